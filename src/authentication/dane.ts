@@ -1,8 +1,8 @@
 /**
- * DANE for SMTP (RFC 7672): what a domain's authenticated TLSA records say of the certificates of its hosts, and whether
- * a certificate is such. Only a resolver that is trusted is believed to have authenticated anything.
+ * DANE for SMTP (RFC 7672): reads the authenticated TLSA records of a domain's hosts, and checks certificates against them.
+ * Only answers of trusted resolvers count as authenticated.
  *
- * Invariant: where records might be and cannot be had, a host is not written to: an attacker could have kept them back.
+ * Invariant: when records may exist but cannot be read, the host gets no mail, since an attacker could have withheld them.
  */
 import { createHash, type KeyObject, type X509Certificate } from "node:crypto";
 import type { NameServer, Runtime, SecureAnswer, SecureDns, Tlsa } from "../base/runtime.ts";
@@ -10,18 +10,18 @@ import { canonicalAddress, networkList } from "../net/ip.ts";
 import { DeliveryFailure, deliveryResultOf } from "../smtp/delivery-result.ts";
 import type { Options } from "../store/settings.ts";
 
-/** What the records of a host say. */
+/** The usable records of a host. */
 export interface DaneHost {
-  /** The name that TLS is asked for (RFC 7672 §8.1), and that the records are of. */
+  /** The name that the records belong to, and the server name for TLS (RFC 7672 §8.1). */
   base: string;
-  /** Those that can be used; none where all others cannot (§2.2: TLS is required then, and nothing of the certificate). */
+  /** Empty when there are records but none is usable: TLS is then required, with any certificate (§2.2). */
   usable: readonly Tlsa[];
 }
 
 export interface Dane {
   /**
-   * The hosts of a domain (A-labels), by their names, lower case; undefined for one without records. Either rejects with
-   * DeliveryFailure, deferred, when DNS does not say, and for a host that is none of the domain's while others have records.
+   * A look-up of the hosts of a domain (A-labels), by name in lower case; undefined for a host without records. Both reject
+   * with a deferred DeliveryFailure when DNS fails, and for a host outside the domain's while others have records.
    */
   of(domain: string): Promise<(host: string) => Promise<DaneHost | undefined>>;
 }
@@ -32,7 +32,7 @@ export interface DaneParts {
 }
 
 export function createDane({ runtime: { secureDns }, options }: DaneParts): Dane {
-  /** Of the resolvers, those that are trusted. */
+  /** The trusted resolvers. */
   function trusted(): readonly NameServer[] {
     const networks = options.get("smtp.trustedResolvers");
     const isTrusted = networkList(networks === "none" ? [] : networks);
@@ -53,7 +53,7 @@ export function createDane({ runtime: { secureDns }, options }: DaneParts): Dane
     throw new DeliveryFailure(deliveryResultOf({ command: "dns", status: "4.7.5", text }));
   }
 
-  /** Where the TLSA records of a host may be (§2.1.3, §2.2.2), the first that has some counts. */
+  /** The names where TLSA records of a host may be (§2.1.3, §2.2.2); the first name that has some counts. */
   async function basesOf(servers: readonly NameServer[], host: string): Promise<string[]> {
     const answers = await Promise.all([ask(servers, host, "A"), ask(servers, host, "AAAA")]);
     const name = answers.map((answer) => answer.name).find((one) => one !== host) ?? host;
@@ -61,7 +61,7 @@ export function createDane({ runtime: { secureDns }, options }: DaneParts): Dane
     return name === host ? [] : [host];
   }
 
-  /** What the authenticated records of a host say. @throws DeliveryFailure when DNS does not */
+  /** The authenticated records of a host. @throws DeliveryFailure when DNS fails */
   async function recordsOf(servers: readonly NameServer[], host: string): Promise<DaneHost | undefined> {
     for (const base of await basesOf(servers, host)) {
       const { authenticated, tlsa } = await ask(servers, `_${options.get("smtp.outboundPort")}._tcp.${base}`, "TLSA");
@@ -77,10 +77,10 @@ export function createDane({ runtime: { secureDns }, options }: DaneParts): Dane
       const mx = await ask(servers, domain, "MX");
       const hosts = mx.hosts.length === 0 ? [domain] : mx.hosts.filter((host) => host !== "");
       return async (host) => {
-        // §2.2.1: names that are not authenticated could lead anywhere.
+        // §2.2.1: a name that is not authenticated could lead anywhere.
         if (!mx.authenticated) return undefined;
         if (hosts.includes(host)) return recordsOf(servers, host);
-        // Another resolver, which nobody trusts, has named it: to get round the records of the right ones, perhaps.
+        // An untrusted resolver named this host, perhaps to bypass the records of the real ones.
         for (const right of hosts.slice(0, MOST_HOSTS)) {
           if (!(await recordsOf(servers, right))) continue;
           const text = `${host} is not among the hosts that the authenticated MX records of ${domain} name`;
@@ -92,7 +92,7 @@ export function createDane({ runtime: { secureDns }, options }: DaneParts): Dane
   };
 }
 
-/** Of the hosts of a domain, those whose records are asked for when another is named. */
+/** Most hosts of a domain whose records are read when another host is named. */
 const MOST_HOSTS = 8;
 
 type Question = Parameters<SecureDns["ask"]> extends [NameServer, ...infer Rest] ? Rest : never;
@@ -119,7 +119,7 @@ function matches({ selector, matchingType, data }: Tlsa, certificate: X509Certif
   return Buffer.from(data).equals(digest ? createHash(digest.algorithm).update(content).digest() : content);
 }
 
-/** Undefined for a key of a kind that is not known here. */
+/** Undefined for an unknown kind of key. */
 function keyOf(certificate: X509Certificate): KeyObject | undefined {
   try {
     return certificate.publicKey;
@@ -129,9 +129,9 @@ function keyOf(certificate: X509Certificate): KeyObject | undefined {
 }
 
 /**
- * What is wrong with the chain that a host shows, its own certificate first; undefined when one of the records is of it.
- * `names`: those that a certificate under a trust anchor may be for (§3.2.3); `now`: epoch ms, for its validity. Neither
- * counts for a certificate that a record names itself (§3.1.1).
+ * The fault of the certificate chain that a host presents, its own certificate first; undefined when a record matches it.
+ * `names`: the names that a certificate under a trust anchor may have (§3.2.3); `now`: epoch ms, for its validity. Neither
+ * matters for a certificate that a record names itself (§3.1.1).
  */
 export function problemOfChain(
   chain: readonly X509Certificate[],

@@ -1,5 +1,5 @@
 /**
- * DKIM signatures of what leaves (RFC 6376, RFC 8463): relaxed/relaxed, for the domain of the From address. mailauth
+ * Signs outgoing mail with DKIM (RFC 6376, RFC 8463): relaxed/relaxed, for the domain of the From address. mailauth
  * canonicalises and writes the fields; its own signer would read each key again for every message, and sign in turn.
  */
 import { createHash, createPrivateKey, type KeyObject, sign as signBytes } from "node:crypto";
@@ -22,7 +22,7 @@ export interface SigningKey {
   privateKey: string;
 }
 
-/** What readers see or go by (RFC 6376 §5.4.1); every occurrence of them is signed. */
+/** Fields that readers see or rely on (RFC 6376 §5.4.1); every occurrence of them is signed. */
 const SIGNED = [
   "From",
   "Sender",
@@ -45,11 +45,11 @@ const SIGNED = [
 /** Listed once more than they occur, so that a second one added on the way breaks the signature (RFC 6376 §8.15). */
 const OVERSIGNED = ["From", "Subject"];
 
-/** Private keys as they were read, by their PEM: reading one takes a sixth as long as signing with it. */
+/** Parsed private keys, by PEM: parsing one takes a sixth as long as signing with it. */
 const keysRead = new Map<string, KeyObject>();
 const MOST_KEYS_READ = 500;
 
-/** @throws Error for what is no private key of that algorithm */
+/** @throws Error when it is no private key of that algorithm */
 function readKey({ privateKey, algorithm, selector }: SigningKey): KeyObject {
   let key = keysRead.get(privateKey);
   if (key === undefined) {
@@ -63,7 +63,7 @@ function readKey({ privateKey, algorithm, selector }: SigningKey): KeyObject {
   return key;
 }
 
-/** RSA, which is nearly all that signing costs, on a thread of the pool: the worker goes on with other messages. */
+/** Signs with RSA on a thread of the pool, so that the worker goes on with other messages: RSA is nearly all the cost. */
 const signOnPool = promisify(
   (data: Uint8Array, key: KeyObject, done: (error: Error | null, signature: Buffer) => void): void =>
     signBytes("sha256", data, key, done),

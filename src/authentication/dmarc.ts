@@ -1,10 +1,10 @@
 /**
- * Whether the From domain stands behind a message, and what it asks for if not (RFC 9989, which names the organisational
- * domain by walking the tree; `pct` as in RFC 7489 §6.3), and what we say of it all: the Authentication-Results field.
+ * DMARC (RFC 9989): whether SPF or DKIM passes for a domain aligned with From, and else the policy of the From domain. Finds
+ * organisational domains by walking the tree; reads `pct` as in RFC 7489 §6.3. Writes the Authentication-Results field.
  *
- * Invariants: `fail` needs every identifier that could align to have been checked; while DNS does not say, it is
- * `temperror`. A message with several From fields, or From domains that do not all publish nothing, never passes. Every
- * author is judged by the domain that readers are shown (address.ts), never by another that is written like it.
+ * Invariants: the verdict is `fail` only when every identifier that could align was checked; when DNS fails, it is
+ * `temperror`. A message with several From fields never passes, and neither does one with several From domains if any of them
+ * publishes a policy. The domain of an author is the one that readers are shown (address.ts), never one that looks like it.
  */
 import { type Authors, readDomain, splitAddress } from "../message/address.ts";
 import type { AuthVerdicts } from "../store/schema.ts";
@@ -13,20 +13,20 @@ import { createRecordLookup, type DMARCResult, type DNSResolver, evaluateDmarc, 
 
 export type Policy = "none" | "quarantine" | "reject";
 
-/** What a message is worth; can be cloned. */
+/** The result of authenticating a message; can be cloned to another thread. */
 export interface Authentication {
   verdicts: AuthVerdicts;
-  /** What the author's domain asks to be done, after `sp`, `np` and `t`: none unless the message fails. */
+  /** The policy of the author's domain, after `sp`, `np` and `t`; none unless the message fails. */
   policy: Policy;
-  /** How many of a hundred such messages it asks that for; of the others the next weaker (RFC 7489 §6.6.4). */
+  /** The percentage of such messages that the policy is for; the next weaker applies to the others (RFC 7489 §6.6.4). */
   percent: number;
   /** Value of the Authentication-Results field, unfolded. */
   results: string;
-  /** Organisational domains (organizationsOf) of those who sent it; looked up of reports alone. */
+  /** Organisational domains of the senders (organizationsOf); looked up only for reports. */
   organizations?: readonly string[];
 }
 
-/** What DMARC says of one From domain. */
+/** The DMARC result of one From domain. */
 interface Judgement {
   verdict: Verdict;
   policy: Policy;
@@ -34,14 +34,14 @@ interface Judgement {
   info: string;
 }
 
-/** Of one message that are looked at; with more, which is no honest mail, it is judged by none. */
+/** Most From domains of a message. Honest mail never has more; with more, none is checked. */
 const MOST_AUTHORS = 4;
 
 const STRENGTH: Record<Policy, number> = { none: 0, quarantine: 1, reject: 2 };
 
 /**
- * `shown`: whom our parser takes for the authors. Those that mailauth finds in the same header are judged as well, for a
- * header may be read in more than one way. A disguised domain makes spam of any message (rules: DMARC).
+ * `shown`: the authors as our parser reads them. The authors that mailauth reads in the same header are checked as well, since
+ * parsers may differ. A disguised domain makes any message spam (rules: DMARC).
  */
 export async function judge(
   evidence: Evidence,
@@ -63,7 +63,7 @@ export async function judge(
     evidence.spf.info,
     ...evidence.signatures.map(({ info }) => info),
     ...(evidence.forwarding ? [evidence.forwarding.info] : []),
-    // RFC 9989 §5.4 leaves it to us to accept what fails; the verdict stays what it is.
+    // RFC 9989 §5.4 lets us accept mail that fails; the verdict does not change.
     isVouched
       ? judgement.info.replace(/^dmarc=\w+/, `$& reason="forwarded by ${vouched.by}, which saw it pass"`)
       : judgement.info,
@@ -82,7 +82,7 @@ export async function judge(
   };
 }
 
-/** An address as mailauth gives it, in the form that readers are shown. */
+/** An address of mailauth, in the form that readers are shown. */
 function readAuthor(address: string): { email: string; disguised: boolean } {
   const { local, domain: written } = splitAddress(address);
   if (written === "") return { email: address, disguised: false };
@@ -91,9 +91,9 @@ function readAuthor(address: string): { email: string; disguised: boolean } {
 }
 
 /**
- * The organisational domains (RFC 9989 §4.10.2) of the identities for which SPF or DKIM passes: with all domains below
- * them they are who is known to have sent the message. While DNS does not say, an identity stands for itself alone. Names
- * are compared as written: one that is not in A-labels is nobody's.
+ * The organisational domains (RFC 9989 §4.10.2) of the identities for which SPF or DKIM passes. They and the domains below
+ * them are known to have sent the message. When DNS fails, an identity stands only for itself. Names are compared as written,
+ * so a name that is not in A-labels matches nothing.
  */
 export async function organizationsOf({ spf, signatures }: Evidence, ask: DNSResolver): Promise<string[]> {
   const passed = [spf, ...signatures].flatMap(({ verdict, domain }) =>
@@ -113,7 +113,7 @@ function summaryOf(signatures: readonly Check[]): Verdict {
 }
 
 async function judgeAuthors(evidence: Evidence, headerFrom: string[], ask: DNSResolver): Promise<Judgement> {
-  // Which of several fields a signature covers and which one a reader sees nobody knows (RFC 9989 §5.3.1).
+  // With several fields, the signed one may differ from the one that a reader sees (RFC 9989 §5.3.1).
   const checks = evidence.fromFields > 1 ? [] : [evidence.spf, ...evidence.signatures];
   const evaluate = (author: string[]) => evaluateAuthor(author, checks, ask);
   const { judgement, authorDomains = [] } = await evaluate(headerFrom);

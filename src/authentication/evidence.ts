@@ -1,12 +1,12 @@
 /**
- * Who sent a message: SPF of its envelope (RFC 7208), its DKIM signatures (RFC 6376, RFC 8301, RFC 8463), and the chain of
- * trusted forwarders (RFC 8617). Runs in a worker; dmarc.ts draws the conclusion.
+ * Gathers evidence of the sender of a message: SPF of its envelope (RFC 7208), its DKIM signatures (RFC 6376, RFC 8301, RFC
+ * 8463), and the chain of trusted forwarders (RFC 8617). Runs in a worker; dmarc.ts concludes from it.
  *
  *   envelope ─► SPF ────────────┐
  *   bytes ─► DKIM ─► ARC chain ─┴► Evidence ─► judge (dmarc.ts) ─► Authentication ─► inbound/data.ts decides
  *
- * Invariant: what was found never depends on a resolver that does not answer, but as `temperror`. No message, however
- * made, costs more than a bounded number of questions and of passes over its body.
+ * Invariant: a resolver that does not answer only ever leads to `temperror`. Every message costs a bounded number of DNS
+ * questions and of passes over its body.
  */
 import { finished } from "node:stream/promises";
 import { hasTooManyLines } from "../message/structure.ts";
@@ -21,15 +21,15 @@ import {
   spf,
 } from "./mailauth.ts";
 
-/** What is known of a message beside its bytes. */
+/** The session that a message came in, and our settings for it. */
 export interface Arrival {
   ip: string;
   helo: string;
   /** Empty for a bounce. */
   reversePath: string;
-  /** Ours: the authserv-id (RFC 8601 §2.5) of what we say. */
+  /** Our host name: the authserv-id of our results (RFC 8601 §2.5). */
   hostname: string;
-  /** Domains whose word on what they forward is taken, with those below them. */
+  /** Domains whose results for mail that they forward are trusted, with the domains below them. */
   trustedForwarders: readonly string[];
   /** Epoch ms. */
   now: number;
@@ -38,10 +38,10 @@ export interface Arrival {
 /** The results of RFC 8601 §2.7 that an API client sees (rules: Message fields). */
 export type Verdict = "pass" | "fail" | "softfail" | "neutral" | "none" | "temperror" | "permerror";
 
-/** An identifier that was checked. `info`: what Authentication-Results says of it. */
+/** An identifier that was checked. `info`: its part of Authentication-Results. */
 export interface Check {
   verdict: Verdict;
-  /** Whose authority it is; absent where none could be read. */
+  /** The domain that it authenticates; absent when none could be read. */
   domain?: string | undefined;
   info: string;
 }
@@ -58,29 +58,29 @@ export interface Evidence {
   forwarding?: Forwarding;
 }
 
-/** What a trusted chain of forwarders says. */
+/** The result of a trusted chain of forwarders. */
 interface Forwarding {
   info: string;
-  /** The forwarder that saw the message pass DMARC, and the From domain it saw, where it says so. */
+  /** The forwarder that saw the message pass DMARC, and the From domain that it saw, if it says so. */
   vouched?: { by: string; author: string | undefined };
 }
 
-/** Further signatures are not looked at: honest mail has three or four. */
+/** Most signatures that are checked: honest mail has three or four. */
 const MOST_SIGNATURES = 10;
-/** Of them, with `l=`: each has its own pass over the body. */
+/** Most of them with `l=`: each takes its own pass over the body. */
 const MOST_PARTIAL = 2;
 const PARTIAL = /[:;]\s*l\s*=/i;
 
-/** Of a header that is checked: parsing it costs more than in proportion. Honest ones have a tenth of it. */
+/** Largest header that is checked: the cost of parsing grows faster than its size. Honest headers have a tenth of it. */
 const MOST_HEADER_LINES = 4_000;
 const MOST_HEADER_BYTES = 256 * 1024;
 
-/** What SPF says of who is not among those that the domain names. */
+/** SPF results for a client that the domain does not name. */
 const NO_MATCH: ReadonlySet<string> = new Set(["fail", "softfail", "neutral"]);
 
 const SIGNED = /^(?:dkim|arc)-/im;
 
-/** What the checks of identifiers say. Never rejects. `ask` rejects with the codes of node:dns. */
+/** Checks all identifiers. Never rejects. `ask` rejects with the codes of node:dns. */
 export async function gatherEvidence(message: Uint8Array, arrival: Arrival, ask: DNSResolver): Promise<Evidence> {
   const [checked, rest] = await Promise.all([checkSpf(arrival, ask), checkSignatures(message, arrival, ask)]);
   return { spf: checked, ...rest };
@@ -93,16 +93,16 @@ async function checkSpf({ ip, helo, reversePath, hostname }: Arrival, ask: DNSRe
     try {
       return await ask(name, type);
     } catch (error) {
-      // Records of SPF itself are accounted for already, and an explanation ("exp") changes nothing.
+      // SPF records are accounted for already, and an explanation ("exp") changes nothing.
       isUnknown ||= type !== "TXT" && !isAbsence((error as NodeJS.ErrnoException).code ?? "");
       throw error;
     }
   };
   const sender = { sender: reversePath, ip, helo, mta: hostname };
   const { status, domain, info } = await spf({ ...sender, resolver: noted, strict: true });
-  // The comment repeats the sender's words, which not every reader of the field can tell from ours.
+  // The comment repeats the sender's words, which some readers of the field could take for ours.
   const told = info.replace(/ \((?:[^()\\]|\\.)*\)/, "");
-  // What DNS does not tell is no match to the mechanism "ptr" (RFC 7208 §5.5); to us it is not known.
+  // A failure of DNS is no match to the mechanism "ptr" (RFC 7208 §5.5); to us it is unknown.
   if (isUnknown && NO_MATCH.has(status.result)) {
     return { verdict: "temperror", domain, info: told.replace(/^spf=\w+/, "spf=temperror") };
   }
@@ -144,16 +144,16 @@ async function checkSignatures(message: Uint8Array, arrival: Arrival, ask: DNSRe
     domain !== undefined && trustedForwarders.some((name) => domain === name || domain.endsWith(`.${name}`));
   verifier.isTrusted = (chain) => isTrusted(sealerOf(chain.at(-1)));
   try {
-    // Without signatures nobody needs the body.
+    // Without signatures the body is not needed.
     verifier.end(isSigned ? message : header);
     await finished(verifier);
   } catch {
-    // No signature is known to hold: DMARC must not be kept from failing by mail that the verifier fails at.
+    // No signature is known to hold. Mail that makes the verifier fail must not keep DMARC from failing.
     return failed("message cannot be checked");
   }
   const { headerFrom, fromFields, results } = verifier;
   const signatures = results.map(({ status, signingDomain, info }): Check => {
-    // RFC 6376 §8.2: whoever adds to the body is not the signer. RFC 8601 §2.7.1 has policy for what we do not accept.
+    // RFC 6376 §8.2: others may add to such a body. RFC 8601 §2.7.1 has `policy` for signatures that we do not accept.
     if (status.result === "pass" && status.underSized !== undefined) {
       return { verdict: "neutral", domain: signingDomain, info: info.replace("dkim=pass", "dkim=policy") };
     }
@@ -165,8 +165,8 @@ async function checkSignatures(message: Uint8Array, arrival: Arrival, ask: DNSRe
 }
 
 /**
- * Whether the chain holds, and what its forwarders found (RFC 8617 §5.2). A set that another trusted forwarder has sealed
- * over is believed too: that one has said that the chain held up to there.
+ * Whether the chain holds, and the results of its forwarders (RFC 8617 §5.2). A set below the seal of another trusted
+ * forwarder is believed too, since that forwarder vouches for the chain up to there.
  */
 async function checkForwarding(
   { arc: data }: BoundedVerifier,
@@ -186,7 +186,7 @@ async function checkForwarding(
   return { info };
 }
 
-/** Whether the forwarder says that DMARC passed, and for which From domain, should it say so. */
+/** Whether the forwarder says that DMARC passed, and for which From domain, if it names one. */
 function sawPass(set: ARCChainEntry): { passed: boolean; author: string | undefined } {
   const results = set["arc-authentication-results"]?.parsed as
     | { dmarc?: { value?: unknown; header?: { from?: unknown } } }

@@ -1,7 +1,7 @@
 /**
- * The door to mailauth: what signs (dkim.ts) and what checks mail (evidence.ts, dmarc.ts). It takes some tenths of a
- * second to load, so only the workers do, when there is something to sign or to check. Everything is checked as strictly as
- * the standards have it; all DNS questions go through the resolver that is handed in.
+ * The only file that imports mailauth, which signs mail (dkim.ts) and checks it (evidence.ts, dmarc.ts). Loading it takes some
+ * tenths of a second, so only workers load it. Checks are as strict as the standards; all DNS questions go through the
+ * resolver that is handed in.
  */
 
 export type { ARCChainEntry, DMARCResult, DNSResolver } from "mailauth";

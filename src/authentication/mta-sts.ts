@@ -1,6 +1,6 @@
 /**
- * MTA-STS (RFC 8461) as text: the record that says there is a policy, the policy, and which hosts it names. Both ways, for
- * what others publish and for what we do. Pure.
+ * The texts of MTA-STS (RFC 8461): the DNS record, the policy, and the hosts that it names. Reads those of other domains and
+ * writes ours. Pure.
  */
 import { createHash } from "node:crypto";
 
@@ -14,7 +14,7 @@ export interface StsPolicy {
   maxAgeSeconds: number;
 }
 
-/** Where a domain's policy is. */
+/** The URL of a domain's policy. */
 export const policyHostOf = (domain: string): string => `mta-sts.${domain}`;
 export const POLICY_PATH = "/.well-known/mta-sts.txt";
 
@@ -28,13 +28,13 @@ export function readStsRecord(texts: readonly string[]): string | undefined {
   return /;\s*id=([A-Za-z0-9]{1,32})\s*(?:;|$)/.exec(record)?.[1];
 }
 
-/** @throws Error that says what is wrong */
+/** @throws Error with the fault */
 export function readStsPolicy(text: string): StsPolicy {
   const fields = text.split(/\r?\n/).flatMap((line) => {
     const [, name, value] = /^([A-Za-z0-9][\w.-]*)\s*:\s*(.*)$/.exec(line.trimEnd()) ?? [];
     return name === undefined || value === undefined ? [] : [{ name, value }];
   });
-  // Of a field that comes more than once the first counts, but for mx (§3.2).
+  // The first of repeated fields counts, except for mx (§3.2).
   const first = (name: string) => fields.find((field) => field.name === name)?.value;
   if (first("version") !== "STSv1") throw new Error("the policy is not of version STSv1");
   const mode = STS_MODES.find((known) => known === first("mode"));

@@ -1,9 +1,9 @@
 /**
- * The MTA-STS policies of the domains that mail is sent to (RFC 8461 §3.3, §5): fetched over HTTPS, kept for as long as
- * they say, and honoured for as long even when they cannot be fetched again, or their record is gone. The only writer of
+ * The MTA-STS policies of the domains that mail is sent to (RFC 8461 §3.3, §5). They are fetched over HTTPS, and kept and
+ * honoured for their lifetime, even when they cannot be fetched again or their record is gone. The only writer of
  * mta_sts_policies.
  *
- * Invariant: who cannot be asked about a new policy is treated as before. A policy in force is never lost to a failure.
+ * Invariant: when a new policy cannot be read, the old one stays in force. No failure ends a policy.
  */
 import { eq, lte, sql } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
@@ -15,9 +15,9 @@ import type { Store } from "../store/store.ts";
 import { POLICY_PATH, policyHostOf, readStsPolicy, readStsRecord, type StsPolicy } from "./mta-sts.ts";
 
 export interface StsPolicies {
-  /** The policy in force for a domain (A-labels); undefined for none. Never rejects for what others do. */
+  /** The policy in force for a domain (A-labels); undefined for none. Never rejects for a fault of others. */
   policyFor(domain: string): Promise<StsPolicy | undefined>;
-  /** Ends what is being fetched. */
+  /** Ends requests under way. */
   close(): void;
 }
 
@@ -37,7 +37,7 @@ export interface PolicyFetcher {
 const MINUTE_MS = 60_000;
 /** §3.3: not more often after a failure. */
 const AFTER_FAILURE_MS = 5 * MINUTE_MS;
-/** §3.3: fetched once a day although its id is the same, so that it does not run out. */
+/** §3.3: fetched once a day, even with the same id, so that it does not expire. */
 const REFRESH_MS = 24 * 60 * MINUTE_MS;
 const FETCH_MS = MINUTE_MS;
 const LARGEST_POLICY = 64 * 1024;
@@ -61,7 +61,11 @@ export function createStsPolicies({ store, runtime, log, fetcher }: StsPoliciesP
   function keep(domain: string, id: string, policy: StsPolicy): void {
     const now = runtime.now();
     const row = {
-      ...{ id, mode: policy.mode, mx: [...policy.mx], maxAgeSeconds: policy.maxAgeSeconds, fetchedAt: now },
+      id,
+      mode: policy.mode,
+      mx: [...policy.mx],
+      maxAgeSeconds: policy.maxAgeSeconds,
+      fetchedAt: now,
       expiresAt: now + policy.maxAgeSeconds * 1_000,
     };
     store.transact((tx) => {
@@ -73,7 +77,7 @@ export function createStsPolicies({ store, runtime, log, fetcher }: StsPoliciesP
     });
   }
 
-  /** Undefined when there is none, or DNS does not say. */
+  /** Undefined when there is none, or DNS fails. */
   async function idOf(domain: string): Promise<string | undefined> {
     try {
       const texts = await runtime.dns.resolveTxt(`_mta-sts.${domain}`);
@@ -89,7 +93,7 @@ export function createStsPolicies({ store, runtime, log, fetcher }: StsPoliciesP
     const kept: Kept | undefined = row && row.expiresAt > now ? row : undefined;
     const id = await idOf(domain);
     const isFresh = kept !== undefined && id === kept.id && Math.abs(now - kept.fetchedAt) < REFRESH_MS;
-    // No longer either when the clock was set back meanwhile.
+    // The absolute difference, since the clock may have been set back.
     const isResting = Math.abs(now - (failed.get(domain) ?? Number.NEGATIVE_INFINITY)) < AFTER_FAILURE_MS;
     if (id === undefined || isFresh || isResting) return kept;
     try {
@@ -119,7 +123,7 @@ export function createStsPolicies({ store, runtime, log, fetcher }: StsPoliciesP
 }
 
 /**
- * Fetches policies from where they are to be (§3.2, §3.3): over HTTPS with a certificate that holds, without following
+ * Fetches policies from their URLs (§3.2, §3.3): over HTTPS with a valid certificate, without following
  * redirects. `http` connects to public addresses only.
  */
 export function createPolicyFetcher(http: HttpClient, port = 443): PolicyFetcher {

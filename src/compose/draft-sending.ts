@@ -1,10 +1,10 @@
 /**
- * Drafts that are sent: at once, or at a time that is kept in the store, until which it can be undone. Whatever refuses a
- * message is asked when somebody presses Send, and told there; and asked again when it is due, as who they are by then.
+ * Sends drafts: at once, or at a time that is kept in the store and until which sending can be undone. All checks run when
+ * somebody presses Send, who learns of a refusal there, and again when the draft is due, with the person's access by then.
  *
- *   Send ─► guardrails ─► draft saved and due, one transaction ─► the time comes ─► the one pipeline (outbound/accept.ts)
+ *   Send ─► guardrails ─► draft saved and due, one transaction ─► the time comes ─► outbound/accept.ts
  *
- * Invariant: the draft goes in the transaction that accepts the message. A crash before it leaves the draft due, to be
+ * Invariant: the draft is removed in the transaction that accepts the message. A crash before it leaves the draft due, to be
  * sent at the next start; after it, there is no draft that could be sent again.
  */
 import { eq, sql } from "drizzle-orm";
@@ -25,20 +25,20 @@ import { type Outgoing, requireBodySize, type SendView } from "./outgoing.ts";
 
 export interface SendDraftRequest extends DraftRequest {
   revision: number;
-  /** Ids of the attachments that who sends it sees. */
+  /** Ids of the attachments that the person who sends it sees. */
   attachments: readonly string[];
-  /** Epoch ms; absent: once it can no longer be undone. */
+  /** Epoch ms. Default: as soon as it can no longer be undone. */
   at?: number | undefined;
 }
 
-/** To be sent `at`, which is `inMs` from now: the clock of who asked may be another. */
+/** To be sent `at`, which is `inMs` from now; both, since the client's clock may differ. */
 export interface DueDraft {
   draftId: string;
   at: string;
   inMs: number;
 }
 
-/** What became of it: it was accepted, or is to be sent at a time. */
+/** The draft was accepted for sending, or is to be sent at a time. */
 export type SentDraft = { sent: SendView; due?: never } | { sent?: never; due: DueDraft };
 
 export interface DraftSending {
@@ -61,7 +61,7 @@ export interface DraftSendingParts {
   ): Promise<SendView>;
   runtime: Pick<Runtime, "now">;
   log: Log;
-  /** A draft is due: sooner, maybe, than the job knows. */
+  /** A draft became due, maybe sooner than the job expects. */
   scheduled(): void;
 }
 

@@ -1,7 +1,5 @@
-/** Drafts as the app is shown them, and as it asks for them to be. */
-
-import type { Draft } from "../mailbox/drafts.ts";
-import { transmittedSize } from "../mailbox/drafts.ts";
+/** Drafts as the app sees them, and as its requests describe them. */
+import { type Draft, transmittedSize } from "../mailbox/drafts.ts";
 import { attachmentView } from "../mailbox/messages.ts";
 import type { AttachmentView } from "../mailbox/views.ts";
 import type { EmailAddress } from "../message/address.ts";
@@ -25,7 +23,7 @@ export interface DraftContent extends SavedDraft {
   to: EmailAddress[];
   cc: EmailAddress[];
   bcc: EmailAddress[];
-  /** What was typed beside them and is no address yet. */
+  /** Text in these fields that is no address yet. */
   unfinished: Unfinished;
   subject: string;
   text: string;
@@ -41,10 +39,10 @@ export interface DraftContent extends SavedDraft {
   refusal: string | null;
 }
 
-/** A draft before it is opened: without its recipients, for who opens it to send it sees them (rules: Bcc). */
+/** A draft before it is opened: without its recipients, whom only the person who opens it to send it sees (rules: Bcc). */
 export type DraftSummary = Pick<DraftContent, "draftId" | "subject" | "text" | "agent" | "dueAt" | "refusal">;
 
-/** What it is to say. */
+/** The new content of a draft. */
 export interface DraftRequest {
   from: string;
   to: string;
@@ -57,10 +55,10 @@ export interface DraftRequest {
   html?: string | undefined;
 }
 
-/** Characters of a draft that are shown before it is opened. */
+/** Characters of the text in a summary. */
 const LONGEST_BEGINNING = 300;
 
-/** `most`: bytes of a message, as its setting has it. */
+/** `most`: the setting smtp.maxMessageBytes. */
 export const savedView = (draft: Draft, most: number): SavedDraft => ({
   draftId: draft.id,
   revision: draft.revision,
@@ -96,5 +94,5 @@ const stateOf = ({ agent, due, refusal }: Draft): Pick<DraftContent, "agent" | "
   refusal: refusal ?? null,
 });
 
-/** Bytes of a file that fit where a message has so many left. */
+/** The size of a file that still fits when a message may grow by so many bytes. */
 export const roomFor = (left: number): number => Math.max(0, Math.floor((left - transmittedSize(0)) / 78) * 57);

@@ -122,13 +122,13 @@ export interface DraftsParts extends PreparingParts {
 const MOST_FILES = 100;
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,80}\/[a-z0-9!#$&^_.+-]{1,80}$/;
 
-/** Bytes of text and HTML that stand in the draft; room for some words is left below the limit of a message. */
+/** Bytes of text and HTML in the draft; the limit of a message leaves room for some words above them. */
 const LARGEST_INLINE = 900_000;
 
 export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
   const { store, mailbox, options, runtime, spool } = parts;
 
-  /** The sender is asked for their right to the address each time. @throws AppError not_found, forbidden, unprocessable */
+  /** Checks each time that the caller may send from the address. @throws AppError not_found, forbidden, unprocessable */
   function compose(
     caller: Caller,
     said: { from: string; recipients: Recipient[]; subject: string; content: Pick<Composition, "text" | "html"> },
@@ -201,7 +201,7 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
       const draft = draftId === undefined ? undefined : mailbox.drafts.read(caller, draftId);
       if (draft) requireUnchanged(draft, request.revision);
       const { message, unfinished } = writing.describe(caller, request, { draft, answers: request.answers, strict });
-      // What is attached stays where it is.
+      // Attachments stay where they are.
       const { files: _, ...composition } = message.composition;
       const prepared = await prepareDraft(parts, message.mailbox.id, composition);
       const from = prepared.from ?? { email: message.from };
@@ -246,7 +246,7 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
     return draft;
   }
 
-  /** Where the message lies, if they may send from there; else a mailbox of theirs. @throws AppError forbidden */
+  /** The mailbox of the message, if the caller may send from there; else one of their own. @throws AppError forbidden */
   function addressFor(caller: Caller, mailboxId: string): string {
     const reached = [...reachOf(store.db, caller).values()].filter(({ access }) => access.send);
     const chosen =
@@ -258,7 +258,7 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
   }
 
   async function whole(caller: Caller, message: MessageView): Promise<DraftFile> {
-    // Who sent it sees its Bcc; whom it is forwarded to is not to (rules: Bcc).
+    // Its sender sees the Bcc, but the recipients of the forwarded copy must not (rules: Bcc).
     const bytes = withoutBcc(await mailbox.getRawMessage(caller, message.id));
     const blob = await store.blobs.write(bytes);
     const size = bytes.byteLength;
@@ -290,7 +290,7 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
         const { mailbox: box } = draft.reach;
         requireRoom(mailbox.usage(box.id), transmittedSize(size), box.address);
       };
-      // Before anything of it is read.
+      // Checked before any of it is read.
       const opened = readChangeable(caller, draftId);
       requireKeepable(opened, declared);
       const kept = await spool.keep(content, (size) => requireKeepable(opened, size));
@@ -302,7 +302,7 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
           inline: false,
           contentId: null,
         };
-        // Before it is among the blobs, too: what is refused stays there until the sweep.
+        // Checked again before it becomes a blob, since a refused blob stays until the sweep.
         requireKeepable(readChangeable(caller, draftId), kept.size);
         const blob = await store.blobs.adopt(kept.path, kept.sha256);
         return await store.enqueue((tx) => {
@@ -364,7 +364,7 @@ export function requireUnchanged(draft: Draft, revision: number | undefined): vo
 /** Text and HTML of a request. */
 function contentOf({ text, html }: DraftRequest, draft: Draft | undefined): Pick<Composition, "text" | "html"> {
   if (html !== undefined) return { html };
-  // Of text that was changed, the HTML says something else.
+  // When the text was changed, the HTML no longer matches it.
   return draft && (text === undefined || text === draft.text) ? { text: draft.text, html: draft.html } : { text };
 }
 
@@ -374,7 +374,12 @@ function read(given: string | undefined, strict: boolean): { addresses: EmailAdd
 }
 
 const draftFile = ({ filename, contentType, size, inline, contentId, blob }: DraftFile): DraftFile => ({
-  ...{ filename, contentType, size, inline, contentId, blob },
+  filename,
+  contentType,
+  size,
+  inline,
+  contentId,
+  blob,
 });
 
 const compositionFile = ({ contentId, ...file }: DraftFile) => {

@@ -1,4 +1,4 @@
-/** A message on its way to being sent or kept as a draft: who it is from and to, its headers, and the limits it meets. */
+/** Makes messages to send or to keep as drafts: envelope, headers and the limits of their size. */
 import type { Reach } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
@@ -94,7 +94,7 @@ export function requireBodySize({
   }
 }
 
-/** To and Cc; never Bcc. A message to nobody but Bcc recipients says so, for some servers want a To (RFC 5322 §3.6.3). */
+/** To and Cc; never Bcc. A message with only Bcc recipients gets a To without addresses, since some servers require To (RFC 5322 §3.6.3). */
 function addressHeaders(recipients: readonly Recipient[]): [name: string, value: string][] {
   const header = (name: string, field: "to" | "cc"): [string, string][] => {
     const addresses = addressesIn(recipients, field);

@@ -1,4 +1,4 @@
-/** What an answer is by default: from whom, to whom, about what, and what it refers to (rules: Reply). Pure. */
+/** The defaults of an answer: sender, recipients, subject and references (rules: Reply). Pure. */
 import { AppError } from "../base/errors.ts";
 import { isOwnAddress } from "../mailbox/addresses.ts";
 import type { AnsweredMessage, ReplyContext } from "../mailbox/reply.ts";
@@ -45,7 +45,7 @@ export function answerTo(
   return { to: asked.length > 0 ? asked : reachable([from]), cc: all ? others([...to, ...cc]) : [] };
 }
 
-/** As they stand in an envelope. What is no address stays as it is: it is refused by name, not silently left out. */
+/** Addresses as in an envelope. Text that is no address is kept, so that it is refused by name rather than left out silently. */
 const reachable = (addresses: readonly EmailAddress[]): EmailAddress[] =>
   addresses
     .filter(({ email }) => !isAnonymous(email))
@@ -54,7 +54,7 @@ const reachable = (addresses: readonly EmailAddress[]): EmailAddress[] =>
 /** `Re:` in any case, also with a count, as in `Re[2]:`. */
 const REPLY_PREFIX = /^\s*re\s*(?:\[\d{1,4}\]|\(\d{1,4}\)|\^\d{1,4}|\d{1,4})?\s*[:：]/i;
 
-/** The subject of an answer to a message of this subject: `Re:` stands there once. An endless one is cut. */
+/** The subject of an answer to a message of this subject: `Re:` occurs once. An endless subject is cut. */
 export const answerSubject = (subject: string): string =>
   (REPLY_PREFIX.test(subject) ? subject : `Re: ${subject}`).slice(0, LONGEST_SUBJECT).toWellFormed().trimEnd();
 

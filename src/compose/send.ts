@@ -61,7 +61,7 @@ export interface DraftView {
 /** Writes the answer in the accepting transaction; may run twice, the first time rolled back. */
 export type RecordAnswer = (tx: Tx, response: SendView) => void;
 
-/** What an answer to a conversation would be, before anybody has written it. */
+/** The defaults of an answer to a conversation. */
 export interface AnswerView {
   from: string;
   /** Empty when there is nobody to answer. */
@@ -80,7 +80,7 @@ export interface Sending extends Drafts, DraftSending {
   send(caller: Caller, request: SendRequest, record?: RecordAnswer): Promise<SendView>;
   /** Accepts an answer to a conversation. @throws AppError the same, and not_found */
   reply(caller: Caller, threadId: string, request: ReplyRequest, record?: RecordAnswer): Promise<SendView>;
-  /** For who is about to write one: whom it would go to. @throws AppError not_found, forbidden, unprocessable */
+  /** The defaults of an answer, before anybody writes it. @throws AppError not_found, forbidden, unprocessable */
   answerTo(caller: Caller, threadId: string, options: { all: boolean }): AnswerView;
   /** For the scheduler: drafts that are due are sent. */
   job: Job;
@@ -88,7 +88,7 @@ export interface Sending extends Drafts, DraftSending {
   draft(caller: Caller, threadId: string, request: ReplyRequest): Promise<DraftView>;
 }
 
-/** What the API has of it. */
+/** The part that the API uses. */
 export type ApiSending = Pick<Sending, "send" | "reply" | "draft">;
 
 export interface SendingParts extends Omit<GuardParts, "store" | "mailbox"> {
@@ -97,11 +97,11 @@ export interface SendingParts extends Omit<GuardParts, "store" | "mailbox"> {
   parser: Pick<ParserPool, "prepare">;
   submit: Submit;
   spool: Pick<Spool, "keep">;
-  /** A job has something to do, or will have sooner than it knew. */
+  /** Wakes a job that has work now, or will have sooner than it expects. */
   wake(job: string): void;
 }
 
-/** Characters that are quoted for who writes the answer in the app: room for the answer is left. */
+/** Characters quoted in an answer that is written in the app, which leaves room for the answer. */
 const LONGEST_QUOTE = 200_000;
 
 export function createSending(parts: SendingParts): Sending {
@@ -162,7 +162,13 @@ export function createSending(parts: SendingParts): Sending {
   const drafts = createDrafts(parts);
   const guard = createGuard(parts);
   const { job, ...draftSending } = createDraftSending({
-    ...{ store, mailbox, guard, submitted, runtime, log, writing: drafts },
+    store,
+    mailbox,
+    guard,
+    submitted,
+    runtime,
+    log,
+    writing: drafts,
     scheduled: () => parts.wake(job.name),
   });
 

@@ -1,9 +1,9 @@
 /**
- * The one way out: what the API and mail apps send passes here (rules: Sending pipeline).
+ * Accepts messages for sending, from the API and from mail apps alike (rules: Sending pipeline).
  *
  *   guardrails ─► worker: compose, sign, parse ─► one transaction {guardrails again, Sent copy, queue, event, answer}
  *
- * Invariant: a message is accepted whole, in one transaction that has committed, or refused and nothing of it stored.
+ * Invariant: a message is accepted whole, in one transaction that has committed, or refused, and then nothing of it is stored.
  */
 import { and, asc, desc, eq, isNotNull, sql } from "drizzle-orm";
 import type { Caller, Reach } from "../access/caller.ts";
@@ -29,7 +29,7 @@ import { waitingCount } from "./outbound.ts";
 import { addOutbound, LARGEST_ROW_CONTENT, type OutboundContent } from "./queue.ts";
 import type { Transport } from "./transport.ts";
 
-/** A message that somebody wants to send, known to be theirs to send from `from`. */
+/** A message to send. The caller has been checked to have the right to send from `from`. */
 export interface Submission {
   caller: Caller;
   mailbox: Reach["mailbox"];
@@ -39,11 +39,11 @@ export interface Submission {
   recipients: readonly Recipient[];
   /** Header value with its angle brackets. */
   messageId: string;
-  /** The conversation it belongs to, where that is known and not to be found out. */
+  /** The conversation that it belongs to, when that is known already. */
   threadId?: string;
   /**
-   * The message, without Bcc; asked for once the guardrails have let it pass. As a composition, which is composed then and has
-   * no more than smtp.maxMessageBytes, or as bytes, lines ended by CRLF.
+   * The message, without Bcc; called once the guardrails have passed it. A composition is composed by a worker, and its size
+   * is checked against smtp.maxMessageBytes; bytes have lines ended by CRLF.
    */
   compose(): Promise<Composition | Uint8Array>;
 }
@@ -75,19 +75,19 @@ export interface SubmitParts {
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now" | "randomBytes">;
   log: Log;
-  /** Recipients waiting in the queue beyond which it takes no more. */
+  /** The queue accepts nothing beyond so many waiting recipients. */
   largestQueue?: number;
 }
 
 const LARGEST_QUEUE = 1_000_000;
-/** 85 random bits: a report that comes back to it is about the message it was made for. */
+/** 85 random bits: nobody guesses it, so a report that comes to it is about its message. */
 const RETURN_PATH_LENGTH = 26;
 
 /** A reverse-path of its own for a message from `domain`. */
 export const newReturnPath = (runtime: Pick<Runtime, "now" | "randomBytes">, domain: string): string =>
   `bounce+${newTimedToken(runtime, RETURN_PATH_LENGTH)}@${domain}`;
 
-/** The keys of a verified domain: nothing is signed for one that is only claimed. */
+/** The DKIM keys of a verified domain. Mail of a domain that is only claimed is not signed. */
 export const signingKeys = prepared((db) =>
   db
     .select({
@@ -99,7 +99,7 @@ export const signingKeys = prepared((db) =>
     .from(dkimKeys)
     .innerJoin(domains, eq(domains.id, dkimKeys.domainId))
     .where(and(eq(domains.name, sql.placeholder("domain")), isNotNull(domains.verifiedAt)))
-    // Every verifier knows RSA: it goes on top.
+    // RSA goes on top, since every verifier supports it.
     .orderBy(desc(dkimKeys.algorithm), asc(dkimKeys.selector))
     .prepare(),
 );
@@ -107,15 +107,15 @@ export const signingKeys = prepared((db) =>
 export interface Guard {
   limits: Limits;
   /**
-   * Passes what would be accepted if it were submitted now with so many bytes: for who has to be told at once of what is
-   * sent later. @throws AppError as Submit
+   * Passes a message of so many bytes that would be accepted now. Used for a message that is sent later, so that the caller
+   * learns of a refusal at once. @throws AppError as Submit
    */
   requireAcceptable(submission: Pick<Submission, "mailbox" | "from" | "recipients">, bytes: number): Promise<void>;
 }
 
 export type GuardParts = Omit<SubmitParts, "store" | "parser"> & { store: Pick<Store, "db"> };
 
-/** Everything that may refuse a message before it is composed. */
+/** The checks before a message is composed. */
 export function createGuard(parts: GuardParts): Guard {
   const { store, mailbox: mail, transport, runtime, log, largestQueue = LARGEST_QUEUE } = parts;
   const limits = createLimits(parts);
@@ -173,7 +173,7 @@ export function createSubmit(parts: SubmitParts): Submit {
     }
   }
 
-  /** @throws what the file system says */
+  /** @throws the error of the file system */
   async function keepContent(bytes: Uint8Array): Promise<OutboundContent> {
     if (bytes.byteLength <= LARGEST_ROW_CONTENT) return { bytes };
     return { blob: await store.blobs.write(bytes), size: bytes.byteLength };
@@ -259,7 +259,7 @@ export function requireSize({ size }: Pick<PreparedMessage, "size">, most: numbe
   throw new AppError("payload_too_large", `The message has ${size} bytes; ${most} is the most`);
 }
 
-/** A message that no worker gets through, as the refusal of it; anything else as it is. */
+/** The refusal of a message that no worker can process; any other error unchanged. */
 export function asRefusal(error: unknown, log: Log): unknown {
   if (!(error instanceof UnparseableError)) return error;
   log.error("message to be sent cannot be processed", { error });

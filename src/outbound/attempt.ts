@@ -1,9 +1,9 @@
 /**
- * One attempt to deliver what was claimed: here, or by a connection to another server; and what came of it, recorded.
+ * Attempts to deliver a claim, here or over a connection to another server, and records the outcome.
  *
- * Invariants: between a server's word and its record lies nothing but one commit, which is tried until it succeeds. An
- * attempt that breaks for a fault of ours defers its recipients; one whose outcome cannot be worked out is still recorded,
- * so that what was accepted is not sent again.
+ * Invariants: only one commit lies between a server's reply and its record, and it is tried until it succeeds. A fault of ours
+ * during an attempt defers its recipients. When the outcome cannot be worked out, the bare results are recorded, so that a
+ * message that was accepted is not sent again.
  */
 import type { Log } from "../base/log.ts";
 import type { Meters } from "../base/metrics.ts";
@@ -23,32 +23,32 @@ export interface AttemptParts {
   store: Pick<Store, "db" | "blobs" | "enqueue">;
   local: LocalDelivery;
   mailbox: Pick<Mailbox, "isVerifiedElsewhere">;
-  /** From the results, one an entry in order, to what records and tells them in one transaction. It may run twice. */
+  /** Resolves with a function that records the results (one an entry, in order) in one transaction. It may run twice. */
   outcomes: { resolve(claim: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void> };
   runtime: Pick<Runtime, "now" | "setTimer">;
   log: Log;
-  /** Nothing leaves the server: what would is held instead. */
+  /** Mail for other servers is held instead of sent. */
   hold: boolean;
   meters?: Pick<Meters, "countDelivered"> | undefined;
 }
 
-/** What an attempt came to, before anything is recorded. */
+/** The outcome of an attempt, before it is recorded. */
 export type Attempted =
   | { kind: "held" }
-  /** One result an entry, in order. `file` puts into mailboxes what was accepted here. */
+  /** One result an entry, in order. `file` files the copies that were accepted here. */
   | { kind: "attempted"; results: readonly DeliveryResult[]; file?: (tx: Tx) => void }
   /** No connection: all entries share the result. */
   | { kind: "unreachable"; result: DeliveryResult };
 
-/** The work of a commit, and what is claimed in it. */
+/** The work of a commit. It returns the next claim, made in the same commit. */
 type NextClaim = (tx: Tx) => Claim | undefined;
 
 export interface Attempts {
   /** Attempts to deliver. `open` gives the connection when one is needed. Never rejects. */
   attempt(claim: Claim, open: () => Promise<Connection>): Promise<Attempted>;
-  /** Records what came of it, and in the same commit takes the next. Rejects when not even the bare facts can be recorded. */
+  /** Records the outcome, and makes the next claim in the same commit. Rejects when not even the bare results can be recorded. */
   record(claim: Claim, attempted: Attempted, next: NextClaim): Promise<Claim | undefined>;
-  /** Commits, however long the store takes to become available. */
+  /** Commits; waits while the store is unavailable. */
   commit(work: NextClaim): Promise<Claim | undefined>;
 }
 
@@ -59,7 +59,7 @@ const FAULT: DeliveryResult = {
   code: 451,
   status: "4.3.0",
 };
-/** Its sender's domain was verified by another workspace since it was accepted: nobody is to take it for theirs. */
+/** Another workspace has verified the sender's domain since: the message must not pass for one of theirs. */
 const OTHERS: DeliveryResult = {
   kind: "refused",
   reply: "550 5.7.1 The domain that this is from was verified by another workspace",
@@ -67,7 +67,7 @@ const OTHERS: DeliveryResult = {
   code: 550,
   status: "5.7.1",
 };
-/** For what could not even be scheduled. */
+/** When the next attempt cannot be scheduled normally. */
 const AFTER_FAULT_MS = 15 * 60_000;
 
 export function createAttempts(parts: AttemptParts): Attempts {
@@ -75,7 +75,7 @@ export function createAttempts(parts: AttemptParts): Attempts {
   const isVerifiedElsewhere = ({ workspaceId, domain }: Claim["message"]) =>
     mailbox.isVerifiedElsewhere(workspaceId, domain);
   const commit = createPatientCommit({ store, runtime, log, warning: "the store cannot record a delivery attempt" });
-  /** The bytes in use, by message: read once for all the destinations that it is sent to at the same time. */
+  /** The bytes of messages in use: read once for all destinations that a message is sent to at the same time. */
   const contents = new Map<number, { bytes: Promise<Uint8Array>; users: number }>();
 
   async function withContent<T>(messageSeq: number, use: (bytes: Uint8Array) => Promise<T>): Promise<T> {
@@ -154,7 +154,7 @@ export function createAttempts(parts: AttemptParts): Attempts {
       });
     } catch (error) {
       log.error("the outcome of a delivery attempt cannot be worked out", { emailId: message.id, error });
-      // What was to be filed here has not been.
+      // The copies for mailboxes here have not been filed.
       if (file) return record(claim, { kind: "attempted", results: entries.map(() => FAULT) }, next);
       return commit((tx) => recordFacts(tx, claim, results, runtime.now()));
     }
@@ -163,7 +163,7 @@ export function createAttempts(parts: AttemptParts): Attempts {
   return { attempt, record, commit };
 }
 
-/** Without notice and event, which a fault of ours prevents: better than the same mail twice. */
+/** Records results without notice and event, which a fault of ours prevents. The recipient must not get the mail twice. */
 function recordFacts(tx: Tx, claim: Claim, results: readonly DeliveryResult[], now: number): undefined {
   for (const [i, entry] of claim.entries.entries()) {
     const { kind, reply, remote } = results[i] ?? FAULT;

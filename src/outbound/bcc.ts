@@ -1,22 +1,22 @@
 /**
- * Whether a text that is about to be shown gives away a Bcc recipient (rules: Bcc). What other servers write, in a
- * reply or a report, may name whom they like: by address, by domain or by local part, in any spelling.
+ * Tells whether a text gives away a Bcc recipient when it is shown (rules: Bcc). Replies and reports of other servers may
+ * name any recipient, by address, by domain or by local part, in any spelling.
  *
- * It errs towards silence: a text that only might name one is not shown.
+ * In doubt the answer is yes: a text that only might name a Bcc recipient is not shown.
  */
 import { domainToUnicode } from "node:url";
 import { type AddressParts, normalizeAddress, splitAddress, withoutTag } from "../message/address.ts";
 import type { RecipientField } from "../store/schema.ts";
 
-/** Characters of a text that are looked at; a longer one is taken to name somebody. */
+/** Characters of a text that are searched; a longer text counts as naming a Bcc recipient. */
 const LONGEST_TEXT = 1024 * 1024;
 
 /** RFC 1035 §2.3.4, with room for U-labels. */
 const LONGEST_HOST = 300;
 
 /**
- * Makes the question for one message. `recipients`: all it has; `from`: its sender's domain, A-labels. What the other
- * recipients and the sender have in common with a Bcc recipient gives nothing away.
+ * Makes the detector for one message. `recipients`: all of them; `from`: the sender's domain, A-labels. Words that a Bcc
+ * recipient shares with the sender or another recipient give nothing away.
  */
 export function bccDetector(
   recipients: readonly { recipient: string; field: RecipientField }[],
@@ -40,7 +40,7 @@ export function bccDetector(
 
   return function namesBcc(given) {
     if (given.length > LONGEST_TEXT) return true;
-    // VERP, URLs and quoted-printable write the @ of an address otherwise.
+    // VERP, URLs and quoted-printable spell the @ of an address in other ways.
     const text = given
       .normalize("NFC")
       .toLowerCase()
@@ -53,7 +53,7 @@ export function bccDetector(
   };
 }
 
-/** With no letter or digit before or after it. */
+/** Finds a word with no letter or digit before or after it. */
 function hasWord(text: string, word: string): boolean {
   const isPartOfWord = (character: string | undefined) => character !== undefined && /[\p{L}\p{N}]/u.test(character);
   for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1)) {
@@ -62,7 +62,7 @@ function hasWord(text: string, word: string): boolean {
   return false;
 }
 
-/** A host of one of `domains`, unless it is of one of `others` that is as near to it or nearer. */
+/** Whether a host belongs to one of `domains` and to none of `others` that is as close or closer. */
 function isWithin(host: string, domains: ReadonlySet<string>, others: ReadonlySet<string>): boolean {
   for (let rest = host; rest !== ""; rest = rest.includes(".") ? rest.slice(rest.indexOf(".") + 1) : "") {
     if (others.has(rest)) return false;
@@ -74,5 +74,5 @@ function isWithin(host: string, domains: ReadonlySet<string>, others: ReadonlySe
 /** A domain in A-labels and in U-labels (RFC 5890 §2.3.2.1). */
 const spellings = (domain: string): string[] => [domain, domainToUnicode(domain) || domain];
 
-/** A local part, and without its tag or its quotes. */
+/** A local part, also without its tag and without its quotes. */
 const localForms = ({ local }: AddressParts): string[] => [local, withoutTag(local), local.replace(/^"|"$/g, "")];

@@ -1,9 +1,9 @@
 /**
- * How the sender is told of recipients that a message did not reach: one delivery status notification (RFC 3464) for all
- * that failed together, written for people (rules: Failure, Bcc).
+ * Writes the notice to the sender about recipients that a message did not reach: one delivery status notification (RFC 3464)
+ * for all that failed together, written for people (rules: Failure, Bcc).
  *
- * A Bcc recipient is "a Bcc recipient" here, without address, host or reply. Whoever sent the message sees what became
- * of them beside the address in the app.
+ * A Bcc recipient is "a Bcc recipient" here, without address, host or reply. The sender sees the outcome of each
+ * beside the address in the app.
  */
 import { dateHeader, fold, formatAddress } from "../message/compose.ts";
 import { composeNotice, type NoticeRecipient } from "../message/notice.ts";
@@ -12,20 +12,20 @@ import type { OutboundMessage, QueueEntry } from "./queue.ts";
 /** A recipient that the message did not reach, for good. */
 export interface Failure {
   entry: QueueEntry;
-  /** The address is at fault, and suppressed from now on. */
+  /** The address is at fault, and will be suppressed. */
   hard: boolean;
-  /** Why, on one line, for people: what the server said. May be shown. */
+  /** The reason on one line, for people: the server's reply. May be shown. */
   detail: string;
   /** RFC 3463. */
   status: string;
   /** Host that refused. */
   remote?: string | undefined;
-  /** A sentence: what was tried. */
+  /** A sentence about the attempts. */
   tried: string;
 }
 
 export interface BounceParts {
-  /** Names the notice; not to be guessed. */
+  /** Names the notice; cannot be guessed. */
   id: string;
   message: OutboundMessage;
   failures: readonly Failure[];

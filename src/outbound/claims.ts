@@ -30,7 +30,7 @@ export interface Claim {
   message: OutboundMessage;
   /** One at least, in the order of the message. */
   entries: QueueEntry[];
-  /** Of the entry that was due first; of all of them, but for what goes `together`. */
+  /** The domain of the entry that was due first, and of the others unless they go `together`. */
   domain: string;
   /** Epoch ms. */
   leaseUntil: number;
@@ -40,25 +40,25 @@ export interface Claim {
 export interface ClaimTerms {
   now: number;
   leaseUntil: number;
-  /** Whether entries of a message at another domain go along with those at `domain`: to one server, at one time. */
+  /** Whether entries at the domain `other` go in the same transaction with a server as those at `domain`. */
   together?: (message: OutboundMessage, domain: string, other: string) => boolean;
-  /** Of this domain alone. */
+  /** Only entries of this domain. */
   domain?: string;
-  /** Of the verified domains of this server alone: mail to those stays here, whoever sent it. */
+  /** Only entries of verified domains of this server; mail to those stays here whoever sent it. */
   own?: boolean;
-  /** When a domain may be attempted: any time by now; later, for one that rests; never (Infinity), while it is busy. */
+  /** The time from which a domain may be attempted: in the future while it rests, Infinity while it is busy. */
   notBefore?: (domain: string) => number;
-  /** The lines that have a place free, the first to be served first; all of them unless told. */
+  /** The lines with a free slot, in the order of service. Default: all. */
   lines?: readonly QueueLine[];
-  /** Where a domain belongs; it is moved there when its line has no place free. Unless told: where it is. */
+  /** The line that a domain belongs into; it is moved there when that line has no free slot. Default: the line it is in. */
   lineOf?: (domain: string) => QueueLine;
 }
 
-/** RFC 5321 §4.5.3.1.8: as many as every server takes in one transaction. */
+/** RFC 5321 §4.5.3.1.8: every server accepts so many in one transaction. */
 const MOST_RECIPIENTS = 100;
-/** Domains put out of the way by one claim, which holds up everything else meanwhile. */
+/** Domains that one claim may postpone; it blocks other writes meanwhile. */
 const MOST_PUT_OFF = 1_000;
-/** Domains looked at in one query; most often the first will do. */
+/** Domains read by one query; most often the first is claimed. */
 const DOMAINS_PAGE = 16;
 
 const param = (name: string): SQL => sql`${sql.placeholder(name)}`;
@@ -147,9 +147,9 @@ function* inPages(page: (after: DueDomain) => DueDomain[]): Generator<DueDomain>
 }
 
 /**
- * Leases what has been due longest in the first line that has something which may be attempted: the entry, with all that
- * can go along in one transaction with the next server. Undefined when there is none, or so much was in the way that another
- * claim is to go on.
+ * Leases the entry that has been due longest in the first line with an entry that may be attempted, and the entries of the
+ * same message that go in the same transaction with the server. Undefined when there is none, or when so many domains had to
+ * be postponed that another claim must go on.
  */
 export function claim(tx: Tx, terms: ClaimTerms): Claim | undefined {
   if (terms.domain !== undefined) return claimOf(tx, terms.domain, terms);
@@ -160,14 +160,14 @@ export function claim(tx: Tx, terms: ClaimTerms): Claim | undefined {
     const from = notBefore?.(domain) ?? 0;
     const line = lineOf?.(domain);
     if (line !== undefined && !lines.includes(line)) {
-      // Out of the way: however many wait there, the next claim does not pass them again.
+      // Moved, so that the next claim does not read it again, however many wait there.
       moveDomain(tx, domain, line);
       putOff++;
     } else if (from <= now) {
       const claimed = claimOf(tx, domain, terms);
       if (claimed) return claimed;
     } else if (from < Number.POSITIVE_INFINITY) {
-      // The same for those that rest.
+      // Postponed for the same reason, since it rests.
       domainRows(tx).setDomain.run({ domain, dueAt: from });
       putOff++;
     }
@@ -175,7 +175,7 @@ export function claim(tx: Tx, terms: ClaimTerms): Claim | undefined {
   return undefined;
 }
 
-/** From now on the domain, if anything waits for it, waits in that line. */
+/** Moves a domain with waiting entries into another line. */
 export function moveDomain(tx: Tx, domain: string, line: QueueLine): void {
   claiming(tx).setLine.run({ domain, line });
 }
@@ -203,7 +203,7 @@ function claimOf(tx: Tx, domain: string, { now, leaseUntil, together }: ClaimTer
   };
 }
 
-/** When there may be something to claim on such terms: epoch ms; undefined while nothing waits that may be attempted. */
+/** When there may be an entry to claim on such terms: epoch ms; undefined when no waiting entry may be attempted. */
 export function nextDue(
   db: Db,
   { notBefore, own = false, lines = QUEUE_LINES }: Pick<ClaimTerms, "notBefore" | "own" | "lines"> = {},
@@ -218,7 +218,7 @@ export function nextDue(
   return Number.isFinite(earliest) ? earliest : undefined;
 }
 
-/** The domain's turn comes after that of the others due at `now` (epoch ms). */
+/** Puts a domain behind the others that are due at `now` (epoch ms). */
 export function yieldTurn(tx: Tx, domain: string, now: number): undefined {
   const first = domainRows(tx).first.get({ domain });
   if (first) domainRows(tx).setDomain.run({ domain, dueAt: Math.max(first.dueAt ?? 0, now) });
@@ -249,9 +249,9 @@ export function releaseLeases(tx: Tx, now: number): number {
 }
 
 /**
- * What waits, under no lease, for longer than it does after so many attempts (`waits`: after the first, the second, …, in
- * ms) was put off by a clock that was ahead: from `now` (epoch ms) on it waits for no more than that, and not at all when
- * it is longer than any wait. Returns how many. Reads all that waits for later.
+ * Corrects entries that a clock that was ahead put off too far: without a lease, and due later than the schedule allows
+ * (`waits`: ms after the first attempt, the second, …). They become due after the scheduled wait from `now` (epoch ms), or at
+ * once when they were put off for longer than any wait. Returns how many. Reads all entries that are due later.
  */
 export function recallStrays(tx: Tx, waits: readonly number[], now: number): number {
   const { seq, domain, dueAt, attempts } = queueEntries;
@@ -280,17 +280,17 @@ export interface LeaseParts {
 }
 
 export interface Leases {
-  /** The end of one that is taken now: epoch ms. */
+  /** The end of a lease that is taken now: epoch ms. */
   end(): number;
   hold(claim: Claim): void;
   letGo(claim: Claim): void;
-  /** Prolongs those that end soon: before every claim, in its transaction, for the clock may have leapt. */
+  /** Prolongs leases that end soon. Called before every claim, in its transaction, since the clock may have leapt. */
   keep(tx: Tx): void;
-  /** The same by itself. `wasAhead`, as in Job: it also takes up what earlier attempts left. */
+  /** The same in a transaction of its own. With `wasAhead`, as in Job, it also takes up attempts that a stop or clock cut short. */
   upkeep(wasAhead: boolean): Promise<void>;
-  /** When there is something to prolong: epoch ms; Infinity while none is held. */
+  /** When a lease has to be prolonged: epoch ms; Infinity while none is held. */
   nextUpkeep(): number;
-  /** Gives back all that are held, their attempts not counted; or leaves that to the next start. */
+  /** Gives back every held lease, without counting an attempt; if that fails, the next start does. */
   giveBack(): void;
 }
 
@@ -299,7 +299,7 @@ const LEASE_MS = 30 * 60_000;
 const LEFT_MS = LEASE_MS / 2;
 
 export function createLeases({ store, options, runtime, log }: LeaseParts): Leases {
-  /** What is being attempted, and the end of its lease (epoch ms). */
+  /** Claims that are being attempted, and the end of their leases (epoch ms). */
   const held = new Map<Claim, number>();
   let isStart = true;
 
@@ -310,14 +310,14 @@ export function createLeases({ store, options, runtime, log }: LeaseParts): Leas
     return [...held].filter(([, until]) => until - now <= LEFT_MS).map(([claim]) => claim);
   };
 
-  /** Returns for what. The transaction may fail: `held` has the new end only once it is known to have not. */
+  /** Returns the claims. `held` gets the new end only after the commit, since the transaction may fail. */
   function prolong(tx: Tx): Claim[] {
     const claims = ending();
     for (const { entries } of claims) extendLeases(tx, entries, end());
     return claims;
   }
 
-  /** What was cut short by a stop, or put off by a clock that was ahead. */
+  /** Takes up attempts that a stop cut short, and entries that a clock that was ahead put off. */
   async function takeUp(now: number): Promise<void> {
     const waits = options.get("smtp.retrySeconds").map((seconds) => 1_000 * seconds);
     const { released, recalled } = await store.enqueue((tx) => {

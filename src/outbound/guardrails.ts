@@ -19,7 +19,7 @@ import type { Recipient } from "./envelope.ts";
 import type { LocalDelivery } from "./local.ts";
 import { suppressedAmong } from "./suppression.ts";
 
-/** What somebody wants to send, as far as the limits go. */
+/** A message to send, as far as the limits need it. */
 export interface Attempt {
   mailboxId: string;
   workspaceId: string;
@@ -36,8 +36,8 @@ const { acceptedAt, outsideRecipients } = outboundMessages;
 type Owner = "mailbox" | "workspace";
 
 /**
- * What an owner sent to since a time: each message knows the owner's total with it, so the last message less what came
- * before the first tells, however many lie between. `+?` as in store/drizzle.ts.
+ * Recipients that an owner sent to since a time. Each message stores the owner's total with it, so the last total less the
+ * one before the first message tells, however many lie between. `+?` as in store/drizzle.ts.
  */
 const windowOf = (owner: Owner) =>
   `SELECT before, (SELECT max(${owner}_total) FROM outbound_messages WHERE ${owner}_id = +?1) - before AS taken
@@ -165,7 +165,7 @@ export interface Limits {
    * @throws AppError unprocessable (sender, recipients), locked (paused), rate_limited (caps, with Retry-After)
    */
   requireAllowed(db: Db, attempt: Attempt, now: number): void;
-  /** Recipients that are not at this server. */
+  /** The number of recipients that are not at this server. */
   countOutside(attempt: Pick<Attempt, "workspaceId" | "recipients">): number;
 }
 

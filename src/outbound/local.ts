@@ -1,5 +1,5 @@
 /**
- * Mail to this server itself (rules: Local delivery): filed as mail from anywhere is, without leaving.
+ * Delivers mail to mailboxes of this server (rules: Local delivery): it is filed like other mail, without leaving.
  *
  * Invariant: a mailbox gets one copy of a message, whichever recipients reach it, and the copy names those of them who
  * were Bcc'd, and no other Bcc recipient (rules: Arrival, Bcc).
@@ -34,7 +34,7 @@ export interface LocalDeliveryParts {
   runtime: Pick<Runtime, "now">;
 }
 
-/** What a recipient at this server comes to: a mailbox, or a refusal. */
+/** The destination of a recipient at this server: a mailbox, or a refusal. */
 type Destination = { mailboxId: string; receivedOn: string } | { refusal: RefusalName };
 
 export function createLocalDelivery({ db, mailbox, parser, runtime }: LocalDeliveryParts): LocalDelivery {
@@ -46,7 +46,7 @@ export function createLocalDelivery({ db, mailbox, parser, runtime }: LocalDeliv
     return { mailboxId: route.mailboxId, receivedOn: route.receivedOn };
   }
 
-  /** The Bcc recipients of a message by the mailbox they reach: of all its entries, as the copy may be filed for another. */
+  /** The Bcc recipients of a message by mailbox. Reads all entries, since another entry may have filed the copy. */
   function bccByMailbox({ seq, workspaceId }: Claim["message"]): Map<string, EmailAddress[]> {
     const found = new Map<string, EmailAddress[]>();
     for (const { field, recipient, name } of entriesOf(db, seq)) {

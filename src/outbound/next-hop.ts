@@ -1,7 +1,7 @@
 /**
- * Where mail for a domain goes: the hosts of RFC 5321 §5.1 in the order they are to be tried, and the addresses of each.
+ * Finds the hosts that take mail for a domain (RFC 5321 §5.1), in the order to try them, and the addresses of each.
  *
- * Invariant: what DNS failed to answer is temporary; only what it did answer is final.
+ * Invariant: a failure of DNS is temporary; only an answer of DNS is final.
  */
 import { isIP } from "node:net";
 import type { Runtime } from "../base/runtime.ts";
@@ -36,7 +36,7 @@ export async function findMailHosts(domain: string, { runtime, hostname }: World
     throw failure({ status: "5.1.10", text: `${domain} takes no mail: its MX record is null` });
   }
   if (records.length === 0) return [await hostWithoutMx(domain, { runtime, hostname })];
-  // Ourselves, and whoever passes on to us: they would send it back (RFC 5321 §5.1).
+  // We, and hosts behind us in preference, would send the mail back (RFC 5321 §5.1).
   const own = records.filter(({ exchange }) => exchange === hostname.toLowerCase());
   const limit = Math.min(...own.map(({ priority }) => priority));
   const usable = records.filter(({ priority, exchange }) => priority < limit && exchange !== "");
@@ -52,7 +52,7 @@ export function mailHost(name: string, dns: Runtime["dns"]): MailHost {
   return { name, addresses: () => addressesOf(name, dns) };
 }
 
-/** No host of the domain has an address, as far as DNS knows: final, but nothing about the recipient. */
+/** DNS knows no address of any host of the domain: final, but says nothing about the recipient. */
 export function unroutable(domain: string): DeliveryFailure {
   return failure({ status: "5.4.4", text: `no mail server of ${domain} has an address` });
 }

@@ -1,13 +1,13 @@
 /**
  * Mail that the server itself writes to a workspace's owners and admins, or to one of its people, from postmaster@ one of
- * its verified domains, or of the server (rules: Webhook delivery states). It leaves by the queue as all mail does, so
- * it reaches a mailbox here as well as an address elsewhere, signed if its domain is verified; but it asks no cap and
- * no pause, takes no part in what they count, and has no Sent copy.
+ * its verified domains, or of the server (rules: Webhook delivery states). It is sent through the queue like other mail,
+ * to mailboxes here as well as to addresses elsewhere, and signed if its domain is verified. Caps and pauses do not apply to
+ * it, it does not count for them, and it has no Sent copy.
  *
- * Whose address another workspace has taken over with its domain finds it in their mailbox all the same: it is filed there,
- * and never sent to the address.
+ * When another workspace has verified the domain of a person's address, the notice is filed in the person's mailbox, and is
+ * never sent to the address.
  *
- * Invariant: it fires no event on its way out, and what becomes of it none either, so no notice can lead to another.
+ * Invariant: neither sending it nor its outcome emits an event, so no notice can lead to another.
  */
 import { and, asc, eq, inArray, isNotNull } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
@@ -25,7 +25,7 @@ import { suppressedAmong } from "./suppression.ts";
 
 export interface AdminNotice {
   workspaceId: string;
-  /** Whom it is for; the owners and admins if left out. */
+  /** Its recipient. Default: the owners and admins. */
   to?: { email: string; name: string };
   subject: string;
   text: string;
@@ -53,7 +53,7 @@ const SENDER_NAME = "Mailroom";
 export function createAdminNotices(parts: AdminNoticeParts): NotifyAdmins {
   const { store, mailbox, parser, runtime, hostname, log } = parts;
 
-  /** The oldest of the workspace that is verified; without one it is the server itself that writes. */
+  /** The oldest verified domain of the workspace; without one the host name of the server. */
   function senderDomain(workspaceId: string): string {
     const verified = store.db
       .select({ name: domains.name })
@@ -118,7 +118,7 @@ export function createAdminNotices(parts: AdminNoticeParts): NotifyAdmins {
         ["Subject", subject],
         ["Date", dateHeader(now)],
         ["Message-ID", messageId],
-        // RFC 3834 §5: nobody's vacation message answers it.
+        // RFC 3834 §5: vacation programs do not answer it.
         ["Auto-Submitted", "auto-generated"],
       ] as const,
       text: `${text}\n\nThis message was written by the mail server ${hostname}.\n`,
@@ -131,8 +131,15 @@ export function createAdminNotices(parts: AdminNoticeParts): NotifyAdmins {
       }
       if (recipients.length > 0) {
         addOutbound(tx, {
-          ...{ workspaceId, subject, domain, messageId, notice: true },
-          ...{ id: newId(runtime, "msg"), mailboxId: "", mailbox: from, threadId: "" },
+          workspaceId,
+          subject,
+          domain,
+          messageId,
+          notice: true,
+          id: newId(runtime, "msg"),
+          mailboxId: "",
+          mailbox: from,
+          threadId: "",
           returnPath: newReturnPath(runtime, domain),
           acceptedAt: runtime.now(),
           outsideRecipients: 0,

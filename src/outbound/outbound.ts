@@ -1,6 +1,5 @@
 /**
- * What is known of messages that were accepted for sending: their bytes while they are under way, who they went to, and
- * what is waiting. Reads what queue.ts writes.
+ * Reads the outbound queue (queue.ts): the content of messages under way, their recipients, and the entries that wait.
  */
 import { and, asc, eq, gt, sql } from "drizzle-orm";
 import { outboundContents, outboundMessages, type QueueState, queueEntries } from "../store/schema.ts";
@@ -31,7 +30,7 @@ export interface Unsettled {
 }
 
 const LIST_PAGE = 500;
-/** How long a count of waiting entries serves: counting a million takes some milliseconds. */
+/** How long a count of waiting entries is reused: counting a million takes some milliseconds. */
 const COUNT_MS = 1_000;
 
 const reading = prepared((db) => ({
@@ -64,21 +63,21 @@ const reading = prepared((db) => ({
     .prepare(),
 }));
 
-/** What is transmitted; undefined once every recipient is settled. */
+/** The content to transmit; undefined once every recipient is settled. */
 export function contentOf(db: Db, messageSeq: number): OutboundContent | undefined {
   const row = reading(db).content.get({ messageSeq });
   if (row?.bytes) return { bytes: row.bytes };
   return row?.blob ? { blob: row.blob, size: row.size } : undefined;
 }
 
-/** The same, read. @throws Error when it is not there; what the file system says */
+/** The same as bytes. @throws Error when there is none; the error of the file system */
 export async function readContent({ db, blobs }: Pick<Store, "db" | "blobs">, messageSeq: number): Promise<Uint8Array> {
   const content = contentOf(db, messageSeq);
   if (content === undefined) throw new Error(`outbound message ${messageSeq} has no content`);
   return "bytes" in content ? content.bytes : blobs.read(content.blob);
 }
 
-/** The message whose reverse-path that is; in lower case. */
+/** The message with this reverse-path, in lower case. */
 export function findByReturnPath(db: Db, returnPath: string): OutboundMessage | undefined {
   return reading(db).byReturnPath.get({ returnPath });
 }
@@ -148,7 +147,19 @@ function unsettledView(entry: QueueEntry, message: OutboundMessage): Unsettled {
   const { workspaceId, id: emailId, messageId, mailbox, acceptedAt } = message;
   const nextAttemptAt = leased ? null : entry.dueAt;
   return {
-    ...{ id, seq, workspaceId, emailId, messageId, mailbox, acceptedAt },
-    ...{ recipient, field, state, attempts, attempting: leased, nextAttemptAt, reply },
+    id,
+    seq,
+    workspaceId,
+    emailId,
+    messageId,
+    mailbox,
+    acceptedAt,
+    recipient,
+    field,
+    state,
+    attempts,
+    attempting: leased,
+    nextAttemptAt,
+    reply,
   };
 }

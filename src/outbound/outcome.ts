@@ -1,5 +1,5 @@
 /**
- * What became of recipients: from the results of an attempt, or a report that came later, to what is recorded and told
+ * Turns results of an attempt, or a report that came later, into outcomes of recipients, and records and announces them
  * (rules: Delivery, Failure, Bcc).
  *
  *   accepted             deliveredAt and message.delivered
@@ -8,7 +8,7 @@
  *                        suppressed
  *
  * Invariants: all of it happens in one transaction. A Bcc recipient is named by no event and no notice. A notice that
- * cannot be made or filed keeps nothing else from being recorded. Of what the server itself wrote (notices.ts) the
+ * cannot be made or filed does not keep the rest from being recorded. Of what the server itself wrote (notices.ts) the
  * queue alone keeps the outcome: no event, no notice and no suppression comes of it.
  */
 import { eq, sql } from "drizzle-orm";
@@ -30,11 +30,11 @@ import { entriesOf } from "./outbound.ts";
 import { type OutboundMessage, type QueueEntry, setBounced, setDeferred, setDelivered } from "./queue.ts";
 import { suppress } from "./suppression.ts";
 
-/** A recipient of whom a report says that the message did not reach them, although a server had accepted it. */
+/** A report says that the message did not reach this recipient, although a server had accepted it. */
 export interface LateFailure {
   entry: QueueEntry;
   hard: boolean;
-  /** What the report says, on one line. */
+  /** The words of the report, on one line. */
   reply: string;
   /** RFC 3463. */
   status?: string | undefined;
@@ -42,11 +42,11 @@ export interface LateFailure {
 
 export interface Outcomes {
   /**
-   * `results`: one an entry, in order. Prepares what there is to tell; what it resolves with records all of it in the
-   * transaction given, and may run twice, the first time rolled back. A notice that cannot be made is no reason to reject.
+   * Prepares the notice, if there is to be one. `results`: one an entry, in order. Resolves with a function that records
+   * everything in a transaction; it may run twice, the first time rolled back. Does not reject when no notice can be made.
    */
   resolve(claim: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void>;
-  /** The same for failures that a report tells. Of those that have bounced meanwhile nothing is told again. */
+  /** The same for failures in a report. Recipients that have bounced meanwhile are not announced again. */
   bounceLater(message: OutboundMessage, failures: readonly LateFailure[]): Promise<(tx: Tx) => void>;
 }
 
@@ -64,13 +64,13 @@ export interface OutcomeParts {
 const EXPIRED = "4.4.7";
 const NO_STATUS = "5.0.0";
 
-/** What an entry comes to. `reply`: to be kept beside it. */
-type Fate =
+/** The outcome of an entry. `reply` is kept with it. */
+type EntryOutcome =
   | { kind: "delivered"; entry: QueueEntry; reply: string; host: string | undefined }
   | { kind: "deferred"; entry: QueueEntry; reply: string; dueAt: number }
   | { kind: "bounced"; entry: QueueEntry; reply: string; failure: Failure };
-type Delivered = Extract<Fate, { kind: "delivered" }>;
-type Bounced = Extract<Fate, { kind: "bounced" }>;
+type Delivered = Extract<EntryOutcome, { kind: "delivered" }>;
+type Bounced = Extract<EntryOutcome, { kind: "bounced" }>;
 
 const statements = prepared((db) => ({
   /** The Sent copy, while it is there. */
@@ -84,7 +84,7 @@ const statements = prepared((db) => ({
 }));
 
 export function createOutcomes({ store, mailbox, options, runtime, hostname, log }: OutcomeParts): Outcomes {
-  /** Whether words of others may name a Bcc recipient; the recipients are read when there are words to be shown. */
+  /** The Bcc detector of a message; its recipients are read at the first use. */
   function namesBccOf(message: OutboundMessage): (words: string) => boolean {
     let namesBcc: ((words: string) => boolean) | undefined;
     return (words) => {
@@ -96,21 +96,22 @@ export function createOutcomes({ store, mailbox, options, runtime, hostname, log
   async function resolve({ message, entries }: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void> {
     const now = runtime.now();
     const terms = { now, retrySeconds: options.get("smtp.retrySeconds"), namesBcc: namesBccOf(message) };
-    const fates = entries.map((entry, i) => {
+    const outcomes = entries.map((entry, i) => {
       const result = results[i];
       if (result === undefined) throw new Error(`no result for queue entry ${entry.id}`);
-      return fateOf(message, entry, result, terms);
+      return outcomeOf(message, entry, result, terms);
     });
-    const bounced = fates.filter((fate) => fate.kind === "bounced");
+    const bounced = outcomes.filter((outcome) => outcome.kind === "bounced");
     const notice = await prepareNotice(message, bounced, now);
     return (tx) => {
       recordDelivered(
         tx,
         message,
-        fates.filter((fate) => fate.kind === "delivered"),
+        outcomes.filter((outcome) => outcome.kind === "delivered"),
         now,
       );
-      for (const fate of fates) if (fate.kind === "deferred") setDeferred(tx, fate.entry, fate.dueAt, fate.reply);
+      for (const outcome of outcomes)
+        if (outcome.kind === "deferred") setDeferred(tx, outcome.entry, outcome.dueAt, outcome.reply);
       recordBounced(tx, message, bounced, notice, now);
     };
   }
@@ -134,13 +135,13 @@ export function createOutcomes({ store, mailbox, options, runtime, hostname, log
   /** @param delivered accepted by one server */
   function recordDelivered(tx: Tx, message: OutboundMessage, delivered: readonly Delivered[], now: number): void {
     const byReply = Map.groupBy(delivered, ({ reply }) => reply);
-    for (const [reply, fates] of byReply) {
+    for (const [reply, outcomes] of byReply) {
       setDelivered(
         tx,
-        fates.map(({ entry }) => entry),
+        outcomes.map(({ entry }) => entry),
         now,
         reply,
-        fates[0]?.host,
+        outcomes[0]?.host,
       );
     }
     const to = delivered.filter(({ entry }) => entry.field !== "bcc").map(({ entry }) => addressOf(entry));
@@ -175,7 +176,7 @@ export function createOutcomes({ store, mailbox, options, runtime, hostname, log
     if (bounced.length > 0 && notice !== undefined) fileNotice(tx, message, notice, now);
   }
 
-  /** Undefined when there is nothing to tell, or nowhere. */
+  /** Undefined when nothing bounced, or the conversation is gone. */
   async function prepareNotice(
     message: OutboundMessage,
     bounced: readonly Bounced[],
@@ -219,7 +220,7 @@ export function createOutcomes({ store, mailbox, options, runtime, hostname, log
   return { resolve, bounceLater };
 }
 
-function fateOf(
+function outcomeOf(
   message: OutboundMessage,
   entry: QueueEntry,
   { kind, reply, hard, code, status, remote }: DeliveryResult,
@@ -228,7 +229,7 @@ function fateOf(
     retrySeconds,
     namesBcc,
   }: { now: number; retrySeconds: readonly number[]; namesBcc: (words: string) => boolean },
-): Fate {
+): EntryOutcome {
   if (kind === "accepted") return { kind: "delivered", entry, reply, host: remote };
   // entry.attempts is without this one.
   const wait = kind === "deferred" ? retrySeconds[entry.attempts] : undefined;
@@ -254,7 +255,7 @@ function fateOf(
   };
 }
 
-/** Instead of words that are not shown: the codes they came with. */
+/** Shown in place of a text that is withheld: its codes. */
 const withheld = (...codes: (string | number | undefined)[]): string =>
   [...codes.filter((code) => code !== undefined), "(text not shown)"].join(" ");
 

@@ -44,7 +44,7 @@ const statements = prepared((db) => ({
 
 const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
-/** What somebody may read of what is known of a message's recipients. */
+/** The parts of a message's recipients and replies that a caller may read. */
 function readerOf(db: Db, { userId }: Caller, emailId: string) {
   const isSender = statements(db).message.get({ id: emailId })?.sentBy === userId;
   const rows = statements(db).entries.all({ id: emailId });

@@ -30,10 +30,10 @@ export type QueueEntry = typeof queueEntries.$inferSelect;
 /** The bytes to transmit: themselves, or the blob that has them, which is durable already. */
 export type OutboundContent = { bytes: Uint8Array } | { blob: string; size: number };
 
-/** Content up to this size, in bytes, belongs into the row; larger content into a blob. */
+/** Content up to this size, in bytes, is kept in the row; larger content in a blob. */
 export const LARGEST_ROW_CONTENT = 256 * 1024;
 
-/** A message that is being accepted: its row, to whom, and what. `recipients`: each with a new `que_` id. */
+/** A message that is being accepted: its row, recipients (each with a new `que_` id) and content. */
 export interface NewOutbound
   extends Omit<OutboundMessage, "seq" | "recipients" | "mailboxTotal" | "workspaceTotal" | "notice"> {
   notice?: boolean;
@@ -41,7 +41,7 @@ export interface NewOutbound
   content: OutboundContent;
 }
 
-/** Messages looked at, the newest, for such that a clock accepted which was ahead. */
+/** Most messages, the newest, that are searched for times from a clock that was ahead. */
 const MOST_RECALLED = 100_000;
 const param = (name: string): SQL => sql`${sql.placeholder(name)}`;
 /** Written out: SQLite uses a partial index only where the query says its condition literally. */
@@ -133,7 +133,11 @@ const settling = prepared((db) => ({
   settle: db
     .update(queueEntries)
     .set({
-      ...{ ...endAttempt, state: param("state"), dueAt: null, reply: param("reply"), settledAt: param("now") },
+      ...endAttempt,
+      state: param("state"),
+      dueAt: null,
+      reply: param("reply"),
+      settledAt: param("now"),
       acceptedBy: sql`coalesce(${sql.placeholder("host")}, ${queueEntries.acceptedBy})`,
     })
     .where(bySeq)
@@ -147,7 +151,7 @@ const settling = prepared((db) => ({
   release: db
     .update(queueEntries)
     .set({ leased: false, state: "waiting", dueAt: param("now") })
-    // What was settled meanwhile must not be sent again.
+    // An entry that was settled meanwhile must not be sent again.
     .where(and(bySeq, sql`+${isUnsettled}`))
     .prepare(),
   entry: db
@@ -206,7 +210,7 @@ export function correctDomains(tx: Tx, entries: readonly Pick<QueueEntry, "domai
 
 export type EntryRef = Pick<QueueEntry, "seq" | "messageSeq" | "domain">;
 
-/** An attempt has delivered them. `now`: epoch ms; `reply`: what the server said, for people; `host`: its name, if not ours. */
+/** An attempt has delivered them. `now`: epoch ms; `reply`: the server's, for people; `host`: its name, if not ours. */
 export function setDelivered(tx: Tx, entries: readonly EntryRef[], now: number, reply: string, host?: string): void {
   settle(tx, entries, "delivered", now, reply, host?.toLowerCase());
 }
@@ -217,20 +221,20 @@ export function setDeferred(tx: Tx, entry: EntryRef, dueAt: number, reply: strin
   domainRows(tx).bringForward.run({ domain: entry.domain, dueAt });
 }
 
-/** Given up: by an attempt, or for an entry in any state by a report that came later, which counts no attempt. */
+/** Gives an entry up: after an attempt, or, in any state and without counting an attempt, after a report that came later. */
 export function setBounced(tx: Tx, entry: EntryRef, now: number, reply: string): void {
   settle(tx, [entry], "bounced", now, reply);
 }
 
-/** Kept from being sent until `retryEntry`; no attempt is counted. */
+/** Holds entries until `retryEntry`; no attempt is counted. */
 export function setHeld(tx: Tx, entries: readonly EntryRef[]): void {
   for (const { seq } of entries) settling(tx).hold.run({ seq });
   correctDomains(tx, entries);
 }
 
 /**
- * Holds all that waits for recipients elsewhere, and says why; how many. Reads all that waits. Those of this server's own
- * domains stay, if verified or the sender's: what is filed here has left no trace elsewhere.
+ * Holds every waiting entry for a recipient elsewhere, with the reason; returns how many. Reads all waiting entries. Entries
+ * of this server's own domains, verified or the sender's, are not held: filing here leaves no trace elsewhere.
  */
 export function holdWaiting(tx: Tx, reply: string): number {
   const sendersOwn = eq(domains.workspaceId, outboundMessages.workspaceId);
@@ -251,7 +255,7 @@ export function holdWaiting(tx: Tx, reply: string): number {
   return held.length;
 }
 
-/** Makes due at `now` (epoch ms) all that is held, of one workspace or of all; how many. */
+/** Makes all held entries due at `now` (epoch ms), of one workspace or of all; returns how many. */
 export function releaseHeld(tx: Tx, now: number, workspaceId?: string): number {
   const held = tx
     .select({ seq: queueEntries.seq, domain: queueEntries.domain })
@@ -269,8 +273,8 @@ export function releaseHeld(tx: Tx, now: number, workspaceId?: string): number {
 }
 
 /**
- * Deletes up to `limit` messages that a mailbox sent, whatever became of them, and says which; `unsettled` recipients of
- * them were waiting or held.
+ * Deletes up to `limit` messages that a mailbox sent, in any state. Returns their ids, and how many of their recipients were
+ * `unsettled`: waiting or held.
  */
 export function deleteOutboundOf(
   tx: Tx,
@@ -319,8 +323,8 @@ function settle(
 }
 
 /**
- * What a clock that was ahead has accepted at times that have not come (`now`: epoch ms) was accepted by now, the last of
- * it just now: else it would count for limits that it is no part of, for as long as the clock was ahead.
+ * Corrects the times of messages that were accepted while the clock was ahead: all move back by the same amount, so that the
+ * last one was accepted at `now` (epoch ms). Otherwise they would count against limits for as long as the clock was ahead.
  */
 export function recallAccepted(tx: Tx, now: number): void {
   const { seq, acceptedAt } = outboundMessages;

@@ -65,7 +65,7 @@ export interface RelayParts extends AttemptParts {
 const MOST_SESSIONS_OF_ONE = 5;
 /** After waiting so long for its server a session is `isWaiting` (slots.ts). */
 const WHILE_MS = 5_000;
-/** A destination that keeps us waiting for longer is slow: until it has the message, and from then on. */
+/** A destination that keeps us waiting for longer is slow: while the message is transmitted, and for the reply to it. */
 const LONG_MS = 30_000;
 const LONG_FOR_ANSWER_MS = 2 * 60_000;
 const CUT = "no answer in time while other mail waited";

@@ -3,8 +3,8 @@
  *
  *   AUTH: access/sign-in.ts ─► MAIL, RCPT ─► DATA: receive (spool.ts) ─► read and complete (submitted.ts) ─► accept.ts
  *
- * Invariant: the envelope, From and Sender are addresses that the person may send as at that moment: a session outlives
- * neither what they signed in with nor their access. One log line says what became of a message; never a body, never the recipients.
+ * Invariant: the envelope, From and Sender are addresses that the person may send as at that moment: a session ends with
+ * the password or the access that it was opened with. One log line tells the outcome of a message, without body or recipients.
  */
 import { and, eq, gt, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
@@ -108,7 +108,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
       }
     } catch (error) {
       const refusal = refusalOfSending(error);
-      // Not its text, which may name a Bcc recipient.
+      // Without its text, which may name a Bcc recipient.
       outcome = `${refusal.responseCode} ${refusal.reason}`;
       if (refusal.reason === "failed" || refusal.reason === "storeUnavailable") {
         log.error("submission not accepted", { trace: envelope.trace, error: refusal.cause });
@@ -122,7 +122,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
   }
 
   return {
-    // RFC 4954 §5: who offers AUTH takes the parameter. On whose behalf an app says it sends changes nothing here.
+    // RFC 4954 §5: a server with AUTH accepts the parameter. Its value changes nothing here.
     mailParameters: ["SIZE", "BODY", "SMTPUTF8", "AUTH"],
     requiresAuth: true,
     maxRecipients: () => options.get("sending.maxRecipients"),
@@ -148,7 +148,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
             const busy = error instanceof AppError && error.code === "rate_limited";
             throw busy ? new Refusal("tooManySignIns", error) : error;
           }
-          // Not as whom: what was given may be a password in the wrong field.
+          // Without the name that was given, which may be a password in the wrong field.
           log.info(who ? "signed in" : "sign-in failed", { trace, ip, userId: who?.caller.userId });
           if (!who) throw new Refusal("badCredentials");
         },
@@ -158,7 +158,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
           if (reversePath === "") return;
           const { reach, address: from } = reversePathOf(present, reversePath);
           try {
-            // Before the message is on its way: it may be large.
+            // Checked before the message comes, which may be large.
             const { id: mailboxId, workspaceId } = reach.mailbox;
             requireMaySend(store.db, { from, mailboxId, workspaceId }, runtime.now());
           } catch (error) {
@@ -185,7 +185,7 @@ function recipientAddress(recipient: string): string {
   return address;
 }
 
-/** Whoever stands in neither To nor Cc is a Bcc recipient; names come from the header. */
+/** A recipient in neither To nor Cc is a Bcc recipient; names come from the header. */
 function recipientsIn({ recipients }: Envelope, { to, cc, bcc }: SubmittedMessage): Recipient[] {
   const named = (list: readonly EmailAddress[]) =>
     new Map(list.map((entry) => [normalizeAddress(entry.email), entry.name]));

@@ -1,8 +1,8 @@
 /**
- * The message that a mail app hands in: what it must be, and what is added to it (RFC 6409 §8).
+ * Checks and completes a message that a mail app submits (RFC 6409 §8).
  *
- * Invariant: no byte of it changes but for bare CR and LF, which become line ends, and the Bcc fields, which go. What is
- * missing is put before it. A signature over its body, or over a part of it, stays good.
+ * Invariant: its bytes stay as they are, except that bare CR and LF become line ends and Bcc fields are removed. Missing
+ * fields are put before it. A signature over its body, or over a part of it, stays valid.
  */
 import { type EmailAddress, envelopeAddress, parseAddressList, readAddressEntries } from "../message/address.ts";
 import { dateHeader } from "../message/compose.ts";
@@ -55,7 +55,7 @@ export function readSubmitted(content: Uint8Array): SubmittedMessage {
   };
 }
 
-/** What is put before a message. */
+/** Values for the fields that are put before a message. */
 export interface Completion {
   /** Our name. */
   hostname: string;
@@ -105,7 +105,7 @@ const CRLF = Buffer.from("\r\n");
 const CR = 0x0d;
 const LF = 0x0a;
 
-/** RFC 5321 §2.3.8: CR and LF occur together only. Who sent them apart meant line ends. */
+/** RFC 5321 §2.3.8: CR and LF occur only together. One of them alone was meant as a line end. */
 function withCrlf(bytes: Uint8Array): Buffer {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return hasBareLineEnd(buffer)

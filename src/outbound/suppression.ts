@@ -1,5 +1,5 @@
 /**
- * Whom a workspace may not write to: addresses that bounced for good, recipients who complained, and what the operator
+ * The suppression list of a workspace, to which it may not write: addresses that bounced for good, recipients who complained, and what the operator
  * added (rules: Hard failure). The only writer of `suppressions`.
  *
  * Addresses are kept and asked for in the spelling of normalizeAddress, and compare whole: `user+tag@` is an address of

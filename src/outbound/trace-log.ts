@@ -1,8 +1,8 @@
 /**
- * What happened to messages on their way, for `mailroom trace`: how they came, and each attempt to deliver them. The rest
- * stands in the rows of the messages themselves, the queue and the webhooks. The only writer of trace_steps.
+ * The steps of messages for `mailroom trace`: their arrival, and each attempt to deliver them. The rest is read from the rows
+ * of messages, queue and webhooks. The only writer of trace_steps.
  *
- * Invariant: a step is written in the transaction of what it tells of; only that of a refusal, which has none, may be
+ * Invariant: a step is written in the transaction of its event. Only the step of a refusal, which has no transaction, may be
  * lost in a crash.
  */
 import { asc, inArray, sql } from "drizzle-orm";
@@ -21,9 +21,9 @@ export interface ArrivalDetail extends Pick<Envelope, "ip" | "helo" | "tls" | "r
   recipients: number;
   size: number | undefined;
   auth: AuthVerdicts | undefined;
-  /** What was done with it, or the reply that refused it. */
+  /** How it was filed, or the reply that refused it. */
   outcome: string;
-  /** The messages that it became, or was already. */
+  /** The messages that it was filed as, now or before. */
   emailIds?: string[];
 }
 
@@ -100,7 +100,7 @@ export function traceAttempt(
   statements(tx).insert.run({ at, key: message.messageId, step: "attempted", trace: null, detail });
 }
 
-/** The steps of a message, the oldest first. `keys`: all that it may be known by. */
+/** The steps of a message, the oldest first. `keys`: its Message-ID and ids. */
 export function listSteps(db: Db, keys: readonly string[]): StoredStep[] {
   const { at, step, trace, detail } = traceSteps;
   return db
@@ -119,7 +119,7 @@ export function deleteSteps(tx: Tx, keys: readonly string[]): void {
       .run();
 }
 
-/** Deletes what is kept no longer (retention.traceDays), in portions. */
+/** Deletes steps older than retention.traceDays, in portions. */
 export function createTraceUpkeep(store: Pick<Store, "enqueue">, options: Pick<Options, "get">): Job {
   /** Whether there may be more. Steps are in the order of their time, so that the first of them tell. */
   function deletePortion(tx: Tx, before: number): boolean {

@@ -1,12 +1,12 @@
 /**
- * The way out for mail to other servers: to the MX hosts of a domain, or to the smarthost that takes everything.
+ * Connects to other servers: to the MX hosts of a domain, or to the smarthost that takes all mail.
  *
  * TLS to MX hosts is opportunistic and their certificates are not checked (RFC 7435), unless their domain asks for more
- * (protection.ts): the name of an MX host comes from DNS, which whoever can redirect the connection can forge as well,
- * most certificates there would not pass, and to be strict would only mean plain text. A smarthost is named by the operator, who gives it credentials: there TLS is
- * required and its certificate checked, unless it is on this machine.
+ * (protection.ts): an attacker who can redirect the connection can also forge the MX record that names the host, most
+ * certificates there would not pass, and a strict client would only fall back to plain text. The operator names a smarthost
+ * and gives its credentials: there TLS is required and its certificate checked, unless it is on this machine.
  *
- * Invariant: credentials go out over TLS to the host they are for, or to this machine, and nowhere else.
+ * Invariant: credentials are sent only over TLS to their own host, or to this machine.
  */
 import { isIP } from "node:net";
 import { domainToASCII } from "node:url";
@@ -31,24 +31,24 @@ export interface Connection {
   send(transaction: Transaction): Promise<DeliveryResult[]>;
   /** Whether another transaction may be sent over it. */
   usable(): boolean;
-  /** A message is on its way, or there and unanswered: to end the connection now might have it delivered twice. */
+  /** A message is being transmitted, or its reply is awaited: ending the connection now might have it delivered twice. */
   isTransmitting(): boolean;
-  /** QUIT; at once when a transaction is under way, whose recipients are deferred then. */
+  /** QUIT. A transaction under way ends at once, and its recipients are deferred. */
   close(): void;
 }
 
 export interface Transport {
   /**
-   * Connects to a host that takes mail for `domain` (A-labels). `signal`: ends that, and the connection later, at once; its
-   * reason says why, for people.
+   * Connects to a host that takes mail for `domain` (A-labels). Aborting `signal` ends the attempt or the
+   * connection at once; its reason is for people.
    * @throws DeliveryFailure
    */
   connect(domain: string, signal?: AbortSignal): Promise<Connection>;
   /** Whether one connection takes mail for all domains. */
   groupsByMessage(): boolean;
   /**
-   * What the smarthost answers to our credentials when it refuses them; undefined when it takes them, needs none or
-   * cannot be asked. Asked for at most once a minute, and waited for at most 10 seconds.
+   * The smarthost's reply when it refuses our credentials; undefined when it accepts them, needs none or cannot be reached.
+   * It is asked at most once a minute, and waited for at most 10 seconds.
    */
   refusal(): Promise<string | undefined>;
   /** Ends every connection and attempt at once; none is made afterwards. */
@@ -64,10 +64,10 @@ export interface TransportParts {
   log: Log;
 }
 
-/** Addresses tried for one attempt, and hosts of which they are asked for: a domain may name thousands. */
+/** Most addresses tried in one attempt, and most hosts looked up: a domain may name thousands. */
 const MOST_TRIES = 8;
 const MOST_HOSTS = 16;
-/** No host or address is tried any more when the ones before have taken that long. */
+/** After this time, no further host or address is tried. */
 const CONNECT_WITHIN_MS = 5 * 60_000;
 const REMEMBER_MS = 60_000;
 const ASK_MS = 10_000;
@@ -124,11 +124,11 @@ interface Opened {
 
 export function createTransport({ runtime, hostname, options, protection, log }: TransportParts): Transport {
   const stopped = new AbortController();
-  /** What the smarthost last said to our credentials; `refusal` is undefined too when it could not be asked. */
+  /** The last answer of the smarthost to our credentials; `refusal` is also undefined when it could not be reached. */
   let known: { setting: string; at: number; refusal: string | undefined } | undefined;
   let asking: { setting: string; done: Promise<void> } | undefined;
 
-  /** A session with the first of the hosts that has us. @throws DeliveryFailure */
+  /** A session with the first host that accepts one. @throws DeliveryFailure */
   async function openFirst(
     hosts: readonly MailHost[],
     { port, tlsTo, domain }: { port: number; tlsTo(host: string): Promise<TlsPolicy>; domain: string },
@@ -160,7 +160,7 @@ export function createTransport({ runtime, hostname, options, protection, log }:
         if (!("reply" in result)) return { remote: name, session: result };
         log.debug("no session", { remote: name, address, reply: result.reply });
         failures.push(result);
-        // It has answered, and for the whole host.
+        // It has replied, which counts for all addresses of the host.
         if (result.code !== undefined) break;
       }
     }
@@ -174,7 +174,7 @@ export function createTransport({ runtime, hostname, options, protection, log }:
     return await openFirst(hosts, { port: options.get("smtp.outboundPort"), tlsTo, domain }, signal);
   }
 
-  /** What keeps us from the smarthost is the operator's to put right and no recipient's fault: always deferred. */
+  /** Every failure here is deferred: the operator has to correct it, and no recipient is at fault. */
   async function openSmarthost(setting: string, signal: AbortSignal): Promise<Opened> {
     const { host, port, tls, credentials } = readSmarthost(setting);
     try {
@@ -201,10 +201,10 @@ export function createTransport({ runtime, hostname, options, protection, log }:
   }
 
   const knownOf = (setting: string) =>
-    // For no longer either when the clock was set back meanwhile.
+    // The absolute difference, since the clock may have been set back.
     known?.setting === setting && Math.abs(runtime.now() - known.at) < REMEMBER_MS ? known : undefined;
 
-  /** Asks the smarthost, unless someone does already; resolves in any case. */
+  /** Asks the smarthost, unless that is under way already. Never rejects. */
   function ask(setting: string): Promise<void> {
     if (asking?.setting === setting) return asking.done;
     const question = { setting, done: Promise.resolve() };
@@ -215,7 +215,7 @@ export function createTransport({ runtime, hostname, options, protection, log }:
       })
       .finally(() => {
         if (asking === question) asking = undefined;
-        // Not whenever someone sends: a smarthost that is away would keep them all waiting.
+        // Remembered too, so that a smarthost that is down does not delay every message.
         if (!knownOf(setting)) known = { setting, at: runtime.now(), refusal: undefined };
       });
     asking = question;
@@ -278,7 +278,7 @@ export function createTransport({ runtime, hostname, options, protection, log }:
   };
 }
 
-/** What `opening` comes to; deferred as soon as the signal is aborted, whatever it waits for. */
+/** As `opening`, but rejects as deferred as soon as the signal is aborted. */
 async function unlessAborted<T>(signal: AbortSignal, opening: Promise<T>): Promise<T> {
   const aborted = Promise.withResolvers<never>();
   const abort = () => {

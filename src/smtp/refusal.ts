@@ -1,6 +1,6 @@
 /**
- * The refusals of SMTP: reply code, enhanced status code (RFC 3463) and text (rules: SMTP refusals, Unavailable). What
- * is thrown and is neither a Refusal nor unavailability is a fault of ours: 451, so that the sender keeps the message.
+ * The refusals of SMTP: reply code, enhanced status code (RFC 3463) and text (rules: SMTP refusals, Unavailable). Any
+ * error other than a Refusal or unavailability is a fault of ours: 451, so that the sender keeps the message.
  */
 import { AppError, type ErrorCode, isUnavailable } from "../base/errors.ts";
 import type { LogFields } from "../base/log.ts";
