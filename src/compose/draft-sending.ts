@@ -15,7 +15,6 @@ import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import type { Draft, Due } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { Guard } from "../outbound/accept.ts";
 import { users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -52,7 +51,8 @@ export interface DraftSendingParts {
   store: Pick<Store, "db" | "enqueue">;
   mailbox: Pick<Mailbox, "drafts">;
   writing: DraftWriting;
-  guard: Pick<Guard, "requireAcceptable">;
+  /** @throws AppError as Submit, when the message would not be accepted now with so many bytes */
+  requireAcceptable(message: Outgoing, bytes: number): Promise<void>;
   submitted(
     caller: Caller,
     message: Outgoing,
@@ -74,7 +74,7 @@ const undoTime = prepared((db) =>
 );
 
 export function createDraftSending(parts: DraftSendingParts): DraftSending & { job: Job } {
-  const { store, mailbox, writing, guard, submitted, runtime, log, scheduled } = parts;
+  const { store, mailbox, writing, requireAcceptable, submitted, runtime, log, scheduled } = parts;
 
   async function sendDue({ id, at, userId }: Due & { id: string }): Promise<void> {
     const caller = findPerson(store.db, userId);
@@ -107,7 +107,7 @@ export function createDraftSending(parts: DraftSendingParts): DraftSending & { j
         });
         return { sent };
       }
-      await guard.requireAcceptable(message, draft.size);
+      await requireAcceptable(message, draft.size);
       const due = { at: at ?? runtime.now() + undoMs, userId: caller.userId };
       const saved = await writing.keep(caller, request, {
         draftId,

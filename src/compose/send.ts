@@ -10,7 +10,7 @@ import type { AnsweredMessage } from "../mailbox/reply.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { type Composition, quotedText } from "../message/composition.ts";
 import { readRecipients } from "../message/recipients.ts";
-import { createGuard, type GuardParts, type Sent, type Submit } from "../outbound/accept.ts";
+import { type GuardParts, requireAcceptable, type Sent, type Submit } from "../outbound/accept.ts";
 import { recipientsOf, senderFor } from "../outbound/envelope.ts";
 import type { Spool } from "../smtp/spool.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -160,11 +160,10 @@ export function createSending(parts: SendingParts): Sending {
   }
 
   const drafts = createDrafts(parts);
-  const guard = createGuard(parts);
   const { job, ...draftSending } = createDraftSending({
     store,
     mailbox,
-    guard,
+    requireAcceptable: (message, bytes) => requireAcceptable(parts, message, bytes),
     submitted,
     runtime,
     log,

@@ -23,7 +23,7 @@ import type { Store, Tx } from "../store/store.ts";
 import { type PreparedOutbound, UnparseableError } from "../workers/jobs.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import type { Recipient } from "./envelope.ts";
-import { type Attempt, createLimits, type Limits, requireRoom } from "./guardrails.ts";
+import { type Attempt, countOutside, requireAllowed, requireRoom } from "./guardrails.ts";
 import type { LocalDelivery } from "./local.ts";
 import { waitingCount } from "./outbound.ts";
 import { addOutbound, LARGEST_ROW_CONTENT, type OutboundContent } from "./queue.ts";
@@ -104,47 +104,41 @@ export const signingKeys = prepared((db) =>
     .prepare(),
 );
 
-export interface Guard {
-  limits: Limits;
-  /**
-   * Passes a message of so many bytes that would be accepted now. Used for a message that is sent later, so that the caller
-   * learns of a refusal at once. @throws AppError as Submit
-   */
-  requireAcceptable(submission: Pick<Submission, "mailbox" | "from" | "recipients">, bytes: number): Promise<void>;
-}
-
 export type GuardParts = Omit<SubmitParts, "store" | "parser"> & { store: Pick<Store, "db"> };
 
-/** The checks before a message is composed. */
-export function createGuard(parts: GuardParts): Guard {
-  const { store, mailbox: mail, transport, runtime, log, largestQueue = LARGEST_QUEUE } = parts;
-  const limits = createLimits(parts);
+/**
+ * Passes a message of so many bytes that would be accepted now, before it is composed; also a message that is sent later, so
+ * that the caller learns of a refusal at once. @throws AppError as Submit
+ */
+export async function requireAcceptable(
+  parts: GuardParts,
+  submission: Pick<Submission, "mailbox" | "from" | "recipients">,
+  bytes: number,
+): Promise<void> {
+  const { store, mailbox: mail, runtime } = parts;
+  const { mailbox } = submission;
+  requireAllowed(parts, store.db, attemptOf(submission), runtime.now());
+  await requireQueue(parts, submission);
+  requireRoom(mail.usage(mailbox.id), bytes, mailbox.address);
+}
 
-  /** @throws AppError upstream_failed */
-  async function requireQueue({ recipients }: Pick<Submission, "recipients">): Promise<void> {
-    if (waitingCount(store.db, runtime.now()) + recipients.length > largestQueue) {
-      log.error("the outbound queue is full", { recipients: largestQueue });
-      throw new AppError("upstream_failed", "The outbound queue is full, so nothing was sent; try again later");
-    }
-    const refusal = await transport.refusal();
-    if (refusal !== undefined) {
-      log.error("the smarthost refuses us", { refusal });
-      throw new AppError(
-        "upstream_failed",
-        "The outgoing mail server refuses this server's credentials, so nothing was sent; an admin has to correct them",
-      );
-    }
+/** @throws AppError upstream_failed */
+async function requireQueue(
+  { store, transport, runtime, log, largestQueue = LARGEST_QUEUE }: GuardParts,
+  { recipients }: Pick<Submission, "recipients">,
+): Promise<void> {
+  if (waitingCount(store.db, runtime.now()) + recipients.length > largestQueue) {
+    log.error("the outbound queue is full", { recipients: largestQueue });
+    throw new AppError("upstream_failed", "The outbound queue is full, so nothing was sent; try again later");
   }
-
-  return {
-    limits,
-    async requireAcceptable(submission, bytes) {
-      const { mailbox } = submission;
-      limits.requireAllowed(store.db, attemptOf(submission), runtime.now());
-      await requireQueue(submission);
-      requireRoom(mail.usage(mailbox.id), bytes, mailbox.address);
-    },
-  };
+  const refusal = await transport.refusal();
+  if (refusal !== undefined) {
+    log.error("the smarthost refuses us", { refusal });
+    throw new AppError(
+      "upstream_failed",
+      "The outgoing mail server refuses this server's credentials, so nothing was sent; an admin has to correct them",
+    );
+  }
 }
 
 const attemptOf = ({ mailbox, from, recipients }: Pick<Submission, "mailbox" | "from" | "recipients">): Attempt => ({
@@ -156,7 +150,6 @@ const attemptOf = ({ mailbox, from, recipients }: Pick<Submission, "mailbox" | "
 
 export function createSubmit(parts: SubmitParts): Submit {
   const { store, mailbox: mail, parser, options, runtime, log } = parts;
-  const { limits, requireAcceptable } = createGuard(parts);
 
   /** @throws AppError payload_too_large, unprocessable, server_error 503 */
   async function prepare(submission: Submission): Promise<PreparedOutbound> {
@@ -182,7 +175,7 @@ export function createSubmit(parts: SubmitParts): Submit {
   return async function submit(submission, record) {
     const { caller, mailbox, from, recipients, messageId, threadId } = submission;
     const attempt = attemptOf(submission);
-    await requireAcceptable(submission, 1);
+    await requireAcceptable(parts, submission, 1);
     const { message, content } = await store.preparing(async () => {
       const { message, content } = await prepare(submission);
       return { message, content: await keepContent(content) };
@@ -192,7 +185,7 @@ export function createSubmit(parts: SubmitParts): Submit {
 
     const sent = await store.enqueue((tx) => {
       const now = runtime.now();
-      limits.requireAllowed(tx, attempt, now);
+      requireAllowed(parts, tx, attempt, now);
       requireRoom(mail.usage(mailbox.id), message.size, mailbox.address);
       const filed = mail.file(tx, {
         kind: "sent",
@@ -222,7 +215,7 @@ export function createSubmit(parts: SubmitParts): Submit {
         domain,
         returnPath,
         acceptedAt: now,
-        outsideRecipients: limits.countOutside(attempt),
+        outsideRecipients: countOutside(parts, attempt),
         recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
         content,
       });

@@ -159,100 +159,93 @@ export interface LimitsParts {
   local: Pick<LocalDelivery, "isLocal">;
 }
 
-export interface Limits {
-  /**
-   * Passes a message that may be sent at `now` (epoch ms), but for room in queue and mailbox.
-   * @throws AppError unprocessable (sender, recipients), locked (paused), rate_limited (caps, with Retry-After)
-   */
-  requireAllowed(db: Db, attempt: Attempt, now: number): void;
-  /** The number of recipients that are not at this server. */
-  countOutside(attempt: Pick<Attempt, "workspaceId" | "recipients">): number;
+/**
+ * Passes a message that may be sent at `now` (epoch ms), except for room in queue and mailbox.
+ * @throws AppError unprocessable (sender, recipients), locked (paused), rate_limited (caps, with Retry-After)
+ */
+export function requireAllowed(parts: LimitsParts, db: Db, attempt: Attempt, now: number): void {
+  const { verifiedAt } = requireSender(db, attempt);
+  const mailbox = mailboxOf(db, attempt, now);
+  requireRecipients(parts, db, attempt);
+  requireNotPaused(mailbox);
+  requireHourlyCaps(parts, db, attempt, mailbox.address, now);
+  requireWarmup(parts, db, attempt, verifiedAt, now);
 }
 
-export function createLimits({ options, local }: LimitsParts): Limits {
-  /** @throws AppError unprocessable */
-  function requireRecipients(db: Db, { recipients, workspaceId }: Attempt): void {
-    const most = options.get("sending.maxRecipients");
-    if (recipients.length > most) {
-      throw new AppError(
-        "unprocessable",
-        `The message has ${recipients.length} recipients, Cc and Bcc included; ${most} is the most`,
-      );
-    }
-    const addresses = recipients.map(({ email }) => email);
-    const malformed = addresses.find((email) => normalizeAddress(email) === undefined || isAddressLiteral(email));
-    if (malformed !== undefined) {
-      throw new AppError("unprocessable", `Mail cannot be sent to "${malformed}": it is not an email address`);
-    }
-    const suppressed = suppressedAmong(db, workspaceId, addresses);
-    if (suppressed.length > 0) {
-      throw new AppError(
-        "unprocessable",
-        `On the suppression list, so nothing was sent: ${suppressed.join(", ")}. Leave it out, or have an admin remove it`,
-      );
-    }
-  }
-
-  /** @throws AppError rate_limited */
-  function requireHourlyCaps(db: Db, attempt: Attempt, address: string, now: number): void {
-    const { ofMailbox, ofWorkspace } = statements(db);
-    const caps = [
-      [address, attempt.mailboxId, options.get("sending.mailboxPerHour"), ofMailbox],
-      ["this workspace", attempt.workspaceId, options.get("sending.workspacePerHour"), ofWorkspace],
-    ] as const;
-    const count = attempt.recipients.length;
-    for (const [who, owner, cap, { window, reached }] of caps) {
-      if (count > cap) {
-        throw limited(
-          `The message has ${count} recipients, more than the ${cap} that ${who} may send to within 60 minutes: it never fits unless it is divided`,
-          HOUR_MS,
-        );
-      }
-      const { before, taken } = window.get(owner, now - HOUR_MS) ?? { before: 0, taken: 0 };
-      if (taken + count <= cap) continue;
-      const leaves = reached.get(owner, before + taken + count - cap)?.acceptedAt ?? now;
-      throw limited(
-        `The hourly limit of ${who} is ${cap} recipients; ${taken} were sent to in the last 60 minutes, and this message has ${count}. It fits at ${shown(leaves + HOUR_MS)}`,
-        leaves + HOUR_MS - now,
-      );
-    }
-  }
-
-  /** rules: Warm-up. @throws AppError rate_limited */
-  function requireWarmup(db: Db, attempt: Attempt, verifiedAt: number, now: number): void {
-    const ceilings = options.get("sending.warmup");
-    if (ceilings === "off") return;
-    const { day, today } = warmupDay(verifiedAt, now);
-    const ceiling = ceilings[day];
-    if (ceiling === undefined) return;
-    const outside = countOutside(attempt);
-    if (outside === 0) return;
-    const { domain } = splitAddress(attempt.from);
-    const total = sentOutside(db, domain, today);
-    if (total + outside <= ceiling) return;
-    const fitting = ceilings.findIndex((later, i) => i > day && outside <= later);
-    const fits = (today - day + (fitting < 0 ? ceilings.length : fitting)) * DAY_MS;
-    throw limited(
-      `The domain ${domain} is new: on day ${day + 1} it may reach ${ceiling} recipients outside this server, ${total} were sent to today (UTC), and this message has ${outside}. It fits at ${shown(fits)}`,
-      fits - now,
+/** @throws AppError unprocessable */
+function requireRecipients({ options }: LimitsParts, db: Db, { recipients, workspaceId }: Attempt): void {
+  const most = options.get("sending.maxRecipients");
+  if (recipients.length > most) {
+    throw new AppError(
+      "unprocessable",
+      `The message has ${recipients.length} recipients, Cc and Bcc included; ${most} is the most`,
     );
   }
-
-  function countOutside({ workspaceId, recipients }: Pick<Attempt, "workspaceId" | "recipients">): number {
-    return recipients.filter(({ email }) => !local.isLocal(workspaceId, splitAddress(email).domain)).length;
+  const addresses = recipients.map(({ email }) => email);
+  const malformed = addresses.find((email) => normalizeAddress(email) === undefined || isAddressLiteral(email));
+  if (malformed !== undefined) {
+    throw new AppError("unprocessable", `Mail cannot be sent to "${malformed}": it is not an email address`);
   }
+  const suppressed = suppressedAmong(db, workspaceId, addresses);
+  if (suppressed.length > 0) {
+    throw new AppError(
+      "unprocessable",
+      `On the suppression list, so nothing was sent: ${suppressed.join(", ")}. Leave it out, or have an admin remove it`,
+    );
+  }
+}
 
-  return {
-    requireAllowed(db, attempt, now) {
-      const { verifiedAt } = requireSender(db, attempt);
-      const mailbox = mailboxOf(db, attempt, now);
-      requireRecipients(db, attempt);
-      requireNotPaused(mailbox);
-      requireHourlyCaps(db, attempt, mailbox.address, now);
-      requireWarmup(db, attempt, verifiedAt, now);
-    },
-    countOutside,
-  };
+/** @throws AppError rate_limited */
+function requireHourlyCaps({ options }: LimitsParts, db: Db, attempt: Attempt, address: string, now: number): void {
+  const { ofMailbox, ofWorkspace } = statements(db);
+  const caps = [
+    [address, attempt.mailboxId, options.get("sending.mailboxPerHour"), ofMailbox],
+    ["this workspace", attempt.workspaceId, options.get("sending.workspacePerHour"), ofWorkspace],
+  ] as const;
+  const count = attempt.recipients.length;
+  for (const [who, owner, cap, { window, reached }] of caps) {
+    if (count > cap) {
+      throw limited(
+        `The message has ${count} recipients, more than the ${cap} that ${who} may send to within 60 minutes: it never fits unless it is divided`,
+        HOUR_MS,
+      );
+    }
+    const { before, taken } = window.get(owner, now - HOUR_MS) ?? { before: 0, taken: 0 };
+    if (taken + count <= cap) continue;
+    const leaves = reached.get(owner, before + taken + count - cap)?.acceptedAt ?? now;
+    throw limited(
+      `The hourly limit of ${who} is ${cap} recipients; ${taken} were sent to in the last 60 minutes, and this message has ${count}. It fits at ${shown(leaves + HOUR_MS)}`,
+      leaves + HOUR_MS - now,
+    );
+  }
+}
+
+/** rules: Warm-up. @throws AppError rate_limited */
+function requireWarmup(parts: LimitsParts, db: Db, attempt: Attempt, verifiedAt: number, now: number): void {
+  const ceilings = parts.options.get("sending.warmup");
+  if (ceilings === "off") return;
+  const { day, today } = warmupDay(verifiedAt, now);
+  const ceiling = ceilings[day];
+  if (ceiling === undefined) return;
+  const outside = countOutside(parts, attempt);
+  if (outside === 0) return;
+  const { domain } = splitAddress(attempt.from);
+  const total = sentOutside(db, domain, today);
+  if (total + outside <= ceiling) return;
+  const fitting = ceilings.findIndex((later, i) => i > day && outside <= later);
+  const fits = (today - day + (fitting < 0 ? ceilings.length : fitting)) * DAY_MS;
+  throw limited(
+    `The domain ${domain} is new: on day ${day + 1} it may reach ${ceiling} recipients outside this server, ${total} were sent to today (UTC), and this message has ${outside}. It fits at ${shown(fits)}`,
+    fits - now,
+  );
+}
+
+/** The number of recipients that are not at this server. */
+export function countOutside(
+  { local }: LimitsParts,
+  { workspaceId, recipients }: Pick<Attempt, "workspaceId" | "recipients">,
+): number {
+  return recipients.filter(({ email }) => !local.isLocal(workspaceId, splitAddress(email).domain)).length;
 }
 
 /**
