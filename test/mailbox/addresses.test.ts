@@ -1,7 +1,7 @@
 /** Routing of mail by address (rules: Addresses, Postmaster and abuse). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import type { Route } from "../../src/mailbox/addresses.ts";
+import type { MailboxRoute, Route } from "../../src/mailbox/addresses.ts";
 import { domains, mailboxes, users } from "../../src/store/schema.ts";
 import { createWorld } from "../harness/mailbox-world.ts";
 
@@ -68,6 +68,36 @@ describe("an address", () => {
       expect(office().world.mailbox.route(address)).toEqual({ kind });
     });
   }
+});
+
+describe("a route that was found before", () => {
+  const found = () => {
+    const it = office();
+    const route = it.world.mailbox.route("ann@example.test") as MailboxRoute;
+    return { ...it, route, reaches: () => it.world.mailbox.stillReaches(route) };
+  };
+
+  test("stands until its mailbox expires", () => {
+    const { world, boxes, reaches } = found();
+    const expiresAt = world.runtime.now() + 1_000;
+    world.store.db.update(mailboxes).set({ expiresAt }).where(eq(mailboxes.id, boxes.ann)).run();
+    expect(reaches()).toBe(true);
+    world.runtime.advanceTo(expiresAt);
+    expect(reaches()).toBe(false);
+  });
+
+  test("ends with its mailbox", () => {
+    const { world, boxes, reaches } = found();
+    world.store.db.delete(mailboxes).where(eq(mailboxes.id, boxes.ann)).run();
+    expect(reaches()).toBe(false);
+  });
+
+  test("ends when its workspace no longer holds the domain", () => {
+    const { world, workspaceId, reaches } = found();
+    const unverified = { verifiedAt: null, acceptsUnverified: false };
+    world.store.db.update(domains).set(unverified).where(eq(domains.workspaceId, workspaceId)).run();
+    expect(reaches()).toBe(false);
+  });
 });
 
 describe("a catch-all", () => {

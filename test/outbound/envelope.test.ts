@@ -1,7 +1,7 @@
-/** Whom a message may be from (rules: Sender, Mailbox access): outcome for every caller, address and road. */
+/** The envelope of sending: whom a message may be from (rules: Sender, Mailbox access), and its recipients. */
 import { describe, expect, test } from "bun:test";
 import { AppError } from "../../src/base/errors.ts";
-import { senderFor } from "../../src/outbound/envelope.ts";
+import { recipientsOf, senderFor } from "../../src/outbound/envelope.ts";
 import { createOffice } from "../harness/outgoing.ts";
 
 describe("from", async () => {
@@ -61,4 +61,25 @@ describe("from", async () => {
       new Set(["alice@example.test", "sales@example.test", "nobody@example.test", "olga@beta.test"].map(said)).size,
     ).toBe(1);
   });
+});
+
+test("each address once, as first written, in the order of To, Cc, Bcc", () => {
+  expect(
+    recipientsOf({
+      bcc: [{ email: "c@x.example", name: "Hidden" }, { email: "A@x.example" }],
+      cc: [{ email: "b@x.example" }, { email: '"a"@X.example' }],
+      to: [
+        { email: "A@x.example", name: "A" },
+        { email: "a@x.example", name: "again" },
+      ],
+    }),
+  ).toEqual([
+    { email: "A@x.example", name: "A", field: "to" },
+    { email: "b@x.example", field: "cc" },
+    { email: "c@x.example", name: "Hidden", field: "bcc" },
+  ]);
+});
+
+test("what is no address is kept, to be refused by name", () => {
+  expect(recipientsOf({ to: [{ email: "nobody" }], cc: [], bcc: [] })).toEqual([{ email: "nobody", field: "to" }]);
 });
