@@ -13,7 +13,9 @@ const ok: Answer = (socket) => void socket.write(OK);
 
 /** The beginning of a program that attempts deliveries with what a server has: `post(url)`. */
 const PROGRAM = `
-      import { systemRuntime } from ${JSON.stringify(`${import.meta.dir}/../../src/base/runtime.ts`)};
+  import { attempt } from ${JSON.stringify(`${import.meta.dir}/../../src/events/delivery.ts`)};
+  import { openHttpClient } from ${JSON.stringify(`${import.meta.dir}/../../src/net/http-client.ts`)};
+  import { systemRuntime } from ${JSON.stringify(`${import.meta.dir}/../../src/base/runtime.ts`)};
   const runtime = systemRuntime();
   const http = openHttpClient({ runtime, allow: () => ["127.0.0.0/8"], mostIdle: 256 });
   const delivery = { eventId: "evt_1", event: "message.inbound", attempts: 0 };

@@ -4,9 +4,9 @@ import { describeApi } from "../../src/api/openapi.ts";
 import { ADMIN_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { ADMIN_OPERATIONS, MAIL_OPERATIONS } from "../../src/operations/operations.ts";
 import { apiKeys, idempotencyKeys } from "../../src/store/schema.ts";
+import { startAdmin as start } from "../harness/admin-world.ts";
 import { type JsonObject, nodesOf, resolve } from "../harness/schema-validator.ts";
 import { until } from "../harness/until.ts";
-import { startAdmin as start } from "./admin.ts";
 
 describe("the way in", () => {
   test("is a key with the scope admin, of an owner or admin", async () => {

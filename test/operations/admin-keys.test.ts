@@ -1,7 +1,7 @@
 /** API keys over the administration API. */
 import { describe, expect, test } from "bun:test";
 import { apiKeys, idempotencyKeys, type Scope } from "../../src/store/schema.ts";
-import { startAdmin } from "./admin.ts";
+import { startAdmin } from "../harness/admin-world.ts";
 
 const READER = { name: "Reader", scopes: ["read"] };
 

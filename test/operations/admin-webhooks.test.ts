@@ -1,7 +1,7 @@
 /** Webhook endpoints and their deliveries over the administration API. Deliveries themselves are test/events'. */
 import { describe, expect, test } from "bun:test";
 import { idempotencyKeys, webhookEndpoints } from "../../src/store/schema.ts";
-import { startAdmin } from "./admin.ts";
+import { startAdmin } from "../harness/admin-world.ts";
 
 const HOOK = { url: "https://hooks.remote.example/mail", events: ["message.inbound", "message.bounced"] };
 

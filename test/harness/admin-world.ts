@@ -3,8 +3,8 @@ import { eq } from "drizzle-orm";
 import { describeApi } from "../../src/api/openapi.ts";
 import { ADMIN_API } from "../../src/api/surfaces.ts";
 import * as schema from "../../src/store/schema.ts";
-import { type Answer, startApi } from "../harness/api-setup.ts";
-import { faults, type JsonObject, resolve } from "../harness/schema-validator.ts";
+import { type Answer, startApi } from "./api-setup.ts";
+import { faults, type JsonObject, resolve } from "./schema-validator.ts";
 
 const ADMIN = "/api/admin/v1";
 
