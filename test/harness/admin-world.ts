@@ -1,4 +1,4 @@
-/** The API of test/api/setup.ts as somebody administers over it: Olga is its owner, Ada an admin, Max a member. */
+/** The API of api-setup.ts as somebody administers over it: Olga is its owner, Ada an admin, Max a member. */
 import { eq } from "drizzle-orm";
 import { describeApi } from "../../src/api/openapi.ts";
 import { ADMIN_API } from "../../src/api/surfaces.ts";
