@@ -14,7 +14,7 @@ import { makePair } from "./remote-mx.ts";
 import { fakeRuntime } from "./runtime.ts";
 
 export const log = createLog("silent", Date.now, () => {});
-const pairs = Promise.all([makePair(HOST), makePair(HOST)]);
+let pairs: Promise<[KeyPair, KeyPair]> | undefined;
 
 /** A connection over TLS; rejects when it is refused. */
 export const openTls = (port: number, options: ConnectionOptions = {}): Promise<TLSSocket> =>
@@ -63,6 +63,7 @@ export async function listen(certificates: Shown) {
 
 /** One of whoever is told to prove names there. */
 export async function listener() {
+  pairs ??= Promise.all([makePair(HOST), makePair(HOST)]);
   const [first, second] = await pairs;
   const runtime = { ...fakeRuntime(), now: Date.now };
   const challenge = openChallenge({ type: "tls-alpn" }, { folder: temporaryFolder(), runtime, log });
