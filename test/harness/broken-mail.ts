@@ -1,5 +1,6 @@
 /** Honest messages, words planted in them, and the ways in which mailers, relays and attackers break them. */
 
+import { expect } from "bun:test";
 import { withoutBcc } from "../../src/message/original.ts";
 import { type ParsedMessage, parseMessage } from "../../src/message/parse.ts";
 import { leavesOf, readStructure } from "../../src/message/structure.ts";
@@ -115,7 +116,7 @@ const NOTE = "This is a multi-part message in MIME format.";
 
 type Mutation = (lines: string[], choose: Choose, word: () => string) => void;
 
-export const pick = <T>(choose: Choose, list: readonly T[]): T => list[choose(list.length)] as T;
+const pick = <T>(choose: Choose, list: readonly T[]): T => list[choose(list.length)] as T;
 /** The number of a line that matches, or of any if none does. */
 function lineLike(lines: readonly string[], choose: Choose, pattern: RegExp): number {
   const found = [...lines.keys()].filter((number) => pattern.test(lines[number] ?? ""));
@@ -275,3 +276,18 @@ export function chooser(seed: number): Choose {
 }
 
 export const NAMES = Object.keys(MUTATIONS);
+
+/** Breaks every message in up to three ways per round, of which `from` is the first, and expects no word to be lost. */
+export async function expectNothingLost(messages: readonly Buffer[], rounds: number, from = 0): Promise<void> {
+  for (let round = from; round < from + rounds; round++) {
+    for (const [index, bytes] of messages.entries()) {
+      const seed = round * messages.length + index;
+      const choose = chooser(seed * 7_919);
+      choose(1);
+      const names = [NAMES[seed % NAMES.length] as string];
+      while (names.length < 3 && choose(2) === 0) names.push(pick(choose, NAMES));
+      const result = broken(planted(bytes, choose), names, choose);
+      expect({ seed, names, lost: await lostOf(result) }).toEqual({ seed, names, lost: [] });
+    }
+  }
+}

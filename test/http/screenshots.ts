@@ -1,7 +1,7 @@
 /**
  * Takes the pictures of the README, docs/screenshots/*.webp, of a demo workspace that this starts:
  *
- *   bun test/web/screenshots.ts
+ *   bun test/http/screenshots.ts
  *
  * It takes a browser with fonts for Latin letters; conversations in other scripts are put away first, since a machine may
  * lack theirs.

@@ -6,23 +6,17 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { parseMessage } from "../../src/message/parse.ts";
-import { broken, chooser, lostOf, NAMES, pick, planted, SAMPLES, wordsIn } from "../harness/broken-mail.ts";
+import {
+  broken,
+  chooser,
+  expectNothingLost,
+  lostOf,
+  NAMES,
+  planted,
+  SAMPLES,
+  wordsIn,
+} from "../harness/broken-mail.ts";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
-
-/** Breaks every message in up to three ways per round. */
-async function expectNothingLost(messages: readonly Buffer[], rounds: number): Promise<void> {
-  for (let round = 0; round < rounds; round++) {
-    for (const [index, bytes] of messages.entries()) {
-      const seed = round * messages.length + index;
-      const choose = chooser(seed * 7_919);
-      choose(1);
-      const names = [NAMES[seed % NAMES.length] as string];
-      while (names.length < 3 && choose(2) === 0) names.push(pick(choose, NAMES));
-      const result = broken(planted(bytes, choose), names, choose);
-      expect({ seed, names, lost: await lostOf(result) }).toEqual({ seed, names, lost: [] });
-    }
-  }
-}
 
 describe("no part of a message is lost", () => {
   test("whole", async () => {
