@@ -184,11 +184,12 @@ function routeVia(db: Db, address: string, now: number, claimOf: (name: string) 
   const at = (name: string) => statements(db).address.get({ address: `${name}@${domain}`, domainId });
 
   const base = `${untagged}@${domain}`;
+  const exact = at(local);
+  const holder = exact ?? (untagged === local ? undefined : at(untagged));
   return (
-    to(normalized, at(local)) ??
-    (untagged === local ? undefined : to(base, at(untagged))) ??
+    to(exact ? normalized : base, holder) ??
     (exempt ? to(base, statements(db).ownersMailbox.get({ workspaceId, now })) : undefined) ??
-    to(base, at("*")) ?? { kind: "unknown" }
+    (holder ? undefined : to(base, at("*"))) ?? { kind: "unknown" }
   );
 }
 

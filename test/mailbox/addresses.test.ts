@@ -125,6 +125,19 @@ describe("postmaster and abuse", () => {
     expect(world.mailbox.route("postmaster")).toMatchObject({ mailboxId: boxes.ann, exempt: true });
   });
 
+  test("of a mailbox that expired reach no catch-all of another, if the owner has no mailbox", () => {
+    const { world, owner, boxes } = office();
+    world.alias(boxes.ann, "*@example.test");
+    world.alias(boxes.first, "abuse@example.test");
+    world.store.db.update(mailboxes).set({ expiresAt: 1 }).where(eq(mailboxes.id, boxes.first)).run();
+    expect(world.mailbox.route("abuse@example.test")).toMatchObject({ mailboxId: boxes.owner });
+    world.store.db.update(mailboxes).set({ ownerId: null }).where(eq(mailboxes.ownerId, owner.userId)).run();
+    for (const address of ["abuse@example.test", "abuse+x@example.test"]) {
+      expect(world.mailbox.route(address)).toEqual({ kind: "unknown" });
+    }
+    expect(world.mailbox.route("postmaster@example.test")).toMatchObject({ mailboxId: boxes.ann });
+  });
+
   test("reach the owner's first mailbox if none has their sign-in address", () => {
     const { world, owner, boxes } = office();
     world.store.db.update(users).set({ email: "else@elsewhere.example" }).where(eq(users.id, owner.userId)).run();
