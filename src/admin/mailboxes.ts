@@ -117,6 +117,18 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
   }
 
   /**
+   * A mailbox that is not being removed: given an owner or an address now, its removal would lose the mail that it took
+   * meanwhile, or never end. `what`: what it is too late to change. @throws AppError not_found, conflict
+   */
+  function standingMailbox(tx: Tx, id: string, what: string) {
+    const mailbox = mailboxById(tx, id);
+    if (!tx.select().from(schema.addresses).where(eq(schema.addresses.mailboxId, id)).limit(1).get()) {
+      throw new AppError("conflict", `${mailbox.address} is being removed: it is too late to change ${what}`);
+    }
+    return mailbox;
+  }
+
+  /**
    * Returns its id. `ownerId`: nobody's if left out.
    * @throws AppError bad_request, conflict for an address that is taken, unprocessable for a domain or an owner of
    * another workspace.
@@ -146,10 +158,11 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
 
   /**
    * Aliases may be `*@domain`, which takes what no other address does. Returns it as stored.
-   * @throws AppError not_found, conflict for one that is taken, unprocessable for a domain of another workspace.
+   * @throws AppError not_found, conflict for one that is taken and once the mailbox's removal has begun, unprocessable for a
+   * domain of another workspace.
    */
   function addAlias(tx: Tx, mailboxId: string, text: string): string {
-    const mailbox = mailboxById(tx, mailboxId);
+    const mailbox = standingMailbox(tx, mailboxId, "its addresses");
     const { alias, kind } = aliasOf(text);
     const domainId = domainIn(tx, mailbox.workspaceId, splitAddress(alias).domain);
     refuseTaken(tx, alias, domainId);
@@ -200,9 +213,12 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
       .run();
   }
 
-  /** `ownerId`: null for nobody. @throws AppError not_found, unprocessable for somebody of another workspace */
+  /**
+   * `ownerId`: null for nobody.
+   * @throws AppError not_found, conflict once its removal has begun, unprocessable for somebody of another workspace
+   */
   function assignMailbox(tx: Tx, mailboxId: string, ownerId: string | null): void {
-    const { workspaceId } = mailboxById(tx, mailboxId);
+    const { workspaceId } = standingMailbox(tx, mailboxId, "its owner");
     if (ownerId !== null) requireMember(tx, workspaceId, ownerId);
     tx.update(schema.mailboxes).set({ ownerId }).where(eq(schema.mailboxes.id, mailboxId)).run();
   }
@@ -227,11 +243,9 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
    * Null: it never expires. @throws AppError bad_request, not_found; conflict once its removal has begun
    */
   function setExpiry(tx: Tx, mailboxId: string, expiresAt: number | null): void {
-    const { address } = mailboxById(tx, mailboxId);
+    mailboxById(tx, mailboxId);
     requireAhead(expiresAt);
-    if (!tx.select().from(schema.addresses).where(eq(schema.addresses.mailboxId, mailboxId)).limit(1).get()) {
-      throw new AppError("conflict", `${address} is being removed: it is too late to change when it expires`);
-    }
+    standingMailbox(tx, mailboxId, "when it expires");
     tx.update(schema.mailboxes).set({ expiresAt }).where(eq(schema.mailboxes.id, mailboxId)).run();
   }
 

@@ -53,6 +53,17 @@ test("once it has begun, it is too late to change when the mailbox expires", asy
   );
 });
 
+test("once it has begun, the mailbox gets no address and no owner: it would never end, or lose what came", async () => {
+  const { people, team, write, ada } = await cutShort();
+  const changes: [string, Parameters<typeof write>[0]][] = [
+    ["its addresses", (tx) => void people.addAlias(tx, team, "sales@acme.test")],
+    ["its owner", (tx) => people.assignMailbox(tx, team, ada)],
+  ];
+  for (const [what, change] of changes) {
+    expect(() => write(change)).toThrow(`team@acme.test is being removed: it is too late to change ${what}`);
+  }
+});
+
 test("a server does so by itself with what a command left that was killed", async () => {
   const { appliance, owner, advance } = await boot();
   const { people, store } = appliance;
