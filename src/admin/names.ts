@@ -7,6 +7,11 @@ import { normalizeAddress, splitAddress } from "../message/address.ts";
 
 const LONGEST_NAME = 120;
 const LONGEST_REASON = 500;
+const FIRST_TIME = Date.parse("0000-01-01T00:00:00Z");
+const LAST_TIME = Date.parse("9999-12-31T23:59:59.999Z");
+
+/** What was typed, for a refusal that quotes it: cut, since it may be as long as a request. */
+const quoted = (text: string): string => `"${text.length > 80 ? `${text.slice(0, 80)}…` : text}"`;
 
 /** A display name, trimmed. @throws AppError bad_request; `what` is whose name it is, such as "a workspace". */
 export function nameOf(what: string, text: string): string {
@@ -30,7 +35,7 @@ export function reasonOf(text: string): string {
 export function addressOf(text: string): string {
   const address = normalizeAddress(text);
   if (address === undefined) {
-    throw new AppError("bad_request", `"${text}" is not an address: give one like ada@example.com`);
+    throw new AppError("bad_request", `${quoted(text)} is not an address: give one like ada@example.com`);
   }
   return address;
 }
@@ -38,7 +43,8 @@ export function addressOf(text: string): string {
 /** Reads a date-time of RFC 3339 §5.6, as epoch ms. `what`: the field that has it. @throws AppError bad_request */
 export function timeOf(what: string, text: string): number {
   const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/i.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(time)) {
+  // An offset may lead out of the years that a date-time can say.
+  if (Number.isNaN(time) || time < FIRST_TIME || time > LAST_TIME) {
     throw new AppError("bad_request", `${what} must be a date-time like 2027-01-31T17:00:00Z`);
   }
   return time;
@@ -50,7 +56,7 @@ export function domainOf(text: string): string {
   const domain = address === undefined ? "" : splitAddress(address).domain;
   // A mail domain of ours is a name in the DNS, below some other: no literal, no bare top-level name, no number.
   if (!/^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/.test(domain)) {
-    throw new AppError("bad_request", `"${text}" is not a domain: give one like example.com`);
+    throw new AppError("bad_request", `${quoted(text)} is not a domain: give one like example.com`);
   }
   return domain;
 }

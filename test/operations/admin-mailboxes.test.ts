@@ -79,6 +79,7 @@ describe("made", () => {
       [{ expiresAt: "tomorrow" }, "400 bad_request"],
       [{ expiresAt: "2030-01-01" }, "400 bad_request"],
       [{ expiresAt: past }, "400 bad_request"],
+      [{ expiresAt: "9999-12-31T23:59:59-23:59" }, "400 bad_request"],
       [{ aliases: "sales@example.test" }, "400 bad_request"],
       [{ colour: "red" }, "400 bad_request"],
       [{ paused: true }, "400 bad_request"],
