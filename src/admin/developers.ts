@@ -196,9 +196,10 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
     },
     /**
      * Attempts again, as resendDelivery does, each delivery that failed at `since` (epoch ms) or later; how many there were.
-     * Works through the log in portions, each a transaction of its own. @throws AppError not_found
+     * Works through the log in portions, each a transaction of its own that begins with `requireLeave`, which throws to end it.
+     * @throws AppError not_found, and what `requireLeave` throws
      */
-    async recoverWebhook(id: string, since: number): Promise<number> {
+    async recoverWebhook(id: string, since: number, requireLeave: (tx: Tx) => unknown = () => {}): Promise<number> {
       let resent = 0;
       let before: number | undefined;
       for (;;) {
@@ -209,6 +210,7 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
           ({ dueAt, finishedAt }) => dueAt === null && finishedAt !== null && finishedAt >= since,
         );
         await store.enqueue((tx) => {
+          requireLeave(tx);
           for (const { id: delivery } of wanted) resend(tx, delivery, runtime.now());
           deliverSoon();
         });

@@ -54,6 +54,11 @@ export interface AdminContext extends Administration {
    */
   act<T>(work: (tx: Tx, caller: Caller) => NotAPromise<T>): T;
   /**
+   * Returns the caller as they are by now, for an operation that needs more transactions than `act`'s.
+   * @throws AppError unauthorized or forbidden, as `act` does
+   */
+  requireAdministers(tx: Tx): Caller;
+  /**
    * Asks a person in the app to prove again that it is them; a key needs no proof. To be called in `work`.
    * @throws AppError forbidden
    */

@@ -89,18 +89,27 @@ function untimedPerformerOf(
     record: RecordAnswer,
     requireConfirmed: AdminContext["requireConfirmed"] = () => {},
   ): Promise<unknown> {
+    const requireAdministers: AdminContext["requireAdministers"] = (tx) => {
+      const present = presentCaller(tx, caller);
+      requireAdmin(present);
+      return present;
+    };
     const act: AdminContext["act"] = (work) =>
       administration.store.transact((tx) => {
-        const present = presentCaller(tx, caller);
-        requireAdmin(present);
-        const answer = work(tx, present);
+        const answer = work(tx, requireAdministers(tx));
         record(tx, withoutSecrets(answer, operation));
         return answer;
       });
+    // Asked in the accepting transaction: a message may take seconds to compose. `act` has asked before its work, which may
+    // end the very key that asks.
+    const recordMail: RecordAnswer = (tx, answer) => {
+      requireLiveKey(tx, caller);
+      record(tx, answer);
+    };
     const context =
       operation.audience === "admin"
-        ? { ...administration, caller, act, requireConfirmed }
-        : { caller, mailbox, sending, record };
+        ? { ...administration, caller, act, requireAdministers, requireConfirmed }
+        : { caller, mailbox, sending, record: recordMail };
     const answer = await operation.run(context, input);
     const fault = isMediaType(operation.response) ? undefined : shape.faultOfAnswer(answer);
     if (fault !== undefined) throw new Error(`${operation.name} answered what its schema does not allow: ${fault}`);
@@ -122,19 +131,13 @@ function untimedPerformerOf(
     check(input);
     const { success: status, idempotent } = operation;
     const key = idempotent && readKey(input.idempotencyKey, (input.body as { idempotencyKey?: string }).idempotencyKey);
-    if (operation.audience === "admin") requireAdmin(caller);
-    // Asked in the accepting transaction: a message may take seconds to compose.
-    const requireKey: RecordAnswer = (tx) => requireLiveKey(tx, caller);
+    // As they are by now: the body may have taken long to come, and a replay asks nothing else.
+    if (operation.audience === "admin") requireAdmin(presentCaller(administration.store.db, caller));
     // A session of the web app has no API key to scope one to.
     if (key === undefined || caller.keyId === undefined) {
-      return { status, answer: await run(caller, input, requireKey, requireConfirmed), replayed: false };
+      return { status, answer: await run(caller, input, () => {}, requireConfirmed), replayed: false };
     }
     const request = { apiKeyId: caller.keyId, key, fingerprint: fingerprint(input), status };
-    return idempotency.once(request, (record) =>
-      run(caller, input, (tx, answer) => {
-        requireKey(tx, answer);
-        record(tx, answer);
-      }),
-    );
+    return idempotency.once(request, (record) => run(caller, input, record));
   };
 }

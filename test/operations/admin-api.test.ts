@@ -8,6 +8,34 @@ import { startAdmin as start } from "../harness/admin-world.ts";
 import { type JsonObject, nodesOf, resolve } from "../harness/schema-validator.ts";
 import { until } from "../harness/until.ts";
 
+/** Adds a suppression in a body that is whole only after `change`, which is made once the request was admitted. */
+function askSlowly(
+  { store, admin, origin }: Awaited<ReturnType<typeof start>>,
+  given: object,
+  change: () => void,
+  more: Record<string, string> = {},
+): Promise<Response> {
+  const usedAt = () =>
+    store.db
+      .select()
+      .from(apiKeys)
+      .all()
+      .map(({ lastUsedAt }) => lastUsedAt)
+      .join();
+  const [text, before] = [JSON.stringify(given), usedAt()];
+  const body = new ReadableStream({
+    async start(controller) {
+      controller.enqueue(Buffer.from(text.slice(0, 5)));
+      await until(() => usedAt() !== before);
+      change();
+      controller.enqueue(Buffer.from(text.slice(5)));
+      controller.close();
+    },
+  });
+  const headers = { authorization: `Bearer ${admin}`, "content-type": "application/json", ...more };
+  return fetch(`${origin}${ADMIN_API.prefix}/suppressions`, { method: "POST", headers, body });
+}
+
 describe("the way in", () => {
   test("is a key with the scope admin, of an owner or admin", async () => {
     const api = await start();
@@ -62,26 +90,31 @@ describe("the way in", () => {
     ];
     for (const [what, change, code] of changes) {
       const api = await start();
-      const text = JSON.stringify({ address: "ben@remote.example" });
-      const body = new ReadableStream({
-        async start(controller) {
-          controller.enqueue(Buffer.from(text.slice(0, 5)));
-          await until(() =>
-            api.store.db
-              .select()
-              .from(apiKeys)
-              .all()
-              .some(({ lastUsedAt }) => lastUsedAt !== null),
-          );
-          change(api);
-          controller.enqueue(Buffer.from(text.slice(5)));
-          controller.close();
-        },
-      });
-      const headers = { authorization: `Bearer ${api.admin}`, "content-type": "application/json" };
-      const answer = await fetch(`${api.origin}${ADMIN_API.prefix}/suppressions`, { method: "POST", headers, body });
+      const answer = await askSlowly(api, { address: "ben@remote.example" }, () => change(api));
       expect([what, ((await answer.json()) as { code: string }).code]).toEqual([what, code]);
       expect(api.administration.outbound.listSuppressions()).toEqual([]);
+    }
+  });
+
+  test("is asked for again before a replay, too", async () => {
+    const api = await start();
+    const given = { address: "ben@remote.example" };
+    expect((await api.call("POST", "/suppressions", given, { "idempotency-key": "k" })).status).toBe(201);
+    api.runtime.advanceTo(api.runtime.now() + 3_600_000);
+    const again = await askSlowly(api, given, () => api.setRole("olga", "member"), { "idempotency-key": "k" });
+    expect(((await again.json()) as { code: string }).code).toBe("forbidden");
+  });
+
+  test("quotes no more of what is wrong than tells it", async () => {
+    const api = await start();
+    const long = "x".repeat(100_000);
+    for (const [path, body] of [
+      ["/mailboxes", { address: long, name: "Team" }],
+      ["/domains", { name: long }],
+      ["/suppressions", { address: long }],
+    ] as const) {
+      const answer = await api.call("POST", path, body);
+      expect([path, answer.status, (answer.body.error as string).length < 300]).toEqual([path, 400, true]);
     }
   });
 

@@ -99,6 +99,20 @@ test("an admin changes their own keys and those of members, an owner those of al
   expect((await as(ada, "GET", "/keys")).status).toBe(401);
 });
 
+test("a key revokes itself, and is refused from then on", async () => {
+  const { as, keyFor, call, store } = await startAdmin();
+  const own = keyFor("ada");
+  const { id } =
+    store.db
+      .select()
+      .from(apiKeys)
+      .all()
+      .find(({ userId }) => userId === "ada") ?? {};
+  expect(await as(own, "DELETE", `/keys/${id}`)).toMatchObject({ status: 200, body: { ok: true } });
+  expect((await as(own, "GET", "/keys")).status).toBe(401);
+  expect((await call("GET", `/keys/${id}`)).body.revokedAt).toEqual(expect.stringMatching(/Z$/));
+});
+
 test("PATCH takes a name and nothing else", async () => {
   const { call } = await startAdmin();
   const { id } = (await call("POST", "/keys", READER)).body;

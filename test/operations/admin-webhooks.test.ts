@@ -1,5 +1,6 @@
 /** Webhook endpoints and their deliveries over the administration API. Deliveries themselves are test/events'. */
 import { describe, expect, test } from "bun:test";
+import { AppError } from "../../src/base/errors.ts";
 import { idempotencyKeys, webhookEndpoints } from "../../src/store/schema.ts";
 import { startAdmin } from "../harness/admin-world.ts";
 
@@ -178,6 +179,16 @@ test("what failed since a time is sent again, once", async () => {
   ]) {
     expect([body, (await recover(body, "c")).body.code]).toEqual([body, "bad_request"]);
   }
+});
+
+test("sending again ends when who asked may do it no more", async () => {
+  const { id, administration, call } = await withFailures(1);
+  const refused = administration.developers.recoverWebhook(id, 0, () => {
+    throw new AppError("forbidden", "no more");
+  });
+  expect(await refused.catch(({ code }) => code)).toBe("forbidden");
+  const since = "2020-01-01T00:00:00Z";
+  expect((await call("POST", `/webhooks/${id}/recover`, { since })).body).toEqual({ resent: 1 });
 });
 
 test("those of another workspace do not exist", async () => {

@@ -295,10 +295,10 @@ export const recoverWebhook = operation({
   success: 202,
   response: t.Object({ resent: t.Integer({ description: "How many deliveries" }) }),
   errors: WRITE_ERRORS,
-  async run({ act, caller: { workspaceId }, developers }, { params, body }) {
+  async run({ act, requireAdministers, caller: { workspaceId }, developers }, { params, body }) {
     const since = Date.parse(body.since);
     const { id } = developers.webhook(params.id, workspaceId);
-    const resent = await developers.recoverWebhook(id, since);
+    const resent = await developers.recoverWebhook(id, since, requireAdministers);
     return act(() => ({ resent }));
   },
   checkBody({ since }) {
