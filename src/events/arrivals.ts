@@ -1,6 +1,6 @@
 /**
- * Mail in the order in which it arrived, read from the outbox. A message's date is its sender's word; the number of its
- * event is ours, given when it is committed.
+ * Reads mail from the outbox in the order in which it arrived. The sender chooses a message's date; this server numbers the
+ * message's event when it commits it.
  */
 import { eq, gt, max, sql } from "drizzle-orm";
 import { events } from "../store/schema.ts";
@@ -31,9 +31,9 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-/** The number of the latest event, whatever it is; 0 before the first. */
+/** Returns the number of the latest event of any kind; 0 before the first. */
 export const latestEvent = (db: Db): number => statements(db).latest.get()?.seq ?? 0;
 
-/** What arrived in a workspace after the event `seq`, oldest first. */
+/** Lists the mail that arrived in a workspace after the event `seq`, oldest first. */
 export const arrivalsSince = (db: Db, workspaceId: string, seq: number, limit: number): Arrival[] =>
   statements(db).since.all({ workspaceId, seq, limit });

@@ -1,7 +1,8 @@
 /**
- * The deliverer: fans new events out to the endpoints that want them, and has what is due sent (rules: Events).
+ * The deliverer fans new events out to the endpoints that want them, and attempts the deliveries that are due
+ * (rules: Events).
  *
- *   commit ──► turn: record what has ended, fan out, claim ──► slots of each endpoint ──► attempt ──► ended
+ *   commit ──► turn: record ended attempts, fan out, claim ──► slots of each endpoint ──► attempt ──► ended
  *                ▲                                                                                      │
  *                └──────────────────────────────────────────────────────────────────────────────────────┘
  *
@@ -11,7 +12,7 @@
  * proven one claims a batch ahead, so that its slots need not wait for a commit. Endpoints compete for slots within their kind:
  * proven, unproven, or slow and failing. Each kind has a quarter of all slots; the last quarter is for the proven. An attempt
  * that takes long stops counting for its kind, except for the slow kind. When an endpoint finds no slot, its kind is crowded:
- * each of that kind goes down to one slot, gives back what it has claimed ahead, and they take turns.
+ * each endpoint of that kind goes down to one slot and gives back the deliveries it has claimed ahead, and they take turns.
  *
  * Invariants: one endpoint delays no other. Memory holds the deliveries being attempted, and only the numbers of those claimed
  * ahead. A claimed delivery is in `claimed` until its outcome is recorded or it is given back, and is not attempted a second
@@ -46,11 +47,11 @@ import {
 export interface Deliverer {
   /** Woken by commits of this process that emit events or ask for a delivery, and by attempts that end. */
   readonly job: Job;
-  /** After the commit under way, something may be due: it was asked for. */
+  /** Wakes the job after the commit under way, which makes a delivery due. */
   deliverSoon(): void;
   /** Resolves when nothing is being attempted or recorded. */
   idle(): Promise<void>;
-  /** Claims no more, gives attempts `graceMs` to end, and gives back the rest. */
+  /** Stops claiming, gives attempts `graceMs` to end, and gives the other deliveries back. */
   stop(graceMs: number): Promise<void>;
 }
 
@@ -73,24 +74,24 @@ export interface DelivererParts {
 const SLOTS: Record<Health, number> = { unproven: 1, proven: 8, slow: 8, failing: 1 };
 /** Deliveries of one endpoint that are claimed at once, those under way among them. */
 const CLAIMED: Record<Health, number> = { ...SLOTS, proven: 64 };
-/** Of all slots, those of one kind of endpoint. */
+/** The share of all slots that one kind of endpoint has. */
 const SHARE_OF_KIND = 1 / 4;
-/** Endpoints that one turn claims for: its commit stays short. */
+/** Most endpoints that one turn claims for, so that its commit stays short. */
 const PORTION = 16;
 const LEASE_MS = 10 * 60_000;
 
-/** An endpoint with something claimed. */
+/** An endpoint with claimed deliveries. */
 interface Busy {
   health: Health;
   /** An attempt has ended since it became busy: the first shows whether the endpoint still works. */
   tried: boolean;
-  /** Claimed, and not yet attempted: webhook_deliveries.seq. */
+  /** Deliveries that are claimed and not yet attempted: webhook_deliveries.seq. */
   readonly ahead: number[];
   /** Attempts under way. */
   readonly slots: Set<Slot>;
-  /** A failure is not recorded yet, which may change what the endpoint gets: until then nothing more is attempted. */
+  /** A failure is not recorded yet. It may change the endpoint's health, so no other attempt begins until it is recorded. */
   waits: boolean;
-  /** Nothing more is attempted, and what is ahead goes back. */
+  /** The endpoint is disabled or removed: no attempt begins, and the deliveries claimed ahead go back. */
   off: boolean;
 }
 
@@ -106,11 +107,11 @@ const kindOf = (health: Health): Kind => (health === "failing" ? "slow" : health
 export function createDeliverer(parts: DelivererParts): Deliverer {
   const { store, http, options, runtime, log, mostSlots, wake, tell } = parts;
   const busy = new Map<number, Busy>();
-  /** webhook_deliveries.seq of what is claimed. */
+  /** Claimed deliveries: webhook_deliveries.seq. */
   const claimed = new Set<number>();
-  /** Not recorded yet. */
+  /** Attempts whose outcome is not recorded yet. */
   const ended: Ended[] = [];
-  /** Endpoints of that kind with something due found no slot at the last look. */
+  /** At the last look, an endpoint of that kind with a due delivery found no slot. */
   const crowded: Record<Kind, boolean> = { proven: false, unproven: false, slow: false };
   const waiters: (() => void)[] = [];
   let underWay = 0;
@@ -118,7 +119,7 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
   let asked = false;
   let started = false;
   let stopped = false;
-  /** Stopped without waiting any longer: what ends now is not recorded, but has been given back. */
+  /** The stop waits no longer: attempts that end now are not recorded, since their deliveries have been given back. */
   let cut = false;
 
   const commit = createPatientCommit({
@@ -132,7 +133,7 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
     wake();
   });
 
-  /** How many more attempts may begin, of that kind. */
+  /** Returns how many more attempts of that kind may begin. */
   function room(kind: Kind): number {
     const now = runtime.now();
     let all = 0;
@@ -147,7 +148,7 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
     return Math.min((kind === "proven" ? mostSlots : mostSlots - share) - all, share - alike);
   }
 
-  /** How many deliveries an endpoint may have claimed, those under way among them. */
+  /** Returns how many deliveries an endpoint may have claimed, including those under way. */
   const mostClaimed = (one: Busy): number => (stopped || one.off ? 0 : allowed(one, CLAIMED));
   const allowed = ({ health, tried }: Busy, of: Record<Health, number>): number =>
     tried && !crowded[kindOf(health)] ? of[health] : 1;
@@ -155,7 +156,7 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
   const excessOf = (one: Busy): number =>
     Math.min(one.ahead.length, Math.max(0, one.ahead.length + one.slots.size - mostClaimed(one)));
 
-  /** The endpoints to claim for, in the order of their turns, and how many deliveries. Says which kinds are crowded. */
+  /** Yields the endpoints to claim for, in the order of their turns, with a number of deliveries. Sets `crowded`. */
   function* claimable(db: Db): Generator<{ seq: number; health: Health; count: number }> {
     if (stopped) return;
     const free: Record<Kind, number> = { proven: room("proven"), unproven: room("unproven"), slow: room("slow") };
@@ -183,7 +184,7 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
     return !stopped && (needsSweep(store.db) || hasNewEvents(store.db) || !claimable(store.db).next().done);
   }
 
-  /** Takes turns until there is nothing to do. */
+  /** Takes turns until no work is left. */
   async function work(): Promise<void> {
     if (!turning && hasWork()) turning = takeTurns();
     await turning;
@@ -235,7 +236,7 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
 
   /** Gives back, sweeps, fans out and claims, each as far as one transaction may. */
   function takeUp(tx: Tx, back: readonly number[]) {
-    // The commit may have waited for the store: a lease counts from when it is given.
+    // The commit may have waited for the store, so leases start now.
     const now = runtime.now();
     release(tx, back, now);
     if (stopped) return [];
@@ -259,14 +260,14 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
     const one = busy.get(seq) ?? fresh;
     busy.set(seq, one);
     for (const delivery of deliveries) {
-      // One whose lease ran out while it is under way: this has renewed it.
+      // Its lease ran out while its attempt is under way; this claim has renewed the lease.
       if (claimed.has(delivery)) continue;
       claimed.add(delivery);
       one.ahead.push(delivery);
     }
   }
 
-  /** Begins as many attempts as the endpoint may have. */
+  /** Begins as many attempts as the endpoint may have at once. */
   function begin(one: Busy): void {
     const { ahead, slots } = one;
     while (ahead.length > 0 && slots.size < allowed(one, SLOTS) && !(stopped || one.off || one.waits)) {
@@ -284,7 +285,7 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
       const loaded = load(store.db, delivery);
       if (!loaded) claimed.delete(delivery);
       else if (isVoid(loaded.delivery, loaded.endpoint)) {
-        // Disabled by another process.
+        // Another process has disabled the endpoint.
         one.ahead.push(delivery);
         one.off = true;
       } else await attemptNow(one, loaded);
@@ -296,7 +297,7 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
     underWay--;
     if (cut) return;
     begin(one);
-    // The scheduler learns from the job when it is next due; it may be stopped already.
+    // Waking the job tells the scheduler when it is next due. During a stop the scheduler may have ended, so work directly.
     if (stopped) void work();
     else wake();
     noticeIdle();
@@ -315,7 +316,7 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
     ended.push({ delivery, outcome });
   }
 
-  /** When the job has something to do, if nothing wakes it before: epoch ms. */
+  /** Returns when the job next has work, unless it is woken earlier: epoch ms. */
   function nextTime(): number | null {
     const now = runtime.now();
     const next = nextDue(store.db, now);

@@ -1,10 +1,10 @@
 /**
- * One attempt at a delivery: a signed POST by the guarded HTTP client, and what came of it, in words for the receiver's
- * admins.
+ * One attempt at a delivery: a signed POST by the guarded HTTP client, and its outcome, described for the admins of the
+ * endpoint.
  *
- * Invariants: the time limit covers everything from the question to DNS to the last byte of the response; 4 KiB of the body
- * are kept, whatever a receiver sends. The words name no address that a host has, and repeat no control characters, which
- * a terminal would obey.
+ * Invariants: the time limit covers everything from the DNS query to the last byte of the response. At most 4 KiB of the
+ * body are kept. The description never names the IP address of a host. Neither it nor the kept body contains control
+ * characters that a terminal would obey.
  */
 import type { Runtime } from "../base/runtime.ts";
 import { RefusedDestination } from "../net/destination.ts";
@@ -13,7 +13,7 @@ import type { Loaded } from "./queue.ts";
 import { signedHeaders } from "./signature.ts";
 
 export interface AttemptOutcome {
-  /** A whole response of 2xx in time (rules: Webhook attempts). */
+  /** The receiver sent a whole 2xx response in time (rules: Webhook attempts). */
   ok: boolean;
   /** HTTP status, if a response began. */
   status?: number;
@@ -21,9 +21,9 @@ export interface AttemptOutcome {
   response?: string;
   /** What went wrong, for people. */
   error?: string;
-  /** The destination may not be connected to: another attempt does not help. */
+  /** The settings forbid connecting to the destination, so another attempt does not help. */
   refused?: true;
-  /** How long it took. */
+  /** Duration of the attempt. */
   ms: number;
 }
 
@@ -63,7 +63,7 @@ export async function attempt(
   }
 }
 
-/** The first 4 KiB of the body, less a last character that is cut off; the rest is not read. */
+/** Reads the first 4 KiB of the body, without a last character that is cut off; cancels the rest. */
 async function readStart(response: Response): Promise<string> {
   const reader = response.body?.getReader();
   const kept = Buffer.alloc(KEPT_BYTES);
@@ -91,7 +91,7 @@ const REASONS: Record<string, string> = {
   ERR_TLS_CERT_ALTNAME_INVALID: "the certificate is for another name",
 };
 
-/** Never the message of an error with a code, which is Bun's and names the address. */
+/** Replaces the message of an error that has a code: Bun wrote that message, and it names the address. */
 function describeError(error: Error): string {
   const code = codeOf(error);
   if (error instanceof RefusedDestination || code === undefined) return error.message;

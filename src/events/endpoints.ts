@@ -1,12 +1,12 @@
 /**
- * Webhook endpoints: who is to be told of what, and whether they are (rules: Webhook delivery states). With
- * queue.ts the only writer of webhook_endpoints.
+ * Webhook endpoints: their URLs, the events they are told of, and their states (rules: Webhook delivery states). This file,
+ * queue.ts and log.ts alone write webhook_endpoints.
  *
  *   active ──15 exhausted in a row, or an admin──► disabled ──an admin──► active        removed: from either, at once
  *
- * Invariants: an endpoint is told of no event from before it was added, or from the time it was disabled. What was
- * waiting when it was disabled is not attempted again, even after it is enabled; failing it, or deleting what belonged to
- * a removed endpoint, is the deliverer's work, in portions.
+ * Invariants: an endpoint is told only of events that happened after it was added and while it was enabled. Deliveries that
+ * were waiting when it was disabled are not attempted again, even after it is enabled. The deliverer fails those, and
+ * deletes the deliveries of a removed endpoint, in portions.
  */
 import { and, asc, eq, ne, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
@@ -21,22 +21,22 @@ export interface NewEndpoint {
   id: string;
   workspaceId: string;
   url: string;
-  /** For people; empty when it is left out. */
+  /** For people; empty by default. */
   description?: string;
   events: readonly EventName[];
   secret: string;
   now: number;
 }
 
-/** Each event of a workspace makes a delivery for each of them: no more than this in one workspace. */
+/** Most endpoints of one workspace: each event may make a delivery for each of them. */
 const MOST_ENDPOINTS = 100;
 
 const isThere = ne(webhookEndpoints.state, "removed");
-/** What has happened so far. */
+/** The latest event and delivery so far. */
 const newestEvent = sql<number>`(SELECT coalesce(max(seq), 0) FROM events)`;
 const newestDelivery = sql<number>`(SELECT seq FROM sqlite_sequence WHERE name = 'webhook_deliveries')`;
 
-/** @throws AppError conflict when the workspace has as many as it may */
+/** Adds an endpoint. @throws AppError conflict when the workspace has MOST_ENDPOINTS already */
 export function putEndpoint(
   tx: Tx,
   { id, workspaceId, url, description = "", events, secret, now }: NewEndpoint,
@@ -55,13 +55,13 @@ export function putEndpoint(
     .run();
 }
 
-/** Of one workspace, or of all; the oldest first. */
+/** Lists the endpoints of one workspace, or of all, oldest first. */
 export function listEndpoints(db: Db, workspaceId?: string): Endpoint[] {
   const ofWorkspace = workspaceId === undefined ? undefined : eq(webhookEndpoints.workspaceId, workspaceId);
   return db.select().from(webhookEndpoints).where(and(isThere, ofWorkspace)).orderBy(asc(webhookEndpoints.seq)).all();
 }
 
-/** `workspaceId`: only one of that workspace. @throws AppError not_found */
+/** Finds an endpoint, with `workspaceId` in that workspace only. @throws AppError not_found */
 export function requireEndpoint(db: Db, id: string, workspaceId?: string): Endpoint {
   const endpoint = db
     .select()
@@ -74,7 +74,7 @@ export function requireEndpoint(db: Db, id: string, workspaceId?: string): Endpo
   return endpoint;
 }
 
-/** Counts from nought again. One that is active stays as it is. */
+/** Enables a disabled endpoint, and resets its count of exhausted deliveries. */
 export function setEnabled(tx: Tx, { seq }: Endpoint): void {
   tx.update(webhookEndpoints)
     .set({ state: "active", disabledAt: null, exhausted: 0, afterEvent: newestEvent })
@@ -82,7 +82,7 @@ export function setEnabled(tx: Tx, { seq }: Endpoint): void {
     .run();
 }
 
-/** At `now` (epoch ms); `telling`: its admins are to be told. Returns whether it was active. */
+/** Disables an active endpoint at `now` (epoch ms). `telling`: its admins get a notice. Returns whether it was active. */
 export function setDisabled(tx: Tx, { seq }: Pick<Endpoint, "seq">, now: number, telling: boolean): boolean {
   const changed = tx
     .update(webhookEndpoints)
@@ -93,7 +93,7 @@ export function setDisabled(tx: Tx, { seq }: Pick<Endpoint, "seq">, now: number,
   return changed.length > 0;
 }
 
-/** What waits goes there as well. At another address nothing has failed or succeeded yet. */
+/** Changes URL and events. Waiting deliveries go to the new URL, too, which starts with no failures and unproven health. */
 export function setTarget(tx: Tx, { seq, url: before }: Endpoint, url: string, events: readonly EventName[]): void {
   tx.update(webhookEndpoints)
     .set({ url, events: [...events], ...(url !== before && { exhausted: 0, health: "unproven" as const }) })
@@ -101,7 +101,7 @@ export function setTarget(tx: Tx, { seq, url: before }: Endpoint, url: string, e
     .run();
 }
 
-/** Its secrets go at once. */
+/** Removes an endpoint: its secrets at once, its deliveries by the sweep. */
 export function setRemoved(tx: Tx, { seq }: Endpoint): void {
   tx.update(webhookEndpoints)
     .set({ state: "removed", secret: "", previousSecret: null, dueAt: null, sweeping: true, telling: false })
@@ -110,8 +110,8 @@ export function setRemoved(tx: Tx, { seq }: Endpoint): void {
 }
 
 /**
- * Puts `secret` in place; until `overlapUntil` (epoch ms) the one before is good as well. Without it, the new one alone.
- * @throws AppError conflict while an earlier rotation is under way: three secrets cannot be good
+ * Replaces the secret. Until `overlapUntil` (epoch ms) the previous secret stays valid, too; without it, it ends at once.
+ * @throws AppError conflict when an earlier overlap has not ended: at most two secrets are valid at a time
  */
 export function rotateSecret(tx: Tx, endpoint: Endpoint, secret: string, now: number, overlapUntil?: number): void {
   const { seq, id, previousUntil } = endpoint;
@@ -129,12 +129,12 @@ export function rotateSecret(tx: Tx, endpoint: Endpoint, secret: string, now: nu
     .run();
 }
 
-/** How many deliveries in a row came to nothing, and what its answers have been like. */
+/** Records how many deliveries in a row were exhausted, and the endpoint's health. */
 export function setRecord(tx: Tx, { seq }: Endpoint, record: { exhausted: number; health: Health }): void {
   tx.update(webhookEndpoints).set(record).where(eq(webhookEndpoints.seq, seq)).run();
 }
 
-/** Endpoints whose admins have not been mailed yet that it is disabled. */
+/** Lists disabled endpoints whose admins have not been mailed yet. */
 export function untold(db: Db): Endpoint[] {
   return db.select().from(webhookEndpoints).where(sql`telling = 1`).orderBy(asc(webhookEndpoints.seq)).all();
 }

@@ -1,4 +1,4 @@
-/** What tells receivers elsewhere of events, and the jobs beside it: the parts of this folder, made once and joined. */
+/** Builds webhooks from the parts of this folder: the deliverer, the notices to admins and the upkeep of the log. */
 import type { Log } from "../base/log.ts";
 import type { Meters } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -18,7 +18,7 @@ export interface EventsParts extends Omit<DisabledNoticesParts, "store"> {
   meters: Meters;
   /** Asks the scheduler to run a job now. */
   wake(job: string): void;
-  /** Requests to webhook receivers under way at once; as many connections may idle. */
+  /** Most requests to webhook receivers at once, and most idle connections. */
   mostConnections: number;
 }
 

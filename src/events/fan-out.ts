@@ -11,9 +11,9 @@ import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { type NewDelivery, putDeliveries } from "./queue.ts";
 
-/** Most events that one transaction reads, and most deliveries that it makes of them: it stays well under 50 ms. */
+/** Most events that one transaction reads, and most deliveries that it makes, so that it stays well under 50 ms. */
 const PORTION = 1_000;
-/** Most workspaces and endpoints that it looks at, which cost more than an event. */
+/** Most workspaces and endpoints that it reads: one costs more than an event. */
 const MOST_READERS = 1_000;
 
 interface EventRow {
@@ -27,7 +27,7 @@ const fanning = prepared((db) => ({
   cursor: db.select({ eventSeq: webhookCursor.eventSeq }).from(webhookCursor).prepare(),
   anybody: db.select({ seq: webhookEndpoints.seq }).from(webhookEndpoints).limit(1).prepare(),
   newest: db.select({ seq: events.seq }).from(events).orderBy(desc(events.seq)).limit(1).prepare(),
-  // As text: there are as many rows as events.
+  // Plain SQL, because it returns a row for each event.
   events: db.$client.prepare<EventRow, [number, number]>(
     "SELECT seq, id, workspace_id AS workspaceId, event FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2",
   ),
@@ -43,15 +43,15 @@ const fanning = prepared((db) => ({
     .prepare(),
 }));
 
-/** Whether there are events that have not been fanned out. */
+/** Tells whether some events have not been fanned out. */
 export const hasUnread = (db: Db): boolean => (fanning(db).newest.get()?.seq ?? 0) > cursorOf(db);
 
-/** The same, and somebody to be told. Cheap: asked after every commit. */
+/** Tells the same if any endpoint exists. Cheap: the deliverer asks after every commit. */
 export const hasNewEvents = (db: Db): boolean => fanning(db).anybody.get() !== undefined && hasUnread(db);
 
 export const cursorOf = (db: Db): number => fanning(db).cursor.get()?.eventSeq ?? 0;
 
-/** Makes a delivery of the next events for every endpoint that wants them, due now. */
+/** Makes deliveries of the next events, due now, for every endpoint that wants them. */
 export function fanOut(tx: Tx, runtime: Pick<Runtime, "now" | "randomBytes">): void {
   const made: NewDelivery[] = [];
   const wanting = new Map<string, ReturnType<ReturnType<typeof fanning>["endpoints"]["all"]>>();

@@ -1,6 +1,6 @@
 /**
- * The log that deliveries are: reading it, sending one again, and deleting what is not needed any more, in portions between
- * which the event loop turns (rules: Webhook log, Webhook delivery states).
+ * The log of deliveries, which is the queue's own rows: reads it, resends a delivery, and deletes old deliveries and events
+ * in portions, between which the event loop turns (rules: Webhook log, Webhook delivery states).
  */
 import { and, asc, desc, eq, gt, lt, lte, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
@@ -14,10 +14,10 @@ import type { Endpoint } from "./endpoints.ts";
 import { cursorOf, fanOut, hasUnread } from "./fan-out.ts";
 import { bringForward, type Delivery, DISABLED, endpointAt, isDue, reschedule } from "./queue.ts";
 
-/** Most rows that one transaction fails or deletes: it stays well under 50 ms. */
+/** Most rows that one transaction fails or deletes, so that it stays well under 50 ms. */
 const PORTION = 1_000;
 const DAY_MS = 24 * 60 * 60_000;
-/** Between two looks at what is old: a small part of what is kept, which an hour is of 30 days. */
+/** The upkeep runs LOOKS times per retention period, but at most once in OFTEN_MS and at least once in SELDOM_MS. */
 const SELDOM_MS = 60 * 60_000;
 const OFTEN_MS = 1_000;
 const LOOKS = 24;
@@ -32,7 +32,7 @@ const sweeping = prepared((db) =>
     .prepare(),
 );
 
-/** The log of an endpoint, newest first; `limit` at most, or all of it. `before`: only those with a lower number. */
+/** Lists an endpoint's deliveries, newest first: `limit` at most, or all. `before`: only those with a lower `seq`. */
 export function listDeliveries(
   db: Db,
   { seq }: Endpoint,
@@ -54,8 +54,8 @@ export function listDeliveries(
 }
 
 /**
- * Makes a delivery, in whatever state, due at `now` (epoch ms): one attempt more of a finished one, the next one of one that
- * waits. `workspaceId`: only of an endpoint of that workspace.
+ * Makes a delivery in any state due at `now` (epoch ms). A finished delivery gets one more attempt; a waiting one gets its
+ * next attempt. `workspaceId`: only for an endpoint of that workspace.
  * @throws AppError not_found; conflict while an attempt is under way
  */
 export function resend(tx: Tx, id: string, now: number, workspaceId?: string): Delivery {
@@ -74,12 +74,12 @@ export function resend(tx: Tx, id: string, now: number, workspaceId?: string): D
   return { ...delivery, ...changed };
 }
 
-/** Whether sweepEndpoints has something to do. */
+/** Tells whether sweepEndpoints has work. */
 export const needsSweep = (db: Db): boolean => sweeping(db).get() !== undefined;
 
 /**
- * Fails or deletes a portion of what disabling or removing endpoints left; returns whether there may be more. `now`: epoch
- * ms.
+ * Fails a portion of the waiting deliveries of a disabled endpoint, or deletes a portion of a removed one's; returns whether
+ * more may be left. `now`: epoch ms.
  */
 export function sweepEndpoints(tx: Tx, now: number): boolean {
   const endpoint = sweeping(tx).get();
@@ -93,7 +93,7 @@ export function sweepEndpoints(tx: Tx, now: number): boolean {
   return true;
 }
 
-/** Tests and replays are attempted all the same; an attempt under way ends by itself. Returns how many it failed. */
+/** Fails a portion of the waiting deliveries, except tests, replays and attempts under way. Returns how many it failed. */
 function failWaiting(tx: Tx, { seq, voidThrough }: Endpoint, now: number): number {
   const waiting = and(
     eq(webhookDeliveries.endpointSeq, seq),
@@ -111,7 +111,7 @@ function failWaiting(tx: Tx, { seq, voidThrough }: Endpoint, now: number): numbe
   return failed.length;
 }
 
-/** Deletes a portion of what was finished before `before` (epoch ms); returns whether there may be more. */
+/** Deletes a portion of the deliveries that finished before `before` (epoch ms); returns whether more may be left. */
 export const deleteFinished = (tx: Tx, before: number): boolean =>
   deleteSome(
     tx,
@@ -125,7 +125,7 @@ export const deleteFinished = (tx: Tx, before: number): boolean =>
 const portionOf = (which: SQL | undefined): SQL =>
   sql`(SELECT seq FROM ${webhookDeliveries} WHERE ${which} LIMIT ${PORTION})`;
 
-/** Deletes a portion of them; returns how many. */
+/** Deletes a portion of the deliveries that match; returns how many. */
 const deleteSome = (tx: Tx, which: SQL | undefined): number =>
   tx
     .delete(webhookDeliveries)
@@ -134,15 +134,15 @@ const deleteSome = (tx: Tx, which: SQL | undefined): number =>
     .all().length;
 
 /**
- * Deletes, of the next events after `after`, those from before `before` (epoch ms) that are fanned out and of which no
- * delivery is kept. Returns the last one looked at; null at the end.
+ * Reads the next portion of events after `after`, and deletes those that are older than `before` (epoch ms), fanned out and
+ * without a kept delivery. Returns the last `seq` it read; null at the end.
  */
 export function deleteEvents(tx: Tx, after: number, before: number): number | null {
   const next = tx
     .select({
       seq: events.seq,
       createdAt: events.createdAt,
-      // Spelled out: drizzle would leave out the names of the tables.
+      // Plain SQL, because drizzle would leave out the table names.
       needed: sql<number>`EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_seq = events.seq)`,
     })
     .from(events)
@@ -153,7 +153,7 @@ export function deleteEvents(tx: Tx, after: number, before: number): number | nu
   const fresh = next.findIndex(({ createdAt }) => createdAt >= before);
   const old = fresh < 0 ? next : next.slice(0, fresh);
   const unneeded = old.filter(({ needed }) => !needed).map(({ seq }) => seq);
-  // One statement: one for each row takes ten times as long.
+  // One statement for all rows: one for each takes ten times as long.
   tx.delete(events)
     .where(sql`${events.seq} IN (SELECT value FROM json_each(${JSON.stringify(unneeded)}))`)
     .run();
@@ -161,8 +161,8 @@ export function deleteEvents(tx: Tx, after: number, before: number): number | nu
 }
 
 /**
- * Deletes finished deliveries after retention.deliveryLogDays (rules: Webhook log), and then the events that no
- * delivery is kept of.
+ * Deletes finished deliveries after retention.deliveryLogDays (rules: Webhook log), and then the events that have no kept
+ * delivery.
  */
 export function createLogUpkeep(
   store: Pick<Store, "db" | "enqueue">,
@@ -176,7 +176,7 @@ export function createLogUpkeep(
       const kept = options.get("retention.deliveryLogDays") * DAY_MS;
       const before = now - kept;
       while (await store.enqueue((tx) => deleteFinished(tx, before)));
-      // While there is no endpoint the deliverer leaves events alone, and each may go in its time.
+      // Without any endpoint the deliverer fans nothing out; events must be fanned out before they can be deleted.
       while (hasUnread(store.db)) await store.enqueue((tx) => fanOut(tx, runtime));
       for (let after: number | null = 0; after !== null; ) {
         const from: number = after;

@@ -1,7 +1,7 @@
 /**
- * The one e-mail to the admins about an endpoint that was switched off (rules: Webhook delivery states). That it is
- * owed is written with the switching off, and that it was sent with the mail itself, so it is sent once whatever
- * happens between.
+ * Mails the admins once about an endpoint that the server disabled (rules: Webhook delivery states). The transaction that
+ * disables the endpoint marks the notice as due, and the transaction that files the notice clears the mark, so a crash in
+ * between neither loses nor repeats it.
  */
 import type { Job } from "../base/scheduler.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -9,9 +9,9 @@ import { type Endpoint, setTold, untold } from "./endpoints.ts";
 
 export interface DisabledNoticesParts {
   store: Pick<Store, "db">;
-  /** Mails the owners and admins of a workspace; `record` is of the same transaction, and may run twice. */
+  /** Mails the owners and admins of a workspace. `record` runs in the same transaction, and may run twice. */
   notifyAdmins(notice: { workspaceId: string; subject: string; text: string }, record: (tx: Tx) => void): Promise<void>;
-  /** Where the settings are. */
+  /** The public origin of this server. */
   baseUrl: string;
 }
 
@@ -24,7 +24,7 @@ export function createDisabledNotices({ store, notifyAdmins, baseUrl }: Disabled
         const { workspaceId, url } = endpoint;
         const subject = `Webhook switched off: ${new URL(url).host}`;
         const notice = { workspaceId, subject, text: textOf(endpoint, baseUrl) };
-        // What fails in one workspace keeps no other's admins waiting; it is tried again.
+        // A failure in one workspace does not hold up the notices of the others; the job tries it again.
         await notifyAdmins(notice, (tx) => setTold(tx, endpoint)).catch((error) => {
           failure ??= error;
         });
@@ -35,7 +35,7 @@ export function createDisabledNotices({ store, notifyAdmins, baseUrl }: Disabled
   };
 }
 
-/** Paragraphs are one line each: who reads it knows the width. */
+/** Each paragraph is one line: the reader's mail program wraps it. */
 const textOf = ({ id, url, events, disabledAt, exhausted }: Endpoint, baseUrl: string): string =>
   [
     disabledAt === null

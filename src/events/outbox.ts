@@ -1,6 +1,6 @@
 /**
- * The outbox: what happened, written in the transaction of its cause, so that an event exists exactly when its mail does
- * (rules: Events, Webhook delivery states). The only writer of events. Never a body, never Bcc.
+ * The outbox keeps events. Each is written in the transaction of its cause, so an event exists exactly when its mail does
+ * (rules: Events, Webhook delivery states). The only writer of events. An event never contains a body or Bcc.
  */
 import { inArray, sql } from "drizzle-orm";
 import type { EmailAddress } from "../message/address.ts";
@@ -25,7 +25,7 @@ export interface EventData {
     snippet: string;
     hasAttachments: boolean;
     attachmentCount: number;
-    /** Filed to spam on arrival. */
+    /** The message was filed to spam on arrival. */
     isSpam: boolean;
     receivedAt: string;
   };
@@ -54,9 +54,9 @@ export interface EventData {
     messageId: string;
     mailbox: string;
     recipient: string;
-    /** Permanent, and because of the address, which is now suppressed (rules: Hard failure). */
+    /** The failure is permanent and due to the address, which is now suppressed (rules: Hard failure). */
     hard: boolean;
-    /** For people: what the recipient's server said. */
+    /** The reply of the recipient's server, for people. */
     detail: string;
   };
   "message.complaint": {
@@ -79,7 +79,7 @@ export const EVENT_NAMES = [
   "message.complaint",
 ] as const satisfies readonly EventName[];
 
-/** `id`: a new `evt_` id, which retries and resends repeat. `now`: epoch ms. */
+/** `id`: a new `evt_` id; retries and resends of its deliveries repeat it. `now`: epoch ms. */
 export interface NewEvent<E extends EventName> {
   id: string;
   workspaceId: string;
@@ -102,12 +102,12 @@ const insertEvent = prepared((db) =>
     .prepare(),
 );
 
-/** Puts an event into the outbox; it is there once the transaction has committed. */
+/** Writes an event in the transaction `tx`. */
 export function emit<E extends EventName>(tx: Tx, event: NewEvent<E>): void {
   insertEvent(tx).run({ ...event, emailId: event.data.emailId });
 }
 
-/** Deletes the events of these messages (messages.id), with their deliveries; how many. */
+/** Deletes the events of these messages (messages.id), with their deliveries; returns how many events. */
 export function deleteEventsOf(tx: Tx, emailIds: readonly string[]): number {
   if (emailIds.length === 0) return 0;
   return tx

@@ -1,12 +1,12 @@
 /**
- * What an attempt comes to, for its delivery and for its endpoint (rules: Webhook attempts, Webhook
+ * Decides what an attempt means for its delivery and its endpoint (rules: Webhook attempts, Webhook
  * delivery states).
  *
- *   2xx                          delivered; the endpoint counts from nought
+ *   2xx                          delivered; the endpoint's count of exhausted deliveries restarts at 0
  *   refused destination          failed at once, and counts
- *   any other failure            retried on the schedule; after its end failed, and counts
- *   of a test, or a replay       nothing is retried, and no failure counts
- *   of a disabled endpoint       nothing is retried, and no failure counts
+ *   any other failure            retried on the schedule; failed after its end, and counts
+ *   failure of a test or replay  not retried, and does not count
+ *   failure, endpoint disabled   not retried, and does not count
  */
 import type { Health } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
@@ -14,28 +14,28 @@ import type { AttemptOutcome } from "./delivery.ts";
 import { type Endpoint, setDisabled, setRecord } from "./endpoints.ts";
 import { type Delivery, DISABLED, endpointAt, isVoid, type Settled, settle } from "./queue.ts";
 
-/** What is known when an attempt has ended, beside its outcome. */
+/** The time and the settings that decide about an ended attempt. */
 export interface OutcomeTerms {
   /** Epoch ms. */
   now: number;
-  /** Waits between attempts: one fewer than attempts. */
+  /** Waits between attempts: one fewer than there are attempts. */
   retrySeconds: readonly number[];
   /** Exhausted deliveries in a row that disable an endpoint. */
   disableAfter: number;
-  /** Of one attempt. */
+  /** Time limit of one attempt. */
   timeoutMs: number;
 }
 
-/** A response that takes longer, in ms, is slow. */
+/** A response that takes longer than this, in ms, is slow. */
 export const SLOW_MS = 1_000;
 
 interface Settlement {
   settled: Settled;
-  /** The delivery came to nothing, and the endpoint's count goes up. */
+  /** The delivery is exhausted, and the endpoint's count goes up. */
   counts: boolean;
 }
 
-/** What an attempt makes of its delivery. `endpoint`: as it is now. */
+/** Decides the state of a delivery after an attempt. `endpoint`: as it is now. */
 export function settlementOf(
   delivery: Delivery,
   endpoint: Endpoint,
@@ -51,7 +51,7 @@ export function settlementOf(
   if (delivery.finishedAt !== null) return finish(delivery.state);
   if (isTest(delivery)) return finish("failed");
   const counts = !isVoid(delivery, endpoint);
-  // delivery.attempts is without this one.
+  // delivery.attempts does not include this attempt.
   const wait = retrySeconds[delivery.attempts];
   if (refused || wait === undefined) return finish("failed", counts);
   if (!counts) return finish("failed", false, [error, DISABLED].filter(Boolean).join("; "));
@@ -61,11 +61,11 @@ export function settlementOf(
 
 const isTest = ({ eventSeq }: Delivery): boolean => eventSeq === null;
 
-/** The health of an endpoint after an attempt; `before`: before it. */
+/** Returns the health of an endpoint after an attempt. `before`: its health before it. */
 export function healthAfter({ ok, status, ms }: AttemptOutcome, before: Health, timeoutMs: number): Health {
   if (status === undefined || ms >= timeoutMs) return "failing";
   if (ms > SLOW_MS) return "slow";
-  // A bad response that is quick proves nothing, and delays nobody.
+  // A quick failure does not prove the endpoint, and does not delay others.
   return ok ? "proven" : before;
 }
 
@@ -75,16 +75,16 @@ export interface Ended {
   outcome: AttemptOutcome;
 }
 
-/** What became of an endpoint. */
+/** The state of an endpoint after its attempts are recorded. */
 export interface Recorded {
   health: Health;
-  /** Disabled, now or before, or removed. */
+  /** The endpoint is disabled or removed. */
   off: boolean;
 }
 
 /**
- * Records attempts in the order in which they ended; returns what became of their endpoints, by seq. Nothing is recorded of
- * what was deleted meanwhile.
+ * Records attempts in the order in which they ended; returns the state of their endpoints by seq. Skips deliveries that were
+ * deleted meanwhile.
  */
 export function recordAttempts(tx: Tx, attempts: readonly Ended[], terms: OutcomeTerms): Map<number, Recorded> {
   const recorded = new Map<number, Recorded>();

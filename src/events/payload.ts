@@ -1,12 +1,12 @@
 /**
- * The body of a delivery (rules: Event envelope), and the sample that a test sends.
+ * Builds the body of a delivery (rules: Event envelope), and the sample that a test sends.
  *
- * Invariant: the body is made of what the outbox keeps, as text, so that every attempt and every resend of an event has
- * the very same bytes, whichever version of the program sends it.
+ * Invariant: the body is built from the JSON text that the outbox keeps, so every attempt and every resend of an event sends
+ * the same bytes, even from a later version of the program.
  */
 import type { EventData, EventName } from "./outbox.ts";
 
-/** `createdAt`: epoch ms; `data`: JSON text. The others are as they are in JSON. */
+/** `createdAt`: epoch ms; `data`: JSON text. */
 export interface Envelope {
   eventId: string;
   event: string;
@@ -18,7 +18,7 @@ export function envelope({ eventId, event, createdAt, data }: Envelope): string 
   return `{"id":"${eventId}","event":"${event}","createdAt":"${new Date(createdAt).toISOString()}","data":${data}}`;
 }
 
-/** Data such as a real event has; its ids name nothing. `now`: epoch ms. */
+/** Returns sample data in the shape of a real event; its ids are made up. `now`: epoch ms. */
 export function sampleOf(event: EventName, now: number): EventData[EventName] {
   const at = new Date(now).toISOString();
   const mailbox = "you@example.com";

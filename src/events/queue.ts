@@ -1,18 +1,18 @@
 /**
- * The queue of webhook deliveries: a row for each event on its way to one endpoint, which stays as the log of it (log.ts).
+ * The queue of webhook deliveries: one row for each event and endpoint. Finished rows stay as the log (log.ts).
  *
  *   fan-out ──► pending ──claim──► leased ──┬──► delivered
- *                                  ▲        ├──► failed      a replay leaves the state of a finished delivery, except that
- *               retrying ──claim───┘        │                it makes a failed one delivered
+ *                                  ▲        ├──► failed      a replay keeps the state of a finished delivery, except that
+ *               retrying ──claim───┘        │                success makes a failed one delivered
  *                   ▲                       │
  *                   └───────────────────────┘
  *
- * With log.ts the only writer of webhook_deliveries; keeps webhook_endpoints.due_at.
+ * This file and log.ts alone write webhook_deliveries. This file maintains webhook_endpoints.due_at.
  *
- * Invariants: an attempt is made under a lease, so a crash repeats one and never loses one. An endpoint with a delivery due
- * has its own due_at at that time or before, or at its latest claim, so the next endpoint is found without reading
- * deliveries and endpoints with much to do take turns. Retries, tests and replays come before first attempts: a broken
- * endpoint is found out however much waits for it.
+ * Invariants: each attempt runs under a lease, so a crash may repeat an attempt and never loses one. An endpoint's due_at is
+ * no later than its earliest delivery, or the time of its latest claim: so the deliverer finds the next endpoint without
+ * reading deliveries, and busy endpoints take turns. Retries, tests and replays come before first attempts, so the deliverer
+ * notices a broken endpoint even when many deliveries wait for it.
  */
 import { and, asc, eq, gt, lte, sql } from "drizzle-orm";
 import { type Health, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
@@ -23,7 +23,7 @@ import { envelope } from "./payload.ts";
 
 export type Delivery = typeof webhookDeliveries.$inferSelect;
 
-/** An event that an endpoint is to be told of. */
+/** An event to deliver to an endpoint. */
 export interface NewDelivery {
   id: string;
   endpointSeq: number;
@@ -37,7 +37,7 @@ export interface NewTest extends Omit<NewDelivery, "eventSeq"> {
   sample: string;
 }
 
-/** A delivery to attempt: with what to send, and to whom. */
+/** A delivery to attempt, with its endpoint and its body. */
 export interface Loaded {
   delivery: Delivery;
   endpoint: Endpoint;
@@ -45,10 +45,10 @@ export interface Loaded {
   body: string;
 }
 
-/** What an attempt makes of a delivery. Times are epoch ms. */
+/** The state of a delivery after an attempt. Times are epoch ms. */
 export type Settled = Pick<Delivery, "state" | "dueAt" | "status" | "response" | "error" | "finishedAt">;
 
-/** Why a delivery failed that was waiting when its endpoint was disabled. */
+/** The error of a delivery that was waiting when its endpoint was disabled. */
 export const DISABLED = "the endpoint was disabled";
 
 /** SQLite uses a partial index only where the query repeats its condition literally. */
@@ -63,7 +63,7 @@ const dueOf = (urgent: 0 | 1): string =>
 const earliestOf = (urgent: 0 | 1): string =>
   `SELECT min(due_at) AS at FROM webhook_deliveries WHERE endpoint_seq = ?1 AND urgent = ${urgent} AND due_at IS NOT NULL`;
 
-// As text where it runs for every delivery: drizzle's part would be half of what a row costs.
+// Statements that run for every delivery are plain SQL: drizzle would double the cost of a row.
 const statements = prepared((db) => ({
   insert: db.$client.prepare(
     `INSERT INTO webhook_deliveries (id, endpoint_seq, event_seq, event_id, event, sample, state, urgent, due_at, created_at)
@@ -125,7 +125,7 @@ const statements = prepared((db) => ({
   ),
 }));
 
-/** Puts in deliveries of events, due at `now` (epoch ms). */
+/** Adds deliveries of events, due at `now` (epoch ms). */
 export function putDeliveries(tx: Tx, deliveries: readonly NewDelivery[], now: number): void {
   const { insert } = statements(tx);
   for (const { id, endpointSeq, eventSeq, eventId, event } of deliveries) {
@@ -134,13 +134,13 @@ export function putDeliveries(tx: Tx, deliveries: readonly NewDelivery[], now: n
   for (const seq of new Set(deliveries.map(({ endpointSeq }) => endpointSeq))) bringForward(tx, seq, now);
 }
 
-/** Puts in a test: sent once, at `now` (epoch ms), whether the endpoint is enabled or not. */
+/** Adds a test, due at `now` (epoch ms). It is attempted once, even for a disabled endpoint. */
 export function putTest(tx: Tx, { id, endpointSeq, eventId, event, sample }: NewTest, now: number): void {
   statements(tx).insert.run(id, endpointSeq, null, eventId, event, sample, 1, now);
   bringForward(tx, endpointSeq, now);
 }
 
-/** Endpoints with something due by `upTo` (epoch ms), in the order of their turns. */
+/** Yields the endpoints with deliveries due by `upTo` (epoch ms), in the order of their turns. */
 export function* endpointsByDue(db: Db, upTo: number): Generator<{ seq: number; dueAt: number; health: Health }> {
   let last = { dueAt: Number.MIN_SAFE_INTEGER, seq: 0 };
   for (;;) {
@@ -153,18 +153,18 @@ export function* endpointsByDue(db: Db, upTo: number): Generator<{ seq: number; 
   }
 }
 
-/** When an endpoint is next due later than `after`, both epoch ms; null when none is. */
+/** Returns the next time after `after` at which an endpoint is due, both epoch ms; null when none is. */
 export const nextDue = (db: Db, after: number): number | null => statements(db).nextDue.get({ after })?.dueAt ?? null;
 
-/** The endpoint as it is now; undefined when its row is gone. */
+/** Reads an endpoint; undefined when its row is gone. */
 export const endpointAt = (db: Db, seq: number): Endpoint | undefined => statements(db).endpoint.get({ seq });
 
 /**
- * Leases until `leasedUntil` up to `count` deliveries of the endpoint that are due at `now` (epoch ms); returns their seqs,
- * the first to attempt first. The endpoint's next turn comes after those of the others.
+ * Leases, until `leasedUntil`, up to `count` deliveries of the endpoint that are due at `now` (both epoch ms). Returns their
+ * seqs in the order of their attempts. The endpoint's next turn comes after those of the others.
  */
 export function claim(tx: Tx, endpointSeq: number, count: number, now: number, leasedUntil: number): number[] {
-  // What a sweep is to fail or delete is not attempted; the endpoint's turn comes after it.
+  // The sweep must first fail or delete the waiting deliveries of this endpoint.
   if (endpointAt(tx, endpointSeq)?.sweeping ?? true) return [];
   const { due, lease } = statements(tx);
   const seqs = due.all(endpointSeq, now, count).map(({ seq }) => seq);
@@ -173,7 +173,7 @@ export function claim(tx: Tx, endpointSeq: number, count: number, now: number, l
   return seqs;
 }
 
-/** A claimed delivery, read when its attempt begins; undefined when it has been deleted since. */
+/** Reads a claimed delivery when its attempt begins; undefined when it was deleted after its claim. */
 export function load(db: Db, seq: number): Loaded | undefined {
   const delivery = statements(db).delivery.get({ seq });
   const endpoint = delivery && endpointAt(db, delivery.endpointSeq);
@@ -183,13 +183,13 @@ export function load(db: Db, seq: number): Loaded | undefined {
   return event ? { delivery, endpoint, body: envelope({ ...delivery, ...event }) } : undefined;
 }
 
-/** Whether the delivery was waiting when its endpoint was disabled: it is not attempted again. Not so tests and replays. */
+/** Tells whether the delivery was waiting when its endpoint was disabled, and so must not be attempted. Tests and replays may. */
 export const isVoid = (
   { seq, eventSeq, finishedAt }: Pick<Delivery, "seq" | "eventSeq" | "finishedAt">,
   { state, voidThrough }: Endpoint,
 ): boolean => eventSeq !== null && finishedAt === null && (state !== "active" || seq <= voidThrough);
 
-/** Ends the lease of a delivery whose attempt has ended. Nothing is recorded of one that was deleted meanwhile. */
+/** Records the outcome of an attempt and ends its lease. Does nothing for a delivery that was deleted meanwhile. */
 export function settle(tx: Tx, { seq, endpointSeq }: Pick<Delivery, "seq" | "endpointSeq">, settled: Settled): void {
   const { state, dueAt, status, response, error, finishedAt } = settled;
   statements(tx).settle.run(seq, state, dueAt, status, response, error, finishedAt);
@@ -197,8 +197,8 @@ export function settle(tx: Tx, { seq, endpointSeq }: Pick<Delivery, "seq" | "end
 }
 
 /**
- * Gives leases back without counting an attempt: due again at `now` (epoch ms). The sweep of a disabled endpoint passes over
- * leases, so it has to come again for those.
+ * Gives leases back without counting an attempt: the deliveries are due again at `now` (epoch ms). The sweep of a disabled
+ * endpoint skips leased deliveries, so this asks for another sweep.
  */
 export function release(tx: Tx, seqs: readonly number[], now: number): void {
   for (const seq of seqs) {
@@ -209,7 +209,7 @@ export function release(tx: Tx, seqs: readonly number[], now: number): void {
   }
 }
 
-/** Gives every lease back; returns how many. At start they belong to a process that has ended. Reads all that waits. */
+/** Gives every lease back; returns how many. At start all leases are of a process that has ended. Reads all waiting rows. */
 export function releaseLeases(tx: Tx, now: number): number {
   const leased = tx.$client
     .query<{ seq: number }, []>("SELECT seq FROM webhook_deliveries WHERE due_at IS NOT NULL AND leased = 1")
@@ -223,9 +223,9 @@ export function releaseLeases(tx: Tx, now: number): number {
 }
 
 /**
- * A delivery that waits for longer than it should after so many attempts (`waits`: after the first, the second, …, in ms) was
- * put off by a clock that was ahead: from `now` (epoch ms) on it waits no longer than that, and not at all when it waits
- * longer than the longest wait. Reads all that waits.
+ * Brings forward deliveries that a clock running ahead has put off too far. `waits`: the wait after the first attempt, the
+ * second, …, in ms. From `now` (epoch ms) on, a delivery waits no longer than the wait that follows its attempts; one that
+ * is due later than the longest wait from now becomes due now. Reads all waiting rows.
  */
 export function recallStrays(tx: Tx, waits: readonly number[], now: number): void {
   tx.$client
@@ -240,12 +240,12 @@ export function recallStrays(tx: Tx, waits: readonly number[], now: number): voi
   for (const { seq } of [...endpointsByDue(tx, Number.MAX_SAFE_INTEGER)]) reschedule(tx, seq, now);
 }
 
-/** Sets when the endpoint is next due: at `now` (epoch ms) if a delivery already is, so that it comes after the others. */
+/** Sets when the endpoint is next due: not before `now` (epoch ms), so that its turn comes after those of the others. */
 export function reschedule(tx: Tx, endpointSeq: number, now: number): void {
   const at = statements(tx).earliest.get(endpointSeq)?.at ?? null;
   statements(tx).setDue.run(endpointSeq, at === null ? null : Math.max(at, now));
 }
 
-/** Something of the endpoint is due at `dueAt` (epoch ms). */
+/** Makes the endpoint due at `dueAt` (epoch ms), unless it is due earlier. */
 export const bringForward = (tx: Tx, endpointSeq: number, dueAt: number): void =>
   void statements(tx).bringForward.run(endpointSeq, dueAt);

@@ -1,21 +1,21 @@
 /**
- * What makes a delivery believable: the headers of one attempt, signed afresh (rules: Webhook
- * headers, Webhook signature), beside those of Standard Webhooks, so that verifiers that exist already work.
+ * Signs each attempt: makes its headers (rules: Webhook headers, Webhook signature), and those of Standard Webhooks, so that
+ * existing verifiers work.
  *
- * Invariant: what is signed is the very bytes that are sent. While a secret is being rotated, who knows either of the two
- * can verify (rules: Secret rotation).
+ * Invariant: the signature is over the exact bytes that are sent. During a rotation a receiver can verify with either secret
+ * (rules: Secret rotation).
  */
 import type { Runtime } from "../base/runtime.ts";
 
 const PREFIX = "whsec_";
 const SECRET_BYTES = 32;
 
-/** rules: Key and secret formats. */
+/** Makes a webhook secret (rules: Key and secret formats). */
 export function newSecret(runtime: Pick<Runtime, "randomBytes">): string {
   return PREFIX + Buffer.from(runtime.randomBytes(SECRET_BYTES)).toString("base64");
 }
 
-/** An endpoint's secrets. `previousUntil`, epoch ms: until then `previousSecret` is good as well. */
+/** An endpoint's secrets. `previousSecret` is valid until `previousUntil` (epoch ms). */
 export interface Secrets {
   secret: string;
   previousSecret: string | null;
@@ -32,7 +32,7 @@ export interface Attempt {
   now: number;
 }
 
-/** The header fields of an attempt, signed with these secrets. */
+/** Returns the header fields of an attempt, signed with these secrets. */
 export function signedHeaders(
   { secret, previousSecret, previousUntil }: Secrets,
   { eventId, event, body, number, now }: Attempt,
@@ -40,7 +40,7 @@ export function signedHeaders(
   const timestamp = String(Math.floor(now / 1_000));
   const previous =
     previousSecret !== null && previousUntil !== null && now < previousUntil ? previousSecret : undefined;
-  // rules: Webhook signature. Keyed with the secret as it is written, and with its bytes.
+  // rules: Webhook signature. The first is keyed with the text of the secret, the second with the bytes it encodes.
   const service = hmac(previous ?? secret, `${timestamp}.${body}`, "hex");
   const standard = [secret, ...(previous === undefined ? [] : [previous])].map(
     (one) => `v1,${hmac(Buffer.from(one.slice(PREFIX.length), "base64"), `${eventId}.${timestamp}.${body}`, "base64")}`,

@@ -58,7 +58,7 @@ test("a stop lets attempts end, gives back what was claimed ahead, and the next 
   expect(receiver.hooks).toHaveLength(20);
 });
 
-test("a stop that waits no longer gives back what is under way, uncounted, and keeps what has ended", async () => {
+test("a stop without grace gives attempts under way back, uncounted, and records those that ended", async () => {
   const rig = openDeliveries(1);
   const { receiver } = startHeld();
   leadTo(receiver, rig);
@@ -72,7 +72,7 @@ test("a stop that waits no longer gives back what is under way, uncounted, and k
   expect(rig.due(START)).toEqual([1]);
 });
 
-test("what a process that was killed had claimed is attempted at the next start", async () => {
+test("deliveries that a killed process had claimed are attempted at the next start", async () => {
   const rig = openDeliveries(1);
   const receiver = startReceiver();
   leadTo(receiver, rig);
@@ -85,7 +85,7 @@ test("what a process that was killed had claimed is attempted at the next start"
   expect(rig.rows().every(({ state, attempts }) => state === "delivered" && attempts === 1)).toBeTrue();
 });
 
-test("endpoints that compete for slots take turns, however much waits for each", async () => {
+test("endpoints that compete for slots take turns, even when many deliveries wait for one", async () => {
   const rig = openDeliveries(6);
   const receiver = startReceiver();
   leadTo(receiver, rig);

@@ -21,7 +21,7 @@ const PROGRAM = `
   const delivery = { eventId: "evt_1", event: "message.inbound", attempts: 0 };
   const post = (url) => attempt({ http, runtime }, { delivery, endpoint: { url, secret: ${JSON.stringify(SECRET)} }, body: "{}" }, 10_000);`;
 
-test("no proxy comes between, whatever the environment says", async () => {
+test("requests ignore proxies that the environment names", async () => {
   const proxy = await receive(ok);
   const receiver = await receive(ok);
   const script = `${PROGRAM}
@@ -35,7 +35,7 @@ test("no proxy comes between, whatever the environment says", async () => {
   expect(proxy.connections.made).toBe(0);
 });
 
-test("connections that are kept keep no process alive", async () => {
+test("idle connections let the process exit", async () => {
   const script = `${PROGRAM}
     const { ok } = await post(${JSON.stringify(`http://127.0.0.1:${(await receive(ok)).port}/`)});
     process.on("exit", () => console.log(ok, performance.now() < 3_500));`;

@@ -128,7 +128,7 @@ describe("a request", () => {
     expect(receiver.requests[0]?.endsWith(`\r\n\r\n${body}`)).toBeTrue();
   });
 
-  test("arrives as it is, however many others are sent meanwhile and whenever they are read", async () => {
+  test("arrives unchanged among many concurrent requests that the receiver reads slowly", async () => {
     const heard: string[] = [];
     const waiting = new Set<Socket>();
     const server = createServer((socket) => {
@@ -166,7 +166,7 @@ describe("a request", () => {
     for (const socket of waiting) socket.destroy();
   });
 
-  test("may be answered before all of it is sent, and its connection is used no more", async () => {
+  test("may get its response before it is sent whole; its connection is then not reused", async () => {
     const { port, connections } = await answerEarly();
     const { post } = setUp();
     const body = "x".repeat(30_000_000);
@@ -177,7 +177,7 @@ describe("a request", () => {
   });
 });
 
-describe("an answer", () => {
+describe("a response", () => {
   const cases: [name: string, answer: string, outcome: Partial<AttemptOutcome>][] = [
     ["of 204", "HTTP/1.1 204 No Content\r\n\r\n", { ok: true, status: 204, response: "" }],
     ["of 299", "HTTP/1.1 299 Fine\r\nContent-Length: 0\r\n\r\n", { ok: true, status: 299 }],
@@ -251,7 +251,7 @@ describe("an answer", () => {
     expect(elsewhere.connections.made).toBe(0);
   });
 
-  test("that breaks off is none", async () => {
+  test("that breaks off counts as no response", async () => {
     const closed = "the connection was closed before the answer was complete";
     expect(await outcomeOf((socket) => void socket.end())).toEqual({ ok: false, error: closed, ms: 0 });
     expect(await outcomeOf((socket) => void socket.resetAndDestroy())).toEqual({ ok: false, error: closed, ms: 0 });
@@ -272,14 +272,14 @@ describe("an answer", () => {
   });
 });
 
-describe("of the body", () => {
+describe("the response's body", () => {
   const bodyOf = (body: Uint8Array, head = `Content-Length: ${body.length}\r\n`) =>
     outcomeOf((socket) => {
       socket.write(`HTTP/1.1 200 OK\r\n${head}\r\n`);
       socket.end(body);
     });
 
-  test("4 KiB are kept, wherever it is cut", async () => {
+  test("is kept up to 4 KiB, without a character that the cut breaks", async () => {
     for (const size of [0, 1, 4095, 4096, 4097, 8192, 1_000_000]) {
       const body = Buffer.alloc(size, "x");
       for (const head of [undefined, ""]) {
@@ -290,13 +290,13 @@ describe("of the body", () => {
     expect((await bodyOf(Buffer.from(`${"x".repeat(4095)}é`))).response).toBe("x".repeat(4095));
   });
 
-  test("what is no text does no harm", async () => {
+  test("may be something other than text", async () => {
     const outcome = await bodyOf(Buffer.from([0x61, 0xff, 0x00, 0x1b, 0x5b, 0x09, 0x0d, 0x0a, 0xc2, 0x9b, 0x62]));
     expect(outcome.response).toBe("a\ufffd\ufffd\ufffd[\t\r\n\ufffdb");
   });
 
   for (const head of ["", "Transfer-Encoding: chunked\r\n", "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n"]) {
-    test(`what never ends is cut off, and costs nothing more: ${JSON.stringify(head)}`, async () => {
+    test(`is cut off when it never ends: ${JSON.stringify(head)}`, async () => {
       const receiver = await receive((socket) => {
         socket.write(`HTTP/1.1 200 OK\r\n${head}\r\n`);
         writeForever(socket, head === "" ? "x".repeat(4096) : `1000\r\n${"x".repeat(4096)}\r\n`);
@@ -307,7 +307,7 @@ describe("of the body", () => {
     });
   }
 
-  test("what is compressed all the same stays compressed", async () => {
+  test("stays compressed when the receiver compresses it unasked", async () => {
     for (const size of [1_000_000, 100_000_000]) {
       const bomb = Bun.gzipSync(Buffer.alloc(size, "x"));
       const outcome = await bodyOf(bomb, `Content-Encoding: gzip\r\nContent-Length: ${bomb.length}\r\n`);
@@ -376,7 +376,7 @@ describe("the time limit", () => {
     await gone.promise;
   });
 
-  test("is each request's own, whichever began or ends first", async () => {
+  test("counts for each request separately", async () => {
     const receiver = await receive(() => {});
     const { post, runtime } = setUp();
     const url = `http://127.0.0.1:${receiver.port}/`;
@@ -413,7 +413,7 @@ describe("the time limit", () => {
     expect(receiver.connections.made).toBe(0);
   });
 
-  test("is kept to by each of those that began together, however the others end", async () => {
+  test("holds for each of several requests that began together", async () => {
     const receiver = await receive((socket, nth) => {
       if (receiver.requests.at(-1)?.endsWith("quick")) ok(socket, nth);
     });
@@ -449,7 +449,7 @@ describe("the time limit", () => {
     expect(runtime.nextTimer()).toBeUndefined();
   });
 
-  test("does not matter when we stop: requests end at once", async () => {
+  test("is cut short by a stop, which ends requests at once", async () => {
     const receiver = await receive(() => {});
     const { post, http } = setUp();
     const outcome = post(`http://127.0.0.1:${receiver.port}/`);
@@ -462,7 +462,7 @@ describe("the time limit", () => {
     expect(receiver.connections.made).toBe(1);
   });
 
-  test("nor do connections that are kept: they are closed", async () => {
+  test("does not delay the closing of idle connections at a stop", async () => {
     const receiver = await receive(ok);
     const { post, http } = setUp();
     await post(`http://127.0.0.1:${receiver.port}/`);
@@ -485,7 +485,7 @@ describe("the destination", () => {
     expect(receiver.connections.made).toBe(0);
   });
 
-  test("that DNS does not know may come, and is not refused", async () => {
+  test("that DNS does not know fails without counting as refused", async () => {
     expect(await setUp().post("http://missing.example/")).toEqual({
       ok: false,
       error: "missing.example has no address",
@@ -515,7 +515,7 @@ describe("the destination", () => {
     return { receiver, victim, url: `http://rebind.example:${receiver.port}/` };
   }
 
-  test("is looked up once an attempt, and the checked address is what is connected to", async () => {
+  test("is looked up once an attempt, and the client connects to the address that was checked", async () => {
     const { receiver, victim, url } = await attackersView();
     const answers = [[PUBLIC], ["127.0.0.1"], ["127.0.0.1"]];
     let asked = 0;
@@ -552,7 +552,7 @@ describe("the destination", () => {
 });
 
 describe("connections", () => {
-  test("are used again, and by the same destination only", async () => {
+  test("are reused for the same destination only", async () => {
     const [receiver, other] = await receiveOnBoth([ok, "127.0.0.1"], [ok, "127.0.0.3"]);
     const records: Zone = { "hook.example": { a: ["127.0.0.1"] } };
     const { post } = setUp(records);
@@ -574,7 +574,7 @@ describe("connections", () => {
     expect(receiver.connections.made).toBe(2);
   });
 
-  test("that turn out to be closed are made anew, once", async () => {
+  test("that turn out to be closed are replaced once", async () => {
     const receiver = await receive((socket, nth) => (nth === 1 ? ok(socket, nth) : socket.resetAndDestroy()));
     const { post } = setUp();
     const url = `http://127.0.0.1:${receiver.port}/`;
@@ -595,7 +595,7 @@ describe("connections", () => {
     expect(hostile.requests).toHaveLength(4);
   });
 
-  test("that are closed when they are used again are made anew", async () => {
+  test("that the receiver closes on reuse are replaced", async () => {
     const receiver = await receive((socket, nth) => (nth === 1 ? ok(socket, nth) : socket.end()));
     const { post } = setUp();
     const url = `http://127.0.0.1:${receiver.port}/`;
@@ -604,7 +604,7 @@ describe("connections", () => {
     expect(receiver.requests).toHaveLength(3);
   });
 
-  test("are gone as soon as the receiver closes them, or says anything unasked", async () => {
+  test("are dropped as soon as the receiver closes them or sends data unasked", async () => {
     const afterwards: ((socket: Socket) => void)[] = [(socket) => socket.end(), (socket) => socket.write(OK)];
     for (const then of afterwards) {
       const held: Socket[] = [];
@@ -622,7 +622,7 @@ describe("connections", () => {
     }
   });
 
-  test("are kept when the answer lets them be, and only then", async () => {
+  test("are kept only when the response allows it", async () => {
     for (const [answer, made] of [
       ["HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", 1],
       ["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", 1],
@@ -639,7 +639,7 @@ describe("connections", () => {
     }
   });
 
-  test("are kept, so many at most", async () => {
+  test("are kept up to a limit", async () => {
     const held: Socket[] = [];
     const receiver = await receive((socket) => void held.push(socket));
     const { post } = setUp({}, { mostIdle: 8 });
@@ -652,7 +652,7 @@ describe("connections", () => {
     expect(receiver.connections).toEqual({ made: 20, open: 8 });
   });
 
-  test("are made anew once for a request, though others are answered there meanwhile", async () => {
+  test("are replaced once for a request, even while others get responses from that receiver", async () => {
     const held: Socket[] = [];
     const receiver = await receive((socket, nth) => {
       if (!receiver.requests.at(-1)?.endsWith("held")) ok(socket, nth);
@@ -671,7 +671,7 @@ describe("connections", () => {
     expect(held).toHaveLength(2);
   });
 
-  test("are tried to one address after the other, and each attempt begins with another", async () => {
+  test("are tried to one address after the other, and each attempt begins with a different one", async () => {
     const dead = "127.0.0.9";
     const [receiver, second] = await receiveOnBoth([ok, "127.0.0.1"], [ok, "127.0.0.2"]);
     const { post } = setUp({
@@ -785,7 +785,7 @@ describe("over https", () => {
     }
   });
 
-  test("who nobody vouches for gets nothing", async () => {
+  test("a server with an untrusted certificate gets no request", async () => {
     const pair = await certificate("hook.example");
     const receiver = await receive(ok, { tls: pair });
     const outcome = await setUp(records).post(`https://hook.example:${receiver.port}/`);
@@ -797,7 +797,7 @@ describe("over https", () => {
     expect(receiver.requests).toHaveLength(0);
   });
 
-  test("nor does an expired certificate", async () => {
+  test("a server with an expired certificate gets no request", async () => {
     const pair = await certificate("hook.example", Date.parse("2000-01-01"));
     const receiver = await receive(ok, { tls: pair });
     const { post } = setUp(records, { runtime: fakeRuntime({ dns: zone(records), authorities: [pair.cert] }) });
@@ -820,7 +820,7 @@ describe("over https", () => {
     }
   });
 
-  test("a server without TLS gets nothing", async () => {
+  test("a server without TLS gets no request", async () => {
     const heard: string[] = [];
     const server = createServer((socket) => {
       socket.on("error", () => {});

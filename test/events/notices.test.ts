@@ -29,7 +29,7 @@ function setUp(notify: (workspaceId: string) => Promise<void>) {
   return { store, told, job, workspaces };
 }
 
-test("one that cannot be written keeps no other workspace's admins waiting, and is tried again", async () => {
+test("a notice that cannot be written is tried again and does not hold up other workspaces", async () => {
   let broken: string | undefined;
   const { store, told, job, workspaces } = setUp(async (workspaceId) => {
     if (workspaceId === broken) throw new Error("the key of its domain does not work");
@@ -45,7 +45,7 @@ test("one that cannot be written keeps no other workspace's admins waiting, and 
   expect(told).toHaveLength(2);
 });
 
-test("one that was switched on again before the mail was written is told of as such", async () => {
+test("the notice says when the endpoint was enabled again before the mail was written", async () => {
   const { store, told, job } = setUp(async () => {});
   store.transact((tx) => setEnabled(tx, requireEndpoint(tx, "whk_0")));
   await job.runDue(START);

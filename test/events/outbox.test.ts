@@ -45,7 +45,7 @@ test("an event is kept as given, with its id and time", () => {
   ]);
 });
 
-test("an event whose transaction fails never was", () => {
+test("an event is not written when its transaction fails", () => {
   const world = createWorld();
   const workspaceId = world.workspace("W", "example.test");
   expect(() =>
@@ -65,7 +65,7 @@ test("events keep the order in which they happened", () => {
   expect(rows.map(({ id }) => id)).toEqual(["evt_b", "evt_a"]);
 });
 
-test("an id is used once", () => {
+test("an id that exists is refused", () => {
   const world = createWorld();
   const workspaceId = world.workspace("W", "example.test");
   world.store.transact((tx) => emit(tx, inbound(workspaceId)));

@@ -82,7 +82,7 @@ describe("the delivery", () => {
     });
   }
 
-  test("one that is void says why", () => {
+  test("a void delivery keeps both reasons", () => {
     const { settled } = settlementOf(delivery(), disabled, BAD, TERMS);
     expect(settled.error).toBe("answered 500; the endpoint was disabled");
   });

@@ -35,7 +35,7 @@ test("every event is fanned out once, in portions, however many there are", () =
   expect(rows()).toHaveLength(4_800);
 });
 
-test("a portion is of so many workspaces as well", () => {
+test("a portion also limits how many workspaces it reads", () => {
   const { fan, happen, rows, store } = openDeliveries(1);
   const numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)";
   store.db.$client.run(`${numbers} INSERT INTO workspaces (id, name, created_at) SELECT 'wsp_' || i, i, 0 FROM n`);
@@ -50,7 +50,7 @@ test("a portion is of so many workspaces as well", () => {
   expect(rows()).toHaveLength(1);
 });
 
-test("what is claimed is leased, first due first, and an endpoint's turn is known without its deliveries", () => {
+test("a claim leases deliveries, first due first, and the next endpoint is found without reading deliveries", () => {
   const { happen, fan, claim, due, rows } = openDeliveries();
   happen(3);
   fan();
@@ -68,7 +68,7 @@ test("what is claimed is leased, first due first, and an endpoint's turn is know
   expect(claim(1, 9, LEASE)).toHaveLength(3);
 });
 
-test("what a clock that was ahead has put off waits for no more than its wait, and what it made not at all", () => {
+test("deliveries that a clock running ahead put off wait no longer than their schedule says", () => {
   const { happen, fan, claim, due, rows, store } = openDeliveries(1);
   happen(4);
   fan();
@@ -99,7 +99,7 @@ test("what a clock that was ahead has put off waits for no more than its wait, a
   expect(rows().filter(({ leased }) => leased)).toHaveLength(2);
 });
 
-test("a delivery is read when its attempt begins, and is not there when its event or its endpoint has gone", () => {
+test("loading a delivery finds nothing once its event or its endpoint is gone", () => {
   const { happen, fan, claim, store } = openDeliveries();
   happen(2);
   fan();
@@ -117,7 +117,7 @@ test("a delivery is read when its attempt begins, and is not there when its even
   ]);
 });
 
-test("attempts that are recorded together each keep what they came to", () => {
+test("attempts that are recorded together each keep their own outcome", () => {
   const { happen, fan, claim, due, rows, store } = openDeliveries(1);
   happen(6);
   fan();
@@ -144,7 +144,7 @@ test("attempts that are recorded together each keep what they came to", () => {
   expect(due(again)).toEqual([1]);
 });
 
-test("a delivery keeps its number and id from the first to the last, and a test has its place after what was before it", () => {
+test("a delivery keeps its number and id throughout, and a test is numbered after earlier deliveries", () => {
   const { happen, fan, claim, end, rows, log, store, newId } = openDeliveries();
   happen(2);
   fan();
@@ -172,7 +172,7 @@ test("a delivery keeps its number and id from the first to the last, and a test 
   expect(listed("delivered")).toEqual(["evt_1"]);
 });
 
-test("a retry, a test and what is resent come before what waits for its first attempt", () => {
+test("retries, tests and resends come before first attempts", () => {
   const { happen, fan, claim, end, log, store, newId } = openDeliveries(1);
   happen(4);
   fan();
@@ -192,7 +192,7 @@ test("a retry, a test and what is resent come before what waits for its first at
   ]);
 });
 
-test("a delivery goes with its event, and nothing is recorded of it", () => {
+test("a delivery is deleted with its event, and its attempt is then not recorded", () => {
   const { happen, fan, claim, end, due, rows, store } = openDeliveries(1);
   happen(3);
   fan();
@@ -208,7 +208,7 @@ test("a delivery goes with its event, and nothing is recorded of it", () => {
   expect(due(Number.MAX_SAFE_INTEGER)).toEqual([]);
 });
 
-test("an event is kept while something waits for it, however old", () => {
+test("an old event is kept while a delivery of it is kept", () => {
   const { happen, fan, claim, end, store } = openDeliveries();
   happen(3);
   fan();
@@ -229,7 +229,7 @@ test("an event is kept while something waits for it, however old", () => {
   expect(events()).toEqual([]);
 });
 
-test("what waits is made due by asking for it, but not while it is under way, and only in its workspace", () => {
+test("a resend makes a waiting delivery due, except while it is under way or from another workspace", () => {
   const { happen, fan, claim, due, rows, store, workspaceId } = openDeliveries(1);
   happen(2);
   fan();
@@ -247,7 +247,7 @@ test("what waits is made due by asking for it, but not while it is under way, an
   expect(claim(1, 9, LEASE).map(({ id }) => id)).toEqual([two.id, one.id]);
 });
 
-test("an endpoint that is removed takes with it what waits, in portions", () => {
+test("removing an endpoint deletes its deliveries in portions", () => {
   const { happen, fan, rows, store } = openDeliveries(2, ["message.outbound"]);
   happen(2_400, "message.inbound", "message.outbound");
   while (hasNewEvents(store.db)) fan();
@@ -274,7 +274,7 @@ test("leases are given back, one by one or all together", () => {
   expect(claim(1, 3).map(({ attempts }) => attempts)).toEqual([0, 0, 0]);
 });
 
-test("a lease on what an endpoint was disabled with is not attempted when it is given back, however late", () => {
+test("a delivery that was leased when its endpoint was disabled fails once its lease is given back", () => {
   for (const giveBack of ["release", "releaseLeases"] as const) {
     const { happen, fan, claim, due, rows, store } = openDeliveries(1);
     happen(2);
@@ -307,7 +307,7 @@ test("a lease on what an endpoint was disabled with is not attempted when it is 
   }
 });
 
-test("an endpoint that was claimed for comes after the others, however much waits for it", () => {
+test("an endpoint takes its next turn after the others, even when many deliveries wait for it", () => {
   const { happen, fan, claim, due } = openDeliveries();
   happen(3);
   fan();
@@ -317,7 +317,7 @@ test("an endpoint that was claimed for comes after the others, however much wait
   expect(due(START + 6)).toEqual([1, 2]);
 });
 
-test("no query reads its way through a table, however long the log", () => {
+test("no query scans a table, however long the log", () => {
   const prepare = spyOn(Database.prototype, "prepare");
   try {
     const { store, happen, fan, claim, due, newId } = openDeliveries();
@@ -377,7 +377,7 @@ test("no query reads its way through a table, however long the log", () => {
   }
 });
 
-test("a portion of what is failed or deleted is no statement for each row of it", () => {
+test("failing or deleting a portion takes a fixed number of statements", () => {
   const prepare = spyOn(Database.prototype, "prepare");
   try {
     const { store, happen, fan, claim, end, rows } = openDeliveries(1);
@@ -426,7 +426,7 @@ const step = fc.oneof(
   fc.record({ kind: fc.constantFrom("later" as const, "restart" as const) }),
 );
 
-test("whatever happens, each delivery is there once, as itself, and is claimed in its turn", () => {
+test("random operations never duplicate, mix up or skip a delivery", () => {
   fc.assert(
     fc.property(fc.array(step, { minLength: 5, maxLength: 60 }), (steps) => {
       const { store, happen, fan, claim, end, due, rows } = openDeliveries(ENDPOINTS.length, ["message.outbound"]);

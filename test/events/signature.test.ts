@@ -103,7 +103,7 @@ test("while the secret is rotated, v1 is by the old one and webhook-signature by
   expect(() => verifiedByStandard(after, old, runtime.now())).toThrow();
 });
 
-test("one rotation at a time, unless the old secret is to be good no more", async () => {
+test("a second rotation is refused during an overlap, unless it ends the old secret at once", async () => {
   const { receiver, appliance, happen, settled, runtime } = await deliver();
   const { store, developers } = appliance;
   const rotate = (hours: number) =>

@@ -14,8 +14,8 @@ const FAILS = () => new Response("not now", { status: 503 });
 const bodyOf = (hook: Hook | undefined) => JSON.parse(hook?.body ?? "null");
 const attemptsOf = (hooks: readonly Hook[]) => hooks.map(({ headers }) => headers.get("x-service-attempt"));
 
-describe("what is told", () => {
-  test("mail that arrives, at once, in its envelope and with its headers", async () => {
+describe("an event is delivered", () => {
+  test("as soon as mail arrives, in its envelope and with its headers", async () => {
     const { receive, arrive, settled, log, owner } = await openRig({}, WITH_MX);
     const receiver = receive(["message.inbound"]);
     await arrive("Hello");
@@ -60,7 +60,7 @@ describe("what is told", () => {
     expect(elsewhere.hooks).toEqual([]);
   });
 
-  test("what a command adds beside the server is followed within two seconds", async () => {
+  test("within two seconds to an endpoint that a command adds beside the server", async () => {
     const { receive, happen, advance } = await openRig();
     const receiver = receive();
     happen("message.inbound");
@@ -111,7 +111,7 @@ describe("the schedule", () => {
     expect(log(receiver.id)).toMatchObject([{ state: "failed" }]);
   });
 
-  test("and what hangs meanwhile delays no retry of the same endpoint", async () => {
+  test("an attempt that hangs does not delay retries of the same endpoint", async () => {
     const { receive, happen, advance, settled, runtime } = await openRig();
     const receiver = receive();
     const answers = [FAILS, () => new Response("ok"), () => new Promise<Response>(() => {})];
@@ -130,7 +130,7 @@ describe("the schedule", () => {
     await settled();
   });
 
-  test("any 2xx ends it", async () => {
+  test("any 2xx response ends it", async () => {
     const { receive, happen, advance, settled, log } = await openRig();
     const receiver = receive();
     receiver.answer = (_, nth) => new Response(null, { status: nth === 1 ? 500 : 204 });
@@ -173,7 +173,7 @@ describe("the schedule", () => {
     ]);
   });
 
-  test("an answer that is not whole after ten seconds is retried", async () => {
+  test("a response that is incomplete after ten seconds is retried", async () => {
     const { receive, happen, settled, log, runtime } = await openRig();
     const receiver = receive();
     receiver.answer = () => new Promise(() => {});
@@ -202,7 +202,7 @@ describe("the schedule", () => {
     expect(appliance.developers.webhook(receiver.id).exhausted).toBe(1);
   });
 
-  test("4 KiB of the answer are kept", async () => {
+  test("4 KiB of the response are kept", async () => {
     const { receive, happen, settled, log } = await openRig();
     const receiver = receive();
     receiver.answer = () => new Response("é".repeat(10_000));
@@ -362,7 +362,7 @@ describe("an endpoint that fails", () => {
 });
 
 describe("isolation", () => {
-  test("an endpoint that hangs keeps no other waiting, and one attempt at a time", async () => {
+  test("an endpoint that hangs delays no other, and gets one attempt at a time", async () => {
     const { receive, happen, runtime, log, settled } = await openRig();
     const [hanging, working] = [receive(), receive()];
     hanging.answer = () => new Promise(() => {});
@@ -377,7 +377,7 @@ describe("isolation", () => {
     await settled();
   });
 
-  test("more endpoints that hang than there are slots delay one that works by a second, and only the first time", async () => {
+  test("more hanging endpoints than slots delay a working one by a second, and only the first time", async () => {
     const { add, receive, happen, log, runtime, settled } = await openRig();
     const hanging = startReceiver();
     hanging.answer = () => new Promise(() => {});
@@ -403,7 +403,7 @@ describe("isolation", () => {
     await settled();
   });
 
-  test("an endpoint that has worked waits for no new ones that hang, however many", async () => {
+  test("new endpoints that hang do not delay one that has worked", async () => {
     const { add, receive, happen, log, settled } = await openRig();
     const working = receive();
     happen("message.outbound");
@@ -440,7 +440,7 @@ describe("isolation", () => {
   });
 });
 
-test("what was claimed for an endpoint that has become slow since is sent once, though its lease ends before its turn", async () => {
+test("a delivery claimed for an endpoint that then became slow is sent once, even if its lease runs out first", async () => {
   const { receive, happen, runtime, settled } = await openRig();
   const receiver = receive();
   const held: (() => void)[] = [];
@@ -467,7 +467,7 @@ test("what was claimed for an endpoint that has become slow since is sent once, 
   expect(receiver.hooks).toHaveLength(count);
 });
 
-test("what a full disk keeps from being recorded is recorded later, and not attempted again", async () => {
+test("an outcome that a full disk keeps from being recorded is recorded later, without a second attempt", async () => {
   const { receive, happen, settled, log, appliance, runtime } = await openRig();
   const { store } = appliance;
   const enqueue = spyOn(store, "enqueue");
@@ -492,7 +492,7 @@ test("what a full disk keeps from being recorded is recorded later, and not atte
   expect(receiver.hooks).toHaveLength(1);
 });
 
-test("what is claimed once a full disk has room again is leased from then on", async () => {
+test("a lease starts when its commit succeeds, also after a full disk", async () => {
   const { receive, happen, settled, appliance, runtime } = await openRig();
   const enqueue = spyOn(appliance.store, "enqueue");
   const receiver = receive();
@@ -523,7 +523,7 @@ test("what is claimed once a full disk has room again is leased from then on", a
 });
 
 describe("by hand", () => {
-  test("a delivery is resent once, with the same payload and id, whatever became of it", async () => {
+  test("a delivery in any state is resent once, with the same payload and id", async () => {
     const { receive, happen, settled, log, appliance, advance, runtime } = await openRig({
       "webhooks.retrySeconds": "60",
       "webhooks.disableAfter": "2",
@@ -565,7 +565,7 @@ describe("by hand", () => {
     expect(developers.webhook(receiver.id).exhausted).toBe(0);
   });
 
-  test("of a delivery that waits, resending makes the next attempt now; under way it is refused", async () => {
+  test("resending a waiting delivery makes its next attempt now; during an attempt it is refused", async () => {
     const { receive, happen, settled, log, appliance, advance, runtime } = await openRig();
     const { store, developers } = appliance;
     const receiver = receive();
@@ -650,7 +650,7 @@ describe("by hand", () => {
   });
 });
 
-describe("what is kept", () => {
+describe("the server keeps", () => {
   test("finished deliveries for 30 days, and the events behind them", async () => {
     const { receive, happen, settled, log, advance, appliance, runtime } = await openRig();
     const count = () => appliance.store.db.$client.query("SELECT count(*) FROM events").values().flat()[0];
@@ -668,7 +668,7 @@ describe("what is kept", () => {
     expect([log(receiver.id).length, count()]).toEqual([0, 0]);
   });
 
-  test("or as long as the setting says, in fractions of days too", async () => {
+  test("them as long as the setting says, which may be fractions of days", async () => {
     const { receive, happen, settled, log, advance } = await openRig({ "retention.deliveryLogDays": "0.0001" });
     await advance(HOUR_MS);
     const receiver = receive();
@@ -680,7 +680,7 @@ describe("what is kept", () => {
     expect(log(receiver.id)).toEqual([]);
   });
 
-  test("what is not finished stays, however old", async () => {
+  test("unfinished deliveries, however old", async () => {
     const { receive, happen, settled, log, advance, appliance } = await openRig({
       "webhooks.retrySeconds": "864000",
       "retention.deliveryLogDays": "1",
@@ -698,7 +698,7 @@ describe("what is kept", () => {
     expect(appliance.store.db.$client.query("SELECT count(*) FROM events").values().flat()).toEqual([0]);
   });
 
-  test("of a long backlog only what is about to be attempted is taken up, and it delays no other endpoint", async () => {
+  test("few deliveries of a long backlog in memory, and the backlog delays no other endpoint", async () => {
     const { receive, happen, appliance, runtime, owner } = await openRig();
     const { store } = appliance;
     const [dead, working] = [receive(["message.inbound"]), receive(["message.outbound"])];
@@ -717,7 +717,7 @@ describe("what is kept", () => {
     dead.stop();
   });
 
-  test("of an endpoint that works so much is claimed ahead and no more, and of large bodies only what is sent is read", async () => {
+  test("at most 64 claimed deliveries of a working endpoint, and only the bodies under way", async () => {
     const { receive, happen, appliance, settled } = await openRig();
     const receiver = receive();
     // The first answer proves that it works; the others wait.
