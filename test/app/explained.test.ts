@@ -1,7 +1,6 @@
-/** Verdicts and judgements in plain words. */
+/** The explanations of verdicts and of the junk filter's classification. */
 import { expect, test } from "bun:test";
-import { explainAuth } from "../../src/app/lib/verdicts.ts";
-import { whySpam } from "../../src/app/lib/why-spam.ts";
+import { explainAuth, whySpam } from "../../src/app/lib/explained.ts";
 
 const FROM = "bea@remote.example";
 
@@ -22,7 +21,7 @@ test.each<[dmarc: string, tone: string, short: RegExp]>([
   ]);
 });
 
-test.each(["fail", "softfail", "neutral", "none", "temperror", "permerror", "pass"])("SPF %s is said", (spf) => {
+test.each(["fail", "softfail", "neutral", "none", "temperror", "permerror", "pass"])("SPF %s is explained", (spf) => {
   const { checks } = explainAuth({ spf, dkim: spf, dmarc: "none" }, FROM);
   const [meaning = "", signed = ""] = [checks[1]?.meaning, checks[2]?.meaning];
   const failed = spf.endsWith("fail");
@@ -42,7 +41,7 @@ test.each<[string, Parameters<typeof whySpam>[0], RegExp]>([
   expect(whySpam(judgement, FROM).because).toMatch(because);
 });
 
-test("clues are told in words, those for and those against apart", () => {
+test("clues for and against spam are told apart, in words", () => {
   const probability = 0.99;
   const clues = [
     ...["pills", "subject:cheap", "from:@junk.example", "html:hidden", "link:address", "file:.exe", "x-mailer:bat"].map(

@@ -1,4 +1,4 @@
-/** The marks of a row's subject, from those of a message's subject. */
+/** Marks in the subject of a row, from the highlight of a message's subject. */
 import { expect, test } from "bun:test";
 import { foundMessage, fromFirstMark, markedSubject } from "../../src/app/lib/found.ts";
 
@@ -20,7 +20,7 @@ test.each<[subject: string, snippet: string, ranges: [number, number][], marked:
     ],
     ["Oak", "boards"],
   ],
-  // Of what is not in the row there is nothing to mark.
+  // A match that the row does not show is not marked.
   ["Oak boards", "Re: Oak boards", [[0, 2]], []],
   ["Oak boards", "Oak boards, sawn", [[12, 16]], []],
   ["Oak  boards", "Oak boards", [[0, 3]], []],

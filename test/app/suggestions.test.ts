@@ -1,4 +1,4 @@
-/** What a search is completed with, by what is being typed. */
+/** Completions of a search while it is typed. */
 import { expect, test } from "bun:test";
 import { personWanted, suggestionsFor } from "../../src/app/lib/suggestions.ts";
 import { parseQuery } from "../../src/search/query.ts";
@@ -33,7 +33,7 @@ test.each<[typed: string, completed: string[]]>([
   expect(texts(typed, people)).toEqual(completed);
 });
 
-test("with nothing typed: what was searched for before, then every operator", () => {
+test("with nothing typed: former searches, then every operator", () => {
   const found = suggestionsFor("", { ...KNOWN, people: [] });
   expect(found.slice(0, 2).map(({ kind, text }) => [kind, text])).toEqual([
     ["recent", "invoice from:kim"],
@@ -59,7 +59,7 @@ test.each<[typed: string, shown: string[]]>([
   for (const { text } of days) expect(() => parseQuery(text)).not.toThrow();
 });
 
-test("what is excluded is said to be", () => {
+test("an exclusion says so", () => {
   const [first] = suggestionsFor("oak -is:u", { ...KNOWN, people: [] });
   expect(first).toMatchObject({ text: "oak -is:unread ", shown: "-is:unread", hint: "Leave out: Not read yet" });
   expect(texts("oak -").slice(0, 2)).toEqual(["oak -from:", "oak -to:"]);

@@ -1,6 +1,6 @@
 /**
- * Asking the server, with the types that it answers with. Every address of the app's API that the browser uses stands
- * here, or for settings in settings-*.ts beside it, and nowhere else.
+ * The requests that the app makes, with the types of their responses. The URLs of the app's API are here, in reading.ts
+ * and in settings-*.ts, and nowhere else.
  */
 
 import type { SentDraft } from "../../compose/draft-sending.ts";
@@ -31,11 +31,11 @@ export interface SignInRequest {
   email: string;
   password: string;
   code?: string;
-  /** Whether it outlives the browser being closed. */
+  /** True: the session outlives the browser's closing. */
   keep: boolean;
 }
 
-/** What a list of conversations is asked for. */
+/** Selects the conversations of a list. */
 export interface ListFilters {
   mailbox?: string | undefined;
   folder?: string | undefined;
@@ -87,20 +87,20 @@ export const api = {
   setSendingPreferences: (preferences: SendingPreferences) => ask<void>("PATCH", "/me/sending", preferences),
 };
 
-/** Where a message is shown in its frame. */
+/** URL of a message's document, for its frame. */
 export const frameOf = (messageId: string, images: boolean): string =>
   `/app/messages/${idOf(messageId)}/frame${images ? "?images=1" : ""}`;
-/** Where the HTML of a draft is edited. */
+/** URL of the document in which the HTML of a draft is edited. */
 export const editorOf = (draftId: string, revision: number): string =>
   `/app/drafts/${idOf(draftId)}/editor?revision=${revision}`;
-/** Where a file is uploaded to. */
+/** URL that takes the upload of a file. */
 export const uploadsOf = (draftId: string, filename: string): string =>
   `/app/drafts/${idOf(draftId)}/attachments?name=${encodeURIComponent(filename)}`;
-/** An attachment to look at, if it is an image; else a download. */
+/** URL that shows an attachment if it is an image, else downloads it. */
 export const previewOf = (attachmentId: string): string => `/app/attachments/${idOf(attachmentId)}/preview`;
-/** An attachment as a download. */
+/** URL of an attachment as a download. */
 export const downloadOf = (attachmentId: string): string => `/app/attachments/${idOf(attachmentId)}`;
-/** A message as a file, with its header. */
+/** URL of a message as a file, with its header. */
 export const originalOf = (messageId: string): string => `/app/messages/${idOf(messageId)}/raw`;
-/** News of mail, as server-sent events. */
+/** URL of the news of mail, as server-sent events. */
 export const LIVE = "/app/live";

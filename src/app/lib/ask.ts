@@ -1,13 +1,12 @@
-/** Asking the server, under /app: JSON there and back, and a refusal in words for people. */
+/** Requests to the server under /app: JSON in both directions. A refusal is in words for people. */
 import { confirmation, type Proof } from "./confirming.ts";
 import { nextSession } from "./session.ts";
 
-/** A refusal, in words for people. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
-  /** HTTP status; 0 when no answer came. */
+  /** HTTP status; 0 without a response. */
   readonly status: number;
-  /** What would lift it. */
+  /** The proof of identity with which the server would accept the request. */
   readonly proof: Proof | undefined;
 
   constructor(status: number, message: string, proof?: Proof) {
@@ -19,18 +18,18 @@ export class Refusal extends Error {
 
 export const OFFLINE = "The server does not answer. Check your connection, then try again.";
 
-/** What a page says while it is closed: browsers send it after the page is gone, up to some 64 kB of all such requests. */
+/** `leaving`: the page is closing. Browsers send such a request after the page is gone, up to some 64 kB of all together. */
 export interface Leaving {
   leaving: boolean;
 }
 const MOST_LEAVING = 60_000;
 
-/** What is asked to learn whether somebody is signed in, and to sign in: its refusal is the answer. */
+/** Requests whose 401 goes to the caller: they ask who is signed in, or sign in. */
 const ASKS_WHO = new Set(["/me", "/sign-in"]);
 
 /**
- * Who was signed in when the page was opened, and is no more, is asked to sign in again meanwhile; whose word for it is wanted,
- * for that. @throws Refusal
+ * Makes a request. If the session has ended, or the server wants a proof of identity, the app asks the person for it and
+ * repeats the request. @throws Refusal
  */
 export async function ask<T>(method: string, path: string, body?: unknown, how?: Leaving): Promise<T> {
   for (let times = 1; ; times++) {
@@ -45,7 +44,7 @@ export async function ask<T>(method: string, path: string, body?: unknown, how?:
 async function isLifted({ status, proof }: Refusal, path: string, times: number): Promise<boolean> {
   if (proof) return confirmation(proof);
   if (status !== 401 || ASKS_WHO.has(path)) return false;
-  // Confirming gives the browser another cookie: what was on its way with the one before is asked again with that.
+  // A confirmation replaces the cookie; a request that was under way with the former one is repeated with the new.
   return times === 1 || nextSession();
 }
 
@@ -71,13 +70,13 @@ function readRefusal(text: string): { error?: string; confirm?: Proof } {
   }
 }
 
-/** The words of a refusal. */
+/** The text of a refusal. */
 export const refusalIn = (text: string): string | undefined => readRefusal(text).error;
 
-/** Most items that a page of a list has. */
+/** Most items of one page of a list. */
 const PAGE = 100;
 
-/** One page of a list that comes in pages; `name`: of the list in the answer. */
+/** Gets one page of a list. `name`: the list's field in the response. */
 export async function askPage<T>(
   path: string,
   name: string,
@@ -88,7 +87,7 @@ export async function askPage<T>(
   return { items: answer[name] as T[], next: answer.nextCursor as string | null };
 }
 
-/** All items of a list that comes in pages. */
+/** Gets all pages of a list. */
 export async function askAll<T>(path: string, name: string): Promise<T[]> {
   const all: T[] = [];
   let cursor: string | undefined;
@@ -100,5 +99,5 @@ export async function askAll<T>(path: string, name: string): Promise<T[]> {
   return all;
 }
 
-/** For a path. */
+/** An id as a segment of a path. */
 export const idOf = (id: string): string => encodeURIComponent(id);

@@ -1,14 +1,14 @@
-/** The attachments of a message that is being written, for its composer: adding with progress, and taking off. */
+/** The attachments of a draft, for its composer: uploading with progress, and removing. */
 import { useRef, useState } from "react";
-import { type AttachmentView, api, type SavedDraft } from "./api.ts";
+import { type AttachmentView, api, type SavedDraft, uploadsOf } from "./api.ts";
+import { OFFLINE, Refusal, refusalIn } from "./ask.ts";
 import { sizeOf } from "./people.ts";
-import { upload } from "./upload.ts";
 
-/** A file on its way. */
+/** An upload under way. */
 export interface Pending {
   key: number;
   name: string;
-  /** How much of it is there, 0 to 1. */
+  /** The part that has arrived, 0 to 1. */
   share: number;
   cancel(): void;
 }
@@ -18,13 +18,11 @@ export interface Attaching {
   pending: readonly Pending[];
   attach(files: readonly File[]): Promise<void>;
   remove(file: AttachmentView): Promise<void>;
-  /** After the draft moved: the same files, under other ids. */
+  /** Takes the new ids of the files after the draft moved. */
   replace(files: readonly AttachmentView[]): void;
 }
 
-/**
- * `ensureDraft`: what the files are attached to, made if there is none yet. `refused` is told why a file was not attached.
- */
+/** `ensureDraft` gives the draft, and makes one if there is none. `refused` gets the reason why a file was not attached. */
 export function useAttaching(
   initial: readonly AttachmentView[],
   ensureDraft: () => Promise<SavedDraft>,
@@ -59,7 +57,7 @@ export function useAttaching(
       if (chosen.length === 0) return;
       try {
         const draft = await ensureDraft();
-        // As of when it was saved; what was attached since then takes from it.
+        // `room` is of the last save; later attachments use up some of it.
         const known = new Set(draft.attachments.map(({ id }) => id));
         const since = present.current.filter(({ id }) => !known.has(id));
         let room = draft.room - since.reduce((sum, { size }) => sum + size, 0);
@@ -88,4 +86,29 @@ export function useAttaching(
     },
     replace: setFiles,
   };
+}
+
+interface Uploading {
+  /** Rejects with the refusal. */
+  done: Promise<AttachmentView>;
+  cancel(): void;
+}
+
+/** Uploads a file by XMLHttpRequest, since fetch tells no progress. `progressed`: the part that has arrived, 0 to 1. */
+function upload(draftId: string, file: File, progressed: (share: number) => void): Uploading {
+  const request = new XMLHttpRequest();
+  const done = new Promise<AttachmentView>((resolve, reject) => {
+    request.upload.addEventListener("progress", ({ loaded, total }) => progressed(total === 0 ? 0 : loaded / total));
+    request.addEventListener("load", () => {
+      const { status, responseText } = request;
+      if (status === 201) resolve(JSON.parse(responseText) as AttachmentView);
+      else reject(new Refusal(status, refusalIn(responseText) ?? `${file.name} was not attached. Try again.`));
+    });
+    request.addEventListener("error", () => reject(new Refusal(0, OFFLINE)));
+    request.addEventListener("abort", () => reject(new Refusal(0, `${file.name} was not attached.`)));
+    request.open("POST", uploadsOf(draftId, file.name));
+    request.setRequestHeader("content-type", file.type || "application/octet-stream");
+    request.send(file);
+  });
+  return { done, cancel: () => request.abort() };
 }

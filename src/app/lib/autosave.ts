@@ -1,32 +1,34 @@
 /**
- * Saves what is being written: some moments after each change, when it is left, and when the page is closed. One request
- * at a time, each naming the revision that it starts from.
+ * Saves a draft while it is written: a second after a change, when a field loses the focus, and when the page closes. It
+ * makes one request at a time, each with the revision that it starts from.
  *
- * Invariant: what was typed is in the page until the server has said that it has it.
+ * Invariant: the page keeps the text until the server has confirmed it.
  */
 import type { SavedDraft } from "./api.ts";
 import { Refusal } from "./ask.ts";
 
 export type SaveState =
   | { kind: "untouched" | "changed" | "saving" | "saved" }
-  /** `conflict`: the draft was changed elsewhere, or is no draft any more. */
+  /** `conflict`: the draft was changed, sent or discarded elsewhere. */
   | { kind: "failed" | "conflict"; why: string };
 
 export interface Autosave {
-  /** Something was typed. */
+  /** Notes a change. */
   touch(): void;
-  /** Saves what is not saved yet. The draft, once it has everything; undefined when nothing was ever written. Rejects with the refusal. */
+  /**
+   * Saves pending changes. Resolves with the draft, or undefined if nothing was ever written. Rejects with the refusal.
+   */
   flush(options?: { leaving: boolean }): Promise<SavedDraft | undefined>;
-  /** The same, and there is a draft afterwards. */
+  /** As flush, and makes a draft if there is none. */
   ensure(): Promise<SavedDraft>;
-  /** Goes on with another draft: the present content becomes a new one at the next save. */
+  /** Makes the next save create a new draft. */
   detach(): void;
-  /** It was saved by another way, and is this now. */
+  /** Takes over the result of a save outside of this queue. */
   adopt(draft: SavedDraft): void;
-  /** Saves no more: it was sent or discarded. */
+  /** Stops saving: the draft was sent or discarded. */
   end(): void;
   isSettled(): boolean;
-  /** Nothing was typed since it was opened, and it is still what it was. */
+  /** True while nothing was typed, sent or discarded. */
   isUntouched(): boolean;
   draft(): SavedDraft | undefined;
 }
@@ -36,7 +38,7 @@ const AGAIN_MS = 5_000;
 
 export function createAutosave(parts: {
   saved: SavedDraft | undefined;
-  /** Puts the content, as it is when this is called. */
+  /** Sends the present content to the server. */
   put(saved: SavedDraft | undefined, leaving: boolean): Promise<SavedDraft>;
   tell(state: SaveState, saved: SavedDraft | undefined): void;
 }): Autosave {
@@ -44,7 +46,7 @@ export function createAutosave(parts: {
   let { saved } = parts;
   let dirty = false;
   let touched = false;
-  /** What refused the last save, where saving again would be refused as well. */
+  /** The refusal of the last save, if the server would refuse the next as well. */
   let conflict: Error | undefined;
   let ended = false;
   let running: Promise<void> | undefined;
@@ -75,7 +77,7 @@ export function createAutosave(parts: {
   async function flush({ leaving } = { leaving: false }): Promise<SavedDraft | undefined> {
     clearTimeout(timer);
     await running?.catch(() => {});
-    // Others may have waited for the same one.
+    // Another caller that waited for the same save may have begun the next.
     if (running) return flush({ leaving });
     if (ended || !dirty) return saved;
     if (conflict) throw conflict;

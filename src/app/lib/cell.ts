@@ -1,4 +1,4 @@
-/** A value that several parts of the page show, and that no address has: one place to keep it, and a hook that follows it. */
+/** State that several parts of the page share and that is not in the URL: a value, and a hook that follows it. */
 import { useSyncExternalStore } from "react";
 
 export interface Cell<T> {

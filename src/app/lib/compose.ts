@@ -1,4 +1,4 @@
-/** The message that is being written over whatever is shown, if any: it stays while its writer looks around. */
+/** The message in the composer window, if it is open. It stays open while the person goes to other pages. */
 import { api } from "./api.ts";
 import { cell } from "./cell.ts";
 import { refreshMail } from "./queries.ts";
@@ -7,29 +7,35 @@ import type { Start } from "./writing.ts";
 
 export type Composing = { key: number } & (
   | {
-      kind: "new" /** Address that it comes from; absent: that of the mailbox that is shown. */;
+      kind: "new";
+      /** Sender address; absent: the address of the mailbox on the page. */
       from?: string | undefined;
     }
-  | { kind: "draft"; draftId: string /** Begun for its writer, who has not seen it yet. */; fresh: boolean }
+  | {
+      kind: "draft";
+      draftId: string;
+      /** True: the app made the draft, and the person has not seen it yet. */
+      fresh: boolean;
+    }
   | { kind: "unsaved"; start: Start }
 );
 
 const open = cell<Composing | undefined>(undefined);
 let count = 0;
 
-/** A new message, unless one is being written. */
+/** Opens the window for a new message, unless it has one already. */
 export const startMessage = (from?: string): void => {
   if (open.get()?.kind !== "new") open.set({ key: ++count, kind: "new", from });
 };
-/** A draft; what is open is kept as one. */
+/** Opens a draft. The message in the window before is kept as a draft. */
 export const openDraft = (draftId: string, { fresh } = { fresh: false }): void =>
   open.set({ key: ++count, kind: "draft", draftId, fresh });
-/** What could not be saved when its writer left it. */
+/** Opens a message again whose last save failed. */
 export const reopen = (start: Start): void => open.set({ key: ++count, kind: "unsaved", start });
 export const closeMessage = (): void => open.set(undefined);
 export const useComposing = open.use;
 
-/** Begins to forward a message. */
+/** Makes a draft that forwards the message, and opens it. */
 export async function forwardMessage(messageId: string): Promise<void> {
   try {
     const { draftId } = await api.forward(messageId);

@@ -1,10 +1,10 @@
 /**
- * What takes a proof that it is still the same person waits until they have given it, and is then asked once more
- * (parts/confirm-identity.tsx); or is refused, when they would rather not.
+ * Requests that take a proof of identity wait here until the person gives it (parts/confirm-identity.tsx), and are then
+ * repeated. If the person cancels, they are refused.
  */
 import { cell } from "./cell.ts";
 
-/** What is to be given: a password, and a code of the second factor too. */
+/** A proof is a password; with `code`, also a code of the second factor. */
 export interface Proof {
   code: boolean;
 }
@@ -12,17 +12,17 @@ export interface Proof {
 const wanted = cell<Proof | undefined>(undefined);
 const waiting: ((again: boolean) => void)[] = [];
 
-/** Resolves with whether to ask again. */
+/** Resolves with true when the request may be repeated. */
 export function confirmation(proof: Proof): Promise<boolean> {
   wanted.set(proof);
   return new Promise((resolve) => waiting.push(resolve));
 }
 
-/** To be called when it was given, or will not be. */
+/** Ends the wait: the proof was given, or the person cancelled. */
 export function endConfirmation(given: boolean): void {
   wanted.set(undefined);
   for (const answer of waiting.splice(0)) answer(given);
 }
 
-/** A hook: what is to be given now. */
+/** A hook: the proof that is wanted now. */
 export const useWantedProof = wanted.use;

@@ -1,5 +1,6 @@
-/** The folders of a mailbox as the app lists them. */
+/** The folders of a mailbox, and the state of the sidebar that lists them. */
 import { Archive, Clock, FileText, Inbox, Layers, OctagonAlert, Send, Star, Trash2 } from "lucide-react";
+import { cell } from "./cell.ts";
 
 export const FOLDERS = [
   { id: "inbox", name: "Inbox", icon: Inbox, empty: "Nothing waits for you here." },
@@ -15,3 +16,10 @@ export const FOLDERS = [
 
 export const folderOf = (id: string): (typeof FOLDERS)[number] | undefined =>
   FOLDERS.find((folder) => folder.id === id);
+
+/** True while the sidebar is open on a phone. */
+const open = cell(false);
+
+export const openSidebar = (): void => open.set(true);
+export const closeSidebar = (): void => open.set(false);
+export const useSidebar = open.use;

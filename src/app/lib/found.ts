@@ -1,10 +1,13 @@
-/** Where a search found a conversation, for the rows of the list. */
+/** The places where a search matched a conversation, for the rows of the list. */
 import type { ThreadView } from "./api.ts";
 
-/** From, up to; UTF-16 units. */
+/** Pairs of start and end, in UTF-16 units; the end is exclusive. */
 export type Ranges = readonly (readonly number[])[];
 
-/** The ranges of the conversation's subject. Its messages' have `Re:` before it; one that differs is not shown in its place. */
+/**
+ * The ranges of the conversation's subject. The highlight is of a message's subject, which may begin with `Re:`; a highlight
+ * that does not contain the conversation's subject is ignored.
+ */
 export function markedSubject({ subject, highlights }: Pick<ThreadView, "subject" | "highlights">): Ranges {
   for (const { field, snippet, ranges } of highlights ?? []) {
     const at = field === "subject" && subject !== "" ? snippet.indexOf(subject) : -1;
@@ -16,13 +19,13 @@ export function markedSubject({ subject, highlights }: Pick<ThreadView, "subject
   return [];
 }
 
-/** Id of the message to begin with: the latest that was found; empty if none is known. */
+/** Id of the first highlight's message, where reading begins; empty without a highlight. */
 export const foundMessage = ({ highlights }: Pick<ThreadView, "highlights">): string => highlights?.[0]?.emailId ?? "";
 
-/** Units of a snippet that a row has room for before what was found. */
+/** UTF-16 units of a snippet that a row shows before the match. */
 const ROOM_BEFORE = 24;
 
-/** A snippet that begins shortly before what was found, so that a row which has no room for all of it shows that. */
+/** Shortens the start of a snippet, so that a narrow row still shows the match. */
 export function fromFirstMark<T extends { snippet: string; ranges: Ranges }>({ snippet, ranges }: T) {
   const first = ranges[0]?.[0] ?? 0;
   const space = snippet.indexOf(" ", first - ROOM_BEFORE);

@@ -1,6 +1,6 @@
 /**
- * Keyboard shortcuts, as mail people know them. None acts while somebody types, nor beside Ctrl, Alt or Meta. A handler is
- * named by its key (KeyboardEvent.key), or by two with a space between, pressed one after the other.
+ * Keyboard shortcuts, as in other mail apps. They are off while somebody types, and with Ctrl, Alt or Meta. The name of a
+ * handler is its key (KeyboardEvent.key), or two keys with a space between for a sequence.
  */
 import { useEffect, useRef } from "react";
 
@@ -60,7 +60,7 @@ const isTyping = (target: EventTarget | null): boolean =>
   target.closest("input, textarea, select, [contenteditable], dialog, [role=dialog], [role=menu]") !== null &&
   !(target instanceof HTMLInputElement && target.type === "checkbox");
 
-/** The second key of two has to follow within this, ms. */
+/** Longest time between the two keys of a sequence, ms. */
 const BETWEEN_MS = 1_500;
 
 interface Press {
@@ -70,11 +70,11 @@ interface Press {
 /** Keys that begin a sequence. */
 const BEGINNINGS = new Set(["g", "*"]);
 
-/** The last press, and the one before it if that begins a sequence: common to all who listen. */
+/** The last press, and the one before it if that begins a sequence. All handlers share them. */
 let latest: Press | undefined;
 let begun: Press | undefined;
 
-// While it is still on its way down: who listens below sees the key before this one.
+// In the capture phase, so that the handlers below already find `begun` set.
 document.addEventListener(
   "keydown",
   ({ key, target, timeStamp }) => {
@@ -85,14 +85,14 @@ document.addEventListener(
   true,
 );
 
-/** While the component is there, `handlers` are called for their keys. */
+/** Calls `handlers` for their keys while the component is mounted. */
 export function useShortcuts(handlers: Readonly<Record<string, (event: KeyboardEvent) => void>>): void {
   const current = useRef(handlers);
   current.current = handlers;
   useEffect(() => {
     function pressed(event: KeyboardEvent): void {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-      // A button, link or box that has the focus keeps the key that presses it.
+      // A focused button, link or input keeps the keys that activate it.
       const { key } = event;
       if (
         (key === "Enter" || key === " ") &&
@@ -101,7 +101,7 @@ export function useShortcuts(handlers: Readonly<Record<string, (event: KeyboardE
       ) {
         return;
       }
-      // What follows "g" is no shortcut of its own.
+      // The second key of a sequence does not act as a shortcut by itself.
       const handler = current.current[begun ? `${begun.key} ${key}` : key];
       if (!handler) return;
       event.preventDefault();

@@ -1,9 +1,8 @@
 /**
- * Parts of the app that are not there at first: each is a file of its own, loaded when it is first shown, or earlier, once
- * the page has nothing else to do.
+ * Parts of the app in files of their own, loaded when they are first shown, or earlier when the browser is idle.
  *
- * A server that was upgraded meanwhile has other files: the page is loaded anew then, after what is being written was
- * saved. That happens once, since the new page asks for the new files.
+ * A server that was upgraded meanwhile has other files. The app then saves all open drafts and reloads the page. That
+ * happens once, since the new page asks for the new files.
  */
 import { type ComponentType, cloneElement, type ReactElement, useEffect, useState } from "react";
 import { Failed, Skeleton } from "../parts/notice.tsx";
@@ -15,7 +14,7 @@ interface Lazy<Part> {
   get(): Part | undefined;
   /** @throws Error in words for people */
   load(): Promise<void>;
-  /** Never rejects, nor loads the page anew. */
+  /** As load, but ignores failures and never reloads the page. */
   preload(): Promise<void>;
 }
 
@@ -35,12 +34,12 @@ function createLazy<Part>(ask: () => Promise<Part>): Lazy<Part> {
   return lazy;
 }
 
-/** Loads every part, one after the other, once the browser has nothing else to do. */
+/** Loads every part, one after the other, once the browser is idle. */
 export function preloadWhenIdle(): void {
   const begin = async () => {
     for (const { preload } of all) await preload();
   };
-  // Safari has no such callback.
+  // Safari has no requestIdleCallback.
   if ("requestIdleCallback" in window) requestIdleCallback(() => void begin());
   else setTimeout(() => void begin(), IDLE_AFTER_MS);
 }
@@ -50,8 +49,8 @@ const IDLE_AFTER_MS = 2_000;
 const ownScript = () => document.querySelector("script[src]")?.getAttribute("src") ?? "";
 
 /**
- * Loads the page anew where the server has another one, or `anyway` if it answers; never resolves then.
- * @throws Error where that is not why a part failed, or where something could not be saved
+ * Reloads the page if the server has another version of it, or with `anyway` if the server responds. It never resolves.
+ * @throws Error if the server has the same page or does not respond, or if a draft could not be saved
  */
 async function renewPage(anyway: boolean): Promise<void> {
   const answer = await fetch("/", { cache: "no-cache" }).catch(() => undefined);
@@ -64,7 +63,7 @@ async function renewPage(anyway: boolean): Promise<void> {
   await new Promise(() => {});
 }
 
-/** The part once it is `wanted` and loaded; or why it could not be, until `forget` is called. */
+/** Loads the part once it is `wanted`. A failure stays until `forget` is called. */
 function useLazy<Part>(lazy: Lazy<Part>, wanted: boolean) {
   const [part, setPart] = useState(lazy.get);
   const [failure, setFailure] = useState<Error>();
@@ -76,8 +75,8 @@ function useLazy<Part>(lazy: Lazy<Part>, wanted: boolean) {
 }
 
 /**
- * A component that is loaded when it is shown. `what` is told to screen readers meanwhile. The router waits for `preload`
- * before it shows a page.
+ * A component that is loaded when it is shown. Meanwhile screen readers hear `what`. The router waits for `preload` before
+ * it shows a page.
  */
 export function lazyPart<Props extends object>(what: string, load: () => Promise<ComponentType<Props>>) {
   const lazy = createLazy(async () => ({ Shown: await load() }));
@@ -89,20 +88,20 @@ type LazyComponent<Props> = Lazy<{ Shown: ComponentType<Props> }>;
 
 function LazyPart<Props extends object>(given: { lazy: LazyComponent<Props>; what: string; shown: Props }) {
   const { part, failure } = useLazy(given.lazy, true);
-  // Some browsers ask no second time for a script that failed: only another page does.
+  // Some browsers never request a failed script again in the same page, so the retry reloads the page.
   if (failure) return <Failed error={failure} retry={() => void renewPage(true).catch(() => {})} />;
   return part ? <part.Shown {...given.shown} /> : <Skeleton what={given.what} />;
 }
 
-/** What opens over the page from a button. */
+/** A menu or dialog that a button opens over the page. */
 export interface Overlay {
   trigger: ReactElement<Partial<Record<string, unknown>>>;
-  /** Given, with the next one, where something else opens it too. */
+  /** Given together with `onOpenChange` if something else opens it, too. */
   open?: boolean;
   onOpenChange?: (open: boolean) => void;
 }
 
-/** Until it is first opened there is but its button. What is loaded has to open as soon as it is there. */
+/** Shows only the button until it is first opened. The loaded component has to open when it mounts. */
 export function lazyOverlay<Props extends Overlay>(
   popup: "menu" | "dialog",
   load: () => Promise<ComponentType<Props>>,
@@ -116,7 +115,7 @@ function LazyOverlay<Props extends Overlay>(given: { lazy: LazyComponent<Props>;
   const { trigger, open = false, onOpenChange } = shown;
   const [begun, setBegun] = useState(false);
   const { part, failure, forget } = useLazy(lazy, begun || open);
-  // It stays once it was opened: it gives the focus back to its own button.
+  // It stays mounted once it was opened, since it returns the focus to its own button.
   useEffect(() => {
     if (open) setBegun(true);
   }, [open]);

@@ -1,19 +1,19 @@
-/** What happens to what is being written when its page is hidden or closed, or its composer goes. */
+/** Saves open drafts when the page is hidden or closed, or the composer unmounts. */
 import { useEffect, useRef } from "react";
 import type { Autosave } from "./autosave.ts";
 
-/** What is being written, and the last saves of what was left. A save that failed stays: what it had is only in the page. */
+/** Open drafts, and the last saves of closed ones. A failed save stays here, since only the page has its content. */
 const open = new Set<Autosave>();
 const lastSaves = new Set<Promise<void>>();
 
-/** Saves all that is or was being written. @throws Error for what could not be saved */
+/** Saves all drafts, and waits for the last saves of closed ones. @throws Error if a save failed */
 export async function saveEverything(): Promise<void> {
   await Promise.all([...lastSaves, ...[...open].map((autosave) => autosave.flush())]);
 }
 
 /**
- * Saves it; who closes the page before it is saved is asked. `gone` is called when the composer goes, as it last was: what
- * it returns settles with the last save.
+ * Saves the draft when the page is hidden or closed; the browser asks before it closes a page with unsaved changes. `gone` is
+ * called when the composer unmounts; its promise settles with the last save.
  */
 export function useLeaving(autosave: Autosave, gone: () => Promise<void>): void {
   const latest = useRef(gone);

@@ -1,9 +1,9 @@
-/** What the list of conversations and the one that is open beside it tell each other. */
+/** Connects the list of conversations with the open one beside it. */
 import { createContext } from "react";
 
 export const ListContext = createContext<{
-  /** To be called when the open conversation leaves the list: where to go then. */
+  /** Call it when the open conversation leaves the list. `to`: the next place to go to. */
   left: (to?: "next" | "previous" | "list") => void;
-  /** Conversations are selected, and shortcuts act on those. */
+  /** True: conversations are selected, and shortcuts act on them. */
   selecting: boolean;
 }>({ left: () => {}, selecting: false });

@@ -1,20 +1,20 @@
 /**
- * Listens for news of mail while a page is open, and tells whether it can. The browser connects again by itself; where it
- * gives up, this does, from where the news stood: nothing is missed.
+ * Listens for news of mail while a page is open. The browser reconnects by itself; where it gives up, this code reconnects
+ * from the last position, so that no news is missed.
  */
 import { useEffect } from "react";
 import { LIVE } from "./api.ts";
 import { cell } from "./cell.ts";
 import { meQuery, queryClient, refreshMail } from "./queries.ts";
 
-/** News of one moment are followed together. */
+/** News within this time cause one refresh, ms. */
 const GATHERED_MS = 200;
 const AGAIN_MS = 5_000;
-/** More than two heartbeats of the server: a connection that died without a word. */
+/** More than two heartbeats of the server: after this silence the connection counts as dead, ms. */
 const SILENCE_MS = 60_000;
 
 const cutOff = cell(false);
-/** Whether news cannot be heard just now. */
+/** A hook: true while there is no connection for news. */
 export const useCutOff = cutOff.use;
 
 let position: string | undefined;
@@ -63,7 +63,7 @@ export function useLiveMail(): void {
         if (source?.readyState === EventSource.CLOSED) wait(AGAIN_MS);
       });
     }
-    /** Until it is listened anew, if nothing is heard meanwhile. */
+    /** Reconnects after `ms` without an event. */
     function wait(ms: number): void {
       clearTimeout(next);
       next = setTimeout(listen, ms);

@@ -1,4 +1,4 @@
-/** Which mailbox is shown: the one that the address asks for, else one's own, else the first. */
+/** Chooses the mailbox to show: the one in the URL, else the person's own, else the first. */
 import type { MailboxView } from "./api.ts";
 
 export const chosenMailbox = (mailboxes: readonly MailboxView[], asked: string | undefined): MailboxView | undefined =>

@@ -1,4 +1,4 @@
-/** Names of people and sizes of files, as they are shown. */
+/** Formats names of people and sizes of files. */
 import type { ThreadView } from "./api.ts";
 
 interface Address {
@@ -6,10 +6,10 @@ interface Address {
   name?: string;
 }
 
-/** A name, or what stands before the @. */
+/** The name, or else the local part of the address. */
 export const nameOf = ({ name, email }: Address): string => name?.trim() || email.split("@")[0] || email;
 
-/** As in a header; a name with anything but letters is quoted (RFC 5322 §3.2.4). */
+/** As in a header; a name with special characters is quoted (RFC 5322 §3.2.4). */
 export function fullNameOf({ name, email }: Address): string {
   if (!name) return email;
   const plain = /^[\p{L}\p{N} '-]+$/u.test(name);
@@ -26,7 +26,7 @@ export const initialsOf = (address: Address): string => {
   return `${[...first][0] ?? "?"}${[...last][0] ?? ""}`.toUpperCase();
 };
 
-/** Whom a conversation in a list is with. */
+/** The other party of a conversation, for a list. */
 export const otherOf = (thread: ThreadView): string =>
   thread.folder === "sent" || thread.folder === "drafts" ? `To ${nameOf(thread.from)}` : nameOf(thread.from);
 

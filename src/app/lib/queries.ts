@@ -1,9 +1,9 @@
-/** What the app knows of the server's state, how long it believes it, one place for TanStack Query. thread-actions.ts changes it. */
+/** The queries for TanStack Query: keys, functions and cache times. thread-actions.ts changes their data. */
 import { infiniteQueryOptions, QueryClient, queryOptions } from "@tanstack/react-query";
 import { api, type ListFilters, type ThreadListView } from "./api.ts";
 import { Refusal } from "./ask.ts";
 
-/** The first page is soon there; the next ones are few, for all of them are asked for again when mail changes. */
+/** A small first page loads quickly; large later ones keep their number low, since a change of mail reloads all of them. */
 const FIRST_PAGE = 40;
 const PAGE = 100;
 
@@ -33,7 +33,7 @@ export const threadsQuery = (filters: Pick<ListFilters, "mailbox" | "folder" | "
     getNextPageParam: (page: ThreadListView) => page.nextCursor ?? undefined,
   });
 
-/** How many conversations are unread in a folder. */
+/** Number of unread conversations in a folder. */
 export const unreadQuery = (mailbox: string, folder: string) =>
   queryOptions({
     queryKey: ["unread", mailbox, folder],
@@ -50,25 +50,25 @@ export const draftQuery = (id: string) =>
     gcTime: 0,
   });
 
-/** What marks drafts of a mailbox in a list. */
+/** The marks on drafts of a mailbox, for a list. */
 export const draftMarksQuery = (mailboxId: string) =>
   queryOptions({ queryKey: ["marks", mailboxId], queryFn: () => api.draftMarks(mailboxId) });
 
-/** Drafts that answer a conversation. */
+/** Drafts that reply to a conversation. */
 export const answeringQuery = (threadId: string) =>
   queryOptions({ queryKey: ["answering", threadId], queryFn: () => api.draftsAnswering(threadId) });
 
 export const sendingQuery = queryOptions({ queryKey: ["me", "sending"], queryFn: api.sendingPreferences });
 
-/** People a mailbox is in touch with, whose name or address begins like this. `mailbox`: an address of it. */
+/** Correspondents of a mailbox, by the beginning of a name or address. `mailbox`: one of its addresses. */
 export const correspondentsQuery = (mailbox: string, q: string) =>
   queryOptions({ queryKey: ["people", mailbox, q], queryFn: () => api.people(mailbox, q), staleTime: 300_000 });
 
-/** Whom an answer would go to. Asked anew each time: mail may have come meanwhile. */
+/** Recipients and quotation of a reply. Never cached, since mail may have arrived meanwhile. */
 export const answerQuery = (id: string, all: boolean) =>
   queryOptions({ queryKey: ["answer", id, all], queryFn: () => api.answerTo(id, all), staleTime: 0, gcTime: 0 });
 
-/** Everything that new mail, or a change of any, makes doubtful. */
+/** Reloads everything that depends on mail. `threadIds`: the changed conversations; absent: all. */
 export function refreshMail(threadIds?: readonly string[]): void {
   for (const key of ["threads", "mailboxes", "unread", "labels", "usage", "answering", "marks"])
     void queryClient.invalidateQueries({ queryKey: [key] });

@@ -1,4 +1,4 @@
-/** Asking the server what src/http/routes/reading.ts answers: changing several conversations, and what helps to find them. */
+/** Requests to the routes in src/http/routes/reading.ts: changes of several conversations, labels, usage, people, details. */
 import { queryOptions } from "@tanstack/react-query";
 import type { ClassificationView } from "../../mailbox/junk/classification.ts";
 import type { LabelInUse } from "../../mailbox/labels.ts";
@@ -11,7 +11,7 @@ import { ask, idOf } from "./ask.ts";
 export type { ClassificationView } from "../../mailbox/junk/classification.ts";
 export type { RecipientProgress } from "../../outbound/progress.ts";
 
-/** What is done to each of several conversations. */
+/** A change of each of several conversations. */
 export interface Change {
   folder?: "inbox" | "archive" | "trash" | "spam";
   unread?: boolean;
@@ -24,7 +24,7 @@ export interface Change {
 
 export type { Refused };
 
-/** Of labels and searches. */
+/** Characters. */
 export const LONGEST_LABEL = 60;
 
 export const readingApi = {
@@ -47,7 +47,7 @@ export const labelsQuery = (mailbox: string | undefined) =>
 export const usageQuery = (mailbox: string) =>
   queryOptions({ queryKey: ["usage", mailbox], queryFn: () => ask<Usage>("GET", inMailbox("/usage", mailbox)) });
 
-/** People whose address or name begins so; what was found before stays while more is typed. */
+/** People by the beginning of an address or name. The former result stays until the next one is there. */
 export const peopleQuery = (mailbox: string | undefined, text: string | undefined) =>
   queryOptions({
     queryKey: ["people", mailbox, text],
@@ -65,7 +65,7 @@ export const judgementQuery = (messageId: string) =>
     queryFn: () => ask<ClassificationView>("GET", `/messages/${idOf(messageId)}/judgement`),
   });
 
-/** Below the key of its conversation: news of that make it doubtful. */
+/** Its key begins with the key of the conversation, so that news of the conversation reload it, too. */
 export const progressQuery = (threadId: string, messageId: string) =>
   queryOptions({
     queryKey: ["thread", threadId, "progress", messageId],

@@ -1,28 +1,28 @@
-/** Which conversations of a list are selected: one by one, from one to another, all that are shown or all that match. */
+/** Selects conversations of a list: one, a range, all on the page, or all that match. */
 import { useCallback, useMemo, useState } from "react";
 import { api, type ListFilters, type ThreadView } from "./api.ts";
 
-/** More are not selected at once. */
+/** Most conversations selected at once. */
 export const MOST_MATCHING = 5_000;
 const PAGE = 100;
 
 interface Selected {
-  /** What list they are of. */
+  /** The list that they belong to. */
   list: string;
   threads: ReadonlyMap<string, ThreadView>;
-  /** Where the next range begins. */
+  /** Start of the next range. */
   anchor: string | undefined;
-  /** Beyond those that are shown. */
+  /** True: the selection goes beyond the conversations on the page. */
   matching: boolean;
 }
 
 export interface Selection {
-  /** As they are now. */
+  /** The selected conversations, in their present state. */
   threads: ThreadView[];
   has(id: string): boolean;
-  /** All that the list matches, not only what is shown. */
+  /** True: all conversations that match are selected, not only those on the page. */
   matching: boolean;
-  /** `range`: all from the last one to this one become what this one becomes. */
+  /** `range`: all conversations from the last toggled one to this one get the state of this one. */
   toggle(id: string, range?: boolean): void;
   selectShown(): void;
   /** @throws Refusal */
@@ -30,7 +30,7 @@ export interface Selection {
   clear(): void;
 }
 
-/** Of the list of that name, which shows `shown`. */
+/** The selection of the list named `list`, which shows `shown`. */
 export function useSelection(list: string, shown: readonly ThreadView[]): Selection {
   const none: Selected = useMemo(() => ({ list, threads: new Map(), anchor: undefined, matching: false }), [list]);
   const [kept, setKept] = useState(none);

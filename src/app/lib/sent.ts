@@ -1,4 +1,4 @@
-/** What is told of a message that somebody sent: that it can be undone, and later whether it was refused after all. */
+/** Messages to the sender after Send: undo, and later the refusal if there is one. */
 import { api, type SentDraft } from "./api.ts";
 import { Refusal } from "./ask.ts";
 import { openDraft } from "./compose.ts";
@@ -6,10 +6,10 @@ import { queryClient, refreshMail } from "./queries.ts";
 import { fullTime, msUntil } from "./time.ts";
 import { toast } from "./toast.ts";
 
-/** Beyond it, a message is not on its way but planned. */
+/** A message that is due later than this is shown as scheduled, ms. */
 const SOON_MS = 60_000;
 export const isOnItsWay = (dueAt: string): boolean => msUntil(dueAt) <= SOON_MS;
-/** After the time at which it is sent. */
+/** Wait after the due time before the next look, ms. */
 const LOOK_MS = 1_500;
 const MOST_LOOKS = 10;
 
@@ -30,7 +30,7 @@ export function tellSent({ due }: SentDraft): void {
   setTimeout(() => void look(draftId, MOST_LOOKS), inMs + LOOK_MS);
 }
 
-/** It is a draft again, and open. */
+/** Makes it a draft again, and opens it. */
 export async function undoSend(draftId: string): Promise<void> {
   try {
     await api.undoSend(draftId);
@@ -43,7 +43,7 @@ export async function undoSend(draftId: string): Promise<void> {
   }
 }
 
-/** What became of it. */
+/** Looks up the outcome and tells it. While the message still waits, looks again, `looks` times at most. */
 async function look(draftId: string, looks: number): Promise<void> {
   try {
     const { dueAt, refusal } = await api.draft(draftId);

@@ -1,6 +1,7 @@
 /**
- * A session that ends while the page is open. What was being asked waits until its person has signed in again, and is then
- * asked once more: nothing that was typed or sent is lost by it (parts/sign-in-again.tsx). For anybody else it is refused.
+ * A session that ends while the page is open. Requests wait until the same person has signed in again
+ * (parts/sign-in-again.tsx) and are then repeated, so that nothing typed or sent is lost. If somebody else signs in, they
+ * are refused.
  */
 import { cell } from "./cell.ts";
 
@@ -12,17 +13,17 @@ function go(again: boolean): void {
   for (const answer of waiting.splice(0)) answer(again);
 }
 
-/** Resolves with whether to ask again: once its person has signed in again, or somebody has anew. */
+/** Resolves at the next sign-in, with true if it was the person of this page, whose requests may then be repeated. */
 export function nextSession(): Promise<boolean> {
   ended.set(true);
   return new Promise((resolve) => waiting.push(resolve));
 }
 
-/** To be called when the person of this page has signed in again. */
+/** Call it when the person of this page has signed in again. */
 export const sessionBegan = (): void => go(true);
 
-/** To be called when somebody, whoever it is, has signed in anew. */
+/** Call it after a sign-in that may be another person's. */
 export const sessionReplaced = (): void => go(false);
 
-/** A hook: whether it has ended. */
+/** A hook: true after the session has ended. */
 export const useSessionEnded = ended.use;

@@ -1,4 +1,4 @@
-/** Asking the server for API keys and webhooks. */
+/** Requests about API keys and webhooks. */
 import { queryOptions } from "@tanstack/react-query";
 import type { SecretView } from "../../http/developer-views.ts";
 import type { KeyView, NewKeyView } from "../../operations/admin/keys.ts";
@@ -35,7 +35,7 @@ export const webhooksQuery = queryOptions({
 });
 export const webhookQuery = (id: string) =>
   queryOptions({ queryKey: [...WEBHOOKS, id], queryFn: () => ask<WebhookView>("GET", webhook(id)) });
-/** Kept no longer than it is shown. */
+/** Not cached after it was shown. */
 export const secretQuery = (id: string) =>
   queryOptions({
     queryKey: [...WEBHOOKS, id, "secret"],
@@ -46,7 +46,7 @@ export const secretQuery = (id: string) =>
 const SOON_MS = 1_000;
 const LATER_MS = 15_000;
 
-/** How soon the log may differ; false when nothing in it is to come. */
+/** Time until the log is read again, ms; false when no delivery is pending. */
 function pollOf(deliveries: readonly DeliveryView[]): number | false {
   const open = deliveries.filter(({ attempting, nextAttemptAt }) => attempting || nextAttemptAt !== null);
   if (open.length === 0) return false;
@@ -60,7 +60,7 @@ export const deliveriesQuery = (id: string) =>
     refetchInterval: ({ state }) => pollOf(state.data ?? []),
   });
 
-/** Kinds of events, for people. */
+/** Event types and their meaning, in words for people. */
 export const EVENT_MEANING: Readonly<Record<string, string>> = {
   "message.inbound": "new mail was filed into a mailbox",
   "message.outbound": "a message was sent from a mailbox",

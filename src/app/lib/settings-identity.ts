@@ -1,4 +1,4 @@
-/** Asking the server for what one signs in with: second factor, app passwords, sessions; and for the first run. */
+/** Requests about profile, second factor, app passwords, sessions, and the first run. */
 import { queryOptions } from "@tanstack/react-query";
 import type {
   AppPasswordListView,
@@ -22,7 +22,7 @@ export const secondFactorQuery = queryOptions({
   queryFn: () => ask<SecondFactorView>("GET", "/me/second-factor"),
 });
 
-/** A secret and its QR code, another one each time it is asked for; it means nothing until it is confirmed. */
+/** A new secret with its QR code at each request. It has no effect until it is confirmed. */
 export const newSecondFactorQuery = queryOptions({
   queryKey: ["settings", "new-second-factor"],
   queryFn: () => ask<NewSecondFactorView>("POST", "/me/second-factor/new", {}),
@@ -46,7 +46,10 @@ interface Proof {
 }
 
 export const identityApi = {
-  /** That it is still them. */
+  rename: (name: string) => ask<void>("PATCH", "/me", { name }),
+  changePassword: (given: { present: string; code?: string; next: string; endAppsAndKeys: boolean }) =>
+    ask<void>("POST", "/me/password", given),
+  /** Proves the person's identity for some minutes. */
   confirm: (given: { password: string; code?: string }) => ask<void>("POST", "/me/confirm", given),
   addSecondFactor: (given: Proof & { secret: string }) => ask<RecoveryCodesView>("POST", "/me/second-factor", given),
   renewRecoveryCodes: (given: Proof) => ask<RecoveryCodesView>("POST", "/me/second-factor/recovery-codes", given),
@@ -57,7 +60,7 @@ export const identityApi = {
   endOtherSessions: () => ask<void>("DELETE", "/sessions"),
 };
 
-/** Whether the server waits for its first workspace. */
+/** `due`: the server has no workspace yet. */
 export const setupQuery = queryOptions({
   queryKey: ["setup"],
   queryFn: () => ask<{ due: boolean }>("GET", "/setup"),

@@ -1,4 +1,4 @@
-/** Asking the server for what runs a workspace: people, mailboxes, domains, outbound mail, the server's settings. */
+/** Requests that administer a workspace: people, mailboxes, domains, outbound mail, the server's settings. */
 import { queryOptions } from "@tanstack/react-query";
 import type {
   DoctorView,
@@ -27,11 +27,11 @@ export type {
 } from "../../http/admin-views.ts";
 export type { QueueEntryView, SuppressionView };
 
-/** What any of it makes doubtful: a person who is added may have a mailbox, one who leaves had shares. */
+/** One key for all of it, since changes affect each other: a new person may have a mailbox, a removed one had shares. */
 export const WORKSPACE = ["settings", "workspace"] as const;
 
 export const ROLES = ["member", "admin", "owner"] as const;
-/** What a share lets somebody do. */
+/** Kinds of access that a share gives. */
 export const SHARES = [
   { value: "view", text: "view: read" },
   { value: "send", text: "send: read and send" },
@@ -47,12 +47,12 @@ const of = <T>(name: string) =>
 export const peopleQuery = of<{ people: UserView[] }>("people");
 export const mailboxesSettingsQuery = {
   ...of<MailboxesView>("mailboxes"),
-  // One that is being removed is gone some time later.
+  // A removal takes the server some time.
   refetchInterval: ({ state }: { state: { data?: MailboxesView | undefined } }) =>
     state.data?.mailboxes.some(({ removing }) => removing) ? WHILE_REMOVING_MS : false,
 } as const;
 export const domainsQuery = of<{ domains: DomainView[] }>("domains");
-/** What an admin should know of a domain that is not, or no longer, the workspace's; undefined for nothing. */
+/** Warns admins of a domain that the workspace has not verified or has lost; undefined for a verified one. */
 export function domainWarning({ name, state, takesMail }: DomainView): string | undefined {
   if (state === "verified") return undefined;
   if (state === "lost") {
@@ -67,7 +67,7 @@ export const suppressionsQuery = queryOptions({
   queryKey: [...WORKSPACE, "suppressions"],
   queryFn: () => askAll<SuppressionView>("/settings/suppressions", "suppressions"),
 });
-/** The first page: a queue may hold millions, and who acts on single entries looks at the first. */
+/** Only the first page, since a queue may hold millions of entries. */
 export const queueQuery = queryOptions({
   queryKey: [...WORKSPACE, "queue"],
   queryFn: () => askPage<QueueEntryView>("/settings/queue", "queue"),
@@ -81,7 +81,7 @@ export const doctorQuery = {
 } as const;
 export const serverQuery = of<ServerView>("server");
 
-/** A domain with its records as the world sees them now. */
+/** A domain with the present state of its records in DNS. */
 export const recordsQuery = (id: string) =>
   queryOptions({
     queryKey: ["settings", "records", id],

@@ -1,4 +1,4 @@
-/** The sections of settings, who sees them, and how a page of them changes something. */
+/** The sections of settings with their audience, and the hook with which their pages make changes. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import {
   AtSign,
@@ -24,11 +24,11 @@ interface Section {
   to: string;
   name: string;
   icon: LucideIcon;
-  /** Everybody has it; the others are for owners and admins, and of them some for the operator's alone. */
+  /** Audience; absent: owners and admins. `operator`: owners and admins of the first workspace. */
   for?: "everybody" | "operator";
 }
 
-/** A section: its route stands in router.tsx, below `adminSettings` unless it is for everybody. */
+/** Each section has a route in router.tsx, below `adminSettings` unless it is for everybody. */
 export const SECTIONS = [
   {
     title: "You",
@@ -66,12 +66,12 @@ export const SECTIONS = [
   },
 ] as const satisfies readonly { title: string; sections: readonly Section[] }[];
 
-/** Whether to show what is for owners and admins; the server decides (routes/settings.ts). */
+/** True: show the pages for owners and admins. The server enforces it (http/routes/settings.ts). */
 export const administers = ({ role }: Person): boolean => role !== "member";
 
 /**
- * Does something, tells of it or of its failure, and has what `key` begins with asked anew. `atForm`: a form says the
- * failure (parts/form.tsx).
+ * Makes a change, tells of success or failure, and reloads the queries whose key begins with `key`. `atForm`: the form shows
+ * the failure (parts/form.tsx).
  */
 export function useChange<Given, Answer>(
   change: (given: Given) => Promise<Answer>,

@@ -1,15 +1,15 @@
-/** What a search is completed with, by the word that is being typed (src/search/query.ts has the language). Pure, but for the searches that this browser remembers. */
+/** Completes a search by its last word (src/search/query.ts has the language), and remembers searches in this browser. */
 import { dayBefore } from "./time.ts";
 
 export interface Suggestion {
-  /** The whole search, with this in it. */
+  /** The whole search, completed. */
   text: string;
-  /** What is shown. */
+  /** The completed word, for the list. */
   shown: string;
-  /** What it means, or where it is from. */
+  /** Its meaning or origin. */
   hint: string;
   kind: "recent" | "operator" | "person" | "label";
-  /** It is a search as it stands; else there is more to type. */
+  /** False: there is more to type before it is a search. */
   whole: boolean;
 }
 
@@ -25,7 +25,7 @@ const OPERATORS = [
   ["after:", "From a day on, YYYY-MM-DD"],
 ] as const;
 
-/** What stands before words rather than with them. */
+/** Signs that go before a word. */
 const SIGNS = [
   ["-", "Leave out what follows"],
   ['"', "Words in this order, up to the next quote"],
@@ -40,12 +40,12 @@ const DAYS = [
 ] as const;
 
 const MOST = 9;
-/** With nothing typed: what was searched for before, and the whole language. */
+/** With nothing typed: former searches, and the whole language. */
 const MOST_WITHOUT = 16;
 
 const MONTHS = "January February March April May June July August September October November December".split(" ");
 
-/** Days, YYYY-MM-DD, that what is typed is the beginning of, or names: `2025`, `2025-03`, `yest`, `week`. */
+/** Days, YYYY-MM-DD, that begin with the typed text or match it by name: `2025`, `2025-03`, `yest`, `week`. */
 function daysFor(typed: string): [day: string, name: string][] {
   const known = DAYS.map(([days, name]): [string, string] => [dayBefore(days), name]).filter(
     ([day, name]) => day.startsWith(typed) || name.toLowerCase().includes(typed),
@@ -60,7 +60,7 @@ function daysFor(typed: string): [day: string, name: string][] {
   return [...known, ...begun.filter(([day]) => !known.some(([other]) => other === day))];
 }
 
-/** The word that ends the text, with what stands before it; what is quoted is one word. */
+/** The last word of the text, and the text before it. A quotation is one word. */
 function lastWord(text: string): { before: string; minus: string; operator: string; value: string } {
   const [, before = "", minus = "", operator = "", value = ""] =
     /^((?:[^\s"]|"[^"]*"?|\s)*?)(-?)((?:from|to|subject|label|has|is|before|after):)?("[^"]*|[^\s"]*)$/i.exec(text) ??
@@ -116,7 +116,7 @@ export function suggestionsFor(text: string, { people, labels, recent }: Known):
     .slice(0, operator === "" && wanted === "" ? MOST_WITHOUT : MOST);
 }
 
-/** Of whom to look for people: what is typed after from: or to:, or as a word. */
+/** The beginning of a name or address to look up: a plain last word, or one after from: or to:. */
 export function personWanted(text: string): string | undefined {
   const { operator, value } = lastWord(text);
   return ["", "from:", "to:"].includes(operator) && value !== "" ? value : undefined;
@@ -125,7 +125,7 @@ export function personWanted(text: string): string | undefined {
 const MOST_RECENT = 20;
 const placeOf = (userId: string): string => `mailroom.searches.${userId}`;
 
-/** What somebody searched for in this browser, the latest first. */
+/** A person's former searches in this browser, the latest first. */
 export function recentSearches(userId: string): string[] {
   try {
     const kept: unknown = JSON.parse(localStorage.getItem(placeOf(userId)) ?? "[]");
@@ -140,15 +140,15 @@ export function rememberSearch(userId: string, q: string): void {
   try {
     localStorage.setItem(placeOf(userId), JSON.stringify([q, ...others].slice(0, MOST_RECENT)));
   } catch {
-    // A browser that keeps nothing remembers no searches.
+    // Without storage, no searches are remembered.
   }
 }
 
-/** For who signs out. */
+/** Called at sign-out. */
 export function forgetSearches(userId: string): void {
   try {
     localStorage.removeItem(placeOf(userId));
   } catch {
-    // As above: there are none.
+    // Without storage, there are none.
   }
 }

@@ -1,6 +1,6 @@
 /**
- * What somebody does with conversations, one or many. It is shown at once, asked of the server in portions, and told, with
- * an undo that gives back the very state before; what was refused is told too.
+ * Changes of one or many conversations. The page shows a change at once and sends it to the server in portions. A toast then
+ * tells the result, refusals included, with an undo that restores the exact former state.
  */
 import type { InfiniteData } from "@tanstack/react-query";
 import type { ListFilters, ThreadDetailView, ThreadListView, ThreadView } from "./api.ts";
@@ -9,14 +9,14 @@ import { type Change, type Refused, readingApi } from "./reading.ts";
 import { fullTime } from "./time.ts";
 import { toast } from "./toast.ts";
 
-/** As the server takes them; fewer of what teaches it, for while it learns it does nothing else. */
+/** Conversations in a request. Requests that train the junk filter have fewer, since training blocks the server. */
 const AT_ONCE = 100;
 const TAUGHT_AT_ONCE = 25;
 
 export type Target = NonNullable<Change["folder"]>;
 type Lists = InfiniteData<ThreadListView, string | undefined>;
 
-/** Whether a conversation that is changed so stays in a list. */
+/** True if a conversation stays in the list after the change. */
 function staysIn({ folder: list, label }: ListFilters, { folder, snoozedUntil, removeLabels = [] }: Change): boolean {
   if (label !== undefined && removeLabels.includes(label)) return false;
   if (snoozedUntil !== undefined) return list === undefined || ["all", "starred", "snoozed"].includes(list);
@@ -38,7 +38,7 @@ function shownAs(thread: ThreadView, change: Change): ThreadView {
   };
 }
 
-/** Shows conversations otherwise, wherever they are shown; undefined takes them out of a list. */
+/** Replaces conversations in all cached lists and details by `shown` of them; undefined removes them from the list. */
 function show(
   ids: ReadonlySet<string>,
   shown: (thread: ThreadView, list?: ListFilters) => ThreadView | undefined,
@@ -60,7 +60,7 @@ function show(
 
 const counted = (count: number): string => (count === 1 ? "1 conversation" : `${count.toLocaleString()} conversations`);
 
-/** `done` as of one, or with how many it is. */
+/** `done`, with the count if it is not 1. */
 const toldOf = (done: string, count: number): string => (count === 1 ? done : `${done}: ${counted(count)}`);
 
 function tellRefused(refused: readonly Refused[], done: string, count: number): string {
@@ -69,7 +69,7 @@ function tellRefused(refused: readonly Refused[], done: string, count: number): 
   return count === 0 ? why : `${toldOf(done, count)}. Not done: ${why}`;
 }
 
-/** Portion after portion; a long way is told of while it is gone. */
+/** Works through `all` in portions, and shows the progress if there are several. */
 async function inPortions<T>(
   all: readonly T[],
   doing: string,
@@ -100,7 +100,7 @@ async function undoAll(undos: readonly string[]): Promise<void> {
   }
 }
 
-/** Changes conversations. `done`: what is told then; undefined: nothing, unless it fails. */
+/** Changes conversations. `done`: text for success; undefined: only failures are told. */
 async function change(threads: readonly ThreadView[], what: Change, done: string | undefined): Promise<void> {
   if (threads.length === 0) return;
   await queryClient.cancelQueries({ queryKey: ["threads"] });
@@ -168,7 +168,7 @@ export const threadActions = {
   },
   star: (threads: readonly ThreadView[], starred: boolean) =>
     change(threads, { starred }, threads.length === 1 ? undefined : starred ? "Starred" : "Star removed"),
-  /** Not told where it is what opening does. */
+  /** `isTold`: false when opening the conversation marks it as read. */
   markUnread: (threads: readonly ThreadView[], unread: boolean, isTold = true) =>
     change(threads, { unread }, isTold ? (unread ? "Marked as unread" : "Marked as read") : undefined),
   snooze: (threads: readonly ThreadView[], until: Date) =>

@@ -1,4 +1,4 @@
-/** The browser's clock, and times as people read them. The only file of the app that asks what time it is. */
+/** Formats and reads times. It is the only file of the app that reads the browser's clock. */
 
 const now = (): Date => new Date();
 
@@ -20,7 +20,7 @@ export const fullTime = (iso: string): string =>
 
 export const msUntil = (iso: string): number => new Date(iso).getTime() - now().getTime();
 
-/** When a conversation may come back, or a message be sent: each with what it is called. */
+/** Suggested times to snooze until, or to send at. */
 export function snoozeTimes(): { label: string; at: Date }[] {
   const at = (days: number, hour: number): Date => {
     const date = now();
@@ -44,14 +44,14 @@ export function snoozeTimes(): { label: string; at: Date }[] {
 }
 
 const two = (number: number): string => String(number).padStart(2, "0");
-/** As an <input type="datetime-local"> has it. */
+/** As the value of an <input type="datetime-local">. */
 const local = (date: Date): string =>
   `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}T${two(date.getHours())}:${two(date.getMinutes())}`;
 
-/** A time as such an input has it. */
+/** An ISO 8601 time as the value of such an input. */
 export const localInput = (iso: string): string => local(new Date(iso));
 
-/** The times that such an input takes for a snooze: a year, as the server has it. */
+/** Bounds and initial value of such an input for a snooze, within the server's limit of a year. */
 export function localTime(): { least: string; most: string; initial: string } {
   const inDays = (days: number, hour?: number): Date => {
     const date = now();
@@ -62,14 +62,14 @@ export function localTime(): { least: string; most: string; initial: string } {
   return { least: local(now()), most: local(inDays(365)), initial: local(inDays(1, 8)) };
 }
 
-/** The time that was picked, if it is one in the year to come. */
+/** The time in such an input, if it is within the coming year. */
 export function readLocalTime(text: string): Date | undefined {
   const { most } = localTime();
   const date = new Date(text);
   return date.getTime() > now().getTime() && text <= most ? date : undefined;
 }
 
-/** Some days before today, YYYY-MM-DD. */
+/** The date `days` before today, YYYY-MM-DD. */
 export function dayBefore(days: number): string {
   const date = now();
   date.setDate(date.getDate() - days);

@@ -1,16 +1,16 @@
 /**
- * What the app says in passing, one thing at a time, and what can be undone: what is being told of, and of what was told
- * before, that which can be undone later too.
+ * Short messages over the page, one at a time, and the undo of actions: of the present message's, and of the latest lasting
+ * ones.
  */
 import { cell } from "./cell.ts";
 
 export interface Toast {
   text: string;
   undo?: () => void;
-  /** It can be undone also when it is no longer told. */
+  /** True: it can still be undone after the message is gone. */
   lasting?: boolean;
   tone?: "danger";
-  /** How long it is shown, ms. */
+  /** Time on the page, ms. */
   shownMs?: number;
 }
 
@@ -19,7 +19,7 @@ const MOST_UNDONE = 30;
 
 const current = cell<Toast | undefined>(undefined);
 let timer: ReturnType<typeof setTimeout> | undefined;
-/** The latest last. */
+/** Undos of lasting actions, the latest last. */
 const lasting: (() => void)[] = [];
 
 export function toast(shown: Toast | undefined): void {
@@ -32,7 +32,7 @@ export function toast(shown: Toast | undefined): void {
 
 export const dismissToast = (): void => toast(undefined);
 
-/** Undoes what is being told of; else the latest that can still be undone. */
+/** Undoes the action of the present message, else the latest lasting one. */
 export function undoLatest(): void {
   const shown = current.get()?.undo;
   const undo = shown ?? lasting.at(-1);

@@ -1,4 +1,4 @@
-/** What somebody writes: how it begins, and what it is when it is saved. */
+/** Content of the composer: how a message starts, and the request that saves it. */
 import type { AnswerView, AttachmentView, DraftContent, DraftRequest, MailboxView, SavedDraft } from "./api.ts";
 import { fullNameOf } from "./people.ts";
 
@@ -11,27 +11,26 @@ export interface Fields {
   subject: string;
 }
 
-/** What a composer begins with. */
+/** Initial state of a composer. */
 export interface Start {
   fields: Fields;
   text: string;
-  /** It is edited as HTML, which the server has. */
+  /** True: it is edited as HTML, which the server has. */
   html: boolean;
-  /** Goes below the text, folded until it is asked for. */
+  /** Quotation below the text, folded at first. */
   quote?: string;
-  /** Id of the conversation that it answers. */
+  /** Id of the conversation that it replies to. */
   answers?: string;
-  /** The draft that it is already. */
+  /** The draft, if it was saved before. */
   saved?: SavedDraft;
   attachments: readonly AttachmentView[];
-  /** It was not saved when it was left; with HTML, what that was. */
+  /** True: the last save failed. `unsavedHtml`: the HTML at that time, if it was edited as HTML. */
   unsaved?: true;
   unsavedHtml?: string;
-  /** Nobody has seen or changed it: it is gone when it is closed as it is. */
+  /** True: nobody has seen it yet, so it is discarded if it is closed without a change. */
   fresh?: boolean;
 }
 
-/** A new message. */
 export const blank = (from: string): Start => ({
   fields: { from, to: "", cc: "", bcc: "", subject: "" },
   text: "",
@@ -39,7 +38,6 @@ export const blank = (from: string): Start => ({
   attachments: [],
 });
 
-/** An answer, to a conversation. */
 export const startOfAnswer = ({ from, to, cc, subject, quote }: AnswerView, threadId: string): Start => ({
   fields: { from, to: to.map(fullNameOf).join(", "), cc: cc.map(fullNameOf).join(", "), bcc: "", subject },
   text: "",
@@ -49,14 +47,13 @@ export const startOfAnswer = ({ from, to, cc, subject, quote }: AnswerView, thre
   attachments: [],
 });
 
-/** Addresses that somebody may send from. */
+/** Addresses that the person may send from. */
 export const sendersOf = (mailboxes: readonly MailboxView[]): string[] =>
   mailboxes.filter(({ access }) => access.send).flatMap(({ address, aliases }) => [address, ...aliases]);
 
 const joined = (addresses: DraftContent["to"], rest: string): string =>
   [...addresses.map(fullNameOf), ...(rest === "" ? [] : [rest])].join(", ");
 
-/** A draft that is opened again. */
 export function startOf(draft: DraftContent, fresh: boolean): Start {
   const { to, cc, bcc, unfinished, answers } = draft;
   return {
@@ -76,11 +73,11 @@ export function startOf(draft: DraftContent, fresh: boolean): Start {
   };
 }
 
-/** Text and the quotation below it, which stays folded or stands in the text. */
+/** The text with the quotation below it. */
 export const withQuote = (text: string, quote: string | undefined): string =>
   quote === undefined ? text : `${text.trimEnd()}\n\n${quote}`;
 
-/** HTML that says the same as a text, for who goes on with formatting. */
+/** Converts plain text to HTML. */
 export function htmlOf(text: string): string {
   const escaped = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   return escaped
@@ -89,23 +86,22 @@ export function htmlOf(text: string): string {
     .join("");
 }
 
-/** What keeps a recipient from being one, for who typed it; undefined when all of them are addresses. */
+/** Names the first recipient that is not an address; undefined when all are. */
 export function problemIn(recipients: string): string | undefined {
   const wrong = entriesOf(recipients).find((entry) => !isAddress(entry));
   return wrong === undefined ? undefined : `“${wrong}” is not an email address`;
 }
 
-/** Of a list with commas; a comma in quotation marks parts nothing. */
+/** Splits a list at commas and semicolons outside quotation marks. */
 const entriesOf = (list: string): string[] =>
   (list.match(/(?:"(?:\\.|[^"\\])*"?|[^,;"])+/g) ?? []).map((entry) => entry.trim()).filter((entry) => entry !== "");
 
-/** Whether the server will take it for one is the server's to say; this finds what was not finished. */
+/** Finds unfinished addresses; the server decides which ones are valid. */
 const isAddress = (entry: string): boolean => {
   const bare = /<([^<>]*)>$/.exec(entry)?.[1] ?? entry;
   return /^(?:"(?:\\.|[^"\\])+"|[^\s@<>"]+)@[^\s@<>"]+$/.test(bare.trim());
 };
 
-/** The request that saves it. */
 export const requestOf = (fields: Fields, content: Pick<DraftRequest, "text" | "html">): DraftRequest => ({
   ...fields,
   ...content,

@@ -1,6 +1,6 @@
 /**
- * What stands below the messages of a conversation: the drafts that answer it, an agent's too, and the ways to answer or
- * forward it. Whom an answer goes to is the server's to say (rules: Reply), and its writer's to change.
+ * The area below the messages of a conversation: drafts that reply to it, agents' drafts included, and the buttons to reply
+ * or forward. The server proposes the recipients (rules: Reply), and the person may change them.
  */
 import { useQuery } from "@tanstack/react-query";
 import { Bot, Clock, Forward, PencilLine, ReplyAll, Reply as ReplyIcon } from "lucide-react";
@@ -19,7 +19,7 @@ import { DraftEditor } from "./draft-box.tsx";
 export function Answers({ detail: { thread, messages } }: { detail: ThreadDetailView }) {
   const { data: drafts = [] } = useQuery(answeringQuery(thread.id));
   const [answering, setAnswering] = useState<"sender" | "all">();
-  /** The draft that the answer being written has become: it is not shown twice. */
+  /** Id of the draft that the reply in the composer was saved as, so that it is not shown twice. */
   const [written, setWritten] = useState<string>();
   const newest = messages.at(-1);
   const forward = () => void (newest && forwardMessage(newest.id));

@@ -1,4 +1,4 @@
-/** What is attached to a message that is being written, and what is on its way there. */
+/** Attachments and uploads of the message in the composer. */
 import { FileText, Paperclip, X } from "lucide-react";
 import { useRef } from "react";
 import { type AttachmentView, downloadOf, previewOf } from "../lib/api.ts";
@@ -12,7 +12,7 @@ export function AttachedFiles({
   remove,
   cancel,
 }: {
-  /** Those shown within the text are left out. */
+  /** Inline images are left out. */
   files: readonly AttachmentView[];
   pending: readonly Pending[];
   remove: (file: AttachmentView) => void;

@@ -1,4 +1,4 @@
-/** What is attached to a message: images and PDFs to look at here, everything to download. */
+/** Attachments of a message: images and PDFs can be viewed here, all can be downloaded. */
 import { Download, FileImage, FileText } from "lucide-react";
 import { useState } from "react";
 import { downloadOf, type MessageView, previewOf } from "../lib/api.ts";
@@ -8,7 +8,7 @@ import { PdfView } from "./pdf-view.tsx";
 
 type Attachment = MessageView["attachments"][number];
 
-/** Larger ones are only downloaded. */
+/** A larger PDF can only be downloaded; bytes. */
 const LARGEST_PDF = 30_000_000;
 
 function kindOf({ contentType, size }: Attachment): "image" | "pdf" | undefined {

@@ -1,4 +1,4 @@
-/** Initials of a person, for the eye alone: their name always stands beside it. */
+/** Initials of a person. Screen readers skip them, since the name is always beside them. */
 import { initialsOf } from "../lib/people.ts";
 
 export function Avatar({ of }: { of: { email: string; name?: string } }) {

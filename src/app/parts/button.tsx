@@ -1,4 +1,4 @@
-/** Buttons: one that is meant to be pressed, the quiet ones beside it, and those that are only an icon. */
+/** Buttons with text, and buttons with only an icon. */
 import type { LucideIcon } from "lucide-react";
 import type { ButtonHTMLAttributes } from "react";
 
@@ -24,7 +24,7 @@ export function Button({
   );
 }
 
-/** `label` is its accessible name, and shown on hovering; `shortcut` is shown with it. */
+/** `label` is the accessible name and, with `shortcut`, the tooltip. */
 export function IconButton({
   icon: Icon,
   label,

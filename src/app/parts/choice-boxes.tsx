@@ -1,4 +1,4 @@
-/** Several of a few words, as boxes to tick; all are ticked at first, unless `chosen` says which. */
+/** A choice of several values by checkboxes. All are ticked at first, unless `chosen` is given. */
 import { useRefusal } from "./form.tsx";
 
 export function ChoiceBoxes({
@@ -12,7 +12,7 @@ export function ChoiceBoxes({
   name: string;
   choices: readonly string[];
   chosen?: readonly string[];
-  /** What each means, where the word does not say it. */
+  /** Explanations of choices. */
   meaning?: Readonly<Record<string, string>>;
 }) {
   const refusal = useRefusal(name);

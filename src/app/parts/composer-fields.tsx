@@ -1,4 +1,4 @@
-/** Parts of a composer: whom a message is from, what it is about, and what is said when it was changed elsewhere. */
+/** Parts of the composer: sender, subject, and the notice of a conflict. */
 import { useId } from "react";
 import { Button } from "./button.tsx";
 
@@ -61,7 +61,7 @@ export function SubjectField({
   );
 }
 
-/** Somebody else, or another page, changed the draft meanwhile: both versions are there, and stay. */
+/** Somebody else, or another page, changed the draft meanwhile. Both versions are kept. */
 export function Conflict({ why, keep, drop }: { why: string; keep: () => void; drop: () => void }) {
   return (
     <div role="alert" className="mx-4 mb-3 rounded-lg bg-notice px-3 py-2 text-sm">

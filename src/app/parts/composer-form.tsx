@@ -1,6 +1,6 @@
 /**
- * Where mail is written: a new message, an answer, what is forwarded, a draft. What is written is saved as it is written
- * (lib/autosave.ts); a refusal is shown and nothing that was written is lost.
+ * The composer for new messages, replies, forwards and drafts. It saves the draft while the person writes (lib/autosave.ts),
+ * shows refusals, and loses nothing.
  */
 import { Type } from "lucide-react";
 import {
@@ -31,14 +31,14 @@ import { TextEditor } from "./text-editor.tsx";
 
 export interface ComposerProps {
   start: Start;
-  /** Addresses that it may come from. */
+  /** Addresses that the person may send from. */
   senders: readonly string[];
   asksSubject: boolean;
-  /** It was accepted, or is to be sent. */
+  /** Called when the message was accepted or scheduled. */
   sent: (outcome: SentDraft) => void;
-  /** It was thrown away. */
+  /** Called when the draft was discarded. */
   discarded: () => void;
-  /** It is this draft now. */
+  /** Called when the content was saved as a new draft. */
   saved?: (draft: SavedDraft) => void;
 }
 
@@ -47,7 +47,7 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
   const [fields, setFields] = useState(start.fields);
   const [text, setText] = useState(start.text);
   const [quote, setQuote] = useState(start.quote);
-  /** Where the HTML is edited; absent while it is text. */
+  /** URL of the document in which the HTML is edited; absent for plain text. */
   const [editor, setEditor] = useState(
     start.html && start.saved ? editorOf(start.saved.draftId, start.saved.revision) : undefined,
   );
@@ -57,9 +57,9 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
   const [state, setState] = useState<SaveState>({ kind: "untouched" });
   const [over, setOver] = useState(false);
   const rich = useRef<RichEditorHandle>(null);
-  /** The HTML was changed since it was loaded. */
+  /** True: the HTML was changed since it was loaded. */
   const richChanged = useRef(start.unsavedHtml !== undefined);
-  /** What the editor had when it went. */
+  /** The editor's HTML when it unmounted. */
   const lastHtml = useRef(start.unsavedHtml);
   const present = useRef({ fields, text, quote, rich: editor !== undefined });
   present.current = { fields, text, quote, rich: editor !== undefined };
@@ -93,7 +93,7 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
   const attaching = useRef(attachments);
   attaching.current = attachments;
 
-  // Before the editor goes: what stands in it is in no state of React's.
+  // Reads the HTML before the editor unmounts, since no React state has it.
   useLayoutEffect(
     () => () => {
       lastHtml.current = rich.current?.html() ?? lastHtml.current;
@@ -106,7 +106,7 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
   useLeaving(autosave, async () => {
     const isAsBegun = autosave.isUntouched() && attachments.files === start.attachments;
     if (start.fresh && start.saved && isAsBegun) {
-      // Where that fails, it stays a draft.
+      // If that fails, it stays a draft.
       api.discardDraft(start.saved.draftId).then(
         () => refreshMail([]),
         () => {},
@@ -124,7 +124,7 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
     }
   });
 
-  /** To be opened again as it is now, since it could not be saved. */
+  /** The present content, to open it again after a failed save. */
   function asLeft(): Start {
     const { saved: _, quote: __, ...begun } = start;
     const saved = autosave.draft();
@@ -183,7 +183,7 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
     discarded();
   }
 
-  /** Between text and formatted text. */
+  /** Switches between plain and formatted text. */
   async function toggleFormat(): Promise<void> {
     try {
       if (editor !== undefined) {
@@ -226,7 +226,7 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
       onKeyDown={(event) => {
         if (event.key !== "Enter") return;
         const sends = event.ctrlKey || event.metaKey;
-        // Who presses Enter in a field has not finished.
+        // Enter in a field does not submit the form.
         if (sends || event.target instanceof HTMLInputElement) event.preventDefault();
         if (sends) void attempt();
       }}

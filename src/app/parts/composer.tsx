@@ -1,4 +1,4 @@
-/** The composer (composer-form.tsx), which is loaded when mail is first written. */
+/** The composer (composer-form.tsx), loaded when it is first shown. */
 import { lazyPart } from "../lib/lazy-part.tsx";
 import type { ComposerProps } from "./composer-form.tsx";
 

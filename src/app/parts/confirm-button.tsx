@@ -1,4 +1,4 @@
-/** A button for what is not done lightly: a dialog says what will be, and takes a second press, or an address typed as well. */
+/** A button for serious actions: a dialog tells the consequences and takes a second press, or a typed phrase as well. */
 import { type ButtonHTMLAttributes, type FormEvent, type ReactNode, useState } from "react";
 import { Button } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
@@ -15,13 +15,13 @@ export function ConfirmButton({
   ...button
 }: Omit<ButtonHTMLAttributes<HTMLButtonElement>, "onClick"> & {
   question: string;
-  /** What the second button says. */
+  /** Label of the second button. */
   deed: string;
-  /** What will be, for people. */
+  /** The consequences, in words for people. */
   told: ReactNode;
-  /** What has to be typed first. */
+  /** Text that has to be typed first. */
   phrase?: string;
-  /** It takes nothing away. */
+  /** True: the action destroys nothing. */
   harmless?: boolean;
   run: () => void;
 }) {

@@ -1,4 +1,4 @@
-/** Over a page whose person is to prove that it is them: what they asked for is done once they have. */
+/** A dialog that asks for a proof of identity. The request that needs it continues afterwards. */
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { endConfirmation, useWantedProof } from "../lib/confirming.ts";
@@ -19,7 +19,7 @@ export function ConfirmIdentity() {
     confirm.reset();
     endConfirmation(false);
   };
-  // After the dialog was opened, which gives the focus to its first button.
+  // An opening dialog gives the focus to its first button; the password field takes it from there.
   useEffect(() => {
     if (wanted) password.current?.querySelector("input")?.focus();
   }, [wanted]);

@@ -1,4 +1,4 @@
-/** What was sent to a webhook endpoint, newest first: how it went, what was answered, and sending it again. */
+/** Deliveries to a webhook endpoint, newest first, with state, response, and a button to send again. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../lib/settings.ts";
 import { type DeliveryView, deliveriesQuery, developerApi, WEBHOOKS } from "../lib/settings-developers.ts";
@@ -28,7 +28,7 @@ export function DeliveryLog({ webhookId }: { webhookId: string }) {
   );
 }
 
-/** What comes next, in words; undefined when nothing does. */
+/** The next step, in words; undefined when there is none. */
 function nextOf({ attempting, nextAttemptAt }: DeliveryView): string | undefined {
   if (attempting) return "an attempt is under way";
   return nextAttemptAt === null ? undefined : `next attempt ${fullTime(nextAttemptAt)}`;

@@ -1,4 +1,4 @@
-/** A dialog over the page: the browser's own, which keeps the focus inside and gives it back. */
+/** A modal dialog by the browser's <dialog>, which keeps the focus inside and returns it. */
 import { X } from "lucide-react";
 import { type ReactNode, useEffect, useId, useRef } from "react";
 import { IconButton } from "./button.tsx";
@@ -14,7 +14,7 @@ export function Dialog({
   close: () => void;
   title: string;
   wide?: boolean;
-  /** Made only while it is open. */
+  /** Rendered only while the dialog is open. */
   children: ReactNode;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);

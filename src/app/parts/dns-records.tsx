@@ -1,4 +1,4 @@
-/** The records of a domain, each to be copied into its zone. */
+/** The DNS records of a domain, each with buttons to copy it. */
 import { CircleAlert, CircleCheck, CircleDashed } from "lucide-react";
 import type { ReactNode } from "react";
 import type { DomainView } from "../lib/settings-workspace.ts";

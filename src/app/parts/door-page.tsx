@@ -1,4 +1,4 @@
-/** A page for who is not inside yet: the mark, what it is for, and a box. */
+/** The layout of pages before sign-in: logo, title, and a box. */
 import { type ReactNode, useId } from "react";
 import { Mark } from "./mark.tsx";
 

@@ -1,4 +1,4 @@
-/** A draft, somebody's own or an agent's: every recipient and every word of it, to be changed, sent or discarded. */
+/** A draft of a person or an agent, with all recipients and text, to be changed, sent or discarded. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Bot, Clock, TriangleAlert } from "lucide-react";
@@ -13,7 +13,7 @@ import { Button } from "./button.tsx";
 import { Composer } from "./composer.tsx";
 import { Failed, Skeleton } from "./notice.tsx";
 
-/** In a page of its own. */
+/** A draft on a page of its own. */
 export function DraftBox({ thread, folder, left }: { thread: ThreadView; folder: string; left: () => void }) {
   const navigate = useNavigate();
   return (
@@ -43,18 +43,18 @@ export function DraftEditor({
   moved,
 }: {
   draftId: string;
-  /** Begun for who opens it now: gone when it is closed as it is. */
+  /** True: nobody has seen it yet, so it is discarded if it is closed without a change. */
   fresh?: boolean;
   showsAnswered?: boolean;
-  /** It was sent or discarded. */
+  /** Called when it was sent or discarded. */
   left: () => void;
-  /** It has another id now. */
+  /** Called with the draft's new id. */
   moved?: (draftId: string) => void;
 }) {
   const draft = useQuery(draftQuery(draftId));
   const client = useQueryClient();
   const { data: mailboxes = [] } = useQuery(mailboxesQuery);
-  // The editor goes on under the new id; only the address of the page follows.
+  // The editor stays mounted when the draft gets a new id; only the page's URL changes.
   const [openedAs] = useState(draftId);
   if (draft.isError) return <Failed error={draft.error} retry={() => draft.refetch()} />;
   if (!draft.data) return <Skeleton what="the draft" />;
@@ -89,7 +89,7 @@ export function DraftEditor({
   );
 }
 
-/** Who made it, why it was not sent, what it answers. */
+/** The agent that made it, the reason why it was not sent, and a link to the conversation that it replies to. */
 function DraftNotices({ draft, showsAnswered }: { draft: DraftContent; showsAnswered: boolean }) {
   const { agent, refusal, answers } = draft;
   return (
@@ -121,7 +121,7 @@ function DraftNotices({ draft, showsAnswered }: { draft: DraftContent; showsAnsw
   );
 }
 
-/** It is on its way, and can be undone. */
+/** A draft that is scheduled and can be undone. */
 function Due({ draft, dueAt }: { draft: DraftContent; dueAt: string }) {
   async function discard(): Promise<void> {
     if (!confirm("Discard this message? It is not sent then, and cannot be brought back.")) return;

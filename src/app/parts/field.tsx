@@ -1,4 +1,4 @@
-/** A labelled input, with what is wrong with it below. */
+/** A labelled input, with its refusal and hint below. */
 import { type InputHTMLAttributes, type ReactNode, useId } from "react";
 import { useRefusal } from "./form.tsx";
 
@@ -9,9 +9,9 @@ export function Field({
   ...rest
 }: Omit<InputHTMLAttributes<HTMLInputElement>, "hidden"> & {
   label: string;
-  /** The label is for screen readers alone. */
+  /** True: only screen readers get the label. */
   hidden?: boolean;
-  /** What to give, where the label does not say it. */
+  /** Help for the input. */
   hint?: ReactNode;
 }) {
   const id = useId();
@@ -42,7 +42,7 @@ export function Field({
   );
 }
 
-/** A box to tick, with its label beside it. */
+/** A checkbox with its label. */
 export const Tick = ({ label, ...rest }: InputHTMLAttributes<HTMLInputElement> & { label: string }) => (
   <label className="flex items-center gap-2 text-sm max-md:min-h-8">
     <input type="checkbox" className="size-4 accent-accent" {...rest} />

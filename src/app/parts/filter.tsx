@@ -1,9 +1,9 @@
-/** A long list, narrowed by a word. */
+/** A list with a search field once it is long. */
 import { type ReactNode, useState } from "react";
 
-/** From so many on one looks for something rather than at it. */
+/** Entries from which on the list has a search field. */
 const LONG = 9;
-/** Shown at once; whoever looks for something narrows the list. */
+/** Most entries on the page. */
 const MOST = 200;
 
 export function Filtered<T>({
@@ -13,7 +13,7 @@ export function Filtered<T>({
   children,
 }: {
   of: readonly T[];
-  /** What is looked for, such as "Find a person". */
+  /** Label of the search field, such as "Find a person". */
   label: string;
   textOf(entry: T): string;
   children(shown: readonly T[]): ReactNode;

@@ -1,4 +1,4 @@
-/** A button that opens a form in a dialog, which closes when it is done. */
+/** A button that opens a form in a dialog. */
 import { type ReactNode, useState } from "react";
 import { Button } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
@@ -12,13 +12,13 @@ export function FormDialog({
   submit,
   children,
 }: {
-  /** What the button says that opens it. */
+  /** Label of the button that opens it. */
   label: ReactNode;
   title: string;
-  /** What the form's button says. */
+  /** Label of the form's button. */
   action: string;
   sending: Sending;
-  /** `done` closes it. */
+  /** `done` closes the dialog. */
   submit(given: Given, done: () => void): void;
   children: ReactNode;
 }) {

@@ -1,30 +1,29 @@
 /**
- * A form that keeps what was typed until it is done, and says a refusal at the field that it is about: there the focus
- * goes, and screen readers hear it as what is wrong with that field.
+ * A form that keeps its values until it succeeds. It shows a refusal at the field that it is about, and moves the focus
+ * there; screen readers hear it as the error of that field.
  */
 import { createContext, type FormEvent, type ReactNode, useContext, useEffect, useRef, useState } from "react";
-import { refusedField } from "../lib/refused-field.ts";
 
-/** What goes on when a form is sent, as useChange gives it. */
+/** State of a form's request, as useChange gives it. */
 export interface Sending {
   isPending: boolean;
   error: Error | null;
   reset(): void;
 }
 
-/** What was typed. */
+/** The values of a form. */
 export interface Given {
-  /** Of a field. */
+  /** Value of a field. */
   text(name: string): string;
-  /** Of boxes that are ticked. */
+  /** Values of the ticked checkboxes. */
   all(name: string): string[];
-  /** To be called once it is done. */
+  /** Clears the form; call it after success. */
   empty(): void;
 }
 
 const Refused = createContext<{ field?: string | undefined; message?: string }>({});
 
-/** What is wrong with that field; undefined when nothing is. */
+/** The refusal of that field, if there is one. */
 export function useRefusal(name: string | undefined): string | undefined {
   const { field, message } = useContext(Refused);
   return name !== undefined && field === name ? message : undefined;
@@ -73,4 +72,17 @@ export function Form({
       )}
     </form>
   );
+}
+
+/**
+ * Finds the field that a refusal is about. Refusals are words for people: they name the field, or quote its value.
+ * `given`: names of the fields with the values sent. Undefined when no single field is meant.
+ */
+function refusedField(message: string, given: Iterable<readonly [name: string, value: string]>): string | undefined {
+  const fields = [...given];
+  const words = message.toLowerCase();
+  const quoted = fields.find(([, value]) => value.trim().length > 2 && words.includes(value.trim().toLowerCase()));
+  const named = fields.find(([name]) => new RegExp(`\\b${name.toLowerCase()}\\b`).test(words));
+  const [field] = quoted ?? named ?? (fields.length === 1 ? fields : []).at(0) ?? [];
+  return field;
 }

@@ -1,11 +1,11 @@
-/** What a search found, shown: where the words stand in a row of the list, and what is said when nothing was found. */
+/** Search results: marked words in the rows of the list, the order, and notices when nothing was found. */
 import { Link } from "@tanstack/react-router";
 import { Paperclip, SearchX } from "lucide-react";
 import type { HighlightView, SearchOrder, ThreadView } from "../lib/api.ts";
 import { fromFirstMark, markedSubject, type Ranges } from "../lib/found.ts";
 import { Notice } from "./notice.tsx";
 
-/** A text with pieces of it marked. They are text nodes, whatever the text says. */
+/** A text with marked ranges. All of it is text nodes, whatever it contains. */
 function Marked({ text, ranges }: { text: string; ranges: Ranges }) {
   return (
     <>
@@ -26,7 +26,7 @@ export const FoundSubject = ({ thread }: { thread: ThreadView }) => (
 
 const NAME_OF: Partial<Record<HighlightView["field"], string>> = { from: "From", to: "To", cc: "Cc" };
 
-/** Where it was found beside the subject, in place of how the conversation's latest message begins. */
+/** The match outside the subject, in place of the snippet of the conversation's latest message. */
 export function FoundText({ thread }: { thread: ThreadView }) {
   const highlight = thread.highlights?.find(({ field }) => field !== "subject");
   if (!highlight) return thread.snippet;
@@ -46,7 +46,7 @@ const ORDERS: readonly [SearchOrder, string][] = [
   ["relevance", "Best match"],
 ];
 
-/** In which order results are shown. */
+/** Buttons that choose the order of results. */
 export const OrderChoice = ({ sort, choose }: { sort: SearchOrder; choose: (sort: SearchOrder) => void }) => (
   // biome-ignore lint/a11y/useSemanticElements: a fieldset is for what is filled in
   <div role="group" aria-label="Order of results" className="mt-1.5 flex gap-1 text-xs">
@@ -64,7 +64,7 @@ export const OrderChoice = ({ sort, choose }: { sort: SearchOrder; choose: (sort
   </div>
 );
 
-/** Told above results that have other words than those that were typed. */
+/** The notice above results that match other words than the typed ones. */
 export const FoundInstead = ({ q, words }: { q: string; words: readonly string[] }) => (
   <p role="status" className="border-b border-line bg-notice px-4 py-2 text-sm break-words">
     Nothing has “{q}” in it.{" "}
@@ -103,7 +103,7 @@ export function NothingFound({
               to="/mail/$folder"
               params={{ folder }}
               search={{ ...(mailbox !== undefined && { mailbox }), q: suggestion, sort }}
-              // It leaves the page, and who came by keyboard should not be left at its beginning.
+              // The link disappears, so the focus moves to the list; else keyboard users would start at the top of the page.
               onClick={() => document.getElementById("content")?.focus()}
               className="font-medium break-words text-accent underline"
             >

@@ -1,4 +1,4 @@
-/** The labels of conversations, one or many, under a button; they are loaded (label-overlay.tsx) when they are first opened. */
+/** A button for the labels of conversations. Its list (label-overlay.tsx) is loaded when it is first opened. */
 import { Tag } from "lucide-react";
 import { lazyOverlay } from "../lib/lazy-part.tsx";
 import { IconButton } from "./button.tsx";

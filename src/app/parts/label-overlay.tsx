@@ -1,6 +1,6 @@
 /**
- * The labels of conversations, one or many: those of the mailbox to choose from, found by typing, and new ones made by it.
- * Each choice acts at once; the list stays open for the next.
+ * The labels of one or many conversations. Typing finds labels of the mailbox, and makes new ones. Each choice acts at once,
+ * and the list stays open.
  */
 import { useQuery } from "@tanstack/react-query";
 import { Check, Minus, Plus } from "lucide-react";
@@ -19,7 +19,7 @@ export interface LabelOverlayProps extends Pick<Overlay, "trigger"> {
 
 interface Option {
   label: string;
-  /** Of how many of the conversations it is. */
+  /** How many of the conversations have it. */
   on: "all" | "some" | "none";
   isNew: boolean;
 }

@@ -1,4 +1,4 @@
-/** A form of one line, wrapped where there is no room: its fields, then what it does. */
+/** A form on one line, which wraps if it does not fit: its fields, then its button. */
 import type { ReactNode } from "react";
 import { Button } from "./button.tsx";
 import { Form, type Given, type Sending } from "./form.tsx";
@@ -10,7 +10,7 @@ export function LineForm({
   primary = false,
   children,
 }: {
-  /** What its button says. */
+  /** Label of its button. */
   action: string;
   sending: Sending;
   submit(given: Given): void;

@@ -1,4 +1,4 @@
-/** The app's mark: the icon of its tab, in its colours (src/http/brand.ts). */
+/** The app's logo, as its favicon (src/http/brand.ts), in the page's colours. */
 export function Mark({ className }: { className: string }) {
   return (
     <svg viewBox="0 0 32 32" className={className} aria-hidden="true">

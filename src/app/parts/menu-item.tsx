@@ -1,4 +1,4 @@
-/** What stands in a menu (menu.tsx), drawn as the menu around it has it. */
+/** An item of a menu (menu.tsx). The lazily loaded menu around it provides the component that draws it. */
 import { type ComponentType, createContext, type ReactNode, use } from "react";
 
 export interface MenuItemProps {
@@ -7,7 +7,7 @@ export interface MenuItemProps {
   hint?: string;
 }
 
-/** What items are in the menu around them. */
+/** The component that draws items. */
 export const MenuItemContext = createContext<ComponentType<MenuItemProps> | undefined>(undefined);
 
 export function MenuItem(props: MenuItemProps) {

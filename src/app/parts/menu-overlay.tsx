@@ -1,4 +1,4 @@
-/** A menu (Radix: keys, focus and names as ARIA has them). Not modal, so that nothing needs inline styles. */
+/** A menu by Radix, with the keys, focus and names of ARIA. It is not modal, so that it needs no inline styles. */
 import { DropdownMenu } from "radix-ui";
 import type { ReactNode } from "react";
 import type { Overlay } from "../lib/lazy-part.tsx";

@@ -1,4 +1,4 @@
-/** A menu under a button; it is loaded (menu-overlay.tsx) when the first one is opened. */
+/** A menu under a button. Its code (menu-overlay.tsx) is loaded when the first menu is opened. */
 import { lazyOverlay } from "../lib/lazy-part.tsx";
 import type { MenuProps } from "./menu-overlay.tsx";
 

@@ -1,4 +1,4 @@
-/** A message of a conversation: who wrote it to whom, its body, what is attached, what is known of it. Older ones are folded. */
+/** A message of a conversation: sender, recipients, details, body and attachments. Older ones are folded. */
 import { Code, Download, EllipsisVertical, Forward, ImageOff, ShieldAlert } from "lucide-react";
 import { useState } from "react";
 import { type MessageView, originalOf } from "../lib/api.ts";
@@ -23,7 +23,7 @@ export function MessageCard({
   message: MessageView;
   folder: string;
   open: boolean;
-  /** All of them are to be open: for printing. */
+  /** True: all messages are open, for printing. */
   isSpread: boolean;
 }) {
   const [kept, setOpen] = useState(initial);

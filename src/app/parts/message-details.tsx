@@ -1,13 +1,12 @@
-/** What is known of a message beyond what it says: who really sent it, why it is spam, what became of it, its original. */
+/** Details of a message: verdicts on its sender, reasons for spam, delivery, and the original. */
 import { useQuery } from "@tanstack/react-query";
 import { CircleHelp, ShieldAlert, ShieldCheck } from "lucide-react";
 import { useState } from "react";
 import { type MessageView, originalOf } from "../lib/api.ts";
+import { explainAuth, whySpam } from "../lib/explained.ts";
 import { sizeOf } from "../lib/people.ts";
 import { judgementQuery, progressQuery, type RecipientProgress } from "../lib/reading.ts";
 import { fullTime } from "../lib/time.ts";
-import { explainAuth } from "../lib/verdicts.ts";
-import { whySpam } from "../lib/why-spam.ts";
 import { Button } from "./button.tsx";
 
 const SHIELDS = {
@@ -66,7 +65,7 @@ const STATES: Record<RecipientProgress["state"], (recipient: RecipientProgress) 
       : `Tried ${attempts === 1 ? "once" : `${attempts} times`}; again ${nextAt === null ? "soon" : fullTime(nextAt)}`,
 };
 
-/** What became of a sent message, recipient by recipient. */
+/** The delivery of a sent message to each recipient. */
 export function Progress({ message: { id, threadId } }: { message: MessageView }) {
   const progress = useQuery(progressQuery(threadId, id));
   const recipients = progress.data ?? [];
@@ -101,10 +100,10 @@ export function Progress({ message: { id, threadId } }: { message: MessageView }
   );
 }
 
-/** Characters of an original that are shown; the rest is in the file. */
+/** Most characters of an original on the page; the download has all. */
 const LONGEST_SHOWN = 200_000;
 
-/** The message as a file, as text. */
+/** The original message as text. */
 export function Original({ message: { id } }: { message: MessageView }) {
   const [copied, setCopied] = useState(false);
   const original = useQuery({

@@ -1,6 +1,6 @@
 /**
- * One message's body in its sandboxed frame (src/http/frame.ts). The app gives the frame the height of what it shows, takes
- * over its shortcuts, and asks for remote images only when told to.
+ * A message's body in its sandboxed frame (src/http/frame.ts). The app sets the frame's height to its content, handles
+ * shortcuts pressed in it, and loads remote images only on request.
  */
 import { useEffect, useRef, useState } from "react";
 import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX } from "../../base/frames.ts";
@@ -15,14 +15,14 @@ export function MessageFrame({
   messageId: string;
   images: boolean;
   title: string;
-  /** It has images that are not shown. */
+  /** Called when images are not shown. */
   onBlocked: () => void;
 }) {
   const frame = useRef<HTMLIFrameElement>(null);
   const [height, setHeight] = useState(80);
   const [loads, setLoads] = useState(0);
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: each load brings another document
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each load gives another document
   useEffect(() => {
     const inner = frame.current?.contentDocument;
     const main = inner?.querySelector("main");

@@ -1,4 +1,4 @@
-/** The window in which a message is written, over whatever is shown: a new one, or a draft. Closing it keeps the draft. */
+/** The window over the page for a new message or a draft. Closing it keeps the draft. */
 import { useSearch } from "@tanstack/react-router";
 import { X } from "lucide-react";
 import type { MailboxView } from "../lib/api.ts";

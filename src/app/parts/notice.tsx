@@ -1,4 +1,4 @@
-/** What stands in place of content: nothing there, not there yet, or a failure with a way to try again. */
+/** Placeholders for content that is empty, loading, or failed to load. */
 import type { LucideIcon } from "lucide-react";
 import { CircleAlert } from "lucide-react";
 import type { ReactNode } from "react";
@@ -27,7 +27,7 @@ export function Failed({ error, retry }: { error: Error; retry: () => void }) {
 
 const ROWS = ["w-3/5", "w-2/5", "w-1/2", "w-2/3", "w-2/5", "w-3/5", "w-1/2"];
 
-/** `what` is told to screen readers. What is soon there is not announced by a flash of it. */
+/** Screen readers hear `what`. It appears late, so that quick loads do not flash it. */
 export function Skeleton({ what }: { what: string }) {
   return (
     <div role="status" aria-label={`Loading ${what}`} className="appear-late space-y-5 p-4">

@@ -1,10 +1,10 @@
-/** A PDF, drawn in a frame of an origin of its own (src/http/pdf-page.ts), which is given the bytes and nothing else. */
+/** A PDF, drawn in a frame with an origin of its own (src/http/pdf-page.ts), which gets only the bytes. */
 import { useEffect, useRef, useState } from "react";
 import { VIEWER_PATH, VIEWER_SANDBOX } from "../../base/frames.ts";
 import { downloadOf } from "../lib/api.ts";
 import type { FromViewer } from "../pdf/messages.ts";
 
-/** Longer, and it is taken for one that cannot be drawn. */
+/** After this time the PDF counts as failed, ms. */
 const LONGEST_MS = 30_000;
 
 export function PdfView({ id, title, onFailure }: { id: string; title: string; onFailure: () => void }) {
@@ -20,7 +20,7 @@ export function PdfView({ id, title, onFailure }: { id: string; title: string; o
       const answer = await fetch(downloadOf(id));
       if (!answer.ok) return fail();
       const bytes = await answer.arrayBuffer();
-      // The frame's origin has no name that could be given here.
+      // The frame's origin is opaque, so no target origin can name it.
       frame.current?.contentWindow?.postMessage({ bytes }, "*", [bytes]);
     }
     function said({ data, source }: MessageEvent<FromViewer>): void {

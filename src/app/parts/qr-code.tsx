@@ -1,4 +1,4 @@
-/** A QR code, dark on light in either scheme, as scanners expect it. */
+/** A QR code, dark on light in both colour schemes, as scanners expect. */
 import type { QrView } from "../lib/settings-identity.ts";
 
 export function QrCode({ of: { size, path }, label }: { of: QrView; label: string }) {

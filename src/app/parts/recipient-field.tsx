@@ -1,11 +1,11 @@
-/** A field of recipients, parted by commas, which suggests people already written with (ARIA: combobox with a list). */
+/** A field of recipients, separated by commas, which suggests correspondents (ARIA: combobox with a list). */
 import { useQuery } from "@tanstack/react-query";
 import { type KeyboardEvent, useId, useState } from "react";
 import { fullNameOf, nameOf } from "../lib/people.ts";
 import { correspondentsQuery } from "../lib/queries.ts";
 import { problemIn } from "../lib/writing.ts";
 
-/** What is being typed: behind the last comma that stands outside quotation marks. */
+/** The text after the last comma or semicolon outside quotation marks. */
 const LAST = /(?:"(?:\\.|[^"\\])*"?|[^,;"])*$/;
 
 export function RecipientField({
@@ -21,7 +21,7 @@ export function RecipientField({
   mailbox: string;
   value: string;
   change: (value: string) => void;
-  /** The field was left. */
+  /** Called when the field loses the focus. */
   left: () => void;
   autoFocus?: boolean;
 }) {
@@ -78,7 +78,7 @@ export function RecipientField({
             setFocused(false);
             left();
           }}
-          // biome-ignore lint/a11y/noAutofocus: who asks to write begins with whom to
+          // biome-ignore lint/a11y/noAutofocus: writing starts with the recipients
           autoFocus={autoFocus}
           autoComplete="off"
           spellCheck={false}
@@ -93,7 +93,7 @@ export function RecipientField({
         className="absolute top-full left-14 z-40 max-w-full rounded-lg border border-line bg-raised p-1 text-sm shadow-lg"
       >
         {people.map((person, i) => (
-          // biome-ignore lint/a11y/useKeyWithClickEvents: keys are the field's, which keeps the focus
+          // biome-ignore lint/a11y/useKeyWithClickEvents: the field keeps the focus and handles the keys
           // biome-ignore lint/a11y/useFocusableInteractive: as above
           <div
             key={person.email}

@@ -1,7 +1,7 @@
 /**
- * Edits the HTML of a draft in the sandboxed frame that shows it (src/http/frame.ts): the browser's own editing, so that
- * whatever stands there, tables and colours and all, stays as it is but for what is changed. An editor with a model of its
- * own would drop what its model lacks. The frame runs no script; this side of it does.
+ * Edits the HTML of a draft in its sandboxed frame (src/http/frame.ts). It uses the browser's own editing, which keeps
+ * everything that is not changed, tables and colours included; an editor with a document model would drop what its model
+ * lacks. The frame runs no script: the code runs in the page around it.
  */
 import { Bold, Italic, Link2, List, ListOrdered, RemoveFormatting, Underline } from "lucide-react";
 import { type Ref, useEffect, useImperativeHandle, useRef, useState } from "react";
@@ -9,7 +9,7 @@ import { FRAME_SANDBOX, SOURCE_ATTRIBUTE } from "../../base/frames.ts";
 import { IconButton } from "./button.tsx";
 
 export interface RichEditorHandle {
-  /** What stands there, images under their addresses in the mail. */
+  /** The content, with the images' URLs as in the mail. */
   html(): string | undefined;
   text(): string;
 }
@@ -33,9 +33,9 @@ export function RichEditor({
   attach,
   autoFocus,
 }: {
-  /** Where its document is. */
+  /** URL of the document to edit. */
   src: string;
-  /** What stood there before, and was not saved; absent: what the document has. */
+  /** Unsaved content from before; absent: the content of the document. */
   initial: string | undefined;
   handle: Ref<RichEditorHandle>;
   changed: () => void;
@@ -58,12 +58,12 @@ export function RichEditor({
 
   const latest = useRef({ changed, left, send, attach });
   latest.current = { changed, left, send, attach };
-  // biome-ignore lint/correctness/useExhaustiveDependencies: each load brings another document
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each load gives another document
   useEffect(() => {
     const inner = frame.current?.contentDocument;
     const main = mainOf();
     if (!inner || !main) return;
-    // It stood in such a frame: nothing of it runs, or loads what the frame's policy does not let it.
+    // It comes from such a frame. The sandbox keeps it from running, and the frame's policy limits its loads.
     if (initial !== undefined) main.innerHTML = initial;
     const ended = new AbortController();
     const { signal } = ended;
@@ -90,7 +90,7 @@ export function RichEditor({
     return () => ended.abort();
   }, [loads]);
 
-  // The one way to edit without a model of the document; browsers keep it for that reason.
+  // execCommand is deprecated, but is the only way to edit without a document model.
   function run(command: string, value?: string): void {
     frame.current?.contentDocument?.execCommand(command, false, value);
     mainOf()?.focus();
@@ -129,7 +129,7 @@ export function RichEditor({
   );
 }
 
-/** Read from a copy in a document that loads nothing. */
+/** Reads the HTML from a copy, in a document that loads nothing. */
 function htmlIn(main: HTMLElement): string {
   const copy = document.implementation.createHTMLDocument("").importNode(main, true);
   for (const image of copy.querySelectorAll("img")) {

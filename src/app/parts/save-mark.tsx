@@ -1,4 +1,4 @@
-/** Whether what is written is saved. */
+/** Shows the state of saving. */
 import type { SaveState } from "../lib/autosave.ts";
 
 const WORDS = { untouched: "", changed: "", saving: "Saving…", saved: "Saved", conflict: "Not saved" } as const;

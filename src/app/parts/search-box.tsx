@@ -1,6 +1,6 @@
 /**
- * The search, with suggestions: a combobox with a list (WAI-ARIA 1.2). Arrow keys choose, Enter searches or takes what is
- * chosen, Escape closes the list, then leaves.
+ * The search field with suggestions: a combobox with a list (WAI-ARIA 1.2). Arrow keys choose, Enter takes the chosen
+ * suggestion or searches, Escape closes the list, then leaves the field.
  */
 import { useQuery } from "@tanstack/react-query";
 import { History, type LucideIcon, Search, Tag, UserRound, X } from "lucide-react";
@@ -138,7 +138,7 @@ export function SearchBox({
               role="option"
               aria-selected={index === active}
               onPointerMove={() => setAt(index)}
-              // The box keeps the focus.
+              // The field keeps the focus.
               onPointerDown={(event) => event.preventDefault()}
               onClick={() => take(suggestion)}
               className={`flex w-full items-center gap-2 rounded-md px-2 py-1.5 max-md:py-2.5 ${index === active ? "bg-hover" : ""}`}

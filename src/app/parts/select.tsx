@@ -1,4 +1,4 @@
-/** A labelled choice of one among a few. */
+/** A labelled <select>. */
 import type { SelectHTMLAttributes } from "react";
 
 type Choice = string | { value: string; text: string };
@@ -12,7 +12,7 @@ export function Select({
 }: Omit<SelectHTMLAttributes<HTMLSelectElement>, "hidden"> & {
   label: string;
   choices: readonly Choice[];
-  /** The label is for screen readers alone. */
+  /** True: only screen readers get the label. */
   hidden?: boolean;
 }) {
   return (

@@ -1,4 +1,4 @@
-/** What can be done with the conversations that are selected. Every action tells what it did, and can be undone. */
+/** The actions on selected conversations. Each tells its result; all but deletion can be undone. */
 import { Archive, Inbox, MailOpen, Mails, OctagonAlert, Star, Trash2, X } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import type { ListFilters, ThreadView } from "../lib/api.ts";
@@ -11,7 +11,7 @@ import { SnoozeMenu } from "./snooze-menu.tsx";
 
 export type OpenMenu = "label" | "snooze" | undefined;
 
-/** @returns whether somebody means it */
+/** Asks the person to confirm. */
 export const confirmDeletion = (count: number): boolean =>
   confirm(
     `Delete ${count === 1 ? "this conversation" : `${count.toLocaleString()} conversations`} for good? That cannot be undone.`,
@@ -29,15 +29,15 @@ export function SelectionBar({
 }: {
   selection: Selection;
   shown: readonly ThreadView[];
-  /** Of the list. */
+  /** Filters of the list. */
   filters: ListFilters;
-  /** There are more than are shown. */
+  /** True: the list has more than the page shows. */
   hasMore: boolean;
-  /** Whether they may be moved, starred and labelled. */
+  /** True: the person may move, star and label them. */
   manage: boolean;
   menu: OpenMenu;
   setMenu: (menu: OpenMenu) => void;
-  /** Something was done that takes them from the list. */
+  /** Called after an action that removes them from the list. */
   acted: () => void;
 }) {
   const { threads, matching } = selection;

@@ -1,4 +1,4 @@
-/** Send, now or later. */
+/** Sends now or later. */
 import { CalendarClock, ChevronDown } from "lucide-react";
 import { useId, useState } from "react";
 import { shortTime, snoozeTimes } from "../lib/time.ts";
@@ -7,7 +7,7 @@ import { Dialog } from "./dialog.tsx";
 import { Menu } from "./menu.tsx";
 import { MenuItem } from "./menu-item.tsx";
 
-/** Within a form, which it submits. `later` is given the time that was chosen. */
+/** Submits the form around it, or calls `later` with the chosen time. */
 export function SendButton({ busy, later }: { busy: boolean; later: (at: Date) => void }) {
   const [choosing, setChoosing] = useState(false);
   const [time, setTime] = useState("");
@@ -58,7 +58,7 @@ export function SendButton({ busy, later }: { busy: boolean; later: (at: Date) =
           onChange={(event) => setTime(event.target.value)}
           onKeyDown={(event) => {
             if (event.key !== "Enter") return;
-            // It would submit the form around it: send now.
+            // Otherwise Enter would submit the form around it, which sends now.
             event.preventDefault();
             event.stopPropagation();
             choose();

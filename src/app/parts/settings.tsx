@@ -1,4 +1,4 @@
-/** What pages of settings are made of: heading, boxes, rows, a state in a word, and what is there to be copied. */
+/** Building blocks of the settings pages: heading, panel, rows, badge, and values to copy. */
 import { Check, Copy } from "lucide-react";
 import { type ReactNode, useId, useState } from "react";
 import { toast } from "../lib/toast.ts";
@@ -12,7 +12,7 @@ export function SettingsPage({
 }: {
   title: string;
   intro?: ReactNode;
-  /** What the page is mostly come to for. */
+  /** The page's main action. */
   action?: ReactNode;
   children: ReactNode;
 }) {
@@ -28,7 +28,7 @@ export function SettingsPage({
   );
 }
 
-/** A box with a heading of its own. */
+/** A box with a heading. */
 export function Panel({
   title,
   about,
@@ -57,7 +57,7 @@ export function Panel({
   );
 }
 
-/** A list in a Panel, from edge to edge. `label` names it. */
+/** A list in a Panel, from edge to edge. `label`: accessible name. */
 export function Rows({ label, children }: { label: string; children: ReactNode }) {
   return (
     <ul
@@ -69,10 +69,10 @@ export function Rows({ label, children }: { label: string; children: ReactNode }
   );
 }
 
-/** What stands in place of rows. */
+/** Text for an empty list. */
 export const Nothing = ({ children }: { children: ReactNode }) => <p className="text-sm text-muted">{children}</p>;
 
-/** What a row is about, with facts below; beside it what can be done. */
+/** A row: title, facts below, and actions beside them. */
 export function Facts({ title, facts, children }: { title: ReactNode; facts: ReactNode; children?: ReactNode }) {
   return (
     <div className="flex items-center gap-3 max-md:flex-wrap">
@@ -98,7 +98,7 @@ export function Badge({ tone, children }: { tone: keyof typeof TONES; children: 
   );
 }
 
-/** A value to be taken elsewhere. `label` says what it is. */
+/** A value with a button to copy it. `label`: accessible name. */
 export function CopyValue({ label, value }: { label: string; value: string }) {
   const [copied, setCopied] = useState(false);
   const told = copied ? "Copied" : "Copy";
@@ -107,7 +107,7 @@ export function CopyValue({ label, value }: { label: string; value: string }) {
       await navigator.clipboard.writeText(value);
       setCopied(true);
     } catch {
-      // Without https browsers give pages no clipboard.
+      // Browsers give pages a clipboard only over https.
       toast({ text: "The browser does not let this page copy: mark the text and copy it yourself", tone: "danger" });
     }
   };

@@ -1,16 +1,15 @@
-/** Mailboxes and their folders. On a phone it lies over the list, and is opened from there. */
+/** Mailboxes, folders and labels. On a phone the sidebar covers the list, and is opened from there. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ChevronsUpDown, Keyboard, LogOut, PenLine, Settings, Tag } from "lucide-react";
 import { useEffect, useState } from "react";
 import { api, type MailboxView } from "../lib/api.ts";
 import { startMessage } from "../lib/compose.ts";
-import { FOLDERS } from "../lib/folders.ts";
+import { closeSidebar, FOLDERS, useSidebar } from "../lib/folders.ts";
 import { chosenMailbox } from "../lib/mailbox.ts";
 import { sizeOf } from "../lib/people.ts";
 import { meQuery, queryClient, unreadQuery } from "../lib/queries.ts";
 import { labelsQuery, usageQuery } from "../lib/reading.ts";
-import { closeSidebar, useSidebar } from "../lib/sidebar.ts";
 import { forgetSearches } from "../lib/suggestions.ts";
 import { Avatar } from "./avatar.tsx";
 import { Button } from "./button.tsx";
@@ -130,7 +129,7 @@ function Folders({
   );
 }
 
-/** Labels that are listed before they are asked for. */
+/** Labels in the list before the person asks for more. */
 const FEW_LABELS = 12;
 
 function Labels({
@@ -177,7 +176,7 @@ function Labels({
   );
 }
 
-/** How full the mailbox is. */
+/** The mailbox's use of its quota. */
 function Room({ mailbox }: { mailbox: MailboxView }) {
   const { data: usage } = useQuery(usageQuery(mailbox.id));
   if (!usage) return null;

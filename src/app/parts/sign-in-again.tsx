@@ -1,4 +1,4 @@
-/** Over a page whose session has ended: its person signs in again, and finds everything as they left it. */
+/** A dialog over a page whose session has ended. After sign-in everything is as it was. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { api } from "../lib/api.ts";
@@ -35,7 +35,7 @@ function Dialog() {
   return (
     <dialog
       ref={dialog}
-      // It stays until there is a session, however often Escape is pressed.
+      // Escape does not close it: it stays until there is a session.
       onCancel={(event) => event.preventDefault()}
       onClose={() => dialog.current?.showModal()}
       aria-labelledby="signed-out"

@@ -1,13 +1,13 @@
 /**
- * Signing in: address and password, then, of who has a second factor, a code. What is wrong is said where it is, and the
- * field to mend has the focus.
+ * The sign-in form: address and password, then a code if the person has a second factor. After a refusal the field to correct
+ * has the focus.
  */
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { api } from "../lib/api.ts";
 import { Button } from "./button.tsx";
 import { Field, Tick } from "./field.tsx";
 
-/** Who has given their password, which goes along with the code. */
+/** The first step's values, which are sent again with the code. */
 interface Given {
   email: string;
   password: string;
@@ -18,7 +18,7 @@ export function SignInForm({
   email,
   done,
 }: {
-  /** Whose session it is to be; absent: anybody's. */
+  /** Address of the person who has to sign in; absent: anybody. */
   email?: string;
   /** Called once there is a session. */
   done: () => unknown;
@@ -28,7 +28,7 @@ export function SignInForm({
   const [busy, setBusy] = useState(false);
   const form = useRef<HTMLFormElement>(null);
 
-  // Wherever something is to be typed next: the code, or the last field again after a refusal.
+  // Moves the focus to the code, or after a refusal to the last field.
   useEffect(() => {
     if (given === undefined && refusal === undefined) return;
     const fields = form.current?.querySelectorAll<HTMLInputElement>("input[data-secret]");

@@ -1,4 +1,4 @@
-/** When a conversation is to come back: sensible times, and any other. */
+/** Snoozes until a suggested time or any other. */
 import { Clock } from "lucide-react";
 import { type FormEvent, useState } from "react";
 import { localTime, readLocalTime, shortTime, snoozeTimes } from "../lib/time.ts";

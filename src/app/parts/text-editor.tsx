@@ -1,4 +1,4 @@
-/** Edits the text of a message. What it quotes is folded until it is asked for. */
+/** Edits the text of a message. The quotation is folded at first. */
 import { Button } from "./button.tsx";
 
 export function TextEditor({
@@ -12,7 +12,7 @@ export function TextEditor({
   text: string;
   change: (text: string) => void;
   left: () => void;
-  /** Stands below the text. */
+  /** Quotation below the text. */
   quote: string | undefined;
   /** Lets the quotation be edited. */
   unfold: () => void;
@@ -25,7 +25,7 @@ export function TextEditor({
         value={text}
         onChange={(event) => change(event.target.value)}
         onBlur={left}
-        // biome-ignore lint/a11y/noAutofocus: who asks to answer wants to write
+        // biome-ignore lint/a11y/noAutofocus: a reply starts with its text
         autoFocus={autoFocus}
         className="min-h-44 w-full grow resize-none bg-transparent px-4 py-3 text-base leading-relaxed -outline-offset-1 focus-visible:outline-1"
       />

@@ -1,4 +1,4 @@
-/** What can be done with the open conversation, as a row of buttons; what its mailbox or folder does not allow is not there. */
+/** Buttons for the open conversation. Actions that its mailbox or folder does not allow are left out. */
 import { Archive, Inbox, MailOpen, Mails, OctagonAlert, Printer, Star, Trash2 } from "lucide-react";
 import { use, useState } from "react";
 import type { ThreadView } from "../lib/api.ts";
@@ -16,7 +16,7 @@ export function ThreadActions({
   print,
 }: {
   thread: ThreadView;
-  /** Whether it may be moved and starred. */
+  /** True: the person may move, star and label it. */
   manage: boolean;
   print: () => void;
 }) {

@@ -1,12 +1,13 @@
-/** A conversation in a list: to open, select and star. Rows out of sight are not laid out, so that long lists stay quick. */
+/** A conversation in a list, to open, select and star. The browser skips the layout of rows out of sight, for speed. */
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { Clock, Paperclip, Star } from "lucide-react";
+import { Bot, Clock, Paperclip, Star, TriangleAlert } from "lucide-react";
 import { memo, useEffect, useRef } from "react";
 import type { ThreadView } from "../lib/api.ts";
 import { foundMessage } from "../lib/found.ts";
 import { otherOf } from "../lib/people.ts";
+import { draftMarksQuery } from "../lib/queries.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
-import { DraftMark } from "./draft-mark.tsx";
 import { FoundSubject, FoundText } from "./found.tsx";
 
 export const ThreadRow = memo(function ThreadRow({
@@ -22,7 +23,7 @@ export const ThreadRow = memo(function ThreadRow({
   current: boolean;
   selected: boolean;
   select: (id: string, range: boolean) => void;
-  /** Undefined where it may not be. */
+  /** Undefined where the person may not star it. */
   star: ((thread: ThreadView) => void) | undefined;
 }) {
   const row = useRef<HTMLLIElement>(null);
@@ -104,3 +105,22 @@ export const ThreadRow = memo(function ThreadRow({
     </li>
   );
 });
+
+/** Shows that an agent made a draft, that it is scheduled, or that sending it failed. */
+function DraftMark({ thread: { id, mailboxId } }: { thread: ThreadView }) {
+  const { data = [] } = useQuery(draftMarksQuery(mailboxId));
+  const mark = data.find(({ draftId }) => draftId === id);
+  if (!mark) return null;
+  const { agent, dueAt, refused } = mark;
+  const [Icon, what] = refused
+    ? [TriangleAlert, "Not sent"]
+    : dueAt !== null
+      ? [Clock, `To be sent ${shortTime(dueAt)}`]
+      : [Bot, `By agent “${agent}”`];
+  return (
+    <span className="flex min-w-0 items-center gap-1 rounded bg-notice px-1.5 text-xs text-ink">
+      <Icon size={12} className="shrink-0" aria-hidden />
+      <span className="truncate">{what}</span>
+    </span>
+  );
+}

@@ -1,4 +1,4 @@
-/** Shows what lib/toast.ts is told, with its Undo. */
+/** Shows the message of lib/toast.ts, with its Undo. */
 import { X } from "lucide-react";
 import { dismissToast, undoLatest, useToast } from "../lib/toast.ts";
 import { IconButton } from "./button.tsx";

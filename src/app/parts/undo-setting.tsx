@@ -1,4 +1,4 @@
-/** How long what one sends can be undone. */
+/** The setting for how long sending can be undone. */
 import { useQuery } from "@tanstack/react-query";
 import { api } from "../lib/api.ts";
 import { sendingQuery } from "../lib/queries.ts";

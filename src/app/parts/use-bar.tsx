@@ -1,4 +1,4 @@
-/** How much of something is used. `label` names it. */
+/** A meter of use. `label`: accessible name. */
 export function UseBar({ label, used, of }: { label: string; used: number; of: number }) {
   return (
     <meter

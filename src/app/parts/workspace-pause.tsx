@@ -1,4 +1,4 @@
-/** Pausing a workspace, and letting it send again. */
+/** Pauses sending from a workspace, and resumes it. */
 import { useChange } from "../lib/settings.ts";
 import { WORKSPACE, workspaceApi } from "../lib/settings-workspace.ts";
 import { Button } from "./button.tsx";

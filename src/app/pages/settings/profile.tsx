@@ -2,8 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { meQuery } from "../../lib/queries.ts";
 import { useChange } from "../../lib/settings.ts";
-import { secondFactorQuery } from "../../lib/settings-identity.ts";
-import { profileApi } from "../../lib/settings-profile.ts";
+import { identityApi, secondFactorQuery } from "../../lib/settings-identity.ts";
 import { Button } from "../../parts/button.tsx";
 import { Field, Tick } from "../../parts/field.tsx";
 import { Form } from "../../parts/form.tsx";
@@ -14,8 +13,8 @@ export function ProfilePage() {
   const { data: me } = useQuery(meQuery);
   const { data: factor } = useQuery(secondFactorQuery);
   const guarded = factor !== undefined && factor.since !== null;
-  const rename = useChange(profileApi.rename, { key: meQuery.queryKey, told: "Name changed", atForm: true });
-  const changePassword = useChange(profileApi.changePassword, {
+  const rename = useChange(identityApi.rename, { key: meQuery.queryKey, told: "Name changed", atForm: true });
+  const changePassword = useChange(identityApi.changePassword, {
     key: ["settings"],
     told: "Password changed. You are signed out everywhere else.",
     atForm: true,
