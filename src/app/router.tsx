@@ -1,4 +1,4 @@
-/** The addresses of the app. A new page: a component in pages/, a route here, and its path in src/http/pages.ts. */
+/** The routes of the app. A new page needs a component in pages/, a route here, and its path in src/http/pages.ts. */
 import { createRootRoute, createRoute, createRouter, Outlet, redirect } from "@tanstack/react-router";
 import { MailOpen, SearchX } from "lucide-react";
 import { Refusal } from "./lib/ask.ts";
@@ -37,7 +37,7 @@ const FirstRun = lazyPart("the set-up", async () => (await import("./pages/first
 const setUp = createRoute({ getParentRoute: () => root, path: "/setup", component: FirstRun });
 
 interface SignInSearch {
-  /** The page that was asked for. */
+  /** URL of the page to return to. */
   to?: string | undefined;
 }
 
@@ -45,13 +45,13 @@ const signIn = createRoute({
   getParentRoute: () => root,
   path: "/sign-in",
   component: SignIn,
-  // Pages of this app, and no other place that somebody put into a link. Undefined, since what is left out stays as it was.
+  // Only pages of this app, since anybody can make a link. Undefined removes `to`; a missing key would keep it.
   validateSearch: ({ to }: Record<string, unknown>): SignInSearch => ({
     to: typeof to === "string" && /^\/(mail|settings)(?=[/?]|$)/.test(to) ? to : undefined,
   }),
 });
 
-/** Who is signed in; who is not is sent to do so, and comes back to `asked`. */
+/** The person who is signed in. Redirects others to sign-in, which returns to `asked`. */
 async function requireMe({ location: asked }: { location: { href: string } }) {
   try {
     return await queryClient.ensureQueryData(meQuery);
@@ -71,11 +71,11 @@ const mail = createRoute({
 });
 
 interface FolderSearch {
-  /** Id of a mailbox; absent: one's own. */
+  /** Id of a mailbox; absent: the person's own. */
   mailbox?: string;
-  /** What is searched for. */
+  /** The search. */
   q?: string;
-  /** Of what was found; absent: newest first. */
+  /** Order of the results; absent: newest first. */
   sort?: "relevance" | undefined;
   label?: string;
 }
@@ -131,7 +131,7 @@ const own = [
   createRoute({ getParentRoute: () => settings, path: "sessions", component: settingsPart("SessionsPage") }),
 ] as const;
 
-/** What concerns the workspace: others are shown their profile. */
+/** Pages about the workspace, for owners and admins. Members are redirected to their profile. */
 const adminSettings = createRoute({
   getParentRoute: () => settings,
   id: "admin",

@@ -1,4 +1,4 @@
-/** One conversation: its messages, oldest first, what can be done with it, and answering. Opening it marks it read. */
+/** One conversation: its messages, oldest first, with actions and replies. Opening it marks it as read. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useLocation, useParams } from "@tanstack/react-router";
 import { ArrowLeft, X } from "lucide-react";
@@ -16,7 +16,7 @@ import { ThreadActions } from "../parts/thread-actions.tsx";
 
 export function ConversationPage() {
   const { folder, threadId } = useParams({ from: "/mail/$folder/$threadId" });
-  // What is being written in one conversation does not follow into the next.
+  // The key keeps an unfinished reply from moving to the next conversation.
   return <Conversation key={threadId} folder={folder} threadId={threadId} />;
 }
 
@@ -28,11 +28,11 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
   const isDraft = detail?.thread.folder === "drafts";
   const maySend = detail?.permissions.send === true && !isDraft;
 
-  // Once, when it is opened: who then marks it unread means it.
+  // Marked as read only once, at opening, so that the person can mark it as unread.
   const [seen, setSeen] = useState(false);
-  /** The message that a search led to. */
+  /** Id of the message that a search led to. */
   const wanted = useLocation({ select: ({ hash }) => hash });
-  /** It, or the message that was the first unread one then; absent: the newest. */
+  /** Id of that message, or of the first one unread at opening; absent: the newest. */
   const [beginning, setBeginning] = useState<string>();
   const showFirst = useShownOnce(seen);
   const [spread, setSpread] = usePrinting();
@@ -109,7 +109,7 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
   );
 }
 
-/** A label: leads to all that have it, and can be taken off. */
+/** A label: a link to all conversations with it, and a button to remove it. */
 function Label({ label, thread, manage }: { label: string; thread: ThreadView; manage: boolean }) {
   return (
     <span className="inline-flex max-w-64 items-center rounded bg-hover text-xs text-soft">
@@ -135,14 +135,14 @@ function Label({ label, thread, manage }: { label: string; thread: ThreadView; m
   );
 }
 
-/** Printing shows every message: true while they are opened for it, and until it is done. */
+/** True while all messages are open for printing. */
 function usePrinting() {
   const [spread, setSpread] = useState(false);
   useEffect(() => {
     if (!spread) return;
     const done = () => setSpread(false);
     window.addEventListener("afterprint", done);
-    // Their frames take a moment to load, and to be as high as what they show.
+    // The frames take a moment to load and to get their height.
     const timer = setTimeout(() => window.print(), PRINT_AFTER_MS);
     return () => {
       clearTimeout(timer);
@@ -154,7 +154,7 @@ function usePrinting() {
 
 const PRINT_AFTER_MS = 600;
 
-/** A ref whose element is brought to the top once it is `ready`, and not again. */
+/** A ref whose element is scrolled to the top once, when `ready` becomes true. */
 function useShownOnce(ready: boolean) {
   const element = useRef<HTMLLIElement>(null);
   useEffect(() => {

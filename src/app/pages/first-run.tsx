@@ -1,6 +1,6 @@
 /**
- * The first run: what `mailroom setup` does, for who opened the link that the server printed. The token stands behind the #
- * of the address, and leaves it at once: no history and no log keeps it.
+ * The first run: does what `mailroom setup` does, for the person who opened the link that the server printed. The token is
+ * in the URL's fragment, which the page removes at once, so that no history and no log keeps it.
  */
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";

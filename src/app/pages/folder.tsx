@@ -1,4 +1,4 @@
-/** A list of conversations, with its search; the one that is open stands beside it, or on a phone in its place. */
+/** A list of conversations with its search. The open one is beside it, or on a phone in its place. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { CalendarX, Menu as MenuIcon, SearchX, X } from "lucide-react";
@@ -45,7 +45,7 @@ export function FolderPage() {
   useEffect(() => {
     if (openId !== undefined) setCursorId(openId);
   }, [openId]);
-  // Who reads one will probably read the next.
+  // The person will probably read the next one after this.
   const nextId = openId === undefined ? undefined : threads[index + 1]?.id;
   useEffect(() => {
     if (nextId !== undefined) void queryClient.prefetchQuery(threadQuery(nextId));
@@ -70,14 +70,14 @@ export function FolderPage() {
     if (by === 1 && index + 3 > threads.length && list.hasNextPage && !list.isFetchingNextPage)
       void list.fetchNextPage();
   }
-  /** The conversation at the cursor has left the list: the one beside it takes its place. */
+  /** Moves to a neighbour after the conversation at the cursor has left the list. */
   function left(to: "next" | "previous" | "list" = "next"): void {
     const beside = to === "previous" ? [index - 1, index + 1] : [index + 1, index - 1];
     const next = beside.map((place) => threads[place]).find((thread) => thread !== undefined);
     setCursorId(next?.id);
     if (openId !== undefined) void open(to === "list" ? undefined : next);
   }
-  /** What a shortcut acts on: all that are selected, else the one that is open or at the cursor. */
+  /** Shortcuts act on these: the selected conversations, else the one that is open or at the cursor. */
   const meant = selecting ? selection.threads : current ? [current] : [];
   function leave(to?: "next" | "previous"): void {
     if (selecting) selection.clear();
@@ -133,7 +133,7 @@ export function FolderPage() {
         meant,
         meant.some(({ starred }) => !starred),
       ),
-    // Of the conversation that is open alone, it has the menus itself (parts/thread-actions.tsx).
+    // An open conversation without a selection has these menus itself (parts/thread-actions.tsx).
     ...((selecting || openId === undefined) && { l: () => openMenu("label"), b: () => openMenu("snooze") }),
     I: markRead,
     U: markUnread,
@@ -151,7 +151,7 @@ export function FolderPage() {
   useEffect(() => {
     document.title = `${name} · Mailroom`;
   }, [name]);
-  // The row does not ask for a new one with each list.
+  // A stable function, so that rows do not render again with each list.
   const toggle = useRef(selection.toggle);
   toggle.current = selection.toggle;
   const select = useCallback((id: string, range: boolean) => toggle.current(id, range), []);
@@ -269,14 +269,14 @@ export function FolderPage() {
 
 const inMailbox = (mailbox: string | undefined): { mailbox?: string } => (mailbox === undefined ? {} : { mailbox });
 
-/** The conversations of all pages, each once: one that moved while pages were asked for stands on two. */
+/** The conversations of all pages, each once; one that moved between two requests is on two pages. */
 const useFlat = (pages: readonly { threads: readonly ThreadView[] }[] | undefined): readonly ThreadView[] =>
   useMemo(
     () => [...new Map(pages?.flatMap((page) => page.threads.map((thread) => [thread.id, thread] as const))).values()],
     [pages],
   );
 
-/** Loads the next page when it comes into sight; the button is for who does not scroll. */
+/** Loads the next page when it comes into sight, or by its button. */
 function More({ busy, load }: { busy: boolean; load: () => void }) {
   const end = useRef<HTMLDivElement>(null);
   const latest = useRef(load);

@@ -1,4 +1,4 @@
-/** What stands around every page of mail: mailboxes and folders beside it, what is being written above it. */
+/** The layout of all mail pages: the sidebar beside the page, the composer window over it. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet } from "@tanstack/react-router";
 import { CloudOff } from "lucide-react";
@@ -56,7 +56,7 @@ export function Shell() {
   );
 }
 
-/** For who can do something about it: domains whose mail does not come, or may go to another workspace. */
+/** Warns owners and admins of domains that get no mail, or whose mail another workspace may take. */
 function DomainWarnings() {
   const me = useQuery(meQuery);
   const { data } = useQuery({ ...domainsQuery, enabled: me.data !== undefined && administers(me.data) });
@@ -76,7 +76,7 @@ function DomainWarnings() {
   );
 }
 
-/** Says when what is shown may be old; not for a hiccup. */
+/** Tells that the page may be out of date, after a short wait for the connection to return. */
 function Connection() {
   const cutOff = useCutOff();
   const [told, setTold] = useState(false);

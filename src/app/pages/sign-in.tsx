@@ -25,7 +25,7 @@ export function SignIn() {
     <DoorPage title="Sign in to Mailroom">
       <SignInForm
         done={() => {
-          // What somebody else was shown in this browser is not theirs.
+          // Another person may have been signed in here before, whose data must not be shown.
           client.clear();
           sessionReplaced();
           router.history.push(to ?? "/mail/inbox");

@@ -1,11 +1,11 @@
-/** What the viewer of PDFs and the page around it say to each other. */
+/** Messages between the PDF viewer and the page around it. */
 
 /** The file, once the viewer is ready. */
 export interface ToViewer {
   bytes: ArrayBuffer;
 }
 
-/** `shown`: its first page is there; `escape`: the key was pressed. */
+/** `shown`: the first page is there; `escape`: the person pressed Escape. */
 export interface FromViewer {
   kind: "ready" | "shown" | "failed" | "escape";
 }

@@ -1,13 +1,13 @@
 /**
- * Draws a PDF that the page around it hands over, by pdf.js, in a frame of an origin of its own (src/http/pdf-page.ts).
- * A page is drawn when it comes near; its text stands beside it for screen readers.
+ * Draws a PDF from the page around it with pdf.js, in a frame with an origin of its own (src/http/pdf-page.ts). A page is
+ * drawn when it scrolls near; its text is beside it for screen readers.
  */
 import "./viewer.css";
 import { GlobalWorkerOptions, getDocument, type PDFPageProxy } from "pdfjs-dist";
 import "pdfjs-dist/build/pdf.worker.mjs";
 import type { FromViewer, ToViewer } from "./messages.ts";
 
-/** Pixels of an image, or of a page as it is drawn: what a small file may unfold to is bounded. */
+/** Most pixels of an image or a drawn page, since a small file can expand to a huge image. */
 const MOST_PIXELS = 25_000_000;
 const MOST_PAGES = 500;
 const MOST_TEXT = 50_000;
@@ -74,7 +74,7 @@ async function open(bytes: ArrayBuffer) {
   return { numPages: pdf.numPages, getPage: (number: number) => pdf.getPage(number) };
 }
 
-// It is in this very file, and so never fetched.
+// The worker is bundled into this file, so this URL is never fetched.
 GlobalWorkerOptions.workerSrc = "none:";
 window.addEventListener("message", ({ data, source }: MessageEvent<ToViewer>) => {
   if (source === parent) show(data).catch(() => tell({ kind: "failed" }));

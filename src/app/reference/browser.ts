@@ -1,6 +1,6 @@
 /**
- * What the reference does beyond being read: finding as one types, copying code, and showing in the contents where one
- * is. Without this script everything is there to be read.
+ * The script of the API reference: finds sections while the person types, copies code, and marks the present section in the
+ * contents. The page can be read without it.
  */
 import "./reference.css";
 
@@ -14,7 +14,7 @@ const contents = required<HTMLElement>("#contents");
 const linkTo = (id: string): HTMLAnchorElement => required(`a[href="#${CSS.escape(id)}"]`, contents);
 const sections = [...document.querySelectorAll<HTMLElement>("main section")];
 
-/** Shows the sections that have every word, and links to them alone. */
+/** Shows only the sections that contain every word, and the links to them. */
 function find(query: string): void {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   let found = 0;
@@ -71,7 +71,7 @@ for (const figure of document.querySelectorAll("figure.code")) {
       await navigator.clipboard.writeText(code.textContent ?? "");
       say("Copied");
     } catch {
-      // Without https browsers give pages no clipboard.
+      // Browsers give pages a clipboard only over https.
       getSelection()?.selectAllChildren(code);
       say("Marked");
     }

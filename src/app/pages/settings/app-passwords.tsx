@@ -1,4 +1,4 @@
-/** Mail apps: what they are told to send with, and the passwords made for them. */
+/** Mail apps: their settings for sending, and their app passwords. */
 import { useQuery } from "@tanstack/react-query";
 import { meQuery } from "../../lib/queries.ts";
 import { useChange } from "../../lib/settings.ts";

@@ -1,4 +1,4 @@
-/** What the doctor finds wrong with the server, and what to do; it looks when asked, and once a day by itself. */
+/** The doctor's findings and advice. It looks on request, and once a day by itself. */
 import { useQuery } from "@tanstack/react-query";
 import { CircleAlert, CircleCheck, CircleDashed, TriangleAlert } from "lucide-react";
 import { useChange } from "../../lib/settings.ts";

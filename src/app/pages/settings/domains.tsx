@@ -1,4 +1,4 @@
-/** Domains: what their zones must say, to be copied, and whether the world sees it. */
+/** Domains: their DNS records, to be copied, with the state of each in DNS. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Plus, RotateCw } from "lucide-react";
 import { useChange } from "../../lib/settings.ts";

@@ -1,4 +1,4 @@
-/** API keys: making one, which is shown once, and revoking. */
+/** API keys: makes one, which is shown once, and revokes them. */
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useChange } from "../../lib/settings.ts";

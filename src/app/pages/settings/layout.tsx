@@ -1,4 +1,4 @@
-/** What stands around every page of settings: its sections, beside the page or, on a phone, above it. */
+/** The layout of all settings pages: the sections are beside the page, or on a phone above it. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation } from "@tanstack/react-router";
 import { ArrowLeft } from "lucide-react";
@@ -24,8 +24,8 @@ export function SettingsLayout() {
   const nav = useRef<HTMLElement>(null);
   const content = useRef<HTMLElement>(null);
   const { pathname } = useLocation();
-  // On a phone the sections are a row that is longer than it is wide.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: whenever another section, or who sees it, is shown
+  // On a phone the sections are a row that scrolls sideways.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: runs when the page or the list of sections changes
   useEffect(() => {
     nav.current?.querySelector('[aria-current="page"]')?.scrollIntoView({ block: "nearest", inline: "center" });
     content.current?.scrollTo(0, 0);

@@ -1,4 +1,4 @@
-/** One mailbox: name, owner, quota, aliases, shares, whether it may send, and removing it. */
+/** One mailbox: name, owner, quota, aliases, shares, pause, expiry, and removal. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { ArrowLeft, X } from "lucide-react";
@@ -274,7 +274,7 @@ function Removal({ mailbox: { id, address, usedBytes, aliases, catchAlls } }: Sh
   const navigate = useNavigate();
   const remove = useChange(workspaceApi.removeMailbox, { key: WORKSPACE, told: `${address} is being removed` });
   const also = [...aliases, ...catchAlls];
-  /** useChange tells of a failure. */
+  /** Ignores the failure, which useChange tells. */
   const told = (): void => {};
   return (
     <Panel title="Remove this mailbox" about="With all its mail. It cannot be brought back.">
@@ -294,7 +294,7 @@ function Removal({ mailbox: { id, address, usedBytes, aliases, catchAlls } }: Sh
         }
         phrase={address}
         disabled={remove.isPending}
-        // The page is gone by then, so that what mutate is given would not be called.
+        // The page unmounts before the end, so callbacks given to `mutate` would not be called.
         run={() => void remove.mutateAsync(id).then(() => navigate({ to: "/settings/mailboxes" }), told)}
       >
         {remove.isPending ? "Removing its mail…" : "Remove mailbox…"}
@@ -303,7 +303,7 @@ function Removal({ mailbox: { id, address, usedBytes, aliases, catchAlls } }: Sh
   );
 }
 
-/** The server goes on by itself, unless it is stopped. */
+/** A mailbox whose removal has begun. The server continues by itself, unless it is stopped. */
 function Removing({ mailbox: { id, usedBytes } }: Shown) {
   const remove = useChange(workspaceApi.removeMailbox, { key: WORKSPACE, told: "The removal goes on" });
   return (

@@ -1,4 +1,4 @@
-/** Mailboxes: whose they are, what they use, and the way to each one's settings. */
+/** Mailboxes: owner, storage use, and links to their settings. */
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ChevronRight, Plus } from "lucide-react";

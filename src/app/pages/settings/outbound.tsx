@@ -1,4 +1,4 @@
-/** Outbound mail: who still waits for it, and who may not be written to. */
+/** Outbound mail: the queue and the suppression list. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../lib/settings.ts";
 import {

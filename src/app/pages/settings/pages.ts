@@ -1,4 +1,4 @@
-/** The pages of settings: one file for browsers, so that who has opened one has them all. */
+/** The settings pages, in one file for browsers: opening one loads all. */
 export { AppPasswordsPage } from "./app-passwords.tsx";
 export { DoctorPage } from "./doctor.tsx";
 export { DomainsPage } from "./domains.tsx";

@@ -1,4 +1,4 @@
-/** Who is in the workspace, and as what. */
+/** The people of the workspace, and their roles. */
 import { useQuery } from "@tanstack/react-query";
 import { UserPlus } from "lucide-react";
 import { meQuery } from "../../lib/queries.ts";

@@ -1,4 +1,4 @@
-/** Who one is here: the name one is shown by, and one's password. */
+/** The person's own name, undo time and password. */
 import { useQuery } from "@tanstack/react-query";
 import { meQuery } from "../../lib/queries.ts";
 import { useChange } from "../../lib/settings.ts";

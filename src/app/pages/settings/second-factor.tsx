@@ -1,4 +1,4 @@
-/** One's second factor: adding it with an authenticator app, its recovery codes, and removing it. */
+/** The person's second factor: adds it with an authenticator app, renews recovery codes, removes it. */
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { meQuery } from "../../lib/queries.ts";
@@ -63,7 +63,7 @@ function ProofForm({
   sending,
   submit,
 }: {
-  /** What the field for it says. */
+  /** Label of the field for the code. */
   code: string;
   action: string;
   danger?: boolean;

@@ -1,4 +1,4 @@
-/** Limits and the other settings of the server: each with its meaning and default. */
+/** The server's limits and other settings, with meanings and defaults. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../lib/settings.ts";
 import {
@@ -14,7 +14,7 @@ import { Form } from "../../parts/form.tsx";
 import { Failed, Skeleton } from "../../parts/notice.tsx";
 import { Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
-/** What stands before the dot of a setting's name, as a heading. */
+/** Headings, by the part of a setting's name before the dot. */
 const TITLES: Record<string, string> = {
   api: "API",
   sending: "Sending",
@@ -52,7 +52,7 @@ export function ServerPage() {
         >
           <Rows label={TITLES[group] ?? group}>
             {settings.map((setting) => (
-              // Another value makes it another field, which shows it.
+              // A new value changes the key, so that the field mounts again and shows it.
               <Setting key={`${setting.name}=${setting.value}`} setting={setting} />
             ))}
           </Rows>

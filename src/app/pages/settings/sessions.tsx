@@ -1,4 +1,4 @@
-/** Where one is signed in, and ending it. */
+/** The person's sessions, with buttons to end them. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../lib/settings.ts";
 import { identityApi, SESSIONS, type SessionView, sessionsQuery } from "../../lib/settings-identity.ts";

@@ -1,4 +1,4 @@
-/** One webhook endpoint: its state, what it is told of, its secret, and the log of what was sent to it. */
+/** One webhook endpoint: state, URL, events, secret, and the log of deliveries. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { ArrowLeft } from "lucide-react";
@@ -126,7 +126,7 @@ function Target({ webhook: { id, url, events } }: Shown) {
   );
 }
 
-/** How long the secret before stays good, hours. */
+/** Times for which the former secret stays valid, hours. */
 const OVERLAPS = [
   { value: "24", text: "a day" },
   { value: "1", text: "an hour" },

@@ -1,4 +1,4 @@
-/** Webhook endpoints: who is told of which events. */
+/** Webhook endpoints and their events. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { ChevronRight, Plus } from "lucide-react";

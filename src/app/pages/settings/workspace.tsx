@@ -1,4 +1,4 @@
-/** One's workspace: its name, and whether anything may be sent from it. */
+/** The person's workspace: its name, and the pause of sending. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../lib/settings.ts";
 import { WORKSPACE, workspaceApi, workspaceQuery } from "../../lib/settings-workspace.ts";

@@ -1,4 +1,4 @@
-/** All workspaces of the server, for its operator: what they hold and use, pauses, and making one. */
+/** All workspaces of the server, for its operator: contents, storage use, pauses, and adding one. */
 import { useQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
 import { sizeOf } from "../../lib/people.ts";
