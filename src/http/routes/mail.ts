@@ -1,4 +1,4 @@
-/** Mail, for somebody in a browser: every operation of the mail API, and emptying trash and spam, which the app alone has. */
+/** Mail routes of the app: every operation of the mail API, and emptying trash and spam, which only the app has. */
 import type { Serving } from "../../api/rest.ts";
 import { t } from "../../operations/json-schema.ts";
 import { MAIL_OPERATIONS } from "../../operations/operations.ts";

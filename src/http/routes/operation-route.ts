@@ -33,7 +33,7 @@ export function operationRoute(operation: Operation, serving: Serving, answering
   };
 }
 
-/** An operation of administration, answered 200, or 204 where there is nothing to tell. */
+/** An operation of administration. The response is 200, or 204 without a body if the operation gives none. */
 export const settingsRoute = (operation: Operation, serving: Serving, answering: Answering = {}): Route =>
   operationRoute(operation, serving, {
     respond: (answer) => (operation.response === Done ? done() : answer),

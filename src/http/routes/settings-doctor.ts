@@ -1,4 +1,4 @@
-/** The doctor's findings, and having it look: for the admins of the first workspace, as all that concerns the server. */
+/** The doctor's findings, and a request to examine. Only admins of the first workspace have them. */
 
 import type { People } from "../../admin/people.ts";
 import type { Doctor } from "../../doctor/doctor.ts";
@@ -32,7 +32,7 @@ export function doctorRoutes({ people, doctor }: DoctorParts): Route[] {
       },
     },
     {
-      // Begins an examination, unless one is under way. Some checks wait for other servers: GET says how far it is.
+      // Begins an examination, unless one is under way. Some checks wait for other servers; GET tells the progress.
       method: "POST",
       path: "/doctor",
       async run(asked) {

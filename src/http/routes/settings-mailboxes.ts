@@ -36,7 +36,7 @@ export function mailboxesRoutes(parts: MailboxesParts): Route[] {
     ...[addMailbox, changeMailbox, addAlias, removeAlias, addGrant, removeGrant].map((operation) =>
       settingsRoute(operation, parts),
     ),
-    // 202: its mail is deleted after the answer, and until then the mailbox is listed as `removing`.
+    // 202, since the mail is deleted after the response. Until then the mailbox is listed as `removing`.
     settingsRoute(removeMailbox, parts, { respond: () => new Response(null, { status: 202 }) }),
   ];
 }

@@ -1,6 +1,6 @@
 /**
- * Administration of people in the app, with passwords and second factors, which the API does not have. The rules of who
- * may change whom are in admin/people.ts.
+ * Administration of people in the app, with passwords and second factors, which the API lacks. admin/people.ts decides which
+ * roles may change which people.
  */
 
 import { hashPassword, type People, ROLES } from "../../admin/people.ts";
@@ -40,7 +40,7 @@ export function peopleRoutes(parts: PeopleParts): Route[] {
       run: (asked): { people: UserView[] } => ({ people: people.listUsers(workspaceOf(asked)).map(personView) }),
     },
     {
-      // Without a password they cannot sign in until they are given one.
+      // Without a password the person cannot sign in until an admin sets one.
       method: "POST",
       path: "/people",
       async run(asked): Promise<UserView> {
@@ -73,7 +73,7 @@ export function peopleRoutes(parts: PeopleParts): Route[] {
       },
     },
     {
-      // Of somebody who lost it.
+      // Removes the second factor of a person who lost it.
       method: "DELETE",
       path: "/people/:id/second-factor",
       run(asked) {

@@ -1,4 +1,4 @@
-/** The settings of the server, with their defaults and meaning: for the admins of its first workspace. */
+/** The settings of the server, with defaults and meanings, for admins of the first workspace. */
 
 import type { People } from "../../admin/people.ts";
 import { AppError, ConfigError } from "../../base/errors.ts";
@@ -28,7 +28,7 @@ export function serverRoutes({ store, people, options, searching }: ServerParts)
     const name = asked.params.name ?? "";
     people.requireOperator(workspaceOf(asked));
     try {
-      // What the server runs, and where it writes, is for who has the machine.
+      // Settings of programs to run and files to write are only for people with access to the machine.
       if (options.isPath(name)) {
         throw new AppError("forbidden", `${name} is set at the command line: mailroom settings set ${name} VALUE`);
       }
@@ -53,7 +53,7 @@ export function serverRoutes({ store, people, options, searching }: ServerParts)
       },
     },
     {
-      // `value`: as `mailroom settings set` takes it.
+      // Body {value}, as in `mailroom settings set`.
       method: "PATCH",
       path: "/server/:name",
       async run(asked) {
@@ -62,7 +62,7 @@ export function serverRoutes({ store, people, options, searching }: ServerParts)
       },
     },
     {
-      // Brings its default back.
+      // Restores the default.
       method: "DELETE",
       path: "/server/:name",
       run: (asked) => change(asked, (tx, name) => options.reset(tx, name)),

@@ -1,4 +1,4 @@
-/** The secret of a webhook endpoint, shown again to who proves that it is them: the app alone has it (rules: Secret rotation). */
+/** The secret of a webhook endpoint, shown after a proof of identity. Only the app has this route (rules: Secret rotation). */
 import type { Developers } from "../../admin/developers.ts";
 import type { Store } from "../../store/store.ts";
 import type { SecretView } from "../developer-views.ts";

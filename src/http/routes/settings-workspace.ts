@@ -1,4 +1,4 @@
-/** All that settings have for running a workspace, beside what is for developers. For owners and admins; see settings.ts. */
+/** The routes that administer a workspace and the server, for owners and admins (settings.ts). */
 import type { Route } from "../route.ts";
 import { type DoctorParts, doctorRoutes } from "./settings-doctor.ts";
 import { type DomainsParts, domainsRoutes } from "./settings-domains.ts";

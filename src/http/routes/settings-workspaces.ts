@@ -1,4 +1,4 @@
-/** One's workspace, and for the operator all of them: names, pauses, what they use, and making one with its first owner. */
+/** The person's workspace, and for the operator all workspaces: names, pauses, use, and adding one with its owner. */
 
 import { type Domains, makeDkimKeys } from "../../admin/domains.ts";
 import { hashPassword, type People, type Workspace } from "../../admin/people.ts";
@@ -61,7 +61,7 @@ export function workspacesRoutes({ store, people, domains }: WorkspacesParts): R
       },
     },
     {
-      // With its domain, and its owner, who gets a mailbox there.
+      // Adds a workspace with its domain and its owner, who gets a mailbox there.
       method: "POST",
       path: "/workspaces",
       async run(asked): Promise<WorkspaceEntryView> {
@@ -80,7 +80,7 @@ export function workspacesRoutes({ store, people, domains }: WorkspacesParts): R
       },
     },
     {
-      // Body {pausedReason}. For the operator, of their own workspace too: who was paused does not end it themselves.
+      // Body {pausedReason}. Only the operator may pause and resume workspaces, their own included.
       method: "PATCH",
       path: "/workspaces/:id",
       async run(asked): Promise<WorkspaceEntryView> {

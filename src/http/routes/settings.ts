@@ -1,8 +1,8 @@
 /**
- * Settings, for somebody in a browser: under /app/settings what concerns the workspace, beside it their own profile.
+ * Settings in the app: the workspace under /app/settings, the person's own profile under /app/me.
  *
- * Invariant: what concerns the workspace is for its owners and admins, and of their own workspace only. A member is
- * refused before the request is looked at: that is decided here, once for all of it; and again after a body that was waited for.
+ * Invariant: only owners and admins reach the settings of a workspace, and only of their own. `forAdmins` refuses members
+ * before the request is read, and again after its body has arrived.
  */
 import { requireAdmin } from "../../access/caller.ts";
 import type { Serving } from "../../api/rest.ts";
@@ -18,7 +18,7 @@ export interface SettingsParts extends ProfileParts, SecretParts, Serving, Omit<
   people: ProfileParts["people"] & WorkspaceParts["people"];
 }
 
-/** Administrative operations that the app calls as they are; mailboxes, people and domains have routes of their own. */
+/** Operations that the app calls as they are; mailboxes, people and domains have files of their own. */
 const PROJECTED = ADMIN_OPERATIONS.filter(({ path }) => /^\/(suppressions|queue|keys|webhooks)\b/.test(path));
 
 const forAdmins = (routes: readonly Route[]): Route[] =>
