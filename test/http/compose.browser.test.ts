@@ -1,4 +1,4 @@
-/** Writing mail in a real browser: attachments, what is saved while it is typed, forwarding, agents' drafts, undoing. */
+/** Writing mail in a real browser: attachments, saving while typing, forwarding, agents' drafts, undo. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Locator, Page } from "playwright-core";
 import { type Booted, boot } from "../harness/appliance.ts";
@@ -12,7 +12,7 @@ const BOB = "bob@example.test";
 const UNDO_MS = 10_000;
 let booted: Booted;
 let page: Page;
-/** What the browser complained of: errors of scripts, and what the policy refused. */
+/** Problems that the browser reported: script errors, and violations of the policy. */
 const complaints: string[] = [];
 
 const MAIL = [
@@ -102,7 +102,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await conversations().waitFor();
   }, 120_000);
 
-  test("a new message: whom to is suggested, a file is attached, the keyboard sends it", async () => {
+  test("a new message: recipients are suggested, a file is attached, the keyboard sends it", async () => {
     await page.keyboard.press("c");
     const box = region("New message");
     await box.getByRole("combobox", { name: "To" }).pressSequentially("ben");
@@ -128,7 +128,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     });
   }, 120_000);
 
-  test("what is no address, and what is too large, is told before it is sent", async () => {
+  test("an invalid address and a file that is too large are refused before sending", async () => {
     const { appliance } = booted;
     const set = (bytes: string) =>
       appliance.store.transact((tx) => appliance.options.set(tx, "smtp.maxMessageBytes", bytes));
@@ -152,7 +152,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await box.waitFor({ state: "hidden" });
   }, 120_000);
 
-  test("what is written is saved while it is typed, is there after the page was closed, and is discarded", async () => {
+  test("a draft is saved while it is typed, survives closing the page, and is discarded", async () => {
     await page.keyboard.press("c");
     const box = region("New message");
     await box.getByLabel("Subject").fill("Half a thought");
@@ -173,7 +173,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     expect(await threadsIn("drafts")).toEqual([]);
   }, 120_000);
 
-  test("a draft that was changed elsewhere is told, and nothing is lost", async () => {
+  test("a draft that was changed elsewhere shows a conflict, and nothing is lost", async () => {
     await page.keyboard.press("c");
     const box = region("New message");
     await box.getByLabel("Subject").fill("Both");
@@ -252,7 +252,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await page.getByRole("article", { name: "Message of Alice" }).waitFor();
   }, 120_000);
 
-  test("an agent's draft stands in the conversation, says whose, and is sent as it was edited, HTML and all", async () => {
+  test("an agent's draft is in the conversation, names its key, and is sent as edited, with its HTML", async () => {
     const [thread] = (await threadsIn("inbox")).filter(({ subject }) => subject === "Oak boards");
     await booted.api.post(`/threads/${thread?.id}/draft`, {
       to: BOB,
@@ -283,7 +283,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     expect(sent.bcc).toBeUndefined();
   }, 120_000);
 
-  test("what is forwarded brings its HTML and its files; closed as it came, it leaves no draft", async () => {
+  test("forwarding takes along HTML and files; closed without a change, it leaves no draft", async () => {
     const before = await threadsIn("drafts");
     await openOak();
     await page.keyboard.press("f");
@@ -323,7 +323,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     expect(sent.text).toContain("From: Bea Brand <bea@remote.example>");
   }, 120_000);
 
-  test("what was refused when it was due says why, when the draft is opened", async () => {
+  test("a message refused when it was due shows the reason when the draft is opened", async () => {
     await page.keyboard.press("c");
     const box = region("New message");
     await box.getByRole("combobox", { name: "To" }).fill(BOB);
@@ -341,7 +341,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
       .waitFor();
   }, 120_000);
 
-  test("and in all that nothing failed, nor tried what the policy forbids", () => {
+  test("the browser reported no errors and no violations of the policy", () => {
     expect(complaints).toEqual([]);
   });
 });

@@ -128,7 +128,7 @@ test.each([
 
     const over = Promise.withResolvers<void>();
     const answers = Array.from({ length: posts }, () => postIdly(at, over.promise));
-    // Those there is no room for are told at once.
+    // Clients beyond the limit are refused at once.
     const first = await Promise.race(answers);
     if (face === "http") {
       expect(first).toMatch(/^HTTP\/1.1 503 .*\r\nretry-after: \d+\r\n.*"code":"server_error"/s);
@@ -136,7 +136,7 @@ test.each([
     await takesMail(server, "during");
     await takesMail(server, "again");
 
-    // Who keeps everybody waiting is not waited for as long as usual.
+    // While connections are short, the server waits less long for slow clients.
     await until(async () => (await fetch(`${server.http}/healthz`).catch(() => undefined))?.status === 200);
     const health = (await (await fetch(`${server.http}/healthz`)).json()) as object;
     expect(health).toMatchObject({ status: "ok", checks: { smtp: "ok" } });

@@ -22,7 +22,7 @@ describe.skipIf(!chromiumPresent)(`the first run${chromiumNote}`, () => {
     page.on("request", (request) => asked.push(`${request.url()} ${request.headers().referer ?? ""}`));
   }, 120_000);
 
-  test("without the link, / says what to do, and another link sets nothing up", async () => {
+  test("without the link, / tells the next step, and another link sets nothing up", async () => {
     await page.goto(booted.http);
     await page.getByRole("heading", { name: "Mailroom is not set up yet" }).waitFor();
     expect(await barriers(page)).toEqual([]);

@@ -1,4 +1,4 @@
-/** The first run over HTTP: who may set up, how slowly others guess, that it happens once, and who is signed in then. */
+/** The first run over HTTP: it takes the token, slows guesses, happens once, and signs the owner in. */
 import { describe, expect, test } from "bun:test";
 import { setUp } from "../../src/admin/setup.ts";
 import { boot, bootEmpty } from "../harness/appliance.ts";

@@ -58,7 +58,7 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
     await rows().filter({ hasText: "Boards" }).waitFor();
   }, 120_000);
 
-  test("is marked, as text, in place of how the conversation begins", async () => {
+  test("is marked, as text, in place of the conversation's snippet", async () => {
     expect(await marks()).toEqual([]);
     await search("sycamore");
     await rows().locator("mark").first().waitFor();
@@ -69,7 +69,7 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
     expect(await barriers(page)).toEqual([]);
   }, 120_000);
 
-  test("and leads to the message that it was found in", async () => {
+  test("leads to the message with the match", async () => {
     await rows().last().getByRole("link").click();
     const opened = page.getByRole("article", { name: "Message of Bea Brand" });
     await opened.first().locator("iframe").waitFor();
@@ -139,7 +139,7 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
     expect(await chosen.count()).toBe(0);
   }, 60_000);
 
-  test("with no complaint of the page", () => {
+  test("causes no errors in the browser", () => {
     expect(complaints).toEqual([]);
   });
 });

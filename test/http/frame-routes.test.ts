@@ -89,7 +89,7 @@ describe("the frame", () => {
     const document = await (await alice.fetch(`/messages/${message.id}/frame?images=1`)).text();
     const address = /<img src="\/app(\/images\?[^"]*)"/.exec(document)?.[1]?.replaceAll("&amp;", "&") ?? "";
     expect(new URLSearchParams(address.slice(8)).get("url")).toBe("https://track.example/p.gif?a=1&b=2");
-    // Its name leads inside, so there is nothing to see; who did not ask is not even tried for.
+    // The name resolves to a private address, so no image comes; a changed URL and another person are refused before that.
     expect((await alice.fetch(address)).status).toBe(502);
     expect((await alice.fetch(`${address}x`)).status).toBe(403);
     expect((await page(booted).fetch(address)).status).toBe(401);

@@ -47,9 +47,9 @@ const origin = `http://127.0.0.1:${server.port}`;
 afterAll(() => server.stop(true));
 
 interface Seen {
-  /** What reached the network, less the page and its frames. */
+  /** Requests on the network, other than for the page and its frames. */
   loaded: string[];
-  /** What the console said. */
+  /** Messages on the console. */
   said: string[];
   /** Windows, dialogs and downloads that opened, and frames that went elsewhere. */
   opened: string[];
@@ -115,7 +115,7 @@ async function render(bodies: typeof documents): Promise<Seen> {
   return { ...seen, loaded: [...strays, ...foreign.filter((line) => !OF_CHROMIUM.test(line))] };
 }
 
-/** Asked by Chromium itself about forms that it finds. */
+/** Chromium itself requests this about forms that it finds. */
 const OF_CHROMIUM = /^CONNECT content-autofill\.googleapis\.com:443 /;
 
 const framed = (html: string) => ({
@@ -213,7 +213,7 @@ describe.skipIf(!chromiumPresent)(`in Chromium${chromiumNote}`, () => {
     120_000,
   );
 
-  test("a letter is shown whole: attached images, folded history, links that open elsewhere, a height to measure", async () => {
+  test("a message is shown whole: attached images, folded history, links that open elsewhere, a height to measure", async () => {
     const { foreign } = await openBrowser();
     const quotation = `<blockquote style="border-left:1px solid">${"<p>Old</p>".repeat(50)}</blockquote>`;
     const html = sanitizeHtml(

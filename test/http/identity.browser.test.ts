@@ -63,7 +63,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     page = await newPage();
   }, 120_000);
 
-  test("the sign-in page knows browsers' ways, says what failed, and puts the focus where to mend it", async () => {
+  test("the sign-in page works with password managers, tells a failure, and focuses the field to correct", async () => {
     await page.goto(`${booted.http}/settings/second-factor`);
     await page.getByRole("heading", { name: "Sign in to Mailroom" }).waitFor();
     expect(await focused(page)).toBe("email");
@@ -102,7 +102,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     expect(await barriers(page)).toEqual([]);
   }, 120_000);
 
-  test("signing in then takes a code, asked for in a second step; or a recovery code", async () => {
+  test("signing in then asks for a code in a second step, and takes a recovery code instead", async () => {
     const other = await newPage();
     await other.goto(booted.http);
     await givePassword(other);
@@ -189,7 +189,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await other.context().close();
   }, 120_000);
 
-  test("what outlasts the session takes password and code again, by keyboard, and says what was wrong", async () => {
+  test("changes that outlast the session take password and code again, by keyboard, and tell a failure", async () => {
     await section("Mail apps").click();
     await page.getByText("There is none yet.").waitFor();
     await booted.advance(300_000);
@@ -223,7 +223,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await page.getByRole("button", { name: "Revoke Watch…" }).waitFor();
   }, 120_000);
 
-  test("the password is changed with a code, and what mail apps sign in with ends if asked", async () => {
+  test("the password is changed with a code, which ends app passwords if asked", async () => {
     await section("Profile").click();
     await page.getByLabel("Present password").fill(PASSWORD);
     await page.getByLabel("Code from the app").fill(await nextCode());
@@ -239,7 +239,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     booted.api = booted.apiWith(store.transact((tx) => developers.createKey(tx, key)).key);
   }, 120_000);
 
-  test("an admin resets it for who lost it", async () => {
+  test("an admin resets the second factor of a person who lost it", async () => {
     const { people, store } = booted.appliance;
     store.transact((tx) => people.setRole(tx, people.userAt(BOB).id, "owner"));
     const admin = await newPage();
@@ -253,7 +253,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await admin.context().close();
   }, 120_000);
 
-  test("a session that ends while something is written is begun again, and it is sent", async () => {
+  test("after a session ends during writing, the person signs in again and the message is sent", async () => {
     const writer = await newPage();
     await writer.goto(booted.http);
     await givePassword(writer, BOB);
@@ -282,7 +282,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await writer.context().close();
   }, 120_000);
 
-  test("a link to sign in leads to pages of this app alone; who is not kept loses the cookie with the browser; another tab will do", async () => {
+  test("a sign-in link leads only to pages of this app; an unkept session ends with the browser; signing in in another tab is enough", async () => {
     const visitor = await newPage();
     for (const [to, path] of [
       ["https://evil.example/mail", "/mail/inbox"],
@@ -314,7 +314,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await visitor.context().close();
   }, 120_000);
 
-  test("and nothing in it was refused by the browser", () => {
+  test("the browser refused nothing", () => {
     expect(complaints).toEqual([]);
   });
 });

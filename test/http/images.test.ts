@@ -1,4 +1,4 @@
-/** The proxy for remote images: who may ask, where it goes, what it lets through. */
+/** The proxy for remote images: its callers, destinations, and responses. */
 import { afterAll, describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
 import { IMAGE_TIMEOUT_MS, type ImageProxy, LARGEST_IMAGE, openImageProxy } from "../../src/http/images.ts";
@@ -47,7 +47,7 @@ function setUp(records: Zone = {}, dns = zone(records)) {
 
 const serve = (answer: Answer) => receive(answer, { host: PUBLIC });
 
-/** What is answered for an image at a server that answers like this. */
+/** The proxy's response for an image at a server that responds like this. */
 async function imageOf(answer: Answer): Promise<Response> {
   const { port } = await serve(answer);
   return setUp().get(`http://${PUBLIC}:${port}/a.png`);
@@ -251,7 +251,7 @@ test("six of one person are fetched at once, the rest in turn, without delaying 
   const other = get(url, callerOf("usr_ben"));
   await server.arrived(7);
   expect(server.requests).toHaveLength(7);
-  // Who has left the page is not asked for any more.
+  // Nothing more is fetched for a person who has left the page.
   gone.abort();
   for (const answer of sockets.splice(0)) answer();
   await server.arrived(8);

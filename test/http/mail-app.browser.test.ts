@@ -11,7 +11,7 @@ const ALICE = "alice@example.test";
 let booted: Booted;
 let sender: Sender;
 let page: Page;
-/** What the browser complained of: errors of scripts, and what the policy refused. */
+/** Problems that the browser reported: script errors, and violations of the policy. */
 const complaints: string[] = [];
 
 const letter = (subject: string, text: string, more = "") =>
@@ -43,7 +43,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     });
   }, 120_000);
 
-  test("a wrong password is told, the right one opens the inbox", async () => {
+  test("a wrong password is refused, the right one opens the inbox", async () => {
     await page.goto(`${booted.http}/mail/inbox`);
     await page.getByLabel("Email address").fill(ALICE);
     expect(await barriers(page)).toEqual([]);
@@ -58,7 +58,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     expect(await folderLink("Inbox").textContent()).toBe("Inbox2 unread");
   }, 120_000);
 
-  test("a conversation that is opened is read", async () => {
+  test("opening a conversation marks it as read", async () => {
     await conversations().getByRole("link", { name: "Oak boards" }).click();
     const frame = page.frameLocator("iframe");
     await frame.getByText("A zebra brings them.").waitFor();
@@ -91,7 +91,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     expect(await folderOf("Lamps")).toBe("inbox");
   }, 120_000);
 
-  test("an answer goes to who wrote, and stands in the conversation", async () => {
+  test("a reply goes to the author, and is in the conversation", async () => {
     await conversations().getByRole("link", { name: "Oak boards" }).click();
     await page.getByRole("heading", { name: "Oak boards" }).waitFor();
     await page.keyboard.press("r");
@@ -177,7 +177,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     await page.getByRole("heading", { name: "Sign in to Mailroom" }).waitFor();
   }, 120_000);
 
-  test("and in all that nothing failed, nor tried what the policy forbids", () => {
+  test("the browser reported no errors and no violations of the policy", () => {
     expect(complaints).toEqual([]);
   });
 });

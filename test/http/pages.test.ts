@@ -1,4 +1,4 @@
-/** The app's pages and files over HTTP: what is served where, under which policy, and how much of it there is. */
+/** The app's pages and files over HTTP: paths, policy, and size. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { appScripts } from "../harness/app-scripts.ts";
 import { type Booted, boot } from "../harness/appliance.ts";

@@ -47,7 +47,7 @@ async function mailApp(secret: string): Promise<SmtpClient | undefined> {
 }
 const tryIn = async (password: string) =>
   (await page(booted).send("POST", "/sign-in", { email: BOB, password })).status;
-/** What lets Bob in. */
+/** Bob's ways to sign in. */
 async function lets(password: string) {
   const [byApp, byKey] = [await mailApp(appPassword), await mailApp(key)];
   const smtp = [byApp !== undefined, byKey !== undefined];

@@ -1,6 +1,6 @@
 /**
- * What outlasts a session takes a proof of some minutes ago that it is still its person: who has a copy of the cookie gets no key,
- * no password, nobody else's access and no setting of the server, and the copy ends when the person proves it.
+ * Changes that outlast a session take a recent proof of identity. A copied cookie alone gets no key, no password, no access
+ * for others and no setting of the server, and the copy ends when the person gives the proof.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect } from "node:net";

@@ -1,4 +1,4 @@
-/** A second factor over HTTP: added, asked for, slowed for who guesses, removed; and what the password alone does no more. */
+/** A second factor over HTTP: adding, asking for codes, slowing guesses, removal, and the limits of the password alone. */
 import { beforeEach, describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
@@ -32,7 +32,7 @@ const tryIn = (given: object) =>
   });
 const isOn = async () => (await alice.get<{ since: string | null }>("/me/second-factor")).body.since !== null;
 
-/** Turned on, and its code of that moment used up. */
+/** Turns it on, which uses up the code of that moment. */
 async function turnOn() {
   const secret = await newSecret();
   const { body } = await enrol(secret, codeNow(secret));

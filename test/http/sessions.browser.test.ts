@@ -1,4 +1,4 @@
-/** A session's cookie in a real browser: what scripts, plain HTTP and pages of other origins can do with it. */
+/** A session's cookie in a real browser, against scripts, plain HTTP and pages of other origins. */
 import { afterAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { boot } from "../harness/appliance.ts";

@@ -1,4 +1,4 @@
-/** Signing in and out over HTTP, what ends a session, and what a request without one, or from elsewhere, is answered. */
+/** Signing in and out over HTTP, the end of sessions, and responses to requests without one or from other sites. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { sessions } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";

@@ -1,4 +1,4 @@
-/** Settings in a real browser: a key is made and used, a webhook registered, tested, read of and sent again; who sees what. */
+/** Settings in a real browser: API keys, webhooks with tests and log, and the pages that each role sees. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { type Booted, boot } from "../harness/appliance.ts";
@@ -12,7 +12,7 @@ const BOB = "bob@example.test";
 let booted: Booted;
 let page: Page;
 let receiver: Receiver;
-/** What the browser complained of: errors of scripts, and what the policy refused. */
+/** Problems that the browser reported: script errors, and violations of the policy. */
 const complaints: string[] = [];
 
 async function signIn(email: string): Promise<Page> {
@@ -51,7 +51,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     page = await signIn(ALICE);
   }, 120_000);
 
-  test("are reached from the mail, and show who one is", async () => {
+  test("are reached from the mail, and show the person's profile", async () => {
     await page.getByRole("button", { name: /^Account of Alice/ }).click();
     await page.getByRole("menuitem", { name: "Settings" }).click();
     await page.getByRole("heading", { name: "Profile" }).waitFor();
@@ -62,7 +62,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     expect((await booted.appliance.people.listUsers()).map(({ name }) => name)).toContain("Alice Archer");
   }, 120_000);
 
-  test("a wrong present password is told", async () => {
+  test("a wrong present password is refused", async () => {
     await page.getByLabel("Present password").fill("wrong");
     await page.getByLabel("New password").fill("something else");
     await page.getByRole("button", { name: "Change password" }).click();
@@ -165,7 +165,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     expect(x + width).toBeWithin(1, 391);
   }, 120_000);
 
-  test("fit a window of 320 pixels, which a wide one is when it is magnified fourfold", async () => {
+  test("fit a window of 320 pixels, the width of a wide one at 400 % zoom", async () => {
     await page.setViewportSize({ width: 320, height: 700 });
     const sections = page.getByRole("navigation", { name: "Settings" }).getByRole("link");
     const names = await sections.allTextContents();
@@ -180,7 +180,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     }
   }, 120_000);
 
-  test("a member has what is their own alone", async () => {
+  test("a member sees only their own settings", async () => {
     page = await signIn(BOB);
     await page.goto(`${booted.http}/settings/keys`);
     await page.getByRole("heading", { name: "Profile" }).waitFor();
@@ -188,7 +188,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     expect(await sections.allTextContents()).toEqual(["Profile", "Two-step sign-in", "Mail apps", "Sessions"]);
   }, 120_000);
 
-  test("and in all that nothing failed, nor tried what the policy forbids", () => {
+  test("the browser reported no errors and no violations of the policy", () => {
     expect(complaints).toEqual([]);
   });
 });

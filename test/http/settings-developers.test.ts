@@ -1,4 +1,4 @@
-/** Settings over HTTP: who is let in, one's own profile, API keys, webhooks with their log. */
+/** Settings over HTTP: roles, the person's own profile, API keys, webhooks with their log. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { confirm, type Page, page, setPassword, signIn } from "../harness/browser-session.ts";
