@@ -1,7 +1,7 @@
 /**
- * What developers set up: API keys (rules: API keys; the keys themselves are access/credentials.ts's) and webhook
- * endpoints with their deliveries (rules: Events). What asks for a delivery is done by the server: at once when it is
- * this process, else when it notices or starts.
+ * Administers what developers set up: API keys (rules: API keys; access/credentials.ts stores them) and webhook endpoints
+ * with their deliveries (rules: Events). The server makes the deliveries that are asked for here: at once when it is this
+ * process, else when it notices them or starts.
  */
 import { findPerson } from "../access/caller.ts";
 import {
@@ -48,9 +48,9 @@ export interface NewKey {
 export interface NewWebhook {
   workspaceId: string;
   url: string;
-  /** Names of event kinds; one at least. */
+  /** Names of events; at least one. */
   events: readonly string[];
-  /** For people, one line; none when it is left out. */
+  /** For people, one line; none by default. */
   description?: string;
 }
 
@@ -58,20 +58,20 @@ export interface DevelopersParts {
   store: Store;
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now" | "randomBytes">;
-  /** Says to the deliverer, if it runs in this process, that the transaction under way makes something due. */
+  /** Tells the deliverer, if it runs in this process, that the transaction under way makes a delivery due. */
   deliverSoon(): void;
 }
 
 const HOUR_MS = 3_600_000;
 export const LONGEST_OVERLAP_HOURS = 24 * 30;
 export const DEFAULT_OVERLAP_HOURS = 24;
-/** Deliveries that one transaction sends again: it stays under 100 ms. */
+/** Most deliveries that one transaction sends again, so that it stays under 100 ms. */
 const RECOVERED_AT_ONCE = 500;
 
 export type Developers = ReturnType<typeof createDevelopers>;
 
 export function createDevelopers({ store, options, runtime, deliverSoon }: DevelopersParts) {
-  /** As far as that goes without asking DNS; every attempt checks it again. @throws AppError unprocessable */
+  /** Checks a URL without asking DNS; every attempt checks it again. @throws AppError unprocessable */
   function refuseDestination(url: string): void {
     const allowed = options.get("webhooks.allowNetworks");
     readDestination(url, allowed === "none" ? [] : allowed);
@@ -84,7 +84,7 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
   }
 
   return {
-    /** `key` is seen here and never again. @throws AppError bad_request; unprocessable for the scope admin of a member */
+    /** Creates a key. Only this result shows it. @throws AppError bad_request; unprocessable for the scope admin of a member */
     createKey(tx: Tx, { userId, name, scopes }: NewKey): { id: string; key: string } {
       const person = findPerson(tx, userId);
       if (scopes.includes("admin") && person?.role === "member") {
@@ -92,18 +92,18 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       }
       return createCredential(tx, runtime, { userId, name: nameOf("the key", name), scopes });
     },
-    /** Newest first, revoked ones too. */
+    /** Lists the keys of a workspace, newest first, including revoked ones. */
     listKeys(workspaceId: string): KeyRecord[] {
       return listOf(store.db, workspaceId);
     },
-    /** One of the workspace, a revoked one too. @throws AppError not_found */
+    /** Finds a key of the workspace, even a revoked one. @throws AppError not_found */
     keyOf,
-    /** A key that is good. @throws AppError not_found, bad_request for the name */
+    /** Renames a key that is not revoked. @throws AppError not_found, bad_request for the name */
     renameKey(tx: Tx, id: string, workspaceId: string, name: string): void {
       if (keyOf(tx, id, workspaceId).revokedAt !== null) throw new AppError("not_found", `the key ${id} is revoked`);
       setKeyName(tx, id, nameOf("the key", name));
     },
-    /** `workspaceId`: only a key of that workspace. @throws AppError not_found when there is no live key of that id. */
+    /** Revokes a key, with `workspaceId` of that workspace only. @throws AppError not_found, also for a revoked key */
     revokeKey(tx: Tx, id: string, workspaceId?: string): void {
       const known = workspaceId === undefined || listOf(tx, workspaceId).some((key) => key.id === id);
       if (!known || !revoke(tx, id, runtime.now())) {
@@ -111,7 +111,7 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       }
     },
 
-    /** @throws AppError unprocessable for a destination that is refused, bad_request for the events, conflict */
+    /** Adds an endpoint. @throws AppError unprocessable for a refused destination, bad_request for the events, conflict */
     addWebhook(tx: Tx, { workspaceId, url, events, description = "" }: NewWebhook): Endpoint {
       refuseDestination(url);
       const id = newId(runtime, "whk");
@@ -121,17 +121,17 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       putEndpoint(tx, { ...{ id, workspaceId, url, secret, now }, description: told, events: chosen });
       return requireEndpoint(tx, id);
     },
-    /** Of one workspace or of all, the oldest first. */
+    /** Lists the endpoints of one workspace or of all, oldest first. */
     listWebhooks(workspaceId?: string): Endpoint[] {
       return listEndpoints(store.db, workspaceId);
     },
-    /** `workspaceId`: only one of that workspace. @throws AppError not_found */
+    /** Finds an endpoint, with `workspaceId` in that workspace only. @throws AppError not_found */
     webhook(id: string, workspaceId?: string): Endpoint {
       return requireEndpoint(store.db, id, workspaceId);
     },
     /**
-     * Has a signed sample sent once, also to an endpoint that is disabled; `event`: by default the first it is told of.
-     * Returns the delivery's id. @throws AppError not_found, bad_request
+     * Has a signed sample sent once, even to a disabled endpoint. `event`: by default the first that the endpoint is told
+     * of. Returns the delivery's id. @throws AppError not_found, bad_request
      */
     testWebhook(tx: Tx, id: string, event?: string): { id: string; eventId: string; event: EventName } {
       const endpoint = requireEndpoint(tx, id);
@@ -143,31 +143,31 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       deliverSoon();
       return { id: deliveryId, eventId, event: name };
     },
-    /** What is left out stays as it is. @throws AppError not_found, and as addWebhook for url and events */
+    /** Changes the fields that are given. @throws AppError not_found, and as addWebhook for url and events */
     changeWebhook(tx: Tx, id: string, { url, events }: Partial<Pick<NewWebhook, "url" | "events">>): Endpoint {
       const endpoint = requireEndpoint(tx, id);
       if (url !== undefined) refuseDestination(url);
       setTarget(tx, endpoint, url ?? endpoint.url, eventsOf(events ?? endpoint.events));
       return requireEndpoint(tx, id);
     },
-    /** Is told of nothing until it is enabled; what waits for it fails. @throws AppError not_found */
+    /** Disables an endpoint: it gets no events until it is enabled, and its waiting deliveries fail. @throws AppError not_found */
     disableWebhook(tx: Tx, id: string): Endpoint {
       setDisabled(tx, requireEndpoint(tx, id), runtime.now(), false);
       deliverSoon();
       return requireEndpoint(tx, id);
     },
-    /** Is told again, of what happens from now on. @throws AppError not_found */
+    /** Enables an endpoint for events from now on. @throws AppError not_found */
     enableWebhook(tx: Tx, id: string): Endpoint {
       setEnabled(tx, requireEndpoint(tx, id));
       return requireEndpoint(tx, id);
     },
-    /** With its deliveries and their log. @throws AppError not_found */
+    /** Removes an endpoint with the log of its deliveries. @throws AppError not_found */
     removeWebhook(tx: Tx, id: string): void {
       setRemoved(tx, requireEndpoint(tx, id));
       deliverSoon();
     },
     /**
-     * Makes a new secret. For `overlapHours` the one before is good as well; with 0 the new one alone, at once.
+     * Makes a new secret. The previous one stays valid for `overlapHours`; with 0 it ends at once.
      * @throws AppError not_found, bad_request; conflict while an earlier rotation is under way
      */
     rotateWebhookSecret(tx: Tx, id: string, overlapHours: number): Endpoint {
@@ -179,7 +179,7 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       rotateSecret(tx, requireEndpoint(tx, id), newSecret(runtime), now, until);
       return requireEndpoint(tx, id);
     },
-    /** The log, newest first; `before`: only deliveries with a lower `seq`. @throws AppError not_found */
+    /** Lists an endpoint's deliveries, newest first. `before`: only those with a lower `seq`. @throws AppError not_found */
     listDeliveries(
       id: string,
       filter: { state?: DeliveryState; before?: number | undefined; limit?: number },
@@ -187,7 +187,8 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       return listDeliveries(store.db, requireEndpoint(store.db, id), filter);
     },
     /**
-     * One attempt more, now, with the same payload and event id. `workspaceId`: only of an endpoint of that workspace.
+     * Attempts a delivery once more, now, with the same payload and event id. `workspaceId`: only to an endpoint of that
+     * workspace.
      * @throws AppError not_found, conflict
      */
     resendDelivery(tx: Tx, id: string, workspaceId?: string): Delivery {
@@ -222,7 +223,7 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
   };
 }
 
-/** Each once, in the order of EVENT_NAMES. @throws AppError bad_request */
+/** Returns the named events, each once, in the order of EVENT_NAMES. @throws AppError bad_request */
 function eventsOf(names: readonly string[]): EventName[] {
   const unknown = names.find((name) => !EVENT_NAMES.some((known) => known === name));
   if (unknown !== undefined || names.length === 0) {

@@ -1,23 +1,23 @@
-/** The DNS records of a domain of ours, and whether the world sees them. */
+/** Looks up the DNS records that a hosted domain needs, and compares them with what is published. */
 import { readStsRecord } from "../authentication/mta-sts.ts";
 import type { DnsResolver } from "../base/runtime.ts";
 
 export interface DnsRecord {
   type: "MX" | "TXT" | "CNAME";
   name: string;
-  /** As it stands in the zone; one string, however a zone file has to split it. */
+  /** The record's data as one string, even if a zone file must split it. */
   value: string;
   purpose: "mx" | "spf" | "dkim" | "dmarc" | "ownership" | "mta-sts" | "tls-rpt";
-  /** Good to have; nothing is wrong without it. */
+  /** The record is recommended; the domain works without it. */
   optional?: true;
 }
 
 export interface FoundRecord extends DnsRecord {
-  /** `unanswered`: the question failed, which tells nothing about the record. */
+  /** `unanswered`: the query failed, so the record may or may not exist. */
   state: "found" | "missing" | "unanswered";
 }
 
-/** The tags of a DKIM key record (RFC 6376 §3.2), white space around and inside the values removed. */
+/** Reads the tags of a DKIM key record (RFC 6376 §3.2), without white space around and inside the values. */
 function tagsOf(text: string): Map<string, string> {
   return new Map(
     text.split(";").map((tag) => {
@@ -28,8 +28,8 @@ function tagsOf(text: string): Map<string, string> {
 }
 
 /**
- * Whether what is published does what the record asks. SPF and DMARC policies are the owner's to word, so any single one
- * will do (RFC 7208 §4.5 and RFC 7489 §6.6.3 take several for none).
+ * Tells whether the published records serve the purpose of the record. The owner words the SPF and DMARC policies, so any
+ * single one will do (RFC 7208 §4.5 and RFC 7489 §6.6.3 treat several as none).
  */
 function satisfies(record: DnsRecord, published: readonly string[]): boolean {
   switch (record.purpose) {
@@ -42,7 +42,7 @@ function satisfies(record: DnsRecord, published: readonly string[]): boolean {
     case "dmarc":
       return published.filter((text) => /^v=DMARC1\s*(;|$)/.test(text)).length === 1;
     case "mta-sts":
-      // The id of the policy, or the host it is at.
+      // The TXT record holds the id of the policy, the CNAME record its host.
       return record.type === "TXT"
         ? readStsRecord(published) === readStsRecord([record.value])
         : published.includes(record.value);
@@ -54,9 +54,9 @@ function satisfies(record: DnsRecord, published: readonly string[]): boolean {
 }
 
 /**
- * What is published at the name: hosts of MX records, texts of TXT records. Bun's resolver gives each string of a text
- * as a record of its own, so what they make together is a candidate too: a key is longer than a string can be. Rejects
- * with what the resolver says.
+ * Looks up what is published at the name: hosts of MX records, texts of TXT records. Bun's resolver returns each string of a
+ * TXT record as a record of its own, and a DKIM key is longer than one string, so all strings joined are a candidate, too.
+ * Rejects with the resolver's error.
  */
 export async function publishedAt(dns: DnsResolver, { type, name, value, purpose }: DnsRecord): Promise<string[]> {
   if (type === "CNAME") return (await leadsTo(dns, name, value)) ? [value] : [];
@@ -67,16 +67,16 @@ export async function publishedAt(dns: DnsResolver, { type, name, value, purpose
   return (await dns.resolveMx(name)).map((mx) => mx.exchange.toLowerCase().replace(/\.$/, ""));
 }
 
-/** Whether a name leads where another does, by whichever records. */
+/** Tells whether two names share an IPv4 address. */
 async function leadsTo(dns: DnsResolver, name: string, target: string): Promise<boolean> {
   const [found, wanted] = await Promise.all([dns.resolve4(name), dns.resolve4(target)]);
   return found.some((address) => wanted.includes(address));
 }
 
-/** No such name, or no such record at it. */
+/** Codes of answers that the name, or that record of it, does not exist. */
 const NOTHING_THERE = new Set(["ENOTFOUND", "ENODATA"]);
 
-/** Asks for all the records at once. Never rejects. */
+/** Looks all the records up at once. Never rejects. */
 export function lookUp(dns: DnsResolver, records: readonly DnsRecord[]): Promise<FoundRecord[]> {
   return Promise.all(
     records.map(async (record): Promise<FoundRecord> => {

@@ -1,7 +1,7 @@
 /**
- * The one message to the owners and admins of a workspace whose claim to a domain was lost: another workspace has verified
- * it. That it is owed is written with the loss, and that it was sent with the message, so it is sent once whatever happens
- * between.
+ * Tells the owners and admins of a workspace once that it lost its claim to a domain, because another workspace verified it.
+ * The transaction of the loss marks the notice as due, and the transaction that files the notice clears the mark, so a crash
+ * in between neither loses nor repeats it.
  */
 import { and, asc, eq, isNotNull } from "drizzle-orm";
 import type { Runtime } from "../base/runtime.ts";
@@ -13,13 +13,13 @@ export interface LossNoticesParts {
   runtime: Pick<Runtime, "now">;
   /** Name of this server. */
   hostname: string;
-  /** Tells the owners and admins of a workspace; `record` is of the same transaction, and may run twice. */
+  /** Mails the owners and admins of a workspace. `record` runs in the same transaction, and may run twice. */
   notifyAdmins(notice: { workspaceId: string; subject: string; text: string }, record: (tx: Tx) => void): Promise<void>;
 }
 
-/** A command may have verified it beside the server. */
+/** Time between two looks: a command may verify a domain while the server runs. */
 const LOOK_MS = 60_000;
-/** Addresses named in the message. */
+/** Most addresses that the message names. */
 const MOST_NAMED = 20;
 
 export function createLossNotices({ store, runtime, hostname, notifyAdmins }: LossNoticesParts) {
@@ -47,7 +47,7 @@ export function createLossNotices({ store, runtime, hostname, notifyAdmins }: Lo
         const subject = `${name} was verified by another workspace`;
         const text = textOf({ name, lostAt: lostAt ?? 0, addresses: addressesAt(id), hostname });
         const told = and(eq(domains.id, id), isNotNull(domains.lostAt));
-        // What fails in one workspace keeps no other's owners waiting; it is tried again.
+        // A failure in one workspace does not hold up the notices of the others; the job tries it again.
         await notifyAdmins({ workspaceId, subject, text }, (tx) => {
           tx.update(domains).set({ lostAt: null }).where(told).run();
         }).catch((error) => {
@@ -67,7 +67,7 @@ interface Loss {
   hostname: string;
 }
 
-/** Paragraphs are one line each: who reads it knows the width. */
+/** Each paragraph is one line: the reader's mail program wraps it. */
 const textOf = ({ name, lostAt, addresses, hostname }: Loss): string =>
   [
     `On ${new Date(lostAt).toUTCString()} another workspace of this server showed by DNS records, or by the word of whoever runs the server, that ${name} is its domain. Your workspace had added it too and never verified it.`,

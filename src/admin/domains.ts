@@ -1,10 +1,10 @@
 /**
- * Domains: adding them with what signs their mail, the DNS records that go with them, and looking those up. A domain is
- * verified once its records have been seen, or by the operator's word, and stays so.
+ * Domains: adds them with their DKIM keys, lists the DNS records that they need, and looks those up. A domain is verified
+ * once its records were found, or when the operator says so, and stays verified.
  *
- * Any workspace may claim a domain that none has verified. Invariant: it belongs to the first whose own records were seen
- * there; what the others had claimed takes no mail and sends none from then on, and their owners are told
- * (domain-notices.ts). Their mailboxes stay, to be read.
+ * Any workspace may claim a domain that none has verified. Invariant: the domain belongs to the first workspace whose own
+ * records were found. From then on the other claims take and send no mail, and their owners are told (domain-notices.ts).
+ * Their mailboxes stay readable.
  */
 import { generateKeyPair, type KeyObject } from "node:crypto";
 import { promisify } from "node:util";
@@ -31,12 +31,12 @@ export interface DomainEntry {
   verifiedAt: number | null;
   /** `lost`: another workspace has verified it. */
   state: "verified" | "unverified" | "lost";
-  /** Also unverified ones do that were here before it was asked for. */
+  /** True also for unverified domains from before verification was required. */
   takesMail: boolean;
   createdAt: number;
 }
 
-/** A new key pair for DKIM, not yet any domain's. */
+/** A new key pair for DKIM, not yet assigned to a domain. */
 export type DkimKey = Pick<typeof schema.dkimKeys.$inferInsert, "algorithm" | "privateKey" | "publicKey">;
 
 const makeKeyPair = promisify(generateKeyPair);
@@ -44,8 +44,8 @@ const pem = (key: KeyObject): string => key.export({ type: "pkcs8", format: "pem
 const spki = (key: KeyObject): Buffer => key.export({ type: "spki", format: "der" });
 
 /**
- * One RSA key, which every verifier knows (RFC 8301 §3.2: 2048 bits), and one Ed25519 key (RFC 8463). Takes some tenths
- * of a second, so it is done before the transaction.
+ * Makes one RSA key, which every verifier supports (RFC 8301 §3.2: 2048 bits), and one Ed25519 key (RFC 8463). Takes some
+ * tenths of a second, so callers do it before the transaction.
  */
 export async function makeDkimKeys(): Promise<DkimKey[]> {
   const [rsa, ed25519] = await Promise.all([makeKeyPair("rsa", { modulusLength: 2048 }), makeKeyPair("ed25519", {})]);
@@ -54,7 +54,7 @@ export async function makeDkimKeys(): Promise<DkimKey[]> {
     {
       algorithm: "ed25519",
       privateKey: pem(ed25519.privateKey),
-      // RFC 8463 §4.2: the bare key, which are the last 32 bytes of the SubjectPublicKeyInfo.
+      // RFC 8463 §4.2: the bare key, which is the last 32 bytes of the SubjectPublicKeyInfo.
       publicKey: spki(ed25519.publicKey).subarray(-32).toString("base64"),
     },
   ];
@@ -64,9 +64,9 @@ export interface DomainsParts {
   store: Store;
   runtime: Pick<Runtime, "now" | "randomBytes" | "dns" | "setTimer">;
   log: Log;
-  /** Of mail to the domains. By default, none is published. */
+  /** The MTA-STS policy for mail to the domains. By default none is published. */
   policy?: PublishedPolicy;
-  /** Name of this server: where the MX record points. */
+  /** Name of this server, to which MX records point. */
   hostname: string;
 }
 
@@ -76,30 +76,30 @@ const ownershipRecord = (domain: string, token: string): DnsRecord => ({
 
 export type Domains = ReturnType<typeof createDomains>;
 
-/** The records that show that a domain is ours to send from. */
+/** Purposes of the records that prove that the claimant owns a domain. */
 const VERIFYING: ReadonlySet<DnsRecord["purpose"]> = new Set(["ownership", "dkim"]);
 
 /** Tells whether the records that were found prove that the claimant owns the domain. */
 export const proveOwnership = (records: readonly FoundRecord[]): boolean =>
   records.every(({ purpose, state }) => !VERIFYING.has(purpose) || state === "found");
 
-/** Strangers may have a domain's records looked up so often, and a look takes no longer. */
+/** Mail from strangers triggers at most one lookup of a domain's records per LOOK_EVERY_MS, of at most LONGEST_LOOK_MS. */
 const LOOK_EVERY_MS = 5 * 60_000;
 const LONGEST_LOOK_MS = 15_000;
-/** Claims looked at whose token is published; a zone has one, unless its owner is at odds with themselves. */
+/** Most claims with a published token that one lookup checks. A zone normally publishes one token. */
 const MOST_PUBLISHED = 3;
 
 export function createDomains({ store, runtime, log, hostname, policy }: DomainsParts) {
-  /** When strangers last had the records of a domain looked up, by its name: epoch ms. */
+  /** The last lookup that mail from strangers triggered, by domain name. `at`: epoch ms. */
   const looks = new Map<string, { at: number; look: Promise<void> }>();
 
-  /** @throws AppError conflict when another workspace has verified the domain; it is not said which. */
+  /** @throws AppError conflict when another workspace has verified the domain; the error does not name that workspace */
   function refuseOthers(tx: Tx, workspaceId: string, name: string): void {
     if (!isVerifiedElsewhere(tx, workspaceId, name)) return;
     throw new AppError("conflict", `${name} was verified by another workspace of this server`);
   }
 
-  /** `keys` from makeDkimKeys. @throws AppError conflict when the workspace has the domain, or another has verified it. */
+  /** Adds a domain. `keys`: from makeDkimKeys. @throws AppError conflict when the workspace has it or another verified it */
   function addDomain(tx: Tx, workspaceId: string, text: string, keys: readonly DkimKey[]): DomainEntry {
     const name = domainOf(text);
     const own = and(eq(schema.domains.name, name), eq(schema.domains.workspaceId, workspaceId));
@@ -112,7 +112,7 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
     tx.insert(schema.domains)
       .values({ ...domain, ownershipToken: randomToken(runtime, 32) })
       .run();
-    // A selector names its date, so that a later key gets another.
+    // The selector contains the date, so that a later key gets a different one.
     const date = new Date(createdAt).toISOString().slice(0, 10).replaceAll("-", "");
     for (const key of keys) {
       tx.insert(schema.dkimKeys)
@@ -122,7 +122,7 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
     return { ...domain, verifiedAt: null, state: "unverified", takesMail: false };
   }
 
-  /** By name, the verified one of a name first; of one workspace, or of all. */
+  /** Lists the domains of one workspace, or of all, by name; of claims to the same name, the verified one first. */
   function listDomains(workspaceId?: string): DomainEntry[] {
     const verified = alias(schema.domains, "verified");
     return store.db
@@ -144,22 +144,25 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
       }));
   }
 
-  /** Hosts of the MTA-STS policies of verified domains (RFC 8461 §3.2). */
+  /** Lists the MTA-STS policy hosts of verified domains (RFC 8461 §3.2). */
   const policyHosts = (): string[] =>
     listDomains()
       .filter(({ verifiedAt }) => verifiedAt !== null)
       .map(({ name }) => policyHostOf(name));
 
   /**
-   * What a host answers at a path, if it is a policy host: the policy, or null for nothing. Undefined for any other
-   * host. `host`: lower case.
+   * Returns what a policy host serves at a path: the policy, or null for any other path. Undefined when the host (in lower
+   * case) is not a policy host.
    */
   function policyAt(host: string, path: string): string | null | undefined {
     if (!policy || !policyHosts().includes(host)) return undefined;
     return path === POLICY_PATH ? policy.text() : null;
   }
 
-  /** Of one workspace, or of all. @throws AppError not_found; conflict when several claim it and none has verified it */
+  /**
+   * Finds a domain of one workspace, or of all.
+   * @throws AppError not_found; conflict when several workspaces claim it and none has verified it
+   */
   function domainNamed(text: string, workspaceId?: string): DomainEntry {
     const name = domainOf(text);
     const [domain, other] = listDomains(workspaceId).filter((known) => known.name === name);
@@ -170,7 +173,7 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
     return domain;
   }
 
-  /** @throws AppError not_found when the workspace has no domain of that id. */
+  /** Finds a domain of a workspace by its id. @throws AppError not_found */
   function domainIn(workspaceId: string, id: string): DomainEntry {
     const domain = listDomains(workspaceId).find((known) => known.id === id);
     if (!domain) throw new AppError("not_found", "there is no such domain");
@@ -178,7 +181,7 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
   }
 
   /**
-   * What the zone of the domain must say, for mail to come here and for mail from here to be believed.
+   * Lists the records that the domain's zone needs so that mail arrives here, and receivers accept mail from here.
    * @throws AppError not_found
    */
   function recordsOf(domainId: string): DnsRecord[] {
@@ -188,7 +191,7 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
     const { name } = domain;
     return [
       { type: "MX", name, value: `10 ${hostname.toLowerCase()}`, purpose: "mx" },
-      // Mail leaves from where it comes in; what else sends for the domain is for its owner to add.
+      // The host that takes mail also sends it; the domain's owner adds any other senders.
       { type: "TXT", name, value: "v=spf1 mx ~all", purpose: "spf" },
       ...keys
         .sort((a, b) => b.algorithm.localeCompare(a.algorithm))
@@ -204,14 +207,14 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
     ];
   }
 
-  /** The records, and whether the world sees them. Changes nothing. @throws AppError not_found */
+  /** Looks the domain's records up. Changes nothing. @throws AppError not_found */
   async function seeRecords(domainId: string): Promise<FoundRecord[]> {
     return lookUp(runtime.dns, recordsOf(domainId));
   }
 
   /**
-   * Looks the records up. With those of ownership and DKIM the domain is verified: mail may come in elsewhere. Records
-   * gone missing do not undo it. @throws AppError as markVerified
+   * Looks the records up, and verifies the domain if those of ownership and DKIM are found. The MX record may point
+   * elsewhere. The domain stays verified when records go missing later. @throws AppError as markVerified
    */
   async function verifyDomain(domainId: string): Promise<FoundRecord[]> {
     const records = await seeRecords(domainId);
@@ -220,8 +223,8 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
   }
 
   /**
-   * The operator's word for it. The first time counts: the warm-up starts on that day. Other workspaces' claims are lost
-   * with it. @throws AppError not_found; conflict when another workspace has verified it
+   * Marks a domain as verified without a lookup. Only the first time counts: the warm-up starts on that day. The claims of
+   * other workspaces are lost. @throws AppError not_found; conflict when another workspace has verified it
    */
   function markVerified(tx: Tx, domainId: string): void {
     const domain = tx.select().from(schema.domains).where(eq(schema.domains.id, domainId)).get();
@@ -240,19 +243,19 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
   }
 
   /**
-   * Mail came for a domain (A-labels) that is only claimed: it is verified for the workspace whose records are there.
-   * Whoever asks, DNS is asked once in a while; until then the answer stands. Never rejects.
+   * Called when mail arrives for a domain (A-labels) that is claimed but not verified: verifies it for the workspace whose
+   * records are published. Asks DNS at most once per LOOK_EVERY_MS and shares the result until then. Never rejects.
    */
   function verifyOnArrival(name: string): Promise<void> {
     const now = runtime.now();
-    // Nor longer when the clock was set back meanwhile.
+    // The absolute difference lets entries expire even after the clock was set back.
     for (const [known, { at }] of looks) if (Math.abs(now - at) >= LOOK_EVERY_MS) looks.delete(known);
     const looking = looks.get(name)?.look ?? atMost(runtime, LONGEST_LOOK_MS, findOwner(name));
     if (!looks.has(name)) looks.set(name, { at: now, look: looking });
     return looking;
   }
 
-  /** However many claim the domain, the zone is asked once whose token it has. */
+  /** Asks the zone once for its token, no matter how many workspaces claim the domain. */
   async function findOwner(name: string): Promise<void> {
     try {
       const texts = new Set(await publishedAt(runtime.dns, ownershipRecord(name, "")));
@@ -269,7 +272,7 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
     }
   }
 
-  /** @throws AppError conflict while addresses use it. */
+  /** Removes a domain. @throws AppError conflict while addresses use it */
   function removeDomain(tx: Tx, domainId: string): void {
     const used = tx
       .select({ address: schema.addresses.address })

@@ -1,14 +1,14 @@
 /**
- * Removing a person for good: with them their mailboxes, the mail in them, its files and words in the search index, what
- * the mailboxes learned, what they sent and what became of it, and what was told of any of it.
+ * Erases a person: their mailboxes with the mail, its files, its words in the search index and what the junk filter learned
+ * from it, the mail they sent with its outcomes, and the events about all of it.
  *
- * What stays: mail that others have from them or sent them, in those mailboxes; addresses that are suppressed for their
- * workspace; the log; and the backups made before, until they are replaced.
+ * It keeps mail to and from them in other people's mailboxes, the suppressed addresses of their workspace, the log, and
+ * earlier backups until they are replaced.
  *
- * Deleted rows are overwritten (secure_delete) and the search index is merged so that it forgets their words, all in short
- * transactions: a server that runs goes on. What SQLite left in unused parts of pages as it moved rows about, long ago
- * too, only goes when the database is written anew (`compact`), and nothing else can be written meanwhile. Cut short, it
- * is asked for once more.
+ * SQLite overwrites deleted rows (secure_delete), and the search index is merged so that it drops their words. All of this
+ * happens in short transactions, so a running server goes on. Only rewriting the database (`compact`) removes remains in
+ * unused parts of pages, where SQLite left them when it moved rows; other writes wait meanwhile. An erasure that was cut
+ * short must be asked for again.
  */
 import { and, count, eq, gt, inArray, ne } from "drizzle-orm";
 import { pause } from "../base/pause.ts";
@@ -26,17 +26,17 @@ export interface Erasure {
   /** Addresses of the mailboxes. */
   mailboxes: string[];
   messages: number;
-  /** Of the mail, as the quota counts it. */
+  /** Size of the mail, as the quota counts it. */
   bytes: number;
 }
 
 export interface Erased extends Erasure {
-  /** Messages that they had sent. */
+  /** Messages that the mailboxes had sent. */
   sent: number;
-  /** Recipients whose mail was still waiting to be sent, and is not. */
+  /** Recipients whose mail was still unsent, and is now given up. */
   givenUp: number;
   events: number;
-  /** Files removed; undefined while a backup is made, after which the daily sweep has them. */
+  /** Files removed; undefined when a backup is under way, and then the daily sweep removes them later. */
   files: number | undefined;
 }
 
@@ -48,7 +48,7 @@ export interface ErasureParts {
 }
 
 const PORTION = 200;
-/** Between two portions: others write too, ms. */
+/** Pause between two portions, ms, so that other writers get the lock. */
 const PAUSE_MS = 5;
 
 export function createErasure({ store, people, engine, runtime }: ErasureParts) {
@@ -56,7 +56,7 @@ export function createErasure({ store, people, engine, runtime }: ErasureParts) 
   const rest = () => pause(runtime, PAUSE_MS);
   const owned = (userId: string) => people.listMailboxes().filter(({ ownerId }) => ownerId === userId);
 
-  /** What would be erased. @throws AppError not_found, conflict for the last owner of a workspace */
+  /** Counts what an erasure would remove. @throws AppError not_found, conflict for the last owner of a workspace */
   function survey(userId: string): Erasure {
     store.transact((tx) => people.requireRemovable(tx, userId));
     const found = owned(userId);
@@ -68,7 +68,7 @@ export function createErasure({ store, people, engine, runtime }: ErasureParts) 
     };
   }
 
-  /** @throws AppError as survey; then nothing is erased */
+  /** Erases a person. @throws AppError as survey; then nothing is erased */
   async function erase(userId: string, { compact }: { compact: boolean }): Promise<Erased> {
     const erased: Erased = { ...survey(userId), sent: 0, givenUp: 0, events: 0, files: undefined };
     const sqlite = db.$client;
@@ -84,7 +84,7 @@ export function createErasure({ store, people, engine, runtime }: ErasureParts) 
       erased.files = await sweepUnnamed(store, runtime.now());
       for (let more = engine.purge(true); more; more = engine.purge(false)) await rest();
       if (compact) sqlite.exec("VACUUM");
-      // Someone who reads may keep it from being emptied; it is written over all the same.
+      // A reader may keep the log from being truncated; SQLite then overwrites it later.
       sqlite.exec("PRAGMA wal_checkpoint(TRUNCATE)");
       return erased;
     } finally {
@@ -92,7 +92,7 @@ export function createErasure({ store, people, engine, runtime }: ErasureParts) 
     }
   }
 
-  /** What the mailbox sent: queue, outcomes, and what was told of them. */
+  /** Deletes the mailbox's outbound mail: queue entries, outcomes, events and trace steps. */
   async function forgetSent(mailboxId: string, erased: Erased): Promise<void> {
     for (;;) {
       const gone = store.transact((tx) => {
@@ -108,7 +108,7 @@ export function createErasure({ store, people, engine, runtime }: ErasureParts) 
     }
   }
 
-  /** What was told of the messages in the mailbox, and how they came, unless another mailbox has them too. */
+  /** Deletes the events about the mailbox's messages, and the trace of their arrival unless another mailbox has them, too. */
   async function forgetTold(mailboxId: string, erased: Erased): Promise<void> {
     for (let after = 0; ; ) {
       const rows = db
@@ -136,7 +136,7 @@ export function createErasure({ store, people, engine, runtime }: ErasureParts) 
     }
   }
 
-  /** From the mailboxes on, each of which has an index by Message-ID: a cross join keeps its order in SQLite. */
+  /** Starts from the mailboxes, since messages are indexed by mailbox and Message-ID: SQLite keeps the order of a cross join. */
   const isElsewhere = (tx: Tx, mailboxId: string, messageId: string): boolean =>
     tx
       .select({ seq: messages.seq })

@@ -1,9 +1,9 @@
 /**
- * The first run from a browser: what `mailroom setup` does, for who has the token that the server prints when it starts
+ * Setup in the browser: does what `mailroom setup` does, for someone who has the token that the server prints when it starts
  * without a workspace.
  *
- * Invariant: only the last token that was issued counts, and only while there is no workspace: the transaction that makes
- * the first one uses it up, whoever began it.
+ * Invariant: only the last issued token is valid, and only while there is no workspace. The transaction that makes the first
+ * workspace ends it, even when the command line began that transaction.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { type Runtime, randomToken } from "../base/runtime.ts";
@@ -15,11 +15,11 @@ const TOKEN_LENGTH = 43;
 const hashOf = (token: string): Buffer => createHash("sha256").update(token).digest();
 
 export interface FirstRun {
-  /** Whether there is no workspace yet. */
+  /** Tells whether there is no workspace yet. */
   isDue(): boolean;
-  /** A new token, in place of any before; undefined when there is a workspace. */
+  /** Issues a token that replaces any earlier one; undefined when there is a workspace. */
   issueToken(): string | undefined;
-  /** Whether that token may set up. */
+  /** Tells whether the token is valid. */
   admits(token: string): boolean;
   /** @throws AppError as setUp does: conflict when a workspace exists. */
   setUp(given: Setup): Promise<SetupResult>;

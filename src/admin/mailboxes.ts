@@ -1,8 +1,8 @@
 /**
- * Mailboxes and what leads to them: addresses, aliases, catch-alls, shares, quota, expiry, pauses. An address belongs to
- * one mailbox of a workspace that claims its domain; who has verified the domain gets the mail (mailbox/addresses.ts).
+ * Mailboxes with their addresses, aliases, catch-alls, shares, quotas, expiry and pauses. An address belongs to one mailbox
+ * of a workspace that claims its domain; the workspace that has verified the domain gets the mail (mailbox/addresses.ts).
  *
- * What writes takes the transaction, so that a caller can join several changes into one.
+ * Functions that write take the transaction, so that a caller can join several changes into one.
  */
 import { and, asc, eq } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
@@ -22,23 +22,23 @@ export interface MailboxEntry {
   address: string;
   name: string;
   ownerId: string | null;
-  /** Address of the owner; null for a mailbox whose owner left, or that never had one. */
+  /** Address of the owner; null for a mailbox without one. */
   owner: string | null;
   aliases: string[];
   /** As `*@domain`. */
   catchAlls: string[];
   /** `user`: the address they sign in with. */
   grants: { user: string; userId: string; access: GrantAccess }[];
-  /** Bytes; null for the setting storage.mailboxBytes. */
+  /** Bytes; null: the setting storage.mailboxBytes applies. */
   quotaBytes: number | null;
   usedBytes: number;
-  /** Why nothing may be sent from it; null while it may. */
+  /** Why sending from it is paused; null when it is not. */
   pausedReason: string | null;
-  /** When it stops taking and sending mail, epoch ms; null: never. Its mail can be read for 30 days more. */
+  /** When it stops taking and sending mail, epoch ms; null: never. Its mail stays readable for 30 days more. */
   expiresAt: number | null;
-  /** Its removal has begun: it has no address any more, and its mail is being deleted. */
+  /** Its removal has begun: it has no address, and its mail is being deleted. */
   removing: boolean;
-  /** Another workspace has verified the domain of its address: its mail can be read, and that is all. */
+  /** Another workspace has verified the domain of its address: its mail can only be read. */
   lost: boolean;
   createdAt: number;
 }
@@ -57,7 +57,7 @@ export interface MailboxesParts {
   runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
 }
 
-/** An address that mail can come to. Mail to `user+tag@` reaches `user@` (rules: Addresses), so it has no tag. */
+/** Reads an address of a mailbox. It must have no tag, since mail to `user+tag@` reaches `user@` (rules: Addresses). */
 function receivingAddress(text: string): string {
   const address = addressOf(text);
   const { local } = splitAddress(address);
@@ -71,7 +71,7 @@ function receivingAddress(text: string): string {
   return address;
 }
 
-/** An alias as it is stored; `*@domain` is a catch-all. */
+/** Reads an alias; `*@domain` is a catch-all. */
 function aliasOf(text: string): { alias: string; kind: "alias" | "catch-all" } {
   const catchAll = /^\*@(.+)$/.exec(text.trim());
   return catchAll
@@ -80,7 +80,7 @@ function aliasOf(text: string): { alias: string; kind: "alias" | "catch-all" } {
 }
 
 export function createMailboxes({ store, runtime }: MailboxesParts) {
-  /** The domain of an address, known to be the workspace's to use. */
+  /** Finds a domain that the workspace may use, and returns its id. @throws AppError unprocessable */
   function domainIn(tx: Tx, workspaceId: string, name: string): string {
     const own = and(eq(schema.domains.name, name), eq(schema.domains.workspaceId, workspaceId));
     const domain = tx.select().from(schema.domains).where(own).get();
@@ -137,7 +137,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     const address = receivingAddress(text);
     const domainId = domainIn(tx, workspaceId, splitAddress(address).domain);
     refuseTaken(tx, address, domainId);
-    // Without an address of its own while its mail is being deleted; see removals.ts.
+    // A mailbox that is being removed has no address any more, but still exists; see removals.ts.
     const former = and(eq(schema.mailboxes.address, address), eq(schema.mailboxes.workspaceId, workspaceId));
     if (tx.select().from(schema.mailboxes).where(former).get()) {
       throw new AppError("conflict", `the former mailbox ${address} is still being removed: remove it once more`);
@@ -170,7 +170,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     return alias;
   }
 
-  /** @throws AppError not_found, conflict for the address of the mailbox itself. */
+  /** Removes an alias. @throws AppError not_found, conflict for the address of the mailbox itself */
   function removeAlias(tx: Tx, mailboxId: string, text: string): void {
     const mailbox = mailboxById(tx, mailboxId);
     const { alias } = aliasOf(text);
@@ -185,7 +185,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     if (removed.length === 0) throw new AppError("not_found", `${alias} is not an alias of ${mailbox.address}`);
   }
 
-  /** Shares the mailbox with a user of its workspace, or changes how. @throws AppError not_found, unprocessable */
+  /** Shares the mailbox with a user of its workspace, or changes their access. @throws AppError not_found, unprocessable */
   function grant(tx: Tx, mailboxId: string, userId: string, access: GrantAccess): void {
     requireMember(tx, mailboxById(tx, mailboxId).workspaceId, userId);
     tx.insert(schema.grants)
@@ -194,7 +194,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
       .run();
   }
 
-  /** @throws AppError not_found when it is not shared with them. */
+  /** Ends a share. @throws AppError not_found when the mailbox is not shared with them */
   function revokeGrant(tx: Tx, mailboxId: string, userId: string): void {
     const revoked = tx
       .delete(schema.grants)
@@ -204,7 +204,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     if (revoked.length === 0) throw new AppError("not_found", "the mailbox is not shared with that user");
   }
 
-  /** The name that mail from it carries. @throws AppError bad_request, not_found */
+  /** Changes the name that mail from it carries. @throws AppError bad_request, not_found */
   function renameMailbox(tx: Tx, mailboxId: string, text: string): void {
     mailboxById(tx, mailboxId);
     tx.update(schema.mailboxes)
@@ -223,7 +223,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     tx.update(schema.mailboxes).set({ ownerId }).where(eq(schema.mailboxes.id, mailboxId)).run();
   }
 
-  /** `bytes`: null for the setting storage.mailboxBytes. @throws AppError bad_request, not_found */
+  /** Sets the quota; null: the setting storage.mailboxBytes applies. @throws AppError bad_request, not_found */
   function setQuota(tx: Tx, mailboxId: string, bytes: number | null): void {
     if (bytes !== null && !(Number.isSafeInteger(bytes) && bytes >= 0)) {
       throw new AppError("bad_request", "give the quota as a whole number of bytes");
@@ -239,7 +239,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
   }
 
   /**
-   * Has the mailbox stop taking and sending mail at `expiresAt` (epoch ms, in the future), and be removed 30 days later.
+   * Sets when the mailbox stops taking and sending mail (epoch ms, in the future); the server removes it 30 days later.
    * Null: it never expires. @throws AppError bad_request, not_found; conflict once its removal has begun
    */
   function setExpiry(tx: Tx, mailboxId: string, expiresAt: number | null): void {
@@ -250,14 +250,14 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
   }
 
   /**
-   * Nothing more is accepted for sending from it (rules: Pause); what was goes out. @throws AppError bad_request,
-   * not_found
+   * Pauses sending from it: new mail is refused (rules: Pause), and accepted mail still goes out.
+   * @throws AppError bad_request, not_found
    */
   function pauseMailbox(tx: Tx, mailboxId: string, reason: string): void {
     setPaused(tx, mailboxId, reasonOf(reason));
   }
 
-  /** Of one that is not paused nothing changes. @throws AppError not_found */
+  /** Ends a pause, if there is one. @throws AppError not_found */
   function resumeMailbox(tx: Tx, mailboxId: string): void {
     setPaused(tx, mailboxId, null);
   }
@@ -267,7 +267,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     tx.update(schema.mailboxes).set({ pausedReason }).where(eq(schema.mailboxes.id, mailboxId)).run();
   }
 
-  /** By address; of one workspace, or of all. */
+  /** Lists the mailboxes of one workspace, or of all, by address. */
   function listMailboxes(workspaceId?: string): MailboxEntry[] {
     const rows = store.db
       .select({ mailbox: schema.mailboxes, owner: schema.users.email, usedBytes: schema.mailboxUsage.bytes })
@@ -310,8 +310,8 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
   }
 
   /**
-   * The mailbox of that address, not of an alias; of all workspaces, the one that has not lost it.
-   * @throws AppError not_found; conflict when that leaves several
+   * Finds a mailbox by its address; aliases do not count. Without a workspace, one whose domain is not lost comes first.
+   * @throws AppError not_found; conflict when several remain
    */
   function mailboxAt(text: string, workspaceId?: string): MailboxEntry {
     const address = addressOf(text);
@@ -330,7 +330,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     );
   }
 
-  /** @throws AppError not_found when the workspace has no mailbox of that id. */
+  /** Finds a mailbox of a workspace by its id. @throws AppError not_found */
   function mailboxIn(workspaceId: string, id: string): MailboxEntry {
     const mailbox = listMailboxes(workspaceId).find((entry) => entry.id === id);
     if (!mailbox) throw new AppError("not_found", "there is no such mailbox");

@@ -1,15 +1,15 @@
 /**
- * The MTA-STS policy of the domains here (RFC 8461): who sends them mail is to use TLS with a certificate that holds, and
- * to say when that fails. One text for all of them, at each domain's own policy host.
+ * The MTA-STS policy of the hosted domains (RFC 8461): it asks senders to use TLS with a valid certificate, and to report
+ * failures. All domains share one text, served at each domain's own policy host.
  */
 import { policyHostOf, writeStsPolicy, writeStsRecord } from "../authentication/mta-sts.ts";
 import type { Options } from "../store/settings.ts";
 import type { DnsRecord } from "./dns.ts";
 
 export interface PublishedPolicy {
-  /** The records that tell of it, all of them optional; none while nothing is published. */
+  /** Lists the records that announce the policy, all optional; none while no policy is published. */
   recordsOf(domain: string): DnsRecord[];
-  /** The policy as it is at this moment. */
+  /** Returns the current policy. */
   text(): string;
 }
 
@@ -17,11 +17,11 @@ export interface PublishedPolicyParts {
   options: Pick<Options, "get">;
   /** Name of this server, which takes the mail. */
   hostname: string;
-  /** Public origin: policies are read over HTTPS. */
+  /** Public origin. Senders read policies over HTTPS only. */
   baseUrl: string;
 }
 
-/** Seconds that senders hold on to it: while it is tried out they are to notice changes soon. */
+/** Seconds that senders cache the policy: short during a trial, so that they notice changes soon. */
 const MAX_AGE = { none: 86_400, testing: 86_400, enforce: 14 * 86_400 } as const;
 
 export function createPublishedPolicy({ options, hostname, baseUrl }: PublishedPolicyParts): PublishedPolicy {

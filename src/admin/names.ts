@@ -1,6 +1,6 @@
 /**
- * What people type: display names, domains, addresses, reasons. Each comes back in the one form that is
- * stored, or is refused saying what to give.
+ * Reads what people type: display names, domains, addresses, reasons. Each function returns the form that is stored, or
+ * throws an error that says what to give.
  */
 import { AppError } from "../base/errors.ts";
 import { normalizeAddress, splitAddress } from "../message/address.ts";
@@ -13,7 +13,7 @@ const LAST_TIME = Date.parse("9999-12-31T23:59:59.999Z");
 /** What was typed, for a refusal that quotes it: cut, since it may be as long as a request. */
 const quoted = (text: string): string => `"${text.length > 80 ? `${text.slice(0, 80)}…` : text}"`;
 
-/** A display name, trimmed. @throws AppError bad_request; `what` is whose name it is, such as "a workspace". */
+/** Reads a display name. `what`: the thing it names, such as "the workspace". @throws AppError bad_request */
 export function nameOf(what: string, text: string): string {
   const name = text.trim();
   if (name === "" || name.length > LONGEST_NAME || /\p{Cc}/u.test(name)) {
@@ -22,7 +22,7 @@ export function nameOf(what: string, text: string): string {
   return name;
 }
 
-/** Why something is done, for people: one line, trimmed. @throws AppError bad_request */
+/** Reads a reason or description for people: one line. @throws AppError bad_request */
 export function reasonOf(text: string): string {
   const reason = text.trim();
   if (reason === "" || reason.length > LONGEST_REASON || /[\p{Cc}\u2028\u2029]/u.test(reason)) {
@@ -31,7 +31,7 @@ export function reasonOf(text: string): string {
   return reason;
 }
 
-/** An address in lower case, its domain in A-labels. @throws AppError bad_request */
+/** Reads an address; returns it in lower case, its domain in A-labels. @throws AppError bad_request */
 export function addressOf(text: string): string {
   const address = normalizeAddress(text);
   if (address === undefined) {
@@ -40,7 +40,7 @@ export function addressOf(text: string): string {
   return address;
 }
 
-/** Reads a date-time of RFC 3339 §5.6, as epoch ms. `what`: the field that has it. @throws AppError bad_request */
+/** Reads a date-time of RFC 3339 §5.6 as epoch ms. `what`: the field that holds it. @throws AppError bad_request */
 export function timeOf(what: string, text: string): number {
   const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/i.test(text) ? Date.parse(text) : Number.NaN;
   // An offset may lead out of the years that a date-time can say.
@@ -50,11 +50,11 @@ export function timeOf(what: string, text: string): number {
   return time;
 }
 
-/** A domain in A-labels, lower case, without a final dot. @throws AppError bad_request */
+/** Reads a domain; returns it in A-labels, lower case, without a final dot. @throws AppError bad_request */
 export function domainOf(text: string): string {
   const address = normalizeAddress(`postmaster@${text.trim().replace(/\.$/, "")}`);
   const domain = address === undefined ? "" : splitAddress(address).domain;
-  // A mail domain of ours is a name in the DNS, below some other: no literal, no bare top-level name, no number.
+  // A hosted domain is a DNS name with at least two labels: no address literal, top-level name or number.
   if (!/^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/.test(domain)) {
     throw new AppError("bad_request", `${quoted(text)} is not a domain: give one like example.com`);
   }

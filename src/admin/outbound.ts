@@ -1,4 +1,4 @@
-/** Outbound mail as administration sees it: who is still waiting for it, and who may not be written to. */
+/** Administers outbound mail: the recipients that are not settled, and the suppressed addresses. */
 import { and, eq } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
@@ -32,13 +32,13 @@ export type Outbound = ReturnType<typeof createOutbound>;
 export interface OutboundParts {
   store: Store;
   runtime: Pick<Runtime, "now" | "randomBytes">;
-  /** Says to the relay, if it runs in this process, that something is due. */
+  /** Tells the relay, if it runs in this process, that a recipient is due. */
   sendSoon(): void;
 }
 
 export function createOutbound({ store, runtime, sendSoon }: OutboundParts) {
   let retried = false;
-  // Not before: the relay reads what is committed.
+  // The relay reads committed rows, so it is woken after the commit.
   store.onCommit(() => {
     if (!retried) return;
     retried = false;
@@ -58,35 +58,35 @@ export function createOutbound({ store, runtime, sendSoon }: OutboundParts) {
   }
 
   return {
-    /** Recipients waiting or held, of one workspace or of all, for the operator; read as they are asked for. */
+    /** Lists, for the operator, the waiting and held recipients of one workspace or of all; reads rows as they are consumed. */
     listQueue(workspaceId?: string): Iterable<Unsettled> {
       return listUnsettled(store.db, workspaceId);
     },
-    /** Those of the caller's workspace, without the Bcc recipients of what others sent (rules: Bcc). */
+    /** Lists those of the caller's workspace; hides the Bcc recipients of mail that others sent (rules: Bcc). */
     listQueueFor(caller: Caller, after?: QueuePosition): Iterable<UnsettledView> {
       return unsettledFor(store.db, caller, after);
     },
-    /** Attempts it again now; one that is held goes out. `workspaceId`: only of that one. @throws AppError not_found, conflict */
+    /** Makes a recipient due now, even a held one; `workspaceId`: only of that workspace. @throws AppError not_found, conflict */
     retry(tx: Tx, id: string, workspaceId?: string): void {
       requireIn(tx, id, workspaceId);
       retryEntry(tx, id, runtime.now());
       retried = true;
     },
-    /** Gives it up; nobody is told. `workspaceId`: only of that one. @throws AppError not_found, conflict */
+    /** Gives a recipient up without a bounce; `workspaceId`: only of that workspace. @throws AppError not_found, conflict */
     cancel(tx: Tx, id: string, workspaceId?: string): void {
       requireIn(tx, id, workspaceId);
       cancelEntry(tx, id, runtime.now());
     },
-    /** Lets all go that is held, of one workspace or of all; how many. */
+    /** Releases the held recipients of one workspace or of all; returns how many. */
     releaseHeld(tx: Tx, workspaceId?: string): number {
       retried = true;
       return releaseHeld(tx, runtime.now(), workspaceId);
     },
-    /** Of one workspace or of all, the oldest first. */
+    /** Lists the suppressions of one workspace or of all, oldest first. */
     listSuppressions(workspaceId?: string, page?: SuppressionPage): Suppression[] {
       return listOf(store.db, workspaceId, page);
     },
-    /** One that is there stays as it is, with its reason. @throws AppError bad_request */
+    /** Suppresses an address; an existing suppression keeps its reason. @throws AppError bad_request */
     suppress(tx: Tx, { workspaceId, address, reason }: NewSuppression): Suppression {
       return putSuppression(tx, {
         id: newId(runtime, "sup"),
@@ -96,11 +96,11 @@ export function createOutbound({ store, runtime, sendSoon }: OutboundParts) {
         now: runtime.now(),
       });
     },
-    /** @throws AppError not_found when the workspace has no suppression of that id */
+    /** Removes a suppression by its id. @throws AppError not_found */
     unsuppressById(tx: Tx, workspaceId: string, id: string): void {
       removeById(tx, workspaceId, id);
     },
-    /** @throws AppError not_found when the workspace does not suppress it, bad_request */
+    /** Removes the suppression of an address. @throws AppError not_found, bad_request */
     unsuppress(tx: Tx, workspaceId: string, address: string): void {
       removeSuppression(tx, workspaceId, addressOf(address));
     },

@@ -1,8 +1,8 @@
 /**
- * Workspaces and the people in them, with their mailboxes. A workspace that has an owner always keeps one; a person who
- * leaves takes their keys and shares along, and leaves their mailboxes behind without an owner.
+ * Workspaces and the people in them, with their mailboxes. A workspace that has an owner always keeps one. Removing a person
+ * removes their keys and shares, and leaves their mailboxes without an owner.
  *
- * What writes takes the transaction, so that a caller can join several changes into one.
+ * Functions that write take the transaction, so that a caller can join several changes into one.
  */
 import { and, asc, eq, ne } from "drizzle-orm";
 import { revokeAppPasswords } from "../access/app-passwords.ts";
@@ -25,14 +25,14 @@ export type { MailboxEntry, Workspace };
 const LONGEST_PASSWORD = 1024;
 
 /**
- * What writes about people takes `by`, the id of who does it. Left out, it is the operator at the command line, who may do
- * anything that leaves the workspace an owner.
+ * Id of the person who makes a change. Without it, the operator at the command line makes it, who may do anything that
+ * leaves the workspace an owner.
  */
 type By = string | undefined;
 
 const doneBy = (by: By) => (by === undefined ? "operator" : "admin");
 
-/** How many of somebody's credentials ended with what was done. */
+/** How many of a person's credentials a change has ended. */
 export interface Ended {
   appPasswords: number;
   keys: number;
@@ -45,9 +45,9 @@ export interface UserEntry {
   email: string;
   name: string;
   role: Role;
-  /** False for a person who has no password and so cannot sign in. */
+  /** False for a person without a password. */
   canSignIn: boolean;
-  /** Whether their password alone lets nobody in. */
+  /** True when signing in takes more than the password. */
   secondFactor: boolean;
   createdAt: number;
 }
@@ -59,11 +59,11 @@ export interface NewUser {
   role: Role;
   /** From hashPassword here. */
   passwordHash?: string | undefined;
-  /** Whether they get a mailbox of their own at that address, whose domain is then the workspace's. */
+  /** True gives them a mailbox at that address, which must be in a domain of the workspace. */
   ownMailbox: boolean;
 }
 
-/** argon2id; some 50 ms, so before the transaction. @throws AppError bad_request for what cannot be a password. */
+/** Hashes with argon2id: takes some 50 ms, so callers do it before the transaction. @throws AppError bad_request */
 export async function hashPassword(password: string): Promise<string> {
   if (password === "" || Buffer.byteLength(password) > LONGEST_PASSWORD) {
     throw new AppError("bad_request", `give a password of 1 to ${LONGEST_PASSWORD} bytes`);
@@ -79,7 +79,7 @@ export function createPeople(parts: MailboxesParts) {
   const { store, runtime } = parts;
   const mailboxes = createMailboxes(parts);
 
-  /** Who acts, as they are now. @throws AppError forbidden when they administer that workspace no more. */
+  /** Reads the acting person. @throws AppError forbidden unless they still administer that workspace */
   function actorIn(tx: Tx, by: string, workspaceId: string) {
     const actor = tx.select().from(schema.users).where(eq(schema.users.id, by)).get();
     if (actor?.workspaceId !== workspaceId || actor.role === "member") {
@@ -88,7 +88,7 @@ export function createPeople(parts: MailboxesParts) {
     return actor;
   }
 
-  /** @throws AppError forbidden where an admin would make an owner: that would give more than they have. */
+  /** @throws AppError forbidden when an admin would make an owner, who may do more than the admin */
   function refuseMaking(tx: Tx, by: By, workspaceId: string, role: Role): void {
     if (by === undefined) return;
     if (actorIn(tx, by, workspaceId).role !== "owner" && role === "owner") {
@@ -96,7 +96,7 @@ export function createPeople(parts: MailboxesParts) {
     }
   }
 
-  /** @throws AppError not_found; forbidden for oneself, and for an owner unless an owner does it. */
+  /** @throws AppError not_found; forbidden for a change to oneself, and to an owner unless an owner makes it */
   function refuseChanging(tx: Tx, by: By, userId: string): void {
     if (by === undefined) return;
     const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
@@ -114,7 +114,7 @@ export function createPeople(parts: MailboxesParts) {
   }
 
   /**
-   * `mailboxId` is that of their own mailbox, if they were to get one.
+   * Adds a person. Returns `mailboxId` if `ownMailbox` asked for a mailbox.
    * @throws AppError bad_request, conflict for an address that is taken, forbidden, and what addMailbox refuses.
    */
   function addUser(tx: Tx, user: NewUser, by?: By): { userId: string; mailboxId?: string } {
@@ -141,7 +141,7 @@ export function createPeople(parts: MailboxesParts) {
     return { userId, mailboxId: mailboxes.addMailbox(tx, { workspaceId, address: email, name, ownerId: userId }) };
   }
 
-  /** By address; of one workspace, or of all. */
+  /** Lists the people of one workspace, or of all, by address. */
   function listUsers(workspaceId?: string): UserEntry[] {
     return store.db
       .select({ user: schema.users, since: schema.secondFactors.createdAt })
@@ -157,12 +157,12 @@ export function createPeople(parts: MailboxesParts) {
       }));
   }
 
-  /** For how long what somebody sends from the app can be undone. */
+  /** Returns for how many seconds a person can undo sending in the app. */
   function undoSeconds(userId: string): number {
     return store.db.select().from(schema.users).where(eq(schema.users.id, userId)).get()?.undoSeconds ?? 0;
   }
 
-  /** @throws AppError bad_request */
+  /** @throws AppError bad_request unless `seconds` is one of UNDO_SECONDS */
   function setUndoSeconds(tx: Tx, userId: string, seconds: number): void {
     if (!UNDO_SECONDS.includes(seconds)) {
       throw new AppError(
@@ -173,7 +173,7 @@ export function createPeople(parts: MailboxesParts) {
     tx.update(schema.users).set({ undoSeconds: seconds }).where(eq(schema.users.id, userId)).run();
   }
 
-  /** @throws AppError not_found */
+  /** Finds a person by address. @throws AppError not_found */
   function userAt(text: string, workspaceId?: string): UserEntry {
     const email = addressOf(text);
     const user = listUsers(workspaceId).find((known) => known.email === email);
@@ -181,14 +181,14 @@ export function createPeople(parts: MailboxesParts) {
     return user;
   }
 
-  /** @throws AppError not_found when the workspace has nobody of that id. */
+  /** Finds a person of a workspace by id. @throws AppError not_found */
   function userIn(workspaceId: string, id: string): UserEntry {
     const user = listUsers(workspaceId).find((known) => known.id === id);
     if (!user) throw new AppError("not_found", "there is no such user");
     return user;
   }
 
-  /** @throws AppError not_found, conflict when the workspace would be left without an owner. */
+  /** @throws AppError not_found; conflict for the last owner of a workspace */
   function refuseLastOwner(tx: Tx, userId: string, deed: string): void {
     const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
     if (!user) throw new AppError("not_found", "there is no such user");
@@ -209,7 +209,7 @@ export function createPeople(parts: MailboxesParts) {
     }
   }
 
-  /** @throws AppError not_found, conflict for the last owner of the workspace, forbidden */
+  /** Changes a role. @throws AppError not_found, conflict for the last owner of the workspace, forbidden */
   function setRole(tx: Tx, userId: string, role: Role, by?: By): void {
     const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
     refuseChanging(tx, by, userId);
@@ -218,7 +218,7 @@ export function createPeople(parts: MailboxesParts) {
     tx.update(schema.users).set({ role }).where(eq(schema.users.id, userId)).run();
   }
 
-  /** The name a person is shown by; their mailboxes keep theirs. @throws AppError bad_request */
+  /** Changes a person's display name; their mailboxes keep theirs. @throws AppError bad_request */
   function setName(tx: Tx, userId: string, text: string): void {
     tx.update(schema.users)
       .set({ name: nameOf("the user", text) })
@@ -226,19 +226,19 @@ export function createPeople(parts: MailboxesParts) {
       .run();
   }
 
-  /** Renames somebody else. @throws AppError bad_request, and as setRole */
+  /** Renames another person. @throws AppError bad_request, and as setRole */
   function renameUser(tx: Tx, userId: string, text: string, by?: By): void {
     refuseChanging(tx, by, userId);
     setName(tx, userId, text);
   }
 
-  /** `passwordHash`: from hashPassword here. Ends the sessions that the former one began, but for the one they keep. */
+  /** Sets a password, and ends the person's sessions except `keepSession`. `passwordHash`: from hashPassword here. */
   function setPassword(tx: Tx, userId: string, passwordHash: string, keepSession?: string): void {
     endSessions(tx, userId, keepSession);
     tx.update(schema.users).set({ passwordHash }).where(eq(schema.users.id, userId)).run();
   }
 
-  /** Ends what somebody signs in with beside their password, and has them told of it and of what was done. */
+  /** Ends the chosen credentials of a person beside the password, and adds a notice that tells them about the change. */
   function endAccess(
     tx: Tx,
     userId: string,
@@ -254,8 +254,8 @@ export function createPeople(parts: MailboxesParts) {
   }
 
   /**
-   * By the person themself, in the session that goes on. `passwordHash`: from hashPassword here. `endAppsAndKeys`: their app
-   * passwords and API keys end too.
+   * Changes a person's own password; only `session` goes on. `passwordHash`: from hashPassword here. `endAppsAndKeys`: ends
+   * their app passwords and API keys, too.
    */
   function changePassword(
     tx: Tx,
@@ -267,8 +267,9 @@ export function createPeople(parts: MailboxesParts) {
   }
 
   /**
-   * For somebody else, who lost theirs, or of whom somebody else knows it: sessions and app passwords end, and API keys unless
-   * `keepKeys`. A first password ends nothing. `passwordHash`: from hashPassword here. @throws AppError as setRole
+   * Replaces another person's password when it is lost or was exposed. Ends their sessions and app passwords, and their API
+   * keys unless `keepKeys`. A first password ends no keys or app passwords. `passwordHash`: from hashPassword here.
+   * @throws AppError as setRole
    */
   function replacePassword(
     tx: Tx,
@@ -284,8 +285,9 @@ export function createPeople(parts: MailboxesParts) {
   }
 
   /**
-   * For somebody who lost theirs, with a device that had sessions and mail apps: these end, and their password alone lets them
-   * in again. API keys are in programs elsewhere and go on. @throws AppError as setRole; conflict when they have none
+   * Removes the second factor of a person who lost it: the password alone then signs them in. Their sessions and app
+   * passwords end, since the lost device may have them; API keys are in programs elsewhere and stay valid.
+   * @throws AppError as setRole; conflict when they have no second factor
    */
   function resetSecondFactor(tx: Tx, userId: string, by?: By): void {
     refuseChanging(tx, by, userId);
@@ -294,7 +296,7 @@ export function createPeople(parts: MailboxesParts) {
     endAccess(tx, userId, { deed: "second_factor", doneBy: doneBy(by), appPasswords: true, keys: false });
   }
 
-  /** Keys and grants go with the person, by foreign key; their mailboxes stay, without an owner. @throws AppError as setRole */
+  /** Removes a person with their keys and grants (foreign keys); their mailboxes lose their owner. @throws AppError as setRole */
   function removeUser(tx: Tx, userId: string, by?: By): void {
     refuseChanging(tx, by, userId);
     refuseLastOwner(tx, userId, "removed");

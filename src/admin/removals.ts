@@ -1,10 +1,10 @@
 /**
- * Removing a mailbox with all its mail: its addresses at once, so that nothing more arrives, then the mail in short
- * transactions. Somebody asks for it, or the mailbox expired 30 days ago (rules: Mailbox expiry).
+ * Removes a mailbox with all its mail: its addresses at once, so that no more mail arrives, then the mail in short
+ * transactions. A caller asks for it, or the mailbox expired 30 days ago (rules: Mailbox expiry).
  *
- * Invariant: a removal that was cut short is finished by the server, soon after its start or within the hour. One that is
- * part of an erasure is not: what was told of the mail goes before the mail, so it waits to be asked for again
- * (erasure.ts). They are told apart by the owner, whom a mailbox has no more once it is merely being removed.
+ * Invariant: the server finishes a removal that was cut short, soon after its start or within the hour. It does not finish
+ * one that is part of an erasure: that must delete the events about the mail first, so it waits until it is asked for again
+ * (erasure.ts). A plain removal takes the mailbox's owner away at once; an erasure leaves the owner, which tells them apart.
  */
 import { and, eq, exists, inArray, isNull, lte, notExists } from "drizzle-orm";
 import { pause } from "../base/pause.ts";
@@ -13,11 +13,11 @@ import { deleteMail } from "../mailbox/removal.ts";
 import * as schema from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 
-/** Messages deleted in one transaction: some 20 ms, so that a server beside us does not wait long for the lock. */
+/** Messages deleted in one transaction: some 20 ms, so that other processes do not wait long for the lock. */
 const DELETED_AT_ONCE = 200;
-/** Between two of them, ms: a process that waits for the lock asks again within this time. */
+/** Pause between two transactions, ms: a process that waits for the lock retries within this time. */
 const PAUSE_MS = 25;
-/** Between two looks for what a command left that was killed, and for what has expired. */
+/** Time between two looks for expired mailboxes, and for removals that a killed command left. */
 const LOOK_MS = 3_600_000;
 /** The mail of an expired mailbox stays readable this long, ms. */
 const READABLE_MS = 30 * 24 * 3_600_000;
@@ -30,7 +30,7 @@ export interface RemovalsParts {
 }
 
 export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts) {
-  /** Deletes the next of its mail, or the mailbox when none is left; whether it is still there. */
+  /** Deletes a portion of the mail, or the mailbox when none is left; returns whether the mailbox still exists. */
   const removeSome = (mailboxId: string): boolean =>
     store.transact((tx) => {
       if (deleteMail(tx, mailboxId, DELETED_AT_ONCE)) return true;
@@ -39,8 +39,9 @@ export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts
     });
 
   /**
-   * `forget`: of an erasure; done while the mail is still there, and nothing more arrives. Cut short, the mailbox stays
-   * without addresses until it is removed again, or without `forget` by the job. @throws AppError not_found
+   * Removes a mailbox. `forget`: work of an erasure, done after the addresses are gone and before the mail is deleted. After
+   * a removal that was cut short, the mailbox has no addresses; the job finishes it, but one with `forget` must be asked for
+   * again. @throws AppError not_found
    */
   async function removeMailbox(mailboxId: string, forget?: () => Promise<void>): Promise<void> {
     store.transact((tx) => {
@@ -52,7 +53,7 @@ export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts
     await finishRemoval(mailboxId);
   }
 
-  /** Takes a mailbox from its addresses and its owner; the job then removes it with its mail. @throws AppError not_found */
+  /** Takes addresses and owner from a mailbox; the job then removes it with its mail. @throws AppError not_found */
   function beginRemoval(tx: Tx, mailboxId: string): void {
     requireMailbox(tx, mailboxId);
     begin(tx, [mailboxId]);
@@ -89,7 +90,7 @@ export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts
     });
   }
 
-  /** A mailbox that nobody has and no mail comes to; what is being removed by somebody else takes no harm. */
+  /** Finds a mailbox without owner and addresses. Another process may be removing it, too, which does no harm. */
   const next = (): string | undefined =>
     store.db
       .select({ id: schema.mailboxes.id })
@@ -98,7 +99,7 @@ export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts
       .limit(1)
       .get()?.id;
 
-  /** Deletes a portion. Returns when there may be more, epoch ms. */
+  /** Deletes a portion. Returns when to run again, epoch ms. */
   function finishSome(now: number): number {
     const mailboxId = next();
     if (mailboxId === undefined) return now + LOOK_MS;
@@ -110,9 +111,9 @@ export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts
     removeMailbox,
     beginRemoval,
     finishRemoval,
-    /** Of the scheduler. */
+    /** Job: finishes removals that were cut short. */
     finishRemovals: { name: "finish-removals", runDue: finishSome },
-    /** Of the scheduler: removes the mailboxes that expired 30 days ago. */
+    /** Job: removes the mailboxes that expired 30 days ago. */
     removeExpired: {
       name: "remove-expired-mailboxes",
       deletes: true,

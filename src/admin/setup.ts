@@ -1,4 +1,4 @@
-/** The first workspace: all that a fresh appliance needs to take and serve mail, in one transaction. */
+/** Makes the first workspace: all that a fresh appliance needs to take and serve mail, in one transaction. */
 import { AppError } from "../base/errors.ts";
 import { splitAddress } from "../message/address.ts";
 import { MAIL_SCOPES } from "../store/schema.ts";
@@ -15,7 +15,7 @@ export interface Setup {
   email: string;
   /** The owner's name. */
   name: string;
-  /** Its name; that of the domain if left out. */
+  /** Name of the workspace; by default the domain. */
   workspace?: string | undefined;
   password: string;
 }
@@ -25,7 +25,7 @@ export interface SetupResult {
   userId: string;
   mailboxId: string;
   address: string;
-  /** With every scope; not shown again. */
+  /** A key with MAIL_SCOPES; only this result shows it. */
   apiKey: string;
   dns: DnsRecord[];
 }
@@ -37,7 +37,7 @@ export interface SetupParts {
   developers: Developers;
 }
 
-/** @throws AppError conflict when a workspace exists, and what its parts refuse; then nothing was made. */
+/** @throws AppError conflict when a workspace exists, and what its parts refuse; nothing is made then */
 export async function setUp({ store, people, domains, developers }: SetupParts, given: Setup): Promise<SetupResult> {
   const domain = domainOf(given.domain);
   const address = addressOf(given.email);

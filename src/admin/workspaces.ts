@@ -1,6 +1,6 @@
 /**
- * Workspaces: their names, and whether anything may be sent from them. The first one is the operator's: its admins have
- * the settings of the server, and what concerns other workspaces.
+ * Workspaces: their names and pauses. The first one is the operator's: its admins change the settings of the server, and
+ * administer what concerns other workspaces.
  */
 import { asc, eq } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
@@ -12,7 +12,7 @@ import { nameOf, reasonOf } from "./names.ts";
 export interface Workspace {
   id: string;
   name: string;
-  /** Why nothing may be sent from it; null while it may. */
+  /** Why sending from it is paused; null when it is not. */
   pausedReason: string | null;
   createdAt: number;
 }
@@ -23,7 +23,7 @@ export interface WorkspacesParts {
 }
 
 export function createWorkspaces({ store, runtime }: WorkspacesParts) {
-  /** Its name as it is stored. @throws AppError bad_request, conflict when another has it, in whatever case. */
+  /** Reads a name that no workspace except `holder` has, ignoring case. @throws AppError bad_request, conflict */
   function freeName(text: string, holder?: string): string {
     const name = nameOf("the workspace", text);
     const taken = listWorkspaces().find((known) => known.name.toLowerCase() === name.toLowerCase());
@@ -41,7 +41,7 @@ export function createWorkspaces({ store, runtime }: WorkspacesParts) {
     return workspace;
   }
 
-  /** Oldest first, then by name. */
+  /** Lists all workspaces, oldest first, then by name. */
   function listWorkspaces(): Workspace[] {
     return store.db
       .select()
@@ -70,14 +70,14 @@ export function createWorkspaces({ store, runtime }: WorkspacesParts) {
   }
 
   /**
-   * Nothing more is accepted for sending from its mailboxes (rules: Pause); what was goes out. @throws AppError
-   * bad_request, not_found
+   * Pauses sending from its mailboxes: new mail is refused (rules: Pause), and accepted mail still goes out.
+   * @throws AppError bad_request, not_found
    */
   function pauseWorkspace(tx: Tx, workspaceId: string, reason: string): void {
     change(tx, workspaceId, { pausedReason: reasonOf(reason) });
   }
 
-  /** Mailboxes that are paused themselves stay so. @throws AppError not_found */
+  /** Ends the pause of the workspace; mailboxes with a pause of their own keep it. @throws AppError not_found */
   function resumeWorkspace(tx: Tx, workspaceId: string): void {
     change(tx, workspaceId, { pausedReason: null });
   }
@@ -95,8 +95,8 @@ export function createWorkspaces({ store, runtime }: WorkspacesParts) {
   const isOperator = (workspaceId: string): boolean => listWorkspaces()[0]?.id === workspaceId;
 
   /**
-   * The settings of the server are for all its workspaces, so the first one's admins have them.
-   * @throws AppError forbidden for any other workspace.
+   * Settings of the server apply to all workspaces, so only the first one's admins change them.
+   * @throws AppError forbidden for any other workspace
    */
   function requireOperator(workspaceId: string): void {
     if (isOperator(workspaceId)) return;
