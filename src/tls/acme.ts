@@ -1,12 +1,12 @@
 /**
- * The certificate that an authority signs (rules: Certificates): ordered once the listeners are up, and renewed
- * while they run. The self-signed one serves until the first is there.
+ * Obtains a certificate from an authority (rules: Certificates): orders it once the listeners are up, and renews it while
+ * they run. The self-signed certificate serves until the first one is obtained.
  *
- * In <data>/tls/acme, each file replaced whole: account.json, certificate.pem, order.json (an order under way, with its
- * key: after a crash it is gone on with) and state.json (what was obtained where, and what went wrong).
+ * Files in <data>/tls/acme, each replaced whole: account.json, certificate.pem, order.json (an order under way, with its
+ * key, so that it continues after a crash) and state.json (the authority that signed, and the last failure).
  *
- * Invariants: no failure here stops anything; the pair in force stays. An authority is asked no more often than
- * schedule.ts says, whatever the clock does and however often the server is restarted.
+ * Invariants: a failure here leaves the current pair in use and stops nothing else. The server asks an authority no more
+ * often than schedule.ts allows, even when the clock jumps or the server is restarted over and over.
  */
 import { generateKeyPairSync, X509Certificate } from "node:crypto";
 import { rm } from "node:fs/promises";
@@ -19,11 +19,11 @@ import { afterFailure, covers, renewalTime, retryTimeOf, type Trouble } from "./
 import { type CertificateSetup, type Source, selfSignedSource } from "./source.ts";
 import { renewalIdOf } from "./x509.ts";
 
-/** Names are looked at, and whether it is time, this often. */
+/** Time between two checks of the names and the renewal time. */
 const LOOK_MS = 10 * 60_000;
-/** A name that failed and can be done without is left out for that long. */
+/** How long a failed name, other than the main one, is left out of orders. */
 const LEFT_OUT_MS = 24 * 60 * 60_000;
-/** The authority is wherever the operator says. */
+/** The operator may choose an authority at any address. */
 const EVERYWHERE = ["0.0.0.0/0", "::/0"];
 const STOPPING = "this server is stopping";
 
@@ -38,12 +38,12 @@ type OrderFile = BegunOrder & { directory: string; names: readonly string[] };
 
 const folderOf = (data: string): string => join(data, "tls", "acme");
 
-/** What went wrong last with the certificate of a data folder; undefined when nothing did. Never rejects. */
+/** Reads the last failure with the certificate of a data folder; undefined without one. Never rejects. */
 export async function readAcmeTrouble(data: string): Promise<Trouble | undefined> {
   return (await readJson<State>(join(folderOf(data), "state.json")))?.trouble;
 }
 
-/** The file's value; undefined when there is none or it is damaged. */
+/** Reads a file's value; undefined when the file is missing or damaged. */
 async function readJson<T>(path: string): Promise<T | undefined> {
   try {
     return JSON.parse((await readPrivately(path)) ?? "") as T;
@@ -84,7 +84,7 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
     return account;
   }
 
-  /** When the authority wants it renewed, asked for as often as it says; a revoked one is to be renewed at once. */
+  /** Asks when the authority wants a renewal, as often as it allows; it wants a revoked certificate renewed at once. */
   async function askWindow(cert: string): Promise<void> {
     if (runtime.now() < askWindowAt) return;
     askWindowAt = runtime.now() + LOOK_MS * 36;
@@ -117,7 +117,7 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
     return obtained;
   }
 
-  /** Whether the certificate in force is not enough, and since when it is so; epoch ms. */
+  /** Returns when the current certificate is due for renewal, epoch ms; 0 when there is none for these names. */
   const dueAt = (wanted: readonly string[]): number =>
     pair && state.directory === directory && covers(pair.cert, wanted) ? renewalTime(pair.cert, suggested) : 0;
 
@@ -132,9 +132,9 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
       error instanceof ChallengeFailure ? error.hosts : error instanceof AuthorityRefusal ? error.names : [];
     const { main } = await names();
     for (const name of wrong) if (name !== main) leftOut.set(name, now + LEFT_OUT_MS);
-    // What an order that failed leaves behind is of no more use; one that was interrupted is.
+    // A failed order is of no more use; an interrupted one can continue.
     if (wrong.length > 0) await rm(fileOf("order.json"), { force: true });
-    // It is registered anew with the next attempt.
+    // The next attempt registers a new account.
     const isForgotten = error instanceof AuthorityRefusal && error.type === "accountDoesNotExist";
     if (isForgotten) await rm(fileOf("account.json"), { force: true });
     const facts = {
@@ -164,7 +164,7 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
       const until = new X509Certificate(pair.cert).validToDate;
       const last = state.trouble;
       state = { directory };
-      // Else a clock that is wrong by years would have it renewed again and again.
+      // Without this, a clock that is wrong by years would cause one renewal after another.
       if (dueAt(wanted) <= runtime.now()) {
         state.trouble = afterFailure(last, { now: runtime.now(), reason: CLOCK, chance: 0 });
       }
@@ -185,7 +185,7 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
       return pair ?? (await selfSignedSource(setup).first());
     },
     async look(replace) {
-      // What a crash left behind; an order that is gone on with shows its proofs again.
+      // Clears proofs that a crash left; an order that continues shows its proofs again.
       if (isFirstLook) await challenge.clear();
       isFirstLook = false;
       const wanted = await wantedNames();

@@ -1,9 +1,9 @@
 /**
- * TLS-ALPN-01 at the HTTPS listener (RFC 8737): while a proof is shown, the first message of each connection is looked at,
- * and the authority's, which offers `acme-tls/1` and nothing else, gets the certificate with the proof. Every other
- * connection goes on to the listener as it came; while nothing is to be proven, all do, unseen.
+ * TLS-ALPN-01 at the HTTPS listener (RFC 8737): while a proof is shown, this front reads the first message of each
+ * connection. The authority, which offers only `acme-tls/1`, gets the certificate with the proof. Every other connection is
+ * passed to the listener unchanged; without a pending proof all are passed unread.
  *
- * It is done before TLS since a server of node:tls chooses its certificate by name alone, and under Bun negotiates no
+ * This happens before TLS, because a node:tls server chooses its certificate by name alone, and under Bun negotiates no
  * protocol once it does.
  */
 import { createServer, type Server, type Socket } from "node:net";
@@ -13,16 +13,16 @@ import type { Runtime } from "../base/runtime.ts";
 import { type ClientHello, readClientHello } from "./client-hello.ts";
 import type { KeyPair } from "./pair.ts";
 
-/** The proofs that are shown. */
+/** The proofs to show. */
 export interface AlpnProofs {
   isPending(): boolean;
-  /** The certificate for a name, lower case; undefined for one that is not being proven. */
+  /** Returns the certificate for a name (lower case); undefined when no proof is pending for it. */
   pairFor(name: string): KeyPair | undefined;
 }
 
 export interface AlpnFrontParts {
   proofs: AlpnProofs;
-  /** Takes a connection from which nothing has been read, or what was has been put back. */
+  /** Takes a connection whose bytes are all still to be read. */
   pass(socket: Socket): void;
   runtime: Pick<Runtime, "setTimer">;
   log: Log;
@@ -34,13 +34,13 @@ const HANDSHAKE_MS = 20_000;
 /** fatal unrecognized_name (RFC 6066 §3). */
 const UNRECOGNIZED_NAME = Buffer.from([21, 3, 3, 0, 2, 2, 112]);
 
-/** A server of TCP, to be listened with. */
+/** Creates a TCP server, not yet listening. */
 export function createAlpnFront(parts: AlpnFrontParts): Server {
   const { proofs, pass } = parts;
   return createServer((socket) => {
-    // Before TLS takes it over, one that breaks off is nobody's concern.
+    // A connection that breaks off before TLS needs no report.
     socket.on("error", () => socket.destroy());
-    // Who listens for connections may have refused it.
+    // A connection listener may have refused it.
     if (socket.destroyed) return;
     if (!proofs.isPending()) return pass(socket);
     readFirst(socket, parts, (hello) => {
@@ -51,7 +51,7 @@ export function createAlpnFront(parts: AlpnFrontParts): Server {
   });
 }
 
-/** Reads until the first message is whole, and puts it back; `done` gets undefined for what is no TLS. */
+/** Reads the first message whole, and puts it back; `done` gets undefined for bytes that are not TLS. */
 function readFirst(socket: Socket, { runtime }: AlpnFrontParts, done: (hello: ClientHello | undefined) => void): void {
   let received = Buffer.alloc(0);
   const cancelTimer = runtime.setTimer(() => socket.destroy(), HELLO_MS);
@@ -70,7 +70,7 @@ function readFirst(socket: Socket, { runtime }: AlpnFrontParts, done: (hello: Cl
   socket.on("data", look);
 }
 
-/** RFC 8737 §3: the handshake is all there is to it. */
+/** Completes the handshake, which is the whole proof (RFC 8737 §3), and closes. */
 function showProof(socket: Socket, { serverName }: ClientHello, { proofs, runtime, log }: AlpnFrontParts): void {
   const pair = serverName === undefined ? undefined : proofs.pairFor(serverName);
   if (!pair) {

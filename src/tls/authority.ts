@@ -1,9 +1,9 @@
 /**
- * A certificate authority as acme-client talks to it (RFC 8555), over connections of ours: to the addresses that our DNS
- * gives, within a time limit, never tried again by itself. The only file that knows the package, which is loaded when a
- * certificate is asked for.
+ * Talks to a certificate authority by acme-client (RFC 8555), over this project's HTTP client: it uses the addresses of the
+ * runtime's DNS, has a time limit and does not retry. The only file that knows the package, which it loads on first use.
  *
- * Invariant: an authority that says no is an AuthorityRefusal, with the time before which it is not to be asked again.
+ * Invariant: a refusal by the authority becomes an AuthorityRefusal, with the time of the next permitted request if the
+ * authority gives one.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Client, Order } from "acme-client";
@@ -11,15 +11,15 @@ import type { Runtime } from "../base/runtime.ts";
 import type { HttpClient } from "../net/http-client.ts";
 import type { AlpnProofs } from "./alpn-front.ts";
 
-/** What an authority answered in refusal (RFC 8555 §6.7). */
+/** An authority's refusal (RFC 8555 §6.7). */
 export class AuthorityRefusal extends Error {
   override readonly name = "AuthorityRefusal";
   readonly status: number;
-  /** The last part of its URN, such as `rateLimited`; empty for none. */
+  /** The last part of the problem's URN, such as `rateLimited`; empty without one. */
   readonly type: string;
-  /** The names it is about, where it says. */
+  /** The names that the authority refuses, if it lists any. */
   readonly names: readonly string[];
-  /** Epoch ms; undefined when it does not say. */
+  /** The time of the next permitted request, epoch ms; undefined when the authority gives none. */
   readonly retryAt: number | undefined;
 
   constructor(status: number, problem: Problem, retryAt: number | undefined) {
@@ -32,7 +32,7 @@ export class AuthorityRefusal extends Error {
   }
 }
 
-/** Nothing was answered: no name's fault. */
+/** The authority did not respond, which says nothing about the names. */
 class AuthorityAway extends Error {
   override readonly name = "AuthorityAway";
 }
@@ -43,7 +43,7 @@ interface Failure {
   reason: string;
 }
 
-/** Names whose challenges failed: the authority did not find our answers where they lead. */
+/** Names whose challenges failed: the authority did not find the proofs there. */
 export class ChallengeFailure extends Error {
   override readonly name = "ChallengeFailure";
   readonly hosts: readonly string[];
@@ -61,7 +61,7 @@ interface Problem {
   subproblems?: readonly { identifier?: { value: string } }[];
 }
 
-/** What is to be known of an order to go on with it after a crash. */
+/** Facts that continue an order after a crash. */
 export interface BegunOrder {
   url: string;
   /** PEM */
@@ -86,14 +86,14 @@ export interface OrderRequest {
   account: Account;
   email: string | undefined;
   names: readonly string[];
-  /** The certificate it takes the place of (RFC 9773 §5). */
+  /** Id of the certificate that this order replaces (RFC 9773 §5). */
   replaces: string | undefined;
-  /** An order that was begun earlier, and is gone on with if it still stands. */
+  /** An earlier order, to continue if it is still valid. */
   begun: BegunOrder | undefined;
   /** The key for a new order, PEM. */
   key: string;
   registered(url: string): Promise<void>;
-  /** Resolves once it is safe to go on. */
+  /** Keeps the order; the work goes on once this resolves. */
   began(order: BegunOrder): Promise<void>;
   /** RFC 8555 §8, RFC 8737. */
   challenge: ChallengeType;
@@ -103,9 +103,9 @@ export interface OrderRequest {
 
 export type ChallengeType = "http-01" | "tls-alpn-01" | "dns-01";
 
-/** What shows that a name is ours. */
+/** A proof that this server controls a name. */
 export interface Proof {
-  /** The name that is to be proven, lower case. */
+  /** The name to prove, lower case. */
   host: string;
   token: string;
   /** The key authorization, or for DNS its digest, as the type of challenge has it. */
@@ -117,13 +117,13 @@ export interface Challenge {
   readonly type: ChallengeType;
   /** Resolves once the authority can see the proof. @throws Error that says why it cannot. */
   show(proof: Proof): Promise<void>;
-  /** Takes away whatever is shown, also since before a crash. Never rejects. */
+  /** Removes all proofs, including those from before a crash. Never rejects. */
   clear(): Promise<void>;
-  /** Ends what is under way; what is shown is to be cleared all the same. */
+  /** Ends calls under way; the caller must still call `clear`. */
   stop?(): void;
-  /** What to answer who asks for a token over HTTP (RFC 8555 §8.3). */
+  /** Returns the response to a request for a token over HTTP (RFC 8555 §8.3). */
   proof?(token: string): string | undefined;
-  /** What to show at the HTTPS listener. */
+  /** Proofs to show at the HTTPS listener. */
   alpn?: AlpnProofs;
 }
 
@@ -138,14 +138,14 @@ export interface RenewalWindow {
 export interface Authority {
   /** Resolves with the chain, PEM, and the key it is for. @throws AuthorityRefusal, ChallengeFailure, Error */
   order(request: OrderRequest): Promise<{ cert: string; key: string }>;
-  /** Undefined for an authority that does not tell. @throws AuthorityRefusal, Error */
+  /** Resolves with undefined when the authority suggests no window. @throws AuthorityRefusal, Error */
   renewalWindow(id: string): Promise<RenewalWindow | undefined>;
 }
 
 const ANSWER_MS = 30_000;
 const POLL = { backoffAttempts: 12, backoffMin: 250, backoffMax: 15_000 };
 const ASK_AGAIN_MS = 6 * 60 * 60_000;
-/** RFC 9773 §4.3.2: at least that often, whatever it says. */
+/** RFC 9773 §4.3.2: ask at least this often, even when the authority says later. */
 const LONGEST_SILENCE_MS = 24 * 60 * 60_000;
 
 interface Answer {
@@ -156,7 +156,7 @@ interface Answer {
 
 type Send = (method: "GET" | "HEAD" | "POST", url: string, body?: string) => Promise<Answer>;
 
-/** How the order that is under way reaches its authority: the package has one way for all. */
+/** The `send` of the order under way: the package has one HTTP adapter for all orders. */
 const way = new AsyncLocalStorage<Send>();
 
 async function load() {
@@ -219,7 +219,7 @@ export function openAuthority({ directory, http, runtime }: AuthorityParts): Aut
       try {
         return await client.createOrder({ identifiers, replaces } as never);
       } catch (error) {
-        // It has been replaced already, or the authority does not know it any more.
+        // The old certificate was replaced already, or the authority no longer knows it.
         if (!(error instanceof AuthorityRefusal) || error.type === "rateLimited") throw error;
         return client.createOrder({ identifiers });
       }
@@ -236,7 +236,7 @@ export function openAuthority({ directory, http, runtime }: AuthorityParts): Aut
     return { cert: await client.getCertificate(current), key };
   }
 
-  /** Whatever fails for one name, the others are proven: their proofs count in the next order. @throws ChallengeFailure */
+  /** Proves all names it can, since proven names count in the next order, too. @throws ChallengeFailure for the others */
   async function prove(client: Client, order: Order, { challenge: type, show }: OrderRequest): Promise<void> {
     const failures: Failure[] = [];
     const pending = (await client.getAuthorizations(order)).filter(({ status }) => status !== "valid");
@@ -294,7 +294,7 @@ function problemIn(text: string): Problem {
   }
 }
 
-/** When Retry-After is over (RFC 9110 §10.2.3), epoch ms. */
+/** Returns when Retry-After ends (RFC 9110 §10.2.3), epoch ms. */
 function retryTime(headers: Headers, now: number): number | undefined {
   const field = headers.get("retry-after") ?? "";
   if (/^\d+$/.test(field)) return now + Number(field) * 1_000;

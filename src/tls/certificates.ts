@@ -1,6 +1,6 @@
 /**
- * The certificate of the TLS listeners (rules: Certificates), wherever it comes from. A pair handed out always works;
- * listeners are given a later one while they run.
+ * The certificate of the TLS listeners (rules: Certificates), from any source. Every pair it hands out is usable; running
+ * listeners get each later pair.
  */
 
 import type { Job } from "../base/scheduler.ts";
@@ -16,15 +16,15 @@ export interface Certificates {
   current(): KeyPair;
   /** `listener` gets every later pair. Returns what removes it. */
   onChange(listener: (pair: KeyPair) => void): () => void;
-  /** For the scheduler: looks whether there is a later pair. */
+  /** Looks for a later pair. */
   job: Job;
-  /** What to show the authority that asks for a challenge's `token` (RFC 8555 §8.3); undefined for one that is not ours. */
+  /** Returns the proof for a challenge's `token` (RFC 8555 §8.3); undefined for an unknown token. */
   proof(token: string): string | undefined;
-  /** What to show the authority that comes to the HTTPS listener (RFC 8737); undefined when it is not told to. */
+  /** Proofs for the authority at the HTTPS listener (RFC 8737); undefined for other types of challenge. */
   alpn?: AlpnProofs | undefined;
-  /** Why there is no certificate, or no later one, though there should be. */
+  /** Returns why an authority's certificate is missing or was not renewed. */
   trouble(): Trouble | undefined;
-  /** Ends what is under way. */
+  /** Ends orders under way. */
   stop(): void;
 }
 

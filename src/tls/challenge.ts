@@ -1,8 +1,8 @@
 /**
- * How names are proven to an authority (rules: ACME challenges): by what is answered at port 80 of the name, by
- * a certificate at its port 443, or by a record in DNS.
+ * Proves names to an authority (rules: ACME challenges): by a response at port 80 of the name, by a certificate at its port
+ * 443, or by a record in DNS.
  *
- * Invariant: a proof is shown only while an order is under way, and taken away whatever becomes of it.
+ * Invariant: a proof is shown only while an order is under way, and removed when the order succeeds or fails.
  */
 import { accessSync, constants } from "node:fs";
 import { join } from "node:path";
@@ -49,7 +49,7 @@ function httpChallenge(): Challenge {
 
 const DAY_MS = 24 * 60 * 60_000;
 
-/** Its certificates are for the authority alone: alpn-front.ts shows them. */
+/** Makes certificates for the authority alone; alpn-front.ts shows them. */
 function alpnChallenge(runtime: Setup["runtime"]): Challenge {
   const pairs = new Map<string, KeyPair>();
   return {

@@ -1,8 +1,7 @@
 /**
- * What a client says first over TLS (RFC 8446 §4.1.2), as far as it decides who answers: the name it wants and the
- * protocols it would speak. Pure.
+ * Reads a TLS ClientHello (RFC 8446 §4.1.2): the server name and the protocols that the client offers. Pure.
  *
- * Invariant: whatever the bytes are, reading them ends, and nothing beyond them is read.
+ * Invariant: for any bytes, reading terminates and stays within them.
  */
 
 export interface ClientHello {
@@ -19,10 +18,10 @@ const PROTOCOLS = 16;
 const HOST_NAME = 0;
 /** Fragments of records are at most that long (RFC 8446 §5.1). */
 const MOST_IN_RECORD = 2 ** 14;
-/** Of all that is waited for. Hellos have some hundred bytes, two thousand with keys against quantum computers. */
+/** Most bytes of a hello. Usual ones have some hundred, or two thousand with post-quantum keys. */
 const MOST_BYTES = 2 ** 14;
 
-/** What has been received so far, from the first byte: the hello; "more" if it goes on; undefined if it is none. */
+/** Reads the bytes received so far: the hello, "more" while it is incomplete, or undefined if they are not a hello. */
 export function readClientHello(received: Buffer): ClientHello | "more" | undefined {
   const message = handshakeIn(received);
   if (!Buffer.isBuffer(message)) return message;
@@ -34,7 +33,7 @@ export function readClientHello(received: Buffer): ClientHello | "more" | undefi
   }
 }
 
-/** The first handshake message without its header, put together from its records. */
+/** Joins the records of the first handshake message, and returns it without its header. */
 function handshakeIn(received: Buffer): Buffer | "more" | undefined {
   const fragments: Buffer[] = [];
   let size = 0;
@@ -89,7 +88,7 @@ function parse(message: Buffer): ClientHello {
   return found;
 }
 
-/** Reads on from the start. Each @throws RangeError for more than there is. */
+/** Reads bytes in order. Each method @throws RangeError past the end. */
 function reader(bytes: Buffer) {
   let at = 0;
   const take = (length: number): Buffer => {
@@ -101,7 +100,7 @@ function reader(bytes: Buffer) {
     isAtEnd: () => at >= bytes.length,
     bytes: take,
     skip: (length: number): void => void take(length),
-    /** Of `size` bytes. */
+    /** Reads a number of `size` bytes. */
     number: (size: number): number => take(size).readUIntBE(0, size),
   };
 }

@@ -1,9 +1,9 @@
 /**
- * DNS-01 (RFC 8555 §8.4): a TXT record at `_acme-challenge.` of the name, or where its CNAME leads, so that a small zone
- * of its own can be delegated for it.
+ * DNS-01 (RFC 8555 §8.4): publishes a TXT record at `_acme-challenge.` of the name, or where its CNAME leads, so that the
+ * operator can delegate a small zone for it.
  *
- * Invariant: what is to be published is written to <data>/tls/acme/records.json first, and stays there until it is taken
- * away again: neither a crash nor a server that does not answer leaves a record behind for good.
+ * Invariant: each record is written to <data>/tls/acme/records.json before it is published, and stays there until it is
+ * removed: so a record that a crash or an unreachable DNS server left behind is removed later.
  */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -28,16 +28,16 @@ interface Published {
   value: string;
 }
 
-/** Those that cannot be taken away are tried again with the next certificate; of more than that, the oldest are let be. */
+/** Most records to remember. A failed removal is tried again with the next certificate; beyond this the oldest are dropped. */
 const MOST_KEPT = 50;
-/** A server that is stopping waits no longer for them. */
+/** Longest time that a stop waits for removals. */
 const LAST_MS = 3_000;
 
 export function dnsChallenge({ hook, folder, runtime, log }: DnsChallengeParts): Challenge {
   const path = join(folder, "records.json");
   const stopped = Promise.withResolvers<void>();
   let isStopped = false;
-  /** One after the other: hooks are not written for more. */
+  /** Calls run one after the other: hooks may not support concurrent calls. */
   let last: Promise<void> = Promise.resolve();
 
   async function kept(): Promise<Published[]> {

@@ -1,8 +1,9 @@
 /**
- * Records changed by a program of the operator's, called as `PROGRAM present|cleanup NAME. VALUE`: those that lego's
- * `exec` provider calls can be used as they are.
+ * Changes DNS records by a program of the operator, called as `PROGRAM present|cleanup NAME. VALUE`. Programs for lego's
+ * `exec` provider work unchanged.
  *
- * Invariant: what it prints is kept and shown nowhere, since it may name secrets; it ends in time, with all it started.
+ * Invariant: the program's output is discarded, since it may contain secrets. The program and its children end within the
+ * time limit.
  */
 import type { Runtime } from "../base/runtime.ts";
 
@@ -10,7 +11,7 @@ import type { Runtime } from "../base/runtime.ts";
 export interface DnsHook {
   /** @throws Error for people */
   present(name: string, value: string): Promise<void>;
-  /** A record that is not there is fine. @throws Error for people */
+  /** Removes a record, if it exists. @throws Error for people */
   cleanup(name: string, value: string): Promise<void>;
   /** Ends the calls under way. */
   stop(): void;
@@ -22,7 +23,7 @@ export function openDnsHook(program: string, runtime: Pick<Runtime, "setTimer">)
   const running = new Set<() => void>();
 
   async function call(action: "present" | "cleanup", name: string, value: string): Promise<void> {
-    // A group of its own, to be ended as one.
+    // A process group of its own, so that its children end with it.
     const child = Bun.spawn([program, action, `${name}.`, value], {
       ...{ cwd: "/", detached: true },
       stdio: ["ignore", "ignore", "ignore"],

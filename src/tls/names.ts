@@ -1,22 +1,22 @@
-/** For which names a certificate is asked. */
+/** Finds the names for a certificate. */
 import { isIP } from "node:net";
 import type { DnsResolver } from "../base/runtime.ts";
 import type { Names } from "./certificates.ts";
 
 export interface NamesParts {
-  /** Of the SMTP listeners. */
+  /** Name of the SMTP listeners. */
   hostname: string;
   /** Public origin of the web. */
   baseUrl: string;
-  /** Hosts of the MTA-STS policies that this server would publish, where they lead here. */
+  /** Lists hosts of MTA-STS policies; those whose DNS leads to this server are included. */
   policyHosts(): readonly string[];
   dns: DnsResolver;
 }
 
-/** An order of Let's Encrypt has no more. */
+/** Let's Encrypt allows at most this many names in an order. */
 const MOST_NAMES = 100;
 
-/** The names as of now. Never rejects. */
+/** Finds the current names. Never rejects. */
 export async function findNames({ hostname, baseUrl, policyHosts, dns }: NamesParts): Promise<Names> {
   const main = hostname.toLowerCase();
   const webHost = new URL(baseUrl).hostname;
@@ -29,7 +29,7 @@ export async function findNames({ hostname, baseUrl, policyHosts, dns }: NamesPa
   return { main, others: [...(isPublic ? [webHost] : []), ...hosts.filter((_, i) => leadHere[i])] };
 }
 
-/** None when DNS gives none. */
+/** Looks up the addresses of a host; empty when DNS fails. */
 async function addressesOf(host: string, dns: DnsResolver): Promise<string[]> {
   const answers = await Promise.allSettled([dns.resolve4(host), dns.resolve6(host)]);
   return answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));

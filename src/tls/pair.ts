@@ -1,4 +1,4 @@
-/** A certificate with its key, as text: what makes a pair usable, and the one file in which a pair of ours is kept. */
+/** A certificate with its key, as text: checks pairs, and keeps each pair of the server in one file. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { type FileHandle, mkdir, open, readFile, rename } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -9,7 +9,7 @@ export interface KeyPair {
   readonly key: string;
 }
 
-/** What is wrong with a pair, or undefined. */
+/** Describes what is wrong with a pair; undefined when it is usable. */
 export function problemOf({ cert, key }: KeyPair): string | undefined {
   let certificate: X509Certificate;
   try {
@@ -25,7 +25,7 @@ export function problemOf({ cert, key }: KeyPair): string | undefined {
   return "the key does not belong to the certificate";
 }
 
-/** The pair of a file that savePair wrote; undefined when there is none or it is damaged. @throws when it cannot be read */
+/** Loads a pair that savePair wrote; undefined when the file is missing or damaged. @throws when it cannot be read */
 export async function loadPair(path: string): Promise<KeyPair | undefined> {
   const pem = await readPrivately(path);
   const [key = ""] = /-----BEGIN PRIVATE KEY-----[\s\S]*?-----END PRIVATE KEY-----/.exec(pem ?? "") ?? [];
@@ -34,12 +34,12 @@ export async function loadPair(path: string): Promise<KeyPair | undefined> {
   return problemOf(pair) === undefined ? pair : undefined;
 }
 
-/** Key and certificates are one file, so that no crash can leave halves that do not match. */
+/** Saves key and certificates in one file, so that a crash cannot leave halves that do not match. */
 export async function savePair(path: string, { cert, key }: KeyPair): Promise<void> {
   await savePrivately(path, `${key}\n${cert}\n`);
 }
 
-/** The text of a file; undefined when there is none. @throws when it cannot be read */
+/** Reads a file; undefined when it does not exist. @throws when it cannot be read */
 export async function readPrivately(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, "utf8");
@@ -60,7 +60,7 @@ export async function savePrivately(path: string, text: string): Promise<void> {
     await file.sync();
   });
   await rename(temporary, path);
-  // The new name is on disk too: what is thrown away next may depend on it.
+  // Syncs the rename, too: the caller may next delete data that this file replaces.
   await withFile(folder, "r", (file) => file.sync());
 }
 

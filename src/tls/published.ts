@@ -1,6 +1,6 @@
 /**
- * Whether a record is published: what every server that has authority over its name says, asked directly, since that is
- * what an authority asks, and resolvers on the way remember what was there before.
+ * Waits until a record is published: asks every authoritative server of the name directly, as a certificate authority does,
+ * because resolvers cache earlier answers.
  */
 
 import { atMost } from "../base/pause.ts";
@@ -11,12 +11,12 @@ type Dns = Runtime["dns"];
 const DNS_PORT = 53;
 const MOST_ALIASES = 8;
 const MOST_SERVERS = 12;
-/** Providers take seconds, slow ones minutes. */
+/** DNS providers publish within seconds, slow ones within minutes. */
 const LONGEST_MS = 5 * 60_000;
 const FIRST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 20_000;
 
-/** Where the CNAME records of a name lead. Lower case, without a final dot. Never rejects. */
+/** Follows the CNAME records of a name to its target, in lower case without a final dot. Never rejects. */
 export async function followAliases(name: string, dns: Dns): Promise<string> {
   let target = name.toLowerCase();
   for (let step = 0; step < MOST_ALIASES; step++) {
@@ -34,8 +34,8 @@ interface Waiting {
 }
 
 /**
- * Resolves once every server that answers has the TXT record, and one at least does. Where none can be asked, as behind a
- * firewall, what our resolver says counts. @throws Error naming one that has it not after five minutes
+ * Resolves once at least one authoritative server answers, and all that answer have the TXT record. When none answers, as
+ * behind a firewall, the system's resolver decides. @throws Error after five minutes, naming a server without the record
  */
 export async function awaitPublished(name: string, value: string, { runtime, stopped }: Waiting): Promise<void> {
   const until = runtime.now() + LONGEST_MS;
@@ -53,7 +53,7 @@ export async function awaitPublished(name: string, value: string, { runtime, sto
   }
 }
 
-/** Whoever lacks the record, for people; undefined when nobody does. */
+/** Names a server that lacks the record, for people; undefined when none does. */
 async function findLacking(
   name: string,
   value: string,
@@ -72,7 +72,7 @@ async function findLacking(
   return texts.some((strings) => strings.join("") === value) ? undefined : "DNS";
 }
 
-/** Those of the closest zone that a name is in. */
+/** Finds the servers of the closest zone that contains the name. */
 async function authoritativeServers(name: string, dns: Dns): Promise<NameServer[]> {
   for (let zone = name; zone.includes("."); zone = zone.replace(/^[^.]*\./, "")) {
     const hosts = await dns.resolveNs(zone).catch(() => []);

@@ -1,4 +1,4 @@
-/** When a certificate is asked for: at first, for another name, when it is time to renew, and after failures. Pure. */
+/** Decides when to order a certificate: for renewal, for new names, and after failures. Pure. */
 import { X509Certificate } from "node:crypto";
 import type { RenewalWindow } from "./authority.ts";
 
@@ -6,17 +6,17 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 
 /**
- * Waits after failures in a row. Public authorities allow few failed orders an hour for a name, and whatever is wrong,
- * DNS or a firewall, is put right by people.
+ * Waits after failures in a row. Public authorities allow few failed orders an hour for a name, and a person has to fix the
+ * usual causes, such as DNS or a firewall.
  */
 const WAITS_MS = [5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 4 * HOUR_MS, 12 * HOUR_MS, 24 * HOUR_MS];
 
-/** Of a certificate's life. */
+/** Latest renewal, as a part of a certificate's life. */
 const LATEST = 0.8;
-/** An authority that asks for more patience than that is not believed: its certificates are good for weeks. */
+/** Longest wait that an authority may ask for: its certificates are valid for weeks. */
 const LONGEST_WAIT_MS = 7 * 24 * HOUR_MS;
 
-/** What went wrong last, kept on disk: a server that is restarted over and over asks no more often. */
+/** The last failure, kept on disk so that restarts do not make the server ask more often. */
 export interface Trouble {
   /** In a row. */
   failures: number;
@@ -29,27 +29,26 @@ export interface Trouble {
 }
 
 /**
- * When the certificate is to be renewed, epoch ms: a moment in the window that the authority suggests, or after two
- * thirds of its life. Where in the window, or how much later, the certificate itself decides, so that it stays the same
- * moment, and another for another's.
+ * Returns when to renew the certificate, epoch ms: a moment in the window that the authority suggests, or else after two
+ * thirds of its life. Its fingerprint chooses the exact moment, which so stays the same, and differs between servers.
  */
 export function renewalTime(cert: string, suggested: RenewalWindow | undefined): number {
   const { validFromDate, validToDate, fingerprint256 } = new X509Certificate(cert);
   const [from, until] = [validFromDate.getTime(), validToDate.getTime()];
   const chance = Number.parseInt(fingerprint256.replaceAll(":", "").slice(0, 8), 16) / 2 ** 32;
-  // Whatever it suggests, not so late that failures could outlast the certificate.
+  // A later window is ignored: failures in a row could outlast the certificate.
   const latest = from + (until - from) * (LATEST + chance / 20);
   if (suggested) return Math.min(suggested.start + (suggested.end - suggested.start) * chance, latest);
   return from + (until - from) * (2 / 3 + chance / 20);
 }
 
-/** Whether the certificate is for all of these names. */
+/** Tells whether the certificate covers all these names. */
 export function covers(cert: string, names: readonly string[]): boolean {
   const certificate = new X509Certificate(cert);
   return names.every((name) => certificate.checkHost(name, { wildcards: false }) !== undefined);
 }
 
-/** `chance`: 0 to 1. `askedFor`: not before then, if the authority said so. */
+/** Adds a failure. `chance`: 0 to 1. `askedFor`: the earliest time that the authority allows, epoch ms. */
 export function afterFailure(
   last: Trouble | undefined,
   { now, reason, chance, askedFor = 0 }: { now: number; reason: string; chance: number; askedFor?: number | undefined },
@@ -59,7 +58,7 @@ export function afterFailure(
   return { failures, at: now, retryAt: Math.max(now + wait, Math.min(askedFor, now + LONGEST_WAIT_MS)), reason };
 }
 
-/** When to try again, epoch ms. A clock that was set back since makes the wait no longer. */
+/** Returns when to try again, epoch ms. Setting the clock back does not lengthen the wait. */
 export function retryTimeOf({ at, retryAt }: Trouble, now: number): number {
   return retryAt - Math.max(0, at - now);
 }

@@ -1,6 +1,5 @@
 /**
- * Where certificates come from: two files of the operator's, or one that is made here. The third source, an authority, is
- * acme.ts.
+ * Sources of certificates: two files of the operator, or a self-signed certificate. acme.ts is the third, an authority.
  */
 import { X509Certificate } from "node:crypto";
 import { readFile, stat } from "node:fs/promises";
@@ -15,11 +14,11 @@ import { type KeyPair, loadPair, problemOf, savePair } from "./pair.ts";
 import type { Trouble } from "./schedule.ts";
 import { selfSign } from "./x509.ts";
 
-/** For whom a certificate is. Lower case. */
+/** Names of a certificate, in lower case. */
 export interface Names {
-  /** Without which it is of no use. */
+  /** The name that every order must contain. */
   main: string;
-  /** Left out when the authority cannot be convinced of them. */
+  /** Names that an order leaves out after their challenge failed. */
   others: readonly string[];
 }
 
@@ -29,7 +28,7 @@ export interface CertificateSetup {
   hostname: string;
   /** The data folder. */
   folder: string;
-  /** Those in the certificate that an authority signs, as of now. By default, `hostname`. */
+  /** Finds the current names for an authority's certificate. By default, `hostname`. */
   names?: () => Promise<Names>;
   runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer" | "dns" | "secureDns" | "authorities">;
   log: Log;
@@ -41,18 +40,18 @@ export interface Source {
   first(): Promise<KeyPair>;
   /** Calls `replace` with the pair in force from now on, if it is another. Resolves with when to look again, epoch ms. */
   look(replace: (pair: KeyPair) => void): Promise<number>;
-  /** What to show the authority that asks for a challenge's `token`; undefined for one that is not ours. */
+  /** Returns the proof for a challenge's `token`; undefined for an unknown token. */
   proof?(token: string): string | undefined;
   alpn?: AlpnProofs | undefined;
-  /** Why there is no pair of an authority, or no later one, though there should be. */
+  /** Returns why an authority's certificate is missing or was not renewed. */
   trouble?(): Trouble | undefined;
-  /** Ends what is under way. */
+  /** Ends orders under way. */
   stop?(): void;
 }
 
 const LOOK_MS = 2_000;
 
-/** A certificate of the operator's: two files, followed when they change. */
+/** Reads the operator's certificate from two files, and again when they change. */
 export function fileSource(files: { cert: string; key: string }, { runtime, log }: CertificateSetup): Source {
   let seen = "";
 
@@ -99,11 +98,11 @@ export function fileSource(files: { cert: string; key: string }, { runtime, log 
 }
 
 const DAY_MS = 24 * 60 * 60_000;
-/** Nobody but an operator's own clients checks it, and those pin it: it should change rarely. */
+/** Only clients of the operator check this certificate, by pinning it, so it should change rarely. */
 const SELF_SIGNED_DAYS = 3650;
 const RENEW_BEFORE_DAYS = 30;
 
-/** The certificate that is made here on first start and kept: nobody vouches for it, but mail flows encrypted. */
+/** Makes a self-signed certificate on first start and keeps it: clients cannot verify it, but mail is encrypted. */
 export function selfSignedSource({ hostname, folder, runtime, log }: CertificateSetup): Source {
   const path = join(folder, "tls", "self-signed.pem");
   const name = hostname.replace(/^\[(?:IPv6:)?|\]$/gi, "");
@@ -115,7 +114,7 @@ export function selfSignedSource({ hostname, folder, runtime, log }: Certificate
     const isForHost = isIP(name) ? certificate.checkIP(name) : certificate.checkHost(name);
     const now = runtime.now();
     const isLasting = certificate.validToDate.getTime() - now > RENEW_BEFORE_DAYS * DAY_MS;
-    // One that a clock made which was ahead is not valid yet.
+    // A certificate made while the clock was ahead is not valid yet.
     const isBegun = certificate.validFromDate.getTime() <= now;
     return isForHost !== undefined && isLasting && isBegun ? pair : undefined;
   }

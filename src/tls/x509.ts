@@ -1,10 +1,10 @@
-/** The door to @peculiar/x509, which is loaded only when it is needed: it costs 0.1 s and 17 MB, and is rarely. */
+/** The only file that knows @peculiar/x509. It loads the package on first use, since that costs 0.1 s and 17 MB. */
 import { createHash } from "node:crypto";
 import { isIP } from "node:net";
 import type { KeyPair } from "./pair.ts";
 
 async function load() {
-  // Its dependency container asks for it, and does not bring it.
+  // The package's dependency container needs reflect-metadata, but does not depend on it.
   await import("reflect-metadata");
   return await import("@peculiar/x509");
 }
@@ -13,8 +13,8 @@ async function load() {
 const ACME_IDENTIFIER = "1.3.6.1.5.5.7.1.31";
 
 /**
- * A certificate that nobody vouches for. Times in epoch ms. `name`: host name or IP address. `random`: its number.
- * `proof`: the key authorization that it is to show an authority (RFC 8737 §3).
+ * Makes a self-signed certificate. Times in epoch ms. `name`: host name or IP address. `random`: its serial number.
+ * `proof`: the key authorization that it shows to an authority (RFC 8737 §3).
  */
 export async function selfSign(
   name: string,
@@ -47,16 +47,16 @@ export async function selfSign(
 
 const digestOf = (text: string): Buffer => createHash("sha256").update(text).digest();
 
-/** In DER, of less than 128 bytes. */
+/** Encodes less than 128 bytes as a DER octet string. */
 const octetString = (bytes: Uint8Array): Uint8Array<ArrayBuffer> => Uint8Array.of(4, bytes.length, ...bytes);
 
-/** How an authority that gives renewal information calls a certificate of its own (RFC 9773 §4.1); PEM. */
+/** Returns the id of a PEM certificate for renewal information (RFC 9773 §4.1); undefined without a key identifier. */
 export async function renewalIdOf(cert: string): Promise<string | undefined> {
   const x509 = await load();
   const certificate = new x509.X509Certificate(cert);
   const issuer = certificate.getExtension(x509.AuthorityKeyIdentifierExtension)?.keyId;
   if (issuer === undefined) return undefined;
-  // As DER has it: with a zero byte before what would be negative.
+  // As in DER: a zero byte precedes a number that would be negative.
   const serial = certificate.serialNumber.replace(/^(?=[89a-f])/i, "00");
   return [issuer, serial].map((hex) => Buffer.from(hex, "hex").toString("base64url")).join(".");
 }
