@@ -1,6 +1,6 @@
 /**
- * What people may have under way at once, each and all together: bytes of request bodies, uploads. Whoever asks for more
- * is refused rather than kept waiting, so that what waits takes no memory either.
+ * Limits how much people may have under way at once, each and all together: bytes of request bodies, uploads. A request
+ * beyond a limit is refused rather than queued, so that waiting requests take no memory.
  */
 import { AppError, unavailable } from "../base/errors.ts";
 

@@ -1,6 +1,6 @@
 /**
- * What a client is told of a failure, whichever face it came to (rules: Errors): a refusal as it is, and anything else
- * as `server_error`, with a trace under which it stands in the log, whole.
+ * Turns a failure into the error that a REST or MCP client gets (rules: Errors): a refusal unchanged, and anything else as
+ * `server_error` with a trace id, under which the log holds the whole failure.
  */
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";

@@ -1,5 +1,5 @@
 /**
- * Whom a request counts against: the source of the address it came from (rules: Request rates).
+ * Finds the source that a request counts against, from the address it came from (rules: Request rates).
  *
  * Invariant: X-Forwarded-For is believed only as far as trusted proxies wrote it. What a client puts there itself never
  * changes what it counts as.

@@ -1,5 +1,5 @@
 /**
- * Requests that are answered once (rules: Idempotency): what a key was used for, and the answer that repeats. The only
+ * Answers a repeated request as the first time (rules: Idempotency): keeps the use of each key with its answer. The only
  * writer of idempotency_keys.
  *
  *   unused ──► in progress, known to this process alone ──► stored, in the transaction that accepts the message
@@ -82,7 +82,7 @@ const statements = prepared((db) => {
         response: sql.placeholder("response"),
         createdAt: sql.placeholder("createdAt"),
       })
-      // What is there has expired: `once` looked.
+      // An existing row has expired: `once` has checked.
       .onConflictDoUpdate({
         target: [apiKeyId, key],
         set: {

@@ -1,5 +1,5 @@
 /**
- * Performing an operation for a caller whom the gate admitted, whichever way they came (rules: Order of refusals):
+ * Performs an operation for an admitted caller, for REST, MCP and the app alike (rules: Order of refusals):
  * scope, shape, the role where the operation administers, idempotency, then the operation itself.
  *
  * Invariant: a request that repeats an earlier one is answered without a look at the state of anything.
@@ -23,7 +23,7 @@ export interface Performing {
   meters?: Pick<Meters, "timeOperation" | "countApiRefusal">;
 }
 
-/** A request as its face has read it; not checked yet. */
+/** A request as REST, MCP or the app has read it; not checked yet. */
 export interface Asked {
   params: unknown;
   query: unknown;

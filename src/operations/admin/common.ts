@@ -2,7 +2,7 @@
 import type { People, UserEntry } from "../../admin/people.ts";
 import { t } from "../json-schema.ts";
 
-/** What may refuse any of them; and what else may refuse one that changes something. */
+/** Statuses that any administrative operation may refuse with, and those of one that writes. */
 export const READ_ERRORS = [400, 401, 403, 404, 429] as const;
 export const WRITE_ERRORS = [400, 401, 403, 404, 409, 413, 422, 429] as const;
 

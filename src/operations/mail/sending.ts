@@ -6,7 +6,7 @@ import { DraftRequest, DraftResponse, parameter, ReplyRequest, SendRequest, Send
 
 /**
  * Text and HTML are at most 1 MiB together, which JSON may write in six times as many bytes (RFC 8259 §7); the rest is
- * for addresses. So who is within the limit is never refused, and who is not gets the refusal that names it.
+ * for addresses. So content within the limit always fits, and content beyond it gets the refusal that names the limit.
  */
 const LARGEST_BODY = 8 * 1_048_576;
 
@@ -24,7 +24,7 @@ function requireAddress(name: "from" | "to", given: string | string[]): void {
   }
 }
 
-/** Nothing that was sent can be called back, and who sends twice has sent twice. */
+/** Sent mail cannot be recalled, and a repeated call sends again. */
 const SENDS = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true };
 const ONCE = "Repeat with the same key to retry without sending twice";
 const REPLY_ABOUT = {
