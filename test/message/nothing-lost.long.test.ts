@@ -11,7 +11,10 @@ test.skipIf(!corpusPresent)(
   `mail of other projects, broken in twenty rounds${corpusNote}`,
   () =>
     expectNothingLost(
-      corpusFiles().map(({ bytes }) => Buffer.from(bytes)),
+      corpusFiles()
+        .map(({ bytes }) => Buffer.from(bytes))
+        // There a planted word may be read as the second half of a character.
+        .filter((bytes) => !/charset="?(?:gb|big5|euc|shift|iso-2022|ks_c)/i.test(bytes.toString("latin1"))),
       20,
       1,
     ),
