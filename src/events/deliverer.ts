@@ -117,6 +117,8 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
   let underWay = 0;
   let turning: Promise<void> | undefined;
   let asked = false;
+  /** When it last looked for what is due, epoch ms. */
+  let lookedAt = 0;
   let started = false;
   let stopped = false;
   /** The stop waits no longer: attempts that end now are not recorded, since their deliveries have been given back. */
@@ -161,7 +163,8 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
     if (stopped) return;
     const free: Record<Kind, number> = { proven: room("proven"), unproven: room("unproven"), slow: room("slow") };
     const lacking: Record<Kind, boolean> = { proven: false, unproven: false, slow: false };
-    for (const { seq, health } of endpointsByDue(db, runtime.now())) {
+    lookedAt = runtime.now();
+    for (const { seq, health } of endpointsByDue(db, lookedAt)) {
       const one = busy.get(seq);
       const kind = kindOf(one?.health ?? health);
       const held = one ? one.ahead.length + one.slots.size : 0;
@@ -318,10 +321,11 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
 
   /** Returns when the job next has work, unless it is woken earlier: epoch ms. */
   function nextTime(): number | null {
-    const now = runtime.now();
-    const next = nextDue(store.db, now);
+    // Something may have become due since the last look.
+    const next = nextDue(store.db, lookedAt);
     // An attempt that becomes slow makes room for another.
-    return crowded.proven || crowded.unproven ? Math.min(next ?? Number.POSITIVE_INFINITY, now + SLOW_MS) : next;
+    const slowAt = runtime.now() + SLOW_MS;
+    return crowded.proven || crowded.unproven ? Math.min(next ?? Number.POSITIVE_INFINITY, slowAt) : next;
   }
 
   async function runDue(wasAhead: boolean): Promise<number | null> {

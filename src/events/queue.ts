@@ -76,6 +76,7 @@ const statements = prepared((db) => ({
       and(
         sql`${webhookEndpoints.dueAt} IS NOT NULL`,
         lte(webhookEndpoints.dueAt, sql.placeholder("upTo")),
+        sql`NOT ${webhookEndpoints.sweeping}`,
         sql`(${webhookEndpoints.dueAt}, ${webhookEndpoints.seq}) > (${sql.placeholder("dueAt")}, ${sql.placeholder("seq")})`,
       ),
     )
@@ -140,7 +141,10 @@ export function putTest(tx: Tx, { id, endpointSeq, eventId, event, sample }: New
   bringForward(tx, endpointSeq, now);
 }
 
-/** Yields the endpoints with deliveries due by `upTo` (epoch ms), in the order of their turns. */
+/**
+ * Yields the endpoints with deliveries due by `upTo` (epoch ms), in the order of their turns. It leaves out endpoints that
+ * are being swept: nothing of theirs may be claimed, and they would take the turns of others.
+ */
 export function* endpointsByDue(db: Db, upTo: number): Generator<{ seq: number; dueAt: number; health: Health }> {
   let last = { dueAt: Number.MIN_SAFE_INTEGER, seq: 0 };
   for (;;) {

@@ -2,8 +2,12 @@
 import { expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";
 import { createDeliverer } from "../../src/events/deliverer.ts";
+import { setDisabled } from "../../src/events/endpoints.ts";
+import { hasNewEvents } from "../../src/events/fan-out.ts";
+import { reschedule } from "../../src/events/queue.ts";
 import { openHttpClient } from "../../src/net/http-client.ts";
 import { openOptions } from "../../src/store/settings.ts";
+import type { Store } from "../../src/store/store.ts";
 import { openDeliveries } from "../harness/delivery-rig.ts";
 import { type Receiver, startReceiver } from "../harness/receiver.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
@@ -107,4 +111,69 @@ test("endpoints that compete for slots take turns, even when many deliveries wai
   const half = Map.groupBy(paths.slice(0, 90), (path) => path);
   expect(half.size).toBe(6);
   for (const hooks of half.values()) expect(hooks.length).toBeWithin(8, 24);
+});
+
+test("endpoints that are being swept take no other's turn", async () => {
+  const rig = openDeliveries(20);
+  const receiver = startReceiver();
+  leadTo(receiver, rig);
+  rig.happen(60);
+  while (hasNewEvents(rig.store.db)) rig.fan();
+  // More than one turn claims for, each with so much to fail that a sweep of it takes more than one turn.
+  const many = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
+    INSERT INTO webhook_deliveries (id, endpoint_seq, event_seq, event_id, event, state, due_at, created_at)
+    SELECT 'whd_' || e.seq || '_' || i, e.seq, 1, 'evt_1', 'message.outbound', 'pending', 1, 1
+    FROM webhook_endpoints e, n WHERE e.seq < 20`;
+  rig.store.db.$client.run(many);
+  rig.store.transact((tx) => {
+    for (let seq = 1; seq < 20; seq++) {
+      setDisabled(tx, { seq }, START, false);
+      reschedule(tx, seq, 1);
+    }
+  });
+  let [turns, firstClaim] = [0, 0];
+  const enqueue: Store["enqueue"] = async (work) => {
+    const done = await rig.store.enqueue(work);
+    turns++;
+    const leased = rig.store.db.$client.query(
+      "SELECT 1 FROM webhook_deliveries WHERE due_at IS NOT NULL AND leased = 1",
+    );
+    if (firstClaim === 0 && leased.get() !== null) firstClaim = turns;
+    return done;
+  };
+  const deliverer = deliver({ ...rig, store: { ...rig.store, enqueue } });
+  await receiver.waitFor(60);
+  await deliverer.idle();
+  await deliverer.stop(60_000);
+  // The first two commits look for strays and for leases of the process before.
+  expect(firstClaim).toBe(3);
+  expect(new Set(receiver.hooks.map(({ path }) => path)).size).toBe(1);
+  expect(rig.rows().filter(({ state }) => state === "pending")).toEqual([]);
+});
+
+test("what becomes due while it looks is not left lying", async () => {
+  for (let ms = 0; ms < 16; ms++) {
+    const rig = openDeliveries(1);
+    rig.happen();
+    rig.fan(START + ms);
+    let now = START;
+    const runtime = fakeRuntime({ now: () => now++ });
+    let sent = false;
+    const deliverer = createDeliverer({
+      ...{ store: rig.store, mostSlots: 8, runtime, tell: () => {}, wake: () => {} },
+      log: createLog("error", runtime.now, () => {}),
+      http: {
+        send: async () => {
+          sent = true;
+          return new Response("ok");
+        },
+        within: (_, work) => work(new AbortController().signal),
+        close: () => {},
+      },
+      options: openOptions(rig.store),
+    });
+    const next = await deliverer.job.runDue(START, false);
+    expect([ms, sent || next === START + ms]).toEqual([ms, true]);
+    await deliverer.stop(0);
+  }
 });
