@@ -224,6 +224,11 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
       for (const { seq, health, deliveries } of fresh) hold(seq, health, deliveries);
     } catch (error) {
       if (cut) return;
+      // These outcomes are lost, so no endpoint waits for them.
+      for (const { delivery } of recording) {
+        const one = busy.get(delivery.endpointSeq);
+        if (one) one.waits = false;
+      }
       log.error("webhook attempts cannot be recorded; their leases will run out", {
         attempts: recording.length,
         error,
@@ -300,8 +305,9 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
     underWay--;
     if (cut) return;
     begin(one);
-    // Waking the job tells the scheduler when it is next due. During a stop the scheduler may have ended, so work directly.
-    if (stopped) void work();
+    // Waking the job tells the scheduler when it is next due. During a stop the scheduler may have ended, so work directly:
+    // takeTurn logs what fails.
+    if (stopped) work().catch(() => {});
     else wake();
     noticeIdle();
   }

@@ -177,3 +177,35 @@ test("what becomes due while it looks is not left lying", async () => {
     await deliverer.stop(0);
   }
 });
+
+test("an endpoint whose failure cannot be recorded gets the rest of what was claimed for it", async () => {
+  const rig = openDeliveries(1);
+  const receiver = startReceiver();
+  leadTo(receiver, rig);
+  rig.happen(20);
+  let broken = 0;
+  // All that are under way fail, and the outcome of none is recorded.
+  receiver.answer = (_, nth) => {
+    if (nth < 2 || nth > 9) return new Response("ok");
+    if (nth === 9) broken = 8;
+    return new Response("no", { status: 500 });
+  };
+  const enqueue: Store["enqueue"] = (work) =>
+    broken-- > 0 ? Promise.reject(new Error("no such row")) : rig.store.enqueue(work);
+  const runtime = fakeRuntime();
+  const deliverer = createDeliverer({
+    ...{ store: { ...rig.store, enqueue }, mostSlots: 192, runtime, tell: () => {} },
+    log: createLog("error", runtime.now, () => {}),
+    http: openHttpClient({ runtime, allow: () => ["127.0.0.0/8"] }),
+    options: openOptions(rig.store),
+    wake: () => void Promise.resolve().then(run),
+  });
+  // As the scheduler does, again after an error.
+  const run = async (): Promise<void> => {
+    await Promise.resolve(deliverer.job.runDue(START)).catch(() => Bun.sleep(5).then(run));
+  };
+  await run();
+  await receiver.waitFor(20);
+  await deliverer.stop(60_000);
+  expect(new Set(receiver.hooks.map(({ headers }) => headers.get("webhook-id"))).size).toBe(20);
+});
