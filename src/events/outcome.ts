@@ -2,7 +2,7 @@
  * Decides what an attempt means for its delivery and its endpoint (rules: Webhook attempts, Webhook
  * delivery states).
  *
- *   2xx                          delivered; the endpoint's count of exhausted deliveries restarts at 0
+ *   2xx                          delivered; an active endpoint's count of exhausted deliveries restarts at 0
  *   refused destination          failed at once, and counts
  *   any other failure            retried on the schedule; failed after its end, and counts
  *   failure of a test or replay  not retried, and does not count
@@ -103,7 +103,8 @@ function recordOf(tx: Tx, before: Endpoint, attempts: readonly Ended[], terms: O
     settle(tx, delivery, settled);
     if (!outcome.refused) health = healthAfter(outcome, health, terms.timeoutMs);
     if (counts) exhausted++;
-    else if (outcome.ok && !isTest(delivery)) exhausted = 0;
+    // What ends after an endpoint was disabled leaves the count that disabled it, which its admins are told.
+    else if (outcome.ok && !isTest(delivery) && endpoint.state === "active") exhausted = 0;
     if (counts && exhausted >= terms.disableAfter && setDisabled(tx, endpoint, terms.now, true)) {
       endpoint = endpointAt(tx, endpoint.seq) ?? endpoint;
     }

@@ -144,6 +144,16 @@ test("attempts that are recorded together each keep their own outcome", () => {
   expect(due(again)).toEqual([1]);
 });
 
+test("an attempt that ends after its endpoint was disabled leaves the count that disabled it", () => {
+  const { happen, fan, claim, store } = openDeliveries(1);
+  happen(3);
+  fan();
+  const outcomes = [BAD, BAD, OK];
+  const attempts = claim(1, 3).map((delivery, i) => ({ delivery, outcome: outcomes[i] ?? OK }));
+  store.transact((tx) => void recordAttempts(tx, attempts, { ...TERMS, retrySeconds: [], disableAfter: 2 }));
+  expect(requireEndpoint(store.db, "whk_1")).toMatchObject({ state: "disabled", exhausted: 2, telling: true });
+});
+
 test("a delivery keeps its number and id throughout, and a test is numbered after earlier deliveries", () => {
   const { happen, fan, claim, end, rows, log, store, newId } = openDeliveries();
   happen(2);
