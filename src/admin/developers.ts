@@ -204,16 +204,17 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       let resent = 0;
       let before: number | undefined;
       for (;;) {
-        const failed = listDeliveries(store.db, requireEndpoint(store.db, id), {
-          ...{ state: "failed", before, limit: RECOVERED_AT_ONCE },
-        });
-        const wanted = failed.filter(
-          ({ dueAt, finishedAt }) => dueAt === null && finishedAt !== null && finishedAt >= since,
-        );
-        await store.enqueue((tx) => {
+        const filter = { state: "failed", before, limit: RECOVERED_AT_ONCE } as const;
+        // Read where it is resent: a delivery may be deleted, or resent by another, before the transaction begins.
+        const { failed, wanted } = await store.enqueue((tx) => {
           requireLeave(tx);
+          const failed = listDeliveries(tx, requireEndpoint(tx, id), filter);
+          const wanted = failed.filter(
+            ({ dueAt, finishedAt }) => dueAt === null && finishedAt !== null && finishedAt >= since,
+          );
           for (const { id: delivery } of wanted) resend(tx, delivery, runtime.now());
           deliverSoon();
+          return { failed, wanted };
         });
         resent += wanted.length;
         before = failed.at(-1)?.seq;

@@ -191,6 +191,13 @@ test("sending again ends when who asked may do it no more", async () => {
   expect((await call("POST", `/webhooks/${id}/recover`, { since })).body).toEqual({ resent: 1 });
 });
 
+test("sending again what failed passes over a delivery that is deleted meanwhile", async () => {
+  const { administration, id, made, store } = await withFailures(3);
+  const recovered = administration.developers.recoverWebhook(id, 0);
+  store.db.$client.query("DELETE FROM webhook_deliveries WHERE id = ?").run(made[1] ?? "");
+  expect(await recovered).toBe(2);
+});
+
 test("those of another workspace do not exist", async () => {
   const { call, store, administration, other } = await startAdmin();
   const endpoint = store.transact((tx) => administration.developers.addWebhook(tx, { ...HOOK, workspaceId: other }));
