@@ -54,6 +54,7 @@ export const DISABLED = "the endpoint was disabled";
 /** SQLite uses a partial index only where the query repeats its condition literally. */
 export const isDue = sql`${webhookDeliveries.dueAt} IS NOT NULL`;
 
+/** Endpoints that are read at first; each page is twice the one before. */
 const ENDPOINTS_PAGE = 16;
 
 const dueOf = (urgent: 0 | 1): string =>
@@ -81,7 +82,7 @@ const statements = prepared((db) => ({
       ),
     )
     .orderBy(asc(webhookEndpoints.dueAt), asc(webhookEndpoints.seq))
-    .limit(ENDPOINTS_PAGE)
+    .limit(sql.placeholder("limit"))
     .prepare(),
   nextDue: db
     .select({ dueAt: webhookEndpoints.dueAt })
@@ -147,13 +148,14 @@ export function putTest(tx: Tx, { id, endpointSeq, eventId, event, sample }: New
  */
 export function* endpointsByDue(db: Db, upTo: number): Generator<{ seq: number; dueAt: number; health: Health }> {
   let last = { dueAt: Number.MIN_SAFE_INTEGER, seq: 0 };
-  for (;;) {
-    const rows = statements(db).endpointsByDue.all({ ...last, upTo });
+  // SQLite finds a page by due_at alone: of endpoints due at the same time it reads again those that were there before.
+  for (let limit = ENDPOINTS_PAGE; ; limit *= 2) {
+    const rows = statements(db).endpointsByDue.all({ ...last, upTo, limit });
     for (const { seq, dueAt, health } of rows) {
       last = { seq, dueAt: dueAt ?? 0 };
       yield { ...last, health };
     }
-    if (rows.length < ENDPOINTS_PAGE) return;
+    if (rows.length < limit) return;
   }
 }
 
