@@ -1,6 +1,8 @@
 /** The deliverer on a real store and real sockets: how it stops, and how endpoints share slots. */
 import { expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";
+import { type Runtime, systemRuntime } from "../../src/base/runtime.ts";
+import { createScheduler } from "../../src/base/scheduler.ts";
 import { createDeliverer } from "../../src/events/deliverer.ts";
 import { setDisabled } from "../../src/events/endpoints.ts";
 import { hasNewEvents } from "../../src/events/fan-out.ts";
@@ -19,16 +21,18 @@ function leadTo(receiver: Receiver, { store }: Rig): void {
   store.db.$client.run("UPDATE webhook_endpoints SET url = ? || '/' || seq", [receiver.url]);
 }
 
-/** A deliverer at work, with so many slots. */
-function deliver({ store }: Rig, mostSlots = 192, now?: () => number) {
-  const runtime = fakeRuntime(now && { now });
+/** A deliverer at work under the scheduler, which wakes it when more is due. `clock`: instead of one that stands still. */
+function deliver({ store }: Rig, mostSlots = 192, clock: Partial<Runtime> = {}) {
+  const runtime = fakeRuntime(clock);
+  const log = createLog("error", runtime.now, () => {});
   const deliverer = createDeliverer({
-    ...{ store, mostSlots, runtime, log: createLog("error", runtime.now, () => {}), tell: () => {} },
+    ...{ store, mostSlots, runtime, log, tell: () => {} },
     http: openHttpClient({ runtime, allow: () => ["127.0.0.0/8"] }),
     options: openOptions(store),
-    wake: () => void Promise.resolve().then(() => deliverer.job.runDue(runtime.now())),
+    wake: () => scheduler.wake(),
   });
-  void deliverer.job.runDue(runtime.now(), true);
+  const scheduler = createScheduler(runtime, log, [deliverer.job]);
+  scheduler.start();
   return deliverer;
 }
 
@@ -102,7 +106,7 @@ test("endpoints that compete for slots take turns, even when many deliveries wai
     return new Response("ok");
   };
   rig.happen(30);
-  const deliverer = deliver(rig, 8, Date.now);
+  const deliverer = deliver(rig, 8, { now: Date.now, setTimer: systemRuntime().setTimer });
   await receiver.waitFor(180);
   await deliverer.stop(60_000);
   expect(rig.rows().every(({ state, attempts }) => state === "delivered" && attempts === 1)).toBeTrue();
