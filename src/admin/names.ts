@@ -40,9 +40,13 @@ export function addressOf(text: string): string {
   return address;
 }
 
+/** Parses a date-time (RFC 3339 §5.6); returns epoch ms, or NaN if it is none. */
+export const parseDateTime = (text: string): number =>
+  /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/i.test(text) ? Date.parse(text) : Number.NaN;
+
 /** Reads a date-time of RFC 3339 §5.6 as epoch ms. `what`: the field that holds it. @throws AppError bad_request */
 export function timeOf(what: string, text: string): number {
-  const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/i.test(text) ? Date.parse(text) : Number.NaN;
+  const time = parseDateTime(text);
   // An offset may lead out of the years that a date-time can say.
   if (Number.isNaN(time) || time < FIRST_TIME || time > LAST_TIME) {
     throw new AppError("bad_request", `${what} must be a date-time like 2027-01-31T17:00:00Z`);

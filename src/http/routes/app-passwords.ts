@@ -1,13 +1,15 @@
 /** A person's own app passwords, and the other settings for a mail app. */
+
 import { createAppPassword, listAppPasswords, revokeAppPassword } from "../../access/app-passwords.ts";
 import { nameOf } from "../../admin/names.ts";
 import { AppError } from "../../base/errors.ts";
 import type { Runtime } from "../../base/runtime.ts";
+import { isoOf } from "../../operations/admin/common.ts";
 import { t } from "../../operations/json-schema.ts";
 import type { Store } from "../../store/store.ts";
 import type { AppPasswordListView, MailAppsView, NewAppPasswordView } from "../identity-views.ts";
 import type { Route } from "../route.ts";
-import { bodyOf, done, isoOf } from "./asked.ts";
+import { bodyOf, done } from "./asked.ts";
 
 export interface AppPasswordParts {
   store: Pick<Store, "db" | "transact">;

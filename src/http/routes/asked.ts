@@ -25,6 +25,5 @@ export function bodyOf<S extends ObjectSchema>(
   };
 }
 
-export const isoOf = (ms: number): string => new Date(ms).toISOString();
 export const workspaceOf = ({ session }: Asked): string => session.caller.workspaceId;
 export const done = (): Response => new Response(null, { status: 204 });

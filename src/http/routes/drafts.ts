@@ -7,13 +7,14 @@ import { queryOf } from "../../api/target.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { Sending } from "../../compose/send.ts";
 import type { Mailbox } from "../../mailbox/mailbox.ts";
+import { isoOf } from "../../operations/admin/common.ts";
 import { t } from "../../operations/json-schema.ts";
 import { dateTime, SendRequest } from "../../operations/schemas.ts";
 import type { Store } from "../../store/store.ts";
 import { FRAME_HEADERS } from "../frame.ts";
 import type { Asked, Route } from "../route.ts";
 import type { DraftMarkView, SendingPreferences } from "../views.ts";
-import { bodyOf, done, isoOf } from "./asked.ts";
+import { bodyOf, done } from "./asked.ts";
 import { readUntil } from "./reading.ts";
 
 export interface DraftRouteParts {

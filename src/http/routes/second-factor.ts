@@ -9,12 +9,13 @@ import { endSessions } from "../../access/sessions.ts";
 import { keyUri } from "../../access/totp.ts";
 import { AppError } from "../../base/errors.ts";
 import type { Runtime } from "../../base/runtime.ts";
+import { isoOf } from "../../operations/admin/common.ts";
 import { t } from "../../operations/json-schema.ts";
 import type { Store, Tx } from "../../store/store.ts";
 import type { NewSecondFactorView, RecoveryCodesView, SecondFactorView } from "../identity-views.ts";
 import { drawQr } from "../qr.ts";
 import type { Asked, Route } from "../route.ts";
-import { bodyOf, isoOf } from "./asked.ts";
+import { bodyOf } from "./asked.ts";
 import { CODE, PASSWORD, type Prove } from "./proof.ts";
 
 export interface SecondFactorParts {

@@ -6,13 +6,14 @@ import { AppError } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import { latestChange } from "../../mailbox/changes.ts";
+import { isoOf } from "../../operations/admin/common.ts";
 import { t } from "../../operations/json-schema.ts";
 import type { Store } from "../../store/store.ts";
 import type { SessionView, SignInView } from "../identity-views.ts";
 import type { Asked, OpenRoute, Route } from "../route.ts";
 import type { SessionCookie } from "../session-cookie.ts";
 import type { Person } from "../views.ts";
-import { bodyOf, done, isoOf } from "./asked.ts";
+import { bodyOf, done } from "./asked.ts";
 
 export interface SessionParts {
   store: Pick<Store, "db" | "transact">;

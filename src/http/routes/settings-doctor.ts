@@ -3,9 +3,10 @@
 import type { People } from "../../admin/people.ts";
 import type { Doctor } from "../../doctor/doctor.ts";
 import type { Look } from "../../doctor/watch.ts";
+import { isoOf } from "../../operations/admin/common.ts";
 import type { DoctorView, LookView } from "../admin-views.ts";
 import type { Asked, Route } from "../route.ts";
-import { isoOf, workspaceOf } from "./asked.ts";
+import { workspaceOf } from "./asked.ts";
 
 export interface DoctorParts {
   people: Pick<People, "requireOperator">;

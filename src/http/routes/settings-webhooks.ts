@@ -1,9 +1,11 @@
 /** The secret of a webhook endpoint, shown after a proof of identity. Only the app has this route (rules: Secret rotation). */
+
 import type { Developers } from "../../admin/developers.ts";
+import { isoOf } from "../../operations/admin/common.ts";
 import type { Store } from "../../store/store.ts";
 import type { SecretView } from "../developer-views.ts";
 import type { Route } from "../route.ts";
-import { isoOf, workspaceOf } from "./asked.ts";
+import { workspaceOf } from "./asked.ts";
 
 export interface SecretParts {
   store: Pick<Store, "db">;

@@ -2,12 +2,13 @@
 
 import { type Domains, makeDkimKeys } from "../../admin/domains.ts";
 import { hashPassword, type People, type Workspace } from "../../admin/people.ts";
+import { isoOf } from "../../operations/admin/common.ts";
 import { t } from "../../operations/json-schema.ts";
 import { nullable } from "../../operations/schemas.ts";
 import type { Store, Tx } from "../../store/store.ts";
 import type { WorkspaceEntryView, WorkspaceView } from "../admin-views.ts";
 import type { Asked, Route } from "../route.ts";
-import { bodyOf, isoOf, workspaceOf } from "./asked.ts";
+import { bodyOf, workspaceOf } from "./asked.ts";
 
 export interface WorkspacesParts {
   store: Pick<Store, "transact">;

@@ -1,4 +1,5 @@
 /** Webhook endpoints of a workspace, and the log of their deliveries. */
+
 import {
   DEFAULT_OVERLAP_HOURS,
   DELIVERY_STATES,
@@ -7,6 +8,7 @@ import {
   EVENT_NAMES,
   LONGEST_OVERLAP_HOURS,
 } from "../../admin/developers.ts";
+import { parseDateTime } from "../../admin/names.ts";
 import { AppError } from "../../base/errors.ts";
 import { oneOf, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
@@ -302,12 +304,8 @@ export const recoverWebhook = operation({
     return act(() => ({ resent }));
   },
   checkBody({ since }) {
-    if (!isDateTime(since)) {
+    if (Number.isNaN(parseDateTime(since))) {
       throw new AppError("bad_request", "since must be a date and time such as 2026-03-02T09:30:00Z");
     }
   },
 });
-
-/** RFC 3339 §5.6. */
-const isDateTime = (text: string): boolean =>
-  /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/i.test(text) && !Number.isNaN(Date.parse(text));
