@@ -6,7 +6,7 @@
  * have (RFC 6761 §6.2).
  */
 import { findCaller } from "../access/credentials.ts";
-import { type Developers, SCOPES } from "../admin/developers.ts";
+import type { Developers } from "../admin/developers.ts";
 import { type Domains, makeDkimKeys } from "../admin/domains.ts";
 import { hashPassword, type People } from "../admin/people.ts";
 import { AppError } from "../base/errors.ts";
@@ -15,6 +15,7 @@ import type { Mailbox } from "../mailbox/mailbox.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import { normalizeAddress, parseAddressList } from "../message/address.ts";
 import { composeMessage } from "../message/compose.ts";
+import { MAIL_SCOPES } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { ADA, ALIASES, BEN, CONVERSATIONS, type DemoConversation, type DemoMessage, SUPPORT } from "./conversations.ts";
 
@@ -90,7 +91,7 @@ function reopen(tx: Tx, { people, developers }: DemoParts, workspaceId: string, 
   for (const { id, name, revokedAt } of developers.listKeys(workspaceId)) {
     if (name === KEY_NAME && revokedAt === null) developers.revokeKey(tx, id);
   }
-  const { key } = developers.createKey(tx, { userId: owner.id, name: KEY_NAME, scopes: SCOPES });
+  const { key } = developers.createKey(tx, { userId: owner.id, name: KEY_NAME, scopes: MAIL_SCOPES });
   return { address: owner.email, key };
 }
 
@@ -109,7 +110,7 @@ function populate(
   const support = people.addMailbox(tx, { workspaceId, address: SUPPORT, name: "Lantern Works Support" });
   people.grant(tx, support, ben.userId, "full");
   for (const [alias, address] of Object.entries(ALIASES)) people.addAlias(tx, people.mailboxAt(address).id, alias);
-  return developers.createKey(tx, { userId: ada.userId, name: KEY_NAME, scopes: SCOPES }).key;
+  return developers.createKey(tx, { userId: ada.userId, name: KEY_NAME, scopes: MAIL_SCOPES }).key;
 }
 
 interface PreparedConversation {
