@@ -1,20 +1,19 @@
 /**
- * The composition root: creates and connects all parts of the appliance, starts them in order and stops them in reverse.
- * `createAppliance` opens the data folder and starts nothing, which is enough for most commands; `serve` also calls `start`.
+ * The composition root: creates and connects all parts of the appliance, starts them in order and stops them in
+ * reverse. `createAppliance` opens the data folder and starts nothing, which is enough for most commands; `serve` also
+ * calls `start`.
  */
 import { openIdentity } from "./access/identity.ts";
 import { createAccessNotices } from "./access/notices.ts";
 import { createDevelopers, type Developers } from "./admin/developers.ts";
-import { createLossNotices } from "./admin/domain-notices.ts";
-import { createDomains, type Domains } from "./admin/domains.ts";
+import { createDomains, createLossNotices, type Domains } from "./admin/domains.ts";
 import { createErasure } from "./admin/erasure.ts";
-import { createFirstRun, type FirstRun } from "./admin/first-run.ts";
 import { createPublishedPolicy } from "./admin/mta-sts.ts";
 import { createOutbound, type Outbound } from "./admin/outbound.ts";
 import { createPeople, type People } from "./admin/people.ts";
+import { createFirstRun, type FirstRun } from "./admin/setup.ts";
 import { createApi } from "./api/api.ts";
-import { createBodyBudget } from "./api/budget.ts";
-import { createSourceReader } from "./api/source.ts";
+import { createBodyBudget, createSourceReader } from "./api/request.ts";
 import type { StartBackup } from "./backup/schedule.ts";
 import { createScheduledBackups } from "./backup/schedule.ts";
 import { hasFreeDescriptors, limitOfOpenFiles, shareDescriptors } from "./base/descriptors.ts";
@@ -27,8 +26,7 @@ import { newestFiledAt } from "./doctor/checks/machine.ts";
 import { createDoctor, type Doctor, type DoctorOptions } from "./doctor/doctor.ts";
 import { createEvents, type Events } from "./events/events.ts";
 import { createConnections } from "./http/connections.ts";
-import { createMetricsPage } from "./http/metrics.ts";
-import { type HttpParts, startHttp } from "./http/server.ts";
+import { createMetricsPage, type HttpParts, startHttp } from "./http/server.ts";
 import { createWeb } from "./http/web.ts";
 import { createMailFlow } from "./mail.ts";
 import { createMailbox, type Mailbox } from "./mailbox/mailbox.ts";
@@ -36,20 +34,17 @@ import { readHere } from "./message/reading.ts";
 import { createMonitoring } from "./monitoring/monitoring.ts";
 import { createIdempotency } from "./operations/idempotency.ts";
 import { createSubmissionRole } from "./outbound/submission.ts";
-import { createBacklogJob } from "./search/fts5/backlog.ts";
-import { registerSearchGauges } from "./search/gauges.ts";
+import { createBacklogJob, createIndexUpkeep } from "./search/fts5/upkeep.ts";
 import { explain } from "./search/meilisearch/process.ts";
 import { createSupervisor } from "./search/meilisearch/supervisor.ts";
-import { createSearch } from "./search/search.ts";
-import { createIndexUpkeep } from "./search/upkeep.ts";
+import { createSearch, registerSearchGauges } from "./search/search.ts";
 import type { SmtpRole } from "./smtp/role.ts";
 import { createSmtpListener } from "./smtp/server.ts";
 import { limitsFor } from "./smtp/server-connection.ts";
 import { claimFolder } from "./store/claim.ts";
 import { type Options, openOptions } from "./store/settings.ts";
 import { openStore, type Store } from "./store/store.ts";
-import { type Certificates, openCertificates } from "./tls/certificates.ts";
-import { findNames } from "./tls/names.ts";
+import { type Certificates, findNames, openCertificates } from "./tls/certificates.ts";
 import type { StartWorker } from "./workers/parser-pool.ts";
 
 /** Addresses of the listeners, as `host:port`; `off` for those that did not start. */
@@ -76,8 +71,8 @@ export interface Appliance {
   readonly mailbox: Mailbox;
   readonly doctor: Doctor;
   /**
-   * Starts listeners and jobs; resolves when all listen. `hold`: holds mail to the outside instead of sending it. `prepare`
-   * may change the data folder: it runs after this server has claimed the folder, before everything else.
+   * Starts listeners and jobs; resolves when all listen. `hold`: holds mail to the outside instead of sending it.
+   * `prepare` may change the data folder: it runs after this server has claimed the folder, before everything else.
    * @throws ConfigError for unusable certificate files; Error for a folder that another server has claimed, or with the
    * variable of a listener that cannot bind; errors of `prepare`. Nothing is left running then.
    */
@@ -128,7 +123,11 @@ export function createAppliance(
   const sidecar = createSupervisor({ data: config.data, options, runtime, log });
   let read = readHere;
   const mailbox = createMailbox({
-    ...{ store, engine, runtime, options, log },
+    store,
+    engine,
+    runtime,
+    options,
+    log,
     read: (source, reading) => read(source, reading),
   });
   const people = createPeople({ store, runtime });
@@ -181,7 +180,13 @@ export function createAppliance(
   function startWeb(parts: Omit<HttpParts, "http" | "https" | "baseUrl" | "policyAt" | "runtime" | "log" | "bound">) {
     const { http, https, baseUrl } = config;
     return startHttp({
-      ...{ ...parts, policyAt: domains.policyAt, http, https, baseUrl, runtime, log },
+      ...parts,
+      policyAt: domains.policyAt,
+      http,
+      https,
+      baseUrl,
+      runtime,
+      log,
       bound: (variable, start) =>
         bound(variable, async () => {
           const server = await start();
@@ -269,30 +274,27 @@ export function createAppliance(
             role,
           }),
           submissions: await startSmtp("MAILROOM_SUBMISSIONS", config.submissions, shares.smtp.submissions, {
-            ...{ ...secured, role, implicitTls: true },
+            ...secured,
+            role,
+            implicitTls: true,
           }),
         };
 
         const idempotency = createIdempotency(base);
-        const administration = { store, people, domains, developers, outbound, runtime, log };
+        const administration = { store, people, domains, developers, outbound, options, runtime, log };
         const performing = { mailbox, sending, administration, idempotency, meters, bodies: createBodyBudget() };
         const mostConnections = shares.http;
         const sourceOf = createSourceReader(config.trustedProxies);
         const api = createApi({ ...base, ...performing, slowdown, touchKey, sourceOf, baseUrl, mostConnections });
         const web = createWeb({
-          ...{
-            ...base,
-            ...performing,
-            people,
-            domains,
-            developers,
-            outbound,
-            firstRun,
-            doctor,
-            sourceOf,
-            baseUrl,
-            identity,
-          },
+          ...base,
+          ...performing,
+          people,
+          firstRun,
+          doctor,
+          sourceOf,
+          baseUrl,
+          identity,
           mailApps: {
             host: hostname,
             submission: portOf(listeners.submission),
@@ -311,7 +313,10 @@ export function createAppliance(
         const metricsPage = createMetricsPage({ metrics, options });
         const { trustedProxies } = config;
         const connections = createConnections({
-          ...{ most: mostConnections, trustedProxies, runtime, refused: meters.countHttpRefusal },
+          most: mostConnections,
+          trustedProxies,
+          runtime,
+          refused: meters.countHttpRefusal,
         });
         metrics.gauge("mailroom_http_connections", "Open HTTP and HTTPS connections, and how many there may be", () => [
           [{ kind: "open" }, connections.open()],

@@ -1,6 +1,6 @@
 /**
- * Reads the environment into a frozen Config, once at start (rules: Environment). No other file reads process.env. A bad
- * value is a ConfigError with the variable and the values that it takes.
+ * Reads the environment into a frozen Config, once at start (rules: Environment). No other file reads process.env. A
+ * bad value is a ConfigError with the variable and the values that it takes.
  */
 import { ConfigError } from "./base/errors.ts";
 

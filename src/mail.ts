@@ -1,37 +1,34 @@
-/** The way of the mail, in and out, without its listeners: creates and connects the modules that move mail. */
+/** Creates and connects the modules that move mail, in and out, without the listeners. */
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import { openTlsPolicies } from "./authentication/tls-policy.ts";
 import type { Log } from "./base/log.ts";
 import type { Meters } from "./base/metrics.ts";
 import type { Runtime } from "./base/runtime.ts";
 import type { Job } from "./base/scheduler.ts";
-import { createSending, type Sending } from "./compose/send.ts";
-import { createAccept } from "./inbound/data.ts";
+import { createSending } from "./compose/send.ts";
+import { acceptMessage } from "./inbound/data.ts";
 import { createBlocklists } from "./inbound/dnsbl.ts";
-import { createFeedback } from "./inbound/feedback.ts";
 import { createGreylist } from "./inbound/greylist.ts";
 import { createMxRole } from "./inbound/mx.ts";
-import { createResolve } from "./inbound/rcpt.ts";
+import { resolveRecipient } from "./inbound/rcpt.ts";
 import type { Mailbox } from "./mailbox/mailbox.ts";
-import type { ReadHtml } from "./message/reading.ts";
 import { createDnsCache } from "./net/dns-cache.ts";
-import { createSubmit, type Submit } from "./outbound/accept.ts";
-import { createLocalDelivery } from "./outbound/local.ts";
-import { createAdminNotices, type NotifyAdmins } from "./outbound/notices.ts";
-import { createOutcomes } from "./outbound/outcome.ts";
-import { openProtection } from "./outbound/protection.ts";
-import { createRelay, type Relay } from "./outbound/relay.ts";
+import { type Submit, submitMessage } from "./outbound/accept.ts";
+import { deliverHere } from "./outbound/attempt.ts";
+import { type NotifyAdmins, notifyAdmins } from "./outbound/notices.ts";
+import { concludeAttempt } from "./outbound/outcome.ts";
+import { createRelay } from "./outbound/relay.ts";
 import { createTraceUpkeep } from "./outbound/trace-log.ts";
 import { createTransport } from "./outbound/transport.ts";
-import type { SmtpRole } from "./smtp/role.ts";
-import { openSpool, type Spool } from "./smtp/spool.ts";
+import { openSpool } from "./smtp/spool.ts";
 import type { Options } from "./store/settings.ts";
 import type { Store } from "./store/store.ts";
 import { createParserPool, type StartWorker } from "./workers/parser-pool.ts";
 
 const MOST_PARSERS = 4;
 
-export interface MailFlowParts {
+interface MailFlowParts {
   /** The data folder. */
   folder: string;
   hostname: string;
@@ -44,64 +41,59 @@ export interface MailFlowParts {
   startWorker?: StartWorker | undefined;
   /** Holds mail to the outside instead of sending it. */
   hold: boolean;
-  /** See ResolveParts. */
+  /** Has a domain verified: see resolveRecipient in inbound/rcpt.ts. */
   verifyOnArrival(domain: string): Promise<void>;
   /** Runs a job now, because there may be new work for it. */
   wake(job: string): void;
 }
 
-export interface MailFlow {
-  /** The role of the MX listener. */
-  mxRole: SmtpRole;
-  submit: Submit;
-  sending: Sending;
-  notifyAdmins: NotifyAdmins;
-  spool: Spool;
-  relay: Relay;
-  jobs: readonly Job[];
-  /** Reads stored HTML in a worker. */
-  read: ReadHtml;
-  /** Ends the parser workers. Called after everything that takes in mail has stopped. */
-  stopParsing(): void;
-}
-
-export function createMailFlow({ folder, startWorker, wake, ...parts }: MailFlowParts): MailFlow {
-  const { store, mailbox, options, runtime, hostname, log } = parts;
+export function createMailFlow({ folder, startWorker, wake, ...parts }: MailFlowParts) {
+  const { store, mailbox, options, runtime, log } = parts;
   const workers = Math.min(MOST_PARSERS, Math.max(1, availableParallelism() - 1));
   const names = createDnsCache(runtime);
   const blobFolder = join(folder, "blobs");
   const parser = createParserPool({ blobFolder, names, runtime, log, workers, ...(startWorker && { startWorker }) });
   const spool = openSpool(join(folder, "spool"));
-  const transport = createTransport({ ...parts, protection: openProtection(parts) });
-  const local = createLocalDelivery({ db: store.db, mailbox, parser, runtime });
-  const outcomes = createOutcomes({ store, mailbox, options, runtime, hostname, log });
-  const relayWoken = (): void => wake(relay.job.name);
-  const relay = createRelay({ ...parts, transport, local, outcomes, wake: relayWoken });
-  const accept = createSubmit({ ...parts, local, transport, parser });
-  const submit: Submit = async (submission, record) => {
-    const sent = await accept(submission, record);
-    relayWoken();
+  const transport = createTransport({ ...parts, tlsPolicies: openTlsPolicies(parts) });
+  const wakeRelay = (): void => wake(relay.job.name);
+  const relay = createRelay({
+    ...parts,
+    transport,
+    deliverHere: (claim, content) => deliverHere({ db: store.db, mailbox, parser, runtime }, claim, content),
+    conclude: (claim, results) => concludeAttempt(parts, claim, results),
+    wake: wakeRelay,
+  });
+  const submit: Submit = async (...submission) => {
+    const sent = await submitMessage({ ...parts, transport, parser }, ...submission);
+    wakeRelay();
     return sent;
   };
-  const feedback = createFeedback({ db: store.db, outcomes, local, runtime });
-  const resolve = createResolve({ ...parts, feedback });
-  const acceptInbound = createAccept({ ...parts, parser, spool, feedback });
   const greylist = createGreylist({ store, runtime });
   const blocklists = createBlocklists({ names, runtime, log });
-  const notifyAdmins = createAdminNotices({ store, mailbox, parser, runtime, hostname, log });
-  const sending = createSending({ ...parts, local, transport, parser, submit, spool, wake });
+  const sending = createSending({ ...parts, transport, parser, submit, spool, wake });
+  const jobs: readonly Job[] = [relay.job, sending.job, greylist.job, createTraceUpkeep(store, options)];
   return {
-    mxRole: createMxRole({ options, blocklists, greylist, runtime, resolve, accept: acceptInbound }),
+    /** The role of the MX listener. */
+    mxRole: createMxRole({
+      options,
+      blocklists,
+      greylist,
+      runtime,
+      resolve: (...recipient) => resolveRecipient(parts, ...recipient),
+      accept: (...message) => acceptMessage({ ...parts, parser, spool }, ...message),
+    }),
     submit,
     sending,
-    async notifyAdmins(...notice) {
-      await notifyAdmins(...notice);
-      relayWoken();
-    },
+    notifyAdmins: (async (...notice) => {
+      await notifyAdmins({ ...parts, parser }, ...notice);
+      wakeRelay();
+    }) satisfies NotifyAdmins,
     spool,
     relay,
-    jobs: [relay.job, sending.job, greylist.job, createTraceUpkeep(store, options)],
+    jobs,
+    /** Reads stored HTML in a worker. */
     read: parser.read,
+    /** Ends the parser workers. Called after everything that takes in mail has stopped. */
     stopParsing: () => parser.stop(),
   };
 }

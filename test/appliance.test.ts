@@ -8,7 +8,7 @@ import { temporaryFolder } from "./harness/folder.ts";
 import { fakeRuntime } from "./harness/runtime.ts";
 import { settle } from "./harness/settle.ts";
 
-/** Connects and says whether anybody listens. */
+/** True if a server listens at the address. */
 const answers = (port: number): Promise<boolean> =>
   new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1");

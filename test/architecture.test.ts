@@ -75,7 +75,7 @@ test("the reader of imports reads them", () => {
   expect(files.length).toBeGreaterThan(30);
   expect(imports.filter(isLocal).length).toBeGreaterThan(100);
   expect(imports).toContainEqual({ file: "store/schema.ts", specifier: "../message/address.ts", isOfTypes: true });
-  expect(imports).toContainEqual({ file: "store/drizzle.ts", specifier: "drizzle-orm/bun-sqlite", isOfTypes: false });
+  expect(imports).toContainEqual({ file: "store/statement.ts", specifier: "drizzle-orm/bun-sqlite", isOfTypes: false });
 });
 
 test("every module of the tree is in the table, and nothing else", () => {
@@ -172,4 +172,26 @@ test("only runtime.ts asks the clock or for randomness, only config.ts reads the
     ]),
   ).toEqual([]);
   expect(asks(/\bprocess\.env\b|\bBun\.env\b/, ["config.ts", "http/bundle.ts"])).toEqual([]);
+});
+
+/** Paths of source files that a text names; in code, those of its comments. */
+function filesNamedIn(path: string, text: string): string[] {
+  const lines = text.split("\n").filter((line) => path.endsWith(".md") || /^\s*(\/\*|\*|\/\/)|\s\/\/ /.test(line));
+  return lines.flatMap((line) =>
+    [...line.matchAll(/(?<![\w./$-])(?:[\w-]+\/)+[\w-]+(?:\.[\w-]+)*\.tsx?\b/g)].map(([name]) => name),
+  );
+}
+
+test("a file that a comment or a page names exists", () => {
+  const pages = [...new Bun.Glob("docs/*.md").scanSync({ cwd: root }), "README.md", "CHANGELOG.md"];
+  const tests = [...new Bun.Glob("test/**/*.{ts,tsx}").scanSync({ cwd: root })];
+  const sources = files.map((file) => `src/${file}`);
+  const known = [...tests, ...sources].map((path) => `/${path}`);
+  const missing = [...pages, ...tests, ...sources].flatMap((path) =>
+    filesNamedIn(path, readFileSync(join(root, path), "utf8"))
+      .filter((name) => !known.some((path) => path.endsWith(`/${name}`)))
+      .map((name) => `${path} names ${name}`),
+  );
+  expect(filesNamedIn("a.ts", "/** As a/b.ts does. */\nimport c from './c/d.ts';")).toEqual(["a/b.ts"]);
+  expect(missing).toEqual([]);
 });

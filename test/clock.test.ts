@@ -1,4 +1,4 @@
-/** A clock that was ahead by a day, and what goes on once it is set right: sending, retrying, webhooks. */
+/** A clock that was ahead by a day: sending, retries and webhooks continue once it is set right. */
 import { describe, expect, test } from "bun:test";
 import { makeDkimKeys } from "../src/admin/domains.ts";
 import { createAppliance } from "../src/appliance.ts";
@@ -19,7 +19,7 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 const keys = makeDkimKeys();
 
-/** A server with the kept database of its folder, on a clock that can be set; and all that it talks to. */
+/** A server with a database on disk and a clock that can be set, with its peers. */
 async function createWorld() {
   const remote = await startRemoteMx();
   const receiver = startReceiver();
@@ -73,14 +73,14 @@ async function createWorld() {
 }
 
 describe.each(["while it runs", "while it is stopped"])("a clock a day ahead that is set right %s", (when) => {
-  test("has nothing wait for what it noted: retries, webhooks, limits", async () => {
+  test("leaves no retry, webhook or limit waiting for that day", async () => {
     const { remote, receiver, runtime, lines, start } = await createWorld();
     remote.script({
       rcpt: ({ address, attempt }) => (address.startsWith("late") && attempt < 3 ? "450 4.2.0 later" : undefined),
     });
     receiver.answer = () => new Response("", { status: 500 });
     let server = await start();
-    // Before, so that the limit knows both times.
+    // Sent before the clock leaps, so that the limit counts both times.
     expect((await server.send("first@out.example")).status).toBe(202);
     await server.appliance.settled();
     expect(receiver.hooks).toHaveLength(1);
@@ -104,7 +104,7 @@ describe.each(["while it runs", "while it is stopped"])("a clock a day ahead tha
       "second@out.example",
       "late@out.example",
     ]);
-    // Of the two that were refused, and of the one of now.
+    // The webhooks of the two refused events, and of the new one.
     const told = receiver.hooks.slice(before).map(({ headers }) => headers.get("webhook-id"));
     expect(new Set(told).size).toBe(3);
 
@@ -121,7 +121,7 @@ describe.each(["while it runs", "while it is stopped"])("a clock a day ahead tha
   });
 });
 
-test("what was sent by a clock a day ahead counts for the warm-up of the day that it was sent on, and of no other", async () => {
+test("mail sent by a clock a day ahead counts for the warm-up of the day it was sent on, and of no other", async () => {
   const { runtime, start } = await createWorld();
   const { appliance, send, advance } = await start();
   const { store, options } = appliance;

@@ -61,7 +61,7 @@ describe("the environment", () => {
     expect(readConfig({ MAILROOM_HTTP: http })).toMatchObject({ baseUrl, hostname: "localhost" });
   });
 
-  test("names an authority, Let's Encrypt unless told", () => {
+  test("names an authority, by default Let's Encrypt", () => {
     const env = { MAILROOM_TLS: "acme", MAILROOM_BASE_URL: "https://mail.example.com" };
     const directory = "https://acme-v02.api.letsencrypt.org/directory";
     expect(readConfig(env).tls).toEqual({ mode: "acme", directory, email: undefined, challenge: { type: "http" } });

@@ -9,7 +9,7 @@ import { appPasswords, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { Caller } from "./caller.ts";
-import { hashOfTyped, newTypedSecret } from "./typed-secret.ts";
+import { hashOfTyped, newTypedSecret } from "./credentials.ts";
 
 /** 100 bits. */
 const LENGTH = 20;

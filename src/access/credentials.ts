@@ -1,14 +1,16 @@
 /**
- * API keys (rules: API keys, Acting person) and passwords. The only writer of api_keys. Of a key only its SHA-256 is
- * stored: its own 256 bits make a slow hash unnecessary. Of a password only its argon2id is stored.
+ * API keys (rules: API keys, Acting person), passwords, secrets that people type, and when a key was last used. The
+ * only writer of api_keys. A key is stored as its SHA-256, since 256 random bits need no slow hash, and a password as
+ * its argon2id.
  */
 import { createHash } from "node:crypto";
 import { and, desc, eq, isNull, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
-import { newId, type Runtime, randomToken } from "../base/runtime.ts";
+import type { Log } from "../base/log.ts";
+import { BASE32, base32, newId, type Runtime, randomToken } from "../base/runtime.ts";
 import { apiKeys, type Role, type Scope, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
 import { type Caller, findPerson } from "./caller.ts";
 
 const KEY_LENGTH = 43;
@@ -171,6 +173,37 @@ export function noteKeyUse(tx: Tx, id: string, now: number): void {
   tx.update(apiKeys).set({ lastUsedAt: now }).where(eq(apiKeys.id, id)).run();
 }
 
+/* The last use of keys and app passwords: to the minute, because a write for every use would cost more than it is worth. */
+
+const USE_GRANULARITY_MS = 60_000;
+/** Most recent uses kept in memory; beyond it all are dropped, which costs one extra write each. */
+const MOST_REMEMBERED = 10_000;
+
+/** Records a use of that id at `now` (epoch ms). */
+export type Touch = (id: string, now: number) => void;
+
+/**
+ * A use costs a look-up in memory, and at most once a minute a `write` that shares its commit with other writes. A
+ * failed write is logged and affects nothing else. `what`: for the log.
+ */
+export function createLastUse(
+  store: Pick<Store, "enqueue">,
+  log: Log,
+  what: string,
+  write: (tx: Tx, id: string, now: number) => void,
+): Touch {
+  const written = new Map<string, number>();
+  return (id, now) => {
+    const last = written.get(id);
+    if (last !== undefined && Math.abs(now - last) < USE_GRANULARITY_MS) return;
+    if (written.size >= MOST_REMEMBERED) written.clear();
+    written.set(id, now);
+    store
+      .enqueue((tx) => write(tx, id, now))
+      .catch((error) => log.warn(`the last use of ${what} was not recorded`, { id, error }));
+  };
+}
+
 /** RFC 9106 §4, second recommended option with half the memory, for small machines: about 50 ms. */
 const ARGON2ID = { algorithm: "argon2id", memoryCost: 32_768, timeCost: 3 } as const;
 
@@ -187,4 +220,22 @@ export async function verifyPassword(password: string, hash: string | null): Pro
   nobodysHash ??= hashPassword("nobody's");
   await Bun.password.verify(password, await nobodysHash);
   return false;
+}
+
+/*
+ * Secrets that people copy by hand: recovery codes and app passwords. Groups of four unambiguous letters and digits,
+ * five bits each; case and grouping of the input are ignored. They are fully random, so a fast hash suffices.
+ */
+
+/** A new secret of that many characters, as it is shown. */
+export function newTypedSecret(runtime: Pick<Runtime, "randomBytes">, length: number): string {
+  const text = base32(runtime.randomBytes(length));
+  return (text.match(/.{1,4}/g) ?? []).join("-");
+}
+
+/** SHA-256, hex, of the typed secret; undefined for another length. */
+export function hashOfTyped(text: string, length: number): string | undefined {
+  const plain = text.toLowerCase().replace(/[\s-]/g, "").replace(/o/g, "0").replace(/[il]/g, "1");
+  if (plain.length !== length || [...plain].some((letter) => !BASE32.includes(letter))) return undefined;
+  return createHash("sha256").update(plain).digest("hex");
 }

@@ -1,30 +1,32 @@
 /**
- * Composes everything by which people prove who they are: sign-in, slowed-down guessing, second factors, and last uses.
+ * Composes the parts by which people prove who they are: sign-in, slowed-down guessing, second factors, and last uses.
  */
 import { join } from "node:path";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Store } from "../store/store.ts";
 import { noteAppPasswordUse } from "./app-passwords.ts";
-import { noteKeyUse } from "./credentials.ts";
-import { createLastUse } from "./last-use.ts";
+import { createLastUse, noteKeyUse } from "./credentials.ts";
 import { openSeal } from "./seal.ts";
 import { createSecondFactors } from "./second-factor.ts";
 import { createSessionSweep, createSessionUse } from "./sessions.ts";
 import { createSignIn } from "./sign-in.ts";
 import { createSlowdown } from "./slowdown.ts";
 
-export interface IdentityParts {
-  store: Store;
-  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
-  /** The data folder. */
-  folder: string;
-  log: Log;
-}
-
 export type Identity = ReturnType<typeof openIdentity>;
 
-export function openIdentity({ store, runtime, folder, log }: IdentityParts) {
+/** `folder`: the data folder. */
+export function openIdentity({
+  store,
+  runtime,
+  folder,
+  log,
+}: {
+  store: Store;
+  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
+  folder: string;
+  log: Log;
+}) {
   // Backups exclude the folder of such keys (backup/make.ts).
   const secondFactors = createSecondFactors(openSeal(join(folder, "keys", "second-factor.key"), runtime, log), runtime);
   const slowdown = createSlowdown(runtime);

@@ -1,6 +1,6 @@
 /**
  * Mails people about changes to their own access: a replaced password or reset second factor, who did it, and what
- * ended with it. The only writer of access_notices. The change and the due notice commit together, in whichever
+ * ended with it. The only writer of access_notices. The change and the due notice commit together, in any
  * process; the mail and the record that it was sent do, too. Each notice is therefore sent exactly once.
  */
 import { asc, eq } from "drizzle-orm";
@@ -14,7 +14,16 @@ export function addNotice(tx: Tx, change: AccessChange): void {
   tx.insert(accessNotices).values(change).run();
 }
 
-export interface AccessNoticesParts {
+/** Interval between checks for due notices: a command beside the server may have written some. */
+const CHECK_MS = 10_000;
+const MOST_AT_ONCE = 100;
+
+/** For the scheduler. */
+export function createAccessNotices({
+  store,
+  notify,
+  log,
+}: {
   store: Pick<Store, "db">;
   /** Mails one person of a workspace; `record` runs in the same transaction, possibly twice. */
   notify(
@@ -22,14 +31,7 @@ export interface AccessNoticesParts {
     record: (tx: Tx) => void,
   ): Promise<void>;
   log: Log;
-}
-
-/** Interval between checks for due notices: a command beside the server may have written some. */
-const CHECK_MS = 10_000;
-const MOST_AT_ONCE = 100;
-
-/** For the scheduler. */
-export function createAccessNotices({ store, notify, log }: AccessNoticesParts) {
+}) {
   const due = () =>
     store.db
       .select({ notice: accessNotices, email: users.email, name: users.name, workspaceId: users.workspaceId })

@@ -18,13 +18,6 @@ export interface RateVerdict extends Rate {
   retryAfter?: number;
 }
 
-export interface RateLimit {
-  /** Counts one request of `name` at `now` (epoch ms). */
-  take(name: string, now: number): RateVerdict;
-  /** Number of names in memory. */
-  size(): number;
-}
-
 interface Window {
   since: number;
   taken: number;
@@ -42,7 +35,7 @@ export function createRateLimit(
   cooldownSeconds: () => number,
   capacity = MOST_REMEMBERED,
   windowMs = WINDOW_MS,
-): RateLimit {
+) {
   // Ordered by the start of windows and cooldowns, so that expired ones are at the front.
   const windows = new Map<string, Window>();
 
@@ -85,7 +78,8 @@ export function createRateLimit(
   }
 
   return {
-    take(name, now) {
+    /** Counts one request of `name` at `now` (epoch ms). */
+    take(name: string, now: number): RateVerdict {
       const limit = mostInWindow();
       const window = current(name, now);
       if (window.exceededAt === undefined && window.taken < limit) {
@@ -98,6 +92,7 @@ export function createRateLimit(
       }
       return { limit, remaining: 0, retryAfter: Math.max(1, Math.ceil((endOf(window) - now) / 1000)) };
     },
+    /** Number of names in memory. */
     size: () => windows.size,
   };
 }

@@ -15,18 +15,10 @@ const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-export interface Seal {
-  /**
-   * Nonce, tag, ciphertext. `context` names the owner; with another one it does not open. Throws if no key can be
-   * created.
-   */
-  close(plain: Uint8Array, context: string): Buffer;
-  /** Undefined, and logged, if it was sealed with another or a lost key. */
-  open(sealed: Uint8Array, context: string): Uint8Array | undefined;
-}
+export type Seal = ReturnType<typeof openSeal>;
 
 /** `path`: the key's file, created when first needed. */
-export function openSeal(path: string, runtime: Pick<Runtime, "randomBytes">, log: Log): Seal {
+export function openSeal(path: string, runtime: Pick<Runtime, "randomBytes">, log: Log) {
   let known: Uint8Array | undefined;
 
   function readKey(): Uint8Array | undefined {
@@ -56,14 +48,19 @@ export function openSeal(path: string, runtime: Pick<Runtime, "randomBytes">, lo
   }
 
   return {
-    close(plain, context) {
+    /**
+     * Nonce, tag, ciphertext. `context` names the owner; the secret opens only with the same one. Throws if no key can
+     * be created.
+     */
+    close(plain: Uint8Array, context: string): Buffer {
       const nonce = runtime.randomBytes(NONCE_BYTES);
       const cipher = createCipheriv(CIPHER, readKey() ?? makeKey(), nonce).setAAD(Buffer.from(context));
       const text = Buffer.concat([cipher.update(plain), cipher.final()]);
       return Buffer.concat([nonce, cipher.getAuthTag(), text]);
     },
 
-    open(sealed, context) {
+    /** Undefined, and logged, if it was sealed with another or a lost key. */
+    open(sealed: Uint8Array, context: string): Uint8Array | undefined {
       const key = readKey();
       try {
         if (!key) throw new Error(`${path} is not there`);

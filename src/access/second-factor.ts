@@ -12,9 +12,9 @@ import type { Runtime } from "../base/runtime.ts";
 import { recoveryCodes, secondFactors } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
+import { hashOfTyped, newTypedSecret } from "./credentials.ts";
 import type { Seal } from "./seal.ts";
 import { latestStepAt, matchingStep, SECRET_BYTES, secretOf, toBase32 } from "./totp.ts";
-import { hashOfTyped, newTypedSecret } from "./typed-secret.ts";
 
 const RECOVERY_CODES = 10;
 /** 80 bits each. */

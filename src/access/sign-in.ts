@@ -6,17 +6,17 @@
  * their own, at which trying a million takes months. A signed-in person is asked for both at once, and if either is
  * wrong, the pace of codes applies.
  */
-
-import { AppError } from "../base/errors.ts";
+import { eq, sql } from "drizzle-orm";
 import type { Runtime } from "../base/runtime.ts";
 import { normalizeAddress } from "../message/address.ts";
-import type { Scope } from "../store/schema.ts";
-import type { Store } from "../store/store.ts";
+import { SCOPES, type Scope, users } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db, Store } from "../store/store.ts";
+import { findAppPassword } from "./app-passwords.ts";
 import type { Caller } from "./caller.ts";
-import type { Touch } from "./last-use.ts";
-import { byAppPassword, byKey, byPassword, type SignedIn } from "./proofs.ts";
+import { findCaller, type Touch, verifyPassword } from "./credentials.ts";
 import { hasSecondFactor, type SecondFactors } from "./second-factor.ts";
-import { createSlowdown, type Pace, type Slowdown } from "./slowdown.ts";
+import { createSlots, createSlowdown, type Pace, type Slowdown } from "./slowdown.ts";
 
 export interface Attempt {
   /** The sign-in address as the person typed it. */
@@ -24,39 +24,6 @@ export interface Attempt {
   secret: string;
   /** As sourceOfAddress gives it. */
   source: string;
-}
-
-/**
- * Each resolves with the person, or with undefined for any failure. Rejects with AppError rate_limited if too many
- * attempts of that source, or codes of that person, are in progress.
- */
-export interface SignIn {
-  /**
-   * For a mail app, limited to `scope`: an app password, an API key with the scope, or the password of a person without
-   * a second factor.
-   */
-  inApp(attempt: Attempt & { scope: Scope }): Promise<SignedIn | undefined>;
-  /**
-   * For a browser, without limits: the password, and a code if there is a second factor; if it is missing, the result
-   * asks for it.
-   */
-  inBrowser(attempt: Attempt & { code?: string | undefined }): Promise<SignedIn | "code" | undefined>;
-  /** For a signed-in person: their password again, and a code if they have a second factor. */
-  again(attempt: {
-    caller: Caller;
-    secret: string;
-    code?: string | undefined;
-    source: string;
-  }): Promise<SignedIn | undefined>;
-}
-
-export interface SignInParts {
-  store: Pick<Store, "db" | "transact">;
-  slowdown: Slowdown;
-  secondFactors: Pick<SecondFactors, "useCode">;
-  touchKey: Touch;
-  touchAppPassword: Touch;
-  runtime: Pick<Runtime, "now" | "setTimer">;
 }
 
 /** Attempts per source: few in parallel for a guesser, enough for the mail apps of an office. */
@@ -69,9 +36,22 @@ const BY_PERSON = { atOnce: 1, mostWaiting: 4 };
  */
 const CODES: Pace = { freeFailures: 5, firstDelayMs: 1_000, longestDelayMs: 30_000, forgottenAfterMs: 3_600_000 };
 
-export function createSignIn(parts: SignInParts): SignIn {
-  const { slowdown, secondFactors, touchKey, touchAppPassword, runtime } = parts;
-  const { db } = parts.store;
+export type SignIn = ReturnType<typeof createSignIn>;
+
+/**
+ * Each method resolves with the person, or with undefined for any failure. It rejects with AppError rate_limited if too
+ * many attempts of that source, or codes of that person, are in progress.
+ */
+export function createSignIn(parts: {
+  store: Pick<Store, "db" | "transact">;
+  slowdown: Slowdown;
+  secondFactors: Pick<SecondFactors, "useCode">;
+  touchKey: Touch;
+  touchAppPassword: Touch;
+  runtime: Pick<Runtime, "now" | "setTimer">;
+}) {
+  const { store, slowdown, secondFactors, touchKey, touchAppPassword, runtime } = parts;
+  const { db } = store;
   const sources = createSlots(BY_SOURCE);
   const people = createSlots(BY_PERSON);
   // Separate slots: the holder of a stolen session must not be able to block the person's sign-in.
@@ -91,7 +71,7 @@ export function createSignIn(parts: SignInParts): SignIn {
   async function withCode(proved: SignedIn, code: string, source: string): Promise<SignedIn | undefined> {
     const { userId, email } = proved.caller;
     return people.within(userId, async () => {
-      const counts = parts.store.transact((tx) => secondFactors.useCode(tx, userId, code));
+      const counts = store.transact((tx) => secondFactors.useCode(tx, userId, code));
       if (counts) return proved;
       await Promise.all([codes.failed(userId), slowdown.failed(source, email)]);
       return undefined;
@@ -105,7 +85,11 @@ export function createSignIn(parts: SignInParts): SignIn {
   });
 
   return {
-    inApp: (given) =>
+    /**
+     * For a mail app, limited to `scope`: an app password, an API key with the scope, or the password of a person
+     * without a second factor.
+     */
+    inApp: (given: Attempt & { scope: Scope }): Promise<SignedIn | undefined> =>
       attempt(given, async (email) => {
         const { secret, scope } = given;
         return (
@@ -115,7 +99,11 @@ export function createSignIn(parts: SignInParts): SignIn {
         );
       }),
 
-    async inBrowser(given) {
+    /**
+     * For a browser, without limits: the password, and a code if there is a second factor; if it is missing, the result
+     * asks for it.
+     */
+    async inBrowser(given: Attempt & { code?: string | undefined }): Promise<SignedIn | "code" | undefined> {
       const proved = await attempt(given, (email) => byPassword(db, email, given.secret, { alone: false }));
       if (!proved) return undefined;
       const { userId } = proved.caller;
@@ -125,12 +113,23 @@ export function createSignIn(parts: SignInParts): SignIn {
       return whileUnguarded(proved);
     },
 
-    again: ({ caller: { userId, email }, secret, code = "", source }) =>
+    /** For a signed-in person: their password again, and a code if they have a second factor. */
+    again: ({
+      caller: { userId, email },
+      secret,
+      code = "",
+      source,
+    }: {
+      caller: Caller;
+      secret: string;
+      code?: string | undefined;
+      source: string;
+    }): Promise<SignedIn | undefined> =>
       confirming.within(userId, async () => {
         const proved = await attempt({ username: email, secret, source }, async (email) => {
           const proved = await byPassword(db, email, secret, { alone: false });
           if (!proved || !hasSecondFactor(db, userId)) return proved && whileUnguarded(proved);
-          return parts.store.transact((tx) => secondFactors.useCode(tx, userId, code)) ? proved : undefined;
+          return store.transact((tx) => secondFactors.useCode(tx, userId, code)) ? proved : undefined;
         });
         // In either case: the time must not reveal that the password was right.
         if (!proved && hasSecondFactor(db, userId)) await codes.failed(userId);
@@ -139,47 +138,81 @@ export function createSignIn(parts: SignInParts): SignIn {
   };
 }
 
-/* Slots by name (a source, an account): a limited number in use, and a limited number of waiting calls. */
+/*
+ * Proofs of identity: an API key, an app password, or the person's own password. A connection can outlive its proof, so
+ * a proof can be checked again later: whether it is still valid, and for whom.
+ */
 
-export interface Slots {
-  /** Runs `work` once a slot is free. @throws AppError rate_limited if too many calls already wait */
-  within<T>(name: string, work: () => Promise<T>): Promise<T>;
+/** A person who has proved who they are. */
+export interface SignedIn {
+  caller: Caller;
+  /** The same person in their current state; undefined once the proof is invalid or they left. */
+  present(): Caller | undefined;
+  /** Records a use at `now` (epoch ms). */
+  touch(now: number): void;
 }
 
-export function createSlots({ atOnce, mostWaiting }: { atOnce: number; mostWaiting: number }): Slots {
-  /** By name: slots in use, and waiting calls. */
-  const taken = new Map<string, { running: number; waiting: (() => void)[] }>();
+function signedIn(present: () => Caller | undefined, touch: (now: number) => void = () => {}): SignedIn | undefined {
+  const caller = present();
+  return caller && { caller, present, touch };
+}
 
-  async function acquire(name: string): Promise<void> {
-    const slots = taken.get(name) ?? { running: 0, waiting: [] };
-    taken.set(name, slots);
-    if (slots.running < atOnce) {
-      slots.running++;
-      return;
-    }
-    if (slots.waiting.length >= mostWaiting) {
-      throw new AppError("rate_limited", "Too many sign-ins at once: try again in a moment", { retryAfter: 5 });
-    }
-    await new Promise<void>((resolve) => slots.waiting.push(resolve));
-  }
-
-  /** Passes the slot to the next waiting call. */
-  function release(name: string): void {
-    const slots = taken.get(name);
-    if (!slots) return;
-    const next = slots.waiting.shift();
-    if (next) next();
-    else if (--slots.running === 0) taken.delete(name);
-  }
-
-  return {
-    async within(name, work) {
-      await acquire(name);
-      try {
-        return await work();
-      } finally {
-        release(name);
-      }
-    },
+/** By an API key with the scope, of the person with that address. The caller has all scopes of the key. */
+function byKey(db: Db, email: string, key: string, scope: Scope, touch: Touch): SignedIn | undefined {
+  const present = () => {
+    const caller = findCaller(db, key);
+    return caller?.email === email && caller.scopes.has(scope) ? caller : undefined;
   };
+  const id = present()?.keyId;
+  return id === undefined ? undefined : signedIn(present, (now) => touch(id, now));
+}
+
+/** By an app password of the person with that address. The caller has only that scope. */
+function byAppPassword(db: Db, email: string, password: string, scope: Scope, touch: Touch) {
+  const id = findAppPassword(db, password)?.appPasswordId;
+  if (id === undefined) return undefined;
+  return signedIn(
+    () => {
+      const found = findAppPassword(db, password);
+      if (found?.email !== email) return undefined;
+      const { appPasswordId: _, ...person } = found;
+      return { ...person, scopes: new Set([scope]) };
+    },
+    (now) => touch(id, now),
+  );
+}
+
+const personByEmail = prepared((db) =>
+  db
+    .select({
+      userId: users.id,
+      workspaceId: users.workspaceId,
+      role: users.role,
+      email: users.email,
+      passwordHash: users.passwordHash,
+    })
+    .from(users)
+    .where(eq(users.email, sql.placeholder("email")))
+    .prepare(),
+);
+
+/**
+ * By the password of the person with that address. `alone`: without a code, so it is invalid for a person with a second
+ * factor. Every failure takes as long as a wrong password.
+ */
+async function byPassword(
+  db: Db,
+  email: string,
+  password: string,
+  { alone, scopes = SCOPES }: { alone: boolean; scopes?: readonly Scope[] },
+): Promise<SignedIn | undefined> {
+  const hash = personByEmail(db).get({ email })?.passwordHash ?? null;
+  if (!(await verifyPassword(password, hash))) return undefined;
+  return signedIn(() => {
+    const row = personByEmail(db).get({ email });
+    if (row?.passwordHash !== hash) return undefined;
+    const { passwordHash: _, ...person } = row;
+    if (alone && hasSecondFactor(db, person.userId)) return undefined;
+    return { ...person, scopes: new Set(scopes) };
+  });
 }

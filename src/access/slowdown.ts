@@ -1,15 +1,11 @@
 /**
  * Slows down guessing (rules: Sign-in failures; recipients, inbound/rcpt.ts): the more attempts of one source, or
- * on one account, have recently failed, the later the next failure is reported. A success is never delayed.
+ * on one account, have recently failed, the later the next failure is reported. A success is never delayed. Slots limit
+ * how many attempts run at once.
  */
-
+import { AppError } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-
-export interface Slowdown {
-  /** Records a failed attempt for each of `names` (a source, an account). Resolves when the failure may be reported. */
-  failed(...names: string[]): Promise<void>;
-}
 
 export interface Pace {
   /** Failures reported immediately. */
@@ -26,15 +22,12 @@ const SIGN_IN: Pace = { freeFailures: 20, firstDelayMs: 100, longestDelayMs: 2_0
 /** Names in memory; beyond it those quiet for longest are dropped. */
 const MOST_REMEMBERED = 10_000;
 
-interface Failures {
-  count: number;
-  lastAt: number;
-}
+export type Slowdown = ReturnType<typeof createSlowdown>;
 
-export function createSlowdown(runtime: Pick<Runtime, "now" | "setTimer">, pace = SIGN_IN): Slowdown {
+export function createSlowdown(runtime: Pick<Runtime, "now" | "setTimer">, pace = SIGN_IN) {
   const { freeFailures, firstDelayMs, longestDelayMs, forgottenAfterMs } = pace;
   // Ordered by last failure.
-  const failures = new Map<string, Failures>();
+  const failures = new Map<string, { count: number; lastAt: number }>();
 
   /** The delay of this failure in ms. */
   function note(name: string): number {
@@ -53,9 +46,52 @@ export function createSlowdown(runtime: Pick<Runtime, "now" | "setTimer">, pace 
   }
 
   return {
-    failed(...names) {
+    /**
+     * Records a failed attempt for each of `names` (a source, an account). Resolves when the failure may be reported.
+     */
+    failed(...names: string[]): Promise<void> {
       const delay = Math.max(0, ...names.map(note));
       return delay === 0 ? Promise.resolve() : pause(runtime, delay);
+    },
+  };
+}
+
+/** Slots by name (a source, an account): a limited number in use, and a limited number of waiting calls. */
+export function createSlots({ atOnce, mostWaiting }: { atOnce: number; mostWaiting: number }) {
+  /** By name: slots in use, and waiting calls. */
+  const taken = new Map<string, { running: number; waiting: (() => void)[] }>();
+
+  async function acquire(name: string): Promise<void> {
+    const slots = taken.get(name) ?? { running: 0, waiting: [] };
+    taken.set(name, slots);
+    if (slots.running < atOnce) {
+      slots.running++;
+      return;
+    }
+    if (slots.waiting.length >= mostWaiting) {
+      throw new AppError("rate_limited", "Too many sign-ins at once: try again in a moment", { retryAfter: 5 });
+    }
+    await new Promise<void>((resolve) => slots.waiting.push(resolve));
+  }
+
+  /** Passes the slot to the next waiting call. */
+  function release(name: string): void {
+    const slots = taken.get(name);
+    if (!slots) return;
+    const next = slots.waiting.shift();
+    if (next) next();
+    else if (--slots.running === 0) taken.delete(name);
+  }
+
+  return {
+    /** Runs `work` once a slot is free. @throws AppError rate_limited if too many calls already wait */
+    async within<T>(name: string, work: () => Promise<T>): Promise<T> {
+      await acquire(name);
+      try {
+        return await work();
+      } finally {
+        release(name);
+      }
     },
   };
 }

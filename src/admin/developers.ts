@@ -1,7 +1,7 @@
 /**
- * Administers what developers set up: API keys (rules: API keys; access/credentials.ts stores them) and webhook endpoints
- * with their deliveries (rules: Events). The server makes the deliveries that are asked for here: at once when it is this
- * process, else when it notices them or starts.
+ * Administers what developers set up: API keys (rules: API keys; access/credentials.ts stores them) and webhook
+ * endpoints with their deliveries (rules: Events). The server makes the deliveries that are asked for here: at once
+ * when it is this process, else when it notices them or starts.
  */
 import { findPerson } from "../access/caller.ts";
 import {
@@ -13,6 +13,7 @@ import {
 } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
+import { newSecret } from "../events/delivery.ts";
 import {
   type Endpoint,
   listEndpoints,
@@ -25,10 +26,8 @@ import {
   setTarget,
 } from "../events/endpoints.ts";
 import { listDeliveries, resend } from "../events/log.ts";
-import { EVENT_NAMES, type EventName } from "../events/outbox.ts";
-import { envelope, sampleOf } from "../events/payload.ts";
+import { EVENT_NAMES, type EventName, envelope, sampleOf } from "../events/outbox.ts";
 import { type Delivery, putTest } from "../events/queue.ts";
-import { newSecret } from "../events/signature.ts";
 import { readDestination } from "../net/destination.ts";
 import type { DeliveryState, Scope } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
@@ -54,14 +53,6 @@ export interface NewWebhook {
   description?: string;
 }
 
-export interface DevelopersParts {
-  store: Store;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-  /** Tells the deliverer, if it runs in this process, that the transaction under way makes a delivery due. */
-  deliverSoon(): void;
-}
-
 const HOUR_MS = 3_600_000;
 export const LONGEST_OVERLAP_HOURS = 24 * 30;
 export const DEFAULT_OVERLAP_HOURS = 24;
@@ -70,7 +61,18 @@ const RECOVERED_AT_ONCE = 500;
 
 export type Developers = ReturnType<typeof createDevelopers>;
 
-export function createDevelopers({ store, options, runtime, deliverSoon }: DevelopersParts) {
+export function createDevelopers({
+  store,
+  options,
+  runtime,
+  deliverSoon,
+}: {
+  store: Store;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+  /** Tells the deliverer, if it runs in this process, that the transaction under way makes a delivery due. */
+  deliverSoon(): void;
+}) {
   /** Checks a URL without asking DNS; every attempt checks it again. @throws AppError unprocessable */
   function refuseDestination(url: string): void {
     const allowed = options.get("webhooks.allowNetworks");
@@ -84,7 +86,10 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
   }
 
   return {
-    /** Creates a key. Only this result shows it. @throws AppError bad_request; unprocessable for the scope admin of a member */
+    /**
+     * Creates a key. Only this result shows it.
+     * @throws AppError bad_request; unprocessable for the scope admin of a member
+     */
     createKey(tx: Tx, { userId, name, scopes }: NewKey): { id: string; key: string } {
       const person = findPerson(tx, userId);
       if (scopes.includes("admin") && person?.role === "member") {
@@ -111,14 +116,17 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       }
     },
 
-    /** Adds an endpoint. @throws AppError unprocessable for a refused destination, bad_request for the events, conflict */
+    /**
+     * Adds an endpoint.
+     * @throws AppError unprocessable for a refused destination, bad_request for the events, conflict
+     */
     addWebhook(tx: Tx, { workspaceId, url, events, description = "" }: NewWebhook): Endpoint {
       refuseDestination(url);
       const id = newId(runtime, "whk");
       const chosen = eventsOf(events);
       const [secret, now] = [newSecret(runtime), runtime.now()];
       const told = description.trim() === "" ? "" : reasonOf(description);
-      putEndpoint(tx, { ...{ id, workspaceId, url, secret, now }, description: told, events: chosen });
+      putEndpoint(tx, { id, workspaceId, url, secret, now, description: told, events: chosen });
       return requireEndpoint(tx, id);
     },
     /** Lists the endpoints of one workspace or of all, oldest first. */
@@ -130,8 +138,8 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       return requireEndpoint(store.db, id, workspaceId);
     },
     /**
-     * Has a signed sample sent once, even to a disabled endpoint. `event`: by default the first that the endpoint is told
-     * of. Returns the delivery's id. @throws AppError not_found, bad_request
+     * Sends a signed sample once, even to a disabled endpoint. `event`: by default the endpoint's first. Returns the
+     * delivery's id. @throws AppError not_found, bad_request
      */
     testWebhook(tx: Tx, id: string, event?: string): { id: string; eventId: string; event: EventName } {
       const endpoint = requireEndpoint(tx, id);
@@ -150,7 +158,10 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       setTarget(tx, endpoint, url ?? endpoint.url, eventsOf(events ?? endpoint.events));
       return requireEndpoint(tx, id);
     },
-    /** Disables an endpoint: it gets no events until it is enabled, and its waiting deliveries fail. @throws AppError not_found */
+    /**
+     * Disables an endpoint: it gets no events until it is enabled, and its waiting deliveries fail.
+     * @throws AppError not_found
+     */
     disableWebhook(tx: Tx, id: string): Endpoint {
       setDisabled(tx, requireEndpoint(tx, id), runtime.now(), false);
       deliverSoon();
@@ -179,7 +190,10 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       rotateSecret(tx, requireEndpoint(tx, id), newSecret(runtime), now, until);
       return requireEndpoint(tx, id);
     },
-    /** Lists an endpoint's deliveries, newest first. `before`: only those with a lower `seq`. @throws AppError not_found */
+    /**
+     * Lists an endpoint's deliveries, newest first. `before`: only those with a lower `seq`.
+     * @throws AppError not_found
+     */
     listDeliveries(
       id: string,
       filter: { state?: DeliveryState; before?: number | undefined; limit?: number },
@@ -187,8 +201,8 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       return listDeliveries(store.db, requireEndpoint(store.db, id), filter);
     },
     /**
-     * Attempts a delivery once more, now, with the same payload and event id. `workspaceId`: only to an endpoint of that
-     * workspace.
+     * Attempts a delivery once more, now, with the same payload and event id. `workspaceId`: only to an endpoint of
+     * that workspace.
      * @throws AppError not_found, conflict
      */
     resendDelivery(tx: Tx, id: string, workspaceId?: string): Delivery {
@@ -196,8 +210,9 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       return resend(tx, id, runtime.now(), workspaceId);
     },
     /**
-     * Attempts again, as resendDelivery does, each delivery that failed at `since` (epoch ms) or later; how many there were.
-     * Works through the log in portions, each a transaction of its own that begins with `requireLeave`, which throws to end it.
+     * Attempts again, as resendDelivery does, each delivery that failed at `since` (epoch ms) or later; returns their
+     * number. Works through the log in portions, each a transaction of its own that begins with `requireLeave`, which
+     * throws to end it.
      * @throws AppError not_found, and what `requireLeave` throws
      */
     async recoverWebhook(id: string, since: number, requireLeave: (tx: Tx) => unknown = () => {}): Promise<number> {

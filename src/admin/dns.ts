@@ -28,8 +28,8 @@ function tagsOf(text: string): Map<string, string> {
 }
 
 /**
- * Tells whether the published records serve the purpose of the record. The owner words the SPF and DMARC policies, so any
- * single one will do (RFC 7208 §4.5 and RFC 7489 §6.6.3 treat several as none).
+ * Tells whether the published records serve the purpose of the record. The owner words the SPF and DMARC policies, so
+ * any single one will do (RFC 7208 §4.5 and RFC 7489 §6.6.3 treat several as none).
  */
 function satisfies(record: DnsRecord, published: readonly string[]): boolean {
   switch (record.purpose) {
@@ -54,9 +54,9 @@ function satisfies(record: DnsRecord, published: readonly string[]): boolean {
 }
 
 /**
- * Looks up what is published at the name: hosts of MX records, texts of TXT records. Bun's resolver returns each string of a
- * TXT record as a record of its own, and a DKIM key is longer than one string, so all strings joined are a candidate, too.
- * Rejects with the resolver's error.
+ * Looks up what is published at the name: hosts of MX records, texts of TXT records. Bun's resolver returns each string
+ * of a TXT record as a record of its own, and a DKIM key is longer than one string, so all strings joined are a
+ * candidate, too. Rejects with the resolver's error.
  */
 export async function publishedAt(dns: DnsResolver, { type, name, value, purpose }: DnsRecord): Promise<string[]> {
   if (type === "CNAME") return (await leadsTo(dns, name, value)) ? [value] : [];

@@ -1,10 +1,10 @@
 /**
- * Domains: adds them with their DKIM keys, lists the DNS records that they need, and looks those up. A domain is verified
- * once its records were found, or when the operator says so, and stays verified.
+ * Domains: adds them with their DKIM keys, lists the DNS records that they need, and looks those up. A domain is
+ * verified once its records were found, or when the operator says so, and stays verified.
  *
- * Any workspace may claim a domain that none has verified. Invariant: the domain belongs to the first workspace whose own
- * records were found. From then on the other claims take and send no mail, and their owners are told (domain-notices.ts).
- * Their mailboxes stay readable.
+ * Any workspace may claim a domain that none has verified. Invariant: the domain belongs to the first workspace whose
+ * own records were found. From then on the other claims take and send no mail, and their owners are told. Their
+ * mailboxes stay readable.
  */
 import { generateKeyPair, type KeyObject } from "node:crypto";
 import { promisify } from "node:util";
@@ -44,8 +44,8 @@ const pem = (key: KeyObject): string => key.export({ type: "pkcs8", format: "pem
 const spki = (key: KeyObject): Buffer => key.export({ type: "spki", format: "der" });
 
 /**
- * Makes one RSA key, which every verifier supports (RFC 8301 §3.2: 2048 bits), and one Ed25519 key (RFC 8463). Takes some
- * tenths of a second, so callers do it before the transaction.
+ * Makes one RSA key, which every verifier supports (RFC 8301 §3.2: 2048 bits), and one Ed25519 key (RFC 8463). Takes
+ * some tenths of a second, so callers do it before the transaction.
  */
 export async function makeDkimKeys(): Promise<DkimKey[]> {
   const [rsa, ed25519] = await Promise.all([makeKeyPair("rsa", { modulusLength: 2048 }), makeKeyPair("ed25519", {})]);
@@ -60,18 +60,11 @@ export async function makeDkimKeys(): Promise<DkimKey[]> {
   ];
 }
 
-export interface DomainsParts {
-  store: Store;
-  runtime: Pick<Runtime, "now" | "randomBytes" | "dns" | "setTimer">;
-  log: Log;
-  /** The MTA-STS policy for mail to the domains. By default none is published. */
-  policy?: PublishedPolicy;
-  /** Name of this server, to which MX records point. */
-  hostname: string;
-}
-
 const ownershipRecord = (domain: string, token: string): DnsRecord => ({
-  ...{ type: "TXT", name: `_mailroom.${domain}`, value: `mailroom-verify=${token}`, purpose: "ownership" },
+  type: "TXT",
+  name: `_mailroom.${domain}`,
+  value: `mailroom-verify=${token}`,
+  purpose: "ownership",
 });
 
 export type Domains = ReturnType<typeof createDomains>;
@@ -83,23 +76,44 @@ const VERIFYING: ReadonlySet<DnsRecord["purpose"]> = new Set(["ownership", "dkim
 export const proveOwnership = (records: readonly FoundRecord[]): boolean =>
   records.every(({ purpose, state }) => !VERIFYING.has(purpose) || state === "found");
 
-/** Mail from strangers triggers at most one lookup of a domain's records per LOOK_EVERY_MS, of at most LONGEST_LOOK_MS. */
+/**
+ * Mail from strangers triggers at most one lookup of a domain's records per LOOK_EVERY_MS, of at most LONGEST_LOOK_MS.
+ */
 const LOOK_EVERY_MS = 5 * 60_000;
 const LONGEST_LOOK_MS = 15_000;
 /** Most claims with a published token that one lookup checks. A zone normally publishes one token. */
 const MOST_PUBLISHED = 3;
 
-export function createDomains({ store, runtime, log, hostname, policy }: DomainsParts) {
+export function createDomains({
+  store,
+  runtime,
+  log,
+  hostname,
+  policy,
+}: {
+  store: Store;
+  runtime: Pick<Runtime, "now" | "randomBytes" | "dns" | "setTimer">;
+  log: Log;
+  /** The MTA-STS policy for mail to the domains. By default none is published. */
+  policy?: PublishedPolicy;
+  /** Name of this server, to which MX records point. */
+  hostname: string;
+}) {
   /** The last lookup that mail from strangers triggered, by domain name. `at`: epoch ms. */
   const looks = new Map<string, { at: number; look: Promise<void> }>();
 
-  /** @throws AppError conflict when another workspace has verified the domain; the error does not name that workspace */
+  /**
+   * @throws AppError conflict when another workspace has verified the domain; the error does not name that workspace
+   */
   function refuseOthers(tx: Tx, workspaceId: string, name: string): void {
     if (!isVerifiedElsewhere(tx, workspaceId, name)) return;
     throw new AppError("conflict", `${name} was verified by another workspace of this server`);
   }
 
-  /** Adds a domain. `keys`: from makeDkimKeys. @throws AppError conflict when the workspace has it or another verified it */
+  /**
+   * Adds a domain. `keys`: from makeDkimKeys.
+   * @throws AppError conflict when the workspace has it or another verified it
+   */
   function addDomain(tx: Tx, workspaceId: string, text: string, keys: readonly DkimKey[]): DomainEntry {
     const name = domainOf(text);
     const own = and(eq(schema.domains.name, name), eq(schema.domains.workspaceId, workspaceId));
@@ -151,8 +165,8 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
       .map(({ name }) => policyHostOf(name));
 
   /**
-   * Returns what a policy host serves at a path: the policy, or null for any other path. Undefined when the host (in lower
-   * case) is not a policy host.
+   * Returns what a policy host serves at a path: the policy, or null for any other path. Undefined when the host (in
+   * lower case) is not a policy host.
    */
   function policyAt(host: string, path: string): string | null | undefined {
     if (!policy || !policyHosts().includes(host)) return undefined;
@@ -223,8 +237,9 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
   }
 
   /**
-   * Marks a domain as verified without a lookup. Only the first time counts: the warm-up starts on that day. The claims of
-   * other workspaces are lost. @throws AppError not_found; conflict when another workspace has verified it
+   * Marks a domain as verified without a lookup. Only the first time counts: the warm-up starts on that day. The claims
+   * of other workspaces are lost.
+   * @throws AppError not_found; conflict when another workspace has verified it
    */
   function markVerified(tx: Tx, domainId: string): void {
     const domain = tx.select().from(schema.domains).where(eq(schema.domains.id, domainId)).get();
@@ -243,8 +258,9 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
   }
 
   /**
-   * Called when mail arrives for a domain (A-labels) that is claimed but not verified: verifies it for the workspace whose
-   * records are published. Asks DNS at most once per LOOK_EVERY_MS and shares the result until then. Never rejects.
+   * Called when mail arrives for a domain (A-labels) that is claimed but not verified: verifies it for the workspace
+   * whose records are published. Asks DNS at most once per LOOK_EVERY_MS and shares the result until then. Never
+   * rejects.
    */
   function verifyOnArrival(name: string): Promise<void> {
     const now = runtime.now();
@@ -304,3 +320,88 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
     removeDomain,
   };
 }
+
+/*
+ * Notices of lost claims tell the owners and admins of a workspace once that another workspace verified its domain. The
+ * transaction of the loss marks the notice as due, and the transaction that files the notice clears the mark, so a
+ * crash in between neither loses nor repeats it.
+ */
+
+/** Time between two looks: a command may verify a domain while the server runs. */
+const LOOK_MS = 60_000;
+/** Most addresses that the message names. */
+const MOST_NAMED = 20;
+
+export function createLossNotices({
+  store,
+  runtime,
+  hostname,
+  notifyAdmins,
+}: {
+  store: Pick<Store, "db">;
+  runtime: Pick<Runtime, "now">;
+  /** Name of this server. */
+  hostname: string;
+  /** Mails the owners and admins of a workspace. `record` runs in the same transaction, and may run twice. */
+  notifyAdmins(notice: { workspaceId: string; subject: string; text: string }, record: (tx: Tx) => void): Promise<void>;
+}) {
+  const { db } = store;
+
+  const addressesAt = (domainId: string): string[] =>
+    db
+      .select({ address: schema.addresses.address })
+      .from(schema.addresses)
+      .where(eq(schema.addresses.domainId, domainId))
+      .orderBy(asc(schema.addresses.address))
+      .limit(MOST_NAMED + 1)
+      .all()
+      .map(({ address }) => address);
+
+  return {
+    name: "domain-notices",
+    async runDue(): Promise<number> {
+      let failure: unknown;
+      for (const { id, workspaceId, name, lostAt } of db
+        .select()
+        .from(schema.domains)
+        .where(isNotNull(schema.domains.lostAt))
+        .all()) {
+        const subject = `${name} was verified by another workspace`;
+        const text = textOf({ name, lostAt: lostAt ?? 0, addresses: addressesAt(id), hostname });
+        const told = and(eq(schema.domains.id, id), isNotNull(schema.domains.lostAt));
+        // A failure in one workspace does not hold up the notices of the others; the job tries it again.
+        await notifyAdmins({ workspaceId, subject, text }, (tx) => {
+          tx.update(schema.domains).set({ lostAt: null }).where(told).run();
+        }).catch((error) => {
+          failure ??= error;
+        });
+      }
+      if (failure !== undefined) throw failure;
+      return runtime.now() + LOOK_MS;
+    },
+  };
+}
+
+/** Each paragraph is one line: the reader's mail program wraps it. */
+const textOf = ({
+  name,
+  lostAt,
+  addresses,
+  hostname,
+}: {
+  name: string;
+  lostAt: number;
+  addresses: readonly string[];
+  hostname: string;
+}): string =>
+  [
+    `On ${new Date(lostAt).toUTCString()} another workspace of this server showed by DNS records, or by the word of whoever runs the server, that ${name} is its domain. Your workspace had added it too and never verified it.`,
+    addresses.length === 0
+      ? "No mailbox or alias of yours uses it."
+      : `From then on no mail comes to your mailboxes for ${listed(addresses)}, and none can be sent from there. The mail that is in them stays, and can be read and exported.`,
+    "Whoever signs in with an address of that domain still does.",
+    `If the domain is yours, write to whoever runs ${hostname}.`,
+  ].join("\n\n");
+
+const listed = (addresses: readonly string[]): string =>
+  addresses.length > MOST_NAMED ? `${addresses.slice(0, MOST_NAMED).join(", ")} and others` : addresses.join(", ");

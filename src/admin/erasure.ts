@@ -1,20 +1,20 @@
 /**
- * Erases a person: their mailboxes with the mail, its files, its words in the search index and what the junk filter learned
- * from it, the mail they sent with its outcomes, and the events about all of it.
+ * Erases a person: their mailboxes with the mail, its files, its words in the search index and what the junk filter
+ * learned from it, the mail they sent with its outcomes, and the events about all of it.
  *
  * It keeps mail to and from them in other people's mailboxes, the suppressed addresses of their workspace, the log, and
  * earlier backups until they are replaced.
  *
- * SQLite overwrites deleted rows (secure_delete), and the search index is merged so that it drops their words. All of this
- * happens in short transactions, so a running server goes on. Only rewriting the database (`compact`) removes remains in
- * unused parts of pages, where SQLite left them when it moved rows; other writes wait meanwhile. An erasure that was cut
- * short must be asked for again.
+ * SQLite overwrites deleted rows (secure_delete), and the search index is merged so that it drops their words. All of
+ * this happens in short transactions, so a running server goes on. Only rewriting the database (`compact`) removes
+ * remains in unused parts of pages, where SQLite left them when it moved rows; other writes wait meanwhile. An erasure
+ * that was cut short must be asked for again.
  */
 import { and, count, eq, gt, inArray, ne } from "drizzle-orm";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { deleteEventsOf } from "../events/outbox.ts";
-import { sweepUnnamed } from "../mailbox/sweep.ts";
+import { sweepUnnamed } from "../mailbox/removal.ts";
 import { deleteOutboundOf } from "../outbound/queue.ts";
 import { deleteSteps } from "../outbound/trace-log.ts";
 import type { SearchEngine } from "../search/engine.ts";
@@ -40,18 +40,21 @@ export interface Erased extends Erasure {
   files: number | undefined;
 }
 
-export interface ErasureParts {
-  store: Store;
-  people: Pick<People, "removeUser" | "removeMailbox" | "listMailboxes" | "requireRemovable">;
-  engine: SearchEngine;
-  runtime: Pick<Runtime, "now" | "setTimer">;
-}
-
 const PORTION = 200;
 /** Pause between two portions, ms, so that other writers get the lock. */
 const PAUSE_MS = 5;
 
-export function createErasure({ store, people, engine, runtime }: ErasureParts) {
+export function createErasure({
+  store,
+  people,
+  engine,
+  runtime,
+}: {
+  store: Store;
+  people: Pick<People, "removeUser" | "removeMailbox" | "listMailboxes" | "requireRemovable">;
+  engine: SearchEngine;
+  runtime: Pick<Runtime, "now" | "setTimer">;
+}) {
   const { db } = store;
   const rest = () => pause(runtime, PAUSE_MS);
   const owned = (userId: string) => people.listMailboxes().filter(({ ownerId }) => ownerId === userId);
@@ -108,7 +111,10 @@ export function createErasure({ store, people, engine, runtime }: ErasureParts) 
     }
   }
 
-  /** Deletes the events about the mailbox's messages, and the trace of their arrival unless another mailbox has them, too. */
+  /**
+   * Deletes the events about the mailbox's messages, and the trace of their arrival unless another mailbox has them,
+   * too.
+   */
   async function forgetTold(mailboxId: string, erased: Erased): Promise<void> {
     for (let after = 0; ; ) {
       const rows = db
@@ -136,7 +142,10 @@ export function createErasure({ store, people, engine, runtime }: ErasureParts) 
     }
   }
 
-  /** Starts from the mailboxes, since messages are indexed by mailbox and Message-ID: SQLite keeps the order of a cross join. */
+  /**
+   * Starts from the mailboxes, since messages are indexed by mailbox and Message-ID: SQLite keeps the order of a cross
+   * join.
+   */
   const isElsewhere = (tx: Tx, mailboxId: string, messageId: string): boolean =>
     tx
       .select({ seq: messages.seq })

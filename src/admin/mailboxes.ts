@@ -1,19 +1,24 @@
 /**
- * Mailboxes with their addresses, aliases, catch-alls, shares, quotas, expiry and pauses. An address belongs to one mailbox
- * of a workspace that claims its domain; the workspace that has verified the domain gets the mail (mailbox/addresses.ts).
+ * Mailboxes with their addresses, aliases, catch-alls, shares, quotas, expiry and pauses. An address belongs to one
+ * mailbox of a workspace that claims its domain; the workspace that has verified the domain gets the mail
+ * (mailbox/addresses.ts).
  *
  * Functions that write take the transaction, so that a caller can join several changes into one.
  */
-import { and, asc, eq } from "drizzle-orm";
+import { and, asc, eq, inArray, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
 import { isVerifiedElsewhere } from "../mailbox/addresses.ts";
 import { splitAddress, withoutTag } from "../message/address.ts";
+import type { RowPage } from "../store/cursor.ts";
 import type { GrantAccess } from "../store/schema.ts";
 import * as schema from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { addressOf, domainOf, nameOf, reasonOf } from "./names.ts";
 import { createRemovals } from "./removals.ts";
+
+/** Mailboxes whose addresses and shares are looked up by id; beyond it, all are read. */
+const MOST_BY_ID = 500;
 
 /** A mailbox as administration sees it. */
 export interface MailboxEntry {
@@ -129,7 +134,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
   }
 
   /**
-   * Returns its id. `ownerId`: nobody's if left out.
+   * Adds a mailbox and returns its id. Without `ownerId` it has no owner.
    * @throws AppError bad_request, conflict for an address that is taken, unprocessable for a domain or an owner of
    * another workspace.
    */
@@ -148,8 +153,13 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     requireAhead(expiresAt);
     tx.insert(schema.mailboxes)
       .values({
-        ...{ id, workspaceId, address, name: nameOf("the mailbox", name) },
-        ...{ ownerId: ownerId ?? null, expiresAt, createdAt },
+        id,
+        workspaceId,
+        address,
+        name: nameOf("the mailbox", name),
+        ownerId: ownerId ?? null,
+        expiresAt,
+        createdAt,
       })
       .run();
     tx.insert(schema.addresses).values({ address, mailboxId: id, domainId, kind: "primary", createdAt }).run();
@@ -158,8 +168,8 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
 
   /**
    * Aliases may be `*@domain`, which takes what no other address does. Returns it as stored.
-   * @throws AppError not_found, conflict for one that is taken and once the mailbox's removal has begun, unprocessable for a
-   * domain of another workspace.
+   * @throws AppError not_found, conflict for one that is taken and once the mailbox's removal has begun, unprocessable
+   * for a domain of another workspace.
    */
   function addAlias(tx: Tx, mailboxId: string, text: string): string {
     const mailbox = standingMailbox(tx, mailboxId, "its addresses");
@@ -185,7 +195,10 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     if (removed.length === 0) throw new AppError("not_found", `${alias} is not an alias of ${mailbox.address}`);
   }
 
-  /** Shares the mailbox with a user of its workspace, or changes their access. @throws AppError not_found, unprocessable */
+  /**
+   * Shares the mailbox with a user of its workspace, or changes their access.
+   * @throws AppError not_found, unprocessable
+   */
   function grant(tx: Tx, mailboxId: string, userId: string, access: GrantAccess): void {
     requireMember(tx, mailboxById(tx, mailboxId).workspaceId, userId);
     tx.insert(schema.grants)
@@ -214,7 +227,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
   }
 
   /**
-   * `ownerId`: null for nobody.
+   * Changes the owner; null: none.
    * @throws AppError not_found, conflict once its removal has begun, unprocessable for somebody of another workspace
    */
   function assignMailbox(tx: Tx, mailboxId: string, ownerId: string | null): void {
@@ -267,18 +280,31 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     tx.update(schema.mailboxes).set({ pausedReason }).where(eq(schema.mailboxes.id, mailboxId)).run();
   }
 
-  /** Lists the mailboxes of one workspace, or of all, by address. */
-  function listMailboxes(workspaceId?: string): MailboxEntry[] {
+  /** Lists the mailboxes of one workspace, or of all: by address, or the oldest first in pages. */
+  function listMailboxes(workspaceId?: string, page?: RowPage): MailboxEntry[] {
+    return read(workspaceId === undefined ? undefined : eq(schema.mailboxes.workspaceId, workspaceId), page);
+  }
+
+  function read(where: SQL | undefined, page?: RowPage): MailboxEntry[] {
+    const { id, address, createdAt } = schema.mailboxes;
+    const after = page?.after && sql`(${createdAt}, ${id}) > (${page.after.at}, ${page.after.id})`;
     const rows = store.db
       .select({ mailbox: schema.mailboxes, owner: schema.users.email, usedBytes: schema.mailboxUsage.bytes })
       .from(schema.mailboxes)
       .leftJoin(schema.users, eq(schema.users.id, schema.mailboxes.ownerId))
-      .leftJoin(schema.mailboxUsage, eq(schema.mailboxUsage.mailboxId, schema.mailboxes.id))
-      .where(workspaceId === undefined ? undefined : eq(schema.mailboxes.workspaceId, workspaceId))
-      .orderBy(asc(schema.mailboxes.address))
+      .leftJoin(schema.mailboxUsage, eq(schema.mailboxUsage.mailboxId, id))
+      .where(and(where, after))
+      .orderBy(...(page ? [asc(createdAt), asc(id)] : [asc(address)]))
+      .limit(page?.limit ?? -1)
       .all();
+    const few = rows.length <= MOST_BY_ID ? rows.map(({ mailbox }) => mailbox.id) : undefined;
     const addresses = Map.groupBy(
-      store.db.select().from(schema.addresses).orderBy(asc(schema.addresses.address)).all(),
+      store.db
+        .select()
+        .from(schema.addresses)
+        .where(few && inArray(schema.addresses.mailboxId, few))
+        .orderBy(asc(schema.addresses.address))
+        .all(),
       (row) => row.mailboxId,
     );
     const grants = Map.groupBy(
@@ -291,6 +317,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
         })
         .from(schema.grants)
         .innerJoin(schema.users, eq(schema.users.id, schema.grants.userId))
+        .where(few && inArray(schema.grants.mailboxId, few))
         .orderBy(asc(schema.users.email))
         .all(),
       (row) => row.mailboxId,
@@ -310,7 +337,8 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
   }
 
   /**
-   * Finds a mailbox by its address; aliases do not count. Without a workspace, one whose domain is not lost comes first.
+   * Finds a mailbox by its address; aliases do not count. Without a workspace, one whose domain is not lost comes
+   * first.
    * @throws AppError not_found; conflict when several remain
    */
   function mailboxAt(text: string, workspaceId?: string): MailboxEntry {
@@ -332,7 +360,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
 
   /** Finds a mailbox of a workspace by its id. @throws AppError not_found */
   function mailboxIn(workspaceId: string, id: string): MailboxEntry {
-    const mailbox = listMailboxes(workspaceId).find((entry) => entry.id === id);
+    const [mailbox] = read(and(eq(schema.mailboxes.workspaceId, workspaceId), eq(schema.mailboxes.id, id)));
     if (!mailbox) throw new AppError("not_found", "there is no such mailbox");
     return mailbox;
   }

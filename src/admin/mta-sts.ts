@@ -1,30 +1,27 @@
 /**
- * The MTA-STS policy of the hosted domains (RFC 8461): it asks senders to use TLS with a valid certificate, and to report
- * failures. All domains share one text, served at each domain's own policy host.
+ * The MTA-STS policy of the hosted domains (RFC 8461): it asks senders to use TLS with a valid certificate, and to
+ * report failures. All domains share one text, served at each domain's own policy host.
  */
 import { policyHostOf, writeStsPolicy, writeStsRecord } from "../authentication/mta-sts.ts";
 import type { Options } from "../store/settings.ts";
 import type { DnsRecord } from "./dns.ts";
 
-export interface PublishedPolicy {
-  /** Lists the records that announce the policy, all optional; none while no policy is published. */
-  recordsOf(domain: string): DnsRecord[];
-  /** Returns the current policy. */
-  text(): string;
-}
+export type PublishedPolicy = ReturnType<typeof createPublishedPolicy>;
 
-export interface PublishedPolicyParts {
+/** Seconds that senders cache the policy: short during a trial, so that they notice changes soon. */
+const MAX_AGE = { none: 86_400, testing: 86_400, enforce: 14 * 86_400 } as const;
+
+export function createPublishedPolicy({
+  options,
+  hostname,
+  baseUrl,
+}: {
   options: Pick<Options, "get">;
   /** Name of this server, which takes the mail. */
   hostname: string;
   /** Public origin. Senders read policies over HTTPS only. */
   baseUrl: string;
-}
-
-/** Seconds that senders cache the policy: short during a trial, so that they notice changes soon. */
-const MAX_AGE = { none: 86_400, testing: 86_400, enforce: 14 * 86_400 } as const;
-
-export function createPublishedPolicy({ options, hostname, baseUrl }: PublishedPolicyParts): PublishedPolicy {
+}) {
   const host = hostname.toLowerCase();
 
   function text(): string {
@@ -33,18 +30,26 @@ export function createPublishedPolicy({ options, hostname, baseUrl }: PublishedP
   }
 
   return {
+    /** Returns the current policy. */
     text,
-    recordsOf(domain) {
+    /** Lists the records that announce the policy, all optional; none while no policy is published. */
+    recordsOf(domain: string): DnsRecord[] {
       if (options.get("mtaSts.mode") === "none" || !baseUrl.startsWith("https:")) return [];
       return [
         { type: "CNAME", name: policyHostOf(domain), value: host, purpose: "mta-sts", optional: true },
         {
-          ...{ type: "TXT", name: `_mta-sts.${domain}`, value: writeStsRecord(text()) },
-          ...{ purpose: "mta-sts", optional: true },
+          type: "TXT",
+          name: `_mta-sts.${domain}`,
+          value: writeStsRecord(text()),
+          purpose: "mta-sts",
+          optional: true,
         },
         {
-          ...{ type: "TXT", name: `_smtp._tls.${domain}`, value: `v=TLSRPTv1; rua=mailto:postmaster@${domain}` },
-          ...{ purpose: "tls-rpt", optional: true },
+          type: "TXT",
+          name: `_smtp._tls.${domain}`,
+          value: `v=TLSRPTv1; rua=mailto:postmaster@${domain}`,
+          purpose: "tls-rpt",
+          optional: true,
         },
       ];
     },

@@ -10,7 +10,7 @@ const LONGEST_REASON = 500;
 const FIRST_TIME = Date.parse("0000-01-01T00:00:00Z");
 const LAST_TIME = Date.parse("9999-12-31T23:59:59.999Z");
 
-/** What was typed, for a refusal that quotes it: cut, since it may be as long as a request. */
+/** Quotes typed text in a refusal; cuts it, since it may be as long as a request. */
 const quoted = (text: string): string => `"${text.length > 80 ? `${text.slice(0, 80)}…` : text}"`;
 
 /** Reads a display name. `what`: the thing it names, such as "the workspace". @throws AppError bad_request */

@@ -1,10 +1,15 @@
 /** Administers outbound mail: the recipients that are not settled, and the suppressed addresses. */
-import { and, eq } from "drizzle-orm";
+import { eq } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
-import { listUnsettled, type QueuePosition, type Unsettled } from "../outbound/outbound.ts";
-import { type UnsettledView, unsettledFor } from "../outbound/progress.ts";
+import {
+  listUnsettled,
+  type QueuePosition,
+  type Unsettled,
+  type UnsettledView,
+  unsettledFor,
+} from "../outbound/progress.ts";
 import { cancelEntry, releaseHeld, retryEntry } from "../outbound/queue.ts";
 import {
   listSuppressions as listOf,
@@ -12,10 +17,10 @@ import {
   unsuppressById as removeById,
   unsuppress as removeSuppression,
   type Suppression,
-  type SuppressionPage,
 } from "../outbound/suppression.ts";
+import type { RowPage } from "../store/cursor.ts";
 import { outboundMessages, queueEntries } from "../store/schema.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
 import { addressOf, reasonOf } from "./names.ts";
 
 export type { Suppression, Unsettled, UnsettledView };
@@ -29,14 +34,16 @@ export interface NewSuppression {
 
 export type Outbound = ReturnType<typeof createOutbound>;
 
-export interface OutboundParts {
+export function createOutbound({
+  store,
+  runtime,
+  sendSoon,
+}: {
   store: Store;
   runtime: Pick<Runtime, "now" | "randomBytes">;
   /** Tells the relay, if it runs in this process, that a recipient is due. */
   sendSoon(): void;
-}
-
-export function createOutbound({ store, runtime, sendSoon }: OutboundParts) {
+}) {
   let retried = false;
   // The relay reads committed rows, so it is woken after the commit.
   store.onCommit(() => {
@@ -45,20 +52,27 @@ export function createOutbound({ store, runtime, sendSoon }: OutboundParts) {
     sendSoon();
   });
 
-  /** @throws AppError not_found when the entry is of another workspace. */
-  function requireIn(tx: Tx, id: string, workspaceId: string | undefined): void {
-    if (workspaceId === undefined) return;
-    const found = tx
-      .select({ id: queueEntries.id })
+  /** Returns the workspace of a recipient, even a settled one; undefined when there is no such recipient. */
+  function workspaceOf(db: Db, id: string): string | undefined {
+    return db
+      .select({ workspaceId: outboundMessages.workspaceId })
       .from(queueEntries)
       .innerJoin(outboundMessages, eq(outboundMessages.seq, queueEntries.messageSeq))
-      .where(and(eq(queueEntries.id, id), eq(outboundMessages.workspaceId, workspaceId)))
-      .get();
-    if (!found) throw new AppError("not_found", `there is no queue entry ${id}`);
+      .where(eq(queueEntries.id, id))
+      .get()?.workspaceId;
+  }
+
+  /** @throws AppError not_found when the entry is of another workspace. */
+  function requireIn(tx: Tx, id: string, workspaceId: string | undefined): void {
+    if (workspaceId === undefined || workspaceOf(tx, id) === workspaceId) return;
+    throw new AppError("not_found", `there is no queue entry ${id}`);
   }
 
   return {
-    /** Lists, for the operator, the waiting and held recipients of one workspace or of all; reads rows as they are consumed. */
+    /**
+     * Lists, for the operator, the waiting and held recipients of one workspace or of all; reads rows as they are
+     * consumed.
+     */
     listQueue(workspaceId?: string): Iterable<Unsettled> {
       return listUnsettled(store.db, workspaceId);
     },
@@ -66,13 +80,25 @@ export function createOutbound({ store, runtime, sendSoon }: OutboundParts) {
     listQueueFor(caller: Caller, after?: QueuePosition): Iterable<UnsettledView> {
       return unsettledFor(store.db, caller, after);
     },
-    /** Makes a recipient due now, even a held one; `workspaceId`: only of that workspace. @throws AppError not_found, conflict */
+    /** Finds a recipient of any workspace, even a settled one. @throws AppError not_found */
+    recipient(id: string): { id: string; workspaceId: string } {
+      const workspaceId = workspaceOf(store.db, id);
+      if (workspaceId === undefined) throw new AppError("not_found", `There is no queue entry ${id}`);
+      return { id, workspaceId };
+    },
+    /**
+     * Makes a recipient due now, even a held one; `workspaceId`: only of that workspace.
+     * @throws AppError not_found, conflict
+     */
     retry(tx: Tx, id: string, workspaceId?: string): void {
       requireIn(tx, id, workspaceId);
       retryEntry(tx, id, runtime.now());
       retried = true;
     },
-    /** Gives a recipient up without a bounce; `workspaceId`: only of that workspace. @throws AppError not_found, conflict */
+    /**
+     * Gives a recipient up without a bounce; `workspaceId`: only of that workspace.
+     * @throws AppError not_found, conflict
+     */
     cancel(tx: Tx, id: string, workspaceId?: string): void {
       requireIn(tx, id, workspaceId);
       cancelEntry(tx, id, runtime.now());
@@ -83,7 +109,7 @@ export function createOutbound({ store, runtime, sendSoon }: OutboundParts) {
       return releaseHeld(tx, runtime.now(), workspaceId);
     },
     /** Lists the suppressions of one workspace or of all, oldest first. */
-    listSuppressions(workspaceId?: string, page?: SuppressionPage): Suppression[] {
+    listSuppressions(workspaceId?: string, page?: RowPage): Suppression[] {
       return listOf(store.db, workspaceId, page);
     },
     /** Suppresses an address; an existing suppression keeps its reason. @throws AppError bad_request */

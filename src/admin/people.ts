@@ -1,10 +1,10 @@
 /**
- * Workspaces and the people in them, with their mailboxes. A workspace that has an owner always keeps one. Removing a person
- * removes their keys and shares, and leaves their mailboxes without an owner.
+ * Workspaces and the people in them, with their mailboxes. A workspace that has an owner always keeps one. Removing a
+ * person removes their keys and shares, and leaves their mailboxes without an owner.
  *
  * Functions that write take the transaction, so that a caller can join several changes into one.
  */
-import { and, asc, eq, ne } from "drizzle-orm";
+import { and, asc, eq, ne, type SQL, sql } from "drizzle-orm";
 import { revokeAppPasswords } from "../access/app-passwords.ts";
 import { hashPassword as hashOf, revokeKeysOf } from "../access/credentials.ts";
 import { type AccessChange, addNotice } from "../access/notices.ts";
@@ -12,6 +12,7 @@ import { removeSecondFactor } from "../access/second-factor.ts";
 import { endSessions } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
+import type { RowPage } from "../store/cursor.ts";
 import type { Role } from "../store/schema.ts";
 import * as schema from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
@@ -141,14 +142,21 @@ export function createPeople(parts: MailboxesParts) {
     return { userId, mailboxId: mailboxes.addMailbox(tx, { workspaceId, address: email, name, ownerId: userId }) };
   }
 
-  /** Lists the people of one workspace, or of all, by address. */
-  function listUsers(workspaceId?: string): UserEntry[] {
+  /** Lists the people of one workspace, or of all: by address, or the oldest first in pages. */
+  function listUsers(workspaceId?: string, page?: RowPage): UserEntry[] {
+    return read(workspaceId === undefined ? undefined : eq(schema.users.workspaceId, workspaceId), page);
+  }
+
+  function read(where: SQL | undefined, page?: RowPage): UserEntry[] {
+    const { id, email, createdAt } = schema.users;
+    const after = page?.after && sql`(${createdAt}, ${id}) > (${page.after.at}, ${page.after.id})`;
     return store.db
       .select({ user: schema.users, since: schema.secondFactors.createdAt })
       .from(schema.users)
-      .leftJoin(schema.secondFactors, eq(schema.secondFactors.userId, schema.users.id))
-      .where(workspaceId === undefined ? undefined : eq(schema.users.workspaceId, workspaceId))
-      .orderBy(asc(schema.users.email))
+      .leftJoin(schema.secondFactors, eq(schema.secondFactors.userId, id))
+      .where(and(where, after))
+      .orderBy(...(page ? [asc(createdAt), asc(id)] : [asc(email)]))
+      .limit(page?.limit ?? -1)
       .all()
       .map(({ user: { passwordHash, undoSeconds: _, ...user }, since }) => ({
         ...user,
@@ -183,7 +191,7 @@ export function createPeople(parts: MailboxesParts) {
 
   /** Finds a person of a workspace by id. @throws AppError not_found */
   function userIn(workspaceId: string, id: string): UserEntry {
-    const user = listUsers(workspaceId).find((known) => known.id === id);
+    const [user] = read(and(eq(schema.users.workspaceId, workspaceId), eq(schema.users.id, id)));
     if (!user) throw new AppError("not_found", "there is no such user");
     return user;
   }
@@ -238,7 +246,9 @@ export function createPeople(parts: MailboxesParts) {
     tx.update(schema.users).set({ passwordHash }).where(eq(schema.users.id, userId)).run();
   }
 
-  /** Ends the chosen credentials of a person beside the password, and adds a notice that tells them about the change. */
+  /**
+   * Ends the chosen credentials of a person beside the password, and adds a notice that tells them about the change.
+   */
   function endAccess(
     tx: Tx,
     userId: string,
@@ -254,8 +264,8 @@ export function createPeople(parts: MailboxesParts) {
   }
 
   /**
-   * Changes a person's own password; only `session` goes on. `passwordHash`: from hashPassword here. `endAppsAndKeys`: ends
-   * their app passwords and API keys, too.
+   * Changes a person's own password; only `session` goes on. `passwordHash`: from hashPassword here. `endAppsAndKeys`:
+   * ends their app passwords and API keys, too.
    */
   function changePassword(
     tx: Tx,
@@ -267,8 +277,8 @@ export function createPeople(parts: MailboxesParts) {
   }
 
   /**
-   * Replaces another person's password when it is lost or was exposed. Ends their sessions and app passwords, and their API
-   * keys unless `keepKeys`. A first password ends no keys or app passwords. `passwordHash`: from hashPassword here.
+   * Replaces another person's password when it is lost or was exposed. Ends their sessions and app passwords, and their
+   * API keys unless `keepKeys`. A first password ends no keys or app passwords. `passwordHash`: from hashPassword here.
    * @throws AppError as setRole
    */
   function replacePassword(
@@ -296,7 +306,10 @@ export function createPeople(parts: MailboxesParts) {
     endAccess(tx, userId, { deed: "second_factor", doneBy: doneBy(by), appPasswords: true, keys: false });
   }
 
-  /** Removes a person with their keys and grants (foreign keys); their mailboxes lose their owner. @throws AppError as setRole */
+  /**
+   * Removes a person with their keys and grants (foreign keys); their mailboxes lose their owner.
+   * @throws AppError as setRole
+   */
   function removeUser(tx: Tx, userId: string, by?: By): void {
     refuseChanging(tx, by, userId);
     refuseLastOwner(tx, userId, "removed");

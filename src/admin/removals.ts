@@ -2,9 +2,10 @@
  * Removes a mailbox with all its mail: its addresses at once, so that no more mail arrives, then the mail in short
  * transactions. A caller asks for it, or the mailbox expired 30 days ago (rules: Mailbox expiry).
  *
- * Invariant: the server finishes a removal that was cut short, soon after its start or within the hour. It does not finish
- * one that is part of an erasure: that must delete the events about the mail first, so it waits until it is asked for again
- * (erasure.ts). A plain removal takes the mailbox's owner away at once; an erasure leaves the owner, which tells them apart.
+ * Invariant: the server finishes a removal that was cut short, soon after its start or within the hour. It does not
+ * finish one that is part of an erasure: that must delete the events about the mail first, so it waits until it is
+ * asked for again (erasure.ts). A plain removal takes the mailbox's owner away at once; an erasure leaves the owner,
+ * which tells them apart.
  */
 import { and, eq, exists, inArray, isNull, lte, notExists } from "drizzle-orm";
 import { pause } from "../base/pause.ts";
@@ -22,14 +23,16 @@ const LOOK_MS = 3_600_000;
 /** The mail of an expired mailbox stays readable this long, ms. */
 const READABLE_MS = 30 * 24 * 3_600_000;
 
-export interface RemovalsParts {
+export function createRemovals({
+  store,
+  runtime,
+  requireMailbox,
+}: {
   store: Pick<Store, "db" | "transact">;
   runtime: Pick<Runtime, "setTimer">;
   /** @throws AppError not_found */
   requireMailbox(tx: Tx, id: string): unknown;
-}
-
-export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts) {
+}) {
   /** Deletes a portion of the mail, or the mailbox when none is left; returns whether the mailbox still exists. */
   const removeSome = (mailboxId: string): boolean =>
     store.transact((tx) => {
@@ -39,9 +42,10 @@ export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts
     });
 
   /**
-   * Removes a mailbox. `forget`: work of an erasure, done after the addresses are gone and before the mail is deleted. After
-   * a removal that was cut short, the mailbox has no addresses; the job finishes it, but one with `forget` must be asked for
-   * again. @throws AppError not_found
+   * Removes a mailbox. `forget`: work of an erasure, done after the addresses are gone and before the mail is deleted.
+   * After a removal that was cut short, the mailbox has no addresses; the job finishes it, but one with `forget` must
+   * be asked for again.
+   * @throws AppError not_found
    */
   async function removeMailbox(mailboxId: string, forget?: () => Promise<void>): Promise<void> {
     store.transact((tx) => {
@@ -75,7 +79,10 @@ export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts
     tx.update(schema.mailboxes).set({ ownerId: null }).where(inArray(schema.mailboxes.id, mailboxIds)).run();
   }
 
-  /** Begins the removal of mailboxes that expired by `before` (epoch ms). One without addresses is being removed already. */
+  /**
+   * Begins the removal of mailboxes that expired by `before` (epoch ms). One without addresses is being removed
+   * already.
+   */
   function beginExpired(before: number): void {
     store.transact((tx) => {
       const expired = tx

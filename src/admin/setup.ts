@@ -1,5 +1,11 @@
-/** Makes the first workspace: all that a fresh appliance needs to take and serve mail, in one transaction. */
+/**
+ * Makes the first workspace: all that a fresh appliance needs to take and serve mail, in one transaction. At the
+ * command line, or in the browser with the token that the server prints when it starts without a workspace.
+ */
+import { createHash, timingSafeEqual } from "node:crypto";
+import { createSlots, type Slowdown } from "../access/slowdown.ts";
 import { AppError } from "../base/errors.ts";
+import { type Runtime, randomToken } from "../base/runtime.ts";
 import { splitAddress } from "../message/address.ts";
 import { MAIL_SCOPES } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
@@ -30,7 +36,7 @@ export interface SetupResult {
   dns: DnsRecord[];
 }
 
-export interface SetupParts {
+interface SetupParts {
   store: Store;
   people: People;
   domains: Domains;
@@ -61,4 +67,48 @@ export async function setUp({ store, people, domains, developers }: SetupParts, 
     const { key: apiKey } = developers.createKey(tx, { userId, name: "Setup", scopes: MAIL_SCOPES });
     return { workspaceId, userId, mailboxId, address, apiKey, dns: domains.recordsOf(domainId) };
   });
+}
+
+/*
+ * Setup in the browser, with a token. Invariant: only the last issued token is valid, and only while there is no
+ * workspace. The transaction that makes the first workspace ends it, even when the command line began that transaction.
+ */
+
+/** 256 bits. */
+const TOKEN_LENGTH = 43;
+
+const hashOf = (token: string): Buffer => createHash("sha256").update(token).digest();
+
+/** Guesses of one source at once, and waiting. */
+const GUESSES = { atOnce: 1, mostWaiting: 20 };
+
+export type FirstRun = ReturnType<typeof createFirstRun>;
+
+export function createFirstRun(parts: SetupParts & { runtime: Pick<Runtime, "randomBytes"> }) {
+  let issued: Buffer | undefined;
+  const slots = createSlots(GUESSES);
+  const isDue = (): boolean => parts.people.listWorkspaces().length === 0;
+  const admits = (token: string): boolean => issued !== undefined && isDue() && timingSafeEqual(issued, hashOf(token));
+  return {
+    /** Tells whether there is no workspace yet. */
+    isDue,
+    /** Issues a token that replaces any earlier one; undefined when there is a workspace. */
+    issueToken(): string | undefined {
+      if (!isDue()) return undefined;
+      const token = randomToken(parts.runtime, TOKEN_LENGTH);
+      issued = hashOf(token);
+      return token;
+    },
+    /** Tells whether the token is valid. */
+    admits,
+    /** @throws AppError conflict once there is a workspace; forbidden for a wrong token, after a delay; rate_limited */
+    async requireToken(token: string, source: string, slowdown: Slowdown): Promise<void> {
+      if (!isDue()) throw new AppError("conflict", "This server is set up: sign in");
+      if (admits(token)) return;
+      await slots.within(source, () => slowdown.failed(source));
+      throw new AppError("forbidden", "This link does not set up this server: open the one that it printed last");
+    },
+    /** @throws AppError as setUp does: conflict when a workspace exists. */
+    setUp: (given: Setup): Promise<SetupResult> => setUp(parts, given),
+  };
 }

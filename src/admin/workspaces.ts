@@ -1,6 +1,6 @@
 /**
- * Workspaces: their names and pauses. The first one is the operator's: its admins change the settings of the server, and
- * administer what concerns other workspaces.
+ * Workspaces: their names and pauses. The first one is the operator's: its admins change the settings of the server,
+ * and administer what concerns other workspaces.
  */
 import { asc, eq } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
@@ -17,12 +17,7 @@ export interface Workspace {
   createdAt: number;
 }
 
-export interface WorkspacesParts {
-  store: Store;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-}
-
-export function createWorkspaces({ store, runtime }: WorkspacesParts) {
+export function createWorkspaces({ store, runtime }: { store: Store; runtime: Pick<Runtime, "now" | "randomBytes"> }) {
   /** Reads a name that no workspace except `holder` has, ignoring case. @throws AppError bad_request, conflict */
   function freeName(text: string, holder?: string): string {
     const name = nameOf("the workspace", text);
@@ -34,8 +29,10 @@ export function createWorkspaces({ store, runtime }: WorkspacesParts) {
   /** @throws AppError as freeName */
   function addWorkspace(tx: Tx, text: string): Workspace {
     const workspace = {
-      ...{ id: newId(runtime, "wsp"), name: freeName(text) },
-      ...{ pausedReason: null, createdAt: runtime.now() },
+      id: newId(runtime, "wsp"),
+      name: freeName(text),
+      pausedReason: null,
+      createdAt: runtime.now(),
     };
     tx.insert(schema.workspaces).values(workspace).run();
     return workspace;

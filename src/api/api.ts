@@ -1,30 +1,40 @@
-/** The operations, for callers with an API key, as REST and as MCP behind one gate: the parts of this folder, joined. */
-import { findCaller } from "../access/credentials.ts";
+/** The API for callers with an API key: REST and MCP, joined behind one gate. */
+import type { Slowdown } from "../access/slowdown.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { Operation } from "../operations/operation.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
-import { createGate, type GateParts } from "./gate.ts";
-import { createMcp, type McpParts } from "./mcp.ts";
-import { createRest, type Rest, type RestParts } from "./rest.ts";
-import { MAIL_API, SURFACES } from "./surfaces.ts";
+import { createGate } from "./gate.ts";
+import { createMcp } from "./mcp.ts";
+import { createRest, type Serving } from "./rest.ts";
+import { ADMIN_API, MAIL_API } from "./surfaces.ts";
 
-export interface ApiParts
-  extends Omit<McpParts, "operations" | "gate" | "runtime">,
-    Pick<GateParts, "slowdown" | "touchKey">,
-    Pick<RestParts, "sourceOf"> {
+interface ApiParts extends Serving {
   store: Store;
   options: Options;
-  runtime: McpParts["runtime"] & { now(): number };
+  slowdown: Slowdown;
+  /** Notes the use of a key, at a time in epoch ms. */
+  touchKey(keyId: string, now: number): void;
+  /** The reader that request.ts creates. */
+  sourceOf(peer: string | undefined, forwardedFor: string | null): string;
+  /** Public origin. */
+  baseUrl: string;
+  /** Limit of HTTP connections. */
+  mostConnections: number;
+  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
+  log: Log;
+  /** The operations of mail; replaced in tests. */
+  operations?: readonly Operation[];
 }
 
-export interface Api {
-  rest: Rest;
-  /** Answers the calls that wait. */
-  stop(): Promise<void>;
-}
-
-export function createApi(parts: ApiParts): Api {
-  const { store, runtime } = parts;
-  const gate = createGate({ ...parts, findCaller: (key) => findCaller(store.db, key), now: runtime.now });
-  const mcp = createMcp({ ...parts, operations: MAIL_API.operations, gate });
-  return { rest: createRest({ ...parts, surfaces: SURFACES, gate, mcp }), stop: mcp.stop };
+export function createApi({ operations = MAIL_API.operations, ...parts }: ApiParts) {
+  const gate = createGate(parts);
+  const mcp = createMcp({ ...parts, operations, gate });
+  const rest = createRest({ ...parts, surfaces: [{ ...MAIL_API, operations }, ADMIN_API], gate, mcp });
+  return {
+    rest,
+    /** Ends the calls that wait for mail. */
+    stop: mcp.stop,
+  };
 }

@@ -1,17 +1,22 @@
 /**
- * A download as an HTTP answer. What it carries came by mail from anybody: it is never shown in the origin of the
- * appliance, and neither its name nor its type can add a header.
+ * Downloads over HTTP. Anybody may have sent the file by mail: browsers never show it in the appliance's origin, and
+ * neither its name nor its type can add a header.
  */
 import type { Download } from "../operations/operation.ts";
 
-/** RFC 9110 §8.3.1, without parameters. */
+/** RFC 9110 §8.3.1, but without parameters. */
 const MEDIA_TYPE = /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}$/;
 
-/** Controls, what turns the direction of text (a name must not hide its ending), and what separates folders. */
+/**
+ * Control characters, those that turn the direction of text (a name must not hide its ending), and separators of
+ * folders.
+ */
 const NOT_IN_A_NAME = /[\p{Cc}\u200E\u200F\u202A-\u202E\u2066-\u2069/\\]+/gu;
 const LONGEST_NAME = 200;
 
-/** RFC 6266 §4.3, appendix D: a plain name for everybody, and beside it the full one as RFC 8187 encodes it. */
+/**
+ * Returns a Content-Disposition (RFC 6266 §4.3, appendix D): a name in ASCII, and the full name as RFC 8187 encodes it.
+ */
 export function contentDisposition(type: "attachment" | "inline", filename: string): string {
   const name = [...filename.toWellFormed().replaceAll(NOT_IN_A_NAME, "_")].slice(0, LONGEST_NAME).join("").trim();
   const full = name === "" ? "attachment" : name;
@@ -24,8 +29,8 @@ export function contentDisposition(type: "attachment" | "inline", filename: stri
   return `${type}; filename="${plain}"; filename*=UTF-8''${encoded}`;
 }
 
-/** The download as an answer; a file is streamed, and its ranges can be asked for. */
-export async function answerDownload({ filename, contentType, content }: Download): Promise<Response> {
+/** Gives the response with a download. A file is streamed, and supports range requests. */
+export async function downloadResponse({ filename, contentType, content }: Download): Promise<Response> {
   if (!(content instanceof Uint8Array) && !(await content.exists()))
     throw new Error(`the blob ${content.name} is gone`);
   return new Response(content as Uint8Array<ArrayBuffer> | Blob, {

@@ -1,20 +1,18 @@
 /**
- * Turns a failure into the error that a REST or MCP client gets (rules: Errors): a refusal unchanged, and anything else as
- * `server_error` with a trace id, under which the log holds the whole failure.
+ * Turns an error into the AppError that a client of REST, MCP or the app is told (rules: Errors). One with a status
+ * below 500 stays as it is. Any other error is logged whole under a trace id; if it is no AppError, the client gets
+ * `server_error` with that id.
  */
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { asUnavailable } from "../store/store.ts";
 
-/** Of the id that a failure is logged and shown with. */
 const TRACE_BYTES = 8;
 
-/** The refusal to answer with. `request`: what the log says of the request; never mail, never a key. */
-export type ReadFailure = (error: unknown, request: Record<string, unknown>) => AppError;
-
-export function createFailures({ runtime, log }: { runtime: Pick<Runtime, "randomBytes">; log: Log }): ReadFailure {
-  return (error, request) => {
+/** The `request` that the reader is given is logged with the error, so it never has mail or a key. */
+export function createFailureReader({ runtime, log }: { runtime: Pick<Runtime, "randomBytes">; log: Log }) {
+  return (error: unknown, request: Record<string, unknown>): AppError => {
     const known = asUnavailable(error);
     if (known instanceof AppError && known.status < 500) return known;
     const trace = Buffer.from(runtime.randomBytes(TRACE_BYTES)).toString("hex");

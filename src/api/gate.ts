@@ -1,59 +1,32 @@
 /**
- * The way in for every request with a key, whichever face it comes to (rules: Order of refusals): the rate of its
- * source, the key, the rate of the key. Scope, shape and the rest need the operation: perform.ts goes on from there.
+ * Admits requests that carry an API key, over REST and MCP alike (rules: Order of refusals): the rate of the source,
+ * the key, the rate of the key. Scope, shape and the rest need the operation, so perform.ts checks them.
  *
- * Invariant: nothing is asked of the store, and no key is read, for a source that is over its rate; but over MCP, where
- * clients end their session at a refusal by HTTP, the key is, so that one that is right is refused in MCP's own words.
+ * Invariant: for a source over its rate, the gate reads no key and asks nothing of the store. MCP is the exception,
+ * since its clients end their session when HTTP refuses: the gate reads the key, and with a right one the refusal is an
+ * MCP message.
  */
 import type { Caller } from "../access/caller.ts";
+import { findCaller } from "../access/credentials.ts";
 import { createRateLimit, type Rate, type RateVerdict } from "../access/rate.ts";
 import type { Slowdown } from "../access/slowdown.ts";
 import { AppError } from "../base/errors.ts";
+import type { Runtime } from "../base/runtime.ts";
 import type { Options } from "../store/settings.ts";
+import type { Store } from "../store/store.ts";
 
+/** The person that an admitted request's key acts for. */
 export interface Admitted {
   caller: Caller;
-  /** Over a rate: nothing may be done for them now. */
+  /** Set when a rate is exceeded: MCP answers the request with this refusal. */
   refusal?: AppError;
 }
 
-export interface Gate {
-  /**
-   * Admits a request without asking for a key. `tell` learns the rate that the answer's headers carry, whatever the
-   * answer will be. @throws AppError rate_limited.
-   */
-  admitSource(source: string, tell: (rate: Rate) => void): void;
-  /**
-   * Admits a request for the person its key acts for. `authorization` is the header as received. `tell` is called again
-   * with the key's rate once the key is known. A source that keeps sending wrong keys waits for its refusal.
-   * @throws AppError rate_limited, unauthorized.
-   */
-  admit(source: string, authorization: string | null, tell: (rate: Rate) => void): Promise<Caller>;
-  /**
-   * The same, but for somebody whose key is right a refusal by rate is returned, beside them, and not thrown. Such a request
-   * counts against both rates, and whoever is over both is told the longer wait.
-   */
-  admitOrDefer(source: string, authorization: string | null, tell: (rate: Rate) => void): Promise<Admitted>;
-  /**
-   * The person again, as they are by now, for a request that was admitted and has waited since; counts nothing.
-   * @throws AppError unauthorized when the key has become invalid.
-   */
-  readmit(authorization: string | null): Caller;
-}
-
-export interface GateParts {
-  /** The person a key acts for; undefined for one that is wrong or revoked, or whose creator left. */
-  findCaller(key: string): Caller | undefined;
-  touchKey(keyId: string, now: number): void;
-  slowdown: Slowdown;
-  options: Pick<Options, "get">;
-  /** Epoch ms. */
-  now(): number;
-}
+export type Gate = ReturnType<typeof createGate>;
 
 /**
  * The token of RFC 6750 §2.1; the scheme in any case (RFC 9110 §11.1). Several Authorization headers arrive joined by
- * commas, which no token has: which of them was meant would be a guess.
+ * commas, which no token has: choosing one of them would be a guess.
  */
 const BEARER = /^[ \t]*Bearer[ \t]+([A-Za-z0-9\-._~+/]+=*)[ \t]*$/i;
 
@@ -80,13 +53,21 @@ function refusalOver(rate: RateVerdict, what: string): AppError | undefined {
 const invalidKey = () =>
   new AppError("unauthorized", "This API key is not valid: it is wrong or revoked, or its creator left");
 
-export function createGate({ findCaller, touchKey, slowdown, options, now }: GateParts): Gate {
+/** `touchKey` notes the use of a key, at a time in epoch ms. */
+export function createGate(parts: {
+  store: Pick<Store, "db">;
+  options: Options;
+  slowdown: Slowdown;
+  touchKey(keyId: string, now: number): void;
+  runtime: Pick<Runtime, "now">;
+}) {
+  const { store, options, slowdown, touchKey, runtime } = parts;
   const cooldownSeconds = () => options.get("api.cooldownSeconds");
   const sources = createRateLimit(() => options.get("api.ipRequestsPerMinute"), cooldownSeconds);
   const keys = createRateLimit(() => options.get("api.keyRequestsPerMinute"), cooldownSeconds);
 
   function takeSource(source: string, tell: (rate: Rate) => void): AppError | undefined {
-    const rate = sources.take(source, now());
+    const rate = sources.take(source, runtime.now());
     tell(rate);
     return refusalOver(rate, "from this address");
   }
@@ -96,7 +77,7 @@ export function createGate({ findCaller, touchKey, slowdown, options, now }: Gat
     if (refusal) throw refusal;
   }
 
-  /** `refusal`: of the source. */
+  /** `refusal`: the refusal of the source, if it is over its rate. */
   async function readCaller(
     source: string,
     authorization: string | null,
@@ -105,7 +86,7 @@ export function createGate({ findCaller, touchKey, slowdown, options, now }: Gat
   ): Promise<Admitted> {
     let caller: Caller | undefined;
     try {
-      caller = findCaller(readKey(authorization));
+      caller = findCaller(store.db, readKey(authorization));
     } catch (error) {
       throw refusal ?? error;
     }
@@ -113,26 +94,48 @@ export function createGate({ findCaller, touchKey, slowdown, options, now }: Gat
       await slowdown.failed(source);
       throw refusal ?? invalidKey();
     }
-    const rate = keys.take(caller.keyId, now());
+    const now = runtime.now();
+    const rate = keys.take(caller.keyId, now);
     tell(rate);
     const ofKey = refusalOver(rate, "with this API key");
     const longest = (ofKey?.retryAfter ?? 0) > (refusal?.retryAfter ?? 0) ? ofKey : refusal;
     if (longest) return { caller, refusal: longest };
-    touchKey(caller.keyId, now());
+    touchKey(caller.keyId, now);
     return { caller };
   }
 
   return {
+    /**
+     * Admits a request that needs no key. `tell` gets the rate for the response's headers, also when the request is
+     * refused.
+     * @throws AppError rate_limited
+     */
     admitSource,
-    async admit(source, authorization, tell) {
+    /**
+     * Admits a request for the person that its key acts for. `authorization` is the header as received. `tell` is
+     * called again with the key's rate once the key is known. A source that keeps sending wrong keys waits for its
+     * refusal.
+     * @throws AppError rate_limited, unauthorized
+     */
+    async admit(source: string, authorization: string | null, tell: (rate: Rate) => void): Promise<Caller> {
       admitSource(source, tell);
       const { caller, refusal } = await readCaller(source, authorization, tell);
       if (refusal) throw refusal;
       return caller;
     },
-    admitOrDefer: (source, authorization, tell) => readCaller(source, authorization, tell, takeSource(source, tell)),
-    readmit(authorization) {
-      const caller = findCaller(readKey(authorization));
+    /**
+     * Admits as `admit` does, but returns the refusal of a rate beside the caller when the key is right. Such a request
+     * counts against both rates; a caller over both gets the refusal with the longer wait.
+     * @throws AppError rate_limited, unauthorized
+     */
+    admitOrDefer: (source: string, authorization: string | null, tell: (rate: Rate) => void): Promise<Admitted> =>
+      readCaller(source, authorization, tell, takeSource(source, tell)),
+    /**
+     * Returns the caller of an admitted request as they are by now, after it has waited. Counts against no rate.
+     * @throws AppError unauthorized when the key has become invalid
+     */
+    readmit(authorization: string | null): Caller {
+      const caller = findCaller(store.db, readKey(authorization));
       if (caller === undefined) throw invalidKey();
       return caller;
     },

@@ -1,62 +1,58 @@
 /**
- * The operations for AI agents: an MCP server behind the gate of REST (rules: MCP). What is under mcp/: the protocol
- * (protocol.ts), the operations as tools (tools.ts), a call (call.ts), and how answers look to a model (render.ts).
+ * Serves the operations to AI agents: an MCP server behind the same gate as REST (rules: MCP). In mcp/ are the protocol
+ * (protocol.ts), the operations as tools (tools.ts), a call (call.ts), and the results that a model sees (render.ts).
  *
- * Invariant: one HTTP request is one message. A batch (revision 2025-03-26 alone had them) is refused, or a hundred calls
- * would pass the gate as one.
+ * Invariant: one HTTP request is one message. Only revision 2025-03-26 has batches; they are refused, because a hundred
+ * calls would pass the gate as one.
  */
+import { isIP } from "node:net";
 import { version } from "../../package.json" with { type: "json" };
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { latestEvent } from "../events/arrivals.ts";
 import type { Operation } from "../operations/operation.ts";
-import type { Performing } from "../operations/perform.ts";
+import type { OperationServices } from "../operations/perform.ts";
 import type { Store } from "../store/store.ts";
-import { readJson } from "./body.ts";
-import type { Budget } from "./budget.ts";
 import type { Admitted, Gate } from "./gate.ts";
+import { createArrivals } from "./mcp/arrivals.ts";
 import { createCalls } from "./mcp/call.ts";
-import { INSTRUCTIONS } from "./mcp/instructions.ts";
-import { createOriginCheck } from "./mcp/origin.ts";
+import { FENCE_EXPLAINED } from "./mcp/fence.ts";
 import { createProtocol, isCall } from "./mcp/protocol.ts";
 import { createTools } from "./mcp/tools.ts";
-import { createWaiting } from "./mcp/waiting.ts";
+import { type Budget, readJson } from "./request.ts";
 
-export interface Mcp {
-  /**
-   * Answers a request to the endpoint of a caller whom the gate admitted. Over a rate nothing is done, and a client is told
-   * in MCP's own words, with the seconds to wait: a refusal by HTTP would end its session. @throws AppError for what is no MCP
-   */
-  answer(request: Request, admitted: Admitted): Promise<Response>;
-  /** Answers the calls that wait, and ends subscriptions. */
-  stop(): Promise<void>;
-}
+/** What the server tells a model at the start. It stays in the model's context, so it is short. */
+export const INSTRUCTIONS = `Mail of a workspace's mailboxes.
+${FENCE_EXPLAINED}
+Results are cut to maxChars and say so, with the argument that gives the rest (offset, before, cursor). Lists hold snippets: get_message and get_thread hold text. Reading marks nothing read.
+Before sending, be sure that your user wants it: mail cannot be called back. Give each message its own idempotencyKey, and repeat it when you retry. draft_reply leaves sending to a person.
+Errors carry a stable code and what to do next.`;
 
-export interface McpParts extends Performing {
-  bodies: Budget;
-  operations: readonly Operation[];
-  gate: Pick<Gate, "readmit">;
-  store: Pick<Store, "db" | "onCommit">;
-  runtime: Pick<Runtime, "randomBytes" | "setTimer">;
-  /** Public origin. */
-  baseUrl: string;
-  log: Log;
-  /** HTTP connections that there may be. */
-  mostConnections: number;
-}
-
-/** Beyond the largest body of an operation: the envelope around the arguments. */
+/** Bytes for the envelope around the arguments, beyond the largest body of an operation. */
 const ENVELOPE_BYTES = 64 * 1024;
 
 const SERVER = { name: "mailroom", title: "Mailroom", version };
 
-export function createMcp(parts: McpParts): Mcp {
-  const { operations, gate, store, baseUrl } = parts;
+export type Mcp = ReturnType<typeof createMcp>;
+
+/** `baseUrl` is the public origin; `mostConnections` the limit of HTTP connections. */
+export function createMcp(
+  parts: OperationServices & {
+    bodies: Budget;
+    operations: readonly Operation[];
+    gate: Pick<Gate, "readmit">;
+    store: Pick<Store, "db" | "onCommit">;
+    runtime: Pick<Runtime, "randomBytes" | "setTimer">;
+    baseUrl: string;
+    mostConnections: number;
+    log: Log;
+  },
+) {
+  const { operations, gate, baseUrl } = parts;
   const checkOrigin = createOriginCheck(baseUrl);
   const tools = createTools(operations);
-  const waiting = createWaiting({ ...parts, latest: () => latestEvent(store.db) });
-  const call = createCalls({ ...parts, waiting });
+  const arrivals = createArrivals(parts);
+  const call = createCalls({ ...parts, arrivals });
   const largestBody = ENVELOPE_BYTES + Math.max(...operations.map(({ largestBody: bytes = 0 }) => bytes));
 
   const protocol = createProtocol<Admitted>({
@@ -78,10 +74,16 @@ export function createMcp(parts: McpParts): Mcp {
   });
 
   return {
-    async answer(request, admitted) {
+    /**
+     * Responds to a request of a caller whom the gate admitted. When the caller is over a rate, the server does
+     * nothing, and the response is an MCP message with the seconds to wait: a refusal by HTTP would end the client's
+     * session.
+     * @throws AppError for a request that is not an MCP message
+     */
+    async respond(request: Request, admitted: Admitted): Promise<Response> {
       checkOrigin(request.headers);
       if (request.method !== "POST") {
-        // No session to end, and no stream of the server's own (revision 2025-06-18, Streamable HTTP).
+        // The server has no sessions to end, and no stream of its own (revision 2025-06-18, Streamable HTTP).
         return Response.json(
           { error: "Send MCP messages here with POST", code: "bad_request" },
           { status: 405, headers: { allow: "POST" } },
@@ -93,22 +95,71 @@ export function createMcp(parts: McpParts): Mcp {
         try {
           message = await readJson(request, largestBody, count);
         } catch (error) {
-          // A body that is no JSON is told in JSON-RPC (§5.1); one that is too large is a matter of HTTP.
+          // JSON-RPC reports a body that is not JSON (§5.1); HTTP reports one that is too large.
           if (!(error instanceof AppError) || error.code !== "bad_request") throw error;
-          return protocol.answerFault("unreadable", error.message);
+          return protocol.respondFault("unreadable", error.message);
         }
-        // It may have been long on its way: the key may be revoked by now.
+        // The body may have taken long, and the key may be revoked by now.
         gate.readmit(request.headers.get("authorization"));
         if (Array.isArray(message)) {
-          return protocol.answerFault("batch", "Batches are not served: send one message a request");
+          return protocol.respondFault("batch", "Batches are not served: send one message a request");
         }
-        if (refusal && !isCall(message)) return protocol.answerRefusal(message, refusal);
-        return protocol.answer(request, message, admitted);
+        if (refusal && !isCall(message)) return protocol.respondRefusal(message, refusal);
+        return protocol.respond(request, message, admitted);
       });
     },
-    async stop() {
-      waiting.stop();
+    /** Ends the calls that wait for mail, and subscriptions. */
+    async stop(): Promise<void> {
+      arrivals.stop();
       await protocol.stop();
     },
+  };
+}
+
+/** As URL writes them. */
+const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
+
+const urlOf = (text: string): URL | undefined => (URL.canParse(text) ? new URL(text) : undefined);
+
+const isAddress = (hostname: string): boolean => isIP(hostname.replace(/^\[(.*)\]$/, "$1")) !== 0;
+
+/**
+ * Makes the check that a request was meant for this server (MCP: Streamable HTTP, Security Warning). A web page can
+ * make a browser send requests here under a name that the page's owner lets point at this machine (DNS rebinding). Such
+ * a request has that name as its Host, or the page's own Origin.
+ *
+ * Invariant: for programs, which send no Origin, the check looks at the Host alone. An IP address as Host passes, since
+ * only a name can be rebound.
+ *
+ * `baseUrl` is the public origin. The check throws AppError forbidden.
+ */
+function createOriginCheck(baseUrl: string): (headers: Headers) => void {
+  const base = new URL(baseUrl);
+
+  function isOurHost(host: string): boolean {
+    const hostname = urlOf(`http://${host}`)?.hostname;
+    if (hostname === undefined) return false;
+    return hostname === base.hostname || LOOPBACK.has(hostname) || isAddress(hostname);
+  }
+
+  function isOurOrigin(origin: string): boolean {
+    const url = urlOf(origin);
+    return url !== undefined && (url.origin === base.origin || LOOPBACK.has(url.hostname));
+  }
+
+  /** The last host that passed: nearly every request has the same. */
+  let known: string | null = null;
+
+  return (headers) => {
+    const host = headers.get("host");
+    // HTTP/1.0 has no Host, and no browser speaks it.
+    if (host !== known && host !== null && !isOurHost(host)) {
+      throw new AppError("forbidden", `This server is not ${host}: use ${base.origin}, or set MAILROOM_BASE_URL`);
+    }
+    known = host;
+    const origin = headers.get("origin");
+    if (origin !== null && !isOurOrigin(origin)) {
+      throw new AppError("forbidden", "Requests from pages of this Origin are refused");
+    }
   };
 }

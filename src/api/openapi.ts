@@ -1,25 +1,25 @@
 /**
- * The OpenAPI 3.1 document of an API, made from its list of operations (rules: OpenAPI document).
+ * Writes the OpenAPI 3.1 document of an API from its list of operations (rules: OpenAPI document), and for mail the
+ * bodies that webhooks deliver (rules: Events).
  *
- * @elysiajs/openapi turns routes into paths, parameters and bodies. What it cannot say is completed here: components
- * (it writes every schema out where it is used), bytes as an answer (it calls them text/plain), headers, answers with
- * an error, and JSON as the only type of a body. It reads the routes of an Elysia application, so it is given one that
- * serves nothing: the one that serves leaves schemas to shape.ts.
+ * @elysiajs/openapi turns routes into paths and parameters. This file completes them: components (the plugin repeats
+ * every schema where it is used), responses with bytes (the plugin calls them text/plain), headers, errors, and JSON as
+ * the only type of a body. The plugin reads an Elysia application that serves nothing, since the routes of rest.ts have
+ * no schemas: perform.ts checks requests.
  */
 import { toOpenAPISchema } from "@elysiajs/openapi";
 import { Elysia } from "elysia";
 import { type ErrorCode, STATUS_OF_CODE } from "../base/errors.ts";
 import { EVENT_NAMES, type EventName } from "../events/outbox.ts";
-import type { Schema } from "../operations/json-schema.ts";
+import { type Schema, t } from "../operations/json-schema.ts";
 import { isMediaType, type Operation } from "../operations/operation.ts";
-import { Failure, IdempotencyKey } from "../operations/schemas.ts";
-import { EVENT_SUMMARIES, eventSchema, schemaNameOf } from "./event-schemas.ts";
+import { dateTime, EmailAddress, email, Failure, IdempotencyKey, nullable } from "../operations/schemas.ts";
 import type { Surface } from "./surfaces.ts";
 
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 type JsonObject = { [key: string]: Json };
 
-const WHAT_IT_MEANS: Record<number, string> = {
+const MEANINGS: Record<number, string> = {
   400: "Malformed request: a missing or invalid field, a bad cursor, an unreadable body",
   401: "The key is missing, wrong or revoked, or its creator left the workspace",
   404: "There is no such thing, or this key does not reach it",
@@ -39,7 +39,9 @@ const COMPONENT_HEADERS: JsonObject = {
 };
 
 const describeReplayed = ({ replayed }: Surface): JsonObject => ({
-  ...{ description: replayed, required: false, schema: { type: "string", enum: ["true"] } },
+  description: replayed,
+  required: false,
+  schema: { type: "string", enum: ["true"] },
 });
 
 const ref = (kind: string, name: string): JsonObject => ({ $ref: `#/components/${kind}/${name}` });
@@ -49,14 +51,14 @@ const RATE_HEADERS: JsonObject = {
   "X-RateLimit-Remaining": ref("headers", "RateRemaining"),
 };
 
-/** As JSON values: without the symbols that schemas carry, and without what is undefined. */
+/** Returns a value as JSON values: without the symbols of schemas, and without undefined properties. */
 const plain = (value: object): JsonObject => JSON.parse(JSON.stringify(value));
 
 const json = (schema: Json, example?: JsonObject): JsonObject => ({
   "application/json": { schema, ...(example && { example }) },
 });
 
-/** Replaces each schema that has an `$id` by a reference, and collects it under that name. */
+/** Replaces each schema that has an `$id` by a reference, and puts the schema into `components` under that name. */
 function extractComponents(value: Json, components: JsonObject): Json {
   if (Array.isArray(value)) return value.map((item) => extractComponents(item, components));
   if (typeof value !== "object" || value === null) return value;
@@ -69,14 +71,13 @@ function extractComponents(value: Json, components: JsonObject): Json {
   return ref("schemas", name);
 }
 
-/** A parameter with its description where readers of the document look for it. */
+/** Moves the description of a parameter from its schema to the parameter, where readers of the document look for it. */
 function describeParameter(parameter: Json): JsonObject {
   const { schema, ...rest } = parameter as { schema: JsonObject };
   const { description, ...type } = schema;
   return { ...rest, ...(description !== undefined && { description }), schema: type };
 }
 
-/** Of an idempotent operation. */
 const describeKeyHeader = ({ keyDescription: description }: Surface): JsonObject =>
   describeParameter({
     name: "Idempotency-Key",
@@ -92,7 +93,7 @@ const nameOfFailure = (status: number): string => `Failure${status}`;
 function describeFailure(status: number, meanings: Surface["meanings"]): JsonObject {
   const codes = (Object.keys(STATUS_OF_CODE) as ErrorCode[]).filter((code) => STATUS_OF_CODE[code] === status);
   return {
-    description: `${meanings[status] ?? WHAT_IT_MEANS[status]} (${codes.join(", ")})`,
+    description: `${meanings[status] ?? MEANINGS[status]} (${codes.join(", ")})`,
     headers: {
       ...RATE_HEADERS,
       ...(status === 401 && { "WWW-Authenticate": ref("headers", "Challenge") }),
@@ -110,7 +111,7 @@ const SERVER_FAILURE: JsonObject = {
   content: json(plain(Failure)),
 };
 
-function describeAnswer(operation: Operation): JsonObject {
+function describeSuccess(operation: Operation): JsonObject {
   const { response } = operation;
   const content = isMediaType(response)
     ? { [response.mediaType]: { schema: { type: "string", format: "binary" } } }
@@ -122,7 +123,7 @@ function describeAnswer(operation: Operation): JsonObject {
   };
 }
 
-/** What the plugin makes of an operation, and what it leaves out. */
+/** Adds to the plugin's description of an operation (`made`) all that the plugin leaves out. */
 function completeOperation(operation: Operation, made: JsonObject, surface: Surface): JsonObject {
   const { parameters: listed = [], requestBody: _, ...rest } = made as { parameters?: Json[]; requestBody?: Json };
   const { query = {}, body } = plain(operation.example ?? {}) as { query?: JsonObject; body?: JsonObject };
@@ -138,16 +139,16 @@ function completeOperation(operation: Operation, made: JsonObject, surface: Surf
       requestBody: { required: !operation.bodyOptional, content: json(plain(operation.body), body) },
     }),
     responses: {
-      [operation.success]: describeAnswer(operation),
+      [operation.success]: describeSuccess(operation),
       ...Object.fromEntries(operation.errors.map((status) => [status, ref("responses", nameOfFailure(status))])),
       default: ref("responses", "ServerFailure"),
     },
-    // OpenAPI 3.1, Security Requirement Object: roles that the bearer's key must have.
+    // OpenAPI 3.1, Security Requirement Object: for HTTP authentication, the list names the roles that a request needs.
     security: [{ apiKey: [operation.scope] }],
   };
 }
 
-/** Headers of a delivery (rules: Webhook headers), and those of Standard Webhooks. */
+/** The headers of a delivery (rules: Webhook headers), with those of Standard Webhooks. */
 const EVENT_HEADERS: [name: string, type: string, description: string][] = [
   ["X-Service-Event", "string", "Name of the event"],
   ["X-Service-Delivery", "string", "Id of the event, as in the body"],
@@ -163,6 +164,76 @@ const EVENT_HEADERS: [name: string, type: string, description: string][] = [
   ["webhook-signature", "string", "Standard Webhooks: v1,<base64>, two of them while the secret is being rotated"],
 ];
 
+/** The fields that name a message. */
+const messageFields = {
+  emailId: t.String({ description: "As in GET /messages/{id}" }),
+  threadId: t.String(),
+  messageId: t.String({ description: "RFC 5322 Message-ID" }),
+  mailbox: email({ description: "The mailbox's address" }),
+};
+const to = t.Array(EmailAddress);
+const recipient = email();
+
+/** `data` of each event. A test compares it with the events of real mail. */
+const EVENT_DATA: Record<EventName, Schema> = {
+  "message.inbound": t.Object({
+    ...messageFields,
+    messageId: t.String({ description: "RFC 5322 Message-ID; empty for mail that came without one" }),
+    mailboxId: t.String(),
+    inReplyTo: nullable(t.String(), { description: "RFC 5322 In-Reply-To" }),
+    from: EmailAddress,
+    to,
+    cc: t.Array(EmailAddress),
+    subject: t.String(),
+    snippet: t.String(),
+    hasAttachments: t.Boolean(),
+    attachmentCount: t.Integer({ minimum: 0 }),
+    isSpam: t.Boolean({ description: "Filed to spam on arrival" }),
+    receivedAt: dateTime(),
+  }),
+  "message.outbound": t.Object({ ...messageFields, from: EmailAddress, to, subject: t.String() }),
+  "message.delivered": t.Object({
+    ...messageFields,
+    to: t.Array(EmailAddress, { description: "The To and Cc recipients that the server accepted" }),
+    subject: t.String(),
+    deliveredAt: dateTime(),
+  }),
+  "message.bounced": t.Object({
+    ...messageFields,
+    recipient,
+    hard: t.Boolean({ description: "Permanent, and because of the address, which is suppressed from now on" }),
+    detail: t.String({ description: "For people: what the recipient's server said" }),
+  }),
+  "message.complaint": t.Object({ ...messageFields, recipient }),
+};
+
+const EVENT_SUMMARIES: Record<EventName, string> = {
+  "message.inbound": "New mail was filed into a mailbox",
+  "message.outbound": "A message was sent from a mailbox",
+  "message.delivered": "The recipient's server accepted a sent message",
+  "message.bounced": "A recipient's server refused a sent message",
+  "message.complaint": "A recipient reported a sent message as spam",
+};
+
+/** Turns `message.inbound` into `MessageInbound`. */
+const schemaNameOf = (event: EventName): string =>
+  event
+    .split(".")
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join("");
+
+/** The schema of the body that delivers an event. */
+const eventSchema = (event: EventName): Schema =>
+  t.Object(
+    {
+      id: t.String({ description: "Of the event: retries and resends repeat it. Act on each id once" }),
+      event: t.Unsafe<EventName>({ type: "string", enum: [event] }),
+      createdAt: dateTime(),
+      data: EVENT_DATA[event],
+    },
+    { $id: `${schemaNameOf(event)}Event` },
+  );
+
 function describeEvent(event: EventName): JsonObject {
   return {
     post: {
@@ -171,7 +242,11 @@ function describeEvent(event: EventName): JsonObject {
       description:
         "Sent to the endpoints of the workspace that chose it. At least once, in any order: act on each id once.",
       parameters: EVENT_HEADERS.map(([name, type, description]) => ({
-        ...{ name, in: "header", required: true, description, schema: { type } },
+        name,
+        in: "header",
+        required: true,
+        description,
+        schema: { type },
       })),
       requestBody: { required: true, content: json(plain(eventSchema(event))) },
       responses: {
@@ -183,7 +258,7 @@ function describeEvent(event: EventName): JsonObject {
   };
 }
 
-/** An application with the routes and their schemas, for the plugin to read. */
+/** Gives an application with the routes and their schemas, for the plugin to read. */
 function routesOf(operations: readonly Operation[]): Elysia {
   const app = new Elysia({ precompile: false });
   for (const { name, group, method, path, scope, summary, description, params, query } of operations) {
@@ -203,7 +278,7 @@ function routesOf(operations: readonly Operation[]): Elysia {
   return app;
 }
 
-/** The document of an API at `baseUrl`. */
+/** Describes an API whose server has the public origin `baseUrl`. */
 export function describeApi(surface: Surface, baseUrl: string): JsonObject {
   const { operations, prefix, title, version, description, describesEvents, meanings } = surface;
   const made = toOpenAPISchema(routesOf(operations), undefined, undefined, undefined, "3.1.0");

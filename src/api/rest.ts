@@ -1,9 +1,9 @@
 /**
- * Everything under /api/: the operations as REST (rules: Operations) with their routes, headers, and every failure as
- * `{error, code}`; and the way through the same gate to MCP (mcp.ts).
+ * Serves everything under /api/: the operations as REST with their headers and errors (rules: Operations, Errors), the
+ * OpenAPI documents, and, behind the same gate, MCP (mcp.ts).
  *
  * Invariant: refusals come in their order (rules: Order of refusals). The gate runs in onRequest, before Elysia looks
- * for a route, so that an unknown path is 401 without a key; the rest follows in the handler (perform.ts).
+ * for a route, so that an unknown path without a key is 401. perform.ts does the rest in the handler.
  */
 import { Elysia, NotFoundError } from "elysia";
 import type { Caller } from "../access/caller.ts";
@@ -11,52 +11,40 @@ import type { Rate } from "../access/rate.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { type Download, isMediaType, type Operation } from "../operations/operation.ts";
-import { type Asked, type Performed, type Performing, performerOf } from "../operations/perform.ts";
+import { type AppOperation, type Download, isMediaType, type Operation } from "../operations/operation.ts";
+import { type OperationRequest, type OperationServices, type Performed, performerOf } from "../operations/perform.ts";
 import { readQuery } from "../operations/shape.ts";
-import { readJson } from "./body.ts";
-import type { Budget, Count } from "./budget.ts";
-import { answerDownload } from "./download.ts";
-import { createFailures } from "./failure.ts";
+import { downloadResponse } from "./download.ts";
+import { createFailureReader } from "./failure.ts";
 import type { Admitted, Gate } from "./gate.ts";
 import type { Mcp } from "./mcp.ts";
 import { describeApi } from "./openapi.ts";
+import { type Budget, type Count, pathOf, queryOf, readJson } from "./request.ts";
 import { documentPathOf, MAIL_API, type Surface } from "./surfaces.ts";
-import { pathOf, queryOf } from "./target.ts";
 
 const MCP_PATH = "/api/mcp";
 
-/** Of an operation that does not say. Far above any PATCH that the labels' limits allow. */
+/**
+ * The largest body of an operation that names no size of its own. Far more than any PATCH within the limits of labels.
+ */
 const MOST_BODY_BYTES = 1_048_576;
 
-/** What performs operations, and how much of request bodies may be read at once. */
-export interface Serving extends Performing {
+/** The services that perform operations, and the budget of request bodies. */
+export interface Serving extends OperationServices {
   bodies: Budget;
 }
 
-export interface RestParts extends Serving {
-  surfaces: readonly Surface[];
-  /** Public origin. */
-  baseUrl: string;
-  gate: Gate;
-  mcp: Mcp;
-  /** Whom a request counts against. `peer`: the address its connection came from. */
-  sourceOf(peer: string | undefined, forwardedFor: string | null): string;
-  runtime: Pick<Runtime, "randomBytes">;
-  log: Log;
-}
-
-/** Answers every request under /api/. `peer`: the address the connection came from, when known. Never rejects. */
-export type Rest = (request: Request, peer: string | undefined) => Promise<Response>;
+export type Rest = ReturnType<typeof createRest>;
 
 /**
- * What a request asks of an operation. `count` as in budget.ts; `requireSession` is called once a body has come, since who
- * sends it decides how long that takes. It throws as readJson and readQuery do.
+ * Reads the input of an operation from a request. `count` counts the body in a budget. `requireSession` is called after
+ * the body has come: the client decides how long that takes, so its session or key may have ended.
+ * @throws AppError as readJson, readQuery and `requireSession` do
  */
 export async function readInput(
-  { query, body, bodyOptional, largestBody = MOST_BODY_BYTES }: Operation,
+  { query, body, bodyOptional, largestBody = MOST_BODY_BYTES }: Operation | AppOperation,
   from: { request: Request; params: Record<string, string | null>; count: Count; requireSession(): unknown },
-): Promise<Asked> {
+): Promise<OperationRequest> {
   const { request, params, count } = from;
   const isLeftOut = bodyOptional && request.body === null;
   const given = body && (isLeftOut ? {} : await readJson(request, largestBody, count));
@@ -64,29 +52,23 @@ export async function readInput(
   return { params, query: readQuery(queryOf(request.url), query), body: given };
 }
 
-type Handler = (context: {
-  request: Request;
-  params: Record<string, string | null>;
-  caller: Caller;
-}) => Promise<Performed>;
+/** Makes the function that performs an operation for a request of an admitted caller. */
+function handlerOf(operation: Operation, { gate, ...serving }: Serving & { gate: Gate }) {
+  const perform = performerOf(operation, serving);
 
-/** What answers one operation for an admitted caller. */
-function handlerOf(operation: Operation, parts: RestParts): Handler {
-  const perform = performerOf(operation, parts);
-
-  return ({ request, params, caller }) =>
-    parts.bodies.within(caller.userId, (count) =>
+  return (request: Request, params: Record<string, string | null>, caller: Caller): Promise<Performed> =>
+    serving.bodies.within(caller.userId, (count) =>
       perform(caller, async () => {
-        // What cannot be decoded names nothing that exists.
+        // Elysia gives null for a parameter that cannot be decoded. Such a parameter names nothing that exists.
         if (Object.values(params).includes(null)) throw new NotFoundError();
-        const requireSession = () => parts.gate.readmit(request.headers.get("authorization"));
+        const requireSession = () => gate.readmit(request.headers.get("authorization"));
         const asked = await readInput(operation, { request, params, count, requireSession });
         return { ...asked, idempotencyKey: request.headers.get("idempotency-key") ?? undefined };
       }),
     );
 }
 
-function headersOf({ code, retryAfter }: AppError): Record<string, string> {
+function refusalHeaders({ code, retryAfter }: AppError): Record<string, string> {
   return {
     ...(retryAfter !== undefined && { "retry-after": String(Math.max(1, Math.ceil(retryAfter))) }),
     // RFC 6750 §3
@@ -94,81 +76,106 @@ function headersOf({ code, retryAfter }: AppError): Record<string, string> {
   };
 }
 
-function admitted<T>(caller: T | undefined): T {
+function requireAdmitted<T>(caller: T | undefined): T {
   if (!caller) throw new Error("a request came past the gate");
   return caller;
 }
 
-/** A request on its way: the address its connection came from, and the rate that its answer tells. */
-interface Passage {
+/** A request while it is served. */
+interface Progress {
+  /** The address of the connection, when it is known. */
   peer: string | undefined;
+  /** The rate for the response's headers. */
   rate?: Rate;
-  /** Over MCP. */
+  /** The caller of a request to MCP, and the refusal if they are over a rate. */
   admitted?: Admitted;
 }
 
-/** On every answer. What is somebody's mail is kept by no cache, and taken for nothing but what it says it is. */
+/** On every response: no cache keeps somebody's mail, and no browser takes it for another type than it has. */
 const HEADERS = { "cache-control": "private, no-store", "x-content-type-options": "nosniff" };
 
-/** Not by Elysia's `set`, which reaches a Response only of routes whose code names it, and minified code is read wrong. */
-function setHeaders(headers: Headers, { rate, admitted }: Passage): void {
+/**
+ * Sets the headers that every response has. Elysia's `set` changes a Response only in routes whose code names it, and
+ * Elysia misreads minified code.
+ */
+function setHeaders(headers: Headers, { rate, admitted }: Progress): void {
   if (admitted?.refusal)
-    for (const [name, value] of Object.entries(headersOf(admitted.refusal))) headers.set(name, value);
+    for (const [name, value] of Object.entries(refusalHeaders(admitted.refusal))) headers.set(name, value);
   for (const [name, value] of Object.entries(HEADERS)) if (!headers.has(name)) headers.set(name, value);
   if (!rate) return;
   headers.set("x-ratelimit-limit", String(rate.limit));
   headers.set("x-ratelimit-remaining", String(rate.remaining));
 }
 
-export function createRest(parts: RestParts): Rest {
-  const { surfaces, baseUrl, gate, mcp, sourceOf, log } = parts;
-  const readFailure = createFailures(parts);
-  const passages = new WeakMap<Request, Passage>();
-  /** By their paths; each is written when somebody first asks for it. */
+/** `baseUrl` is the public origin; `sourceOf` the reader of request.ts. */
+export function createRest(
+  parts: Serving & {
+    surfaces: readonly Surface[];
+    baseUrl: string;
+    gate: Gate;
+    mcp: Mcp;
+    sourceOf(peer: string | undefined, forwardedFor: string | null): string;
+    runtime: Pick<Runtime, "randomBytes">;
+    log: Log;
+  },
+) {
+  const { surfaces, baseUrl, gate, mcp, sourceOf, meters, log } = parts;
+  const readFailure = createFailureReader(parts);
+  const inProgress = new WeakMap<Request, Progress>();
+  /** The documents by path. Each is written when a client first asks for it. */
   const documents = new Map(
     surfaces.map((surface) => {
       let text: string | undefined;
       return [documentPathOf(surface), () => (text ??= JSON.stringify(describeApi(surface, baseUrl)))];
     }),
   );
-  /** The document that lists what there is where `path` leads. */
+  /** The path of the document that lists what there is near `path`. */
   const documentNear = (path: string): string =>
     documentPathOf(surfaces.find(({ prefix }) => path.startsWith(`${prefix}/`)) ?? MAIL_API);
 
-  function answerFailure(error: unknown, { method, url }: Request): Response {
+  function failureResponse(error: unknown, { method, url }: Request): Response {
     const refusal =
       error instanceof NotFoundError
         ? new AppError("not_found", `There is nothing here: ${documentNear(pathOf(url))} lists what there is`)
         : readFailure(error, { method, path: pathOf(url) });
-    parts.meters?.countApiRefusal(refusal.code);
+    meters?.countApiRefusal(refusal.code);
     return Response.json(
       { error: refusal.message, code: refusal.code },
-      { status: refusal.status, headers: headersOf(refusal) },
+      { status: refusal.status, headers: refusalHeaders(refusal) },
     );
   }
 
-  // standardHostname: paths are found after short host names too.
+  /** Resolves with the caller of a request to REST; undefined for MCP and for a document. @throws AppError */
+  async function admit(request: Request): Promise<Caller | undefined> {
+    const progress = inProgress.get(request);
+    const tell = (rate: Rate) => {
+      if (progress) progress.rate = rate;
+    };
+    const source = sourceOf(progress?.peer, request.headers.get("x-forwarded-for"));
+    const path = pathOf(request.url);
+    const authorization = request.headers.get("authorization");
+    const reads = request.method === "GET" || request.method === "HEAD";
+    if (reads && documents.has(path)) {
+      gate.admitSource(source, tell);
+      return undefined;
+    }
+    if (path !== MCP_PATH || !progress) return gate.admit(source, authorization, tell);
+    progress.admitted = await gate.admitOrDefer(source, authorization, tell);
+    const { refusal } = progress.admitted;
+    if (refusal) meters?.countApiRefusal(refusal.code);
+    return undefined;
+  }
+
+  // standardHostname: by default, Elysia finds no path after a short host name.
   const app = new Elysia({ strictPath: true, precompile: true, handler: { standardHostname: false } })
     .decorate("caller", undefined as Caller | undefined)
     .onRequest(async (context) => {
-      const { request } = context;
-      const passage = passages.get(request);
-      const tell = (rate: Rate) => {
-        if (passage) passage.rate = rate;
-      };
-      const source = sourceOf(passage?.peer, request.headers.get("x-forwarded-for"));
-      const path = pathOf(request.url);
-      const authorization = request.headers.get("authorization");
-      const reads = request.method === "GET" || request.method === "HEAD";
-      if (reads && documents.has(path)) gate.admitSource(source, tell);
-      else if (path === MCP_PATH && passage) {
-        passage.admitted = await gate.admitOrDefer(source, authorization, tell);
-        const { refusal } = passage.admitted;
-        if (refusal) parts.meters?.countApiRefusal(refusal.code);
-      } else context.caller = await gate.admit(source, authorization, tell);
+      context.caller = await admit(context.request);
     })
-    .onError(({ error, request }) => answerFailure(error, request))
-    .all(MCP_PATH, ({ request }) => mcp.answer(request, admitted(passages.get(request)?.admitted)), { parse: "none" });
+    .onError(({ error, request }) => failureResponse(error, request))
+    .all(MCP_PATH, ({ request }) => mcp.respond(request, requireAdmitted(inProgress.get(request)?.admitted)), {
+      parse: "none",
+    });
 
   for (const [path, write] of documents) {
     app.get(path, () => new Response(write(), { headers: { "content-type": "application/json" } }));
@@ -183,9 +190,8 @@ export function createRest(parts: RestParts): Rest {
       prefix + operation.path,
       async ({ request, params, caller, set }) => {
         // Elysia gives no params to a route without parameters.
-        const asked = { request, params: params ?? {}, caller: admitted(caller) };
-        const { status, answer, replayed } = await handle(asked);
-        if (isMediaType(operation.response)) return answerDownload(answer as Download);
+        const { status, answer, replayed } = await handle(request, params ?? {}, requireAdmitted(caller));
+        if (isMediaType(operation.response)) return downloadResponse(answer as Download);
         set.status = status;
         if (replayed) set.headers["idempotency-replayed"] = "true";
         return answer;
@@ -194,12 +200,13 @@ export function createRest(parts: RestParts): Rest {
     );
   }
 
-  return async (request, peer) => {
-    const passage: Passage = { peer };
-    passages.set(request, passage);
+  /** Responds to a request under /api/. `peer` is the address of the connection, when it is known. Never rejects. */
+  return async (request: Request, peer: string | undefined): Promise<Response> => {
+    const progress: Progress = { peer };
+    inProgress.set(request, progress);
     const response = await app.handle(request);
-    setHeaders(response.headers, passage);
-    // Without the query: it says what somebody looks for in their mail.
+    setHeaders(response.headers, progress);
+    // The query is not logged: it shows what a person looks for in their mail.
     log.debug("request", { method: request.method, path: pathOf(request.url), status: response.status });
     return response;
   };

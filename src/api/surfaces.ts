@@ -1,23 +1,24 @@
-/** The APIs over HTTP: which operations each has, below which prefix, and what its OpenAPI document says of it. */
-
+/**
+ * The two APIs over HTTP, of mail and of administration: prefix, operations, and the texts of their OpenAPI documents.
+ */
 import type { Operation } from "../operations/operation.ts";
 import { ADMIN_OPERATIONS, MAIL_OPERATIONS } from "../operations/operations.ts";
 
 export interface Surface {
-  /** The path that its operations are below; the document is at `openapi.json` there. */
+  /** The path above its operations and its document. */
   prefix: string;
   operations: readonly Operation[];
   title: string;
-  /** Of the description, not of the API: that one stands in the prefix. */
+  /** The version of the document. The version of the API is in the prefix. */
   version: string;
   description: string;
-  /** The document says what webhooks deliver, too. */
+  /** The document describes the deliveries of webhooks, too. */
   describesEvents?: true;
-  /** What an idempotency key does; that of mail is described with its schema. */
+  /** Description of the idempotency key, where that of its schema does not fit. */
   keyDescription?: string;
-  /** What a replay is. */
+  /** Description of the header Idempotency-Replayed. */
   replayed: string;
-  /** What refusals with these statuses mean, where that is not the same for all. */
+  /** Descriptions of the statuses in which the APIs differ. */
   meanings: Readonly<Record<number, string>>;
 }
 
@@ -51,7 +52,5 @@ export const ADMIN_API: Surface = {
     413: "Too large: a body is at most 1 MB",
   },
 };
-
-export const SURFACES: readonly Surface[] = [MAIL_API, ADMIN_API];
 
 export const documentPathOf = ({ prefix }: Pick<Surface, "prefix">): string => `${prefix}/openapi.json`;

@@ -1,10 +1,9 @@
 /** The routes of the app. A new page needs a component in pages/, a route here, and its path in src/http/pages.ts. */
 import { createRootRoute, createRoute, createRouter, Outlet, redirect } from "@tanstack/react-router";
 import { MailOpen, SearchX } from "lucide-react";
-import { Refusal } from "./lib/ask.ts";
+import { Refusal } from "./lib/call.ts";
 import { lazyPart } from "./lib/lazy-part.tsx";
-import { meQuery, queryClient } from "./lib/queries.ts";
-import { administers } from "./lib/settings.ts";
+import { administers, meQuery, queryClient } from "./lib/queries.ts";
 import { ConversationPage } from "./pages/conversation.tsx";
 import { FolderPage } from "./pages/folder.tsx";
 import { Shell } from "./pages/shell.tsx";

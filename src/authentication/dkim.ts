@@ -1,6 +1,7 @@
 /**
  * Signs outgoing mail with DKIM (RFC 6376, RFC 8463): relaxed/relaxed, for the domain of the From address. mailauth
- * canonicalises and writes the fields; its own signer would read each key again for every message, and sign in turn.
+ * canonicalises and writes the fields. This file signs: mailauth's signer would parse each key again for every message,
+ * and sign with one key after another.
  */
 import { createHash, createPrivateKey, type KeyObject, sign as signBytes } from "node:crypto";
 import { promisify } from "node:util";
@@ -22,7 +23,7 @@ export interface SigningKey {
   privateKey: string;
 }
 
-/** Fields that readers see or rely on (RFC 6376 §5.4.1); every occurrence of them is signed. */
+/** Fields that readers see or rely on (RFC 6376 §5.4.1). A signature covers every occurrence of them. */
 const SIGNED = [
   "From",
   "Sender",
@@ -42,14 +43,14 @@ const SIGNED = [
   "List-Unsubscribe-Post",
 ];
 
-/** Listed once more than they occur, so that a second one added on the way breaks the signature (RFC 6376 §8.15). */
+/** Fields that a signature lists once more than they occur, so that one added on the way breaks it (RFC 6376 §8.15). */
 const OVERSIGNED = ["From", "Subject"];
 
 /** Parsed private keys, by PEM: parsing one takes a sixth as long as signing with it. */
 const keysRead = new Map<string, KeyObject>();
 const MOST_KEYS_READ = 500;
 
-/** @throws Error when it is no private key of that algorithm */
+/** Parses a private key. @throws Error when it is no private key of that algorithm */
 function readKey({ privateKey, algorithm, selector }: SigningKey): KeyObject {
   let key = keysRead.get(privateKey);
   if (key === undefined) {
@@ -63,7 +64,9 @@ function readKey({ privateKey, algorithm, selector }: SigningKey): KeyObject {
   return key;
 }
 
-/** Signs with RSA on a thread of the pool, so that the worker goes on with other messages: RSA is nearly all the cost. */
+/**
+ * Signs with RSA on a thread of the pool, so that the worker goes on with other messages: RSA is nearly all the cost.
+ */
 const signOnPool = promisify(
   (data: Uint8Array, key: KeyObject, done: (error: Error | null, signature: Buffer) => void): void =>
     signBytes("sha256", data, key, done),
@@ -73,7 +76,7 @@ const signOnPool = promisify(
 const signHash = (data: Uint8Array, key: KeyObject): Buffer =>
   signBytes(null, createHash("sha256").update(data).digest(), key);
 
-/** Header, with the line break at its end, and body. */
+/** Splits a message into header, with the line break at its end, and body. */
 function splitMessage(message: Uint8Array): { header: Buffer; body: Buffer } {
   const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength);
   const end = bytes.indexOf("\r\n\r\n");
@@ -82,7 +85,7 @@ function splitMessage(message: Uint8Array): { header: Buffer; body: Buffer } {
     : { header: bytes.subarray(0, end + 2), body: bytes.subarray(end + 4) };
 }
 
-/** SHA-256, base64, as the bh= tag has it. */
+/** Hashes a body for the bh= tag: SHA-256, base64. */
 function hashBody(body: Buffer): string {
   const hash = dkimBody("relaxed", "sha256");
   hash.update(body);
@@ -90,16 +93,17 @@ function hashBody(body: Buffer): string {
 }
 
 /**
- * A DKIM-Signature field a key, each ended by CRLF, to be put before the message, whose lines end in CRLF. `signedAt`:
- * epoch ms. @throws Error for a key that does not work, or a message without From
+ * Writes one DKIM-Signature field for each key, each ended by CRLF, to be put before the message. The message's lines
+ * end in CRLF. `signedAt`: epoch ms. @throws Error for a key that does not work, or a message without From
  */
 export async function sign(message: Uint8Array, keys: readonly SigningKey[], signedAt: number): Promise<string> {
   if (keys.length === 0) return "";
   const { header, body } = splitMessage(message);
   const { headers, keys: names } = getSigningHeaderLines(parseHeaders(header).parsed, SIGNED.join(":"));
-  // RFC 6376 §5.4: it must be covered.
+  // RFC 6376 §5.4: a signature must cover From.
   if (!headers.some(({ key }) => key === "from")) throw new Error("A message without From cannot be signed");
-  // mailauth lists the fields bottom up. A name without a further field adds nothing to what is signed (RFC 6376 §5.4.2).
+  // mailauth lists the fields bottom up. A name without a further field adds nothing to the signed bytes (RFC 6376
+  // §5.4.2).
   const covered = { headers, keys: [names, ...OVERSIGNED].join(": ") };
   const bodyHash = hashBody(body);
   const fields = keys.map(async (key) => {

@@ -1,10 +1,12 @@
 /**
- * DMARC (RFC 9989): whether SPF or DKIM passes for a domain aligned with From, and else the policy of the From domain. Finds
- * organisational domains by walking the tree; reads `pct` as in RFC 7489 §6.3. Writes the Authentication-Results field.
+ * DMARC (RFC 9989): finds out if SPF or DKIM passes for a domain aligned with From, and if neither does, the policy of
+ * the From domain (rules: DMARC). Finds organisational domains by walking the DNS tree; reads `pct` as in RFC 7489
+ * §6.3. Writes the Authentication-Results field.
  *
  * Invariants: the verdict is `fail` only when every identifier that could align was checked; when DNS fails, it is
- * `temperror`. A message with several From fields never passes, and neither does one with several From domains if any of them
- * publishes a policy. The domain of an author is the one that readers are shown (address.ts), never one that looks like it.
+ * `temperror`. A message with several From fields never passes. One with several From domains does not pass if any of
+ * them publishes a policy. The domain of an author is the one that readers are shown (address.ts), never one that looks
+ * like it.
  */
 import { type Authors, readDomain, splitAddress } from "../message/address.ts";
 import type { AuthVerdicts } from "../store/schema.ts";
@@ -18,7 +20,10 @@ export interface Authentication {
   verdicts: AuthVerdicts;
   /** The policy of the author's domain, after `sp`, `np` and `t`; none unless the message fails. */
   policy: Policy;
-  /** The percentage of such messages that the policy is for; the next weaker applies to the others (RFC 7489 §6.6.4). */
+  /**
+   * The percentage of failing messages that the policy is for; the next weaker policy applies to the others (RFC 7489
+   * §6.6.4).
+   */
   percent: number;
   /** Value of the Authentication-Results field, unfolded. */
   results: string;
@@ -27,7 +32,7 @@ export interface Authentication {
 }
 
 /** The DMARC result of one From domain. */
-interface Judgement {
+interface DmarcVerdict {
   verdict: Verdict;
   policy: Policy;
   percent: number;
@@ -40,8 +45,9 @@ const MOST_AUTHORS = 4;
 const STRENGTH: Record<Policy, number> = { none: 0, quarantine: 1, reject: 2 };
 
 /**
- * `shown`: the authors as our parser reads them. The authors that mailauth reads in the same header are checked as well, since
- * parsers may differ. A disguised domain makes any message spam (rules: DMARC).
+ * Concludes from the evidence. `shown`: the authors as our parser reads them. The authors that mailauth reads in the
+ * same header count as well, since parsers may differ. A message with a disguised domain (readDomain) is filed to spam
+ * at least.
  */
 export async function judge(
   evidence: Evidence,
@@ -52,10 +58,10 @@ export async function judge(
   const found = evidence.authors.map(readAuthor);
   const disguised = shown.disguised || found.some((one) => one.disguised);
   const authors = [...found.map(({ email }) => email), ...shown.emails];
-  const judgement = await judgeAuthors(evidence, authors, ask);
+  const dmarc = await evaluateAuthors(evidence, authors, ask);
   const { vouched } = evidence.forwarding ?? {};
   const isVouched =
-    judgement.policy !== "none" &&
+    dmarc.policy !== "none" &&
     !disguised &&
     vouched !== undefined &&
     (vouched.author === undefined || authors.every((author) => author.toLowerCase().endsWith(`@${vouched.author}`)));
@@ -65,24 +71,24 @@ export async function judge(
     ...(evidence.forwarding ? [evidence.forwarding.info] : []),
     // RFC 9989 §5.4 lets us accept mail that fails; the verdict does not change.
     isVouched
-      ? judgement.info.replace(/^dmarc=\w+/, `$& reason="forwarded by ${vouched.by}, which saw it pass"`)
-      : judgement.info,
+      ? dmarc.info.replace(/^dmarc=\w+/, `$& reason="forwarded by ${vouched.by}, which saw it pass"`)
+      : dmarc.info,
   ];
   return {
     verdicts: {
       spf: evidence.spf.verdict,
       dkim: summaryOf(evidence.signatures),
-      dmarc: judgement.verdict,
+      dmarc: dmarc.verdict,
     },
-    ...(disguised && judgement.policy !== "reject"
+    ...(disguised && dmarc.policy !== "reject"
       ? { policy: "quarantine", percent: 100 }
-      : { policy: isVouched ? "none" : judgement.policy, percent: judgement.percent }),
+      : { policy: isVouched ? "none" : dmarc.policy, percent: dmarc.percent }),
     // biome-ignore lint/suspicious/noControlCharactersInRegex: these must not get into a header field
     results: [hostname, ...rows].join("; ").replace(/[\u0000-\u001f\u007f]+/g, " "),
   };
 }
 
-/** An address of mailauth, in the form that readers are shown. */
+/** Returns an address that mailauth read, in the form that readers are shown. */
 function readAuthor(address: string): { email: string; disguised: boolean } {
   const { local, domain: written } = splitAddress(address);
   if (written === "") return { email: address, disguised: false };
@@ -91,9 +97,9 @@ function readAuthor(address: string): { email: string; disguised: boolean } {
 }
 
 /**
- * The organisational domains (RFC 9989 §4.10.2) of the identities for which SPF or DKIM passes. They and the domains below
- * them are known to have sent the message. When DNS fails, an identity stands only for itself. Names are compared as written,
- * so a name that is not in A-labels matches nothing.
+ * Finds the organisational domains (RFC 9989 §4.10.2) of the identities for which SPF or DKIM passes. They and the
+ * domains below them are known to have sent the message. When DNS fails, an identity stands only for itself. Names are
+ * compared as written, so a name that is not in A-labels matches nothing.
  */
 export async function organizationsOf({ spf, signatures }: Evidence, ask: DNSResolver): Promise<string[]> {
   const passed = [spf, ...signatures].flatMap(({ verdict, domain }) =>
@@ -106,25 +112,25 @@ export async function organizationsOf({ spf, signatures }: Evidence, ask: DNSRes
   return [...new Set(await Promise.all(organizations))];
 }
 
-/** Of several signatures one that holds is enough (RFC 6376 §6.1). */
+/** Sums up several signatures: one that holds is enough (RFC 6376 §6.1). */
 function summaryOf(signatures: readonly Check[]): Verdict {
   const order: readonly Verdict[] = ["pass", "temperror", "fail", "permerror", "neutral"];
   return order.find((verdict) => signatures.some((one) => one.verdict === verdict)) ?? "none";
 }
 
-async function judgeAuthors(evidence: Evidence, headerFrom: string[], ask: DNSResolver): Promise<Judgement> {
+async function evaluateAuthors(evidence: Evidence, headerFrom: string[], ask: DNSResolver): Promise<DmarcVerdict> {
   // With several fields, the signed one may differ from the one that a reader sees (RFC 9989 §5.3.1).
   const checks = evidence.fromFields > 1 ? [] : [evidence.spf, ...evidence.signatures];
   const evaluate = (author: string[]) => evaluateAuthor(author, checks, ask);
-  const { judgement, authorDomains = [] } = await evaluate(headerFrom);
-  if (judgement !== undefined) return judgement;
-  // RFC 8601 §2.7.2 (RFC 7489 §11.2): none also where there is no domain to ask.
+  const { dmarc, authorDomains = [] } = await evaluate(headerFrom);
+  if (dmarc !== undefined) return dmarc;
+  // RFC 8601 §2.7.2 (RFC 7489 §11.2): the result is none also where there is no domain to ask.
   const nothing = { policy: "none", percent: 100 } as const;
   if (authorDomains.length === 0) return { ...nothing, verdict: "none", info: "dmarc=none (no From domain)" };
   const several = { ...nothing, verdict: "permerror", info: "dmarc=permerror (several From domains)" } as const;
   if (authorDomains.length > MOST_AUTHORS) return { ...several, policy: "quarantine" };
   const all = await Promise.all(authorDomains.map((domain) => evaluate([`author@${domain}`])));
-  const each = all.flatMap((one) => one.judgement ?? []);
+  const each = all.flatMap((one) => one.dmarc ?? []);
   // RFC 7489 §6.6.1: the strictest policy among those that fail.
   const [strictest] = each
     .filter(({ verdict }) => verdict === "fail")
@@ -136,12 +142,15 @@ async function judgeAuthors(evidence: Evidence, headerFrom: string[], ask: DNSRe
   );
 }
 
-/** `authorDomains` where the addresses do not have exactly one. */
+/**
+ * Evaluates DMARC for one From domain. Where the addresses have none or several, returns those as `authorDomains`
+ * instead.
+ */
 async function evaluateAuthor(
   headerFrom: string[],
   checks: readonly Check[],
   ask: DNSResolver,
-): Promise<{ judgement?: Judgement; authorDomains?: string[] | undefined }> {
+): Promise<{ dmarc?: DmarcVerdict; authorDomains?: string[] | undefined }> {
   const { response, authorDomains } = await evaluateWith(headerFrom, checks, ["pass"], ask);
   if (!response) return { authorDomains };
   let info = response.info ?? "";
@@ -154,9 +163,10 @@ async function evaluateAuthor(
     }
   }
   const policy = verdict === "fail" ? policyOf(response) : "none";
-  return { judgement: { verdict, policy, percent: percentOf(response.rr), info } };
+  return { dmarc: { verdict, policy, percent: percentOf(response.rr), info } };
 }
 
+/** Evaluates DMARC as if the identifiers with a verdict among `counted` had passed, and no others. */
 function evaluateWith(
   headerFrom: string[],
   checks: readonly Check[],
@@ -175,7 +185,7 @@ function evaluateWith(
 const policyOf = ({ policy }: DMARCResult): Policy =>
   policy === "reject" || policy === "quarantine" ? policy : "none";
 
-/** RFC 7489 §6.3 `pct`: all of them unless it says how many. */
+/** Reads `pct` (RFC 7489 §6.3); without it the policy is for all messages. */
 function percentOf(record: string | undefined): number {
   const given = /;\s*pct\s*=\s*(\d{1,3})\s*(?:;|$)/i.exec(record ?? "")?.[1];
   return given === undefined ? 100 : Math.min(Number(given), 100);

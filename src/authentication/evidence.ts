@@ -1,12 +1,12 @@
 /**
- * Gathers evidence of the sender of a message: SPF of its envelope (RFC 7208), its DKIM signatures (RFC 6376, RFC 8301, RFC
- * 8463), and the chain of trusted forwarders (RFC 8617). Runs in a worker; dmarc.ts concludes from it.
+ * Gathers evidence of the sender of a message: SPF of its envelope (RFC 7208), its DKIM signatures (RFC 6376, RFC 8301,
+ * RFC 8463), and the chain of trusted forwarders (RFC 8617). Runs in a worker; dmarc.ts concludes from it.
  *
  *   envelope ─► SPF ────────────┐
  *   bytes ─► DKIM ─► ARC chain ─┴► Evidence ─► judge (dmarc.ts) ─► Authentication ─► inbound/data.ts decides
  *
- * Invariant: a resolver that does not answer only ever leads to `temperror`. Every message costs a bounded number of DNS
- * questions and of passes over its body.
+ * Invariants: a resolver that does not answer leads to `temperror`, and to no other verdict. Every message costs a
+ * bounded number of DNS questions and of passes over its body.
  */
 import { finished } from "node:stream/promises";
 import { hasTooManyLines } from "../message/structure.ts";
@@ -29,7 +29,7 @@ export interface Arrival {
   reversePath: string;
   /** Our host name: the authserv-id of our results (RFC 8601 §2.5). */
   hostname: string;
-  /** Domains whose results for mail that they forward are trusted, with the domains below them. */
+  /** Domains that we trust, with the domains below them, to report results of mail that they forward. */
   trustedForwarders: readonly string[];
   /** Epoch ms. */
   now: number;
@@ -48,7 +48,7 @@ export interface Check {
 
 export interface Evidence {
   spf: Check;
-  /** One at least, of verdict none when the message is not signed. */
+  /** At least one: a message without signatures has one of verdict none. */
   signatures: Check[];
   /** The addresses of all From fields. */
   authors: string[];
@@ -61,21 +61,25 @@ export interface Evidence {
 /** The result of a trusted chain of forwarders. */
 interface Forwarding {
   info: string;
-  /** The forwarder that saw the message pass DMARC, and the From domain that it saw, if it says so. */
+  /**
+   * The forwarder that saw the message pass DMARC, and the From domain for which it did, if the forwarder names that.
+   */
   vouched?: { by: string; author: string | undefined };
 }
 
 /** Most signatures that are checked: honest mail has three or four. */
 const MOST_SIGNATURES = 10;
-/** Most of them with `l=`: each takes its own pass over the body. */
+/** Most signatures with `l=`: each takes its own pass over the body. */
 const MOST_PARTIAL = 2;
 const PARTIAL = /[:;]\s*l\s*=/i;
 
-/** Largest header that is checked: the cost of parsing grows faster than its size. Honest headers have a tenth of it. */
+/**
+ * Largest header that is checked: the cost of parsing grows faster than its size. Honest headers have a tenth of it.
+ */
 const MOST_HEADER_LINES = 4_000;
 const MOST_HEADER_BYTES = 256 * 1024;
 
-/** SPF results for a client that the domain does not name. */
+/** SPF results for a client that no mechanism of the domain's record names. */
 const NO_MATCH: ReadonlySet<string> = new Set(["fail", "softfail", "neutral"]);
 
 const SIGNED = /^(?:dkim|arc)-/im;
@@ -86,14 +90,14 @@ export async function gatherEvidence(message: Uint8Array, arrival: Arrival, ask:
   return { spf: checked, ...rest };
 }
 
-/** Of MAIL FROM, or of HELO for a bounce (RFC 7208 §2.4). */
+/** Checks SPF of MAIL FROM, or of HELO for a bounce (RFC 7208 §2.4). */
 async function checkSpf({ ip, helo, reversePath, hostname }: Arrival, ask: DNSResolver): Promise<Check> {
   let isUnknown = false;
   const noted: DNSResolver = async (name, type) => {
     try {
       return await ask(name, type);
     } catch (error) {
-      // SPF records are accounted for already, and an explanation ("exp") changes nothing.
+      // The SPF check accounts for failures at TXT itself, and an explanation ("exp") changes nothing.
       isUnknown ||= type !== "TXT" && !isAbsence((error as NodeJS.ErrnoException).code ?? "");
       throw error;
     }
@@ -102,7 +106,7 @@ async function checkSpf({ ip, helo, reversePath, hostname }: Arrival, ask: DNSRe
   const { status, domain, info } = await spf({ ...sender, resolver: noted, strict: true });
   // The comment repeats the sender's words, which some readers of the field could take for ours.
   const told = info.replace(/ \((?:[^()\\]|\\.)*\)/, "");
-  // A failure of DNS is no match to the mechanism "ptr" (RFC 7208 §5.5); to us it is unknown.
+  // The mechanism "ptr" takes a failure of DNS for no match (RFC 7208 §5.5). To us the result is unknown then.
   if (isUnknown && NO_MATCH.has(status.result)) {
     return { verdict: "temperror", domain, info: told.replace(/^spf=\w+/, "spf=temperror") };
   }
@@ -110,15 +114,15 @@ async function checkSpf({ ip, helo, reversePath, hostname }: Arrival, ask: DNSRe
 }
 
 class BoundedVerifier extends DkimVerifier {
-  /** Whether the chain is worth checking, once the header is read. */
+  /** Tells, once the header is read, if the ARC chain comes from a trusted forwarder. Other chains are not checked. */
   isTrusted: (chain: readonly ARCChainEntry[]) => boolean = () => false;
 
   protected override async messageHeaders(headers: ParsedHeaders): Promise<void> {
     let [signatures, partial] = [0, 0];
-    const isLookedAt = ({ key, line }: HeaderLine): boolean =>
+    const isChecked = ({ key, line }: HeaderLine): boolean =>
       key !== "dkim-signature" ||
       (++signatures <= MOST_SIGNATURES && (!PARTIAL.test(line.toString("latin1")) || ++partial <= MOST_PARTIAL));
-    await super.messageHeaders({ ...headers, parsed: headers.parsed.filter(isLookedAt) });
+    await super.messageHeaders({ ...headers, parsed: headers.parsed.filter(isChecked) });
     if (!this.isTrusted(this.arc.chain || [])) {
       this.signatureHeaders = this.signatureHeaders.filter(({ type }) => type === "DKIM");
     }
@@ -144,11 +148,11 @@ async function checkSignatures(message: Uint8Array, arrival: Arrival, ask: DNSRe
     domain !== undefined && trustedForwarders.some((name) => domain === name || domain.endsWith(`.${name}`));
   verifier.isTrusted = (chain) => isTrusted(sealerOf(chain.at(-1)));
   try {
-    // Without signatures the body is not needed.
+    // A message without signatures is checked by its header alone.
     verifier.end(isSigned ? message : header);
     await finished(verifier);
   } catch {
-    // No signature is known to hold. Mail that makes the verifier fail must not keep DMARC from failing.
+    // Without a signature that is known to hold, DMARC can fail: mail that breaks the verifier must not get around it.
     return failed("message cannot be checked");
   }
   const { headerFrom, fromFields, results } = verifier;
@@ -165,8 +169,8 @@ async function checkSignatures(message: Uint8Array, arrival: Arrival, ask: DNSRe
 }
 
 /**
- * Whether the chain holds, and the results of its forwarders (RFC 8617 §5.2). A set below the seal of another trusted
- * forwarder is believed too, since that forwarder vouches for the chain up to there.
+ * Checks whether the chain holds, and reads the results of its forwarders (RFC 8617 §5.2). A set below the seal of
+ * another trusted forwarder counts too, since that forwarder vouches for the chain up to there.
  */
 async function checkForwarding(
   { arc: data }: BoundedVerifier,
@@ -175,7 +179,7 @@ async function checkForwarding(
 ): Promise<Forwarding | undefined> {
   const chain = data.chain || [];
   if (data.error === undefined && !isTrusted(sealerOf(chain.at(-1)))) return undefined;
-  // Before arc, which takes the results apart.
+  // Read before `arc` runs, which takes the results apart.
   const sets = chain.map((set) => ({ by: sealerOf(set), ...sawPass(set) })).toReversed();
   const { status, info = "" } = await arc(data, { resolver: ask, strict: true });
   if (status.result !== "pass") return { info };
@@ -186,7 +190,7 @@ async function checkForwarding(
   return { info };
 }
 
-/** Whether the forwarder says that DMARC passed, and for which From domain, if it names one. */
+/** Reads whether the forwarder says that DMARC passed, and for which From domain, if it names one. */
 function sawPass(set: ARCChainEntry): { passed: boolean; author: string | undefined } {
   const results = set["arc-authentication-results"]?.parsed as
     | { dmarc?: { value?: unknown; header?: { from?: unknown } } }
@@ -203,7 +207,7 @@ function sealerOf(set: ARCChainEntry | undefined): string | undefined {
   return typeof domain === "string" ? domain.toLowerCase() : undefined;
 }
 
-/** Up to the empty line; undefined for one that is too large. */
+/** Returns the header, up to the empty line; undefined for a header that is too large. */
 function headerOf(message: Uint8Array): Uint8Array | undefined {
   let lineStart = 0;
   for (let lines = 0; lines < MOST_HEADER_LINES && lineStart < MOST_HEADER_BYTES; lines++) {

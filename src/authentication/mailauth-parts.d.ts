@@ -16,16 +16,16 @@ declare module "mailauth/lib/tools.js" {
   /** Tags of a signature, by their names. */
   export type SignatureTags = Record<string, string | number>;
 
-  /** The fields of a header, from the top. */
+  /** Parses the fields of a header, from the top. */
   export function parseHeaders(header: Buffer): { parsed: HeaderLine[] };
-  /** Every field of these names, from the bottom; `fieldNames` are parted by colons. */
+  /** Lists every field of these names, from the bottom. Colons separate `fieldNames`. */
   export function getSigningHeaderLines(fields: HeaderLine[], fieldNames: string): SigningHeaderLines;
-  /** The field, without the line break at its end. */
+  /** Writes the field, without the line break at its end. */
   export function formatSignatureHeaderLine(type: "DKIM", tags: SignatureTags, folded: boolean): string;
 }
 
 declare module "mailauth/lib/dkim/body/index.js" {
-  /** What hashes a body as it is canonicalised. */
+  /** Returns a hash that canonicalises the body as it reads it. */
   export function dkimBody(
     canonicalization: "relaxed",
     algorithm: "sha256",
@@ -35,7 +35,7 @@ declare module "mailauth/lib/dkim/body/index.js" {
 declare module "mailauth/lib/dkim/header/index.js" {
   import type { SignatureTags, SigningHeaderLines } from "mailauth/lib/tools.js";
 
-  /** What is signed, and the tags of the field that it goes into as `b`. */
+  /** Returns the bytes to sign, and the tags of the field that holds the signature as `b`. */
   export function generateCanonicalizedHeader(
     type: "DKIM",
     covered: SigningHeaderLines,
@@ -62,7 +62,7 @@ declare module "mailauth/lib/dkim/dkim-verifier.js" {
     parsed: HeaderLine[];
   }
 
-  /** Takes in a message; once it has ended, `results` has an entry a signature, or one of "none". */
+  /** Reads a message; once it has ended, `results` has an entry for each signature, or one of "none". */
   export class DkimVerifier extends Writable {
     constructor(options: { resolver: DNSResolver; minBitLength?: number; strict?: boolean; curTime?: Date });
     readonly results: (DKIMResult & { info: string })[];
@@ -70,7 +70,7 @@ declare module "mailauth/lib/dkim/dkim-verifier.js" {
     readonly headerFrom: string[];
     readonly fromFields: number;
     readonly arc: ARCData;
-    /** What is checked once the body has been read. */
+    /** The signatures to check once the body has been read. */
     protected signatureHeaders: { type: "DKIM" | "ARC" }[];
     /** Called with the header, from the top. */
     protected messageHeaders(headers: ParsedHeaders): Promise<void>;
@@ -83,6 +83,6 @@ declare module "mailauth/lib/dmarc/get-dmarc-record.js" {
   /** Asks for DMARC records, for each name once. */
   type RecordLookup = (name: string) => Promise<unknown>;
   export function createRecordLookup(resolver: DNSResolver, options: { strict: boolean }): RecordLookup;
-  /** RFC 9989 §4.10.2. Rejects while DNS does not say. `domain`: lower case, A-labels. */
+  /** Finds the organisational domain (RFC 9989 §4.10.2). Rejects when DNS fails. `domain`: lower case, A-labels. */
   export function getOrgDomain(domain: string, lookup: RecordLookup): Promise<string>;
 }

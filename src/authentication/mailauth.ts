@@ -1,9 +1,8 @@
 /**
- * The only file that imports mailauth, which signs mail (dkim.ts) and checks it (evidence.ts, dmarc.ts). Loading it takes some
- * tenths of a second, so only workers load it. Checks are as strict as the standards; all DNS questions go through the
- * resolver that is handed in.
+ * The only file that imports mailauth, which signs mail (dkim.ts) and checks it (evidence.ts, dmarc.ts). Loading it
+ * takes some tenths of a second, so only workers load it. Every caller asks for strict checks, and hands in the
+ * resolver for all DNS questions.
  */
-
 export type { ARCChainEntry, DMARCResult, DNSResolver } from "mailauth";
 export { arc } from "mailauth/lib/arc/index.js";
 export { dkimBody } from "mailauth/lib/dkim/body/index.js";

@@ -1,6 +1,6 @@
 /**
- * Durable files of any size: written in pieces under another name, fsynced, then renamed. Only their owner may read them.
- * The owner is that of their folder, so that the server can read the files of a command that root ran.
+ * Durable files of any size: written in pieces under another name, fsynced, then renamed. Only their owner may read
+ * them. The owner is that of their folder, so that the server can read the files of a command that root ran.
  */
 import { createHash } from "node:crypto";
 import { chown, type FileHandle, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises";
@@ -162,4 +162,26 @@ export const copyFile = (from: string, to: string, expected?: string): Promise<H
 export async function writeText(path: string, text: string): Promise<void> {
   await writeFileWhole(path, (handle) => handle.writeFile(text));
   await syncFolder(dirname(path));
+}
+
+/** Files read or written at once, so that their fsyncs share the disk's. */
+const CONCURRENCY = 8;
+
+/** Does `work` for each item, CONCURRENCY at once. When one throws, the others under way end first. */
+export async function sideBySide<T>(items: Iterable<T>, work: (item: T) => Promise<void>): Promise<void> {
+  const left = items[Symbol.iterator]();
+  let failed = false;
+  async function runSome(): Promise<void> {
+    for (let next = left.next(); !next.done && !failed; next = left.next()) {
+      try {
+        await work(next.value);
+      } catch (error) {
+        failed = true;
+        throw error;
+      }
+    }
+  }
+  const ends = await Promise.allSettled(Array.from({ length: CONCURRENCY }, runSome));
+  left.return?.();
+  for (const end of ends) if (end.status === "rejected") throw end.reason;
 }

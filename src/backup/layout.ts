@@ -1,5 +1,6 @@
 /**
- * The layout of a backup folder. `sha256sum -c` can check all of it, and people can restore it by hand.
+ * The files of a backup folder, and the record of backups in the data folder. `sha256sum -c` can check all of the backup
+ * folder, and people can restore it by hand.
  *
  *   mailroom-backup.json              marks the folder as a backup folder
  *   blobs/ab/cdef…                    as in the data folder, shared by all generations
@@ -11,10 +12,11 @@
  *     files/…                         the data folder's other files, such as certificates and their keys; but not the key
  *                                     of sealed secrets, so that a stolen backup reveals none of them
  */
-import { readFile, stat } from "node:fs/promises";
+import { closeSync, openSync, readSync } from "node:fs";
+import { open, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
-import { isMissing, namesIn } from "./files.ts";
+import { isMissing, namesIn, writeText } from "./files.ts";
 
 export const MARKER = "mailroom-backup.json";
 export const LOCK = "backup.lock";
@@ -131,4 +133,120 @@ export function readSums(text: string): Map<string, string> {
   }
   for (const path of [DATABASE, MANIFEST, BLOB_LIST]) if (!sums.has(path)) throw new Error(`it does not list ${path}`);
   return sums;
+}
+
+/* Files that list blobs, ordered by name. They are read line by line and merged, so their size does not matter. */
+
+const BUFFER_BYTES = 64 * 1024;
+const BLOB_LINE = /^([0-9a-f]{64}) {2}/;
+
+/** A line for `sha256sum -c`: the name of a blob is its hash. */
+const lineOf = (name: string): string => `${name}  ${BLOBS}/${name.slice(0, 2)}/${name.slice(2)}\n`;
+
+/** Writes names, given in order, to a new file, durably. Returns their number. */
+export async function writeBlobList(path: string, names: Iterable<string>): Promise<number> {
+  const handle = await open(path, "wx", 0o600);
+  try {
+    let count = 0;
+    let text = "";
+    for (const name of names) {
+      count++;
+      text += lineOf(name);
+      if (text.length < BUFFER_BYTES) continue;
+      await handle.writeFile(text);
+      text = "";
+    }
+    await handle.writeFile(text);
+    await handle.sync();
+    return count;
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Names in order. @throws Error for an invalid line or one out of order; errors of the file system */
+export function* readBlobList(path: string): Generator<string> {
+  const fd = openSync(path, "r");
+  try {
+    const buffer = Buffer.alloc(BUFFER_BYTES);
+    let rest = "";
+    let last = "";
+    for (let read = readSync(fd, buffer); read > 0; read = readSync(fd, buffer)) {
+      const lines = (rest + buffer.toString("latin1", 0, read)).split("\n");
+      rest = lines.pop() as string;
+      for (const line of lines) {
+        const [, name] = BLOB_LINE.exec(line) ?? [];
+        if (name === undefined || lineOf(name) !== `${line}\n` || name <= last) {
+          throw new Error(`"${line}" does not belong there`);
+        }
+        last = name;
+        yield name;
+      }
+    }
+    if (rest !== "") throw new Error("its last line is cut off");
+  } finally {
+    closeSync(fd);
+  }
+}
+
+export interface Named {
+  name: string;
+  /** Indexes of the lists that have it. */
+  of: number[];
+}
+
+/** Merges ordered lists into one, each name once. */
+export function* mergeNames(lists: readonly Iterable<string>[]): Generator<Named> {
+  const readers = lists.map((list) => list[Symbol.iterator]());
+  try {
+    const heads = readers.map((reader) => reader.next());
+    for (;;) {
+      const names = heads.flatMap(({ done, value }) => (done ? [] : [value as string]));
+      if (names.length === 0) return;
+      const name = names.sort()[0] as string;
+      const of = heads.flatMap(({ done, value }, i) => (!done && value === name ? [i] : []));
+      yield { name, of };
+      for (const i of of) heads[i] = (readers[i] as Iterator<string>).next();
+    }
+  } finally {
+    for (const reader of readers) reader.return?.();
+  }
+}
+
+/*
+ * The last good backup of a data folder, and the failure since, in a small file beside the database: a file of its own
+ * can be written while the database cannot. It is not part of a backup.
+ */
+
+/** In the data folder. */
+export const STATE_FILE = "backup.json";
+
+/** Times are epoch ms. */
+export interface BackupState {
+  lastGood?: { at: number; folder: string; generation: string };
+  /** The last failure since the last good backup. `told`: the admins got a mail. */
+  lastFailure?: { at: number; folder: string; error: string; told: boolean };
+}
+
+/** The state of the data folder's backups; empty when none was made. */
+export async function readBackupState(data: string): Promise<BackupState> {
+  try {
+    return JSON.parse(await readFile(join(data, STATE_FILE), "utf8")) as BackupState;
+  } catch (error) {
+    if (isMissing(error) || error instanceof SyntaxError) return {};
+    throw error;
+  }
+}
+
+export const writeBackupState = (data: string, state: BackupState): Promise<void> =>
+  writeText(join(data, STATE_FILE), `${JSON.stringify(state)}\n`);
+
+/** Records that a backup failed at `now` (epoch ms). Returns the new state. */
+export async function recordFailure(data: string, folder: string, error: unknown, now: number): Promise<BackupState> {
+  const state = await readBackupState(data);
+  const reason = error instanceof Error ? error.message : String(error);
+  const lastFailure = { at: now, folder, error: reason, told: state.lastFailure?.told ?? false };
+  const failed = { ...state, lastFailure };
+  await writeBackupState(data, failed);
+  return failed;
 }

@@ -1,20 +1,21 @@
 /**
  * Makes a backup, with or without a running server: a snapshot of the database, then the blobs that it names, then the
- * data folder's other files. Blobs never change, so the backup folder's are kept. Blobs are copied, not linked: a backup
- * must not share its bytes with the data that it protects.
+ * data folder's other files. Blobs never change, so the backup folder's are kept. Blobs are copied, not linked: a
+ * backup must not share its bytes with the data that it protects.
  *
  * Invariants: a generation exists whole and fsynced, or not at all; files that a finished one names are never changed;
  * only one backup at a time reads a data folder or writes a backup folder; the sweeper removes no blob meanwhile.
  */
 import { realpathSync } from "node:fs";
-import { readFile, rename, rm, statfs, unlink } from "node:fs/promises";
+import { readFile, rename, rm, stat, statfs, unlink } from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { blobPath } from "../store/blobs.ts";
 import { claimBlobs, tryClaim } from "../store/claim.ts";
-import { snapshotBytes, takeSnapshot } from "../store/snapshot.ts";
-import { copyBlobs, mergeNames, readBlobList } from "./copy-blobs.ts";
+import { MIGRATIONS } from "../store/migrate.ts";
+import { openSnapshot, snapshotBytes, takeSnapshot } from "../store/snapshot.ts";
 import {
   copyFile,
   filesBelow,
@@ -23,6 +24,7 @@ import {
   makeFolder,
   makeFolders,
   namesIn,
+  sideBySide,
   syncFile,
   syncFolder,
   writeText,
@@ -44,11 +46,16 @@ import {
   MARKER,
   type Manifest,
   markOf,
+  mergeNames,
+  readBlobList,
   readSums,
+  recordFailure,
+  STATE_FILE,
   SUMS,
+  writeBackupState,
+  writeBlobList,
   writeSums,
 } from "./layout.ts";
-import { recordFailure, STATE_FILE, writeBackupState } from "./state.ts";
 
 export interface BackupRequest {
   /** The data folder. */
@@ -85,9 +92,9 @@ const SPARE = 1.1;
 const FULL = new Set(["ENOSPC", "EDQUOT", "SQLITE_FULL"]);
 
 /**
- * Entries of the data folder that are not copied as files: those with a place of their own in a backup; locks; the key of
- * sealed secrets (access/seal.ts), so that a stolen backup reveals none; Meilisearch's data (`search`), which is made from
- * the mail again; its executable (`bin`), which belongs to the machine.
+ * Entries of the data folder that are not copied as files: those with a place of their own in a backup; locks; the key
+ * of sealed secrets (access/seal.ts), so that a stolen backup reveals none; Meilisearch's data (`search`), which is
+ * made from the mail again; its executable (`bin`), which belongs to the machine.
  */
 const NOT_A_FILE = new RegExp(
   `^(mailroom\\.db.*|blobs|spool|keys|search|bin|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
@@ -190,7 +197,7 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
     await syncFile(database);
     const { sha256, size: databaseBytes } = await hashFile(database);
     sums.set(DATABASE, sha256);
-    const { schema, ...copies } = await copyBlobs({ data, folder, unfinished, reread: request.reread === true });
+    const { schema, ...copies } = await copyBlobs(request, unfinished);
     sums.set(BLOB_LIST, (await hashFile(join(unfinished, BLOB_LIST))).sha256);
     for (const [path, hash] of await copyFiles(data, join(unfinished, FILES))) sums.set(`${FILES}/${path}`, hash);
     const manifest: Manifest = {
@@ -230,6 +237,93 @@ async function requireRoom(data: string, folder: string): Promise<void> {
   );
 }
 
+/*
+ * Blobs never change, so the backup folder's are kept, unless they are damaged: their size differs from the data
+ * folder's, or, with `reread`, their hash differs from their name.
+ *
+ * Invariant: only bytes with the hash in its name replace a blob of the backup folder.
+ */
+
+interface Copies {
+  /** Number of migrations applied to the snapshot. */
+  schema: number;
+  blobs: number;
+  copied: number;
+  copiedBytes: number;
+  /** Copied blobs that replaced damaged ones of the backup folder. */
+  mended: number;
+  /** Missing or damaged in the data folder, and so not in this backup. */
+  lacking: string[];
+}
+
+/** Bytes; undefined for a missing file. */
+const sizeOf = (path: string): Promise<number | undefined> =>
+  stat(path).then(
+    ({ size }) => size,
+    (error) => {
+      if (isMissing(error)) return undefined;
+      throw error;
+    },
+  );
+
+/** State of a blob in the backup folder. */
+async function stateOf(
+  { source, target, name }: { source: string; target: string; name: string },
+  reread: boolean,
+): Promise<"missing" | "damaged" | "whole"> {
+  const size = await sizeOf(target);
+  if (size === undefined) return "missing";
+  if (reread) return (await hashFile(target)).sha256 === name ? "whole" : "damaged";
+  return size === ((await sizeOf(source)) ?? size) ? "whole" : "damaged";
+}
+
+/**
+ * Copies the blobs that the snapshot in `unfinished` names and the backup folder lacks, and writes the list of them
+ * all.
+ * @throws AppError conflict for a snapshot of a newer version; errors of the file system
+ */
+async function copyBlobs({ data, folder, reread = false }: BackupRequest, unfinished: string): Promise<Copies> {
+  const snapshot = openSnapshot(join(unfinished, DATABASE));
+  try {
+    if (snapshot.schema > MIGRATIONS.length) {
+      throw new AppError(
+        "conflict",
+        "the data folder was written by a newer Mailroom: make the backup with that version",
+      );
+    }
+    const copies = { copied: 0, copiedBytes: 0, mended: 0 };
+    const lacking = new Set<string>();
+    const from = join(data, BLOBS);
+    const to = join(folder, BLOBS);
+    await sideBySide(snapshot.blobs(), async (name) => {
+      const [source, target] = [blobPath(from, name), blobPath(to, name)];
+      const state = await stateOf({ source, target, name }, reread);
+      if (state === "whole") return;
+      await makeFolder(dirname(target));
+      const { sha256, size } = await copyFile(source, target, name).catch((error) => {
+        if (isMissing(error)) return { sha256: "", size: 0 };
+        throw error;
+      });
+      // A blob that the data folder has lost must not stop the backup of the rest.
+      if (sha256 !== name) {
+        lacking.add(name);
+        return;
+      }
+      copies.copied++;
+      copies.copiedBytes += size;
+      if (state === "damaged") copies.mended++;
+    });
+    // All shards: an interrupted backup may have left blobs there without fsync, and this one counts them as whole.
+    for (const shard of await namesIn(to)) await syncFolder(join(to, shard));
+    await syncFolder(to);
+    const there = snapshot.blobs().filter((name) => !lacking.has(name));
+    const blobs = await writeBlobList(join(unfinished, BLOB_LIST), there);
+    return { schema: snapshot.schema, blobs, lacking: [...lacking].sort(), ...copies };
+  } finally {
+    snapshot.close();
+  }
+}
+
 /** Copies the data folder's other files. Returns hashes by path. */
 async function copyFiles(data: string, to: string): Promise<Map<string, string>> {
   const sums = new Map<string, string>();
@@ -250,15 +344,15 @@ async function copyFiles(data: string, to: string): Promise<Map<string, string>>
 }
 
 /*
- * Pruning, with the folder claimed: generations beyond those to keep, leftovers of interrupted backups, and blobs that no
- * finished generation names.
+ * Pruning, with the folder claimed: generations beyond those to keep, leftovers of interrupted backups, and blobs that
+ * no finished generation names.
  *
  * Invariant: blobs are removed only while every generation's list of blobs is readable and has its hash.
  */
 
 /**
- * Removes the oldest generations beyond the newest `keep`. Returns their ids. A generation from the future (`now`: epoch
- * ms) was made while the clock was ahead; it counts as the oldest, so that the one made just now stays.
+ * Removes the oldest generations beyond the newest `keep`. Returns their ids. A generation from the future (`now`:
+ * epoch ms) was made while the clock was ahead; it counts as the oldest, so that the one made just now stays.
  */
 export async function keepNewest(folder: string, keep: number | undefined, now: number): Promise<string[]> {
   if (keep === undefined) return [];

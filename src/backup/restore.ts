@@ -1,12 +1,12 @@
 /**
  * Restores a backup into an empty data folder. Every byte is checked as it is copied.
  *
- * Invariant: from before the first file until after the last, a marker in the folder keeps every Mailroom from opening it.
- * An interrupted restore begins anew; one that fails leaves the folder as empty as it was.
+ * Invariant: from before the first file until after the last, a marker in the folder keeps every Mailroom from opening
+ * it. An interrupted restore begins anew; one that fails leaves the folder as empty as it was.
  *
- * Queued mail and scheduled drafts of a backup may have been sent since; the server cannot know. So the queue is held and
- * the drafts lose their time, unless `sendQueue` is set. Webhooks are posted again: receivers know an event by its id
- * (rules: Webhook attempts).
+ * Queued mail and scheduled drafts of a backup may have been sent since; the server cannot know. So the queue is held
+ * and the drafts lose their time, unless `sendQueue` is set. Webhooks are posted again: receivers know an event by its
+ * id (rules: Webhook attempts).
  */
 import { mkdir, open, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -19,8 +19,7 @@ import { claimFolder } from "../store/claim.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { openSnapshot } from "../store/snapshot.ts";
 import { openStore, RESTORING } from "../store/store.ts";
-import { mergeNames, readBlobList, sideBySide } from "./copy-blobs.ts";
-import { copyFile, hashFile, isMissing, makeFolder, makeFolders, namesIn, syncFolder } from "./files.ts";
+import { copyFile, hashFile, isMissing, makeFolder, makeFolders, namesIn, sideBySide, syncFolder } from "./files.ts";
 import {
   BLOB_LIST,
   BLOBS,
@@ -30,6 +29,8 @@ import {
   type Generation,
   MANIFEST,
   type Manifest,
+  mergeNames,
+  readBlobList,
   readSums,
   requireFormat,
   SUMS,

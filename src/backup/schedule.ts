@@ -7,30 +7,9 @@ import { setPriority } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
-import type { Job } from "../base/scheduler.ts";
 import type { NotifyAdmins } from "../outbound/notices.ts";
 import type { Options } from "../store/settings.ts";
-import { generationTime, listGenerations } from "./layout.ts";
-import { type BackupState, recordFailure, writeBackupState } from "./state.ts";
-
-export interface ScheduledBackupsParts {
-  /** The data folder. */
-  folder: string;
-  hostname: string;
-  options: Pick<Options, "get">;
-  notifyAdmins: NotifyAdmins;
-  /** Id of the workspace whose admins run the server; undefined while there is none. */
-  operators(): string | undefined;
-  start?: StartBackup | undefined;
-  runtime: Pick<Runtime, "now">;
-  log: Log;
-}
-
-export interface ScheduledBackups {
-  job: Job;
-  /** Ends the backup under way. */
-  stop(): void;
-}
+import { type BackupState, generationTime, listGenerations, recordFailure, writeBackupState } from "./layout.ts";
 
 const HOUR_MS = 3_600_000;
 /** How soon a changed setting takes effect. */
@@ -45,8 +24,27 @@ async function lastMade(folder: string, now: number): Promise<number | undefined
   return generations.map(({ id }) => generationTime(id)).findLast((time) => time !== undefined && time <= now);
 }
 
-export function createScheduledBackups(parts: ScheduledBackupsParts): ScheduledBackups {
-  const { folder: data, hostname, options, notifyAdmins, operators, runtime, log, start = startBackup } = parts;
+export function createScheduledBackups({
+  folder: data,
+  hostname,
+  options,
+  notifyAdmins,
+  operators,
+  start = startBackup,
+  runtime,
+  log,
+}: {
+  /** The data folder. */
+  folder: string;
+  hostname: string;
+  options: Pick<Options, "get">;
+  notifyAdmins: NotifyAdmins;
+  /** Id of the workspace whose admins run the server; undefined while there is none. */
+  operators(): string | undefined;
+  start?: StartBackup | undefined;
+  runtime: Pick<Runtime, "now">;
+  log: Log;
+}) {
   let child: BackupChild | undefined;
   let stopped = false;
   let lastTry: { at: number; folder: string } | undefined;
@@ -89,7 +87,8 @@ export function createScheduledBackups(parts: ScheduledBackupsParts): ScheduledB
 
   return {
     job: { name: "backup", runDue },
-    stop() {
+    /** Ends the backup under way. */
+    stop(): void {
       stopped = true;
       child?.kill();
     },
@@ -107,8 +106,8 @@ const describe = (lastGood: BackupState["lastGood"], folder: string, reason: str
   ].join("\n\n");
 
 /*
- * The backup itself runs in a process of its own, as `mailroom backup`: SQLite copies without yielding, which would stop
- * the server, and a crash there leaves the server alone.
+ * The backup itself runs in a process of its own, as `mailroom backup`: SQLite copies without yielding, which would
+ * stop the server, and a crash there leaves the server alone.
  */
 
 export interface BackupChild {

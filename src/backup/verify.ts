@@ -1,14 +1,14 @@
 /**
  * Verifies a backup folder: every file of every generation against its hash, each database with SQLite's own check and
- * against its list of blobs, every blob against its name. It only reads and takes no lock, so it works on read-only media.
+ * against its list of blobs, every blob against its name. It only reads and takes no lock, so it works on read-only
+ * media.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { blobPath } from "../store/blobs.ts";
 import { openSnapshot } from "../store/snapshot.ts";
-import { mergeNames, type Named, readBlobList, sideBySide } from "./copy-blobs.ts";
-import { filesBelow, hashFile, isMissing } from "./files.ts";
+import { filesBelow, hashFile, isMissing, sideBySide } from "./files.ts";
 import {
   BLOB_LIST,
   BLOBS,
@@ -19,6 +19,9 @@ import {
   listGenerations,
   MANIFEST,
   type Manifest,
+  mergeNames,
+  type Named,
+  readBlobList,
   readSums,
   SUMS,
   stillExists,

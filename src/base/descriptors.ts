@@ -1,5 +1,5 @@
 /**
- * Divides the process's limit of open files, so that load on one protocol cannot stop another: whatever HTTP clients do,
+ * Divides the process's limit of open files, so that load on one protocol cannot stop another: under any load of HTTP,
  * SMTP accepts connections and files mail, and the other way round.
  *
  * The limit is RLIMIT_NOFILE; Bun raises the soft limit to the hard one when it starts. Fixed shares come first, then
@@ -12,11 +12,14 @@
  *   1/8  webhooks: requests under way, and as many idle connections
  *   ─────
  *   1/2 of the rest   SMTP: a connection and the file that its message is received into
- *   1/2 of the rest   HTTP: a connection, and the two ends of the one that carries it to Bun.serve (http/carry.ts)
+ *   1/2 of the rest   HTTP: a connection, and the two ends of the one that carries it to Bun.serve (http/listener.ts)
  */
 import { closeSync, openSync, readFileSync } from "node:fs";
 
-/** How many connections the relay works on at once, by kind. `spare`: for mail to this server itself, while all shared slots are taken. */
+/**
+ * How many connections the relay works on at once, by kind. `spare`: for mail to this server itself, while all shared
+ * slots are taken.
+ */
 export const RELAY_SLOTS = { shared: 50, kept: 10, slow: 20, spare: 4 };
 /** Connections of the relay that have waited for their server for a while and no longer occupy a slot. */
 export const MOST_RELAY_WAITING = 100;
@@ -86,8 +89,8 @@ export function limitOfOpenFiles(pid: number | "self" = "self"): number {
 }
 
 /**
- * True while more than the reserve of files can be opened. The system gives out the lowest free number, so a number near
- * the limit means that all below it are taken.
+ * True while more than the reserve of files can be opened. The system gives out the lowest free number, so a number
+ * near the limit means that all below it are taken.
  */
 export function hasFreeDescriptors(): boolean {
   try {

@@ -48,7 +48,7 @@ export class AppError extends Error {
 
 /**
  * Brief unavailability: store busy, disk full, stopping (rules: Unavailable). 503 over HTTP, 452 or 421 over SMTP.
- * Its thrower leaves nothing half done.
+ * The code that throws it has changed nothing.
  */
 export function unavailable(message: string, cause?: unknown): AppError {
   return new AppError("server_error", message, { status: 503, retryAfter: 5, cause });

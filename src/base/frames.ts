@@ -1,4 +1,6 @@
-/** Constants that the frames of the web app and the documents in them share. The app runs no other file of the server. */
+/**
+ * Constants that the frames of the web app and the documents in them share. The app runs no other file of the server.
+ */
 
 /** The sandbox of a message's iframe and of its document's own policy; message/frame.ts explains why it is enough. */
 export const FRAME_SANDBOX = "allow-same-origin allow-popups allow-popups-to-escape-sandbox";

@@ -1,6 +1,6 @@
 /**
  * Log lines, one JSON object each. No caller logs bodies, Bcc, keys or passwords; as a last resort, this module cuts
- * whatever looks like a key or a password.
+ * text that looks like a key or a password.
  */
 const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];

@@ -1,9 +1,9 @@
 /**
- * Metrics of the running server, in Prometheus' text format 0.0.4. Modules add to counters and histograms, which live in
- * memory; gauges are read at each scrape.
+ * Metrics of the running server, in Prometheus' text format 0.0.4. Modules add to counters and histograms, which live
+ * in memory; gauges are read at each scrape.
  *
- * Invariant: the values of labels are a closed set (operations, reasons, states, this server's domains), never a text that a
- * client chose.
+ * Invariant: the values of labels are a closed set (operations, reasons, states, this server's domains), never a text
+ * that a client chose.
  */
 
 type Labels = Readonly<Record<string, string>>;
@@ -123,7 +123,7 @@ export function createMetrics(): Metrics {
 
 /** The counters and histograms that modules add to. Times are in milliseconds. */
 export interface Meters {
-  /** Counts a message that another server handed in, by its outcome. */
+  /** Counts a message received from another server, by its outcome. */
   countArrival(outcome: "filed" | "duplicate" | "report" | "refused", bytes: number, ms: number): void;
   /** Counts a 4yz or 5yz reply of an SMTP listener. `reason`: a name of smtp/refusal.ts. */
   countRefusal(reason: string): void;

@@ -9,7 +9,9 @@ import { createSecureDns, type SecureDns } from "./secure-dns.ts";
 
 export type { NameServer, SecureAnswer, SecureDns, Tlsa } from "./secure-dns.ts";
 
-/** The DNS queries that the appliance makes. Each rejects with node's `ENOTFOUND`, `ENODATA`, `ETIMEOUT`, … in `code`. */
+/**
+ * The DNS queries that the appliance makes. Each rejects with node's `ENOTFOUND`, `ENODATA`, `ETIMEOUT`, … in `code`.
+ */
 export type DnsResolver = Pick<
   Resolver,
   "resolve4" | "resolve6" | "resolveMx" | "resolveTxt" | "resolveCname" | "resolveNs" | "resolvePtr"
@@ -53,8 +55,8 @@ export const BASE32 = "0123456789abcdefghjkmnpqrstvwxyz";
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /**
- * The prefixes of public ids (rules: Ids), and those that the rules do not list: `apw` app password, `dom` domain, `que`
- * queue entry, `ses` session, `sup` suppression, `und` a change that can be undone, `whd` webhook delivery.
+ * The prefixes of public ids (rules: Ids), and those that the rules do not list: `apw` app password, `dom` domain,
+ * `que` queue entry, `ses` session, `sup` suppression, `und` a change that can be undone, `whd` webhook delivery.
  */
 export type IdPrefix =
   | ("wsp" | "usr" | "mbx" | "thr" | "msg" | "att" | "evt" | "whk" | "key")
@@ -77,8 +79,8 @@ function timeToken(now: number): string {
 }
 
 /**
- * `length` characters: 9 tell the time, the others are random (5 bits each). Rows indexed by it go to the end of the index,
- * beside the rows of the same moment, instead of each to a page of its own.
+ * `length` characters: 9 tell the time, the others are random (5 bits each). Rows indexed by it go to the end of the
+ * index, beside the rows of the same moment, instead of each to a page of its own.
  */
 export const newTimedToken = (runtime: Pick<Runtime, "now" | "randomBytes">, length: number): string =>
   timeToken(runtime.now()) + base32(runtime.randomBytes(length - TIME_LENGTH));

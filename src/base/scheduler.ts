@@ -4,8 +4,8 @@
  * after a growing wait.
  *
  * The clock may be set while the server runs. When it goes back, every job runs anew, because the times that jobs gave
- * are far off now. When it leaps ahead, it may be wrong: jobs that delete by age wait for an hour, in which a time server
- * or a person may correct it.
+ * are far off now. When it leaps ahead, it may be wrong: jobs that delete by age wait for an hour, in which a time
+ * server or a person may correct it.
  */
 import type { Log } from "./log.ts";
 import type { Runtime } from "./runtime.ts";
@@ -15,22 +15,13 @@ export interface Job {
   /** The job deletes by age, and for good. */
   readonly deletes?: boolean;
   /**
-   * Does what is due at `now` (epoch ms). Returns when it next has work, or null to run only when woken. `wasAhead`: stored
-   * times may come from a clock that was ahead; true at the first run and after the clock was set back.
+   * Does what is due at `now` (epoch ms). Returns when it next has work, or null to run only when woken. `wasAhead`:
+   * stored times may come from a clock that was ahead; true at the first run and after the clock was set back.
    */
   runDue(now: number, wasAhead?: boolean): number | null | Promise<number | null>;
 }
 
-export interface Scheduler {
-  /** Runs every job at once. `leapt`: the clock is so far from the server's last run that it may be wrong. */
-  start(leapt?: boolean): void;
-  /** Runs a job, or all jobs, now. */
-  wake(name?: string): void;
-  /** Resolves when the running jobs have ended; starts no other. */
-  stop(): Promise<void>;
-  /** Resolves when no job is due or running. Tests on a fake clock wait for it. */
-  settled(): Promise<void>;
-}
+export type Scheduler = ReturnType<typeof createScheduler>;
 
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 5 * 60_000;
@@ -41,7 +32,7 @@ const AHEAD_MS = 10 * 60_000;
 /** Jobs that delete wait until the clock has run steadily for this long. */
 const STEADY_MS = 60 * 60_000;
 
-export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log: Log, jobs: readonly Job[]): Scheduler {
+export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log: Log, jobs: readonly Job[]) {
   const entries = jobs.map((job) => ({
     job,
     due: null as number | null,
@@ -110,7 +101,7 @@ export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log:
         entry.due = null;
         entry.running = run(entry).finally(() => {
           entry.running = null;
-          // Woken after it last looked, and before this.
+          // A wake came after the loop checked for one.
           if (entry.again) entry.due = runtime.now();
           look();
         });
@@ -127,6 +118,7 @@ export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log:
     }, sleepMs);
   }
 
+  /** Runs a job, or all jobs, now. */
   function wake(name?: string): void {
     for (const entry of entries) {
       if (name !== undefined && entry.job.name !== name) continue;
@@ -136,6 +128,7 @@ export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log:
     look();
   }
 
+  /** Resolves when no job is due or running. Tests on a fake clock wait for it. */
   async function settled(): Promise<void> {
     look();
     for (;;) {
@@ -146,13 +139,15 @@ export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log:
   }
 
   return {
-    start(leapt = false) {
+    /** Runs every job at once. `leapt`: the clock is so far from the server's last run that it may be wrong. */
+    start(leapt = false): void {
       stopped = false;
       if (leapt) steadySince = runtime.now();
       wake();
     },
     wake,
-    async stop() {
+    /** Resolves when the running jobs have ended; starts no other. */
+    async stop(): Promise<void> {
       stopped = true;
       cancelTimer?.();
       await Promise.all(entries.map((entry) => entry.running));

@@ -64,7 +64,8 @@ const NO_EDNS = new Set(["FORMERR", "NOTIMP"]);
 const rcodeOf = (answer: DecodedPacket): string => (answer as DecodedPacket & { rcode: string }).rcode;
 
 /**
- * `servers`: `ip` or `ip:port`. `randomNumber`: below 65,536, for the id of a query. `attemptMs`: the wait for one answer.
+ * `servers`: `ip` or `ip:port`. `randomNumber`: below 65,536, for the id of a query. `attemptMs`: the wait for one
+ * answer.
  */
 export function createSecureDns(
   servers: readonly string[],
@@ -130,7 +131,7 @@ function overUdp(query: Packet, { host, port }: NameServer, ms: number): Promise
     socket.once("error", reject);
     socket.on("message", (message) => {
       const answer = decoded(() => decode(message));
-      // A stranger may have sent it: the right answer may still come.
+      // Another host may have forged it, and the right answer may still come.
       if (answer && answers(answer, query)) resolve(answer);
     });
     // A connected socket takes packets from that server only. When there is no route, as with IPv6 switched off, node gives

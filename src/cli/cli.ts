@@ -4,6 +4,7 @@
  */
 import { version as number } from "../../package.json" with { type: "json" };
 import { AppError, ConfigError, isUnavailable, UsageError } from "../base/errors.ts";
+import { domainCommands, mailboxCommands, queueCommands, webhookCommands } from "./administration.ts";
 import { backupCommands } from "./backup.ts";
 import {
   type Command,
@@ -15,24 +16,16 @@ import {
   parseInvocation,
   usageOf,
 } from "./command.ts";
-import { doctor } from "./doctor.ts";
-import { domainCommands } from "./domain.ts";
-import { exportCommand } from "./export.ts";
-import { importCommand } from "./import.ts";
-import { keyCommands } from "./key.ts";
-import { mailboxCommands } from "./mailbox.ts";
+import { doctor, trace } from "./diagnosis.ts";
+import { OPERATION_COMMANDS } from "./operation-command.ts";
 import { render } from "./output.ts";
-import { queueCommands } from "./queue.ts";
 import { reindex } from "./reindex.ts";
 import { serve } from "./serve.ts";
 import { type Io, openSession } from "./session.ts";
 import { settingsCommands } from "./settings.ts";
-import { setup } from "./setup.ts";
-import { suppressionCommands } from "./suppression.ts";
-import { trace } from "./trace.ts";
-import { userCommands } from "./user.ts";
-import { webhookCommands } from "./webhook.ts";
-import { workspaceCommands } from "./workspace.ts";
+import { exportCommand, importCommand } from "./transfer.ts";
+import { keyCommands, userCommands } from "./user.ts";
+import { setup, workspaceCommands } from "./workspace.ts";
 
 const version = command({
   name: "version",
@@ -41,17 +34,23 @@ const version = command({
   run: () => ({ id: "mailroom", version: number }),
 });
 
+/** The commands about something: those that are operations, and those made by hand. */
+const about = (noun: string, byHand: readonly Command[] = []): Command[] => [
+  ...OPERATION_COMMANDS.filter(({ name }) => name.startsWith(`${noun} `)),
+  ...byHand,
+];
+
 const COMMANDS: readonly Command[] = [
   serve,
   setup,
   ...workspaceCommands,
-  ...domainCommands,
-  ...userCommands,
-  ...mailboxCommands,
-  ...keyCommands,
-  ...webhookCommands,
-  ...suppressionCommands,
-  ...queueCommands,
+  ...about("domain", domainCommands),
+  ...about("user", userCommands),
+  ...about("mailbox", mailboxCommands),
+  ...about("key", keyCommands),
+  ...about("webhook", webhookCommands),
+  ...about("suppression"),
+  ...about("queue", queueCommands),
   ...settingsCommands,
   trace,
   ...backupCommands,

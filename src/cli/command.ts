@@ -4,30 +4,8 @@
  */
 import { parseArgs } from "node:util";
 import { UsageError } from "../base/errors.ts";
+import type { ArgumentSpec, Arguments, Given, OptionSpec, Options } from "../operations/command.ts";
 import type { Session } from "./session.ts";
-
-/** An argument: its label in the help, or the words that it may be. */
-type ArgumentSpec = string | readonly string[];
-
-interface OptionSpec {
-  /** Its value: a label, or the words that it may be. A flag has none. */
-  readonly value?: string | readonly string[];
-  /** Takes several of the words, separated by commas. */
-  readonly list?: true;
-  readonly required?: true;
-  readonly summary: string;
-}
-
-type Arguments = Readonly<Record<string, ArgumentSpec>>;
-type Options = Readonly<Record<string, OptionSpec>>;
-
-type ArgumentValues<A> = { readonly [K in keyof A]: A[K] extends readonly string[] ? A[K][number] : string };
-type OptionValue<O> = O extends { value: infer V }
-  ?
-      | (V extends readonly string[] ? (O extends { list: true } ? V[number][] : V[number]) : string)
-      | (O extends { required: true } ? never : undefined)
-  : boolean;
-type OptionValues<O> = { readonly [K in keyof O]: OptionValue<O[K]> };
 
 /** The result of a command, one JSON document. */
 export type Document = object;
@@ -45,10 +23,7 @@ interface Description<A extends Arguments, O extends Options> {
   /** Output without --json, where neither a table nor `name: value` lines fit. */
   text?(document: Document): string;
   /** @throws UsageError, AppError, ConfigError, FailedCheck */
-  run(
-    session: Session,
-    given: { arguments: ArgumentValues<A>; options: OptionValues<O>; rest: readonly string[] },
-  ): Document | Promise<Document | undefined>;
+  run(session: Session, given: Given<A, O> & { rest: readonly string[] }): Document | Promise<Document | undefined>;
 }
 
 export type Command = Description<Arguments, Options>;

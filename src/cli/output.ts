@@ -1,6 +1,9 @@
-/** Documents for people: tables and `name: value` lines. Scripts use --json. */
+/**
+ * What commands print for people: tables and `name: value` lines of documents (scripts use --json), and progress on stderr.
+ */
 import type { DnsRecord } from "../admin/dns.ts";
 import type { Command, Document } from "./command.ts";
+import type { Session } from "./session.ts";
 
 const DNS_COLUMNS = ["purpose", "type", "name", "value"];
 
@@ -51,18 +54,44 @@ export function dnsTable(records: readonly DnsRecord[], columns = DNS_COLUMNS): 
 const ONCE_PUBLISHED =
   "Once they are published: mailroom domain verify DOMAIN. Before, no mail is taken for the domain, and none is sent from it.";
 
-/** A document with `dns`, the records of a new domain: its other fields first, then the records as a table. */
-export function recordWithDns(document: Document): string {
-  const { dns, ...rest } = document as { dns: DnsRecord[] };
+/** A document with the records of a new domain: its other fields first, then the records as a table. */
+function recordWithDns({ dns, ...rest }: { dns: DnsRecord[] }): string {
   return `${record(rest)}\n${dnsTable(dns)}\n${ONCE_PUBLISHED}\n`;
 }
 
-/** An epoch time (ms) as documents have it; null stays null. */
-export const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
+const hasDns = (document: Document): document is { dns: DnsRecord[] } => "dns" in document;
 
 /** The document as the command prints it. */
 export function render(described: Command, document: Document, json: boolean): string {
   if (json) return `${JSON.stringify(document)}\n`;
   if (described.text) return described.text(document);
+  if (hasDns(document)) return recordWithDns(document);
   return isList(document) ? table(document, described.columns ?? Object.keys(document[0] ?? {})) : record(document);
+}
+
+/** Time between two lines. */
+const PROGRESS_MS = 2_000;
+
+export interface Progress {
+  /** True after SIGTERM or SIGINT. */
+  isInterrupted(): boolean;
+  /** Writes the line, unless one was written just now. */
+  tell(line: () => string): void;
+}
+
+export function watchProgress({ io, runtime }: Pick<Session, "io" | "runtime">): Progress {
+  let interrupted = false;
+  void io.interrupted().then(() => {
+    interrupted = true;
+  });
+  let toldAt = runtime.now();
+  return {
+    isInterrupted: () => interrupted,
+    tell(line) {
+      const now = runtime.now();
+      if (now - toldAt < PROGRESS_MS) return;
+      toldAt = now;
+      io.writeStderr(`${line()}\n`);
+    },
+  };
 }

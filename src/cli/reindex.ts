@@ -6,7 +6,7 @@
 import { pause } from "../base/pause.ts";
 import { createPacing } from "../transfer/import.ts";
 import { command } from "./command.ts";
-import { watchProgress } from "./progress.ts";
+import { watchProgress } from "./output.ts";
 
 /** Time between two looks at the server's progress, and without progress until the command ends, ms. */
 const LOOK_MS = 500;

@@ -5,8 +5,8 @@
 import { type Appliance, createAppliance } from "../appliance.ts";
 import { ConfigError, UsageError } from "../base/errors.ts";
 import { createLog, type Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
-import { type Config, readConfig } from "../config.ts";
+import { type Runtime, systemRuntime } from "../base/runtime.ts";
+import { type Config, processEnvironment, readConfig } from "../config.ts";
 
 /** The process around the program; tests hand in a fake. */
 export interface Io {
@@ -19,6 +19,38 @@ export interface Io {
   runtime(dnsServers: readonly string[]): Runtime;
   /** Resolves at the first SIGTERM or SIGINT; the second ends the process at once. */
   interrupted(): Promise<void>;
+}
+
+/** Resolves at the first SIGTERM or SIGINT; the second ends the process at once. */
+function interrupted(): Promise<void> {
+  return new Promise((resolve) => {
+    let asked = false;
+    for (const signal of ["SIGTERM", "SIGINT"] as const) {
+      process.on(signal, () => {
+        if (asked) process.exit(1);
+        asked = true;
+        resolve();
+      });
+    }
+  });
+}
+
+export function processIo(): Io {
+  // A reader may close the pipe.
+  process.stdout.on("error", () => {});
+  // The runtime's timers do not keep the process alive while a command waits on one; this interval does.
+  setInterval(() => {}, 60_000);
+  return {
+    env: processEnvironment(),
+    readStdin: () => Bun.stdin.text(),
+    // Resolves once the system has the text, so that exiting cuts nothing off.
+    writeStdout: (text) => new Promise((resolve) => process.stdout.write(text, () => resolve())),
+    writeStderr: (text) => {
+      process.stderr.write(text);
+    },
+    runtime: systemRuntime,
+    interrupted,
+  };
 }
 
 export interface Session {

@@ -1,30 +1,12 @@
-/** `mailroom user …` */
-import { hashPassword, ROLES, type UserEntry } from "../admin/people.ts";
+/** `mailroom user …` and `mailroom key …`: what is for the operator alone. */
+import { SCOPES } from "../admin/developers.ts";
+import { hashPassword, ROLES } from "../admin/people.ts";
+import { personDocument, personView } from "../operations/admin/people.ts";
 import { command, FailedCheck } from "./command.ts";
-import { isoOf } from "./output.ts";
-import type { Session } from "./session.ts";
-import { randomPassword } from "./setup.ts";
-import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
-
-function presenter(session: Session) {
-  const names = workspaceNames(session);
-  return ({ id, email, name, role, workspaceId, canSignIn, secondFactor, createdAt }: UserEntry) => ({
-    id,
-    address: email,
-    name,
-    role,
-    workspace: names.get(workspaceId),
-    canSignIn,
-    secondFactor,
-    createdAt: isoOf(createdAt),
-  });
-}
+import { find } from "./operation-command.ts";
+import { randomPassword, WORKSPACE, workspaceFor, workspaceIdOf, workspaceName } from "./workspace.ts";
 
 const USER = { address: "ADDRESS" } as const;
-
-function find(session: Session, address: string, workspace: string | undefined): UserEntry {
-  return session.appliance.people.userAt(address, workspaceIdOf(session, workspace));
-}
 
 export const userCommands = [
   command({
@@ -42,7 +24,7 @@ export const userCommands = [
       const { store, people } = session.appliance;
       const workspaceId = workspaceFor(session, options.workspace, address);
       const passwordHash = options["password-stdin"] ? await hashPassword(await session.readSecret()) : undefined;
-      const { mailboxId } = store.transact((tx) =>
+      const { userId, mailboxId } = store.transact((tx) =>
         people.addUser(tx, {
           workspaceId,
           email: address,
@@ -52,27 +34,9 @@ export const userCommands = [
           ownMailbox: !options["no-mailbox"],
         }),
       );
-      return { ...presenter(session)(people.userAt(address)), ...(mailboxId !== undefined && { mailboxId }) };
-    },
-  }),
-  command({
-    name: "user list",
-    summary: "List the people",
-    options: WORKSPACE,
-    columns: ["id", "address", "name", "role", "workspace"],
-    run: (session, { options }) =>
-      session.appliance.people.listUsers(workspaceIdOf(session, options.workspace)).map(presenter(session)),
-  }),
-  command({
-    name: "user role",
-    summary: "Change the role of a person",
-    arguments: { ...USER, role: ROLES },
-    options: WORKSPACE,
-    run(session, { arguments: { address, role }, options }) {
-      const { store, people } = session.appliance;
-      const { id } = find(session, address, options.workspace);
-      store.transact((tx) => people.setRole(tx, id, role));
-      return presenter(session)(people.userAt(address));
+      const person = personView(people.userIn(workspaceId, userId));
+      const shown = personDocument(person, { workspace: workspaceName(session, workspaceId) });
+      return { ...shown, ...(mailboxId !== undefined && { mailboxId }) };
     },
   }),
   command({
@@ -86,7 +50,7 @@ export const userCommands = [
     },
     async run(session, { arguments: { address }, options }) {
       const { store, people } = session.appliance;
-      const { id, email } = find(session, address, options.workspace);
+      const { id, email } = find("person", session, address, options.workspace);
       const given = options["password-stdin"] ? await session.readSecret() : undefined;
       const password = given ?? randomPassword(session.runtime);
       const passwordHash = await hashPassword(password);
@@ -108,7 +72,7 @@ export const userCommands = [
     },
     run(session, { arguments: { address }, options }) {
       const { store, people } = session.appliance;
-      const { id } = find(session, address, options.workspace);
+      const { id } = find("person", session, address, options.workspace);
       if (options.reset) store.transact((tx) => people.resetSecondFactor(tx, id));
       const { email, secondFactor } = people.userAt(address);
       return { id, address: email, secondFactor };
@@ -128,7 +92,7 @@ export const userCommands = [
     },
     async run(session, { arguments: { address }, options }) {
       const { store, people, erasure } = session.appliance;
-      const { id, email } = find(session, address, options.workspace);
+      const { id, email } = find("person", session, address, options.workspace);
       if (options.erase) {
         if (options.yes) return { id, address: email, erased: true, ...(await erasure.erase(id, options)) };
         const survey = { id, address: email, erased: false, ...erasure.survey(id) };
@@ -136,6 +100,38 @@ export const userCommands = [
       }
       store.transact((tx) => people.removeUser(tx, id));
       return { id, address: email, removed: true };
+    },
+  }),
+];
+
+export const keyCommands = [
+  command({
+    name: "key create",
+    summary: "Create an API key that acts for a person; it is shown once",
+    options: {
+      user: { value: "ADDRESS", required: true, summary: "The person it acts for" },
+      name: { value: "NAME", required: true, summary: "What it is called" },
+      scopes: { value: SCOPES, list: true, required: true, summary: "What it may do" },
+      ...WORKSPACE,
+    },
+    run(session, { options }) {
+      const { store, developers } = session.appliance;
+      const user = find("person", session, options.user, options.workspace);
+      const { name, scopes } = options;
+      const { id, key } = store.transact((tx) => developers.createKey(tx, { userId: user.id, name, scopes }));
+      return { id, key, name, user: user.email, scopes };
+    },
+  }),
+  command({
+    name: "key revoke",
+    summary: "Revoke an API key",
+    arguments: { id: "ID" },
+    options: WORKSPACE,
+    run(session, { arguments: { id }, options }) {
+      const { store, developers } = session.appliance;
+      const workspaceId = workspaceIdOf(session, options.workspace);
+      store.transact((tx) => developers.revokeKey(tx, id, workspaceId));
+      return { id, state: "revoked" };
     },
   }),
 ];

@@ -1,10 +1,12 @@
-/** `mailroom workspace …`, and --workspace of the other commands. */
-
+/** `mailroom setup` and `mailroom workspace …`, and --workspace of the other commands. */
 import { domainOf } from "../admin/names.ts";
 import type { Workspace } from "../admin/people.ts";
+import { setUp } from "../admin/setup.ts";
 import { AppError, UsageError } from "../base/errors.ts";
+import { type Runtime, randomToken } from "../base/runtime.ts";
+import { REASON, sendingState } from "../operations/command.ts";
+import { isoOf } from "../operations/schemas.ts";
 import { command } from "./command.ts";
-import { isoOf } from "./output.ts";
 import type { Session } from "./session.ts";
 
 /** Option of commands that work on one workspace. */
@@ -44,16 +46,32 @@ export function workspaceNames(session: Session): Map<string, string> {
   return new Map(session.appliance.people.listWorkspaces().map(({ id, name }) => [id, name]));
 }
 
-/** The sending state of a mailbox or workspace, with the reason of a pause. */
-export const sendingState = ({ pausedReason }: { pausedReason: string | null }) => ({
-  state: pausedReason === null ? "active" : "paused",
-  paused: pausedReason,
-});
+export const workspaceName = ({ appliance }: Session, id: string): string => appliance.people.workspaceOf(id).name;
 
-/** Option of the commands that pause. */
-export const REASON = {
-  reason: { value: "REASON", required: true, summary: "Why: who tries to send is told" },
-} as const;
+/** 119 random bits. */
+const PASSWORD_LENGTH = 20;
+
+export const randomPassword = (runtime: Pick<Runtime, "randomBytes">): string => randomToken(runtime, PASSWORD_LENGTH);
+
+export const setup = command({
+  name: "setup",
+  summary: "Make the first workspace: domain, owner, mailbox, API key",
+  options: {
+    domain: { value: "DOMAIN", required: true, summary: "The domain that gets mail" },
+    email: { value: "ADDRESS", required: true, summary: "Address of the owner, at that domain" },
+    name: { value: "NAME", required: true, summary: "Name of the owner" },
+    workspace: { value: "NAME", summary: "Name of the workspace; the domain if left out" },
+    "password-stdin": { summary: "Read the owner's password from standard input; made up and printed if left out" },
+  },
+  async run(session, { options }) {
+    const given = options["password-stdin"] ? await session.readSecret() : undefined;
+    const password = given ?? randomPassword(session.runtime);
+    const { domain, email, name, workspace } = options;
+    const made = await setUp(session.appliance, { domain, email, name, workspace, password });
+    const { workspaceId, userId, mailboxId, address, apiKey, dns } = made;
+    return { workspaceId, userId, mailboxId, address, apiKey, ...(given === undefined && { password }), dns };
+  },
+});
 
 const present = (workspace: Workspace) => ({
   id: workspace.id,

@@ -1,11 +1,12 @@
 /**
- * Sends drafts: at once, or at a time that is kept in the store and until which sending can be undone. All checks run when
- * somebody presses Send, who learns of a refusal there, and again when the draft is due, with the person's access by then.
+ * Sends drafts: at once, or at a time that the store keeps; until then the sending can be undone. All checks run when a
+ * person presses Send, so that they learn of a refusal at once, and again when the draft is due, with the person's
+ * access by then.
  *
  *   Send ─► guardrails ─► draft saved and due, one transaction ─► the time comes ─► outbound/accept.ts
  *
- * Invariant: the draft is removed in the transaction that accepts the message. A crash before it leaves the draft due, to be
- * sent at the next start; after it, there is no draft that could be sent again.
+ * Invariant: the draft is removed in the transaction that accepts the message. After a crash before it, the draft is
+ * still due and is sent at the next start; after a crash behind it, no draft is left that could be sent again.
  */
 import { eq, sql } from "drizzle-orm";
 import { type Caller, findPerson } from "../access/caller.ts";
@@ -18,52 +19,26 @@ import type { Mailbox } from "../mailbox/mailbox.ts";
 import { users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
-import type { DraftRequest } from "./draft-views.ts";
-import { type DraftWriting, requireUnchanged } from "./drafts.ts";
+import { type createDrafts, type DraftRequest, requireUnchanged } from "./drafts.ts";
 import { type Outgoing, requireBodySize, type SendView } from "./outgoing.ts";
 
 export interface SendDraftRequest extends DraftRequest {
   revision: number;
-  /** Ids of the attachments that the person who sends it sees. */
+  /** Ids of the attachments that the sending person sees. */
   attachments: readonly string[];
   /** Epoch ms. Default: as soon as it can no longer be undone. */
   at?: number | undefined;
 }
 
-/** To be sent `at`, which is `inMs` from now; both, since the client's clock may differ. */
+/** The time at which it is sent, absolute and from now, because the client's clock may differ. */
 export interface DueDraft {
   draftId: string;
   at: string;
   inMs: number;
 }
 
-/** The draft was accepted for sending, or is to be sent at a time. */
+/** The message was accepted for sending, or the draft is scheduled. */
 export type SentDraft = { sent: SendView; due?: never } | { sent?: never; due: DueDraft };
-
-export interface DraftSending {
-  /** @throws AppError as Sending.send, and conflict */
-  sendDraft(caller: Caller, draftId: string, request: SendDraftRequest): Promise<SentDraft>;
-  /** It is a draft again. @throws AppError not_found (it was sent), forbidden, conflict (nobody sent it) */
-  undoSend(caller: Caller, draftId: string): Promise<void>;
-}
-
-export interface DraftSendingParts {
-  store: Pick<Store, "db" | "enqueue">;
-  mailbox: Pick<Mailbox, "drafts">;
-  writing: DraftWriting;
-  /** @throws AppError as Submit, when the message would not be accepted now with so many bytes */
-  requireAcceptable(message: Outgoing, bytes: number): Promise<void>;
-  submitted(
-    caller: Caller,
-    message: Outgoing,
-    threadId: string | undefined,
-    record: (tx: Tx) => void,
-  ): Promise<SendView>;
-  runtime: Pick<Runtime, "now">;
-  log: Log;
-  /** A draft became due, maybe sooner than the job expects. */
-  scheduled(): void;
-}
 
 const undoTime = prepared((db) =>
   db
@@ -73,9 +48,32 @@ const undoTime = prepared((db) =>
     .prepare(),
 );
 
-export function createDraftSending(parts: DraftSendingParts): DraftSending & { job: Job } {
-  const { store, mailbox, writing, requireAcceptable, submitted, runtime, log, scheduled } = parts;
-
+export function createDraftSending({
+  store,
+  mailbox,
+  writing,
+  requireAcceptable,
+  submitted,
+  runtime,
+  log,
+  scheduled,
+}: {
+  store: Pick<Store, "db" | "enqueue">;
+  mailbox: Pick<Mailbox, "drafts">;
+  writing: ReturnType<typeof createDrafts>["writing"];
+  /** @throws AppError as Submit, if the message would not be accepted now with so many bytes */
+  requireAcceptable(message: Outgoing, bytes: number): Promise<void>;
+  submitted(
+    caller: Caller,
+    message: Outgoing,
+    threadId: string | undefined,
+    record: (tx: Tx) => void,
+  ): Promise<SendView>;
+  runtime: Pick<Runtime, "now">;
+  log: Log;
+  /** Called when a draft is scheduled, which may be due sooner than the job expects. */
+  scheduled(): void;
+}) {
   async function sendDue({ id, at, userId }: Due & { id: string }): Promise<void> {
     const caller = findPerson(store.db, userId);
     if (!caller) throw new AppError("forbidden", "Who pressed Send is not here any more");
@@ -87,8 +85,34 @@ export function createDraftSending(parts: DraftSendingParts): DraftSending & { j
     });
   }
 
+  const job: Job = {
+    name: "send-due-drafts",
+    async runDue(now, wasAhead) {
+      if (wasAhead) await store.enqueue((tx) => mailbox.drafts.recall(tx, now));
+      let failure: unknown;
+      for (const due of mailbox.drafts.due(now)) {
+        try {
+          await sendDue(due);
+        } catch (error) {
+          if (error instanceof AppError && error.code !== "server_error") {
+            log.info("a draft was not sent when it was due", { draftId: due.id, reason: error.code });
+            await store.enqueue((tx) => mailbox.drafts.refuse(tx, due.id, due.at, error.message));
+          } else failure ??= error;
+        }
+      }
+      // The scheduler tries again, with growing waits.
+      if (failure !== undefined) throw failure;
+      return mailbox.drafts.nextDue();
+    },
+  };
+
   return {
-    async sendDraft(caller, draftId, { attachments, at, ...request }) {
+    /** @throws AppError as Sending.send, conflict */
+    async sendDraft(
+      caller: Caller,
+      draftId: string,
+      { attachments, at, ...request }: SendDraftRequest,
+    ): Promise<SentDraft> {
       requireBodySize(request);
       const draft = mailbox.drafts.read(caller, draftId);
       requireUnchanged(draft, request.revision);
@@ -120,7 +144,8 @@ export function createDraftSending(parts: DraftSendingParts): DraftSending & { j
       return { due: { draftId: saved.draftId, at: new Date(due.at).toISOString(), inMs } };
     },
 
-    async undoSend(caller, draftId) {
+    /** Makes it a draft again. @throws AppError not_found (it was sent), forbidden, conflict (it is not scheduled) */
+    async undoSend(caller: Caller, draftId: string): Promise<void> {
       await store.enqueue((tx) => {
         const draft = mailbox.drafts.read(caller, draftId);
         if (!draft.due) throw new AppError("conflict", "This draft is not about to be sent");
@@ -128,26 +153,8 @@ export function createDraftSending(parts: DraftSendingParts): DraftSending & { j
       });
     },
 
-    job: {
-      name: "send-due-drafts",
-      async runDue(now, wasAhead) {
-        if (wasAhead) await store.enqueue((tx) => mailbox.drafts.recall(tx, now));
-        let failure: unknown;
-        for (const due of mailbox.drafts.due(now)) {
-          try {
-            await sendDue(due);
-          } catch (error) {
-            if (error instanceof AppError && error.code !== "server_error") {
-              log.info("a draft was not sent when it was due", { draftId: due.id, reason: error.code });
-              await store.enqueue((tx) => mailbox.drafts.refuse(tx, due.id, due.at, error.message));
-            } else failure ??= error;
-          }
-        }
-        // Tried again by the scheduler, later each time.
-        if (failure !== undefined) throw failure;
-        return mailbox.drafts.nextDue();
-      },
-    },
+    /** Sends drafts that are due. */
+    job,
   };
 }
 

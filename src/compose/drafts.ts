@@ -1,40 +1,31 @@
 /**
- * Drafts in the app: begun, opened, saved as they are written, with files attached, and forwarded messages, which begin as
- * drafts. Each change names the revision that it starts from, so that nobody saves over what they have not seen.
+ * Drafts in the app: created, opened, saved while they are written, with files attached; forwarded messages begin as
+ * drafts. Each change names the revision that it starts from, so that nobody overwrites a change that they have not
+ * seen.
  *
- * Invariant: a draft that is about to be sent does not change; that is undone first.
+ * Invariant: a draft that is scheduled for sending does not change; the sending is undone first.
  */
 import { type Caller, notFound, reachOf, reachTo, requireAccess } from "../access/caller.ts";
 import { holderOf } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { type Draft, type DraftFile, transmittedSize, transmittedSizes } from "../mailbox/drafts.ts";
+import { type Draft, transmittedSize, transmittedSizes } from "../mailbox/drafts.ts";
 import type { NewDraft } from "../mailbox/filing-rows.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import { attachmentView } from "../mailbox/messages.ts";
+import { attachmentView, type StoredFile } from "../mailbox/messages.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import type { AttachmentView, MessageView } from "../mailbox/views.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { type Composition, type ForwardedMessage, forwardedText, forwardSubject } from "../message/composition.ts";
-import { withoutBcc } from "../message/original.ts";
+import { withoutBcc } from "../message/headers.ts";
 import { defaultFilename, safeFilename } from "../message/parse.ts";
 import { readRecipients, readUnfinished } from "../message/recipients.ts";
 import { requireSize } from "../outbound/accept.ts";
-import { type Recipient, recipientsOf, senderFor } from "../outbound/envelope.ts";
-import { requireRoom } from "../outbound/guardrails.ts";
+import { recipientsOf, requireRoom, senderFor } from "../outbound/guardrails.ts";
+import type { Recipient } from "../outbound/queue.ts";
 import type { Spool } from "../smtp/spool.ts";
-import type { Unfinished } from "../store/schema.ts";
+import type { DraftAgent, Unfinished } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
-import {
-  contentView,
-  type DraftContent,
-  type DraftRequest,
-  type DraftSummary,
-  roomFor,
-  type SavedDraft,
-  savedView,
-  summaryView,
-} from "./draft-views.ts";
 import {
   addressesIn,
   type Outgoing,
@@ -43,7 +34,57 @@ import {
   prepareDraft,
   requireBodySize,
 } from "./outgoing.ts";
-import { answerFrom, answerHeaders } from "./reply.ts";
+import { readReplyContext, replyHeaders, replySender } from "./reply.ts";
+
+export interface SavedDraft {
+  /** Id of its conversation. A draft that is moved to another mailbox, to be sent from there, gets a new one. */
+  draftId: string;
+  /** The next change must name it. */
+  revision: number;
+  /** ISO 8601. */
+  savedAt: string;
+  attachments: AttachmentView[];
+  /** Bytes that can still be attached. */
+  room: number;
+}
+
+/** A draft as it is opened. */
+export interface DraftContent extends SavedDraft {
+  from: string;
+  to: EmailAddress[];
+  cc: EmailAddress[];
+  bcc: EmailAddress[];
+  /** Text in the recipient fields that is not an address yet. */
+  unfinished: Unfinished;
+  subject: string;
+  text: string;
+  /** True if it has an HTML part, which is then the one to edit. */
+  html: boolean;
+  /** Id of the conversation that it replies to. */
+  answers: string | null;
+  /** The API key that created it, if one did. */
+  agent: DraftAgent | null;
+  /** When it is sent, ISO 8601; null for one that is not scheduled. */
+  dueAt: string | null;
+  /** Why it could not be sent when it was due. */
+  refusal: string | null;
+}
+
+/** A draft before it is opened: without recipients, which only the person who opens it to send it sees (rules: Bcc). */
+export type DraftSummary = Pick<DraftContent, "draftId" | "subject" | "text" | "agent" | "dueAt" | "refusal">;
+
+/** The new content of a draft. */
+export interface DraftRequest {
+  from: string;
+  to: string;
+  cc?: string | undefined;
+  bcc?: string | undefined;
+  subject?: string | undefined;
+  /** Replaces text and HTML; a text that is unchanged keeps the HTML. */
+  text?: string | undefined;
+  /** Replaces both; the text is derived from it. */
+  html?: string | undefined;
+}
 
 /** A file that somebody attaches. */
 export interface Upload {
@@ -55,105 +96,57 @@ export interface Upload {
   content: AsyncIterable<Uint8Array>;
 }
 
-export interface Drafts {
-  /** @throws AppError not_found, forbidden, conflict (no draft) */
-  openDraft(caller: Caller, draftId: string): DraftContent;
-  /** Those that answer a conversation, oldest first. @throws AppError not_found */
-  draftsAnswering(caller: Caller, threadId: string): DraftSummary[];
-  /** Begins one, in answer to a conversation or to none. @throws AppError not_found, forbidden, payload_too_large, unprocessable */
-  createDraft(caller: Caller, request: DraftRequest & { answers?: string | undefined }): Promise<SavedDraft>;
-  /** Recipients that cannot be read yet are kept as they were typed. @throws AppError the same, and conflict */
-  saveDraft(caller: Caller, draftId: string, request: DraftRequest & { revision: number }): Promise<SavedDraft>;
-  /** @throws AppError not_found, forbidden, conflict, payload_too_large, insufficient_storage, what `content` throws */
-  attach(caller: Caller, draftId: string, upload: Upload): Promise<AttachmentView>;
-  /** @throws AppError not_found, forbidden, conflict */
-  detach(caller: Caller, draftId: string, attachmentId: string): Promise<void>;
-  /** Begins a draft with all of a message in it. @throws AppError not_found, forbidden (no mailbox to send from), unprocessable (no room) */
-  forward(caller: Caller, messageId: string): Promise<SavedDraft>;
-}
-
-export interface DraftWriting {
-  /** Files a draft. @throws AppError not_found, unprocessable (no room) */
-  begin(
-    tx: Tx,
-    caller: Caller,
-    message: Outgoing,
-    prepared: PreparedMessage,
-    more: NewDraft,
-    files?: DraftFile[],
-  ): string;
-  /**
-   * Saves in place of `draft`, or as a new one. `strict`: every recipient has to be an address. In the same transaction
-   * `check` may refuse the draft as it is before, and `also` runs after. @throws AppError as saveDraft, unprocessable
-   */
-  keep(
-    caller: Caller,
-    request: DraftRequest & { revision?: number; answers?: string | undefined },
-    options?: {
-      draftId?: string;
-      strict?: boolean;
-      files?: DraftFile[];
-      check?(draft: Draft): void;
-      also?(tx: Tx, draft: Draft): void;
-    },
-  ): Promise<SavedDraft>;
-  /** What would be sent of a request. @throws AppError as saveDraft, unprocessable */
-  describe(
-    caller: Caller,
-    request: DraftRequest,
-    more: { draft?: Draft | undefined; answers?: string | undefined; strict: boolean },
-  ): Described;
-  /** The same of a draft as it is stored. */
-  stored(caller: Caller, draft: Draft): Outgoing;
-}
-
-interface Described {
-  message: Outgoing;
-  unfinished: Unfinished;
-}
-
-export interface DraftsParts extends PreparingParts {
-  store: Pick<Store, "db" | "enqueue" | "blobs">;
-  mailbox: Mailbox;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-  spool: Pick<Spool, "keep">;
-}
-
 const MOST_FILES = 100;
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,80}\/[a-z0-9!#$&^_.+-]{1,80}$/;
 
-/** Bytes of text and HTML in the draft; the limit of a message leaves room for some words above them. */
+/** Most bytes of a forwarded text in the draft itself; the limit for a message leaves room for some words above it. */
 const LARGEST_INLINE = 900_000;
 
-export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
+/** `drafts`: for the app. `writing`: for replies and for sending. */
+export function createDrafts(
+  parts: PreparingParts & {
+    store: Pick<Store, "db" | "enqueue" | "blobs">;
+    mailbox: Mailbox;
+    runtime: Pick<Runtime, "now" | "randomBytes">;
+    spool: Pick<Spool, "keep">;
+  },
+) {
   const { store, mailbox, options, runtime, spool } = parts;
 
-  /** Checks each time that the caller may send from the address. @throws AppError not_found, forbidden, unprocessable */
+  /** Checks that the caller may send from the address. @throws AppError not_found, forbidden, unprocessable */
   function compose(
     caller: Caller,
     said: { from: string; recipients: Recipient[]; subject: string; content: Pick<Composition, "text" | "html"> },
     answers: string | undefined,
     draft: Draft | undefined,
   ): Outgoing {
-    const context = answers === undefined ? undefined : mailbox.replyContext(caller, answers);
+    const context = answers === undefined ? undefined : readReplyContext(store.db, caller, answers);
     if (context) requireAccess(context.reach, "send");
     const { from, recipients, subject, content } = said;
     const answered = context?.answered;
     const sender =
       context && answered
-        ? { reach: context.reach, address: answerFrom(context, answered, from) }
+        ? { reach: context.reach, address: replySender(context, answered, from) }
         : senderFor(store.db, caller, from, { alias: true });
     return outgoing(
       runtime,
       { mailbox: sender.reach.mailbox, from: sender.address, recipients, subject },
       { ...content, files: draft?.attachments.map(compositionFile) },
-      draft?.headers ?? (answered ? answerHeaders(answered) : []),
+      draft?.headers ?? (answered ? replyHeaders(answered) : []),
     );
   }
 
-  const writing: DraftWriting = {
-    begin(tx, caller, { mailbox: box, from, recipients }, prepared, more, files = []) {
-      // The mailbox, or the share of it, may be gone meanwhile.
+  const writing = {
+    /** Files a new draft; returns the id of its conversation. @throws AppError not_found, unprocessable (no room) */
+    begin(
+      tx: Tx,
+      caller: Caller,
+      { mailbox: box, from, recipients }: Outgoing,
+      prepared: PreparedMessage,
+      more: NewDraft,
+      files: readonly StoredFile[] = [],
+    ): string {
+      // The mailbox, or the caller's share of it, may have ended meanwhile.
       if (!reachTo(tx, caller, box.id)) throw notFound("thread");
       requireRoom(mailbox.usage(box.id), prepared.size + transmittedSizes(files), box.address, "unprocessable");
       const agent = more.agent ?? holderOf(tx, caller);
@@ -171,7 +164,16 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
       return threadId;
     },
 
-    describe(caller, request, { draft, answers = draft?.answers, strict }) {
+    /** The message that a request describes. @throws AppError as saveDraft, unprocessable */
+    describe(
+      caller: Caller,
+      request: DraftRequest,
+      {
+        draft,
+        answers = draft?.answers,
+        strict,
+      }: { draft?: Draft | undefined; answers?: string | undefined; strict: boolean },
+    ): { message: Outgoing; unfinished: Unfinished } {
       const fields = { to: read(request.to, strict), cc: read(request.cc, strict), bcc: read(request.bcc, strict) };
       const { to, cc, bcc } = fields;
       const recipients = recipientsOf({ to: to.addresses, cc: cc.addresses, bcc: bcc.addresses });
@@ -185,7 +187,8 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
       return { message, unfinished: { to: to.rest, cc: cc.rest, bcc: bcc.rest } };
     },
 
-    stored(caller, draft) {
+    /** The message of a stored draft. @throws AppError not_found, forbidden, unprocessable */
+    stored(caller: Caller, draft: Draft): Outgoing {
       const { from, subject, text, html } = draft;
       const content = { text, html };
       return compose(
@@ -196,12 +199,33 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
       );
     },
 
-    async keep(caller, request, { draftId, strict = false, files = [], check, also } = {}) {
+    /**
+     * Saves a request in place of the draft `draftId`, or as a new draft with `files`. With `strict` every recipient
+     * must be an address. In the transaction `check` may refuse the draft as it is before, and `also` runs at the end.
+     * @throws AppError as saveDraft, unprocessable
+     */
+    async keep(
+      caller: Caller,
+      request: DraftRequest & { revision?: number; answers?: string | undefined },
+      {
+        draftId,
+        strict = false,
+        files = [],
+        check,
+        also,
+      }: {
+        draftId?: string;
+        strict?: boolean;
+        files?: readonly StoredFile[];
+        check?(draft: Draft): void;
+        also?(tx: Tx, draft: Draft): void;
+      } = {},
+    ): Promise<SavedDraft> {
       requireBodySize(request);
       const draft = draftId === undefined ? undefined : mailbox.drafts.read(caller, draftId);
       if (draft) requireUnchanged(draft, request.revision);
       const { message, unfinished } = writing.describe(caller, request, { draft, answers: request.answers, strict });
-      // Attachments stay where they are.
+      // Without its files, which are stored already.
       const { files: _, ...composition } = message.composition;
       const prepared = await prepareDraft(parts, message.mailbox.id, composition);
       const from = prepared.from ?? { email: message.from };
@@ -246,7 +270,11 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
     return draft;
   }
 
-  /** The mailbox of the message, if the caller may send from there; else one of their own. @throws AppError forbidden */
+  /**
+   * The address of the message's mailbox if the caller may send from there, else of another mailbox, preferably their
+   * own.
+   * @throws AppError forbidden
+   */
   function addressFor(caller: Caller, mailboxId: string): string {
     const reached = [...reachOf(store.db, caller).values()].filter(({ access }) => access.send);
     const chosen =
@@ -257,23 +285,38 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
     return chosen.mailbox.address;
   }
 
-  async function whole(caller: Caller, message: MessageView): Promise<DraftFile> {
-    // Its sender sees the Bcc, but the recipients of the forwarded copy must not (rules: Bcc).
+  /** A message as a file. */
+  async function whole(caller: Caller, message: MessageView): Promise<StoredFile> {
+    // The sender of a message sees its Bcc, but the recipients of the forwarded copy must not (rules: Bcc).
     const bytes = withoutBcc(await mailbox.getRawMessage(caller, message.id));
     const blob = await store.blobs.write(bytes);
     const size = bytes.byteLength;
     return { filename: "forwarded.eml", contentType: "message/rfc822", size, inline: false, contentId: null, blob };
   }
 
-  return {
-    ...writing,
-    openDraft: (caller, draftId) => contentView(mailbox.drafts.read(caller, draftId), largestMessage()),
-    draftsAnswering: (caller, threadId) =>
+  const drafts = {
+    /** @throws AppError not_found, forbidden, conflict (it is not a draft) */
+    openDraft: (caller: Caller, draftId: string): DraftContent =>
+      contentView(mailbox.drafts.read(caller, draftId), largestMessage()),
+    /** The drafts that reply to a conversation, oldest first. @throws AppError not_found */
+    draftsAnswering: (caller: Caller, threadId: string): DraftSummary[] =>
       mailbox.drafts.answering(caller, threadId).map((id) => summaryView(mailbox.drafts.read(caller, id))),
-    createDraft: (caller, request) => writing.keep(caller, request),
-    saveDraft: (caller, draftId, request) => writing.keep(caller, request, { draftId }),
+    /**
+     * Creates a draft, which may reply to a conversation. Recipients that are not addresses yet are kept as typed.
+     * @throws AppError not_found, forbidden, payload_too_large, unprocessable
+     */
+    createDraft: (caller: Caller, request: DraftRequest & { answers?: string | undefined }): Promise<SavedDraft> =>
+      writing.keep(caller, request),
+    /** @throws AppError as createDraft, conflict */
+    saveDraft: (caller: Caller, draftId: string, request: DraftRequest & { revision: number }): Promise<SavedDraft> =>
+      writing.keep(caller, request, { draftId }),
 
-    async attach(caller, draftId, { filename, contentType, size: declared = 0, content }) {
+    /** @throws AppError not_found, forbidden, conflict, payload_too_large, insufficient_storage; errors of `content` */
+    async attach(
+      caller: Caller,
+      draftId: string,
+      { filename, contentType, size: declared = 0, content }: Upload,
+    ): Promise<AttachmentView> {
       const most = largestMessage();
       const requireFits = (draft: Draft, size: number) => {
         if (draft.attachments.length >= MOST_FILES) {
@@ -290,7 +333,7 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
         const { mailbox: box } = draft.reach;
         requireRoom(mailbox.usage(box.id), transmittedSize(size), box.address);
       };
-      // Checked before any of it is read.
+      // Checked before any of the file is read.
       const opened = readChangeable(caller, draftId);
       requireKeepable(opened, declared);
       const kept = await spool.keep(content, (size) => requireKeepable(opened, size));
@@ -319,7 +362,8 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
       }
     },
 
-    async detach(caller, draftId, attachmentId) {
+    /** @throws AppError not_found, forbidden, conflict */
+    async detach(caller: Caller, draftId: string, attachmentId: string): Promise<void> {
       await store.enqueue((tx) => {
         const draft = readChangeable(caller, draftId);
         if (!draft.attachments.some(({ id }) => id === attachmentId)) throw notFound("attachment");
@@ -327,7 +371,11 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
       });
     },
 
-    async forward(caller, messageId) {
+    /**
+     * Creates a draft that contains a whole message.
+     * @throws AppError not_found, forbidden (no mailbox to send from), unprocessable (no room)
+     */
+    async forward(caller: Caller, messageId: string): Promise<SavedDraft> {
       await mailbox.renewHtml(messageId);
       const message = mailbox.getMessage(caller, messageId, { html: true });
       const from = addressFor(caller, message.mailboxId);
@@ -347,7 +395,51 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
       return writing.keep(caller, { ...envelope, text: "" }, { files: [await whole(caller, message)] });
     },
   };
+
+  return { drafts, writing };
 }
+
+/** Characters of the text in a summary. */
+const LONGEST_BEGINNING = 300;
+
+/** `most`: the setting smtp.maxMessageBytes. */
+const savedView = (draft: Draft, most: number): SavedDraft => ({
+  draftId: draft.id,
+  revision: draft.revision,
+  savedAt: new Date(draft.savedAt).toISOString(),
+  attachments: draft.attachments.map(attachmentView),
+  room: roomFor(most - draft.size),
+});
+
+const contentView = (draft: Draft, most: number): DraftContent => ({
+  ...savedView(draft, most),
+  from: draft.from.email,
+  to: draft.to,
+  cc: draft.cc,
+  bcc: draft.bcc,
+  unfinished: draft.unfinished,
+  subject: draft.subject,
+  text: draft.text,
+  html: draft.html !== undefined,
+  answers: draft.answers ?? null,
+  ...stateOf(draft),
+});
+
+const summaryView = (draft: Draft): DraftSummary => ({
+  draftId: draft.id,
+  subject: draft.subject,
+  text: draft.text.slice(0, LONGEST_BEGINNING).toWellFormed(),
+  ...stateOf(draft),
+});
+
+const stateOf = ({ agent, due, refusal }: Draft): Pick<DraftContent, "agent" | "dueAt" | "refusal"> => ({
+  agent: agent ?? null,
+  dueAt: due === undefined ? null : new Date(due.at).toISOString(),
+  refusal: refusal ?? null,
+});
+
+/** The largest file, in bytes, that fits a message which may grow by `left` bytes. */
+const roomFor = (left: number): number => Math.max(0, Math.floor((left - transmittedSize(0)) / 78) * 57);
 
 /** @throws AppError conflict */
 function requireUnscheduled({ due }: Draft): void {
@@ -361,19 +453,19 @@ export function requireUnchanged(draft: Draft, revision: number | undefined): vo
   throw new AppError("conflict", "This draft was changed elsewhere since you opened it, so nothing was saved over it");
 }
 
-/** Text and HTML of a request. */
+/** The text and HTML of a draft after a request. */
 function contentOf({ text, html }: DraftRequest, draft: Draft | undefined): Pick<Composition, "text" | "html"> {
   if (html !== undefined) return { html };
-  // When the text was changed, the HTML no longer matches it.
+  // HTML does not match a changed text.
   return draft && (text === undefined || text === draft.text) ? { text: draft.text, html: draft.html } : { text };
 }
 
-/** @throws AppError unprocessable, when `strict` */
+/** Reads a recipient field. @throws AppError unprocessable if it is invalid and `strict` */
 function read(given: string | undefined, strict: boolean): { addresses: EmailAddress[]; rest: string } {
   return strict ? { addresses: readRecipients(given), rest: "" } : readUnfinished(given ?? "");
 }
 
-const draftFile = ({ filename, contentType, size, inline, contentId, blob }: DraftFile): DraftFile => ({
+const draftFile = ({ filename, contentType, size, inline, contentId, blob }: StoredFile): StoredFile => ({
   filename,
   contentType,
   size,
@@ -382,7 +474,7 @@ const draftFile = ({ filename, contentType, size, inline, contentId, blob }: Dra
   blob,
 });
 
-const compositionFile = ({ contentId, ...file }: DraftFile) => {
+const compositionFile = ({ contentId, ...file }: StoredFile) => {
   const { filename, contentType, size, inline, blob } = file;
   return { filename, contentType, size, inline, blob, ...(contentId !== null && { contentId }) };
 };

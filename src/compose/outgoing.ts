@@ -1,14 +1,15 @@
-/** Makes messages to send or to keep as drafts: envelope, headers and the limits of their size. */
+/** Makes messages to send or to keep as drafts: envelope, headers and limits on their size. */
 import type { Reach } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { newTimedToken, type Runtime, randomToken } from "../base/runtime.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
-import { dateHeader, formatAddress } from "../message/compose.ts";
+import { formatAddress } from "../message/compose.ts";
 import type { Composition } from "../message/composition.ts";
+import { dateHeader } from "../message/date.ts";
 import { asRefusal, requireSize } from "../outbound/accept.ts";
-import type { Recipient } from "../outbound/envelope.ts";
+import type { Recipient } from "../outbound/queue.ts";
 import type { Options } from "../store/settings.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 
@@ -36,7 +37,7 @@ export interface Outgoing {
   composition: Composition;
 }
 
-/** A message with an id of its own. `more`: further headers. */
+/** A new message, with a new Message-ID. `more`: further headers. */
 export function outgoing(
   runtime: Pick<Runtime, "now" | "randomBytes">,
   { mailbox, from, recipients, subject }: Omit<Outgoing, "messageId" | "composition"> & { subject: string },
@@ -94,7 +95,10 @@ export function requireBodySize({
   }
 }
 
-/** To and Cc; never Bcc. A message with only Bcc recipients gets a To without addresses, since some servers require To (RFC 5322 §3.6.3). */
+/**
+ * To and Cc; never Bcc. A message with only Bcc recipients gets a To without addresses (RFC 5322 §3.6.3), because some
+ * servers require To.
+ */
 function addressHeaders(recipients: readonly Recipient[]): [name: string, value: string][] {
   const header = (name: string, field: "to" | "cc"): [string, string][] => {
     const addresses = addressesIn(recipients, field);

@@ -1,17 +1,143 @@
-/** The defaults of an answer: sender, recipients, subject and references (rules: Reply). Pure. */
+/**
+ * Replies to a conversation: the message that is answered with the addresses that the reply may come from, and the
+ * defaults that follow from them (rules: Reply, Addresses): sender, recipients, subject and references.
+ */
+
+import { and, desc, eq, isNotNull, ne, or, sql } from "drizzle-orm";
+import type { Caller, Reach } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { isOwnAddress } from "../mailbox/addresses.ts";
-import type { AnsweredMessage, ReplyContext } from "../mailbox/reply.ts";
+import { BEFORE_ANY_EXPIRY, isOwnAddress, routeFor } from "../mailbox/addresses.ts";
+import { reachedThread } from "../mailbox/change.ts";
+import { servedHtml } from "../mailbox/messages.ts";
 import { type EmailAddress, envelopeAddress, isAnonymous, normalizeAddress } from "../message/address.ts";
 import { LONGEST_SUBJECT } from "../message/compose.ts";
+import { referencesOf } from "../message/identity.ts";
 import { quoteGiven } from "../message/recipients.ts";
+import { addresses, messageBodies, messages } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db } from "../store/store.ts";
+
+/** The newest received message, or, if none was received, the newest sent one. */
+export interface AnsweredMessage {
+  kind: "received" | "sent";
+  /** With its angle brackets, as are the next two. */
+  messageId?: string;
+  inReplyTo?: string;
+  /** Oldest first. */
+  references: string[];
+  /** Epoch ms. */
+  date: number;
+  from: EmailAddress;
+  replyTo: EmailAddress[];
+  to: EmailAddress[];
+  cc: EmailAddress[];
+  subject: string;
+  text: string;
+  /** Sanitised. */
+  html?: string;
+  /** The address it arrived on, without a tag. */
+  receivedOn?: string;
+}
+
+export interface ReplyContext {
+  reach: Reach;
+  /** Absent in a conversation that has only a draft or notices. */
+  answered?: AnsweredMessage;
+  /** The mailbox's own address and its aliases. */
+  own: ReadonlySet<string>;
+  /**
+   * The addresses at which this conversation's mail arrived, if they still lead to the mailbox: own addresses and
+   * catch-alls.
+   */
+  arrivedOn: ReadonlySet<string>;
+}
+
+const statements = prepared((db) => ({
+  answered: db
+    .select({ message: messages, body: { ...bodyColumns(), headers: messageBodies.headers } })
+    .from(messages)
+    .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+    .where(
+      and(
+        eq(messages.threadSeq, sql.placeholder("threadSeq")),
+        // A received message without an address is one of our own notices.
+        or(eq(messages.kind, "sent"), and(eq(messages.kind, "received"), isNotNull(messages.receivedOn))),
+      ),
+    )
+    .orderBy(sql`${messages.kind} = 'received' desc`, desc(messages.date), desc(messages.seq))
+    .limit(1)
+    .prepare(),
+  arrivedOn: db
+    .selectDistinct({ address: messages.receivedOn })
+    .from(messages)
+    .where(and(eq(messages.threadSeq, sql.placeholder("threadSeq")), isNotNull(messages.receivedOn)))
+    .prepare(),
+  own: db
+    .select({ address: addresses.address })
+    .from(addresses)
+    .where(and(eq(addresses.mailboxId, sql.placeholder("mailboxId")), ne(addresses.kind, "catch-all")))
+    .prepare(),
+}));
+
+function bodyColumns() {
+  const { messageSeq, text, html, sanitizer } = messageBodies;
+  return { messageSeq, text, html, sanitizer };
+}
+
+/** @throws AppError not_found, also for a conversation out of reach */
+export function readReplyContext(db: Db, caller: Caller, threadId: string): ReplyContext {
+  const { thread, reach } = reachedThread(db, caller, threadId);
+  const { mailboxId, seq: threadSeq } = thread;
+  const leadsHere = (address: string): boolean => {
+    const route = routeFor(db, reach.mailbox.workspaceId, address, BEFORE_ANY_EXPIRY);
+    return route.kind === "mailbox" && route.mailboxId === mailboxId;
+  };
+  const arrivedOn = statements(db)
+    .arrivedOn.all({ threadSeq })
+    .flatMap(({ address }) => address ?? []);
+  const answered = readAnswered(db, threadSeq);
+  return {
+    reach,
+    ...(answered && { answered }),
+    own: new Set(
+      statements(db)
+        .own.all({ mailboxId })
+        .map(({ address }) => address),
+    ),
+    arrivedOn: new Set(arrivedOn.filter(leadsHere)),
+  };
+}
+
+function readAnswered(db: Db, threadSeq: number): AnsweredMessage | undefined {
+  const row = statements(db).answered.get({ threadSeq });
+  if (!row) return undefined;
+  const { message, body } = row;
+  const html = servedHtml(body);
+  return {
+    kind: message.kind === "received" ? "received" : "sent",
+    ...(message.messageId === null ? {} : { messageId: message.messageId }),
+    ...(message.inReplyTo === null ? {} : { inReplyTo: message.inReplyTo }),
+    references: referencesOf(
+      body.headers.flatMap(([name, value]) => (name.toLowerCase() === "references" ? value : [])).join(" "),
+    ),
+    date: message.date,
+    from: message.from,
+    replyTo: message.replyTo,
+    to: message.to,
+    cc: message.cc,
+    subject: message.subject,
+    text: body.text,
+    ...(html === null ? {} : { html }),
+    ...(message.receivedOn === null ? {} : { receivedOn: message.receivedOn }),
+  };
+}
 
 /**
- * The address the answer is from; normalized. What was asked for must be the mailbox's, an alias of it, or where this
- * conversation arrived; by default it is where the answered message arrived, or what it was sent from, if it still is.
- * @throws AppError unprocessable
+ * The address that the reply comes from, normalised. A `given` one must be the mailbox's own, an alias, or one at which
+ * this conversation arrived. The default is the address at which the answered message arrived or from which it was
+ * sent, if it is still usable, else the mailbox's own. @throws AppError unprocessable
  */
-export function answerFrom(context: ReplyContext, answered: AnsweredMessage, given: string | undefined): string {
+export function replySender(context: ReplyContext, answered: AnsweredMessage, given: string | undefined): string {
   const { reach, own, arrivedOn } = context;
   const isUsable = (address: string | undefined): address is string =>
     address !== undefined && (own.has(address) || arrivedOn.has(address));
@@ -29,10 +155,10 @@ export function answerFrom(context: ReplyContext, answered: AnsweredMessage, giv
 }
 
 /**
- * Whom the answer goes to: Reply-To, else From, of what was received, or the To of what we sent. With `all`, Cc has those
- * on its To and Cc (RFC 5322 §3.6.3). Senders who gave no address are left out; both may be empty.
+ * The recipients of the reply: Reply-To, else From, of a received message, or To of a sent one. With `all`, Cc gets the
+ * other recipients of the message (RFC 5322 §3.6.3). Senders without an address are left out; both lists may be empty.
  */
-export function answerTo(
+export function replyRecipients(
   { own, arrivedOn }: Pick<ReplyContext, "own" | "arrivedOn">,
   { kind, from, replyTo, to, cc }: AnsweredMessage,
   { all }: { all: boolean },
@@ -45,7 +171,7 @@ export function answerTo(
   return { to: asked.length > 0 ? asked : reachable([from]), cc: all ? others([...to, ...cc]) : [] };
 }
 
-/** Addresses as in an envelope. Text that is no address is kept, so that it is refused by name rather than left out silently. */
+/** Addresses as in an envelope. Text that is not an address is kept, so that sending names and refuses it. */
 const reachable = (addresses: readonly EmailAddress[]): EmailAddress[] =>
   addresses
     .filter(({ email }) => !isAnonymous(email))
@@ -54,18 +180,18 @@ const reachable = (addresses: readonly EmailAddress[]): EmailAddress[] =>
 /** `Re:` in any case, also with a count, as in `Re[2]:`. */
 const REPLY_PREFIX = /^\s*re\s*(?:\[\d{1,4}\]|\(\d{1,4}\)|\^\d{1,4}|\d{1,4})?\s*[:：]/i;
 
-/** The subject of an answer to a message of this subject: `Re:` occurs once. An endless subject is cut. */
-export const answerSubject = (subject: string): string =>
+/** The subject of a reply to a message with this subject, with one `Re:`; cut to LONGEST_SUBJECT. */
+export const replySubject = (subject: string): string =>
   (REPLY_PREFIX.test(subject) ? subject : `Re: ${subject}`).slice(0, LONGEST_SUBJECT).toWellFormed().trimEnd();
 
-/** Most identifiers, and characters of them, in References: what is between the root and the newest is left out. */
+/** Most identifiers in References, and characters of them: those between the root and the newest are left out. */
 const MOST_REFERENCES = 50;
 const LONGEST_REFERENCES = 8_000;
 /** Fits on a line, and needs no SMTPUTF8. */
 const TRANSMITTABLE_ID = /^<[!-~]{1,250}>$/;
 
-/** In-Reply-To and References of an answer (RFC 5322 §3.6.4), as far as there is something to refer to. */
-export function answerHeaders({ messageId, inReplyTo, references }: AnsweredMessage): [name: string, value: string][] {
+/** In-Reply-To and References of a reply (RFC 5322 §3.6.4); none without an identifier to refer to. */
+export function replyHeaders({ messageId, inReplyTo, references }: AnsweredMessage): [name: string, value: string][] {
   // RFC 5322 §3.6.4: without References, an In-Reply-To of one identifier stands for them.
   const before = references.length > 0 || inReplyTo === undefined ? references : [inReplyTo];
   const ids = [...before, ...(messageId === undefined ? [] : [messageId])].filter((id) => TRANSMITTABLE_ID.test(id));
@@ -78,9 +204,9 @@ export function answerHeaders({ messageId, inReplyTo, references }: AnsweredMess
     if (kept.length + 1 >= MOST_REFERENCES || length > LONGEST_REFERENCES) break;
     kept.unshift(id);
   }
-  const answersById = messageId !== undefined && TRANSMITTABLE_ID.test(messageId);
+  const hasId = messageId !== undefined && TRANSMITTABLE_ID.test(messageId);
   return [
-    ...(answersById ? [["In-Reply-To", messageId] as [string, string]] : []),
+    ...(hasId ? [["In-Reply-To", messageId] as [string, string]] : []),
     ["References", [root, ...kept].join(" ")],
   ];
 }

@@ -1,24 +1,29 @@
 /**
- * What the API sends: the fields of a request become a message (rules: Send request, Reply request, Drafts).
- * Refusals come in their order (rules: Order of refusals): size, conversation, permission, then what is asked for.
+ * Sends and drafts for the API: makes messages of the fields of requests (rules: Send request, Reply request, Drafts).
+ * Refuses in the order of rules: Order of refusals: size, conversation, permission, then the fields.
  */
 import { type Caller, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import type { Job } from "../base/scheduler.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { AnsweredMessage } from "../mailbox/reply.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { type Composition, quotedText } from "../message/composition.ts";
 import { readRecipients } from "../message/recipients.ts";
 import { type GuardParts, requireAcceptable, type Sent, type Submit } from "../outbound/accept.ts";
-import { recipientsOf, senderFor } from "../outbound/envelope.ts";
+import { recipientsOf, senderFor } from "../outbound/guardrails.ts";
 import type { Spool } from "../smtp/spool.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
-import { createDraftSending, type DraftSending } from "./draft-sending.ts";
-import { createDrafts, type Drafts } from "./drafts.ts";
+import { createDraftSending } from "./draft-sending.ts";
+import { createDrafts } from "./drafts.ts";
 import { addressesIn, type Outgoing, outgoing, prepareDraft, requireBodySize, type SendView } from "./outgoing.ts";
-import { answerFrom, answerHeaders, answerSubject, answerTo } from "./reply.ts";
+import {
+  type AnsweredMessage,
+  readReplyContext,
+  replyHeaders,
+  replyRecipients,
+  replySender,
+  replySubject,
+} from "./reply.ts";
 
 /** rules: Send request. */
 export interface SendRequest {
@@ -38,7 +43,7 @@ export interface ReplyRequest {
   html?: string | undefined;
   replyAll?: boolean | undefined;
   from?: string | undefined;
-  /** Instead of everybody whom the answer would go to. Naming nobody, it counts as absent. */
+  /** Replaces the default recipients; counts as absent if it names nobody. */
   to?: string | string[] | undefined;
   cc?: string | string[] | undefined;
   bcc?: string | string[] | undefined;
@@ -52,65 +57,51 @@ export interface DraftView {
   draftId: string;
   replyToThreadId: string;
   from: string;
-  /** As in a To header; empty when there is nobody to answer, for the person who opens it to fill in. */
+  /** As in a To header; empty if there is nobody to reply to, so that the person who opens the draft fills it in. */
   to: string;
   cc: string | null;
   subject: string;
 }
 
-/** Writes the answer in the accepting transaction; may run twice, the first time rolled back. */
-export type RecordAnswer = (tx: Tx, response: SendView) => void;
+/** Records the response in the accepting transaction; may run twice, the first time rolled back. */
+export type RecordResponse = (tx: Tx, response: SendView) => void;
 
-/** The defaults of an answer to a conversation. */
-export interface AnswerView {
+/** The defaults of a reply to a conversation. */
+export interface ReplyDefaults {
   from: string;
-  /** Empty when there is nobody to answer. */
+  /** Empty if there is nobody to reply to. */
   to: EmailAddress[];
   cc: EmailAddress[];
   subject: string;
-  /** What is answered, quoted, to go below the answer. */
+  /** The answered message, quoted, to go below the reply. */
   quote: string;
 }
 
-export interface Sending extends Drafts, DraftSending {
-  /**
-   * Accepts a new message. @throws AppError payload_too_large, forbidden, unprocessable, locked, rate_limited,
-   * upstream_failed, insufficient_storage; then nothing was stored
-   */
-  send(caller: Caller, request: SendRequest, record?: RecordAnswer): Promise<SendView>;
-  /** Accepts an answer to a conversation. @throws AppError the same, and not_found */
-  reply(caller: Caller, threadId: string, request: ReplyRequest, record?: RecordAnswer): Promise<SendView>;
-  /** The defaults of an answer, before anybody writes it. @throws AppError not_found, forbidden, unprocessable */
-  answerTo(caller: Caller, threadId: string, options: { all: boolean }): AnswerView;
-  /** For the scheduler: drafts that are due are sent. */
-  job: Job;
-  /** Keeps an answer as a draft. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
-  draft(caller: Caller, threadId: string, request: ReplyRequest): Promise<DraftView>;
-}
+export type Sending = ReturnType<typeof createSending>;
 
 /** The part that the API uses. */
 export type ApiSending = Pick<Sending, "send" | "reply" | "draft">;
 
-export interface SendingParts extends Omit<GuardParts, "store" | "mailbox"> {
-  store: Pick<Store, "db" | "enqueue" | "blobs">;
-  mailbox: Mailbox;
-  parser: Pick<ParserPool, "prepare">;
-  submit: Submit;
-  spool: Pick<Spool, "keep">;
-  /** Wakes a job that has work now, or will have sooner than it expects. */
-  wake(job: string): void;
-}
-
-/** Characters quoted in an answer that is written in the app, which leaves room for the answer. */
+/** Most characters quoted in a reply that is written in the app, which leaves room for the reply. */
 const LONGEST_QUOTE = 200_000;
 
-export function createSending(parts: SendingParts): Sending {
+export function createSending(
+  parts: Omit<GuardParts, "store" | "mailbox"> & {
+    store: Pick<Store, "db" | "enqueue" | "blobs">;
+    mailbox: Mailbox;
+    parser: Pick<ParserPool, "prepare">;
+    submit: Submit;
+    spool: Pick<Spool, "keep">;
+    /** Wakes a job that has work now, or will have it sooner than it expects. */
+    wake(job: string): void;
+  },
+) {
   const { store, mailbox, submit, runtime, log } = parts;
   async function submitted(
     caller: Caller,
     { composition, ...message }: Outgoing,
     threadId?: string,
-    record?: RecordAnswer,
+    record?: RecordResponse,
   ): Promise<SendView> {
     const submission = {
       caller,
@@ -121,9 +112,9 @@ export function createSending(parts: SendingParts): Sending {
     return sendView(await submit(submission, record && ((tx, sent) => record(tx, sendView(sent)))));
   }
 
-  /** @throws AppError not_found, forbidden, unprocessable */
-  function answerable(caller: Caller, threadId: string) {
-    const context = mailbox.replyContext(caller, threadId);
+  /** The message of a conversation that a reply answers. @throws AppError not_found, forbidden, unprocessable */
+  function answeredIn(caller: Caller, threadId: string) {
+    const context = readReplyContext(store.db, caller, threadId);
     const { reach, answered } = context;
     requireAccess(reach, "send");
     if (!answered) {
@@ -132,34 +123,34 @@ export function createSending(parts: SendingParts): Sending {
     return { context, answered };
   }
 
-  /** The answer that a request describes. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
-  function answering(caller: Caller, threadId: string, request: ReplyRequest): Outgoing & { toNobody: boolean } {
+  /** The reply that a request describes. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
+  function replyOf(caller: Caller, threadId: string, request: ReplyRequest): Outgoing & { toNobody: boolean } {
     requireBodySize(request);
-    const { context, answered } = answerable(caller, threadId);
+    const { context, answered } = answeredIn(caller, threadId);
     const { reach } = context;
-    const from = answerFrom(context, answered, request.from);
+    const from = replySender(context, answered, request.from);
     const given = readRecipients(request.to);
     const computed =
-      given.length > 0 ? { to: given, cc: [] } : answerTo(context, answered, { all: request.replyAll === true });
+      given.length > 0 ? { to: given, cc: [] } : replyRecipients(context, answered, { all: request.replyAll === true });
     const recipients = recipientsOf({
       to: computed.to,
       cc: [...computed.cc, ...readRecipients(request.cc)],
       bcc: readRecipients(request.bcc),
     });
-    const subject = request.subject ?? answerSubject(answered.subject);
+    const subject = request.subject ?? replySubject(answered.subject);
     const quoted = request.quote === true ? quotable(answered) : undefined;
     return {
       ...outgoing(
         runtime,
         { mailbox: reach.mailbox, from, recipients, subject },
         { text: request.text, html: request.html, quoted },
-        answerHeaders(answered),
+        replyHeaders(answered),
       ),
       toNobody: computed.to.length + computed.cc.length === 0,
     };
   }
 
-  const drafts = createDrafts(parts);
+  const { drafts, writing } = createDrafts(parts);
   const { job, ...draftSending } = createDraftSending({
     store,
     mailbox,
@@ -167,7 +158,7 @@ export function createSending(parts: SendingParts): Sending {
     submitted,
     runtime,
     log,
-    writing: drafts,
+    writing,
     scheduled: () => parts.wake(job.name),
   });
 
@@ -176,20 +167,25 @@ export function createSending(parts: SendingParts): Sending {
     ...draftSending,
     job,
 
-    answerTo(caller, threadId, options) {
-      const { context, answered } = answerable(caller, threadId);
-      const { to, cc } = answerTo(context, answered, options);
+    /** The defaults of a reply, before anybody writes it. @throws AppError not_found, forbidden, unprocessable */
+    replyDefaults(caller: Caller, threadId: string, options: { all: boolean }): ReplyDefaults {
+      const { context, answered } = answeredIn(caller, threadId);
+      const { to, cc } = replyRecipients(context, answered, options);
       const { from, date, text } = answered;
       return {
-        from: answerFrom(context, answered, undefined),
+        from: replySender(context, answered, undefined),
         to,
         cc,
-        subject: answerSubject(answered.subject),
+        subject: replySubject(answered.subject),
         quote: quotedText({ from, date, text: text.slice(0, LONGEST_QUOTE).toWellFormed() }),
       };
     },
 
-    async send(caller, request, record) {
+    /**
+     * Accepts a new message. @throws AppError payload_too_large, forbidden, unprocessable, locked, rate_limited,
+     * upstream_failed, insufficient_storage; then nothing was stored
+     */
+    async send(caller: Caller, request: SendRequest, record?: RecordResponse): Promise<SendView> {
       requireBodySize(request);
       const { reach, address: from } = senderFor(store.db, caller, request.from, { alias: false });
       const recipients = recipientsOf({
@@ -207,21 +203,23 @@ export function createSending(parts: SendingParts): Sending {
       );
     },
 
-    async reply(caller, threadId, request, record) {
+    /** Accepts a reply to a conversation. @throws AppError as send, not_found */
+    async reply(caller: Caller, threadId: string, request: ReplyRequest, record?: RecordResponse): Promise<SendView> {
       if (request.quote) await mailbox.renewHtml(threadId);
-      const { toNobody, ...message } = answering(caller, threadId, request);
+      const { toNobody, ...message } = replyOf(caller, threadId, request);
       if (toNobody) {
         throw new AppError("unprocessable", "There is nobody to answer: the message names no address. Give `to`");
       }
       return submitted(caller, message, threadId, record);
     },
 
-    async draft(caller, threadId, request) {
+    /** Keeps a reply as a draft. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
+    async draft(caller: Caller, threadId: string, request: ReplyRequest): Promise<DraftView> {
       if (request.quote) await mailbox.renewHtml(threadId);
-      const answer = answering(caller, threadId, request);
-      const { from, recipients, composition } = answer;
-      const message = await prepareDraft(parts, answer.mailbox.id, composition);
-      const draftId = await store.enqueue((tx) => drafts.begin(tx, caller, answer, message, { answers: threadId }));
+      const reply = replyOf(caller, threadId, request);
+      const { from, recipients, composition } = reply;
+      const message = await prepareDraft(parts, reply.mailbox.id, composition);
+      const draftId = await store.enqueue((tx) => writing.begin(tx, caller, reply, message, { answers: threadId }));
       const cc = addressesIn(recipients, "cc");
       return {
         ok: true,
@@ -236,7 +234,7 @@ export function createSending(parts: SendingParts): Sending {
   };
 }
 
-/** For people: as in a header, names not encoded. */
+/** Addresses as in a header, for people: names are not encoded. */
 const listed = (addresses: readonly EmailAddress[]): string =>
   addresses
     .map(({ email, name }) => (name === undefined ? email : `"${name.replace(/["\\]/g, "\\$&")}" <${email}>`))

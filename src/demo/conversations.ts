@@ -1,6 +1,6 @@
 /**
- * The demo's mail, as data: a small workshop that makes lamps. Outside addresses are at names that RFC 2606 and RFC 6761
- * reserve, so that mail sent by mistake reaches nobody.
+ * The demo's mail, as data: a small workshop that makes lamps. Outside addresses are at names that RFC 2606 and RFC
+ * 6761 reserve, so that mail sent by mistake reaches nobody.
  */
 
 import { crc32, deflateSync } from "node:zlib";

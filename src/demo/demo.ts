@@ -1,8 +1,8 @@
 /**
- * The demo workspace, with people, mailboxes and mail. Its mail goes through prepareMessage and filing like all mail, so
- * the demo shows what the appliance does. It is loaded whole or not at all.
+ * The demo workspace, with people, mailboxes and mail. Its mail goes through prepareMessage and filing like all mail,
+ * so the demo shows what the appliance does. It is loaded whole or not at all.
  *
- * A data folder is the demo's when its workspace is called Demo and has the domain example.test, which no real mail can
+ * A data folder is the demo's if its workspace is called Demo and has the domain example.test, which no real mail can
  * have (RFC 6761 §6.2).
  */
 import { findCaller } from "../access/credentials.ts";

@@ -1,9 +1,13 @@
 /**
- * The doctor of one appliance: runs all checks on request and once a day, and lists the checks.
+ * The doctor of one appliance: lists the checks, and runs them on request and once a day.
  *
  * Invariant: one examination at a time. A request during an examination gets its findings.
  */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { writeText } from "../backup/files.ts";
 import type { Log } from "../base/log.ts";
+import type { NotifyAdmins } from "../outbound/notices.ts";
 import { isClaimed } from "../store/claim.ts";
 import type { Check, Finding, World } from "./check.ts";
 import { checkBackup, checkClock, checkDisk, checkOpenFiles, checkPermissions, checkSchema } from "./checks/machine.ts";
@@ -11,7 +15,6 @@ import { checkDomains, checkOutbound, checkQueue } from "./checks/mail.ts";
 import { checkCertificate, checkListeners, checkReverseDns } from "./checks/network.ts";
 import { checkSearchEngine, checkSearchIndex } from "./checks/search.ts";
 import { operatingSystem, type System } from "./system.ts";
-import { createWatch, type Look, readLastLook, type Watch, type WatchParts } from "./watch.ts";
 
 /** For tests. */
 export interface DoctorOptions {
@@ -20,28 +23,28 @@ export interface DoctorOptions {
   checks?: Readonly<Record<string, Check>>;
 }
 
+/** The findings of an examination. `at`: when it began, epoch ms. */
+interface Look {
+  at: number;
+  findings: Finding[];
+}
+
 /** What the doctor knows without another examination. */
 export interface Known {
   /** The examination under way: its number of checks, and the names of those still running. */
   running: { checks: number; waitingFor: string[] } | undefined;
   /** The last examination in this process. */
   last: Look | undefined;
-  /** The last daily examination. */
+  /** The last daily examination, of this process or an earlier one. */
   daily: Look | undefined;
 }
 
-export interface Doctor {
-  /** Never rejects. */
-  examine(): Promise<Finding[]>;
-  known(): Promise<Known>;
-  /** Makes the daily examination. */
-  watch(parts: Pick<WatchParts, "notifyAdmins" | "operators">): Watch;
-}
+export type Doctor = ReturnType<typeof createDoctor>;
 
 export function createDoctor(
   { log, ...parts }: Omit<World, "system" | "serving"> & { log: Log },
   { system = operatingSystem, checks = CHECKS }: DoctorOptions = {},
-): Doctor {
+) {
   const folder = parts.config.data;
   const waitingFor = new Set<string>();
   let running: Promise<Finding[]> | undefined;
@@ -50,7 +53,14 @@ export function createDoctor(
   async function look(): Promise<Finding[]> {
     const at = parts.runtime.now();
     for (const name of Object.keys(checks)) waitingFor.add(name);
-    const world = { ...parts, system, serving: isClaimed(folder) };
+    const world: World = {
+      ...parts,
+      system,
+      // Read by each check that asks, so that a lock that cannot be read fails those checks and not the examination.
+      get serving() {
+        return isClaimed(folder);
+      },
+    };
     const findings = await examine(world, checks, (name) => waitingFor.delete(name));
     last = { at, findings };
     running = undefined;
@@ -63,13 +73,16 @@ export function createDoctor(
   }
 
   return {
+    /** Never rejects. */
     examine: examineOnce,
-    known: async () => ({
+    known: async (): Promise<Known> => ({
       running: running && { checks: Object.keys(checks).length, waitingFor: [...waitingFor] },
       last,
-      daily: await readLastLook(folder),
+      daily: (await readKept(folder)).last,
     }),
-    watch: (rest) => createWatch({ ...rest, folder, examine: examineOnce, log }),
+    /** Makes the daily examination. */
+    watch: (rest: Pick<Watching, "notifyAdmins" | "operators">) =>
+      createWatch({ ...rest, folder, examine: examineOnce, log }),
   };
 }
 
@@ -91,7 +104,9 @@ const CHECKS: Readonly<Record<string, Check>> = {
   backup: checkBackup,
 };
 
-/** Runs all checks at the same time. Never rejects: a check that fails is a finding. `onMade`: called after each check. */
+/**
+ * Runs all checks at the same time. Never rejects: a check that fails is a finding. `onMade`: called after each check.
+ */
 export async function examine(
   world: World,
   checks: Readonly<Record<string, Check>> = CHECKS,
@@ -110,4 +125,89 @@ export async function examine(
     }),
   );
   return found.flat();
+}
+
+/*
+ * The daily examination of a running server. It mails the admins when a finding turns bad, and again when it is well. A
+ * small file beside the database keeps the findings and their time, so that a restart repeats no mail. A finding with
+ * the state `unknown` changes nothing.
+ */
+
+const DAY_MS = 24 * 3_600_000;
+/** The first examination waits for DNS, certificates and the clock to come up. */
+const FIRST_MS = 15 * 60_000;
+/** In the data folder. */
+const FINDINGS_FILE = "doctor.json";
+
+interface Kept {
+  last?: Look;
+  /** Names of the findings that were mailed as bad, by id. */
+  bad?: Record<string, string>;
+}
+
+async function readKept(folder: string): Promise<Kept> {
+  try {
+    return JSON.parse(await readFile(join(folder, FINDINGS_FILE), "utf8")) as Kept;
+  } catch {
+    return {};
+  }
+}
+
+interface Watching {
+  /** The data folder. */
+  folder: string;
+  examine(): Promise<Finding[]>;
+  notifyAdmins: NotifyAdmins;
+  /** Id of the workspace whose admins run the server; undefined while there is none. */
+  operators(): string | undefined;
+  log: Log;
+}
+
+export function createWatch({ folder, examine, notifyAdmins, operators, log }: Watching) {
+  const { promise: stopping, resolve: stop } = Promise.withResolvers<undefined>();
+  let next: number | undefined;
+
+  async function look(now: number): Promise<void> {
+    const findings = await Promise.race([examine(), stopping]);
+    if (findings === undefined) return;
+    const { bad: before = {} } = await readKept(folder);
+    const turned = findings.filter(({ id, state }) => state === "bad" && before[id] === undefined);
+    const well = findings.filter(({ id, state }) => isWell(state) && before[id] !== undefined);
+    for (const { id, detail } of turned) log.warn("turned bad", { finding: id, detail });
+    for (const { id, detail } of well) log.info("well again", { finding: id, detail });
+    const workspaceId = turned.length + well.length > 0 ? operators() : undefined;
+    if (workspaceId !== undefined) await notifyAdmins({ workspaceId, ...noticeOf(turned, well) }, () => {});
+    const still = Object.entries(before).filter(([id]) => !well.some((finding) => finding.id === id));
+    const bad = Object.fromEntries([...still, ...turned.map(({ id, name }) => [id, name] as const)]);
+    const kept: Kept = { last: { at: now, findings }, bad };
+    await writeText(join(folder, FINDINGS_FILE), `${JSON.stringify(kept)}\n`);
+  }
+
+  async function runDue(now: number, wasAhead?: boolean): Promise<number> {
+    if (wasAhead) next = undefined;
+    next ??= now + FIRST_MS;
+    if (now < next) return next;
+    next = now + DAY_MS;
+    await look(now);
+    return next;
+  }
+  return {
+    job: { name: "doctor", runDue },
+    /** Abandons an examination under way: a mail server that does not answer would delay the stop. */
+    stop: (): void => stop(undefined),
+  };
+}
+
+const isWell = (state: Finding["state"]): boolean => state === "ok" || state === "warning";
+
+function noticeOf(turned: readonly Finding[], well: readonly Finding[]): { subject: string; text: string } {
+  const [first, ...others] = turned.length > 0 ? turned : well;
+  const more = others.length > 0 ? ` and ${others.length} more` : "";
+  const subject = `${first?.name}${more}: ${turned.length > 0 ? "needs attention" : "well again"}`;
+  const paragraphs = [
+    ...turned.map(({ name, detail, todo }) => `${name}: ${detail}.\n${todo ?? ""}`.trimEnd()),
+    ...well.map(({ name, detail }) => `${name} is well again: ${detail}.`),
+    "The server looks at this once a day and tells you when something turns. To look now: mailroom doctor",
+  ];
+  return { subject, text: paragraphs.join("\n\n") };
 }

@@ -37,7 +37,9 @@ export interface System {
   entries(path: string): Promise<Entry[]>;
   /** True when the clock follows a time server; undefined when the system does not tell. */
   clockFollows(): Promise<boolean | undefined>;
-  /** Limit of open files of the server on a data folder; undefined without a server, or when the system does not tell. */
+  /**
+   * Limit of open files of the server on a data folder; undefined without a server, or when the system does not tell.
+   */
   openFilesOfServer(folder: string): Promise<number | undefined>;
   /** Connects, waits for `expect` and hangs up. @throws errors of the network; Error after a timeout */
   greet(host: string, port: number, expect: "line" | "certificate" | "connection"): Promise<Greeting>;

@@ -1,22 +1,24 @@
 /**
- * The deliverer fans new events out to the endpoints that want them, and attempts the deliveries that are due
- * (rules: Events).
+ * The deliverer fans new events out to the endpoints that want them, and attempts the deliveries that are due (rules:
+ * Webhook attempts).
  *
  *   commit ──► turn: record ended attempts, fan out, claim ──► slots of each endpoint ──► attempt ──► ended
  *                ▲                                                                                      │
  *                └──────────────────────────────────────────────────────────────────────────────────────┘
  *
- * A turn is one commit for all endpoints, and one turn follows another while there is something to do.
+ * A turn is one commit for all endpoints, and one turn follows another while there is work.
  *
- * Concurrency: an idle endpoint begins with one attempt. After it the endpoint has as many slots as its health allows, and a
- * proven one claims a batch ahead, so that its slots need not wait for a commit. Endpoints compete for slots within their kind:
- * proven, unproven, or slow and failing. Each kind has a quarter of all slots; the last quarter is for the proven. An attempt
- * that takes long stops counting for its kind, except for the slow kind. When an endpoint finds no slot, its kind is crowded:
- * each endpoint of that kind goes down to one slot and gives back the deliveries it has claimed ahead, and they take turns.
+ * Concurrency: an idle endpoint begins with one attempt. After it the endpoint has as many slots as its health allows,
+ * and a proven one claims a batch ahead, so that its slots need not wait for a commit.
  *
- * Invariants: one endpoint delays no other. Memory holds the deliveries being attempted, and only the numbers of those claimed
- * ahead. A claimed delivery is in `claimed` until its outcome is recorded or it is given back, and is not attempted a second
- * time meanwhile, even if its lease runs out.
+ * Fairness: endpoints compete for slots within their kind: proven, unproven, or slow (which includes failing). Each
+ * kind has a quarter of all slots, and the last quarter is for the proven. An attempt of the first two kinds stops
+ * counting for its kind once it is slow. When an endpoint finds no slot, its kind is crowded: each endpoint of that
+ * kind goes down to one slot and gives back the deliveries that it has claimed ahead, and they take turns.
+ *
+ * Invariants: one endpoint delays no other. Memory holds the deliveries being attempted, and only the numbers of those
+ * claimed ahead. A claimed delivery is in `claimed` until its outcome is recorded or it is given back, and is not
+ * attempted a second time meanwhile, even if its lease runs out.
  */
 import type { Log } from "../base/log.ts";
 import type { Meters } from "../base/metrics.ts";
@@ -24,17 +26,18 @@ import { atMost } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import type { HttpClient } from "../net/http-client.ts";
-import { createPatientCommit } from "../store/patience.ts";
 import type { Health } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
+import { createPatientCommit } from "../store/store.ts";
 import { attempt } from "./delivery.ts";
-import { fanOut, hasNewEvents } from "./fan-out.ts";
 import { needsSweep, sweepEndpoints } from "./log.ts";
 import { type Ended, type OutcomeTerms, type Recorded, recordAttempts, SLOW_MS } from "./outcome.ts";
 import {
   claim,
   endpointsByDue,
+  fanOut,
+  hasNewEvents,
   isVoid,
   type Loaded,
   load,
@@ -44,18 +47,7 @@ import {
   releaseLeases,
 } from "./queue.ts";
 
-export interface Deliverer {
-  /** Woken by commits of this process that emit events or ask for a delivery, and by attempts that end. */
-  readonly job: Job;
-  /** Wakes the job after the commit under way, which makes a delivery due. */
-  deliverSoon(): void;
-  /** Resolves when nothing is being attempted or recorded. */
-  idle(): Promise<void>;
-  /** Stops claiming, gives attempts `graceMs` to end, and gives the other deliveries back. */
-  stop(graceMs: number): Promise<void>;
-}
-
-export interface DelivererParts {
+interface DelivererParts {
   store: Pick<Store, "db" | "enqueue" | "transact" | "onCommit">;
   http: HttpClient;
   /** All slots: attempts under way at once. */
@@ -64,9 +56,9 @@ export interface DelivererParts {
   runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
   log: Log;
   meters?: Pick<Meters, "countWebhook"> | undefined;
-  /** Asks for the job to run now. */
+  /** Asks the scheduler to run the job now. */
   wake(): void;
-  /** Asks for the admins of endpoints just disabled to be told. */
+  /** Asks the scheduler to mail the admins of the endpoints that were just disabled. */
   tell(): void;
 }
 
@@ -89,7 +81,7 @@ interface Busy {
   readonly ahead: number[];
   /** Attempts under way. */
   readonly slots: Set<Slot>;
-  /** A failure is not recorded yet. It may change the endpoint's health, so no other attempt begins until it is recorded. */
+  /** It waits for the record of a failure, which may change its health: no other attempt begins until then. */
   waits: boolean;
   /** The endpoint is disabled or removed: no attempt begins, and the deliveries claimed ahead go back. */
   off: boolean;
@@ -100,32 +92,37 @@ interface Slot {
   since: number;
 }
 
-/** Endpoints compete for slots with those of their kind. */
+/** The group of endpoints among which an endpoint competes for slots. */
 type Kind = "proven" | "unproven" | "slow";
 const kindOf = (health: Health): Kind => (health === "failing" ? "slow" : health);
 
-export function createDeliverer(parts: DelivererParts): Deliverer {
+export function createDeliverer(parts: DelivererParts) {
   const { store, http, options, runtime, log, mostSlots, wake, tell } = parts;
   const busy = new Map<number, Busy>();
   /** Claimed deliveries: webhook_deliveries.seq. */
   const claimed = new Set<number>();
   /** Attempts whose outcome is not recorded yet. */
   const ended: Ended[] = [];
-  /** At the last look, an endpoint of that kind with a due delivery found no slot. */
+  /** True of a kind if one of its endpoints had a due delivery and found no slot, when `claimable` last looked. */
   const crowded: Record<Kind, boolean> = { proven: false, unproven: false, slow: false };
   const waiters: (() => void)[] = [];
   let underWay = 0;
   let turning: Promise<void> | undefined;
   let asked = false;
-  /** When it last looked for what is due, epoch ms. */
+  /** When it last looked for due deliveries, epoch ms. */
   let lookedAt = 0;
   let started = false;
   let stopped = false;
-  /** The stop waits no longer: attempts that end now are not recorded, since their deliveries have been given back. */
+  /**
+   * The grace of `stop` is over: attempts that end now are not recorded, since their deliveries have been given back.
+   */
   let cut = false;
 
   const commit = createPatientCommit({
-    ...{ store, runtime, log, warning: "the store cannot record webhook deliveries" },
+    store,
+    runtime,
+    log,
+    warning: "the store cannot record webhook deliveries",
     isOver: () => cut,
   });
 
@@ -152,9 +149,11 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
 
   /** Returns how many deliveries an endpoint may have claimed, including those under way. */
   const mostClaimed = (one: Busy): number => (stopped || one.off ? 0 : allowed(one, CLAIMED));
+  /** Returns the endpoint's number `of` slots or claims; 1 before its first attempt has ended, and in a crowd. */
   const allowed = ({ health, tried }: Busy, of: Record<Health, number>): number =>
     tried && !crowded[kindOf(health)] ? of[health] : 1;
 
+  /** Returns how many of the deliveries that an endpoint has claimed ahead go back. */
   const excessOf = (one: Busy): number =>
     Math.min(one.ahead.length, Math.max(0, one.ahead.length + one.slots.size - mostClaimed(one)));
 
@@ -284,7 +283,7 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
     }
   }
 
-  /** One attempt, from its slot to its outcome. */
+  /** Makes one attempt, from its slot to its outcome. */
   async function run(one: Busy, delivery: number): Promise<void> {
     const slot: Slot = { since: runtime.now() };
     one.slots.add(slot);
@@ -305,8 +304,8 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
     underWay--;
     if (cut) return;
     begin(one);
-    // Waking the job tells the scheduler when it is next due. During a stop the scheduler may have ended, so work directly:
-    // takeTurn logs what fails.
+    // Waking the job tells the scheduler when it is next due. During a stop the scheduler may have ended, so work
+    // directly: takeTurn logs what fails.
     if (stopped) work().catch(() => {});
     else wake();
     noticeIdle();
@@ -319,8 +318,8 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
     const { id, event, attempts } = delivery;
     const { ok, status, error, ms } = outcome;
     parts.meters?.countWebhook(ok, ms);
-    const said = { delivery: id, endpoint: endpoint.id, event, attempt: attempts + 1, ok, status, error, ms };
-    log.info("webhook attempt", said);
+    const facts = { delivery: id, endpoint: endpoint.id, event, attempt: attempts + 1, ok, status, error, ms };
+    log.info("webhook attempt", facts);
     if (!ok) one.waits = true;
     ended.push({ delivery, outcome });
   }
@@ -350,6 +349,7 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
   }
 
   const isIdle = (): boolean => underWay === 0 && ended.length === 0 && !turning;
+  /** Resolves when nothing is being attempted or recorded. */
   const idle = (): Promise<void> =>
     isIdle() ? Promise.resolve() : new Promise<void>((resolve) => waiters.push(resolve));
 
@@ -358,12 +358,15 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
   }
 
   return {
-    job: { name: "webhooks", runDue: (_, wasAhead = false) => runDue(wasAhead) },
+    /** Woken by commits of this process that emit events or ask for a delivery, and by attempts that end. */
+    job: { name: "webhooks", runDue: (_, wasAhead = false) => runDue(wasAhead) } as Job,
+    /** Wakes the job after the commit under way, which makes a delivery due. */
     deliverSoon() {
       asked = true;
     },
     idle,
-    async stop(graceMs) {
+    /** Stops claiming, gives attempts `graceMs` to end, and gives the other deliveries back. */
+    async stop(graceMs: number) {
       stopped = true;
       stopListening();
       const finished = work().then(idle);

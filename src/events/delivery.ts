@@ -1,16 +1,16 @@
 /**
- * One attempt at a delivery: a signed POST by the guarded HTTP client, and its outcome, described for the admins of the
- * endpoint.
+ * One attempt at a delivery: a signed POST by the guarded HTTP client (rules: Webhook headers, Webhook signature), and
+ * its outcome, described for the admins of the endpoint.
  *
- * Invariants: the time limit covers everything from the DNS query to the last byte of the response. At most 4 KiB of the
- * body are kept. The description never names the IP address of a host. Neither it nor the kept body contains control
- * characters that a terminal would obey.
+ * Invariants: the signature is over the exact bytes that are sent. During a rotation a receiver can verify with either
+ * secret (rules: Secret rotation). The time limit covers everything from the DNS query to the last byte of the
+ * response. At most 4 KiB of the body are kept. The description never names the IP address of a host. Neither it nor
+ * the kept body contains control characters that a terminal would obey.
  */
 import type { Runtime } from "../base/runtime.ts";
 import { RefusedDestination } from "../net/destination.ts";
 import { codeOf, type HttpClient } from "../net/http-client.ts";
 import type { Loaded } from "./queue.ts";
-import { signedHeaders } from "./signature.ts";
 
 export interface AttemptOutcome {
   /** The receiver sent a whole 2xx response in time (rules: Webhook attempts). */
@@ -19,7 +19,7 @@ export interface AttemptOutcome {
   status?: number;
   /** The first 4 KiB of the response's body. */
   response?: string;
-  /** What went wrong, for people. */
+  /** The failure, for people. */
   error?: string;
   /** The settings forbid connecting to the destination, so another attempt does not help. */
   refused?: true;
@@ -27,16 +27,11 @@ export interface AttemptOutcome {
   ms: number;
 }
 
-export interface AttemptParts {
-  http: HttpClient;
-  runtime: Pick<Runtime, "now">;
-}
-
 const KEPT_BYTES = 4_096;
 
 /** Makes the next attempt at a delivery. Never rejects. */
 export async function attempt(
-  { http, runtime }: AttemptParts,
+  { http, runtime }: { http: HttpClient; runtime: Pick<Runtime, "now"> },
   { delivery, endpoint, body }: Loaded,
   timeoutMs: number,
 ): Promise<AttemptOutcome> {
@@ -56,7 +51,9 @@ export async function attempt(
       : { ok: false, ...(status !== undefined && { status, error: describeStatus(status) }), response, ms };
   } catch (error) {
     return {
-      ...{ ok: false, ...(status !== undefined && { status }), error: describeError(error as Error) },
+      ok: false,
+      ...(status !== undefined && { status }),
+      error: describeError(error as Error),
       ...(error instanceof RefusedDestination && { refused: true as const }),
       ms: runtime.now() - since,
     };
@@ -99,3 +96,50 @@ function describeError(error: Error): string {
   if (/CERT|ISSUER|PURPOSE|VERIFY/.test(code)) return `the certificate cannot be trusted (${code})`;
   return /HTTP|Content|Headers|Upgrade/.test(code) ? `the answer is not valid HTTP (${code})` : `no answer (${code})`;
 }
+
+const PREFIX = "whsec_";
+const SECRET_BYTES = 32;
+
+/** Makes a webhook secret (rules: Key and secret formats). */
+export function newSecret(runtime: Pick<Runtime, "randomBytes">): string {
+  return PREFIX + Buffer.from(runtime.randomBytes(SECRET_BYTES)).toString("base64");
+}
+
+/** An endpoint's secrets. `previousSecret` is valid until `previousUntil` (epoch ms). */
+export interface Secrets {
+  secret: string;
+  previousSecret: string | null;
+  previousUntil: number | null;
+}
+
+/**
+ * Returns the header fields of an attempt, signed with these secrets, and those of Standard Webhooks, so that existing
+ * verifiers work. `number`: 1 for the first attempt; `now`: epoch ms.
+ */
+function signedHeaders(
+  { secret, previousSecret, previousUntil }: Secrets,
+  { eventId, event, body, number, now }: { eventId: string; event: string; body: string; number: number; now: number },
+): Record<string, string> {
+  const timestamp = String(Math.floor(now / 1_000));
+  const previous =
+    previousSecret !== null && previousUntil !== null && now < previousUntil ? previousSecret : undefined;
+  // rules: Webhook signature. The first is keyed with the text of the secret, the second with the bytes it encodes.
+  const service = hmac(previous ?? secret, `${timestamp}.${body}`, "hex");
+  const standard = [secret, ...(previous === undefined ? [] : [previous])].map(
+    (one) => `v1,${hmac(Buffer.from(one.slice(PREFIX.length), "base64"), `${eventId}.${timestamp}.${body}`, "base64")}`,
+  );
+  return {
+    "Content-Type": "application/json",
+    "X-Service-Event": event,
+    "X-Service-Delivery": eventId,
+    "X-Service-Attempt": String(number),
+    "X-Service-Timestamp": timestamp,
+    "X-Service-Signature": `t=${timestamp},v1=${service}`,
+    "webhook-id": eventId,
+    "webhook-timestamp": timestamp,
+    "webhook-signature": standard.join(" "),
+  };
+}
+
+const hmac = (key: string | Buffer, text: string, encoding: "hex" | "base64"): string =>
+  new Bun.CryptoHasher("sha256", key).update(text).digest(encoding);

@@ -1,17 +1,19 @@
 /**
- * Webhook endpoints: their URLs, the events they are told of, and their states (rules: Webhook delivery states). This file,
- * queue.ts and log.ts alone write webhook_endpoints.
+ * Webhook endpoints: their URLs, the events they are told of, their states, and the notice to the admins when the
+ * server disables one (rules: Webhook delivery states). This file, queue.ts and log.ts alone write webhook_endpoints.
  *
  *   active ──15 exhausted in a row, or an admin──► disabled ──an admin──► active        removed: from either, at once
  *
- * Invariants: an endpoint is told only of events that happened after it was added and while it was enabled. Deliveries that
- * were waiting when it was disabled are not attempted again, even after it is enabled. The deliverer fails those, and
- * deletes the deliveries of a removed endpoint, in portions.
+ * Invariants: an endpoint is told only of events that happened after it was added and while it was enabled. Deliveries
+ * that were waiting when it was disabled are not attempted again, even after it is enabled. The deliverer fails those,
+ * and deletes the deliveries of a removed endpoint, in portions. A notice is neither lost nor repeated in a crash: the
+ * transaction that disables the endpoint marks it as due, and the transaction that files it clears the mark.
  */
 import { and, asc, eq, ne, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
+import type { Job } from "../base/scheduler.ts";
 import { type Health, webhookEndpoints } from "../store/schema.ts";
-import type { Db, Tx } from "../store/store.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
 import type { EventName } from "./outbox.ts";
 
 export type Endpoint = typeof webhookEndpoints.$inferSelect;
@@ -32,7 +34,7 @@ export interface NewEndpoint {
 const MOST_ENDPOINTS = 100;
 
 const isThere = ne(webhookEndpoints.state, "removed");
-/** The latest event and delivery so far. */
+/** `seq` of the latest event, and of the latest delivery. */
 const newestEvent = sql<number>`(SELECT coalesce(max(seq), 0) FROM events)`;
 const newestDelivery = sql<number>`(SELECT seq FROM sqlite_sequence WHERE name = 'webhook_deliveries')`;
 
@@ -46,7 +48,12 @@ export function putEndpoint(
   }
   tx.insert(webhookEndpoints)
     .values({
-      ...{ id, workspaceId, url, description, secret, createdAt: now },
+      id,
+      workspaceId,
+      url,
+      description,
+      secret,
+      createdAt: now,
       events: [...events],
       state: "active",
       health: "unproven",
@@ -82,7 +89,10 @@ export function setEnabled(tx: Tx, { seq }: Endpoint): void {
     .run();
 }
 
-/** Disables an active endpoint at `now` (epoch ms). `telling`: its admins get a notice. Returns whether it was active. */
+/**
+ * Disables an active endpoint at `now` (epoch ms); returns false if it was not active. `telling`: its admins get a
+ * notice.
+ */
 export function setDisabled(tx: Tx, { seq }: Pick<Endpoint, "seq">, now: number, telling: boolean): boolean {
   const changed = tx
     .update(webhookEndpoints)
@@ -93,7 +103,9 @@ export function setDisabled(tx: Tx, { seq }: Pick<Endpoint, "seq">, now: number,
   return changed.length > 0;
 }
 
-/** Changes URL and events. Waiting deliveries go to the new URL, too, which starts with no failures and unproven health. */
+/**
+ * Changes URL and events. Waiting deliveries go to the new URL, too, which starts with no failures and unproven health.
+ */
 export function setTarget(tx: Tx, { seq, url: before }: Endpoint, url: string, events: readonly EventName[]): void {
   tx.update(webhookEndpoints)
     .set({ url, events: [...events], ...(url !== before && { exhausted: 0, health: "unproven" as const }) })
@@ -110,7 +122,8 @@ export function setRemoved(tx: Tx, { seq }: Endpoint): void {
 }
 
 /**
- * Replaces the secret. Until `overlapUntil` (epoch ms) the previous secret stays valid, too; without it, it ends at once.
+ * Replaces the secret. Until `overlapUntil` (epoch ms) the previous secret stays valid, too; without it, it ends at
+ * once.
  * @throws AppError conflict when an earlier overlap has not ended: at most two secrets are valid at a time
  */
 export function rotateSecret(tx: Tx, endpoint: Endpoint, secret: string, now: number, overlapUntil?: number): void {
@@ -134,11 +147,52 @@ export function setRecord(tx: Tx, { seq }: Endpoint, record: { exhausted: number
   tx.update(webhookEndpoints).set(record).where(eq(webhookEndpoints.seq, seq)).run();
 }
 
-/** Lists disabled endpoints whose admins have not been mailed yet. */
-export function untold(db: Db): Endpoint[] {
+/** Lists the disabled endpoints whose notice to the admins is due. */
+export function endpointsToTell(db: Db): Endpoint[] {
   return db.select().from(webhookEndpoints).where(sql`telling = 1`).orderBy(asc(webhookEndpoints.seq)).all();
 }
 
-export function setTold(tx: Tx, { seq }: Endpoint): void {
+function setTold(tx: Tx, { seq }: Endpoint): void {
   tx.update(webhookEndpoints).set({ telling: false }).where(eq(webhookEndpoints.seq, seq)).run();
 }
+
+export interface DisabledNoticesParts {
+  store: Pick<Store, "db">;
+  /** Mails the owners and admins of a workspace. `record` runs in the same transaction, and may run twice. */
+  notifyAdmins(notice: { workspaceId: string; subject: string; text: string }, record: (tx: Tx) => void): Promise<void>;
+  /** The public origin of this server. */
+  baseUrl: string;
+}
+
+/** Makes the job that mails the admins once about each endpoint that the server disabled. */
+export function createDisabledNotices({ store, notifyAdmins, baseUrl }: DisabledNoticesParts): Job {
+  return {
+    name: "webhook-notices",
+    async runDue() {
+      let failure: unknown;
+      for (const endpoint of endpointsToTell(store.db)) {
+        const { workspaceId, url } = endpoint;
+        const subject = `Webhook switched off: ${new URL(url).host}`;
+        const notice = { workspaceId, subject, text: textOf(endpoint, baseUrl) };
+        // A failure in one workspace does not hold up the notices of the others. The job tries it again.
+        await notifyAdmins(notice, (tx) => setTold(tx, endpoint)).catch((error) => {
+          failure ??= error;
+        });
+      }
+      if (failure !== undefined) throw failure;
+      return null;
+    },
+  };
+}
+
+/** Each paragraph is one line: the reader's mail program wraps it. */
+const textOf = ({ id, url, events, disabledAt, exhausted }: Endpoint, baseUrl: string): string =>
+  [
+    disabledAt === null
+      ? `The webhook endpoint ${url} (${id}) was switched off: too many deliveries in a row came to nothing, after all their attempts. It has been switched on again since.`
+      : `The webhook endpoint ${url} (${id}) was switched off on ${new Date(disabledAt).toUTCString()}: ${exhausted} deliveries in a row came to nothing, after all their attempts.`,
+    `It was told of ${events.join(", ")}. While it is off, nothing is sent to it and nothing is kept for it; mail itself comes and goes as ever.`,
+    "When the receiver works again, send it a test and switch the endpoint on:",
+    `    mailroom webhook test ${id}\n    mailroom webhook enable ${id}`,
+    `What was not delivered can be sent again one by one (mailroom webhook deliveries ${id}, then resend), or read over the API at ${baseUrl}.`,
+  ].join("\n\n");

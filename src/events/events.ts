@@ -1,16 +1,15 @@
-/** Builds webhooks from the parts of this folder: the deliverer, the notices to admins and the upkeep of the log. */
+/** Builds webhooks from the files of this folder: the deliverer, the notices to admins and the upkeep of the log. */
 import type { Log } from "../base/log.ts";
 import type { Meters } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
-import type { Job } from "../base/scheduler.ts";
 import { openHttpClient } from "../net/http-client.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
-import { createDeliverer, type Deliverer } from "./deliverer.ts";
+import { createDeliverer } from "./deliverer.ts";
+import { createDisabledNotices, type DisabledNoticesParts } from "./endpoints.ts";
 import { createLogUpkeep } from "./log.ts";
-import { createDisabledNotices, type DisabledNoticesParts } from "./notices.ts";
 
-export interface EventsParts extends Omit<DisabledNoticesParts, "store"> {
+interface EventsParts extends Omit<DisabledNoticesParts, "store"> {
   store: Store;
   options: Options;
   runtime: Runtime;
@@ -22,11 +21,9 @@ export interface EventsParts extends Omit<DisabledNoticesParts, "store"> {
   mostConnections: number;
 }
 
-export interface Events extends Omit<Deliverer, "job"> {
-  jobs: readonly Job[];
-}
+export type Events = ReturnType<typeof createEvents>;
 
-export function createEvents(parts: EventsParts): Events {
+export function createEvents(parts: EventsParts) {
   const { store, options, runtime, log, meters, wake, mostConnections } = parts;
   const none: readonly string[] = [];
   const allow = () => {
@@ -36,7 +33,13 @@ export function createEvents(parts: EventsParts): Events {
   const http = openHttpClient({ runtime, allow, mostIdle: mostConnections });
   const notices = createDisabledNotices(parts);
   const { job, ...deliverer } = createDeliverer({
-    ...{ store, http, options, runtime, log, meters, mostSlots: mostConnections },
+    store,
+    http,
+    options,
+    runtime,
+    log,
+    meters,
+    mostSlots: mostConnections,
     wake: () => wake(job.name),
     tell: () => wake(notices.name),
   });

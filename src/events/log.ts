@@ -1,6 +1,10 @@
 /**
- * The log of deliveries, which is the queue's own rows: reads it, resends a delivery, and deletes old deliveries and events
- * in portions, between which the event loop turns (rules: Webhook log, Webhook delivery states).
+ * The log of deliveries, which consists of the queue's own rows: lists them, and resends one (rules: Webhook log,
+ * Resend).
+ *
+ * Also all that goes through rows in portions, between which the event loop turns: the sweep, which fails the waiting
+ * deliveries of a disabled endpoint and deletes those of a removed one (rules: Webhook delivery states), and the
+ * upkeep, which deletes old deliveries and events.
  */
 import { and, asc, desc, eq, gt, lt, lte, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
@@ -11,13 +15,24 @@ import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import type { Endpoint } from "./endpoints.ts";
-import { cursorOf, fanOut, hasUnread } from "./fan-out.ts";
-import { bringForward, type Delivery, DISABLED, endpointAt, isDue, reschedule } from "./queue.ts";
+import {
+  bringForward,
+  cursorOf,
+  type Delivery,
+  DISABLED,
+  endpointAt,
+  fanOut,
+  hasUnfannedEvents,
+  isDue,
+  reschedule,
+} from "./queue.ts";
 
-/** Most rows that one transaction fails or deletes, so that it stays well under 50 ms. */
+/** Most rows that one transaction changes, so that it stays well under 50 ms. */
 const PORTION = 1_000;
 const DAY_MS = 24 * 60 * 60_000;
-/** The upkeep runs LOOKS times per retention period, but at most once in OFTEN_MS and at least once in SELDOM_MS. */
+/**
+ * The upkeep runs LOOKS times in a retention period, but not more often than OFTEN_MS, nor less often than SELDOM_MS.
+ */
 const SELDOM_MS = 60 * 60_000;
 const OFTEN_MS = 1_000;
 const LOOKS = 24;
@@ -54,8 +69,8 @@ export function listDeliveries(
 }
 
 /**
- * Makes a delivery in any state due at `now` (epoch ms). A finished delivery gets one more attempt; a waiting one gets its
- * next attempt. `workspaceId`: only for an endpoint of that workspace.
+ * Makes a delivery in any state due at `now` (epoch ms). A finished delivery gets one more attempt; a waiting one gets
+ * its next attempt. `workspaceId`: only for an endpoint of that workspace.
  * @throws AppError not_found; conflict while an attempt is under way
  */
 export function resend(tx: Tx, id: string, now: number, workspaceId?: string): Delivery {
@@ -78,8 +93,8 @@ export function resend(tx: Tx, id: string, now: number, workspaceId?: string): D
 export const needsSweep = (db: Db): boolean => sweeping(db).get() !== undefined;
 
 /**
- * Fails a portion of the waiting deliveries of a disabled endpoint, or deletes a portion of a removed one's; returns whether
- * more may be left. `now`: epoch ms.
+ * Fails a portion of the waiting deliveries of a disabled endpoint, or deletes a portion of a removed one's; returns
+ * whether more may be left. `now`: epoch ms.
  */
 export function sweepEndpoints(tx: Tx, now: number): boolean {
   const endpoint = sweeping(tx).get();
@@ -93,7 +108,9 @@ export function sweepEndpoints(tx: Tx, now: number): boolean {
   return true;
 }
 
-/** Fails a portion of the waiting deliveries, except tests, replays and attempts under way. Returns how many it failed. */
+/**
+ * Fails a portion of the waiting deliveries, except tests, replays and attempts under way. Returns how many it failed.
+ */
 function failWaiting(tx: Tx, { seq, voidThrough }: Endpoint, now: number): number {
   const waiting = and(
     eq(webhookDeliveries.endpointSeq, seq),
@@ -134,8 +151,8 @@ const deleteSome = (tx: Tx, which: SQL | undefined): number =>
     .all().length;
 
 /**
- * Reads the next portion of events after `after`, and deletes those that are older than `before` (epoch ms), fanned out and
- * without a kept delivery. Returns the last `seq` it read; null at the end.
+ * Reads the next portion of events after `after`, and deletes those that are older than `before` (epoch ms), fanned out
+ * and without a kept delivery. Returns the last `seq` it read; null at the end.
  */
 export function deleteEvents(tx: Tx, after: number, before: number): number | null {
   const next = tx
@@ -161,8 +178,8 @@ export function deleteEvents(tx: Tx, after: number, before: number): number | nu
 }
 
 /**
- * Deletes finished deliveries after retention.deliveryLogDays (rules: Webhook log), and then the events that have no kept
- * delivery.
+ * Deletes finished deliveries after retention.deliveryLogDays (rules: Webhook log), and then the events that have no
+ * kept delivery.
  */
 export function createLogUpkeep(
   store: Pick<Store, "db" | "enqueue">,
@@ -177,7 +194,7 @@ export function createLogUpkeep(
       const before = now - kept;
       while (await store.enqueue((tx) => deleteFinished(tx, before)));
       // Without any endpoint the deliverer fans nothing out; events must be fanned out before they can be deleted.
-      while (hasUnread(store.db)) await store.enqueue((tx) => fanOut(tx, runtime));
+      while (hasUnfannedEvents(store.db)) await store.enqueue((tx) => fanOut(tx, runtime));
       for (let after: number | null = 0; after !== null; ) {
         const from: number = after;
         after = await store.enqueue((tx) => deleteEvents(tx, from, before));

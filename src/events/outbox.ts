@@ -1,12 +1,15 @@
 /**
- * The outbox keeps events. Each is written in the transaction of its cause, so an event exists exactly when its mail does
- * (rules: Events, Webhook delivery states). The only writer of events. An event never contains a body or Bcc.
+ * Events, and the outbox that keeps them. Each is written in the transaction of its cause, so an event exists exactly
+ * when its mail does (rules: Events). The only writer of events. An event never contains a body or Bcc.
+ *
+ * Invariant: webhooks deliver the JSON text that the outbox keeps, so every attempt and every resend of an event sends
+ * the same bytes, even from a later version of the program.
  */
-import { inArray, sql } from "drizzle-orm";
+import { eq, gt, inArray, max, sql } from "drizzle-orm";
 import type { EmailAddress } from "../message/address.ts";
 import { events } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 
 /** rules: Event data. Date-times are ISO 8601. */
 export interface EventData {
@@ -88,8 +91,8 @@ export interface NewEvent<E extends EventName> {
   now: number;
 }
 
-const insertEvent = prepared((db) =>
-  db
+const statements = prepared((db) => ({
+  insert: db
     .insert(events)
     .values({
       id: sql.placeholder("id"),
@@ -100,11 +103,26 @@ const insertEvent = prepared((db) =>
       emailId: sql.placeholder("emailId"),
     })
     .prepare(),
-);
+  latest: db
+    .select({ seq: max(events.seq) })
+    .from(events)
+    .prepare(),
+  arrivals: db
+    .select({ seq: events.seq, emailId: sql<string>`${events.data} ->> 'emailId'` })
+    .from(events)
+    .where(
+      sql`${gt(events.seq, sql.placeholder("seq"))}
+        and ${eq(events.workspaceId, sql.placeholder("workspaceId"))}
+        and ${events.event} = 'message.inbound'`,
+    )
+    .orderBy(events.seq)
+    .limit(sql.placeholder("limit"))
+    .prepare(),
+}));
 
 /** Writes an event in the transaction `tx`. */
 export function emit<E extends EventName>(tx: Tx, event: NewEvent<E>): void {
-  insertEvent(tx).run({ ...event, emailId: event.data.emailId });
+  statements(tx).insert.run({ ...event, emailId: event.data.emailId });
 }
 
 /** Deletes the events of these messages (messages.id), with their deliveries; returns how many events. */
@@ -115,4 +133,70 @@ export function deleteEventsOf(tx: Tx, emailIds: readonly string[]): number {
     .where(inArray(events.emailId, [...emailIds]))
     .returning({ seq: events.seq })
     .all().length;
+}
+
+/** Returns the number of the latest event of any kind; 0 before the first. */
+export const latestEvent = (db: Db): number => statements(db).latest.get()?.seq ?? 0;
+
+/** A message that arrived. `seq`: the number of its event, which grows with every event. */
+export interface Arrival {
+  seq: number;
+  emailId: string;
+}
+
+/**
+ * Lists up to `limit` messages that arrived in a workspace after the event `seq`, in the order of their arrival. The
+ * sender chooses a message's date; this server numbers the message's event when it commits it.
+ */
+export const arrivalsSince = (db: Db, workspaceId: string, seq: number, limit: number): Arrival[] =>
+  statements(db).arrivals.all({ workspaceId, seq, limit });
+
+/** Builds the body of a delivery (rules: Event envelope). `createdAt`: epoch ms; `data`: JSON text. */
+export function envelope({
+  eventId,
+  event,
+  createdAt,
+  data,
+}: {
+  eventId: string;
+  event: string;
+  createdAt: number;
+  data: string;
+}): string {
+  return `{"id":"${eventId}","event":"${event}","createdAt":"${new Date(createdAt).toISOString()}","data":${data}}`;
+}
+
+/** Returns the data that a test sends, in the shape of a real event; its ids are made up. `now`: epoch ms. */
+export function sampleOf(event: EventName, now: number): EventData[EventName] {
+  const at = new Date(now).toISOString();
+  const mailbox = "you@example.com";
+  const other = { email: "ada@example.net", name: "Ada Example" };
+  const named = {
+    emailId: "msg_sample",
+    threadId: "thr_sample",
+    messageId: "<sample@example.com>",
+    mailbox,
+  };
+  const subject = "A test from Mailroom";
+  const samples: EventData = {
+    "message.inbound": {
+      ...named,
+      mailboxId: "mbx_sample",
+      inReplyTo: null,
+      from: other,
+      to: [{ email: mailbox }],
+      cc: [],
+      subject,
+      snippet: "This is a sample event: your receiver works.",
+      hasAttachments: false,
+      attachmentCount: 0,
+      isSpam: false,
+      receivedAt: at,
+    },
+    "message.outbound": { ...named, from: { email: mailbox }, to: [other], subject },
+    "message.delivered": { ...named, to: [other], subject, deliveredAt: at },
+    "message.bounced": { ...named, recipient: other.email, hard: true, detail: "550 5.1.1 No such user" },
+    "message.complaint": { ...named, recipient: other.email },
+  };
+  return samples[event];
 }

@@ -1,6 +1,6 @@
 /**
- * Decides what an attempt means for its delivery and its endpoint (rules: Webhook attempts, Webhook
- * delivery states).
+ * Decides what an attempt means for its delivery and its endpoint, and records it (rules: Webhook attempts, Webhook
+ * delivery states, Resend).
  *
  *   2xx                          delivered; an active endpoint's count of exhausted deliveries restarts at 0
  *   refused destination          failed at once, and counts
@@ -83,8 +83,8 @@ export interface Recorded {
 }
 
 /**
- * Records attempts in the order in which they ended; returns the state of their endpoints by seq. Skips deliveries that were
- * deleted meanwhile.
+ * Records attempts in the order in which they ended; returns the state of their endpoints by seq. Skips deliveries that
+ * were deleted meanwhile.
  */
 export function recordAttempts(tx: Tx, attempts: readonly Ended[], terms: OutcomeTerms): Map<number, Recorded> {
   const recorded = new Map<number, Recorded>();
@@ -103,7 +103,8 @@ function recordOf(tx: Tx, before: Endpoint, attempts: readonly Ended[], terms: O
     settle(tx, delivery, settled);
     if (!outcome.refused) health = healthAfter(outcome, health, terms.timeoutMs);
     if (counts) exhausted++;
-    // What ends after an endpoint was disabled leaves the count that disabled it, which its admins are told.
+    // A success after the endpoint was disabled leaves the count that disabled it, because the notice to the admins
+    // gives it.
     else if (outcome.ok && !isTest(delivery) && endpoint.state === "active") exhausted = 0;
     if (counts && exhausted >= terms.disableAfter && setDisabled(tx, endpoint, terms.now, true)) {
       endpoint = endpointAt(tx, endpoint.seq) ?? endpoint;

@@ -1,5 +1,6 @@
 /**
- * The queue of webhook deliveries: one row for each event and endpoint. Finished rows stay as the log (log.ts).
+ * The queue of webhook deliveries: one row for each event and endpoint (rules: Webhook delivery states). Finished rows
+ * stay as the log (log.ts).
  *
  *   fan-out ──► pending ──claim──► leased ──┬──► delivered
  *                                  ▲        ├──► failed      a replay keeps the state of a finished delivery, except that
@@ -7,19 +8,21 @@
  *                   ▲                       │
  *                   └───────────────────────┘
  *
- * This file and log.ts alone write webhook_deliveries. This file maintains webhook_endpoints.due_at.
+ * This file and log.ts alone write webhook_deliveries. This file maintains webhook_endpoints.due_at and webhook_cursor.
  *
- * Invariants: each attempt runs under a lease, so a crash may repeat an attempt and never loses one. An endpoint's due_at is
- * no later than its earliest delivery, or the time of its latest claim: so the deliverer finds the next endpoint without
- * reading deliveries, and busy endpoints take turns. Retries, tests and replays come before first attempts, so the deliverer
- * notices a broken endpoint even when many deliveries wait for it.
+ * Invariants: an event is fanned out once: the cursor moves in the transaction that adds its deliveries. Each attempt
+ * runs under a lease, so a crash may repeat an attempt and never loses one. An endpoint's due_at is at most the due
+ * time of its earliest delivery, or the time of its latest claim where that is later: so the deliverer finds the next
+ * endpoint without reading deliveries, and busy endpoints take turns. Retries, tests and replays come before first
+ * attempts, so the deliverer notices a broken endpoint even when many deliveries wait for it.
  */
-import { and, asc, eq, gt, lte, sql } from "drizzle-orm";
-import { type Health, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
+import { and, asc, desc, eq, gt, lte, sql } from "drizzle-orm";
+import { newId, type Runtime } from "../base/runtime.ts";
+import { events, type Health, webhookCursor, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { Endpoint } from "./endpoints.ts";
-import { envelope } from "./payload.ts";
+import { envelope } from "./outbox.ts";
 
 export type Delivery = typeof webhookDeliveries.$inferSelect;
 
@@ -54,6 +57,13 @@ export const DISABLED = "the endpoint was disabled";
 /** SQLite uses a partial index only where the query repeats its condition literally. */
 export const isDue = sql`${webhookDeliveries.dueAt} IS NOT NULL`;
 
+/**
+ * Most events that one fan-out reads, and most deliveries that it makes, so that its transaction stays well under 50
+ * ms.
+ */
+const PORTION = 1_000;
+/** Most workspaces and endpoints that one fan-out reads: one costs more than an event. */
+const MOST_READERS = 1_000;
 /** Endpoints that are read at first; each page is twice the one before. */
 const ENDPOINTS_PAGE = 16;
 
@@ -64,8 +74,24 @@ const dueOf = (urgent: 0 | 1): string =>
 const earliestOf = (urgent: 0 | 1): string =>
   `SELECT min(due_at) AS at FROM webhook_deliveries WHERE endpoint_seq = ?1 AND urgent = ${urgent} AND due_at IS NOT NULL`;
 
-// Statements that run for every delivery are plain SQL: drizzle would double the cost of a row.
+// Statements that run for every event or delivery are plain SQL: drizzle would double the cost of a row.
 const statements = prepared((db) => ({
+  cursor: db.select({ eventSeq: webhookCursor.eventSeq }).from(webhookCursor).prepare(),
+  anyEndpoint: db.select({ seq: webhookEndpoints.seq }).from(webhookEndpoints).limit(1).prepare(),
+  newestEvent: db.select({ seq: events.seq }).from(events).orderBy(desc(events.seq)).limit(1).prepare(),
+  eventsAfter: db.$client.prepare<{ seq: number; id: string; workspaceId: string; event: string }, [number, number]>(
+    "SELECT seq, id, workspace_id AS workspaceId, event FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+  ),
+  endpointsOf: db
+    .select({ seq: webhookEndpoints.seq, events: webhookEndpoints.events, afterEvent: webhookEndpoints.afterEvent })
+    .from(webhookEndpoints)
+    .where(and(eq(webhookEndpoints.workspaceId, sql.placeholder("workspaceId")), eq(webhookEndpoints.state, "active")))
+    .orderBy(asc(webhookEndpoints.seq))
+    .prepare(),
+  advanceCursor: db
+    .update(webhookCursor)
+    .set({ eventSeq: sql`${sql.placeholder("eventSeq")}` })
+    .prepare(),
   insert: db.$client.prepare(
     `INSERT INTO webhook_deliveries (id, endpoint_seq, event_seq, event_id, event, sample, state, urgent, due_at, created_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?8, ?8)`,
@@ -127,6 +153,41 @@ const statements = prepared((db) => ({
   ),
 }));
 
+/** Tells whether some events have not been fanned out. */
+export const hasUnfannedEvents = (db: Db): boolean => (statements(db).newestEvent.get()?.seq ?? 0) > cursorOf(db);
+
+/** Tells the same; false where there is no endpoint. Cheap: the deliverer asks after every commit. */
+export const hasNewEvents = (db: Db): boolean =>
+  statements(db).anyEndpoint.get() !== undefined && hasUnfannedEvents(db);
+
+/** Returns the `seq` of the last event that was fanned out. */
+export const cursorOf = (db: Db): number => statements(db).cursor.get()?.eventSeq ?? 0;
+
+/** Makes deliveries of the next events, due now, for every endpoint that wants them. */
+export function fanOut(tx: Tx, runtime: Pick<Runtime, "now" | "randomBytes">): void {
+  const made: NewDelivery[] = [];
+  const wanting = new Map<string, ReturnType<ReturnType<typeof statements>["endpointsOf"]["all"]>>();
+  const after = cursorOf(tx);
+  let [last, readers] = [after, 0];
+  for (const { seq, id, workspaceId, event } of statements(tx).eventsAfter.all(after, PORTION)) {
+    let endpoints = wanting.get(workspaceId);
+    if (!endpoints) {
+      if (readers >= MOST_READERS) break;
+      endpoints = statements(tx).endpointsOf.all({ workspaceId });
+      readers += 1 + endpoints.length;
+      wanting.set(workspaceId, endpoints);
+    }
+    if (made.length > 0 && made.length + endpoints.length > PORTION) break;
+    for (const endpoint of endpoints) {
+      if (seq <= endpoint.afterEvent || !endpoint.events.includes(event)) continue;
+      made.push({ id: newId(runtime, "whd"), endpointSeq: endpoint.seq, eventSeq: seq, eventId: id, event });
+    }
+    last = seq;
+  }
+  putDeliveries(tx, made, runtime.now());
+  if (last > after) statements(tx).advanceCursor.run({ eventSeq: last });
+}
+
 /** Adds deliveries of events, due at `now` (epoch ms). */
 export function putDeliveries(tx: Tx, deliveries: readonly NewDelivery[], now: number): void {
   const { insert } = statements(tx);
@@ -143,8 +204,8 @@ export function putTest(tx: Tx, { id, endpointSeq, eventId, event, sample }: New
 }
 
 /**
- * Yields the endpoints with deliveries due by `upTo` (epoch ms), in the order of their turns. It leaves out endpoints that
- * are being swept: nothing of theirs may be claimed, and they would take the turns of others.
+ * Yields the endpoints with deliveries due by `upTo` (epoch ms), in the order of their turns. It leaves out endpoints
+ * that are being swept: their deliveries may not be claimed, and they would take the turns of others.
  */
 export function* endpointsByDue(db: Db, upTo: number): Generator<{ seq: number; dueAt: number; health: Health }> {
   let last = { dueAt: Number.MIN_SAFE_INTEGER, seq: 0 };
@@ -166,8 +227,8 @@ export const nextDue = (db: Db, after: number): number | null => statements(db).
 export const endpointAt = (db: Db, seq: number): Endpoint | undefined => statements(db).endpoint.get({ seq });
 
 /**
- * Leases, until `leasedUntil`, up to `count` deliveries of the endpoint that are due at `now` (both epoch ms). Returns their
- * seqs in the order of their attempts. The endpoint's next turn comes after those of the others.
+ * Leases, until `leasedUntil`, up to `count` deliveries of the endpoint that are due at `now` (both epoch ms). Returns
+ * their seqs in the order of their attempts. The endpoint's next turn comes after those of the others.
  */
 export function claim(tx: Tx, endpointSeq: number, count: number, now: number, leasedUntil: number): number[] {
   // The sweep must first fail or delete the waiting deliveries of this endpoint.
@@ -189,7 +250,10 @@ export function load(db: Db, seq: number): Loaded | undefined {
   return event ? { delivery, endpoint, body: envelope({ ...delivery, ...event }) } : undefined;
 }
 
-/** Tells whether the delivery was waiting when its endpoint was disabled, and so must not be attempted. Tests and replays may. */
+/**
+ * Tells whether the delivery was waiting when its endpoint was disabled, and so must not be attempted. Tests and
+ * replays may.
+ */
 export const isVoid = (
   { seq, eventSeq, finishedAt }: Pick<Delivery, "seq" | "eventSeq" | "finishedAt">,
   { state, voidThrough }: Endpoint,
@@ -203,8 +267,8 @@ export function settle(tx: Tx, { seq, endpointSeq }: Pick<Delivery, "seq" | "end
 }
 
 /**
- * Gives leases back without counting an attempt: the deliveries are due again at `now` (epoch ms). The sweep of a disabled
- * endpoint skips leased deliveries, so this asks for another sweep.
+ * Gives leases back without counting an attempt: the deliveries are due again at `now` (epoch ms). The sweep of a
+ * disabled endpoint skips leased deliveries, so this asks for another sweep.
  */
 export function release(tx: Tx, seqs: readonly number[], now: number): void {
   for (const seq of seqs) {
@@ -215,7 +279,10 @@ export function release(tx: Tx, seqs: readonly number[], now: number): void {
   }
 }
 
-/** Gives every lease back; returns how many. At start all leases are of a process that has ended. Reads all waiting rows. */
+/**
+ * Gives every lease back; returns how many. At start all leases are of a process that has ended. Reads all waiting
+ * rows.
+ */
 export function releaseLeases(tx: Tx, now: number): number {
   const leased = tx.$client
     .query<{ seq: number }, []>("SELECT seq FROM webhook_deliveries WHERE due_at IS NOT NULL AND leased = 1")
@@ -229,9 +296,9 @@ export function releaseLeases(tx: Tx, now: number): number {
 }
 
 /**
- * Brings forward deliveries that a clock running ahead has put off too far. `waits`: the wait after the first attempt, the
- * second, …, in ms. From `now` (epoch ms) on, a delivery waits no longer than the wait that follows its attempts; one that
- * is due later than the longest wait from now becomes due now. Reads all waiting rows.
+ * Brings forward deliveries that a clock running ahead has put off too far. `waits`: the wait after the first attempt,
+ * the second, …, in ms. From `now` (epoch ms) on, a delivery waits no longer than the wait that follows its attempts;
+ * one that is due later than the longest wait from now becomes due now. Reads all waiting rows.
  */
 export function recallStrays(tx: Tx, waits: readonly number[], now: number): void {
   tx.$client
@@ -246,7 +313,9 @@ export function recallStrays(tx: Tx, waits: readonly number[], now: number): voi
   for (const { seq } of [...endpointsByDue(tx, Number.MAX_SAFE_INTEGER)]) reschedule(tx, seq, now);
 }
 
-/** Sets when the endpoint is next due: not before `now` (epoch ms), so that its turn comes after those of the others. */
+/**
+ * Sets when the endpoint is next due: not before `now` (epoch ms), so that its turn comes after those of the others.
+ */
 export function reschedule(tx: Tx, endpointSeq: number, now: number): void {
   const at = statements(tx).earliest.get(endpointSeq)?.at ?? null;
   statements(tx).setDue.run(endpointSeq, at === null ? null : Math.max(at, now));

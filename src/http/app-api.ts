@@ -1,25 +1,51 @@
 /**
- * The browser app's own API under /app/: JSON, with a session instead of a key. Refusals have the form of the REST API's
- * (rules: Errors).
+ * The browser app's own API under /app/: JSON, with a session instead of a key. Refusals have the form of the REST
+ * API's (rules: Errors).
  *
- * Invariant: no route runs for a request from another origin, and only open routes run without a valid session. Responses
- * are not cached.
+ * Invariant: nothing runs for a request from another origin, and only operations for visitors run without a valid
+ * session. Responses are not cached.
  */
 import { Elysia, NotFoundError } from "elysia";
+import { type Caller, requireAdmin } from "../access/caller.ts";
+import type { Session } from "../access/sessions.ts";
 import { Unconfirmed } from "../access/sessions.ts";
-import { createFailures } from "../api/failure.ts";
-import { pathOf } from "../api/target.ts";
+import { downloadResponse } from "../api/download.ts";
+import { createFailureReader } from "../api/failure.ts";
+import { pathOf } from "../api/request.ts";
+import { readInput, type Serving } from "../api/rest.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
+import {
+  type AppOperation,
+  type BrowserRequest,
+  type Download,
+  isMediaType,
+  type Operation,
+} from "../operations/operation.ts";
+import { ADMIN_OPERATIONS, APP_OPERATIONS, MAIL_OPERATIONS } from "../operations/operations.ts";
+import {
+  type AppOperationServices,
+  appPerformerOf,
+  type OperationRequest,
+  type Performed,
+  performerOf,
+  type SignedIn,
+} from "../operations/perform.ts";
+import { Done } from "../operations/schemas.ts";
 import type { PageGate } from "./gate.ts";
-import type { Asked, OpenRoute, Route } from "./route.ts";
+import type { Route } from "./route.ts";
+import type { SessionCookie } from "./session-cookie.ts";
 
 export const APP_PREFIX = "/app";
 
-export interface AppApiParts {
+/** The largest body of an operation of the app that names no size of its own, in bytes. */
+const MOST_BODY_BYTES = 65_536;
+
+export interface AppApiParts extends Serving, AppOperationServices {
   gate: PageGate;
-  open: readonly OpenRoute[];
+  cookie: SessionCookie;
+  /** Routes whose bodies are not JSON. */
   routes: readonly Route[];
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
   /** Headers of every response that does not set them itself. */
@@ -31,48 +57,123 @@ export interface AppApiParts {
 /** Never rejects. `peer`: the address the connection came from, when known. */
 export type AppApi = (request: Request, peer: string | undefined) => Promise<Response>;
 
+/** A request for which there is a route. */
+interface Routed {
+  request: Request;
+  params: Record<string, string>;
+  source: string;
+}
+
+/** Makes the response to an operation: 204 if the operation answers nothing. */
+async function respond(operation: Operation | AppOperation, { status, answer }: Performed): Promise<Response> {
+  const response = "response" in operation ? operation.response : undefined;
+  if (response && isMediaType(response)) return downloadResponse(answer as Download);
+  const nothing = answer === undefined || response === Done;
+  return nothing ? new Response(null, { status: 204 }) : Response.json(answer, { status });
+}
+
 export function createAppApi(parts: AppApiParts): AppApi {
-  const { gate, open, routes, sourceOf, headers, log } = parts;
+  const { gate, cookie, routes, administration, bodies, sourceOf, headers, log } = parts;
+  const { db } = administration.store;
   const failureResponse = createFailureResponse(parts);
   const peers = new WeakMap<Request, string>();
-  const requestSource = (request: Request): string =>
-    sourceOf(peers.get(request), request.headers.get("x-forwarded-for"));
 
   const app = new Elysia({ prefix: APP_PREFIX, strictPath: true, handler: { standardHostname: false } }).onError(
     ({ error, request }) => failureResponse(error, request),
   );
-  const asResponse = (answer: unknown): Response => (answer instanceof Response ? answer : Response.json(answer));
 
-  for (const { method, path, run } of open) {
+  function add(method: Operation["method"], path: string, run: (routed: Routed) => Promise<Response>): void {
     app.route(
       method,
       path,
-      async ({ request }) => {
-        gate.requireSameOrigin(request);
-        return asResponse(await run({ request, source: requestSource(request) }));
+      ({ request, params }) => {
+        // Elysia gives no params to a route without parameters, and null for what cannot be decoded.
+        const given: Record<string, string | null> = params ?? {};
+        const source = sourceOf(peers.get(request), request.headers.get("x-forwarded-for"));
+        return run({ request, params: given as Record<string, string>, source });
       },
       { parse: "none" },
     );
   }
 
-  for (const { method, path, run } of routes) {
-    app.route(
-      method,
-      path,
-      async ({ request, params }) => {
-        const session = gate.admit(request);
-        // Elysia gives no params to a route without parameters, and null for what cannot be decoded.
-        const given: Record<string, string | null> = params ?? {};
-        if (Object.values(given).includes(null)) throw new NotFoundError();
-        const asked: Asked = {
-          ...{ request, params: given as Record<string, string>, session, source: requestSource(request) },
-          requireSession: () => gate.requireSession(session),
+  /** @throws AppError forbidden, unauthorized; NotFoundError for a path that cannot be decoded */
+  function admit({ request, params }: Routed): Session {
+    const session = gate.admit(request);
+    if (Object.values<string | null>(params).includes(null)) throw new NotFoundError();
+    return session;
+  }
+
+  /** Adds an operation. `perform` is given the person who asks, unless it is for visitors. */
+  function addOperation(
+    operation: Operation | AppOperation,
+    perform: (
+      browsing: BrowserRequest,
+      signedIn: SignedIn | undefined,
+      read: () => Promise<OperationRequest>,
+    ) => Promise<Performed>,
+  ): void {
+    const isAdministration = operation.audience === "admin" || operation.audience === "operator";
+    const path = isAdministration ? `/settings${operation.path}` : operation.path;
+    const requireRole = (caller: Caller): void => {
+      if (isAdministration) requireAdmin(caller);
+      if (operation.audience === "operator") administration.people.requireOperator(caller.workspaceId);
+    };
+
+    add(operation.method, path, async (routed) => {
+      const { request, params } = routed;
+      const { browsing, cookies } = browsingOf(routed);
+      let performed: Performed;
+      if (operation.audience === "visitor") {
+        gate.requireSameOrigin(request);
+        const from = { request, params, count() {}, requireSession() {} };
+        performed = await perform(browsing, undefined, () => readInput(operation, from));
+      } else {
+        const session = admit(routed);
+        requireRole(session.caller);
+        const requireSession = () => requireRole(gate.requireSession(db, session).caller);
+        const signedIn: SignedIn = {
+          session,
+          requireSession: (db) => gate.requireSession(db, session),
           requireConfirmed: (db) => gate.requireConfirmed(db, session),
         };
-        return asResponse(await run(asked));
-      },
-      { parse: "none" },
-    );
+        performed = await bodies.within(session.caller.userId, (count) =>
+          perform(browsing, signedIn, () => readInput(operation, { request, params, count, requireSession })),
+        );
+      }
+      const response = await respond(operation, performed);
+      for (const value of cookies) response.headers.append("set-cookie", value);
+      return response;
+    });
+  }
+
+  /** Reads what an operation is told of the browser, and collects the cookies that it gives the browser. */
+  function browsingOf({ request, source }: Routed): { browsing: BrowserRequest; cookies: string[] } {
+    const cookies: string[] = [];
+    const browsing: BrowserRequest = {
+      source,
+      userAgent: request.headers.get("user-agent") ?? "",
+      token: cookie.read(request),
+      giveToken: (token, kept) => cookies.push(cookie.give(token, kept)),
+      dropToken: () => cookies.push(cookie.drop()),
+    };
+    return { browsing, cookies };
+  }
+
+  for (const operation of [...MAIL_OPERATIONS, ...ADMIN_OPERATIONS]) {
+    const perform = performerOf(operation, parts);
+    addOperation(operation, (_, signedIn, read) => {
+      if (!signedIn) throw new Error("a request came past the gate");
+      return perform(signedIn.session.caller, read, signedIn);
+    });
+  }
+  for (const operation of APP_OPERATIONS) {
+    addOperation({ largestBody: MOST_BODY_BYTES, ...operation }, appPerformerOf(operation, parts));
+  }
+  for (const { method, path, run } of routes) {
+    add(method, path, async (routed) => {
+      const session = admit(routed);
+      return run({ ...routed, session, requireSession: () => gate.requireSession(db, session) });
+    });
   }
 
   return async (request, peer) => {
@@ -91,7 +192,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
  * person has to sign in again, with a second factor or without.
  */
 function createFailureResponse(parts: Pick<AppApiParts, "runtime" | "log">) {
-  const readFailure = createFailures(parts);
+  const readFailure = createFailureReader(parts);
   return (error: unknown, { method, url }: Request): Response => {
     const { status, message, code, retryAfter } =
       error instanceof NotFoundError

@@ -1,6 +1,7 @@
 /**
- * Bundles the browser code of the entry file named on the command line, a path below src, and writes a `Bundle` as JSON to
- * stdout. bundled.macro.ts runs it as a program, because a macro cannot await Bun.build inside the bundler that runs it.
+ * Bundles the browser code of the entry file named on the command line, a path below src, and writes a `Bundle` as JSON
+ * to stdout. bundled.macro.ts runs it as a program, because a macro cannot await Bun.build inside the bundler that runs
+ * it.
  */
 import { basename, join } from "node:path";
 import tailwind from "bun-plugin-tailwind";

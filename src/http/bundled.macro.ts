@@ -1,6 +1,7 @@
 /**
  * A macro that bundles browser code while app-files.ts, pdf-files.ts and reference-files.ts are compiled: at each start
- * from source, and once when the executable is built. So the executable contains the pages, without a build step of its own.
+ * from source, and once when the executable is built. So the executable contains the pages, without a build step of its
+ * own.
  */
 import { join } from "node:path";
 import type { Bundle } from "./bundle.ts";

@@ -6,35 +6,16 @@
  * clients: each of its requests counts against the address that it was forwarded for, until the response. Loopback
  * addresses have no limit by source; the total limit applies to all.
  *
- * Invariants: the number of connections never exceeds the limit. Every wait for a client, for a request, for its body or
- * for it to take a response, has an end, which comes sooner while the server is full.
+ * Invariants: the number of connections never exceeds the limit. Every wait for a client, for a request, for its body
+ * or for it to take a response, has an end, which comes sooner while the server is full.
  */
-import { isAwaitingBody } from "../api/body.ts";
-import { createSourceReader } from "../api/source.ts";
+import { createSourceReader, isAwaitingBody } from "../api/request.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { canonicalAddress, networkList, sourceOfAddress } from "../net/ip.ts";
 
-export interface ConnectionsParts {
-  /** Limit of connections in all. */
-  most: number;
-  trustedProxies: readonly string[];
-  runtime: Pick<Runtime, "now">;
-  /** Called for each refused connection or request. */
-  refused?: (by: RefusedBy) => void;
-}
-
 export type RefusedBy = "total" | "source";
 
-export interface Connections {
-  /**
-   * Counts a connection from `address`, if need be after ending an idle one. `cut` ends the connection at once. Undefined
-   * when the server is full: the caller closes the connection.
-   */
-  admit(address: string | undefined, cut: () => void): Admission | undefined;
-  open(): number;
-  /** Ends connections that made the server wait too long. Called about once a second. */
-  sweep(): void;
-}
+export type Connections = ReturnType<typeof createConnections>;
 
 /** A counted connection; its methods report events on it. */
 export interface Admission {
@@ -92,7 +73,19 @@ interface Connection {
 const isLoopback = networkList(["127.0.0.0/8", "0:0:0:0:0:0:0:1"]);
 const LOOPBACK_SOURCES = new Set(["0:0:0:0::/64", "unknown"]);
 
-export function createConnections({ most, trustedProxies, runtime, refused }: ConnectionsParts): Connections {
+export function createConnections({
+  most,
+  trustedProxies,
+  runtime,
+  refused,
+}: {
+  /** Limit of connections in all. */
+  most: number;
+  trustedProxies: readonly string[];
+  runtime: Pick<Runtime, "now">;
+  /** Called for each refused connection or request. */
+  refused?: (by: RefusedBy) => void;
+}) {
   const isProxy = networkList(trustedProxies);
   const sourceOf = createSourceReader(trustedProxies);
   const open = new Set<Connection>();
@@ -211,7 +204,11 @@ export function createConnections({ most, trustedProxies, runtime, refused }: Co
   }
 
   return {
-    admit(address, cut) {
+    /**
+     * Counts a connection from `address`, if need be after ending an idle one. `cut` ends the connection at once.
+     * Undefined when the server is full: the caller closes the connection.
+     */
+    admit(address: string | undefined, cut: () => void): Admission | undefined {
       const peer = canonicalAddress(address ?? "");
       const isCounted = peer !== undefined && !isLoopback(peer) && !isProxy(peer);
       const source = isCounted ? sourceOfAddress(peer) : undefined;
@@ -222,8 +219,14 @@ export function createConnections({ most, trustedProxies, runtime, refused }: Co
       }
       const now = runtime.now();
       const connection: Connection = {
-        ...{ source, cut, awaits: "head", since: now, heardAt: now },
-        ...{ stalledSince: undefined, underWay: 0, request: undefined },
+        source,
+        cut,
+        awaits: "head",
+        since: now,
+        heardAt: now,
+        stalledSince: undefined,
+        underWay: 0,
+        request: undefined,
       };
       open.add(connection);
       if (source !== undefined) {
@@ -233,7 +236,8 @@ export function createConnections({ most, trustedProxies, runtime, refused }: Co
       return admissionOf(connection, peer);
     },
     open: () => open.size,
-    sweep() {
+    /** Ends connections that made the server wait too long. Called about once a second. */
+    sweep(): void {
       const now = runtime.now();
       const isFull = open.size >= most;
       for (const connection of [...open]) if (isOverdue(connection, now, isFull)) end(connection);

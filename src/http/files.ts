@@ -35,29 +35,25 @@ export function fileResponse(
   });
 }
 
-export interface Assets {
-  /** Adds a file named by its hash. Returns its path. */
-  add(ending: string, type: string, content: string | Uint8Array<ArrayBuffer>): string;
-  /** Adds a file whose name has its hash already. */
-  addNamed(name: string, type: string, content: string): string;
-  /** Undefined for an unknown path. */
-  respond(request: Request, path: string, headers: Readonly<Record<string, string>>): Response | undefined;
-}
+export type Assets = ReturnType<typeof openAssets>;
 
 /** Files below `prefix`, named by their content. */
-export function openAssets(prefix: string): Assets {
+export function openAssets(prefix: string) {
   const files = new Map<string, File>();
   function put(name: string, file: File): string {
     files.set(prefix + name, file);
     return prefix + name;
   }
   return {
-    add(ending, type, content) {
+    /** Adds a file named by its hash. Returns its path. */
+    add(ending: string, type: string, content: string | Uint8Array<ArrayBuffer>): string {
       const hash = createHash("sha256").update(content).digest("base64url").slice(0, 12);
       return put(`${hash}.${ending}`, fileOf(type, content));
     },
-    addNamed: (name, type, content) => put(name, fileOf(type, content)),
-    respond(request, path, headers) {
+    /** Adds a file whose name has its hash already. */
+    addNamed: (name: string, type: string, content: string): string => put(name, fileOf(type, content)),
+    /** Undefined for an unknown path. */
+    respond(request: Request, path: string, headers: Readonly<Record<string, string>>): Response | undefined {
       const file = files.get(path);
       return file && fileResponse(request, file, headers, "public, max-age=31536000, immutable");
     },

@@ -1,12 +1,12 @@
 /**
- * Responses that show the content of mail in the app: a message in its frame, attached images, and remote images. Each goes
- * to a signed-in person who reaches the message, under a policy of its own. message/frame.ts makes the document, in a
- * worker, and explains why it is safe.
+ * Responses that show the content of mail in the app: a message in its frame, attached images, and remote images. Each
+ * goes to a signed-in person who reaches the message, under a policy of its own. message/frame.ts makes the document,
+ * in a worker, and explains why it is safe.
  */
 
 import type { Caller } from "../access/caller.ts";
-import { answerDownload, contentDisposition } from "../api/download.ts";
-import { queryOf } from "../api/target.ts";
+import { contentDisposition, downloadResponse } from "../api/download.ts";
+import { queryOf } from "../api/request.ts";
 import { FRAME_SANDBOX } from "../base/frames.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { AttachmentContent } from "../mailbox/views.ts";
@@ -39,16 +39,17 @@ const withImageUrls = (document: string, urlFor: (url: string) => string): strin
     urlFor(readValue(url)).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;"),
   );
 
-export interface FrameParts {
+/**
+ * `/messages/{id}/frame`, with remote images for `?images=1`; `/attachments/{id}/preview`, a download unless it is a
+ * raster image; and `/images`, the URLs of remote images in the frame.
+ */
+export function frameRoutes({
+  mailbox,
+  images,
+}: {
   mailbox: Pick<Mailbox, "getMessage" | "getAttachment" | "renewHtml" | "frameOf">;
   images: ImageProxy;
-}
-
-/**
- * `/messages/{id}/frame`, with remote images for `?images=1`; `/attachments/{id}/preview`, a download unless it is a raster
- * image; and `/images`, the URLs of remote images in the frame.
- */
-export function frameRoutes({ mailbox, images }: FrameParts): Route[] {
+}): Route[] {
   async function frame(caller: Caller, id: string, query: string): Promise<Response> {
     await mailbox.renewHtml(id);
     const isAsked = new URLSearchParams(query).get("images") === "1";
@@ -79,7 +80,7 @@ async function preview(attachment: AttachmentContent): Promise<Response> {
   const { content, filename } = attachment;
   // The type follows from the bytes, not from the message.
   const type = rasterTypeOf(await content.slice(0, SIGNATURE_BYTES).bytes());
-  if (type === undefined) return answerDownload(attachment);
+  if (type === undefined) return downloadResponse(attachment);
   return new Response(content, {
     headers: {
       ...CONTENT_HEADERS,

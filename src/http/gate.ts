@@ -11,7 +11,7 @@ export interface PageGate {
   /** @throws AppError forbidden, unauthorized */
   admit(request: Request): Session;
   /** The session as it is now. @throws AppError unauthorized */
-  requireSession(session: Session): Session;
+  requireSession(db: Db, session: Session): Session;
   /** @throws Unconfirmed, AppError unauthorized */
   requireConfirmed(db: Db, session: Session): void;
 }
@@ -30,7 +30,7 @@ export function createPageGate({ store, cookie, touchSession, baseUrl, runtime }
   const requireSameOrigin = createSameOriginCheck(baseUrl);
   return {
     requireSameOrigin,
-    requireSession: (session) => presentSession(store.db, session, runtime.now()),
+    requireSession: (db, session) => presentSession(db, session, runtime.now()),
     requireConfirmed: (db, session) => requireConfirmed(db, session, runtime.now()),
     admit(request) {
       requireSameOrigin(request);

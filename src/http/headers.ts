@@ -1,6 +1,6 @@
 /**
- * Headers of every response to a browser. The policy is strict: scripts and styles only from our files, never inline, and
- * nothing from other sites. So HTML of mail that got into a page could run and load nothing.
+ * Headers of every response to a browser. The policy is strict: scripts and styles only from our files, never inline,
+ * and nothing from other sites. HTML of mail that got into a page could neither run nor load anything.
  */
 
 /** Policy of the app's pages. Messages are shown in frames with an even stricter policy (frame.ts). */

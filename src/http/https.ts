@@ -1,6 +1,6 @@
 /**
- * The HTTPS listener: ends TLS, with a certificate that may change while it runs, and carries each connection to an inner
- * HTTP listener on loopback.
+ * The HTTPS listener: ends TLS, with a certificate that may change while it runs, and carries each connection to an
+ * inner HTTP listener on loopback.
  *
  * Bun.serve keeps the certificate that it was started with, and replacing the server on the same port loses connections
  * that are just being opened. A server of node:tls takes a new certificate for later handshakes.
@@ -11,15 +11,14 @@ import type { Socket } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
 import { createAlpnFront } from "../tls/alpn-front.ts";
 import type { Certificates, KeyPair } from "../tls/certificates.ts";
-import type { ClientSide } from "./carry.ts";
 import type { Admission } from "./connections.ts";
-import { createCarrier, type HttpListenerParts, type HttpServer, type InnerListenerParts } from "./listener.ts";
-
-export interface HttpsServerParts extends Pick<HttpListenerParts, "listen" | "connections" | "runtime" | "log"> {
-  certificates: Pick<Certificates, "current" | "onChange" | "alpn">;
-  /** Starts the inner HTTP listener. */
-  startInner(parts: Pick<InnerListenerParts, "originOf">): HttpServer;
-}
+import {
+  type ClientSide,
+  createCarrier,
+  type HttpListenerParts,
+  type HttpServer,
+  type InnerListenerParts,
+} from "./listener.ts";
 
 const HANDSHAKE_MS = 20_000;
 
@@ -36,7 +35,11 @@ export async function createHttpsServer({
   connections,
   runtime,
   log,
-}: HttpsServerParts): Promise<HttpServer> {
+}: Pick<HttpListenerParts, "listen" | "connections" | "runtime" | "log"> & {
+  certificates: Pick<Certificates, "current" | "onChange" | "alpn">;
+  /** Starts the inner HTTP listener. */
+  startInner(parts: Pick<InnerListenerParts, "originOf">): HttpServer;
+}): Promise<HttpServer> {
   const carrier = createCarrier({ connections, startInner, runtime });
   /** Admissions of connections before the end of the handshake, by endsOf. */
   const admissions = new Map<string, Admission>();

@@ -1,8 +1,8 @@
 /**
- * Remote images of mail. The server fetches them when a person asks for them, so that the sender learns that the mail was
- * opened, but not by whom, from where or with which program.
+ * Remote images of mail. The server fetches them when a person asks for them, so that the sender learns that the mail
+ * was opened, but not by whom, from where or with which program.
  *
- * The URL of an image is signed for one person, so that nobody can have the server fetch a URL that is not in their mail.
+ * The URL of an image is signed for one person, so that a person can have the server fetch only URLs of their own mail.
  * The key lives as long as the process: after a restart, a frame has to be loaded again to show its images.
  *
  * Invariant: a response is a raster image by its first bytes, of at most 10 MB, with a content type that we choose;
@@ -10,7 +10,8 @@
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { Caller } from "../access/caller.ts";
-import { queryOf } from "../api/target.ts";
+import { createSlots } from "../access/slowdown.ts";
+import { queryOf } from "../api/request.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
 
@@ -42,21 +43,6 @@ const SIGNATURES: readonly [mediaType: string, begins: RegExp][] = [
   ["image/bmp", /^424d.{8}0{8}.{4}0000(?:0c|28|34|38|40|6c|7c)000000/],
 ];
 
-export interface ImageProxy {
-  /** This server's URL of the image at `url`, for that caller. */
-  urlFor(caller: Caller, url: string): string;
-  /** Responds to a request for such a URL. Never rejects. */
-  respond(request: Request, caller: Caller): Promise<Response>;
-  /** Ends requests under way. */
-  close(): void;
-}
-
-export interface ImageProxyParts {
-  runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "randomBytes">;
-  /** Excepted networks, as readDestination takes them. */
-  allow?: HttpClientParts["allow"];
-}
-
 interface Image {
   bytes: Uint8Array<ArrayBuffer>;
   contentType: string;
@@ -79,11 +65,20 @@ export const CONTENT_HEADERS = {
   "referrer-policy": "no-referrer",
 };
 
-export function openImageProxy({ runtime, allow = () => [] }: ImageProxyParts): ImageProxy {
+export type ImageProxy = ReturnType<typeof openImageProxy>;
+
+/** `allow`: excepted networks, as readDestination takes them. */
+export function openImageProxy({
+  runtime,
+  allow = () => [],
+}: {
+  runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "randomBytes">;
+  allow?: HttpClientParts["allow"];
+}) {
   const client = openHttpClient({ runtime, allow });
   const key = runtime.randomBytes(32);
-  const withPersonSlot = limitConcurrency(AT_ONCE, MOST_WAITING);
-  const withSlot = limitConcurrency(AT_ONCE_IN_ALL, MOST_WAITING_IN_ALL);
+  const byPerson = createSlots({ atOnce: AT_ONCE, mostWaiting: MOST_WAITING });
+  const inAll = createSlots({ atOnce: AT_ONCE_IN_ALL, mostWaiting: MOST_WAITING_IN_ALL });
 
   const signatureOf = ({ userId }: Caller, url: string): Buffer =>
     createHmac("sha256", key).update(`${userId}\n${url}`).digest();
@@ -102,19 +97,21 @@ export function openImageProxy({ runtime, allow = () => [] }: ImageProxyParts): 
   }
 
   return {
-    urlFor(caller, url) {
+    /** This server's URL of the image at `url`, for that caller. */
+    urlFor(caller: Caller, url: string): string {
       const query = new URLSearchParams({ url, signature: signatureOf(caller, url).toString("base64url") });
       return `${IMAGES_PATH}?${query}`;
     },
-    async respond(request, caller) {
+    /** Responds to a request for such a URL. Never rejects. */
+    async respond(request: Request, caller: Caller): Promise<Response> {
       const query = new URLSearchParams(queryOf(request.url));
       const url = query.get("url") ?? "";
       const signature = Buffer.from(query.get("signature") ?? "", "base64url");
       const expected = signatureOf(caller, url);
       if (signature.length !== expected.length || !timingSafeEqual(signature, expected)) return refuse(403);
       try {
-        const { bytes, contentType } = await withPersonSlot(caller.userId, () =>
-          withSlot("all", () => {
+        const { bytes, contentType } = await byPerson.within(caller.userId, () =>
+          inAll.within("all", async () => {
             if (request.signal.aborted) throw new NoImage("nobody waits for it any more");
             return client.within(IMAGE_TIMEOUT_MS, (signal) =>
               fetchImage(url, AbortSignal.any([signal, request.signal])),
@@ -127,6 +124,7 @@ export function openImageProxy({ runtime, allow = () => [] }: ImageProxyParts): 
         return refuse(502);
       }
     },
+    /** Ends requests under way. */
     close: client.close,
   };
 }
@@ -162,27 +160,4 @@ async function readImage(response: Response): Promise<Image> {
     await reader?.cancel().catch(() => {});
     throw error;
   }
-}
-
-/** Does `work` once a slot of `key` is free. @throws when too much waits for the key; errors of `work` */
-type WithSlot = <T>(key: string, work: () => Promise<T>) => Promise<T>;
-
-/** Bounds work by key: `slots` at once, and `mostWaiting` behind them, first come first served. */
-function limitConcurrency(slots: number, mostWaiting: number): WithSlot {
-  const byKey = new Map<string, { running: number; waiting: (() => void)[] }>();
-  return async (key, work) => {
-    const state = byKey.get(key) ?? { running: 0, waiting: [] };
-    byKey.set(key, state);
-    if (state.running < slots) state.running++;
-    else if (state.waiting.length >= mostWaiting) throw new Error("too much waits already");
-    // Finished work hands its slot to the next, so `running` stays.
-    else await new Promise<void>((resolve) => state.waiting.push(resolve));
-    try {
-      return await work();
-    } finally {
-      const next = state.waiting.shift();
-      if (next) next();
-      else if (--state.running === 0) byKey.delete(key);
-    }
-  };
 }

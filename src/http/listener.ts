@@ -1,6 +1,7 @@
 /**
- * An HTTP listener in two parts: the public one counts connections (connections.ts) and carries them (carry.ts) to the
- * inner one, a Bun.serve on loopback.
+ * An HTTP listener in two parts: the public one counts connections (connections.ts) and carries their bytes to the
+ * inner one, a Bun.serve on loopback. The detour exists because Bun.serve neither counts nor limits connections, and
+ * cannot change its certificate (https.ts).
  *
  * Invariants: every request gets a response, and requests that arrived before `stop` are finished. The inner listener
  * serves only connections that the public one carries.
@@ -9,7 +10,6 @@ import type { Socket } from "bun";
 import type { Log } from "../base/log.ts";
 import { atMost, pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { type Carried, type ClientSide, carry, type Origin } from "./carry.ts";
 import type { Admission, Connections } from "./connections.ts";
 
 export interface HttpServer {
@@ -101,7 +101,8 @@ export function listenInner({ respond, originOf, runtime, log }: InnerListenerPa
     address: { host: "127.0.0.1", port: server.port ?? 0 },
     async stop(graceMs) {
       void server.stop();
-      // Its promise also waits for connections whose response preceded the end of the request's body, so it is not awaited.
+      // Its promise also waits for connections whose response preceded the end of the request's body, so it is not
+      // awaited.
       for (let waited = 0; server.pendingRequests > 0 && waited < graceMs; waited += STOP_POLL_MS) {
         await pause(runtime, STOP_POLL_MS);
       }
@@ -110,26 +111,137 @@ export function listenInner({ respond, originOf, runtime, log }: InnerListenerPa
   };
 }
 
-/** The connections of a public listener, on their way to its inner one. */
-export interface Carrier {
-  /**
-   * Counts a connection. `cut` ends it at once, `close` after sending what was written. Undefined when the server is full:
-   * the caller closes the connection.
-   */
-  admit(address: string | undefined, cut: () => void, close: () => void): Admission | undefined;
-  carry(clientSide: ClientSide, address: string | undefined, admission: Admission): Carried;
-  /** Ends requests in flight, as HttpServer.stop does. The public listener takes no new connections by then. */
-  stop(graceMs: number): Promise<void>;
+/*
+ * Carrying: bytes between a client's connection and the inner listener. Invariant: each side is read only as fast as
+ * the other side takes the bytes.
+ */
+
+/** The source of a connection, and its admission. */
+interface Origin {
+  /** Undefined when the system does not tell it. */
+  address: string | undefined;
+  admission: Admission;
 }
 
-/** `startInner` starts the inner listener. */
+/** The client's side. */
+export interface ClientSide {
+  /** Takes all of the bytes; false: write no more until `drained`. */
+  write(bytes: Buffer): boolean;
+  pause(): void;
+  resume(): void;
+  /** Closes the connection after sending what was written. */
+  end(): void;
+  /** Closes the connection at once. */
+  destroy(): void;
+}
+
+/** Events of the client's side. */
+interface Carried {
+  received(bytes: Buffer): void;
+  drained(): void;
+  closed(): void;
+}
+
+/** Carries a connection, which is paused until the connection to the inner listener is open. */
+function carry({
+  clientSide,
+  address,
+  admission,
+  inner,
+  origins,
+}: {
+  clientSide: ClientSide;
+  /** The client's address, undefined when the system does not tell it. */
+  address: string | undefined;
+  admission: Admission;
+  /** Address of the inner listener. */
+  inner: { host: string; port: number };
+  /** Origins of connections, by the local port from which each reaches the inner listener. */
+  origins: Map<number, Origin>;
+}): Carried {
+  let socketToInner: Socket<undefined> | undefined;
+  const origin: Origin = { address, admission };
+  let port: number | undefined;
+  /** Bytes that the inner listener has not taken yet. */
+  let unsent: Buffer | undefined;
+  let isClosed = false;
+
+  function leave(): void {
+    // Another connection may have the port by now.
+    if (port !== undefined && origins.get(port) === origin) origins.delete(port);
+    port = undefined;
+    socketToInner = undefined;
+  }
+
+  function forward(bytes: Buffer): void {
+    const written = socketToInner?.write(bytes) ?? 0;
+    unsent = written < bytes.length ? bytes.subarray(Math.max(written, 0)) : undefined;
+    if (unsent) clientSide.pause();
+  }
+
+  Bun.connect<undefined>({
+    hostname: inner.host,
+    port: inner.port,
+    socket: {
+      open(socket) {
+        if (isClosed) return void socket.terminate();
+        socketToInner = socket;
+        port = socket.localPort;
+        origins.set(port, origin);
+        clientSide.resume();
+      },
+      data(socket, bytes) {
+        admission.sent();
+        if (clientSide.write(bytes)) return;
+        admission.stalled(true);
+        socket.pause();
+      },
+      drain() {
+        if (!unsent) return;
+        forward(unsent);
+        if (!unsent) clientSide.resume();
+      },
+      close() {
+        leave();
+        if (isClosed) return;
+        // The client may still have to take the last response.
+        admission.closing();
+        clientSide.end();
+      },
+      error() {
+        clientSide.destroy();
+      },
+    },
+  }).catch(() => clientSide.destroy());
+
+  return {
+    received(bytes) {
+      admission.received();
+      if (unsent) unsent = Buffer.concat([unsent, bytes]);
+      else forward(bytes);
+    },
+    drained() {
+      admission.stalled(false);
+      socketToInner?.resume();
+    },
+    closed() {
+      isClosed = true;
+      admission.closed();
+      const socket = socketToInner;
+      leave();
+      socket?.terminate();
+    },
+  };
+}
+
+/** Carries the connections of a public listener to its inner one, which `startInner` starts. */
 export function createCarrier({
   connections,
   startInner,
   runtime,
 }: Pick<HttpListenerParts, "connections" | "runtime"> & {
   startInner(parts: Pick<InnerListenerParts, "originOf">): HttpServer;
-}): Carrier {
+}) {
   const origins = new Map<number, Origin>();
   const inner = startInner({ originOf: (peer) => (peer ? origins.get(peer.port) : undefined) });
   /** The `close` of each open connection. */
@@ -140,7 +252,11 @@ export function createCarrier({
   let stops = false;
 
   return {
-    admit(address, cut, close) {
+    /**
+     * Counts a connection. `cut` ends it at once, `close` after sending what was written. Undefined when the server is
+     * full: the caller closes the connection.
+     */
+    admit(address: string | undefined, cut: () => void, close: () => void): Admission | undefined {
       const admission = connections.admit(address, cut);
       if (!admission) return undefined;
       closes.add(close);
@@ -159,8 +275,10 @@ export function createCarrier({
         },
       };
     },
-    carry: (clientSide, address, admission) => carry({ clientSide, address, admission, inner: inner.address, origins }),
-    async stop(graceMs) {
+    carry: (clientSide: ClientSide, address: string | undefined, admission: Admission): Carried =>
+      carry({ clientSide, address, admission, inner: inner.address, origins }),
+    /** Ends requests in flight, as HttpServer.stop does. The public listener takes no new connections by then. */
+    async stop(graceMs: number): Promise<void> {
       const began = runtime.now();
       await inner.stop(graceMs);
       // The inner listener has sent the last responses. Most clients take them at once, and close.

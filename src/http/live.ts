@@ -2,40 +2,23 @@
  * Live updates for open pages, as server-sent events that name the conversations that changed. Pages fetch the rest.
  *
  * A page gives its position, the last change that it knows, in `?after=`, or in Last-Event-ID when its browser connects
- * again. So it misses no change. When the server no longer remembers that far back, or never had that position (after the
- * restore of a backup), it sends the event `all`, and the page loads everything again.
+ * again. So it misses no change. When the server no longer remembers that far back, or never had that position (after
+ * the restore of a backup), it sends the event `all`, and the page loads everything again.
  *
  * Invariants: a page hears only of mailboxes that its person reaches; the number of streams is bounded, in all and by
- * person; the database is read at most four times a second, whatever the rate of commits; a stream ends within a heartbeat
- * of its session, and with the server; a failure here fails no commit.
+ * person; the database is read at most four times a second, whatever the rate of commits; a stream ends within a
+ * heartbeat of its session, and with the server; a failure here fails no commit.
  */
 import { reachOf } from "../access/caller.ts";
 import { findSession, type Session } from "../access/sessions.ts";
-import { queryOf } from "../api/target.ts";
+import { queryOf } from "../api/request.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { changesSince, latestChange, type ThreadChanged } from "../mailbox/changes.ts";
+import { changesSince, latestChange, type ThreadChanged } from "../mailbox/change-feed.ts";
 import type { Store } from "../store/store.ts";
 import type { Asked, Route } from "./route.ts";
 import type { SessionCookie } from "./session-cookie.ts";
-
-export interface LiveParts {
-  store: Pick<Store, "db" | "onCommit">;
-  cookie: SessionCookie;
-  runtime: Pick<Runtime, "now" | "setTimer">;
-  log: Pick<Log, "warn">;
-  /** Limit of HTTP connections; streams take at most half. */
-  mostConnections: number;
-}
-
-export interface Live {
-  route: Route;
-  /** Looks for changes that another process wrote. */
-  look(): void;
-  /** Ends every stream. */
-  stop(): void;
-}
 
 const MOST_STREAMS = 500;
 const MOST_STREAMS_BY_PERSON = 12;
@@ -60,7 +43,20 @@ interface Stream {
 const eventOf = (name: "mail" | "all", seq: number, data: object): string =>
   `event: ${name}\nid: ${seq}\ndata: ${JSON.stringify(data)}\n\n`;
 
-export function createLive({ store, cookie, runtime, log, mostConnections }: LiveParts): Live {
+export function createLive({
+  store,
+  cookie,
+  runtime,
+  log,
+  mostConnections,
+}: {
+  store: Pick<Store, "db" | "onCommit">;
+  cookie: SessionCookie;
+  runtime: Pick<Runtime, "now" | "setTimer">;
+  log: Pick<Log, "warn">;
+  /** Limit of HTTP connections; streams take at most half. */
+  mostConnections: number;
+}) {
   const { db } = store;
   const streams = new Set<Stream>();
   const mostStreams = Math.min(MOST_STREAMS, Math.floor(mostConnections / 2));
@@ -189,10 +185,13 @@ export function createLive({ store, cookie, runtime, log, mostConnections }: Liv
     return new Response(body, { headers: { "content-type": "text/event-stream", "x-accel-buffering": "no" } });
   }
 
+  const route: Route = { method: "GET", path: "/live", run: open };
   return {
-    route: { method: "GET", path: "/live", run: open },
+    route,
+    /** Looks for changes that another process wrote. */
     look,
-    stop() {
+    /** Ends every stream. */
+    stop(): void {
       stopped = true;
       endAll();
     },

@@ -1,4 +1,4 @@
-/** What browsers run of the API reference, bundled as the app is (bundled.macro.ts). Imported when it is first asked for. */
+/** Script and style of the API reference, bundled (bundled.macro.ts). Imported on the first request for it. */
 import { bundled } from "./bundled.macro.ts" with { type: "macro" };
 
 export const { script, style }: { script: string; style: string } = bundled("app/reference/browser.ts");

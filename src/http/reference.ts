@@ -1,27 +1,29 @@
 /**
- * The API reference (rules: Web), written from the OpenAPI documents when it is first asked for. It is HTML that can be
- * read without its script, and holds nothing of anybody's, so that it takes neither key nor session.
+ * The API reference (rules: Web), rendered from the OpenAPI documents on the first request for it. It is HTML that
+ * browsers show without its script too. It contains nobody's data, so it needs neither key nor session.
  */
 import { describeApi } from "../api/openapi.ts";
 import type { ApiDocument } from "../api/reference/document.ts";
 import { ADMIN_API, documentPathOf, MAIL_API, type Surface } from "../api/surfaces.ts";
-import { addFonts, ICON } from "./brand.ts";
 import { type Assets, type File, fileOf, fileResponse, openAssets } from "./files.ts";
-import type { Pages } from "./pages.ts";
+import { addFonts, ICON, type Pages } from "./pages.ts";
 
-/** Where it is, and below it its files. */
+/** Path of the page; its files are below it. */
 export const REFERENCE_PATH = "/api/docs";
 
-export interface ReferenceParts {
-  /** Public origin. */
+/**
+ * Responds to a GET or HEAD for the reference or one of its files; undefined for other paths. `baseUrl`: the public
+ * origin.
+ */
+export function createReference({
+  baseUrl,
+  headers,
+}: {
   baseUrl: string;
   headers: Readonly<Record<string, string>>;
-}
-
-/** Answers a GET or HEAD for the reference or one of its files; undefined for any other path. */
-export function createReference({ baseUrl, headers }: ReferenceParts): Pages {
+}): Pages {
   const describe = (surface: Surface) => ({
-    // What was written as JSON, read as what it is.
+    // The document is made as JSON; this names its type.
     document: describeApi(surface, baseUrl) as unknown as ApiDocument,
     path: documentPathOf(surface),
   });
@@ -30,7 +32,7 @@ export function createReference({ baseUrl, headers }: ReferenceParts): Pages {
   async function write(): Promise<{ page: File; assets: Assets }> {
     const [{ script, style }, { renderReference }] = await Promise.all([
       import("./reference-files.ts"),
-      import("../api/reference/render.tsx"),
+      import("../api/reference/page.tsx"),
     ]);
     const assets = openAssets(`${REFERENCE_PATH}/`);
     const fonts = await addFonts(assets);

@@ -1,10 +1,14 @@
 /**
- * The HTTP and HTTPS servers. The server with the app has /healthz, /metrics, everything under /api/, and the web app with
- * the API reference (web.ts). Beside an HTTPS listener, the HTTP listener has only /healthz and a redirect. Both answer the
- * challenges of a certificate authority.
+ * The HTTP and HTTPS servers. The server with the app has /healthz, /metrics, everything under /api/, and the web app
+ * with the API reference (web.ts). Beside an HTTPS listener, the HTTP listener has only /healthz and a redirect. Both
+ * answer the challenges of a certificate authority.
  */
+
+import { pathOf, queryOf } from "../api/request.ts";
 import type { Rest } from "../api/rest.ts";
-import { pathOf, queryOf } from "../api/target.ts";
+import { CONTENT_TYPE, type Metrics } from "../base/metrics.ts";
+import { canonicalAddress, networkList } from "../net/ip.ts";
+import type { Options } from "../store/settings.ts";
 import type { Certificates } from "../tls/certificates.ts";
 import { STRICT_TRANSPORT_SECURITY } from "./headers.ts";
 import { createHttpsServer } from "./https.ts";
@@ -15,7 +19,6 @@ import {
   listenHttp,
   listenInner,
 } from "./listener.ts";
-import type { MetricsPage } from "./metrics.ts";
 import { REFERENCE_PATH } from "./reference.ts";
 import type { Web } from "./web.ts";
 
@@ -23,16 +26,19 @@ import type { Web } from "./web.ts";
 type HealthCheck = () => boolean | Promise<boolean>;
 
 /** Sources of the public resources, which HTTP and HTTPS both serve. */
-export interface OpenParts {
+interface OpenParts {
   /** Checks by name; /healthz tells which fail (rules: Web). */
   health: Readonly<Record<string, HealthCheck>>;
-  /** The engine that answers searches, and why it is not the one of the settings. Does not change the status (rules: Web). */
+  /**
+   * The engine that answers searches, and why it is not the one of the settings. Does not change the status (rules:
+   * Web).
+   */
   search?: () => { engine: string; reason?: string };
   /** The response to the certificate authority for `token` (RFC 8555 §8.3); undefined for an unknown token. */
   challenge?: (token: string) => string | undefined;
 }
 
-export interface HttpServerParts extends OpenParts, Pick<HttpListenerParts, "runtime" | "log"> {
+interface HttpServerParts extends OpenParts, Pick<HttpListenerParts, "runtime" | "log"> {
   rest: Rest;
   web: Pick<Web, "respond">;
   metrics?: MetricsPage;
@@ -44,11 +50,6 @@ export interface HttpServerParts extends OpenParts, Pick<HttpListenerParts, "run
 
 /** A public listener, or an inner one. */
 type ListenerKind = Pick<HttpListenerParts, "listen" | "connections"> | Pick<InnerListenerParts, "originOf">;
-
-export interface RedirectorParts extends OpenParts, Omit<HttpListenerParts, "respond"> {
-  /** The https origin to redirect to. */
-  target: string;
-}
 
 const CHALLENGE = "/.well-known/acme-challenge/";
 
@@ -83,6 +84,42 @@ async function openResponse(request: Request, path: string, parts: OpenParts): P
   return proof === undefined
     ? text("Not found\n", 404)
     : text(proof, 200, { "content-type": "application/octet-stream", "cache-control": "no-store" });
+}
+
+/** `peer`: the address the connection came from, undefined when the system does not tell it. */
+type MetricsPage = (request: Request, peer: string | undefined) => Promise<Response>;
+
+const LOOPBACK = networkList(["127.0.0.0/8", "::1/128"]);
+const FORWARDED = ["x-forwarded-for", "forwarded"];
+
+/**
+ * /metrics (rules: Metrics), for this machine and the networks of metrics.allowNetworks. It refuses forwarded requests,
+ * because the proxy's address does not tell who asks.
+ */
+export function createMetricsPage({
+  metrics,
+  options,
+}: {
+  metrics: Pick<Metrics, "expose">;
+  options: Pick<Options, "get">;
+}): MetricsPage {
+  function mayRead(request: Request, peer: string | undefined): boolean {
+    if (FORWARDED.some((name) => request.headers.has(name))) return false;
+    const address = canonicalAddress(peer ?? "");
+    if (address === undefined) return false;
+    const networks = options.get("metrics.allowNetworks");
+    return LOOPBACK(address) || (networks !== "none" && networkList(networks)(address));
+  }
+
+  return async (request, peer) =>
+    mayRead(request, peer)
+      ? new Response(await metrics.expose(), {
+          headers: { "content-type": CONTENT_TYPE, "cache-control": "no-store", "x-content-type-options": "nosniff" },
+        })
+      : new Response("Metrics are for this machine and the networks of metrics.allowNetworks, without a proxy\n", {
+          status: 403,
+          headers: { "x-content-type-options": "nosniff" },
+        });
 }
 
 /** Starts a server with the app. @throws when the address cannot be bound */
@@ -133,7 +170,14 @@ export function createHttpServer({
  * Starts a server with the public resources, and a redirect that keeps method and body (RFC 9110 §15.4.9).
  * @throws when the address cannot be bound
  */
-function createRedirector({ target, ...parts }: RedirectorParts): HttpServer {
+function createRedirector({
+  target,
+  ...parts
+}: OpenParts &
+  Omit<HttpListenerParts, "respond"> & {
+    /** The https origin to redirect to. */
+    target: string;
+  }): HttpServer {
   async function respond(request: Request): Promise<Response> {
     const path = pathOf(request.url);
     const query = queryOf(request.url);
@@ -157,8 +201,8 @@ export interface HttpParts
 }
 
 /**
- * Starts the listeners for the app (rules: Listeners): HTTP, or HTTPS with a redirect on HTTP. Resolves with each address
- * as `host:port`, or `off`.
+ * Starts the listeners for the app (rules: Listeners): HTTP, or HTTPS with a redirect on HTTP. Resolves with each
+ * address as `host:port`, or `off`.
  */
 export async function startHttp({
   http,
@@ -177,7 +221,11 @@ export async function startHttp({
   const { runtime, log } = parts;
   const address = await bound("MAILROOM_HTTPS", () =>
     createHttpsServer({
-      ...{ listen: https, certificates, connections, runtime, log },
+      listen: https,
+      certificates,
+      connections,
+      runtime,
+      log,
       startInner: (inner) => createHttpServer({ ...parts, ...inner, secure: true }),
     }),
   );

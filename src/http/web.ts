@@ -1,49 +1,29 @@
 /** The web app's part of the server: pages, and the app's API with sessions, sign-in and live updates. */
-import type { Identity } from "../access/identity.ts";
-import type { FirstRun } from "../admin/first-run.ts";
 import type { Serving } from "../api/rest.ts";
-import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
+import type { Sending } from "../compose/send.ts";
+import type { AppServices, OperatorContext } from "../operations/operation.ts";
 import type { Store } from "../store/store.ts";
 import { APP_PREFIX, createAppApi } from "./app-api.ts";
+import { draftFileRoutes } from "./draft-files.ts";
 import { frameRoutes } from "./frame.ts";
 import { createPageGate } from "./gate.ts";
 import { commonHeaders } from "./headers.ts";
-import type { MailAppsView } from "./identity-views.ts";
 import { openImageProxy } from "./images.ts";
 import { createLive } from "./live.ts";
-import { createPages } from "./pages.ts";
-import { createPdfPage } from "./pdf-page.ts";
+import { createPages, createPdfPage } from "./pages.ts";
 import { createReference } from "./reference.ts";
-import { appPasswordRoutes } from "./routes/app-passwords.ts";
-import { type DraftRouteParts, draftRoutes } from "./routes/drafts.ts";
-import { firstRunRoutes } from "./routes/first-run.ts";
-import { mailRoutes } from "./routes/mail.ts";
-import { confirmRoute, createProof } from "./routes/proof.ts";
-import { type ReadingParts, readingRoutes } from "./routes/reading.ts";
-import { secondFactorRoutes } from "./routes/second-factor.ts";
-import { sessionRoutes, signInRoute } from "./routes/session.ts";
-import { type SettingsParts, settingsRoutes } from "./routes/settings.ts";
 import { createSessionCookie } from "./session-cookie.ts";
 
-type RouteParts = Omit<Serving, "sending"> &
-  Pick<ReadingParts, "snoozed"> &
-  Omit<DraftRouteParts, "store" | "runtime" | "people" | "options"> &
-  Omit<SettingsParts, "store" | "people" | "prove">;
-
-export interface WebParts extends RouteParts {
-  people: SettingsParts["people"] & DraftRouteParts["people"];
+export interface WebParts extends Serving, AppServices, Pick<OperatorContext, "doctor" | "searching"> {
   store: Pick<Store, "db" | "transact" | "onCommit">;
-  identity: Identity;
-  mailApps: MailAppsView;
-  firstRun: FirstRun;
+  sending: Sending;
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
   /** Limit of HTTP connections. */
   mostConnections: number;
   /** Public origin. */
   baseUrl: string;
   runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer" | "dns">;
-  log: Log;
 }
 
 export interface Web {
@@ -60,7 +40,6 @@ export function createWeb(parts: WebParts): Web {
   const headers = commonHeaders({ secure });
   const cookie = createSessionCookie({ secure });
   const gate = createPageGate({ ...parts, cookie, touchSession: parts.identity.touchSession });
-  const prove = createProof({ ...parts, cookie });
   const images = openImageProxy({ runtime: parts.runtime });
   const live = createLive({ ...parts, cookie });
   const pages = createPages(headers);
@@ -68,20 +47,8 @@ export function createWeb(parts: WebParts): Web {
   const reference = createReference({ ...parts, headers });
   const api = createAppApi({
     ...parts,
-    ...{ gate, headers },
-    open: [signInRoute({ ...parts, cookie }), ...firstRunRoutes({ ...parts, cookie })],
-    routes: [
-      ...sessionRoutes({ ...parts, cookie }),
-      confirmRoute(prove),
-      ...secondFactorRoutes({ ...parts, prove }),
-      ...appPasswordRoutes(parts),
-      ...mailRoutes(parts),
-      ...readingRoutes(parts),
-      ...draftRoutes(parts),
-      ...settingsRoutes({ ...parts, prove }),
-      ...frameRoutes({ mailbox: parts.mailbox, images }),
-      live.route,
-    ],
+    ...{ gate, cookie, headers, services: parts },
+    routes: [...draftFileRoutes(parts), ...frameRoutes({ mailbox: parts.mailbox, images }), live.route],
   });
 
   return {

@@ -1,16 +1,19 @@
 /**
- * Admission of a connection at the MX listener. One source and its network may open only so many, and their address is looked
- * up in the blocklists. Networks that the operator trusts are admitted without these checks, here and at MAIL and RCPT.
+ * Admission of connections and of transactions (MAIL) at the MX listener. A source and its network may open only so many of
+ * either, and the address is looked up in the blocklists. Networks that the operator trusts are admitted without these checks,
+ * here and at RCPT.
  *
  * Every refusal of the MX listener for policy is 4yz, so that an honest server delivers later; the exception is a listed
- * address, which the operator asked to refuse. Nothing is refused for the name in HELO (RFC 5321 §4.1.4), and an address of
- * ours in MAIL earns no trust: only authentication tells who sent a message.
+ * address, which the operator asked to refuse. The listener refuses nobody for the name in HELO (RFC 5321 §4.1.4), and an
+ * address of ours in MAIL earns no trust: only authentication shows the sender of a message.
  *
  * Invariant: the number of sources that are remembered is bounded.
  */
 import { createRateLimit } from "../access/rate.ts";
 import type { Runtime } from "../base/runtime.ts";
+import type { MailboxRoute } from "../mailbox/addresses.ts";
 import { canonicalAddress, networkList, networkOfAddress, sourceOfAddress } from "../net/ip.ts";
+import type { OutboundMessage } from "../outbound/queue.ts";
 import { Refusal } from "../smtp/refusal.ts";
 import type { Options } from "../store/settings.ts";
 import type { Blocklists, Listing } from "./dnsbl.ts";
@@ -18,40 +21,51 @@ import type { Blocklists, Listing } from "./dnsbl.ts";
 /** A server that sends mail here, for one connection. */
 export interface Peer {
   isTrusted: boolean;
-  /** Undefined when the system does not tell it. */
+  /** Undefined when the operating system does not tell it. */
   address: string | undefined;
   source: string;
   network: string;
-  /** The blocklist that lists it. Asked for at once, so that the answer is there when RCPT needs it. */
+  /** The blocklist that lists it. The look-up begins at once, so that its result is there when RCPT needs it. */
   listing: Promise<Listing | undefined>;
   /** Unknown recipients that it has named since its last message. */
   unknownRecipients: number;
 }
 
-export interface ConnectParts {
-  options: Pick<Options, "get">;
-  blocklists: Blocklists;
-  runtime: Pick<Runtime, "now">;
+/** A recipient that RCPT admitted. It has a route, or is the return path of a message. */
+export interface Admitted {
+  /** As in RCPT TO. */
+  address: string;
+  route?: MailboxRoute;
+  /** The message that we sent with this address as its return path. */
+  sent?: OutboundMessage;
 }
 
-export interface Connect {
-  /** Whether `ip` is in one of the networks that the operator trusts. */
-  isTrusted(ip: string): boolean;
-  /** @throws Refusal tooManyConnections */
-  connect(ip: string): Peer;
+/** One message, from MAIL to DATA. */
+export interface Transaction {
+  /** Empty for mail that asks for no automatic answer (RFC 5321 §4.5.5). */
+  reversePath: string;
+  /** Recipients that RCPT admitted, by their spelling there. */
+  admitted: Map<string, Admitted>;
+}
+
+export interface ConnectParts {
+  options: Pick<Options, "get">;
+  blocklists: Pick<Blocklists, "find">;
+  runtime: Pick<Runtime, "now">;
 }
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
-/** A network is many sources: it may do so many times what one of them may. */
+/** A network is many sources: it may do this many times as much as one of them. */
 const SHARE_OF_NETWORK = 4;
-/** An hour allows as much as so many minutes at full rate. */
+/** An hour allows as much as this many minutes at full rate. */
 const MINUTES_AT_FULL_RATE = 20;
-/** Per rate; there are ten, of about 2 MB each. */
+/** Sources counted by one rate; there are ten rates, of about 2 MB each. */
 const SOURCES_COUNTED = 10_000;
 
-export function createConnect({ options, blocklists, runtime }: ConnectParts): Connect {
+export function createAdmission({ options, blocklists, runtime }: ConnectParts) {
   const mayConnect = createAllowance(runtime, () => options.get("mx.connectionsPerMinute"), "minute");
+  const mayStart = createAllowance(runtime, () => options.get("mx.messagesPerMinute"), "minute", "hour");
 
   function isTrusted(address: string | undefined): boolean {
     const networks = options.get("mx.trustedNetworks");
@@ -64,8 +78,10 @@ export function createConnect({ options, blocklists, runtime }: ConnectParts): C
   }
 
   return {
-    isTrusted: (ip) => isTrusted(canonicalAddress(ip)),
-    connect(ip) {
+    /** Tells whether `ip` is in one of the networks that the operator trusts. */
+    isTrusted: (ip: string): boolean => isTrusted(canonicalAddress(ip)),
+    /** @throws Refusal tooManyConnections */
+    connect(ip: string): Peer {
       const address = canonicalAddress(ip);
       const origin = { address, source: sourceOfAddress(address), network: networkOfAddress(address) };
       const fresh = { ...origin, unknownRecipients: 0 };
@@ -73,12 +89,17 @@ export function createConnect({ options, blocklists, runtime }: ConnectParts): C
       if (!mayConnect(origin)) throw new Refusal("tooManyConnections");
       return { ...fresh, isTrusted: false, listing: findListing(address) };
     },
+    /** @throws Refusal tooMuchMail */
+    startMail(peer: Peer, reversePath: string): Transaction {
+      if (!peer.isTrusted && !mayStart(peer)) throw new Refusal("tooMuchMail");
+      return { reversePath, admitted: new Map() };
+    },
   };
 }
 
 /**
- * A rate limit of sources and their networks, over each of `spans`. The function counts one more for a peer; it returns false
- * when the peer's source or network has used up any of them.
+ * Makes a rate limit of sources and their networks, over each of `spans`. The function that it returns counts one more for a
+ * peer, and returns false when the peer's source or network has used up any of the limits.
  */
 export function createAllowance(
   runtime: Pick<Runtime, "now">,

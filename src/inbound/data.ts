@@ -1,244 +1,237 @@
 /**
- * DATA at the MX listener: a message is received, authenticated and filed before the 250 (rules: Arrival).
+ * DATA at the MX listener: receives, authenticates and files a message before the 250 (rules: Arrival).
  *
  *   receive (spool.ts) ─► refuse what is too large or loops ─► prepare, authenticate (workers)
  *     ─► disposition: refuse what fails DMARC ─► reports: feedback.ts ─► file, all mailboxes at once
  *
- * Only mail of other servers is authenticated. Mail by submission, and mail that is delivered here without leaving (local.ts),
- * comes from people who have signed in and has no verdicts.
+ * Only mail of other servers is authenticated. Mail that people submit after signing in has no verdicts, also when it is
+ * delivered here without leaving (outbound/attempt.ts).
  *
- * Invariant: a message is either filed in every mailbox it reaches, in one transaction that has committed, or refused
- * whole, and the sender is told which. One log line tells the outcome, without bodies or recipients.
+ * Invariant: a message is either filed in every mailbox that it reaches, in one transaction that has committed, or refused as a
+ * whole, and the reply says which. One log line gives the outcome, without bodies or recipients.
  */
 import type { Authentication, Policy } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
-import type { Log } from "../base/log.ts";
 import type { Meters } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Route } from "../mailbox/addresses.ts";
 import type { Filed, Filing } from "../mailbox/filing.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import { originalOnly } from "../mailbox/original-only.ts";
-import type { PreparedMessage } from "../mailbox/prepare.ts";
-import { withoutBcc } from "../message/original.ts";
+import { originalOnly, type PreparedMessage } from "../mailbox/prepare.ts";
+import { withoutBcc } from "../message/headers.ts";
 import type { OutboundMessage } from "../outbound/queue.ts";
 import { traceArrival } from "../outbound/trace-log.ts";
 import { Refusal, refusalOf } from "../smtp/refusal.ts";
 import type { Envelope } from "../smtp/role.ts";
 import { MOST_HOPS, type Received, readSource, type Spool } from "../smtp/spool.ts";
-import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type PreparedInbound, UnparseableError } from "../workers/jobs.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
-import type { Feedback, Finding } from "./feedback.ts";
-import type { Admitted } from "./mail.ts";
+import type { Admitted } from "./connect.ts";
+import { considerReport, type FeedbackParts, type Finding } from "./feedback.ts";
 import { fits, notVerified } from "./rcpt.ts";
 
-/**
- * Takes a message in, to the last byte of `content`, and files it. Resolves when it is durable.
- * @throws Refusal
- */
-export type Accept = (
-  envelope: Envelope,
-  recipients: readonly Admitted[],
-  content: AsyncIterable<Uint8Array>,
-) => Promise<Accepted>;
-
 export interface Accepted {
-  /** Empty for a report that our own notice tells, or that may name a Bcc recipient. */
+  /** Empty for a report that our own notice replaces, or that may name a Bcc recipient. */
   emailIds: string[];
-  /** It is about mail that we sent. The client is not told whether it was filed, which would tell who is a Bcc recipient. */
+  /**
+   * The message is a report on mail that we sent. The reply does not say whether it was filed, since that would give away a Bcc
+   * recipient.
+   */
   isReport: boolean;
 }
 
-export interface AcceptParts {
-  store: Pick<Store, "enqueue" | "preparing" | "blobs">;
-  mailbox: Pick<Mailbox, "route" | "routeFor" | "stillReaches" | "usage" | "file" | "hasReceived">;
+interface AcceptParts extends FeedbackParts {
+  store: Pick<Store, "db" | "enqueue" | "preparing" | "blobs">;
+  mailbox: FeedbackParts["mailbox"] & Pick<Mailbox, "route" | "routeFor" | "stillReaches" | "usage" | "hasReceived">;
   parser: Pick<ParserPool, "prepareInbound" | "authenticate">;
-  spool: Spool;
-  feedback: Pick<Feedback, "consider">;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-  /** Ours, as in Authentication-Results. */
-  hostname: string;
-  log: Log;
+  spool: Pick<Spool, "receive">;
   meters?: Pick<Meters, "countArrival"> | undefined;
 }
 
-export function createAccept(parts: AcceptParts): Accept {
-  const { store, mailbox, parser, spool, feedback, options, runtime, hostname, log, meters } = parts;
-
-  async function accept(
-    envelope: Envelope,
-    recipients: readonly Admitted[],
-    content: AsyncIterable<Uint8Array>,
-  ): Promise<Accepted> {
-    const startedAt = runtime.now();
-    const { trace, ip, helo, tls, reversePath } = envelope;
-    let size: number | undefined;
-    let arrived: PreparedInbound | undefined;
-    let outcome = "";
-    let count: ArrivalOutcome = "refused";
-    const verdicts = () => arrived?.authentication.verdicts;
-    const detail = () => ({ ip, helo, tls, reversePath, recipients: recipients.length, size, auth: verdicts() });
+/** Receives a message, to the last byte of `content`, authenticates and files it. Resolves when it is durable. @throws Refusal */
+export async function acceptMessage(
+  parts: AcceptParts,
+  envelope: Envelope,
+  recipients: readonly Admitted[],
+  content: AsyncIterable<Uint8Array>,
+): Promise<Accepted> {
+  const { store, spool, options, runtime, log, meters } = parts;
+  const startedAt = runtime.now();
+  const { trace, ip, helo, tls, reversePath } = envelope;
+  let size: number | undefined;
+  let arrived: PreparedInbound | undefined;
+  let outcome = "";
+  let count: ArrivalOutcome = "refused";
+  const verdicts = () => arrived?.authentication.verdicts;
+  const detail = () => ({ ip, helo, tls, reversePath, recipients: recipients.length, size, auth: verdicts() });
+  try {
+    const received = await spool.receive(content, options.get("smtp.maxMessageBytes"));
+    size = received.size;
     try {
-      const received = await spool.receive(content, options.get("smtp.maxMessageBytes"));
-      size = received.size;
-      try {
-        if (received.tooLarge) throw new Refusal("tooLarge");
-        if (received.hops > MOST_HOPS) throw new Refusal("loop");
-        arrived = await store.preparing(() => prepare(received, envelope));
-        const { message, authentication } = arrived;
-        const spam = failsDmarc(message, authentication, recipients);
-        const { organizations = [] } = authentication;
-        const returned = recipients.flatMap(({ sent }) => sent ?? []);
-        const finding = await feedback.consider(message, { reversePath, returned, organizations });
-        const filed = await store.enqueue((tx) => {
-          finding?.record(tx);
-          const filings = fileAll(tx, recipients, { message, spam, auth: authentication.verdicts }, finding);
-          const emailIds = filings.map(({ messageId }) => messageId);
-          const key = message.messageId ?? emailIds[0];
-          if (key !== undefined) {
-            const step = { ...detail(), outcome: outcomeOf(filings), emailIds };
-            traceArrival(tx, "received", { key, at: runtime.now(), trace }, step);
-          }
-          return filings;
-        });
-        count = outcomeOf(filed);
-        outcome = count;
-        return { emailIds: filed.map(({ messageId }) => messageId), isReport: finding?.isAboutSent === true };
-      } finally {
-        await received.dispose();
-      }
-    } catch (error) {
-      const refusal = refusalOf(error);
-      outcome = `${refusal.responseCode} ${refusal.message}`;
-      if (refusal.reason === "failed" || refusal.reason === "storeUnavailable") {
-        log.error("message not filed", { trace, error: refusal.cause });
-      }
-      const key = arrived?.message.messageId;
-      // The sender need not wait for it, and is told the same without it.
-      if (key !== undefined) {
-        const at = runtime.now();
-        const step = { ...detail(), outcome };
-        void store.enqueue((tx) => traceArrival(tx, "refused", { key, at, trace }, step)).catch(() => {});
-      }
-      throw refusal;
+      if (received.tooLarge) throw new Refusal("tooLarge");
+      if (received.hops > MOST_HOPS) throw new Refusal("loop");
+      arrived = await store.preparing(() => prepare(parts, received, envelope));
+      const { message, authentication } = arrived;
+      const spam = failsDmarc(parts, message, authentication, recipients);
+      const { organizations = [] } = authentication;
+      const returned = recipients.flatMap(({ sent }) => sent ?? []);
+      const finding = await considerReport(parts, message, { reversePath, returned, organizations });
+      const filed = await store.enqueue((tx) => {
+        finding?.record(tx);
+        const filings = fileAll(parts, tx, recipients, { message, spam, auth: authentication.verdicts }, finding);
+        const emailIds = filings.map(({ messageId }) => messageId);
+        const key = message.messageId ?? emailIds[0];
+        if (key !== undefined) {
+          const step = { ...detail(), outcome: outcomeOf(filings), emailIds };
+          traceArrival(tx, "received", { key, at: runtime.now(), trace }, step);
+        }
+        return filings;
+      });
+      count = outcomeOf(filed);
+      outcome = count;
+      return { emailIds: filed.map(({ messageId }) => messageId), isReport: finding?.isAboutSent === true };
     } finally {
-      const ms = runtime.now() - startedAt;
-      meters?.countArrival(count, size ?? 0, ms);
-      log.info("message", { trace, ...detail(), problem: arrived?.message.problem, outcome, ms });
+      await received.dispose();
     }
+  } catch (error) {
+    const refusal = refusalOf(error);
+    outcome = `${refusal.responseCode} ${refusal.message}`;
+    if (refusal.reason === "failed" || refusal.reason === "storeUnavailable") {
+      log.error("message not filed", { trace, error: refusal.cause });
+    }
+    const key = arrived?.message.messageId;
+    // Not awaited: the reply to the sender does not depend on it.
+    if (key !== undefined) {
+      const at = runtime.now();
+      const step = { ...detail(), outcome };
+      void store.enqueue((tx) => traceArrival(tx, "refused", { key, at, trace }, step)).catch(() => {});
+    }
+    throw refusal;
+  } finally {
+    const ms = runtime.now() - startedAt;
+    meters?.countArrival(count, size ?? 0, ms);
+    log.info("message", { trace, ...detail(), problem: arrived?.message.problem, outcome, ms });
   }
-
-  /**
-   * Parses and authenticates a message. One that no parser can read is filed with its original attached, so that nothing
-   * accepted is lost; it is authenticated too, so that nobody gets in by making mail unreadable.
-   */
-  async function prepare(received: Received, envelope: Envelope): Promise<PreparedInbound> {
-    const { ip, helo, reversePath } = envelope;
-    const forwarders = options.get("spam.trustedForwarders");
-    const trustedForwarders = forwarders === "none" ? [] : forwarders;
-    const arrival = { ip, helo, reversePath, hostname, trustedForwarders, now: runtime.now() };
-    try {
-      return await parser.prepareInbound(received.source, received.size, arrival);
-    } catch (error) {
-      if (!(error instanceof UnparseableError)) throw error;
-      log.error("message cannot be parsed", { trace: envelope.trace, size: received.size, error });
-      const authentication = await authenticate(received, arrival);
-      const bytes = withoutBcc(await readSource(received.source));
-      const message = originalOnly(bytes, reversePath, await store.blobs.write(bytes), error.message);
-      return { message: { ...message, headers: [["Authentication-Results", authentication.results]] }, authentication };
-    }
-  }
-
-  /** Authenticates a message that no parser can read, by its reverse-path, which readers are shown as its author. */
-  async function authenticate({ source, size }: Received, arrival: Arrival): Promise<Authentication> {
-    try {
-      return await parser.authenticate(source, size, arrival, arrival.reversePath);
-    } catch (error) {
-      if (!(error instanceof UnparseableError)) throw error;
-      return unreadable(hostname);
-    }
-  }
-
-  /**
-   * Whether the message is spam because of what the author's domain asks for. DATA has one reply for all recipients: the
-   * message is accepted for all of them when one of them must hear everything, postmaster (rules: Postmaster and abuse) or a return
-   * path, since bounces are seldom signed. A retry of a message that is filed already is accepted too: it may meet other
-   * verdicts than the first did. @throws Refusal dmarc when the domain asks for refusal and we comply
-   */
-  function failsDmarc(
-    message: PreparedMessage,
-    authentication: Authentication,
-    recipients: readonly Admitted[],
-  ): boolean {
-    const disposition = dispositionOf(authentication, runtime);
-    const hearsEverything = ({ route, sent }: Admitted) => sent !== undefined || route?.exempt === true;
-    const hasReceived = ({ route }: Admitted) => route !== undefined && mailbox.hasReceived(route.mailboxId, message);
-    if (disposition === "reject" && options.get("spam.rejectDmarc") && !recipients.some(hearsEverything)) {
-      if (!recipients.every(hasReceived)) throw new Refusal("dmarc");
-    }
-    return disposition !== "none";
-  }
-
-  /** Files one message a mailbox, on the first recipient that reaches it. */
-  function fileAll(
-    tx: Tx,
-    recipients: readonly Admitted[],
-    arrived: Pick<Filing, "message" | "spam" | "auth">,
-    finding: Finding | undefined,
-  ): Filed[] {
-    const reached = new Map<string, { address: string; exempt: boolean }>();
-    let isTold = false;
-    let unverified: Refusal | undefined;
-    for (const recipient of recipients) {
-      const { sent } = recipient;
-      const route = sent ? returnRoute(sent) : presentRoute(recipient);
-      if (route.kind === "unverified") unverified = notVerified(route);
-      const mailboxId = route.kind === "mailbox" ? route.mailboxId : sent?.mailboxId;
-      if (mailboxId !== undefined && finding?.isFiled(mailboxId, sent !== undefined) === false) {
-        isTold = true;
-      } else if (route.kind === "mailbox") {
-        const known = reached.get(route.mailboxId);
-        reached.set(route.mailboxId, {
-          address: known?.address ?? route.receivedOn,
-          exempt: route.exempt || known?.exempt === true,
-        });
-      }
-    }
-    const mailboxes = [...reached];
-    if (mailboxes.length === 0) {
-      if (isTold) return [];
-      throw unverified ?? new Refusal("unknownRecipient");
-    }
-    // One full mailbox must not cost the others the message, so it gets a copy too.
-    if (!mailboxes.some(([id, { exempt }]) => exempt || fits(mailbox, id, arrived.message.size))) {
-      throw new Refusal("mailboxFull");
-    }
-    const now = runtime.now();
-    return mailboxes.map(([mailboxId, { address }]) =>
-      mailbox.file(tx, { ...arrived, mailboxId, receivedOn: address, now }),
-    );
-  }
-
-  /** The route of RCPT; another when its mailbox was removed since, or another workspace verified the domain. */
-  const presentRoute = ({ address, route }: Admitted): Route =>
-    route !== undefined && mailbox.stillReaches(route) ? route : mailbox.route(address);
-
-  /** The route of a return path: never into another workspace, even when that has verified the domain since. */
-  function returnRoute({ workspaceId, mailbox: address }: OutboundMessage): Route {
-    const route = mailbox.routeFor(workspaceId, address);
-    return route.kind === "mailbox" && route.workspaceId !== workspaceId ? { kind: "unknown" } : route;
-  }
-
-  return accept;
 }
 
 /**
- * The disposition of a message (RFC 9989 §5.4, rules: DMARC): the policy that its author's domain publishes for
- * mail that fails DMARC. A domain may ask for that in a part of the cases, which are drawn by lot; in the others the next
- * weaker policy applies (RFC 7489 §6.6.4).
+ * Parses and authenticates a message. A message that no parser can read is filed with its original attached, so that nothing
+ * accepted is lost; it is authenticated too, so that unreadable mail gets no way around DMARC.
+ */
+async function prepare(
+  { store, parser, options, runtime, hostname, log }: AcceptParts,
+  received: Received,
+  envelope: Envelope,
+): Promise<PreparedInbound> {
+  const { ip, helo, reversePath } = envelope;
+  const forwarders = options.get("spam.trustedForwarders");
+  const trustedForwarders = forwarders === "none" ? [] : forwarders;
+  const arrival = { ip, helo, reversePath, hostname, trustedForwarders, now: runtime.now() };
+  try {
+    return await parser.prepareInbound(received.source, received.size, arrival);
+  } catch (error) {
+    if (!(error instanceof UnparseableError)) throw error;
+    log.error("message cannot be parsed", { trace: envelope.trace, size: received.size, error });
+    const authentication = await authenticate(parser, received, arrival);
+    const bytes = withoutBcc(await readSource(received.source));
+    const message = originalOnly(bytes, reversePath, await store.blobs.write(bytes), error.message);
+    return { message: { ...message, headers: [["Authentication-Results", authentication.results]] }, authentication };
+  }
+}
+
+/** Authenticates a message that no parser can read, by its reverse-path, which the app shows as its author. */
+async function authenticate(
+  parser: AcceptParts["parser"],
+  { source, size }: Received,
+  arrival: Arrival,
+): Promise<Authentication> {
+  try {
+    return await parser.authenticate(source, size, arrival, arrival.reversePath);
+  } catch (error) {
+    if (!(error instanceof UnparseableError)) throw error;
+    return unreadable(arrival.hostname);
+  }
+}
+
+/**
+ * Tells whether the message is spam by the policy of the author's domain. DATA has one reply for all recipients: the message is
+ * accepted for all of them when one of them gets all mail, such as postmaster (rules: Postmaster and abuse) or a return path,
+ * since bounces are seldom signed. A retry of a message that is filed already is accepted too: its verdicts may differ from
+ * those of the first. @throws Refusal dmarc when the domain asks for refusal and we comply
+ */
+function failsDmarc(
+  { mailbox, options, runtime }: AcceptParts,
+  message: PreparedMessage,
+  authentication: Authentication,
+  recipients: readonly Admitted[],
+): boolean {
+  const disposition = dispositionOf(authentication, runtime);
+  const hearsEverything = ({ route, sent }: Admitted) => sent !== undefined || route?.exempt === true;
+  const hasReceived = ({ route }: Admitted) => route !== undefined && mailbox.hasReceived(route.mailboxId, message);
+  if (disposition === "reject" && options.get("spam.rejectDmarc") && !recipients.some(hearsEverything)) {
+    if (!recipients.every(hasReceived)) throw new Refusal("dmarc");
+  }
+  return disposition !== "none";
+}
+
+/** Files one copy in each mailbox, on the first recipient that reaches it. */
+function fileAll(
+  { mailbox, runtime }: AcceptParts,
+  tx: Tx,
+  recipients: readonly Admitted[],
+  arrived: Pick<Filing, "message" | "spam" | "auth">,
+  finding: Finding | undefined,
+): Filed[] {
+  const reached = new Map<string, { address: string; exempt: boolean }>();
+  let isTold = false;
+  let unverified: Refusal | undefined;
+  for (const recipient of recipients) {
+    const { sent } = recipient;
+    const route = sent ? returnRoute(mailbox, sent) : presentRoute(mailbox, recipient);
+    if (route.kind === "unverified") unverified = notVerified(route);
+    const mailboxId = route.kind === "mailbox" ? route.mailboxId : sent?.mailboxId;
+    if (mailboxId !== undefined && finding?.isFiled(mailboxId, sent !== undefined) === false) {
+      isTold = true;
+    } else if (route.kind === "mailbox") {
+      const known = reached.get(route.mailboxId);
+      reached.set(route.mailboxId, {
+        address: known?.address ?? route.receivedOn,
+        exempt: route.exempt || known?.exempt === true,
+      });
+    }
+  }
+  const mailboxes = [...reached];
+  if (mailboxes.length === 0) {
+    if (isTold) return [];
+    throw unverified ?? new Refusal("unknownRecipient");
+  }
+  // One full mailbox must not cost the others the message, so it gets a copy too.
+  if (!mailboxes.some(([id, { exempt }]) => exempt || fits(mailbox, id, arrived.message.size))) {
+    throw new Refusal("mailboxFull");
+  }
+  const now = runtime.now();
+  return mailboxes.map(([mailboxId, { address }]) =>
+    mailbox.file(tx, { ...arrived, mailboxId, receivedOn: address, now }),
+  );
+}
+
+/**
+ * Returns the route of RCPT, or the present one when the mailbox was removed since, or another workspace verified the domain.
+ */
+const presentRoute = (mailbox: AcceptParts["mailbox"], { address, route }: Admitted): Route =>
+  route !== undefined && mailbox.stillReaches(route) ? route : mailbox.route(address);
+
+/** Finds the route of a return path: never into another workspace, even when that has verified the domain since. */
+function returnRoute(mailbox: AcceptParts["mailbox"], { workspaceId, mailbox: address }: OutboundMessage): Route {
+  const route = mailbox.routeFor(workspaceId, address);
+  return route.kind === "mailbox" && route.workspaceId !== workspaceId ? { kind: "unknown" } : route;
+}
+
+/**
+ * Decides the disposition of a message (RFC 9989 §5.4, rules: DMARC): the policy that its author's domain publishes for mail
+ * that fails DMARC. A domain may ask for it in a percentage of the cases, which are drawn by lot; in the others the next weaker
+ * policy applies (RFC 7489 §6.6.4).
  */
 export function dispositionOf(
   { policy, percent }: Pick<Authentication, "policy" | "percent">,
@@ -258,7 +251,7 @@ function outcomeOf(filed: readonly Filed[]): Exclude<ArrivalOutcome, "refused"> 
   return filed.every(({ duplicate }) => duplicate) ? "duplicate" : "filed";
 }
 
-/** The result for a message that cannot be authenticated: it is spam, and its author is not believed. */
+/** Makes the result for a message that cannot be authenticated: it is spam, and its author is not believed. */
 function unreadable(hostname: string): Authentication {
   const verdict = "permerror";
   return {

@@ -1,8 +1,8 @@
 /**
- * DNS blocklists (RFC 5782): whether a client's address is listed in a zone that the operator chose.
+ * DNS blocklists (RFC 5782): finds the zone, of those that the operator chose, that lists a client's address.
  *
- * Invariant: a list that does not answer, or answers with an address outside 127.0.0.0/8, lists no client. Neither of its
- * two answers, address and reason, delays a client by more than `ANSWER_MS`.
+ * Invariant: a list that does not answer, or answers with an address outside 127.0.0.0/8, lists no client. Neither of its two
+ * answers, address and reason, delays a client by more than `ANSWER_MS`.
  */
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -15,20 +15,17 @@ export interface Listing {
   reason?: string;
 }
 
-export interface Blocklists {
-  /** The first of `zones` that lists `address` (as canonicalAddress gives it). Never rejects. */
-  find(address: string, zones: readonly string[]): Promise<Listing | undefined>;
-}
+export type Blocklists = ReturnType<typeof createBlocklists>;
 
 const ANSWER_MS = 5_000;
-/** A list that is down is logged once in this time. */
+/** A list that does not work is logged once in this time. */
 const QUIET_MS = 10 * 60_000;
 
 const isAnswer = networkList(["127.0.0.0/8"]);
-/** The answers of Spamhaus to queries that are not allowed or malformed: https://www.spamhaus.org/faqs/dnsbl-usage/#200 */
+/** Answers of Spamhaus to queries that are not allowed or malformed: https://www.spamhaus.org/faqs/dnsbl-usage/#200 */
 const isError = networkList(["127.255.255.0/24"]);
 
-/** `2.0.0.127` for 127.0.0.2 (RFC 5782 §2.1), nibbles for IPv6 (§2.4). */
+/** Writes an address as in a zone: `2.0.0.127` for 127.0.0.2 (RFC 5782 §2.1), nibbles for IPv6 (§2.4). */
 export function reversedAddress(address: string): string {
   if (!address.includes(":")) return address.split(".").reverse().join(".");
   const digits = address.split(":").map((group) => group.padStart(4, "0"));
@@ -43,7 +40,7 @@ export function createBlocklists({
   names: DnsCache;
   runtime: Pick<Runtime, "now" | "setTimer">;
   log: Log;
-}): Blocklists {
+}) {
   /** When a zone's failure was last logged. */
   const failures = new Map<string, number>();
 
@@ -77,7 +74,8 @@ export function createBlocklists({
   }
 
   return {
-    async find(address, zones) {
+    /** Finds the first of `zones` that lists `address` (as canonicalAddress gives it). Never rejects. */
+    async find(address: string, zones: readonly string[]): Promise<Listing | undefined> {
       const listings = await Promise.all(zones.map((zone) => look(address, zone)));
       return listings.find((listing) => listing !== undefined);
     },

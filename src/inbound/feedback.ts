@@ -4,39 +4,34 @@
  *   a report ─► the outbound message: by its return path, else by the Message-ID of what is returned
  *            ─► the recipients it names ─► failed: as bounced later (outcome.ts)   complained: told, and suppressed
  *
- * Invariants: a report counts once, and only for recipients of that message for whom another server accepted it. It counts
- * only if it came to the message's own return path, or is authenticated as from the recipient's domain or the host that
- * accepted the message, since many people know a Message-ID. Any other report changes nothing and is filed like other mail.
- * A report that may name a Bcc recipient is shown to nobody.
+ * Invariants: a report counts once, and only for recipients of that message for whom another server accepted it. It counts only
+ * if it came to the message's own return path, or is authenticated as from the recipient's domain or the host that accepted the
+ * message, since many people know a Message-ID. Any other report changes nothing and is filed like other mail. A report that
+ * may name a Bcc recipient is not filed.
  */
-
-import { newId, type Runtime } from "../base/runtime.ts";
+import { newId } from "../base/runtime.ts";
 import { emit } from "../events/outbox.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { normalizeAddress } from "../message/address.ts";
 import type { DeliveryReport, FeedbackReport } from "../message/report.ts";
 import { bccDetector } from "../outbound/bcc.ts";
-import type { LocalDelivery } from "../outbound/local.ts";
-import { entriesOf, findByMessageId, findByReturnPath } from "../outbound/outbound.ts";
-import { type LateFailure, namesOf, type Outcomes } from "../outbound/outcome.ts";
-import { type OutboundMessage, type QueueEntry, setComplained } from "../outbound/queue.ts";
+import { bounceLater, type LateFailure, namesOf, type OutcomeParts } from "../outbound/outcome.ts";
+import {
+  entriesOf,
+  findByMessageId,
+  findByReturnPath,
+  type OutboundMessage,
+  type QueueEntry,
+  setComplained,
+} from "../outbound/queue.ts";
 import { suppress } from "../outbound/suppression.ts";
 import { isHard } from "../smtp/delivery-result.ts";
 import { Refusal } from "../smtp/refusal.ts";
 import type { Db, Tx } from "../store/store.ts";
 
-export interface Feedback {
-  /** The message with this return path. Asks the database only about addresses that look like one. */
-  sentWith(recipient: string): OutboundMessage | undefined;
-  /**
-   * Finds the sent message that a mail from outside is about; undefined for mail that is no report and is not addressed to a
-   * return path. Changes nothing yet. @throws Refusal tooEarly while a recipient that it names is being attempted
-   */
-  consider(mail: PreparedMessage, envelope: ReportEnvelope): Promise<Finding | undefined>;
-}
-
 interface ReportEnvelope {
-  /** Empty when nobody is to answer automatically (RFC 5321 §4.5.5). */
+  /** Empty for mail that asks for no automatic answer (RFC 5321 §4.5.5). */
   reversePath: string;
   /** Messages that have a recipient of the mail for their return path. */
   returned: OutboundMessage[];
@@ -49,27 +44,24 @@ export interface Finding {
   isAboutSent: boolean;
   /** Records the report, in the transaction that files the mail; may run twice, the first time rolled back. */
   record(tx: Tx): void;
-  /** Whether the mail itself is filed into a mailbox it reaches, by a return path or by an address. */
+  /** Tells whether the mail itself is filed into a mailbox that it reaches, by a return path or by an address. */
   isFiled(mailboxId: string, byReturnPath: boolean): boolean;
 }
 
 type Effect = Omit<Finding, "isAboutSent">;
 
-export interface FeedbackParts {
-  db: Db;
-  outcomes: Pick<Outcomes, "bounceLater">;
-  local: Pick<LocalDelivery, "isLocal">;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
+export interface FeedbackParts extends OutcomeParts {
+  mailbox: Pick<Mailbox, "isLocal" | "file" | "markDelivered">;
 }
 
 const RETURN_PATH = /^bounce\+[0-9a-z]+@/i;
-/** Most messages with one Message-ID that are considered, the newest; mail apps may send the same id again. */
+/** Most messages with one Message-ID, the newest, that a report is matched with: mail apps may send the same id again. */
 const MOST_CANDIDATES = 20;
 
 /** `not-spam` (RFC 6430) and `auth-failure` (RFC 6591), a signature that does not verify. */
 const NO_COMPLAINTS: ReadonlySet<string> = new Set(["not-spam", "auth-failure"]);
 
-/** Most recipients of a report that are read; with more than we ever write to, it is hardly a report. */
+/** Most recipients of a report that are read: more than any message of ours has. */
 const MOST_REPORTED = 5_000;
 
 /** A message that a mail may be about. */
@@ -78,137 +70,170 @@ interface Subject {
   entries: QueueEntry[];
   /** The recipients that the report names, in its order; undefined for a name that is no recipient of the message. */
   named: (QueueEntry | undefined)[];
-  /** The same, without those for whom the report is not believed. */
+  /** The same list, undefined also where the report is not believed for that recipient. */
   believed: (QueueEntry | undefined)[];
 }
 
-export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts): Feedback {
-  function sentWith(recipient: string): OutboundMessage | undefined {
-    if (!RETURN_PATH.test(recipient)) return undefined;
-    const returnPath = normalizeAddress(recipient);
-    return returnPath === undefined ? undefined : findByReturnPath(db, returnPath);
-  }
-
-  async function consider(mail: PreparedMessage, envelope: ReportEnvelope): Promise<Finding | undefined> {
-    const { report } = mail;
-    const { returned } = envelope;
-    if (report === undefined && returned.length === 0) return undefined;
-    const reported = report?.recipients.slice(0, MOST_REPORTED).map(spellingsOf) ?? [];
-    const isBelieved = (entry: QueueEntry) => returned.length > 0 || isFrom(envelope.organizations, entry);
-    const subjects = messagesOf(returned, report).map((message): Subject => {
-      const found = subjectOf(message, report, reported);
-      return { ...found, believed: found.named.map((entry) => (entry && isBelieved(entry) ? entry : undefined)) };
-    });
-    if (subjects.some(isBeingSent)) throw new Refusal("tooEarly");
-    const isShown = !subjects.some((subject) => mayNameBcc(subject, mail, envelope));
-    const withNamed = (is: (entry: QueueEntry) => boolean) =>
-      subjects.find(({ message, believed }) => believed.some((entry) => entry && wasSent(message, entry) && is(entry)));
-    // Of messages with one Message-ID, the one without a report so far.
-    const subject =
-      withNamed(({ state, complainedAt }) => state === "delivered" && complainedAt === null) ?? withNamed(() => true);
-    const isAboutSent = subjects.length > 0;
-    if (report !== undefined && subject !== undefined) {
-      const effect = report.kind === "delivery" ? await bounces(subject, report) : complaint(subject, report);
-      return { ...effect, isAboutSent, isFiled: (...to) => isShown && effect.isFiled(...to) };
-    }
-    return { isAboutSent, record() {}, isFiled: () => isShown };
-  }
-
-  function messagesOf(returned: OutboundMessage[], report: PreparedMessage["report"]): OutboundMessage[] {
-    if (returned.length > 0) return returned;
-    const known = report?.envelopeFrom === undefined ? undefined : sentWith(report.envelopeFrom);
-    if (known !== undefined) return [known];
-    return report?.messageId === undefined ? [] : findByMessageId(db, report.messageId).slice(-MOST_CANDIDATES);
-  }
-
-  /** Another server has accepted it, even if it bounced later. Nobody outside can report on mail delivered here. */
-  const wasSent = ({ workspaceId }: OutboundMessage, { state, domain }: QueueEntry): boolean =>
-    (state === "delivered" || state === "bounced") && !local.isLocal(workspaceId, domain);
-
-  /**
-   * Whether a recipient that the report names is being attempted: the report of a server that bounces at once may arrive
-   * before its reply is recorded, and must count.
-   */
-  const isBeingSent = ({ message, believed }: Subject): boolean =>
-    believed.some((entry) => entry?.leased && !local.isLocal(message.workspaceId, entry.domain));
-
-  function subjectOf(
-    message: OutboundMessage,
-    report: PreparedMessage["report"],
-    reported: readonly (readonly string[])[],
-  ): Omit<Subject, "believed"> {
-    const entries = entriesOf(db, message.seq);
-    if (report?.kind === "feedback" && report.recipients.length === 0) {
-      // The provider does not say who complained (RFC 5965 §3.2). With one recipient that is clear.
-      return { message, entries, named: entries.length === 1 ? entries : [undefined] };
-    }
-    const byAddress = new Map(entries.map((entry) => [normalizeAddress(entry.recipient) ?? entry.recipient, entry]));
-    const named = reported.map((spellings) => {
-      const known = spellings.find((spelling) => byAddress.has(spelling));
-      return known === undefined ? undefined : byAddress.get(known);
-    });
-    return { message, entries, named };
-  }
-
-  async function bounces({ message, named, believed }: Subject, report: DeliveryReport): Promise<Effect> {
-    const failures = new Map<number, LateFailure>();
-    for (const [i, entry] of believed.entries()) {
-      const reported = report.recipients[i];
-      if (reported?.action !== "failed" || entry === undefined || !wasSent(message, entry)) continue;
-      const { status, code, diagnostic, bareAtRcpt } = reported;
-      const reply = diagnostic ?? [code, status, "delivery failed"].filter((part) => part !== undefined).join(" ");
-      const hard = isHard(bareAtRcpt ? { command: "rcpt", code } : { code, status });
-      failures.set(entry.seq, { entry, hard, reply, status });
-    }
-    const fresh = [...failures.values()].filter(({ entry }) => entry.state === "delivered");
-    const record = fresh.length === 0 ? () => {} : await outcomes.bounceLater(message, fresh);
-    // Our notice says what the report says, unless the report also names recipients for whom it is not believed.
-    const isTold = (mailboxId: string, byReturnPath: boolean) => byReturnPath || mailboxId === message.mailboxId;
-    const saysMore = failures.size === 0 || named.some((entry, i) => entry !== believed[i]);
-    return { record, isFiled: (...to) => saysMore || !isTold(...to) };
-  }
-
-  function complaint({ message, believed }: Subject, { type }: FeedbackReport): Effect {
-    if (NO_COMPLAINTS.has(type)) return { record() {}, isFiled: () => true };
-    const complainers = new Set(believed.map((entry) => entry && wasSent(message, entry) && entry.seq));
-
-    function record(tx: Tx): void {
-      const now = runtime.now();
-      const { workspaceId, seq: messageSeq } = message;
-      for (const entry of entriesOf(tx, messageSeq)) {
-        if (!complainers.has(entry.seq) || entry.complainedAt !== null || entry.state !== "delivered") continue;
-        setComplained(tx, entry, now);
-        if (entry.field !== "bcc" && !message.notice) {
-          const data = { ...namesOf(message), recipient: entry.recipient };
-          emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.complaint", data, now });
-        }
-        const suppression = { workspaceId, address: entry.recipient, reason: "complaint", now };
-        suppress(tx, { id: newId(runtime, "sup"), ...suppression });
-      }
-    }
-    // People who have an address for such reports want to read them.
-    return { record, isFiled: (_mailboxId, byReturnPath) => !byReturnPath };
-  }
-
-  return { sentWith, consider };
+/** Finds the message with this return path. Queries the database only for addresses that look like one. */
+export function sentWith(db: Db, recipient: string): OutboundMessage | undefined {
+  if (!RETURN_PATH.test(recipient)) return undefined;
+  const returnPath = normalizeAddress(recipient);
+  return returnPath === undefined ? undefined : findByReturnPath(db, returnPath);
 }
 
-/** Whether one of the organisations is that of the recipient's domain, or of the host that accepted the message for it. */
+/**
+ * Finds the sent message that a mail from outside is about; undefined for mail that is no report and is not addressed to a
+ * return path. Changes nothing yet. @throws Refusal tooEarly while a recipient that it names is being attempted
+ */
+export async function considerReport(
+  parts: FeedbackParts,
+  mail: PreparedMessage,
+  envelope: ReportEnvelope,
+): Promise<Finding | undefined> {
+  const { db } = parts.store;
+  const { isLocal } = parts.mailbox;
+  const { report } = mail;
+  const { returned } = envelope;
+  if (report === undefined && returned.length === 0) return undefined;
+  const reported = report?.recipients.slice(0, MOST_REPORTED).map(spellingsOf) ?? [];
+  const isBelieved = (entry: QueueEntry) => returned.length > 0 || isFrom(envelope.organizations, entry);
+  const subjects = messagesOf(db, returned, report).map((message): Subject => {
+    const entries = entriesOf(db, message.seq);
+    const named = namedAmong(entries, report, reported);
+    return {
+      message,
+      entries,
+      named,
+      believed: named.map((entry) => (entry && isBelieved(entry) ? entry : undefined)),
+    };
+  });
+  if (subjects.some((subject) => isBeingSent(isLocal, subject))) throw new Refusal("tooEarly");
+  const isShown = !subjects.some((subject) => mayNameBcc(subject, mail, envelope));
+  const withNamed = (is: (entry: QueueEntry) => boolean) =>
+    subjects.find(({ message, believed }) =>
+      believed.some((entry) => entry && wasSent(isLocal, message, entry) && is(entry)),
+    );
+  // Messages may share a Message-ID: one without a report so far goes first.
+  const subject =
+    withNamed(({ state, complainedAt }) => state === "delivered" && complainedAt === null) ?? withNamed(() => true);
+  const isAboutSent = subjects.length > 0;
+  if (report !== undefined && subject !== undefined) {
+    const effect =
+      report.kind === "delivery" ? await bounces(parts, subject, report) : complaint(parts, subject, report);
+    return { ...effect, isAboutSent, isFiled: (...to) => isShown && effect.isFiled(...to) };
+  }
+  return { isAboutSent, record() {}, isFiled: () => isShown };
+}
+
+function messagesOf(db: Db, returned: OutboundMessage[], report: PreparedMessage["report"]): OutboundMessage[] {
+  if (returned.length > 0) return returned;
+  const known = report?.envelopeFrom === undefined ? undefined : sentWith(db, report.envelopeFrom);
+  if (known !== undefined) return [known];
+  return report?.messageId === undefined ? [] : findByMessageId(db, report.messageId).slice(-MOST_CANDIDATES);
+}
+
+/** Finds the recipients that a report names among those of the message, in its order. `reported`: their spellings. */
+function namedAmong(
+  entries: QueueEntry[],
+  report: PreparedMessage["report"],
+  reported: readonly (readonly string[])[],
+): Subject["named"] {
+  if (report?.kind === "feedback" && report.recipients.length === 0) {
+    // The provider does not say who complained (RFC 5965 §3.2). With one recipient that is clear.
+    return entries.length === 1 ? entries : [undefined];
+  }
+  const byAddress = new Map(entries.map((entry) => [normalizeAddress(entry.recipient) ?? entry.recipient, entry]));
+  return reported.map((spellings) => {
+    const known = spellings.find((spelling) => byAddress.has(spelling));
+    return known === undefined ? undefined : byAddress.get(known);
+  });
+}
+
+type IsLocal = Mailbox["isLocal"];
+
+/**
+ * Tells whether another server has accepted the message for the recipient, even if it bounced later. Nobody outside can report
+ * on mail delivered here.
+ */
+const wasSent = (isLocal: IsLocal, { workspaceId }: OutboundMessage, { state, domain }: QueueEntry): boolean =>
+  (state === "delivered" || state === "bounced") && !isLocal(workspaceId, domain);
+
+/**
+ * Tells whether a recipient that the report names is being attempted: the report of a server that bounces at once may arrive
+ * before its reply is recorded, and must count.
+ */
+const isBeingSent = (isLocal: IsLocal, { message, believed }: Subject): boolean =>
+  believed.some((entry) => entry?.leased && !isLocal(message.workspaceId, entry.domain));
+
+async function bounces(
+  parts: FeedbackParts,
+  { message, named, believed }: Subject,
+  report: DeliveryReport,
+): Promise<Effect> {
+  const failures = new Map<number, LateFailure>();
+  for (const [i, entry] of believed.entries()) {
+    const reported = report.recipients[i];
+    if (reported?.action !== "failed" || entry === undefined) continue;
+    if (!wasSent(parts.mailbox.isLocal, message, entry)) continue;
+    const { status, code, diagnostic, bareAtRcpt } = reported;
+    const reply = diagnostic ?? [code, status, "delivery failed"].filter((part) => part !== undefined).join(" ");
+    const hard = isHard(bareAtRcpt ? { command: "rcpt", code } : { code, status });
+    failures.set(entry.seq, { entry, hard, reply, status });
+  }
+  const fresh = [...failures.values()].filter(({ entry }) => entry.state === "delivered");
+  const record = fresh.length === 0 ? () => {} : await bounceLater(parts, message, fresh);
+  // Our notice replaces the report, unless the report also names recipients for whom it is not believed.
+  const isTold = (mailboxId: string, byReturnPath: boolean) => byReturnPath || mailboxId === message.mailboxId;
+  const saysMore = failures.size === 0 || named.some((entry, i) => entry !== believed[i]);
+  return { record, isFiled: (...to) => saysMore || !isTold(...to) };
+}
+
+function complaint(
+  { mailbox, runtime }: FeedbackParts,
+  { message, believed }: Subject,
+  { type }: FeedbackReport,
+): Effect {
+  if (NO_COMPLAINTS.has(type)) return { record() {}, isFiled: () => true };
+  const complainers = new Set(believed.map((entry) => entry && wasSent(mailbox.isLocal, message, entry) && entry.seq));
+
+  function record(tx: Tx): void {
+    const now = runtime.now();
+    const { workspaceId, seq: messageSeq } = message;
+    for (const entry of entriesOf(tx, messageSeq)) {
+      if (!complainers.has(entry.seq) || entry.complainedAt !== null || entry.state !== "delivered") continue;
+      setComplained(tx, entry, now);
+      if (entry.field !== "bcc" && !message.notice) {
+        const data = { ...namesOf(message), recipient: entry.recipient };
+        emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.complaint", data, now });
+      }
+      const suppression = { workspaceId, address: entry.recipient, reason: "complaint", now };
+      suppress(tx, { id: newId(runtime, "sup"), ...suppression });
+    }
+  }
+  // A report to an address is filed: its owner wants to read such reports.
+  return { record, isFiled: (_mailboxId, byReturnPath) => !byReturnPath };
+}
+
+/**
+ * Tells whether one of the organisations is that of the recipient's domain, or of the host that accepted the message for it.
+ */
 const isFrom = (organizations: readonly string[], { domain, acceptedBy }: QueueEntry): boolean =>
   organizations.some((organization) =>
     [domain, acceptedBy].some((host) => host === organization || host?.endsWith(`.${organization}`)),
   );
 
-/** The addresses of a recipient: as the sender wrote it, and as the server where it failed calls it. Normalized. */
+/**
+ * Lists the addresses of a recipient: as the sender wrote it, and as the server that reports the failure calls it. Normalized.
+ */
 function spellingsOf(reported: string | { recipient: string; original?: string }): string[] {
   const { recipient, original } = typeof reported === "string" ? { recipient: reported } : reported;
   return [original, recipient].flatMap((address) => (address === undefined ? [] : (normalizeAddress(address) ?? [])));
 }
 
 /**
- * Whether filing the mail might show a Bcc recipient to somebody (rules: Bcc). A report might, unless it is only about other
- * recipients: it may name the addresses to which a Bcc recipient forwards. Other mail might when it is a bounce that we
- * cannot read. Mail that recipients write themselves is theirs to send.
+ * Tells whether filing the mail might show a Bcc recipient to a reader (rules: Bcc). A report might, unless it is only about
+ * other recipients: it may name the addresses to which a Bcc recipient forwards. Other mail might when it is a bounce that we
+ * cannot read. Mail that a recipient writes is filed: recipients may tell about themselves.
  */
 function mayNameBcc({ message, entries, named }: Subject, mail: PreparedMessage, envelope: ReportEnvelope): boolean {
   if (!entries.some(({ field }) => field === "bcc")) return false;

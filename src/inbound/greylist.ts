@@ -1,14 +1,13 @@
 /**
- * Greylisting (RFC 6647): the first mail from a network and reverse-path to a recipient is put off, and accepted when it
- * is sent again after the wait. Programs that send only once never come back. The only writer of greylist.
+ * Greylisting (RFC 6647): the first mail from a network and reverse-path to a recipient is deferred, and accepted when the
+ * sender tries again after the wait. Programs that send only once never come back. The only writer of greylist.
  *
- * Invariant: the table is bounded. Under a flood the rows that expire soonest go first, those of senders that have not come
- * back yet; senders that have come back are forgotten last.
+ * Invariant: the table is bounded. In a flood, the rows that expire soonest are removed first: those of senders that have not
+ * come back yet. Senders that have come back are forgotten last.
  */
 import { createHash } from "node:crypto";
 import { asc, count, eq, inArray, lte, sql } from "drizzle-orm";
 import type { Runtime } from "../base/runtime.ts";
-import type { Job } from "../base/scheduler.ts";
 import { splitAddress } from "../message/address.ts";
 import { Refusal } from "../smtp/refusal.ts";
 import { greylist } from "../store/schema.ts";
@@ -17,23 +16,18 @@ import type { Store, Tx } from "../store/store.ts";
 
 /** A sender and its recipient. */
 export interface Triplet {
-  /** As networkOfAddress gives it: large senders retry from another address of theirs. */
+  /** As networkOfAddress gives it: large senders retry from another address of their network. */
   network: string;
   reversePath: string;
   recipient: string;
 }
 
-export interface Greylist {
-  /** Resolves for a sender that has waited `waitMs`, now or within the last 36 days. @throws Refusal greylisted */
-  admit(triplet: Triplet, waitMs: number): Promise<void>;
-  /** Removes expired rows. */
-  readonly job: Job;
-}
+export type Greylist = ReturnType<typeof createGreylist>;
 
 const DAY_MS = 24 * 60 * 60_000;
-/** RFC 6647 §3: a retry is awaited for a day at least. */
+/** The time in which a retry must come: at least a day (RFC 6647 §3). */
 const AWAITED_MS = 2 * DAY_MS;
-/** Beyond a month, so that a monthly mailing waits once. */
+/** More than a month, so that a monthly mailing waits once. */
 const REMEMBERED_MS = 36 * DAY_MS;
 /** About 15 MB. */
 const MOST_ROWS = 100_000;
@@ -63,7 +57,9 @@ function keyOf({ network, reversePath, recipient }: Triplet): Buffer {
     .digest();
 }
 
-/** Mailing lists write another number into each reverse-path, to tell bounces apart (VERP); digits do not count here. */
+/**
+ * Spells an address without digits: mailing lists write another number into each reverse-path, to tell bounces apart (VERP).
+ */
 function spelled(address: string): string {
   const { local, domain } = splitAddress(address.toLowerCase());
   return `${local.replace(/\d+/g, "#")}@${domain}`;
@@ -73,7 +69,7 @@ function spelled(address: string): string {
 export function createGreylist(
   { store, runtime }: { store: Pick<Store, "db" | "enqueue">; runtime: Pick<Runtime, "now"> },
   mostRows = MOST_ROWS,
-): Greylist {
+) {
   let rows: number | undefined;
 
   function remove(tx: Tx, soonest: { only?: number; most: number }): number {
@@ -101,7 +97,8 @@ export function createGreylist(
   }
 
   return {
-    async admit(triplet, waitMs) {
+    /** Resolves for a sender that has waited `waitMs`, now or within the last 36 days. @throws Refusal greylisted */
+    async admit(triplet: Triplet, waitMs: number): Promise<void> {
       const key = keyOf(triplet);
       const now = runtime.now();
       const row = statements(store.db).find.get({ key });
@@ -110,7 +107,7 @@ export function createGreylist(
         throw new Refusal("greylisted");
       }
       if (now < row.firstAt + waitMs) throw new Refusal("greylisted");
-      // Not at every message: a day more or less does not matter.
+      // Renewed once a day, not at every message.
       if (row.expiresAt < now + REMEMBERED_MS - DAY_MS) {
         await store.enqueue((tx) => {
           tx.update(greylist)
@@ -120,9 +117,10 @@ export function createGreylist(
         });
       }
     },
+    /** Removes expired rows. */
     job: {
       name: "greylist",
-      async runDue(now) {
+      async runDue(now: number) {
         const soonest = statements(store.db).soonest.get()?.expiresAt;
         const isDue = soonest !== undefined && soonest <= now;
         const removed = isDue ? await store.enqueue((tx) => remove(tx, { only: now, most: STEP })) : 0;

@@ -1,25 +1,24 @@
 /**
- * The role of the MX listener: mail from other servers for mailboxes here, one file a verb. No AUTH, no relaying.
+ * The role of the MX listener: mail from other servers for mailboxes here. No AUTH, no relaying.
  *
- *   connect.ts ─► mail.ts ─► rcpt.ts ─► data.ts
+ *   connect.ts (connection, MAIL) ─► rcpt.ts ─► data.ts
  */
-import type { SmtpRole } from "../smtp/role.ts";
-import { type ConnectParts, createConnect } from "./connect.ts";
-import type { Accept } from "./data.ts";
-import { createStartMail, type Transaction } from "./mail.ts";
+import type { Envelope, SmtpRole } from "../smtp/role.ts";
+import { type Admitted, type ConnectParts, createAdmission, type Transaction } from "./connect.ts";
+import type { Accepted } from "./data.ts";
 import { createAdmitRecipient, type RcptParts } from "./rcpt.ts";
 
-/** RFC 5321 §4.5.3.1.8: at least 100. One transaction files them all. */
+/** RFC 5321 §4.5.3.1.8 says at least 100. One database transaction files them all. */
 const MOST_RECIPIENTS = 100;
 
 export interface MxParts extends ConnectParts, RcptParts {
-  accept: Accept;
+  /** See acceptMessage. */
+  accept(envelope: Envelope, recipients: readonly Admitted[], content: AsyncIterable<Uint8Array>): Promise<Accepted>;
   runtime: RcptParts["runtime"];
 }
 
 export function createMxRole(parts: MxParts): SmtpRole {
-  const { isTrusted, connect } = createConnect(parts);
-  const startMail = createStartMail(parts);
+  const { isTrusted, connect, startMail } = createAdmission(parts);
   const admitRecipient = createAdmitRecipient(parts);
   return {
     mailParameters: ["SIZE", "BODY", "SMTPUTF8"],

@@ -107,7 +107,7 @@ interface Claim {
   workspaceId: string;
 }
 
-/** A time (epoch ms) at which no mailbox has expired, for questions about who has an address. */
+/** A time (epoch ms) at which no mailbox has expired, to look up addresses of expired mailboxes, too. */
 export const BEFORE_ANY_EXPIRY = 0;
 
 /** True if a mailbox has expired at `now` (epoch ms): it then takes no mail and sends none. */
@@ -128,8 +128,8 @@ export function routeOf(db: Db, address: string, now: number): Route {
 }
 
 /**
- * Whether a route that `routeOf` gave earlier still stands at `now` (epoch ms): its mailbox exists and has not expired, and
- * its workspace is still the one to which mail from other servers to the domain goes.
+ * True if a route that `routeOf` gave earlier still stands at `now` (epoch ms): its mailbox exists and has not expired,
+ * and its workspace is still the one to which mail from other servers to the domain goes.
  */
 export const stillReaches = (db: Db, { mailboxId, domainId }: MailboxRoute, now: number): boolean =>
   statements(db).reaches.get(mailboxId, domainId, now) !== null;

@@ -12,11 +12,10 @@ import type { Job } from "../base/scheduler.ts";
 import { type Folder, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
-import { moveMessages } from "./folders.ts";
+import { forgive, type Relearned, type Sender, senderOf, trainAsSpam, unlearnSender } from "./junk/senders.ts";
 import { revertTraining, type Taught, teachConversation } from "./junk/training.ts";
 import { labelsOf, patchedLabels, writeLabels } from "./labels.ts";
-import { markRead, markUnread, putBackReadState, type ReadState, readStateOf } from "./read-state.ts";
-import { forgive, type Relearned, type Sender, senderOf, trainAsSpam, unlearnSender } from "./senders.ts";
+import { markRead, markUnread, moveMessages, putBackReadState, type ReadState, readStateOf } from "./message-state.ts";
 import { isDraft, type ThreadRow } from "./threading.ts";
 import type { ThreadPatch } from "./views.ts";
 

@@ -24,12 +24,12 @@ import {
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { reachedThread } from "./change.ts";
+import { addUsage } from "./mailboxes.ts";
+import { markUnread } from "./message-state.ts";
+import { type AttachmentRow, attachmentsOf, type StoredFile } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
-import { markUnread } from "./read-state.ts";
 import { deleteConversations } from "./removal.ts";
-import { type AttachmentRow, attachmentsOf } from "./stored-message.ts";
 import { firstState } from "./threading.ts";
-import { addUsage } from "./usage.ts";
 
 export interface Draft {
   /** Id of its conversation. */
@@ -219,21 +219,11 @@ export interface DraftChange {
   now: number;
 }
 
-/** A file whose blob is already durable. */
-export interface DraftFile {
-  filename: string;
-  contentType: string;
-  size: number;
-  inline: boolean;
-  contentId: string | null;
-  blob: string;
-}
-
 /** Bytes that a file takes in a message: base64 in lines of 76 characters, and its header. */
 export const transmittedSize = (bytes: number): number => Math.ceil(bytes / 57) * 78 + 500;
 
 /** The sum for several files. */
-export const transmittedSizes = (files: readonly Pick<DraftFile, "size">[]): number =>
+export const transmittedSizes = (files: readonly Pick<StoredFile, "size">[]): number =>
   files.reduce((sum, { size }) => sum + transmittedSize(size), 0);
 
 /** An upper bound on the time in which sending can be undone. */
@@ -245,8 +235,6 @@ const recallStatement = prepared(({ $client: sqlite }) =>
        (SELECT 1 FROM messages WHERE seq = message_seq AND filed_at > ?1 AND due_at - filed_at <= ?2)`,
   ),
 );
-
-export type DraftChanges = ReturnType<typeof createDraftChanges>;
 
 export function createDraftChanges({
   engine,
@@ -329,7 +317,7 @@ export function createDraftChanges({
     },
 
     /** Attaches files after the existing ones; returns their ids. */
-    attach(tx: Tx, draft: Draft, files: readonly DraftFile[]): string[] {
+    attach(tx: Tx, draft: Draft, files: readonly StoredFile[]): string[] {
       const first = (draft.attachments.at(-1)?.position ?? -1) + 1;
       const ids = files.map((file, i) => {
         const id = newId(runtime, "att");

@@ -1,5 +1,5 @@
 /**
- * Writes the rows of a message and its conversation: for filing.ts, which files new mail, and importing.ts, which files
+ * Writes the rows of a message and its conversation: for filing.ts, which files new mail, and transfer.ts, which files
  * mail kept elsewhere.
  */
 import { and, eq, isNull, sql } from "drizzle-orm";
@@ -22,11 +22,11 @@ import {
 } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { folderOfMessage, moveMessages } from "./folders.ts";
+import { addUsage } from "./mailboxes.ts";
+import { folderOfMessage, moveMessages } from "./message-state.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import type { ThreadRow } from "./threading.ts";
 import { type FilingKind, THREAD_STATE, type ThreadState } from "./threading.ts";
-import { addUsage } from "./usage.ts";
 
 type Placeholder = ReturnType<typeof sql.placeholder>;
 

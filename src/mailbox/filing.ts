@@ -10,13 +10,10 @@ import type { AuthVerdicts } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { findSame, mailboxToFileInto, type NewDraft, type Writing, writeMessage } from "./filing-rows.ts";
-import { type Classification, recordClassification } from "./junk/classification.ts";
-import { scoreIn } from "./junk/filter.ts";
-import { senderTokens } from "./junk/tokens.ts";
+import { classify, recordClassification } from "./junk/classification.ts";
 import { teachAnswered } from "./junk/training.ts";
 import { writeLabels } from "./labels.ts";
 import type { PreparedMessage } from "./prepare.ts";
-import { isTrusted, senderOf, verdictOn } from "./senders.ts";
 import {
   type Arrival,
   type FilingKind,
@@ -42,7 +39,7 @@ export interface Filing {
   threadId?: string;
   /** Replaces the Bcc in the message. */
   bcc?: readonly EmailAddress[];
-  /** The arrival itself marks it as spam, as a DMARC failure does. What the mailbox has learned is applied here. */
+  /** The arrival itself marks it as spam, as a DMARC failure does. Filing adds what the mailbox has learned. */
   spam?: boolean;
   auth?: AuthVerdicts;
   /** The user who sent it or wrote the draft, and therefore sees all of its Bcc. */
@@ -76,7 +73,10 @@ export function fileMessage(
 
   const from = message.from ?? NO_SENDER;
   const date = message.date !== undefined && message.date <= now ? message.date : now;
-  const classification = kind === "received" ? classify(tx, filing, from, options) : {};
+  const classification =
+    kind === "received"
+      ? classify(tx, mailboxId, { from, auth, spam: filing.spam, junkTokens: message.junkTokens }, options)
+      : {};
   const spam = classification.filedFor !== undefined;
   const joined = kind === "draft" ? undefined : threadFor(tx, filing, { mailboxId, receivedOn, message, date, spam });
   const addition = { message: { ...message, from }, kind, date } as const;
@@ -123,27 +123,6 @@ export function fileMessage(
     });
   }
   return { messageId, threadId, duplicate: false };
-}
-
-/**
- * Decides whether arriving mail is spam (rules: Spam). The first of these that has an opinion decides: what people said
- * of the sender, the arrival (DMARC), and, unless the sender is trusted, the mailbox's junk filter.
- */
-function classify(
-  tx: Tx,
-  { mailboxId, message, auth, spam }: Pick<Filing, "mailboxId" | "message" | "auth" | "spam">,
-  from: EmailAddress,
-  options: Pick<Options, "get">,
-): Classification {
-  const sender = senderOf(from, auth);
-  const verdict = verdictOn(tx, mailboxId, sender);
-  const threshold = options.get("spam.junkThreshold");
-  const tokens = () => [...(message.junkTokens?.split(" ") ?? []), ...senderTokens(sender, auth)];
-  const scored = threshold === "off" ? undefined : scoreIn(tx, mailboxId, tokens);
-  const isJunk = scored !== undefined && threshold !== "off" && scored.score >= threshold;
-  if (verdict === "spam") return { filedFor: "sender", scored };
-  if (spam === true) return { filedFor: "arrival", scored };
-  return { filedFor: isJunk && !isTrusted(sender, verdict) ? "junk" : undefined, scored };
 }
 
 /** The same message received before. Without a Message-ID a message counts as new. */

@@ -7,7 +7,7 @@
 import { inArray, sql } from "drizzle-orm";
 import type { Caller, Reach } from "../access/caller.ts";
 import type { Loose, SearchEngine, SearchScope } from "../search/engine.ts";
-import { createRanking } from "../search/fts5/ranking.ts";
+import { createRanking } from "../search/fts5/hits.ts";
 import { parseQuery, type Query, wantsWords } from "../search/query.ts";
 import {
   countCommon,
@@ -24,11 +24,11 @@ import { decodeCursor, encodeCursor, type Position } from "../store/cursor.ts";
 import { threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store } from "../store/store.ts";
-import { changesSince, latestChange } from "./changes.ts";
+import { changesSince, latestChange } from "./change-feed.ts";
 import { highlightsOf } from "./highlights.ts";
 import { labelKey, labelsOf, threadsLabelled } from "./labels.ts";
 import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
-import { suggest } from "./suggestion.ts";
+import { suggest } from "./suggestions.ts";
 import {
   type ListFolder,
   type SearchOrder,
@@ -99,6 +99,7 @@ export function createListing({
   const rankHits = createRanking(store);
   const { unreadIn } = createUnreadMarks(db);
 
+  /** @throws AppError not_found (mailbox), bad_request (cursor, date in `q`) */
   async function listThreads(caller: Caller, filters: ThreadFilters): Promise<ThreadListView> {
     const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, caller, filters.mailbox);
     const q = filters.q?.trim() ?? "";
@@ -304,8 +305,8 @@ function viewsOf(
 /*
  * Unread marks: which conversations of a list are unread, one bit each, for counting the unread ones among a hundred
  * thousand matches (rules: Thread list fields). Reading them all from the index takes about as long as the search
- * itself. The marks of the most recent lists are therefore kept and updated from the change feed (changes.ts), so the
- * result always equals that of the rows.
+ * itself. The marks of the most recent lists are therefore kept and updated from the change feed (change-feed.ts), so
+ * the result always equals that of the rows.
  */
 
 /** Number of lists kept: some ten kB each, for a mailbox of a hundred thousand conversations. */
@@ -343,12 +344,10 @@ function follow(db: Db, ids: readonly string[], selection: Selection, marks: Mar
 }
 
 /** `unreadIn` returns the unread conversations of a selection; the set is valid until something changes. */
-export function createUnreadMarks(db: Db): {
-  unreadIn(mailboxIds: readonly string[], selection: Selection): SeqSet;
-} {
+export function createUnreadMarks(db: Db) {
   const kept = new Map<string, Marks>();
   return {
-    unreadIn(mailboxIds, selection) {
+    unreadIn(mailboxIds: readonly string[], selection: Selection): SeqSet {
       const list = JSON.stringify([mailboxIds, selection.folder, selection.hasAttachments]);
       const known = kept.get(list);
       const marks = known && follow(db, mailboxIds, selection, known) ? known : read(db, mailboxIds, selection);

@@ -1,10 +1,14 @@
-/** The mailboxes that a caller reaches (rules: List of mailboxes), and the one that a `mailbox=` parameter names. */
+/**
+ * Mailboxes: those that a caller reaches (rules: List of mailboxes), the one that a `mailbox=` parameter names, and
+ * their usage.
+ */
 import { and, eq, inArray, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachOf } from "../access/caller.ts";
 import { normalizeAddress } from "../message/address.ts";
-import { addresses, domains, mailboxes } from "../store/schema.ts";
+import { addresses, domains, mailboxes, mailboxUsage } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import type { MailboxView } from "./views.ts";
 
 /** Another workspace has verified the domain of the address. */
@@ -41,6 +45,17 @@ const statements = prepared((db) => ({
   unread: db.$client.prepare<{ unread: number }, [string]>(
     "SELECT count(*) AS unread FROM threads WHERE mailbox_id = ? AND folder = 'inbox' AND unread = 1 AND snoozed_until IS NULL",
   ),
+  usage: db
+    .select({ bytes: mailboxUsage.bytes, quota: mailboxes.quotaBytes })
+    .from(mailboxes)
+    .leftJoin(mailboxUsage, eq(mailboxUsage.mailboxId, mailboxes.id))
+    .where(eq(mailboxes.id, sql.placeholder("mailboxId")))
+    .prepare(),
+  addUsage: db
+    .insert(mailboxUsage)
+    .values({ mailboxId: sql.placeholder("mailboxId"), bytes: sql.placeholder("bytes") })
+    .onConflictDoUpdate({ target: mailboxUsage.mailboxId, set: { bytes: sql`${mailboxUsage.bytes} + excluded.bytes` } })
+    .prepare(),
 }));
 
 /** Ordered by address. */
@@ -85,4 +100,21 @@ export function mailboxesInReach(db: Db, caller: Caller, mailboxId: string | und
   const reach = reached.get(mailboxId);
   if (!reach) throw notFound("mailbox");
   return new Map([[mailboxId, reach]]);
+}
+
+/** The used bytes of a mailbox, counted in messages as received, and its quota. */
+export interface Usage {
+  bytes: number;
+  quotaBytes: number;
+}
+
+/** The mailbox's own quota, else the setting storage.mailboxBytes. */
+export function usageOf(db: Db, options: Options, mailboxId: string): Usage {
+  const row = statements(db).usage.get({ mailboxId });
+  return { bytes: row?.bytes ?? 0, quotaBytes: row?.quota ?? options.get("storage.mailboxBytes") };
+}
+
+/** `bytes` is negative for removed mail. */
+export function addUsage(tx: Tx, mailboxId: string, bytes: number): void {
+  statements(tx).addUsage.run({ mailboxId, bytes });
 }

@@ -5,6 +5,8 @@
 import { and, asc, between, desc, eq, inArray, isNull, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
+import { composeMessage } from "../message/compose.ts";
+import { unpackText } from "../message/reading.ts";
 import { SANITIZER_VERSION } from "../message/sanitize.ts";
 import { htmlOfText } from "../message/text.ts";
 import {
@@ -19,10 +21,8 @@ import {
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { isOwnAddress } from "./addresses.ts";
-import type { DraftFile } from "./drafts.ts";
 import { type ClassificationView, readClassification } from "./junk/classification.ts";
 import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
-import { type AttachmentRow, composeStored } from "./stored-message.ts";
 import type {
   AttachmentContent,
   AttachmentView,
@@ -98,6 +98,22 @@ const statements = prepared((db) => {
       .innerJoin(messages, eq(messages.seq, attachments.messageSeq))
       .where(eq(attachments.id, sql.placeholder("id")))
       .prepare(),
+    source: db
+      .select({ headers: messageBodies.headers, htmlSource: messageBodies.htmlSource })
+      .from(messageBodies)
+      .where(eq(messageBodies.messageSeq, sql.placeholder("seq")))
+      .prepare(),
+    setDelivered: db
+      .update(messages)
+      .set({ deliveredAt: sql`${sql.placeholder("now")}` })
+      .where(and(eq(messages.id, sql.placeholder("emailId")), eq(messages.kind, "sent"), isNull(messages.deliveredAt)))
+      .prepare(),
+    ownAddresses: db
+      .select({ address: addresses.address })
+      .from(addresses)
+      .innerJoin(mailboxes, eq(mailboxes.id, addresses.mailboxId))
+      .where(and(eq(mailboxes.ownerId, sql.placeholder("userId")), ne(addresses.kind, "catch-all")))
+      .prepare(),
     summaries: db
       .select({
         message: messages,
@@ -111,6 +127,15 @@ const statements = prepared((db) => {
       .prepare(),
   };
 });
+
+export type AttachmentRow = typeof attachments.$inferSelect;
+
+/** A file whose blob is already durable. */
+export type StoredFile = Pick<AttachmentRow, "filename" | "contentType" | "size" | "inline" | "contentId" | "blob">;
+
+/** The attachments of a message (messages.seq), in order. */
+export const attachmentsOf = (db: Db, seq: number): AttachmentRow[] =>
+  statements(db).attachments.all({ from: seq, to: seq });
 
 /** messages.seq of the messages that are returned without their bodies, which bounds the memory for a conversation. */
 function cutOfThread(db: Db, threadSeq: number, options: { html: boolean }): number[] {
@@ -186,7 +211,7 @@ export function getMessage(db: Db, caller: Caller, id: string, options: { html: 
     text: body.text,
     html: servedHtml(body),
     hasHtml: body.hasHtml,
-    attachments: statements(db).attachments.all({ from: message.seq, to: message.seq }),
+    attachments: attachmentsOf(db, message.seq),
     bcc: bccReader(db, caller)(message),
   });
 }
@@ -202,18 +227,51 @@ export async function getRawMessage(store: Store, caller: Caller, id: string): P
   return composeStored(store, { ...message, text: body.text }, bcc);
 }
 
-export function filesOf(db: Db, caller: Caller, id: string): DraftFile[] {
+/**
+ * Composes the RFC 5322 file of a message from stored headers, text, HTML and attachments. Lines end in CRLF. `bcc`:
+ * the part that the reader may see.
+ */
+export async function composeStored(
+  { db, blobs }: Pick<Store, "db" | "blobs">,
+  { id, seq, text }: { id: string; seq: number; text: string },
+  bcc: readonly EmailAddress[],
+): Promise<Uint8Array> {
+  const source = statements(db).source.get({ seq });
+  return composeMessage({
+    id,
+    headers: [...(source?.headers ?? []), ...(bcc.length === 0 ? [] : [bccHeader(bcc)])],
+    text,
+    ...(source?.htmlSource ? { html: unpackText(source.htmlSource) } : {}),
+    attachments: await Promise.all(
+      attachmentsOf(db, seq).map(async ({ filename, contentType, inline, contentId, blob }) => ({
+        filename,
+        contentType,
+        inline,
+        ...(contentId === null ? {} : { contentId }),
+        content: await blobs.read(blob),
+      })),
+    ),
+  });
+}
+
+/** RFC 5322 §3.6.3. Names are quoted; composeMessage encodes characters outside ASCII. */
+const bccHeader = (bcc: readonly EmailAddress[]): [name: string, value: string] => [
+  "Bcc",
+  bcc
+    .map(({ email, name }) => (name === undefined ? email : `"${name.replace(/["\\]/g, "\\$&")}" <${email}>`))
+    .join(", "),
+];
+
+export function filesOf(db: Db, caller: Caller, id: string): StoredFile[] {
   const { message } = reachedMessage(db, caller, id, { html: false });
-  return statements(db)
-    .attachments.all({ from: message.seq, to: message.seq })
-    .map(({ filename, contentType, size, inline, contentId, blob }) => ({
-      filename,
-      contentType,
-      size,
-      inline,
-      contentId,
-      blob,
-    }));
+  return attachmentsOf(db, message.seq).map(({ filename, contentType, size, inline, contentId, blob }) => ({
+    filename,
+    contentType,
+    size,
+    inline,
+    contentId,
+    blob,
+  }));
 }
 
 export function getAttachment(store: Store, caller: Caller, id: string): AttachmentContent {
@@ -242,19 +300,9 @@ const summaryView = ({ message, threadId, text }: Summary, { mailbox }: Reach): 
   ...(message.messageId === null ? {} : { headerMessageId: message.messageId }),
 });
 
-/* The first delivery of a sent message (rules: Message fields). */
-
-const deliveryStatements = prepared((db) => ({
-  setDelivered: db
-    .update(messages)
-    .set({ deliveredAt: sql`${sql.placeholder("now")}` })
-    .where(and(eq(messages.id, sql.placeholder("emailId")), eq(messages.kind, "sent"), isNull(messages.deliveredAt)))
-    .prepare(),
-}));
-
 /** Records that a recipient's server accepted it at `now` (epoch ms). The first call counts. */
 export function markDelivered(tx: Tx, emailId: string, now: number): void {
-  deliveryStatements(tx).setDelivered.run({ emailId, now });
+  statements(tx).setDelivered.run({ emailId, now });
 }
 
 /*
@@ -272,15 +320,6 @@ export interface BodyRow {
   sanitizer: number;
 }
 
-const viewStatements = prepared((db) => ({
-  ownAddresses: db
-    .select({ address: addresses.address })
-    .from(addresses)
-    .innerJoin(mailboxes, eq(mailboxes.id, addresses.mailboxId))
-    .where(and(eq(mailboxes.ownerId, sql.placeholder("userId")), ne(addresses.kind, "catch-all")))
-    .prepare(),
-}));
-
 /**
  * Returns a function that gives the part of a message's Bcc that the caller sees. Their own addresses are read once, on
  * demand.
@@ -293,7 +332,7 @@ function bccReader(db: Db, caller: Caller): (message: Pick<MessageRow, "kind" | 
     if (kind === "draft") return [];
     own ??= new Set([
       caller.email,
-      ...viewStatements(db)
+      ...statements(db)
         .ownAddresses.all({ userId: caller.userId })
         .map(({ address }) => address),
     ]);

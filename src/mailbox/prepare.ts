@@ -3,14 +3,16 @@
  * no database, so that it can run in a worker. The result is plain data that can be cloned between threads.
  */
 
-import { createBudget } from "../message/budget.ts";
-import { fingerprintOf } from "../message/fingerprint.ts";
+import { createHash } from "node:crypto";
+import { authorsIn } from "../message/address.ts";
+import { fingerprintOf } from "../message/identity.ts";
+import { createBudget } from "../message/markup.ts";
 import { type ParsedMessage, parseMessage } from "../message/parse.ts";
 import { packText } from "../message/reading.ts";
 import { type AggregateReport, aggregateReportIn, type Report, readReport } from "../message/report.ts";
 import { SANITIZER_VERSION, sanitizeHtml } from "../message/sanitize.ts";
-import { SEEN_VERSION, type SeenText, seenText } from "../message/seen.ts";
 import { snippetOf, subjectKeyOf } from "../message/text.ts";
+import { SEEN_VERSION, type SeenText, seenText } from "../message/visible.ts";
 import { foldDocument, type IndexDocument } from "../search/fold.ts";
 import type { Blobs } from "../store/blobs.ts";
 import { tokensOf } from "./junk/tokens.ts";
@@ -28,7 +30,7 @@ export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" |
   htmlSource?: Uint8Array;
   /** Version of the sanitiser policy behind `html`. */
   sanitizer: number;
-  /** The visible text (message/seen.ts), zstd, absent if it equals `text`; and the number of hidden characters. */
+  /** The visible text (message/visible.ts), zstd, absent if it equals `text`; and the number of hidden characters. */
   seenText?: Uint8Array;
   seenHidden: number;
   /** Version of the rules for visible text. */
@@ -38,7 +40,7 @@ export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" |
   size: number;
   fingerprint: string;
   index: IndexDocument;
-  /** What it reports about sent mail, if it is a bounce or a complaint. */
+  /** The outcome of sent mail that it reports, if it is a bounce or a complaint. */
   report?: Report;
   /** Tokens for the junk filter, separated by single spaces; absent if no parser could read the message. */
   junkTokens?: string;
@@ -114,5 +116,40 @@ export function storedSeen(
     ...(seen.text === text ? {} : { seenText: packText(seen.text) }),
     seenHidden: seen.hidden,
     seenVersion: SEEN_VERSION,
+  };
+}
+
+/**
+ * Prepares a message that no parser can read, with its original alone, stored as `blob` (rules: Nothing lost).
+ * `reversePath`: "" for a bounce.
+ */
+export function originalOnly(bytes: Uint8Array, reversePath: string, blob: string, problem: string): PreparedMessage {
+  const authors = authorsIn([`<${reversePath}>`]);
+  const from = authors.emails.slice(0, 1).map((email) => ({ email }));
+  const text = "This message could not be read. It is attached as it came.";
+  const contentType = "message/rfc822";
+  const filename = "original.eml";
+  return {
+    headers: [],
+    references: [],
+    ...(from[0] && { from: from[0] }),
+    authors,
+    to: [],
+    cc: [],
+    bcc: [],
+    replyTo: [],
+    subject: "",
+    subjectKey: "",
+    isReply: false,
+    text,
+    snippet: text,
+    seenHidden: 0,
+    seenVersion: SEEN_VERSION,
+    sanitizer: SANITIZER_VERSION,
+    attachments: [{ filename, contentType, size: bytes.byteLength, inline: false, blob }],
+    size: bytes.byteLength,
+    fingerprint: createHash("sha256").update(bytes).digest("hex"),
+    index: foldDocument({ subject: "", text, from, to: [], cc: [], filenames: [filename] }),
+    problem,
   };
 }

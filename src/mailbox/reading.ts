@@ -9,9 +9,9 @@ import type { ForwardedMessage } from "../message/composition.ts";
 import type { FramedMessage } from "../message/frame.ts";
 import { packText, type ReadHtml, type Reading, unpackText } from "../message/reading.ts";
 import { SANITIZER_VERSION } from "../message/sanitize.ts";
-import { SEEN_VERSION, type SeenText } from "../message/seen.ts";
 import { htmlOfText } from "../message/text.ts";
 import type { VisibleHtml } from "../message/visible.ts";
+import { SEEN_VERSION, type SeenText } from "../message/visible.ts";
 import { messageBodies, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Store } from "../store/store.ts";
@@ -73,24 +73,7 @@ const statements = prepared((db) => ({
 const imagesOf = (attachments: FramedMessage["attachments"]): FramedMessage["attachments"] =>
   attachments.map(({ id, contentId }) => ({ id, ...(contentId === undefined ? {} : { contentId }) }));
 
-export interface HtmlReading {
-  /** The visible text of a message; its whole text if it is out of reach. */
-  getSeen(caller: Caller, message: Pick<MessageView, "id" | "text">): Promise<SeenText>;
-  /** The sanitised, visible HTML; undefined for a message out of reach. */
-  getVisibleHtml(caller: Caller, message: Pick<MessageView, "id">): Promise<VisibleHtml | undefined>;
-  /** The visible text of an HTML file. */
-  textOfFile(caller: Caller, html: string): Promise<string>;
-  /** The HTML of a message as it is forwarded (message/composition.ts). */
-  forwardHtml(caller: Caller, message: ForwardedMessage): Promise<string>;
-  /** The document that shows a message. `remote`: includes the URLs of its remote images, between NULs. */
-  frameOf(caller: Caller, message: FramedMessage, options: { remote: boolean }): Promise<string>;
-  /** The document in which the HTML of a draft is edited. */
-  editorOf(caller: Caller, draft: Pick<FramedMessage, "html" | "attachments">): Promise<string>;
-  /** Renews HTML that an older policy made safe, before it is read: of a message or a conversation, by id. */
-  renewHtml(id: string): Promise<void>;
-}
-
-export function createHtmlReading({ store, read }: { store: Store; read: ReadHtml }): HtmlReading {
+export function createHtmlReading({ store, read }: { store: Store; read: ReadHtml }) {
   const { db } = store;
 
   /** Renews the stored results of a body from an older version. */
@@ -117,7 +100,8 @@ export function createHtmlReading({ store, read }: { store: Store; read: ReadHtm
   }
 
   return {
-    async getSeen(caller, message) {
+    /** The visible text of a message; its whole text if it is out of reach. */
+    async getSeen(caller: Caller, message: Pick<MessageView, "id" | "text">): Promise<SeenText> {
       const whole = { text: message.text, hidden: 0, fromHtml: false };
       if (hasNoHtml(message)) return whole;
       const row = statements(db).seen.get({ id: message.id });
@@ -126,15 +110,24 @@ export function createHtmlReading({ store, read }: { store: Store; read: ReadHtm
       if (row.text === null) return { ...whole, hidden: row.hidden };
       return { text: unpackText(row.text), hidden: row.hidden, fromHtml: true };
     },
-    async getVisibleHtml(caller, message) {
+    /** The sanitised, visible HTML; undefined for a message out of reach. */
+    async getVisibleHtml(caller: Caller, message: Pick<MessageView, "id">): Promise<VisibleHtml | undefined> {
       if (hasNoHtml(message)) return undefined;
       const row = statements(db).source.get({ id: message.id });
       if (!row?.html || !reachTo(db, caller, row.mailboxId)) return undefined;
       return read(row.mailboxId, { kind: "visible", html: row.html });
     },
-    textOfFile: (caller, html) => read(caller.userId, { kind: "text", html }),
-    forwardHtml: (caller, message) => read(caller.userId, { kind: "forward", message }),
-    frameOf(caller, { subject, text, html = "", attachments }, { remote }) {
+    /** The visible text of an HTML file. */
+    textOfFile: (caller: Caller, html: string): Promise<string> => read(caller.userId, { kind: "text", html }),
+    /** The HTML of a message as it is forwarded (message/composition.ts). */
+    forwardHtml: (caller: Caller, message: ForwardedMessage): Promise<string> =>
+      read(caller.userId, { kind: "forward", message }),
+    /** The document that shows a message. `remote`: includes the URLs of its remote images, between NULs. */
+    frameOf(
+      caller: Caller,
+      { subject, text, html = "", attachments }: FramedMessage,
+      { remote }: { remote: boolean },
+    ): Promise<string> {
       const frame = (html: string) =>
         read(caller.userId, {
           kind: "frame",
@@ -147,9 +140,14 @@ export function createHtmlReading({ store, read }: { store: Store; read: ReadHtm
         return frame("");
       });
     },
-    editorOf: (caller, { html = "", attachments }) =>
+    /** The document in which the HTML of a draft is edited. */
+    editorOf: (
+      caller: Caller,
+      { html = "", attachments }: Pick<FramedMessage, "html" | "attachments">,
+    ): Promise<string> =>
       read(caller.userId, { kind: "editor", message: { html, attachments: imagesOf(attachments) } }),
-    async renewHtml(id) {
+    /** Renews HTML that an older policy made safe, before it is read: of a message or a conversation, by id. */
+    async renewHtml(id: string): Promise<void> {
       const { unsafeOne, unsafeOfThread } = statements(db);
       for (const { seq } of [...unsafeOne.all({ id }), ...unsafeOfThread.all({ id })]) await renew(seq);
     },

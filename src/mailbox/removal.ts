@@ -1,21 +1,26 @@
 /**
- * Deletes mail for good, in portions of whole conversations, so that none is ever half deleted. Bodies, attachments,
- * labels and index rows follow by foreign key and trigger; blobs are swept later.
+ * Deletes mail for good: of a mailbox, of a folder, discarded long ago. Works in portions of whole conversations, so
+ * that none is ever half deleted. Bodies, attachments, labels and index rows follow by foreign key and trigger; the
+ * sweep then removes the blobs that nothing names any more.
  */
-import { and, eq, inArray, sum } from "drizzle-orm";
+import { and, asc, eq, inArray, isNotNull, isNull, lte, sql, sum } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
-import { type Folder, messages, threads } from "../store/schema.ts";
-import type { Tx } from "../store/store.ts";
+import type { Log } from "../base/log.ts";
+import type { Job } from "../base/scheduler.ts";
+import { attachments, discardedThreads, type Folder, messages, outboundContents, threads } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
+import { prepared } from "../store/statement.ts";
+import type { Store, Tx } from "../store/store.ts";
 import { deleteLearned } from "./junk/filter.ts";
+import { addUsage } from "./mailboxes.ts";
 import { isDraft, type ThreadRow } from "./threading.ts";
-import { addUsage } from "./usage.ts";
 
 /** Conversations examined for one portion; each has at least one message. */
 const MOST_THREADS = 500;
 
 /**
- * Deletes a mailbox's mail until about `limit` messages are gone, at least one conversation. What the mailbox has
- * learned goes last. False if nothing was left.
+ * Deletes a mailbox's mail until about `limit` messages are gone, at least one conversation; then its junk
+ * filter. False if nothing was left.
  */
 export const deleteMail = (tx: Tx, mailboxId: string, limit: number): boolean =>
   deletePortion(tx, mailboxId, limit) > 0 || deleteLearned(tx, mailboxId);
@@ -55,4 +60,115 @@ export function deleteConversations(tx: Tx, mailboxId: string, portion: readonly
     .get();
   tx.delete(threads).where(inArray(threads.seq, portion)).run();
   addUsage(tx, mailboxId, -(freed?.bytes ?? 0));
+}
+
+const HOUR_MS = 60 * 60_000;
+const DAY_MS = 24 * HOUR_MS;
+/**
+ * Longest and shortest time between two runs, and runs in a period; such a delay does not matter for a period of days.
+ */
+const SELDOM_MS = HOUR_MS;
+const OFTEN_MS = 1_000;
+const RUNS = 24;
+/** Conversations deleted in one transaction; each may be long. */
+const PORTION = 20;
+
+/** Deletes a portion of what was discarded by `before` (epoch ms); returns the number of conversations. */
+function deleteExpired(tx: Tx, before: number): number {
+  const expired = tx
+    .select({ seq: threads.seq, mailboxId: threads.mailboxId })
+    .from(discardedThreads)
+    .innerJoin(threads, eq(threads.seq, discardedThreads.threadSeq))
+    .where(lte(discardedThreads.since, before))
+    .orderBy(asc(discardedThreads.since))
+    .limit(PORTION)
+    .all();
+  for (const [mailboxId, rows] of Map.groupBy(expired, (row) => row.mailboxId)) {
+    deleteConversations(
+      tx,
+      mailboxId,
+      rows.map(({ seq }) => seq),
+    );
+  }
+  return expired.length;
+}
+
+/**
+ * Deletes for good what has been in trash or spam for retention.trashDays (rules: Spam retention). Triggers record the
+ * conversations (0013_discarded.sql); this job records the time at its next run, even while the setting is off.
+ */
+export function deleteDiscarded(store: Pick<Store, "enqueue">, options: Pick<Options, "get">): Job {
+  return {
+    name: "delete-discarded",
+    deletes: true,
+    async runDue(now) {
+      await store.enqueue(
+        (tx) => void tx.update(discardedThreads).set({ since: now }).where(isNull(discardedThreads.since)).run(),
+      );
+      const days = options.get("retention.trashDays");
+      if (days === "off") return now + SELDOM_MS;
+      const kept = days * DAY_MS;
+      while ((await store.enqueue((tx) => deleteExpired(tx, now - kept))) > 0);
+      return now + Math.max(OFTEN_MS, Math.min(kept / RUNS, SELDOM_MS));
+    },
+  };
+}
+
+/** First sweep after a start, when the server is less busy; then once a day. */
+const FIRST_SWEEP_MS = HOUR_MS;
+const SWEEP_INTERVAL_MS = DAY_MS;
+
+/** Those of the given blobs that a message or the outbound queue names. */
+const named = prepared((db) => {
+  const among = sql`(select value from json_each(${sql.placeholder("names")}))`;
+  return db
+    .select({ blob: attachments.blob })
+    .from(attachments)
+    .where(inArray(attachments.blob, among))
+    .union(
+      db
+        .select({ blob: sql<string>`${outboundContents.blob}` })
+        .from(outboundContents)
+        .where(and(isNotNull(outboundContents.blob), inArray(outboundContents.blob, among))),
+    )
+    .prepare();
+});
+
+/**
+ * Removes blobs that neither a message nor the outbound queue names; returns their number, or undefined during a
+ * backup. Blobs of the hour before `now` (epoch ms) stay, because a blob is older than its row, which commits
+ * afterwards.
+ */
+export const sweepUnnamed = (store: Pick<Store, "db" | "blobs">, now: number): Promise<number | undefined> =>
+  store.blobs.sweep(
+    now - HOUR_MS,
+    (names) =>
+      new Set(
+        named(store.db)
+          .all({ names: JSON.stringify(names) })
+          .map(({ blob }) => blob),
+      ),
+  );
+
+/** Removes unnamed blobs once a day. */
+export function sweepBlobs(store: Store, log: Log): Job {
+  let next: number | undefined;
+  return {
+    name: "sweep-blobs",
+    deletes: true,
+    async runDue(now, wasAhead) {
+      if (wasAhead) next = undefined;
+      next ??= now + FIRST_SWEEP_MS;
+      if (now < next) return next;
+      const removed = await sweepUnnamed(store, now);
+      // A running backup's database names blobs of messages that existed when it began.
+      if (removed === undefined) {
+        next = now + HOUR_MS;
+        return next;
+      }
+      if (removed > 0) log.info("removed files that nothing names", { removed });
+      next = now + SWEEP_INTERVAL_MS;
+      return next;
+    },
+  };
 }

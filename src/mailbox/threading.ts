@@ -94,7 +94,7 @@ export interface Arrival {
   date: number;
   spam: boolean;
   /**
-   * For mail kept elsewhere: whether it was in trash. Such mail in trash or spam joins only conversations of the same
+   * For mail kept elsewhere: true if it was in trash. Such mail in trash or spam joins only conversations of the same
    * kind.
    */
   trash?: boolean;

@@ -2,8 +2,8 @@
  * Conversations for a caller: shown whole, changed one by one or several at once, undone, and deleted for good (rules:
  * One conversation, Changing a conversation, Folders, Spam).
  *
- * Of several, each is changed or refused on its own, and all changes commit together. Undo is kept in memory, for a
- * limited time and number of conversations; a restart forgets it.
+ * Several conversations are changed or refused one by one, and all changes commit together. Undo is kept in memory, for
+ * a limited time and number of conversations; a restart forgets it.
  */
 import { type Caller, notFound, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";

@@ -1,6 +1,6 @@
 /**
  * The resources of the API, field by field, with dates in ISO 8601 and without inapplicable fields (rules: Resources).
- * api/schemas.ts describes the same shapes to clients.
+ * operations/schemas.ts describes the same shapes to clients.
  */
 import type { Access, Reach } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";

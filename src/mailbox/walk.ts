@@ -1,6 +1,7 @@
 /**
  * Reads conversations newest first, directly from the indexes that match a list's conditions (store/schema.ts): it
- * reads no row in vain, and every page costs the same. The only file that knows which index serves which list.
+ * reads only rows of the list, so that every page costs the same. The only file that knows which index serves which
+ * list.
  */
 import type { Statement } from "bun:sqlite";
 import type { Position } from "../store/cursor.ts";
@@ -85,7 +86,7 @@ function* walkSource(
   from: Position,
   chunk: number,
 ): Generator<Position> {
-  // `+?`: see store/drizzle.ts.
+  // `+?`: see store/statement.ts.
   const statement = statements(db)<Position>(
     `SELECT last_message_at AS at, seq FROM threads INDEXED BY ${index}
      WHERE mailbox_id = +? AND ${where} AND (last_message_at, seq) < (+?, +?)

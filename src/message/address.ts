@@ -9,7 +9,7 @@
  */
 import { domainToASCII, domainToUnicode } from "node:url";
 import { cleanText } from "./charset.ts";
-import { decodeWords } from "./encoded-word.ts";
+import { decodeWords } from "./headers.ts";
 
 /** An address with the display name it came with (rules: Address fields). */
 export interface EmailAddress {
@@ -29,12 +29,12 @@ const MAX_WORDS = 200;
 const MAX_WORD_LENGTH = 2_000;
 
 /** The state of one list entry while it is read. */
-interface Draft {
+interface PartialEntry {
   /** Atoms, quoted strings and encoded words outside angle brackets, in order. */
   phrase: { text: string; quoted: boolean }[];
-  /** One of its unquoted words has an `@`. */
+  /** True once an unquoted word has an `@`. */
   hasAt: boolean;
-  /** White space follows the last word. */
+  /** True while white space follows the last word. */
   spaced: boolean;
   comments: string[];
   angle: string | undefined;
@@ -49,11 +49,11 @@ interface AddressEntry {
   /** Empty for an entry without an address; several where commas are missing. */
   addresses: EmailAddress[];
   /**
-   * The addr-spec as written, if the entry is exactly one mailbox (RFC 5322 §3.4) and reading it dropped, joined or
-   * guessed nothing.
+   * The addr-spec as written, if the entry is exactly one mailbox (RFC 5322 §3.4) that was read without dropping,
+   * joining or guessing anything.
    */
   exact: string | undefined;
-  /** One of its addresses was written in characters that hide its domain: see readDomain. */
+  /** One of its addresses is written so that it looks as if it had another domain: see readDomain. */
   disguised: boolean;
 }
 
@@ -72,54 +72,54 @@ export function parseAddressList(text: string): EmailAddress[] {
 
 /** The entries of a list that are not empty, in order, including those without an address. */
 export function* readAddressEntries(text: string): Generator<AddressEntry> {
-  let draft = newDraft();
+  let entry = newEntry();
   let start = 0;
   let i = 0;
   while (i < text.length) {
     const character = text[i] as string;
     if (character === "," || character === ";") {
-      if (text.slice(start, i).trim() !== "") yield entryOf(draft, text.slice(start, i));
-      draft = newDraft();
+      if (text.slice(start, i).trim() !== "") yield entryOf(entry, text.slice(start, i));
+      entry = newEntry();
       start = ++i;
-    } else if (character === ":" && !draft.hasAt) {
+    } else if (character === ":" && !entry.hasAt) {
       // The name of a group (RFC 5322 §3.4): its members follow.
-      draft = newDraft();
+      entry = newEntry();
       start = ++i;
     } else if (character === "(") {
       const end = endOfComment(text, i);
       const closed = end <= text.length;
-      draft.comments.push(text.slice(i + 1, closed ? end - 1 : end));
-      draft.malformed ||= !closed;
-      draft.spaced = true;
+      entry.comments.push(text.slice(i + 1, closed ? end - 1 : end));
+      entry.malformed ||= !closed;
+      entry.spaced = true;
       i = end;
     } else if (character === "<") {
       const { content, end } = angleAt(text, i);
-      draft.malformed ||= draft.angle !== undefined || text[end - 1] !== ">";
-      if (draft.angle === undefined || !draft.angle.includes("@")) draft.angle = content;
+      entry.malformed ||= entry.angle !== undefined || text[end - 1] !== ">";
+      if (entry.angle === undefined || !entry.angle.includes("@")) entry.angle = content;
       i = end;
     } else if (character === '"') {
       const { content, end } = quotedAt(text, i);
-      draft.malformed ||= end > text.length;
-      addWord(draft, content, true);
+      entry.malformed ||= end > text.length;
+      addWord(entry, content, true);
       i = end;
     } else if (/\s/.test(character)) {
-      draft.spaced = true;
+      entry.spaced = true;
       i++;
     } else {
       const end = endOfAtom(text, i);
-      addWord(draft, text.slice(i, end), false);
+      addWord(entry, text.slice(i, end), false);
       i = end;
     }
   }
-  if (text.slice(start).trim() !== "") yield entryOf(draft, text.slice(start));
+  if (text.slice(start).trim() !== "") yield entryOf(entry, text.slice(start));
 }
 
-function entryOf(draft: Draft, source: string): AddressEntry {
-  const read = addressesOf(draft);
+function entryOf(entry: PartialEntry, source: string): AddressEntry {
+  const read = addressesOf(entry);
   return {
     source,
     addresses: read.map(({ email, name }) => named(email, name)),
-    exact: draft.malformed ? undefined : exactAddressOf(draft),
+    exact: entry.malformed ? undefined : exactAddressOf(entry),
     disguised: read.some(({ disguised }) => disguised),
   };
 }
@@ -152,7 +152,7 @@ export function parseSender(text: string): EmailAddress | undefined {
 /** The addresses in the From fields of a message. */
 export interface Authors {
   emails: string[];
-  /** One of the domains was written so that it looks like another: see readDomain. */
+  /** One of the domains is written so that it looks like another: see readDomain. */
   disguised: boolean;
 }
 
@@ -275,15 +275,15 @@ function normalizeDomain(domain: string): string | undefined {
   return HOST.test(ascii) ? ascii : undefined;
 }
 
-function newDraft(): Draft {
+function newEntry(): PartialEntry {
   return { phrase: [], hasAt: false, spaced: false, comments: [], angle: undefined, malformed: false };
 }
 
-function addWord(draft: Draft, text: string, quoted: boolean): void {
-  if (!quoted && text.includes("@")) draft.hasAt = true;
-  const last = draft.phrase.at(-1);
-  if (draft.phrase.length >= MAX_WORDS || (last?.text.length ?? 0) > MAX_WORD_LENGTH) return;
-  if (last !== undefined && !draft.spaced && draft.angle === undefined) {
+function addWord(entry: PartialEntry, text: string, quoted: boolean): void {
+  if (!quoted && text.includes("@")) entry.hasAt = true;
+  const last = entry.phrase.at(-1);
+  if (entry.phrase.length >= MAX_WORDS || (last?.text.length ?? 0) > MAX_WORD_LENGTH) return;
+  if (last !== undefined && !entry.spaced && entry.angle === undefined) {
     // Without white space between them, as in "john smith"@example.com, they are one word.
     if (!quoted || last.text.endsWith(".")) {
       last.text = last.quoted && /^[.@]/.test(text) ? quotedString(last.text) + text : last.text + text;
@@ -291,8 +291,8 @@ function addWord(draft: Draft, text: string, quoted: boolean): void {
       return;
     }
   }
-  draft.phrase.push({ text, quoted });
-  draft.spaced = false;
+  entry.phrase.push({ text, quoted });
+  entry.spaced = false;
 }
 
 /** RFC 5322 §3.2.4. Invalid characters stay; the address check refuses them. */
@@ -305,23 +305,23 @@ interface ReadAddress {
   disguised: boolean;
 }
 
-/** The addresses of an entry: one, or several where commas are missing. */
-function addressesOf(draft: Draft): ReadAddress[] {
-  const comment = cleanName(decodeWords(draft.comments.at(-1) ?? ""));
-  if (draft.angle !== undefined) {
-    const read = cleanAddress(draft.angle);
-    if (read !== undefined) return [{ ...read, name: nameOf(draft.phrase) || comment }];
+/** The addresses of an entry: none, one, or several where commas are missing. */
+function addressesOf(entry: PartialEntry): ReadAddress[] {
+  const comment = cleanName(decodeWords(entry.comments.at(-1) ?? ""));
+  if (entry.angle !== undefined) {
+    const read = cleanAddress(entry.angle);
+    if (read !== undefined) return [{ ...read, name: nameOf(entry.phrase) || comment }];
   }
   // Without angle brackets, the word with the @ is the address, including `a @ b . c` (RFC 5322 §4.4).
-  const words = rejoined(draft.phrase);
-  const isAddress = (word: Draft["phrase"][number]) => !word.quoted && word.text.includes("@");
+  const words = rejoined(entry.phrase);
+  const isAddress = (word: PartialEntry["phrase"][number]) => !word.quoted && word.text.includes("@");
   const read = words.filter(isAddress).flatMap((word) => cleanAddress(word.text) ?? []);
   const name = nameOf(words.filter((word) => !isAddress(word))) || comment;
   return read.map((address) => ({ ...address, name: read.length === 1 ? name : "" }));
 }
 
 /** See AddressEntry.exact. */
-function exactAddressOf({ phrase, hasAt, angle }: Draft): string | undefined {
+function exactAddressOf({ phrase, hasAt, angle }: PartialEntry): string | undefined {
   const [word, ...more] = phrase;
   if (angle === undefined) return word === undefined || word.quoted || more.length > 0 ? undefined : word.text;
   // An address as its own name, `a@x.example <a@x.example>`, is common; a different one means a missing comma.
@@ -329,8 +329,8 @@ function exactAddressOf({ phrase, hasAt, angle }: Draft): string | undefined {
   return hasAt && !isItself ? undefined : angle.trim();
 }
 
-function rejoined(words: Draft["phrase"]): Draft["phrase"] {
-  const joined: Draft["phrase"] = [];
+function rejoined(words: PartialEntry["phrase"]): PartialEntry["phrase"] {
+  const joined: PartialEntry["phrase"] = [];
   for (const word of words) {
     const last = joined.at(-1);
     const binds =
@@ -349,7 +349,7 @@ function named(email: string, name: string): EmailAddress {
 }
 
 /** Decodes quoted words too: RFC 2047 §5 forbids encoded words there, but mailers write them. */
-function nameOf(words: Draft["phrase"]): string {
+function nameOf(words: PartialEntry["phrase"]): string {
   return cleanName(decodeWords(words.map((word) => word.text).join(" ")));
 }
 

@@ -43,7 +43,7 @@ function decoderOf(charset: string): TextDecoder | undefined {
   return decoders.get(name);
 }
 
-/** True if octets in `charset` are read as if it were absent: it is a Unicode charset, ASCII or unknown. */
+/** True if octets in `charset` are read as if it were absent: it is UTF-8, ASCII or unknown. */
 export function isUnlabelled(charset: string): boolean {
   const name = charset.toLowerCase().trim();
   return /^(?:utf-?8|(?:us-?)?ascii|)$/.test(name) || decoderOf(name) === undefined;

@@ -1,17 +1,17 @@
 /**
- * Builds the RFC 5322 bytes of a message, either to send it or from what is stored of it (rules: Raw messages). With
- * notice.ts the only user of nodemailer's MIME building.
+ * Builds the RFC 5322 bytes of a message, to send it or from what is stored of it (rules: Raw messages), and of the
+ * delivery status notifications that this server sends. The only user of nodemailer's MIME building.
  *
  * Deterministic: the same parts give the same bytes. No field can add a header or a part: header values lose their
  * control characters, and boundaries come from an id that the author of the content cannot know.
  */
-
 import { encode as encodeBase64, wrap as wrapBase64 } from "nodemailer/lib/base64";
 import { encodeWord } from "nodemailer/lib/mime-funcs";
 import MimeNode from "nodemailer/lib/mime-node";
 import { encode as encodeQuotedPrintable, wrap as wrapQuotedPrintable } from "nodemailer/lib/qp";
 import { type EmailAddress, parseAddressList } from "./address.ts";
-import { decodeWords } from "./encoded-word.ts";
+import { dateHeader } from "./date.ts";
+import { decodeWords } from "./headers.ts";
 
 /**
  * Longest subject that we write, in characters. Some readers cut a large header (Postfix at 100 KiB), which would lose
@@ -43,16 +43,14 @@ export function composeMessage(parts: MessageParts): Uint8Array {
 }
 
 /** A message of headers, one line each, and a body that brings its Content-* fields along. */
-export function underHeaders(headers: MessageParts["headers"], body: MimeNode): Uint8Array {
+function underHeaders(headers: MessageParts["headers"], body: MimeNode): Uint8Array {
   const lines = headers
     .filter(([name]) => /^[!-9;-~]{1,200}$/.test(name) && !/^(?:content-.*|mime-version)$/i.test(name))
     .map(([name, value]) => fold(`${name}: ${encodedValue(name, value)}`));
   return Buffer.concat([Buffer.from([...lines, "MIME-Version: 1.0", ""].join("\r\n")), bytesOfNode(body)]);
 }
 
-/**
- * A throw-away parent for the body of message `id`: MimeNode insists on a Date and a Message-ID of its own for a root.
- */
+/** A parent to throw away for the body of message `id`: MimeNode gives a root a Date and a Message-ID of its own. */
 export function rootOf(id: string): MimeNode {
   return new MimeNode("multipart/mixed", {
     baseBoundary: id.replace(/[^A-Za-z0-9_.-]/g, ""),
@@ -62,12 +60,7 @@ export function rootOf(id: string): MimeNode {
   });
 }
 
-/** Epoch milliseconds as the date-time of RFC 5322 §3.3, in UTC. */
-export function dateHeader(ms: number): string {
-  return new Date(ms).toUTCString().replace("GMT", "+0000");
-}
-
-/** mixed(alternative(text, related(html, inline…)), attachment…), each level only where it is needed. */
+/** Builds mixed(alternative(text, related(html, inline…)), attachment…), each level only where it is needed. */
 function bodyOf(parts: MessageParts): MimeNode {
   // A reader would take an inline text for one of the bodies.
   const inline =
@@ -90,12 +83,10 @@ function bodyOf(parts: MessageParts): MimeNode {
   return attached.length > 0 || parts.html !== undefined ? top : text;
 }
 
-/**
- * Texts from this length on, in characters, become base64: MimeNode is slow at choosing and applying another encoding.
- */
+/** Longer texts, in characters, become base64: MimeNode chooses and applies other encodings slowly. */
 const LONG_TEXT = 500_000;
 
-/** A text part under `parent`. */
+/** Adds a text part to `parent`. */
 export function addText(
   parent: MimeNode,
   type: "text/plain" | "text/html" | "text/rfc822-headers",
@@ -199,7 +190,7 @@ export function fold(field: string): string {
 
 /*
  * The bytes of a tree of MIME nodes, as MimeNode.build() gives them, but synchronously: for a message of ordinary size
- * its streams take five times as long as the work itself. test/message/mime-bytes.test.ts compares the two.
+ * its streams take five times as long as the work itself. A test compares the two.
  */
 
 /** Header and body of `node`. Lines end in CRLF if those of its content do. Content is text or octets. */
@@ -251,3 +242,83 @@ function* contentOf(node: MimeNode): Generator<string | Buffer> {
       yield content;
   }
 }
+
+/*
+ * Delivery status notifications: multipart/report with a text for people, a part for programs (RFC 3464) and the header
+ * of the undelivered message (RFC 6522). No value can add a field, a recipient or a part: each is one line of printable
+ * ASCII.
+ */
+
+export interface NoticeRecipient {
+  /** Absent for a Bcc recipient; host and reply are then left out too (rules: Bcc). */
+  recipient?: string;
+  action: "failed";
+  /** RFC 3463, as `5.1.1`. */
+  status: string;
+  /** Name of the host that refused the message. */
+  remoteMta?: string;
+  /** Its reply, or the reason why there was none. */
+  diagnostic?: string;
+}
+
+export interface NoticeParts {
+  /** Names the notice; the boundaries contain it. */
+  id: string;
+  /** [name, value] in order: From, To, Subject, Date, Message-ID… */
+  headers: MessageParts["headers"];
+  /** For people. */
+  text: string;
+  /** This server's host name. */
+  reportingMta: string;
+  /** When the message was accepted, epoch milliseconds. */
+  arrivalDate: number;
+  recipients: readonly NoticeRecipient[];
+  /** Header of the message as transmitted, as lines of fields. Anything after an empty line is left out. */
+  originalHeaders: string;
+}
+
+/** The bytes of the notice, lines ended by CRLF. */
+export function composeNotice(parts: NoticeParts): Uint8Array {
+  const report = rootOf(parts.id).createChild("multipart/report; report-type=delivery-status");
+  addText(report, "text/plain", parts.text);
+  report.createChild("message/delivery-status").setContent(statusOf(parts));
+  const [header = ""] = parts.originalHeaders.replace(/\r\n?/g, "\n").replace(/^\n+/, "").split("\n\n", 1);
+  addText(report, "text/rfc822-headers", header.endsWith("\n") ? header : `${header}\n`);
+  return underHeaders(parts.headers, report);
+}
+
+/** The fields of RFC 3464 §2.2 and §2.3: one group for the message and one for each recipient. */
+function statusOf({ reportingMta, arrivalDate, recipients }: NoticeParts): string {
+  const ofMessage = [`Reporting-MTA: dns; ${hostName(reportingMta)}`, `Arrival-Date: ${dateHeader(arrivalDate)}`];
+  return [ofMessage, ...recipients.map(fieldsOf)].map((group) => `${group.map(fold).join("\r\n")}\r\n`).join("\r\n");
+}
+
+function fieldsOf({ recipient, action, status, remoteMta, diagnostic }: NoticeRecipient): string[] {
+  const outcome = [`Action: ${action}`, `Status: ${/^[245]\.\d{1,3}\.\d{1,3}$/.test(status) ? status : "5.0.0"}`];
+  // A private address type, since the value is not an address (RFC 3464 §2.1.2).
+  if (recipient === undefined) return ["Final-Recipient: x-undisclosed; a Bcc recipient", ...outcome];
+  const reply = asciiLine(diagnostic ?? "");
+  return [
+    `Final-Recipient: ${typedAddress(recipient)}`,
+    ...outcome,
+    ...(remoteMta === undefined ? [] : [`Remote-MTA: dns; ${hostName(remoteMta)}`]),
+    // RFC 3464 §2.3.6: type smtp is for replies of servers only.
+    ...(reply === "" ? [] : [`Diagnostic-Code: ${/^\d{3}\b/.test(reply) ? "smtp" : "x-mailroom"}; ${reply}`]),
+  ];
+}
+
+/** RFC 6533 §3: escapes characters outside ASCII, so that the part stays 7bit. */
+function typedAddress(address: string): string {
+  const line = address.replace(/\p{Cc}+/gu, "");
+  if (/^[ -~]*$/.test(line)) return `rfc822; ${line}`;
+  const escaped = (character: string) => `\\x{${character.codePointAt(0)?.toString(16).toUpperCase()}}`;
+  return `utf-8; ${line.replace(/[^!-~]|[\\+=]/gu, escaped)}`;
+}
+
+const hostName = (host: string): string => host.replace(/[^!-~]+/g, "");
+
+const asciiLine = (text: string): string =>
+  text
+    .replace(/[\s\p{Cc}]+/gu, " ")
+    .trim()
+    .replace(/[^ -~]/gu, "?");

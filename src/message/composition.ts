@@ -1,11 +1,11 @@
 /**
- * Composes the bytes of an outgoing message from what somebody wrote: HTML made safe, a text beside it, the replied-to
- * message quoted below. Slow for large bodies, so a worker does it.
+ * Composes the body of an outgoing message from the text or HTML that its author wrote: makes the HTML safe, puts a
+ * text beside it, and quotes the replied-to message below, or shows the forwarded one; compose.ts writes the bytes.
+ * Slow for large bodies, so a worker does it.
  */
-
 import type { EmailAddress } from "./address.ts";
-import { type Budget, createBudget } from "./budget.ts";
 import { type ComposedAttachment, composeMessage, LONGEST_SUBJECT } from "./compose.ts";
+import { type Budget, createBudget } from "./markup.ts";
 import { sanitizeHtml } from "./sanitize.ts";
 import { htmlOfText, isForward, textOfHtml, trimLineBreaks } from "./text.ts";
 
@@ -23,7 +23,7 @@ export interface Composition {
 }
 
 /** An attachment whose content is in a blob. */
-export interface CompositionFile extends Omit<ComposedAttachment, "content"> {
+interface CompositionFile extends Omit<ComposedAttachment, "content"> {
   blob: string;
   /** Bytes. */
   size: number;
@@ -52,8 +52,8 @@ export async function composeBytes(
 }
 
 /*
- * Quotes the replied-to message under the reply (rules: Reply request). Somebody else wrote the quoted text: it cannot
- * end the quotation, and at most a mebibyte of it is taken.
+ * Quotes the replied-to message under the reply (rules: Reply request). The quoted text comes from somebody else, so it
+ * cannot end the quotation, and at most a mebibyte of it is quoted.
  */
 
 export interface QuotedMessage {
@@ -92,8 +92,8 @@ export function quotedHtml(previous: QuotedMessage, budget: Budget = createBudge
 /** `On Tue, 1 Jul 2003 at 10:52 UTC, Ann Example <ann@remote.example> wrote:` */
 function attribution({ from: { email, name }, date }: QuotedMessage): string {
   const [day, time] = new Date(date).toUTCString().split(/ (?=\d\d:)/);
-  const shown = (name ?? "").replace(/[\s\p{C}]+/gu, " ").trim();
-  const cutName = shown.length > MAX_NAME ? `${shown.slice(0, MAX_NAME).toWellFormed()}…` : shown;
+  const whole = oneLine(name ?? "");
+  const cutName = whole.length > MAX_NAME ? `${whole.slice(0, MAX_NAME).toWellFormed()}…` : whole;
   const address = email.replace(/[\s\p{C}]+/gu, "");
   return `On ${day?.replace(/ 0/, " ")} at ${time?.slice(0, 5)} UTC, ${cutName === "" ? address : `${cutName} <${address}>`} wrote:`;
 }
@@ -110,7 +110,7 @@ function withoutAttached(html: string): string {
   });
 }
 
-/* The forwarded message under the sender's own words: its header block, then its text or HTML. */
+/* Shows a forwarded message under the sender's own words: its header block, then its text or HTML. */
 
 export interface ForwardedMessage {
   from: EmailAddress;
@@ -128,7 +128,7 @@ export interface ForwardedMessage {
 export const forwardSubject = (subject: string): string =>
   (isForward(subject) ? subject : `Fwd: ${subject}`).slice(0, LONGEST_SUBJECT).toWellFormed();
 
-/** Room to write, the header block, and the text below it. Lines end in \n. */
+/** Empty lines to write in, the header block, and the text. Lines end in \n. */
 export const forwardedText = (message: ForwardedMessage): string =>
   `\n\n${blockOf(message).join("\n")}\n\n${message.text}`;
 
@@ -139,7 +139,7 @@ export function forwardedHtml(message: ForwardedMessage, budget: Budget = create
   return `<div><br></div><div><br></div><div>${title}${fields.join("")}</div><br><div>${body}</div>`;
 }
 
-/** Never lists Bcc. */
+/** The header block, in lines. Never lists Bcc. */
 function blockOf({ from, to, cc, subject, date }: ForwardedMessage): string[] {
   const lines = [
     ["From", shown(from)],

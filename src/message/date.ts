@@ -1,5 +1,6 @@
 /**
- * Reads the date-time of RFC 5322 §3.3, in its obsolete and other common forms. Uses no clock and no local time zone.
+ * Reads the date-time of RFC 5322 §3.3, in its obsolete and other common forms, and writes it. Uses no clock and no
+ * local time zone.
  */
 
 const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
@@ -81,4 +82,9 @@ function minutesOf(offset: string | undefined, zone: string | undefined): number
   const digits = offset.replace(/[^\d]/g, "").padStart(4, "0");
   const minutes = Number(digits.slice(0, -2)) * 60 + Number(digits.slice(-2));
   return offset.startsWith("-") ? -minutes : minutes;
+}
+
+/** Epoch milliseconds as the date-time of RFC 5322 §3.3, in UTC. */
+export function dateHeader(ms: number): string {
+  return new Date(ms).toUTCString().replace("GMT", "+0000");
 }

@@ -10,8 +10,8 @@ import { headerOf } from "./headers.ts";
 import { type Part, parseHeaderValue, TooComplex } from "./structure.ts";
 import { trimLineBreaks } from "./text.ts";
 
-/** Charsets on which mailparser's decoders are very slow, or that are often a wrong label. */
-const isOwnCharset = (charset: string): boolean =>
+/** True for charsets that charset.ts decodes: mailparser is very slow on them, or they are often a wrong label. */
+const isDecodedHere = (charset: string): boolean =>
   /^\s*(?:(?:unicode-1-1-)?utf-7|iso-2022-jp\S*)\s*$/i.test(charset) || isWide(charset);
 
 /** The characters of a text part. Line breaks are \n, with none at the end. */
@@ -20,7 +20,7 @@ export async function decodeText(buffer: Buffer, part: Part): Promise<string> {
   // Octets that need little or no decoding skip the streams, which would take most of the time of a short message.
   const octets = octetsOf(buffer.subarray(part.start, part.end), part);
   let text = octets && decodeCharset(octets, charset);
-  if (text === undefined && !isOwnCharset(charset)) text = (await decodePart(buffer, part, "inline")).text;
+  if (text === undefined && !isDecodedHere(charset)) text = (await decodePart(buffer, part, "inline")).text;
   // Octets that are invalid in the claimed charset: mailparser replaces each, charset.ts finds a better charset.
   if (text === undefined || (text.includes("\ufffd") && isUnlabelled(charset))) {
     const { content } = await decodePart(buffer, part, "attachment");
@@ -130,7 +130,7 @@ async function decodePart(buffer: Buffer, part: Part, as: "inline" | "attachment
   });
 }
 
-/** The header that mailparser gets for a leaf: its MIME fields, with the role that parse.ts chose. */
+/** The header that mailparser gets for a leaf: its MIME fields, with the role `as`. */
 function leafHeader(buffer: Buffer, part: Part, as: "inline" | "attachment"): Buffer {
   const { fields } = part.header;
   const withParameters = (name: string, value: string, { parameters }: Part["contentType"]) => {
@@ -160,7 +160,10 @@ function encodingOf(part: Part): "base64" | "quoted-printable" | "" {
   return (/^(?:base64|quoted-printable)\b/.exec(claimed)?.[0] as "base64" | "quoted-printable" | undefined) ?? "";
 }
 
-/** Text that falsely claims base64 would decode to noise, so it is taken as it stands. */
+/**
+ * True if a leaf begins like base64. Other text that claims to be base64 would decode to noise, so it is taken as it
+ * is.
+ */
 function beginsAsBase64(buffer: Buffer, part: Part): boolean {
   const begin = buffer.toString("latin1", part.start, Math.min(part.end, part.start + 1_000)).trimStart();
   return /^[A-Za-z0-9+/]*={0,2}[ \t]*(?:[\r\n]|$)|^[A-Za-z0-9+/]+=|^[A-Za-z0-9+/]{16}/.test(begin);

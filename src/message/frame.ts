@@ -1,19 +1,17 @@
 /**
- * The document that shows one message's HTML, inside an iframe of the app. Mail is hostile, so there are three
- * defences, and each suffices alone: sanitize.ts removes everything that runs or loads; the sandbox, in the header of
- * the response (http/frame.ts) and on the iframe, forbids scripts, forms and navigation of the app; the policy allows
- * only inline styles and images from this server.
+ * The documents inside an iframe of the app that show a message, and in which the HTML of a draft is edited. Mail is
+ * hostile, so there are three defences, and each suffices alone: sanitize.ts removes everything that runs or loads; the
+ * sandbox, in the header of the response (http/frame.ts) and on the iframe, forbids scripts, forms and navigation of
+ * the app; the policy allows only inline styles and images from this server.
  *
- * The sandbox lets the document keep its origin: the app measures its height (that of main), handles its keys and reads
- * its links, which would take a script inside if the origin were foreign. Mail gains nothing from it, since only a
- * script could use the origin, and both the sandbox and the policy forbid scripts.
+ * The sandbox lets the document keep the app's origin, so that the app can measure its height (that of main), handle
+ * its keys and read its links; with another origin, that would take a script inside the document. Mail gains nothing
+ * from the origin: only a script could use it, and both the sandbox and the policy forbid scripts.
  *
- * Invariant: a request leaves the browser only for an image of ours, or because somebody followed a link.
+ * Invariant: a request leaves the browser only for an image of ours, or for a link that the reader followed.
  */
-
 import { BLOCKED_ATTRIBUTE, SOURCE_ATTRIBUTE } from "../base/frames.ts";
-import { findHistory } from "./frame-quote.ts";
-import { newTextOf } from "./quoted.ts";
+import { findHistory, newTextOf } from "./quoted-history.ts";
 import { htmlOfText, isForward } from "./text.ts";
 
 export interface FramedMessage {
@@ -24,7 +22,7 @@ export interface FramedMessage {
   attachments: readonly { id: string; contentId?: string }[];
 }
 
-export interface ImageAddresses {
+interface ImageUrls {
   attachment(id: string): string;
   /** The URL for a remote image; undefined while remote images are blocked. */
   remote: ((url: string) => string | undefined) | undefined;
@@ -34,15 +32,10 @@ export interface ImageAddresses {
 export const previewOf = (attachmentId: string): string => `/app/attachments/${attachmentId}/preview`;
 
 /** The whole document of a message. */
-export function frameDocument(message: FramedMessage, images: ImageAddresses): string {
+export function frameDocument(message: FramedMessage, images: ImageUrls): string {
   const { html = "" } = message;
   const body = html === "" ? bodyOfText(message) : bodyOfHtml(html, message, images);
-  const scheme = BRINGS_COLORS.test(html) ? "only light" : "light dark";
-  return (
-    `<!doctype html><html lang="und"><head><meta charset="utf-8"><title>Message</title>` +
-    `<style>:root{color-scheme:${scheme}}${STYLE}</style></head>` +
-    `<body dir="auto"><main>${body}</main></body></html>`
-  );
+  return documentOf(html, "", `<main>${body}</main>`);
 }
 
 /**
@@ -61,12 +54,19 @@ export function editorDocument(draft: Omit<FramedMessage, "subject" | "text">): 
       },
     })
     .transform(html);
+  return documentOf(
+    html,
+    "html,body{height:100%}main{box-sizing:border-box;min-height:100%;padding:12px 16px;outline:none}",
+    `<main contenteditable="true" role="textbox" aria-multiline="true" aria-label="Message">${body}</main>`,
+  );
+}
+
+/** The document around `main`, which shows `html`, with further styles. */
+function documentOf(html: string, style: string, main: string): string {
   const scheme = BRINGS_COLORS.test(html) ? "only light" : "light dark";
   return (
     `<!doctype html><html lang="und"><head><meta charset="utf-8"><title>Message</title>` +
-    `<style>:root{color-scheme:${scheme}}${STYLE}html,body{height:100%}` +
-    `main{box-sizing:border-box;min-height:100%;padding:12px 16px;outline:none}</style></head>` +
-    `<body dir="auto"><main contenteditable="true" role="textbox" aria-multiline="true" aria-label="Message">${body}</main></body></html>`
+    `<style>:root{color-scheme:${scheme}}${STYLE}${style}</style></head><body dir="auto">${main}</body></html>`
   );
 }
 
@@ -97,7 +97,7 @@ const LONGEST_TEXT = 1_000_000;
 const OPENING = "<details><summary>Quoted text</summary>";
 const CLOSING = "</details>";
 
-function bodyOfHtml(html: string, { subject, attachments }: FramedMessage, images: ImageAddresses): string {
+function bodyOfHtml(html: string, { subject, attachments }: FramedMessage, images: ImageUrls): string {
   const history = isForward(subject) ? undefined : findHistory(html);
   const attached = attachedTo(attachments);
   const { attachment, remote } = images;
@@ -121,11 +121,11 @@ function bodyOfHtml(html: string, { subject, attachments }: FramedMessage, image
 const attachedTo = (attachments: FramedMessage["attachments"]): ReadonlyMap<string, string> =>
   new Map(attachments.flatMap(({ id, contentId }) => (contentId ? [[contentId, id] as const] : [])));
 
-/** Points an image at a URL of ours. A blocked remote image and one that is not attached lose their `src`. */
+/** Points an image at a URL of ours. A remote image that is blocked, or any other that is not attached, loses `src`. */
 function placeImage(
   element: HTMLRewriterTypes.Element,
   attached: ReadonlyMap<string, string>,
-  { attachment, remote }: ImageAddresses,
+  { attachment, remote }: ImageUrls,
 ): void {
   const src = readValue(element.getAttribute("src") ?? "");
   if (/^data:/i.test(src)) return;

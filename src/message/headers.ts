@@ -1,11 +1,11 @@
 /**
- * Reads the header block of a message or of one of its parts: fields in order, unfolded, still encoded.
+ * Reads the header block of a message or of one of its parts: fields in order, unfolded, still encoded; decodes the
+ * encoded words in their values; and removes the Bcc fields.
  *
  * Never throws: a line that is not a field is skipped, and text that follows the fields without the blank line is the
  * body. Linear in the bytes read.
  */
-
-import { decodeOctets } from "./charset.ts";
+import { decodeCharset, decodeOctets } from "./charset.ts";
 
 /** A header field; `value` is unfolded, trimmed and free of control characters (RFC 5322 §2.2.3). */
 export interface HeaderField {
@@ -21,7 +21,7 @@ export interface HeaderBlock {
   bodyStart: number;
   /** The block exceeds the limits: `fields` holds the ones before. */
   oversized: boolean;
-  /** Other readers may see the end of the header, or text, where this one sees fields or skips lines. */
+  /** Other readers may end the header earlier, or show text where this one sees fields or skips lines. */
   doubtful: boolean;
 }
 
@@ -35,11 +35,6 @@ const SPACE = 0x20;
 const TAB = 0x09;
 const COLON = 0x3a;
 
-interface HeaderLimits {
-  fields: number;
-  bytes: number;
-}
-
 /**
  * Reads the header block of `bytes` from `start`. `isDelimiter` receives each line that begins with `--` and the fields
  * above it: a multipart delimiter ends a block that lacks its blank line.
@@ -48,7 +43,7 @@ export function readHeaders(
   bytes: Buffer,
   start = 0,
   isDelimiter?: (line: string, fields: readonly HeaderField[]) => boolean,
-  limits: HeaderLimits = { fields: MAX_FIELDS, bytes: MAX_BLOCK_BYTES },
+  limits = { fields: MAX_FIELDS, bytes: MAX_BLOCK_BYTES },
 ): HeaderBlock {
   const fields: HeaderField[] = [];
   let fieldStart = -1;
@@ -205,4 +200,111 @@ function unfold(value: string): string {
       .replace(/[\u0000-\u0008\u000a-\u001f\u007f]/g, " ")
       .trim()
   );
+}
+
+const BCC_FIELD = /^(?:resent-)?bcc[ \t]*:/i;
+
+/** The offset of the empty line that ends the header. */
+function endOfHeader(buffer: Buffer): number {
+  if (/^\r?\n/.test(buffer.toString("latin1", 0, 2))) return 0;
+  const ends = ["\n\n", "\n\r\n"].map((end) => buffer.indexOf(end)).filter((at) => at >= 0);
+  return ends.length === 0 ? buffer.length : Math.min(...ends) + 1;
+}
+
+/** The bytes of a message without its Bcc and Resent-Bcc fields (rules: Bcc); the same array if it has none. */
+export function withoutBcc(bytes: Uint8Array): Uint8Array {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const end = endOfHeader(buffer);
+  const kept = Buffer.allocUnsafe(end);
+  let length = 0;
+  let isBcc = false;
+  for (let start = 0; start < end; ) {
+    const lineEnd = buffer.indexOf(LF, start);
+    const next = lineEnd < 0 || lineEnd >= end ? end : lineEnd + 1;
+    // An indented line continues the field above.
+    const isIndented = buffer[start] === SPACE || buffer[start] === TAB;
+    if (!isIndented) isBcc = BCC_FIELD.test(buffer.toString("latin1", start, next));
+    if (!isBcc) length += buffer.copy(kept, length, start, next);
+    start = next;
+  }
+  return length === end ? bytes : Buffer.concat([kept.subarray(0, length), buffer.subarray(end)]);
+}
+
+/* Encoded words (RFC 2047) in header values. */
+
+interface Word {
+  charset: string;
+  octets: Uint8Array;
+}
+
+/** RFC 2047 §2 allows 75 characters, but mailers write longer encoded words. */
+const ENCODED_WORD = /=\?([^?\s]{1,60})\?([bq])\?([^?]{0,10000}?)\?=/giy;
+
+/**
+ * `text` with its encoded words decoded. A malformed one stays as written, and an unknown charset counts as absent.
+ * White space between two encoded words is dropped (RFC 2047 §6.2). Neighbours in one charset are decoded together,
+ * because mailers split characters between them.
+ */
+export function decodeWords(text: string): string {
+  if (!text.includes("=?")) return text;
+  let decoded = "";
+  let pending: Word[] = [];
+  const flush = () => {
+    decoded += textOfWords(pending);
+    pending = [];
+  };
+  let position = 0;
+  while (position < text.length) {
+    const begin = text.indexOf("=?", position);
+    if (begin < 0) break;
+    ENCODED_WORD.lastIndex = begin;
+    const match = ENCODED_WORD.exec(text);
+    const between = text.slice(position, begin);
+    if (match === null) {
+      flush();
+      decoded += `${between}=?`;
+      position = begin + 2;
+      continue;
+    }
+    if (between !== "" && (pending.length === 0 || between.trim() !== "")) {
+      flush();
+      decoded += between;
+    }
+    const [, label = "", encoding = "", payload = ""] = match;
+    // RFC 2231 §5: a language may follow the charset.
+    const charset = (label.split("*")[0] ?? "").toLowerCase();
+    const octets = encoding.toLowerCase() === "b" ? Buffer.from(payload, "base64") : qEncoded(payload);
+    if (pending.length > 0 && pending[0]?.charset !== charset) flush();
+    pending.push({ charset, octets });
+    position = ENCODED_WORD.lastIndex;
+  }
+  flush();
+  return decoded + text.slice(position);
+}
+
+function textOfWords(words: readonly Word[]): string {
+  const charset = words[0]?.charset ?? "";
+  const decode = (octets: Uint8Array) => decodeCharset(octets, charset) ?? decodeOctets(octets);
+  // In these charsets each word begins in ASCII again, and the decoder fails on two adjacent escape sequences.
+  if (charset.startsWith("iso-2022")) return words.map((word) => decode(word.octets)).join("");
+  return decode(Buffer.concat(words.map((word) => word.octets)));
+}
+
+/** The Q encoding, RFC 2047 §4.2. */
+function qEncoded(payload: string): Uint8Array {
+  const spaced = payload.replaceAll("_", " ");
+  const octets = Buffer.from(spaced, "utf8");
+  let length = 0;
+  for (let i = 0; i < octets.length; i++) {
+    let octet = octets[i] as number;
+    if (octet === 0x3d) {
+      const hex = octets.toString("latin1", i + 1, i + 3);
+      if (/^[0-9a-f]{2}$/i.test(hex)) {
+        octet = Number.parseInt(hex, 16);
+        i += 2;
+      }
+    }
+    octets[length++] = octet;
+  }
+  return octets.subarray(0, length);
 }

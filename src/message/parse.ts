@@ -7,14 +7,20 @@
  * lost).
  */
 import { type Authors, authorsIn, type EmailAddress, parseAddressList, parseSender } from "./address.ts";
-import { type Budget, createBudget } from "./budget.ts";
 import { cleanText } from "./charset.ts";
 import { parseDate } from "./date.ts";
 import { decodeFile, decodeText, isDecodedWhole } from "./decode.ts";
-import { decodeWords } from "./encoded-word.ts";
-import { type HeaderField, headerOf, headersOf, isTraceHeader, readHeaders } from "./headers.ts";
-import { firstMessageId, referencesOf } from "./message-id.ts";
-import { withoutBcc } from "./original.ts";
+import {
+  decodeWords,
+  type HeaderField,
+  headerOf,
+  headersOf,
+  isTraceHeader,
+  readHeaders,
+  withoutBcc,
+} from "./headers.ts";
+import { firstMessageId, referencesOf } from "./identity.ts";
+import { type Budget, createBudget } from "./markup.ts";
 import { boundaryOf, type Part, readStructure, TooComplex } from "./structure.ts";
 import { htmlOfText, textOfHtml, trimLineBreaks } from "./text.ts";
 import { followHtml } from "./visible.ts";
@@ -126,7 +132,7 @@ function envelopeOf(fields: readonly HeaderField[]): Envelope {
   };
 }
 
-/** True if a header is stored: not if compose.ts creates it anew, or if it must not be shown or replayed. */
+/** False for a header that is not stored: compose.ts creates it anew, or it must not be shown or replayed. */
 function isKept(name: string): boolean {
   const lower = name.toLowerCase();
   return !(
@@ -166,8 +172,8 @@ async function contentOf(
         "\n",
       )
     : undefined;
-  // HTML that cannot be followed is shown to people, and indexed, as text with everything in it; seen.ts decides for
-  // models.
+  // HTML that cannot be followed is shown to people, and indexed, as text with everything in it; seenText decides
+  // for models.
   const textFrom = (html: string) => textOfHtml(followHtml(html, budget)?.html ?? html, budget);
   const text = join(
     body.text.map((part) => (isHtml(part) ? textFrom(textOf(part)) : textOf(part))),
@@ -245,7 +251,7 @@ export function defaultFilename(type: string, index: number): string {
  * Every leaf ends up in at least one of the lists.
  */
 
-export interface BodyParts {
+interface BodyParts {
   /** Parts of the plain text, in order; HTML where an alternative has no text. */
   text: Part[];
   /** Parts of the HTML, in order; texts where an alternative has no HTML. */
@@ -317,7 +323,7 @@ function isNamed(parameters: Map<string, string>): boolean {
  * shows it, though, so text that is lost here would be seen there. A note for readers without MIME is ignored.
  */
 
-/** Describes what a message contains outside its parts, without quoting it; undefined for nothing. Linear. */
+/** Describes the text of a message outside its parts, without quoting it; undefined if there is none. Linear time. */
 export function textOutsideParts(bytes: Buffer, root: Part): string | undefined {
   const boundaries = new Set<string>();
   const gaps: [start: number, end: number][] = [];

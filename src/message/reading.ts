@@ -1,14 +1,13 @@
 /**
- * Work on stored HTML that readers ask for. Strangers wrote it, so a worker does the work (workers/parser-worker.ts),
- * each task within a budget of its own.
+ * Reads stored HTML when a person or a model asks for it. Strangers wrote it, so a worker does the work
+ * (workers/parser-worker.ts), each reading within a budget of its own. Also packs and unpacks stored bodies.
  */
-import { createBudget } from "./budget.ts";
 import { type ForwardedMessage, forwardedHtml } from "./composition.ts";
 import { editorDocument, type FramedMessage, frameDocument, previewOf } from "./frame.ts";
+import { createBudget } from "./markup.ts";
 import { sanitizeHtml } from "./sanitize.ts";
-import { type SeenText, seenText } from "./seen.ts";
 import { textOfHtml } from "./text.ts";
-import { type VisibleHtml, visibleHtml } from "./visible.ts";
+import { type SeenText, seenText, type VisibleHtml, visibleHtml } from "./visible.ts";
 
 /** Compresses text as bodies are stored: zstd. */
 export const packText = (text: string): Uint8Array => Bun.zstdCompressSync(text);
@@ -57,7 +56,7 @@ export type Read<R extends Reading = Reading> = R extends BodyReading
     ? VisibleHtml
     : string;
 
-/** Characters or bytes that are read. */
+/** The size of what is read: characters, or bytes of packed HTML. */
 export const sizeOfReading = (reading: Reading): number =>
   ("message" in reading ? reading.message.html : reading.html)?.length ?? 0;
 
@@ -84,7 +83,7 @@ export function readHtml(reading: Reading): Read {
     const visible = visibleHtml(html, budget);
     return { html: sanitizeHtml(visible.html, budget), hidden: visible.hidden };
   }
-  // As in prepare.ts.
+  // The same as mailbox/prepare.ts stores of arriving mail.
   const seen = seenText(reading.text, html, budget);
   return { html: sanitizeHtml(html, budget), seen };
 }

@@ -1,17 +1,27 @@
 /**
- * Reads messages that are reports: delivery status notifications (RFC 3464), bounces that are written for people only,
- * and feedback reports (RFC 5965).
+ * Reads messages that are reports about sent mail: delivery status notifications (RFC 3464), bounces that are written
+ * for people only, and feedback reports (RFC 5965). Recognises aggregate reports (DMARC, SMTP TLS) without reading
+ * them.
  *
- * Reports come from strangers: each is a claim that counts only as far as it matches what was sent (rules: Reports).
+ * Anybody can send a report: each is a claim that counts only as far as it matches a sent message (rules: Reports).
  */
 import { normalizeAddress, parseAddressList, parseSender, splitAddress } from "./address.ts";
-import { MAX_RECIPIENTS, type NoticeText, readBounce, readNotice, withNotice } from "./bounce-text.ts";
+import {
+  addressIn,
+  type FieldGroup,
+  fieldGroupsIn,
+  MAX_RECIPIENTS,
+  type NoticeText,
+  type ReportedRecipient,
+  readBounce,
+  readNotice,
+  recipientOf,
+  withNotice,
+} from "./bounce.ts";
 import { decodeOctets } from "./charset.ts";
 import { decodeFile, decodeText } from "./decode.ts";
-import { addressIn, type FieldGroup, fieldGroupsIn, type ReportedRecipient, recipientOf } from "./delivery-status.ts";
-import { decodeWords } from "./encoded-word.ts";
-import { type HeaderField, headerOf, headersOf, readHeaders } from "./headers.ts";
-import { firstMessageId } from "./message-id.ts";
+import { decodeWords, type HeaderField, headerOf, headersOf, readHeaders } from "./headers.ts";
+import { firstMessageId } from "./identity.ts";
 import type { ParsedMessage } from "./parse.ts";
 import { leavesOf, type Part, readStructure } from "./structure.ts";
 import { textOfHtml } from "./text.ts";
@@ -53,7 +63,7 @@ export async function readReport(bytes: Uint8Array): Promise<Report | undefined>
   }
 }
 
-/** The message that contains the report. */
+/** The message that may contain a report. */
 interface Message {
   buffer: Buffer;
   fields: readonly HeaderField[];
@@ -125,7 +135,7 @@ async function readDelivery({ buffer, fields, parts }: Message): Promise<Deliver
   const sender = groups.flatMap((group) => group.get("x-postfix-sender") ?? [])[0];
   const envelopeFrom = addressIn(sender ?? "");
   const named = groups.flatMap((group) => group.get("x-original-message-id") ?? [])[0];
-  const { messageId = firstMessageId(named ?? "") ?? idIn(notice), ...identity } = identityOf(header);
+  const { messageId = firstMessageId(named ?? "") ?? messageIdIn(notice), ...identity } = identityOf(header);
   return {
     kind: "delivery",
     ...(messageId === undefined ? {} : { messageId }),
@@ -157,7 +167,7 @@ function identityOf(header: readonly HeaderField[]): Pick<DeliveryReport, "messa
 }
 
 /** A Message-ID in the text of a notice. */
-function idIn({ lines }: NoticeText): string | undefined {
+function messageIdIn({ lines }: NoticeText): string | undefined {
   for (const { text } of lines) {
     const [, id] = /\bmessage-?id\s{0,3}:\s{0,3}(<[^<>\s]{1,998}>)/i.exec(text) ?? [];
     if (id !== undefined) return id;
@@ -242,9 +252,9 @@ export function aggregateReportIn({
     const isHeaded = names.has("tls-report-domain") && names.has("tls-report-submitter");
     return isHeaded && (isGzip(report.content) || begins(report.content, "{")) ? "tls" : undefined;
   }
-  const [, named] = DMARC_FILE.exec(report.filename) ?? [];
-  const [, told] = DMARC_SUBJECT.exec(subject.slice(0, LONGEST_SUBJECT)) ?? [];
-  if (named === undefined || named.toLowerCase() !== told?.toLowerCase()) return undefined;
+  const [, fileDomain] = DMARC_FILE.exec(report.filename) ?? [];
+  const [, subjectDomain] = DMARC_SUBJECT.exec(subject.slice(0, LONGEST_SUBJECT)) ?? [];
+  if (fileDomain === undefined || fileDomain.toLowerCase() !== subjectDomain?.toLowerCase()) return undefined;
   return isGzip(report.content) || begins(report.content, "PK\x03\x04") || begins(report.content, "<")
     ? "dmarc"
     : undefined;

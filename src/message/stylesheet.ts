@@ -1,9 +1,9 @@
 /**
- * Applies the style sheets of a mail as far as they hide text (visible.ts): rules whose selectors combine types,
- * classes, ids and attributes as descendants. Other rules are skipped. The message's budget pays for each comparison: a
- * sheet that exceeds it is an attempt to evade the check.
+ * Finds the declarations of an element in the style sheets of a mail, and decides if declarations hide its text
+ * (visible.ts). Reads the rules whose selectors combine types, classes, ids and attributes as descendants, and skips
+ * other rules. The message's budget pays for each comparison: a sheet that exceeds it is an attempt to evade the check.
  */
-import type { Budget } from "./budget.ts";
+import type { Budget } from "./markup.ts";
 
 /** The properties of an element that selectors use. */
 export interface Styled {
@@ -38,14 +38,14 @@ const mayMatter = (css: string): boolean => MATTERS.test(css) || css.includes("\
 
 /** A medium other than the window in which mail is read. A limit larger than any window excludes nothing. */
 const ELSEWHERE = /print|max-(?:device-)?(?:width|height)(?!\s*:\s*(?:[2-9]\d{3}|\d{5}))|prefers-color-scheme|speech/i;
-/** True if this holds for every medium in the list of an at-rule. */
+/** True if every medium in the list of an at-rule is another one. */
 const isElsewhere = (prelude: string): boolean =>
   prelude.split(",").every((medium) => ELSEWHERE.test(medium) && !/\bnot\b/i.test(medium));
 
-/** Adds the declarations of the sheets for the last element of a path, outermost first. @throws OverBudget */
+/** Adds the sheets' declarations for the last element of a path, which begins with the outermost. @throws OverBudget */
 export type Sheet = (path: readonly Styled[], into: Map<string, string>, important: Set<string>) => void;
 
-/** @returns undefined if no sheet has a rule that could hide something. @throws OverBudget */
+/** Reads the sheets of a mail; undefined if no rule in them could hide something. @throws OverBudget */
 export function readSheets(html: string, budget: Budget): Sheet | undefined {
   const rules: Rule[] = [];
   for (const sheet of sheetsOf(html)) readRules(sheet, rules, budget);
@@ -103,7 +103,7 @@ function sheetsOf(html: string): string[] {
 function readRules(sheet: string, rules: Rule[], budget: Budget): void {
   budget.spend(sheet.length);
   const css = sheet.replace(/<!--|-->/g, " ").replace(/\/\*.*?(?:\*\/|$)/gs, " ");
-  /** For each open at-rule, whether it applies elsewhere; and how many do. */
+  /** For each open at-rule: true if it applies elsewhere. Then the number of those that do. */
   const open: boolean[] = [];
   let elsewhere = 0;
   let position = 0;
@@ -225,8 +225,8 @@ function hasAttribute(
 }
 
 /*
- * Reads from declarations whether CSS hides text (stylesheet.ts, visible.ts). Generous on what counts as hidden: nobody
- * reads text of 1 px, or of nearly the colour of its ground.
+ * Decides whether declarations hide text. Text of 1 px, or of nearly the colour of its ground, counts as hidden,
+ * because it is not legible.
  */
 
 /** Declarations by property, lower case. */

@@ -3,9 +3,8 @@
  * html-to-text. All work is bounded: HTML too large or too deep for the converter is stripped of its tags.
  */
 import { compile, type Formatter } from "html-to-text";
-import { type Budget, createBudget, OverBudget } from "./budget.ts";
 import { cleanText } from "./charset.ts";
-import { countTags, payForReading } from "./markup.ts";
+import { type Budget, countTags, createBudget, OverBudget, payForReading } from "./markup.ts";
 
 /** Largest HTML that is laid out as text, in characters; larger HTML is stripped of its tags. */
 const MAX_HTML = 2 * 1024 * 1024;
@@ -90,7 +89,7 @@ function stepsOfLayout(html: string): number {
   return tags ** 2 / 27 + nesting * (html.length / 10 + 10 * lines);
 }
 
-/** HTML that shows a plain text, for a text part among HTML ones. */
+/** HTML that shows a plain text; empty for white space alone. */
 export function htmlOfText(text: string): string {
   if (text.trim() === "") return "";
   const escaped = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
@@ -177,7 +176,7 @@ export function snippetOf(text: string): string {
   return shorten(beginningOf(own.join(" "))) || shorten(beginningOf(lines.join(" ")));
 }
 
-/** The result of `oneLine`, as far as a snippet needs it: avoids scanning a long line for its beginning. */
+/** The beginning of `oneLine(text)`, as much as a snippet needs, without scanning all of a long text. */
 function beginningOf(text: string): string {
   for (let length = 2 * SNIPPET_LENGTH; length < text.length; length *= 2) {
     // A cut link or ruled line would no longer be recognised as one.
@@ -188,7 +187,7 @@ function beginningOf(text: string): string {
   return oneLine(text);
 }
 
-/** Link targets and ruled lines say nothing in a list. */
+/** The text on one line, without link targets and ruled lines, which are noise in a list. */
 function oneLine(text: string): string {
   return text
     .replace(/<(?:https?|mailto):[^<>\s]*>/gi, " ")

@@ -1,14 +1,13 @@
 /**
  * Removes from the HTML of mail the text that its reader does not see: of no size, in the colour of its ground, outside
  * the window, not displayed. Text that is hidden from people is kept from models too, which would take it for part of
- * the message.
+ * the message. Chooses between the text of the visible HTML and the text part for a model (seenText).
  *
- * Expects HTML as received: sanitised HTML has lost the declarations that hide text (style.ts) and its style sheets.
- * HTML that is too large, or costs more than the message's budget, counts as hidden; otherwise a sender could evade the
- * check by adding tags.
+ * Expects HTML as received: sanitised HTML has lost its style sheets and the declarations that hide text. HTML that is
+ * too large, or costs more than the message's budget, counts as hidden; otherwise a sender could evade the check by
+ * adding tags.
  */
-import { type Budget, createBudget } from "./budget.ts";
-import { isTooLarge, type Reader, readMarkup } from "./markup.ts";
+import { type Budget, createBudget, isTooLarge, type Reader, readMarkup } from "./markup.ts";
 import {
   DEFAULT_INK,
   type Declaration,
@@ -23,6 +22,7 @@ import {
   type Sheet,
   type Styled,
 } from "./stylesheet.ts";
+import { textOfHtml } from "./text.ts";
 
 export interface VisibleHtml {
   html: string;
@@ -70,7 +70,7 @@ const NOT_COUNTED = /[\s\p{DI}\u2800]+/gu;
 /** Images this small are tracking pixels; their description is hidden as well. */
 const SMALLEST_IMAGE = 2;
 
-/** Never throws: HTML that cannot be followed counts as hidden. */
+/** The HTML without its hidden text. Never throws: HTML that cannot be followed counts as hidden. */
 export const visibleHtml = (html: string, budget: Budget = createBudget()): VisibleHtml =>
   followHtml(html, budget) ?? { html: "", hidden: html.replace(NOT_COUNTED, "").length };
 
@@ -108,9 +108,9 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
   let textless = 0;
   let tables = 0;
   /** For each open marker: how many hiding elements, by name, continue past an end tag of another element. */
-  const goingOn: Map<string, number>[] = [new Map()];
+  const continuing: Map<string, number>[] = [new Map()];
   /** Offset up to which the parser has reported everything, except end tags without an open element. */
-  let told = 0;
+  let reported = 0;
 
   function leaveOut(from: number, to: number): void {
     if (to <= copied) return;
@@ -119,21 +119,21 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
   }
 
   function end(name: string): void {
-    const here = goingOn.at(-1);
+    const here = continuing.at(-1);
     const left = (here?.get(name) ?? 0) - 1;
     if (left > 0) here?.set(name, left);
     else here?.delete(name);
   }
 
   function pass(from: number, to: number): void {
-    if (from > told && goesOn()) {
-      for (const [, name = ""] of html.slice(told, from).matchAll(END_TAGS)) end(name.toLowerCase());
+    if (from > reported && isContinued()) {
+      for (const [, name = ""] of html.slice(reported, from).matchAll(END_TAGS)) end(name.toLowerCase());
     }
-    told = Math.max(told, to);
+    reported = Math.max(reported, to);
   }
 
-  const goesOn = (): boolean => goingOn.at(-1)?.size !== 0;
-  const isConcealed = (): boolean => goesOn() || !isReadable(path.at(-1)?.ink ?? DEFAULT_INK);
+  const isContinued = (): boolean => continuing.at(-1)?.size !== 0;
+  const isConcealed = (): boolean => isContinued() || !isReadable(path.at(-1)?.ink ?? DEFAULT_INK);
 
   return {
     pass,
@@ -142,15 +142,15 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
       if (NO_TEXT.has(name)) textless++;
       if (name === "table") tables++;
       const isMarker = MARKERS.has(name) || (tables > 0 && CELLS.has(name));
-      if (isMarker) goingOn.push(new Map());
+      if (isMarker) continuing.push(new Map());
       // A new one ends those before it (HTML §13.2.6.4.7).
-      if (name === "a" || name === "nobr") goingOn.at(-1)?.delete(name);
+      if (name === "a" || name === "nobr") continuing.at(-1)?.delete(name);
       // The cost of its attributes covers splitting the class names.
       const classes = sheet === undefined ? NO_CLASSES : classesOf(attributes.class);
       const outer = path.at(-1)?.ink ?? DEFAULT_INK;
       const element: Open = { name, attributes, classes, ink: outer, hides: false, conceals: false, isMarker };
       path.push(element);
-      if (name === "img" && hiding === 0 && goesOn()) leaveOut(from, to);
+      if (name === "img" && hiding === 0 && isContinued()) leaveOut(from, to);
       if (sheet === undefined && isPlain(attributes) && name !== "a" && !NOT_SHOWN.has(name)) return;
       const { style, hides } = looks(path);
       element.ink = inkInside(outer, style);
@@ -177,11 +177,11 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
       if (NO_TEXT.has(name)) textless--;
       if (name === "table") tables--;
       const element = path.pop();
-      if (element?.isMarker) goingOn.pop();
+      if (element?.isMarker) continuing.pop();
       // A tag that implicitly closes the element stays, unless it is a void element's own tag.
       if (element?.hides && --hiding === 0) leaveOut(hiddenFrom, isImplied && from !== hiddenFrom ? from : to);
       if (isImplied && element?.conceals && FORMATTING.has(name)) {
-        const here = goingOn.at(-1);
+        const here = continuing.at(-1);
         here?.set(name, (here.get(name) ?? 0) + 1);
       }
     },
@@ -264,3 +264,60 @@ function isTiny(attributes: Record<string, string>, style: ReadonlyMap<string, s
     return size <= SMALLEST_IMAGE && !/%\s*$/.test(style.get(side) ?? attributes[side] ?? "");
   });
 }
+
+/*
+ * The text of a message as its reader sees it, for a model. People are shown the HTML if there is one, so the text part
+ * is used only if it says the same. Hidden text and a deviating text part therefore never reach a model.
+ */
+
+export interface SeenText {
+  text: string;
+  /** Characters of the HTML that its reader does not see, and that are left out. */
+  hidden: number;
+  /** The text comes from the HTML, because the text part lacks its links or says what the HTML does not show. */
+  fromHtml: boolean;
+}
+
+/** Version of the rules in this file, stored beside the result, so that stored text can be derived anew. */
+export const SEEN_VERSION = 2;
+
+/**
+ * Words of the text part that the HTML may lack, such as "view in browser": a share of them, or fewer than this number.
+ */
+const OTHER_WORDS = 0.1;
+const FEW_WORDS = 8;
+/** Longer texts are not compared with their HTML; the HTML is used. */
+const MAX_COMPARED = 256 * 1024;
+
+/** The text for a model. `text`: as stored; `html`: as received, if there is any. Links become `text <https://…>`. */
+export function seenText(text: string, html: string | undefined, budget: Budget = createBudget()): SeenText {
+  if (html === undefined) return { text, hidden: 0, fromHtml: false };
+  const visible = visibleHtml(html, budget);
+  const shown = textOfHtml(visible.html, budget);
+  const isEmpty = shown.trim() === "";
+  if (visible.hidden === 0 && (isEmpty || saysNoMore(text, shown))) return { text, hidden: 0, fromHtml: false };
+  return { text: shown, hidden: visible.hidden, fromHtml: text !== shown };
+}
+
+/** True if `text` has the links of `shown` and, with few exceptions, only its words. */
+function saysNoMore(text: string, shown: string): boolean {
+  if (text === shown) return true;
+  if (text.length > MAX_COMPARED || shown.length > MAX_COMPARED) return false;
+  const links = linksIn(text);
+  for (const link of linksIn(shown)) if (!links.has(link)) return false;
+  const seen = wordsIn(shown);
+  const words = wordsIn(text);
+  let others = 0;
+  for (const word of words) if (!seen.has(word)) others++;
+  return others < FEW_WORDS || others <= words.size * OTHER_WORDS;
+}
+
+const linksIn = (text: string): Set<string> =>
+  new Set(
+    Array.from(text.matchAll(/https?:\/\/[^\s<>"]+/gi), ([link]) =>
+      link.replace(/(?<![/.,;:!?)\]])[/.,;:!?)\]]+$/, ""),
+    ),
+  );
+
+const wordsIn = (text: string): Set<string> =>
+  new Set(Array.from(text.toLowerCase().matchAll(/[\p{L}\p{N}]+/gu), ([word]) => word));

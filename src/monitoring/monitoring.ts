@@ -5,9 +5,9 @@ import { readdir, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { version } from "../../package.json" with { type: "json" };
-import { readBackupState } from "../backup/state.ts";
+import { readBackupState } from "../backup/layout.ts";
 import { limitOfOpenFiles } from "../base/descriptors.ts";
-import { createMeters, createMetrics, type Meters, type Metrics, type Sample } from "../base/metrics.ts";
+import { createMeters, createMetrics, type Metrics, type Sample } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { listWarmup } from "../outbound/guardrails.ts";
 import { QUEUE_LINES } from "../store/schema.ts";
@@ -15,33 +15,26 @@ import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
 import type { Store } from "../store/store.ts";
 
-export interface Monitoring {
-  metrics: Metrics;
-  /** The counters that modules add to. */
-  meters: Meters;
-  stop(): void;
-}
-
-export function createMonitoring(parts: Omit<GaugesParts, "metrics" | "version">): Monitoring {
+/** Registers all metrics. `meters`: the counters that modules add to. */
+export function createMonitoring(parts: Omit<Gauges, "metrics">) {
   const metrics = createMetrics();
-  const gauges = registerGauges({ ...parts, metrics, version });
+  const gauges = registerGauges({ ...parts, metrics });
   return { metrics, meters: createMeters(metrics, parts.runtime.now), stop: gauges.stop };
 }
 
 /*
  * Gauges over the database, the disk and the process, read at each scrape.
  *
- * Invariant: a scrape reads no table whole that grows with the mail. It reads partial indexes of pending work, and tables
- * with one row a mailbox or domain.
+ * Invariant: a scrape reads no table whole that grows with the mail. It reads partial indexes of pending work, and
+ * tables with one row a mailbox or domain.
  */
 
-export interface GaugesParts {
+interface Gauges {
   metrics: Metrics;
   store: Pick<Store, "db">;
   options: Pick<Options, "get">;
   /** The data folder. */
   folder: string;
-  version: string;
   /** The certificate in force, PEM; undefined without TLS listeners. */
   certificate(): string | undefined;
   runtime: Pick<Runtime, "now">;
@@ -81,7 +74,7 @@ const statements = prepared(({ $client: client }) => ({
 const one = (value: number): Sample[] => [[{}, value]];
 
 /** Registers the gauges. `stop` ends the sampling of the event loop. */
-function registerGauges({ metrics, store, options, folder, version, certificate, runtime }: GaugesParts) {
+function registerGauges({ metrics, store, options, folder, certificate, runtime }: Gauges) {
   const { gauge, counted } = metrics;
   const { db } = store;
   const secondsSince = (ms: number): number => Math.max(0, (runtime.now() - ms) / 1_000);

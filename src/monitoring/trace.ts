@@ -1,13 +1,12 @@
 /**
- * The trace of a message (`mailroom trace`): every step from the SMTP reply to the webhook, collected from several tables.
- * Only the operator sees it, so it names Bcc recipients, as the queue does.
+ * The trace of a message (`mailroom trace`): every step from the SMTP reply to the webhook, collected from several
+ * tables. Only the operator sees it, so it names Bcc recipients, as the queue does.
  *
  * Steps are kept for retention.traceDays, webhooks for retention.deliveryLogDays, the rest as long as the mail itself.
  */
 import { eq, inArray, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
-import { entriesOf, findByMessageId } from "../outbound/outbound.ts";
-import type { OutboundMessage } from "../outbound/queue.ts";
+import { entriesOf, findByMessageId, type OutboundMessage } from "../outbound/queue.ts";
 import { type ArrivalDetail, type AttemptDetail, listSteps, type StoredStep } from "../outbound/trace-log.ts";
 import {
   events,
@@ -44,7 +43,7 @@ const withBrackets = (text: string): string => (text.startsWith("<") ? text : `<
 
 /**
  * Traces a message by its Message-ID, with or without angle brackets, or by its id here (`msg_…`).
- * @throws AppError not_found when nothing is known of it
+ * @throws AppError not_found for an unknown message
  */
 export function traceMessage(db: Db, reference: string): Traced {
   const text = reference.trim();
@@ -101,7 +100,10 @@ const copyFields = {
   score: messageJudgements.score,
 };
 
-/** Starts from mailboxes, because the index by Message-ID begins with the mailbox: SQLite keeps the order of a cross join. */
+/**
+ * Starts from mailboxes, because the index by Message-ID begins with the mailbox: SQLite keeps the order of a cross
+ * join.
+ */
 const copiesFrom = (db: Db) =>
   db
     .select(copyFields)
@@ -140,7 +142,12 @@ function outboundSteps(db: Db, message: OutboundMessage): Step[] {
   const { id: emailId, mailbox, returnPath, acceptedAt, notice } = message;
   const entries = entriesOf(db, message.seq);
   const accepted: Step = {
-    ...{ at: acceptedAt, step: "accepted", emailId, mailbox, returnPath, notice },
+    at: acceptedAt,
+    step: "accepted",
+    emailId,
+    mailbox,
+    returnPath,
+    notice,
     recipients: entries.map(({ recipient, field }) => ({ recipient, field })),
   };
   const standing = entries.flatMap((entry): Step[] => {

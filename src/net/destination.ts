@@ -1,11 +1,11 @@
 /**
- * Destinations of URLs that strangers choose (webhooks, images in mail): reads the URL, resolves its host and checks every
- * address. Callers connect only to the addresses that were checked.
+ * Destinations of URLs that strangers choose (webhooks, images in mail): reads the URL, resolves its host and checks
+ * every address. Callers connect only to the addresses that were checked.
  *
- * Only public unicast addresses pass. Everything in IANA's special-purpose registries (RFC 6890) is refused, even the few
- * blocks that are routed, since no receiver is there; so is IPv6 outside 2000::/3, the only part that IANA has assigned.
- * Spelling does not matter: the URL parser turns decimal, octal and hexadecimal IPv4, escapes and full-width digits into
- * the address that they connect to.
+ * Only public unicast addresses pass. Everything in IANA's special-purpose registries (RFC 6890) is refused, even the
+ * few blocks that are routed, since no receiver is there; so is IPv6 outside 2000::/3, the only part that IANA has
+ * assigned. Spelling does not matter: the URL parser turns decimal, octal and hexadecimal IPv4, escapes and full-width
+ * digits into the address that they connect to.
  *
  * Invariant: an address that resolveDestination gives is public or lies in an excepted network, and belongs to no
  * metadata service.
@@ -32,12 +32,6 @@ export interface Destination {
   readonly authority: string;
   /** Path and query. */
   readonly path: string;
-}
-
-export interface ResolutionParts {
-  dns: Runtime["dns"];
-  /** Excepted networks, as readDestination takes them. */
-  allow: readonly string[];
 }
 
 const LONGEST_URL = 2048;
@@ -73,7 +67,17 @@ export function readDestination(text: string, allow: readonly string[]): Destina
  * public and private addresses earns trust for neither.
  * @throws RefusedDestination, which does not reveal a name's address; Error when DNS gives none, which may change
  */
-export async function resolveDestination({ host }: Destination, { dns, allow }: ResolutionParts): Promise<string[]> {
+export async function resolveDestination(
+  { host }: Destination,
+  {
+    dns,
+    allow,
+  }: {
+    dns: Runtime["dns"];
+    /** Excepted networks, as readDestination takes them. */
+    allow: readonly string[];
+  },
+): Promise<string[]> {
   const isAllowed = networkList(allow);
   if (isIP(host)) return [checkAddress(host, isAllowed, `${host} is`)];
   const reason = checkName(host, allow);
@@ -119,7 +123,8 @@ function mappedAddress(text: string, address: string, isAllowed: (address: strin
 
 /**
  * Why the name itself shows that it is local; undefined for other names. With excepted networks, its addresses decide.
- * @throws RefusedDestination for an invalid name, for a metadata service's, and for a local one without excepted networks
+ * @throws RefusedDestination for an invalid name, for a metadata service's, and for a local one without excepted
+ * networks
  */
 function checkName(host: string, allow: readonly string[]): string | undefined {
   const labels = host.split(".");

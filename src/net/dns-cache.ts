@@ -16,10 +16,7 @@ type Found = { records: unknown[] } | { code: string };
 /** `until`: epoch ms, checked by `isFresh`. Can be sent to workers. */
 export type Answer = Found & { until: number };
 
-export interface DnsCache {
-  /** The answer itself when the cache has it, otherwise a promise that never rejects. */
-  ask(name: string, type: RecordType): Answer | Promise<Answer>;
-}
+export type DnsCache = ReturnType<typeof createDnsCache>;
 
 /**
  * node:dns gives the TTL of addresses only. Large senders publish five minutes. A record that appears, as when somebody
@@ -39,7 +36,7 @@ const ENTRY_SIZE = 200;
 /** False also for an answer from before the clock was set back, which would last for as long as the clock was ahead. */
 export const isFresh = ({ until }: Answer, now: number): boolean => until > now && until - now <= KEPT_MS;
 
-export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">): DnsCache {
+export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">) {
   /** In order of insertion: the oldest goes first. */
   const kept = new Map<string, { answer: Answer; size: number }>();
   const open = new Map<string, Promise<Answer>>();
@@ -77,7 +74,8 @@ export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">): DnsC
   }
 
   return {
-    ask(name, type) {
+    /** The answer itself when the cache has it, otherwise a promise that never rejects. */
+    ask(name: string, type: RecordType): Answer | Promise<Answer> {
       const key = `${type} ${name.toLowerCase()}`;
       const known = kept.get(key);
       if (known !== undefined && isFresh(known.answer, now())) return known.answer;

@@ -1,7 +1,7 @@
 /**
  * The guarded HTTP client, for URLs that strangers choose: a webhook's receiver, an image in a mail, a certificate
  * authority. destination.ts checks the host's addresses at each request, and the request goes to a checked address,
- * whatever DNS says a moment later.
+ * even if DNS changes a moment later.
  *
  * Bun's fetch gets the checked address in its URL, and the name only in the Host field and for TLS, so it looks nothing
  * up. It follows no redirect and uses no proxy, cookie, other HTTP version or decompression. Connections are pooled by
@@ -21,22 +21,14 @@ export interface HttpRequest {
   attempt?: number;
 }
 
-export interface HttpClient {
-  /**
-   * Resolves with the response, even a redirect, before its body, which the caller reads or cancels. When an address does
-   * not take the connection, the next is tried.
-   * @throws RefusedDestination; errors of DNS, or of Bun's fetch for the address tried last
-   */
-  send(request: HttpRequest, signal: AbortSignal): Promise<Response>;
-  /** Does `work` with a signal that aborts after `ms`, or when the client is closed. @throws then; errors of `work` */
-  within<T>(ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T>;
-  /** Ends work under way and every connection. */
-  close(): void;
-}
+export type HttpClient = ReturnType<typeof openHttpClient>;
 
 export interface HttpClientParts {
   runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "authorities">;
-  /** Excepted networks (rules: Webhook destinations), read at each request. Gives the same array while they are unchanged. */
+  /**
+   * Excepted networks (rules: Webhook destinations), read at each request. Gives the same array while they are
+   * unchanged.
+   */
   allow(): readonly string[];
   /** Idle connections to keep; 32 unless given. */
   mostIdle?: number;
@@ -45,7 +37,10 @@ export interface HttpClientParts {
 /** Shorter than the 5 seconds after which common servers close an idle connection. */
 const IDLE_SECONDS = 4;
 const USUAL_MOST_IDLE = 32;
-/** Characters of a body. After a longer one no connection is kept: over TLS Bun keeps even one whose server reads no more. */
+/**
+ * Characters of a body. After a longer one no connection is kept: over TLS Bun keeps even one whose server reads no
+ * more.
+ */
 const LARGEST_KEPT = 64 * 1024;
 
 /** URLs whose parsed form is kept. */
@@ -76,8 +71,7 @@ function inTurn(addresses: readonly string[], attempt: number): readonly string[
 
 const stopping = (): Error => new Error("this server is stopping");
 
-export function openHttpClient(parts: HttpClientParts): HttpClient {
-  const { runtime, allow, mostIdle = USUAL_MOST_IDLE } = parts;
+export function openHttpClient({ runtime, allow, mostIdle = USUAL_MOST_IDLE }: HttpClientParts) {
   const session = new Bun.FetchSession({
     proxy: false,
     keepAlive: { idleTimeout: IDLE_SECONDS, maxIdleSockets: mostIdle },
@@ -152,7 +146,12 @@ export function openHttpClient(parts: HttpClientParts): HttpClient {
   }
 
   return {
-    async send(request, signal) {
+    /**
+     * Resolves with the response, even a redirect, before its body, which the caller reads or cancels. When an address
+     * does not take the connection, the next is tried.
+     * @throws RefusedDestination; errors of DNS, or of Bun's fetch for the address tried last
+     */
+    async send(request: HttpRequest, signal: AbortSignal): Promise<Response> {
       const url = parse(request.url);
       const addresses = inTurn(await addressesOf(url, signal), request.attempt ?? 1);
       for (let turn = 0; ; turn++) {
@@ -163,7 +162,11 @@ export function openHttpClient(parts: HttpClientParts): HttpClient {
         }
       }
     },
-    async within(ms, work) {
+    /**
+     * Does `work` with a signal that aborts after `ms`, or when the client is closed.
+     * @throws then; errors of `work`
+     */
+    async within<T>(ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
       if (closed) throw stopping();
       const limit = new AbortController();
       underWay.add(limit);
@@ -178,7 +181,8 @@ export function openHttpClient(parts: HttpClientParts): HttpClient {
         underWay.delete(limit);
       }
     },
-    close() {
+    /** Ends work under way and every connection. */
+    close(): void {
       closed = true;
       for (const limit of underWay) limit.abort(stopping());
       session.close();

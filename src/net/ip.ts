@@ -1,4 +1,7 @@
-/** IP addresses: their canonical spelling, the source that limits count a connection against, lists of networks, free ports. */
+/**
+ * IP addresses: their canonical spelling, the source that limits count a connection against, lists of networks, free
+ * ports.
+ */
 import { BlockList, createServer, isIP } from "node:net";
 
 /** The eight 16-bit groups of a valid IPv6 address. */
@@ -30,8 +33,8 @@ export function canonicalAddress(text: string): string | undefined {
 }
 
 /**
- * The source that rates and limits count: an IPv4 address, or the /64 of an IPv6 one, since one customer has all of a /64.
- * `address` as canonicalAddress gives it; undefined when the system does not tell it.
+ * The source that rates and limits count: an IPv4 address, or the /64 of an IPv6 one, since one customer has all of a
+ * /64. `address` as canonicalAddress gives it; undefined when the system does not tell it.
  */
 export function sourceOfAddress(address: string | undefined): string {
   if (address === undefined) return "unknown";
@@ -39,8 +42,8 @@ export function sourceOfAddress(address: string | undefined): string {
 }
 
 /**
- * The network that an operator's sources usually share: the /24 of an IPv4 address, or the /48 of an IPv6 one, the usual
- * size of a site (RFC 6177 §2). `address` as for sourceOfAddress.
+ * The network that an operator's sources usually share: the /24 of an IPv4 address, or the /48 of an IPv6 one, the
+ * usual size of a site (RFC 6177 §2). `address` as for sourceOfAddress.
  */
 export function networkOfAddress(address: string | undefined): string {
   if (address === undefined) return "unknown";

@@ -1,12 +1,12 @@
 /**
- * Answers a repeated request as the first time (rules: Idempotency): keeps the use of each key with its answer. The only
- * writer of idempotency_keys.
+ * Gives a repeated request the answer of the first one (rules: Idempotency, Idempotency after a crash). Stores each key
+ * with its answer. The only writer of idempotency_keys.
  *
  *   unused ──► in progress, known to this process alone ──► stored, in the transaction that accepts the message
  *     ▲               │ refused, or the process died                 │ retention.idempotencyHours
  *     └───────────────┴──────────────────────────────────────────────┘
  *
- * Invariant: a key is stored exactly when what it was sent with has happened. Two requests with one key never both run.
+ * Invariant: a key is stored if and only if its request took effect. Two requests with one key never both run.
  */
 import { createHash } from "node:crypto";
 import { and, asc, eq, lt, sql } from "drizzle-orm";
@@ -21,47 +21,33 @@ import type { Store, Tx } from "../store/store.ts";
 /** rules: Idempotency. */
 export const LONGEST_KEY = 255;
 
-/** Writes the answer in the transaction of what is answered; may run twice, the first time rolled back. */
+/** Stores the answer, in the transaction that makes it true. May run twice, when the first transaction rolls back. */
 export type RecordAnswer = (tx: Tx, answer: unknown) => void;
 
-/** A request that carries a key. */
-export interface KeyedRequest {
-  /** Whose key it is: keys of different API keys have nothing to do with each other. */
+/** A request with an idempotency key. */
+interface KeyedRequest {
+  /** The API key of the request. Each API key has its own idempotency keys. */
   apiKeyId: string;
   key: string;
-  /** From `fingerprintOf`: two requests are the same when this is. */
+  /** From `fingerprintOf`. Requests with equal fingerprints are the same. */
   fingerprint: string;
-  /** The status that success answers with. */
+  /** The HTTP status of success. */
   status: number;
 }
 
-export interface IdempotentAnswer {
+interface IdempotentAnswer {
   status: number;
   answer: unknown;
-  /** True when it is an earlier request's, and nothing was done for this one. */
+  /** True when the answer is that of an earlier request, and nothing was done for this one. */
   replayed: boolean;
 }
 
-export interface Idempotency {
-  /**
-   * Runs `work`, unless its request was answered before. `work` must call what it is given in the transaction that makes
-   * its answer true. A rejection frees the key.
-   * @throws AppError idempotency_in_progress, idempotency_key_reused, and whatever `work` does
-   */
-  once(request: KeyedRequest, work: (record: RecordAnswer) => Promise<unknown>): Promise<IdempotentAnswer>;
-  /** Deletes what is older than the retention. */
-  job: Job;
-}
-
-export interface IdempotencyParts {
-  store: Pick<Store, "db" | "enqueue">;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now">;
-}
+export type Idempotency = ReturnType<typeof createIdempotency>;
 
 const HOUR_MS = 3_600_000;
-/** Rows deleted in one transaction, and the pause between two, ms. */
+/** Rows that one transaction deletes. */
 const PORTION = 500;
+/** Time between two transactions that delete. */
 const PAUSE_MS = 50;
 
 const statements = prepared((db) => {
@@ -82,7 +68,7 @@ const statements = prepared((db) => {
         response: sql.placeholder("response"),
         createdAt: sql.placeholder("createdAt"),
       })
-      // An existing row has expired: `once` has checked.
+      // `once` has checked that an existing row has expired.
       .onConflictDoUpdate({
         target: [apiKeyId, key],
         set: {
@@ -109,8 +95,8 @@ const statements = prepared((db) => {
 });
 
 /**
- * The key of a request; undefined when it has none. As given: no two spellings are the same key.
- * @throws AppError bad_request for one that is none, and for two that differ
+ * Reads the key of a request, unchanged; undefined when the request has none.
+ * @throws AppError bad_request for an invalid key, and for a header and a field that differ
  */
 export function readKey(header: string | undefined, field: string | undefined): string | undefined {
   if (header !== undefined && field !== undefined && header !== field) {
@@ -126,7 +112,9 @@ export function readKey(header: string | undefined, field: string | undefined): 
   return key;
 }
 
-/** What a request asks for, as a SHA-256 in hex. `asked`: JSON values; the order of their names does not count. */
+/**
+ * Hashes a request as SHA-256 in hex. `asked` consists of JSON values; the order of their names makes no difference.
+ */
 export function fingerprintOf(operation: string, asked: unknown): string {
   const canonical = JSON.stringify(asked, (_, value) =>
     typeof value === "object" && value !== null && !Array.isArray(value)
@@ -136,15 +124,23 @@ export function fingerprintOf(operation: string, asked: unknown): string {
   return createHash("sha256").update(`${operation}\n${canonical}`).digest("hex");
 }
 
-export function createIdempotency({ store, options, runtime }: IdempotencyParts): Idempotency {
-  /** Of what is being run. */
+export function createIdempotency({
+  store,
+  options,
+  runtime,
+}: {
+  store: Pick<Store, "db" | "enqueue">;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now">;
+}) {
+  /** API key and idempotency key of each running request. */
   const inProgress = new Set<string>();
   let nextSweep = 0;
 
-  /** What was stored before this is gone, whether it was deleted or not. */
+  /** Keys stored before this have expired, also those that are not deleted yet. */
   const earliest = (now: number): number => now - options.get("retention.idempotencyHours") * HOUR_MS;
 
-  /** The earlier answer to the same request. @throws AppError idempotency_key_reused */
+  /** Finds the answer to an earlier, equal request. @throws AppError idempotency_key_reused */
   function findAnswer({ apiKeyId, key, fingerprint }: KeyedRequest): IdempotentAnswer | undefined {
     const stored = statements(store.db).find.get({ apiKeyId, key });
     if (!stored || stored.createdAt < earliest(runtime.now())) return undefined;
@@ -157,6 +153,11 @@ export function createIdempotency({ store, options, runtime }: IdempotencyParts)
     return { status: stored.status, answer: stored.response, replayed: true };
   }
 
+  /**
+   * Runs `work`, unless the request was answered before. `work` must call `record` in the transaction that makes its
+   * answer true. A rejection frees the key.
+   * @throws AppError idempotency_in_progress, idempotency_key_reused, and errors of `work`
+   */
   async function once(
     request: KeyedRequest,
     work: (record: RecordAnswer) => Promise<unknown>,
@@ -183,6 +184,7 @@ export function createIdempotency({ store, options, runtime }: IdempotencyParts)
     }
   }
 
+  /** Deletes expired keys. */
   const job: Job = {
     name: "idempotency",
     deletes: true,

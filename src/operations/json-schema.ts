@@ -1,9 +1,9 @@
 /**
- * JSON Schema as values, types and compiled checks. The only file that knows TypeBox. (Elysia's own `t` will not do: its
- * integers take strings.)
+ * JSON Schema as values, types and compiled checks. The only file that knows TypeBox. (Elysia's own `t` takes strings
+ * for integers.)
  *
- * Two things are told in a schema and not checked as TypeBox would: `format`, since mail has senders whose address is
- * none and who must still be readable; and `maxLength`, which counts characters (RFC 8259 §8.2), not UTF-16 units.
+ * The checks differ from TypeBox in two ways. They ignore `format`, because mail whose sender has no valid address must
+ * stay readable. And `maxLength` counts characters (RFC 8259 §8.2), not UTF-16 units.
  */
 import { Kind, type Static, type TObject, type TSchema, Type, TypeRegistry } from "@sinclair/typebox";
 import { TypeCompiler } from "@sinclair/typebox/compiler";
@@ -17,24 +17,24 @@ export type { Static };
 const ONE_OF = "OneOf";
 TypeRegistry.Set<{ enum: readonly string[] }>(ONE_OF, (schema, value) => schema.enum.includes(value as string));
 
-/** One of the words, as `enum`. */
+/** Makes the schema of a string that is one of the words. */
 export const oneOf = <const T extends string>(
   words: readonly T[],
   options: { description?: string; default?: T } = {},
 ) => Type.Unsafe<T>({ [Kind]: ONE_OF, type: "string", enum: words, ...options });
 
-/** The first way in which a value is not what a schema says. */
+/** The first part of a value that a schema does not allow. */
 export interface Fault {
   kind: "missing" | "unknown" | "empty" | "wrong";
   /** Names and indexes from the root to the wrong part. */
   path: string[];
-  /** Of that part. */
+  /** The schema of that part. */
   schema: Schema;
-  /** As TypeBox says it; does not quote the value. */
+  /** TypeBox's message. It does not quote the value. */
   message: string;
 }
 
-/** A copy without `format`. */
+/** Copies a schema without its formats. */
 function withoutFormats<T>(schema: T): T {
   if (Array.isArray(schema)) return schema.map(withoutFormats) as T;
   if (typeof schema !== "object" || schema === null) return schema;
@@ -57,10 +57,10 @@ const isShortEnough = ({ type, schema, value }: ValueError): boolean =>
 
 type Check = (value: unknown) => Fault | undefined;
 
-/** Schemas are constants: each is compiled once, and only when something is there to be checked. */
+/** Schemas are constants, so each is compiled once, when it first checks a value. */
 const compiled = new WeakMap<Schema, Check>();
 
-/** A check: what is wrong with a value, or undefined. */
+/** Gives the check of a schema. It returns undefined for a value that the schema allows. */
 export function compile(schema: Schema): Check {
   return (value) => (compiled.get(schema) ?? compileCheck(schema))(value);
 }

@@ -1,63 +1,88 @@
 /**
- * One operation of the service, said once: REST routes, OpenAPI documents, MCP tools and the app's routes are projected
- * from it.
+ * One operation of the service, said once: REST routes, OpenAPI documents, MCP tools, commands, the app's routes and
+ * the types of the app's calls are projections of it.
  *
- * Invariant: `run` is only called with input that the operation's schemas allow, for a caller who has its scope
- * (perform.ts), and, where the operation administers, the role. It knows no HTTP: it returns a value or throws an AppError.
+ * Invariant: perform.ts calls `run` only with input that the operation's schemas allow, for a caller of its audience
+ * who has its scope. `run` knows no HTTP: it returns a value or throws an AppError.
  */
 import type { Caller } from "../access/caller.ts";
+import type { Identity } from "../access/identity.ts";
+import type { Session } from "../access/sessions.ts";
 import type { Developers } from "../admin/developers.ts";
 import type { Domains } from "../admin/domains.ts";
 import type { Outbound } from "../admin/outbound.ts";
 import type { People } from "../admin/people.ts";
+import type { FirstRun } from "../admin/setup.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
-import type { ApiSending } from "../compose/send.ts";
+import type { Sending } from "../compose/send.ts";
+import type { Doctor } from "../doctor/doctor.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { Scope } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
 import type { Db, NotAPromise, Store, Tx } from "../store/store.ts";
+import type { OperationCommand, RowOf } from "./command.ts";
 import type { RecordAnswer } from "./idempotency.ts";
 import { type ObjectSchema, type Schema, type Static, t } from "./json-schema.ts";
 import type { ToolDescription } from "./tool.ts";
 
-/** Who an operation is for: everybody with a key, or those who administer a workspace. */
-export type Audience = "key" | "admin";
+/**
+ * Who an operation is for. `key`: everybody with an API key. `admin`: owners and admins of a workspace. `operator`:
+ * those of the first workspace, who administer the server. `person`: a person who is signed in to the app. `visitor`: a
+ * browser in which nobody is.
+ */
+export type Audience = "key" | "admin" | "operator" | "person" | "visitor";
 
 /** What `run` of a mail operation works with. */
 export interface MailContext {
   caller: Caller;
   mailbox: Mailbox;
-  sending: ApiSending;
+  sending: Pick<Sending, "send" | "reply" | "draft">;
   /** To be called by an idempotent operation, in the transaction that does what it asks. */
   record: RecordAnswer;
 }
 
-/** What administers: the functions of admin/, and the store that they work in. */
+/** What operations of administration work with: the functions of admin/, and the store. */
 export interface Administration {
   store: Pick<Store, "db" | "transact">;
   people: People;
   domains: Domains;
   developers: Developers;
   outbound: Outbound;
-  runtime: Pick<Runtime, "now">;
+  options: Options;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
   log: Pick<Log, "warn">;
+}
+
+/**
+ * The caller of administration: a person of the workspace, or at the command line the operator, who has no `userId`.
+ */
+export interface Administrator {
+  workspaceId: string;
+  userId?: string;
 }
 
 /** What `run` of an administrative operation works with. */
 export interface AdminContext extends Administration {
-  /** The admin who asks, as they were when the request arrived. */
-  caller: Caller;
+  /** The caller as they were when the request arrived. */
+  caller: Administrator;
   /**
-   * Does `work` in one transaction and returns its result, which is the operation's answer: it is recorded there under the
-   * request's idempotency key. `work` is given the caller as they are by then. It may run twice, the first time rolled back.
-   * @throws AppError unauthorized or forbidden when the caller's key, session or role ended since, and whatever `work` throws
+   * Returns the caller as they are by now. Not for commands, whose caller is no person. @throws AppError as `act` does
    */
-  act<T>(work: (tx: Tx, caller: Caller) => NotAPromise<T>): T;
+  person(db: Db): Caller;
   /**
-   * Returns the caller as they are by now, for an operation that needs more transactions than `act`'s.
+   * Does `work` in one transaction and returns its result, which is the operation's answer: it is recorded there under
+   * the request's idempotency key. `work` is given the caller as they are by then. It may run twice, the first time
+   * rolled back.
+   * @throws AppError unauthorized or forbidden when the caller's key, session or role ended since, and whatever `work`
+   * throws
+   */
+  act<T>(work: (tx: Tx, caller: Administrator) => NotAPromise<T>): T;
+  /**
+   * Checks the caller as they are by now, for an operation that needs more transactions than `act`'s.
    * @throws AppError unauthorized or forbidden, as `act` does
    */
-  requireAdministers(tx: Tx): Caller;
+  requireAdministers(db: Db): void;
   /**
    * Asks a person in the app to prove again that it is them; a key needs no proof. To be called in `work`.
    * @throws AppError forbidden
@@ -65,9 +90,67 @@ export interface AdminContext extends Administration {
   requireConfirmed(db: Db): void;
 }
 
+/** What `run` of an operation for the operator works with: administration, and the running server. */
+export interface OperatorContext extends AdminContext {
+  doctor: Pick<Doctor, "examine" | "known">;
+  /** The engine that serves searches. `reason`: why it is not the one that the settings ask for. */
+  searching(): { engine: "fts5" | "meilisearch"; reason?: string | undefined };
+}
+
+/** What an operation of the app is told of the browser, and what it may have the browser keep. */
+export interface BrowserRequest {
+  /** Source of the request, for limits on sign-ins. */
+  source: string;
+  userAgent: string;
+  /** The token of the session that the browser has, or had. */
+  token: string | undefined;
+  /** Gives the browser the token of a session, in the response. `kept`: it outlives the browser's closing. */
+  giveToken(token: string, kept: boolean): unknown;
+  dropToken(): unknown;
+}
+
+/** What the app's own operations work with. */
+export interface AppServices {
+  store: Pick<Store, "db" | "transact">;
+  mailbox: Mailbox;
+  sending: Sending;
+  people: People;
+  identity: Identity;
+  firstRun: FirstRun;
+  mailApps: MailApps;
+  /** To be called when a conversation was snoozed, since it may be the first to return. */
+  snoozed(): void;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+  log: Log;
+}
+
+/** Where mail apps find the server. */
+export interface MailApps {
+  host: string;
+  /** Port with STARTTLS; null where the server does not listen. */
+  submission: number | null;
+  /** Port with TLS from the start. */
+  submissions: number | null;
+}
+
+export interface VisitorContext extends AppServices, BrowserRequest {}
+
+export interface PersonContext extends AppServices, BrowserRequest {
+  caller: Caller;
+  session: Session;
+  /**
+   * Requires for a change that outlasts the session that the person proved again, in the last minutes, that it is them.
+   * To be called in the transaction of the change. @throws Unconfirmed, AppError unauthorized
+   */
+  requireConfirmed(db: Db): void;
+}
+
 interface Contexts {
   key: MailContext;
   admin: AdminContext;
+  operator: OperatorContext;
+  person: PersonContext;
+  visitor: VisitorContext;
 }
 
 /** Bytes under a name, the answer of an operation whose `response` is a MediaType. */
@@ -77,30 +160,29 @@ export interface Download {
   content: Uint8Array | Bun.BunFile;
 }
 
-/** Says that an operation answers a Download: `mediaType` as in OpenAPI, which allows ranges. */
+/** `response` of an operation that answers a Download. `mediaType`: as in OpenAPI, which allows ranges. */
 export interface MediaType {
   mediaType: string;
   description: string;
 }
 
-interface Definition<
-  A extends Audience,
-  P extends ObjectSchema,
-  Q extends ObjectSchema,
-  B extends Schema,
-  R extends Schema | MediaType,
-> {
+type Method = "GET" | "POST" | "PATCH" | "DELETE";
+
+/** What `run` is given: a request's values as the schemas type them. */
+export interface Input<P extends ObjectSchema, Q extends ObjectSchema, B extends Schema> {
+  params: Static<P>;
+  query: Static<Q>;
+  body: Static<B>;
+}
+
+/** What the definition of any operation has. */
+interface AnyDefinition<A extends Audience, M extends Method, Path extends string, P, Q, B extends Schema> {
   /** Unique among all operations; also the operationId. */
   name: string;
-  /** Under which heading documents list it. */
-  group: string;
   audience: A;
-  method: "GET" | "POST" | "PATCH" | "DELETE";
+  method: M;
   /** Below the prefix of its API, parameters as `:name`. */
-  path: string;
-  scope: Scope;
-  summary: string;
-  description?: string;
+  path: Path;
   params?: P;
   query?: Q;
   body?: B;
@@ -108,55 +190,126 @@ interface Definition<
   bodyOptional?: true;
   /** Bytes of the body as JSON; a larger one is not read. */
   largestBody?: number;
+  /** Checks what the schema of the body cannot. @throws AppError bad_request */
+  checkBody?(body: Static<B>): void;
+}
+
+interface Definition<
+  A extends Audience,
+  M extends Method,
+  Path extends string,
+  P extends ObjectSchema,
+  Q extends ObjectSchema,
+  B extends Schema,
+  R extends Schema | MediaType,
+> extends AnyDefinition<A, M, Path, P, Q, B> {
+  /** Under which heading documents list it. */
+  group: string;
+  scope: Scope;
+  summary: string;
+  description?: string;
   /** A request as people make it, for the OpenAPI document and the reference made of it. */
   example?: { query?: Partial<Static<Q>>; body?: Static<B> };
-  /** What a schema cannot say of a body that it allows. @throws AppError bad_request */
-  checkBody?(body: Static<B>): void;
   /** Takes an idempotency key, in the header or in the body's `idempotencyKey`. */
   idempotent?: true;
   /** Fields of the answer that are shown once: they are not stored, and a replay omits them. */
   secrets?: readonly string[];
   /** It is offered to agents as an MCP tool, too. */
   tool?: ToolDescription;
+  /** It is offered at the command line, too, as one command or several. */
+  commands?: readonly OperationCommand<NoInfer<Input<P, Q, B>>, NoInfer<R extends Schema ? RowOf<Static<R>> : never>>[];
   success: 200 | 201 | 202;
   response: R;
   /** Statuses it may refuse with, apart from a failure of ours. */
   errors: readonly (400 | 401 | 403 | 404 | 409 | 413 | 422 | 423 | 429 | 502 | 507)[];
   run(
     context: Contexts[A],
-    input: { params: Static<P>; query: Static<Q>; body: Static<B> },
+    input: Input<P, Q, B>,
   ): R extends Schema ? Static<R> | Promise<Static<R>> : Download | Promise<Download>;
 }
 
-type Run = (context: MailContext | AdminContext, input: { params: unknown; query: unknown; body: unknown }) => unknown;
-
-/** An operation among others; `run` answers what `response` says. */
-export interface Operation
-  extends Omit<
-    Definition<Audience, ObjectSchema, ObjectSchema, Schema, Schema | MediaType>,
-    "body" | "checkBody" | "run"
-  > {
-  params: ObjectSchema;
-  query: ObjectSchema;
-  body: Schema | undefined;
-  checkBody: ((body: unknown) => void) | undefined;
-  run: Run;
+/** An operation that only the app has: it stands in no document, so its answer has the type that `run` gives it. */
+interface AppDefinition<
+  A extends Audience,
+  M extends Method,
+  Path extends string,
+  P extends ObjectSchema,
+  Q extends ObjectSchema,
+  B extends Schema,
+  T,
+> extends AnyDefinition<A, M, Path, P, Q, B> {
+  /** 200 unless given. An answer without a value is 204. */
+  success?: 201 | 202;
+  run(context: Contexts[A], input: Input<P, Q, B>): T | Promise<T>;
 }
 
+/** The fields that an operation has in lists of operations, in place of those with types of its own. */
+interface Erased {
+  params: ObjectSchema;
+  query: ObjectSchema;
+  body?: Schema;
+  checkBody?(body: unknown): void;
+  run(context: Contexts[Audience], input: { params: unknown; query: unknown; body: unknown }): unknown;
+}
+
+/** An operation, as lists hold it. `run` answers what `response` says. */
+export interface Operation
+  extends Omit<
+      Definition<Audience, Method, string, ObjectSchema, ObjectSchema, Schema, Schema | MediaType>,
+      keyof Erased | "commands"
+    >,
+    Erased {
+  commands?: readonly OperationCommand[];
+}
+
+/** An operation of the app, as lists hold it. */
+export interface AppOperation
+  extends Omit<AppDefinition<Audience, Method, string, ObjectSchema, ObjectSchema, Schema, unknown>, keyof Erased>,
+    Erased {}
+
+/** The types that `call` of the app (app/lib/call.ts) and performAsOperator read of an operation. */
+export interface Typed<A extends Audience, M extends Method, Path extends string, I, T> {
+  audience: A;
+  method: M;
+  path: Path;
+  /** Never set: it carries types. */
+  types?: { input: I; answer: T };
+}
+
+/** What an operation answers. */
+export type AnswerOf<O> = O extends { types?: { answer: infer T } } ? T : unknown;
+
 const NOTHING = t.Object({});
+
+/** Fills in what a definition leaves out, and forgets its types: perform.ts checks the input before it calls `run`. */
+const erase = (definition: object) => ({ params: NOTHING, query: NOTHING, ...definition }) as never;
 
 /** Defines an operation. Types of input and answer come from its schemas. */
 export function operation<
   A extends Audience,
+  M extends Method,
+  Path extends string,
   P extends ObjectSchema = typeof NOTHING,
   Q extends ObjectSchema = typeof NOTHING,
-  B extends Schema = Schema,
+  B extends Schema = typeof NOTHING,
   R extends Schema | MediaType = Schema,
->(definition: Definition<A, P, Q, B, R>): Operation {
-  const { params = NOTHING, query = NOTHING, body } = definition;
-  // The one place where types are forgotten: the input has been checked when these are called.
-  const checkBody = definition.checkBody as Operation["checkBody"];
-  return { ...definition, params, query, body, checkBody, run: definition.run as Run } as Operation;
+>(
+  definition: Definition<A, M, Path, P, Q, B, R>,
+): Operation & Typed<A, M, Path, Input<P, Q, B>, R extends Schema ? Static<R> : Download> {
+  return erase(definition);
+}
+
+/** Defines an operation that only the app has. */
+export function appOperation<
+  A extends Audience,
+  M extends Method,
+  Path extends string,
+  T,
+  P extends ObjectSchema = typeof NOTHING,
+  Q extends ObjectSchema = typeof NOTHING,
+  B extends Schema = typeof NOTHING,
+>(definition: AppDefinition<A, M, Path, P, Q, B, T>): AppOperation & Typed<A, M, Path, Input<P, Q, B>, T> {
+  return erase(definition);
 }
 
 export const isMediaType = (response: Schema | MediaType): response is MediaType => "mediaType" in response;

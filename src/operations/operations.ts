@@ -12,7 +12,16 @@ import {
   removeGrant,
   removeMailbox,
 } from "./admin/mailboxes.ts";
-import { addPerson, changePerson, getPerson, listPeople, removePerson } from "./admin/people.ts";
+import {
+  addPerson,
+  addPersonWithPassword,
+  changePerson,
+  getPerson,
+  listPeople,
+  removePerson,
+  resetSecondFactor,
+  setPersonPassword,
+} from "./admin/people.ts";
 import { cancelDelivery, listQueue, retryDelivery } from "./admin/queue.ts";
 import { addSuppression, listSuppressions, removeSuppression } from "./admin/suppressions.ts";
 import {
@@ -23,17 +32,55 @@ import {
   recoverWebhook,
   removeWebhook,
   resendWebhookDelivery,
+  revealWebhookSecret,
   rotateWebhookSecret,
   testWebhook,
   updateWebhook,
 } from "./admin/webhooks.ts";
-import { getAttachment } from "./mail/attachments.ts";
-import { listMailboxes } from "./mail/mailboxes.ts";
-import { getMessage, getRawMessage, listMessages } from "./mail/messages.ts";
-import { searchMail } from "./mail/search.ts";
+import { getWorkspace, renameWorkspace } from "./admin/workspace.ts";
+import { getAttachment, getMessage, getRawMessage, listMessages } from "./mail/messages.ts";
 import { draftReply, replyToThread, sendEmail } from "./mail/sending.ts";
-import { getThread, listThreads, updateThread } from "./mail/threads.ts";
-import type { Operation } from "./operation.ts";
+import { getThread, listMailboxes, listThreads, searchMail, updateThread } from "./mail/threads.ts";
+import type { AppOperation, Operation } from "./operation.ts";
+import { examineServer, getFindings, getServer, resetSetting, setSetting } from "./operator/server.ts";
+import { addWorkspace, listWorkspaces, pauseWorkspace } from "./operator/workspaces.ts";
+import { createAppPassword, listAppPasswords, revokeAppPassword } from "./person/app-passwords.ts";
+import {
+  createDraft,
+  detachFile,
+  discardDraft,
+  forwardMessage,
+  getReplyDefaults,
+  listDraftsAnswering,
+  listMarkedDrafts,
+  openDraft,
+  saveDraft,
+  sendDraft,
+  undoSend,
+} from "./person/drafts.ts";
+import { checkSetupToken, getSetup, setUpServer } from "./person/first-run.ts";
+import { changeName, changePassword, getSendingPreferences, setSendingPreferences } from "./person/profile.ts";
+import { confirmIdentity } from "./person/proof.ts";
+import {
+  changeThreads,
+  deleteThreads,
+  emptySpam,
+  emptyTrash,
+  findCorrespondents,
+  getClassification,
+  getProgress,
+  getUsage,
+  listLabels,
+  undoChange,
+} from "./person/reading.ts";
+import {
+  addSecondFactor,
+  getSecondFactor,
+  proposeSecondFactor,
+  removeSecondFactor,
+  renewRecoveryCodes,
+} from "./person/second-factor.ts";
+import { endOtherSessions, endSession, getMe, listSessions, signIn, signOut } from "./person/session.ts";
 
 /** Mail, for everybody with a key. */
 export const MAIL_OPERATIONS: readonly Operation[] = [
@@ -93,4 +140,68 @@ export const ADMIN_OPERATIONS: readonly Operation[] = [
   listWebhookDeliveries,
   resendWebhookDelivery,
   recoverWebhook,
+];
+
+/**
+ * What only the app has: a person's own settings, drafts, what is confirmed by a password, and the settings of the
+ * server.
+ */
+export const APP_OPERATIONS: readonly AppOperation[] = [
+  signIn,
+  getMe,
+  signOut,
+  listSessions,
+  endSession,
+  endOtherSessions,
+  getSetup,
+  checkSetupToken,
+  setUpServer,
+  changeName,
+  changePassword,
+  getSendingPreferences,
+  setSendingPreferences,
+  confirmIdentity,
+  getSecondFactor,
+  proposeSecondFactor,
+  addSecondFactor,
+  renewRecoveryCodes,
+  removeSecondFactor,
+  listAppPasswords,
+  createAppPassword,
+  revokeAppPassword,
+  changeThreads,
+  undoChange,
+  deleteThreads,
+  emptyTrash,
+  emptySpam,
+  listLabels,
+  findCorrespondents,
+  getUsage,
+  getClassification,
+  getProgress,
+  createDraft,
+  listMarkedDrafts,
+  openDraft,
+  saveDraft,
+  discardDraft,
+  sendDraft,
+  undoSend,
+  detachFile,
+  getReplyDefaults,
+  listDraftsAnswering,
+  forwardMessage,
+  getWorkspace,
+  renameWorkspace,
+  addPersonWithPassword,
+  setPersonPassword,
+  resetSecondFactor,
+  revealWebhookSecret,
+  getServer,
+  setSetting,
+  resetSetting,
+  getFindings,
+  examineServer,
+  listWorkspaces,
+  addWorkspace,
+  pauseWorkspace,
 ];

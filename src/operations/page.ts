@@ -1,4 +1,6 @@
-/** Pages of administration's lists: `cursor` and `limit` in the query, `nextCursor` in the answer. */
+/**
+ * Pages of the lists of administration: `cursor` and `limit` in the query, `nextCursor` in the answer (rules: Pages).
+ */
 import { decodeRowCursor, encodeRowCursor, type RowPosition } from "../store/cursor.ts";
 import { t } from "./json-schema.ts";
 import { DEFAULT_LIMIT, nullable, parameter } from "./schemas.ts";
@@ -6,19 +8,19 @@ import { DEFAULT_LIMIT, nullable, parameter } from "./schemas.ts";
 /** Query parameters of every list. */
 export const PAGE_QUERY = { cursor: parameter.cursor, limit: parameter.limit };
 
-/** Beside the list in its answer. */
+/** Field of the answer, beside the list. */
 export const nextCursor = nullable(t.String(), { description: "null on the last page" });
 
 interface List<T> {
-  /** The list and its filters: a cursor made by another is refused. */
+  /** Names the list and its filters: a cursor made with others is refused. */
   query: unknown;
-  /** Where a row stands in the list's order. */
+  /** Returns the position of a row in the order of the list. */
   positionOf(row: T): RowPosition;
-  /** At most `limit` rows, in order, those after a position alone. */
+  /** Reads rows in order, the first `limit` at least, or all; with `after`, those after that position. */
   read(after: RowPosition | undefined, limit: number): Iterable<T>;
 }
 
-/** One page of a list. @throws AppError bad_request for a cursor that is none, or of another list */
+/** Reads one page of a list. @throws AppError bad_request for a cursor that is damaged, or of another list */
 export function pageOf<T>(
   { query, positionOf, read }: List<T>,
   { cursor, limit = DEFAULT_LIMIT }: { cursor?: string; limit?: number },
@@ -32,7 +34,7 @@ export function pageOf<T>(
   return { page, nextCursor: rows.length > limit && last ? encodeRowCursor(positionOf(last), query) : null };
 }
 
-/** `read` of a list that is short enough to be read whole. */
+/** Makes `read` for a list that is short enough to be read whole: `rows`, in any order. */
 export function readAmong<T>(
   rows: readonly T[],
   positionOf: (row: T) => RowPosition,

@@ -1,33 +1,44 @@
 /**
- * Performs an operation for an admitted caller, for REST, MCP and the app alike (rules: Order of refusals):
- * scope, shape, the role where the operation administers, idempotency, then the operation itself.
+ * Performs an operation for an admitted caller, for REST, MCP and the app alike. It checks the scope, the shape, and
+ * for administration the role; then it answers a repeated request as the first one, or runs the operation (rules: Order
+ * of refusals, Administration API).
  *
- * Invariant: a request that repeats an earlier one is answered without a look at the state of anything.
+ * Invariant: a request that repeats an earlier one is answered without a look at the state of anything (rules: Replay
+ * before state).
  */
 import { type Caller, requireAdmin, requireScope } from "../access/caller.ts";
 import { presentCaller, requireLiveKey } from "../access/credentials.ts";
+import type { Session } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
 import type { Meters } from "../base/metrics.ts";
-import type { ApiSending } from "../compose/send.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { Db } from "../store/store.ts";
 import { fingerprintOf, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
-import { type AdminContext, type Administration, isMediaType, type Operation } from "./operation.ts";
-import { shapeOf } from "./shape.ts";
+import type {
+  AdminContext,
+  Administration,
+  AnswerOf,
+  AppOperation,
+  AppServices,
+  BrowserRequest,
+  MailContext,
+  Operation,
+  OperatorContext,
+  PersonContext,
+} from "./operation.ts";
+import { answerCheckOf, inputCheckOf, type Unchecked } from "./shape.ts";
 
-/** What operations work with. */
-export interface Performing {
+/** What the operations of the APIs are performed with. */
+export interface OperationServices {
   mailbox: Mailbox;
-  sending: ApiSending;
+  sending: MailContext["sending"];
   administration: Administration;
   idempotency: Idempotency;
   meters?: Pick<Meters, "timeOperation" | "countApiRefusal">;
 }
 
-/** A request as REST, MCP or the app has read it; not checked yet. */
-export interface Asked {
-  params: unknown;
-  query: unknown;
-  body: unknown;
+/** A request as REST, MCP or the app has read it. */
+export interface OperationRequest extends Unchecked {
   /** Given beside the body, as in the header. */
   idempotencyKey?: string | undefined;
 }
@@ -40,84 +51,108 @@ export interface Performed {
   replayed: boolean;
 }
 
+/** A person who is signed in to the app. */
+export interface SignedIn {
+  session: Session;
+  /** @throws AppError unauthorized if the session ended, or got another token, since the request arrived */
+  requireSession(db: Db): void;
+  requireConfirmed: PersonContext["requireConfirmed"];
+}
+
 /**
- * `read` is called once the caller is known to have the scope. `requireConfirmed`: as in AdminContext, of a person in the
- * app. Rejects with the refusal.
+ * `read` is called once the caller is known to have the scope. `signedIn`: the caller in the app, who has no key.
+ * Rejects with the refusal.
  */
 export type Perform = (
   caller: Caller,
-  read: () => Asked | Promise<Asked>,
-  requireConfirmed?: AdminContext["requireConfirmed"],
+  read: () => OperationRequest | Promise<OperationRequest>,
+  signedIn?: SignedIn,
 ) => Promise<Performed>;
 
-export function performerOf(operation: Operation, performing: Performing): Perform {
-  const perform = untimedPerformerOf(operation, performing);
-  return async (caller, read, requireConfirmed) => {
-    const end = performing.meters?.timeOperation(operation.name);
-    try {
-      const performed = await perform(caller, read, requireConfirmed);
-      end?.(performed.status);
-      return performed;
-    } catch (error) {
-      end?.(error instanceof AppError ? error.status : 500);
-      throw error;
-    }
-  };
+export function performerOf(operation: Operation, services: OperationServices): Perform {
+  const perform = untimedPerformerOf(operation, services);
+  return (caller, read, signedIn) => timed(operation, services, () => perform(caller, read, signedIn));
 }
 
-/** The answer as it may be stored: without what is shown once. */
+/** Performs an operation, and measures its status and duration. */
+async function timed(
+  { name }: Pick<Operation, "name">,
+  { meters }: Pick<OperationServices, "meters">,
+  work: () => Promise<Performed>,
+): Promise<Performed> {
+  const end = meters?.timeOperation(name);
+  try {
+    const performed = await work();
+    end?.(performed.status);
+    return performed;
+  } catch (error) {
+    end?.(error instanceof AppError ? error.status : 500);
+    throw error;
+  }
+}
+
+/** The answer as it may be stored: without its secrets, which are shown once. */
 const withoutSecrets = (answer: unknown, { secrets }: Operation): unknown =>
   secrets ? Object.fromEntries(Object.entries(answer as object).filter(([name]) => !secrets.includes(name))) : answer;
 
+/** Makes the context of administration for a person. `record` is called in the transaction of `act`. */
+function adminContextOf(
+  administration: Administration,
+  { audience }: Pick<Operation, "audience">,
+  caller: Caller,
+  signedIn?: SignedIn,
+  record: RecordAnswer = () => {},
+): AdminContext {
+  const person = (db: Db): Caller => {
+    signedIn?.requireSession(db);
+    const present = presentCaller(db, caller);
+    requireAdmin(present);
+    if (audience === "operator") administration.people.requireOperator(present.workspaceId);
+    return present;
+  };
+  const act: AdminContext["act"] = (work) =>
+    administration.store.transact((tx) => {
+      const answer = work(tx, person(tx));
+      record(tx, answer);
+      return answer;
+    });
+  const requireConfirmed: AdminContext["requireConfirmed"] = (db) => signedIn?.requireConfirmed(db);
+  return { ...administration, caller, person, act, requireAdministers: person, requireConfirmed };
+}
+
 function untimedPerformerOf(
   operation: Operation,
-  { mailbox, sending, administration, idempotency }: Performing,
+  { mailbox, sending, administration, idempotency }: OperationServices,
 ): Perform {
-  const shape = shapeOf(operation);
+  const check = inputCheckOf(operation);
+  const faultOf = answerCheckOf(operation);
   const fields = Object.keys(operation.body?.properties ?? {}).filter((name) => name !== "idempotencyKey");
-
-  function check({ params, query, body }: Asked): void {
-    shape.checkInput("params", params);
-    shape.checkInput("query", query);
-    shape.checkInput("body", body);
-    operation.checkBody?.(body);
-  }
 
   async function run(
     caller: Caller,
-    input: Asked,
+    input: OperationRequest,
     record: RecordAnswer,
-    requireConfirmed: AdminContext["requireConfirmed"] = () => {},
+    signedIn?: SignedIn,
   ): Promise<unknown> {
-    const requireAdministers: AdminContext["requireAdministers"] = (tx) => {
-      const present = presentCaller(tx, caller);
-      requireAdmin(present);
-      return present;
-    };
-    const act: AdminContext["act"] = (work) =>
-      administration.store.transact((tx) => {
-        const answer = work(tx, requireAdministers(tx));
-        record(tx, withoutSecrets(answer, operation));
-        return answer;
-      });
-    // Asked in the accepting transaction: a message may take seconds to compose. `act` has asked before its work, which may
-    // end the very key that asks.
+    const recordShown: RecordAnswer = (tx, answer) => record(tx, withoutSecrets(answer, operation));
+    // Mail is accepted only if the key is live in that transaction, since a message may take seconds to compose. `act`
+    // checks the key itself, before its work: the work may revoke that very key.
     const recordMail: RecordAnswer = (tx, answer) => {
       requireLiveKey(tx, caller);
       record(tx, answer);
     };
     const context =
       operation.audience === "admin"
-        ? { ...administration, caller, act, requireAdministers, requireConfirmed }
+        ? adminContextOf(administration, operation, caller, signedIn, recordShown)
         : { caller, mailbox, sending, record: recordMail };
-    const answer = await operation.run(context, input);
-    const fault = isMediaType(operation.response) ? undefined : shape.faultOfAnswer(answer);
+    const answer = await operation.run(context as never, input);
+    const fault = faultOf(answer);
     if (fault !== undefined) throw new Error(`${operation.name} answered what its schema does not allow: ${fault}`);
     return answer;
   }
 
-  /** Two requests are the same if these are: what the operation does not know makes no difference. */
-  const fingerprint = ({ params, body }: Asked): string =>
+  /** Requests with equal fingerprints are the same. Fields that the operation does not know make no difference. */
+  const fingerprint = ({ params, body }: OperationRequest): string =>
     fingerprintOf(operation.name, {
       params,
       body: Object.fromEntries(
@@ -125,19 +160,87 @@ function untimedPerformerOf(
       ),
     });
 
-  return async (caller, read, requireConfirmed) => {
+  return async (caller, read, signedIn) => {
     requireScope(caller, operation.scope);
     const input = await read();
     check(input);
     const { success: status, idempotent } = operation;
     const key = idempotent && readKey(input.idempotencyKey, (input.body as { idempotencyKey?: string }).idempotencyKey);
-    // As they are by now: the body may have taken long to come, and a replay asks nothing else.
+    // The body may have taken long to come, so the role may have ended; and nothing else is checked for a replay.
     if (operation.audience === "admin") requireAdmin(presentCaller(administration.store.db, caller));
-    // A session of the web app has no API key to scope one to.
+    // Idempotency keys belong to an API key, which a session of the web app does not have.
     if (key === undefined || caller.keyId === undefined) {
-      return { status, answer: await run(caller, input, () => {}, requireConfirmed), replayed: false };
+      return { status, answer: await run(caller, input, () => {}, signedIn), replayed: false };
     }
     const request = { apiKeyId: caller.keyId, key, fingerprint: fingerprint(input), status };
     return idempotency.once(request, (record) => run(caller, input, record));
   };
+}
+
+/** What the app's own operations are performed with. */
+export interface AppOperationServices extends Pick<OperationServices, "administration" | "meters"> {
+  services: AppServices & Pick<OperatorContext, "doctor" | "searching">;
+}
+
+/** `signedIn` is undefined for visitors, who may perform only operations for visitors. Rejects with the refusal. */
+export type PerformInApp = (
+  browsing: BrowserRequest,
+  signedIn: SignedIn | undefined,
+  read: () => Promise<OperationRequest>,
+) => Promise<Performed>;
+
+export function appPerformerOf(operation: AppOperation, parts: AppOperationServices): PerformInApp {
+  const { administration, services } = parts;
+  const check = inputCheckOf(operation);
+
+  function contextOf(browsing: BrowserRequest, signedIn: SignedIn) {
+    const { session, requireConfirmed } = signedIn;
+    const { caller } = session;
+    if (operation.audience === "person") return { ...services, ...browsing, caller, session, requireConfirmed };
+    const context = adminContextOf(administration, operation, caller, signedIn);
+    context.requireAdministers(administration.store.db);
+    return operation.audience === "operator" ? { ...services, ...context } : context;
+  }
+
+  return (browsing, signedIn, read) =>
+    timed(operation, parts, async () => {
+      if (operation.audience !== "visitor" && !signedIn) throw new Error("a request came past the gate");
+      const input = await read();
+      check(input);
+      const context = signedIn ? contextOf(browsing, signedIn) : { ...services, ...browsing };
+      return {
+        status: operation.success ?? 200,
+        answer: await operation.run(context as never, input),
+        replayed: false,
+      };
+    });
+}
+
+/**
+ * Performs an operation that administers, for the operator at the command line: in a workspace, of which they need not
+ * be a member. `most`: rows of a list, in place of a page. Rejects with AppError bad_request for input that the schemas
+ * refuse, and with what the operation throws.
+ */
+export async function performAsOperator<O extends Operation | AppOperation>(
+  operation: O,
+  administration: Administration,
+  workspaceId: string,
+  input: Partial<Unchecked>,
+  most?: number,
+): Promise<AnswerOf<O>> {
+  const given = { params: {}, query: {}, body: operation.body && {}, ...input };
+  inputCheckOf(operation)(given);
+  if (most !== undefined) given.query = { ...(given.query as object), limit: most };
+  const caller = { workspaceId };
+  const context: AdminContext = {
+    ...administration,
+    caller,
+    act: (work) => administration.store.transact((tx) => work(tx, caller)),
+    person() {
+      throw new Error(`${operation.name} asks for a person: it is no command`);
+    },
+    requireAdministers() {},
+    requireConfirmed() {},
+  };
+  return (await operation.run(context as never, given)) as AnswerOf<O>;
 }

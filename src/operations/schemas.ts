@@ -1,6 +1,6 @@
 /**
- * The resources of the API (rules: Resources) as TypeBox, which is JSON Schema: types, checks
- * and the OpenAPI document come from these. A schema with `$id` is a component of the document, under that name.
+ * The resources of the API as JSON Schema (rules: Resources). Types, checks and the OpenAPI document come from them. A
+ * schema with `$id` is a component of the document, under that name.
  */
 import { HIGHLIGHT_FIELDS, LONGEST_SNIPPET } from "../mailbox/highlights.ts";
 import { LIST_FOLDERS, SEARCH_ORDERS } from "../mailbox/views.ts";
@@ -13,6 +13,23 @@ export const email = (options: { description?: string } = {}) => t.String({ form
 export const dateTime = (options: { description?: string } = {}) => t.String({ format: "date-time", ...options });
 export const nullable = <T extends Schema>(schema: T, options: { description: string }) =>
   t.Union([schema, t.Null()], options);
+
+/** The schema of a body whose unknown fields are refused, since nothing would come of them (rules: Parameters). */
+export const strictBody = <P extends Parameters<typeof t.Object>[0]>(
+  fields: P,
+  options: { minProperties?: number } = {},
+) => t.Object(fields, { additionalProperties: false, ...options });
+
+/** Schema and value of the answer of an operation that has nothing to tell. */
+export const Done = t.Object({ ok: t.Boolean({ description: "Always true" }) });
+export const DONE = { ok: true };
+
+/** Path parameters of a resource. */
+export const BY_ID = t.Object({ id: t.String() });
+
+/** A time in epoch ms as the text of a `dateTime`; null stays null. */
+export const isoOf = (ms: number): string => new Date(ms).toISOString();
+export const maybeIsoOf = (ms: number | null): string | null => (ms === null ? null : isoOf(ms));
 
 export const Failure = t.Object(
   {
@@ -204,7 +221,7 @@ export const ThreadPatch = t.Object(
 
 const addressList = (description: string) => t.Union([t.String(), t.Array(t.String())], { description });
 const LIST = "addresses, as text with commas between them or as a list";
-/** Says of a request that it needs a body; operations/sending.ts checks it, since an empty one is none. */
+/** Tells clients that text or html is required. mail/sending.ts checks it, because an empty one is refused too. */
 const NEEDS_CONTENT = { anyOf: [{ required: ["text"] }, { required: ["html"] }] };
 
 const content = {
@@ -214,7 +231,7 @@ const content = {
   ),
 };
 
-/** Of a request with an idempotency key, in the header or in the body (rules: Idempotency). */
+/** An idempotency key, in the header or in the body (rules: Idempotency). */
 export const IdempotencyKey = t.String({
   minLength: 1,
   maxLength: LONGEST_KEY,
@@ -298,7 +315,7 @@ export const DraftResponse = t.Object(
 
 export const DEFAULT_LIMIT = 25;
 
-/** What several operations take in the path or the query. */
+/** Parameters of several operations, in the path or the query. */
 export const parameter = {
   id: t.String(),
   mailbox: t.Optional(t.String({ description: "Mailbox id, address or alias address" })),

@@ -1,35 +1,25 @@
 /**
- * The shape of requests and answers: reads query text strictly, checks values against an operation's schemas, and says
- * in a refusal which field is wrong and what it takes. The same for REST and MCP.
+ * The shape of requests and answers, for REST and MCP alike: reads query text strictly, checks values against an
+ * operation's schemas, and refuses with the name of the wrong field and the values that it takes.
  *
- * Why not Elysia's own validation: it coerces ("1e1" is a number to it), takes one of two equal parameters, quotes the
- * offending value, mail included, in the error for a wrong answer, and would check the shape before the scope.
+ * Elysia's own validation does not fit: it converts text ("1e1" becomes a number), takes one of two parameters with the
+ * same name, quotes the wrong value of an answer, which may be mail, in its error, and would check the shape before the
+ * scope.
  */
 import { AppError } from "../base/errors.ts";
 import { compile, type Fault, type ObjectSchema, type Schema } from "./json-schema.ts";
-import { isMediaType, type Operation } from "./operation.ts";
+import { type AppOperation, isMediaType, type Operation } from "./operation.ts";
 
-/** Where a value stands in the request. */
-type Place = "params" | "query" | "body";
-
-/** The checks of one operation. */
-export interface Shape {
-  /** @throws AppError bad_request */
-  checkInput(place: Place, value: unknown): void;
-  /** Where and how the answer of `run` differs from what the document says; undefined when it does not. */
-  faultOfAnswer(answer: unknown): string | undefined;
-}
-
-/** " of …" for the bounds of a length, as far as there are any. */
+/** Writes " of …" with the bounds of a length, if there are any. */
 function ofLength(least: number | undefined, most: number | undefined, what: string): string {
   if (most === undefined) return "";
   return least === undefined ? ` of at most ${most} ${what}` : ` of ${least} to ${most} ${what}`;
 }
 
-/** What a value of the schema is, as "must be" goes on. */
+/** Describes the values of a schema, as the end of a sentence with "must be". */
 function expectation(schema: Schema): string {
   if (Array.isArray(schema.enum)) return `one of ${schema.enum.join(", ")}`;
-  // A union; what an object must have besides its fields is no part of what it is.
+  // A union. `anyOf` beside a type only says which fields an object needs.
   if (Array.isArray(schema.anyOf) && schema.type === undefined) return schema.anyOf.map(expectation).join(" or ");
   switch (schema.type) {
     case "null":
@@ -47,7 +37,7 @@ function expectation(schema: Schema): string {
   }
 }
 
-/** `labels[3]`. Cut, since an unknown field is named as the client named it. */
+/** Writes a path as `labels[3]`. Cuts it, because the client chose the name of an unknown field. */
 function fieldOf([name = "", ...rest]: string[]): string {
   const field = name + rest.map((part) => `[${part}]`).join("");
   return field.length > 80 ? `${field.slice(0, 80)}…` : field;
@@ -77,21 +67,34 @@ export function checkOf(schema: Schema): (value: unknown) => void {
   };
 }
 
-export function shapeOf(operation: Operation): Shape {
-  const places = {
-    params: checkOf(operation.params),
-    query: checkOf(operation.query),
-    body: operation.body && checkOf(operation.body),
-  };
-  const faultOf = isMediaType(operation.response) ? undefined : compile(operation.response);
+/** A request's values, before they are checked. */
+export interface Unchecked {
+  params: unknown;
+  query: unknown;
+  body: unknown;
+}
 
-  return {
-    checkInput: (place, value) => places[place]?.(value),
-    faultOfAnswer(answer) {
-      const fault = faultOf?.(answer);
-      // Never the value itself: it is somebody's mail.
-      return fault && `/${fault.path.join("/")}: ${fault.message}`;
-    },
+/** Compiles the check of a request for an operation. It throws AppError bad_request. */
+export function inputCheckOf({ params, query, body, checkBody }: Operation | AppOperation): (given: Unchecked) => void {
+  const checkParams = checkOf(params);
+  const checkQuery = checkOf(query);
+  const checkShape = body && checkOf(body);
+  return (given) => {
+    checkParams(given.params);
+    checkQuery(given.query);
+    checkShape?.(given.body);
+    checkBody?.(given.body);
+  };
+}
+
+/** Compiles the check of answers: where and how one differs from the document; undefined when it does not. */
+export function answerCheckOf({ response }: Operation): (answer: unknown) => string | undefined {
+  if (isMediaType(response)) return () => undefined;
+  const faultOf = compile(response);
+  return (answer) => {
+    const fault = faultOf(answer);
+    // The text never has the value, which may be mail.
+    return fault && `/${fault.path.join("/")}: ${fault.message}`;
   };
 }
 
@@ -100,13 +103,14 @@ const WHOLE_NUMBER = /^-?\d{1,15}$/;
 function readText(text: string, { type }: Schema): unknown {
   if (type === "boolean" && (text === "true" || text === "false")) return text === "true";
   if (type === "integer" && WHOLE_NUMBER.test(text)) return Number(text);
-  // As it is, for the check to refuse if it must be something else.
+  // Other text stays as it is. The check refuses it when the schema is not a string.
   return text;
 }
 
 /**
- * The values of a query string (without `?`) as the schema types them; parameters that the schema does not know are left
- * out (rules: Parameters). @throws AppError bad_request for one given twice: either would be a guess.
+ * Reads the values of a query string (without `?`), with the types of the schema. Leaves out parameters that the schema
+ * does not have (rules: Parameters).
+ * @throws AppError bad_request for a parameter given twice, since choosing one would be a guess
  */
 export function readQuery(text: string, schema: ObjectSchema): Record<string, unknown> {
   const values: Record<string, unknown> = {};

@@ -1,33 +1,33 @@
 /**
- * How an operation shows itself to a model as an MCP tool, beside what api/mcp makes of it by itself.
+ * The description of an operation as an MCP tool. api/mcp derives the rest from the operation.
  *
- * Invariant: every word here is paid for by every agent on every turn. The whole list stays under 3,000 tokens, which
- * test/api/mcp-tools.test.ts counts: what a model can guess from a name has no description, and what a result holds is
- * told by its top-level fields alone.
+ * Invariant: every agent pays for every word here on every turn, so the list of all tools stays under 3,000 tokens,
+ * which test/api/mcp/tools.test.ts counts. An argument whose name says enough has no description, and a result is
+ * described by its top-level fields alone.
  */
 import { type ObjectSchema, t } from "./json-schema.ts";
 
 export interface ToolDescription {
   description: string;
   annotations: Record<string, boolean>;
-  /** Descriptions of arguments, where the name does not say it. */
+  /** Descriptions of arguments whose names do not say enough. */
   about?: Record<string, string>;
   /** Arguments that shape the result rather than choose what it is about. */
   shaping?: ObjectSchema;
-  /** The operation's own arguments that the tool has no use for. */
+  /** Arguments of the operation that the tool does not have. */
   without?: readonly string[];
-  /** Top-level fields of what is rendered, with their JSON types. */
+  /** Top-level fields of the structured content, with their JSON types. */
   result: Record<string, string>;
 }
 
-/** Characters that a result may be asked to have, as text and again as structured content. */
+/** The range of `maxChars`: characters of a result, as text and again as structured content. */
 export const LEAST_CHARS = 4_000;
 export const MOST_CHARS = 100_000;
 
-/** How long a call may wait for mail: proxies commonly give up on a response after 60 s. */
+/** The longest time that a call waits for mail. Many proxies give up on a response after 60 s. */
 export const LONGEST_WAIT_SECONDS = 50;
 
-/** What mail says comes from anybody, so reading it opens to the world; the instructions say so. */
+/** openWorldHint: anybody may have written what the tool reads, as the instructions say. */
 export const READS_MAIL = { readOnlyHint: true, openWorldHint: true };
 
 export const maxChars = t.Optional(t.Integer({ minimum: LEAST_CHARS, maximum: MOST_CHARS }));

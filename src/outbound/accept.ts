@@ -22,28 +22,25 @@ import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type PreparedOutbound, UnparseableError } from "../workers/jobs.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
-import type { Recipient } from "./envelope.ts";
 import { type Attempt, countOutside, requireAllowed, requireRoom } from "./guardrails.ts";
-import type { LocalDelivery } from "./local.ts";
-import { waitingCount } from "./outbound.ts";
-import { addOutbound, LARGEST_ROW_CONTENT, type OutboundContent } from "./queue.ts";
+import { addOutbound, LARGEST_ROW_CONTENT, type OutboundContent, type Recipient, waitingCount } from "./queue.ts";
 import type { Transport } from "./transport.ts";
 
-/** A message to send. The caller has been checked to have the right to send from `from`. */
+/** A message to send. The caller has the right to send from `from`; senderFor has checked that. */
 export interface Submission {
   caller: Caller;
   mailbox: Reach["mailbox"];
   /** Address of the From header; normalized. */
   from: string;
-  /** One at least, each address once. */
+  /** At least one, each address once. */
   recipients: readonly Recipient[];
   /** Header value with its angle brackets. */
   messageId: string;
-  /** The conversation that it belongs to, when that is known already. */
+  /** The conversation that it belongs to, if known. */
   threadId?: string;
   /**
-   * The message, without Bcc; called once the guardrails have passed it. A composition is composed by a worker, and its size
-   * is checked against smtp.maxMessageBytes; bytes have lines ended by CRLF.
+   * Makes the message, without Bcc, once the guardrails have passed it. A composition is composed by a worker, and its size is
+   * checked against smtp.maxMessageBytes; bytes have lines ended by CRLF.
    */
   compose(): Promise<Composition | Uint8Array>;
 }
@@ -51,7 +48,7 @@ export interface Submission {
 /** A message that was accepted. */
 export interface Sent {
   messageId: string;
-  /** Of the Sent copy. */
+  /** Id of the Sent copy. */
   emailId: string;
   threadId: string;
   mailboxId: string;
@@ -66,28 +63,27 @@ export interface Sent {
  */
 export type Submit = (submission: Submission, record?: (tx: Tx, sent: Sent) => void) => Promise<Sent>;
 
-export interface SubmitParts {
+interface SubmitParts {
   store: Pick<Store, "db" | "blobs" | "enqueue" | "preparing">;
-  mailbox: Pick<Mailbox, "file" | "usage">;
-  local: Pick<LocalDelivery, "isLocal">;
+  mailbox: Pick<Mailbox, "file" | "isLocal" | "usage">;
   transport: Pick<Transport, "refusal">;
   parser: Pick<ParserPool, "prepareOutbound">;
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now" | "randomBytes">;
   log: Log;
-  /** The queue accepts nothing beyond so many waiting recipients. */
+  /** Most waiting recipients that the queue accepts. */
   largestQueue?: number;
 }
 
 const LARGEST_QUEUE = 1_000_000;
-/** 85 random bits: nobody guesses it, so a report that comes to it is about its message. */
+/** 85 random bits: nobody guesses a return path, so a report that comes to it is about its message. */
 const RETURN_PATH_LENGTH = 26;
 
-/** A reverse-path of its own for a message from `domain`. */
+/** Makes a unique reverse-path for a message from `domain`. */
 export const newReturnPath = (runtime: Pick<Runtime, "now" | "randomBytes">, domain: string): string =>
   `bounce+${newTimedToken(runtime, RETURN_PATH_LENGTH)}@${domain}`;
 
-/** The DKIM keys of a verified domain. Mail of a domain that is only claimed is not signed. */
+/** Reads the DKIM keys of a verified domain. Mail from a domain that is only claimed is not signed. */
 export const signingKeys = prepared((db) =>
   db
     .select({
@@ -107,8 +103,8 @@ export const signingKeys = prepared((db) =>
 export type GuardParts = Omit<SubmitParts, "store" | "parser"> & { store: Pick<Store, "db"> };
 
 /**
- * Passes a message of so many bytes that would be accepted now, before it is composed; also a message that is sent later, so
- * that the caller learns of a refusal at once. @throws AppError as Submit
+ * Checks, before a message is composed, that the queue would accept it now; `bytes`: its size. A draft that is sent later is
+ * checked too, so that the caller learns of a refusal at once. @throws AppError as Submit
  */
 export async function requireAcceptable(
   parts: GuardParts,
@@ -148,102 +144,107 @@ const attemptOf = ({ mailbox, from, recipients }: Pick<Submission, "mailbox" | "
   recipients,
 });
 
-export function createSubmit(parts: SubmitParts): Submit {
-  const { store, mailbox: mail, parser, options, runtime, log } = parts;
+/** Accepts a message: see Submit. */
+export async function submitMessage(
+  parts: SubmitParts,
+  submission: Submission,
+  record?: (tx: Tx, sent: Sent) => void,
+): Promise<Sent> {
+  const { store, mailbox: mail, runtime, log } = parts;
+  const { caller, mailbox, from, recipients, messageId, threadId } = submission;
+  const attempt = attemptOf(submission);
+  await requireAcceptable(parts, submission, 1);
+  const { message, content } = await store.preparing(async () => {
+    const { message, content } = await prepare(parts, submission);
+    return { message, content: await keepContent(store, content) };
+  });
+  const { domain } = splitAddress(from);
+  const returnPath = newReturnPath(runtime, domain);
 
-  /** @throws AppError payload_too_large, unprocessable, server_error 503 */
-  async function prepare(submission: Submission): Promise<PreparedOutbound> {
-    const { domain } = splitAddress(submission.from);
-    const keys: SigningKey[] = signingKeys(store.db).all({ domain });
-    if (keys.length === 0) log.warn("message leaves unsigned: its domain has no DKIM key", { domain });
-    try {
-      const source = await submission.compose();
-      const prepared = await parser.prepareOutbound(submission.mailbox.id, source, { keys, signedAt: runtime.now() });
-      if (isComposition(source)) requireSize(prepared.message, options.get("smtp.maxMessageBytes"));
-      return prepared;
-    } catch (error) {
-      throw asRefusal(error, log);
-    }
-  }
-
-  /** @throws the error of the file system */
-  async function keepContent(bytes: Uint8Array): Promise<OutboundContent> {
-    if (bytes.byteLength <= LARGEST_ROW_CONTENT) return { bytes };
-    return { blob: await store.blobs.write(bytes), size: bytes.byteLength };
-  }
-
-  return async function submit(submission, record) {
-    const { caller, mailbox, from, recipients, messageId, threadId } = submission;
-    const attempt = attemptOf(submission);
-    await requireAcceptable(parts, submission, 1);
-    const { message, content } = await store.preparing(async () => {
-      const { message, content } = await prepare(submission);
-      return { message, content: await keepContent(content) };
+  const sent = await store.enqueue((tx) => {
+    const now = runtime.now();
+    requireAllowed(parts, tx, attempt, now);
+    requireRoom(mail.usage(mailbox.id), message.size, mailbox.address);
+    const filed = mail.file(tx, {
+      kind: "sent",
+      mailboxId: mailbox.id,
+      receivedOn: from,
+      message,
+      now,
+      sentBy: caller.userId,
+      bcc: recipients.filter(({ field }) => field === "bcc").map(({ field: _, ...address }) => address),
+      ...(threadId !== undefined && { threadId }),
     });
-    const { domain } = splitAddress(from);
-    const returnPath = newReturnPath(runtime, domain);
-
-    const sent = await store.enqueue((tx) => {
-      const now = runtime.now();
-      requireAllowed(parts, tx, attempt, now);
-      requireRoom(mail.usage(mailbox.id), message.size, mailbox.address);
-      const filed = mail.file(tx, {
-        kind: "sent",
-        mailboxId: mailbox.id,
-        receivedOn: from,
-        message,
-        now,
-        sentBy: caller.userId,
-        bcc: recipients.filter(({ field }) => field === "bcc").map(({ field: _, ...address }) => address),
-        ...(threadId !== undefined && { threadId }),
-      });
-      const accepted: Sent = {
-        messageId,
-        emailId: filed.messageId,
-        threadId: filed.threadId,
-        mailboxId: mailbox.id,
-        from,
-      };
-      addOutbound(tx, {
-        id: accepted.emailId,
-        workspaceId: mailbox.workspaceId,
-        mailboxId: mailbox.id,
-        mailbox: mailbox.address,
+    const accepted: Sent = {
+      messageId,
+      emailId: filed.messageId,
+      threadId: filed.threadId,
+      mailboxId: mailbox.id,
+      from,
+    };
+    addOutbound(tx, {
+      id: accepted.emailId,
+      workspaceId: mailbox.workspaceId,
+      mailboxId: mailbox.id,
+      mailbox: mailbox.address,
+      threadId: accepted.threadId,
+      messageId,
+      subject: message.subject,
+      domain,
+      returnPath,
+      acceptedAt: now,
+      outsideRecipients: countOutside(parts, attempt),
+      recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
+      content,
+    });
+    emit(tx, {
+      id: newId(runtime, "evt"),
+      workspaceId: mailbox.workspaceId,
+      event: "message.outbound",
+      now,
+      data: {
+        emailId: accepted.emailId,
         threadId: accepted.threadId,
         messageId,
+        mailbox: mailbox.address,
+        from: message.from ?? { email: from },
+        to: message.to,
         subject: message.subject,
-        domain,
-        returnPath,
-        acceptedAt: now,
-        outsideRecipients: countOutside(parts, attempt),
-        recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
-        content,
-      });
-      emit(tx, {
-        id: newId(runtime, "evt"),
-        workspaceId: mailbox.workspaceId,
-        event: "message.outbound",
-        now,
-        data: {
-          emailId: accepted.emailId,
-          threadId: accepted.threadId,
-          messageId,
-          mailbox: mailbox.address,
-          from: message.from ?? { email: from },
-          to: message.to,
-          subject: message.subject,
-        },
-      });
-      record?.(tx, accepted);
-      return accepted;
+      },
     });
-    log.info("message accepted for sending", {
-      emailId: sent.emailId,
-      recipients: recipients.length,
-      size: message.size,
-    });
-    return sent;
-  };
+    record?.(tx, accepted);
+    return accepted;
+  });
+  log.info("message accepted for sending", {
+    emailId: sent.emailId,
+    recipients: recipients.length,
+    size: message.size,
+  });
+  return sent;
+}
+
+/** @throws AppError payload_too_large, unprocessable, server_error 503 */
+async function prepare(
+  { store, parser, options, runtime, log }: SubmitParts,
+  submission: Submission,
+): Promise<PreparedOutbound> {
+  const { domain } = splitAddress(submission.from);
+  const keys: SigningKey[] = signingKeys(store.db).all({ domain });
+  if (keys.length === 0) log.warn("message leaves unsigned: its domain has no DKIM key", { domain });
+  try {
+    const source = await submission.compose();
+    const prepared = await parser.prepareOutbound(submission.mailbox.id, source, { keys, signedAt: runtime.now() });
+    if (isComposition(source)) requireSize(prepared.message, options.get("smtp.maxMessageBytes"));
+    return prepared;
+  } catch (error) {
+    throw asRefusal(error, log);
+  }
+}
+
+/** @throws the error of the file system */
+async function keepContent(store: Pick<Store, "blobs">, bytes: Uint8Array): Promise<OutboundContent> {
+  if (bytes.byteLength <= LARGEST_ROW_CONTENT) return { bytes };
+  return { blob: await store.blobs.write(bytes), size: bytes.byteLength };
 }
 
 /** @throws AppError payload_too_large */
@@ -252,7 +253,7 @@ export function requireSize({ size }: Pick<PreparedMessage, "size">, most: numbe
   throw new AppError("payload_too_large", `The message has ${size} bytes; ${most} is the most`);
 }
 
-/** The refusal of a message that no worker can process; any other error unchanged. */
+/** Returns the refusal of a message that no worker can process; any other error unchanged. */
 export function asRefusal(error: unknown, log: Log): unknown {
   if (!(error instanceof UnparseableError)) return error;
   log.error("message to be sent cannot be processed", { error });

@@ -2,32 +2,34 @@
  * Attempts to deliver a claim, here or over a connection to another server, and records the outcome.
  *
  * Invariants: only one commit lies between a server's reply and its record, and it is tried until it succeeds. A fault of ours
- * during an attempt defers its recipients. When the outcome cannot be worked out, the bare results are recorded, so that a
- * message that was accepted is not sent again.
+ * during an attempt defers its recipients. When a fault keeps us from concluding the attempt, the bare results are recorded, so
+ * that an accepted message is not sent again.
  */
 import type { Log } from "../base/log.ts";
 import type { Meters } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
+import type { Filing } from "../mailbox/filing.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import { DeliveryFailure, type DeliveryResult } from "../smtp/delivery-result.ts";
-import { createPatientCommit } from "../store/patience.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { EmailAddress } from "../message/address.ts";
+import { DeliveryFailure, type DeliveryResult, deliveryResultOf } from "../smtp/delivery-result.ts";
+import { Refusal, type RefusalName } from "../smtp/refusal.ts";
+import { createPatientCommit, type Db, type Store, type Tx } from "../store/store.ts";
+import type { ParserPool } from "../workers/parser-pool.ts";
 import type { Claim } from "./claims.ts";
-import type { LocalDelivery } from "./local.ts";
-import { readContent } from "./outbound.ts";
-import { setDeferred, setDelivered, setHeld } from "./queue.ts";
+import { entriesOf, readContent, setDeferred, setDelivered, setHeld } from "./queue.ts";
 import { traceAttempt } from "./trace-log.ts";
 import type { Connection } from "./transport.ts";
 
 export interface AttemptParts {
   store: Pick<Store, "db" | "blobs" | "enqueue">;
-  local: LocalDelivery;
-  mailbox: Pick<Mailbox, "isVerifiedElsewhere">;
-  /** Resolves with a function that records the results (one an entry, in order) in one transaction. It may run twice. */
-  outcomes: { resolve(claim: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void> };
+  mailbox: Pick<Mailbox, "isLocal" | "isVerifiedElsewhere">;
+  /** See the function `deliverHere`. */
+  deliverHere(claim: Claim, content: Uint8Array): ReturnType<typeof deliverHere>;
+  /** See `concludeAttempt`. */
+  conclude(claim: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void>;
   runtime: Pick<Runtime, "now" | "setTimer">;
   log: Log;
-  /** Mail for other servers is held instead of sent. */
+  /** Hold mail for other servers instead of sending it. */
   hold: boolean;
   meters?: Pick<Meters, "countDelivered"> | undefined;
 }
@@ -35,22 +37,13 @@ export interface AttemptParts {
 /** The outcome of an attempt, before it is recorded. */
 export type Attempted =
   | { kind: "held" }
-  /** One result an entry, in order. `file` files the copies that were accepted here. */
+  /** One result for each entry, in order. `file` files the copies that were accepted here. */
   | { kind: "attempted"; results: readonly DeliveryResult[]; file?: (tx: Tx) => void }
   /** No connection: all entries share the result. */
   | { kind: "unreachable"; result: DeliveryResult };
 
-/** The work of a commit. It returns the next claim, made in the same commit. */
+/** The work of a commit, which makes the next claim and returns it. */
 type NextClaim = (tx: Tx) => Claim | undefined;
-
-export interface Attempts {
-  /** Attempts to deliver. `open` gives the connection when one is needed. Never rejects. */
-  attempt(claim: Claim, open: () => Promise<Connection>): Promise<Attempted>;
-  /** Records the outcome, and makes the next claim in the same commit. Rejects when not even the bare results can be recorded. */
-  record(claim: Claim, attempted: Attempted, next: NextClaim): Promise<Claim | undefined>;
-  /** Commits; waits while the store is unavailable. */
-  commit(work: NextClaim): Promise<Claim | undefined>;
-}
 
 const FAULT: DeliveryResult = {
   kind: "deferred",
@@ -59,7 +52,7 @@ const FAULT: DeliveryResult = {
   code: 451,
   status: "4.3.0",
 };
-/** Another workspace has verified the sender's domain since: the message must not pass for one of theirs. */
+/** Another workspace has verified the sender's domain since: the message must not look like one of theirs. */
 const OTHERS: DeliveryResult = {
   kind: "refused",
   reply: "550 5.7.1 The domain that this is from was verified by another workspace",
@@ -67,15 +60,16 @@ const OTHERS: DeliveryResult = {
   code: 550,
   status: "5.7.1",
 };
-/** When the next attempt cannot be scheduled normally. */
+/** Wait for the next attempt after a fault, outside the schedule. */
 const AFTER_FAULT_MS = 15 * 60_000;
 
-export function createAttempts(parts: AttemptParts): Attempts {
-  const { store, local, mailbox, outcomes, runtime, log, hold, meters } = parts;
+export function createAttempts(parts: AttemptParts) {
+  const { store, mailbox, runtime, log, hold, meters } = parts;
   const isVerifiedElsewhere = ({ workspaceId, domain }: Claim["message"]) =>
     mailbox.isVerifiedElsewhere(workspaceId, domain);
+  /** Commits; waits while the store is unavailable. */
   const commit = createPatientCommit({ store, runtime, log, warning: "the store cannot record a delivery attempt" });
-  /** The bytes of messages in use: read once for all destinations that a message is sent to at the same time. */
+  /** The bytes of messages in use, read once for all destinations that a message is sent to at the same time. */
   const contents = new Map<number, { bytes: Promise<Uint8Array>; users: number }>();
 
   async function withContent<T>(messageSeq: number, use: (bytes: Uint8Array) => Promise<T>): Promise<T> {
@@ -89,6 +83,7 @@ export function createAttempts(parts: AttemptParts): Attempts {
     }
   }
 
+  /** Attempts to deliver. `open` gives the connection when one is needed. Never rejects. */
   async function attempt(claim: Claim, open: () => Promise<Connection>): Promise<Attempted> {
     const { message, entries, domain } = claim;
     const startedAt = runtime.now();
@@ -97,9 +92,9 @@ export function createAttempts(parts: AttemptParts): Attempts {
     try {
       if (!message.notice && isVerifiedElsewhere(message)) {
         attempted = { kind: "attempted", results: entries.map(() => OTHERS) };
-      } else if (local.isLocal(message.workspaceId, domain)) {
+      } else if (mailbox.isLocal(message.workspaceId, domain)) {
         remote = "here";
-        const delivery = await withContent(message.seq, (content) => local.deliver(claim, content));
+        const delivery = await withContent(message.seq, (content) => parts.deliverHere(claim, content));
         attempted = { kind: "attempted", ...delivery };
       } else if (hold) {
         attempted = { kind: "held" };
@@ -131,6 +126,7 @@ export function createAttempts(parts: AttemptParts): Attempts {
     return attempted;
   }
 
+  /** Records the outcome, and makes the next claim in the same commit. Rejects when not even the bare results can be recorded. */
   async function record(claim: Claim, attempted: Attempted, next: NextClaim): Promise<Claim | undefined> {
     const { entries, message } = claim;
     if (attempted.kind === "held") {
@@ -145,16 +141,16 @@ export function createAttempts(parts: AttemptParts): Attempts {
         : { results: entries.map(() => attempted.result), file: undefined };
     for (const { kind } of results) meters?.countDelivered(kind);
     try {
-      const conclude = await outcomes.resolve(claim, results);
+      const recordOutcome = await parts.conclude(claim, results);
       return await commit((tx) => {
         file?.(tx);
-        conclude(tx);
+        recordOutcome(tx);
         traceAttempt(tx, claim, results, runtime.now());
         return next(tx);
       });
     } catch (error) {
       log.error("the outcome of a delivery attempt cannot be worked out", { emailId: message.id, error });
-      // The copies for mailboxes here have not been filed.
+      // The copies for mailboxes here are not filed yet.
       if (file) return record(claim, { kind: "attempted", results: entries.map(() => FAULT) }, next);
       return commit((tx) => recordFacts(tx, claim, results, runtime.now()));
     }
@@ -173,10 +169,93 @@ function recordFacts(tx: Tx, claim: Claim, results: readonly DeliveryResult[], n
   traceAttempt(tx, claim, results, now);
 }
 
-/** How many of each, such as `accepted 2, refused 1`. */
+/** Counts the results, such as `accepted 2, refused 1`. */
 function summaryOf(attempted: Attempted): string {
   if (attempted.kind !== "attempted") return attempted.kind;
   const counts = new Map<string, number>();
   for (const { kind } of attempted.results) counts.set(kind, (counts.get(kind) ?? 0) + 1);
   return [...counts].map(([kind, count]) => `${kind} ${count}`).join(", ");
+}
+
+interface HereParts {
+  db: Db;
+  mailbox: Pick<Mailbox, "routeFor" | "usage" | "file">;
+  parser: Pick<ParserPool, "prepare">;
+  runtime: Pick<Runtime, "now">;
+}
+
+/** The destination of a recipient at this server: a mailbox, or a refusal. */
+type Destination = { mailboxId: string; receivedOn: string } | { refusal: RefusalName };
+
+/**
+ * Delivers to mailboxes of this server (rules: Local delivery): decides for every entry of the claim, in order. `file` then
+ * files the accepted copies, in the transaction that records the results, and throws when the decisions no longer hold.
+ *
+ * Invariant: a mailbox gets one copy of a message, whichever recipients reach it. The copy names those of them who were in
+ * Bcc, and no other Bcc recipient (rules: Arrival, Bcc).
+ * @throws AppError server_error 503 when the message cannot be prepared for now
+ */
+export async function deliverHere(
+  { db, mailbox, parser, runtime }: HereParts,
+  { message, entries }: Claim,
+  content: Uint8Array,
+): Promise<{ results: DeliveryResult[]; file(tx: Tx): void }> {
+  const prepared = await parser.prepare({ kind: "interactive", source: message.mailboxId }, content);
+  const decide = () =>
+    entries.map(({ recipient }) => destinationOf(mailbox, message.workspaceId, recipient, prepared.size));
+  const decided = decide();
+
+  function file(tx: Tx): void {
+    const now = decide();
+    if (JSON.stringify(now) !== JSON.stringify(decided)) throw new Error("recipients changed while mail was prepared");
+    const copies = new Map<string, Pick<Filing, "mailboxId" | "receivedOn">>();
+    for (const destination of now) {
+      if ("refusal" in destination || copies.has(destination.mailboxId)) continue;
+      copies.set(destination.mailboxId, destination);
+    }
+    const bcc = bccByMailbox(db, mailbox, message);
+    for (const copy of copies.values()) {
+      mailbox.file(tx, { ...copy, message: prepared, bcc: bcc.get(copy.mailboxId) ?? [], now: runtime.now() });
+    }
+  }
+
+  return { results: decided.map(resultOn), file };
+}
+
+function destinationOf(
+  mailbox: HereParts["mailbox"],
+  workspaceId: string,
+  recipient: string,
+  size: number,
+): Destination {
+  const route = mailbox.routeFor(workspaceId, recipient);
+  if (route.kind !== "mailbox") return { refusal: "unknownRecipient" };
+  const { bytes, quotaBytes } = mailbox.usage(route.mailboxId);
+  if (!route.exempt && bytes + size > quotaBytes) return { refusal: "mailboxFull" };
+  return { mailboxId: route.mailboxId, receivedOn: route.receivedOn };
+}
+
+/** Lists the Bcc recipients of a message by mailbox. Reads all entries, since another claim may have filed the copy. */
+function bccByMailbox(
+  db: Db,
+  mailbox: HereParts["mailbox"],
+  { seq, workspaceId }: Claim["message"],
+): Map<string, EmailAddress[]> {
+  const found = new Map<string, EmailAddress[]>();
+  for (const { field, recipient, name } of entriesOf(db, seq)) {
+    if (field !== "bcc") continue;
+    const route = mailbox.routeFor(workspaceId, recipient);
+    if (route.kind !== "mailbox") continue;
+    const address = { email: recipient, ...(name === null ? {} : { name }) };
+    found.set(route.mailboxId, [...(found.get(route.mailboxId) ?? []), address]);
+  }
+  return found;
+}
+
+function resultOn(destination: Destination): DeliveryResult {
+  if ("mailboxId" in destination) {
+    return deliveryResultOf({ command: "data", code: 250, text: "250 2.1.5 Delivered here" });
+  }
+  const { responseCode, message } = new Refusal(destination.refusal);
+  return deliveryResultOf({ command: "rcpt", code: responseCode, text: `${responseCode} ${message}` });
 }

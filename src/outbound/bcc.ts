@@ -1,8 +1,8 @@
 /**
- * Tells whether a text gives away a Bcc recipient when it is shown (rules: Bcc). Replies and reports of other servers may
- * name any recipient, by address, by domain or by local part, in any spelling.
+ * Detects texts that would give away a Bcc recipient (rules: Bcc). Replies and reports of other servers may name any recipient,
+ * by address, by domain or by local part, in any spelling.
  *
- * In doubt the answer is yes: a text that only might name a Bcc recipient is not shown.
+ * Invariant: a text that might name a Bcc recipient counts as naming one.
  */
 import { domainToUnicode } from "node:url";
 import { type AddressParts, normalizeAddress, splitAddress, withoutTag } from "../message/address.ts";
@@ -62,7 +62,7 @@ function hasWord(text: string, word: string): boolean {
   return false;
 }
 
-/** Whether a host belongs to one of `domains` and to none of `others` that is as close or closer. */
+/** Tells whether a host belongs to one of `domains` and to none of `others` that is as close or closer. */
 function isWithin(host: string, domains: ReadonlySet<string>, others: ReadonlySet<string>): boolean {
   for (let rest = host; rest !== ""; rest = rest.includes(".") ? rest.slice(rest.indexOf(".") + 1) : "") {
     if (others.has(rest)) return false;
@@ -71,8 +71,8 @@ function isWithin(host: string, domains: ReadonlySet<string>, others: ReadonlySe
   return false;
 }
 
-/** A domain in A-labels and in U-labels (RFC 5890 §2.3.2.1). */
+/** Spells a domain in A-labels and in U-labels (RFC 5890 §2.3.2.1). */
 const spellings = (domain: string): string[] => [domain, domainToUnicode(domain) || domain];
 
-/** A local part, also without its tag and without its quotes. */
+/** Spells a local part: as it is, without its tag, and without its quotes. */
 const localForms = ({ local }: AddressParts): string[] => [local, withoutTag(local), local.replace(/^"|"$/g, "")];

@@ -1,9 +1,8 @@
 /**
- * Claims on the outbound queue (queue.ts): entries that are due are leased to the relay, and a lease lasts until the outcome
- * is recorded.
+ * Claims on the outbound queue (queue.ts): leases due entries to the relay until it has recorded the outcome.
  *
  * Invariants: an entry is attempted only under a lease, so a crash repeats an attempt and never loses one. An entry that is
- * being attempted is not claimed again, however long that takes and however the clock is set meanwhile. Leases of a process
+ * being attempted is not claimed again, whatever the duration of the attempt and the changes of the clock. Leases of a process
  * that has ended are due at the next start.
  */
 import { and, asc, eq, gt, isNotNull, lte, type SQL, sql } from "drizzle-orm";
@@ -28,7 +27,7 @@ import {
 /** Entries of one message that are attempted together, under a lease. */
 export interface Claim {
   message: OutboundMessage;
-  /** One at least, in the order of the message. */
+  /** At least one, in the order of the message. */
   entries: QueueEntry[];
   /** The domain of the entry that was due first, and of the others unless they go `together`. */
   domain: string;
@@ -36,27 +35,30 @@ export interface Claim {
   leaseUntil: number;
 }
 
-/** What may be claimed. Times are epoch ms. */
+/** The terms of a claim. Times are epoch ms. */
 export interface ClaimTerms {
   now: number;
   leaseUntil: number;
-  /** Whether entries at the domain `other` go in the same transaction with a server as those at `domain`. */
+  /** Tells whether entries at the domain `other` go in the same SMTP transaction as those at `domain`. */
   together?: (message: OutboundMessage, domain: string, other: string) => boolean;
   /** Only entries of this domain. */
   domain?: string;
-  /** Only entries of verified domains of this server; mail to those stays here whoever sent it. */
+  /** Only entries of verified domains of this server. Mail to them stays here, whoever sends it. */
   own?: boolean;
-  /** The time from which a domain may be attempted: in the future while it rests, Infinity while it is busy. */
+  /** Returns the time from which a domain may be attempted: in the future while it rests, Infinity while it is busy. */
   notBefore?: (domain: string) => number;
   /** The lines with a free slot, in the order of service. Default: all. */
   lines?: readonly QueueLine[];
-  /** The line that a domain belongs into; it is moved there when that line has no free slot. Default: the line it is in. */
+  /**
+   * Returns the line that a domain belongs to; the claim moves it there when that line has no free slot. Default: its present
+   * line.
+   */
   lineOf?: (domain: string) => QueueLine;
 }
 
-/** RFC 5321 §4.5.3.1.8: every server accepts so many in one transaction. */
+/** Every server accepts this many in one transaction (RFC 5321 §4.5.3.1.8). */
 const MOST_RECIPIENTS = 100;
-/** Domains that one claim may postpone; it blocks other writes meanwhile. */
+/** Most domains that one claim postpones: it blocks other writes meanwhile. */
 const MOST_PUT_OFF = 1_000;
 /** Domains read by one query; most often the first is claimed. */
 const DOMAINS_PAGE = 16;
@@ -77,7 +79,7 @@ const claiming = prepared((db) => {
       .orderBy(...byDue)
       .limit(DOMAINS_PAGE)
       .prepare(),
-    // A cross join keeps its order in SQLite: a server has few domains, its queue may know many.
+    // A cross join keeps its order in SQLite: a server has few domains, and its queue may have many.
     ownDomains: db
       .select(row)
       .from(domains)
@@ -86,7 +88,7 @@ const claiming = prepared((db) => {
       .orderBy(...byDue)
       .limit(DOMAINS_PAGE)
       .prepare(),
-    // By its message, which has few entries, and never by state, of which there may be many: hence the plus sign.
+    // The plus sign makes SQLite search by the message, which has few entries, and never by the state, which many may share.
     dueOfMessage: db
       .select()
       .from(queueEntries)
@@ -124,7 +126,7 @@ const claiming = prepared((db) => {
 
 type Terms = Pick<ClaimTerms, "own" | "lines">;
 
-/** Domains whose row is due by `upTo`, line by line, the earliest of each first. */
+/** Yields the domains whose row is due by `upTo`, line by line, the earliest of each first. */
 function* domainsByDue(db: Db, { own = false, lines = QUEUE_LINES }: Terms, upTo: number): Generator<DueDomain> {
   if (own) return yield* inPages((after) => claiming(db).ownDomains.all({ ...after, upTo }));
   for (const line of lines) yield* inPages((after) => claiming(db).domains.all({ ...after, line, upTo }));
@@ -147,9 +149,9 @@ function* inPages(page: (after: DueDomain) => DueDomain[]): Generator<DueDomain>
 }
 
 /**
- * Leases the entry that has been due longest in the first line with an entry that may be attempted, and the entries of the
- * same message that go in the same transaction with the server. Undefined when there is none, or when so many domains had to
- * be postponed that another claim must go on.
+ * Leases the entry that has been due longest in the first line with an entry that may be attempted, and the entries of the same
+ * message that go in the same transaction with the server. Returns undefined when there is none, or when it has postponed so
+ * many domains that the next claim must go on.
  */
 export function claim(tx: Tx, terms: ClaimTerms): Claim | undefined {
   if (terms.domain !== undefined) return claimOf(tx, terms.domain, terms);
@@ -160,14 +162,14 @@ export function claim(tx: Tx, terms: ClaimTerms): Claim | undefined {
     const from = notBefore?.(domain) ?? 0;
     const line = lineOf?.(domain);
     if (line !== undefined && !lines.includes(line)) {
-      // Moved, so that the next claim does not read it again, however many wait there.
+      // Moved, so that the next claim does not read the domain again.
       moveDomain(tx, domain, line);
       putOff++;
     } else if (from <= now) {
       const claimed = claimOf(tx, domain, terms);
       if (claimed) return claimed;
     } else if (from < Number.POSITIVE_INFINITY) {
-      // Postponed for the same reason, since it rests.
+      // It rests. Postponed for the same reason.
       domainRows(tx).setDomain.run({ domain, dueAt: from });
       putOff++;
     }
@@ -203,7 +205,10 @@ function claimOf(tx: Tx, domain: string, { now, leaseUntil, together }: ClaimTer
   };
 }
 
-/** When there may be an entry to claim on such terms: epoch ms; undefined when no waiting entry may be attempted. */
+/**
+ * Returns the time from which an entry may be claimed on such terms: epoch ms; undefined when no waiting entry may be
+ * attempted.
+ */
 export function nextDue(
   db: Db,
   { notBefore, own = false, lines = QUEUE_LINES }: Pick<ClaimTerms, "notBefore" | "own" | "lines"> = {},
@@ -224,19 +229,19 @@ export function yieldTurn(tx: Tx, domain: string, now: number): undefined {
   if (first) domainRows(tx).setDomain.run({ domain, dueAt: Math.max(first.dueAt ?? 0, now) });
 }
 
-/** Prolongs to `until` (epoch ms) the leases among them that have not been given back. */
+/** Prolongs the leases of these entries to `until` (epoch ms), except for those given back. */
 export function extendLeases(tx: Tx, entries: readonly EntryRef[], until: number): void {
   for (const { seq } of entries) claiming(tx).extend.run({ seq, until });
 }
 
-/** Gives leases back, due now, without an attempt counted: their attempts were cut short. */
+/** Gives leases back: the entries are due now, and no attempt is counted, since it was cut short. */
 export function releaseEntries(tx: Tx, entries: readonly EntryRef[], now: number): undefined {
   for (const { seq, domain } of entries) release(tx, seq, domain, now);
 }
 
 /**
- * The same for every lease; returns how many. At start they belong to a process that has ended: one server has the data
- * folder. Reads all that waits.
+ * Gives every lease back; returns how many. At start all leases are of a process that has ended, since one server has the data
+ * folder. Reads all waiting entries.
  */
 export function releaseLeases(tx: Tx, now: number): number {
   const leased = tx
@@ -249,9 +254,9 @@ export function releaseLeases(tx: Tx, now: number): number {
 }
 
 /**
- * Corrects entries that a clock that was ahead put off too far: without a lease, and due later than the schedule allows
- * (`waits`: ms after the first attempt, the second, …). They become due after the scheduled wait from `now` (epoch ms), or at
- * once when they were put off for longer than any wait. Returns how many. Reads all entries that are due later.
+ * Brings forward entries that a clock running ahead has put off too far: without a lease, and due later than the schedule
+ * allows (`waits`: ms after the first attempt, the second, …). They become due after the scheduled wait from `now` (epoch ms),
+ * or at once when they were put off for longer than any wait. Returns how many. Reads all entries that are due later.
  */
 export function recallStrays(tx: Tx, waits: readonly number[], now: number): number {
   const { seq, domain, dueAt, attempts } = queueEntries;
@@ -272,37 +277,27 @@ export function recallStrays(tx: Tx, waits: readonly number[], now: number): num
   return strays.length;
 }
 
-export interface LeaseParts {
-  store: Pick<Store, "enqueue" | "transact">;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now">;
-  log: Log;
-}
-
-export interface Leases {
-  /** The end of a lease that is taken now: epoch ms. */
-  end(): number;
-  hold(claim: Claim): void;
-  letGo(claim: Claim): void;
-  /** Prolongs leases that end soon. Called before every claim, in its transaction, since the clock may have leapt. */
-  keep(tx: Tx): void;
-  /** The same in a transaction of its own. With `wasAhead`, as in Job, it also takes up attempts that a stop or clock cut short. */
-  upkeep(wasAhead: boolean): Promise<void>;
-  /** When a lease has to be prolonged: epoch ms; Infinity while none is held. */
-  nextUpkeep(): number;
-  /** Gives back every held lease, without counting an attempt; if that fails, the next start does. */
-  giveBack(): void;
-}
-
 const LEASE_MS = 30 * 60_000;
 /** A lease is prolonged when this much of it is left. */
 const LEFT_MS = LEASE_MS / 2;
 
-export function createLeases({ store, options, runtime, log }: LeaseParts): Leases {
+/** Holds the leases of claims that are being attempted. */
+export function createLeases({
+  store,
+  options,
+  runtime,
+  log,
+}: {
+  store: Pick<Store, "enqueue" | "transact">;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now">;
+  log: Log;
+}) {
   /** Claims that are being attempted, and the end of their leases (epoch ms). */
   const held = new Map<Claim, number>();
   let isStart = true;
 
+  /** Returns the end of a lease that is taken now: epoch ms. */
   const end = (): number => runtime.now() + LEASE_MS;
 
   const ending = (): Claim[] => {
@@ -310,14 +305,17 @@ export function createLeases({ store, options, runtime, log }: LeaseParts): Leas
     return [...held].filter(([, until]) => until - now <= LEFT_MS).map(([claim]) => claim);
   };
 
-  /** Returns the claims. `held` gets the new end only after the commit, since the transaction may fail. */
+  /**
+   * Prolongs leases that end soon, and returns their claims. `held` gets the new end only after the commit, since the
+   * transaction may fail.
+   */
   function prolong(tx: Tx): Claim[] {
     const claims = ending();
     for (const { entries } of claims) extendLeases(tx, entries, end());
     return claims;
   }
 
-  /** Takes up attempts that a stop cut short, and entries that a clock that was ahead put off. */
+  /** Takes up attempts that a stop cut short, and entries that a clock running ahead has put off too far. */
   async function takeUp(now: number): Promise<void> {
     const waits = options.get("smtp.retrySeconds").map((seconds) => 1_000 * seconds);
     const { released, recalled } = await store.enqueue((tx) => {
@@ -331,11 +329,17 @@ export function createLeases({ store, options, runtime, log }: LeaseParts): Leas
 
   return {
     end,
-    hold: (claim) => void held.set(claim, claim.leaseUntil),
-    letGo: (claim) => void held.delete(claim),
-    keep: (tx) => void prolong(tx),
+    hold: (claim: Claim): void => void held.set(claim, claim.leaseUntil),
+    letGo: (claim: Claim): void => void held.delete(claim),
+    /**
+     * Prolongs leases that end soon. Each claim calls it first, in its transaction, since the clock may have been set forward.
+     */
+    keep: (tx: Tx): void => void prolong(tx),
 
-    async upkeep(wasAhead) {
+    /**
+     * Does the same in a transaction of its own. With `wasAhead` (see Job) it also takes up what a stop or a clock has put off.
+     */
+    async upkeep(wasAhead: boolean): Promise<void> {
       const now = runtime.now();
       if (wasAhead) await takeUp(now);
       if (ending().length > 0) {
@@ -343,9 +347,11 @@ export function createLeases({ store, options, runtime, log }: LeaseParts): Leas
       }
     },
 
-    nextUpkeep: () => Math.min(...[...held.values()].map((until) => until - LEFT_MS)),
+    /** Returns when a lease has to be prolonged: epoch ms; Infinity while none is held. */
+    nextUpkeep: (): number => Math.min(...[...held.values()].map((until) => until - LEFT_MS)),
 
-    giveBack() {
+    /** Gives back every held lease, without counting an attempt; if that fails, the next start does. */
+    giveBack(): void {
       if (held.size === 0) return;
       try {
         store.transact((tx) => {

@@ -1,25 +1,72 @@
 /**
- * The guardrails of sending, all in one place (rules: Sending pipeline, Recipients, Sending caps, Warm-up, Pause, Order
- * of refusals, Errors). Nothing here writes: what was accepted before is counted in outbound_messages, so no count can
- * drift from what was sent.
+ * The guardrails of sending, all in one place (rules: Sending pipeline, Sender, Recipients, Sending caps, Warm-up, Pause, Order
+ * of refusals, Errors). Nothing here writes: the limits count rows of outbound_messages, so no count can drift from the mail
+ * that was sent.
  *
- * They are asked before a message is composed, to refuse early, and again in the transaction that accepts it, so that two
- * messages at the edge of a limit cannot both pass.
+ * The pipeline asks them before it composes a message, to refuse early, and again in the transaction that accepts the message,
+ * so that two messages at the edge of a limit cannot both pass.
  */
 import { and, eq, gte, isNotNull, sql } from "drizzle-orm";
+import { type Caller, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError, type ErrorCode } from "../base/errors.ts";
 import { hasExpired } from "../mailbox/addresses.ts";
-import type { Usage } from "../mailbox/usage.ts";
-import { isAddressLiteral, normalizeAddress, splitAddress } from "../message/address.ts";
-import { domains, mailboxes, outboundMessages, workspaces } from "../store/schema.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import { mailboxAt, type Usage } from "../mailbox/mailboxes.ts";
+import { type EmailAddress, isAddressLiteral, normalizeAddress, splitAddress } from "../message/address.ts";
+import { quoteGiven } from "../message/recipients.ts";
+import {
+  domains,
+  mailboxes,
+  outboundMessages,
+  RECIPIENT_FIELDS,
+  type RecipientField,
+  workspaces,
+} from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
-import type { Recipient } from "./envelope.ts";
-import type { LocalDelivery } from "./local.ts";
+import type { Recipient } from "./queue.ts";
 import { suppressedAmong } from "./suppression.ts";
 
-/** A message to send, as far as the limits need it. */
+export interface Sender {
+  reach: Reach;
+  /** Normalized. */
+  address: string;
+}
+
+/**
+ * Finds the mailbox that `address` (in any case) belongs to. `alias`: an alias will do as well.
+ * @throws AppError unprocessable for an address that the caller cannot send from, whoever has it; forbidden for one in a
+ * mailbox that is shared with them for viewing only
+ */
+export function senderFor(db: Db, caller: Caller, address: string, { alias }: { alias: boolean }): Sender {
+  const normalized = normalizeAddress(address);
+  const { workspaceId } = caller;
+  const found = normalized === undefined ? undefined : mailboxAt(db, workspaceId, normalized);
+  const reach = found && reachTo(db, caller, found.mailboxId);
+  if (normalized === undefined || !found || !reach) {
+    throw new AppError("unprocessable", `You cannot send from ${quoteGiven(address)}: it is no mailbox that you reach`);
+  }
+  if (found.kind === "alias" && !alias) {
+    throw new AppError("unprocessable", `${normalized} is an alias: send from ${reach.mailbox.address} instead`);
+  }
+  requireAccess(reach, "send");
+  return { reach, address: normalized };
+}
+
+/** Lists each address once, however it is spelled. For an address in several fields the first of To, Cc, Bcc counts. */
+export function recipientsOf(fields: Readonly<Record<RecipientField, readonly EmailAddress[]>>): Recipient[] {
+  const byAddress = new Map<string, Recipient>();
+  for (const field of RECIPIENT_FIELDS) {
+    for (const address of fields[field]) {
+      const key = normalizeAddress(address.email) ?? address.email;
+      if (!byAddress.has(key)) byAddress.set(key, { ...address, field });
+    }
+  }
+  return [...byAddress.values()];
+}
+
+/** The parts of a message that the limits need. */
 export interface Attempt {
   mailboxId: string;
   workspaceId: string;
@@ -36,15 +83,15 @@ const { acceptedAt, outsideRecipients } = outboundMessages;
 type Owner = "mailbox" | "workspace";
 
 /**
- * Recipients that an owner sent to since a time. Each message stores the owner's total with it, so the last total less the
- * one before the first message tells, however many lie between. `+?` as in store/drizzle.ts.
+ * Counts the recipients that an owner sent to since a time. Each message stores the owner's total up to it, so the count is the
+ * last total less the total before the first message: two look-ups for any number of messages. `+?` as in store/statement.ts.
  */
 const windowOf = (owner: Owner) =>
   `SELECT before, (SELECT max(${owner}_total) FROM outbound_messages WHERE ${owner}_id = +?1) - before AS taken
    FROM (SELECT ${owner}_total - recipients AS before FROM outbound_messages
          WHERE ${owner}_id = +?1 AND accepted_at > +?2 ORDER BY accepted_at, ${owner}_total LIMIT 1)`;
 
-/** The message with which the owner's total reached a number; messages of one instant leave the window together. */
+/** Finds the message with which the owner's total reached a number. Messages of one instant leave the window together. */
 const reachedAt = (owner: Owner) =>
   `SELECT accepted_at AS acceptedAt FROM outbound_messages
    WHERE ${owner}_id = +?1 AND ${owner}_total >= +?2 ORDER BY ${owner}_total LIMIT 1`;
@@ -81,7 +128,7 @@ const statements = prepared((db) => {
   };
 });
 
-/** UTC days: today, and which day of its warm-up a domain is at, from 0. */
+/** Returns today and the day of a domain's warm-up, from 0, as UTC days. */
 function warmupDay(verifiedAt: number, now: number): { today: number; day: number } {
   const today = Math.floor(now / DAY_MS);
   return { today, day: Math.max(0, today - Math.floor(verifiedAt / DAY_MS)) };
@@ -92,12 +139,12 @@ const sentOutside = (db: Db, domain: string, today: number): number =>
 
 export interface WarmupUse {
   domain: string;
-  /** Recipients outside this server that were sent to today (UTC), and that may be. */
+  /** Recipients outside this server: `used` today (UTC), and `ceiling` for today. */
   used: number;
   ceiling: number;
 }
 
-/** Of the domains that are still warming up at `now` (epoch ms). */
+/** Lists the domains that are still warming up at `now` (epoch ms). */
 export function listWarmup(db: Db, options: Pick<Options, "get">, now: number): WarmupUse[] {
   const ceilings = options.get("sending.warmup");
   if (ceilings === "off") return [];
@@ -131,7 +178,7 @@ function requireNotPaused(mailbox: { address: string; paused: string | null; wor
   }
 }
 
-/** @throws AppError unprocessable for one that is gone or has expired */
+/** @throws AppError unprocessable for a mailbox that is gone or has expired */
 function mailboxOf(db: Db, { mailboxId, from }: From, now: number) {
   const mailbox = statements(db).mailbox.get({ mailboxId });
   if (!mailbox) throw new AppError("unprocessable", `${from} is no mailbox any more`);
@@ -146,7 +193,7 @@ function mailboxOf(db: Db, { mailboxId, from }: From, now: number) {
 }
 
 /**
- * Passes a sender from whom something may be sent at `now` (epoch ms), to whomever: asked before there is a message.
+ * Checks, before there is a message, that the sender may send at `now` (epoch ms).
  * @throws AppError unprocessable, locked (paused)
  */
 export function requireMaySend(db: Db, from: From, now: number): void {
@@ -156,11 +203,11 @@ export function requireMaySend(db: Db, from: From, now: number): void {
 
 export interface LimitsParts {
   options: Pick<Options, "get">;
-  local: Pick<LocalDelivery, "isLocal">;
+  mailbox: Pick<Mailbox, "isLocal">;
 }
 
 /**
- * Passes a message that may be sent at `now` (epoch ms), except for room in queue and mailbox.
+ * Checks that a message may be sent at `now` (epoch ms), apart from room in queue and mailbox.
  * @throws AppError unprocessable (sender, recipients), locked (paused), rate_limited (caps, with Retry-After)
  */
 export function requireAllowed(parts: LimitsParts, db: Db, attempt: Attempt, now: number): void {
@@ -240,16 +287,16 @@ function requireWarmup(parts: LimitsParts, db: Db, attempt: Attempt, verifiedAt:
   );
 }
 
-/** The number of recipients that are not at this server. */
+/** Counts the recipients that are not at this server. */
 export function countOutside(
-  { local }: LimitsParts,
+  { mailbox }: LimitsParts,
   { workspaceId, recipients }: Pick<Attempt, "workspaceId" | "recipients">,
 ): number {
-  return recipients.filter(({ email }) => !local.isLocal(workspaceId, splitAddress(email).domain)).length;
+  return recipients.filter(({ email }) => !mailbox.isLocal(workspaceId, splitAddress(email).domain)).length;
 }
 
 /**
- * What takes no more than before fits, however full the mailbox is.
+ * Checks that `bytes` more fit into a mailbox. A change that takes no more than before always fits.
  * @throws AppError insufficient_storage, or `code`, when `bytes` more do not fit into the mailbox `address`
  */
 export function requireRoom(
@@ -268,5 +315,5 @@ export function requireRoom(
 const limited = (message: string, waitMs: number): AppError =>
   new AppError("rate_limited", message, { retryAfter: Math.max(1, Math.ceil(waitMs / 1_000)) });
 
-/** To the second, rounded up as Retry-After is. */
+/** Writes a time to the second, rounded up as Retry-After is. */
 const shown = (ms: number): string => new Date(Math.ceil(ms / 1_000) * 1_000).toISOString().replace(".000Z", "Z");

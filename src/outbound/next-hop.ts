@@ -1,7 +1,7 @@
 /**
  * Finds the hosts that take mail for a domain (RFC 5321 §5.1), in the order to try them, and the addresses of each.
  *
- * Invariant: a failure of DNS is temporary; only an answer of DNS is final.
+ * Invariant: a failure of DNS is temporary; only a reply of DNS is final.
  */
 import { isIP } from "node:net";
 import type { Runtime } from "../base/runtime.ts";
@@ -10,7 +10,7 @@ import { DeliveryFailure, deliveryResultOf, type Reply } from "../smtp/delivery-
 export interface MailHost {
   /** Lower case, without a final dot; an IP address where a domain names one as its MX. */
   name: string;
-  /** IPv4 and IPv6 in turn; empty when it has none. @throws DeliveryFailure when DNS fails */
+  /** Looks up its addresses, IPv4 and IPv6 in turn; empty when it has none. @throws DeliveryFailure when DNS fails */
   addresses(): Promise<readonly string[]>;
 }
 
@@ -21,10 +21,10 @@ interface World {
 }
 
 /**
- * The hosts that take mail for `domain` (A-labels): by preference, at random among equals (RFC 5321 §5.1); without an MX
+ * Finds the hosts that take mail for `domain` (A-labels): by preference, at random among equals (RFC 5321 §5.1); without an MX
  * the domain itself.
- * @throws DeliveryFailure deferred when DNS fails; refused for a domain that does not exist (hard), a null MX (RFC 7505,
- * hard), one without any address, and one whose mail would come back to us
+ * @throws DeliveryFailure deferred when DNS fails; refused for a domain that does not exist (hard), a null MX (RFC 7505, hard),
+ * one without any address, and one whose mail would come back to us
  */
 export async function findMailHosts(domain: string, { runtime, hostname }: World): Promise<MailHost[]> {
   const { dns } = runtime;
@@ -36,7 +36,7 @@ export async function findMailHosts(domain: string, { runtime, hostname }: World
     throw failure({ status: "5.1.10", text: `${domain} takes no mail: its MX record is null` });
   }
   if (records.length === 0) return [await hostWithoutMx(domain, { runtime, hostname })];
-  // We, and hosts behind us in preference, would send the mail back (RFC 5321 §5.1).
+  // This server, and hosts that are less preferred, would send the mail back (RFC 5321 §5.1).
   const own = records.filter(({ exchange }) => exchange === hostname.toLowerCase());
   const limit = Math.min(...own.map(({ priority }) => priority));
   const usable = records.filter(({ priority, exchange }) => priority < limit && exchange !== "");
@@ -47,12 +47,12 @@ export async function findMailHosts(domain: string, { runtime, hostname }: World
     .map(({ exchange }) => mailHost(exchange, dns));
 }
 
-/** The host of that name, of a smarthost for instance. */
+/** Makes the host of a known name, such as a smarthost. */
 export function mailHost(name: string, dns: Runtime["dns"]): MailHost {
   return { name, addresses: () => addressesOf(name, dns) };
 }
 
-/** DNS knows no address of any host of the domain: final, but says nothing about the recipient. */
+/** Makes the failure for a domain none of whose hosts has an address: final, but not the recipient's fault. */
 export function unroutable(domain: string): DeliveryFailure {
   return failure({ status: "5.4.4", text: `no mail server of ${domain} has an address` });
 }
@@ -69,8 +69,8 @@ async function hostWithoutMx(domain: string, { runtime, hostname }: World): Prom
 }
 
 /**
- * Whether a name without MX, A and AAAA records exists all the same. Bun's resolver says ENOTFOUND also for a name that
- * merely has no record of the type, so others are asked for, which a domain in use has.
+ * Tells whether a name without MX, A and AAAA records exists. Bun's resolver says ENOTFOUND also for a name that merely has no
+ * record of the type, so this asks for other types, which a domain in use has.
  */
 async function exists(domain: string, dns: Runtime["dns"]): Promise<boolean> {
   const questions = [dns.resolveMx(domain), dns.resolveNs(domain), dns.resolveTxt(domain)];
@@ -81,11 +81,12 @@ async function exists(domain: string, dns: Runtime["dns"]): Promise<boolean> {
 }
 
 /**
- * IPv4 first: a small server's IPv6 address often has no name (PTR), for which large receivers refuse it for good.
+ * Looks up the addresses of a host. IPv4 comes first: a small server's IPv6 address often has no name (PTR), for which large
+ * receivers refuse it for good.
  */
 async function addressesOf(host: string, dns: Runtime["dns"]): Promise<string[]> {
   if (isIP(host)) return [host];
-  // RFC 6761 §6.3: not a question for DNS.
+  // RFC 6761 §6.3: localhost is not looked up in DNS.
   if (host === "localhost") return ["127.0.0.1", "::1"];
   const [v4, v6] = await Promise.allSettled([ask(host, dns.resolve4(host)), ask(host, dns.resolve6(host))]);
   const first = v4.status === "fulfilled" ? v4.value : [];
@@ -96,7 +97,7 @@ async function addressesOf(host: string, dns: Runtime["dns"]): Promise<string[]>
   return [...new Set(inTurn.filter((address) => address !== undefined))];
 }
 
-/** The records; none when there is no such name or no such record. @throws DeliveryFailure when DNS fails */
+/** Waits for records; none when there is no such name or no such record. @throws DeliveryFailure when DNS fails */
 async function ask<T>(name: string, question: Promise<T[]>): Promise<T[]> {
   try {
     return await question;
@@ -120,6 +121,6 @@ function loop(domain: string): DeliveryFailure {
   });
 }
 
-function failure(answer: Pick<Reply, "status" | "text">): DeliveryFailure {
-  return new DeliveryFailure(deliveryResultOf({ command: "dns", ...answer }));
+function failure(reply: Pick<Reply, "status" | "text">): DeliveryFailure {
+  return new DeliveryFailure(deliveryResultOf({ command: "dns", ...reply }));
 }

@@ -1,26 +1,27 @@
 /**
- * Mail that the server itself writes to a workspace's owners and admins, or to one of its people, from postmaster@ one of
- * its verified domains, or of the server (rules: Webhook delivery states). It is sent through the queue like other mail,
- * to mailboxes here as well as to addresses elsewhere, and signed if its domain is verified. Caps and pauses do not apply to
- * it, it does not count for them, and it has no Sent copy.
+ * Notices: mail that the server itself writes to a workspace's owners and admins, or to one of its people (rules: Webhook
+ * delivery states). A notice comes from postmaster@ one of the workspace's verified domains, or of the server. It goes through
+ * the queue like other mail, to mailboxes here as well as to addresses elsewhere, and is signed if its domain is verified. Caps
+ * and pauses do not apply to it, it does not count for them, and it has no Sent copy.
  *
  * When another workspace has verified the domain of a person's address, the notice is filed in the person's mailbox, and is
  * never sent to the address.
  *
- * Invariant: neither sending it nor its outcome emits an event, so no notice can lead to another.
+ * Invariant: neither sending a notice nor its outcome emits an event, so no notice can lead to another.
  */
 import { and, asc, eq, inArray, isNotNull } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
 import { newId, type Runtime, randomToken } from "../base/runtime.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { splitAddress } from "../message/address.ts";
-import { dateHeader, formatAddress } from "../message/compose.ts";
+import { formatAddress } from "../message/compose.ts";
+import { dateHeader } from "../message/date.ts";
 import { domains, users } from "../store/schema.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import { newReturnPath, signingKeys } from "./accept.ts";
-import { type Recipient, recipientsOf } from "./envelope.ts";
-import { addOutbound } from "./queue.ts";
+import { recipientsOf } from "./guardrails.ts";
+import { addOutbound, type Recipient } from "./queue.ts";
 import { suppressedAmong } from "./suppression.ts";
 
 export interface AdminNotice {
@@ -32,13 +33,13 @@ export interface AdminNotice {
 }
 
 /**
- * Puts a notice into the queue, one message to all of them; `record` writes in the same transaction that they are told,
- * also when there is nobody to tell. May run twice, the first time rolled back.
- * @throws AppError server_error 503; what the parser says
+ * Puts a notice into the queue, one message to all its recipients. `record` writes in the same transaction that they are told,
+ * also when the workspace has nobody to tell. It may run twice, the first time rolled back.
+ * @throws AppError server_error 503; errors of the parser
  */
 export type NotifyAdmins = (notice: AdminNotice, record: (tx: Tx) => void) => Promise<void>;
 
-export interface AdminNoticeParts {
+interface NoticeParts {
   store: Pick<Store, "db" | "enqueue">;
   mailbox: Pick<Mailbox, "isVerifiedElsewhere" | "routeWithin" | "file">;
   parser: Pick<ParserPool, "prepareOutbound">;
@@ -50,104 +51,109 @@ export interface AdminNoticeParts {
 
 const SENDER_NAME = "Mailroom";
 
-export function createAdminNotices(parts: AdminNoticeParts): NotifyAdmins {
+/** Sends a notice: see NotifyAdmins. */
+export async function notifyAdmins(
+  parts: NoticeParts,
+  { workspaceId, to, subject, text }: AdminNotice,
+  record: (tx: Tx) => void,
+): Promise<void> {
   const { store, mailbox, parser, runtime, hostname, log } = parts;
-
-  /** The oldest verified domain of the workspace; without one the host name of the server. */
-  function senderDomain(workspaceId: string): string {
-    const verified = store.db
-      .select({ name: domains.name })
-      .from(domains)
-      .where(and(eq(domains.workspaceId, workspaceId), isNotNull(domains.verifiedAt)))
-      .orderBy(asc(domains.createdAt), asc(domains.id))
-      .limit(1)
-      .get();
-    return verified?.name ?? hostname.toLowerCase();
+  const domain = senderDomain(parts, workspaceId);
+  const recipients: Recipient[] = [];
+  const formerMailboxes = new Set<string>();
+  for (const person of recipientsAmong(store.db, workspaceId, to ? [to] : adminsOf(store.db, workspaceId))) {
+    const former = formerMailbox(mailbox, workspaceId, person.email);
+    if (former === undefined) recipients.push(person);
+    else if (former !== null) formerMailboxes.add(former);
   }
-
-  const adminsOf = (workspaceId: string) =>
-    store.db
-      .select({ email: users.email, name: users.name })
-      .from(users)
-      .where(and(eq(users.workspaceId, workspaceId), inArray(users.role, ["owner", "admin"])))
-      .orderBy(asc(users.email))
-      .all();
-
-  function recipientsAmong(workspaceId: string, people: { email: string; name: string }[]) {
-    const recipients = recipientsOf({ to: people, cc: [], bcc: [] });
-    const suppressed = new Set(
-      suppressedAmong(
-        store.db,
-        workspaceId,
-        recipients.map(({ email }) => email),
-      ),
-    );
-    return recipients.filter(({ email }) => !suppressed.has(email));
+  if (recipients.length + formerMailboxes.size === 0) {
+    log.error("a notice cannot be sent: the workspace has nobody to write to", { workspaceId, subject });
+    await store.enqueue((tx) => record(tx));
+    return;
   }
-
-  /** The mailbox of a person's address that another workspace has taken over; null when it has none. */
-  function formerMailbox(workspaceId: string, email: string): string | null | undefined {
-    if (!mailbox.isVerifiedElsewhere(workspaceId, splitAddress(email).domain)) return undefined;
-    const route = mailbox.routeWithin(workspaceId, email);
-    if (route.kind === "not-local") return undefined;
-    return route.kind === "mailbox" ? route.mailboxId : null;
-  }
-
-  return async function notifyAdmins({ workspaceId, to, subject, text }, record) {
-    const domain = senderDomain(workspaceId);
-    const recipients: Recipient[] = [];
-    const formerMailboxes = new Set<string>();
-    for (const person of recipientsAmong(workspaceId, to ? [to] : adminsOf(workspaceId))) {
-      const former = formerMailbox(workspaceId, person.email);
-      if (former === undefined) recipients.push(person);
-      else if (former !== null) formerMailboxes.add(former);
-    }
-    if (recipients.length + formerMailboxes.size === 0) {
-      log.error("a notice cannot be sent: the workspace has nobody to write to", { workspaceId, subject });
-      await store.enqueue((tx) => record(tx));
-      return;
-    }
-    const now = runtime.now();
-    const from = `postmaster@${domain}`;
-    const messageId = `<${randomToken(runtime, 24)}@${domain}>`;
-    const composition = {
-      id: randomToken(runtime, 24),
-      headers: [
-        ["From", formatAddress({ email: from, name: SENDER_NAME })],
-        ["To", recipients.map((recipient) => formatAddress(recipient)).join(", ") || "undisclosed-recipients:;"],
-        ["Subject", subject],
-        ["Date", dateHeader(now)],
-        ["Message-ID", messageId],
-        // RFC 3834 §5: vacation programs do not answer it.
-        ["Auto-Submitted", "auto-generated"],
-      ] as const,
-      text: `${text}\n\nThis message was written by the mail server ${hostname}.\n`,
-    };
-    const keys = signingKeys(store.db).all({ domain });
-    const { content, message } = await parser.prepareOutbound(workspaceId, composition, { keys, signedAt: now });
-    await store.enqueue((tx) => {
-      for (const mailboxId of formerMailboxes) {
-        mailbox.file(tx, { mailboxId, kind: "notice", receivedOn: from, message, now: runtime.now() });
-      }
-      if (recipients.length > 0) {
-        addOutbound(tx, {
-          workspaceId,
-          subject,
-          domain,
-          messageId,
-          notice: true,
-          id: newId(runtime, "msg"),
-          mailboxId: "",
-          mailbox: from,
-          threadId: "",
-          returnPath: newReturnPath(runtime, domain),
-          acceptedAt: runtime.now(),
-          outsideRecipients: 0,
-          recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
-          content: { bytes: content },
-        });
-      }
-      record(tx);
-    });
+  const now = runtime.now();
+  const from = `postmaster@${domain}`;
+  const messageId = `<${randomToken(runtime, 24)}@${domain}>`;
+  const composition = {
+    id: randomToken(runtime, 24),
+    headers: [
+      ["From", formatAddress({ email: from, name: SENDER_NAME })],
+      ["To", recipients.map((recipient) => formatAddress(recipient)).join(", ") || "undisclosed-recipients:;"],
+      ["Subject", subject],
+      ["Date", dateHeader(now)],
+      ["Message-ID", messageId],
+      // RFC 3834 §5: vacation programs do not answer such mail.
+      ["Auto-Submitted", "auto-generated"],
+    ] as const,
+    text: `${text}\n\nThis message was written by the mail server ${hostname}.\n`,
   };
+  const keys = signingKeys(store.db).all({ domain });
+  const { content, message } = await parser.prepareOutbound(workspaceId, composition, { keys, signedAt: now });
+  await store.enqueue((tx) => {
+    for (const mailboxId of formerMailboxes) {
+      mailbox.file(tx, { mailboxId, kind: "notice", receivedOn: from, message, now: runtime.now() });
+    }
+    if (recipients.length > 0) {
+      addOutbound(tx, {
+        workspaceId,
+        subject,
+        domain,
+        messageId,
+        notice: true,
+        id: newId(runtime, "msg"),
+        mailboxId: "",
+        mailbox: from,
+        threadId: "",
+        returnPath: newReturnPath(runtime, domain),
+        acceptedAt: runtime.now(),
+        outsideRecipients: 0,
+        recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
+        content: { bytes: content },
+      });
+    }
+    record(tx);
+  });
+}
+
+/** Returns the oldest verified domain of the workspace; without one the host name of the server. */
+function senderDomain({ store, hostname }: NoticeParts, workspaceId: string): string {
+  const verified = store.db
+    .select({ name: domains.name })
+    .from(domains)
+    .where(and(eq(domains.workspaceId, workspaceId), isNotNull(domains.verifiedAt)))
+    .orderBy(asc(domains.createdAt), asc(domains.id))
+    .limit(1)
+    .get();
+  return verified?.name ?? hostname.toLowerCase();
+}
+
+const adminsOf = (db: Db, workspaceId: string) =>
+  db
+    .select({ email: users.email, name: users.name })
+    .from(users)
+    .where(and(eq(users.workspaceId, workspaceId), inArray(users.role, ["owner", "admin"])))
+    .orderBy(asc(users.email))
+    .all();
+
+function recipientsAmong(db: Db, workspaceId: string, people: { email: string; name: string }[]) {
+  const recipients = recipientsOf({ to: people, cc: [], bcc: [] });
+  const suppressed = new Set(
+    suppressedAmong(
+      db,
+      workspaceId,
+      recipients.map(({ email }) => email),
+    ),
+  );
+  return recipients.filter(({ email }) => !suppressed.has(email));
+}
+
+/**
+ * Finds the person's mailbox when another workspace has verified the domain of the address; null when there is no mailbox,
+ * undefined when the domain is not another's.
+ */
+function formerMailbox(mailbox: NoticeParts["mailbox"], workspaceId: string, email: string): string | null | undefined {
+  if (!mailbox.isVerifiedElsewhere(workspaceId, splitAddress(email).domain)) return undefined;
+  const route = mailbox.routeWithin(workspaceId, email);
+  if (route.kind === "not-local") return undefined;
+  return route.kind === "mailbox" ? route.mailboxId : null;
 }

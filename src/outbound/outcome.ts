@@ -1,5 +1,5 @@
 /**
- * Turns results of an attempt, or a report that came later, into outcomes of recipients, and records and announces them
+ * Turns the results of an attempt, or a report that came later, into outcomes of recipients, and records and announces them
  * (rules: Delivery, Failure, Bcc).
  *
  *   accepted             deliveredAt and message.delivered
@@ -7,9 +7,9 @@
  *   refused              a notice in the sender's conversation and message.bounced; when the address is at fault, it is
  *                        suppressed
  *
- * Invariants: all of it happens in one transaction. A Bcc recipient is named by no event and no notice. A notice that
- * cannot be made or filed does not keep the rest from being recorded. Of what the server itself wrote (notices.ts) the
- * queue alone keeps the outcome: no event, no notice and no suppression comes of it.
+ * Invariants: one transaction records everything. No event and no notice names a Bcc recipient. When a notice cannot be made or
+ * filed, the rest is recorded all the same. For mail that the server itself wrote (notices.ts) only the queue keeps the
+ * outcome, without event, notice or suppression.
  */
 import { eq, sql } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
@@ -18,19 +18,19 @@ import { emit } from "../events/outbox.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import type { EmailAddress } from "../message/address.ts";
+import { composeNotice, fold, formatAddress, type NoticeRecipient } from "../message/compose.ts";
+import { dateHeader } from "../message/date.ts";
 import type { DeliveryResult } from "../smtp/delivery-result.ts";
 import { messageBodies, messages, threads } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
 import { bccDetector } from "./bcc.ts";
-import { composeBounce, durationOf, type Failure } from "./bounce.ts";
 import type { Claim } from "./claims.ts";
-import { entriesOf } from "./outbound.ts";
-import { type OutboundMessage, type QueueEntry, setBounced, setDeferred, setDelivered } from "./queue.ts";
+import { entriesOf, type OutboundMessage, type QueueEntry, setBounced, setDeferred, setDelivered } from "./queue.ts";
 import { suppress } from "./suppression.ts";
 
-/** A report says that the message did not reach this recipient, although a server had accepted it. */
+/** A failure that a report names: the message did not reach this recipient, although a server had accepted it. */
 export interface LateFailure {
   entry: QueueEntry;
   hard: boolean;
@@ -38,16 +38,6 @@ export interface LateFailure {
   reply: string;
   /** RFC 3463. */
   status?: string | undefined;
-}
-
-export interface Outcomes {
-  /**
-   * Prepares the notice, if there is to be one. `results`: one an entry, in order. Resolves with a function that records
-   * everything in a transaction; it may run twice, the first time rolled back. Does not reject when no notice can be made.
-   */
-  resolve(claim: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void>;
-  /** The same for failures in a report. Recipients that have bounced meanwhile are not announced again. */
-  bounceLater(message: OutboundMessage, failures: readonly LateFailure[]): Promise<(tx: Tx) => void>;
 }
 
 export interface OutcomeParts {
@@ -63,6 +53,21 @@ export interface OutcomeParts {
 /** RFC 3463 X.4.7: it took too long. */
 const EXPIRED = "4.4.7";
 const NO_STATUS = "5.0.0";
+
+/** A recipient that the message failed to reach, for good. */
+interface Failure {
+  entry: QueueEntry;
+  /** The address is at fault, and will be suppressed. */
+  hard: boolean;
+  /** The reason on one line, for people: the server's reply, without words that may not be shown. */
+  detail: string;
+  /** RFC 3463. */
+  status: string;
+  /** The host that refused. */
+  remote?: string | undefined;
+  /** A sentence about the attempts. */
+  tried: string;
+}
 
 /** The outcome of an entry. `reply` is kept with it. */
 type EntryOutcome =
@@ -83,141 +88,163 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-export function createOutcomes({ store, mailbox, options, runtime, hostname, log }: OutcomeParts): Outcomes {
-  /** The Bcc detector of a message; its recipients are read at the first use. */
-  function namesBccOf(message: OutboundMessage): (words: string) => boolean {
-    let namesBcc: ((words: string) => boolean) | undefined;
-    return (words) => {
-      namesBcc ??= bccDetector(entriesOf(store.db, message.seq), message.domain);
-      return namesBcc(words);
-    };
-  }
+/** Makes the Bcc detector of a message; it reads the message's recipients at the first use. */
+function namesBccOf(db: Db, message: OutboundMessage): (words: string) => boolean {
+  let namesBcc: ((words: string) => boolean) | undefined;
+  return (words) => {
+    namesBcc ??= bccDetector(entriesOf(db, message.seq), message.domain);
+    return namesBcc(words);
+  };
+}
 
-  async function resolve({ message, entries }: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void> {
-    const now = runtime.now();
-    const terms = { now, retrySeconds: options.get("smtp.retrySeconds"), namesBcc: namesBccOf(message) };
-    const outcomes = entries.map((entry, i) => {
-      const result = results[i];
-      if (result === undefined) throw new Error(`no result for queue entry ${entry.id}`);
-      return outcomeOf(message, entry, result, terms);
-    });
-    const bounced = outcomes.filter((outcome) => outcome.kind === "bounced");
-    const notice = await prepareNotice(message, bounced, now);
-    return (tx) => {
-      recordDelivered(
-        tx,
-        message,
-        outcomes.filter((outcome) => outcome.kind === "delivered"),
-        now,
-      );
-      for (const outcome of outcomes)
-        if (outcome.kind === "deferred") setDeferred(tx, outcome.entry, outcome.dueAt, outcome.reply);
-      recordBounced(tx, message, bounced, notice, now);
-    };
-  }
+/**
+ * Concludes the outcomes of an attempt, and prepares the notice to the sender when recipients failed. `results`: one for each
+ * entry, in order. Resolves with a function that records everything in a transaction; it may run twice, the first time rolled
+ * back. Does not reject when no notice can be made.
+ */
+export async function concludeAttempt(
+  parts: OutcomeParts,
+  { message, entries }: Claim,
+  results: readonly DeliveryResult[],
+): Promise<(tx: Tx) => void> {
+  const now = parts.runtime.now();
+  const retrySeconds = parts.options.get("smtp.retrySeconds");
+  const terms = { now, retrySeconds, namesBcc: namesBccOf(parts.store.db, message) };
+  const outcomes = entries.map((entry, i) => {
+    const result = results[i];
+    if (result === undefined) throw new Error(`no result for queue entry ${entry.id}`);
+    return outcomeOf(message, entry, result, terms);
+  });
+  const delivered = outcomes.filter((outcome) => outcome.kind === "delivered");
+  const deferred = outcomes.filter((outcome) => outcome.kind === "deferred");
+  const bounced = outcomes.filter((outcome) => outcome.kind === "bounced");
+  const notice = await prepareNotice(parts, message, bounced, now);
+  return (tx) => {
+    recordDelivered(parts, tx, message, delivered, now);
+    for (const { entry, dueAt, reply } of deferred) setDeferred(tx, entry, dueAt, reply);
+    recordBounced(parts, tx, message, bounced, notice, now);
+  };
+}
 
-  async function bounceLater(message: OutboundMessage, failures: readonly LateFailure[]): Promise<(tx: Tx) => void> {
-    const now = runtime.now();
-    const namesBcc = namesBccOf(message);
-    const bounced = failures.map(({ entry, hard, reply, status = NO_STATUS }): Bounced => {
-      const tried = "A server had accepted the message; that it failed was reported later.";
-      const detail = namesBcc(reply) ? withheld(status) : reply;
-      return { kind: "bounced", entry, reply, failure: { entry, hard, detail, status, tried } };
-    });
-    const notice = await prepareNotice(message, bounced, now);
-    return (tx) => {
-      const state = new Map(entriesOf(tx, message.seq).map((entry) => [entry.seq, entry.state]));
-      const fresh = bounced.filter(({ entry }) => state.get(entry.seq) === "delivered");
-      recordBounced(tx, message, fresh, notice, now);
-    };
-  }
+/** Does the same for failures that a report names. Recipients that have bounced meanwhile are not announced again. */
+export async function bounceLater(
+  parts: OutcomeParts,
+  message: OutboundMessage,
+  failures: readonly LateFailure[],
+): Promise<(tx: Tx) => void> {
+  const now = parts.runtime.now();
+  const namesBcc = namesBccOf(parts.store.db, message);
+  const bounced = failures.map(({ entry, hard, reply, status = NO_STATUS }): Bounced => {
+    const tried = "A server had accepted the message; that it failed was reported later.";
+    const detail = namesBcc(reply) ? withheld(status) : reply;
+    return { kind: "bounced", entry, reply, failure: { entry, hard, detail, status, tried } };
+  });
+  const notice = await prepareNotice(parts, message, bounced, now);
+  return (tx) => {
+    const state = new Map(entriesOf(tx, message.seq).map((entry) => [entry.seq, entry.state]));
+    const fresh = bounced.filter(({ entry }) => state.get(entry.seq) === "delivered");
+    recordBounced(parts, tx, message, fresh, notice, now);
+  };
+}
 
-  /** @param delivered accepted by one server */
-  function recordDelivered(tx: Tx, message: OutboundMessage, delivered: readonly Delivered[], now: number): void {
-    const byReply = Map.groupBy(delivered, ({ reply }) => reply);
-    for (const [reply, outcomes] of byReply) {
-      setDelivered(
-        tx,
-        outcomes.map(({ entry }) => entry),
-        now,
-        reply,
-        outcomes[0]?.host,
-      );
+/** Records recipients that one server accepted. */
+function recordDelivered(
+  { mailbox, runtime }: OutcomeParts,
+  tx: Tx,
+  message: OutboundMessage,
+  delivered: readonly Delivered[],
+  now: number,
+): void {
+  const byReply = Map.groupBy(delivered, ({ reply }) => reply);
+  for (const [reply, outcomes] of byReply) {
+    setDelivered(
+      tx,
+      outcomes.map(({ entry }) => entry),
+      now,
+      reply,
+      outcomes[0]?.host,
+    );
+  }
+  const to = delivered.filter(({ entry }) => entry.field !== "bcc").map(({ entry }) => addressOf(entry));
+  if (to.length === 0 || message.notice) return;
+  mailbox.markDelivered(tx, message.id, now);
+  const { workspaceId, subject } = message;
+  const data = { ...namesOf(message), to, subject, deliveredAt: new Date(now).toISOString() };
+  emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.delivered", data, now });
+}
+
+function recordBounced(
+  parts: OutcomeParts,
+  tx: Tx,
+  message: OutboundMessage,
+  bounced: readonly Bounced[],
+  notice: PreparedMessage | undefined,
+  now: number,
+): void {
+  const { runtime } = parts;
+  const { workspaceId } = message;
+  for (const { entry, reply, failure } of bounced) {
+    const { hard, detail } = failure;
+    setBounced(tx, entry, now, reply);
+    if (message.notice) continue;
+    if (entry.field !== "bcc") {
+      const data = { ...namesOf(message), recipient: entry.recipient, hard, detail };
+      emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.bounced", data, now });
     }
-    const to = delivered.filter(({ entry }) => entry.field !== "bcc").map(({ entry }) => addressOf(entry));
-    if (to.length === 0 || message.notice) return;
-    mailbox.markDelivered(tx, message.id, now);
-    const { workspaceId, subject } = message;
-    const data = { ...namesOf(message), to, subject, deliveredAt: new Date(now).toISOString() };
-    emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.delivered", data, now });
-  }
-
-  function recordBounced(
-    tx: Tx,
-    message: OutboundMessage,
-    bounced: readonly Bounced[],
-    notice: PreparedMessage | undefined,
-    now: number,
-  ): void {
-    const { workspaceId } = message;
-    for (const { entry, reply, failure } of bounced) {
-      const { hard, detail } = failure;
-      setBounced(tx, entry, now, reply);
-      if (message.notice) continue;
-      if (entry.field !== "bcc") {
-        const data = { ...namesOf(message), recipient: entry.recipient, hard, detail };
-        emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.bounced", data, now });
-      }
-      if (hard) {
-        const suppression = { workspaceId, address: entry.recipient, reason: "hard bounce", now };
-        suppress(tx, { id: newId(runtime, "sup"), ...suppression });
-      }
-    }
-    if (bounced.length > 0 && notice !== undefined) fileNotice(tx, message, notice, now);
-  }
-
-  /** Undefined when nothing bounced, or the conversation is gone. */
-  async function prepareNotice(
-    message: OutboundMessage,
-    bounced: readonly Bounced[],
-    now: number,
-  ): Promise<PreparedMessage | undefined> {
-    if (bounced.length === 0) return undefined;
-    if (message.notice) {
-      log.error("a notice of the server did not arrive", { subject: message.subject, recipients: bounced.length });
-      return undefined;
-    }
-    const failures = bounced.map(({ failure }) => failure);
-    try {
-      const sent = statements(store.db).sentCopy.get({ id: message.id });
-      if (sent === undefined) {
-        logUntold(message);
-        return undefined;
-      }
-      const id = randomToken(runtime, 24);
-      const bytes = composeBounce({ id, message, failures, headers: sent.headers, hostname, now });
-      return await prepareMessage(bytes, store.blobs);
-    } catch (error) {
-      log.error("bounce notice cannot be made", { emailId: message.id, error });
-      return undefined;
+    if (hard) {
+      const suppression = { workspaceId, address: entry.recipient, reason: "hard bounce", now };
+      suppress(tx, { id: newId(runtime, "sup"), ...suppression });
     }
   }
+  if (bounced.length > 0 && notice !== undefined) fileNotice(parts, tx, message, notice, now);
+}
 
-  function fileNotice(tx: Tx, message: OutboundMessage, notice: PreparedMessage, now: number): void {
-    const sent = statements(tx).sentCopy.get({ id: message.id });
+/** Returns undefined when nothing bounced, or the conversation is gone. */
+async function prepareNotice(
+  { store, runtime, hostname, log }: OutcomeParts,
+  message: OutboundMessage,
+  bounced: readonly Bounced[],
+  now: number,
+): Promise<PreparedMessage | undefined> {
+  if (bounced.length === 0) return undefined;
+  if (message.notice) {
+    log.error("a notice of the server did not arrive", { subject: message.subject, recipients: bounced.length });
+    return undefined;
+  }
+  const failures = bounced.map(({ failure }) => failure);
+  try {
+    const sent = statements(store.db).sentCopy.get({ id: message.id });
     if (sent === undefined) {
-      logUntold(message);
-    } else {
-      const { mailboxId, threadId } = sent;
-      mailbox.file(tx, { mailboxId, threadId, kind: "notice", receivedOn: message.mailbox, message: notice, now });
+      logUntold(log, message);
+      return undefined;
     }
+    const id = randomToken(runtime, 24);
+    const bytes = composeBounce({ id, message, failures, headers: sent.headers, hostname, now });
+    return await prepareMessage(bytes, store.blobs);
+  } catch (error) {
+    log.error("bounce notice cannot be made", { emailId: message.id, error });
+    return undefined;
   }
+}
 
-  function logUntold(message: OutboundMessage): void {
-    log.warn("no bounce notice: the conversation is gone", { emailId: message.id, mailboxId: message.mailboxId });
+function fileNotice(
+  { mailbox, log }: OutcomeParts,
+  tx: Tx,
+  message: OutboundMessage,
+  notice: PreparedMessage,
+  now: number,
+): void {
+  const sent = statements(tx).sentCopy.get({ id: message.id });
+  if (sent === undefined) {
+    logUntold(log, message);
+  } else {
+    const { mailboxId, threadId } = sent;
+    mailbox.file(tx, { mailboxId, threadId, kind: "notice", receivedOn: message.mailbox, message: notice, now });
   }
+}
 
-  return { resolve, bounceLater };
+function logUntold(log: Log, message: OutboundMessage): void {
+  log.warn("no bounce notice: the conversation is gone", { emailId: message.id, mailboxId: message.mailboxId });
 }
 
 function outcomeOf(
@@ -231,7 +258,7 @@ function outcomeOf(
   }: { now: number; retrySeconds: readonly number[]; namesBcc: (words: string) => boolean },
 ): EntryOutcome {
   if (kind === "accepted") return { kind: "delivered", entry, reply, host: remote };
-  // entry.attempts is without this one.
+  // entry.attempts does not include this attempt.
   const wait = kind === "deferred" ? retrySeconds[entry.attempts] : undefined;
   if (wait !== undefined) return { kind: "deferred", entry, reply, dueAt: now + Math.round(wait * 1_000) };
 
@@ -255,17 +282,109 @@ function outcomeOf(
   };
 }
 
-/** Shown in place of a text that is withheld: its codes. */
+/** Makes the text that stands for a withheld reply: its codes. */
 const withheld = (...codes: (string | number | undefined)[]): string =>
   [...codes.filter((code) => code !== undefined), "(text not shown)"].join(" ");
 
 const addressOf = ({ recipient, name }: QueueEntry): EmailAddress =>
   name === null ? { email: recipient } : { email: recipient, name };
 
-/** What names a message in its events. */
+/** Returns the fields that identify a message in its events. */
 export const namesOf = ({ id, threadId, messageId, mailbox }: OutboundMessage) => ({
   emailId: id,
   threadId,
   messageId,
   mailbox,
 });
+
+/**
+ * Writes the notice to the sender: one delivery status notification (RFC 3464) for all recipients that failed together, to be
+ * filed in the conversation of the message. It names a Bcc recipient only as "a Bcc recipient", without address, host or reply
+ * (rules: Bcc): the app shows the sender each outcome beside its address.
+ */
+function composeBounce({
+  id,
+  message,
+  failures,
+  headers,
+  hostname,
+  now,
+}: {
+  /** Names the notice; cannot be guessed. */
+  id: string;
+  message: OutboundMessage;
+  failures: readonly Failure[];
+  /** Header of the message, without Bcc: [name, value] in order. */
+  headers: readonly (readonly [name: string, value: string])[];
+  /** Our host name. */
+  hostname: string;
+  /** Epoch ms. */
+  now: number;
+}): Uint8Array {
+  return composeNotice({
+    id,
+    headers: [
+      ["From", formatAddress({ email: `postmaster@${message.domain}`, name: "Mail Delivery System" })],
+      ["To", message.mailbox],
+      ["Subject", `Not delivered: ${message.subject}`],
+      ["Date", dateHeader(now)],
+      ["Message-ID", `<${id}@${message.domain}>`],
+      ["In-Reply-To", message.messageId],
+      ["References", message.messageId],
+      ["Auto-Submitted", "auto-replied"],
+    ],
+    text: textOf(message, failures, hostname),
+    reportingMta: hostname,
+    arrivalDate: message.acceptedAt,
+    recipients: failures.map(statusOf),
+    originalHeaders: headers.map(([name, value]) => `${fold(`${name}: ${value}`)}\r\n`).join(""),
+  });
+}
+
+function statusOf({ entry, status, remote, detail }: Failure): NoticeRecipient {
+  if (entry.field === "bcc") return { action: "failed", status: "5.0.0" };
+  return {
+    recipient: entry.recipient,
+    action: "failed",
+    status,
+    diagnostic: detail,
+    ...(remote === undefined ? {} : { remoteMta: remote }),
+  };
+}
+
+function textOf({ subject, acceptedAt }: OutboundMessage, failures: readonly Failure[], hostname: string): string {
+  const named = subject === "" ? "Your message" : `Your message "${subject}"`;
+  const sentAt = new Date(acceptedAt).toISOString().slice(0, 16).replace("T", " ");
+  const shown = failures.filter(({ entry }) => entry.field !== "bcc");
+  const hidden = failures.length - shown.length;
+  return [
+    `${named}, sent on ${sentAt} UTC, did not reach:`,
+    ...shown.map(({ entry: { recipient, name }, detail, tried, hard }) =>
+      [formatName(recipient, name), `    ${detail}`, `    ${tried} ${hard ? SUPPRESSED : NOT_TRIED_AGAIN}`].join("\n"),
+    ),
+    ...(hidden === 0
+      ? []
+      : [`${hidden === 1 ? "a Bcc recipient" : `${hidden} Bcc recipients`}\n    It is not tried again.`]),
+    `This notice was written by the mail server ${hostname}. The message itself is kept in this conversation.`,
+  ].join("\n\n");
+}
+
+const formatName = (recipient: string, name: string | null): string =>
+  name === null ? recipient : `${name} <${recipient}>`;
+
+const SUPPRESSED =
+  "The address itself is at fault, so it is now suppressed: nothing more is sent to it until an administrator takes it off the suppression list.";
+const NOT_TRIED_AGAIN = "It is not tried again; you can send the message once more.";
+
+/** Writes a duration such as `32 hours`: rounded, in the largest unit of which there are two. `ms`: milliseconds. */
+function durationOf(ms: number): string {
+  const [unit, size] = UNITS.find(([, size]) => ms >= 2 * size) ?? (["second", 1_000] as const);
+  const count = Math.round(ms / size);
+  return `${count} ${unit}${count === 1 ? "" : "s"}`;
+}
+
+const UNITS = [
+  ["day", 86_400_000],
+  ["hour", 3_600_000],
+  ["minute", 60_000],
+] as const;

@@ -1,15 +1,15 @@
 /**
- * What became of a sent message, recipient by recipient, for the app to show beside each address, and what waits of all
- * mail of a workspace, for its admins. Who a Bcc recipient is, only who sent it learns, and no server's reply that might
- * name one is shown to anybody else (rules: Bcc).
+ * The progress of sent mail: each recipient of a message, for the app to show beside the address, and the unsettled recipients
+ * of a workspace, for its admins. Only the sender of a message sees its Bcc recipients, and any server's reply that might name
+ * one (rules: Bcc).
  */
-import { asc, eq, sql } from "drizzle-orm";
+import { and, asc, eq, gt, sql } from "drizzle-orm";
 import { type Caller, notFound, reachTo } from "../access/caller.ts";
 import { messages, outboundMessages, type QueueState, queueEntries, type RecipientField } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import { bccDetector } from "./bcc.ts";
-import { listUnsettled, type QueuePosition, type Unsettled } from "./outbound.ts";
+import type { OutboundMessage, QueueEntry } from "./queue.ts";
 
 export interface RecipientProgress {
   email: string;
@@ -19,9 +19,9 @@ export interface RecipientProgress {
   attempts: number;
   /** Last reply or failure, for people. */
   reply: string | null;
-  /** ISO 8601: of the next attempt, while it waits. */
+  /** Time of the next attempt, while it waits: ISO 8601. */
   nextAt: string | null;
-  /** ISO 8601: of the result. */
+  /** Time of the result: ISO 8601. */
   settledAt: string | null;
   /** The recipient reported it as spam. */
   complained: boolean;
@@ -44,7 +44,7 @@ const statements = prepared((db) => ({
 
 const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
-/** The parts of a message's recipients and replies that a caller may read. */
+/** Reads the recipients of a message, and tells which of them and of their replies the caller may see. */
 function readerOf(db: Db, { userId }: Caller, emailId: string) {
   const isSender = statements(db).message.get({ id: emailId })?.sentBy === userId;
   const rows = statements(db).entries.all({ id: emailId });
@@ -59,7 +59,9 @@ function readerOf(db: Db, { userId }: Caller, emailId: string) {
   };
 }
 
-/** In the order of the message; empty for what was never sent from here. @throws AppError not_found */
+/**
+ * Lists the recipients in the order of the message; empty for a message that was not sent from here. @throws AppError not_found
+ */
 export function progressOf(db: Db, caller: Caller, emailId: string): RecipientProgress[] {
   const message = statements(db).message.get({ id: emailId });
   if (!message || !reachTo(db, caller, message.mailboxId)) throw notFound("message");
@@ -78,10 +80,97 @@ export function progressOf(db: Db, caller: Caller, emailId: string): RecipientPr
     }));
 }
 
-/** As Unsettled; `recipient` is null for a Bcc recipient of what another person sent. */
+/** A recipient that is waiting or held, as the operator sees it. Times are epoch ms. */
+export interface Unsettled {
+  /** Position of the entry among those in its state: later entries have higher numbers. */
+  seq: number;
+  id: string;
+  workspaceId: string;
+  emailId: string;
+  messageId: string;
+  /** The address it was sent from. */
+  mailbox: string;
+  recipient: string;
+  field: QueueEntry["field"];
+  state: QueueState;
+  attempts: number;
+  /** An attempt is under way. */
+  attempting: boolean;
+  /** Null while an attempt is under way, and for a held recipient. */
+  nextAttemptAt: number | null;
+  reply: string | null;
+  acceptedAt: number;
+}
+
+const LIST_PAGE = 500;
+
+/** The position of an entry in listUnsettled. */
+export interface QueuePosition {
+  state: (typeof UNSETTLED)[number];
+  seq: number;
+}
+
+const UNSETTLED = ["waiting", "held"] as const;
+
+/**
+ * Lists the unsettled recipients of a workspace, or of all: those that wait, then those that are held, each the oldest first.
+ * `from`: only those after this position.
+ */
+export function* listUnsettled(db: Db, workspaceId?: string, from?: QueuePosition): Generator<Unsettled> {
+  for (const state of UNSETTLED.slice(from && UNSETTLED.indexOf(from.state))) {
+    let after = from?.state === state ? from.seq : 0;
+    for (;;) {
+      const rows = db
+        .select({ entry: queueEntries, message: outboundMessages })
+        .from(queueEntries)
+        .innerJoin(outboundMessages, eq(outboundMessages.seq, queueEntries.messageSeq))
+        .where(
+          and(
+            sql`${queueEntries.state} = ${sql.raw(`'${state}'`)}`,
+            gt(queueEntries.seq, after),
+            workspaceId === undefined ? undefined : eq(outboundMessages.workspaceId, workspaceId),
+          ),
+        )
+        .orderBy(asc(queueEntries.seq))
+        .limit(LIST_PAGE)
+        .all();
+      for (const { entry, message } of rows) yield unsettledView(entry, message);
+      const last = rows.at(-1);
+      if (last === undefined || rows.length < LIST_PAGE) break;
+      after = last.entry.seq;
+    }
+  }
+}
+
+function unsettledView(entry: QueueEntry, message: OutboundMessage): Unsettled {
+  const { id, seq, recipient, field, state, attempts, reply, leased } = entry;
+  const { workspaceId, id: emailId, messageId, mailbox, acceptedAt } = message;
+  const nextAttemptAt = leased ? null : entry.dueAt;
+  return {
+    id,
+    seq,
+    workspaceId,
+    emailId,
+    messageId,
+    mailbox,
+    acceptedAt,
+    recipient,
+    field,
+    state,
+    attempts,
+    attempting: leased,
+    nextAttemptAt,
+    reply,
+  };
+}
+
+/** An Unsettled recipient as an admin sees it; `recipient` is null for a Bcc recipient of another person's message. */
 export type UnsettledView = Omit<Unsettled, "recipient"> & { recipient: string | null };
 
-/** What waits in the workspace of an admin, as they may see it; read as it is asked for. `after`: as in listUnsettled. */
+/**
+ * Lists the unsettled recipients of the caller's workspace, as the caller may see them; reads them as they are asked for.
+ * `after`: only those after this position.
+ */
 export function* unsettledFor(db: Db, caller: Caller, after?: QueuePosition): Generator<UnsettledView> {
   const readers = new Map<string, ReturnType<typeof readerOf>>();
   for (const entry of listUnsettled(db, caller.workspaceId, after)) {

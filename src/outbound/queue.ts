@@ -1,17 +1,17 @@
 /**
- * The outbound queue: messages on their way, one entry a recipient, and the bytes to transmit (rules: Outbound queue). With
- * claims.ts the only writer of outbound_messages, outbound_contents, queue_entries and queue_domains.
+ * The outbound queue: messages to send, one entry for each recipient, and the bytes to transmit (rules: Outbound queue). Only
+ * this file and claims.ts write outbound_messages, outbound_contents, queue_entries and queue_domains.
  *
  *   waiting ──claim──► leased ──┬──► delivered, bounced         held: until the operator releases it
  *      ▲                        │                               cancelled: by the operator
  *      └───── due later ────────┘
  *
  * Invariants: a domain with waiting entries has a row in queue_domains, due no later than the earliest of them, or than the
- * time it was put off to. The bytes of a message are kept while an entry of it is waiting or held.
+ * time to which the domain was postponed. The bytes of a message are kept while an entry of it is waiting or held.
  */
 import { type AnyColumn, and, asc, eq, gt, inArray, isNotNull, max, notInArray, or, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
-import { splitAddress } from "../message/address.ts";
+import { type EmailAddress, splitAddress } from "../message/address.ts";
 import {
   domains,
   outboundContents,
@@ -19,15 +19,18 @@ import {
   type QueueState,
   queueDomains,
   queueEntries,
+  type RecipientField,
 } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Tx } from "../store/store.ts";
-import type { Recipient } from "./envelope.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
+
+/** A recipient, with its header field. `email`: the local part as typed, the domain in A-labels. */
+export type Recipient = EmailAddress & { field: RecipientField };
 
 export type OutboundMessage = typeof outboundMessages.$inferSelect;
 export type QueueEntry = typeof queueEntries.$inferSelect;
 
-/** The bytes to transmit: themselves, or the blob that has them, which is durable already. */
+/** The bytes to transmit, or the blob that holds them, which is durable already. */
 export type OutboundContent = { bytes: Uint8Array } | { blob: string; size: number };
 
 /** Content up to this size, in bytes, is kept in the row; larger content in a blob. */
@@ -41,16 +44,18 @@ export interface NewOutbound
   content: OutboundContent;
 }
 
-/** Most messages, the newest, that are searched for times from a clock that was ahead. */
+/** How long a count of waiting entries is reused: counting a million takes some milliseconds. */
+const COUNT_MS = 1_000;
+/** Most messages, the newest, that are searched for times of a clock that ran ahead. */
 const MOST_RECALLED = 100_000;
 const param = (name: string): SQL => sql`${sql.placeholder(name)}`;
-/** Written out: SQLite uses a partial index only where the query says its condition literally. */
+/** SQLite uses a partial index only where the query repeats its condition literally. */
 export const isWaiting = sql`${queueEntries.state} = 'waiting'`;
 const isUnsettled = sql`${queueEntries.state} IN ('waiting', 'held')`;
 const bySeq = eq(queueEntries.seq, sql.placeholder("seq"));
 const endAttempt = { leased: false, attempts: sql`${queueEntries.attempts} + ${queueEntries.leased}` };
 
-/** The owner's total so far, with the recipients of the message that is being added. */
+/** Computes the owner's total, with the recipients of the message that is being added. */
 const totalWith = (total: AnyColumn, owner: AnyColumn, ownerId: string): SQL =>
   sql`(SELECT coalesce(max(${total}), 0) FROM ${outboundMessages} WHERE ${owner} = ${sql.placeholder(ownerId)}) + ${sql.placeholder("recipients")}`;
 
@@ -175,7 +180,33 @@ const settling = prepared((db) => ({
     .prepare(),
 }));
 
-/** Takes a message into the queue, due at once; it is there when the transaction has committed. Returns its seq. */
+const reading = prepared((db) => ({
+  content: db
+    .select()
+    .from(outboundContents)
+    .where(eq(outboundContents.messageSeq, sql.placeholder("messageSeq")))
+    .prepare(),
+  byReturnPath: db
+    .select()
+    .from(outboundMessages)
+    .where(eq(outboundMessages.returnPath, sql.placeholder("returnPath")))
+    .prepare(),
+  byMessageId: db
+    .select()
+    .from(outboundMessages)
+    .where(eq(outboundMessages.messageId, sql.placeholder("messageId")))
+    .orderBy(asc(outboundMessages.seq))
+    .prepare(),
+  entries: db
+    .select()
+    .from(queueEntries)
+    .where(eq(queueEntries.messageSeq, sql.placeholder("messageSeq")))
+    .orderBy(asc(queueEntries.seq))
+    .prepare(),
+  unsettled: db.select({ count: sql<number>`count(*)` }).from(queueEntries).where(isUnsettled).prepare(),
+}));
+
+/** Adds a message to the queue, due at once. Returns its seq. */
 export function addOutbound(tx: Tx, { recipients, content, notice = false, ...message }: NewOutbound): number {
   const counted = notice ? 0 : recipients.length;
   const added = adding(tx).message.get({ ...message, notice, recipients: counted });
@@ -197,6 +228,47 @@ export function addOutbound(tx: Tx, { recipients, content, notice = false, ...me
   return messageSeq;
 }
 
+/** Returns the content to transmit; undefined once every recipient is settled. */
+export function contentOf(db: Db, messageSeq: number): OutboundContent | undefined {
+  const row = reading(db).content.get({ messageSeq });
+  if (row?.bytes) return { bytes: row.bytes };
+  return row?.blob ? { blob: row.blob, size: row.size } : undefined;
+}
+
+/** Reads the content as bytes. @throws Error when there is none; the error of the file system */
+export async function readContent({ db, blobs }: Pick<Store, "db" | "blobs">, messageSeq: number): Promise<Uint8Array> {
+  const content = contentOf(db, messageSeq);
+  if (content === undefined) throw new Error(`outbound message ${messageSeq} has no content`);
+  return "bytes" in content ? content.bytes : blobs.read(content.blob);
+}
+
+/** Finds the message with this reverse-path, in lower case. */
+export function findByReturnPath(db: Db, returnPath: string): OutboundMessage | undefined {
+  return reading(db).byReturnPath.get({ returnPath });
+}
+
+/** Lists the messages sent with that Message-ID (with its angle brackets), the oldest first. */
+export function findByMessageId(db: Db, messageId: string): OutboundMessage[] {
+  return reading(db).byMessageId.all({ messageId });
+}
+
+/** Lists every recipient of a message, in its order. */
+export function entriesOf(db: Db, messageSeq: number): QueueEntry[] {
+  return reading(db).entries.all({ messageSeq });
+}
+
+const counts = prepared((_db) => ({ at: Number.NEGATIVE_INFINITY, count: 0 }));
+
+/** Counts the recipients waiting or held, as of at most a second ago. `now`: epoch ms. */
+export function waitingCount(db: Db, now: number): number {
+  const last = counts(db);
+  if (Math.abs(now - last.at) >= COUNT_MS) {
+    last.at = now;
+    last.count = reading(db).unsettled.get()?.count ?? 0;
+  }
+  return last.count;
+}
+
 /** Sets the due time of a domain to that of its earliest waiting entry. */
 export function correctDomain(tx: Tx, domain: string): void {
   const first = domainRows(tx).first.get({ domain });
@@ -210,18 +282,21 @@ export function correctDomains(tx: Tx, entries: readonly Pick<QueueEntry, "domai
 
 export type EntryRef = Pick<QueueEntry, "seq" | "messageSeq" | "domain">;
 
-/** An attempt has delivered them. `now`: epoch ms; `reply`: the server's, for people; `host`: its name, if not ours. */
+/**
+ * Records that an attempt has delivered the entries. `now`: epoch ms; `reply`: the server's, for people; `host`: its name, if
+ * not ours.
+ */
 export function setDelivered(tx: Tx, entries: readonly EntryRef[], now: number, reply: string, host?: string): void {
   settle(tx, entries, "delivered", now, reply, host?.toLowerCase());
 }
 
-/** The attempt failed for now; the next is at `dueAt` (epoch ms). */
+/** Records an attempt that failed for now; the next is at `dueAt` (epoch ms). */
 export function setDeferred(tx: Tx, entry: EntryRef, dueAt: number, reply: string): void {
   settling(tx).defer.run({ seq: entry.seq, dueAt, reply });
   domainRows(tx).bringForward.run({ domain: entry.domain, dueAt });
 }
 
-/** Gives an entry up: after an attempt, or, in any state and without counting an attempt, after a report that came later. */
+/** Gives an entry up after an attempt; or after a later report, in any state and without counting an attempt. */
 export function setBounced(tx: Tx, entry: EntryRef, now: number, reply: string): void {
   settle(tx, [entry], "bounced", now, reply);
 }
@@ -233,8 +308,8 @@ export function setHeld(tx: Tx, entries: readonly EntryRef[]): void {
 }
 
 /**
- * Holds every waiting entry for a recipient elsewhere, with the reason; returns how many. Reads all waiting entries. Entries
- * of this server's own domains, verified or the sender's, are not held: filing here leaves no trace elsewhere.
+ * Holds every waiting entry for a recipient elsewhere, with the reason; returns how many. Reads all waiting entries. Entries of
+ * this server's own domains, verified or the sender's, are not held: filing them here affects no other server.
  */
 export function holdWaiting(tx: Tx, reply: string): number {
   const sendersOwn = eq(domains.workspaceId, outboundMessages.workspaceId);
@@ -302,7 +377,7 @@ export function deleteOutboundOf(
   };
 }
 
-/** The recipient reported it as spam; the first time counts. `now`: epoch ms. */
+/** Records that the recipient reported the message as spam; the first time counts. `now`: epoch ms. */
 export function setComplained(tx: Tx, entry: EntryRef, now: number): void {
   settling(tx).complain.run({ seq: entry.seq, now });
 }
@@ -323,8 +398,9 @@ function settle(
 }
 
 /**
- * Corrects the times of messages that were accepted while the clock was ahead: all move back by the same amount, so that the
- * last one was accepted at `now` (epoch ms). Otherwise they would count against limits for as long as the clock was ahead.
+ * Corrects the times of messages that were accepted while the clock was ahead: moves all of them back by the same amount, so
+ * that the last one was accepted at `now` (epoch ms). Otherwise they would count against limits for as long as the clock was
+ * ahead.
  */
 export function recallAccepted(tx: Tx, now: number): void {
   const { seq, acceptedAt } = outboundMessages;
@@ -346,7 +422,7 @@ export function recallAccepted(tx: Tx, now: number): void {
     .run();
 }
 
-/** Makes an entry that is waiting or held due at `now` (epoch ms), its lease given back. */
+/** Makes an entry that is waiting or held due at `now` (epoch ms), and gives its lease back. */
 export function release(tx: Tx, seq: number, domain: string, now: number): void {
   settling(tx).release.run({ seq, now });
   domainRows(tx).bringForward.run({ domain, dueAt: now });
@@ -361,7 +437,7 @@ export function retryEntry(tx: Tx, id: string, now: number): void {
   release(tx, seq, domain, now);
 }
 
-/** Gives an entry up; nobody is told. @throws AppError as retryEntry */
+/** Gives an entry up, without event or notice. @throws AppError as retryEntry */
 export function cancelEntry(tx: Tx, id: string, now: number): void {
   const entry = idleEntry(tx, id, now);
   settle(tx, [entry], "cancelled", now, entry.reply);

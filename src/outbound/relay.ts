@@ -1,19 +1,19 @@
 /**
- * The relay: hands entries of the queue that are due to sessions, which deliver them (rules: Outbound queue). A session works for
- * one destination, a domain or the smarthost, on one connection, message after message. It needs a slot (slots.ts) to work.
+ * The relay hands due entries of the queue to sessions, which deliver them (rules: Outbound queue). A session works for one
+ * destination, a domain or the smarthost, on one connection, message after message. It needs a slot (slots.ts) to work.
  *
  *   runDue ──claims──► session: attempt ──► outcome and next claim, one commit ──► attempt ──► …  ──► idle, then closed
  *      ▲                                                                                             │
  *      └──────────────────────────────────────── wake ◄──────────────────────────────────────────────┘
  *
- * While others wait for a slot, a session that has waited for its server for long and cannot have delivered anything is cut.
- * That is a temporary failure; the next attempt is made in a slot of the slow.
+ * While others wait for a slot, the relay cuts a session that has waited long for its server and cannot have delivered
+ * anything. That is a temporary failure; the next attempt gets a slow slot.
  *
- * Invariants: a destination gets a second session only once its sessions have shown that they can deliver, so one that hangs
- * keeps one session waiting and nobody else. A destination that could not be reached is not asked again before its first
- * retry is due; everything else that was due there shares the failure. A claim is held (claims.ts) until its outcome is
- * recorded, and given back when a stop cuts the attempt short. No session is cut that may have delivered a message and not
- * recorded it.
+ * Invariants: a destination gets a second session only once its sessions have shown that they can deliver, so a destination
+ * that hangs holds up one session and no other mail. A destination that could not be reached is left alone until its first
+ * retry is due; everything else that was due there shares the failure. The relay holds a claim (claims.ts) until its outcome is
+ * recorded, and gives it back when a stop cuts the attempt short. It never cuts a session that may have delivered a message and
+ * not recorded it.
  */
 import { RELAY_SLOTS } from "../base/descriptors.ts";
 import type { Log } from "../base/log.ts";
@@ -35,21 +35,19 @@ import {
   releaseEntries,
   yieldTurn,
 } from "./claims.ts";
-import { createDestinationHealth } from "./destination-health.ts";
 import type { OutboundMessage } from "./queue.ts";
-import { type Assignment, freeSlots, isIdle, isWaiting, mayBeCut, newSession, type Session, slotFor } from "./slots.ts";
+import {
+  type Assignment,
+  createDestinationHealth,
+  freeSlots,
+  isIdle,
+  isWaiting,
+  mayBeCut,
+  newSession,
+  type Session,
+  slotFor,
+} from "./slots.ts";
 import type { Connection, Transport } from "./transport.ts";
-
-export interface Relay {
-  /** Woken by `wake`: when a message was accepted, and by the relay itself. */
-  readonly job: Job;
-  /** Resolves when nothing is being claimed or attempted; open connections may wait for more. */
-  idle(): Promise<void>;
-  /** Attempts at once what is due, also at destinations that could not be reached just now; an operator asked for it. */
-  endRests(): void;
-  /** Claims nothing more, gives attempts `graceMs` to end, and gives back the rest. */
-  stop(graceMs: number): Promise<void>;
-}
 
 export interface RelayParts extends AttemptParts {
   store: Pick<Store, "db" | "blobs" | "enqueue" | "transact">;
@@ -61,33 +59,33 @@ export interface RelayParts extends AttemptParts {
   wake(): void;
 }
 
-/** Connections to one destination. */
+/** Most connections to one destination. */
 const MOST_SESSIONS_OF_ONE = 5;
-/** After waiting so long for its server a session is `isWaiting` (slots.ts). */
+/** After waiting this long for its server, a session counts as waiting (isWaiting in slots.ts). */
 const WHILE_MS = 5_000;
-/** A destination that keeps us waiting for longer is slow: while the message is transmitted, and for the reply to it. */
+/** A destination that keeps us waiting for longer is slow; the second limit is for the reply to the message. */
 const LONG_MS = 30_000;
-const LONG_FOR_ANSWER_MS = 2 * 60_000;
+const LONG_FOR_REPLY_MS = 2 * 60_000;
 const CUT = "no answer in time while other mail waited";
-/** Claims after which a session makes room when others wait for a slot. */
+/** Number of claims after which a session makes room when others wait for a slot. */
 const TURN = 20;
-/** Claims in one commit of the job. */
+/** Most claims in one commit of the job. */
 const PORTION = 10;
 const IDLE_MS = 4_000;
 const LONGEST_REST_MS = 60_000;
 
-/** Destinations that are no domain. The spare sessions are for mail to this server. */
+/** Destinations that are not domains. The spare sessions are for mail to this server. */
 const SMARTHOST = "@smarthost";
 const SPARE = "@spare";
 
-/** What may be claimed, for sessions of the destination, or of each claim's domain. */
+/** The terms of the next claim, for sessions of `destination`, or of the claim's domain. */
 interface Opening {
   terms: ClaimTerms;
   destination?: string;
 }
 
-export function createRelay(parts: RelayParts): Relay {
-  const { store, transport, local, options, runtime, log, wake } = parts;
+export function createRelay(parts: RelayParts) {
+  const { store, transport, mailbox, options, runtime, log, wake } = parts;
   const { attempt, record, commit } = createAttempts(parts);
   const sessions = new Set<Session>();
   const leases = createLeases(parts);
@@ -108,6 +106,7 @@ export function createRelay(parts: RelayParts): Relay {
     for (const resolve of waiters.splice(0)) resolve();
   }
 
+  /** Resolves when nothing is being claimed or attempted; open connections may wait for more. */
   const idle = (): Promise<void> =>
     busy === 0 ? Promise.resolve() : new Promise<void>((resolve) => waiters.push(resolve));
 
@@ -117,15 +116,20 @@ export function createRelay(parts: RelayParts): Relay {
     wake();
   }
 
-  /** To one server at one time goes what leaves for a smarthost, and what stays on this server. */
+  /**
+   * Tells whether two domains of a message share a transaction: all that leaves for a smarthost does, and all that stays here.
+   */
   function goesAlong({ workspaceId }: OutboundMessage, domain: string, other: string): boolean {
-    const stays = local.isLocal(workspaceId, domain);
-    return (stays || transport.groupsByMessage()) && local.isLocal(workspaceId, other) === stays;
+    const stays = mailbox.isLocal(workspaceId, domain);
+    return (stays || transport.groupsByMessage()) && mailbox.isLocal(workspaceId, other) === stays;
   }
 
   const termsAt = (now: number): ClaimTerms => ({ now, leaseUntil: leases.end(), together: goesAlong });
 
-  /** When a destination takes a claim, besides those in `assignments`: epoch ms, or 0; Infinity while its sessions are taken. */
+  /**
+   * Returns the time from which a destination takes a claim beside those in `assignments`: epoch ms, or 0; Infinity while its
+   * sessions are taken.
+   */
   function notBefore(destination: string, assignments: readonly Assignment[]): number {
     const existing = sessionsTo(destination);
     const idling = existing.filter(isIdle).length;
@@ -136,7 +140,7 @@ export function createRelay(parts: RelayParts): Relay {
     return mayOpen ? health.restsUntil(destination) : Number.POSITIVE_INFINITY;
   }
 
-  /** What may be claimed besides `assignments`, and for which sessions; nothing while all are taken. */
+  /** Lists the terms on which more may be claimed beside `assignments`, and for which sessions; none while all are taken. */
   function openings(now: number, assignments: readonly Assignment[]): Opening[] {
     const free = freeSlots(sessions, assignments);
     const open: Opening[] = [];
@@ -145,7 +149,7 @@ export function createRelay(parts: RelayParts): Relay {
         open.push({ terms: termsAt(now), destination: SMARTHOST });
       }
     } else {
-      // Who stands in a line apart has waited for longer.
+      // The slow and the new go first: their entries have waited longer.
       const lines = (["slow", "new", "open"] as const).filter((line) => slotFor(free, line));
       const terms = { ...termsAt(now), lines, lineOf, notBefore: (domain: string) => notBefore(domain, assignments) };
       if (lines.length > 0) open.push({ terms });
@@ -181,7 +185,7 @@ export function createRelay(parts: RelayParts): Relay {
     return assignments;
   }
 
-  /** The next claim of a session; undefined when there is none, or others are to have its slot. */
+  /** Makes the next claim of a session; undefined when there is none, or when others get its slot. */
   function claimFor(tx: Tx, session: Session): Claim | undefined {
     const { destination, failure, served } = session;
     if (stopped) return undefined;
@@ -192,7 +196,7 @@ export function createRelay(parts: RelayParts): Relay {
     if (destination === SMARTHOST) return claim(tx, terms);
     const line = lineOf(destination);
     if (session.moves) moveDomain(tx, destination, line);
-    // What shares a failure takes nobody's time.
+    // A claim that shares a failure needs no slot.
     if (!failure) {
       const free = freeSlots(sessions, []);
       const isMisplaced = (line === "slow") !== (session.slot === "slow");
@@ -222,7 +226,7 @@ export function createRelay(parts: RelayParts): Relay {
     }
   }
 
-  /** Cuts a session that has waited for long, if another destination would get its slot. */
+  /** Cuts a session that has waited long for its server, if another destination would get its slot. */
   function makeRoom(now: number): void {
     if (transport.groupsByMessage() || freeSlots(sessions, []).shared > 0) return;
     const terms = {
@@ -235,7 +239,7 @@ export function createRelay(parts: RelayParts): Relay {
   }
 
   function openSession(destination: string): Session {
-    // Those that idle are connections too.
+    // Idle sessions are connections too.
     if (
       destination !== SPARE &&
       [...sessions].filter((session) => session.destination !== SPARE).length >= RELAY_SLOTS.shared
@@ -254,7 +258,7 @@ export function createRelay(parts: RelayParts): Relay {
     sessions.delete(session);
   }
 
-  /** Works through one claim after another, until there is no more for the session. */
+  /** Works through one claim after another, until there is none for the session. */
   async function serve(session: Session, { claim: first, slot }: Assignment): Promise<void> {
     session.cancelIdle?.();
     session.cancelIdle = undefined;
@@ -292,7 +296,7 @@ export function createRelay(parts: RelayParts): Relay {
       if (cut) return undefined;
       if (attempted.kind === "unreachable") {
         if (!session.failure && hasSibling(session)) {
-          // The destination works, and takes no more connections than it has.
+          // The destination works, but takes no further connection.
           rest(session.destination);
           return await commit((tx) => releaseEntries(tx, current.entries, runtime.now()));
         }
@@ -318,13 +322,13 @@ export function createRelay(parts: RelayParts): Relay {
 
   /** Notes how long a session waits for its server. Returns a function that ends it. */
   function watch(session: Session): () => void {
-    // A smarthost is all there is.
+    // A slow smarthost makes room for nothing: all mail goes through it.
     if (session.destination === SMARTHOST || session.destination === SPARE) return () => {};
     let cancelTimer = runtime.setTimer(() => {
       session.waits = "a while";
       cancelTimer = runtime.setTimer(() => {
         if (!session.connection?.isTransmitting()) setLong();
-        else cancelTimer = runtime.setTimer(setLong, LONG_FOR_ANSWER_MS - LONG_MS);
+        else cancelTimer = runtime.setTimer(setLong, LONG_FOR_REPLY_MS - LONG_MS);
       }, LONG_MS - WHILE_MS);
       look();
     }, WHILE_MS);
@@ -349,14 +353,14 @@ export function createRelay(parts: RelayParts): Relay {
   const hasSibling = (session: Session): boolean =>
     sessionsTo(session.destination).some((other) => other !== session && other.connection?.usable() === true);
 
-  /** No new connection to the destination before the first retry of what could not be delivered there. */
+  /** Allows no new connection to the destination before the first retry of the mail that could not be delivered there. */
   function rest(destination: string): void {
     const now = runtime.now();
     const firstRetryMs = 1_000 * (options.get("smtp.retrySeconds")[0] ?? Number.POSITIVE_INFINITY);
     health.rest(destination, now, now + Math.min(firstRetryMs, LONGEST_REST_MS));
   }
 
-  /** When the job has something to do, if nothing wakes it before: epoch ms. */
+  /** Returns when the job next has work, unless it is woken earlier: epoch ms. */
   function nextTime(): number | null {
     const now = runtime.now();
     const times = [leases.nextUpkeep(), dueOf(openings(now, []))];
@@ -382,11 +386,13 @@ export function createRelay(parts: RelayParts): Relay {
     }
   }
 
+  /** Ends all rests, because the operator asks for attempts now: also at destinations that could not be reached just before. */
   function endRests(): void {
     health.endRests();
     look();
   }
 
+  /** Stops claiming, gives attempts `graceMs` to end, and gives the other claims back. */
   async function stop(graceMs: number): Promise<void> {
     stopped = true;
     for (const session of sessions) if (isIdle(session)) closeSession(session);
@@ -398,5 +404,7 @@ export function createRelay(parts: RelayParts): Relay {
     leases.giveBack();
   }
 
-  return { job: { name: "relay", runDue }, idle, endRests, stop };
+  /** Woken when a message is accepted, and by the relay itself. */
+  const job: Job = { name: "relay", runDue };
+  return { job, idle, endRests, stop };
 }

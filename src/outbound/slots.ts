@@ -1,6 +1,7 @@
 /**
- * The slots of the relay: how many sessions may work at once. The line of its destination (destination-health.ts) says which
- * slots a session may take:
+ * Concurrency of the relay: how destinations have done lately, and how many sessions may work at once. A destination is open
+ * (it has replied in time), slow (it has kept us waiting) or new (nothing is known). It waits in that line of the queue, and
+ * the line says which slots its sessions may take:
  *
  *   line   slots          what they are for
  *   open   shared, kept   a destination that replies in time always finds one of the kept slots
@@ -8,12 +9,17 @@
  *   slow   slow           a destination that hangs has all the time that RFC 5321 §4.5.3.2 gives it, and costs others nothing
  *   -      spare          mail to this server itself, while all shared slots are taken
  *
- * A session that has waited for its server for a while no longer counts, so that others get its slot. There is a bound to
- * that, too: beyond MOST_RELAY_WAITING such sessions count after all.
+ * A session that has waited a while for its server no longer counts, so that others get its slot. That is bounded: beyond
+ * MOST_RELAY_WAITING such sessions count after all.
+ *
+ * A destination that could not be reached rests: it gets no new connection for a while. All of this is kept in memory, bounded.
+ * After a start it is read from the queue: destinations of delivered mail are open, and those in the slow line are slow.
  */
+import { and, eq, gt, sql } from "drizzle-orm";
 import { MOST_RELAY_WAITING, RELAY_SLOTS } from "../base/descriptors.ts";
 import type { DeliveryResult } from "../smtp/delivery-result.ts";
-import type { QueueLine } from "../store/schema.ts";
+import { type QueueLine, queueDomains, queueEntries } from "../store/schema.ts";
+import type { Db } from "../store/store.ts";
 import type { Claim } from "./claims.ts";
 import type { Connection } from "./transport.ts";
 
@@ -21,28 +27,28 @@ export type Slot = keyof typeof RELAY_SLOTS;
 
 const SLOTS_OF: Record<QueueLine, readonly Slot[]> = { open: ["shared", "kept"], new: ["shared"], slow: ["slow"] };
 
-/** Work for one destination, a domain or the smarthost: on one connection, message after message. */
+/** A worker for one destination, a domain or the smarthost: on one connection, message after message. */
 export interface Session {
   readonly destination: string;
   slot: Slot;
   connection: Connection | undefined;
   /** Ends the connection, or the attempt to get one; undefined while there is neither. */
   ending: AbortController | undefined;
-  /** How long it waits for its server in the step under way; `over`: it has its reply, but no slot to go on in. */
+  /** The time that it has waited for its server in the step under way; `over`: it has the reply, but no slot to go on in. */
   waits: "not" | "a while" | "long" | "over";
-  /** Its destination belongs into another line now. */
+  /** Its destination belongs to another line now. */
   moves: boolean;
   /** It has shown that it can deliver. */
   proven: boolean;
   /** Claims since it was last idle. */
   served: number;
-  /** No connection can be had: the result for everything that was due then (epoch ms). */
+  /** Set when no connection can be made: the result for everything that was due at `at` (epoch ms). */
   failure: { result: DeliveryResult; at: number } | undefined;
   /** Set while it is idle. */
   cancelIdle: (() => void) | undefined;
 }
 
-/** A claim, for a session that idles or a new one. */
+/** A claim for an idle session, or for a new one. */
 export interface Assignment {
   claim: Claim;
   destination: string;
@@ -65,15 +71,15 @@ export const newSession = (destination: string): Session => ({
 export const isIdle = (session: Session): boolean => session.cancelIdle !== undefined;
 const isCut = ({ ending }: Session): boolean => ending?.signal.aborted === true;
 
-/** It waits, or has waited, for its server, and others may have its slot meanwhile. */
+/** Tells whether it waits, or has waited, for its server, so that others may use its slot meanwhile. */
 export const isWaiting = ({ waits, slot }: Session): boolean =>
   waits !== "not" && (slot === "shared" || slot === "kept");
 
-/** Whether it may be ended to make room: it has waited for long, and cannot have delivered anything. */
+/** Tells whether it may be cut to make room: it has waited long, and cannot have delivered anything. */
 export const mayBeCut = (session: Session): boolean =>
   session.waits === "long" && session.slot !== "slow" && !isCut(session) && !session.connection?.isTransmitting();
 
-/** The number of free slots of each kind, besides those of `assignments`. */
+/** Counts the free slots of each kind, less those of `assignments`. */
 export function freeSlots(
   sessions: Iterable<Session>,
   assignments: readonly Pick<Assignment, "slot">[],
@@ -82,12 +88,88 @@ export function freeSlots(
   const atWork = [...sessions].filter((session) => !isIdle(session));
   for (const { slot } of [...atWork.filter((session) => !isWaiting(session)), ...assignments]) free[slot]--;
   const waiting = atWork.filter((session) => isWaiting(session) && !isCut(session)).length;
-  // Those beyond the bound take slots after all: else a known destination would get one more whenever one waits.
+  // Sessions beyond the bound take slots after all. Otherwise an open destination would get one more whenever one waits.
   free.shared -= Math.max(0, waiting - MOST_RELAY_WAITING);
   free.kept += Math.min(0, free.shared);
   return free;
 }
 
-/** A free slot for a destination of that line. */
+/** Finds a free slot for a destination of that line. */
 export const slotFor = (free: Record<Slot, number>, line: QueueLine): Slot | undefined =>
   SLOTS_OF[line].find((slot) => free[slot] > 0);
+
+/** Most destinations kept; beyond this, the one without news for longest is forgotten first. */
+const MOST_KNOWN = 10_000;
+/** Entries of the queue, the newest, that are read at start. */
+const MOST_READ = 10_000;
+
+/** Keeps the lines and rests of destinations. Times are epoch ms. */
+export function createDestinationHealth(db: Db) {
+  /** In the order of the last note; new destinations are not in it. Read from the queue when it is first asked. */
+  let known: Map<string, QueueLine> | undefined;
+  /** End of each rest, in the order in which the rests began. */
+  const rests = new Map<string, number>();
+
+  function set(lines: Map<string, QueueLine>, destination: string, line: QueueLine): void {
+    lines.delete(destination);
+    if (line !== "new") lines.set(destination, line);
+    for (const oldest of lines.keys()) {
+      if (lines.size <= MOST_KNOWN) break;
+      lines.delete(oldest);
+    }
+  }
+
+  function lines(): Map<string, QueueLine> {
+    if (known) return known;
+    known = new Map();
+    for (const domain of deliveredLately(db)) set(known, domain, "open");
+    for (const domain of slowInQueue(db)) set(known, domain, "slow");
+    return known;
+  }
+
+  const lineOf = (destination: string): QueueLine => lines().get(destination) ?? "new";
+
+  return {
+    lineOf,
+    /** Notes the line of a destination; returns whether it is another than before. */
+    note(destination: string, line: QueueLine): boolean {
+      const before = lineOf(destination);
+      set(lines(), destination, line);
+      return line !== before;
+    },
+    /** Lets a destination rest: it gets no new connection before `until`. */
+    rest(destination: string, now: number, until: number): void {
+      for (const [rested, over] of rests) {
+        if (over > now) break;
+        rests.delete(rested);
+      }
+      rests.delete(destination);
+      rests.set(destination, until);
+    },
+    /** Returns the end of a destination's rest; 0 when it has had none. */
+    restsUntil: (destination: string): number => rests.get(destination) ?? 0,
+    endRests: (): void => rests.clear(),
+  };
+}
+
+function deliveredLately(db: Db): string[] {
+  const newest = db
+    .select({ seq: sql<number>`coalesce(max(${queueEntries.seq}), 0)` })
+    .from(queueEntries)
+    .get();
+  return db
+    .selectDistinct({ domain: queueEntries.domain })
+    .from(queueEntries)
+    .where(and(gt(queueEntries.seq, (newest?.seq ?? 0) - MOST_READ), sql`+${queueEntries.state} = 'delivered'`))
+    .all()
+    .map(({ domain }) => domain);
+}
+
+const slowInQueue = (db: Db): string[] =>
+  db
+    .select({ domain: queueDomains.domain })
+    .from(queueDomains)
+    .where(eq(queueDomains.line, "slow"))
+    .limit(MOST_KNOWN)
+    .all()
+    .map(({ domain }) => domain);

@@ -3,13 +3,12 @@
  *
  *   AUTH: access/sign-in.ts ─► MAIL, RCPT ─► DATA: receive (spool.ts) ─► read and complete (submitted.ts) ─► accept.ts
  *
- * Invariant: the envelope, From and Sender are addresses that the person may send as at that moment: a session ends with
- * the password or the access that it was opened with. One log line tells the outcome of a message, without body or recipients.
+ * Invariant: the person may send as the reverse-path, From and Sender at that moment. A session ends with the password or the
+ * access that it was opened with. One log line gives the outcome of a message, without body or recipients.
  */
 import { and, eq, gt, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
-import type { SignedIn } from "../access/proofs.ts";
-import type { SignIn } from "../access/sign-in.ts";
+import type { SignedIn, SignIn } from "../access/sign-in.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { newTimedToken, type Runtime } from "../base/runtime.ts";
@@ -20,7 +19,7 @@ import {
   normalizeAddress,
   splitAddress,
 } from "../message/address.ts";
-import { fingerprintOf } from "../message/fingerprint.ts";
+import { fingerprintOf } from "../message/identity.ts";
 import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
 import { Refusal, refusalOfSending } from "../smtp/refusal.ts";
 import type { Envelope, SmtpRole } from "../smtp/role.ts";
@@ -30,8 +29,8 @@ import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store } from "../store/store.ts";
 import type { Submit } from "./accept.ts";
-import { type Recipient, recipientsOf, type Sender, senderFor } from "./envelope.ts";
-import { requireMaySend } from "./guardrails.ts";
+import { recipientsOf, requireMaySend, type Sender, senderFor } from "./guardrails.ts";
+import type { Recipient } from "./queue.ts";
 import { completeSubmitted, readSubmitted, type SubmittedMessage } from "./submitted.ts";
 import { suppressedAmong } from "./suppression.ts";
 
@@ -47,13 +46,13 @@ export interface SubmissionParts {
   log: Log;
 }
 
-/** As in the ids of messages that the API composes: 131 bits. */
+/** 131 bits, as for messages that the API composes. */
 const MESSAGE_ID_LENGTH = 22;
 
 export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
   const { store, signIn, submit, spool, hostname, options, runtime, log } = parts;
 
-  const acceptOnce = createResubmission(store.db, runtime.now);
+  const acceptOnce = createAcceptOnce(store.db, runtime.now);
   const sender = (caller: Caller, address: string): Sender => senderFor(store.db, caller, address, { alias: true });
 
   /** @throws Refusal notYourReversePath */
@@ -81,8 +80,8 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
     if (messageId === undefined) {
       return accept(`<${newTimedToken(runtime, MESSAGE_ID_LENGTH)}@${splitAddress(address).domain}>`, recipients);
     }
-    const handedIn = { mailboxId: mailbox.id, messageId, bytes, recipients };
-    return acceptOnce(handedIn, (left) => accept(messageId, left));
+    const submitted = { mailboxId: mailbox.id, messageId, bytes, recipients };
+    return acceptOnce(submitted, (left) => accept(messageId, left));
   }
 
   async function receive(
@@ -108,7 +107,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
       }
     } catch (error) {
       const refusal = refusalOfSending(error);
-      // Without its text, which may name a Bcc recipient.
+      // The text is left out: it may name a Bcc recipient.
       outcome = `${refusal.responseCode} ${refusal.reason}`;
       if (refusal.reason === "failed" || refusal.reason === "storeUnavailable") {
         log.error("submission not accepted", { trace: envelope.trace, error: refusal.cause });
@@ -122,7 +121,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
   }
 
   return {
-    // RFC 4954 §5: a server with AUTH accepts the parameter. Its value changes nothing here.
+    // RFC 4954 §5: a server with AUTH accepts the parameter. Its value has no effect.
     mailParameters: ["SIZE", "BODY", "SMTPUTF8", "AUTH"],
     requiresAuth: true,
     maxRecipients: () => options.get("sending.maxRecipients"),
@@ -148,7 +147,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
             const busy = error instanceof AppError && error.code === "rate_limited";
             throw busy ? new Refusal("tooManySignIns", error) : error;
           }
-          // Without the name that was given, which may be a password in the wrong field.
+          // The user name is left out: it may be a password in the wrong field.
           log.info(who ? "signed in" : "sign-in failed", { trace, ip, userId: who?.caller.userId });
           if (!who) throw new Refusal("badCredentials");
         },
@@ -158,7 +157,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
           if (reversePath === "") return;
           const { reach, address: from } = reversePathOf(present, reversePath);
           try {
-            // Checked before the message comes, which may be large.
+            // Checked at MAIL, because the message may be large.
             const { id: mailboxId, workspaceId } = reach.mailbox;
             requireMaySend(store.db, { from, mailboxId, workspaceId }, runtime.now());
           } catch (error) {
@@ -178,14 +177,14 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
   };
 }
 
-/** The local part as given, the domain in A-labels. @throws Refusal badRecipient */
+/** Returns the recipient's address: the local part as given, the domain in A-labels. @throws Refusal badRecipient */
 function recipientAddress(recipient: string): string {
   const address = envelopeAddress(recipient);
   if (address === undefined || isAddressLiteral(address)) throw new Refusal("badRecipient");
   return address;
 }
 
-/** A recipient in neither To nor Cc is a Bcc recipient; names come from the header. */
+/** Finds the header field and the name of each recipient. A recipient in neither To nor Cc is a Bcc recipient. */
 function recipientsIn({ recipients }: Envelope, { to, cc, bcc }: SubmittedMessage): Recipient[] {
   const named = (list: readonly EmailAddress[]) =>
     new Map(list.map((entry) => [normalizeAddress(entry.email), entry.name]));
@@ -201,16 +200,16 @@ function recipientsIn({ recipients }: Envelope, { to, cc, bcc }: SubmittedMessag
   return recipientsOf(found);
 }
 
-interface HandedIn {
+interface Submitted {
   mailboxId: string;
-  /** Its own, with angle brackets. */
+  /** Its own Message-ID, with angle brackets. */
   messageId: string;
-  /** As it came; trace fields do not count. */
+  /** The message as it came; trace fields do not count. */
   bytes: Uint8Array;
   recipients: readonly Recipient[];
 }
 
-/** Apps try again within minutes; what is sent again on purpose gets a Message-ID of its own. */
+/** Apps try again within minutes. A message that a person sends again gets a Message-ID of its own. */
 const REMEMBERED_MS = 3_600_000;
 
 const acceptedEntries = prepared((db) =>
@@ -230,14 +229,14 @@ const acceptedEntries = prepared((db) =>
 );
 
 /**
- * Accepts each message once. A mail app hands in the same message again when it never heard our 250 (RFC 1047), or when it
- * splits a long list of recipients; nobody gets it twice.
+ * Accepts each message once. A mail app submits the same message again when it did not receive our 250 (RFC 1047), or when it
+ * splits a long list of recipients. No recipient gets it twice.
  */
-function createResubmission(db: Db, now: () => number) {
+function createAcceptOnce(db: Db, now: () => number) {
   const underWay = new Map<string, Promise<string>>();
 
   async function acceptLeft(
-    { mailboxId, messageId, bytes, recipients }: HandedIn,
+    { mailboxId, messageId, bytes, recipients }: Submitted,
     accept: (recipients: readonly Recipient[]) => Promise<string>,
   ): Promise<string> {
     const entries = acceptedEntries(db).all({ mailboxId, messageId, since: now() - REMEMBERED_MS });
@@ -250,11 +249,11 @@ function createResubmission(db: Db, now: () => number) {
   }
 
   /**
-   * Lets `accept` take the message for those recipients that it was not accepted for within the last hour, after whatever
-   * is being done about the same message on another connection. Resolves with its emailId, or the earlier one.
+   * Calls `accept` for the recipients for whom the message was not accepted within the last hour, once work on the same message
+   * on another connection has ended. Resolves with its emailId, or the earlier one.
    */
   return async function acceptOnce(
-    message: HandedIn,
+    message: Submitted,
     accept: (recipients: readonly Recipient[]) => Promise<string>,
   ): Promise<string> {
     const key = `${message.mailboxId} ${message.messageId}`;

@@ -1,20 +1,19 @@
 /**
  * Checks and completes a message that a mail app submits (RFC 6409 §8).
  *
- * Invariant: its bytes stay as they are, except that bare CR and LF become line ends and Bcc fields are removed. Missing
- * fields are put before it. A signature over its body, or over a part of it, stays valid.
+ * Invariant: the bytes stay as they are, except that bare CR and LF become line ends and Bcc fields are removed. Missing fields
+ * go before the message. So a signature over the body, or over a part of it, stays valid.
  */
 import { type EmailAddress, envelopeAddress, parseAddressList, readAddressEntries } from "../message/address.ts";
-import { dateHeader } from "../message/compose.ts";
-import { type HeaderField, headersOf, readHeaders } from "../message/headers.ts";
-import { firstMessageId } from "../message/message-id.ts";
-import { withoutBcc } from "../message/original.ts";
+import { dateHeader } from "../message/date.ts";
+import { type HeaderField, headersOf, readHeaders, withoutBcc } from "../message/headers.ts";
+import { firstMessageId } from "../message/identity.ts";
 import { Refusal } from "../smtp/refusal.ts";
 
 export interface SubmittedMessage {
-  /** The one addr-spec of the From field. */
+  /** The only addr-spec of the From field. */
   from: string;
-  /** That of the Sender field. */
+  /** The only addr-spec of the Sender field. */
   sender?: string;
   /** With its angle brackets. */
   messageId?: string;
@@ -26,11 +25,13 @@ export interface SubmittedMessage {
   bytes: Uint8Array;
 }
 
-/** Of what every reader of a header expects once (RFC 5322 §3.6): two of one would be read as either. */
+/** Fields that may occur once (RFC 5322 §3.6): of two, one reader would take the first and another the last. */
 const ONCE = ["from", "sender", "reply-to", "to", "cc", "message-id", "in-reply-to", "references", "subject", "date"];
 const FIELD = /^[!-9;-~]+[ \t]*:/;
 
-/** @throws Refusal malformed, notAccepted when From or Sender is not exactly one address */
+/**
+ * Reads and checks a submitted message. @throws Refusal malformed, notAccepted when From or Sender is not exactly one address
+ */
 export function readSubmitted(content: Uint8Array): SubmittedMessage {
   const whole = withCrlf(content);
   const fields = readFields(whole);
@@ -59,17 +60,17 @@ export function readSubmitted(content: Uint8Array): SubmittedMessage {
 export interface Completion {
   /** Our name. */
   hostname: string;
-  /** Of the session, in our log. */
+  /** Trace id of the session, as in our log. */
   trace: string;
-  /** For a message that has none; with its angle brackets. */
+  /** For a message without one; with its angle brackets. */
   messageId: string;
   /** Epoch ms. */
   now: number;
 }
 
 /**
- * The bytes to transmit: under a Received field that says nothing of where the person is (RFC 5321 §4.4 lets a gateway
- * leave out what it must), Message-ID and Date where they are missing.
+ * Returns the bytes to transmit: the message below a Received field, and Message-ID and Date where they are missing. The
+ * Received field leaves out the person's address, as RFC 5321 §4.4 lets a gateway do.
  */
 export function completeSubmitted(message: SubmittedMessage, completion: Completion): Uint8Array {
   const { hostname, trace, messageId, now } = completion;
@@ -85,8 +86,8 @@ export function completeSubmitted(message: SubmittedMessage, completion: Complet
 }
 
 /**
- * The fields of a header that every reader reads alike: nothing but fields and their folded lines, up to the first empty
- * line. Where one reader's header ends at a stray line and another's goes on, From would be anybody's.
+ * Reads the fields of a header that all readers parse alike: fields and their folded lines, up to the first empty line. At a
+ * stray line, one reader's header would end and another's go on, each with a From of its own.
  */
 function readFields(message: Buffer): HeaderField[] {
   const { fields, oversized } = readHeaders(message);
@@ -105,7 +106,7 @@ const CRLF = Buffer.from("\r\n");
 const CR = 0x0d;
 const LF = 0x0a;
 
-/** RFC 5321 §2.3.8: CR and LF occur only together. One of them alone was meant as a line end. */
+/** Turns bare CR and LF into line ends: RFC 5321 §2.3.8 allows them only together. */
 function withCrlf(bytes: Uint8Array): Buffer {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return hasBareLineEnd(buffer)
@@ -123,10 +124,10 @@ function hasBareLineEnd(bytes: Uint8Array): boolean {
   return previous === CR;
 }
 
-/** Some apps write the address for the name as well, unquoted: every reader finds the same one in it. */
+/** Matches an address that stands unquoted for the name as well, as some apps write it: every reader finds the same address. */
 const TWICE = /^\s*([^\s<>]+)\s*<\1>\s*$/i;
 
-/** Exactly one mailbox and nothing else: what one reader takes for the address must be so for every other. */
+/** Requires exactly one mailbox and nothing else, so that every reader finds the same address. */
 function onlyAddress(name: string, value: string): string {
   const [only, another] = [...readAddressEntries(value)].filter(({ source }) => source.trim() !== "");
   const address = envelopeAddress(TWICE.exec(value)?.[1] ?? only?.exact ?? "");

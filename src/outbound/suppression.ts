@@ -1,14 +1,14 @@
 /**
- * The suppression list of a workspace, to which it may not write: addresses that bounced for good, recipients who complained, and what the operator
- * added (rules: Hard failure). The only writer of `suppressions`.
+ * The suppression list of a workspace: addresses that it may not write to, because they bounced for good, their owners
+ * complained, or the operator added them (rules: Hard failure). The only writer of `suppressions`.
  *
- * Addresses are kept and asked for in the spelling of normalizeAddress, and compare whole: `user+tag@` is an address of
- * its own, which one that bounced says nothing about.
+ * Addresses are kept and looked up in the spelling of normalizeAddress, and compared as a whole: `user+tag@` is another address
+ * than `user@`.
  */
 import { and, asc, eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { normalizeAddress } from "../message/address.ts";
-import type { RowPosition } from "../store/cursor.ts";
+import type { RowPage } from "../store/cursor.ts";
 import { suppressions } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -39,7 +39,7 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-/** @throws AppError unprocessable naming what is no address */
+/** @throws AppError unprocessable, naming a text that is not an address */
 function normalized(address: string): string {
   const spelling = normalizeAddress(address);
   if (spelling === undefined) throw new AppError("unprocessable", `${address} is not an email address`);
@@ -47,8 +47,8 @@ function normalized(address: string): string {
 }
 
 /**
- * From now on the workspace may not write to the address. Of an address that is there already, id, reason and time stay.
- * `id`: a new `sup_` id; `now`: epoch ms. Returns the entry that stands. @throws AppError unprocessable for what is no address
+ * Adds an address to the list, and returns its entry. An entry that exists keeps its id, reason and time. `id`: a new `sup_`
+ * id; `now`: epoch ms. @throws AppError unprocessable for a text that is not an address
  */
 export function suppress(
   tx: Tx,
@@ -60,7 +60,7 @@ export function suppress(
   return statements(tx).find.get({ workspaceId, address: spelling }) as Suppression;
 }
 
-/** Those of the addresses that the workspace may not write to, as they were given and in their order. */
+/** Returns the addresses that the workspace may not write to, as they were given and in their order. */
 export function suppressedAmong(db: Db, workspaceId: string, addresses: readonly string[]): string[] {
   return addresses.filter((given) => {
     const address = normalizeAddress(given);
@@ -68,18 +68,8 @@ export function suppressedAmong(db: Db, workspaceId: string, addresses: readonly
   });
 }
 
-/** Which suppressions to list: `after` the one at that time (epoch ms) and address; at most `limit`, or all. */
-export interface SuppressionPage {
-  after?: RowPosition | undefined;
-  limit?: number;
-}
-
-/** Of one workspace or of all, the oldest first, then by address. */
-export function listSuppressions(
-  db: Db,
-  workspaceId?: string,
-  { after, limit = -1 }: SuppressionPage = {},
-): Suppression[] {
+/** Lists the suppressions of one workspace, or of all: the oldest first, then by address, which is their position's id. */
+export function listSuppressions(db: Db, workspaceId?: string, { after, limit = -1 }: RowPage = {}): Suppression[] {
   const { createdAt, address } = suppressions;
   return db
     .select()
@@ -95,7 +85,7 @@ export function listSuppressions(
     .all();
 }
 
-/** The workspace may write to the address of that entry again. @throws AppError not_found */
+/** Removes the entry with that id from the workspace's list. @throws AppError not_found */
 export function unsuppressById(tx: Tx, workspaceId: string, id: string): void {
   const removed = tx
     .delete(suppressions)
@@ -106,8 +96,8 @@ export function unsuppressById(tx: Tx, workspaceId: string, id: string): void {
 }
 
 /**
- * The workspace, or every one when none is named, may write to the address again.
- * @throws AppError unprocessable for what is no address, not_found for one that is not suppressed
+ * Removes an address from the list of one workspace, or of all.
+ * @throws AppError unprocessable for a text that is not an address, not_found for an address that is not suppressed
  */
 export function unsuppress(tx: Tx, workspaceId: string | undefined, address: string): void {
   const removed = tx

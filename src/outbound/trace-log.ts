@@ -1,6 +1,6 @@
 /**
- * The steps of messages for `mailroom trace`: their arrival, and each attempt to deliver them. The rest is read from the rows
- * of messages, queue and webhooks. The only writer of trace_steps.
+ * The steps of messages for `mailroom trace`: their arrival, and each attempt to deliver them. The command reads the rest from
+ * the rows of messages, queue and webhooks. The only writer of trace_steps.
  *
  * Invariant: a step is written in the transaction of its event. Only the step of a refusal, which has no transaction, may be
  * lost in a crash.
@@ -15,19 +15,19 @@ import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import type { Claim } from "./claims.ts";
 
-/** Of `received` and `refused`. */
+/** Details of `received` and `refused`. */
 export interface ArrivalDetail extends Pick<Envelope, "ip" | "helo" | "tls" | "reversePath"> {
-  /** How many there were in the envelope. */
+  /** Number of recipients in the envelope. */
   recipients: number;
   size: number | undefined;
   auth: AuthVerdicts | undefined;
-  /** How it was filed, or the reply that refused it. */
+  /** The way it was filed, or the reply that refused it. */
   outcome: string;
-  /** The messages that it was filed as, now or before. */
+  /** Ids of the messages that it was filed as, now or before. */
   emailIds?: string[];
 }
 
-/** Of `attempted`. */
+/** Details of `attempted`. */
 export interface AttemptDetail {
   emailId: string;
   results: {
@@ -71,7 +71,7 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-/** A message that came at `at` (epoch ms). `key`: its Message-ID, else the id that it was filed with. */
+/** Records a message that came at `at` (epoch ms). `key`: its Message-ID, else the id that it was filed with. */
 export function traceArrival(
   tx: Tx,
   step: "received" | "refused",
@@ -81,7 +81,7 @@ export function traceArrival(
   statements(tx).insert.run({ at, key, step, trace, detail });
 }
 
-/** An attempt that ended at `at` (epoch ms). `results`: one an entry, in order. */
+/** Records an attempt that ended at `at` (epoch ms). `results`: one for each entry, in order. */
 export function traceAttempt(
   tx: Tx,
   { message, entries }: Claim,
@@ -100,7 +100,7 @@ export function traceAttempt(
   statements(tx).insert.run({ at, key: message.messageId, step: "attempted", trace: null, detail });
 }
 
-/** The steps of a message, the oldest first. `keys`: its Message-ID and ids. */
+/** Lists the steps of a message, the oldest first. `keys`: its Message-ID and ids. */
 export function listSteps(db: Db, keys: readonly string[]): StoredStep[] {
   const { at, step, trace, detail } = traceSteps;
   return db
@@ -111,7 +111,7 @@ export function listSteps(db: Db, keys: readonly string[]): StoredStep[] {
     .all();
 }
 
-/** Deletes the steps of messages known by these. */
+/** Deletes the steps of messages. `keys`: their Message-IDs and ids. */
 export function deleteSteps(tx: Tx, keys: readonly string[]): void {
   if (keys.length > 0)
     tx.delete(traceSteps)
@@ -121,7 +121,7 @@ export function deleteSteps(tx: Tx, keys: readonly string[]): void {
 
 /** Deletes steps older than retention.traceDays, in portions. */
 export function createTraceUpkeep(store: Pick<Store, "enqueue">, options: Pick<Options, "get">): Job {
-  /** Whether there may be more. Steps are in the order of their time, so that the first of them tell. */
+  /** Deletes the expired among the oldest steps; returns whether there may be more. Steps are in the order of their time. */
   function deletePortion(tx: Tx, before: number): boolean {
     const expired = statements(tx)
       .oldest.all()

@@ -2,14 +2,15 @@
  * Connects to other servers: to the MX hosts of a domain, or to the smarthost that takes all mail.
  *
  * TLS to MX hosts is opportunistic and their certificates are not checked (RFC 7435), unless their domain asks for more
- * (protection.ts): an attacker who can redirect the connection can also forge the MX record that names the host, most
- * certificates there would not pass, and a strict client would only fall back to plain text. The operator names a smarthost
- * and gives its credentials: there TLS is required and its certificate checked, unless it is on this machine.
+ * (authentication/tls-policy.ts): an attacker who can redirect the connection can also forge the MX record that names the host,
+ * most certificates there would not pass, and a strict client would only fall back to plain text. The operator names a
+ * smarthost and gives its credentials: there TLS is required and its certificate checked, unless it is on this machine.
  *
  * Invariant: credentials are sent only over TLS to their own host, or to this machine.
  */
 import { isIP } from "node:net";
 import { domainToASCII } from "node:url";
+import type { TlsPolicies } from "../authentication/tls-policy.ts";
 import type { Log } from "../base/log.ts";
 import { atMost } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -19,48 +20,31 @@ import type { TlsPolicy } from "../smtp/client-connection.ts";
 import { asDeferred, DeliveryFailure, type DeliveryResult, deliveryResultOf } from "../smtp/delivery-result.ts";
 import type { Options } from "../store/settings.ts";
 import { findMailHosts, type MailHost, mailHost, unroutable } from "./next-hop.ts";
-import type { Protection } from "./protection.ts";
 
 export interface Connection {
   /** Name of the host it leads to. */
   readonly remote: string;
   /**
-   * One result a recipient, in order; never rejects. A connection that was used before and turns out to be gone is
-   * opened anew.
+   * Sends a message. Resolves with one result for each recipient, in order; never rejects. Opens a new connection when one that
+   * was used before turns out to be gone.
    */
   send(transaction: Transaction): Promise<DeliveryResult[]>;
-  /** Whether another transaction may be sent over it. */
+  /** Tells whether another transaction may be sent over it. */
   usable(): boolean;
-  /** A message is being transmitted, or its reply is awaited: ending the connection now might have it delivered twice. */
+  /** Tells whether a message is being transmitted or its reply is awaited: ending the connection now might deliver it twice. */
   isTransmitting(): boolean;
-  /** QUIT. A transaction under way ends at once, and its recipients are deferred. */
+  /** Sends QUIT. A transaction under way ends at once, and its recipients are deferred. */
   close(): void;
 }
 
-export interface Transport {
-  /**
-   * Connects to a host that takes mail for `domain` (A-labels). Aborting `signal` ends the attempt or the
-   * connection at once; its reason is for people.
-   * @throws DeliveryFailure
-   */
-  connect(domain: string, signal?: AbortSignal): Promise<Connection>;
-  /** Whether one connection takes mail for all domains. */
-  groupsByMessage(): boolean;
-  /**
-   * The smarthost's reply when it refuses our credentials; undefined when it accepts them, needs none or cannot be reached.
-   * It is asked at most once a minute, and waited for at most 10 seconds.
-   */
-  refusal(): Promise<string | undefined>;
-  /** Ends every connection and attempt at once; none is made afterwards. */
-  close(): void;
-}
+export type Transport = ReturnType<typeof createTransport>;
 
-export interface TransportParts {
+interface TransportParts {
   runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "randomBytes" | "authorities">;
   /** Our own name. */
   hostname: string;
   options: Pick<Options, "get">;
-  protection: Protection;
+  tlsPolicies: TlsPolicies;
   log: Log;
 }
 
@@ -80,8 +64,8 @@ export interface Smarthost {
 }
 
 /**
- * The setting smtp.relay, read. Without a port: 465 for smtps (RFC 8314), for smtp 587 with credentials (RFC 6409) and
- * 25 without. Credentials are percent-encoded.
+ * Reads the setting smtp.relay. The port, unless the URL has one: 465 for smtps (RFC 8314), for smtp 587 with credentials (RFC
+ * 6409) and 25 without. Credentials are percent-encoded.
  */
 export function readSmarthost(setting: string): Smarthost {
   const url = new URL(setting);
@@ -122,13 +106,13 @@ interface Opened {
   session: SmtpSession;
 }
 
-export function createTransport({ runtime, hostname, options, protection, log }: TransportParts): Transport {
+export function createTransport({ runtime, hostname, options, tlsPolicies, log }: TransportParts) {
   const stopped = new AbortController();
-  /** The last answer of the smarthost to our credentials; `refusal` is also undefined when it could not be reached. */
+  /** The smarthost's last reply to our credentials; `refusal` is undefined also when it could not be reached. */
   let known: { setting: string; at: number; refusal: string | undefined } | undefined;
   let asking: { setting: string; done: Promise<void> } | undefined;
 
-  /** A session with the first host that accepts one. @throws DeliveryFailure */
+  /** Opens a session with the first host that accepts one. @throws DeliveryFailure */
   async function openFirst(
     hosts: readonly MailHost[],
     { port, tlsTo, domain }: { port: number; tlsTo(host: string): Promise<TlsPolicy>; domain: string },
@@ -160,7 +144,7 @@ export function createTransport({ runtime, hostname, options, protection, log }:
         if (!("reply" in result)) return { remote: name, session: result };
         log.debug("no session", { remote: name, address, reply: result.reply });
         failures.push(result);
-        // It has replied, which counts for all addresses of the host.
+        // A reply counts for all addresses of the host.
         if (result.code !== undefined) break;
       }
     }
@@ -170,11 +154,11 @@ export function createTransport({ runtime, hostname, options, protection, log }:
 
   async function openDirect(domain: string, signal: AbortSignal): Promise<Opened> {
     const hosts = await findMailHosts(domain, { runtime, hostname });
-    const tlsTo = await protection.of(domain);
+    const tlsTo = await tlsPolicies.of(domain);
     return await openFirst(hosts, { port: options.get("smtp.outboundPort"), tlsTo, domain }, signal);
   }
 
-  /** Every failure here is deferred: the operator has to correct it, and no recipient is at fault. */
+  /** Opens a session with the smarthost. Defers every failure: the operator has to correct it, and no recipient is at fault. */
   async function openSmarthost(setting: string, signal: AbortSignal): Promise<Opened> {
     const { host, port, tls, credentials } = readSmarthost(setting);
     try {
@@ -215,7 +199,7 @@ export function createTransport({ runtime, hostname, options, protection, log }:
       })
       .finally(() => {
         if (asking === question) asking = undefined;
-        // Remembered too, so that a smarthost that is down does not delay every message.
+        // A smarthost that is down is remembered too, so that it does not delay every message.
         if (!knownOf(setting)) known = { setting, at: runtime.now(), refusal: undefined };
       });
     asking = question;
@@ -255,30 +239,39 @@ export function createTransport({ runtime, hostname, options, protection, log }:
   }
 
   return {
-    async connect(domain, signal) {
+    /**
+     * Connects to a host that takes mail for `domain` (A-labels). Aborting `signal` ends the attempt or the connection at once;
+     * its reason is for people.
+     * @throws DeliveryFailure
+     */
+    async connect(domain: string, signal?: AbortSignal): Promise<Connection> {
       const setting = options.get("smtp.relay");
       const ended = signal ? AbortSignal.any([stopped.signal, signal]) : stopped.signal;
       const open = () =>
         unlessAborted(ended, setting === "none" ? openDirect(domain, ended) : openSmarthost(setting, ended));
       return connectionOver(await open(), open, () => options.get("smtp.relay") === setting);
     },
-    groupsByMessage: () => options.get("smtp.relay") !== "none",
-    async refusal() {
+    /** Tells whether one connection takes mail for all domains. */
+    groupsByMessage: (): boolean => options.get("smtp.relay") !== "none",
+    /**
+     * Returns the smarthost's reply when it refuses our credentials; undefined when it accepts them, needs none or cannot be
+     * reached. Asks at most once a minute, and waits for at most 10 seconds.
+     */
+    async refusal(): Promise<string | undefined> {
       const setting = options.get("smtp.relay");
       if (setting === "none" || !readSmarthost(setting).credentials) return undefined;
-      if (!knownOf(setting)) {
-        await atMost(runtime, ASK_MS, ask(setting));
-      }
+      if (!knownOf(setting)) await atMost(runtime, ASK_MS, ask(setting));
       return knownOf(setting)?.refusal;
     },
-    close() {
+    /** Ends every connection and attempt at once; none is made afterwards. */
+    close(): void {
       stopped.abort("this server is stopping");
-      protection.close();
+      tlsPolicies.close();
     },
   };
 }
 
-/** As `opening`, but rejects as deferred as soon as the signal is aborted. */
+/** Resolves as `opening` does, but rejects as deferred as soon as the signal is aborted. */
 async function unlessAborted<T>(signal: AbortSignal, opening: Promise<T>): Promise<T> {
   const aborted = Promise.withResolvers<never>();
   const abort = () => {
@@ -294,7 +287,7 @@ async function unlessAborted<T>(signal: AbortSignal, opening: Promise<T>): Promi
   }
 }
 
-/** The result of a DeliveryFailure; anything else is a fault of ours and thrown again. */
+/** Returns the result of a DeliveryFailure. Any other error is a fault of ours, and is thrown again. */
 function resultThrown(error: unknown): DeliveryResult {
   if (error instanceof DeliveryFailure) return error.result;
   throw error;

@@ -1,9 +1,10 @@
 /**
  * Numbers messages in the search index (message_index.rowid). For every word of every message, FTS5 stores the distance
  * to the previous message's number: dense numbers make the index half as large as messages.seq would. Messages of a
- * conversation are therefore numbered in groups of four, next to those of neighbouring conversations. A block of
- * conversations has first the first four of each, which are all that most have, then the second four. Later messages of
- * long conversations have much higher numbers. Pure arithmetic, in both directions; 0015_search_layout.sql does the same.
+ * conversation are therefore numbered in groups of four, next to those of neighbouring conversations. In a block of
+ * conversations, the first four messages of each come first, which are all that most have; then the second four of
+ * each. Later messages of long conversations have much higher numbers. Pure arithmetic, in both directions;
+ * 0015_search_layout.sql does the same.
  *
  *   block of 4,096 conversations:   their messages 0 to 3, their messages 4 to 7, … their messages 28 to 31
  *   others:                         FAR + messages.seq
@@ -30,8 +31,8 @@ export const threadOf = (messageSeq: number): number => Math.floor(messageSeq / 
 /** The number of a near message, by conversation and position in it. */
 function nearNumber(thread: number, ordinal: number): number {
   const block = Math.floor(thread / BLOCK);
-  const place = ordinal % BESIDE;
-  return block * BLOCK_NUMBERS + ((ordinal - place) / BESIDE) * ROW + (thread - block * BLOCK) * BESIDE + place;
+  const rest = ordinal % BESIDE;
+  return block * BLOCK_NUMBERS + ((ordinal - rest) / BESIDE) * ROW + (thread - block * BLOCK) * BESIDE + rest;
 }
 
 /** The number of a message, by messages.seq. */
@@ -41,7 +42,7 @@ export function documentNumberOf(messageSeq: number): number {
   return ordinal < NEAR ? nearNumber(thread, ordinal) : FAR + messageSeq;
 }
 
-/** Whether a number is in the dense range. */
+/** True if a number is in the dense range. */
 export const isNear = (document: number): boolean => document < FAR;
 
 /** Shifts work up to 31 bits, which covers the first 67 million conversations. */

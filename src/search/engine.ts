@@ -1,6 +1,6 @@
 /**
- * The contract of a search engine. fts5.ts is inside the database; search.ts adds an external server, which is why
- * `match` may be asynchronous.
+ * The contract of a search engine. The engine of fts5.ts is inside the database. That of search.ts may ask an external
+ * server instead, so `match` may be asynchronous.
  *
  * Access is a condition of the engine's own query, never a filter on its results. Bcc is not in the index.
  */
@@ -16,7 +16,7 @@ export interface DocumentScope {
 }
 
 /**
- * The mailboxes to search. `workspaceId` is set if they are all of a workspace, which takes one word instead of many.
+ * The mailboxes to search. `workspaceId` is set if they are all of a workspace: a query then needs one word for all.
  */
 export interface SearchScope {
   mailboxIds: readonly string[];
@@ -44,7 +44,7 @@ export interface SearchEngine {
   add(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
   /** The same for an indexed message whose content has changed. */
   replace(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
-  /** Indexes a message with unchanged content again. */
+  /** Indexes a message with unchanged content again; an external index keeps what it has. */
   rewrite(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
   /** Makes the running server refill the external index, too. */
   refill(tx: Tx): void;
@@ -54,7 +54,7 @@ export interface SearchEngine {
   prune(tx: Tx): void;
   /** True if the stored index is unreadable. Reads all of it. */
   isDamaged(): boolean;
-  /** Removes everything. The server indexes stored mail again, unless another process does so first. */
+  /** Removes everything. The server then indexes stored mail again, unless `complete` is called first. */
   empty(tx: Tx): void;
   /** Records that everything stored is indexed. */
   complete(tx: Tx): void;
@@ -71,7 +71,7 @@ export interface SearchEngine {
   /**
    * Scores conversations for a query that contains words. `found`: some or all of the conversations from `match`, or
    * from `matchLoosely` if `isLoose`, ascending. Examines a bounded number of them. Undefined if the engine cannot
-   * rank; the embedded index then does (ranking.ts).
+   * rank; the embedded index then does (fts5/hits.ts).
    */
   rank?(
     query: Query,
@@ -80,13 +80,12 @@ export interface SearchEngine {
     isLoose: boolean,
   ): Promise<readonly Ranked[] | undefined>;
   /**
-   * Does a short piece of upkeep, some milliseconds, and returns whether there is more. Called when the process is idle
+   * Does a piece of upkeep of some milliseconds, and returns true if there is more. Called when the process is idle
    * after filing. Commits on its own, so never inside a transaction.
    */
   maintain(): boolean;
   /**
-   * The same, until nothing of deleted mail is left. `begin` is true for the first step; returns whether there are
-   * more.
+   * Does a step of removing all traces of deleted mail, and returns true if there are more. `begin`: the first step.
    */
   purge(begin: boolean): boolean;
 }

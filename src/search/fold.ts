@@ -14,7 +14,7 @@
  */
 import { domainToASCII, domainToUnicode } from "node:url";
 import type { EmailAddress } from "../message/address.ts";
-import { isAscii } from "../message/shown.ts";
+import { isAscii } from "../message/characters.ts";
 
 /** The folded text that the index stores of a message, by field. Bcc is excluded. */
 export interface IndexDocument {
@@ -105,7 +105,7 @@ function isSeam(unit: number): boolean {
   return unit === 0x20 || unit === 0x0a || (unit >= 0x4e00 && unit <= 0x9fff);
 }
 
-/** The same, awaiting `turn` after each piece of a long text. */
+/** Folds as `fold` does, awaiting `turn` after each piece of a long text. */
 export async function foldInTurns(text: string, turn: () => Promise<void>, piece = PIECE): Promise<string> {
   const folded: string[] = [];
   for (let from = 0; from < text.length; ) {
@@ -119,7 +119,7 @@ export async function foldInTurns(text: string, turn: () => Promise<void>, piece
   return folded.join(" ");
 }
 
-/** A token that no query contains, placed between names that a phrase must not span. */
+/** A token that no query contains, placed between two names so that no phrase matches across them. */
 const BARRIER = "\ue000";
 
 /** U+E000 plus an ASCII code replaces a character of an address that would otherwise separate tokens. */
@@ -171,7 +171,7 @@ function firstTokens(folded: string, tokens: number): string {
 }
 
 /** The searchable content of a message. */
-export interface Foldable {
+interface Foldable {
   subject: string;
   text: string;
   from: readonly EmailAddress[];
@@ -298,10 +298,10 @@ export function foldWithOffsets(text: string, base = 0): PlacedToken[] {
     const from = at;
     if (text.charCodeAt(at) > 0x7f) {
       while (text.charCodeAt(at) > 0x7f) at++;
-      let place = from;
+      let position = from;
       for (const piece of piecesOf(text.slice(from, at))) {
-        appendPiece(piece, place);
-        place += piece.length;
+        appendPiece(piece, position);
+        position += piece.length;
       }
       continue;
     }

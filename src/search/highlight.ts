@@ -6,8 +6,7 @@
  * query asks for, as far as the snippet reaches. `Work` bounds the cost of hostile mail.
  */
 import type { EmailAddress } from "../message/address.ts";
-import { shownText } from "../message/shown.ts";
-import type { PlacedToken } from "./fold.ts";
+import { shownText } from "../message/characters.ts";
 import {
   domainForms,
   foldAddress,
@@ -16,6 +15,7 @@ import {
   LONGEST_ENTRY,
   LONGEST_SUBJECT,
   MOST_ENTRIES,
+  type PlacedToken,
 } from "./fold.ts";
 import {
   findOccurrence,
@@ -31,10 +31,10 @@ import type { Query, TextField } from "./query.ts";
 
 /** Fields of a message that highlights cover; Bcc is never one. */
 export const HIGHLIGHT_FIELDS = ["subject", "text", "from", "to", "cc", "attachment"] as const;
-export type HighlightField = (typeof HIGHLIGHT_FIELDS)[number];
+type HighlightField = (typeof HIGHLIGHT_FIELDS)[number];
 
 /** Start and end in UTF-16 units of the snippet. */
-export type Range = [start: number, end: number];
+type Range = [start: number, end: number];
 
 export interface Highlight {
   field: HighlightField;
@@ -83,8 +83,6 @@ interface Fragment extends Highlight {
   shows: ReadonlySet<Wanted>;
 }
 
-export type Highlighter = (message: SearchedMessage, work: Work) => Highlight[];
-
 /**
  * Undefined if the query has nothing to show: only operators or exclusions. `found`: words that an engine found in
  * place of some of the query's.
@@ -92,7 +90,7 @@ export type Highlighter = (message: SearchedMessage, work: Work) => Highlight[];
 export function createHighlighter(
   { message: conditions }: Query,
   found: readonly string[] = [],
-): Highlighter | undefined {
+): ((message: SearchedMessage, work: Work) => Highlight[]) | undefined {
   const texts = conditions.filter((condition) => condition.kind === "text").filter(({ negated }) => !negated);
   if (texts.length === 0) return undefined;
   const wanted = [
@@ -126,7 +124,7 @@ function highlightsOf(message: SearchedMessage, wanted: readonly Wanted[], work:
 
 /** Up to MOST fragments in field order, preferring those that show a further condition. */
 function chosen(fragments: readonly Fragment[]): Highlight[] {
-  const inOrder = fragments.toSorted((a, b) => placeOf(a) - placeOf(b));
+  const inOrder = fragments.toSorted((a, b) => orderOf(a) - orderOf(b));
   const shown = new Set<Wanted>();
   const telling = inOrder.filter(({ shows }) => {
     const tells = [...shows].some((one) => !shown.has(one));
@@ -137,7 +135,7 @@ function chosen(fragments: readonly Fragment[]): Highlight[] {
   return inOrder.filter((fragment) => kept.has(fragment)).map(({ shows: _, ...highlight }) => highlight);
 }
 
-const placeOf = ({ field }: Highlight): number => HIGHLIGHT_FIELDS.indexOf(field);
+const orderOf = ({ field }: Highlight): number => HIGHLIGHT_FIELDS.indexOf(field);
 
 /** For each condition the first value that matches. */
 function fragmentsOf(
@@ -180,7 +178,10 @@ function firstOf<T, R>(items: readonly T[], give: (item: T) => R | undefined): R
   return undefined;
 }
 
-/** Several positions of a body may show several conditions. Those `seen` in another field are searched only cheaply. */
+/**
+ * Fragments of the body, one for each condition not shown yet. Conditions `seen` in another field are searched only
+ * cheaply.
+ */
 function textFragments(text: string, wanted: readonly Wanted[], seen: ReadonlySet<Wanted>, work: Work): Fragment[] {
   if (wanted.length === 0) return [];
   const read = readable(text);
@@ -198,10 +199,10 @@ function fragmentIn(
   work: Work,
   thorough: boolean,
 ): Fragment | undefined {
-  const place = findOccurrence(one, value, work, thorough);
-  if (!place) return undefined;
+  const occurrence = findOccurrence(one, value, work, thorough);
+  if (!occurrence) return undefined;
   const { text } = value;
-  const { tokens, at } = place;
+  const { tokens, at } = occurrence;
   const cut = windowAround(text, tokens, tokens[at]?.start ?? 0);
   const shows = new Set<Wanted>();
   const ranges: Range[] = [];
@@ -287,11 +288,11 @@ function addressFragments(
   });
 }
 
-/** Has only one spelling, which is the one in the index. */
+/** Addresses and names that have only one spelling, which is the one in the index. */
 const PLAIN_EMAIL = /^[!-~]+@(?:[a-z0-9-]+\.)*[a-z]+$/i;
 const PLAIN_NAME = /^[ -~]*$/;
 
-/** True if a cheap test already shows that an address contains no match, as for most of a page. */
+/** True if a cheap test shows that an address contains no match. It does for most addresses of a page. */
 function lacks({ email, name = "" }: EmailAddress, wanted: readonly Wanted[]): boolean {
   if (!PLAIN_EMAIL.test(email) || !PLAIN_NAME.test(name)) return false;
   const lower = `${name} ${email}`.toLowerCase();

@@ -1,9 +1,9 @@
 /**
  * Finds a word or phrase in a text without folding all of it: looks up its common spellings, and folds only their
- * surroundings. Only words with letters beyond ASCII, which may be spelt differently, are scanned, as far as `Work`
- * allows.
+ * surroundings. Then it folds, as far as `Work` allows, the words of the text with letters beyond ASCII, which may be
+ * spelt in other ways.
  */
-import { isAscii } from "../message/shown.ts";
+import { isAscii } from "../message/characters.ts";
 import { fold, foldWithOffsets, isAsciiLetterOrDigit, LONGEST_TOKEN, type PlacedToken } from "./fold.ts";
 
 /** A word or a phrase. */
@@ -32,7 +32,7 @@ export interface Readable {
 export const readable = (text: string): Readable => ({ text, lower: lowered(text) });
 
 /** A position with the tokens around it; `at` is the index of the first match. */
-export interface Occurrence {
+interface Occurrence {
   tokens: PlacedToken[];
   at: number;
 }
@@ -41,11 +41,12 @@ export interface Occurrence {
 const BEFORE = 50;
 const BEHIND = 170;
 const SHORT = 200;
-/** Further units to the end of a token, and the limit for a phrase whose words lie far apart. */
+/** Further units that are folded to reach the end of a token. */
 const TO_A_BREAK = 80;
+/** Units folded behind a position for a phrase whose words lie far apart. */
 const FARTHEST = 2_000;
-/** Most positions examined at which only the anchor matches. */
-const MOST_PLACES = 60;
+/** Most positions examined at which the anchor matches and the whole phrase does not. */
+const MOST_POSITIONS = 60;
 
 export function soughtOf(text: string): Sought {
   const tokens = fold(text).split(" ");
@@ -71,14 +72,14 @@ export function findOccurrence(
   work: Work,
   thorough: boolean,
 ): Occurrence | undefined {
-  let places = 0;
+  let positions = 0;
   for (const spelling of sought.spellings) {
     work.left -= Math.ceil(lower.length / LOOKED_THROUGH);
     for (let at = lower.indexOf(spelling); at >= 0; at = lower.indexOf(spelling, at + 1)) {
       if (!standsAlone(lower, at, spelling)) continue;
-      const found = placeAt(sought, text, at, work);
+      const found = occurrenceAt(sought, text, at, work);
       if (found) return found;
-      if (++places === MOST_PLACES || work.left <= 0) return undefined;
+      if (++positions === MOST_POSITIONS || work.left <= 0) return undefined;
     }
   }
   return thorough ? occurrenceInWords(sought, text, work) : undefined;
@@ -99,7 +100,7 @@ const PIECE = 400;
 
 function occurrenceInWords(sought: Sought, text: string, work: Work): Occurrence | undefined {
   if (isAscii(text)) return undefined;
-  let places = 0;
+  let positions = 0;
   for (const { 0: word, index } of text.matchAll(WORD)) {
     if (isAscii(word)) continue;
     for (let at = 0; at < word.length; at += PIECE) {
@@ -108,21 +109,21 @@ function occurrenceInWords(sought: Sought, text: string, work: Work): Occurrence
       const piece = word.slice(Math.max(0, at - LONGEST_TOKEN), at + PIECE + LONGEST_TOKEN);
       work.left -= piece.length;
       if (!fold(piece).includes(sought.anchor)) continue;
-      const place = foldWithOffsets(piece).find(({ token }) => token === sought.anchor);
-      const found = place && placeAt(sought, text, index + Math.max(0, at - LONGEST_TOKEN) + place.start, work);
+      const anchor = foldWithOffsets(piece).find(({ token }) => token === sought.anchor);
+      const found = anchor && occurrenceAt(sought, text, index + Math.max(0, at - LONGEST_TOKEN) + anchor.start, work);
       if (found) return found;
-      if (++places === MOST_PLACES) return undefined;
+      if (++positions === MOST_POSITIONS) return undefined;
     }
   }
   return undefined;
 }
 
 /** The tokens around a position of the anchor, if they contain the match. */
-function placeAt(sought: Sought, text: string, place: number, work: Work): Occurrence | undefined {
+function occurrenceAt(sought: Sought, text: string, position: number, work: Work): Occurrence | undefined {
   let reach = Math.max(BEHIND, 3 * sought.tokens.join(" ").length);
   for (;;) {
-    const tokens = tokensAround(text, place, reach, work);
-    const at = indexOfRun(tokens, sought.tokens, place);
+    const tokens = tokensAround(text, position, reach, work);
+    const at = indexOfRun(tokens, sought.tokens, position);
     if (at >= 0) return { tokens, at };
     // The words of a phrase may lie far apart.
     if (sought.tokens.length === 1 || reach >= FARTHEST) return undefined;
@@ -138,21 +139,21 @@ export function isRunAt(tokens: readonly PlacedToken[], at: number, run: readonl
   return true;
 }
 
-/** Index of the run that contains `place`, or else of the first one. */
-function indexOfRun(tokens: readonly PlacedToken[], run: readonly string[], place: number): number {
+/** Index of the run that contains `position`, or else of the first one. */
+function indexOfRun(tokens: readonly PlacedToken[], run: readonly string[], position: number): number {
   let first = -1;
   for (let at = 0; at + run.length <= tokens.length; at++) {
     if (!isRunAt(tokens, at, run)) continue;
     if (first < 0) first = at;
     const end = tokens[at + run.length - 1]?.end ?? 0;
-    if (end > place) return at;
+    if (end > position) return at;
   }
   return first;
 }
 
-function tokensAround(text: string, place: number, reach: number, work: Work): PlacedToken[] {
+function tokensAround(text: string, position: number, reach: number, work: Work): PlacedToken[] {
   const [first, last] =
-    text.length <= SHORT ? [0, text.length] : [place - Math.max(BEFORE, reach - BEHIND), place + reach];
+    text.length <= SHORT ? [0, text.length] : [position - Math.max(BEFORE, reach - BEHIND), position + reach];
   const from = wholeCharacters(text, breakBefore(text, Math.max(0, first)));
   const to = wholeCharacters(text, breakBehind(text, Math.min(text.length, last)));
   work.left -= to - from;
@@ -169,15 +170,15 @@ export const wholeCharacters = (text: string, at: number): number =>
 
 /** The nearest position at or before `at` that follows a separator, unless it is far. */
 function breakBefore(text: string, at: number): number {
-  for (let place = at; place > 0 && place > at - TO_A_BREAK; place--) {
-    if (isBreak(text.charCodeAt(place - 1))) return place;
+  for (let position = at; position > 0 && position > at - TO_A_BREAK; position--) {
+    if (isBreak(text.charCodeAt(position - 1))) return position;
   }
   return Math.max(0, at - TO_A_BREAK);
 }
 
 function breakBehind(text: string, at: number): number {
-  for (let place = at; place < text.length && place < at + TO_A_BREAK; place++) {
-    if (isBreak(text.charCodeAt(place))) return place;
+  for (let position = at; position < text.length && position < at + TO_A_BREAK; position++) {
+    if (isBreak(text.charCodeAt(position))) return position;
   }
   return Math.min(text.length, at + TO_A_BREAK);
 }

@@ -10,16 +10,18 @@
  *   quote    = U+0022, or the curly double quotes that phones insert instead
  *
  * has: takes `attachment`, is: takes `unread` and `starred`, before: and after: a date YYYY-MM-DD; before: is exclusive,
- * after: inclusive, both UTC (rules: Query language). Any text is a query but for one with a bad date:
+ * after: inclusive, both UTC (rules: Query language). Any text is a query, except one with a bad date:
  *  - An operator without a value, an unknown one, and has: or is: with another value are plain text.
- *  - A term in which nothing can be searched for (punctuation only) is no condition, as if it were not there; a q of
- *    nothing else, or an empty one, therefore matches everything.
+ *  - A term without searchable text (punctuation only) is ignored. A q of such terms only, or an empty one, therefore
+ *    matches everything.
  *
  * Conditions on words, addresses, attachments and dates must hold of one and the same message; labels, unread and
- * starred are said of its conversation.
+ * starred describe its conversation.
+ *
+ * Also corrects queries that find nothing.
  */
 import { AppError } from "../base/errors.ts";
-import { fold } from "./fold.ts";
+import { fold, foldWithOffsets } from "./fold.ts";
 
 /** The fields in which words are searched; `any` is every field. */
 export type TextField = "any" | "sender" | "recipients" | "subject";
@@ -51,14 +53,14 @@ export interface Query {
   readonly thread: readonly ThreadCondition[];
 }
 
-/** Whether one match can be better than another. */
+/** True if the query asks for words, so that one match can be better than another. */
 export const wantsWords = ({ message }: Query): boolean =>
   message.some((condition) => condition.kind === "text" && !condition.negated);
 
-export const OPERATORS = ["from", "to", "subject", "label", "has", "is", "before", "after"] as const;
+const OPERATORS = ["from", "to", "subject", "label", "has", "is", "before", "after"] as const;
 
 /** The values of has: and is:. */
-export const VALUES: Readonly<Record<string, readonly string[]>> = {
+const VALUES: Readonly<Record<string, readonly string[]>> = {
   has: ["attachment"],
   is: ["unread", "starred"],
 };
@@ -69,7 +71,7 @@ const TERM = new RegExp(
 );
 
 /** A term of q. */
-export interface Term {
+interface Term {
   /** Position of the value without quotes, in UTF-16 units of q. */
   start: number;
   value: string;
@@ -79,7 +81,7 @@ export interface Term {
   quoted: boolean;
 }
 
-export function termsOf(q: string): Term[] {
+function termsOf(q: string): Term[] {
   return [...q.matchAll(TERM)].map(({ groups, indices }) => {
     const { minus, operator, quoted, word } = groups ?? {};
     const [start = 0] = indices?.groups?.[quoted === undefined ? "word" : "quoted"] ?? [];
@@ -93,7 +95,7 @@ export function termsOf(q: string): Term[] {
   });
 }
 
-export const FIELD_OF_OPERATOR: Readonly<Record<string, TextField>> = {
+const FIELD_OF_OPERATOR: Readonly<Record<string, TextField>> = {
   from: "sender",
   to: "recipients",
   subject: "subject",
@@ -157,4 +159,154 @@ export function parseQuery(q: string): Query {
     }
   }
   return { message, thread };
+}
+
+/*
+ * Correction of a query that finds nothing: misspelt operators, words that may be misspelt, and the query with others
+ * in their place. mailbox/suggestions.ts checks whether a correction finds anything.
+ */
+
+/** A word of a query, and its position in it. */
+export interface WordPosition {
+  /** Folded. */
+  word: string;
+  field: TextField;
+  /** UTF-16 units of the query. */
+  start: number;
+  end: number;
+}
+
+/** New text for a piece of the query. */
+export interface Replacement {
+  start: number;
+  end: number;
+  text: string;
+}
+
+/** The query with pieces replaced; the rest stays as typed. */
+export function replaced(q: string, replacements: readonly Replacement[]): string {
+  let result = "";
+  let at = 0;
+  for (const { start, end, text } of replacements.toSorted((a, b) => a.start - b.start)) {
+    result += q.slice(at, start) + text;
+    at = end;
+  }
+  return result + q.slice(at);
+}
+
+/** Shorter words are similar to too many others. */
+const SHORTEST = 3;
+
+/** The words of a query that may be misspelt: letters only, and not excluded. */
+export function wordsOf(q: string): WordPosition[] {
+  return termsOf(q)
+    .filter(
+      ({ operator, negated }) => !negated && (operator === undefined || FIELD_OF_OPERATOR[operator] !== undefined),
+    )
+    .flatMap(({ value, start: from, operator = "" }) =>
+      foldWithOffsets(value)
+        .filter(({ token }) => [...token].length >= SHORTEST && !/\p{N}/u.test(token))
+        .map(({ token, start, end }) => ({
+          word: token,
+          field: FIELD_OF_OPERATOR[operator] ?? "any",
+          start: from + start,
+          end: from + end,
+        })),
+    );
+}
+
+/** The labels in a query as typed, and their positions. */
+export const labelPositionsOf = (q: string): { label: string; start: number; end: number; quoted: boolean }[] =>
+  termsOf(q)
+    .filter(({ operator, negated, value }) => operator === "label" && !negated && value.trim() !== "")
+    .map(({ value, start, quoted }) => ({ label: value, start, end: start + value.length, quoted }));
+
+/** The nearest of `words` to a word that is none of them, if it is near enough. */
+function nearestOf(word: string, words: readonly string[]): string | undefined {
+  const typed = word.toLowerCase();
+  const most = Math.max(1, slipsAllowed(typed.length));
+  const near = words
+    .map((known) => ({ known, slips: slipsBetween(typed, known, most) }))
+    .filter(({ slips }) => slips <= most)
+    .sort((a, b) => a.slips - b.slips);
+  return near[0]?.known;
+}
+
+/**
+ * The query with each misspelt operator or fixed value corrected: `form:ann`, `is:unraed`. Undefined if there is none.
+ */
+export function withOperatorsCorrected(q: string): string | undefined {
+  const replacements = termsOf(q).flatMap((term) => operatorCorrections(q, term));
+  return replacements.length === 0 ? undefined : replaced(q, replacements);
+}
+
+function operatorCorrections(q: string, { start, value, operator, quoted }: Term): Replacement[] {
+  if (operator !== undefined) return valueCorrections(operator, value, start);
+  const colon = value.indexOf(":");
+  if (quoted || colon < 0) return [];
+  const name = value.slice(0, colon);
+  const rest = value.slice(colon + 1);
+  const end = start + value.length;
+  // While the operator is unknown, quoted text after it is a term of its own.
+  if (!/^[a-z]{2,}$/i.test(name) || (rest === "" && !/["“”„]/.test(q[end] ?? ""))) return [];
+  const meant = nearestOf(name, OPERATORS);
+  if (meant === undefined) return [];
+  return [{ start, end: start + colon, text: meant }, ...valueCorrections(meant, rest, start + colon + 1)];
+}
+
+function valueCorrections(operator: string, value: string, start: number): Replacement[] {
+  const values = VALUES[operator];
+  if (values === undefined || value === "" || values.includes(value.toLowerCase())) return [];
+  const meant = nearestOf(value, values);
+  return meant === undefined ? [] : [{ start, end: start + value.length, text: meant }];
+}
+
+/* Similar words: with letters left out, inserted, exchanged or swapped. */
+
+/** The number of such slips that a word of that length may have. */
+export const slipsAllowed = (length: number): number => (length < 3 ? 0 : length < 7 ? 1 : 2);
+
+/**
+ * Damerau-Levenshtein distance (optimal string alignment: a swapped pair is not edited again), at most `most` + 1. In
+ * code points.
+ */
+export function slipsBetween(one: string, other: string, most: number): number {
+  const [a, b] = [[...one], [...other]];
+  if (Math.abs(a.length - b.length) > most) return most + 1;
+  let before: number[] = [];
+  let above = b.map((_, i) => i).concat(b.length);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const same = a[i - 1] === b[j - 1] ? 0 : 1;
+      let slips = Math.min((above[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (above[j - 1] ?? 0) + same);
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (swapped) slips = Math.min(slips, (before[j - 2] ?? 0) + 1);
+      row.push(slips);
+    }
+    if (Math.min(...row) > most) return most + 1;
+    before = above;
+    above = row;
+  }
+  return above[b.length] ?? 0;
+}
+
+const LETTERS = [..."abcdefghijklmnopqrstuvwxyz"];
+
+/** Every word in Latin letters one slip away from a folded one; none for a word with other letters. */
+export function oneSlipFrom(word: string): string[] {
+  if (!/^[a-z]+$/.test(word)) return [];
+  const words = new Set<string>();
+  for (let at = 0; at <= word.length; at++) {
+    const [left, right] = [word.slice(0, at), word.slice(at)];
+    if (right !== "") words.add(left + right.slice(1));
+    if (right.length > 1) words.add(left + right.slice(1, 2) + right.slice(0, 1) + right.slice(2));
+    for (const letter of LETTERS) {
+      words.add(left + letter + right);
+      if (right !== "") words.add(left + letter + right.slice(1));
+    }
+  }
+  words.delete(word);
+  words.delete("");
+  return [...words];
 }

@@ -1,57 +1,43 @@
 /**
- * The search of the appliance. FTS5 is always written, in the transactions of the mail, and can always reply. If the
- * settings enable Meilisearch, it replies instead while its index is complete. While it is down, behind, filling, too
- * slow or faulty, FTS5 replies, and the state says so.
+ * The search of the server. FTS5 is always written, in the transactions of the mail, and can serve every search. If
+ * the settings enable Meilisearch, it serves them instead while its index is complete. While it is down, behind,
+ * filling, too slow or faulty, FTS5 takes over, and the state says so.
  */
 import type { Log } from "../base/log.ts";
+import type { Metrics, Sample } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 import type { SearchEngine } from "./engine.ts";
-import { countBacklog } from "./fts5/backlog.ts";
 import { createFts5Engine } from "./fts5/fts5.ts";
+import { countBacklog } from "./fts5/upkeep.ts";
 import { type Connection, chooseConnection } from "./meilisearch/client.ts";
 import { SETTINGS_VERSION } from "./meilisearch/documents.ts";
 import { createMeilisearchEngine } from "./meilisearch/engine.ts";
 import { createFeed, type Fed, type FeedState } from "./meilisearch/feed.ts";
 import { beginFeed, countPending, noteChange, readFeed } from "./meilisearch/feed-rows.ts";
+import type { ProcessState } from "./meilisearch/process.ts";
 
 export interface SearchState {
-  /** The engine that replies. */
+  /** The engine that serves searches. */
   engine: "fts5" | "meilisearch";
-  /** For people: why FTS5 replies although Meilisearch is enabled, and what FTS5 lacks. */
+  /** For people: the reason why FTS5 serves although Meilisearch is enabled, and the mail that FTS5 lacks. */
   reason?: string;
   feed: FeedState;
   /** Approximate number of stored messages that the embedded index lacks. */
   backlog: number;
-  /** Searches since the start that FTS5 replied to in place of Meilisearch. */
+  /** Searches since the start that FTS5 served in place of Meilisearch. */
   fallbacks: number;
 }
 
-export interface Search extends SearchEngine {
-  /** Begins to feed and query Meilisearch if the settings enable it. `child`: the server that the appliance runs. */
-  start(child?: Connection): void;
-  /** Checks for changes by other processes. */
-  look(): void;
-  state(): SearchState;
-  /** Resolves when Meilisearch has received everything that can be sent now. */
-  idle(): Promise<void>;
-  stop(): Promise<void>;
-}
+export type Search = ReturnType<typeof createSearch>;
 
-export interface SearchParts {
-  store: Store;
-  options: Pick<Options, "get" | "onRefresh">;
-  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
-  log: Log;
-}
-
-/** How long Meilisearch is not queried after a failure, ms. */
+/** Time without queries to Meilisearch after a failure, ms. */
 const REST_MS = 5_000;
 
 const messages = (count: number): string => `${count} ${count === 1 ? "message" : "messages"}`;
 
-/** For everybody; the exact error is for the operator. */
+/** A reason that anybody may read; the log has the exact error. */
 function reasonOf({ phase, behind, refused }: FeedState): string | undefined {
   switch (phase) {
     case "down":
@@ -69,27 +55,34 @@ function reasonOf({ phase, behind, refused }: FeedState): string | undefined {
   }
 }
 
-export function createSearch({ store, options, runtime, log }: SearchParts): Search {
+export function createSearch({
+  store,
+  options,
+  runtime,
+  log,
+}: {
+  store: Store;
+  options: Options;
+  runtime: Runtime;
+  log: Log;
+}) {
   const fts5 = createFts5Engine(store);
-  const meilisearch = createMeilisearchEngine({ db: store.db, narrow: fts5.messagesMatching });
+  const meilisearch = createMeilisearchEngine(store.db, fts5.messagesMatching);
   let feed: ReturnType<typeof createFeed> | undefined;
   let failedAt = Number.NEGATIVE_INFINITY;
   /** A clock that was set back also ends the pause. */
   const rests = (): boolean => Math.abs(runtime.now() - failedAt) < REST_MS;
   let fallbacks = 0;
 
-  /** The response of Meilisearch; undefined if it cannot reply. `exactly`: requires an index with all mail. */
-  async function askMeilisearch<T>(
-    exactly: boolean,
-    ask: (fed: Fed) => Promise<T>,
-  ): Promise<{ answer: T } | undefined> {
+  /** The result of Meilisearch; undefined if it cannot serve now, or lacks refused mail while `exactly` is required. */
+  async function askMeilisearch<T>(exactly: boolean, ask: (fed: Fed) => Promise<T>): Promise<T | undefined> {
     const fed = rests() ? undefined : feed?.current();
     if (!fed || (exactly && !fed.complete)) {
       if (options.get("search.engine") === "meilisearch") fallbacks++;
       return undefined;
     }
     try {
-      return { answer: await ask(fed) };
+      return await ask(fed);
     } catch (error) {
       fallbacks++;
       failedAt = runtime.now();
@@ -99,7 +92,7 @@ export function createSearch({ store, options, runtime, log }: SearchParts): Sea
     }
   }
 
-  return {
+  const engine: SearchEngine = {
     ...fts5,
 
     add(tx, messageSeq, scope, document) {
@@ -119,21 +112,26 @@ export function createSearch({ store, options, runtime, log }: SearchParts): Sea
     },
 
     async match(query, scope) {
-      const answered = await askMeilisearch(true, (fed) => meilisearch.match(fed, query, scope));
-      return answered?.answer ?? fts5.match(query, scope);
+      const found = await askMeilisearch(true, (fed) => meilisearch.match(fed, query, scope));
+      return found ?? fts5.match(query, scope);
     },
-    matchLoosely: async (query, scope) =>
-      (await askMeilisearch(false, (fed) => meilisearch.matchLoosely(fed, query, scope)))?.answer,
-    rank: async (query, scope, found, isLoose) =>
-      (await askMeilisearch(!isLoose, (fed) => meilisearch.rank(fed, query, scope, found, isLoose)))?.answer,
+    matchLoosely: (query, scope) => askMeilisearch(false, (fed) => meilisearch.matchLoosely(fed, query, scope)),
+    rank: (query, scope, found, isLoose) =>
+      askMeilisearch(!isLoose, (fed) => meilisearch.rank(fed, query, scope, found, isLoose)),
+  };
 
-    start(child) {
+  return {
+    ...engine,
+
+    /** Begins to feed and query Meilisearch if the settings enable it. `child`: the server that the appliance runs. */
+    start(child?: Connection): void {
       feed = createFeed({ store, options, connection: chooseConnection(options, child), runtime, log });
       feed.start();
     },
-    look: () => feed?.look(),
-    state() {
-      const state = feed?.state() ?? { phase: "off", behind: 0, refused: 0 };
+    /** Checks for changes by other processes. */
+    look: (): void => feed?.look(),
+    state(): SearchState {
+      const state: FeedState = feed?.state() ?? { phase: "off", behind: 0, refused: 0 };
       const isResting = state.phase === "current" && rests();
       const fallback = isResting ? "meilisearch did not answer in time" : reasonOf(state);
       const engine = state.phase === "current" && fallback === undefined ? "meilisearch" : "fts5";
@@ -142,7 +140,60 @@ export function createSearch({ store, options, runtime, log }: SearchParts): Sea
       const reason = [fallback, lacking].filter((one) => one !== undefined).join("; ");
       return { engine, ...(reason !== "" && { reason }), feed: state, backlog, fallbacks };
     },
-    idle: async () => feed?.idle(),
-    stop: async () => feed?.stop(),
+    /** Resolves when Meilisearch has received everything that can be sent now. */
+    idle: async (): Promise<void> => feed?.idle(),
+    stop: async (): Promise<void> => feed?.stop(),
   };
+}
+
+/**
+ * Registers the metrics of the embedded index, and of Meilisearch while it is enabled. `process`: the child process
+ * that the appliance runs.
+ */
+export function registerSearchGauges(
+  { gauge, counted }: Metrics,
+  { search, process }: { search(): SearchState; process(): ProcessState },
+): void {
+  const ofSearch = (read: (state: SearchState) => number) => (): Sample[] => {
+    const state = search();
+    return state.feed.phase === "off" ? [] : [[{}, read(state)]];
+  };
+  const ofProcess = (read: (state: ProcessState) => number) => (): Sample[] => {
+    const state = process();
+    return state.state === "off" ? [] : [[{}, read(state)]];
+  };
+
+  gauge("mailroom_search_backlog_messages", "Stored messages that the embedded index has yet to take in", () => [
+    [{}, search().backlog],
+  ]);
+  gauge(
+    "mailroom_search_up",
+    "Whether searches are answered by Meilisearch; else by the embedded index",
+    ofSearch(({ engine }) => (engine === "meilisearch" ? 1 : 0)),
+  );
+  gauge(
+    "mailroom_search_behind_messages",
+    "Messages that Meilisearch has yet to be told of",
+    ofSearch(({ feed }) => feed.behind),
+  );
+  gauge(
+    "mailroom_search_refused_messages",
+    "Messages that Meilisearch would not take",
+    ofSearch(({ feed }) => feed.refused),
+  );
+  counted(
+    "mailroom_search_fallbacks_total",
+    "Searches that the embedded index answered in the place of Meilisearch",
+    ofSearch(({ fallbacks }) => fallbacks),
+  );
+  gauge(
+    "mailroom_search_process_up",
+    "Whether the Meilisearch process answers",
+    ofProcess(({ state }) => (state === "running" ? 1 : 0)),
+  );
+  counted(
+    "mailroom_search_process_restarts_total",
+    "How often the Meilisearch process was started again",
+    ofProcess(({ restarts }) => restarts),
+  );
 }

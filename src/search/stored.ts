@@ -20,7 +20,7 @@ export interface StoredMessage extends DocumentScope {
   foldBeginning(): IndexDocument;
 }
 
-/** UTF-16 units of a text, and entries of an address or name list. */
+/** Limits of foldBeginning: UTF-16 units of a text, and entries of a list of addresses or names. */
 const BEGINNING = 10_000;
 const FIRST_ENTRIES = 20;
 

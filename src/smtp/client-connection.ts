@@ -1,6 +1,6 @@
 /**
- * Connects to one address of a mail host, through nodemailer: TCP, greeting, EHLO and TLS. Each step has a time limit, and every
- * call ends; nodemailer leaves calls open when a connection is lost.
+ * Connects to one address of a mail host, through nodemailer: TCP, greeting, EHLO and TLS. Each step has a time limit,
+ * and every call ends; nodemailer leaves calls open when a connection is lost.
  */
 import type { X509Certificate } from "node:crypto";
 import { connect as connectTcp, isIP, type Socket } from "node:net";
@@ -14,17 +14,20 @@ import { DeliveryFailure, type DeliveryResult, deliveryResultOf } from "./delive
 export interface TlsPolicy {
   /** `opportunistic`: STARTTLS where it is offered; `required`: STARTTLS; `implicit`: from the first byte. */
   mode: "opportunistic" | "required" | "implicit";
-  /** Whether the certificate must be valid for the host. */
+  /** The certificate must be valid for the host. */
   verify: boolean;
   /** When TLS is offered and fails, go on without it, over a new connection. */
   plainIfBroken: boolean;
-  /** The fault of the certificate chain that the host presents, its own certificate first; undefined when there is none. */
+  /**
+   * Finds the fault of the certificate chain that the host presents, its own certificate first; undefined when there is
+   * none.
+   */
   check?: (chain: readonly X509Certificate[]) => string | undefined;
   /** The server name for TLS, when it differs from the host's. */
   servername?: string;
-  /** The standard that requires this, for people. */
+  /** The standard that requires this policy, for people. */
   askedBy?: string;
-  /** The policy for a second connection when TLS fails under this one; that is logged. */
+  /** When TLS fails under this policy, the failure is logged, and another connection begins under this one. */
   otherwise?: TlsPolicy;
 }
 
@@ -36,7 +39,8 @@ export interface Target {
   tls: TlsPolicy;
 }
 
-export interface ClientWorld {
+/** What a connection uses of the server. */
+export interface ClientContext {
   runtime: Pick<Runtime, "setTimer" | "authorities">;
   /** Our own name, for EHLO. */
   hostname: string;
@@ -62,20 +66,22 @@ export interface SmtpConnection {
   /** EHLO keywords, upper case, with their parameters (RFC 5321 §4.1.1.1). */
   readonly offered: ReadonlyMap<string, string>;
   /**
-   * One of nodemailer's calls. Rejects with an SmtpError, also when the connection ends or `ms` pass first. A remote that
-   * says more than it is asked, or answers before it has the whole message, is left: which reply belongs to which command
-   * would be a guess from then on, and the next command would go into the message.
+   * Makes one of nodemailer's calls. Rejects with an SmtpError, also when the connection ends or `ms` pass first.
+   *
+   * It ends the connection to a remote that sends a reply to no command, since the client could then only guess which
+   * reply belongs to which command; and to one that replies before it has the whole message, since the client's next
+   * command would go into that message.
    */
   exchange<T>(ms: number, call: (done: Done<T>) => void): Promise<T>;
-  /** Nothing is under way, and the connection is open as far as we know. */
+  /** Tells whether nothing is under way and the connection is open, as far as we know. */
   usable(): boolean;
-  /** QUIT. A command under way ends at once, and fails. */
+  /** Sends QUIT. A command under way ends at once, and fails. */
   close(): void;
 }
 
-/** For TCP to connect. */
+/** Time limit of connecting by TCP. */
 const CONNECT_MS = 20_000;
-/** Greeting, EHLO and TLS (RFC 5321 §4.5.3.2.1: 5 minutes for the greeting alone). */
+/** Time limit of greeting, EHLO and TLS (RFC 5321 §4.5.3.2.1: 5 minutes for the greeting alone). */
 const SETUP_MS = 5 * 60_000;
 const QUIT_MS = 5_000;
 const LONGEST_CHAIN = 10;
@@ -97,28 +103,28 @@ interface Inside {
 class NodemailerConnection extends (SMTPConnection as unknown as new (
   options: SMTPConnectionOptions,
 ) => SMTPConnection & Inside) {
-  /** Whether MAIL says SMTPUTF8 (RFC 6531 §3.4) for the sake of headers: nodemailer looks at addresses alone. */
+  /** MAIL declares SMTPUTF8 (RFC 6531 §3.4) for the sake of headers: nodemailer looks at addresses alone. */
   declaresUtf8 = false;
   /** STARTTLS was sent. */
   startedTls = false;
   /** The message of the transaction under way has been begun. */
   hasBegun = false;
-  /** The answer to the message was there before the message. */
-  #answeredAhead = false;
+  /** A reply was there before the message was begun. */
+  #repliedAhead = false;
 
   /** The remote has sent a reply to no command. */
-  get hasUnasked(): boolean {
+  get hasUnaskedReply(): boolean {
     return [...this._responseQueue, this._remainder].some((reply) => reply.trim() !== "");
   }
 
-  /** The remote was heard before all of the message had been written. */
+  /** The remote has the message only in part, or has replied to it ahead. */
   get isInMessage(): boolean {
     const unwritten = this._socket !== false && this._socket.writableLength > 0;
-    return this.#answeredAhead || this._currentDataStream !== false || unwritten;
+    return this.#repliedAhead || this._currentDataStream !== false || unwritten;
   }
 
   override _createSendStream(done: Done<string>): Writable {
-    this.#answeredAhead = this.hasUnasked;
+    this.#repliedAhead = this.hasUnaskedReply;
     this.hasBegun = true;
     return super._createSendStream(done);
   }
@@ -132,28 +138,31 @@ class NodemailerConnection extends (SMTPConnection as unknown as new (
 /** TLS was begun or required, and failed. */
 class TlsFailure extends DeliveryFailure {}
 
-/** @throws DeliveryFailure; its result has a `code` when the remote answered, and refused */
-export async function openSmtpConnection(target: Target, world: ClientWorld): Promise<SmtpConnection> {
+/**
+ * Connects under the host's TLS policy, once more when TLS fails and the policy allows less. @throws DeliveryFailure;
+ * its result has a `code` when the remote replied and refused
+ */
+export async function openSmtpConnection(target: Target, context: ClientContext): Promise<SmtpConnection> {
   try {
-    return await open(target, world, true);
+    return await open(target, context, true);
   } catch (error) {
-    const { plainIfBroken, otherwise, askedBy } = target.tls;
     if (!(error instanceof TlsFailure)) throw error;
+    const { plainIfBroken, otherwise, askedBy } = target.tls;
     if (otherwise) {
-      world.log.warn("no TLS as asked for, going on", { remote: target.host, askedBy, reason: error.message });
-      return await openSmtpConnection({ ...target, tls: otherwise }, world);
+      context.log.warn("no TLS as asked for, going on", { remote: target.host, askedBy, reason: error.message });
+      return await openSmtpConnection({ ...target, tls: otherwise }, context);
     }
     if (!plainIfBroken) throw error;
-    world.log.debug("TLS failed, going on without", { remote: target.host, reason: error.message });
-    return await open(target, world, false);
+    context.log.debug("TLS failed, going on without", { remote: target.host, reason: error.message });
+    return await open(target, context, false);
   }
 }
 
-async function open(target: Target, world: ClientWorld, withTls: boolean): Promise<SmtpConnection> {
+async function open(target: Target, context: ClientContext, withTls: boolean): Promise<SmtpConnection> {
   const { host, port, tls } = target;
-  const { runtime, hostname, log, signal } = world;
-  if (signal.aborted) throw new DeliveryFailure(unansweredBy(target, "4.3.2", String(signal.reason)));
-  const socket = await openSocket(target, world);
+  const { runtime, hostname, log, signal } = context;
+  if (signal.aborted) throw new DeliveryFailure(resultWithoutReply(target, "4.3.2", String(signal.reason)));
+  const socket = await openSocket(target, context);
   const nodemailer = new NodemailerConnection({
     connection: socket,
     host,
@@ -192,7 +201,7 @@ async function open(target: Target, world: ClientWorld, withTls: boolean): Promi
   });
 
   async function exchange<T>(ms: number, call: (done: Done<T>) => void): Promise<T> {
-    if (nodemailer.hasUnasked) end("it said what it was not asked");
+    if (nodemailer.hasUnaskedReply) end("it said what it was not asked");
     if (lost) throw lost;
     busy = true;
     const cancelTimer = runtime.setTimer(() => end("no answer in time"), ms);
@@ -246,14 +255,14 @@ async function open(target: Target, world: ClientWorld, withTls: boolean): Promi
 const TOO_EARLY = "it answered before it had the whole message";
 
 /** @throws DeliveryFailure */
-function openSocket(target: Target, { runtime, signal }: ClientWorld): Promise<Socket> {
+function openSocket(target: Target, { runtime, signal }: ClientContext): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connectTcp({ host: target.address, port: target.port });
     const giveUp = (reason: string) => {
       cancelTimer();
       signal.removeEventListener("abort", stop);
       socket.destroy();
-      reject(new DeliveryFailure(unansweredBy(target, "4.4.1", reason)));
+      reject(new DeliveryFailure(resultWithoutReply(target, "4.4.1", reason)));
     };
     const stop = () => giveUp(String(signal.reason));
     const cancelTimer = runtime.setTimer(() => giveUp(`no connection within ${CONNECT_MS / 1000} seconds`), CONNECT_MS);
@@ -271,10 +280,10 @@ function openSocket(target: Target, { runtime, signal }: ClientWorld): Promise<S
 function tlsFailure(target: Target, reason: string): TlsFailure {
   const { askedBy } = target.tls;
   const what = askedBy === undefined ? "no TLS" : `no TLS as ${askedBy} asks for it`;
-  return new TlsFailure(unansweredBy(target, "4.7.5", `${what}: ${reason}`));
+  return new TlsFailure(resultWithoutReply(target, "4.7.5", `${what}: ${reason}`));
 }
 
-/** The certificates that the remote shows, its own first, each with its issuer after it. */
+/** Lists the certificates that the remote presents: its own first, and each issuer after what it issued. */
 function chainOf(socket: Socket | false): X509Certificate[] {
   const chain: X509Certificate[] = [];
   let next = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined;
@@ -292,18 +301,18 @@ function setupFailure(target: Target, nodemailer: NodemailerConnection, error: S
   if (isTls) {
     return tlsFailure(target, code ? response : reasonOf(error));
   }
-  if (!isRefusal(code)) return new DeliveryFailure(unansweredBy(target, "4.4.2", reasonOf(error)));
+  if (!isRefusal(code)) return new DeliveryFailure(resultWithoutReply(target, "4.4.2", reasonOf(error)));
   const command = error.command === "CONN" ? "connect" : "ehlo";
   return new DeliveryFailure(deliveryResultOf({ command, code, text: response, remote: target.host }));
 }
 
-/** The result when there was no reply, or none that counts. `status`: of class 4. */
-export function unansweredBy({ host, address }: Target, status: string, reason: string): DeliveryResult {
-  const place = host === address ? host : `${host} [${address}]`;
-  return deliveryResultOf({ command: "connect", status, text: `${place}: ${reason}`, remote: host });
+/** Makes the result for a missing reply, or one that does not count. `status`: of class 4. */
+export function resultWithoutReply({ host, address }: Target, status: string, reason: string): DeliveryResult {
+  const name = host === address ? host : `${host} [${address}]`;
+  return deliveryResultOf({ command: "connect", status, text: `${name}: ${reason}`, remote: host });
 }
 
-/** Whether a reply code refuses. */
+/** Tells whether a reply code refuses. */
 export const isRefusal = (code: number | undefined): code is number => code !== undefined && code >= 400 && code < 600;
 
 const REASONS: Record<string, string> = {
@@ -314,7 +323,7 @@ const REASONS: Record<string, string> = {
   ENETUNREACH: "the network cannot be reached",
 };
 
-/** The failure, for people, when there is no reply. */
+/** Describes, for people, a failure without a reply. */
 export function reasonOf(error: SmtpError & { originalCode?: string | undefined }): string {
   return REASONS[error.originalCode ?? error.code ?? ""] ?? error.message;
 }

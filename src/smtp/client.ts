@@ -1,19 +1,19 @@
 /**
  * A session with a mail host (RFC 5321): AUTH, transactions, and the result for each recipient.
  *
- * Invariant: a recipient is accepted only if the remote answered 2yz to RCPT for it and then to the end of the message.
+ * Invariant: a recipient is accepted only if the remote replied 2yz to RCPT for it and then to the end of the message.
  */
 import { isAscii } from "node:buffer";
 import type { SMTPConnectionEnvelope, SMTPConnectionSendInfo, SMTPEnvelope } from "nodemailer/lib/smtp-connection";
 import {
-  type ClientWorld,
+  type ClientContext,
   isRefusal,
   openSmtpConnection,
   reasonOf,
+  resultWithoutReply,
   type SmtpConnection,
   type SmtpError,
   type Target,
-  unansweredBy,
 } from "./client-connection.ts";
 import { DeliveryFailure, type DeliveryResult, deliveryResultOf } from "./delivery-result.ts";
 
@@ -27,7 +27,7 @@ export interface Transaction {
 }
 
 export interface Transmission {
-  /** One a recipient, in order. */
+  /** One for each recipient, in order. */
   results: DeliveryResult[];
   /** The connection ended before the remote decided about any recipient: nothing was transmitted. */
   unstarted: boolean;
@@ -43,16 +43,19 @@ export interface SmtpSession {
   authenticate(credentials: Credentials): Promise<void>;
   /** Never rejects. */
   transmit(transaction: Transaction): Promise<Transmission>;
-  /** Whether a transaction may be sent over it now. */
+  /** Tells whether a transaction may be sent over it now. */
   usable(): boolean;
-  /** The message is being transmitted, or its reply is awaited: ending the session now might have it delivered twice. */
+  /**
+   * Tells whether the message is being transmitted or its reply is awaited: ending the session now might deliver it
+   * twice.
+   */
   isTransmitting(): boolean;
-  /** QUIT. A transaction under way ends at once, and fails. */
+  /** Sends QUIT. A transaction under way ends at once, and fails. */
   close(): void;
 }
 
 const COMMAND_MS = 5 * 60_000;
-/** For a whole transaction. nodemailer ends one after 10 minutes of silence (RFC 5321 §4.5.3.2.6). */
+/** Time limit of a whole transaction. nodemailer ends one after 10 minutes of silence (RFC 5321 §4.5.3.2.6). */
 const TRANSACTION_MS = 20 * 60_000;
 
 /** The extensions that the message needs (RFC 6152, RFC 6531). */
@@ -61,18 +64,18 @@ interface Needs {
   utf8: boolean;
 }
 
-/** nodemailer writes this into the envelope that it is given, even when the connection is lost. */
-type Books = Pick<SMTPConnectionEnvelope, "accepted" | "rejectedErrors"> & { mailError: SmtpError };
+/** The replies that nodemailer notes in the envelope that it is given, even when the connection is lost. */
+type NotedReplies = Pick<SMTPConnectionEnvelope, "accepted" | "rejectedErrors"> & { mailError: SmtpError };
 
-/** @throws DeliveryFailure; its result has a `code` when the remote answered, and refused */
-export async function openSession(target: Target, world: ClientWorld): Promise<SmtpSession> {
-  const connection = await openSmtpConnection(target, world);
+/** Opens a session. @throws DeliveryFailure; its result has a `code` when the remote replied and refused */
+export async function openSession(target: Target, context: ClientContext): Promise<SmtpSession> {
+  const connection = await openSmtpConnection(target, context);
   /** The remote may still hold a transaction, which RSET ends. */
   let unfinished = false;
 
   async function transact(reversePath: string, recipients: readonly string[], content: Buffer, needs: Needs) {
     const { nodemailer } = connection;
-    const envelope: SMTPEnvelope & Partial<Books> = {
+    const envelope: SMTPEnvelope & Partial<NotedReplies> = {
       from: reversePath === "" ? false : reversePath,
       to: [...recipients],
       size: content.length,
@@ -108,7 +111,7 @@ export async function openSession(target: Target, world: ClientWorld): Promise<S
         throw new DeliveryFailure(
           isRefusal(code)
             ? deliveryResultOf({ command: "auth", code, text: response, remote: target.host })
-            : unansweredBy(target, "4.4.2", reasonOf(error)),
+            : resultWithoutReply(target, "4.4.2", reasonOf(error)),
         );
       }
     },
@@ -139,21 +142,21 @@ export async function openSession(target: Target, world: ClientWorld): Promise<S
   };
 }
 
-/** The result for a recipient that this connection cannot take the message to; undefined when it can. */
+/** Returns the result for a recipient to whom this connection cannot carry the message; undefined when it can. */
 function obstacleFor(
   { offered, target: { host } }: SmtpConnection,
   recipient: string,
   size: number,
   utf8: boolean,
 ): DeliveryResult | undefined {
-  // As if EHLO had failed: the reason is what the remote supports, never the address.
+  // The stage is EHLO: the remote lacks support, and the address is not at fault.
   const because = (status: string, text: string) => deliveryResultOf({ command: "ehlo", status, text, remote: host });
   const limit = Number(offered.get("SIZE") || 0);
   if (limit > 0 && size > limit) return because("5.3.4", `${host} takes no message of more than ${limit} bytes`);
   if ((utf8 || !isAsciiText(recipient)) && !offered.has("SMTPUTF8")) {
     return because("5.6.7", `${host} takes no internationalised mail (SMTPUTF8)`);
   }
-  // Legal within quotes, but nodemailer refuses them.
+  // Such characters are legal within quotes, but nodemailer refuses them.
   if (/[\p{Cc}<>]/u.test(recipient)) return because("5.1.3", "the address holds a character that cannot be sent");
   return undefined;
 }
@@ -165,19 +168,23 @@ interface Round {
   unstarted: boolean;
 }
 
-/** The results of a transaction. `end`: the reply to the end of the message, or the error before it. */
-function roundOf(target: Target, recipients: readonly string[], books: Partial<Books>, end: string | SmtpError): Round {
-  const { accepted = [], rejectedErrors = [], mailError } = books;
+/** Returns the results of a transaction. `end`: the reply to the message, or the error that ended the transaction. */
+function roundOf(
+  target: Target,
+  recipients: readonly string[],
+  { accepted = [], rejectedErrors = [], mailError }: Partial<NotedReplies>,
+  end: string | SmtpError,
+): Round {
   const refusals = new Map(rejectedErrors.map((error: SmtpError) => [error.recipient, error]));
   const rest =
     typeof end === "string"
       ? deliveryResultOf({ command: "data", code: Number(end.slice(0, 3)), text: end, remote: target.host })
-      : endOf(target, end, accepted.length);
+      : resultOfFailure(target, end, accepted.length);
   const resultFor = (recipient: string): DeliveryResult => {
-    // With PIPELINING, RCPT is then refused as well, because there is no sender.
-    if (mailError) return answered(target, "mail", mailError);
+    // A remote that has refused MAIL refuses each pipelined RCPT as well, because there is no sender.
+    if (mailError) return resultOfReply(target, "mail", mailError);
     const refusal = refusals.get(recipient);
-    return refusal ? answered(target, "rcpt", refusal) : rest;
+    return refusal ? resultOfReply(target, "rcpt", refusal) : rest;
   };
   const replies = mailError ? [mailError, ...refusals.values()] : [...refusals.values()];
   return {
@@ -188,27 +195,30 @@ function roundOf(target: Target, recipients: readonly string[], books: Partial<B
   };
 }
 
-/** The result for recipients that were accepted, or had no reply yet, when the transaction failed. */
-function endOf(target: Target, error: SmtpError, accepted: number): DeliveryResult {
+/** Returns the result for recipients that were accepted, or had no reply yet, when the transaction failed. */
+function resultOfFailure(target: Target, error: SmtpError, accepted: number): DeliveryResult {
   const { command, responseCode: code, response } = error;
   if (command === "DATA") {
-    const result = answered(target, "data", error);
+    const result = resultOfReply(target, "data", error);
     // With several recipients, the reply does not tell which one it is about.
     return accepted > 1 ? { ...result, hard: false } : result;
   }
-  // Any other text that comes with the loss of a connection may answer no command.
+  // Any other text that comes with the loss of a connection may be a reply to no command.
   return code === 421 && response !== undefined
     ? deliveryResultOf({ command: "data", code, text: response, remote: target.host })
-    : unansweredBy(target, "4.4.2", reasonOf(error));
+    : resultWithoutReply(target, "4.4.2", reasonOf(error));
 }
 
-function answered(target: Target, command: "mail" | "rcpt" | "data", error: SmtpError): DeliveryResult {
+function resultOfReply(target: Target, command: "mail" | "rcpt" | "data", error: SmtpError): DeliveryResult {
   const { responseCode: code, response } = error;
-  if (!isRefusal(code) || response === undefined) return unansweredBy(target, "4.5.0", reasonOf(error));
+  if (!isRefusal(code) || response === undefined) return resultWithoutReply(target, "4.5.0", reasonOf(error));
   return deliveryResultOf({ command, code, text: response, remote: target.host });
 }
 
-/** RFC 5321 §4.5.3.1.10: 452, and 552 from older servers, with the status of RFC 3463 for it. */
+/**
+ * Tells whether the server took no more recipients: 452, or 552 from older servers (RFC 5321 §4.5.3.1.10), with RFC
+ * 3463's status.
+ */
 function wasTooMany(result: DeliveryResult | undefined): boolean {
   return (result?.code === 452 || result?.code === 552) && /^[45]\.5\.3$/.test(result.status ?? "");
 }

@@ -1,14 +1,14 @@
 /**
- * The result of a delivery attempt for one recipient, read from the remote's reply (RFC 5321 §4.2, RFC 3463), and whether a
- * refusal concerns the address itself. Pure.
+ * The result of a delivery attempt for one recipient, read from the remote's reply (RFC 5321 §4.2, RFC 3463), and
+ * whether a refusal concerns the address itself. Pure.
  *
- * Invariant: the reply code decides between now, later and never; the enhanced status code only says why. Only a
- * refusal can be hard.
+ * Invariant: the reply code decides whether a recipient is accepted, deferred or refused; the enhanced status code only
+ * gives the reason. Only a refusal can be hard.
  */
 
 export interface DeliveryResult {
   kind: "accepted" | "deferred" | "refused";
-  /** The remote's reply, or why there was none: one line of at most 500 characters, for people. */
+  /** The remote's reply, or the reason for its absence: one line of at most 500 characters, for people. */
   reply: string;
   /** The failure is permanent and concerns the address (rules: Hard failure). */
   hard: boolean;
@@ -16,25 +16,27 @@ export interface DeliveryResult {
   code?: number | undefined;
   /** Enhanced status code, its class in step with `kind`. */
   status?: string | undefined;
-  /** Name of the host that answered. */
+  /** Name of the host that replied. */
   remote?: string | undefined;
 }
 
-/** The step of the attempt that the reply came to, or that it ended in. */
+/** The step of an attempt that a reply is for, or in which the attempt ended. */
 export type Stage = "dns" | "connect" | "ehlo" | "auth" | "mail" | "rcpt" | "data";
 
 export interface Reply {
   command: Stage;
-  /** Absent when there was no reply: the class of `status` then decides, and without it the failure is temporary. */
+  /**
+   * Absent when there was no reply: the class of `status` then decides the kind, and without `status` it is deferred.
+   */
   code?: number | undefined;
-  /** Given when it is known already; else it is looked for in the text. */
+  /** Enhanced status code; without it, it is looked for in the text. */
   status?: string | undefined;
   /** The reply as received, with codes and in several lines, or a description of what happened instead. */
   text: string;
   remote?: string | undefined;
 }
 
-/** No transaction could begin with the remote: nothing was sent, and every recipient has this result. */
+/** No transaction could begin with the remote. Nothing was sent, and every recipient has this result. */
 export class DeliveryFailure extends Error {
   override readonly name = "DeliveryFailure";
   readonly result: DeliveryResult;
@@ -47,9 +49,9 @@ export class DeliveryFailure extends Error {
 
 const LONGEST_REPLY = 500;
 const CLASS_OF_KIND = { accepted: 2, deferred: 4, refused: 5 } as const;
-/** An address such as 5.1.1.2 is none, and neither is a version. */
+/** Matches no IP address, such as 5.1.1.2, and no version number. */
 const LEADING_STATUS = /^\(?#?([245]\.\d{1,3}\.\d{1,3})(?!\.?\d)\)?:?\s*/;
-/** As qmail and its kin write it: `sorry, no mailbox here by that name (#5.1.1)`. */
+/** The status as qmail and its relatives write it: `sorry, no mailbox here by that name (#5.1.1)`. */
 const MARKED_STATUS = /#([245]\.\d{1,3}\.\d{1,3})(?!\.?\d)/;
 
 export function deliveryResultOf({ command, code, status, text, remote }: Reply): DeliveryResult {
@@ -72,11 +74,11 @@ function kindOf(command: Stage, code: string | undefined): DeliveryResult["kind"
   // Our own credentials are wrong; they may be corrected before the next attempt.
   if (command === "auth") return "deferred";
   if (code?.startsWith("5")) return "refused";
-  // 2yz to anything but the message takes no responsibility for it (RFC 5321 §4.2.5).
+  // Only with 2yz to the message itself does a server take responsibility for it (RFC 5321 §4.2.5).
   return command === "data" && code?.startsWith("2") ? "accepted" : "deferred";
 }
 
-/** The same result as a temporary failure, for one whose cause may be corrected. */
+/** Returns the result as a temporary failure, for a failure whose cause may be corrected. */
 export function asDeferred(result: DeliveryResult): DeliveryResult {
   return { ...result, kind: "deferred", hard: false, status: inClass("deferred", result.status) };
 }
@@ -85,9 +87,9 @@ const inClass = (kind: DeliveryResult["kind"], status: string | undefined): stri
   status?.replace(/^./, String(CLASS_OF_KIND[kind]));
 
 /**
- * Whether a permanent failure concerns the address, so that it is to be suppressed: RFC 3463 status 5.1.x, but for the
- * two about the sender, and 5.2.1; a bare 5yz to RCPT, but for 552, which is a full mailbox (RFC 5321 §4.2.3). A status
- * of another class than the code says nothing about it. Without a `command`, as in a report, only the status counts.
+ * Tells whether a permanent failure concerns the address, which is then suppressed: RFC 3463 status 5.1.x, except for
+ * the two about the sender, and 5.2.1; a bare 5yz to RCPT, except for 552, a full mailbox (RFC 5321 §4.2.3). A status
+ * of another class than the code does not count. Without a `command`, as in a report, only the status counts.
  */
 export function isHard({ command, code, status }: Pick<Reply, "code" | "status"> & { command?: Stage }): boolean {
   // Replies to the connection, to EHLO and to MAIL are about us.

@@ -27,7 +27,8 @@ const REFUSALS = {
   failed: [451, "4.3.0", "Local error, try again later"],
   tooEarly: [451, "4.3.0", "What this reports on is still being sent, try again in a moment"],
 
-  // Of policy at the MX listener (inbound/). RFC 5321 §4.3.2 has 451 for MAIL and 450 for RCPT; RFC 3463 §3.8 X.7.1 for policy.
+  // Policy of the MX listener (inbound/). RFC 5321 §4.3.2 has 451 for MAIL and 450 for RCPT; RFC 3463 §3.8 X.7.1 for
+  // policy.
   tooMuchMail: [451, "4.7.1", "Too much mail from your network, try again later"],
   tooManyRecipients: [450, "4.7.1", "Too many recipients from your network, try again later"],
   tooManyGuesses: [421, "4.7.0", "Too many unknown recipients, try again later"],
@@ -36,7 +37,7 @@ const REFUSALS = {
   // RFC 5321 §4.5.3.1.10: the client sends to the others in another transaction.
   oneReportEach: [452, "4.5.3", "One recipient at a time when there is no return path"],
 
-  // Of mail apps. RFC 3207 §4, RFC 4954 §4 and §6.
+  // Mail apps. RFC 3207 §4, RFC 4954 §4 and §6.
   tlsFirst: [530, "5.7.0", "Must issue a STARTTLS command first"],
   signInFirst: [530, "5.7.0", "Sign in first, with AUTH"],
   badCredentials: [535, "5.7.8", "Address or password is wrong"],
@@ -46,12 +47,12 @@ const REFUSALS = {
   badRecipient: [553, "5.1.3", "This is no address that mail can be sent to"],
   malformed: [550, "5.6.0", "Message is malformed"],
 
-  // What the sending pipeline refuses (rules: Sending pipeline).
+  // The sending pipeline (rules: Sending pipeline).
   notAccepted: [550, "5.7.1", "Message is not accepted"],
-  // The operator pauses and resumes: 4yz, so that mail waits in the app's outbox meanwhile. RFC 5321 §4.2.3 has 450 for
-  // what policy blocks for a time, RFC 3463 §3.8 X.7.1 for what the sender is not authorized to do.
+  // 4yz, so that mail waits in the app's outbox until somebody resumes sending. RFC 5321 §4.2.3 has 450 for mail that
+  // policy blocks for a time, RFC 3463 §3.8 has X.7.1 for a sender without authorization.
   paused: [450, "4.7.1", "Sending is paused"],
-  // The same status, since a cap is policy too (X.7.1); 451, since this message fails for what came before it.
+  // A cap is policy too (X.7.1). 451, because this message fails for the mail before it.
   overLimit: [451, "4.7.1", "A sending limit is reached"],
   upstream: [451, "4.4.0", "The outbound queue cannot take the message, try again later"],
 } as const satisfies Record<string, readonly [code: number, status: string, text: string]>;
@@ -64,14 +65,14 @@ export type NoteRefusal = (reason: RefusalName, fields: LogFields) => void;
 /** RFC 5321 §4.5.3.1.5 allows 512 octets, with code, status and CRLF. */
 const LONGEST_TEXT = 400;
 
-/** A reply that is not 2yz or 3yz. As an Error it fits the callbacks of smtp-server: `responseCode` and `message`. */
+/** A reply 4yz or 5yz. As an Error it fits the callbacks of smtp-server: `responseCode` and `message`. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
   readonly responseCode: number;
   /** The name of the refusal. */
   readonly reason: RefusalName;
 
-  /** `text`: instead of the usual one; characters that a reply line cannot hold are replaced. */
+  /** `text`: replaces the usual one. Characters that a reply line cannot hold are replaced. */
   constructor(reason: RefusalName, cause?: unknown, text: string = REFUSALS[reason][2]) {
     const [code, status] = REFUSALS[reason];
     const line = text.replace(/\s+/g, " ").replace(/[^ -~]/gu, "?");
@@ -81,15 +82,13 @@ export class Refusal extends Error {
   }
 }
 
-/** The refusal for any error. */
+/** Returns the refusal for any error. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   return new Refusal(isUnavailable(asUnavailable(error)) ? "storeUnavailable" : "failed", error);
 }
 
-/**
- * What the codes of the API (rules: Errors) are in SMTP; a fault of ours where the pipeline has no reason to use one.
- */
+/** The refusals for codes of the API (rules: Errors). The pipeline throws no others; any other is a fault of ours. */
 const REFUSAL_OF_CODE: Partial<Record<ErrorCode, RefusalName>> = {
   unprocessable: "notAccepted",
   forbidden: "notAccepted",
@@ -101,7 +100,10 @@ const REFUSAL_OF_CODE: Partial<Record<ErrorCode, RefusalName>> = {
   upstream_failed: "upstream",
 };
 
-/** The same for what the sending pipeline throws, whose messages are for the sender: which limit, and when it frees. */
+/**
+ * Returns the refusal for an error of the sending pipeline, in its words: they tell the sender the limit, and when it
+ * frees.
+ */
 export function refusalOfSending(error: unknown): Refusal {
   const reason = error instanceof AppError ? REFUSAL_OF_CODE[error.code] : undefined;
   return reason !== undefined && error instanceof AppError

@@ -7,21 +7,21 @@ export interface SmtpRole {
   readonly requiresAuth: boolean;
   /** Most recipients of one message; further ones are put off. */
   maxRecipients(): number;
-  /** Whether a client may exceed its share of connections, and speak out of turn. */
+  /** Tells whether a client may exceed its share of connections, and speak out of turn. */
   isTrusted(ip: string): boolean;
-  /** Called once a connection. @throws Refusal when it is not admitted */
-  open(client: { trace: string; ip: string }): SmtpSession;
+  /** Opens a session; called once a connection. @throws Refusal when it is not admitted */
+  open(client: { trace: string; ip: string }): SmtpCommands;
 }
 
 /** The commands of one connection. Any error other than a Refusal is a fault of ours. */
-export interface SmtpSession {
-  /** AUTH. Resolves when the credentials are right; absent where nobody signs in. @throws Refusal */
+export interface SmtpCommands {
+  /** Handles AUTH; absent where nobody signs in. Resolves when the credentials are right. @throws Refusal */
   authenticate?(credentials: Credentials): Promise<void>;
-  /** MAIL. `reversePath` is empty for a bounce (RFC 5321 §4.5.5). @throws Refusal */
+  /** Handles MAIL. `reversePath` is empty for a bounce (RFC 5321 §4.5.5). @throws Refusal */
   startMail(reversePath: string): void;
-  /** RCPT; a refusal may be delayed. `declaredSize` is that of MAIL, 0 when none was given. @throws Refusal */
+  /** Handles RCPT; a refusal may be delayed. `declaredSize` is that of MAIL, 0 when none was given. @throws Refusal */
   admitRecipient(recipient: string, declaredSize: number): void | Promise<void>;
-  /** DATA, to the last byte of `content`. Resolves with the text of the 250. @throws Refusal */
+  /** Handles DATA, to the last byte of `content`. Resolves with the text of the 250. @throws Refusal */
   acceptMessage(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<string>;
 }
 

@@ -1,15 +1,19 @@
 /**
- * One connection at a listener (server.ts). It limits what smtp-server does not: refused commands, unproductive commands,
- * and the time that a client takes. A client that speaks before its turn is refused.
+ * One connection at a listener (server.ts). It adds the limits that smtp-server lacks: refused commands, unproductive
+ * commands, and the time that a client takes. It refuses a client that speaks out of turn.
  *
  * Invariants: every reply goes through `send`. AUTH exists under TLS only.
  */
 import type { Socket } from "node:net";
+import type { SMTPServer } from "smtp-server";
+import { SMTPConnection } from "smtp-server/lib/smtp-connection.js";
 import type { Runtime } from "../base/runtime.ts";
 import { canonicalAddress, networkOfAddress, sourceOfAddress } from "../net/ip.ts";
 import { type NoteRefusal, Refusal, type RefusalName } from "./refusal.ts";
-import type { SmtpRole, SmtpSession } from "./role.ts";
-import { SMTPConnection, type SMTPServer } from "./smtp-server.ts";
+import type { SmtpCommands, SmtpRole } from "./role.ts";
+
+// The package smtp-server parses commands and DATA for our listeners. Only this file imports it.
+export { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from "smtp-server";
 
 /** Limits of a session. */
 interface SessionLimits {
@@ -17,23 +21,26 @@ interface SessionLimits {
   refusals: number;
   /** Replies; the count is reset in the same way. */
   replies: number;
-  /** From one reply to the next complete command (RFC 5321 §4.5.3.2.7: at least 5 minutes). */
+  /** Time from one reply to the next complete command (RFC 5321 §4.5.3.2.7: at least 5 minutes). */
   commandMs: number;
 }
 
 export interface Limits extends SessionLimits {
   connections: number;
-  /** From one source: an IPv4 address, or an IPv6 /64. Peers that the role trusts have no limit, here and in the next. */
+  /**
+   * From one source: an IPv4 address, or an IPv6 /64. This limit and the next do not apply to peers that the role
+   * trusts.
+   */
   connectionsPerSource: number;
   /** From one network: an IPv4 /24, or an IPv6 /48. */
   connectionsPerNetwork: number;
-  /** From 354 to the last byte of the message. */
+  /** Time from 354 to the last byte of the message. */
   dataMs: number;
-  /** Delay of the refusal for a client that spoke out of turn. */
+  /** Delay before a client that spoke out of turn is refused. */
   outOfTurnMs: number;
   /**
-   * Before signing in, on listeners that require it: apps sign in at once, and only intruders take longer. `commandMs` also
-   * limits the handshake of implicit TLS.
+   * Limits before signing in, on listeners that require it: apps sign in at once, and only intruders take longer.
+   * `commandMs` also limits the handshake of implicit TLS.
    */
   beforeAuth: SessionLimits;
 }
@@ -50,17 +57,20 @@ export const LIMITS: Limits = {
   beforeAuth: { refusals: 5, replies: 30, commandMs: 60_000 },
 };
 
-/** The limits of a listener that may have so many connections. */
+/** Returns the limits of a listener that may have so many connections. */
 export const limitsFor = (connections: number): Partial<Limits> => ({
   connections: Math.min(connections, LIMITS.connections),
   connectionsPerSource: Math.min(Math.ceil(connections / 4), LIMITS.connectionsPerSource),
   connectionsPerNetwork: Math.min(Math.ceil(connections / 2), LIMITS.connectionsPerNetwork),
 });
 
-/** `MAIL FROM:<`, a source route, a quoted local part (RFC 5321 §4.1.2, RFC 6531 §3.3), and the rest from the `@` on. */
+/**
+ * Splits `MAIL FROM:<`, a source route, a quoted local part (RFC 5321 §4.1.2, RFC 6531 §3.3), and the rest from the `@`
+ * on.
+ */
 const QUOTED_LOCAL_PART = /^([^<]*<(?:@[^\s:"<>]+:)?)("(?:[^"\\\p{Cc}]|\\[ -~])*")(@[^"]*)$/u;
 
-/** Texts of smtp-server that are replaced by ours. */
+/** The refusals that replace texts of smtp-server. */
 const REWORDED = new Map<string, RefusalName>([
   ["Error: Command line too long", "lineTooLong"],
   ["Error: too many unrecognized commands", "tooManyErrors"],
@@ -91,7 +101,7 @@ export interface ConnectionParts {
   hostname: string;
   runtime: Pick<Runtime, "setTimer" | "randomBytes">;
   note: NoteRefusal;
-  /** Whether there are too many connections already, or too many from this origin. */
+  /** Tells whether there are too many connections already, or too many from this origin. */
   isCrowded(origin: Origin, isTrusted: boolean): boolean;
 }
 
@@ -100,12 +110,15 @@ export class Connection extends SMTPConnection {
   readonly origin = originOf(this.remoteAddress);
   readonly #parts: ConnectionParts;
   readonly #isTrusted: boolean;
-  /** It is not refused for speaking out of turn: it is trusted, or a mail app, which can do nothing before it has signed in. */
+  /** The client may speak out of turn: it is trusted, or a mail app, which can do nothing before it has signed in. */
   readonly #mayInterrupt: boolean;
-  #commands: SmtpSession | undefined;
+  #commands: SmtpCommands | undefined;
   #isReady = false;
   #spokeOutOfTurn = false;
-  /** We replied to EHLO in this turn of the event loop. Anything else that arrives in it was sent before the reply could be read. */
+  /**
+   * We replied to EHLO in this turn of the event loop. The client sent whatever else arrives in this turn before it
+   * could read the reply.
+   */
   #justGreeted = false;
   #cancelDeadline: (() => void) | undefined;
   #refusals = 0;
@@ -119,7 +132,7 @@ export class Connection extends SMTPConnection {
   }
 
   /** @throws Error before `enter` */
-  get commands(): SmtpSession {
+  get commands(): SmtpCommands {
     if (!this.#commands) throw new Error("a connection that was not admitted");
     return this.#commands;
   }
@@ -161,14 +174,20 @@ export class Connection extends SMTPConnection {
     this.close();
   }
 
-  /** Reads nothing more: smtp-server is not called back. A client that does not wait for the refusal is gone by then. */
+  /**
+   * Refuses the client, at once or after a delay in which it is not read, since smtp-server is not called back. Most
+   * clients that do not wait for replies have left by then.
+   */
   #refuseOutOfTurn(): void {
     this.#spokeOutOfTurn = true;
     if (this.#mayInterrupt) this.refuse("outOfTurn");
     else this.setDeadline(this.#parts.limits.outOfTurnMs, "outOfTurn");
   }
 
-  /** smtp-server waits a moment before its greeting, to notice clients that speak first. Those that may do so are greeted at once. */
+  /**
+   * smtp-server waits a moment before its greeting, to notice clients that speak first. Clients that may do so are
+   * greeted at once.
+   */
   override _setListeners(callback: () => void): void {
     super._setListeners(() => {
       callback();
@@ -176,7 +195,7 @@ export class Connection extends SMTPConnection {
     });
   }
 
-  /** Called when it is time to greet. smtp-server notices only whole lines that came before. */
+  /** Greets, unless the client has spoken first, of which smtp-server notices only whole lines. */
   override connectionReady(next?: () => void): void {
     if (this.#isReady) return;
     this.#isReady = true;
@@ -202,18 +221,21 @@ export class Connection extends SMTPConnection {
     });
   }
 
-  /** RFC 2920 §3.1: EHLO ends a group of commands, since only its reply tells what may follow. */
+  /**
+   * Refuses MAIL in one packet with EHLO, whose reply tells what may follow: EHLO ends a group of commands (RFC 2920
+   * §3.1).
+   */
   override handler_MAIL(command: Buffer, callback: () => void): void {
     if (this.#justGreeted && !this.#mayInterrupt) this.#refuseOutOfTurn();
     else super.handler_MAIL(command, callback);
   }
 
-  /** Refuses the client unless it speaks within `ms`; undefined while it waits for us. */
+  /** Refuses the client unless it speaks within `ms`. Undefined ends the deadline, while the client waits for us. */
   setDeadline(ms: number | undefined, reason: RefusalName = "tooSlow"): void {
     this.#cancelDeadline?.();
     // A client that has left needs no deadline.
-    const over = ms === undefined || this._closing || this._closed;
-    this.#cancelDeadline = over ? undefined : this.#parts.runtime.setTimer(() => this.refuse(reason), ms);
+    const isOff = ms === undefined || this._closing || this._closed;
+    this.#cancelDeadline = isOff ? undefined : this.#parts.runtime.setTimer(() => this.refuse(reason), ms);
   }
 
   override close(): void {
@@ -221,7 +243,10 @@ export class Connection extends SMTPConnection {
     this.setDeadline(undefined);
   }
 
-  /** smtp-server ends the path at the first space or second `@`, and a quoted local part may hold either. */
+  /**
+   * Parses a quoted local part, which may hold a space or an `@`: smtp-server ends the path at the first space or
+   * second `@`.
+   */
   override _parseAddressCommand(
     name: string,
     command: Buffer | string,
@@ -247,7 +272,7 @@ export class Connection extends SMTPConnection {
   }
 }
 
-/** A reply before TLS: AUTH is not offered, and an attempt to sign in is told to begin TLS first. */
+/** Rewrites a reply before TLS: it does not offer AUTH, and tells a client that signs in to begin TLS first. */
 function withoutAuth<T extends string | string[] | null | undefined>(code: number, data: T): string | string[] | T {
   if (code === 530) return new Refusal("tlsFirst").message;
   return Array.isArray(data) ? data.filter((line) => !line.startsWith("AUTH ")) : data;

@@ -1,10 +1,10 @@
 /**
- * An SMTP listener (RFC 5321), with STARTTLS or implicit TLS, 8BITMIME, SMTPUTF8, SIZE and PIPELINING. Its role (role.ts)
- * decides what the commands do. smtp-server parses commands and DATA; the number of connections is limited here, and what
- * one connection may do in server-connection.ts.
+ * An SMTP listener (RFC 5321), with STARTTLS or implicit TLS, 8BITMIME, SMTPUTF8, SIZE and PIPELINING. Its role
+ * (role.ts) decides what the commands do. smtp-server parses commands and DATA. This file limits the number of
+ * connections, and server-connection.ts limits each connection.
  *
- * Invariants: only CRLF . CRLF ends a message, and nothing sent before TLS is read after it; smtp-server sees to both, and
- * our tests check them byte by byte. AUTH exists under TLS only.
+ * Invariants: only CRLF . CRLF ends a message, and nothing sent before TLS is read after it; smtp-server sees to both,
+ * and our tests check them byte by byte. AUTH exists under TLS only.
  */
 import type { Socket } from "node:net";
 import type { Log } from "../base/log.ts";
@@ -14,21 +14,21 @@ import type { Options } from "../store/settings.ts";
 import type { Certificates, KeyPair } from "../tls/certificates.ts";
 import { type NoteRefusal, Refusal, type RefusalName, refusalOf } from "./refusal.ts";
 import type { Credentials, Envelope, SmtpRole } from "./role.ts";
-import { Connection, type ConnectionParts, LIMITS, type Limits, type Origin, originOf } from "./server-connection.ts";
-import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from "./smtp-server.ts";
+import {
+  Connection,
+  type ConnectionParts,
+  LIMITS,
+  type Limits,
+  type Origin,
+  originOf,
+  SMTPServer,
+  type SMTPServerOptions,
+  type SMTPServerSession,
+} from "./server-connection.ts";
 
-export interface SmtpListener {
-  /** Resolves with the address once it listens. @throws the error of the operating system, such as EADDRINUSE */
-  start(): Promise<{ host: string; port: number }>;
-  isListening(): boolean;
-  /**
-   * Stops accepting, sends 421 to clients that are not sending a message, and lets the others finish for up to `graceMs`.
-   * Resolves when every connection is closed or the time is up.
-   */
-  stop(graceMs: number): Promise<void>;
-}
+export type SmtpListener = ReturnType<typeof createSmtpListener>;
 
-export interface SmtpListenerParts {
+interface SmtpListenerParts {
   /** Port 0 picks a free one. */
   listen: { host: string; port: number };
   /** Implicit TLS (RFC 8314 §3.3) instead of STARTTLS. */
@@ -47,7 +47,7 @@ export interface SmtpListenerParts {
 /** RFC 5321 §4.5.3.1.4 says 512, and more with extensions; SMTPUTF8 addresses and passwords are long. */
 const LONGEST_COMMAND = 2048;
 
-export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
+export function createSmtpListener(parts: SmtpListenerParts) {
   const { listen, implicitTls = false, hostname, certificates, role, options, runtime, log } = parts;
   const limits = { ...LIMITS, ...parts.limits };
   const logRefusal = createRefusalLog(log, runtime.now);
@@ -61,7 +61,7 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
   let stopping = false;
 
   class Server extends SMTPServer {
-    /** Whether there are too many connections, or too many from this source or network. */
+    /** Tells whether there are too many connections, or too many from this source or network. */
     isCrowded({ source, network }: Origin, isTrusted: boolean): boolean {
       const origins = [...this._pendingSockets.keys()].map(({ remoteAddress }) => originOf(remoteAddress));
       for (const connection of this.connections) {
@@ -75,7 +75,9 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
       );
     }
 
-    /** With implicit TLS, smtp-server counts a client only after its handshake, and does not limit how long that takes. */
+    /**
+     * With implicit TLS, smtp-server counts a client only after its handshake, and does not limit how long that takes.
+     */
     override _acceptSocket(socket: Socket, handshake: boolean): (() => void) | false {
       const { remoteAddress: ip = "" } = socket;
       if (handshake && this.isCrowded(originOf(ip), role.isTrusted(ip))) {
@@ -131,7 +133,7 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
     disabledCommands: ["XCLIENT", "XFORWARD", "WIZ", "SHELL", "KILL", ...(role.requiresAuth ? [] : ["AUTH"])],
     authMethods: ["PLAIN", "LOGIN"],
     authRequiredMessage: new Refusal("signInFirst").message,
-    // Counted here, with AUTH among them.
+    // Connection counts them itself, with AUTH among them.
     maxAllowedUnauthenticatedCommands: Number.POSITIVE_INFINITY,
     // Real senders have addresses such as `name.@example.com`. RCPT checks recipients anyway.
     lenientAddressParsing: true,
@@ -139,7 +141,10 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
     maxClients: limits.connections,
     socketTimeout: limits.commandMs,
     logger: false,
-    /** Read anew whenever it is offered or checked, as is the next. */
+    /**
+     * Getters, because smtp-server reads these two whenever it offers or checks them, and the settings may have
+     * changed.
+     */
     get size() {
       return options.get("smtp.maxMessageBytes");
     },
@@ -150,7 +155,7 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
     onAuth({ username = "", password, authcid, authzid }, session, callback) {
       const connection = connectionOf.get(session);
       connection?.setDeadline(undefined);
-      // RFC 4616 §2: nobody here may act as another.
+      // RFC 4616 §2: no user may act as another.
       const asAnother = authcid && authzid && authcid !== authzid;
       const signIn = asAnother
         ? Promise.reject(new Refusal("badCredentials"))
@@ -170,8 +175,8 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
       } catch (error) {
         refusal = refusalFor(error, session, "sender not checked");
       }
-      // Not at once: smtp-server forgets to go on after a message that was pipelined behind another and ends within
-      // the same call.
+      // Deferred: when a message that was pipelined behind another ends within the same call, smtp-server forgets to go
+      // on.
       queueMicrotask(() => callback(refusal));
     },
 
@@ -211,7 +216,7 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
     },
   };
 
-  /** The refusal for an error that a command threw. A fault of ours is logged as `fault`. */
+  /** Returns the refusal for an error that a command threw. Logs a fault of ours as `fault`. */
   function refusalFor(error: unknown, session: SMTPServerSession, fault: string): Refusal {
     const refusal = refusalOf(error);
     const { id: trace, remoteAddress: ip } = session;
@@ -230,7 +235,8 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
   const forgetCertificates = certificates.onChange((pair) => server.updateSecureContext(tlsOptions(pair)));
 
   return {
-    start: () =>
+    /** Resolves with the address once it listens. @throws the error of the operating system, such as EADDRINUSE */
+    start: (): Promise<{ host: string; port: number }> =>
       new Promise((resolve, reject) => {
         server.server.once("error", reject);
         server.listen(listen.port, listen.host, () => {
@@ -240,8 +246,12 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
           resolve({ host: listen.host, port });
         });
       }),
-    isListening: () => server.server.listening,
-    async stop(graceMs) {
+    isListening: (): boolean => server.server.listening,
+    /**
+     * Stops accepting, sends 421 to clients that are not sending a message, and lets the others finish for up to
+     * `graceMs`. Resolves when every connection is closed or the time is up.
+     */
+    async stop(graceMs: number): Promise<void> {
       stopping = true;
       forgetCertificates();
       server.options.closeTimeout = Math.max(1, graceMs);
@@ -277,8 +287,8 @@ function declaredSize({ envelope }: SMTPServerSession): number {
 const ONE_LINE_IN_MS = 60_000;
 
 /**
- * Logs what clients are refused, so that an operator sees why mail does not come. A flood of refusals is no flood of lines:
- * there is one a minute for each reason, which says how many were not logged since the last. `now` gives epoch ms.
+ * Logs refusals, so that an operator sees why mail does not come. A flood of refusals makes few lines: one a minute for
+ * each reason, with the number of refusals since the last line. `now` gives epoch ms.
  */
 export function createRefusalLog(log: Log, now: () => number): NoteRefusal {
   const lines = new Map<RefusalName, { loggedAt: number; unlogged: number }>();

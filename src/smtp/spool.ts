@@ -1,10 +1,10 @@
 /**
- * Holds messages and attachments while they are received, so that many at once do not fill the memory: small messages in
- * memory, large messages and attachments in files of the spool folder. Nothing here is durable: a message is accepted when it
- * is filed, an attachment when its draft names it.
+ * Holds messages and attachments while they are received, so that many at once do not fill the memory: small messages
+ * in memory, large messages and attachments in files of the spool folder. Nothing here is durable: a message is
+ * accepted when it is filed, an attachment when its draft names it.
  *
- * Invariant: a file exists only while its content is being received and filed; files that a crash left behind are removed at
- * the next start.
+ * Invariant: a file exists only while its content is being received and filed; files that a crash left behind are
+ * removed at the next start.
  */
 import { createHash } from "node:crypto";
 import { mkdirSync, rmSync } from "node:fs";
@@ -15,32 +15,21 @@ import { Refusal } from "./refusal.ts";
 /** RFC 5321 §6.3: at least 100, so that long honest paths work. */
 export const MOST_HOPS = 100;
 
-/** A message as received: its bytes, or the path of the file that holds them. */
+/** The bytes of a message, or the path of the file that holds them. */
 export type Source = Uint8Array | string;
 
 export interface Received {
   readonly source: Source;
   /** Bytes. */
   readonly size: number;
-  /** Received header fields: how many servers it has passed. */
+  /** Number of Received header fields: the servers that it has passed. */
   readonly hops: number;
-  /** It was larger than allowed, and nothing of it was kept. */
+  /** The message was larger than allowed, and nothing of it was kept. */
   readonly tooLarge: boolean;
   dispose(): Promise<void>;
 }
 
-export interface Spool {
-  /**
-   * Takes in a message to its end, whatever happens on the way, and then says what came of it.
-   * @throws Refusal aborted when `content` breaks off; what the file system says
-   */
-  receive(content: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Received>;
-  /**
-   * Writes something else durably into a file. `check` is told how many bytes there are so far, before they are written.
-   * @throws what `content` and `check` throw; what the file system says
-   */
-  keep(content: AsyncIterable<Uint8Array>, check: (size: number) => void): Promise<Kept>;
-}
+export type Spool = ReturnType<typeof openSpool>;
 
 /** An attachment in a file. */
 export interface Kept {
@@ -49,27 +38,32 @@ export interface Kept {
   readonly size: number;
   /** In hex. */
   readonly sha256: string;
-  /** Removes the file, unless it is somewhere else by now. */
+  /** Removes the file, unless it has been moved. */
   dispose(): Promise<void>;
 }
 
 /** Larger than most mail without attachments. */
 const LARGEST_IN_MEMORY = 256 * 1024;
 const SMALLEST_BUFFER = 16 * 1024;
-/** For all messages together; beyond it even small messages go to files. */
+/** Bytes of all messages together; beyond this, even small messages go to files. */
 const MOST_IN_MEMORY = 32 * 1024 * 1024;
 
-/** Opens the spool of this process, empty. @throws what the file system says */
-export function openSpool(folder: string): Spool {
+/** Opens the spool of this process, and empties it. @throws errors of the file system */
+export function openSpool(folder: string) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   let count = 0;
   let inMemory = 0;
 
+  /**
+   * Reads a message to its end, even after a failure, because the reply comes after the last byte.
+   * @throws Refusal aborted when `content` breaks off; errors of the file system
+   */
   async function receive(content: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Received> {
     const hops = countReceived();
     const path = join(folder, `${++count}.eml`);
-    // One buffer, copied into: a client decides how small its chunks are, and a million of them must cost no more.
+    // Chunks are copied into one buffer: the client decides how small they are, and a million of them must cost no
+    // more.
     let buffer = new Uint8Array(0);
     let used = 0;
     let size = 0;
@@ -104,7 +98,7 @@ export function openSpool(folder: string): Spool {
       used = 0;
     }
 
-    async function keep(chunk: Uint8Array): Promise<void> {
+    async function append(chunk: Uint8Array): Promise<void> {
       const needed = used + chunk.byteLength;
       if (!file && (needed > LARGEST_IN_MEMORY || inMemory > MOST_IN_MEMORY)) {
         file = await open(path, "wx", 0o600);
@@ -123,7 +117,6 @@ export function openSpool(folder: string): Spool {
     }
 
     try {
-      // Reads to the end even after a failure, since the reply comes after the last byte.
       for await (const chunk of content) {
         size += chunk.byteLength;
         if (failure !== undefined || size > maxBytes) {
@@ -131,7 +124,7 @@ export function openSpool(folder: string): Spool {
           continue;
         }
         hops.feed(chunk);
-        await keep(chunk).catch((error) => {
+        await append(chunk).catch((error) => {
           failure = error;
         });
       }
@@ -153,6 +146,10 @@ export function openSpool(folder: string): Spool {
     return { source, size, hops: hops.count(), tooLarge: size > maxBytes, dispose };
   }
 
+  /**
+   * Writes an attachment durably into a file. `check` gets the number of bytes so far, before they are written.
+   * @throws errors of `content`, `check` and the file system
+   */
   async function keep(content: AsyncIterable<Uint8Array>, check: (size: number) => void): Promise<Kept> {
     const path = join(folder, `${++count}.file`);
     const dispose = () => rm(path, { force: true });
@@ -181,7 +178,7 @@ export function openSpool(folder: string): Spool {
   return { receive, keep };
 }
 
-/** The bytes of a message, in memory. */
+/** Reads the bytes of a message into memory. */
 export async function readSource(source: Source): Promise<Uint8Array> {
   return typeof source === "string" ? await readFile(source) : source;
 }

@@ -10,23 +10,7 @@ import { dirname, join } from "node:path";
 import type { Runtime } from "../base/runtime.ts";
 import { claimBlobs } from "./claim.ts";
 
-export interface Blobs {
-  /** Writes the bytes durably and returns their name, SHA-256 in hex. The same bytes again cost no second file. */
-  write(bytes: Uint8Array): Promise<string>;
-  /** The same for a durable file on the same file system with that SHA-256, in hex: moves it here. */
-  adopt(path: string, sha256: string): Promise<string>;
-  /** The file of a blob, for streaming. */
-  file(name: string): Bun.BunFile;
-  /** Reads a blob whole. */
-  read(name: string): Promise<Uint8Array>;
-  /** Checks for free space by writing and removing a file. @throws file system errors */
-  check(): Promise<void>;
-  /**
-   * Removes blobs last written before `olderThan` (epoch ms) that `isNamed` does not return; returns their number.
-   * Calls it with one folder of names at a time. During a backup it removes nothing and returns undefined.
-   */
-  sweep(olderThan: number, isNamed: (names: string[]) => Set<string>): Promise<number | undefined>;
-}
+export type Blobs = ReturnType<typeof openBlobs>;
 
 /** The path of a blob below the folder of blobs. */
 export const blobPath = (folder: string, name: string): string => join(folder, name.slice(0, 2), name.slice(2));
@@ -37,7 +21,7 @@ const CHECK_BYTES = 256 * 1024;
 /** Suffix that the sweep adds to a blob that it is about to remove. */
 const LEAVING = ".leaving";
 
-export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "randomBytes">): Blobs {
+export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "randomBytes">) {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const shardOf = (name: string): string => join(folder, name.slice(0, 2));
   const pathOf = (name: string): string => blobPath(folder, name);
@@ -71,6 +55,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     };
   }
 
+  /** Takes over a durable file on the same file system, by moving it here. `name`: its SHA-256 in hex. */
   async function adopt(file: string, name: string): Promise<string> {
     const path = pathOf(name);
     const now = new Date(runtime.now());
@@ -82,6 +67,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     return name;
   }
 
+  /** Writes the bytes durably and returns their name, SHA-256 in hex. The same bytes again cost no second file. */
   async function write(bytes: Uint8Array): Promise<string> {
     const name = createHash("sha256").update(bytes).digest("hex");
     const path = pathOf(name);
@@ -135,6 +121,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     return removed;
   }
 
+  /** Checks for free space by writing and removing a file. @throws file system errors */
   async function check(): Promise<void> {
     const path = join(folder, ".check");
     try {
@@ -148,9 +135,15 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     write,
     adopt,
     check,
-    file: (name) => Bun.file(pathOf(name)),
-    read: async (name) => new Uint8Array(await Bun.file(pathOf(name)).arrayBuffer()),
-    async sweep(olderThan, isNamed) {
+    /** The file of a blob, for streaming. */
+    file: (name: string): Bun.BunFile => Bun.file(pathOf(name)),
+    /** Reads a blob whole. */
+    read: async (name: string): Promise<Uint8Array> => new Uint8Array(await Bun.file(pathOf(name)).arrayBuffer()),
+    /**
+     * Removes blobs last written before `olderThan` (epoch ms) that `isNamed` does not return; returns their number.
+     * Calls it with one folder of names at a time. During a backup it removes nothing and returns undefined.
+     */
+    async sweep(olderThan: number, isNamed: (names: string[]) => Set<string>): Promise<number | undefined> {
       const release = claimBlobs(dirname(folder));
       if (!release) return undefined;
       try {

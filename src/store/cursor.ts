@@ -19,6 +19,12 @@ export interface RowPosition {
   id: string;
 }
 
+/** At most `limit` rows, or all, in the order of their positions; those after a position alone. */
+export interface RowPage {
+  after?: RowPosition | undefined;
+  limit?: number;
+}
+
 /** `query`: everything that selects the rows, except cursor and page size. */
 const bindingOf = (query: unknown): string =>
   createHash("sha256").update(JSON.stringify(query)).digest("base64url").slice(0, 12);

@@ -30,16 +30,6 @@ import webhookQueue from "./migrations/0024_webhook_queue.sql" with { type: "tex
 import mailboxExpiry from "./migrations/0025_mailbox_expiry.sql" with { type: "text" };
 import webhookDescription from "./migrations/0026_webhook_description.sql" with { type: "text" };
 
-export interface Migrating {
-  /**
-   * Claims the data folder while its schema changes; returns the function that releases it. A server of the previous
-   * version would continue with statements for dropped tables. @throws if a server holds it
-   */
-  claim(): () => void;
-  /** The whole list, oldest first. */
-  migrations?: readonly string[];
-}
-
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
 
@@ -47,7 +37,21 @@ const versionOf = (sqlite: Database): number =>
  * @throws Error that names the newer version, the failed migration, or the holder of the folder; then nothing was
  * changed
  */
-export function migrate(sqlite: Database, { claim, migrations = MIGRATIONS }: Migrating): void {
+export function migrate(
+  sqlite: Database,
+  {
+    claim,
+    migrations = MIGRATIONS,
+  }: {
+    /**
+     * Claims the data folder while its schema changes; returns the function that releases it. A server of the previous
+     * version would continue with statements for dropped tables. @throws if a server holds it
+     */
+    claim(): () => void;
+    /** The whole list, oldest first. */
+    migrations?: readonly string[];
+  },
+): void {
   const known = migrations.length;
   const found = versionOf(sqlite);
   if (found > known) {

@@ -26,15 +26,27 @@
  *   search_backlog: stored mail that message_index still lacks.
  *   options: the settings.   greylist: first mail that was deferred, or has come back.
  *
- * Writers: options store/settings.ts · api_keys access/credentials.ts · app_passwords
- * access/app-passwords.ts · second_factors, recovery_codes access/second-factor.ts · sessions access/sessions.ts · access_notices access/notices.ts · threads to message_judgements, drafts and
- * mailbox_usage mailbox/ · message_index search/fts5/fts5.ts · search_backlog search/fts5/backlog.ts · search_feed, search_changes
- * search/meilisearch/feed-rows.ts and a trigger (0014_search.sql) · events and webhook_* events/ · outbound_* and queue_* outbound/queue.ts ·
- * discarded_threads triggers (0013_discarded.sql) and mailbox/retention.ts ·
- * thread_changes and mailbox_labels triggers (0009_reading.sql), so that no change is missed ·
- * suppressions outbound/suppression.ts · greylist inbound/greylist.ts · mta_sts_policies authentication/sts-policies.ts · trace_steps
- * outbound/trace-log.ts · idempotency_keys operations/idempotency.ts · everything about
- * people, domains and mailboxes settings/.
+ * Writers:
+ *
+ *   people, domains, mailboxes           admin/
+ *   api_keys                             access/credentials.ts
+ *   app_passwords                        access/app-passwords.ts
+ *   sessions                             access/sessions.ts
+ *   second_factors, recovery_codes       access/second-factor.ts
+ *   access_notices                       access/notices.ts
+ *   threads to message_judgements, drafts, mailbox_usage   mailbox/
+ *   mailbox_labels, thread_changes       triggers (0009_reading.sql), so that no change is missed
+ *   discarded_threads                    triggers (0013_discarded.sql) and mailbox/removal.ts
+ *   message_index, search_backlog        search/fts5/
+ *   search_feed, search_changes          search/meilisearch/ and a trigger (0014_search.sql)
+ *   events, webhook_*                    events/
+ *   outbound_*, queue_*                  outbound/queue.ts
+ *   suppressions                         outbound/suppression.ts
+ *   trace_steps                          outbound/trace-log.ts
+ *   greylist                             inbound/greylist.ts
+ *   mta_sts_policies                     authentication/
+ *   idempotency_keys                     operations/idempotency.ts
+ *   options                              store/settings.ts
  */
 import { sql } from "drizzle-orm";
 import { blob, index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
@@ -194,7 +206,7 @@ export const apiKeys = sqliteTable(
     id: text("id").primaryKey(),
     userId: text("user_id").notNull(),
     name: text("name").notNull(),
-    /** SHA-256 of the key, hex: its own 238 bits make a slow hash unnecessary. */
+    /** SHA-256 of the key, hex: its own 256 bits make a slow hash unnecessary. */
     hash: text("hash").notNull().unique(),
     /** Its first characters, so that people can tell keys apart. */
     hint: text("hint").notNull(),
@@ -221,7 +233,7 @@ export const sessions = sqliteTable(
     expiresAt: integer("expires_at").notNull(),
     /** The address of sign-in, as sourceOfAddress gives it. */
     source: text("source").notNull(),
-    /** Whether it survives closing the browser. */
+    /** True if it survives closing the browser. */
     kept: flag("kept").notNull(),
     /** When the person last proved their identity again; null if not since signing in. */
     confirmedAt: integer("confirmed_at"),
@@ -469,7 +481,7 @@ export const messageBodies = sqliteTable("message_bodies", {
   htmlSource: blob("html_source", { mode: "buffer" }),
   /** Version of the sanitiser policy behind `html` (message/sanitize.ts). */
   sanitizer: integer("sanitizer").notNull(),
-  /** The visible text of the HTML (message/seen.ts), zstd; null if it equals `text`. */
+  /** The visible text of the HTML (message/visible.ts), zstd; null if it equals `text`. */
   seenText: blob("seen_text", { mode: "buffer" }),
   /** Characters of the HTML that are hidden from its reader. */
   seenHidden: integer("seen_hidden").notNull().default(0),
@@ -725,7 +737,7 @@ export const queueEntries = sqliteTable(
     recipient: text("recipient").notNull(),
     name: text("name"),
     field: text("field", { enum: RECIPIENT_FIELDS }).notNull(),
-    /** Of the recipient. */
+    /** The recipient's domain, by which the relay queues. */
     domain: text("domain").notNull(),
     /**
      * `waiting` for its next attempt; `held`, in the demo, until it is retried manually; the other states are final.
@@ -789,7 +801,7 @@ export const ENDPOINT_STATES = ["active", "disabled", "removed"] as const;
 export const HEALTHS = ["unproven", "proven", "slow", "failing"] as const;
 export type Health = (typeof HEALTHS)[number];
 
-/** A URL of a workspace's choosing that is told of the chosen events. */
+/** A workspace's URL, to which the chosen events are posted. */
 export const webhookEndpoints = sqliteTable(
   "webhook_endpoints",
   {
@@ -797,30 +809,30 @@ export const webhookEndpoints = sqliteTable(
     id: text("id").notNull().unique(),
     workspaceId: text("workspace_id").notNull(),
     url: text("url").notNull(),
-    /** Names of the kinds chosen. */
+    /** Names of the chosen events. */
     events: json<string[]>("events").notNull(),
     /** `whsec_` and base64. */
     secret: text("secret").notNull(),
-    /** The one before, while both are good. */
+    /** The previous secret, while both are valid. */
     previousSecret: text("previous_secret"),
     /** When the overlap ends. */
     previousUntil: integer("previous_until"),
-    /** `removed`: for everybody gone; the row goes once its deliveries have. */
+    /** `removed`: hidden from all callers; the row is deleted after its deliveries. */
     state: text("state", { enum: ENDPOINT_STATES }).notNull(),
     createdAt: integer("created_at").notNull(),
     disabledAt: integer("disabled_at"),
-    /** Deliveries in a row that came to nothing. */
+    /** Deliveries in a row that failed after all attempts. */
     exhausted: integer("exhausted").notNull().default(0),
     health: text("health", { enum: HEALTHS }).notNull(),
-    /** events.seq: it is told of later ones only. */
+    /** events.seq: only later events are posted. */
     afterEvent: integer("after_event").notNull(),
-    /** webhook_deliveries.seq: what was waiting up to here when it was disabled is not attempted again. */
+    /** webhook_deliveries.seq: deliveries up to here that waited when it was disabled are not attempted again. */
     voidThrough: integer("void_through").notNull().default(0),
-    /** Deliveries of it have to be failed, or, when it is removed, deleted. */
+    /** Its deliveries have to be marked as failed, or deleted if it is removed. */
     sweeping: flag("sweeping").notNull().default(false),
     /** The admins have to be mailed that it is disabled. */
     telling: flag("telling").notNull().default(false),
-    /** When the earliest of its deliveries is due, or before; null when none is. */
+    /** A lower bound on when its earliest delivery is due; null when none is. */
     dueAt: integer("due_at"),
     /** For people; may be empty. */
     description: text("description").notNull().default(""),
@@ -837,7 +849,7 @@ export const webhookEndpoints = sqliteTable(
 export const DELIVERY_STATES = ["pending", "retrying", "delivered", "failed"] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
 
-/** One event on its way to one endpoint, and afterwards the log of it. */
+/** The delivery of one event to one endpoint, and later its log. */
 export const webhookDeliveries = sqliteTable(
   "webhook_deliveries",
   {
@@ -848,15 +860,15 @@ export const webhookDeliveries = sqliteTable(
     eventSeq: integer("event_seq"),
     eventId: text("event_id").notNull(),
     event: text("event").notNull(),
-    /** Of a test: the body. */
+    /** The body of a test. */
     sample: text("sample"),
-    /** `delivered` once it was; a replay that fails does not undo it. */
+    /** Stays `delivered` when a later replay fails. */
     state: text("state", { enum: DELIVERY_STATES }).notNull(),
     /** Attempts that have ended, replays too. */
     attempts: integer("attempts").notNull().default(0),
-    /** It comes before what waits for its first attempt: a retry, a test, a replay. */
+    /** A retry, test or replay, which precedes deliveries that wait for their first attempt. */
     urgent: flag("urgent").notNull().default(false),
-    /** When it is next attempted; while leased, when the lease ends. Also set for a replay of what is finished. */
+    /** When it is next attempted; while leased, when the lease ends. Also set for the replay of a finished delivery. */
     dueAt: integer("due_at"),
     /** An attempt is under way, or about to be. */
     leased: flag("leased").notNull().default(false),
@@ -864,7 +876,7 @@ export const webhookDeliveries = sqliteTable(
     status: integer("status"),
     /** The start of the last response. */
     response: text("response"),
-    /** Why there was no response, or none that will do; for people. */
+    /** Why the last attempt failed: no response, or an unsuccessful one; for people. */
     error: text("error"),
     createdAt: integer("created_at").notNull(),
     /** When it was last settled. */
@@ -881,7 +893,7 @@ export const webhookDeliveries = sqliteTable(
   ],
 );
 
-/** How far the events have been fanned out to the endpoints. One row, with id 1. */
+/** The last event with a delivery for each endpoint. One row, with id 1. */
 export const webhookCursor = sqliteTable("webhook_cursor", {
   id: integer("id").primaryKey(),
   eventSeq: integer("event_seq").notNull(),

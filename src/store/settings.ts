@@ -433,27 +433,7 @@ export interface SettingRow {
   description: string;
 }
 
-export interface Options {
-  /** The current value, from memory. */
-  get<N extends SettingName>(name: N): SettingValue<N>;
-  list(): SettingRow[];
-  /** The setting of that name, as listed. @throws ConfigError for an unknown name */
-  find(name: string): SettingRow;
-  /** True if it names a file or folder of this machine. @throws ConfigError for an unknown name */
-  isPath(name: string): boolean;
-  /** True if that value contains a secret. @throws ConfigError for an unknown name */
-  hides(name: string, text: string): boolean;
-  /**
-   * Takes effect with the commit. A value as listed keeps its hidden secret. @throws ConfigError for an unknown name or
-   * an invalid value, with the valid ones
-   */
-  set(tx: Tx, name: string, text: string): void;
-  reset(tx: Tx, name: string): void;
-  /** Reads the settings again, because another process may have changed them. */
-  refresh(): void;
-  /** `listener` is called after each reading, whether or not anything changed. */
-  onRefresh(listener: () => void): void;
-}
+export type Options = ReturnType<typeof openOptions>;
 
 /** Checks that the name is a setting's. @throws ConfigError for an unknown name */
 function knownSetting(name: string): SettingName {
@@ -466,11 +446,12 @@ function knownSetting(name: string): SettingName {
 /** A setting whose name is only known at run time. */
 const settingOf = (name: SettingName): Setting<unknown> => SETTINGS[name] as Setting<unknown>;
 
-export function openOptions(store: Store): Options {
+export function openOptions(store: Store) {
   let values = new Map<string, unknown>();
   let changed = false;
   const listeners: (() => void)[] = [];
 
+  /** Reads the settings again, because another process may have changed them. */
   function refresh(): void {
     const read = new Map<string, unknown>();
     for (const { name, value } of store.db.select().from(schema.options).all()) {
@@ -492,6 +473,7 @@ export function openOptions(store: Store): Options {
     if (changed) refresh();
   });
 
+  /** The current value, from memory. */
   const get = <N extends SettingName>(name: N): SettingValue<N> =>
     (values.get(name) ?? SETTINGS[name].default) as SettingValue<N>;
 
@@ -507,14 +489,21 @@ export function openOptions(store: Store): Options {
 
   return {
     get,
-    list: () => (Object.keys(SETTINGS) as SettingName[]).map(rowOf),
-    find: (name) => rowOf(knownSetting(name)),
-    isPath: (name) => settingOf(knownSetting(name)).isPath === true,
-    hides: (name, text) => {
+    list: (): SettingRow[] => (Object.keys(SETTINGS) as SettingName[]).map(rowOf),
+    /** The setting of that name, as listed. @throws ConfigError for an unknown name */
+    find: (name: string): SettingRow => rowOf(knownSetting(name)),
+    /** True if it names a file or folder of this machine. @throws ConfigError for an unknown name */
+    isPath: (name: string): boolean => settingOf(knownSetting(name)).isPath === true,
+    /** True if that value contains a secret. @throws ConfigError for an unknown name */
+    hides: (name: string, text: string): boolean => {
       const { hidden } = settingOf(knownSetting(name));
       return hidden !== undefined && hidden.mask(text) !== text;
     },
-    set(tx, name, text) {
+    /**
+     * Takes effect with the commit. A value as listed keeps its hidden secret.
+     * @throws ConfigError for an unknown name or an invalid value, with the valid ones
+     */
+    set(tx: Tx, name: string, text: string): void {
       const known = knownSetting(name);
       const setting = settingOf(known);
       let value: string;
@@ -531,13 +520,14 @@ export function openOptions(store: Store): Options {
         .run();
       changed = true;
     },
-    reset(tx, name) {
+    reset(tx: Tx, name: string): void {
       tx.delete(schema.options)
         .where(eq(schema.options.name, knownSetting(name)))
         .run();
       changed = true;
     },
     refresh,
-    onRefresh: (listener) => void listeners.push(listener),
+    /** `listener` is called after each reading, whether or not anything changed. */
+    onRefresh: (listener: () => void): void => void listeners.push(listener),
   };
 }

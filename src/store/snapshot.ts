@@ -10,16 +10,6 @@ import { Database, SQLiteError } from "bun:sqlite";
 import { closeSync, existsSync, openSync } from "node:fs";
 import { join } from "node:path";
 
-export interface Snapshot {
-  /** `PRAGMA user_version`: the number of migrations applied. */
-  readonly schema: number;
-  /** The errors of `PRAGMA integrity_check`; none for a sound database. */
-  check(): string[];
-  /** Names of the blobs in its rows, distinct and sorted. */
-  blobs(): Generator<string>;
-  close(): void;
-}
-
 /** How long a snapshot waits for a lock at its beginning, ms. */
 const BUSY_TIMEOUT_MS = 10_000;
 const MOST_FINDINGS = 100;
@@ -48,7 +38,7 @@ export function takeSnapshot(folder: string, target: string): void {
   }
 }
 
-/** Opened writable, although nothing is written: only then can it read what a killed server left in the WAL. */
+/** Opens it writable without writing, since only then SQLite reads the WAL that a killed server left. */
 function openLive(folder: string): Database {
   const path = join(folder, "mailroom.db");
   if (!existsSync(path)) throw new Error(`there is no database in the data folder ${folder}`);
@@ -58,7 +48,7 @@ function openLive(folder: string): Database {
 }
 
 /** @throws Error for a file that is not a database */
-export function openSnapshot(path: string): Snapshot {
+export function openSnapshot(path: string) {
   const db = new Database(path, { readonly: true });
   let schema: number;
   try {
@@ -68,8 +58,10 @@ export function openSnapshot(path: string): Snapshot {
     throw error;
   }
   return {
+    /** `PRAGMA user_version`: the number of migrations applied. */
     schema,
-    check() {
+    /** The errors of `PRAGMA integrity_check`; none for a sound database. */
+    check(): string[] {
       try {
         const found = db.query(`PRAGMA integrity_check(${MOST_FINDINGS})`).values() as [string][];
         return found.map(([finding]) => finding).filter((finding) => finding !== "ok");
@@ -78,7 +70,8 @@ export function openSnapshot(path: string): Snapshot {
         throw error;
       }
     },
-    *blobs() {
+    /** Names of the blobs in its rows, distinct and sorted. */
+    *blobs(): Generator<string> {
       const tables = db
         .query(
           "SELECT t.name FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table' AND c.name = 'blob'",
@@ -89,6 +82,6 @@ export function openSnapshot(path: string): Snapshot {
       const rows = db.query(`${each.join(" UNION ")} ORDER BY blob`).iterate() as Iterable<{ blob: string }>;
       for (const { blob } of rows) yield blob;
     },
-    close: () => db.close(),
+    close: (): void => db.close(),
   };
 }

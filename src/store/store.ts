@@ -9,12 +9,12 @@ import { closeSync, existsSync, mkdirSync, openSync, statfsSync } from "node:fs"
 import { dirname, join } from "node:path";
 import { AppError, isUnavailable, unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
+import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { type Blobs, openBlobs } from "./blobs.ts";
 import { claimFolder } from "./claim.ts";
-import { drizzleOver } from "./drizzle.ts";
 import { migrate } from "./migrate.ts";
-import type { Db } from "./statement.ts";
+import { type Db, drizzleOver } from "./statement.ts";
 
 export type { Db };
 
@@ -101,7 +101,7 @@ const APPLICATION_ID = 0x4d6c526d;
  * incomplete.
  */
 export const RESTORING = "restoring";
-/** How long a health check is valid: anybody may ask, which must not keep the disk busy. */
+/** How long a health check is valid. Any client may ask, and frequent requests must not keep the disk busy. */
 const HEALTH_MS = 100;
 
 const UNAVAILABLE_SQLITE = /^SQLITE_(BUSY|LOCKED|FULL|IOERR|CANTOPEN|READONLY|NOMEM)/;
@@ -239,7 +239,7 @@ export function openStore({
   /** Number of preparations in progress. */
   let coming = 0;
   let scheduled = false;
-  /** Real time, even in tests with a clock of their own: nobody waits for a test to advance it. */
+  /** Real time even in tests with a fake clock, because no test advances it for a commit. */
   let gathering: Timer | undefined;
 
   /**
@@ -364,5 +364,40 @@ export function openStore({
       while (waiting.length > 0) commitGroup();
       sqlite.close();
     },
+  };
+}
+
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 30_000;
+
+/**
+ * Like `store.enqueue`, but waits for as long as the store is unavailable: for commits that must eventually succeed,
+ * because something outside, such as a reply from another server, cannot be undone.
+ */
+export function createPatientCommit({
+  store,
+  runtime,
+  log,
+  warning,
+  isOver,
+}: {
+  store: Pick<Store, "enqueue">;
+  runtime: Pick<Runtime, "setTimer">;
+  log: Log;
+  /** Logged while it waits. */
+  warning: string;
+  /** True if the result is no longer needed. */
+  isOver?(): boolean;
+}): Store["enqueue"] {
+  return async (work) => {
+    for (let wait = FIRST_WAIT_MS; ; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {
+      try {
+        return await store.enqueue(work);
+      } catch (error) {
+        if (!isUnavailable(error) || isOver?.()) throw error;
+        log.warn(warning, { retryInMs: wait, error });
+        await pause(runtime, wait);
+      }
+    }
   };
 }

@@ -1,31 +1,40 @@
 /**
- * Obtains a certificate from an authority (rules: Certificates): orders it once the listeners are up, and renews it while
- * they run. The self-signed certificate serves until the first one is obtained.
+ * Obtains a certificate from an authority (rules: Certificates): orders it once the listeners are up, and renews it
+ * while they run. The self-signed certificate serves until the first one is obtained.
  *
- * Files in <data>/tls/acme, each replaced whole: account.json, certificate.pem, order.json (an order under way, with its
- * key, so that it continues after a crash) and state.json (the authority that signed, and the last failure).
+ * Files in <data>/tls/acme, each replaced whole: account.json, certificate.pem, order.json (an order under way, with
+ * its key, so that it continues after a crash) and state.json (the authority that signed, and the last failure).
  *
- * Invariants: a failure here leaves the current pair in use and stops nothing else. The server asks an authority no more
- * often than schedule.ts allows, even when the clock jumps or the server is restarted over and over.
+ * Invariants: a failure here leaves the current pair in use and stops nothing else. The server asks an authority no
+ * more often than the schedule at the end of this file allows, even when the clock jumps or the server is restarted
+ * over and over.
  */
 import { generateKeyPairSync, X509Certificate } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { openHttpClient } from "../net/http-client.ts";
-import { type Account, AuthorityRefusal, type BegunOrder, ChallengeFailure, openAuthority } from "./authority.ts";
+import {
+  type Account,
+  AuthorityRefusal,
+  type BegunOrder,
+  ChallengeFailure,
+  openAuthority,
+  type RenewalWindow,
+} from "./authority.ts";
 import { openChallenge } from "./challenge.ts";
-import { type KeyPair, loadPair, problemOf, readPrivately, savePair, savePrivately } from "./pair.ts";
-import { afterFailure, covers, renewalTime, retryTimeOf, type Trouble } from "./schedule.ts";
-import { type CertificateSetup, type Source, selfSignedSource } from "./source.ts";
-import { renewalIdOf } from "./x509.ts";
+import { type KeyPair, loadPair, problemOf, readPrivately, renewalIdOf, savePair, savePrivately } from "./pair.ts";
+import { type CertificateSetup, type Source, selfSignedSource, type Trouble } from "./source.ts";
 
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
 /** Time between two checks of the names and the renewal time. */
-const LOOK_MS = 10 * 60_000;
+const LOOK_MS = 10 * MINUTE_MS;
 /** How long a failed name, other than the main one, is left out of orders. */
-const LEFT_OUT_MS = 24 * 60 * 60_000;
+const LEFT_OUT_MS = 24 * HOUR_MS;
 /** The operator may choose an authority at any address. */
 const EVERYWHERE = ["0.0.0.0/0", "::/0"];
 const STOPPING = "this server is stopping";
+const CLOCK = "the certificate just obtained is to be renewed at once: is this machine's clock right?";
 
 interface State {
   /** The directory of the authority that signed the certificate; undefined until one has. */
@@ -70,7 +79,7 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
   stopped.promise.catch(() => {});
   let pair: KeyPair | undefined;
   let state: State = {};
-  let suggested: Awaited<ReturnType<typeof authority.renewalWindow>>;
+  let suggested: RenewalWindow | undefined;
   let askWindowAt = 0;
   let isFirstLook = true;
 
@@ -102,7 +111,10 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
     const kept = await readJson<OrderFile>(fileOf("order.json"));
     const isSame = kept?.directory === directory && kept.names.join() === wanted.join();
     const signed = await authority.order({
-      ...{ account, email, names: wanted, key: newKey() },
+      account,
+      email,
+      names: wanted,
+      key: newKey(),
       begun: isSame ? kept : undefined,
       replaces: pair && suggested ? await renewalIdOf(pair.cert) : undefined,
       registered: (url) => savePrivately(fileOf("account.json"), JSON.stringify({ ...account, directory, url })),
@@ -206,4 +218,51 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
   };
 }
 
-const CLOCK = "the certificate just obtained is to be renewed at once: is this machine's clock right?";
+/* The schedule: when to order a certificate for renewal, for new names, and after failures. */
+
+/**
+ * Waits after failures in a row. Public authorities allow few failed orders an hour for a name, and a person has to fix
+ * the usual causes, such as DNS or a firewall.
+ */
+const WAITS_MS = [5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 4 * HOUR_MS, 12 * HOUR_MS, 24 * HOUR_MS];
+
+/** Latest renewal, as a part of a certificate's life. */
+const LATEST = 0.8;
+/** Longest wait that an authority may ask for: its certificates are valid for weeks. */
+const LONGEST_WAIT_MS = 7 * 24 * HOUR_MS;
+
+/**
+ * Returns when to renew the certificate, epoch ms: a moment in the window that the authority suggests, or else after
+ * two thirds of its life. Its fingerprint chooses the exact moment, which so stays the same, and differs between
+ * servers.
+ */
+export function renewalTime(cert: string, suggested: RenewalWindow | undefined): number {
+  const { validFromDate, validToDate, fingerprint256 } = new X509Certificate(cert);
+  const [from, until] = [validFromDate.getTime(), validToDate.getTime()];
+  const chance = Number.parseInt(fingerprint256.replaceAll(":", "").slice(0, 8), 16) / 2 ** 32;
+  // A later window is ignored: failures in a row could outlast the certificate.
+  const latest = from + (until - from) * (LATEST + chance / 20);
+  if (suggested) return Math.min(suggested.start + (suggested.end - suggested.start) * chance, latest);
+  return from + (until - from) * (2 / 3 + chance / 20);
+}
+
+/** Tells whether the certificate covers all these names. */
+function covers(cert: string, names: readonly string[]): boolean {
+  const certificate = new X509Certificate(cert);
+  return names.every((name) => certificate.checkHost(name, { wildcards: false }) !== undefined);
+}
+
+/** Adds a failure. `chance`: 0 to 1. `askedFor`: the earliest time that the authority allows, epoch ms. */
+export function afterFailure(
+  last: Trouble | undefined,
+  { now, reason, chance, askedFor = 0 }: { now: number; reason: string; chance: number; askedFor?: number | undefined },
+): Trouble {
+  const failures = (last?.failures ?? 0) + 1;
+  const wait = (WAITS_MS[failures - 1] ?? 24 * HOUR_MS) * (1 + chance / 5);
+  return { failures, at: now, retryAt: Math.max(now + wait, Math.min(askedFor, now + LONGEST_WAIT_MS)), reason };
+}
+
+/** Returns when to try again, epoch ms. Setting the clock back does not lengthen the wait. */
+function retryTimeOf({ at, retryAt }: Trouble, now: number): number {
+  return retryAt - Math.max(0, at - now);
+}

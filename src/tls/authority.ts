@@ -1,6 +1,7 @@
 /**
- * Talks to a certificate authority by acme-client (RFC 8555), over this project's HTTP client: it uses the addresses of the
- * runtime's DNS, has a time limit and does not retry. The only file that knows the package, which it loads on first use.
+ * Talks to a certificate authority by acme-client (RFC 8555), over this project's HTTP client: it uses the addresses of
+ * the runtime's DNS, has a time limit and does not retry. The only file that knows the package, which it loads on first
+ * use.
  *
  * Invariant: a refusal by the authority becomes an AuthorityRefusal, with the time of the next permitted request if the
  * authority gives one.
@@ -68,13 +69,6 @@ export interface BegunOrder {
   key: string;
 }
 
-export interface AuthorityParts {
-  /** URL of the directory. */
-  directory: string;
-  http: Pick<HttpClient, "send" | "within">;
-  runtime: Pick<Runtime, "now">;
-}
-
 export interface Account {
   /** PEM */
   key: string;
@@ -82,7 +76,7 @@ export interface Account {
   url: string | undefined;
 }
 
-export interface OrderRequest {
+interface OrderRequest {
   account: Account;
   email: string | undefined;
   names: readonly string[];
@@ -97,14 +91,17 @@ export interface OrderRequest {
   began(order: BegunOrder): Promise<void>;
   /** RFC 8555 §8, RFC 8737. */
   challenge: ChallengeType;
-  /** Resolves once the authority can see the proof; called for all names at once. @throws Error that says why it cannot */
+  /**
+   * Resolves once the authority can see the proof; called for all names at once.
+   * @throws Error that says why it cannot
+   */
   show(proof: Proof): Promise<void>;
 }
 
-export type ChallengeType = "http-01" | "tls-alpn-01" | "dns-01";
+type ChallengeType = "http-01" | "tls-alpn-01" | "dns-01";
 
 /** A proof that this server controls a name. */
-export interface Proof {
+interface Proof {
   /** The name to prove, lower case. */
   host: string;
   token: string;
@@ -112,7 +109,7 @@ export interface Proof {
   value: string;
 }
 
-/** How names are proven. */
+/** A way to prove names. */
 export interface Challenge {
   readonly type: ChallengeType;
   /** Resolves once the authority can see the proof. @throws Error that says why it cannot. */
@@ -135,26 +132,19 @@ export interface RenewalWindow {
   askAt: number;
 }
 
-export interface Authority {
-  /** Resolves with the chain, PEM, and the key it is for. @throws AuthorityRefusal, ChallengeFailure, Error */
-  order(request: OrderRequest): Promise<{ cert: string; key: string }>;
-  /** Resolves with undefined when the authority suggests no window. @throws AuthorityRefusal, Error */
-  renewalWindow(id: string): Promise<RenewalWindow | undefined>;
-}
-
-const ANSWER_MS = 30_000;
+const RESPONSE_MS = 30_000;
 const POLL = { backoffAttempts: 12, backoffMin: 250, backoffMax: 15_000 };
 const ASK_AGAIN_MS = 6 * 60 * 60_000;
 /** RFC 9773 §4.3.2: ask at least this often, even when the authority says later. */
 const LONGEST_SILENCE_MS = 24 * 60 * 60_000;
 
-interface Answer {
+interface Received {
   status: number;
   headers: Headers;
   text: string;
 }
 
-type Send = (method: "GET" | "HEAD" | "POST", url: string, body?: string) => Promise<Answer>;
+type Send = (method: "GET" | "HEAD" | "POST", url: string, body?: string) => Promise<Received>;
 
 /** The `send` of the order under way: the package has one HTTP adapter for all orders. */
 const way = new AsyncLocalStorage<Send>();
@@ -166,39 +156,50 @@ async function load() {
     if (!send) throw new Error("acme-client was used outside an order");
     const method = (config.method ?? "get").toUpperCase() as "GET" | "HEAD" | "POST";
     const { status, headers, text } = await send(method, config.url ?? "", config.data as string | undefined);
-    const answered = Object.fromEntries(headers) as Record<string, string>;
-    return { status, statusText: "", headers: answered, data: text, config };
+    const received = Object.fromEntries(headers) as Record<string, string>;
+    return { status, statusText: "", headers: received, data: text, config };
   };
   return acme;
 }
 
-export function openAuthority({ directory, http, runtime }: AuthorityParts): Authority {
-  /** @throws AuthorityRefusal for an answer of 4yz or 5yz, AuthorityAway without one */
+/** `directory`: the URL of its directory. */
+export function openAuthority({
+  directory,
+  http,
+  runtime,
+}: {
+  directory: string;
+  http: Pick<HttpClient, "send" | "within">;
+  runtime: Pick<Runtime, "now">;
+}) {
+  /** @throws AuthorityRefusal for a response of 4yz or 5yz, AuthorityAway without one */
   const send: Send = async (method, url, body) => {
     const headers = body === undefined ? {} : { "content-type": "application/jose+json" };
     const request = { method, url, headers, ...(body !== undefined && { body }) };
-    const answered = http.within(ANSWER_MS, async (signal) => {
+    const responding = http.within(RESPONSE_MS, async (signal) => {
       const response = await http.send(request, signal);
       return { status: response.status, headers: response.headers, text: await response.text() };
     });
-    const answer = await answered.catch((error: Error) => {
+    const response = await responding.catch((error: Error) => {
       throw new AuthorityAway(error.message, { cause: error });
     });
-    if (answer.status >= 400) {
-      const problem = problemIn(answer.text);
+    if (response.status >= 400) {
+      const problem = problemIn(response.text);
       // The package asks for another nonce and tries again (RFC 8555 §6.5).
       if (!problem.type?.endsWith(":badNonce")) {
-        throw new AuthorityRefusal(answer.status, problem, retryTime(answer.headers, runtime.now()));
+        throw new AuthorityRefusal(response.status, problem, retryTime(response.headers, runtime.now()));
       }
     }
-    return answer;
+    return response;
   };
 
   async function order(request: OrderRequest) {
     const acme = await load();
     const { account, email, names, begun } = request;
     const client = new acme.Client({
-      ...{ directoryUrl: directory, accountKey: account.key, ...POLL },
+      directoryUrl: directory,
+      accountKey: account.key,
+      ...POLL,
       ...(account.url !== undefined && { accountUrl: account.url }),
     });
     if (account.url === undefined) {
@@ -236,7 +237,10 @@ export function openAuthority({ directory, http, runtime }: AuthorityParts): Aut
     return { cert: await client.getCertificate(current), key };
   }
 
-  /** Proves all names it can, since proven names count in the next order, too. @throws ChallengeFailure for the others */
+  /**
+   * Proves all names it can, since proven names count in the next order, too.
+   * @throws ChallengeFailure for the others
+   */
   async function prove(client: Client, order: Order, { challenge: type, show }: OrderRequest): Promise<void> {
     const failures: Failure[] = [];
     const pending = (await client.getAuthorizations(order)).filter(({ status }) => status !== "valid");
@@ -267,8 +271,13 @@ export function openAuthority({ directory, http, runtime }: AuthorityParts): Aut
   }
 
   return {
-    order: (request) => way.run(send, () => order(request)),
-    async renewalWindow(id) {
+    /** Resolves with the chain, PEM, and the key it is for. @throws AuthorityRefusal, ChallengeFailure, Error */
+    order: (request: OrderRequest) => way.run(send, () => order(request)),
+    /**
+     * `id`: from renewalIdOf. Resolves with undefined when the authority suggests no window.
+     * @throws AuthorityRefusal, Error
+     */
+    async renewalWindow(id: string): Promise<RenewalWindow | undefined> {
       const { renewalInfo } = JSON.parse((await send("GET", directory)).text) as { renewalInfo?: string };
       if (renewalInfo === undefined) return undefined;
       const { headers, text } = await send("GET", `${renewalInfo}/${id}`);

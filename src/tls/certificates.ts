@@ -1,32 +1,17 @@
 /**
- * The certificate of the TLS listeners (rules: Certificates), from any source. Every pair it hands out is usable; running
- * listeners get each later pair.
+ * The certificate of the TLS listeners (rules: Certificates), from any source, and the names that it is for. Every pair
+ * it hands out is usable; running listeners get each later pair.
  */
-
+import { isIP } from "node:net";
+import type { DnsResolver } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import { acmeSource } from "./acme.ts";
-import type { AlpnProofs } from "./alpn-front.ts";
 import type { KeyPair } from "./pair.ts";
-import type { Trouble } from "./schedule.ts";
 import { type CertificateSetup, fileSource, type Names, type Source, selfSignedSource } from "./source.ts";
 
 export type { KeyPair, Names };
 
-export interface Certificates {
-  current(): KeyPair;
-  /** `listener` gets every later pair. Returns what removes it. */
-  onChange(listener: (pair: KeyPair) => void): () => void;
-  /** Looks for a later pair. */
-  job: Job;
-  /** Returns the proof for a challenge's `token` (RFC 8555 §8.3); undefined for an unknown token. */
-  proof(token: string): string | undefined;
-  /** Proofs for the authority at the HTTPS listener (RFC 8737); undefined for other types of challenge. */
-  alpn?: AlpnProofs | undefined;
-  /** Returns why an authority's certificate is missing or was not renewed. */
-  trouble(): Trouble | undefined;
-  /** Ends orders under way. */
-  stop(): void;
-}
+export type Certificates = Awaited<ReturnType<typeof openCertificates>>;
 
 function sourceOf(setup: CertificateSetup): Source {
   const { mode } = setup;
@@ -35,27 +20,69 @@ function sourceOf(setup: CertificateSetup): Source {
 }
 
 /** Opens the certificate. @throws ConfigError for files that cannot be read or do not belong together. */
-export async function openCertificates(setup: CertificateSetup): Promise<Certificates> {
+export async function openCertificates(setup: CertificateSetup) {
   const source = sourceOf(setup);
   const listeners = new Set<(pair: KeyPair) => void>();
   let pair = await source.first();
+  const job: Job = {
+    name: "certificates",
+    runDue: () =>
+      source.look((next) => {
+        pair = next;
+        for (const listener of listeners) listener(pair);
+      }),
+  };
   return {
-    current: () => pair,
-    onChange(listener) {
+    current: (): KeyPair => pair,
+    /** `listener` gets every later pair. Returns what removes it. */
+    onChange(listener: (pair: KeyPair) => void): () => void {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    job: {
-      name: "certificates",
-      runDue: () =>
-        source.look((next) => {
-          pair = next;
-          for (const listener of listeners) listener(pair);
-        }),
-    },
-    proof: (token) => source.proof?.(token),
+    /** Looks for a later pair. */
+    job,
+    /** Returns the proof for a challenge's `token` (RFC 8555 §8.3); undefined for an unknown token. */
+    proof: (token: string) => source.proof?.(token),
+    /** Proofs for the authority at the HTTPS listener (RFC 8737); undefined for other types of challenge. */
     alpn: source.alpn,
+    /** Returns why an authority's certificate is missing or was not renewed. */
     trouble: () => source.trouble?.(),
+    /** Ends orders under way. */
     stop: () => source.stop?.(),
   };
+}
+
+/** Let's Encrypt allows at most this many names in an order. */
+const MOST_NAMES = 100;
+
+/** Finds the current names for an authority's certificate. Never rejects. */
+export async function findNames({
+  hostname,
+  baseUrl,
+  policyHosts,
+  dns,
+}: {
+  /** Name of the SMTP listeners. */
+  hostname: string;
+  /** Public origin of the web. */
+  baseUrl: string;
+  /** Lists hosts of MTA-STS policies; those whose DNS leads to this server are included. */
+  policyHosts(): readonly string[];
+  dns: DnsResolver;
+}): Promise<Names> {
+  const main = hostname.toLowerCase();
+  const webHost = new URL(baseUrl).hostname;
+  const here = await addressesOf(main, dns);
+  const hosts = policyHosts().slice(0, MOST_NAMES - 2);
+  const leadHere = await Promise.all(
+    hosts.map(async (host) => (await addressesOf(host, dns)).some((address) => here.includes(address))),
+  );
+  const isPublic = webHost.includes(".") && isIP(webHost) === 0 && webHost !== main;
+  return { main, others: [...(isPublic ? [webHost] : []), ...hosts.filter((_, i) => leadHere[i])] };
+}
+
+/** Looks up the addresses of a host; empty when DNS fails. */
+async function addressesOf(host: string, dns: DnsResolver): Promise<string[]> {
+  const answers = await Promise.allSettled([dns.resolve4(host), dns.resolve6(host)]);
+  return answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
 }

@@ -1,19 +1,15 @@
 /**
- * Proves names to an authority (rules: ACME challenges): by a response at port 80 of the name, by a certificate at its port
- * 443, or by a record in DNS.
+ * Proves names to an authority (rules: ACME challenges): by a response at port 80 of the name, by a certificate at its
+ * port 443, or by a record in DNS.
  *
  * Invariant: a proof is shown only while an order is under way, and removed when the order succeeds or fails.
  */
-import { accessSync, constants } from "node:fs";
 import { join } from "node:path";
-import { ConfigError } from "../base/errors.ts";
 import type { ChallengeMode } from "../config.ts";
 import type { Challenge } from "./authority.ts";
 import { dnsChallenge } from "./dns-challenge.ts";
-import { type DnsHook, openDnsHook } from "./dns-hook.ts";
-import type { KeyPair } from "./pair.ts";
+import { type KeyPair, selfSign } from "./pair.ts";
 import type { CertificateSetup } from "./source.ts";
-import { selfSign } from "./x509.ts";
 
 type Setup = Pick<CertificateSetup, "folder" | "runtime" | "log">;
 
@@ -21,16 +17,7 @@ type Setup = Pick<CertificateSetup, "folder" | "runtime" | "log">;
 export function openChallenge(mode: ChallengeMode, { folder, runtime, log }: Setup): Challenge {
   if (mode.type === "http") return httpChallenge();
   if (mode.type === "tls-alpn") return alpnChallenge(runtime);
-  return dnsChallenge({ hook: openHook(mode.program, runtime), folder: join(folder, "tls", "acme"), runtime, log });
-}
-
-function openHook(program: string, runtime: Setup["runtime"]): DnsHook {
-  try {
-    accessSync(program, constants.X_OK);
-  } catch (error) {
-    throw new ConfigError(`MAILROOM_ACME_CHALLENGE: cannot run ${program}: ${(error as Error).message}`);
-  }
-  return openDnsHook(program, runtime);
+  return dnsChallenge({ program: mode.program, folder: join(folder, "tls", "acme"), runtime, log });
 }
 
 function httpChallenge(): Challenge {

@@ -10,9 +10,7 @@ import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { TlsMode } from "../config.ts";
 import type { AlpnProofs } from "./alpn-front.ts";
-import { type KeyPair, loadPair, problemOf, savePair } from "./pair.ts";
-import type { Trouble } from "./schedule.ts";
-import { selfSign } from "./x509.ts";
+import { type KeyPair, loadPair, problemOf, savePair, selfSign } from "./pair.ts";
 
 /** Names of a certificate, in lower case. */
 export interface Names {
@@ -34,11 +32,25 @@ export interface CertificateSetup {
   log: Log;
 }
 
-/** Where pairs come from. */
+/** The last failure, kept on disk so that restarts do not make the server ask more often. */
+export interface Trouble {
+  /** In a row. */
+  failures: number;
+  /** Epoch ms. */
+  at: number;
+  /** Epoch ms; not before then. */
+  retryAt: number;
+  /** For people. */
+  reason: string;
+}
+
+/** A source of pairs. */
 export interface Source {
   /** @throws ConfigError when there is no usable pair */
   first(): Promise<KeyPair>;
-  /** Calls `replace` with the pair in force from now on, if it is another. Resolves with when to look again, epoch ms. */
+  /**
+   * Calls `replace` with the pair in force from now on, if it is another. Resolves with when to look again, epoch ms.
+   */
   look(replace: (pair: KeyPair) => void): Promise<number>;
   /** Returns the proof for a challenge's `token`; undefined for an unknown token. */
   proof?(token: string): string | undefined;

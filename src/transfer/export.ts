@@ -1,13 +1,13 @@
 /**
- * Writes a mailbox as an mbox file (mboxrd, LF line ends). Each message gets the marks that other programs read (Status,
- * X-Status, X-Keywords) and X-Mailroom-Export, from which an import makes the same mailbox (marks.ts).
+ * Writes a mailbox as an mbox file (mboxrd, LF line ends). Each message gets the marks that other programs read
+ * (Status, X-Status, X-Keywords) and X-Mailroom-Export, from which an import makes the same mailbox (marks.ts).
  *
  * Invariant: the file appears whole or not at all, and replaces no other file.
  */
 import { type FileHandle, link, open, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { AppError } from "../base/errors.ts";
-import type { ExportedMessage } from "../mailbox/exporting.ts";
+import type { ExportedMessage } from "../mailbox/transfer.ts";
 import { writeExportMark } from "./marks.ts";
 
 /** Size of one write. */
@@ -19,7 +19,7 @@ export interface Exported {
   bytes: number;
 }
 
-/** Gives undefined when interrupted. @throws AppError conflict when the file exists; errors of the file system */
+/** Returns undefined if interrupted. @throws AppError conflict if the file exists; errors of the file system */
 export async function exportMail(
   messages: AsyncIterable<ExportedMessage>,
   path: string,
@@ -105,7 +105,15 @@ function marksOf({ row, kind, thread, labels, sentBy, results }: ExportedMessage
   const { folder, starred, snoozedUntil, id: conversation } = thread;
   const { read, filedAt, deliveredAt, receivedOn, fingerprint, size, auth } = row;
   const mark = writeExportMark({
-    ...{ kind, folder, starred, labels, conversation, read, filedAt, fingerprint, size },
+    kind,
+    folder,
+    starred,
+    labels,
+    conversation,
+    read,
+    filedAt,
+    fingerprint,
+    size,
     ...(snoozedUntil !== null && { snoozedUntil }),
     ...(deliveredAt !== null && { deliveredAt }),
     ...(receivedOn !== null && { receivedOn }),

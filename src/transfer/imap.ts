@@ -5,15 +5,15 @@
  * time. So a repeated import costs little, and an interrupted one continues. After a lost connection it connects again,
  * with growing waits, and continues behind the last message that came.
  *
- * Gmail shows a message in a folder for each of its labels. There, only the folders that together hold all mail are read,
- * and labels tell the rest.
+ * Gmail shows a message in a folder for each of its labels. There, only the folders that together hold all mail are
+ * read, and labels tell the rest.
  */
 import { isIP } from "node:net";
 import { type FetchMessageObject, ImapFlow, type ListResponse } from "imapflow";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { firstMessageId } from "../message/message-id.ts";
+import { firstMessageId } from "../message/identity.ts";
 import type { Folder } from "../store/schema.ts";
 import { addKeywords, folderNamed, labelNamed, type Marks, readGmailLabel, settleGmailLabels } from "./marks.ts";
 import type { FoundMessage, KnownMessage, NotFound, Source } from "./sources.ts";
@@ -33,7 +33,7 @@ export interface ImapRequest {
   folders?: readonly string[];
   /** Bytes of one message to hold in memory. */
   mostBytes: number;
-  /** True when the mailbox has a message of that Message-ID and size. */
+  /** True if the mailbox has a message of that Message-ID and size. */
   isKnown(messageId: string, size: number): boolean;
   runtime: Pick<Runtime, "setTimer" | "authorities">;
   log: Log;
@@ -60,7 +60,7 @@ const HEADERS_AT_ONCE = 500;
 const BYTES_AT_ONCE = 4 * 1024 * 1024;
 const FIRST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 60_000;
-/** Failures at the same message before the import gives up: the server may break on that message. */
+/** Failures at the same message before the import gives up, because the server may break on that message. */
 const MOST_FAILURES = 8;
 
 const FOLDER_OF_USE: Readonly<Record<string, Folder>> = {
@@ -88,7 +88,7 @@ export async function* findInAccount(request: ImapRequest): AsyncGenerator<Found
   let lostAt = "";
   for (let failures = 0; remaining === undefined || remaining.length > 0; ) {
     const client = clientFor(request);
-    // The call under way rejects with the same error.
+    // The pending call rejects with the same error.
     client.on("error", () => {});
     try {
       await client.connect();
@@ -122,7 +122,10 @@ export async function* findInAccount(request: ImapRequest): AsyncGenerator<Found
 function clientFor({ account, runtime }: ImapRequest): ImapFlow {
   const { host, port, user, password: pass, implicitTls } = account;
   return new ImapFlow({
-    ...{ host, port, auth: { user, pass }, secure: implicitTls },
+    host,
+    port,
+    auth: { user, pass },
+    secure: implicitTls,
     ...(!implicitTls && { doSTARTTLS: true }),
     tls: {
       // RFC 6066 §3: an address is not sent as the server name. The certificate is still checked against it.
@@ -216,7 +219,9 @@ async function* fetchSome(
 ): AsyncGenerator<FoundMessage> {
   const isTooLarge = [...sizes.values()].some((size) => size > mostBytes);
   const asked = {
-    ...{ uid: true, flags: true, internalDate: true },
+    uid: true,
+    flags: true,
+    internalDate: true,
     // The beginning of a message that is too large, enough to report it like any other.
     source: isTooLarge ? { maxLength: 1_024 } : true,
     ...(isGmail && { labels: true }),
@@ -225,7 +230,10 @@ async function* fetchSome(
     const { uid, source: content = Buffer.alloc(0), internalDate } = message;
     const at = internalDate === undefined ? Number.NaN : new Date(internalDate).getTime();
     yield {
-      ...{ source: folder.source, place: `message ${uid}`, content, unquoted: true },
+      source: folder.source,
+      place: `message ${uid}`,
+      content,
+      unquoted: true,
       size: isTooLarge ? (sizes.get(uid) ?? content.byteLength) : content.byteLength,
       marks: marksOf(message, isGmail ? folder.source : undefined),
       ...(Number.isNaN(at) ? {} : { receivedAt: at }),
@@ -234,7 +242,7 @@ async function* fetchSome(
   }
 }
 
-/** `gmail`: the folder, when the account is Gmail's and labels tell the rest. */
+/** `gmail`: the folder, if the account is Gmail's, whose labels tell the rest. */
 function marksOf({ flags = new Set(), labels = new Set() }: FetchMessageObject, gmail: Source | undefined): Marks {
   const marks: Marks = { labels: [], read: flags.has("\\Seen") };
   if (flags.has("\\Flagged")) marks.starred = true;

@@ -2,54 +2,41 @@
  * Import: reads messages from a source, prepares them in the parser workers that also prepare arriving mail, and files
  * them in the order of the source.
  *
- *   sources.ts, imap.ts ─► unwrap.ts ─► placement.ts ─► parser-pool.ts ─► mailbox/importing.ts, in batches
+ *   sources.ts, imap.ts ─► placement.ts ─► parser-pool.ts ─► mailbox/transfer.ts, in batches
  *
- * Invariants: a message that the mailbox has is skipped, so a repeated import continues one that broke off. A message is
- * filed whole or not at all. A message that no parser can read is filed with its original attached. At most a window of
- * messages is in memory.
+ * Invariants: a message that the mailbox has is skipped, so a repeated import continues one that broke off. A message
+ * is filed whole or not at all. A message that no parser can read is filed with its original attached. At most a window
+ * of messages is in memory.
  */
-
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { isUnavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
-import type { KeptMessage } from "../mailbox/importing.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import { originalOnly } from "../mailbox/original-only.ts";
+import { originalOnly } from "../mailbox/prepare.ts";
+import type { KeptMessage } from "../mailbox/transfer.ts";
 import { parseSender } from "../message/address.ts";
-import { fingerprintOf } from "../message/fingerprint.ts";
-import { headerOf } from "../message/headers.ts";
-import { firstMessageId } from "../message/message-id.ts";
-import { withoutBcc } from "../message/original.ts";
+import { headerOf, withoutBcc } from "../message/headers.ts";
+import { fingerprintOf, firstMessageId } from "../message/identity.ts";
 import { createDnsCache } from "../net/dns-cache.ts";
 import { isClaimed } from "../store/claim.ts";
 import type { Store } from "../store/store.ts";
 import { UnparseableError } from "../workers/jobs.ts";
 import { createParserPool, type ParserPool, type StartWorker } from "../workers/parser-pool.ts";
 import { type Destination, type Placement, placementOf } from "./placement.ts";
-import type { FoundMessage, KnownMessage, NotFound, Source } from "./sources.ts";
-import { type Unwrapped, unwrap } from "./unwrap.ts";
+import { type FoundMessage, type KnownMessage, type NotFound, type Source, type Unwrapped, unwrap } from "./sources.ts";
 
-/** Larger messages are reported, not imported. Sources give only their beginning. */
+/** Bytes. A larger message is reported instead of imported, and its source yields only its beginning. */
 export const LARGEST_MESSAGE = 64 * 1024 * 1024;
 /** Messages being prepared or waiting to be filed, and their bytes; a larger message goes alone. */
 const WINDOW = 320;
 const WINDOW_BYTES = 8 * 1024 * 1024;
 /**
- * Messages in one transaction, at most. The rest of the window keeps the workers busy meanwhile. The search index writes a
- * segment a transaction, and few large segments cost less to merge than many small ones.
+ * Messages in one transaction, at most. The rest of the window keeps the workers busy meanwhile. The search index
+ * writes a segment a transaction, and few large segments cost less to merge than many small ones.
  */
 const FILED_AT_ONCE = 256;
-
-export interface ImportParts {
-  store: Pick<Store, "transact" | "blobs">;
-  mailbox: Pick<Mailbox, "fileKept" | "isKept" | "usage">;
-  parser: Pick<ParserPool, "prepareKept">;
-  pacing: Pacing;
-  runtime: Pick<Runtime, "now">;
-  log: Log;
-}
 
 export interface ImportRequest {
   messages: AsyncIterable<FoundMessage | NotFound | KnownMessage>;
@@ -63,7 +50,7 @@ export interface ImportRequest {
 export interface ImportResult extends Tally {
   /** Why it stopped before the end. */
   stopped?: "interrupted" | "quota" | "unavailable";
-  /** With `unavailable`: the error of the store or the file system. */
+  /** The error of the store or file system, for `unavailable`. */
   reason?: string;
 }
 
@@ -75,9 +62,23 @@ interface Pending {
   kept: Promise<KeptMessage>;
 }
 
-/** Stops when the store takes no more, as with a full disk; messages filed before stay. */
+/** Imports mail. Stops if the store cannot write, as with a full disk; messages filed before stay. */
 export async function importMail(
-  { store, mailbox, parser, pacing, runtime, log }: ImportParts,
+  {
+    store,
+    mailbox,
+    parser,
+    pacing,
+    runtime,
+    log,
+  }: {
+    store: Pick<Store, "transact" | "blobs">;
+    mailbox: Pick<Mailbox, "fileKept" | "isKept" | "usage">;
+    parser: Pick<ParserPool, "prepareKept">;
+    pacing: Pacing;
+    runtime: Pick<Runtime, "now">;
+    log: Log;
+  },
   { messages, destination, isInterrupted, onProgress }: ImportRequest,
 ): Promise<ImportResult> {
   const tally = createTally();
@@ -146,7 +147,7 @@ export async function importMail(
   /** Files the oldest messages of the window in one transaction. */
   async function fileBatch(): Promise<void> {
     const batch = window.splice(0, Math.min(pacing.room(), FILED_AT_ONCE));
-    // If one fails, the others have finished writing their blobs.
+    // All have written their blobs before the first failure is thrown.
     await Promise.allSettled(batch.map(({ kept }) => kept));
     const ready = await Promise.all(batch.map(async ({ kept, ...rest }) => ({ ...rest, kept: await kept })));
     for (const { bytes: size } of batch) bytes -= size;
@@ -189,7 +190,7 @@ export async function importMail(
     if (stopped) break;
   }
   while (window.length > 0 && (stopped === undefined || stopped === "interrupted")) await fileSome();
-  // Workers finish the files that they are writing.
+  // Waits until the workers have finished the files that they are writing.
   await Promise.allSettled(window.map(({ kept }) => kept));
   return { ...tally.total, ...(stopped && { stopped }), ...(reason !== undefined && { reason }) };
 }
@@ -206,7 +207,7 @@ export interface SourceTally {
   path: string;
   format: string;
   imported: number;
-  /** Here already, or deleted at the source. */
+  /** Already in the mailbox, or deleted at the source. */
   skipped: number;
   failed: number;
   /** The first failures. */
@@ -252,14 +253,14 @@ function createTally() {
 }
 
 /*
- * Pacing: how many messages a transaction takes. Beside a running server transactions are short (under 50 ms), because the
- * server's event loop waits while another process writes; without one they are longer, since each costs an fsync. The
- * number follows from the time that the last transactions took.
+ * Pacing: how many messages a transaction takes. Beside a running server transactions are short (under 50 ms), because
+ * the server's event loop waits while another process writes; without one they are longer, since each costs an fsync.
+ * The number follows from the time that the last transactions took.
  */
 
 const BESIDE_SERVER_MS = 20;
 const ALONE_MS = 600;
-/** Never fewer: on a slow disk the commit takes the time, not the messages. */
+/** Fewest messages per transaction: on a slow disk the commit takes the time, not the messages. */
 const FEWEST = 8;
 const MOST = 400;
 /** How often to check whether a server runs. */

@@ -1,20 +1,20 @@
 /**
- * Marks: header fields that mail programs add to messages in an mbox file, to keep read, starred, labels and folder. They
- * are no part of the message, so they are read and removed.
+ * Marks: header fields that mail programs add to messages in an mbox file, to keep read, starred, labels and folder.
+ * They are no part of the message, so they are read and removed.
  *
  * Status, X-Status and X-Keywords are UW IMAP's and Dovecot's, X-Mozilla-Status Thunderbird's, X-GM-THRID and
  * X-Gmail-Labels Google Takeout's. Marks that could make a message look sent (X-Gmail-Labels and our X-Mailroom-Export)
  * are believed only at the very top of the header, where the program that wrote the file puts them and no sender can.
  * X-Mailroom-Export is the last of our marks: fields below it belong to the message.
  */
-import { decodeWords } from "../message/encoded-word.ts";
+import { decodeWords } from "../message/headers.ts";
 import { type AuthVerdicts, FOLDERS, type Folder } from "../store/schema.ts";
 
 /** Undefined fields are unknown. */
 export interface Marks {
   /** Folder of its conversation. */
   folder?: Folder;
-  /** It was in sent mail, perhaps in another folder, too. */
+  /** It was in sent mail, and perhaps also in another folder. */
   sent?: boolean;
   read?: boolean;
   starred?: boolean;
@@ -76,7 +76,7 @@ function readMark(marks: Marks, name: string, value: string): void {
   } else if (name === "x-gmail-labels") readGmailLabels(marks, value);
 }
 
-/** IMAP keywords (RFC 9051 §2.3.2). Those that begin with `$`, and some that programs set, are no labels. */
+/** Adds IMAP keywords (RFC 9051 §2.3.2) as labels, except those that begin with `$` and some that programs set. */
 export function addKeywords(marks: Marks, keywords: Iterable<string>): void {
   for (const keyword of keywords) {
     if (/^\$?junk$/i.test(keyword)) marks.folder ??= "spam";
@@ -151,7 +151,7 @@ export function folderNamed(path: string): Folder | undefined {
 /** Characters of a label (rules: Labels). */
 const LONGEST_LABEL = 60;
 
-/** A label made of the name of a folder or label; "" when no character remains. */
+/** A label made of the name of a folder or label; "" if no character remains. */
 export const labelNamed = (name: string): string =>
   name
     .replace(/^(?:INBOX|\[(?:Gmail|Google Mail)\])\//i, "")

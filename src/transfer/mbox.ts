@@ -1,9 +1,9 @@
 /**
- * Reads mbox files (RFC 4155) in all common dialects: mboxo and mboxrd, which quote lines that begin with `From `; mboxcl
- * and mboxcl2, which give a body's length in Content-Length; LF or CRLF line ends; gzipped.
+ * Reads mbox files (RFC 4155) in all common dialects: mboxo and mboxrd, which quote lines that begin with `From `;
+ * mboxcl and mboxcl2, which give a body's length in Content-Length; LF or CRLF line ends; gzipped.
  *
- * A message begins at a `From ` line that follows an empty line, has a date and precedes a header field. So a text line
- * that begins with "From " is no separator even where a writer forgot to quote it. A Content-Length counts only when
+ * A message begins at a `From ` line that follows an empty line, has a date and precedes a header field; a text line
+ * that begins with "From " is thus no separator even if its writer forgot to quote it. A Content-Length counts only if
  * another message, or the end of the file, follows the body that it gives, and only in a file whose first message has
  * one: elsewhere the sender wrote it.
  *
@@ -20,7 +20,7 @@ export interface MboxMessage {
   fromLine: string;
   /** The message without its `From ` line and the final empty line; quoted as in the file. */
   content: Buffer;
-  /** Bytes of the message. When they exceed `mostBytes`, `content` is only the beginning. */
+  /** Bytes of the message. If they exceed `mostBytes`, `content` is only the beginning. */
   size: number;
   /** The dialect does not quote: a `From ` line within belongs to the message. */
   unquoted: boolean;
@@ -30,9 +30,9 @@ const LF = 0x0a;
 const CR = 0x0d;
 const FROM = Buffer.from("\nFrom ");
 const CHUNK_BYTES = 128 * 1024;
-/** Bytes for a `From ` line and the line below it. */
+/** Most bytes of a `From ` line and the line below it. */
 const LONGEST_SEPARATOR = 8 * 1024;
-/** Bytes of a `From ` line. The rest belongs to the message: a file may have no line break at all. */
+/** Most bytes of a `From ` line. The rest belongs to the message, because a file may have no line break at all. */
 const LONGEST_FROM_LINE = 1_000;
 /** Bytes of a header that are searched for Content-Length. */
 const LONGEST_HEADER = 256 * 1024;
@@ -41,13 +41,16 @@ const DATED = /\b\d{1,2}:\d{2}\b.*\b\d{4}\s*$|\b\d{4}\b.*\b\d{1,2}:\d{2}\b/;
 const FIELD = /^(?:>From |[!-9;-~]+[ \t]*:)/;
 const CONTENT_LENGTH = /^content-length[ \t]*:[ \t]*(\d{1,15})[ \t]*\r?$/im;
 
-/** True when a file with this beginning is an mbox. */
+/** True if a file with this beginning is an mbox. */
 export const isMbox = (beginning: Buffer): boolean =>
   /^(?:\r?\n)*From [^\r\n]/.test(beginning.toString("latin1", 0, 512));
 
 export const isGzip = (beginning: Buffer): boolean => beginning[0] === 0x1f && beginning[1] === 0x8b;
 
-/** The messages of an mbox, in order. `mostBytes`: of one message in memory. @throws errors of the file system and of gzip */
+/**
+ * The messages of an mbox, in order. `mostBytes`: of one message in memory. @throws errors of the file system and of
+ * gzip
+ */
 export async function* readMbox(path: string, mostBytes: number): AsyncGenerator<MboxMessage> {
   const file = await open(path, "r");
   try {
@@ -119,7 +122,10 @@ async function* cut(
     const whole = only && kept.length === 1 ? only : Buffer.concat(kept);
     const content = size > mostBytes ? whole : whole.subarray(0, endOfMessage(whole));
     return {
-      ...{ offset, fromLine, content, size: size > mostBytes ? size : content.byteLength },
+      offset,
+      fromLine,
+      content,
+      size: size > mostBytes ? size : content.byteLength,
       unquoted: bodyEnd !== undefined && content.includes(FROM),
     };
   }
@@ -164,13 +170,13 @@ interface Message {
   fromLine: string;
   kept: Buffer[];
   size: number;
-  /** End of its body by Content-Length, as an offset in the file; undefined without a believable one. */
+  /** End of its body by Content-Length, as an offset in the file; undefined without a credible one. */
   bodyEnd: number | undefined;
-  /** Its Content-Length has been looked for. */
+  /** True once its Content-Length was looked for. */
   counted: boolean;
 }
 
-/** Offset of the body: after the empty line that ends the header; -1 when the buffer has none. */
+/** Offset of the body, after the empty line that ends the header; -1 if the buffer has none. */
 function headerEnd(buffer: Buffer): number {
   const lf = buffer.indexOf("\n\n");
   const crlf = buffer.indexOf("\n\r\n");
@@ -178,6 +184,9 @@ function headerEnd(buffer: Buffer): number {
   return lf < 0 ? -1 : lf + 2;
 }
 
+/**
+ * The end of the body by Content-Length, as an offset in the file; undefined if there is none or it is not credible.
+ */
 async function believedEnd(
   file: FileHandle | undefined,
   buffer: Buffer,
@@ -195,7 +204,9 @@ async function believedEnd(
   return /^(?:\r?\n){0,2}(?:From |$)/.test(behind.toString("latin1", 0, bytesRead)) ? end : undefined;
 }
 
-/** Index of the next separator, or the index up to which there is none: bytes after it may begin one. */
+/**
+ * Index of the next separator; if none is found, the index up to which there is none, since later bytes may begin one.
+ */
 function separatorIn(
   buffer: Buffer,
   base: number,
@@ -236,7 +247,7 @@ function separatorIn(
   }
 }
 
-/** True when the line that ends at `end`, a line feed, is empty or is the `From ` line. */
+/** True if the line that ends at `end`, a line feed, is empty or is the `From ` line. */
 function isAfterEmptyLine(buffer: Buffer, end: number): boolean {
   if (end === 0) return true;
   return buffer[end - 1] === LF || (buffer[end - 1] === CR && (end === 1 || buffer[end - 2] === LF));

@@ -3,14 +3,13 @@
  * alone; otherwise the message's marks come before the folder that it was in.
  */
 
-import type { KeptMessage } from "../mailbox/importing.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { KeptMessage } from "../mailbox/transfer.ts";
 import { parseAddressList, parseSender } from "../message/address.ts";
 import { headerOf, headersOf } from "../message/headers.ts";
 import type { Folder } from "../store/schema.ts";
 import { type ExportMark, readExportMark } from "./marks.ts";
-import type { Source } from "./sources.ts";
-import type { Unwrapped } from "./unwrap.ts";
+import type { Source, Unwrapped } from "./sources.ts";
 
 /** The mailbox to import into. */
 export interface Destination {
@@ -30,7 +29,7 @@ export interface Destination {
 /** Addresses whose route is remembered. */
 const MOST_KNOWN = 10_000;
 
-/** `users`: those of the mailbox's workspace. */
+/** The destination for imports into a mailbox. `users`: those of its workspace. */
 export function destinationOf(
   mailbox: Pick<Mailbox, "routeWithin">,
   {
@@ -43,10 +42,13 @@ export function destinationOf(
   options: Pick<Destination, "folder" | "read">,
 ): Destination {
   const ids = new Map(users.map(({ email, id }) => [email, id]));
-  // The same few addresses come up again and again.
+  // Imported mail repeats a few addresses.
   const known = new Map<string, string | undefined>();
   return {
-    ...{ mailboxId, address, ownerId, ...options },
+    mailboxId,
+    address,
+    ownerId,
+    ...options,
     ownAddress(email) {
       if (known.has(email)) return known.get(email);
       const route = mailbox.routeWithin(workspaceId, email);
@@ -61,7 +63,7 @@ export function destinationOf(
 
 export type Placement = Omit<KeptMessage, "message"> & { exported: ExportMark | undefined };
 
-/** Undefined for a message that its source marks as deleted. `now`: epoch ms. */
+/** How a message is filed; undefined for one that its source marks as deleted. `now`: epoch ms. */
 export function placementOf(
   { fields, marks, receivedAt }: Unwrapped,
   source: Pick<Source, "folder" | "sent" | "labels">,
@@ -102,8 +104,14 @@ function placementOfExported(
   const { receivedOn, sentBy } = mark;
   return {
     mailboxId,
-    ...{ kind: mark.kind, folder: mark.folder, starred: mark.starred, labels: mark.labels, auth: mark.auth },
-    ...{ conversation: mark.conversation, snoozedUntil: mark.snoozedUntil, deliveredAt: mark.deliveredAt },
+    kind: mark.kind,
+    folder: mark.folder,
+    starred: mark.starred,
+    labels: mark.labels,
+    auth: mark.auth,
+    conversation: mark.conversation,
+    snoozedUntil: mark.snoozedUntil,
+    deliveredAt: mark.deliveredAt,
     read: read || mark.read,
     receivedOn: (receivedOn === undefined ? undefined : ownAddress(receivedOn)) ?? address,
     receivedAt: mark.filedAt,

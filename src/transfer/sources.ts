@@ -1,20 +1,23 @@
 /**
- * Finds the mail to import at a path: mbox files, Maildirs with their subfolders (Maildir++ and nested), single messages
- * in files, and folders of all these as mail programs keep them. Symbolic links within are not followed.
+ * Finds the mail to import at a path: mbox files, Maildirs with their subfolders (Maildir++ and nested), single
+ * messages in files, and folders of all these as mail programs keep them. Symbolic links within are not followed.
+ * `unwrap` restores a found message to the bytes that travelled over SMTP.
  */
 import { createReadStream } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { createGunzip, gunzipSync } from "node:zlib";
+import { parseDate } from "../message/date.ts";
+import { type HeaderField, headersOf, readHeaders } from "../message/headers.ts";
 import type { Folder } from "../store/schema.ts";
-import { folderNamed, labelNamed, type Marks } from "./marks.ts";
+import { folderNamed, labelNamed, type Marks, takeMarks } from "./marks.ts";
 import { isGzip, isMbox, readMbox } from "./mbox.ts";
 
-/** A unit that the import counts: an mbox, a folder of a Maildir, a folder of messages. */
+/** A unit that the import counts: an mbox, a folder of a Maildir, a folder of messages, a folder of an account. */
 export interface Source {
   path: string;
   format: "mbox" | "maildir" | "messages" | "imap";
-  /** Folder for all of its mail, from its name; undefined when the name tells none. */
+  /** Folder for all of its mail, from its name; undefined if the name tells none. */
   folder?: Folder;
   sent?: boolean;
   labels: string[];
@@ -26,17 +29,17 @@ export interface FoundMessage {
   /** Position in the source: a file's name, or an offset in the mbox. */
   place: string;
   content: Buffer;
-  /** Bytes; more than `content` has when the message is too large to read whole. */
+  /** Bytes; more than `content` has if the message is too large to read whole. */
   size: number;
   /** The mbox does not quote: lines that begin with ">From " belong to the message. */
   unquoted: boolean;
-  /** From an mbox; its date is the time of arrival. */
+  /** For an mbox; its date is the time of arrival. */
   fromLine?: string;
   /** Modification time of the message's own file, epoch ms. */
   writtenAt?: number;
   /** Time of arrival that the source keeps, epoch ms. */
   receivedAt?: number;
-  /** From the file name in a Maildir, from the flags of an account. */
+  /** From a file name in a Maildir or the flags of an account. */
   marks?: Omit<Marks, "labels"> & Partial<Pick<Marks, "labels">>;
 }
 
@@ -107,7 +110,7 @@ async function* walk(
   }
   for (const name of folders) {
     if (isMaildir && ["cur", "new", "tmp"].includes(name)) continue;
-    // Folders in which mail programs and providers keep all mail are no folders of mail.
+    // The outer folder in which a mail program or provider keeps all mail gives no name to its mail.
     if (names.length === 0 && CONTAINER.test(name)) {
       yield* walk(join(path, name), [], mostBytes);
       continue;
@@ -206,3 +209,58 @@ const decodeFolderName = (name: string): string =>
       .swap16()
       .toString("utf16le");
   });
+
+/** A found message as it travelled. */
+export interface Unwrapped {
+  bytes: Buffer;
+  fields: HeaderField[];
+  marks: Marks;
+  /** When it arrived at its source, epoch ms; undefined if unknown. */
+  receivedAt: number | undefined;
+}
+
+/** Limits for reading the header fields that tell where a message has been. */
+const MOST_HEADER = { fields: 500, bytes: 128 * 1024 };
+
+/**
+ * Undoes mbox quoting, removes the marks of mail programs, and ends lines with CRLF. The same message is thus
+ * recognised whether it came over SMTP, from an mbox file or from a Maildir.
+ */
+export function unwrap(
+  found: Pick<FoundMessage, "content" | "fromLine" | "unquoted" | "receivedAt" | "writtenAt" | "marks">,
+): Unwrapped {
+  const whole = found.content.toString("latin1");
+  const end = endOfHeader(whole);
+  const isMbox = found.fromLine !== undefined;
+  const taken = isMbox ? takeMarks(whole.slice(0, end)) : { header: whole.slice(0, end), marks: { labels: [] } };
+  const text = withCrlf(taken.header + (isMbox && !found.unquoted ? unquote(whole.slice(end)) : whole.slice(end)));
+  const bytes = text === whole ? found.content : Buffer.from(text, "latin1");
+  const { fields } = readHeaders(bytes, 0, undefined, MOST_HEADER);
+  const receivedAt =
+    found.receivedAt ??
+    parseDate(found.fromLine?.replace(/^From \S*/, "") ?? "") ??
+    arrivalOf(fields) ??
+    found.writtenAt;
+  return { bytes, fields, marks: { ...taken.marks, ...found.marks }, receivedAt };
+}
+
+/** Index after the line break of the last field. */
+function endOfHeader(text: string): number {
+  const end = /\n\r?\n/.exec(text)?.index;
+  return end === undefined ? text.length : end + 1;
+}
+
+/** Undoes mboxrd quoting: drops one `>` of each line that has `>`s before "From ". */
+const unquote = (body: string): string => (body.includes(">From ") ? body.replace(/^>(>*From )/gm, "$1") : body);
+
+/** Gives all lines CRLF if the first has LF alone; leaves other texts, because they may hold binary content. */
+function withCrlf(text: string): string {
+  const first = text.indexOf("\n");
+  return first < 0 || text[first - 1] === "\r" ? text : text.replace(/\r?\n/g, "\r\n");
+}
+
+/** The date of the topmost Received field (RFC 5321 §4.4). */
+function arrivalOf(fields: readonly HeaderField[]): number | undefined {
+  const newest = headersOf(fields, "received")[0];
+  return newest === undefined ? undefined : parseDate(newest.slice(newest.lastIndexOf(";") + 1));
+}

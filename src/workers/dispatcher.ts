@@ -1,82 +1,84 @@
 /**
- * Hands tasks to workers and answers the workers' DNS questions.
+ * Gives tasks to workers and answers the workers' DNS questions.
  *
- * Interactive work has workers of its own, apart from those of arriving mail. Each group has a queue (fair-queue.ts), shared
- * workers, and one isolated worker that runs tasks which may be costly, one at a time: a task that a shared worker was
- * silent over or died with, other tasks of its source meanwhile, and tasks of sources that sent a costly message lately.
- * Workers start when there is work for them; those of arriving mail stay, the others end when they have been idle.
+ * Interactive work and arriving mail have separate workers. Each group has a queue (fair-queue.ts), shared workers, and
+ * one isolated worker, which runs tasks that may be costly, one at a time: a task during which a shared worker fell
+ * silent or died, other tasks of its source meanwhile, and tasks of sources that recently sent a costly message.
+ * Workers start when there is work for them. Shared workers of arriving mail stay; the others end after some idle time.
  *
- * Invariants: a message is blamed only when it was alone. A worker that hangs or dies with several is replaced, and the one
- * it was busy with runs alone. Arriving mail never takes a worker that sending may need: an idle worker of arriving mail may
- * be lent to sending, never the other way round. A message waits for DNS no longer than its stages may take, and takes no
- * other message's place meanwhile. No message waits for a worker without end.
+ * Invariants:
+ * - A message is blamed only if its worker ran nothing else. A worker that hangs or dies with several messages is
+ *   replaced, and the message it was most likely busy with then runs alone.
+ * - Arriving mail never takes a worker that sending may need. An idle worker of arriving mail may be lent to sending,
+ *   but not the reverse.
+ * - A message that waits for DNS waits only as long as its stages allow, and leaves its place to another message.
+ * - Every message waits for a worker for a limited time, except bulk work.
  */
 import { unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { answerWithin, type DnsCache } from "../net/dns-cache.ts";
 import { asUnavailable } from "../store/store.ts";
-import { createFairQueue, createUsage, type FairQueue } from "./fair-queue.ts";
+import { createFairQueue, createUsage } from "./fair-queue.ts";
 import { type Job, type JobReply, type Prepared, type Question, UnparseableError } from "./jobs.ts";
 import { type GroupName, MS_PER_BYTE, type ParserWorker, Slot, type Task } from "./slot.ts";
 
-/** The kind of work, and whose it is. */
+/** The kind of work and its source. */
 export interface Work {
   /**
-   * `interactive`: a person or a program that has signed in waits: for sending, drafts, mail to read. `arriving`: mail of
-   * other servers. `bulk`: nobody waits, and the work waits as long as it takes.
+   * `interactive`: a person or program that has signed in waits for it: sending, drafts, mail to read. `arriving`: mail
+   * from other servers. `bulk`: nobody waits for it, so it may wait without limit.
    */
   kind: "interactive" | "arriving" | "bulk";
-  /** Charged with the time it takes: the id of a mailbox or a workspace, or the network address that it comes from. */
+  /** Charged with the time that it takes: the id of a mailbox or workspace, or a network address. */
   source: string;
 }
 
-export interface DispatcherParts {
-  names: DnsCache;
-  runtime: Pick<Runtime, "now" | "setTimer">;
-  log: Log;
-  /** Most shared workers of arriving mail. */
-  workers: number;
-  /** Tasks that a worker has in hand at once. */
-  mostInHand: number;
-  startWorker(): ParserWorker;
-}
-
-export interface Dispatcher {
-  /** `size`: bytes. @throws UnparseableError; AppError server_error 503 when too much waits, or it stopped */
-  add(work: Work, job: Job, size: number): Promise<Prepared>;
-  /** Ends the workers; every task rejects as unavailable. */
-  stop(): void;
-}
-
-/** For a worker, except for bulk work. SMTP clients would wait longer (RFC 5321 §4.5.3.2.6), people would not. */
+/** Longest wait for a worker, except for bulk work. SMTP clients wait longer (RFC 5321 §4.5.3.2.6), people do not. */
 const WAIT_MS = 60_000;
-/** In one queue: as many messages as there are connections. */
+/** Limits on one queue; as many messages as there are connections. */
 const MOST_WAITING = { most: 1_000, mostBytes: 256 * 1024 * 1024 };
-/** For the DNS questions of a stage: with two of them a message is held up for ten seconds at most. */
+/** Time for the DNS questions of a stage; the two stages delay a message by ten seconds at most. */
 const STAGE_MS = 5_000;
 /**
- * Messages that wait for DNS, and their bytes, that do not count as in hand; further ones do, and hold up others. As many as
- * there are connections.
+ * Most messages that leave their place while they wait for DNS, as many as there are connections, and their bytes.
+ * Further ones keep their place and hold up others.
  */
 const MOST_PARKED = 1_000;
 const MOST_BYTES_PARKED = 64 * 1024 * 1024;
-/** A larger message is alone in its worker, so that a few large ones do not fill the memory. */
+/**
+ * Most bytes that a shared worker works on at once; a larger message runs alone, so that a few do not fill the memory.
+ */
 const MOST_BYTES_IN_HAND = 4 * 1024 * 1024;
 
 const TOO_BUSY = "Too much mail waits to be processed; try again";
-/** Reason to replace a shared worker that may only be slow: no message is blamed for it. */
+/** Reason to replace a shared worker that may merely be slow; no message is blamed. */
 const HELD_UP = "held up others";
 
 interface Group {
   readonly name: GroupName;
   readonly mostShared: number;
-  readonly queue: FairQueue<Task>;
+  readonly queue: ReturnType<typeof createFairQueue<Task>>;
   readonly slots: Set<Slot>;
 }
 
-export function createDispatcher(parts: DispatcherParts): Dispatcher {
-  const { names, runtime, log, workers, mostInHand, startWorker } = parts;
+export function createDispatcher({
+  names,
+  runtime,
+  log,
+  workers,
+  mostInHand,
+  startWorker,
+}: {
+  names: DnsCache;
+  runtime: Pick<Runtime, "now" | "setTimer">;
+  log: Log;
+  /** Most shared workers of arriving mail. */
+  workers: number;
+  /** Most tasks that a worker has in hand at once. */
+  mostInHand: number;
+  startWorker(): ParserWorker;
+}) {
   const usage = createUsage(runtime.now);
   const openGroup = (name: GroupName, mostShared: number): Group => ({
     name,
@@ -89,7 +91,7 @@ export function createDispatcher(parts: DispatcherParts): Dispatcher {
   const groups = [interactive, arriving];
   const groupOf = ({ group }: Task | Slot): Group => (group === "interactive" ? interactive : arriving);
   const parked = new Set<Task>();
-  /** Suspect tasks of each source. */
+  /** Number of suspect tasks by source. */
   const suspects = new Map<string, number>();
   let bytesParked = 0;
   let count = 0;
@@ -121,7 +123,7 @@ export function createDispatcher(parts: DispatcherParts): Dispatcher {
         fail(slot, HELD_UP);
         return;
       }
-      // The task goes on where it is, and this worker becomes the isolated one.
+      // The task continues where it is, and its worker becomes the isolated one.
       isolated?.close();
       slot.isolate();
       suspect(only);
@@ -160,7 +162,7 @@ export function createDispatcher(parts: DispatcherParts): Dispatcher {
     if (wasIdle) slot?.resume();
   }
 
-  /** Remembers for its source that a task took longer than its size explains. */
+  /** Remembers, for its source, the time that a task took beyond what its size explains. */
   function noteCost({ source, took, size }: Task): void {
     usage.took(source, took - size * MS_PER_BYTE);
   }
@@ -171,7 +173,7 @@ export function createDispatcher(parts: DispatcherParts): Dispatcher {
     suspects.set(task.source, (suspects.get(task.source) ?? 0) + 1);
   }
 
-  /** It is done, or given up. */
+  /** Ends the bookkeeping of a task that is done or given up. */
   function finish(task: Task): void {
     task.cancelWait?.();
     if (!task.suspect) return;
@@ -181,8 +183,9 @@ export function createDispatcher(parts: DispatcherParts): Dispatcher {
   }
 
   /**
-   * A worker hung or died. A message that was alone is blamed. Of several, the one that the worker was most likely busy with
-   * will run alone, and the others wait again, unsuspected. So each time there is one less that could be the reason.
+   * Handles a worker that hung or died. A message that was alone is blamed. If there were several, the one that the
+   * worker was most likely busy with becomes suspect and runs alone, and the others wait again; each failure thus
+   * leaves one candidate less.
    */
   function fail(slot: Slot, reason: string, error?: unknown): void {
     slot.close();
@@ -196,7 +199,7 @@ export function createDispatcher(parts: DispatcherParts): Dispatcher {
       return;
     }
     log.warn("parser worker replaced", { reason, inHand: inHand.length, error });
-    // A worker takes them in turn.
+    // A worker runs its tasks in order, so the first that does not wait for DNS is the likeliest.
     const likeliest = inHand.find((task) => !waitingForDns.has(task)) ?? inHand[0];
     if (likeliest) slot.charge(likeliest);
     if (likeliest && inHand.length === 1 && reason !== HELD_UP) {
@@ -229,11 +232,11 @@ export function createDispatcher(parts: DispatcherParts): Dispatcher {
 
   const isolatedIn = (group: Group): Slot | undefined => [...group.slots].find((slot) => slot.isolated);
   const sharedIn = (group: Group): Slot[] => [...group.slots].filter((slot) => !slot.isolated);
-  /** All bulk work has one source, so a costly message of it says nothing about the others. */
+  /** All bulk work has one source, so its costly messages say nothing about the others. */
   const mayBeCostly = ({ suspect, bulk, source }: Task): boolean =>
     suspect || (!bulk && (suspects.has(source) || usage.isCostly(source)));
 
-  /** The shared worker that should take a task, if any can. */
+  /** The shared worker that should run a task; undefined if none can now. */
   function sharedFor(task: Task): Slot | undefined {
     const group = groupOf(task);
     let best: Slot | undefined;
@@ -253,7 +256,7 @@ export function createDispatcher(parts: DispatcherParts): Dispatcher {
     return lent ?? (shared.length < group.mostShared ? open(group, false) : best);
   }
 
-  /** A worker that arriving mail does not need now. */
+  /** A shared worker that arriving mail does not need now. */
   function idleOfArriving(): Slot | undefined {
     if (arriving.queue.length > 0) return undefined;
     const shared = sharedIn(arriving);
@@ -286,17 +289,32 @@ export function createDispatcher(parts: DispatcherParts): Dispatcher {
   }
 
   return {
-    add({ kind, source }, job, size) {
+    /** `size`: bytes. @throws UnparseableError; AppError server_error 503 if too much waits, or after `stop` */
+    add({ kind, source }: Work, job: Job, size: number): Promise<Prepared> {
       if (stopped) return Promise.reject(unavailable("The service is stopping"));
       return new Promise<Prepared>((resolve, reject) => {
         const group: GroupName = kind === "interactive" ? "interactive" : "arriving";
-        const task = { id: ++count, job, group, bulk: kind === "bulk", source, size };
-        const fresh = { since: runtime.now(), suspect: false, took: 0, questions: 0, parked: false };
-        wait({ ...task, ...fresh, ends: new Map(), resolve, reject });
+        wait({
+          id: ++count,
+          job,
+          group,
+          bulk: kind === "bulk",
+          source,
+          size,
+          since: runtime.now(),
+          suspect: false,
+          took: 0,
+          questions: 0,
+          parked: false,
+          ends: new Map(),
+          resolve,
+          reject,
+        });
         dispatch();
       });
     },
-    stop() {
+    /** Ends the workers; every task rejects as unavailable. */
+    stop(): void {
       stopped = true;
       const slots = groups.flatMap((group) => [...group.slots]);
       for (const slot of slots) slot.close();
@@ -309,7 +327,9 @@ export function createDispatcher(parts: DispatcherParts): Dispatcher {
   };
 }
 
-/** The error for a failed job: the store could not be written, which the message is not to blame for, or parsing failed. */
+/**
+ * The error for a failed job: the blobs could not be written (`code`), without fault of the message, or parsing failed.
+ */
 function failureOf({ message, stack, code }: Extract<JobReply, { failure: unknown }>["failure"]): unknown {
   const error = Object.assign(new Error(message), { code, stack });
   return code === undefined

@@ -1,41 +1,31 @@
 /**
- * The order in which messages get a worker. Each message stands as though it had come later by the time that its source has
- * used lately, and by its size: so small messages pass the large ones of many new sources, and a source that has used little
- * passes one that has used much. Used time is halved every minute and size counts for seconds at most, so none waits for
- * ever.
+ * The order in which messages get a worker. A message is ranked by its arrival plus two delays: the time that its
+ * source used recently, and an allowance for its size. Small messages thus pass large ones of many new sources, and
+ * sources that used little pass those that used much. Used time is halved every minute and the allowance for size is
+ * limited, so every message has its turn.
  *
  * Invariant: the numbers of waiting messages, of their bytes, and of known sources are bounded.
  */
 
-/** The time that sources have used lately, in ms of a worker. */
-export interface Usage {
-  /** Adds `ms` to what the source of a message has used. */
-  charge(source: string, ms: number): void;
-  /** A message of the source took `ms` longer than its size explains. */
-  took(source: string, ms: number): void;
-  used(source: string): number;
-  /** One of its messages took long lately; the longer it took, the longer this holds. */
-  isCostly(source: string): boolean;
-}
-
+/** The time that a source has used recently, in ms of a worker. */
 interface Used {
   total: number;
-  /** By the message that took longest. */
+  /** The excess of the message that took longest. */
   worst: number;
   /** Epoch ms at which both values held. */
   at: number;
 }
 
 const HALF_LIFE_MS = 60_000;
-/** More than honest messages take. */
+/** Least excess of a costly message, ms; no honest message takes so long beyond what its size explains. */
 const COSTLY_MS = 500;
 const MOST_SOURCES = 10_000;
-/** How far a message may fall back by its size, in ms a byte, and at most. */
+/** The allowance for size: ms per byte, and the most ms. */
 const MS_PER_BYTE = 1 / 50;
 const MOST_BY_SIZE_MS = 10_000;
 
-/** `now`: epoch ms; `most`: sources; beyond it, those that were charged longest ago are forgotten. */
-export function createUsage(now: () => number, most = MOST_SOURCES): Usage {
+/** `now`: epoch ms. Remembers `most` sources, and forgets those that were charged longest ago. */
+export function createUsage(now: () => number, most = MOST_SOURCES) {
   const sources = new Map<string, Used>();
 
   function present(source: string): Used {
@@ -56,18 +46,21 @@ export function createUsage(now: () => number, most = MOST_SOURCES): Usage {
   }
 
   return {
-    charge(source, ms) {
+    /** Adds `ms` to what a source has used. */
+    charge(source: string, ms: number): void {
       if (ms <= 0) return;
       const used = present(source);
       keep(source, { ...used, total: used.total + ms });
     },
-    took(source, ms) {
+    /** Records that a message of the source took `ms` longer than its size explains. */
+    took(source: string, ms: number): void {
       if (ms < COSTLY_MS) return;
       const used = present(source);
       keep(source, { ...used, worst: Math.max(used.worst, ms) });
     },
-    used: (source) => present(source).total,
-    isCostly: (source) => present(source).worst >= COSTLY_MS,
+    used: (source: string): number => present(source).total,
+    /** True if one of its messages recently took long; the longer it took, the longer this holds. */
+    isCostly: (source: string): boolean => present(source).worst >= COSTLY_MS,
   };
 }
 
@@ -80,34 +73,19 @@ export interface Waiting {
   size: number;
 }
 
-export interface FairQueue<T extends Waiting> {
-  /** Adds an item. Returns those that leave because the queue is full, the last first; the item may be among them. */
-  join(item: T): T[];
-  /** The first item that `fits`; it stays in the queue. */
-  first(fits: (item: T) => boolean): T | undefined;
-  /** Whether it was there. */
-  leave(item: T): boolean;
-  readonly length: number;
-  /** Empties it. */
-  leaveAll(): T[];
-}
-
-export interface QueueBounds {
-  most: number;
-  mostBytes: number;
-}
-
+/** A queue of at most `most` items and `mostBytes` bytes. */
 export function createFairQueue<T extends Waiting>(
-  usage: Pick<Usage, "used">,
-  { most, mostBytes }: QueueBounds,
-): FairQueue<T> {
+  usage: Pick<ReturnType<typeof createUsage>, "used">,
+  { most, mostBytes }: { most: number; mostBytes: number },
+) {
   const items: T[] = [];
   let bytes = 0;
 
-  /** Decides which item leaves a full queue; size does not count here. */
+  /** The item with the highest rank leaves a full queue; size does not count here. */
   const rank = ({ since, source }: T): number => since + usage.used(source);
   const turn = (item: T): number => rank(item) + Math.min(item.size * MS_PER_BYTE, MOST_BY_SIZE_MS);
 
+  /** True if the item was in the queue. */
   function leave(item: T): boolean {
     const index = items.indexOf(item);
     if (index < 0) return false;
@@ -117,11 +95,12 @@ export function createFairQueue<T extends Waiting>(
   }
 
   return {
-    join(item) {
+    /** Adds an item; returns those that leave a full queue, the last first. The item may be among them. */
+    join(item: T): T[] {
       items.push(item);
       bytes += item.size;
       const gone: T[] = [];
-      // One message alone may have any size.
+      // A single message may have any size.
       while (items.length > most || (bytes > mostBytes && items.length > 1)) {
         const last = items.reduce((last, other) => (rank(other) >= rank(last) ? other : last));
         leave(last);
@@ -129,7 +108,8 @@ export function createFairQueue<T extends Waiting>(
       }
       return gone;
     },
-    first(fits) {
+    /** The first item that `fits`; it stays in the queue. */
+    first(fits: (item: T) => boolean): T | undefined {
       let first: T | undefined;
       let earliest = Number.POSITIVE_INFINITY;
       for (const item of items) {
@@ -142,10 +122,11 @@ export function createFairQueue<T extends Waiting>(
       return first;
     },
     leave,
-    get length() {
+    get length(): number {
       return items.length;
     },
-    leaveAll() {
+    /** Empties the queue; returns its items. */
+    leaveAll(): T[] {
       bytes = 0;
       return items.splice(0);
     },

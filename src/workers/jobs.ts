@@ -1,4 +1,4 @@
-/** What the parser pool and its workers say to each other. */
+/** The messages between the parser pool and its workers. */
 import type { SigningKey } from "../authentication/dkim.ts";
 import type { Authentication } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
@@ -8,39 +8,36 @@ import type { Read, Reading } from "../message/reading.ts";
 import type { Answer, RecordType } from "../net/dns-cache.ts";
 import type { Source } from "../smtp/spool.ts";
 
-/** How an outbound message is signed; without keys it is not. */
+/** How an outbound message is signed; without keys it stays unsigned. */
 export interface Signing {
   keys: readonly SigningKey[];
   /** Epoch ms. */
   signedAt: number;
 }
 
-/** Work for a worker: to read stored HTML, or to prepare a message. */
+/** Work for a worker: reading stored HTML, or preparing a message. */
 export type Job = { blobFolder: string } & (MessageJob | { reading: Reading });
 
-/** To prepare a message, after composing it if that is still to be done. */
+/** Preparing a message; a Composition is composed first. */
 export interface MessageJob {
   source: Source | Composition;
   /** The message arrives: the worker authenticates it. */
   arrival?: Arrival;
-  /**
-   * The message could not be parsed before, so the worker does not try again. Readers are shown this address as its
-   * author.
-   */
+  /** Set for a message that cannot be parsed, which the worker only authenticates: the address shown as its author. */
   shownFrom?: string;
   /** The message is being sent: the worker signs it. */
   signing?: Signing;
-  /** The message was kept elsewhere: the worker looks neither for a report nor for the words that the junk filter counts. */
+  /** The message was kept elsewhere: the worker looks for neither a report nor junk tokens. */
   keptElsewhere?: true;
 }
 
 /** The result of a job. */
 export interface Prepared {
-  /** Absent when the job said not to parse. */
+  /** Absent if the job has `shownFrom`. */
   message?: PreparedMessage;
-  /** Of a message that arrives. */
+  /** For an arriving message. */
   authentication?: Authentication;
-  /** The bytes to transmit of a message that is sent: its signatures, and then the message. */
+  /** For a message that is sent, the bytes to transmit: its signatures, then the message. */
   content?: Uint8Array<ArrayBuffer>;
   /** The result of reading HTML. */
   read?: Read;
@@ -49,8 +46,8 @@ export type PreparedInbound = Required<Pick<Prepared, "message" | "authenticatio
 export type PreparedOutbound = Required<Pick<Prepared, "message" | "content">>;
 
 /**
- * The purpose of a DNS question. Each stage has its own time limit, so a sender whose DNS hangs cannot use up the time for
- * asking what the domain in From wants done.
+ * The purpose of a DNS question. Each stage has its own time limit, so that a sender whose DNS hangs cannot use up the
+ * time for the policy of the domain in From.
  */
 export type Stage = "evidence" | "policy";
 
@@ -65,14 +62,14 @@ export interface Question {
 
 export type ToWorker = (Job & { id: number }) | { number: number; answer: Answer };
 
-/** A job is done, or failed. */
+/** The end of a job. */
 export type JobReply =
   | { id: number; result: Prepared }
   | { id: number; failure: { message: string; stack: string | undefined; code: string | undefined } };
 
 export type FromWorker = { ready: true } | { id: number; question: Question } | JobReply;
 
-/** The parser hangs on a message, dies of it or fails at it. */
+/** The parser hung on a message, died of it or failed on it. */
 export class UnparseableError extends Error {
   override readonly name = "UnparseableError";
 }

@@ -1,9 +1,10 @@
 /**
- * Prepares messages in workers: parsing, composing, sanitising, authentication, attachments and signatures never stall the
- * event loop. A message that a parser hangs on or dies of costs that message its parsing, and other messages only time.
+ * Prepares messages in workers, so that parsing, composing, sanitising, authenticating, writing attachments and signing
+ * never stall the event loop. A message that hangs or kills a parser stays unparsed, and costs other messages only
+ * time.
  *
- * The dispatcher (dispatcher.ts) hands jobs (jobs.ts) to workers (slot.ts, parser-worker.ts) and answers the workers' DNS
- * questions.
+ * The dispatcher (dispatcher.ts) gives jobs (jobs.ts) to workers (slot.ts, parser-worker.ts) and answers the workers'
+ * DNS questions.
  */
 import type { Authentication } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
@@ -21,52 +22,38 @@ import type { ParserWorker } from "./slot.ts";
 
 export interface ParserPool {
   /**
-   * Prepares a message for filing. `size`: bytes, of one in a file.
-   * @throws UnparseableError when it cannot be; AppError server_error 503 when the store is full, too much waits, or the
-   * pool stopped
+   * Prepares a message for filing. `size`: bytes of a message in a file.
+   * @throws UnparseableError if it cannot be parsed; AppError server_error 503 if the store is full, too much waits, or
+   * the pool stopped
    */
   prepare(work: Work, source: Source | Composition, size?: number): Promise<PreparedMessage>;
-  /** As `prepare`, as bulk work, for a message that was kept elsewhere: no report and no junk words are looked for. */
+  /** As `prepare`, as bulk work, for a message that was kept elsewhere; looks for neither reports nor junk tokens. */
   prepareKept(source: Source): Promise<PreparedMessage>;
   /**
-   * As `prepare` for a message that arrives, charged to its peer. It is authenticated, and its topmost header field says
-   * with what result.
+   * As `prepare` for an arriving message, charged to its peer. The message is authenticated, with the result in its
+   * topmost header field.
    */
   prepareInbound(source: Source, size: number, arrival: Arrival): Promise<PreparedInbound>;
   /**
-   * Authenticates a message that cannot be prepared, which readers will be shown as from `shownFrom`; "" for nobody.
+   * Authenticates a message that cannot be parsed. `shownFrom`: the author that readers will see; "" for none.
    * @throws as prepare
    */
   authenticate(source: Source, size: number, arrival: Arrival, shownFrom: string): Promise<Authentication>;
   /**
-   * As `prepare` for a message that is being sent, interactive, with the bytes to transmit. `account`: the source.
-   * @throws also what dkim.ts says of a bad key
+   * As `prepare`, as interactive work, for a message that is sent; also returns the bytes to transmit. `account`: the
+   * source.
+   * @throws as prepare; the errors of dkim.ts for a bad key
    */
   prepareOutbound(account: string, source: Uint8Array | Composition, signing: Signing): Promise<PreparedOutbound>;
-  /** Reads stored HTML for a caller, interactive. @throws UnparseableError when it cannot be; as prepare */
+  /** Reads stored HTML for a caller, as interactive work. @throws as prepare */
   read: ReadHtml;
-  /** Ends the workers; the tasks that they had in hand reject as unavailable. */
+  /** Ends the workers; every task rejects as unavailable. */
   stop(): void;
 }
 
 export type StartWorker = (script: string) => ParserWorker;
 
-export interface ParserPoolParts {
-  /** Folder of the blobs. */
-  blobFolder: string;
-  names: DnsCache;
-  runtime: Pick<Runtime, "now" | "setTimer">;
-  log: Log;
-  /** Most shared workers of arriving mail. */
-  workers: number;
-  /** Tasks that a worker has in hand at once. Default: enough to go on while the main thread commits and hands out nothing. */
-  mostInHand?: number;
-  /** The worker's script. */
-  script?: string;
-  /** Starts a worker on it. */
-  startWorker?: StartWorker;
-}
-
+/** Enough to continue while the main thread commits and hands out nothing. */
 const MOST_IN_HAND = 8;
 const BULK: Work = { kind: "bulk", source: "kept elsewhere" };
 
@@ -74,12 +61,26 @@ export function createParserPool({
   blobFolder,
   workers,
   mostInHand = MOST_IN_HAND,
-  // In the single executable the worker's file lies beside the main one (entry naming [name]), hence the same address.
+  // The same address in the single executable, where the worker's file lies beside the main one (entry naming [name]).
   script = new URL("./parser-worker.ts", import.meta.url).href,
-  // Bun's; a browser's, whose types have precedence, has neither `ref` nor `unref`.
+  // The types are a browser's, whose Worker lacks the `ref` and `unref` of Bun's.
   startWorker = (script) => new Worker(script) as Worker & ParserWorker,
   ...parts
-}: ParserPoolParts): ParserPool {
+}: {
+  /** Folder of the blobs. */
+  blobFolder: string;
+  names: DnsCache;
+  runtime: Pick<Runtime, "now" | "setTimer">;
+  log: Log;
+  /** Most shared workers of arriving mail. */
+  workers: number;
+  /** Most tasks that a worker has in hand at once. */
+  mostInHand?: number;
+  /** The worker's script. */
+  script?: string;
+  /** Starts a worker on it. */
+  startWorker?: StartWorker;
+}): ParserPool {
   const dispatcher = createDispatcher({ ...parts, workers, mostInHand, startWorker: () => startWorker(script) });
 
   const add = (work: Work, job: MessageJob | { reading: Reading }, size: number): Promise<Prepared> =>
@@ -107,14 +108,14 @@ export function createParserPool({
 
 const arrivingFrom = ({ ip }: Arrival): Work => ({ kind: "arriving", source: sourceOfAddress(canonicalAddress(ip)) });
 
-/** The result of a job, with the parts that it was for. */
+/** The result of a job, which must have the given parts. */
 function given<K extends keyof Prepared>(prepared: Prepared, ...parts: K[]): Required<Pick<Prepared, K>> {
   const missing = parts.find((part) => prepared[part] === undefined);
   if (missing !== undefined) throw new Error(`the parser prepared a message without its ${missing}`);
   return prepared as Required<Pick<Prepared, K>>;
 }
 
-/** Bytes; of a message that is still to be composed an estimate. */
+/** Size in bytes; an estimate for a message that is not composed yet. */
 function sizeOf(source: Source | Composition): number {
   if (!isComposition(source)) return source.length;
   const { text = "", html = "", quoted, files = [] } = source;

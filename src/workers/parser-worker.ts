@@ -1,8 +1,8 @@
 /**
- * A worker of parser-pool.ts: it composes messages, prepares them for filing, writes their attachments durably, authenticates
- * mail that arrives and signs mail that is sent, off the main thread. It has no access to the database, and asks DNS through
- * the main thread. It is an entry of its own in the single executable. It loads all code before it says that it is ready;
- * from then on its silence is limited (slot.ts).
+ * A worker of parser-pool.ts. Off the main thread it composes messages, prepares them for filing, writes their
+ * attachments durably, authenticates arriving mail and signs mail that is sent. It does not open the database, and asks
+ * DNS through the main thread. It is a separate entry of the single executable. It reports ready once all its code is
+ * loaded; from then on its silence is limited (slot.ts).
  */
 
 import { sign } from "../authentication/dkim.ts";
@@ -23,19 +23,19 @@ declare const self: Worker;
 
 const runtime = systemRuntime();
 
-/** What is kept from one job to the next of the same appliance. */
+/** State that one job leaves to the next of the same appliance. */
 interface Kept {
   blobFolder: string;
   blobs: Blobs;
-  /** DNS answers that are still valid: mail that arrives together asks the same questions, and asking costs both threads. */
-  said: Map<string, Answer>;
+  /** Recent DNS answers: mail that arrives together asks the same questions, and asking costs both threads time. */
+  recent: Map<string, Answer>;
 }
-const MOST_SAID = 500;
+const MOST_RECENT = 500;
 let kept: Kept | undefined;
 
 function keptFor(blobFolder: string): Kept {
   if (kept?.blobFolder !== blobFolder) {
-    kept = { blobFolder, blobs: openBlobs(blobFolder, runtime), said: new Map() };
+    kept = { blobFolder, blobs: openBlobs(blobFolder, runtime), recent: new Map() };
   }
   return kept;
 }
@@ -58,15 +58,15 @@ async function answer({ id, ...job }: Job & { id: number }): Promise<void> {
 async function prepare(id: number, job: Job): Promise<Prepared> {
   if ("reading" in job) return { read: readHtml(job.reading) };
   const { source, blobFolder, arrival, shownFrom, signing, keptElsewhere } = job;
-  const { blobs, said } = keptFor(blobFolder);
+  const { blobs, recent } = keptFor(blobFolder);
   const bytes = isComposition(source) ? await composeBytes(source, blobs.read) : await readSource(source);
   if (arrival && shownFrom !== undefined) {
     const shown = async () => ({ authors: authorsIn([`<${shownFrom}>`]) });
-    return { authentication: (await authenticate(id, said, bytes, arrival, shown)).authentication };
+    return { authentication: (await authenticate(id, recent, bytes, arrival, shown)).authentication };
   }
   if (arrival) {
-    const prepared = await authenticate(id, said, bytes, arrival, () => prepareMessage(bytes, blobs));
-    // Our results go on top of the header (RFC 8601 §4.1).
+    const prepared = await authenticate(id, recent, bytes, arrival, () => prepareMessage(bytes, blobs));
+    // The server's own results go on top of the header (RFC 8601 §4.1).
     prepared.message.headers.unshift(["Authentication-Results", prepared.authentication.results]);
     return prepared;
   }
@@ -76,17 +76,17 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
 }
 
 /**
- * `read` gives the message. It runs before DNS is asked: a message that waits for DNS makes room for another, so its slow
- * work must be done by then.
+ * Authenticates a message. `read` returns it and runs before any DNS question: a message that waits for DNS makes room
+ * for another, so its slow work must be done by then.
  */
 async function authenticate<M extends Pick<PreparedMessage, "authors" | "report">>(
   id: number,
-  said: Kept["said"],
+  recent: Kept["recent"],
   bytes: Uint8Array,
   arrival: Arrival,
   read: () => Promise<M>,
 ): Promise<{ message: M; authentication: Authentication }> {
-  const ask = (stage: Stage) => resolver(id, said, stage, arrival.now);
+  const ask = (stage: Stage) => resolver(id, recent, stage, arrival.now);
   const message = await read();
   const evidence = await gatherEvidence(bytes, arrival, ask("evidence"));
   const asking = ask("policy");
@@ -95,26 +95,29 @@ async function authenticate<M extends Pick<PreparedMessage, "authors" | "report"
   return { message, authentication };
 }
 
-/** Asks the main thread the questions without a valid answer at `now`, each once a message. Rejects as node:dns does. */
-function resolver(id: number, said: Kept["said"], stage: Stage, now: number): DNSResolver {
+/**
+ * A resolver for one message and stage. Asks the main thread each question without a recent answer that is valid at
+ * `now`, once per message. Rejects as node:dns does.
+ */
+function resolver(id: number, recent: Kept["recent"], stage: Stage, now: number): DNSResolver {
   const known = new Map<string, Promise<string[]>>();
   const askMain = async (key: string, name: string, type: RecordType): Promise<Answer> => {
     const number = ++questions;
     const answered = new Promise<Answer>((resolve) => asked.set(number, resolve));
     self.postMessage({ id, question: { number, name, type, stage } } satisfies FromWorker);
     const answer = await answered;
-    said.delete(key);
-    if (isFresh(answer, now)) said.set(key, answer);
-    for (const oldest of said.keys()) {
-      if (said.size <= MOST_SAID) break;
-      said.delete(oldest);
+    recent.delete(key);
+    if (isFresh(answer, now)) recent.set(key, answer);
+    for (const oldest of recent.keys()) {
+      if (recent.size <= MOST_RECENT) break;
+      recent.delete(oldest);
     }
     return answer;
   };
   const ask = async (key: string, name: string, type: string): Promise<string[]> => {
-    const before = said.get(key);
+    const before = recent.get(key);
     const answer = before && isFresh(before, now) ? before : await askMain(key, name, type as RecordType);
-    // mailauth takes any records, and has a type for some.
+    // mailauth accepts all records, but its type covers only some.
     if ("records" in answer) return answer.records as string[];
     throw Object.assign(new Error(`${type} of ${name}: ${answer.code}`), { code: answer.code });
   };
@@ -126,7 +129,7 @@ function resolver(id: number, said: Kept["said"], stage: Stage, now: number): DN
   };
 }
 
-/** In a buffer of its own, which can be transferred. */
+/** Joins both in a new buffer, which can be transferred. */
 function joined(text: string, bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const head = Buffer.from(text, "latin1");
   const whole = new Uint8Array(head.byteLength + bytes.byteLength);

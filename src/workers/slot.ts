@@ -1,7 +1,7 @@
 /**
- * One worker, the tasks it has in hand, and how long it may be silent over them.
+ * One worker, the tasks that it has in hand, and the limits on its silence.
  *
- * Invariant: after `close`, nothing that the worker says is heard, and nothing is sent to it.
+ * Invariant: after `close`, messages from the worker are ignored, and none is sent to it.
  */
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -14,7 +14,7 @@ export type ParserWorker = Pick<Worker, "addEventListener" | "postMessage" | "te
   unref(): void;
 };
 
-/** Workers of one group share a queue: work that somebody waits for, and mail that arrives (with bulk work). */
+/** The workers of a group share a queue: interactive work, or arriving mail with bulk work. */
 export type GroupName = "interactive" | "arriving";
 
 /** A job on its way through the pool. */
@@ -28,24 +28,24 @@ export interface Task {
   readonly size: number;
   /** Epoch ms at which it began to wait for a worker. */
   readonly since: number;
-  /** A worker was silent over it or died with it, perhaps because of it: it runs alone. */
+  /** A worker fell silent or died during it, perhaps because of it; it runs alone. */
   suspect: boolean;
-  /** Ms of a worker. */
+  /** Time of workers that it has used, ms. */
   took: number;
   resolve(result: Prepared): void;
   reject(error: unknown): void;
   cancelWait?: () => void;
-  /** The last worker that it was given to. */
+  /** The worker that it was last given to. */
   slot?: Slot;
-  /** Epoch ms at which a stage that has begun ends. */
+  /** The end of each stage that has begun, epoch ms. */
   readonly ends: Map<Stage, number>;
-  /** DNS questions that it waits for. */
+  /** Number of unanswered DNS questions. */
   questions: number;
-  /** It waits for DNS, and its place is free for another. */
+  /** It waits for DNS and has left its place to another. */
   parked: boolean;
 }
 
-/** Notifications from a slot to the pool. */
+/** Notifications from a slot to the dispatcher. */
 export interface SlotEvents {
   /** The worker spent `ms` on the task. */
   charged(task: Task, ms: number): void;
@@ -58,31 +58,31 @@ export interface SlotEvents {
   heldUp(slot: Slot): void;
 }
 
-/** How long a worker may be silent over one message that is alone, and what its size adds to that. */
+/** Longest silence of a worker with one message, without the time that MS_PER_BYTE adds. */
 const DEADLINE_MS = 10_000;
-/** For honest messages: ten megabytes take half a second, on a machine of 2026 that has nothing else to do. */
+/** Time allowed per byte. Ten megabytes of honest mail take half a second on an idle machine of 2026. */
 export const MS_PER_BYTE = 1 / 10_000;
-/** How long a shared worker may be silent before its tasks are moved: so long one message holds up others. */
+/** Longest silence of a shared worker, during which one message may hold up others; then its tasks are moved. */
 const SHARED_MS = 2_000;
-/** Part of these limits, for messages of the worker that wait unread while the main thread is busy. */
+/** The last part of these limits, in which the main thread reads what the worker said while the thread was busy. */
 const UNHEARD_MS = 100;
-/** To load the code that a worker needs. */
+/** Time for a worker to load its code. */
 const START_MS = 60_000;
-/** A worker that is idle so long ends if it was started for interactive or costly work: some 30 MB are free again. */
+/** Idle time after which a worker for interactive or costly work ends, which frees some 30 MB. */
 const IDLE_MS = 60_000;
 
 export class Slot {
   readonly group: GroupName;
-  /** It runs one task at a time, the costly ones. */
+  /** It runs costly tasks, one at a time. */
   isolated: boolean;
-  /** It has started. A worker that dies before that was not killed by a message. */
+  /** True once the worker is ready. No message is to blame if it dies before. */
   started = false;
   isClosed = false;
   readonly inHand = new Map<number, Task>();
   readonly #worker: ParserWorker;
   readonly #runtime: Pick<Runtime, "now" | "setTimer">;
   readonly #events: SlotEvents;
-  /** Epoch ms at which it was last heard, or was given work after being idle. */
+  /** When the worker was last heard, or got work after idling; epoch ms. */
   #heardAt = 0;
   #cancelTimer: (() => void) | undefined;
 
@@ -107,7 +107,7 @@ export class Slot {
     worker.addEventListener("close", () => this.#fail("ended the parser"));
   }
 
-  /** Tasks that it works on; the others wait for DNS. */
+  /** The tasks that the worker works on; the others wait for DNS. */
   get busyWith(): Task[] {
     return [...this.inHand.values()].filter((task) => !task.parked);
   }
@@ -120,7 +120,7 @@ export class Slot {
     const wasIdle = this.isIdle;
     this.inHand.set(task.id, task);
     task.slot = this;
-    // Where nothing else keeps the process, as in a command, Bun would turn its event loop without a pause meanwhile.
+    // Without this, Bun spins its event loop where nothing else keeps the process alive, as in a command.
     this.#worker.ref();
     if (wasIdle) this.resume();
     this.#worker.postMessage({ ...task.job, id: task.id } satisfies ToWorker);
@@ -130,27 +130,27 @@ export class Slot {
     if (!this.isClosed) this.#worker.postMessage({ number, answer } satisfies ToWorker);
   }
 
-  /** The task is done. */
+  /** Removes a task that is done. */
   release(task: Task): void {
     this.inHand.delete(task.id);
     if (this.inHand.size === 0) this.#worker.unref();
   }
 
-  /** It was idle and has work now: its silence counts from here. */
+  /** Starts to count its silence, when it gets work after idling. */
   resume(): void {
     this.#heardAt = this.#runtime.now();
     this.#watch();
   }
 
-  /** Its one task is costly: it keeps it for itself, with the time that a message alone may take. */
+  /** Makes it the isolated worker of its one task, with the time that a message alone may take. */
   isolate(): void {
     this.isolated = true;
     this.#limitSilence(this.#deadline() - SHARED_MS);
   }
 
   /**
-   * Counts the time since the worker was last heard for a task: a worker has one thread and takes its tasks in turn, so it
-   * was busy with the task that it speaks of.
+   * Charges a task with the time since the worker was last heard: a worker has one thread and runs its tasks in turn,
+   * so it was busy with the task that it now reports.
    */
   charge(task: Task): void {
     const ms = Math.max(0, this.#runtime.now() - this.#heardAt);

@@ -1,15 +1,18 @@
-/** API keys and passwords (rules: API keys, Acting person, Key and secret formats). */
+/** API keys, passwords, and when keys were last used (rules: API keys, Acting person, Key and secret formats). */
 import { beforeEach, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";
 import {
   createKey,
+  createLastUse,
   findCaller,
   hashPassword,
   listKeys,
+  noteKeyUse,
   revokeKey,
   verifyPassword,
 } from "../../src/access/credentials.ts";
+import { createLog } from "../../src/base/log.ts";
 import { apiKeys, type Scope, users } from "../../src/store/schema.ts";
 import { createWorld, type World } from "../harness/mailbox-world.ts";
 import { withRealHashes } from "../harness/quick-hash.ts";
@@ -120,5 +123,32 @@ describe("passwords", () => {
 
   test("a person without one cannot sign in", async () => {
     for (const guess of ["", "nobody's", "null"]) expect(await verifyPassword(guess, null)).toBe(false);
+  });
+});
+
+describe("the last use of a key", () => {
+  test("is written at most once a minute", async () => {
+    const { store, runtime } = world;
+    const log = createLog("warn", runtime.now, () => {});
+    const { id } = make();
+    const touch = createLastUse(store, log, "a key", noteKeyUse);
+    const seen: unknown[] = [];
+    for (const now of [1_000, 60_999, 61_000]) {
+      touch(id, now);
+      await store.enqueue(() => undefined);
+      seen.push(listKeys(store.db, workspaceId)[0]?.lastUsedAt);
+    }
+    expect(seen).toEqual([1_000, 1_000, 61_000]);
+  });
+
+  test("is only logged when it cannot be written", async () => {
+    const { store, runtime } = world;
+    const lines: string[] = [];
+    const log = createLog("warn", runtime.now, (line) => lines.push(line));
+    const failing = { enqueue: () => Promise.reject(new Error("disk full")) };
+    createLastUse(failing, log, "a key", noteKeyUse)(make().id, 1_000);
+    await store.enqueue(() => undefined);
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toContain("disk full");
   });
 });

@@ -1,4 +1,4 @@
-/** Counts requests with a clock of its own. */
+/** Rate limits, on a fake clock. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { createRateLimit } from "../../src/access/rate.ts";

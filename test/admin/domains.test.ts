@@ -50,7 +50,7 @@ test("a domain belongs to the workspace that verified it", () => {
   expect(() => domains.domainNamed("acme.test", beta)).toThrow("there is no domain acme.test");
 });
 
-test("until one does, each may claim it with a token and keys of its own, which are no other's", async () => {
+test("until one verifies it, each workspace may claim it, with its own token and keys", async () => {
   const published: DnsRecord[] = [];
   const { domains, write, acme, beta, people } = openOffice({
     dns: new Proxy({} as DnsResolver, {
@@ -87,14 +87,14 @@ test("until one does, each may claim it with a token and keys of its own, which 
   expect(people.mailboxAt("info@shop.test").workspaceId).toBe(beta);
   expect(people.mailboxAt("info@shop.test", acme).lost).toBe(true);
 
-  // Whatever the zone says later, or the operator.
+  // Neither the zone nor the operator can change that later.
   published.push(...domains.recordsOf(id));
   await expect(domains.verifyDomain(id)).rejects.toThrow("was verified by another workspace");
   expect(() => write((tx) => domains.markVerified(tx, id))).toThrow("was verified by another workspace");
   expect(() => write((tx) => people.addMailbox(tx, { workspaceId: acme, address: "x@shop.test", name: "X" }))).toThrow(
     "was verified by another workspace",
   );
-  // Until whoever has it lets it go: then what was lost can be had again.
+  // Once the other workspace removes the domain, the lost claim can be verified.
   await people.removeMailbox(people.mailboxAt("info@shop.test", beta).id);
   write((tx) => domains.removeDomain(tx, other.id));
   expect(domains.domainIn(acme, id)).toMatchObject({ state: "unverified", takesMail: false });
@@ -102,7 +102,7 @@ test("until one does, each may claim it with a token and keys of its own, which 
   expect(people.mailboxAt("info@shop.test")).toMatchObject({ workspaceId: acme, lost: false });
 });
 
-test("of two workspaces that are verified at once, as a careless owner published the records of both, one gets it", async () => {
+test("when the records of two workspaces are published, one of them gets the domain", async () => {
   const published: DnsRecord[] = [];
   const dns = new Proxy({} as DnsResolver, { get: (_, name) => dnsOf(published)[name as keyof DnsResolver] });
   const { domains, write, acme, beta } = openOffice({ dns });
@@ -112,7 +112,7 @@ test("of two workspaces that are verified at once, as a careless owner published
     write((tx) => domains.addDomain(tx, beta, "shop.test", theirs)).id,
   ];
   published.push(...ids.flatMap((id) => domains.recordsOf(id)));
-  // Such a zone has two SPF and two DMARC records, which nothing of this asks for.
+  // Such a zone has two SPF and two DMARC records, which verification does not read.
   const ends = await Promise.allSettled(ids.map((id) => domains.verifyDomain(id)));
   expect(ends.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
   const states = domains.listDomains().filter(({ name }) => name === "shop.test");
@@ -136,7 +136,7 @@ test.each([
   expect(() => write((tx) => domains.addDomain(tx, acme, name, []))).toThrow(/is not a domain: give one like/);
 });
 
-test("the records of a domain say where mail goes, who may send it, and whose it is", async () => {
+test("the records of a domain name its mail server, its senders and its owner", async () => {
   const { records, store } = await openWithDomain(() => dnsOf([]));
   expect(records.map(({ type, name, purpose }) => [purpose, type, name])).toEqual([
     ["mx", "MX", "shop.test"],
@@ -166,7 +166,7 @@ test("the records of a domain say where mail goes, who may send it, and whose it
   }
 });
 
-test("a domain whose records are all there is verified, and stays so", async () => {
+test("a domain whose records are all published is verified, and stays verified", async () => {
   const { domains, id, runtime, records } = await openWithDomain((all) =>
     // Others may have more records; hosts may be written in capitals with a final dot.
     dnsOf([
@@ -223,7 +223,7 @@ const VERIFIED: [what: string, world: (records: DnsRecord[]) => DnsResolver, sta
   ],
 ];
 
-test.each(VERIFIED)("verified all the same: %s", async (_, world, states) => {
+test.each(VERIFIED)("still verified: %s", async (_, world, states) => {
   const { domains, id, runtime } = await openWithDomain(world);
   const seen = await domains.verifyDomain(id);
   expect(seen.map(({ state }) => state).join(" ")).toBe(states);
@@ -247,7 +247,7 @@ test("a domain in use cannot be removed", () => {
   expect(domains.listDomains(acme).map(({ name }) => name)).toEqual(["acme.test"]);
 });
 
-test("mail for it has its records looked for once in five minutes, also when the clock is set back meanwhile", async () => {
+test("mail for a claimed domain causes one lookup in five minutes, even if the clock is set back meanwhile", async () => {
   let asked = 0;
   const { domains, runtime } = await openWithDomain(() => {
     const dns = dnsOf([]);

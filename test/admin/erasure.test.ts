@@ -1,4 +1,4 @@
-/** `mailroom user remove --erase`: nothing of the person is left, on disk neither, and nothing of anybody else is gone. */
+/** `mailroom user remove --erase` removes all data of the person, also from the disk, and no data of other people. */
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -100,7 +100,7 @@ async function office() {
   return { ...terminal, within, later, key };
 }
 
-/** What of these words is anywhere in the data folder. */
+/** Returns those of the words that any file of the data folder contains. */
 function leftOn(data: string, words: readonly string[]): string[] {
   const paths = readdirSync(data, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   const files = paths.map(({ parentPath, name }) =>
@@ -112,7 +112,7 @@ function leftOn(data: string, words: readonly string[]): string[] {
 const HIS = ["bobsubject", "bobbody", "bobfile", "bobsent", "bobswife", "bobsfriend", "<bobs-7@", "bob@acme.test"];
 const NOT_HIS = ["adasubject", "adabody", "adafile", "sharedword"];
 
-test("everything of the person is gone, from the disk as well; everything of the others is there", async () => {
+test("everything of the person is removed, from the disk too; everything of the others stays", async () => {
   const { data, ask, say, later, key, within } = await office();
   expect(leftOn(data, [...HIS, ...NOT_HIS])).toEqual([...HIS, ...NOT_HIS]);
   const before = await ask<{ address: string }[]>("mailbox", "list");
@@ -136,14 +136,14 @@ test("everything of the person is gone, from the disk as well; everything of the
       (table) => (db.$client.query(`SELECT count(*) AS n FROM ${table}`).get() as { n: number }).n,
     ),
   );
-  // Ada's two messages, what was told of them, and how they came.
+  // Ada's two messages, their events and deliveries, and the steps of their arrival.
   expect(counts).toEqual([2, 2, 2, 3, 0, 0]);
   expect(await say("trace", "<bobs-7@remote.example>")).toMatchObject({ exitCode: 1 });
   expect(await ask("trace", "<shared@remote.example>")).toMatchObject({ steps: expect.any(Array) });
   expect(await within(({ db }) => db.$client.query("PRAGMA integrity_check").get())).toEqual({ integrity_check: "ok" });
 });
 
-test("without --yes it is only said what would go; the last owner cannot be", async () => {
+test("without --yes the command only lists what it would erase; it refuses the last owner", async () => {
   const { ask, say } = await office();
   const said = await say("user", "remove", "bob@acme.test", "--erase", "--json");
   expect(said).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("give --yes as well") });
@@ -154,7 +154,7 @@ test("without --yes it is only said what would go; the last owner cannot be", as
   expect(await ask("mailbox", "list")).toHaveLength(2);
 });
 
-test("while a backup is made the files stay for it, and go with the daily sweep", async () => {
+test("files stay during a backup, and the daily sweep removes them", async () => {
   const { data, later } = await office();
   const release = claimBlobs(data);
   const summary = await later.ask<{ erased: boolean; files?: number }>(
@@ -168,7 +168,7 @@ test("while a backup is made the files stay for it, and go with the daily sweep"
   expect([summary.erased, summary.files]).toEqual([true, undefined]);
 });
 
-test("a person without a mailbox", async () => {
+test("a person without a mailbox is erased", async () => {
   const terminal = openTerminal();
   await terminal.ask(...SETUP);
   await terminal.ask("user", "add", "eve@elsewhere.example", "--name", "Eve", "--role", "admin", "--no-mailbox");
@@ -178,7 +178,7 @@ test("a person without a mailbox", async () => {
   expect(await terminal.ask("user", "list")).toHaveLength(1);
 });
 
-test("a mailbox that has expired goes with its person, and nothing of it stays for the day when it would be removed", async () => {
+test("an expired mailbox is erased with its person, before the day of its removal", async () => {
   const { data, later, within } = await office();
   await within(
     ({ db }) => void db.$client.query("UPDATE mailboxes SET expires_at = 1 WHERE address LIKE 'bob@%'").run(),

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import type { RowPage } from "../../src/store/cursor.ts";
 import { messages, threadReferences, threads } from "../../src/store/schema.ts";
 import { openOffice } from "../harness/admin-office.ts";
 
@@ -50,14 +51,14 @@ test("a mailbox has an address in a domain of its workspace, and perhaps an owne
   ]);
 });
 
-test("an international domain is one, however it is written", () => {
+test("every spelling of an international domain is the same domain", () => {
   const { people, domains, write, acme } = openOffice();
   expect(write((tx) => domains.addDomain(tx, acme, "Bücher.Example.", [])).name).toBe("xn--bcher-kva.example");
   write((tx) => people.addMailbox(tx, { workspaceId: acme, address: "info@bücher.example", name: "Info" }));
   expect(people.mailboxAt("INFO@xn--bcher-kva.example").address).toBe("info@xn--bcher-kva.example");
 });
 
-test("aliases and catch-alls come and go, each leading to one mailbox", () => {
+test("aliases and catch-alls are added and removed, and each leads to one mailbox", () => {
   const { people, write, team, aliasing } = openWithMailbox();
   expect(aliasing("Sales@Acme.test")()).toBe("sales@acme.test");
   expect(aliasing("*@ACME.test")()).toBe("*@acme.test");
@@ -83,7 +84,7 @@ test("aliases and catch-alls come and go, each leading to one mailbox", () => {
   expect(people.mailboxAt("team@acme.test")).toMatchObject({ aliases: [], catchAlls: [] });
 });
 
-test("shares stay inside the workspace and can change", () => {
+test("shares stay within the workspace and can change", () => {
   const { people, write, acme, beta, team, addUser } = openWithMailbox();
   const bob = addUser(acme, "bob@acme.test", "member").userId;
   const bea = addUser(beta, "bea@beta.test", "owner").userId;
@@ -96,7 +97,7 @@ test("shares stay inside the workspace and can change", () => {
   expect(() => write((tx) => people.revokeGrant(tx, team, bob))).toThrow(/not shared with that user/);
 });
 
-test("a quota is set, and given back to the setting", () => {
+test("a quota is set, and returned to the setting", () => {
   const { people, write, team } = openWithMailbox();
   write((tx) => people.setQuota(tx, team, 5000));
   expect(people.mailboxAt("team@acme.test").quotaBytes).toBe(5000);
@@ -127,7 +128,7 @@ test("a mailbox is paused for a reason, and resumed", () => {
   expect(() => write((tx) => people.resumeMailbox(tx, "mbx_none"))).toThrow(/no such mailbox/);
 });
 
-test("a removed mailbox goes with its addresses, its mail and its index, and nothing else does", async () => {
+test("removing a mailbox removes its addresses, mail and index, and nothing else", async () => {
   const { people, write, acme, team, aliasing, file, store, runtime } = openWithMailbox();
   aliasing("sales@acme.test")();
   const { id: ada } = people.mailboxAt("ada@acme.test");
@@ -136,7 +137,7 @@ test("a removed mailbox goes with its addresses, its mail and its index, and not
   await file(ada, { subject: "Kept" });
 
   const removed = people.removeMailbox(team);
-  // Cut short here it would have no address but still be there, so that removing it again can finish.
+  // A removal cut short here leaves the mailbox without an address, so that another removal can finish it.
   expect(people.mailboxAt("team@acme.test")).toMatchObject({ aliases: [], removing: true });
   expect(() =>
     write((tx) => people.addMailbox(tx, { workspaceId: acme, address: "team@acme.test", name: "New" })),
@@ -154,4 +155,35 @@ test("a removed mailbox goes with its addresses, its mail and its index, and not
   expect(people.mailboxAt("ada@acme.test").usedBytes).toBeGreaterThan(0);
   await expect(people.removeMailbox(team)).rejects.toThrow(/no such mailbox/);
   write((tx) => people.addMailbox(tx, { workspaceId: acme, address: "team@acme.test", name: "New" }));
+});
+
+test("pages have each mailbox and each person once, the oldest first, with all that the whole list tells of them", () => {
+  const { people, write, acme, ada, runtime } = openOffice();
+  write((tx) => {
+    for (let i = 0; i < 510; i++) {
+      if (i % 7 === 0) runtime.advanceTo(runtime.now() + 1);
+      const person = { workspaceId: acme, email: `p${i}@acme.test`, name: `P${i}`, role: "member" } as const;
+      const { mailboxId = "" } = people.addUser(tx, { ...person, ownMailbox: true });
+      if (i % 50 > 0) continue;
+      people.addAlias(tx, mailboxId, `alias${i}@acme.test`);
+      people.grant(tx, mailboxId, ada, "send");
+    }
+  });
+  type Row = { id: string; createdAt: number };
+  const inPages = <T extends Row>(read: (page: RowPage) => T[]): T[] => {
+    const rows: T[] = [];
+    for (;;) {
+      const last = rows.at(-1);
+      const page = read({ after: last && { at: last.createdAt, id: last.id }, limit: 100 });
+      rows.push(...page);
+      if (page.length < 100) return rows;
+    }
+  };
+  const byAge = <T extends Row>(rows: T[]) =>
+    rows.toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
+  expect(inPages((page) => people.listMailboxes(acme, page))).toEqual(byAge(people.listMailboxes(acme)));
+  expect(inPages((page) => people.listUsers(acme, page))).toEqual(byAge(people.listUsers(acme)));
+  expect(people.listMailboxes(acme).filter(({ aliases, grants }) => aliases.length + grants.length === 2)).toHaveLength(
+    11,
+  );
 });

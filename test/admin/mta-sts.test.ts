@@ -1,4 +1,4 @@
-/** Our own MTA-STS policy: where it is served, the records that tell of it, and that it follows its setting. */
+/** The MTA-STS policy of hosted domains: its hosts, the records that announce it, and its setting. */
 import { describe, expect, test } from "bun:test";
 import { lookUp } from "../../src/admin/dns.ts";
 import { readStsPolicy, readStsRecord } from "../../src/authentication/mta-sts.ts";
@@ -20,7 +20,7 @@ function recordsOf({ appliance }: Booted) {
 }
 
 describe("the policy", () => {
-  test("of each verified domain is at its policy host, which has nothing else", async () => {
+  test("of each verified domain is served at its policy host, which serves nothing else", async () => {
     const app = await boot(ON);
     const answer = await ask(app, "MTA-STS.example.test");
     expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/plain; charset=utf-8"]);
@@ -35,7 +35,7 @@ describe("the policy", () => {
     }
   });
 
-  test("is not at other hosts, and not of a domain that is not verified", async () => {
+  test("is served at no other host, and for no unverified domain", async () => {
     const app = await boot(ON);
     const { domains, store } = app.appliance;
     store.transact((tx) => domains.addDomain(tx, app.owner.workspaceId, "new.test", []));
@@ -44,7 +44,7 @@ describe("the policy", () => {
     }
   });
 
-  test("follows the setting, and the id of its record with it", async () => {
+  test("and the id of its record follow the setting", async () => {
     const app = await boot(ON);
     const ids = new Set<string | undefined>();
     for (const mode of ["testing", "enforce"]) {
@@ -77,7 +77,7 @@ describe("its records", () => {
     expect(records[2]?.value).toBe("v=TLSRPTv1; rua=mailto:postmaster@example.test");
   });
 
-  test("are found when they say what they should, by whichever words", async () => {
+  test("are found in any wording with the same meaning", async () => {
     const records = recordsOf(await boot(ON));
     const id = readStsRecord([records[1]?.value ?? ""]);
     const description: Zone = {
@@ -94,7 +94,7 @@ describe("its records", () => {
     expect(await states()).toEqual(["missing", "missing", "missing"]);
   });
 
-  test("may be missing from a domain that is verified and complete", async () => {
+  test("may be missing for a verified domain", async () => {
     const records: Zone = {};
     const app = await boot(ON, zone(records));
     const { domains } = app.appliance;

@@ -41,7 +41,7 @@ function openOutbound() {
   return { ...office, outbound, states, listed: (id?: string) => [...outbound.listQueue(id)].map((entry) => entry.id) };
 }
 
-test("the queue of one workspace, or of all", () => {
+test("the queue is listed for one workspace, or for all", () => {
   const { outbound, listed, acme, runtime } = openOutbound();
   expect(listed()).toEqual(["que_a", "que_b"]);
   expect(listed(acme)).toEqual(["que_a"]);
@@ -67,7 +67,7 @@ test("an entry is retried or given up while it is unsettled and no attempt is un
   expect(() => write((tx) => outbound.retry(tx, "que_none"))).toThrow(/no queue entry que_none/);
 });
 
-test("an address is suppressed for one workspace, in one spelling, and once", () => {
+test("an address is suppressed once for one workspace, in any spelling", () => {
   const { outbound, write, acme, beta, runtime } = openOutbound();
   const suppress = (workspaceId: string, address: string, reason: string) =>
     write((tx) => outbound.suppress(tx, { workspaceId, address, reason }));

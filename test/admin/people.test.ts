@@ -4,7 +4,7 @@ import { hashPassword } from "../../src/admin/people.ts";
 import { users } from "../../src/store/schema.ts";
 import { openOffice } from "../harness/admin-office.ts";
 
-test("workspaces have names of their own, whatever the case", () => {
+test("names of workspaces are distinct, ignoring case", () => {
   const { people, write } = openOffice();
   expect(people.listWorkspaces().map(({ name }) => name)).toEqual(["Acme", "Beta"]);
   expect(people.workspaceNamed(" acme ").name).toBe("Acme");
@@ -15,7 +15,7 @@ test("workspaces have names of their own, whatever the case", () => {
   }
 });
 
-test("a workspace is paused for a reason, and resumed, whatever its mailboxes are", () => {
+test("a workspace is paused for a reason, and resumed, independently of its mailboxes", () => {
   const { people, write, acme } = openOffice();
   const { id: box } = people.mailboxAt("ada@acme.test");
   const reasons = () => people.listWorkspaces().map(({ pausedReason }) => pausedReason);
@@ -31,7 +31,7 @@ test("a workspace is paused for a reason, and resumed, whatever its mailboxes ar
   expect(() => write((tx) => people.resumeWorkspace(tx, "wsp_none"))).toThrow(/no such workspace/);
 });
 
-test("a user gets a mailbox at their address unless told not to", () => {
+test("a user gets a mailbox at their address if asked for", () => {
   const { people, write, acme } = openOffice();
   const bob = { workspaceId: acme, email: "Bob@ACME.test", name: " Bob ", role: "member", ownMailbox: true } as const;
   const { userId, mailboxId } = write((tx) => people.addUser(tx, bob));
@@ -86,7 +86,7 @@ test("the last owner can neither be demoted nor removed; one of two can", () => 
   expect(() => write((tx) => people.removeUser(tx, ada))).toThrow(/no such user/);
 });
 
-test("who is removed takes keys and shares along and leaves the mailbox without an owner", () => {
+test("removing a user removes their keys and shares, and leaves the mailbox without an owner", () => {
   const { people, developers, store, write, acme, ada, addUser } = openOffice();
   const bob = addUser(acme, "bob@acme.test", "member");
   const { id: shared } = people.mailboxAt("ada@acme.test");
@@ -101,11 +101,11 @@ test("who is removed takes keys and shares along and leaves the mailbox without 
   expect(people.mailboxAt("ada@acme.test")).toMatchObject({ grants: [], ownerId: ada });
   expect(people.mailboxAt("bob@acme.test")).toMatchObject({ owner: null, ownerId: null });
   expect(() => people.userAt("bob@acme.test")).toThrow(/there is no user bob@acme\.test/);
-  // Somebody new does not inherit the mail by taking the name.
+  // A new user with the same address does not get the mail.
   expect(() => addUser(acme, "bob@acme.test", "member")).toThrow(/bob@acme\.test is a mailbox already/);
 });
 
-test("passwords are kept as argon2id, and some cannot be", async () => {
+test("passwords are stored as argon2id; empty and overlong ones are refused", async () => {
   const { people, store, write, ada } = openOffice();
   const hash = await hashPassword("correct horse");
   write((tx) => people.setPassword(tx, ada, hash));

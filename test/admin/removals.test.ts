@@ -1,11 +1,11 @@
-/** Removing a mailbox that is cut short: who finishes it, and what is left to whoever asked. */
+/** Removals of mailboxes that were cut short: the server finishes plain ones, and the caller erasures. */
 import { expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { addresses, mailboxes, messages } from "../../src/store/schema.ts";
 import { openOffice } from "../harness/admin-office.ts";
 import { boot } from "../harness/appliance.ts";
 
-/** More than one portion of conversations, and a clock whose timers never fire: what rests does so for good. */
+/** Begins a removal of more than one portion. Timers never fire, so the removal stops at its first pause. */
 async function cutShort(forget?: () => Promise<void>) {
   const office = openOffice({ setTimer: () => () => {} });
   const { people, file, ada, acme, write } = office;
@@ -19,7 +19,7 @@ async function cutShort(forget?: () => Promise<void>) {
   return { ...office, team };
 }
 
-test("the server finishes it, a portion at a time", async () => {
+test("the server finishes a removal, a portion at a time", async () => {
   const { people, store } = await cutShort();
   expect(store.db.select().from(messages).all()).toHaveLength(202);
   const { runDue } = people.finishRemovals;
@@ -33,27 +33,27 @@ test("the server finishes it, a portion at a time", async () => {
   expect(people.listMailboxes().map(({ address }) => address)).toEqual(["ada@acme.test"]);
 });
 
-test("an erasure is not finished without what has to be forgotten first", async () => {
+test("the server does not finish an erasure, whose events must be deleted first", async () => {
   const { people, team } = await cutShort(() => new Promise(() => {}));
   expect(people.finishRemovals.runDue(0)).toBeGreaterThan(1_000);
   expect(people.mailboxAt("team@acme.test")).toMatchObject({ id: team, removing: true, owner: "ada@acme.test" });
 });
 
-test("nor when the mailbox expired meanwhile", async () => {
+test("the server does not finish an erasure even if the mailbox expired meanwhile", async () => {
   const { people, team, store } = await cutShort(() => new Promise(() => {}));
   store.db.update(mailboxes).set({ expiresAt: 1 }).where(eq(mailboxes.id, team)).run();
   expect(people.removeExpired.runDue(Date.now() * 2)).toBeGreaterThan(1_000);
   expect(people.mailboxAt("team@acme.test")).toMatchObject({ id: team, removing: true, owner: "ada@acme.test" });
 });
 
-test("once it has begun, it is too late to change when the mailbox expires", async () => {
+test("the expiry of a mailbox cannot change once its removal has begun", async () => {
   const { people, team, write } = await cutShort();
   expect(() => write((tx) => people.setExpiry(tx, team, null))).toThrow(
     "team@acme.test is being removed: it is too late to change when it expires",
   );
 });
 
-test("once it has begun, the mailbox gets no address and no owner: it would never end, or lose what came", async () => {
+test("a mailbox gets no address or owner once its removal has begun, which would then never end or lose mail", async () => {
   const { people, team, write, ada } = await cutShort();
   const changes: [string, Parameters<typeof write>[0]][] = [
     ["its addresses", (tx) => void people.addAlias(tx, team, "sales@acme.test")],
@@ -64,7 +64,7 @@ test("once it has begun, the mailbox gets no address and no owner: it would neve
   }
 });
 
-test("a server does so by itself with what a command left that was killed", async () => {
+test("the server finishes a removal that a killed command left", async () => {
   const { appliance, owner, advance } = await boot();
   const { people, store } = appliance;
   const { workspaceId } = owner;

@@ -1,12 +1,15 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { findCaller } from "../../src/access/credentials.ts";
 import { createDevelopers } from "../../src/admin/developers.ts";
 import { createDomains } from "../../src/admin/domains.ts";
 import { createPeople } from "../../src/admin/people.ts";
 import { setUp } from "../../src/admin/setup.ts";
+import { createAppliance } from "../../src/appliance.ts";
 import { createLog } from "../../src/base/log.ts";
+import { readConfig } from "../../src/config.ts";
 import { openOptions } from "../../src/store/settings.ts";
-import { storeInMemory } from "../harness/database.ts";
+import { newDatabase, storeInMemory } from "../harness/database.ts";
+import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
 function openEmpty() {
@@ -62,4 +65,48 @@ test.each([
   await expect(setUp(parts, { ...GIVEN, ...wrong })).rejects.toThrow(says);
   expect(parts.people.listWorkspaces()).toEqual([]);
   expect(parts.people.listUsers()).toEqual([]);
+});
+
+function emptyAppliance() {
+  const runtime = fakeRuntime();
+  const config = readConfig({ MAILROOM_DATA: temporaryFolder() });
+  return createAppliance(
+    config,
+    runtime,
+    createLog("silent", runtime.now, () => {}),
+    { file: newDatabase() },
+  );
+}
+
+describe("the token of the first run", () => {
+  test("only the last one issued is valid", () => {
+    const { firstRun } = emptyAppliance();
+    expect(["", "undefined", "x".repeat(43)].map(firstRun.admits)).toEqual([false, false, false]);
+    const [old = "", token = ""] = [firstRun.issueToken(), firstRun.issueToken()];
+    expect(token).toMatch(/^[A-Za-z0-9]{43}$/);
+    expect([old, token, `${token}x`, ""].map(firstRun.admits)).toEqual([false, true, false, false]);
+  });
+
+  test("it is used up by setting up, in the browser or at the command line, and no other is issued", async () => {
+    for (const byCommand of [true, false]) {
+      const appliance = emptyAppliance();
+      const { firstRun } = appliance;
+      const token = firstRun.issueToken() ?? "";
+      expect([firstRun.isDue(), firstRun.admits(token)]).toEqual([true, true]);
+      await (byCommand ? setUp(appliance, GIVEN) : firstRun.setUp(GIVEN));
+      expect([firstRun.isDue(), firstRun.admits(token), firstRun.issueToken()]).toEqual([false, false, undefined]);
+      await expect(firstRun.setUp({ ...GIVEN, workspace: "Again" })).rejects.toThrow(/there is a workspace already/);
+    }
+  });
+
+  test("two at once make one workspace", async () => {
+    const { firstRun, people } = emptyAppliance();
+    firstRun.issueToken();
+    const outcomes = await Promise.allSettled([
+      firstRun.setUp(GIVEN),
+      firstRun.setUp({ ...GIVEN, workspace: "Second" }),
+    ]);
+    expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+    expect(people.listWorkspaces()).toHaveLength(1);
+  });
 });

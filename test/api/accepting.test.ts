@@ -1,4 +1,4 @@
-/** The API with the real pipeline behind it: refusals that leave nothing, and keys whose answer commits with the message. */
+/** Sending over the API with the real pipeline: a refusal leaves nothing behind, and a key commits with its message. */
 import { expect, test } from "bun:test";
 import { events, idempotencyKeys, messages, outboundMessages, queueEntries } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
@@ -10,7 +10,7 @@ const SEND = { from: "alice@example.test", to: "zoe@remote.example", subject: "H
 const MIB = 1_048_576;
 
 async function start() {
-  // Mail to it waits in the queue.
+  // Mail to this host waits in the queue.
   const booted = await boot({}, zone({ "remote.example": "SERVFAIL" }));
   const { store, people, options } = booted.appliance;
   const { workspaceId, mailboxId } = booted.owner;
@@ -25,7 +25,7 @@ async function start() {
     people,
     send,
     set: (name: string, value: string) => store.transact((tx) => options.set(tx, name, value)),
-    /** All that accepting a message leaves. */
+    /** Counts all rows that accepting a message writes. */
     stored: () => ({
       messages: countOf(messages),
       outbound: countOf(outboundMessages),
@@ -43,7 +43,7 @@ async function start() {
 const NOTHING = { messages: 0, outbound: 0, queued: 0, keys: 0, announced: 0 };
 const ONE = { messages: 1, outbound: 1, queued: 1, keys: 1, announced: 1 };
 
-/** A conversation in Alice's mailbox that she can answer. */
+/** Files a conversation into Alice's mailbox that she can reply to. */
 async function receive({ mx, api }: Booted): Promise<string> {
   const sender = mailer(mx);
   await sender.send({ from: "carol@remote.example", to: "alice@example.test" }, letter());
@@ -54,7 +54,7 @@ async function receive({ mx, api }: Booted): Promise<string> {
   return thread.id;
 }
 
-test("many requests at once with one key send one message", async () => {
+test("many concurrent requests with one idempotency key send one message", async () => {
   const { send, stored } = await start();
   const answers = await Promise.all(Array.from({ length: 12 }, () => send("k")));
   const accepted = answers.filter(({ status }) => status === 202);
@@ -68,7 +68,7 @@ test("many requests at once with one key send one message", async () => {
   expect(stored()).toEqual(ONE);
 });
 
-test("a replay does not ask whether it could be sent now", async () => {
+test("a replay is answered even when the message could not be sent now", async () => {
   const world = await start();
   const { send, api, people, store, set, workspaceId, mailboxId, appliance } = world;
   const threadId = await receive(world);
@@ -93,7 +93,7 @@ test("a replay does not ask whether it could be sent now", async () => {
   expect(world.stored()).toEqual(before);
 });
 
-test("every refusal leaves nothing behind, and frees the key", async () => {
+test("a refusal leaves nothing behind and frees the idempotency key", async () => {
   const world = await start();
   const { send, api, apiWith, appliance, people, store, set, workspaceId, mailboxId, stored } = world;
   const pause = (reason: string | null) =>
@@ -162,7 +162,7 @@ test("every refusal leaves nothing behind, and frees the key", async () => {
   expect(stored()).toEqual(ONE);
 });
 
-test("upstream_failed while the smarthost refuses our credentials, and not any more once they are right", async () => {
+test("sending is refused with upstream_failed while the smarthost refuses the credentials", async () => {
   const { send, stored, set } = await start();
   const remote = await startRemoteMx({ auth: { user: "us", pass: "right" } });
   set("smtp.relay", `smtp://us:wrong@${remote.host}:${remote.port}`);
@@ -178,14 +178,14 @@ test("upstream_failed while the smarthost refuses our credentials, and not any m
   expect(message?.to).toEqual([SEND.to]);
 });
 
-test("rate_limited by the warm-up of a new domain until the day on which the message fits", async () => {
+test("the warm-up of a new domain refuses a message until the day on which it fits", async () => {
   const { send, stored, set, advance } = await start();
   const threeOutside = { ...SEND, to: ["a", "b", "c"].map((name) => `${name}@remote.example`) };
   set("sending.warmup", "1,3");
   expect((await send("first")).status).toBe(202);
   const before = stored();
   const refused = await send("k", threeOutside);
-  // It is nine o'clock.
+  // The clock stands at nine in the morning.
   expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, String(15 * 3_600)]);
   expect(refused.body).toEqual({
     error: expect.stringMatching(
@@ -193,14 +193,14 @@ test("rate_limited by the warm-up of a new domain until the day on which the mes
     ) as never,
     code: "rate_limited",
   });
-  // Nobody outside this server.
+  // Recipients on this server do not count.
   expect((await send("inside", { ...SEND, to: "alice@example.test" })).status).toBe(202);
   expect(stored().outbound).toBe(before.outbound + 1);
   await advance(15 * 3_600_000);
   expect((await send("k", threeOutside)).status).toBe(202);
 });
 
-test("the answer and the message commit together, or neither does", async () => {
+test("the answer of a key and the message commit together or not at all", async () => {
   const { send, stored, store } = await start();
   const sqlite = store.db.$client;
   sqlite.exec("CREATE TRIGGER fail BEFORE INSERT ON idempotency_keys BEGIN SELECT RAISE(ABORT, 'no answer'); END");
@@ -216,7 +216,7 @@ test("the answer and the message commit together, or neither does", async () => 
   expect(stored()).toEqual(ONE);
 });
 
-test("a draft is kept for a person, in a conversation of its own, and goes nowhere", async () => {
+test("a draft is saved as a conversation of its own and is not sent", async () => {
   const world = await start();
   const threadId = await receive(world);
   const drafted = await world.api.post<{ draftId: string }>(`/threads/${threadId}/draft`, { text: "Perhaps" });
@@ -229,7 +229,7 @@ test("a draft is kept for a person, in a conversation of its own, and goes nowhe
   expect(world.stored()).toMatchObject({ outbound: 0, queued: 0, announced: 0 });
 });
 
-test("keys are forgotten after their time, also in the database", async () => {
+test("expired idempotency keys are deleted from the database", async () => {
   const { send, stored, advance } = await start();
   await send("k");
   await advance(24 * 3_600_000);

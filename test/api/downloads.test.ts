@@ -1,7 +1,7 @@
-/** Attachments and raw files as downloads: the bytes, and headers that nothing in the mail can bend. */
+/** Downloads of attachments and messages: their bytes, and headers that mail cannot change. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { answerDownload } from "../../src/api/download.ts";
+import { downloadResponse } from "../../src/api/download.ts";
 import { anyCharacter } from "../harness/any-character.ts";
 import { startApi } from "../harness/api-setup.ts";
 
@@ -40,7 +40,7 @@ async function fileAttachment(type: string, filename: string) {
   return { ...api, messageId, attachment, download };
 }
 
-test("an attachment: its bytes, as a download that is never shown here", async () => {
+test("an attachment is a download with its bytes, which browsers do not show in this origin", async () => {
   const { download, attachment } = await fileAttachment("text/html", 'filename="page.html"');
   expect(attachment.url).toStartWith("/api/v1/attachments/att_");
   const answer = await download();
@@ -67,12 +67,12 @@ test("an attachment: its bytes, as a download that is never shown here", async (
   ]);
 });
 
-test("needs the key like everything else", async () => {
+test("a download needs a key", async () => {
   const { origin, attachment } = await fileAttachment("image/png", 'filename="x.png"');
   expect((await fetch(origin + attachment.url)).status).toBe(401);
 });
 
-test("a file that is gone is a failure of ours, in JSON", async () => {
+test("a missing blob is server_error, in JSON", async () => {
   const { download, mailbox, lines } = await fileAttachment("image/png", 'filename="x.png"');
   const { content } = mailbox.getAttachment(
     { userId: "olga", workspaceId: "wsp_1", role: "owner", email: "olga@example.test", scopes: new Set() },
@@ -84,7 +84,7 @@ test("a file that is gone is a failure of ours, in JSON", async () => {
   expect(lines.filter(({ level }) => level === "error")).toHaveLength(1);
 });
 
-test("a raw file: RFC 5322, as a download", async () => {
+test("a raw message is a download of type message/rfc822", async () => {
   const { ask, messageId } = await fileAttachment("image/png", 'filename="x.png"');
   const { headers, text } = await ask(`/messages/${messageId}/raw`);
   expect(Object.fromEntries(headers)).toMatchObject({
@@ -97,7 +97,7 @@ test("a raw file: RFC 5322, as a download", async () => {
   expect(text).toMatch(/^Subject: File\r$/m);
 });
 
-test("names: RFC 6266, plain for everybody and whole beside it", async () => {
+test("a name is sent in ASCII, and in full beside it (RFC 6266)", async () => {
   const table: [filename: string, disposition: string][] = [
     ["report.pdf", 'attachment; filename="report.pdf"'],
     ["two words (1).pdf", 'attachment; filename="two words (1).pdf"'],
@@ -116,12 +116,12 @@ test("names: RFC 6266, plain for everybody and whole beside it", async () => {
     ["x".repeat(300), `attachment; filename="${"x".repeat(200)}"`],
   ];
   for (const [filename, disposition] of table) {
-    const { headers } = await answerDownload({ filename, contentType: "image/png", content: new Uint8Array(1) });
+    const { headers } = await downloadResponse({ filename, contentType: "image/png", content: new Uint8Array(1) });
     expect([filename, headers.get("content-disposition")]).toEqual([filename, disposition]);
   }
 });
 
-test("types: what is none is application/octet-stream", async () => {
+test("an invalid media type becomes application/octet-stream", async () => {
   const table: [given: string, answered: string][] = [
     ["application/vnd.ms-excel.sheet.macroEnabled.12+x", "application/vnd.ms-excel.sheet.macroEnabled.12+x"],
     ["text/plain", "text/plain"],
@@ -133,15 +133,15 @@ test("types: what is none is application/octet-stream", async () => {
     [`text/${"x".repeat(128)}`, "application/octet-stream"],
   ];
   for (const [contentType, answered] of table) {
-    const { headers } = await answerDownload({ filename: "x", contentType, content: new Uint8Array(1) });
+    const { headers } = await downloadResponse({ filename: "x", contentType, content: new Uint8Array(1) });
     expect([contentType, headers.get("content-type")]).toEqual([contentType, answered]);
   }
 });
 
-test("no name breaks the header, and every name can be read back", async () => {
+test("every name gives a valid header that clients can decode", async () => {
   await fc.assert(
     fc.asyncProperty(fc.string({ unit: anyCharacter }), async (filename) => {
-      const { headers } = await answerDownload({ filename, contentType: "image/png", content: new Uint8Array(1) });
+      const { headers } = await downloadResponse({ filename, contentType: "image/png", content: new Uint8Array(1) });
       const header = headers.get("content-disposition") ?? "";
       const [, plain, encoded] =
         /^attachment; filename="([\x20-\x7e]+)"(?:; filename\*=UTF-8''([\w!#$&+.^`|~%-]+))?$/.exec(header) ?? [];

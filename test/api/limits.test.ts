@@ -1,4 +1,4 @@
-/** Request rates as a client meets them (rules: Request rates, Rate headers). */
+/** Request rates over HTTP (rules: Request rates, Rate headers). */
 import { expect, test } from "bun:test";
 import { type Answer, startApi } from "../harness/api-setup.ts";
 
@@ -6,7 +6,7 @@ const PROXY = { trustedProxies: ["127.0.0.1"] };
 const from = (address: string) => ({ headers: { "x-forwarded-for": address } });
 const rateOf = ({ headers }: Answer) => [headers.get("x-ratelimit-limit"), headers.get("x-ratelimit-remaining")];
 
-test("120 a minute for a key, 60 for a source, unless set otherwise", async () => {
+test("by default, a key has 120 requests a minute and a source 60", async () => {
   const { ask } = await startApi({ ...PROXY, settings: {} });
   expect(rateOf(await ask("/mailboxes", from("192.0.2.1")))).toEqual(["120", "119"]);
   expect(rateOf(await ask("/nowhere", from("192.0.2.1")))).toEqual(["120", "118"]);
@@ -41,7 +41,7 @@ test("a source over its rate gets 429 before its key is read, until the cooldown
   expect(limit).toBe("5");
 });
 
-test("a key over its rate gets 429 from wherever it comes, and other keys do not", async () => {
+test("a key over its rate gets 429 from every source, and other keys do not", async () => {
   const settings = { "api.keyRequestsPerMinute": "3", "api.cooldownSeconds": "1.5" };
   const { ask, keyOf, runtime } = await startApi({ ...PROXY, settings });
   for (const [i, remaining] of ["2", "1", "0"].entries()) {
@@ -56,7 +56,7 @@ test("a key over its rate gets 429 from wherever it comes, and other keys do not
   expect(rateOf(await ask("/mailboxes", from("192.0.2.9")))).toEqual(["3", "2"]);
 });
 
-test("an IPv6 source counts by its /64, and a client cannot choose its source", async () => {
+test("an IPv6 source is its /64, and a client cannot choose its source", async () => {
   const trusted = await startApi({ ...PROXY, settings: { "api.ipRequestsPerMinute": "1" } });
   expect((await trusted.ask("/mailboxes", from("2001:db8:1:2::1"))).status).toBe(200);
   expect((await trusted.ask("/mailboxes", from("2001:db8:1:2:ffff::1"))).status).toBe(429);

@@ -1,4 +1,4 @@
-/** The endpoint: who may come in, which revisions it speaks, and what it answers to what is no message. */
+/** The MCP endpoint: the gate, the revisions it speaks, and bodies that are not messages. */
 import { describe, expect, test } from "bun:test";
 import { startApi, type TestApi } from "../harness/api-setup.ts";
 import { connectMcp, ERAS } from "../harness/mcp-client.ts";
@@ -14,7 +14,7 @@ const ACCEPT = { accept: "application/json, text/event-stream" };
 
 const message = (method: string, params: object = {}) => ({ jsonrpc: "2.0", id: 1, method, params });
 
-/** A request of the 2025 era, unless headers say otherwise. */
+/** Sends a request of the era of 2025, unless `headers` say otherwise. */
 const post = (api: TestApi, body: unknown, headers: Record<string, string> = {}) =>
   api.ask("/api/mcp", {
     method: "POST",
@@ -32,7 +32,7 @@ const postModern = (api: TestApi, method: string, params: Record<string, unknown
 const LIST = message("tools/list");
 
 describe("the gate", () => {
-  test("401 with the scheme, for whatever has no valid key", async () => {
+  test("a request without a valid key is 401, with the scheme", async () => {
     const api = await startApi();
     for (const authorization of ["", "Bearer nonsense", "Basic eDp5"]) {
       const { status, headers, body } = await post(api, LIST, { authorization });
@@ -45,7 +45,7 @@ describe("the gate", () => {
     await withoutKey.catch(() => undefined);
   });
 
-  test("rates are those of REST, and shared with it", async () => {
+  test("MCP shares the request rates of REST", async () => {
     const api = await startApi({ settings: { "api.ipRequestsPerMinute": "1000", "api.keyRequestsPerMinute": "3" } });
     const first = await post(api, LIST);
     expect(first.headers.get("x-ratelimit-limit")).toBe("3");
@@ -59,7 +59,7 @@ describe("the gate", () => {
     expect((await api.ask("/mailboxes")).status).toBe(429);
   });
 
-  test("a source over its rate learns nothing without a valid key, and wrong ones stay slow", async () => {
+  test("a source over its rate and without a valid key gets 429, and wrong keys stay slow", async () => {
     const api = await startApi({ settings: { "api.ipRequestsPerMinute": "1", "api.keyRequestsPerMinute": "2" } });
     expect((await post(api, LIST, { authorization: "" })).status).toBe(401);
     for (const authorization of ["", "Bearer mr_wrong"]) {
@@ -70,7 +70,7 @@ describe("the gate", () => {
     expect([over.status, over.body.id]).toEqual([200, 1]);
     expect((over.body.error as { message: string }).message).toContain("1 requests a minute from this address");
 
-    // Twenty are free.
+    // The slowdown begins after twenty wrong keys.
     for (let i = 0; i < 19; i++) await post(api, LIST, { authorization: "Bearer mr_wrong" });
     const before = api.runtime.timers().length;
     const slow = post(api, LIST, { authorization: "Bearer mr_wrong" });
@@ -79,7 +79,7 @@ describe("the gate", () => {
     expect((await slow).status).toBe(429);
   });
 
-  test("over both rates the longer wait is told, and what asks for nothing is taken", async () => {
+  test("a caller over both rates is told the longer wait, and notifications are accepted", async () => {
     const api = await startApi({ settings: { "api.ipRequestsPerMinute": "1", "api.keyRequestsPerMinute": "1" } });
     await post(api, LIST);
     expect((await post(api, LIST)).headers.get("retry-after")).toBe("60");
@@ -107,44 +107,41 @@ describe("the gate", () => {
     }
   });
 
-  test.each(ERAS)(
-    "a client of %s over the rate of its key or its source hears of it in a result, and goes on",
-    async (era) => {
-      for (const [setting, what] of [
-        ["api.keyRequestsPerMinute", "with this API key"],
-        ["api.ipRequestsPerMinute", "from this address"],
-      ] as const) {
-        let listed = 0;
-        const listMailboxes = () => {
-          listed++;
-          return [];
-        };
-        const api = await startApi({ mailbox: { listMailboxes } });
-        const mcp = await connectMcp(api.origin, api.keyOf("olga", ["read"]), era);
-        const failures: unknown[] = [];
-        mcp.client.onerror = (error) => failures.push(error);
-        api.set(setting, "1");
-        api.runtime.advanceTo(api.runtime.now() + 60_000);
-        expect((await mcp.call("list_mailboxes")).isError).toBe(false);
-        const over = await mcp.call("list_mailboxes");
-        expect([over.isError, over.structured.code, over.structured.retryAfter]).toEqual([true, "rate_limited", 60]);
-        expect(over.text).toContain(`More than 1 requests a minute ${what}`);
-        expect(over.text).toContain("Wait 60 seconds");
-        expect(listed).toBe(1);
-        const refused = await mcp.client.listTools(undefined, { cacheMode: "bypass" } as never).catch((error) => error);
-        expect(refused).toMatchObject({ code: -32_005, data: { code: "rate_limited", retryAfter: 60 } });
-        const unknown = await mcp.call("no_such_tool").catch((error) => error);
-        expect(unknown.code).toBe(-32_602);
+  test.each(ERAS)("a client of %s over a rate gets a result that says so, and keeps its session", async (era) => {
+    for (const [setting, what] of [
+      ["api.keyRequestsPerMinute", "with this API key"],
+      ["api.ipRequestsPerMinute", "from this address"],
+    ] as const) {
+      let listed = 0;
+      const listMailboxes = () => {
+        listed++;
+        return [];
+      };
+      const api = await startApi({ mailbox: { listMailboxes } });
+      const mcp = await connectMcp(api.origin, api.keyOf("olga", ["read"]), era);
+      const failures: unknown[] = [];
+      mcp.client.onerror = (error) => failures.push(error);
+      api.set(setting, "1");
+      api.runtime.advanceTo(api.runtime.now() + 60_000);
+      expect((await mcp.call("list_mailboxes")).isError).toBe(false);
+      const over = await mcp.call("list_mailboxes");
+      expect([over.isError, over.structured.code, over.structured.retryAfter]).toEqual([true, "rate_limited", 60]);
+      expect(over.text).toContain(`More than 1 requests a minute ${what}`);
+      expect(over.text).toContain("Wait 60 seconds");
+      expect(listed).toBe(1);
+      const refused = await mcp.client.listTools(undefined, { cacheMode: "bypass" } as never).catch((error) => error);
+      expect(refused).toMatchObject({ code: -32_005, data: { code: "rate_limited", retryAfter: 60 } });
+      const unknown = await mcp.call("no_such_tool").catch((error) => error);
+      expect(unknown.code).toBe(-32_602);
 
-        api.runtime.advanceTo(api.runtime.now() + 60_000);
-        expect((await mcp.call("list_mailboxes")).isError).toBe(false);
-        expect(failures).toEqual([]);
-        await mcp.close();
-      }
-    },
-  );
+      api.runtime.advanceTo(api.runtime.now() + 60_000);
+      expect((await mcp.call("list_mailboxes")).isError).toBe(false);
+      expect(failures).toEqual([]);
+      await mcp.close();
+    }
+  });
 
-  test("a key without the scope does not see the tool, and hears of the scope when it calls it", async () => {
+  test("a key without the scope does not see a tool, and its call is refused with the scope", async () => {
     const api = await startApi();
     for (const era of ERAS) {
       const reader = await connectMcp(api.origin, api.keyOf("olga", ["read"]), era);
@@ -181,7 +178,7 @@ describe("Origin and Host", () => {
     [{ host: "mail.example.test", origin: "http://evil.example" }, 403],
   ];
 
-  test("of this server, or of this machine, or 403", async () => {
+  test("a Host or Origin of another server is 403", async () => {
     const api = await startApi();
     for (const [headers, status] of cases) {
       const answer = await post(api, LIST, headers);
@@ -193,14 +190,14 @@ describe("Origin and Host", () => {
     }
   });
 
-  test("without a key they make no difference: 401", async () => {
+  test("without a key the request is 401, whatever the Host and Origin", async () => {
     const api = await startApi();
     expect((await post(api, LIST, { authorization: "", origin: "http://evil.example" })).status).toBe(401);
   });
 });
 
-describe("what is no message", () => {
-  test("is told in JSON-RPC", async () => {
+describe("bodies and methods that are not a message", () => {
+  test("an invalid body is an error of JSON-RPC", async () => {
     const api = await startApi();
     const cases: [body: string, status: number, code: number | undefined][] = [
       ["", 400, -32700],
@@ -221,7 +218,7 @@ describe("what is no message", () => {
     }
   });
 
-  test("a body beyond the largest of REST is not read", async () => {
+  test("a body larger than the largest of REST is not read", async () => {
     const api = await startApi();
     const big = await post(
       api,
@@ -230,7 +227,7 @@ describe("what is no message", () => {
     expect([big.status, big.body.code]).toEqual([413, "payload_too_large"]);
   });
 
-  test("other methods: there is no session and no stream of our own", async () => {
+  test("methods other than POST are 405, since the server has no sessions and no stream", async () => {
     const api = await startApi();
     for (const method of ["GET", "DELETE", "PUT"]) {
       const answer = await api.ask("/api/mcp", { method, headers: { accept: "text/event-stream" } });
@@ -246,7 +243,7 @@ describe("what is no message", () => {
 });
 
 describe("the revisions of 2025", () => {
-  test.each(["2025-03-26", "2025-06-18", "2025-11-25"])("initialize with %s", async (protocolVersion) => {
+  test.each(["2025-03-26", "2025-06-18", "2025-11-25"])("initialize agrees on %s", async (protocolVersion) => {
     const api = await startApi();
     const params = { protocolVersion, capabilities: {}, clientInfo: { name: "test", version: "1" } };
     const { status, headers, body } = await post(api, message("initialize", params));
@@ -260,7 +257,7 @@ describe("the revisions of 2025", () => {
     });
   });
 
-  test("a version nobody knows is answered with one that is served", async () => {
+  test("initialize with an unknown version gets a version that the server speaks", async () => {
     const api = await startApi();
     const params = { protocolVersion: "1999-01-01", capabilities: {}, clientInfo: { name: "test", version: "1" } };
     expect((await post(api, message("initialize", params))).body.result).toMatchObject({
@@ -269,7 +266,7 @@ describe("the revisions of 2025", () => {
     expect((await post(api, LIST, { "mcp-protocol-version": "1999-01-01" })).status).toBe(400);
   });
 
-  test("calls need no initialize before them: nothing is kept between requests", async () => {
+  test("a call needs no initialize, since the server keeps nothing between requests", async () => {
     const api = await startApi();
     const { body } = await post(api, message("tools/call", { name: "list_mailboxes", arguments: {} }));
     expect(body.result).toMatchObject({ structuredContent: { mailboxes: expect.any(Array) } });
@@ -278,7 +275,7 @@ describe("the revisions of 2025", () => {
 });
 
 describe("the revision of 2026", () => {
-  test("server/discover", async () => {
+  test("server/discover names the versions, the capabilities and the instructions", async () => {
     const api = await startApi();
     const { status, body } = await postModern(api, "server/discover");
     expect(status).toBe(200);
@@ -292,7 +289,7 @@ describe("the revision of 2026", () => {
     });
   });
 
-  test("the list says how long it may be kept, and by whom; a call's result does not", async () => {
+  test("a client may cache the list of tools, and not the result of a call", async () => {
     const api = await startApi();
     const { body } = await postModern(api, "tools/list");
     expect(body.result).toMatchObject({ resultType: "complete", ttlMs: 3_600_000, cacheScope: "private" });
@@ -301,7 +298,7 @@ describe("the revision of 2026", () => {
     expect(called.body.result).not.toHaveProperty("ttlMs");
   });
 
-  test("a version that is not served is refused with those that are", async () => {
+  test("an unknown version is refused, with the versions that the server speaks", async () => {
     const api = await startApi();
     const version = "2099-01-01";
     const _meta = { ...META, "io.modelcontextprotocol/protocolVersion": version };
@@ -319,13 +316,13 @@ describe("the revision of 2026", () => {
   });
 });
 
-describe("the short way past the SDK", () => {
+describe("plain requests, which do not go to the SDK", () => {
   const CALL = { name: "list_mailboxes", arguments: {} };
   const HEADERS = { "mcp-protocol-version": MODERN };
 
-  test("answers what the SDK's own way does", async () => {
+  test("get the same response as from the SDK", async () => {
     const api = await startApi();
-    // What goes the SDK's way: meta data of others, and a name in Base64 (SEP-2243).
+    // Foreign metadata and a name in Base64 (SEP-2243) make a request go to the SDK.
     const others = { "example.test/x": 1 };
     const encoded = `=?base64?${Buffer.from(CALL.name).toString("base64")}?=`;
     for (const [method, params, ofLong] of [
@@ -350,7 +347,7 @@ describe("the short way past the SDK", () => {
     }
   });
 
-  test("is not for what the SDK refuses", async () => {
+  test("are none that the SDK refuses", async () => {
     const api = await startApi();
     const call = (params: object) => message("tools/call", { ...CALL, ...params });
     const refused: [body: object, status: number, code: number][] = [
@@ -390,7 +387,7 @@ describe("the short way past the SDK", () => {
     }
   });
 
-  test("gives each request its own id back, of whatever type", async () => {
+  test("get their own id back, of its type", async () => {
     const api = await startApi();
     const ids = [1, "1", 0, "a b", 1];
     const answers = await Promise.all(
@@ -411,7 +408,7 @@ describe("the short way past the SDK", () => {
     expect(answers.every(({ body }) => body.result !== undefined)).toBe(true);
   });
 
-  test("takes nobody's cancellation for another's request", async () => {
+  test("are not cancelled by the notification of another client", async () => {
     const api = await startApi();
     const mcp = await connectMcp(api.origin, api.key, "2025");
     const waits = mcp.call("list_messages", { waitSeconds: 50 });
@@ -427,7 +424,7 @@ describe("the short way past the SDK", () => {
   });
 });
 
-test.each(ERAS)("an unknown tool is a fault of the protocol (%s)", async (era) => {
+test.each(ERAS)("a call of an unknown tool is an error of the protocol (%s)", async (era) => {
   const api = await startApi();
   const mcp = await connectMcp(api.origin, api.key, era);
   const call = mcp.call("delete_everything");
@@ -435,7 +432,7 @@ test.each(ERAS)("an unknown tool is a fault of the protocol (%s)", async (era) =
   await mcp.close();
 });
 
-test("answers are kept by no cache and no log line names what was asked for", async () => {
+test("responses are not cached, and the log has no arguments of calls", async () => {
   const api = await startApi();
   const { headers } = await postModern(api, "tools/call", { name: "search_mail", arguments: { q: "secretword" } });
   expect(headers.get("cache-control")).toBe("private, no-store");
@@ -443,7 +440,7 @@ test("answers are kept by no cache and no log line names what was asked for", as
   expect(JSON.stringify(api.lines)).toContain("/api/mcp");
 });
 
-test("what breaks inside is logged under the trace that the result shows", async () => {
+test("an internal error is logged under the trace that the result shows", async () => {
   const api = await startApi({
     mailbox: {
       listMailboxes() {

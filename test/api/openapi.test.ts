@@ -1,4 +1,4 @@
-/** The OpenAPI document: what it says is what the rules say, and what the server does (rules: OpenAPI document). */
+/** The OpenAPI document (rules: OpenAPI document): it agrees with the rules, and with the responses of the server. */
 import { describe, expect, test } from "bun:test";
 import { describeApi } from "../../src/api/openapi.ts";
 import { MAIL_API } from "../../src/api/surfaces.ts";
@@ -16,7 +16,7 @@ const operationAt = (method: string, path: string): JsonObject => {
   return operation;
 };
 
-test("is OpenAPI 3.1 in version 1.1.0, and valid JSON all through", () => {
+test("the document is OpenAPI 3.1, in version 1.1.0, and consists of JSON values", () => {
   expect(document).toMatchObject({
     openapi: "3.1.0",
     info: { title: "Mailroom", version: "1.1.0" },
@@ -26,7 +26,7 @@ test("is OpenAPI 3.1 in version 1.1.0, and valid JSON all through", () => {
   expect(JSON.parse(JSON.stringify(document))).toEqual(document);
 });
 
-test("every reference leads somewhere, and every component is referred to", () => {
+test("every reference leads to a component, and every component is referenced", () => {
   const references = new Set([...nodesOf(document)].flatMap(({ $ref }) => (typeof $ref === "string" ? [$ref] : [])));
   expect(references.size).toBeGreaterThan(15);
   for (const reference of references) expect(resolve(document, reference)).toBeObject();
@@ -36,7 +36,7 @@ test("every reference leads somewhere, and every component is referred to", () =
   expect(components.filter((name) => !references.has(name))).toEqual([]);
 });
 
-test("has what a 3.1 document must have in each place, and nothing of 3.0", () => {
+test("the document has the required fields of 3.1, and none of 3.0", () => {
   const names: string[] = [];
   for (const [path, methods] of Object.entries(paths)) {
     expect(path).toMatch(/^(\/(\w+|\{\w+\}))+$/);
@@ -68,7 +68,7 @@ test("has what a 3.1 document must have in each place, and nothing of 3.0", () =
   expect(outdated).toEqual([]);
 });
 
-describe("each operation of the rules", () => {
+describe("the operations of the rules", () => {
   const LIST_FOLDERS = ["inbox", "sent", "drafts", "archive", "spam", "trash", "starred", "snoozed", "all"];
   const FOLDERS = LIST_FOLDERS.slice(0, 6);
   const string = { type: "string" };
@@ -137,7 +137,7 @@ describe("each operation of the rules", () => {
   ];
   const SUCCESS: Record<string, string> = { replyToThread: "202", draftReply: "201", sendEmail: "202" };
 
-  test("is there, and no other", () => {
+  test("the document has these operations and no others", () => {
     const documented = Object.entries(paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     );
@@ -161,14 +161,14 @@ describe("each operation of the rules", () => {
     );
   });
 
-  test("those that send say exactly what they may answer", () => {
+  test("operations that send or draft list exactly their statuses", () => {
     for (const [name, method, path, , , refusals] of table.filter(([name]) => SUCCESS[name] !== undefined)) {
       const statuses = Object.keys(operationAt(method, path).responses as JsonObject);
       expect([name, statuses]).toEqual([name, [SUCCESS[name] as string, ...refusals.map(String), "default"]]);
     }
   });
 
-  test("in their documented order", () => {
+  test("operations stand in their documented order", () => {
     expect(MAIL_OPERATIONS.map(({ name }) => name)).toEqual([
       "listMailboxes",
       "listThreads",
@@ -185,7 +185,7 @@ describe("each operation of the rules", () => {
     ]);
   });
 
-  test("sending and replying take an idempotency key and say when they replay, drafting does not", () => {
+  test("sending and replying take an idempotency key and mark replays, drafting does not", () => {
     for (const [path, idempotent] of [
       ["/send", true],
       ["/threads/{id}/reply", true],
@@ -217,7 +217,7 @@ describe("each operation of the rules", () => {
     });
   });
 
-  test("each body that sends is JSON, in which other fields are ignored and a text is required", () => {
+  test("the bodies of sending and drafting need text or html, and may have other fields", () => {
     const ADDRESSES = [{ type: "string" }, { type: "array", items: { type: "string" } }];
     for (const [path, name] of [
       ["/send", "SendRequest"],
@@ -250,7 +250,7 @@ describe("each operation of the rules", () => {
     }
   });
 
-  test("takes PATCH's body as JSON and refuses other fields", () => {
+  test("the body of PATCH may have no other fields", () => {
     expect(operationAt("PATCH", "/threads/{id}").requestBody).toEqual({
       required: true,
       content: {
@@ -270,7 +270,7 @@ describe("each operation of the rules", () => {
   });
 });
 
-test("each resource has its documented fields, required and not", () => {
+test("each resource has its documented fields, required and optional", () => {
   const ENVELOPE = "id event createdAt data";
   const REQUIRED: Record<string, string> = {
     EmailAddress: "email",
@@ -307,7 +307,7 @@ test("each resource has its documented fields, required and not", () => {
     DraftRequest: "text html replyAll from to cc bcc subject quote",
     DraftResponse: "cc",
   };
-  /** An addition: any response may gain fields (rules: Versions). */
+  /** Fields added since: responses may gain fields (rules: Versions). */
   const ADDED: Record<string, string> = {
     Message: "truncated",
     Thread: "highlights",
@@ -327,7 +327,7 @@ test("each resource has its documented fields, required and not", () => {
   }
 });
 
-test("each operation with a body has an example of it, and examples are what their schemas allow", () => {
+test("each operation with a body has an example, and examples match their schemas", () => {
   const withoutExample = Object.values(paths)
     .flatMap((methods) => Object.values(methods))
     .flatMap(({ requestBody }) => (requestBody ? [(requestBody as { content: JsonObject }).content] : []))
@@ -340,7 +340,7 @@ test("each operation with a body has an example of it, and examples are what the
   expect(examples.flatMap(({ schema, example = null }) => faults(document, schema as JsonObject, example))).toEqual([]);
 });
 
-test("each event has its documented data, all of it required", () => {
+test("each event has its documented fields, all of them required", () => {
   const named = "emailId threadId messageId mailbox";
   const DATA: Record<string, string> = {
     "message.inbound": `${named} mailboxId inReplyTo from to cc subject snippet hasAttachments attachmentCount isSpam receivedAt`,
@@ -364,7 +364,7 @@ test("each event has its documented data, all of it required", () => {
   }
 });
 
-test("is served without a key, with the rate of the source", async () => {
+test("the server gives the document without a key, and counts the source", async () => {
   const { ask, raw } = await startApi();
   const answer = await ask("/openapi.json", { headers: { authorization: "" } });
   expect(answer.status).toBe(200);
@@ -375,7 +375,7 @@ test("is served without a key, with the rate of the source", async () => {
   expect(head).toStartWith("HTTP/1.1 200");
 });
 
-describe("what the server answers is what the document says", () => {
+describe("responses of the server match the document", () => {
   const MAIL = `From: "Zoë" <zoe@remote.example>
 To: olga@example.test, Max <max@example.test>
 Cc: cc@remote.example
@@ -408,7 +408,7 @@ notes
 `;
   const ODD = ["", "From: nobody at all\n\nhello", "From: <>\nTo: undisclosed-recipients:;\nSubject:\n\n"];
 
-  test("for every operation, refusals included", async () => {
+  test("of every operation, refusals included", async () => {
     const { ask, file } = await startApi();
     const { messageId, threadId } = await file(MAIL);
     for (const odd of ODD) await file(odd);
@@ -466,7 +466,7 @@ notes
   });
 });
 
-test("the second opinion finds faults", () => {
+test("the schema validator of the tests finds faults", () => {
   const schema = { $ref: "#/components/schemas/ThreadPatch" };
   expect(faults(document, schema, { read: true, labels: ["a"] })).toEqual([]);
   expect(faults(document, schema, {})).toHaveLength(1);

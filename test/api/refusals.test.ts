@@ -1,13 +1,13 @@
-/** Every refusal of the gate and of a request's shape: status, code, headers and what the message says. */
+/** Refusals of the gate and of the shape of a request: status, code, headers and message. */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { notFound } from "../../src/access/caller.ts";
-import { readJson } from "../../src/api/body.ts";
+import { readJson } from "../../src/api/request.ts";
 import { AppError, type ErrorCode, unavailable } from "../../src/base/errors.ts";
 import { grants, users } from "../../src/store/schema.ts";
 import { type Answer, startApi, type TestApi } from "../harness/api-setup.ts";
 
-/** What every answer of the API carries. */
+/** Checks the headers that every response of the API has. */
 function expectHeaders({ headers }: Answer): void {
   expect(headers.get("x-ratelimit-limit")).toMatch(/^\d+$/);
   expect(headers.get("x-ratelimit-remaining")).toMatch(/^\d+$/);
@@ -24,10 +24,10 @@ function expectRefusal(answer: Answer, status: number, code: ErrorCode, says?: R
   expectHeaders(answer);
 }
 
-describe("unauthorized", () => {
+describe("unauthorized:", () => {
   const path = "/mailboxes";
 
-  test("whoever keeps guessing keys waits for the answer; who has a key does not", async () => {
+  test("a source that keeps guessing keys waits for the response, and a valid key does not wait", async () => {
     const { ask, runtime } = await startApi();
     const guess = (n: number) => ask(path, { headers: { authorization: `Bearer mr_${"x".repeat(40)}${n}` } });
     for (let n = 0; n < 20; n++) expectRefusal(await guess(n), 401, "unauthorized");
@@ -41,7 +41,7 @@ describe("unauthorized", () => {
     expectRefusal(await late, 401, "unauthorized");
   });
 
-  test("without a valid key, whatever is asked for", async () => {
+  test("a request without a valid key is refused, whatever its path", async () => {
     const { ask, key } = await startApi();
     const wrong = [
       "",
@@ -74,14 +74,14 @@ describe("unauthorized", () => {
     }
   });
 
-  test("the scheme in any case, and space around it", async () => {
+  test("the scheme may be in any case, with space around it", async () => {
     const { ask, key } = await startApi();
     for (const authorization of [`bearer ${key}`, `BEARER   ${key}`, `Bearer\t${key}  `]) {
       expect((await ask(path, { headers: { authorization } })).status).toBe(200);
     }
   });
 
-  test("several Authorization headers are a guess that nobody makes", async () => {
+  test("a request with several Authorization headers is refused", async () => {
     const { raw, key } = await startApi();
     const answer = await raw(
       `GET /api/v1/mailboxes HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nAuthorization: Bearer ${key}\r\nConnection: close\r\n\r\n`,
@@ -89,7 +89,7 @@ describe("unauthorized", () => {
     expect(answer).toStartWith("HTTP/1.1 401");
   });
 
-  test("a key of somebody who left, at once", async () => {
+  test("the key of a person who left is refused at once", async () => {
     const { ask, keyOf, store } = await startApi();
     const authorization = `Bearer ${keyOf("max")}`;
     expect((await ask(path, { headers: { authorization } })).status).toBe(200);
@@ -98,7 +98,7 @@ describe("unauthorized", () => {
   });
 });
 
-test("missing_scope names the scope, and comes before the shape and before what exists", async () => {
+test("missing_scope names the scope, and is checked before the shape and the existence", async () => {
   const { ask, keyOf } = await startApi();
   const reader = { authorization: `Bearer ${keyOf("olga", ["read"])}` };
   const writer = { authorization: `Bearer ${keyOf("olga", ["write", "send"])}` };
@@ -132,7 +132,7 @@ test("missing_scope names the scope, and comes before the shape and before what 
   expectRefusal(await ask("/threads/x", { method: "PATCH", headers: writer, body: { read: true } }), 404, "not_found");
 });
 
-test("not_found for paths and methods that there are not, with a key", async () => {
+test("with a key, an unknown path or method is not_found", async () => {
   const { ask } = await startApi();
   for (const path of [
     "/",
@@ -163,7 +163,7 @@ test("not_found for paths and methods that there are not, with a key", async () 
   }
 });
 
-test("ids that are none answer like ids that do not exist", async () => {
+test("invalid ids are not_found", async () => {
   const { ask } = await startApi();
   const ids = [
     "x",
@@ -185,7 +185,7 @@ test("ids that are none answer like ids that do not exist", async () => {
   }
 });
 
-describe("bad_request for parameters", () => {
+describe("bad_request for parameters:", () => {
   const LIMIT = /^limit must be a whole number from 1 to 100$/;
   const table: [path: string, says: RegExp][] = [
     ...["/threads?", "/messages?", "/search?q=x&"].flatMap((path): [string, RegExp][] => [
@@ -232,12 +232,12 @@ describe("bad_request for parameters", () => {
     ["/threads?cursor=nonsense", /cursor/],
     ["/search?q=x&cursor=nonsense", /cursor/],
   ];
-  test("each with a message that names it and says what it takes", async () => {
+  test("the message names the parameter and the values that it takes", async () => {
     const { ask } = await startApi();
     for (const [path, says] of table) expectRefusal(await ask(path), 400, "bad_request", says);
   });
 
-  test("what is allowed to its last character, and what is not known", async () => {
+  test("values at their limits and unknown parameters are accepted", async () => {
     const { ask } = await startApi();
     for (const path of [
       "/threads?limit=1",
@@ -260,12 +260,12 @@ describe("bad_request for parameters", () => {
   });
 });
 
-describe("bad_request for bodies", () => {
+describe("bad_request for bodies:", () => {
   const json = "application/json";
   const patch = (api: TestApi, body: unknown, headers: Record<string, string> = { "content-type": json }) =>
     api.ask("/threads/x", { method: "PATCH", body, headers });
 
-  test("that cannot be read", async () => {
+  test("a body that cannot be read is refused", async () => {
     const api = await startApi();
     const table: [body: string | Uint8Array | undefined, headers: Record<string, string>, says: RegExp][] = [
       ["", { "content-type": json }, /empty/],
@@ -288,7 +288,7 @@ describe("bad_request for bodies", () => {
     for (const [body, headers, says] of table) expectRefusal(await patch(api, body, headers), 400, "bad_request", says);
   });
 
-  test("that break off", async () => {
+  test("a body that breaks off is refused", async () => {
     const body = new ReadableStream({
       start(controller) {
         controller.enqueue(new TextEncoder().encode('{"re'));
@@ -301,7 +301,7 @@ describe("bad_request for bodies", () => {
     expect(error).toMatchObject({ code: "bad_request", message: expect.stringContaining("broke off") });
   });
 
-  test("that are not what PATCH takes", async () => {
+  test("the message names the field of PATCH and the values that it takes", async () => {
     const api = await startApi();
     const FIELDS = "unread, read, starred, folder, labels, addLabels, removeLabels";
     const labels = (count: number) => Array.from({ length: count }, (_, i) => `l${i}`);
@@ -341,7 +341,7 @@ describe("bad_request for bodies", () => {
     }
   });
 
-  test("what is allowed comes through to what exists", async () => {
+  test("a valid body passes, and the missing conversation is refused", async () => {
     const api = await startApi();
     const bodies: [unknown, string][] = [
       [{ read: true, unread: false }, json],
@@ -360,8 +360,8 @@ describe("bad_request for bodies", () => {
   });
 });
 
-describe("payload_too_large", () => {
-  test("by Content-Length, and by counting", async () => {
+describe("payload_too_large:", () => {
+  test("the size is known from Content-Length, or counted", async () => {
     const { ask, origin, key } = await startApi();
     const large = JSON.stringify({ labels: ["x".repeat(1_100_000)] });
     const headers = { "content-type": "application/json" };
@@ -385,7 +385,7 @@ describe("payload_too_large", () => {
     expect([response.status, await response.json()]).toMatchObject([413, { code: "payload_too_large" }]);
   });
 
-  test("is not looked at before the key", async () => {
+  test("the key is checked before the size", async () => {
     const { ask } = await startApi();
     const body = "x".repeat(2_000_000);
     expectRefusal(
@@ -396,10 +396,10 @@ describe("payload_too_large", () => {
   });
 });
 
-describe("what the key's user may do", () => {
+describe("rights of the person behind the key", () => {
   const MAIL = "From: zoe@remote.example\nTo: olga@example.test\nMessage-ID: <reach@remote.example>\n\nhello\n";
 
-  test("forbidden: seen, but shared for viewing only", async () => {
+  test("changing mail that is shared for viewing is forbidden", async () => {
     const { ask, file, keyOf } = await startApi();
     const { threadId } = await file(MAIL);
     const headers = { authorization: `Bearer ${keyOf("max")}` };
@@ -410,7 +410,7 @@ describe("what the key's user may do", () => {
     expect([read.status, read.body.thread]).toMatchObject([200, { unread: false, starred: false }]);
   });
 
-  test("not_found: not reached is answered as not there, to the letter", async () => {
+  test("mail out of reach gets the same refusal as mail that does not exist", async () => {
     const { ask, file, keyOf, store } = await startApi();
     const { threadId, messageId } = await file(MAIL);
     store.db.delete(grants).run();
@@ -432,7 +432,7 @@ describe("what the key's user may do", () => {
   });
 });
 
-describe("what the mailbox throws", () => {
+describe("errors of the mailbox", () => {
   const refuse = (error: unknown) =>
     startApi({
       mailbox: {
@@ -452,7 +452,7 @@ describe("what the mailbox throws", () => {
     [notFound("thread"), 404, null],
   ];
   for (const [error, status, retryAfter] of thrown) {
-    test(`${error.code} is answered ${status}`, async () => {
+    test(`${error.code} is ${status}`, async () => {
       const { ask } = await refuse(error);
       const answer = await ask("/mailboxes");
       expectRefusal(answer, status, error.code);
@@ -461,7 +461,7 @@ describe("what the mailbox throws", () => {
     });
   }
 
-  test("a full disk is brief unavailability", async () => {
+  test("a full disk is 503", async () => {
     const { ask, lines } = await refuse(Object.assign(new Error("no space left"), { code: "ENOSPC" }));
     const answer = await ask("/mailboxes");
     expectRefusal(answer, 503, "server_error");
@@ -469,7 +469,7 @@ describe("what the mailbox throws", () => {
     expect(lines.filter(({ level }) => level === "warn")).toHaveLength(1);
   });
 
-  test("anything else is logged whole, and shown as server_error with its trace id", async () => {
+  test("any other error is logged whole, and shown as server_error with its trace id", async () => {
     const { ask, lines, key } = await refuse(new TypeError("undefined is not a mailbox in /secret/path.ts"));
     const answer = await ask("/mailboxes?q=private+words");
     expectRefusal(answer, 500, "server_error");
@@ -485,7 +485,7 @@ describe("what the mailbox throws", () => {
     expect(JSON.stringify(lines)).not.toContain("private");
   });
 
-  test("an answer that its schema does not allow is a failure of ours, and its mail is not logged", async () => {
+  test("an answer that its schema does not allow is server_error, and its mail is not logged", async () => {
     const { ask, lines } = await startApi({
       mailbox: { listMailboxes: () => [{ id: "x", address: "private@example.test" }] as never },
     });

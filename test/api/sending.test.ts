@@ -1,7 +1,4 @@
-/**
- * The shape of what sends (rules: Send request, Reply request, Drafts): what is refused, what comes through, and in
- * which form.
- */
+/** The shape of requests that send or draft (rules: Send request, Reply request, Drafts). */
 import { describe, expect, test } from "bun:test";
 import { AppError } from "../../src/base/errors.ts";
 import { startApi } from "../harness/api-setup.ts";
@@ -34,7 +31,7 @@ async function start() {
 describe("bad_request", () => {
   const CONTENT = "text or html is required, and must not be empty";
   const LIST = (name: string) => `${name} must be text or a list`;
-  /** For the fields that the three have in common. */
+  /** Fields of all three operations. */
   const common: [fields: object, says: string][] = [
     [{ text: undefined }, CONTENT],
     [{ text: "" }, CONTENT],
@@ -79,7 +76,7 @@ describe("bad_request", () => {
     ["/send", SEND, sends],
     ["/threads/thr_1/reply", REPLY, replies],
     ["/threads/thr_1/draft", REPLY, replies],
-  ] as const)("%s names the field and what it takes", async (path, body, table) => {
+  ] as const)("%s names the field and the values that it takes", async (path, body, table) => {
     const { post, sending } = await start();
     for (const [fields, says] of table) {
       const refused = await post(path, { ...body, ...fields });
@@ -100,7 +97,7 @@ describe("bad_request", () => {
   });
 });
 
-test("what is allowed comes through as it was given; what is not known changes nothing", async () => {
+test("valid fields arrive unchanged, and unknown fields are ignored", async () => {
   const { post, sending } = await start();
   const whole = {
     ...SEND,
@@ -147,7 +144,7 @@ test("what is allowed comes through as it was given; what is not known changes n
   }
 });
 
-test("answers have their documented fields (rules: Send response, Draft response)", async () => {
+test("responses have their documented fields (rules: Send response, Draft response)", async () => {
   const { post } = await start();
   const sent = await post("/send", SEND);
   expect(sent.body).toEqual({
@@ -170,18 +167,18 @@ test("answers have their documented fields (rules: Send response, Draft response
   });
 });
 
-describe("payload_too_large", () => {
-  test("not of what is within the limit, however JSON writes it", async () => {
+describe("payload_too_large:", () => {
+  test("content within the limit is accepted, however JSON escapes it", async () => {
     const { post, sending } = await start();
     for (const path of ["/send", "/threads/x/reply", "/threads/x/draft"]) {
-      // Six bytes each, for one of text.
+      // JSON writes each byte of the text in six bytes.
       const escaped = `{"from":"${FROM}","to":"${TO}","html":"${"\\u0001".repeat(MIB)}"}`;
       expect([path, (await post(path, escaped)).status]).toEqual([path, path.endsWith("draft") ? 201 : 202]);
       expect(sending.asked.at(-1)).toMatchObject({ request: { html: "\u0001".repeat(MIB) } });
     }
   });
 
-  test("of what is far above it, unread", async () => {
+  test("a body far above the limit is refused unread", async () => {
     const { post, sending } = await start();
     for (const path of ["/send", "/threads/x/reply", "/threads/x/draft"]) {
       const refused = await post(path, { ...SEND, text: "x".repeat(8 * MIB) });
@@ -200,7 +197,7 @@ test.each([
   ["rate_limited", 429, 1799.2],
   ["upstream_failed", 502, undefined],
   ["insufficient_storage", 507, undefined],
-] as const)("%s is answered %i, with the message that says what to change", async (code, status, retryAfter) => {
+] as const)("%s is %i, with the message that says what to change", async (code, status, retryAfter) => {
   const { post, sending } = await start();
   sending.beforeAccepting = () => {
     throw new AppError(code, "This is why", retryAfter === undefined ? {} : { retryAfter });

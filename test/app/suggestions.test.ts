@@ -28,12 +28,12 @@ test.each<[typed: string, completed: string[]]>([
   ],
   ["inv", ["invoice from:kim", "from:bea@remote.example ", "from:kim@remote.example "]],
   ["nothing:here", []],
-])("%j", (typed, completed) => {
+])("%j is completed by the last word", (typed, completed) => {
   const people = /nothing/.test(typed) ? [] : KNOWN.people;
   expect(texts(typed, people)).toEqual(completed);
 });
 
-test("with nothing typed: former searches, then every operator", () => {
+test("with nothing typed, former searches are suggested, then every operator", () => {
   const found = suggestionsFor("", { ...KNOWN, people: [] });
   expect(found.slice(0, 2).map(({ kind, text }) => [kind, text])).toEqual([
     ["recent", "invoice from:kim"],
@@ -59,7 +59,7 @@ test.each<[typed: string, shown: string[]]>([
   for (const { text } of days) expect(() => parseQuery(text)).not.toThrow();
 });
 
-test("an exclusion says so", () => {
+test("the suggestion of an exclusion says that it leaves out", () => {
   const [first] = suggestionsFor("oak -is:u", { ...KNOWN, people: [] });
   expect(first).toMatchObject({ text: "oak -is:unread ", shown: "-is:unread", hint: "Leave out: Not read yet" });
   expect(texts("oak -").slice(0, 2)).toEqual(["oak -from:", "oak -to:"]);
@@ -69,7 +69,7 @@ test("an exclusion says so", () => {
   });
 });
 
-test("days are dates that the search takes", () => {
+test("before: without a day suggests days that the search takes", () => {
   const days = texts("before:");
   expect(days).toHaveLength(5);
   for (const text of days) expect(() => parseQuery(text)).not.toThrow();

@@ -1,4 +1,4 @@
-/** The ARC test suite of the RFC's authors, its part about validation: we do not seal. */
+/** The ARC test suite of the RFC's authors: its part about validation, since we do not seal. */
 import { describe, expect, test } from "bun:test";
 import { authenticate } from "../harness/authenticating.ts";
 import { corpusJson, corpusNote, corpusPresent } from "../harness/corpus.ts";
@@ -14,7 +14,7 @@ const scenarios = (
   corpusPresent ? corpusJson("arc-test-suite/test/fixtures/arc/arc-draft-validation-tests.json") : []
 ) as Scenario[];
 
-/** Cases that are answered otherwise, and why that is right. */
+/** Cases with another result here, and the reason. */
 const DISAGREEMENTS: Record<string, { verdict: string; because: string }> = {
   cv_fail_i1_as_cv_fail: { verdict: "fail", because: "the suite names no result; RFC 8617 §5.2 step 2: cv=fail fails" },
   cv_fail_i2_as2_fail: { verdict: "fail", because: "the same" },
@@ -48,7 +48,7 @@ describe.skipIf(!corpusPresent)(`RFC 8617${corpusNote}`, () => {
     });
   }
 
-  test("every disagreement is one", () => {
+  test("every disagreement on record still exists", () => {
     const all = Object.assign({}, ...scenarios.map(({ tests }) => tests)) as Scenario["tests"];
     for (const [name, { verdict }] of Object.entries(DISAGREEMENTS)) {
       expect(all[name]?.cv.toLowerCase(), name).not.toBe(verdict);

@@ -1,10 +1,10 @@
 /** DANE on the wire: a DNS server that authenticates, and mail hosts with the certificates that its records name, or not. */
 import { describe, expect, test } from "bun:test";
 import { createHash, X509Certificate } from "node:crypto";
-import { createDane, problemOfChain } from "../../src/authentication/dane.ts";
+import { problemOfChain } from "../../src/authentication/dane.ts";
 import type { StsPolicy } from "../../src/authentication/mta-sts.ts";
+import { findTlsPolicies } from "../../src/authentication/tls-policy.ts";
 import { createSecureDns } from "../../src/base/secure-dns.ts";
-import { createProtection } from "../../src/outbound/protection.ts";
 import { createTransport } from "../../src/outbound/transport.ts";
 import { DeliveryFailure } from "../../src/smtp/delivery-result.ts";
 import type { Options } from "../../src/store/settings.ts";
@@ -26,7 +26,7 @@ const chains = {
 
 type Tlsa = NonNullable<Records["tlsa"]>[number];
 
-/** The content that a record names, by selector and matching type. */
+/** Makes a record of a certificate, by selector and matching type. */
 function record(usage: number, selector: number, matchingType: number, pem: string): Tlsa {
   const certificate = new X509Certificate(pem);
   const content = selector === 0 ? certificate.raw : certificate.publicKey.export({ type: "spki", format: "der" });
@@ -38,13 +38,13 @@ function record(usage: number, selector: number, matchingType: number, pem: stri
 interface Given {
   chain?: keyof typeof chains;
   script?: RemoteScript;
-  /** Of the host; none by default. */
+  /** Records of the host; none by default. */
   tlsa?: readonly Tlsa[];
   /** Changes of the records. `at`: the name of the TLSA records. */
   change?: (zone: Zone, at: string) => void;
   trusted?: readonly string[] | "none";
   policy?: StsPolicy;
-  /** Who takes the domain's mail, as a resolver that is not trusted says. */
+  /** The host that an untrusted resolver names for the domain's mail. */
   forgedMx?: string;
 }
 
@@ -65,12 +65,14 @@ async function send({ chain = "right", script, tlsa, change, trusted = ["127.0.0
   const runtime = fakeRuntime({ dns, secureDns, authorities: [(await right).authority] });
   const { log, lines } = testLog(runtime);
   const values: Record<string, unknown> = {
-    ...{ "smtp.relay": "none", "smtp.outboundPort": remote.port, "smtp.trustedResolvers": trusted },
+    "smtp.relay": "none",
+    "smtp.outboundPort": remote.port,
+    "smtp.trustedResolvers": trusted,
   };
   const options = { get: (name: string) => values[name] } as Pick<Options, "get">;
-  const policies = { policyFor: async () => policy, close() {} };
-  const protection = createProtection({ dane: createDane({ runtime, options }), policies, runtime, log });
-  const transport = createTransport({ runtime, hostname: "us.test", options, protection, log });
+  const parts = { stsPolicies: async () => policy, options, runtime, log };
+  const tlsPolicies = { of: (domain: string) => findTlsPolicies(parts, domain), close() {} };
+  const transport = createTransport({ runtime, hostname: "us.test", options, tlsPolicies, log });
   const content = Buffer.from("Subject: Hi\r\n\r\nText\r\n");
   const ended = () => ({
     ...{ secure: remote.messages.map((message) => message.secure), questions: server.questions, lines },
@@ -103,20 +105,20 @@ describe("a certificate that a record names", () => {
     [3, 1, 0],
     [3, 1, 1],
     [3, 1, 2],
-  ] as const)("has the mail: %i %i %i", async (usage, selector, matchingType) => {
+  ] as const)("gets the mail: %i %i %i", async (usage, selector, matchingType) => {
     const { servername, ...result } = await send({ tlsa: [await ofHost(usage, selector, matchingType)] });
     expect(result).toMatchObject(ACCEPTED);
     expect(servername).toBe(HOST);
   });
 
-  test("has it whatever its name and age, and one among others that are not of it is enough", async () => {
+  test("may have any name and age, and one matching record among others is enough", async () => {
     for (const chain of ["otherName", "expired"] as const) {
       const tlsa = [NONSENSE, record(3, 1, 1, (await chains[chain]).pair.cert)];
       expect(await send({ chain, tlsa })).toMatchObject(ACCEPTED);
     }
   });
 
-  test("is the only one that has it", async () => {
+  test("is required: a host with another one gets no mail", async () => {
     const { result, secure } = await send({ tlsa: [NONSENSE] });
     expect({ result, secure }).toMatchObject(DEFERRED);
     expect(result?.reply).toBe(`${HOST} [127.0.0.1]: no TLS as DANE asks for it: no TLSA record is of its certificate`);
@@ -129,7 +131,7 @@ describe("a trust anchor that a record names", () => {
     [2, 0, 1],
     [2, 1, 1],
     [2, 1, 2],
-  ] as const)("has the mail go to a host that it vouches for: %i %i %i", async (usage, selector, matchingType) => {
+  ] as const)("lets the mail go to a host that it vouches for: %i %i %i", async (usage, selector, matchingType) => {
     expect(await send({ tlsa: [await ofAuthority(usage, selector, matchingType)] })).toMatchObject(ACCEPTED);
   });
 
@@ -138,23 +140,23 @@ describe("a trust anchor that a record names", () => {
     expect(await send({ chain: "ofDomain", tlsa })).toMatchObject(ACCEPTED);
   });
 
-  test.each(["otherName", "expired"] as const)("does not for one that is %s", async (chain) => {
+  test.each(["otherName", "expired"] as const)("does not vouch for a host whose certificate is %s", async (chain) => {
     const tlsa = [record(2, 0, 1, (await chains[chain]).authority)];
     expect(await send({ chain, tlsa })).toMatchObject(DEFERRED);
   });
 
-  test("is no host's own certificate, and no other's anchor", async () => {
+  test("vouches neither as the host's own certificate, nor for a chain of another anchor", async () => {
     expect(await send({ tlsa: [await ofHost(2, 0, 1)] })).toMatchObject(DEFERRED);
     expect(await send({ tlsa: [record(2, 0, 1, (await chains.otherName).authority)] })).toMatchObject(DEFERRED);
   });
 });
 
 describe("records", () => {
-  test.each(["refused", "broken", false] as const)("have the mail wait for TLS that is %p", async (starttls) => {
+  test.each(["refused", "broken", false] as const)("make the mail wait when STARTTLS is %p", async (starttls) => {
     expect(await send({ tlsa: [await ofHost(3, 1, 1)], script: { starttls } })).toMatchObject(DEFERRED);
   });
 
-  test("that cannot be used ask for TLS, and nothing of the certificate", async () => {
+  test("that cannot be used require TLS, with any certificate", async () => {
     const unusable: Tlsa[] = [
       await ofHost(1, 1, 1),
       await ofAuthority(0, 0, 1),
@@ -164,7 +166,7 @@ describe("records", () => {
     ];
     expect(await send({ chain: "otherName", tlsa: unusable })).toMatchObject(ACCEPTED);
     expect(await send({ tlsa: unusable, script: { starttls: false } })).toMatchObject(DEFERRED);
-    // One that can be used counts alone.
+    // Only a usable record counts.
     expect(await send({ tlsa: [...unusable, NONSENSE] })).toMatchObject(DEFERRED);
   });
 
@@ -172,13 +174,13 @@ describe("records", () => {
     const found = records[name === "tlsa" ? at : name];
     if (typeof found === "object") delete found.secure;
   };
-  test.each(["example.net", HOST, "tlsa"])("say nothing while those of %s are not authenticated", async (name) => {
+  test.each(["example.net", HOST, "tlsa"])("do not count while those of %s are not authenticated", async (name) => {
     const given = { tlsa: [NONSENSE], change: insecure(name) };
     expect(await send(given)).toMatchObject(ACCEPTED);
     expect(await send({ ...given, script: { starttls: "broken" } })).toMatchObject({ secure: [false] });
   });
 
-  test("say nothing by a resolver that is not trusted, which is not even asked", async () => {
+  test("do not count from an untrusted resolver, which is not even asked", async () => {
     for (const trusted of ["none", ["192.0.2.0/24"]] as const) {
       const { questions, ...result } = await send({ tlsa: [NONSENSE], trusted });
       expect(result).toMatchObject(ACCEPTED);
@@ -186,7 +188,7 @@ describe("records", () => {
     }
   });
 
-  test("are not got round by another resolver that names another host", async () => {
+  test("hold also when another resolver names another host", async () => {
     const forged = (records: Zone) => {
       records["evil.example"] = { a: ["127.0.0.1"], secure: true };
     };
@@ -196,11 +198,11 @@ describe("records", () => {
     expect(result?.reply).toBe(
       "evil.example is not among the hosts that the authenticated MX records of example.net name",
     );
-    // Where there are none, there is nothing to get round.
+    // Without records, the other host gets the mail.
     expect(await send(given)).toMatchObject(ACCEPTED);
   });
 
-  test("that DNS does not give, though they may be there, have the mail wait", async () => {
+  test("that may exist and cannot be read make the mail wait", async () => {
     const { result, secure } = await send({
       change: (records, at) => {
         records[at] = "SERVFAIL";
@@ -210,7 +212,7 @@ describe("records", () => {
     expect(result?.reply).toMatch(/^DNS gave no answer for _\d+\._tcp\.mx1\.example\.net TLSA \(ESERVFAIL\)/);
   });
 
-  test("that are not there ask for nothing", async () => {
+  test("that do not exist require nothing", async () => {
     expect(await send({ script: { starttls: "broken" } })).toMatchObject({ secure: [false] });
   });
 
@@ -244,7 +246,7 @@ describe("records", () => {
 describe("beside MTA-STS", () => {
   const enforce: StsPolicy = { mode: "enforce", mx: ["other.example.net"], maxAgeSeconds: 86_400 };
 
-  test("DANE goes first, for better and for worse", async () => {
+  test("DANE goes first, whether it lets the mail go or not", async () => {
     expect(await send({ tlsa: [await ofHost(3, 1, 1)], policy: enforce })).toMatchObject(ACCEPTED);
     const policy: StsPolicy = { ...enforce, mx: [HOST] };
     expect(await send({ policy })).toMatchObject(ACCEPTED);
@@ -256,7 +258,7 @@ describe("beside MTA-STS", () => {
   });
 });
 
-test("a chain with a key of a kind that is not known here is merely another's", () => {
+test("a chain with an unknown kind of key matches no record", () => {
   const [own, authority] = [ED25519_BY_ED448, ED448].map((pem) => new X509Certificate(pem));
   if (!own || !authority) throw new Error("there are two");
   const now = own.validFromDate.getTime() + 86_400_000;

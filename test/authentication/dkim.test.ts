@@ -46,7 +46,7 @@ async function signed(text: string): Promise<string> {
 }
 const check = (text: string) => verifyDkim(Buffer.from(text, "latin1"), publicKeyOf);
 
-test("one signature a key, both valid, for the domain, dated", async () => {
+test("each key makes a valid, dated signature for the domain", async () => {
   const signatures = check(await signed(MESSAGE));
   expect(signatures.map(({ valid, tags: { a, d, s, t, c } }) => ({ valid, a, d, s, t, c }))).toEqual(
     ["rsa", "ed25519"].map((algorithm) => ({
@@ -60,7 +60,7 @@ test("one signature a key, both valid, for the domain, dated", async () => {
   );
 });
 
-test("covers what readers see, From and Subject once more than they occur", async () => {
+test("a signature covers the fields that readers see, From and Subject once more than they occur", async () => {
   for (const { signed: names } of check(await signed(MESSAGE))) {
     expect(names.toSorted()).toEqual([
       "cc",
@@ -80,7 +80,7 @@ test("covers what readers see, From and Subject once more than they occur", asyn
   }
 });
 
-describe("is broken by", () => {
+describe("a signature is broken by", () => {
   for (const [what, change] of [
     ["another Subject on top", (text: string) => text.replace("From:", "Subject: You won\r\nFrom:")],
     [
@@ -97,14 +97,14 @@ describe("is broken by", () => {
   }
 });
 
-test("a Subject cannot be added where there was none", async () => {
+test("adding a Subject where there was none breaks the signature", async () => {
   const without = await signed(MESSAGE.replace(/^Subject:.*\r\n/m, ""));
   const valid = (text: string) => check(text).map((signature) => signature.valid);
   expect(valid(without)).toEqual([true, true]);
   expect(valid(without.replace("From: Alice", "Subject: You won\r\nFrom: Alice"))).toEqual([false, false]);
 });
 
-test("survives what relays do: folding, white space, trace headers", async () => {
+test("a signature survives the changes of relays: folding, white space, trace headers", async () => {
   const relayed = (await signed(MESSAGE))
     .replace("To: Bob <bob@remote.example>,\r\n\tCarol   <", "TO:  Bob <bob@remote.example>, Carol\r\n <")
     .replace("spaces ", "spaces");
@@ -119,7 +119,7 @@ test("a body that is empty or only line breaks is signed too", async () => {
   }
 });
 
-test("without keys there is none", async () => {
+test("without keys there is no signature", async () => {
   expect(await sign(Buffer.from(MESSAGE), [], START)).toBe("");
 });
 

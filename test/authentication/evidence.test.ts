@@ -1,4 +1,4 @@
-/** SPF, DKIM and DMARC of single messages, signed by code that shares nothing with what checks them. */
+/** SPF, DKIM and DMARC of single messages, signed by code that shares nothing with the checks. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { organizationsOf } from "../../src/authentication/dmarc.ts";
 import type { Check } from "../../src/authentication/evidence.ts";
@@ -44,7 +44,7 @@ const check = (message: string, given: Parameters<typeof authenticate>[2] = {}, 
   authenticate(message.replaceAll(/\r?\n/g, "\r\n"), zone({ ...records, ...more }), given);
 const LETTER = letter({ messageId: "<1@remote.example>" });
 const from = (value: string): string => LETTER.replace(/^From: .*/, `From: ${value}`);
-/** From another address than remote.example publishes, with no SPF of its own. */
+/** An arrival from another address than remote.example publishes, with no SPF of its own. */
 const ELSEWHERE = { ip: "203.0.113.9", reversePath: "list@unknown.example" };
 
 describe("SPF", () => {
@@ -104,7 +104,7 @@ describe("SPF", () => {
 });
 
 describe("DKIM", () => {
-  test("RSA and Ed25519, which also make DMARC pass from elsewhere", async () => {
+  test("RSA and Ed25519 signatures pass, and make DMARC pass from any host", async () => {
     for (const signer of [rsa, ed25519]) {
       const { verdicts, policy } = await check(signed(LETTER, signer), ELSEWHERE);
       expect(verdicts).toEqual({ spf: "none", dkim: "pass", dmarc: "pass" });
@@ -166,7 +166,7 @@ describe("DKIM", () => {
     if (verdict !== "pass") expect(verdicts.dmarc).not.toBe("pass");
   });
 
-  test("a key that is no key, or one of 100 kB, or none anybody could use", async () => {
+  test("an empty or malformed key, one of 100 kB and another kind of record never pass", async () => {
     const message = signed(LETTER, rsa);
     for (const [record, verdict] of [
       ["v=DKIM1; k=rsa; p=", "neutral"],
@@ -179,7 +179,7 @@ describe("DKIM", () => {
     }
   });
 
-  test("of a thousand signatures the ten topmost are looked at", async () => {
+  test("only the ten topmost of a thousand signatures are checked", async () => {
     const dns = zone(records);
     const asked: string[] = [];
     const counting = {
@@ -201,7 +201,7 @@ describe("DKIM", () => {
     expect(results.match(/dkim=/g)?.length).toBe(10);
   });
 
-  test("of signatures with l= two are looked at, whichever way it is written", async () => {
+  test("only two signatures with l= are checked, in any spelling", async () => {
     const fields = ["l", " l ", "\r\n\tl", "l"].map((name, i) => {
       const text = signed(LETTER, { ...ed25519, selector: "ed" }, { [name]: String(i) });
       return text.slice(0, text.indexOf("\r\nFrom:") + 2);
@@ -271,12 +271,12 @@ describe("DMARC", () => {
     expect([found.verdicts.dmarc, found.policy]).toEqual([verdict, policy] as never);
   });
 
-  test("pct is told", async () => {
+  test("pct is read", async () => {
     expect(await check(from("a@some.example"), ELSEWHERE)).toMatchObject({ policy: "reject", percent: 20 });
     expect(await check(from("carol@remote.example"), ELSEWHERE)).toMatchObject({ policy: "reject", percent: 100 });
   });
 
-  test("two From fields never pass, however well they are signed", async () => {
+  test("two From fields never pass, even with valid signatures", async () => {
     for (const second of ["carol@remote.example", "Eve <eve@remote.example>"]) {
       const message = signed(LETTER, rsa).replace("\r\nFrom:", `\r\nFrom: ${second}\r\nFrom:`);
       const { verdicts, policy } = await check(message);
@@ -285,7 +285,7 @@ describe("DMARC", () => {
     }
   });
 
-  test("the address that readers are shown counts too", async () => {
+  test("the address that readers see counts too", async () => {
     const found = await check(from("a@unknown.example"), { ...ELSEWHERE, shown: "carol@remote.example" });
     expect(found).toMatchObject({ verdicts: { dmarc: "fail" }, policy: "reject" });
   });
@@ -314,7 +314,7 @@ test("a signed message of more lines than honest mail has is not checked", async
   expect((await check(LETTER + lines)).results).toContain("dkim=none");
 });
 
-test("Authentication-Results says it all, on one line whatever the sender wrote", async () => {
+test("Authentication-Results has every result, on one line, whatever the sender wrote", async () => {
   const { results } = await check(signed(LETTER, rsa));
   expect(results).toMatch(
     /^mx\.example\.test; spf=pass .*; dkim=pass .*header\.d=remote\.example.*; dmarc=pass .*header\.from=remote\.example$/,

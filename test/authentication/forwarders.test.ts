@@ -1,4 +1,4 @@
-/** Mail that trusted forwarders have changed and sealed (RFC 8617): their word that it passed DMARC is taken. */
+/** Mail that trusted forwarders have changed and sealed (RFC 8617): their result that it passed DMARC counts. */
 import { describe, expect, test } from "bun:test";
 import { sealMessage } from "mailauth/lib/arc/index.js";
 import { authenticate } from "../harness/authenticating.ts";
@@ -39,7 +39,7 @@ const judged = (message: string, trustedForwarders: string[]) =>
 const PASSED = "dmarc=pass header.from=remote.example";
 
 describe("a message that fails DMARC", () => {
-  test("is excused by a trusted forwarder that saw it pass, and stays one that fails", async () => {
+  test("is accepted from a trusted forwarder that saw it pass, and its verdict stays fail", async () => {
     const { verdicts, policy, results } = await judged(await sealed(LETTER, list, PASSED), [
       "other.example",
       "lists.example",
@@ -79,11 +79,11 @@ describe("a message that fails DMARC", () => {
       async () => sealed(await sealed(LETTER, list, PASSED), relay, "dmarc=fail", "pass"),
       ["relay.example"],
     ],
-  ])("is not, where %s", async (_, make, trusted) => {
+  ])("is not accepted where %s", async (_, make, trusted) => {
     expect(await judged(await make(), trusted)).toMatchObject({ verdicts: { dmarc: "fail" }, policy: "reject" });
   });
 
-  test("is excused by the first of two forwarders, both trusted", async () => {
+  test("is accepted when the first of two trusted forwarders saw it pass", async () => {
     const twice = await sealed(await sealed(LETTER, list, PASSED), relay, "dmarc=fail; arc=pass", "pass");
     const { policy, results } = await judged(twice, ["lists.example", "relay.example"]);
     expect(policy).toBe("none");
@@ -91,7 +91,7 @@ describe("a message that fails DMARC", () => {
   });
 });
 
-test("the seal of a stranger is not looked at", async () => {
+test("the seal of an untrusted forwarder is not checked", async () => {
   const asked: string[] = [];
   const counting = {
     ...dns,

@@ -1,4 +1,4 @@
-/** The SPF test suite of openspf.org for RFC 7208, all of it, its records answered from its own description of DNS. */
+/** The whole SPF test suite of openspf.org for RFC 7208, with DNS as the suite describes it. */
 import { describe, expect, test } from "bun:test";
 import type { DnsResolver } from "../../src/base/runtime.ts";
 import { authenticate } from "../harness/authenticating.ts";
@@ -8,7 +8,7 @@ interface Case {
   helo: string;
   host: string;
   mailfrom: string;
-  /** Where the RFC leaves a choice, several. */
+  /** Several where the RFC leaves a choice. */
   result: string | string[];
 }
 

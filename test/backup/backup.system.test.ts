@@ -1,4 +1,4 @@
-/** A backup as the tools of the system see it: checksums that coreutils check, files that nobody else reads. */
+/** A backup, checked with system tools: coreutils accept its checksums, and only its owner may read the files. */
 import { expect, test } from "bun:test";
 import { statSync } from "node:fs";
 import { join } from "node:path";

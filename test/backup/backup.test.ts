@@ -1,12 +1,21 @@
-/** `mailroom backup`: what a backup folder has in it, what is copied again, and what is refused. */
+/** `mailroom backup`: the content of a backup folder, incremental copies, refusals, and the removal of old backups. */
 import { expect, test } from "bun:test";
 import { cpSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { readBackupState } from "../../src/backup/state.ts";
+import {
+  GENERATIONS,
+  generationId,
+  listGenerations,
+  MARKER,
+  markOf,
+  readBackupState,
+} from "../../src/backup/layout.ts";
+import { keepNewest } from "../../src/backup/make.ts";
 import { blobPath } from "../../src/store/blobs.ts";
 import { claimBlobs, tryClaim } from "../../src/store/claim.ts";
 import { filesOf, openOffice } from "../harness/backup-rig.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { START } from "../harness/runtime.ts";
 
 interface Made {
   id: string;
@@ -28,7 +37,7 @@ test("a backup has the database, the files that it names, certificates and check
   writeFileSync(join(data, "tls/acme/account.pem"), "key");
   mkdirSync(join(data, "spool"));
   writeFileSync(join(data, "spool/1.eml"), "passing through");
-  // What Meilisearch keeps of the mail, and its executable.
+  // Meilisearch's data, which is made from the mail, and its executable.
   mkdirSync(join(data, "search/data"), { recursive: true });
   writeFileSync(join(data, "search/data/data.mdb"), "made from the mail");
   mkdirSync(join(data, "bin"));
@@ -207,4 +216,21 @@ test("one backup at a time writes a backup folder or reads a data folder: anothe
     expect(said).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("under way") });
     release?.();
   }
+});
+
+const DAY_MS = 86_400_000;
+
+test("backups from the future are removed first, then the oldest", async () => {
+  const folder = temporaryFolder();
+  writeFileSync(join(folder, MARKER), markOf(1));
+  const ids = [-2, -1, 0, 1, 2].map((days) => generationId(START + days * DAY_MS));
+  for (const id of ids) mkdirSync(join(folder, GENERATIONS, id), { recursive: true });
+  const kept = async (keep: number | undefined) => {
+    await keepNewest(folder, keep, START);
+    return (await listGenerations(folder)).map(({ id }) => ids.indexOf(id));
+  };
+  expect(await kept(undefined)).toEqual([0, 1, 2, 3, 4]);
+  expect(await kept(4)).toEqual([0, 1, 2, 4]);
+  expect(await kept(2)).toEqual([1, 2]);
+  expect(await kept(1)).toEqual([2]);
 });

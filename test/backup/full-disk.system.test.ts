@@ -1,4 +1,4 @@
-/** A backup folder on a disk that fills up: told clearly, the former backups whole. Needs the right to mount. */
+/** A backup folder on a disk that fills up: the error says so, former backups stay whole. Needs the right to mount. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { filesOf, openOffice } from "../harness/backup-rig.ts";
@@ -27,7 +27,7 @@ test.skipIf(diskNote !== "")(
     });
     await expectFormer();
 
-    // Room for the database, though not for what it names.
+    // Room for the database, but not for the blobs that it names.
     disk.empty();
     await add("x".repeat(8 * MB));
     const said = await say("backup", folder);

@@ -1,11 +1,17 @@
-/** The settings backup.*: when backups are made by themselves, and who hears of it when they are not. */
+/** The settings backup.*: the times of scheduled backups, and the mail about failures. */
 import { expect, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { GENERATIONS, generationId, MARKER, markOf } from "../../src/backup/layout.ts";
+import {
+  GENERATIONS,
+  generationId,
+  MARKER,
+  markOf,
+  readBackupState,
+  writeBackupState,
+} from "../../src/backup/layout.ts";
 import type { BackupChild, StartBackup } from "../../src/backup/schedule.ts";
 import { createScheduledBackups } from "../../src/backup/schedule.ts";
-import { readBackupState, writeBackupState } from "../../src/backup/state.ts";
 import { createLog } from "../../src/base/log.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
@@ -13,7 +19,7 @@ import { until } from "../harness/until.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** Backups that `outcome` makes: by default they succeed, leaving a generation. */
+/** Scheduled backups whose child process is `outcome`: by default it succeeds and leaves a generation. */
 function rig({ operators = () => "wsp_1" as string | undefined } = {}) {
   const data = temporaryFolder();
   const folder = join(temporaryFolder(), "backup");

@@ -1,4 +1,4 @@
-/** `mailroom backup verify` and `restore` of what has suffered: a changed bit anywhere is found, and nothing of it served. */
+/** `mailroom backup verify` and `restore` of damaged backups: every changed bit is found, and none is restored. */
 import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ async function expectRefused({ folder }: { folder: string }): Promise<void> {
   expect(readdirSync(elsewhere.data).filter((name) => !name.endsWith(".lock"))).toEqual([]);
 }
 
-/** What verify answers to, in every file of the folder: its first byte, one in its middle, and its last. */
+/** Changes the first, a middle and the last byte of every file in the folder. */
 test("one changed bit anywhere is found, and prevents a restore", async () => {
   const office = await backedUp();
   const { folder, say } = office;
@@ -40,7 +40,7 @@ test("one changed bit anywhere is found, and prevents a restore", async () => {
       expect([path, at, said.exitCode]).toEqual([path, at, 1]);
       const { problems } = said.stdout === "" ? { problems: [] } : (JSON.parse(said.stdout) as Verified);
       const told = path === "mailroom-backup.json" ? said.stderr : problems.map(({ file }) => file).join();
-      // Of a changed checksum, the file that it is of seems to be the changed one.
+      // If a checksum was changed, its file appears to be the changed one.
       expect(told).toContain(path.replace(/[^/]*SUMS$/, ""));
       await expectRefused(office);
     }

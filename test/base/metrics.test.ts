@@ -1,4 +1,4 @@
-/** The text format of figures: what is counted, escaped and left out. */
+/** The text format of metrics: counts, escapes and omissions. */
 import { expect, test } from "bun:test";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { readExposition, sampleOf } from "../harness/exposition.ts";

@@ -1,4 +1,4 @@
-/** Ids: what clients and indexes rely on. */
+/** Properties of ids that clients and indexes rely on. */
 import { expect, test } from "bun:test";
 import { newId } from "../../src/base/runtime.ts";
 import { fakeRuntime } from "../harness/runtime.ts";

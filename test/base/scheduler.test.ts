@@ -22,7 +22,7 @@ function setUp(jobs: (ran: string[], now: () => number) => Job[]) {
   return { runtime, ran, lines, scheduler, advance };
 }
 
-/** A job that notes its runs and returns what it is told. */
+/** A job that records its runs and returns the given times. */
 const noting = (ran: string[], name: string, note: () => string, next: Job["runDue"]): Job => ({
   name,
   runDue(now) {
@@ -105,7 +105,7 @@ describe("the scheduler", () => {
         name: "one",
         runDue() {
           ran.push("one");
-          // As many turns of the microtasks as its end may take.
+          // More microtasks than the end of a run takes.
           let turn = Promise.resolve();
           for (let turns = 1; turns <= 12; turns++) {
             turn = turn.then(() => {

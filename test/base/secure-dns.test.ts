@@ -1,4 +1,4 @@
-/** Questions to a DNS server whose word on what is authenticated is passed on, on the wire. */
+/** DNS queries over the wire, to servers that tell which answers they authenticated. */
 
 import { afterEach, expect, test } from "bun:test";
 import { createSocket } from "node:dgram";
@@ -76,7 +76,7 @@ test.each([
     const isExtended = query.readUInt16BE(10) > 0;
     additionals.push(query.readUInt16BE(10));
     const answer = Buffer.from(query);
-    // A response: to one question too many, and then that there is nothing, authenticated.
+    // First FORMERR for the query with EDNS, then an authenticated answer without records.
     answer.writeUInt16BE(isExtended ? 0x8181 : 0x81a0, 2);
     if (saysSo || !isExtended) socket.send(answer, port, address);
   });
@@ -87,7 +87,7 @@ test.each([
 });
 
 test("a server without a route to it fails with a code", async () => {
-  // Nobody may send there unasked: connecting fails at once.
+  // Sending to the broadcast address needs a socket option, so connecting fails at once.
   const dns = createSecureDns(["255.255.255.255"], () => 1, 50);
   await expect(dns.ask(dns.servers[0] as NameServer, "real.test", "A")).rejects.toThrow("connect");
 });
@@ -97,7 +97,7 @@ test("a packet with another id or question, or that is no answer, is ignored", a
   closers.push(() => socket.close());
   socket.on("message", (query, { port, address }) => {
     const answer = Buffer.from(query);
-    // A response, authenticated.
+    // An authenticated response.
     answer.writeUInt16BE(0x81a0, 2);
     const send = (message: Buffer) => socket.send(message, port, address);
     const otherId = Buffer.from(answer);

@@ -1,4 +1,4 @@
-/** The commands and their documents (rules: Commands), in one process; test/cli/process.test.ts runs real ones. */
+/** The commands and their documents (rules: Commands), in one process; test/cli/process.system.test.ts runs real ones. */
 import { expect, test } from "bun:test";
 import { createAppPassword } from "../../src/access/app-passwords.ts";
 import { findCaller } from "../../src/access/credentials.ts";

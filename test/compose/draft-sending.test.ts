@@ -1,4 +1,4 @@
-/** Sending a draft at its time: once, whatever fails on the way, and as who pressed Send. */
+/** Drafts that are due are sent once, whatever fails on the way, in the name of the person who pressed Send. */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { packText } from "../../src/message/reading.ts";
@@ -12,13 +12,13 @@ function refuse({ smarthost }: Awaited<ReturnType<typeof createOffice>>): void {
   smarthost.refusal = "535";
 }
 
-/** A draft of Alice's that is to be sent. */
+/** A scheduled draft of Alice. */
 async function scheduled() {
   const office = await createOffice();
   const { sending, alice, runtime } = office;
   const { draftId, revision } = await sending.createDraft(alice, LETTER);
   const { due } = await sending.sendDraft(alice, draftId, { ...LETTER, revision, attachments: [] });
-  /** Runs what is due `ms` from now. */
+  /** Runs the job `ms` from now. */
   const runAfter = async (ms: number) => {
     runtime.advanceTo(runtime.now() + ms);
     return sending.job.runDue(runtime.now());
@@ -27,7 +27,7 @@ async function scheduled() {
 }
 
 describe("a draft that is due", () => {
-  test("is sent then, and the job says when the next one is", async () => {
+  test("is sent at its time; the job returns when the next one is due", async () => {
     const office = await scheduled();
     expect(await office.sending.job.runDue(office.runtime.now())).toBe(office.dueAt);
     expect(await office.queued()).toEqual([]);
@@ -37,13 +37,13 @@ describe("a draft that is due", () => {
     expect(() => office.sending.openDraft(office.alice, office.draftId)).toThrow("no such thread");
   });
 
-  test("is sent by the next process, however long after", async () => {
+  test("is sent by the next process, however late", async () => {
     const office = await scheduled();
     await office.runAfter(30 * 86_400_000);
     expect(await office.queued()).toHaveLength(1);
   });
 
-  test("at its undo time by a clock that was ahead, is sent when the clock is set right; a chosen time stays", async () => {
+  test("is sent when a clock that was ahead is set right, if only the undo time delayed it; a chosen time stays", async () => {
     const office = await createOffice();
     const { sending, alice, runtime } = office;
     runtime.setBy(86_400_000);
@@ -61,10 +61,10 @@ describe("a draft that is due", () => {
     expect((await office.queued()).map(({ subject }) => subject)).toEqual(["Undone"]);
   });
 
-  test("stays due when the accepting transaction fails, with nothing of it stored, and is sent at the next attempt", async () => {
+  test("stays due if the accepting transaction fails, which stores nothing, and is sent at the next attempt", async () => {
     const office = await scheduled();
     const { $client } = office.store.db;
-    // Where a crash would cut it off: the Sent copy is filed, the queue not yet written.
+    // Fails where a crash might: the Sent copy is filed, the queue not yet written.
     $client.exec("CREATE TRIGGER crash BEFORE INSERT ON outbound_messages BEGIN SELECT RAISE(ABORT, 'crash'); END");
     const before = office.stored();
     await expect(office.runAfter(UNDO_MS)).rejects.toThrow();
@@ -79,7 +79,7 @@ describe("a draft that is due", () => {
     expect(await office.queued()).toHaveLength(1);
   });
 
-  test("does not hold up another that is due, when it fails", async () => {
+  test("does not hold up another due draft if it fails", async () => {
     const office = await scheduled();
     const { sending, alice, store } = office;
     const { draftId, revision } = await sending.createDraft(alice, { ...LETTER, subject: "Other" });
@@ -91,7 +91,7 @@ describe("a draft that is due", () => {
     expect((await office.queued()).map(({ subject }) => subject)).toEqual(["Other"]);
   });
 
-  test("that is undone while it is being sent is not sent", async () => {
+  test("is not sent if the sending is undone meanwhile", async () => {
     const office = await scheduled();
     const running = office.runAfter(UNDO_MS);
     await office.sending.undoSend(office.alice, office.draftId);
@@ -102,12 +102,12 @@ describe("a draft that is due", () => {
 
   test.each<[string, (office: Awaited<ReturnType<typeof scheduled>>) => void, RegExp]>([
     [
-      "who pressed Send left",
+      "the person who pressed Send has left",
       ({ store, alice }) => void store.db.delete(users).where(eq(users.id, alice.userId)).run(),
       /not here any more/,
     ],
     [
-      "its domain is verified no more",
+      "its domain is no longer verified",
       ({ store }) => void store.db.$client.exec("UPDATE domains SET verified_at = NULL"),
       /not verified/,
     ],
@@ -115,8 +115,8 @@ describe("a draft that is due", () => {
     ["its recipient is suppressed", (office) => void office.suppress("dave@remote.example"), /suppression list/],
     ["the cap is reached", (office) => void office.set("sending.mailboxPerHour", "0"), /never fits|within 60 minutes/],
     ["the mailbox is full", (office) => void office.quota(office.boxes.alice, 1), /out of storage/],
-    ["the smarthost refuses us", (office) => refuse(office), /credentials/],
-  ])("stays a draft that says why when %s", async (_, change, why) => {
+    ["the smarthost refuses the credentials", (office) => refuse(office), /credentials/],
+  ])("stays a draft with the reason if %s", async (_, change, why) => {
     const office = await scheduled();
     change(office);
     await office.runAfter(UNDO_MS);
@@ -125,7 +125,7 @@ describe("a draft that is due", () => {
     expect(row).toEqual({ due_at: null, refusal: expect.stringMatching(why) });
   });
 
-  test("goes with its mailbox", async () => {
+  test("is deleted with its mailbox", async () => {
     const office = await scheduled();
     office.store.db.delete(mailboxes).where(eq(mailboxes.id, office.boxes.alice)).run();
     expect(await office.runAfter(UNDO_MS)).toBeNull();
@@ -134,11 +134,11 @@ describe("a draft that is due", () => {
 });
 
 test.each<[string, (office: Awaited<ReturnType<typeof createOffice>>) => void, string]>([
-  ["the smarthost refuses us", (office) => refuse(office), "upstream_failed"],
+  ["the smarthost refuses the credentials", (office) => refuse(office), "upstream_failed"],
   ["the workspace is paused", (office) => void office.pauseWorkspace("audit"), "locked"],
   ["the mailbox is full", (office) => office.quota(office.boxes.alice, 1), "insufficient_storage"],
   ["the cap is reached", (office) => office.set("sending.workspacePerHour", "0"), "rate_limited"],
-])("Send is refused at once when %s, and nothing is due", async (_, change, code) => {
+])("Send is refused at once if %s, and nothing is scheduled", async (_, change, code) => {
   const office = await createOffice();
   const { draftId, revision } = await office.sending.createDraft(office.alice, LETTER);
   change(office);
@@ -147,7 +147,7 @@ test.each<[string, (office: Awaited<ReturnType<typeof createOffice>>) => void, s
   expect(await office.sending.job.runDue(office.runtime.now() + UNDO_MS)).toBeNull();
 });
 
-test("files that are exchanged while a draft is being scheduled are not sent unseen", async () => {
+test("a draft whose files change while it is being scheduled is not sent, since nobody saw the new files", async () => {
   const { sending, alice, queued, parser } = await createOffice();
   const { draftId, revision } = await sending.createDraft(alice, LETTER);
   const file = (filename: string) => ({
@@ -171,7 +171,7 @@ test("files that are exchanged while a draft is being scheduled are not sent uns
   expect(await queued()).toEqual([]);
 });
 
-test("what is seen of a draft is that of its present HTML", async () => {
+test("the visible text of a draft is that of its present HTML", async () => {
   const { sending, alice, store, mailbox } = await createOffice();
   const { draftId, revision } = await sending.createDraft(alice, { ...LETTER, html: "<p>Lunch?</p>" });
   store.db

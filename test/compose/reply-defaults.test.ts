@@ -1,8 +1,7 @@
-/** What an answer is by default: whom from and to, its subject, what it refers to (rules: Reply; RFC 5322 §3.6.4). */
+/** The defaults of a reply: recipients, subject and references (rules: Reply; RFC 5322 §3.6.4). */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { answerHeaders, answerSubject, answerTo } from "../../src/compose/reply.ts";
-import type { AnsweredMessage } from "../../src/mailbox/reply.ts";
+import { type AnsweredMessage, replyHeaders, replyRecipients, replySubject } from "../../src/compose/reply.ts";
 import { subjectKeyOf } from "../../src/message/text.ts";
 
 const address = (email: string, name?: string) => (name === undefined ? { email } : { email, name });
@@ -23,7 +22,7 @@ const OURS = {
   arrivedOn: new Set(["anything@catch.test"]),
 };
 
-describe("goes to", () => {
+describe("a reply goes to", () => {
   for (const [what, answered, all, to, cc] of [
     ["the sender", {}, false, ["carol@remote.example"], []],
     ["the sender, not the other recipients", { cc: [address("dave@x.example")] }, false, ["carol@remote.example"], []],
@@ -35,7 +34,7 @@ describe("goes to", () => {
       [],
     ],
     [
-      "everybody, less our own addresses, tagged and aliased ones too",
+      "everybody except own addresses, including tagged ones and aliases",
       {
         to: [address("Alice@Example.test"), address("alice+news@example.test"), address("dave@x.example")],
         cc: [address("SALES@example.test"), address("anything@catch.test"), address("erin@x.example")],
@@ -45,58 +44,52 @@ describe("goes to", () => {
       ["dave@x.example", "erin@x.example"],
     ],
     [
-      "everybody on a list, and the sender no more than that",
+      "the list and not the sender, if Reply-To names the list",
       { replyTo: [address("list@x.example")], to: [address("list@x.example")] },
       true,
       ["list@x.example"],
       ["list@x.example"],
     ],
+    ["oneself, for a message to oneself", { from: address("sales@example.test") }, true, ["sales@example.test"], []],
+    ["nobody, if the sender gave no address", { from: address("unknown@unknown.invalid") }, false, [], []],
     [
-      "ourselves, when we wrote to ourselves",
-      { from: address("sales@example.test") },
-      true,
-      ["sales@example.test"],
-      [],
-    ],
-    ["nobody, when the sender gave no address", { from: address("unknown@unknown.invalid") }, false, [], []],
-    [
-      "the sender, when Reply-To names nobody",
+      "the sender, if Reply-To names nobody",
       { replyTo: [address("x@unknown.invalid")] },
       false,
       ["carol@remote.example"],
       [],
     ],
     [
-      "whom we wrote to, when nobody wrote to us",
+      "the recipients in To, if the message was sent from here",
       { kind: "sent", to: [address("dave@x.example")], cc: [address("erin@x.example")] },
       false,
       ["dave@x.example"],
       [],
     ],
     [
-      "all whom we wrote to",
+      "all recipients of a sent message",
       { kind: "sent", to: [address("dave@x.example")], cc: [address("erin@x.example")] },
       true,
       ["dave@x.example"],
       ["erin@x.example"],
     ],
     [
-      "all whom we wrote to but ourselves",
+      "all recipients of a sent message except own addresses",
       { kind: "sent", to: [address("dave@x.example")], cc: [address("sales@example.test"), address("erin@x.example")] },
       true,
       ["dave@x.example"],
       ["erin@x.example"],
     ],
-    ["nobody, when we wrote to Bcc recipients alone", { kind: "sent", to: [] }, true, [], []],
+    ["nobody, for a message sent to Bcc recipients only", { kind: "sent", to: [] }, true, [], []],
     [
-      "the domain in A-labels, the local part as written",
+      "an address with its domain in A-labels and its local part as written",
       { from: address("Jörg.X@Bücher.example") },
       false,
       ["Jörg.X@xn--bcher-kva.example"],
       [],
     ],
     [
-      "what is no address too: it is refused by name",
+      "text that is not an address, so that sending refuses it by name",
       { from: address("carol@-bad-.example") },
       false,
       ["carol@-bad-.example"],
@@ -104,13 +97,13 @@ describe("goes to", () => {
     ],
   ] as [string, Partial<AnsweredMessage>, boolean, string[], string[]][]) {
     test(what, () => {
-      const { to: answerees, cc: copied } = answerTo(OURS, message(answered), { all });
-      expect([answerees.map(({ email }) => email), copied.map(({ email }) => email)]).toEqual([to, cc]);
+      const { to: recipients, cc: copied } = replyRecipients(OURS, message(answered), { all });
+      expect([recipients.map(({ email }) => email), copied.map(({ email }) => email)]).toEqual([to, cc]);
     });
   }
 });
 
-describe("subject", () => {
+describe("the subject of a reply", () => {
   for (const [subject, expected] of [
     ["Plans", "Re: Plans"],
     ["Re: Plans", "Re: Plans"],
@@ -129,46 +122,50 @@ describe("subject", () => {
     ["Regarding lunch", "Re: Regarding lunch"],
     ["rer: x", "Re: rer: x"],
   ] as const) {
-    test(`${JSON.stringify(subject)} is answered as ${JSON.stringify(expected)}`, () => {
-      expect(answerSubject(subject)).toBe(expected);
+    test(`${JSON.stringify(subject)} becomes ${JSON.stringify(expected)}`, () => {
+      expect(replySubject(subject)).toBe(expected);
     });
   }
 
-  test("of an endless one is its beginning", () => {
-    expect(answerSubject("é".repeat(20_000))).toBe(`Re: ${"é".repeat(9_996)}`);
-    expect(answerSubject(`Re: ${"x".repeat(9_995)}\u{1f600}`)).toBe(`Re: ${"x".repeat(9_995)}\ufffd`);
+  test("is cut if it is too long", () => {
+    expect(replySubject("é".repeat(20_000))).toBe(`Re: ${"é".repeat(9_996)}`);
+    expect(replySubject(`Re: ${"x".repeat(9_995)}\u{1f600}`)).toBe(`Re: ${"x".repeat(9_995)}\ufffd`);
   });
 
-  test("is a reply's, of the same conversation, and answered again stays as it is", () => {
+  test("is that of a reply in the same conversation, and stays the same in further replies", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme" }), (subject) => {
-        const answer = answerSubject(subject);
-        expect(answerSubject(answer)).toBe(answer);
-        expect(subjectKeyOf(answer)).toEqual({ key: subjectKeyOf(subject).key, isReply: true });
+        const reply = replySubject(subject);
+        expect(replySubject(reply)).toBe(reply);
+        expect(subjectKeyOf(reply)).toEqual({ key: subjectKeyOf(subject).key, isReply: true });
       }),
     );
   });
 });
 
-describe("refers to", () => {
-  const headers = (more: Partial<AnsweredMessage>) => Object.fromEntries(answerHeaders(message(more)));
+describe("a reply refers to", () => {
+  const headers = (more: Partial<AnsweredMessage>) => Object.fromEntries(replyHeaders(message(more)));
 
   for (const [what, answered, expected] of [
-    ["nothing, where there is nothing", {}, {}],
+    ["nothing, if the message has no identifiers", {}, {}],
     ["the message", { messageId: "<b@x>" }, { "In-Reply-To": "<b@x>", References: "<b@x>" }],
     [
-      "what it refers to, and it",
+      "the references of the message, then the message",
       { messageId: "<c@x>", inReplyTo: "<z@x>", references: ["<a@x>", "<b@x>"] },
       { "In-Reply-To": "<c@x>", References: "<a@x> <b@x> <c@x>" },
     ],
     [
-      "what it answers, where it has no References",
+      "its In-Reply-To and the message, if the message has no References",
       { messageId: "<b@x>", inReplyTo: "<a@x>" },
       { "In-Reply-To": "<b@x>", References: "<a@x> <b@x>" },
     ],
-    ["what it refers to, where it has no identifier", { references: ["<a@x>"] }, { References: "<a@x>" }],
     [
-      "each once",
+      "the references of the message, if the message has no identifier",
+      { references: ["<a@x>"] },
+      { References: "<a@x>" },
+    ],
+    [
+      "each identifier once",
       { messageId: "<a@x>", references: ["<a@x>", "<b@x>", "<a@x>"] },
       { "In-Reply-To": "<a@x>", References: "<a@x> <b@x>" },
     ],
@@ -190,7 +187,7 @@ describe("refers to", () => {
     expect([ids[0], ids[1], ids.at(-2), ids.at(-1)]).toEqual(["<0@x>", "<52@x>", "<99@x>", "<new@x>"]);
   });
 
-  test("no more than fits, however long they are", () => {
+  test("as many long identifiers as fit", () => {
     const references = Array.from({ length: 100 }, (_, i) => `<${i}${"x".repeat(240)}@x>`);
     const value = headers({ messageId: "<new@x>", references }).References ?? "";
     expect(value.length).toBeLessThanOrEqual(8_000);

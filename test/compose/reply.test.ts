@@ -19,7 +19,7 @@ async function conversation(mail: Letter = {}, receivedOn = ALICE) {
     office.sending.reply(caller, first.threadId, { text: "Yes.", ...request });
   const draft = (request: ReplyRequest, caller: Caller = office.alice) =>
     office.sending.draft(caller, first.threadId, { text: "Yes.", ...request });
-  /** The newest of ours, as it is sent. */
+  /** The newest queued message, as it is transmitted. */
   const transmitted = async () => {
     const message = (await office.queued()).at(-1);
     const bytes = (message?.bytes ?? "").replace(/\r\n[ \t]+/g, " ");
@@ -30,7 +30,7 @@ async function conversation(mail: Letter = {}, receivedOn = ALICE) {
 }
 
 describe("a reply", () => {
-  test("goes to the sender, from where the mail arrived, in the conversation, referring to the message", async () => {
+  test("goes to the sender, from the address where the mail arrived, in the conversation, with references", async () => {
     const it = await conversation({}, "sales@example.test");
     const view = await it.reply({});
     expect(view).toMatchObject({ ok: true, from: "sales@example.test", threadId: it.first.threadId });
@@ -49,7 +49,7 @@ describe("a reply", () => {
     expect(it.events().map(({ event }) => event)).toEqual(["message.inbound", "message.outbound"]);
   });
 
-  test("stays in its conversation where nothing refers to it: no Message-ID, another subject", async () => {
+  test("stays in its conversation without references: no Message-ID, another subject", async () => {
     const office = await createOffice();
     const mail = "From: carol@remote.example\nTo: alice@example.test\nSubject: Plans\n\nLunch?\n";
     const { threadId } = await office.world.file(office.boxes.alice, mail);
@@ -57,7 +57,7 @@ describe("a reply", () => {
     expect(view.threadId).toBe(threadId);
   });
 
-  test("replyAll copies the others", async () => {
+  test("with replyAll also goes to the other recipients", async () => {
     const it = await conversation({
       to: `${ALICE}, dave@remote.example`,
       cc: "erin@remote.example, sales@example.test",
@@ -75,19 +75,19 @@ describe("a reply", () => {
     expect(header("bcc")).toBeUndefined();
   });
 
-  test("`to` replaces everybody it would go to", async () => {
+  test("goes to `to` instead of the default recipients", async () => {
     const it = await conversation({ cc: "erin@remote.example" });
     await it.reply({ to: ["Dave <dave@remote.example>"], replyAll: true, cc: "frank@remote.example" });
     expect((await it.transmitted()).to).toEqual(["to dave@remote.example", "cc frank@remote.example"]);
   });
 
-  test("a `to` that names nobody counts as absent", async () => {
+  test("goes to the default recipients if `to` names nobody", async () => {
     const it = await conversation();
     await it.reply({ to: [] });
     expect((await it.transmitted()).to).toEqual(["to carol@remote.example"]);
   });
 
-  test("takes another subject as given", async () => {
+  test("takes the given subject", async () => {
     const it = await conversation();
     await it.reply({ subject: "Dinner" });
     expect((await it.transmitted()).header("subject")).toBe("Dinner");
@@ -95,7 +95,7 @@ describe("a reply", () => {
     expect((await it.transmitted()).bytes).not.toMatch(/^subject:/im);
   });
 
-  test("answers the newest that came, whatever we wrote or were told since", async () => {
+  test("answers the newest received message, in spite of later sent mail and notices", async () => {
     const it = await conversation();
     await it.reply({ subject: "ours" });
     const dave = {
@@ -121,7 +121,7 @@ describe("a reply", () => {
     expect(header("references")).toBe("<1@remote.example> <2@remote.example>");
   });
 
-  test("answers the newest by its date, in whatever order they arrived", async () => {
+  test("answers the newest message by date, in any order of arrival", async () => {
     const it = await conversation();
     const late = {
       from: "dave@remote.example",
@@ -133,13 +133,13 @@ describe("a reply", () => {
     expect((await it.transmitted()).to).toEqual(["to carol@remote.example"]);
   });
 
-  test("to all, where the sender gave no address, goes to the others", async () => {
+  test("with replyAll goes to the others if the sender gave no address", async () => {
     const it = await conversation({ from: "(no address)", cc: "erin@remote.example" });
     await it.reply({ replyAll: true });
     expect((await it.transmitted()).to).toEqual(["cc erin@remote.example"]);
   });
 
-  test("to a conversation of ours alone goes where that went, from what it was sent from", async () => {
+  test("in a conversation of sent mail only goes to its recipients, from its sender", async () => {
     const office = await createOffice();
     const { threadId } = await office.world.file(
       office.boxes.alice,
@@ -152,8 +152,8 @@ describe("a reply", () => {
   });
 });
 
-describe("from", () => {
-  test("is the mailbox's where the mail arrived at an alias that is gone", async () => {
+describe("the sender of a reply", () => {
+  test("is the mailbox's address if the mail arrived at an alias that no longer exists", async () => {
     const it = await conversation({}, "old@example.test");
     expect((await it.reply({})).from).toBe(ALICE);
   });
@@ -163,7 +163,7 @@ describe("from", () => {
     expect((await it.reply({ from: "Sales@EXAMPLE.test" })).from).toBe("sales@example.test");
   });
 
-  test("is, of mail to a catch-all, the address it arrived on, and that of no other conversation", async () => {
+  test("is, for mail to a catch-all, the address where it arrived, and in no other conversation", async () => {
     const it = await conversation({}, "shop@example.test");
     it.world.alias(it.boxes.alice, "*@example.test");
     expect((await it.reply({})).from).toBe("shop@example.test");
@@ -174,7 +174,7 @@ describe("from", () => {
   });
 
   for (const from of ["bob@example.test", "team@example.test", "eve@evil.example", "alice", "*@example.test"]) {
-    test(`${from} is refused, and what may stand there is said`, async () => {
+    test(`is refused if it is ${from}, with the possible addresses`, async () => {
       const it = await conversation();
       const before = it.stored();
       const { code, message } = await refusal(it.reply({ from }));
@@ -187,13 +187,13 @@ describe("from", () => {
   }
 });
 
-test("a `from` that is refused is named in a few words, whatever it is", async () => {
+test("a refusal of any `from` is short and without control characters", async () => {
   const it = await conversation();
   const { message } = await refusal(it.reply({ from: `x\r\n${"x".repeat(1_000_000)}@example.test` }));
   expect(message).toMatch(/^[^\p{C}]{1,220}$/u);
 });
 
-describe("quote", () => {
+describe("a quote", () => {
   const mail = {
     headers: ["MIME-Version: 1.0"],
     text: "Lunch?\nOr dinner?",
@@ -202,7 +202,7 @@ describe("quote", () => {
   const newest = (it: Awaited<ReturnType<typeof conversation>>, emailId: string | null) =>
     it.mailbox.getMessage(it.alice, emailId ?? "", { html: true });
 
-  test("appends the message to a text, which stays a text", async () => {
+  test("is appended to the text, without adding HTML", async () => {
     const it = await conversation(mail);
     const message = newest(it, (await it.reply({ quote: true })).emailId);
     expect(message.text).toMatch(
@@ -211,28 +211,28 @@ describe("quote", () => {
     expect(message).not.toHaveProperty("html");
   });
 
-  test("appends it to HTML and to its text", async () => {
+  test("is appended to HTML and to its text", async () => {
     const it = await conversation(mail);
     const message = newest(it, (await it.reply({ quote: true, text: undefined, html: "<b>Yes.</b>" })).emailId);
     expect(message.html).toMatch(/^<b>Yes\.<\/b>[\s\S]*wrote:[\s\S]*<blockquote[\s\S]*Lunch\?/);
     expect(message.text).toMatch(/^Yes\.\n\nOn .*wrote:\n> Lunch\?/);
   });
 
-  test("is left out unless asked for", async () => {
+  test("is absent unless requested", async () => {
     const it = await conversation(mail);
     expect(newest(it, (await it.reply({})).emailId).text).toBe("Yes.");
   });
 });
 
-describe("is refused", () => {
+describe("a reply is refused", () => {
   for (const [what, request, code] of [
-    ["a body over 1 MiB", { text: "x".repeat(1_048_577) }, "payload_too_large"],
+    ["for a body over 1 MiB", { text: "x".repeat(1_048_577) }, "payload_too_large"],
     [
-      "text and HTML over 1 MiB together, in UTF-8",
+      "for text and HTML over 1 MiB together, in UTF-8",
       { text: "ü".repeat(262_145), html: "ü".repeat(262_144) },
       "payload_too_large",
     ],
-    ["a recipient that is none", { cc: "nobody" }, "unprocessable"],
+    ["for a recipient that is not an address", { cc: "nobody" }, "unprocessable"],
   ] as const) {
     test(what, async () => {
       const it = await conversation();
@@ -243,7 +243,7 @@ describe("is refused", () => {
     });
   }
 
-  test("where the sender asks for answers to a host by its number", async () => {
+  test("if Reply-To names a host by its IP address", async () => {
     const it = await conversation({ headers: ["Reply-To: carol@[192.0.2.1]"] });
     expect(await refusal(it.reply({}))).toMatchObject({
       code: "unprocessable",
@@ -251,12 +251,12 @@ describe("is refused", () => {
     });
   });
 
-  test("not a body of exactly 1 MiB", async () => {
+  test("only above 1 MiB: a body of exactly 1 MiB is accepted", async () => {
     const it = await conversation();
     await it.reply({ text: "x".repeat(524_288), html: "y".repeat(524_288) });
   });
 
-  test("where the conversation is not reached, as where there is none; where it may only be viewed, as that", async () => {
+  test("as not found for a conversation out of reach, as forbidden for one that may only be viewed", async () => {
     const it = await conversation();
     const shared = await it.world.file(it.boxes.team, { subject: "Team" }, { receivedOn: "team@example.test" });
     for (const act of [it.sending.reply, it.sending.draft]) {
@@ -268,7 +268,7 @@ describe("is refused", () => {
     expect((await it.sending.reply(it.carl, shared.threadId, { text: "x" })).from).toBe("team@example.test");
   });
 
-  test("size comes before reach, reach before what is asked for", async () => {
+  test("for its size first, then for its reach, then for its fields", async () => {
     const it = await conversation();
     const wrong = { from: "eve@evil.example", cc: "nobody" };
     const code = async (id: string, request: ReplyRequest) =>
@@ -277,7 +277,7 @@ describe("is refused", () => {
     expect(await code(it.first.threadId, { ...wrong, text: "x" })).toBe("not_found");
   });
 
-  test("where there is nobody to answer: an anonymous sender, Bcc recipients alone", async () => {
+  test("if there is nobody to answer: an anonymous sender, Bcc recipients only", async () => {
     const anonymous = await conversation({ from: "(no address)" });
     const office = await createOffice();
     const { threadId } = await office.world.file(
@@ -296,7 +296,7 @@ describe("is refused", () => {
     await anonymous.reply({ to: "dave@remote.example" });
   });
 
-  test("where there is nothing to answer: a draft, a notice", async () => {
+  test("if there is nothing to answer: a draft, a notice", async () => {
     const it = await conversation();
     const { draftId } = await it.draft({});
     const notice = await it.world.file(it.boxes.alice, { from: "MAILER-DAEMON@example.test" }, { kind: "notice" });
@@ -309,7 +309,7 @@ describe("is refused", () => {
 });
 
 describe("a draft", () => {
-  test("is a conversation of its own, with all that sending it takes; nothing is sent or told", async () => {
+  test("is a conversation of its own, complete for sending; nothing is sent or announced", async () => {
     const it = await conversation({ cc: "erin@remote.example" });
     const before = it.stored();
     const view = await it.draft({
@@ -357,7 +357,7 @@ describe("a draft", () => {
     }
   });
 
-  test("shows its Bcc to its author alone, not even to whom it names", async () => {
+  test("shows its Bcc only to its author, not to the people it names", async () => {
     const it = await conversation();
     const { draftId } = await it.draft({ bcc: "bob@example.test" });
     it.grant(it.boxes.alice, it.bob, "send");
@@ -368,7 +368,7 @@ describe("a draft", () => {
     expect(JSON.stringify(it.events())).not.toContain("bob@");
   });
 
-  test("is no part of the conversation: answers to it do not join it, and it is not answered", async () => {
+  test("is not part of the conversation: no mail joins it, and no reply answers it", async () => {
     const it = await conversation();
     const { draftId } = await it.draft({});
     const answer = await it.world.file(it.boxes.alice, {
@@ -382,7 +382,7 @@ describe("a draft", () => {
     expect(it.mailbox.getThread(it.alice, draftId, { html: true }).thread.folder).toBe("trash");
   });
 
-  test("is not held to pauses, limits and suppression; a full mailbox does not take it", async () => {
+  test("is accepted in spite of pauses, limits and suppression, but not by a full mailbox", async () => {
     const it = await conversation();
     it.pauseMailbox(it.boxes.alice, "m");
     it.pauseWorkspace("w");
@@ -398,7 +398,7 @@ describe("a draft", () => {
     expect(it.stored()).toEqual(before);
   });
 
-  test("finds its mailbox gone when it is written", async () => {
+  test("is refused if its mailbox is deleted meanwhile", async () => {
     const it = await conversation();
     const { prepare } = it.parser;
     it.parser.prepare = (work, source) => {
@@ -408,7 +408,7 @@ describe("a draft", () => {
     expect((await refusal(it.draft({}))).code).toBe("not_found");
   });
 
-  test("to nobody is left for a person to address", async () => {
+  test("may have no recipients, for a person to add", async () => {
     const it = await conversation({ from: "(no address)" });
     expect(await it.draft({})).toMatchObject({ to: "", cc: null });
     expect(it.store.db.select().from(messages).all().at(-1)).toMatchObject({ kind: "draft", to: [] });

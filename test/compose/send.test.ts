@@ -1,4 +1,7 @@
-/** POST /send: what its fields become, who sees what, and that no field becomes another (rules: Send request, Bcc). */
+/**
+ * POST /send: the message that its fields become, who sees Bcc, and fields that try to be others (rules: Send request,
+ * Bcc).
+ */
 import { describe, expect, test } from "bun:test";
 import { dkimKeys } from "../../src/store/schema.ts";
 import { verifyDkim } from "../harness/dkim-verifier.ts";
@@ -10,8 +13,8 @@ const headerOf = (bytes: string): string[] => bytes.slice(0, bytes.indexOf("\r\n
 const own = (bytes: string): string[] => headerOf(bytes).filter((line) => !line.startsWith("DKIM-Signature:"));
 const unfolded = (bytes: string): string[] => own(bytes).map((line) => line.replace(/\r\n/g, ""));
 
-describe("a message that is sent", () => {
-  test("is known by names that sort after those of earlier ones: they lie beside each other in the indexes", async () => {
+describe("a sent message", () => {
+  test("has names that sort after those of earlier messages, so that they are neighbours in the indexes", async () => {
     const office = await createOffice();
     for (let n = 0; n < 5; n++) {
       await office.sending.send(office.alice, { from: ALICE, to: "dave@remote.example", text: `${n}` });
@@ -25,7 +28,7 @@ describe("a message that is sent", () => {
     }
   });
 
-  test("is queued, filed as Sent copy, announced and answered, all saying the same", async () => {
+  test("is the same in the queue, in the Sent copy, in the event and in the response", async () => {
     const office = await createOffice();
     const view = await office.sending.send(office.alice, {
       from: "Alice@EXAMPLE.test",
@@ -126,7 +129,7 @@ describe("a message that is sent", () => {
     expect(signatures[0]?.tags.t).toBe(String(START / 1_000));
   });
 
-  test("of a domain without keys leaves unsigned, with a warning", async () => {
+  test("is unsigned if its domain has no keys, with a warning in the log", async () => {
     const office = await createOffice();
     office.store.db.delete(dkimKeys).run();
     await office.sending.send(office.alice, { from: ALICE, to: "dave@remote.example", text: "x" });
@@ -170,7 +173,7 @@ describe("a message that is sent", () => {
     });
   }
 
-  test("larger than a row holds is transmitted from a file, whole", async () => {
+  test("that is too large for a row is transmitted whole from a file", async () => {
     const office = await createOffice();
     const text = `${"long line of text ".repeat(40)}\n`.repeat(700);
     await office.sending.send(office.alice, { from: ALICE, to: "dave@remote.example", text });
@@ -180,7 +183,7 @@ describe("a message that is sent", () => {
     expect(message?.bytes).toContain("DKIM-Signature:");
   });
 
-  test("each address is queued once: the first of To, Cc and Bcc counts", async () => {
+  test("is queued once for each address: the first of To, Cc and Bcc counts", async () => {
     const office = await createOffice();
     const { emailId } = await office.sending.send(office.alice, {
       from: ALICE,
@@ -214,14 +217,14 @@ describe("Bcc", () => {
     return { ...office, emailId: view.emailId ?? "", view };
   }
 
-  test("is seen whole by the sender, over every road", async () => {
+  test("is visible to the sender, complete, in every view", async () => {
     const { mailbox, alice, emailId } = await withBcc();
     const bcc = [{ email: "bob@example.test", name: "Bob" }, { email: "secret@remote.example" }];
     expect(mailbox.getMessage(alice, emailId, { html: true }).bcc).toEqual(bcc);
     expect(Buffer.from(await mailbox.getRawMessage(alice, emailId)).toString()).toContain("secret@remote.example");
   });
 
-  test("is seen by nobody else: other readers of the mailbox, a Bcc'd person who reads it, search, events, log", async () => {
+  test("is visible to nobody else: other readers of the mailbox, a Bcc recipient who reads it, search, events, log", async () => {
     const it = await withBcc();
     const admin = it.world.user(it.workspaceId, "admin@example.test", "admin");
     it.grant(it.boxes.alice, it.bob, "view");
@@ -243,15 +246,15 @@ describe("Bcc", () => {
     expect(JSON.stringify(it.events())).not.toContain("bob@");
   });
 
-  test("is in no byte that is transmitted", async () => {
+  test("is in no transmitted byte", async () => {
     const { queued } = await withBcc();
     const [message] = await queued();
     expect(message?.entries.map(({ field }) => field)).toEqual(["to", "bcc", "bcc"]);
-    // Hashes and signatures may spell anything.
+    // Without hashes and signatures, which may contain any letters.
     expect(message?.bytes.replaceAll(/\bbh?=[^;]*?(?=;|\r\n\S)/g, "")).not.toMatch(/secret|bcc|bob@/i);
   });
 
-  test("alone: the header names nobody, the answer is accepted", async () => {
+  test("may be the only field with recipients; the header then names nobody", async () => {
     const office = await createOffice();
     await office.sending.send(office.alice, { from: ALICE, to: "", bcc: "bob@example.test", text: "x" });
     const [message] = await office.queued();
@@ -260,7 +263,7 @@ describe("Bcc", () => {
   });
 });
 
-test("a `to` that names nobody is no recipient", async () => {
+test("a `to` that names nobody is refused", async () => {
   const office = await createOffice();
   const request = { from: ALICE, to: "undisclosed-recipients:;", text: "x" };
   expect((await refusal(office.sending.send(office.alice, request))).code).toBe("unprocessable");
@@ -270,7 +273,7 @@ test("a `to` that names nobody is no recipient", async () => {
 describe("no field becomes another", () => {
   const EVIL = "x\r\nBcc: eve@evil.example\r\n\r\nX-Evil: 1\n.\r\n";
 
-  test("subject, display name and text keep to themselves", async () => {
+  test("subject, display name and text add no header field", async () => {
     const office = await createOffice();
     const subject = `S${EVIL}`;
     await office.sending.send(office.alice, { from: ALICE, to: "dave@remote.example", subject, text: EVIL });
@@ -293,7 +296,7 @@ describe("no field becomes another", () => {
     const asked = (address: string) => ({ from: ALICE, to: "frank@remote.example", text: "x", [field]: address });
 
     for (const address of [`dave@remote.example${EVIL}`, `<dave${EVIL}@x.example>`]) {
-      test(`${field}: line breaks are in no address`, async () => {
+      test(`${field}: an address with line breaks is refused`, async () => {
         const office = await createOffice();
         const before = office.stored();
         expect((await refusal(office.sending.send(office.alice, asked(address)))).code).toBe("unprocessable");
@@ -301,7 +304,7 @@ describe("no field becomes another", () => {
       });
     }
 
-    test(`${field}: a display name is only a name`, async () => {
+    test(`${field}: a display name adds no recipient or field`, async () => {
       const office = await createOffice();
       await office.sending.send(office.alice, asked(`"Dave${EVIL}" <dave@remote.example>`));
       const [message] = await office.queued();
@@ -311,13 +314,13 @@ describe("no field becomes another", () => {
     });
   }
 
-  test("from: is an address or nothing", async () => {
+  test("from: anything but an address is refused", async () => {
     const office = await createOffice();
     const request = { from: `${ALICE}${EVIL}`, to: "dave@remote.example", text: "x" };
     expect((await refusal(office.sending.send(office.alice, request))).code).toBe("unprocessable");
   });
 
-  test("the name of the mailbox is only a name", async () => {
+  test("the name of the mailbox adds no sender or field", async () => {
     const office = await createOffice();
     office.store.db.$client.run("UPDATE mailboxes SET name = ?", [`"Eve" <eve@evil.example>, ${EVIL}`]);
     await office.sending.send(office.alice, { from: ALICE, to: "dave@remote.example", text: "x" });

@@ -1,4 +1,4 @@
-/** The demo workspace: what is in it, and which data folders take it. */
+/** The demo workspace: its content, and the data folders that accept it. */
 import { expect, test } from "bun:test";
 import { inflateSync } from "node:zlib";
 import { eq } from "drizzle-orm";

@@ -1,11 +1,11 @@
-/** Each check in a world that is well, and in worlds with one thing wrong. */
+/** Each check of a healthy server, and of servers with one problem. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { createDomains, makeDkimKeys } from "../../src/admin/domains.ts";
 import { createPeople } from "../../src/admin/people.ts";
-import { writeBackupState } from "../../src/backup/state.ts";
+import { writeBackupState } from "../../src/backup/layout.ts";
 import { createLog } from "../../src/base/log.ts";
 import { type ChallengeMode, readConfig } from "../../src/config.ts";
 import type { Finding, State, World } from "../../src/doctor/check.ts";
@@ -13,7 +13,7 @@ import { examine } from "../../src/doctor/doctor.ts";
 import { operatingSystem, type System } from "../../src/doctor/system.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import { openStore } from "../../src/store/store.ts";
-import { selfSign } from "../../src/tls/x509.ts";
+import { selfSign } from "../../src/tls/pair.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -33,18 +33,18 @@ beforeAll(async () => {
     (await selfSign(name, START - DAY_MS, START + days * DAY_MS, new Uint8Array(8).fill(1))).cert;
 });
 
-/** What may be made different before the checks are made. */
+/** A server whose state a test changes before the checks run. */
 interface Bench {
   world: World & { system: System };
   zone: Zone;
   data: string;
   sql(text: string): void;
   set(name: string, value: string): void;
-  /** The records of the domain, as they are published. */
+  /** Removes the records at a name from DNS. */
   unpublish(name: string): void;
 }
 
-/** A world that is well. */
+/** A healthy server. */
 async function bench(env: Record<string, string> = {}): Promise<Bench> {
   const data = temporaryFolder();
   const config = readConfig({
@@ -95,7 +95,7 @@ async function bench(env: Record<string, string> = {}): Promise<Bench> {
 const found = async ({ world }: Bench, id: string): Promise<Finding | undefined> =>
   (await examine(world)).find((finding) => finding.id === id);
 
-test("a healthy server", async () => {
+test("a healthy server has no bad finding", async () => {
   const findings = await examine((await bench()).world);
   expect(findings.filter(({ state, id }) => state !== "ok" && !id.startsWith("dnsbl"))).toEqual([]);
   expect(findings.map(({ id }) => id)).toEqual([
@@ -137,7 +137,7 @@ test("an unverified domain is a warning; of a domain with several claims, the ow
   });
   b.sql("UPDATE domains SET accepts_unverified = 1 WHERE name = 'shop.test'");
   expect((await found(b, "verified:shop.test"))?.detail).toContain("takes mail as before only until another workspace");
-  // One who merely claims a domain of ours gives us nothing to do.
+  // A lost claim to the same domain causes no finding.
   b.sql("UPDATE domains SET name = 'example.test', accepts_unverified = 0 WHERE name = 'shop.test'");
   expect(domains.listDomains().map(({ state }) => state)).toEqual(["verified", "lost"]);
   expect((await examine(b.world)).filter(({ id, state }) => id.endsWith(":example.test") && state !== "ok")).toEqual(
@@ -175,7 +175,7 @@ describe("one problem", () => {
     };
   const message = `INSERT INTO threads (id, mailbox_id, folder, unread, starred, last_message_at, has_attachments, message_count, next_ordinal, received_on, subject, subject_key, snippet, counterpart, participants)
       VALUES ('thr_1', 'mbx_1', 'inbox', 0, 0, 1, 0, 1, 2, 'a', '', '', '', '{}', '[]')`;
-  /** One, and some that came at the start. */
+  /** Adds a message filed at that time, and `later` ones filed at START. */
   const withMessage = (b: Bench, filedAt: number, { later = 0 } = {}) => {
     b.sql("PRAGMA foreign_keys = OFF");
     b.sql(message);
@@ -488,7 +488,7 @@ describe("one problem", () => {
     });
   }
 
-  test("a smarthost that does not answer; one that does", async () => {
+  test("a smarthost that does not answer is bad; one that answers is ok", async () => {
     const b = await bench();
     b.set("smtp.relay", "smtp://user:secret@198.51.100.9:587");
     expect(await found(b, "outbound")).toMatchObject({

@@ -1,4 +1,4 @@
-/** What doctor says of Meilisearch: the process beside a server, the executable without one, somebody else's server. */
+/** The finding about Meilisearch: the process beside a server, the executable without one, or another server. */
 import { describe, expect, test } from "bun:test";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ atEndOfFile(() => {
   for (const server of servers.splice(0)) void server.stop(true);
 });
 
-/** A server that tells its size to who has the key; `answer` instead, if given. */
+/** A server that tells its size to clients with the key, or responds as `answer` does. */
 function listen(answer?: () => Response): string {
   const server = Bun.serve({
     hostname: "127.0.0.1",
@@ -33,7 +33,7 @@ function listen(answer?: () => Response): string {
 
 interface Situation {
   settings?: Record<string, string>;
-  /** What a server on the folder keeps; none runs without. */
+  /** The state file of a running server; undefined if none runs. */
   kept?: KeptState;
 }
 

@@ -1,4 +1,4 @@
-/** What the doctor says of the Meilisearch index: all mail is in it, and nothing else. */
+/** The finding about the Meilisearch index: it has all mail and nothing else. */
 import { expect, test } from "bun:test";
 import type { Finding, World } from "../../src/doctor/check.ts";
 import { checkSearchIndex } from "../../src/doctor/checks/search.ts";
@@ -10,7 +10,7 @@ import { seedIndex } from "../harness/search-seed.ts";
 
 const OK = { state: "ok", detail: "it has all 2 messages" } as const;
 
-/** Of a rig that has been told two messages, and then had something happen. */
+/** The finding for a rig with two indexed messages after `happen`. */
 async function findingOf(happen: (rig: Rig, server: FakeMeilisearch) => unknown): Promise<Finding | undefined> {
   const server = startFakeMeilisearch();
   const rig = openRig(server, [

@@ -1,8 +1,8 @@
-/** The checks, made daily beside the server: the admins hear of what turns, once. */
+/** The daily examination: the admins get one mail when a finding turns bad, and one when it is well. */
 import { expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";
 import type { Finding } from "../../src/doctor/check.ts";
-import { createWatch } from "../../src/doctor/watch.ts";
+import { createWatch } from "../../src/doctor/doctor.ts";
 import { boot } from "../harness/appliance.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 
@@ -32,14 +32,14 @@ async function watched(first: Finding["state"]) {
   };
 }
 
-test("a finding that turns bad is mailed once, and once more when it is well", async () => {
+test("a finding that turns bad is mailed once, and again when it is well", async () => {
   const { day, subjects } = await watched("ok");
   expect(await subjects()).toEqual([]);
   expect(await day("warning")).toEqual([]);
   const told = ["Disk space: needs attention"];
   expect(await day("bad")).toEqual(told);
   expect(await day("bad")).toEqual(told);
-  // Nothing is known of it, which is no news.
+  // An unknown state changes nothing.
   expect(await day("unknown")).toEqual(told);
   expect(await day("bad")).toEqual(told);
   const both = ["Disk space: well again", ...told];
@@ -48,7 +48,7 @@ test("a finding that turns bad is mailed once, and once more when it is well", a
   expect(await day("bad")).toEqual(["Disk space: needs attention", ...both]);
 });
 
-test("the mail has the finding and what to do", async () => {
+test("the mail has the finding, and what to do", async () => {
   const { api, day } = await watched("ok");
   await day("bad");
   const { body } = await api.get<{ messages: { bodyText: string; from: { email: string } }[] }>(
@@ -58,7 +58,7 @@ test("the mail has the finding and what to do", async () => {
   expect(body.messages[0]?.bodyText).toStartWith("Disk space: it is bad.\nMake room.\n\n");
 });
 
-test("stopping waits for no check, and mails no finding of it", async () => {
+test("stopping abandons the examination under way and mails none of its findings", async () => {
   const told: unknown[] = [];
   const { promise: found, resolve: find } = Promise.withResolvers<Finding[]>();
   const watch = createWatch({

@@ -5,8 +5,7 @@ import { type Runtime, systemRuntime } from "../../src/base/runtime.ts";
 import { createScheduler } from "../../src/base/scheduler.ts";
 import { createDeliverer } from "../../src/events/deliverer.ts";
 import { setDisabled } from "../../src/events/endpoints.ts";
-import { hasNewEvents } from "../../src/events/fan-out.ts";
-import { reschedule } from "../../src/events/queue.ts";
+import { hasNewEvents, reschedule } from "../../src/events/queue.ts";
 import { openHttpClient } from "../../src/net/http-client.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -16,12 +15,12 @@ import { fakeRuntime, START } from "../harness/runtime.ts";
 
 type Rig = ReturnType<typeof openDeliveries>;
 
-/** Every endpoint of the rig leads to the receiver, at a path of its own. */
+/** Every endpoint of the rig leads to the receiver, with a path of its own. */
 function leadTo(receiver: Receiver, { store }: Rig): void {
   store.db.$client.run("UPDATE webhook_endpoints SET url = ? || '/' || seq", [receiver.url]);
 }
 
-/** A deliverer at work under the scheduler, which wakes it when more is due. `clock`: instead of one that stands still. */
+/** A deliverer under the scheduler, which wakes it when more is due. `clock`: replaces the one that stands still. */
 function deliver({ store }: Rig, mostSlots = 192, clock: Partial<Runtime> = {}) {
   const runtime = fakeRuntime(clock);
   const log = createLog("error", runtime.now, () => {});
@@ -117,13 +116,13 @@ test("endpoints that compete for slots take turns, even when many deliveries wai
   for (const hooks of half.values()) expect(hooks.length).toBeWithin(8, 24);
 });
 
-test("endpoints that are being swept take no other's turn", async () => {
+test("endpoints that are being swept do not take the turns of others", async () => {
   const rig = openDeliveries(20);
   const receiver = startReceiver();
   leadTo(receiver, rig);
   rig.happen(60);
   while (hasNewEvents(rig.store.db)) rig.fan();
-  // More than one turn claims for, each with so much to fail that a sweep of it takes more than one turn.
+  // More endpoints than one turn claims for, each with more deliveries to fail than one turn sweeps.
   const many = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
     INSERT INTO webhook_deliveries (id, endpoint_seq, event_seq, event_id, event, state, due_at, created_at)
     SELECT 'whd_' || e.seq || '_' || i, e.seq, 1, 'evt_1', 'message.outbound', 'pending', 1, 1
@@ -155,7 +154,7 @@ test("endpoints that are being swept take no other's turn", async () => {
   expect(rig.rows().filter(({ state }) => state === "pending")).toEqual([]);
 });
 
-test("what becomes due while it looks is not left lying", async () => {
+test("a delivery that becomes due during a look is claimed at once", async () => {
   for (let ms = 0; ms < 16; ms++) {
     const rig = openDeliveries(1);
     rig.happen();
@@ -188,7 +187,7 @@ test("an endpoint whose failure cannot be recorded gets the rest of what was cla
   leadTo(receiver, rig);
   rig.happen(20);
   let broken = 0;
-  // All that are under way fail, and the outcome of none is recorded.
+  // All attempts under way fail, and no outcome is recorded.
   receiver.answer = (_, nth) => {
     if (nth < 2 || nth > 9) return new Response("ok");
     if (nth === 9) broken = 8;
@@ -204,7 +203,7 @@ test("an endpoint whose failure cannot be recorded gets the rest of what was cla
     options: openOptions(rig.store),
     wake: () => void Promise.resolve().then(run),
   });
-  // As the scheduler does, again after an error.
+  // The scheduler runs the job again after an error.
   const run = async (): Promise<void> => {
     await Promise.resolve(deliverer.job.runDue(START)).catch(() => Bun.sleep(5).then(run));
   };

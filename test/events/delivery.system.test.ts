@@ -1,4 +1,4 @@
-/** Deliveries of a process of their own: what keeps it alive, and what its environment may say. */
+/** Deliveries in a process of its own: the influence of its environment, and its exit. */
 import { afterAll, expect, test } from "bun:test";
 import { type Answer, receive } from "../harness/raw-receiver.ts";
 
@@ -11,7 +11,7 @@ const SECRET = `whsec_${"A".repeat(43)}=`;
 const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const ok: Answer = (socket) => void socket.write(OK);
 
-/** The beginning of a program that attempts deliveries with what a server has: `post(url)`. */
+/** The beginning of a program that attempts deliveries with the client of a server: `post(url)`. */
 const PROGRAM = `
   import { attempt } from ${JSON.stringify(`${import.meta.dir}/../../src/events/delivery.ts`)};
   import { openHttpClient } from ${JSON.stringify(`${import.meta.dir}/../../src/net/http-client.ts`)};

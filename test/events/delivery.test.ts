@@ -22,14 +22,14 @@ const SECRET = `whsec_${"A".repeat(43)}=`;
 const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const ok: Answer = (socket) => void socket.write(OK);
 
-/** Closed after the last test. Resolves with its port. */
+/** Starts a server that is closed after the last test. Resolves with its port. */
 async function listen(server: Server): Promise<number> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   closers.push(() => server.close());
   return (server.address() as { port: number }).port;
 }
 
-/** A server that answers to the first bytes of a request, and reads no more. */
+/** A server that replies to the first bytes of a request, and reads no more. */
 async function answerEarly(tls?: KeyPair) {
   const connections = { made: 0, open: 0 };
   const serve = (socket: Socket) => {
@@ -54,7 +54,7 @@ function asking(resolve4: () => Promise<string[]>): DnsResolver {
 interface Post {
   body?: string;
   timeoutMs?: number;
-  /** Which attempt it is, from 1. */
+  /** Number of the attempt, from 1. */
   attempt?: number;
   eventId?: string;
 }
@@ -76,14 +76,14 @@ function setUp(records: Zone = {}, parts: Partial<HttpClientParts> & { runtime?:
   return { runtime, http, post };
 }
 
-/** The outcome of one request to a server that answers like this. */
+/** The outcome of one request to a server with this response. */
 async function outcomeOf(answer: Answer): Promise<AttemptOutcome> {
   const { port } = await receive(answer);
   return setUp().post(`http://127.0.0.1:${port}/`);
 }
 
-describe("what is sent", () => {
-  test("is the body and headers given, for the name, to the address", async () => {
+describe("the request as sent", () => {
+  test("carries the body and headers given, for the name, to the address", async () => {
     const receiver = await receive(ok);
     const { post } = setUp({ "hook.example": { a: ["127.0.0.1"] } });
     const body = '{"subject":"Größe 🎈"}';
@@ -154,7 +154,7 @@ describe("a request", () => {
     await until(() => waiting.size === 40);
     for (const socket of waiting) socket.resume();
     await Promise.all(first);
-    // Over connections that are open, and not read from.
+    // Sent over open connections that the receiver does not read.
     for (const socket of waiting) socket.pause();
     const second = postAll(2_000);
     await new Promise(setImmediate);
@@ -265,7 +265,7 @@ describe("a response", () => {
     }
   });
 
-  test("from a closed port is a connection refused", async () => {
+  test("is missing from a closed port: connection refused", async () => {
     const { port, close } = await receive(ok);
     await close();
     expect(await setUp().post(`http://127.0.0.1:${port}/`)).toEqual({ ok: false, error: "connection refused", ms: 0 });
@@ -349,7 +349,7 @@ describe("the time limit", () => {
     const receiver = await receive((socket) => socket.end(OK.replace("\r\n", "\r\nConnection: close\r\n")));
     const { post, runtime } = setUp();
     const url = `http://127.0.0.1:${receiver.port}/`;
-    // Once the address is known, a connection is begun in the same turn.
+    // Once the address is known, the client begins a connection in the same turn.
     expect(await post(url)).toMatchObject({ ok: true });
     const outcome = post(url);
     runtime.advanceTo(runtime.now() + 10_000);
@@ -376,7 +376,7 @@ describe("the time limit", () => {
     await gone.promise;
   });
 
-  test("counts for each request separately", async () => {
+  test("runs for each request separately", async () => {
     const receiver = await receive(() => {});
     const { post, runtime } = setUp();
     const url = `http://127.0.0.1:${receiver.port}/`;
@@ -397,7 +397,7 @@ describe("the time limit", () => {
     expect(ended).toEqual([2_000, 10_000, 10_000]);
   });
 
-  test("covers DNS, and nothing is connected to afterwards", async () => {
+  test("covers DNS, after which the client connects to nothing", async () => {
     const receiver = await receive(ok);
     let answerDns: (addresses: string[]) => void = () => {};
     const late = new Promise<string[]>((resolve) => {
@@ -485,7 +485,7 @@ describe("the destination", () => {
     expect(receiver.connections.made).toBe(0);
   });
 
-  test("that DNS does not know fails without counting as refused", async () => {
+  test("that DNS does not know fails, and does not count as refused", async () => {
     expect(await setUp().post("http://missing.example/")).toEqual({
       ok: false,
       error: "missing.example has no address",
@@ -515,7 +515,7 @@ describe("the destination", () => {
     return { receiver, victim, url: `http://rebind.example:${receiver.port}/` };
   }
 
-  test("is looked up once an attempt, and the client connects to the address that was checked", async () => {
+  test("is looked up once for each attempt, and the client connects to the address that was checked", async () => {
     const { receiver, victim, url } = await attackersView();
     const answers = [[PUBLIC], ["127.0.0.1"], ["127.0.0.1"]];
     let asked = 0;
@@ -524,7 +524,7 @@ describe("the destination", () => {
     expect(await post(url)).toMatchObject({ ok: true });
     expect(asked).toBe(1);
     expect(receiver.requests).toHaveLength(1);
-    // The name leads inside now: the connection kept from before is of no use to it.
+    // The name leads inside now: the kept connection may not be used for it.
     expect(await post(url, { attempt: 2 })).toMatchObject({ ok: false, refused: true });
     expect(asked).toBe(2);
     expect(receiver.requests).toHaveLength(1);
@@ -538,7 +538,7 @@ describe("the destination", () => {
     expect(receiver.connections.made + victim.connections.made).toBe(0);
   });
 
-  test("keeps its own port and host when the answer names others", async () => {
+  test("keeps its own port and host when the response names others", async () => {
     const { receiver, victim, url } = await attackersView();
     const hints = `Alt-Svc: h2="127.0.0.1:${victim.port}"; ma=9999\r\nRefresh: 0; url=http://127.0.0.1:${victim.port}/\r\n`;
     const other = await receive((socket) => void socket.write(`HTTP/1.1 200 OK\r\n${hints}Content-Length: 0\r\n\r\n`), {
@@ -566,7 +566,7 @@ describe("connections", () => {
     expect(other.requests).toHaveLength(1);
   });
 
-  test("are closed when anything follows the answer", async () => {
+  test("are closed when anything follows the response", async () => {
     const receiver = await receive((socket) => void socket.write(`${OK}${OK.replace("200", "500")}`));
     const { post } = setUp();
     const url = `http://127.0.0.1:${receiver.port}/`;
@@ -671,7 +671,7 @@ describe("connections", () => {
     expect(held).toHaveLength(2);
   });
 
-  test("are tried to one address after the other, and each attempt begins with a different one", async () => {
+  test("go to one address after the other, and each attempt begins with a different one", async () => {
     const dead = "127.0.0.9";
     const [receiver, second] = await receiveOnBoth([ok, "127.0.0.1"], [ok, "127.0.0.2"]);
     const { post } = setUp({
@@ -722,7 +722,7 @@ describe("over https", () => {
   }
   const records: Zone = { "hook.example": { a: ["127.0.0.1"] }, "other.example": { a: ["127.0.0.1"] } };
 
-  test("the certificate is checked by the name, which the server is told", async () => {
+  test("the client checks the certificate against the name, and sends the name to the server", async () => {
     const pair = await certificate("hook.example");
     const receiver = await receive(ok, { tls: pair });
     const { post } = setUp(records, { runtime: fakeRuntime({ dns: zone(records), authorities: [pair.cert] }) });
@@ -735,7 +735,7 @@ describe("over https", () => {
     expect(receiver.requests).toHaveLength(2);
   });
 
-  test("connections are used again, and for the same name only", async () => {
+  test("connections are reused, for the same name only", async () => {
     const [pair, other] = [await certificate("hook.example"), await certificate("other.example")];
     const receiver = await receive(ok, { tls: pair });
     const authorities = [pair.cert, other.cert];
@@ -756,7 +756,7 @@ describe("over https", () => {
     expect(await post(`https://hook.example:${receiver.port}/`)).toMatchObject({ ok: false });
   });
 
-  test("the server is told a name, and never an address", async () => {
+  test("the client sends the server a name, and never an address", async () => {
     for (const [host, told] of [
       ["hook.example", "hook.example"],
       ["127.0.0.1", false],
@@ -774,7 +774,7 @@ describe("over https", () => {
     }
   });
 
-  test("a server that has answered and reads no more is sent nothing more over that connection", async () => {
+  test("a connection whose server has replied and reads no more is not reused", async () => {
     const pair = await certificate("hook.example");
     const { port, connections } = await answerEarly(pair);
     const { post } = setUp(records, { runtime: fakeRuntime({ dns: zone(records), authorities: [pair.cert] }) });
@@ -808,7 +808,7 @@ describe("over https", () => {
     expect(receiver.requests).toHaveLength(0);
   });
 
-  test("a server that wants a certificate of ours does not say that its own is bad", async () => {
+  test("a server that asks for a client certificate is not reported as having a bad one", async () => {
     const { key, cert } = await certificate("hook.example");
     for (const maxVersion of ["TLSv1.2", "TLSv1.3"] as const) {
       const server = createTlsServer({ key, cert, maxVersion, requestCert: true, rejectUnauthorized: true, ca: cert });

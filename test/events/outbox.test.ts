@@ -1,4 +1,4 @@
-/** The outbox: an event is there exactly when its cause is (rules: Events). */
+/** The outbox: an event exists exactly when its cause does (rules: Events). */
 import { expect, test } from "bun:test";
 import { emit, type NewEvent } from "../../src/events/outbox.ts";
 import { events } from "../../src/store/schema.ts";
@@ -65,7 +65,7 @@ test("events keep the order in which they happened", () => {
   expect(rows.map(({ id }) => id)).toEqual(["evt_b", "evt_a"]);
 });
 
-test("an id that exists is refused", () => {
+test("a second event with the same id is refused", () => {
   const world = createWorld();
   const workspaceId = world.workspace("W", "example.test");
   world.store.transact((tx) => emit(tx, inbound(workspaceId)));

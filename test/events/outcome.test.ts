@@ -1,4 +1,4 @@
-/** What an attempt comes to, as a table: of every kind of delivery, at every kind of endpoint. */
+/** The outcome of an attempt, as a table: every kind of delivery, at every kind of endpoint. */
 import { describe, expect, test } from "bun:test";
 import type { AttemptOutcome } from "../../src/events/delivery.ts";
 import type { Endpoint } from "../../src/events/endpoints.ts";
@@ -82,7 +82,7 @@ describe("the delivery", () => {
     });
   }
 
-  test("a void delivery keeps both reasons", () => {
+  test("that fails after its endpoint was disabled has both reasons", () => {
     const { settled } = settlementOf(delivery(), disabled, BAD, TERMS);
     expect(settled.error).toBe("answered 500; the endpoint was disabled");
   });

@@ -1,14 +1,14 @@
-/** The queue on a real store: whose turn it is, what a stop leaves, and what the queries cost. */
+/** The queue on a real store: turns of endpoints, leases after a stop, and the cost of queries. */
 import { Database } from "bun:sqlite";
 import { expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import type { AttemptOutcome } from "../../src/events/delivery.ts";
 import { listEndpoints, requireEndpoint, setDisabled, setEnabled, setRemoved } from "../../src/events/endpoints.ts";
-import { hasNewEvents } from "../../src/events/fan-out.ts";
 import { deleteEvents, deleteFinished, listDeliveries, resend, sweepEndpoints } from "../../src/events/log.ts";
 import { recordAttempts } from "../../src/events/outcome.ts";
 import {
   type Delivery,
+  hasNewEvents,
   load,
   nextDue,
   putTest,
@@ -23,7 +23,7 @@ import { START } from "../harness/runtime.ts";
 
 const BAD: AttemptOutcome = { ok: false, status: 500, response: "", error: "answered 500", ms: 1 };
 
-test("every event is fanned out once, in portions, however many there are", () => {
+test("every event is fanned out once, in portions", () => {
   const { happen, fan, rows, store } = openDeliveries();
   happen(2_400);
   let portions = 0;
@@ -345,7 +345,7 @@ test("thousands of endpoints due at the same time are read about as fast as othe
   expect(same).toBeLessThan(8 * (performance.now() - apartSince) + 20);
 });
 
-test("no query scans a table, however long the log", () => {
+test("no query scans a table, even when the log is long", () => {
   const prepare = spyOn(Database.prototype, "prepare");
   try {
     const { store, happen, fan, claim, due, newId } = openDeliveries();
@@ -429,10 +429,10 @@ test("failing or deleting a portion takes a fixed number of statements", () => {
   }
 });
 
-/** A delivery as it has to be. */
+/** The expected state of a delivery. */
 interface Expected {
   eventSeq: number;
-  /** When it may be claimed: epoch ms. */
+  /** Time from which it may be claimed: epoch ms. */
   dueAt: number | null;
   leased: boolean;
   urgent: boolean;
@@ -441,7 +441,7 @@ interface Expected {
 }
 
 const LEASE_MS = 100;
-/** So that leases of different times are under way. */
+/** Makes leases of different times be under way. */
 const LATER_MS = 40;
 const ENDPOINTS = [1, 2];
 const which = fc.array(fc.boolean(), { minLength: 1, maxLength: 7 });
@@ -493,7 +493,7 @@ test("random operations never duplicate, mix up or skip a delivery", () => {
           const claimed = claim(one.endpoint, one.count, now, now + LEASE_MS);
           expect(claimed.map(({ eventSeq }) => eventSeq)).toEqual(turn.map(({ eventSeq }) => eventSeq));
           for (const of of turn) Object.assign(of, { leased: true, dueAt: now + LEASE_MS });
-          // As the deliverer does: one that is under way is not attempted a second time.
+          // As in the deliverer, a delivery under way is not attempted a second time.
           held.push(...claimed.filter(({ seq }) => !held.some((other) => other.seq === seq)));
         } else if (one.kind === "deliver" || one.kind === "fail") {
           const ended = take(one.which);

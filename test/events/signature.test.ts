@@ -1,6 +1,6 @@
 /**
- * Deliveries as receivers verify them: with the `stripe` package, whose scheme this is, and with `standardwebhooks`; with
- * the clock of the receiver, and while a secret is being rotated (rules: Webhook signature).
+ * Receivers verify deliveries: with the `stripe` package, whose scheme this is, and with `standardwebhooks`; by their own
+ * clock, and while a secret is being rotated (rules: Webhook signature).
  */
 import { expect, setSystemTime, test } from "bun:test";
 import { createHmac } from "node:crypto";
@@ -16,13 +16,13 @@ const TOLERANCE_SECONDS = 300;
 
 const header = ({ headers }: Hook, name: string): string => headers.get(name) ?? "";
 
-/** As `constructEvent`, which outside Node.js is asynchronous. `receivedAt`: epoch ms. */
+/** Verifies with `constructEvent`, which is asynchronous outside Node.js. `receivedAt`: epoch ms. */
 async function verifiedByStripe(hook: Hook, secret: string, receivedAt: number): Promise<object> {
   const signature = header(hook, "x-service-signature");
   return stripe.constructEventAsync(hook.body, signature, secret, TOLERANCE_SECONDS, undefined, receivedAt);
 }
 
-/** By the receiver's clock, `at` (epoch ms). */
+/** Verifies by the receiver's clock, `at` (epoch ms). */
 function verifiedByStandard(hook: Hook, secret: string, at: number): unknown {
   setSystemTime(new Date(at));
   try {
@@ -48,7 +48,7 @@ test("the secret is whsec_ and base64 of 32 bytes", async () => {
   expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
 });
 
-test("the stripe package verifies it, and nothing but it", async () => {
+test("the stripe package accepts the signature, and rejects another body, another secret and an old timestamp", async () => {
   const { hook, secret } = await deliver();
   const event = JSON.parse(hook.body);
   expect(await verifiedByStripe(hook, secret, START)).toEqual(event);
@@ -59,7 +59,7 @@ test("the stripe package verifies it, and nothing but it", async () => {
   await expect(verifiedByStripe(hook, secret, START + 301_000)).rejects.toThrow(/tolerance/i);
 });
 
-test("the standardwebhooks package verifies it, and nothing but it", async () => {
+test("the standardwebhooks package accepts the signature, and rejects another body, another secret and an old timestamp", async () => {
   const { hook, secret } = await deliver();
   const event = JSON.parse(hook.body);
   expect(verifiedByStandard(hook, secret, START)).toEqual(event);

@@ -44,7 +44,7 @@ describe("an event is delivered", () => {
     ]);
   });
 
-  test("to each endpoint of the workspace the kinds it chose, from the time it was added", async () => {
+  test("to each endpoint of the workspace that chose its kind, from the time the endpoint was added", async () => {
     const { receive, happen, settled, appliance, add, owner } = await openRig();
     happen("message.inbound");
     const [all, bounces] = [receive(), receive(["message.bounced", "message.complaint"])];
@@ -70,7 +70,7 @@ describe("an event is delivered", () => {
 });
 
 describe("the schedule", () => {
-  test("seven attempts at 0, 1, 5, 30 minutes, 2, 6 and 12 hours after one another, to the second", async () => {
+  test("makes seven attempts, 0, 1, 5 and 30 minutes, 2, 6 and 12 hours after one another, to the second", async () => {
     const { receive, happen, advance, settled, log, runtime, appliance } = await openRig();
     const receiver = receive();
     receiver.answer = FAILS;
@@ -98,7 +98,7 @@ describe("the schedule", () => {
     expect(appliance.developers.webhook(receiver.id).exhausted).toBe(1);
   });
 
-  test("another one, if the setting says so, in fractions of seconds too", async () => {
+  test("follows the setting, in fractions of seconds too", async () => {
     const { receive, happen, advance, settled, log } = await openRig({ "webhooks.retrySeconds": "0.5,2" });
     const receiver = receive();
     receiver.answer = FAILS;
@@ -130,7 +130,7 @@ describe("the schedule", () => {
     await settled();
   });
 
-  test("any 2xx response ends it", async () => {
+  test("ends with any 2xx response", async () => {
     const { receive, happen, advance, settled, log } = await openRig();
     const receiver = receive();
     receiver.answer = (_, nth) => new Response(null, { status: nth === 1 ? 500 : 204 });
@@ -162,7 +162,7 @@ describe("the schedule", () => {
     });
   }
 
-  test("no connection is retried", async () => {
+  test("a failed connection is retried", async () => {
     const { receive, happen, settled, log } = await openRig();
     const receiver = receive();
     receiver.stop();
@@ -215,7 +215,7 @@ describe("the schedule", () => {
 describe("an endpoint that fails", () => {
   const ONE_ATTEMPT = { "webhooks.retrySeconds": "1" };
 
-  /** Lets `count` deliveries come to nothing, or to something. */
+  /** Lets `count` deliveries fail, or succeed. */
   async function exhaust(rig: Awaited<ReturnType<typeof openRig>>, count: number): Promise<void> {
     for (let i = 0; i < count; i++) rig.happen("message.outbound");
     await rig.settled();
@@ -238,7 +238,7 @@ describe("an endpoint that fails", () => {
     expect(developers.webhook(receiver.id)).toMatchObject({ state: "active", exhausted: 14 });
     await exhaust(rig, 1);
     expect(developers.webhook(receiver.id)).toMatchObject({ state: "disabled", exhausted: 15 });
-    // Nothing is told while it is disabled, the mail about it neither.
+    // A disabled endpoint gets no events, also none about the notice.
     await exhaust(rig, 3);
     await advance(DAY_MS);
     expect(log(receiver.id)).toHaveLength(15);
@@ -255,14 +255,14 @@ describe("an endpoint that fails", () => {
         text: expect.stringContaining(`mailroom webhook enable ${receiver.id}`),
       },
     ]);
-    // It has no Sent copy, and no event says that it was sent or that it arrived at a server.
+    // The notice has no Sent copy, and no event about its sending or delivery.
     const names = store.db.$client.query("SELECT DISTINCT event FROM events ORDER BY event").values().flat();
     expect(names).toEqual(["message.inbound", "message.outbound"]);
     const counted = store.db.$client.query("SELECT sum(recipients) FROM outbound_messages").values().flat();
     expect(counted).toEqual([0]);
   });
 
-  test("waiting deliveries of it fail, uncounted, and stay so when it is enabled", async () => {
+  test("is disabled with its waiting deliveries: they fail, uncounted, and stay failed when it is enabled", async () => {
     const rig = await openRig({ "webhooks.disableAfter": "1" });
     const { receive, happen, settled, log, appliance, advance, runtime } = rig;
     const receiver = receive();
@@ -292,18 +292,18 @@ describe("an endpoint that fails", () => {
     });
     await advance(7 * DAY_MS);
     expect(receiver.hooks).toHaveLength(attempts);
-    // And it is told again of what happens from now on.
+    // The endpoint gets later events again.
     receiver.answer = () => new Response("ok");
     happen("message.complaint");
     await settled();
     expect(log(receiver.id).at(-1)).toMatchObject({ event: "message.complaint", state: "delivered" });
   });
 
-  test("may be disabled while the deliverer is at work, which sweeps what waits for it and ends", async () => {
+  test("may be disabled while the deliverer works: the deliverer sweeps its waiting deliveries, and ends", async () => {
     const { add, happen, settled, log, appliance } = await openRig();
     const { store, developers } = appliance;
     const receiver = startReceiver();
-    // One more than one turn claims for: the last is due, and not claimed.
+    // One endpoint more than one turn claims for: the last is due, and not claimed.
     const ids = Array.from({ length: 17 }, () => add(receiver.url).id);
     const last = ids.at(-1) ?? "";
     const stopListening = store.onCommit(() => {
@@ -319,7 +319,7 @@ describe("an endpoint that fails", () => {
     receiver.stop();
   });
 
-  test("counts from nought after a success, and after it was enabled", async () => {
+  test("counts from zero after a success, and after it was enabled", async () => {
     const rig = await openRig({ ...ONE_ATTEMPT, "webhooks.disableAfter": "3" });
     const { receive, appliance } = rig;
     const receiver = receive();
@@ -340,7 +340,7 @@ describe("an endpoint that fails", () => {
     expect(appliance.developers.webhook(receiver.id)).toMatchObject({ state: "active", exhausted: 2 });
   });
 
-  test("an admin without a mailbox here is written to where they are; a notice that bounces tells nobody", async () => {
+  test("is reported to an admin without a mailbox here, too; no further notice follows one that bounces", async () => {
     const rig = await openRig({ ...ONE_ATTEMPT, "webhooks.disableAfter": "1", "smtp.relay": "smtp://127.0.0.1:1" });
     const { appliance, receive, owner, advance } = rig;
     const { store, people } = appliance;
@@ -377,22 +377,22 @@ describe("isolation", () => {
     await settled();
   });
 
-  test("more hanging endpoints than slots delay a working one by a second, and only the first time", async () => {
+  test("more hanging endpoints than slots delay a working one by a second, once", async () => {
     const { add, receive, happen, log, runtime, settled } = await openRig();
     const hanging = startReceiver();
     hanging.answer = () => new Promise(() => {});
-    // In one workspace at most 100; 48 slots for attempts that have not taken long.
+    // One workspace has at most 100 endpoints; 48 slots are for attempts that have not taken long.
     const endpoints = Array.from({ length: 90 }, () => add(hanging.url));
     const working = receive();
     happen("message.outbound");
     await hanging.waitFor(48);
     expect(working.hooks).toEqual([]);
-    // It is known that there is no slot for more until those that hang are slow.
+    // No further endpoint finds a slot until those that hang count as slow.
     await until(() => runtime.timers().includes(START + 1_000));
     runtime.advanceTo(START + 1_000);
     await until(() => log(working.id)[0]?.state === "delivered");
     await hanging.waitFor(90);
-    // Once they have shown what they are, they are in nobody's way.
+    // Once they count as slow, they hold up no other.
     runtime.advanceTo(START + 20_000);
     await until(() => endpoints.every(({ id }) => log(id)[0]?.attempts === 1));
     for (let i = 2; i < 10; i++) {
@@ -419,11 +419,11 @@ describe("isolation", () => {
     await settled();
   });
 
-  test("at most eight attempts at a time for an endpoint that works", async () => {
+  test("an endpoint that works gets at most eight attempts at a time", async () => {
     const { receive, happen, settled, log } = await openRig();
     const receiver = receive();
     let [now, most] = [0, 0];
-    // The first answer proves that it works; the next eight wait for one another.
+    // The first response proves that it works; the next eight wait for one another.
     const eight = receiver.waitFor(9);
     receiver.answer = async (_, nth) => {
       most = Math.max(most, ++now);
@@ -453,7 +453,7 @@ test("a delivery claimed for an endpoint that then became slow is sent once, eve
   while (receiver.hooks.length < count) {
     const open = Math.min(8, count - receiver.hooks.length + held.length);
     await until(() => {
-      // Outcomes wait for company.
+      // Outcomes wait to be recorded together.
       runtime.advanceTo(runtime.now() + 1);
       return held.length >= open;
     });
@@ -467,7 +467,7 @@ test("a delivery claimed for an endpoint that then became slow is sent once, eve
   expect(receiver.hooks).toHaveLength(count);
 });
 
-test("an outcome that a full disk keeps from being recorded is recorded later, without a second attempt", async () => {
+test("an outcome that cannot be recorded on a full disk is recorded later, without a second attempt", async () => {
   const { receive, happen, settled, log, appliance, runtime } = await openRig();
   const { store } = appliance;
   const enqueue = spyOn(store, "enqueue");
@@ -484,7 +484,7 @@ test("an outcome that a full disk keeps from being recorded is recorded later, w
   await full.promise;
   expect(log(receiver.id)).toMatchObject([{ state: "pending", leased: true, attempts: 0 }]);
   enqueue.mockRestore();
-  // The refusal has got through: it is tried again after half a second.
+  // The store refused the commit: it is tried again after half a second.
   await until(() => runtime.timers().includes(START + 500));
   runtime.advanceTo(START + 1_000);
   await settled();
@@ -522,7 +522,7 @@ test("a lease starts when its commit succeeds, also after a full disk", async ()
   expect(receiver.hooks).toHaveLength(3);
 });
 
-describe("by hand", () => {
+describe("at the request of an admin", () => {
   test("a delivery in any state is resent once, with the same payload and id", async () => {
     const { receive, happen, settled, log, appliance, advance, runtime } = await openRig({
       "webhooks.retrySeconds": "60",
@@ -542,7 +542,7 @@ describe("by hand", () => {
     expect(receiver.hooks[1]?.body).toBe(receiver.hooks[0]?.body as string);
     expect(log(receiver.id)).toMatchObject([{ state: "delivered", attempts: 2 }]);
 
-    // A replay that fails is not repeated, counts nothing, and undoes nothing.
+    // A failed replay is not repeated, and changes neither count nor state.
     receiver.answer = FAILS;
     await advance(1_000);
     await resend();
@@ -551,7 +551,7 @@ describe("by hand", () => {
     expect(log(receiver.id)).toMatchObject([{ state: "delivered", attempts: 3, status: 503, dueAt: null }]);
     expect(developers.webhook(receiver.id).exhausted).toBe(0);
 
-    // Of one that failed, a replay that succeeds makes one that was delivered, and the endpoint counts from nought.
+    // A successful replay turns a failed delivery into a delivered one, and resets the endpoint's count.
     happen("message.inbound");
     await settled();
     await advance(60_000);
@@ -586,7 +586,7 @@ describe("by hand", () => {
     await settled();
   });
 
-  test("a test is a signed sample, sent once, that touches no count, and reaches a disabled endpoint", async () => {
+  test("a test is a signed sample, sent once, which changes no count and reaches a disabled endpoint", async () => {
     const { receive, settled, log, appliance, advance, happen } = await openRig({ "webhooks.disableAfter": "1" });
     const { store, developers } = appliance;
     const receiver = receive(["message.bounced", "message.delivered"]);
@@ -623,7 +623,7 @@ describe("by hand", () => {
     expect(() => store.transact((tx) => void developers.testWebhook(tx, receiver.id, "mail"))).toThrow("no event");
   });
 
-  test("an endpoint that is removed is gone with its deliveries", async () => {
+  test("removing an endpoint removes its deliveries", async () => {
     const { receive, happen, settled, appliance, advance } = await openRig();
     const { store, developers } = appliance;
     const [removed, kept] = [receive(), receive()];
@@ -643,7 +643,7 @@ describe("by hand", () => {
     ]);
   });
 
-  test("a workspace has at most 100 endpoints, which may be alike", async () => {
+  test("a workspace has at most 100 endpoints, which may be identical", async () => {
     const { add } = await openRig();
     for (let i = 0; i < 100; i++) add("https://example.com/hook");
     expect(() => add("https://example.com/hook")).toThrow("at most 100");
@@ -668,7 +668,7 @@ describe("the server keeps", () => {
     expect([log(receiver.id).length, count()]).toEqual([0, 0]);
   });
 
-  test("them as long as the setting says, which may be fractions of days", async () => {
+  test("deliveries and events for as long as the setting says, which may be fractions of days", async () => {
     const { receive, happen, settled, log, advance } = await openRig({ "retention.deliveryLogDays": "0.0001" });
     await advance(HOUR_MS);
     const receiver = receive();
@@ -680,7 +680,7 @@ describe("the server keeps", () => {
     expect(log(receiver.id)).toEqual([]);
   });
 
-  test("unfinished deliveries, however old", async () => {
+  test("unfinished deliveries, whatever their age", async () => {
     const { receive, happen, settled, log, advance, appliance } = await openRig({
       "webhooks.retrySeconds": "864000",
       "retention.deliveryLogDays": "1",
@@ -720,7 +720,7 @@ describe("the server keeps", () => {
   test("at most 64 claimed deliveries of a working endpoint, and only the bodies under way", async () => {
     const { receive, happen, appliance, settled } = await openRig();
     const receiver = receive();
-    // The first answer proves that it works; the others wait.
+    // The first response proves that it works; the others wait.
     const looked = Promise.withResolvers<void>();
     receiver.answer = (_, nth) => (nth === 1 ? new Response("ok") : looked.promise.then(() => new Response("ok")));
     for (let i = 0; i < 200; i++) happen("message.outbound", { subject: "x".repeat(30_000) });
@@ -728,7 +728,7 @@ describe("the server keeps", () => {
     for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate);
     const { $client } = appliance.store.db;
     expect($client.query("SELECT count(*) FROM webhook_deliveries WHERE leased = 1").values()).toEqual([[64]]);
-    // The body of what is claimed is the event's as it is when the attempt begins.
+    // The body is read from the event when the attempt begins.
     $client.run("UPDATE events SET data = '{}' WHERE seq = 60");
     looked.resolve();
     await settled();

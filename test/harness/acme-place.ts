@@ -1,4 +1,4 @@
-/** A data folder whose certificate an authority is asked for, and a server that shows its proofs over HTTP. */
+/** A data folder that gets its certificate by ACME, and a server that shows its proofs over HTTP. */
 import { afterEach } from "bun:test";
 import { join } from "node:path";
 import { createLog } from "../../src/base/log.ts";
@@ -10,7 +10,7 @@ import { temporaryFolder } from "./folder.ts";
 import type { Pebble } from "./pebble.ts";
 import { fakeRuntime } from "./runtime.ts";
 
-/** The name that its certificate is for. */
+/** The name in the certificate. */
 export const HOST = "mail.example.test";
 
 const closers: (() => void)[] = [];
@@ -18,7 +18,7 @@ afterEach(() => {
   for (const close of closers.splice(0)) close();
 });
 
-/** Does it once the test is over. */
+/** Runs a function when the test is over. */
 export const atEndOfTest = (close: () => void): void => void closers.push(close);
 
 interface PlaceOptions {
@@ -27,7 +27,7 @@ interface PlaceOptions {
   world?: Partial<Runtime>;
 }
 
-/** The clock starts now. */
+/** The clock starts at the current time. */
 export function place(
   { directory, authority }: Pick<Pebble, "directory" | "authority">,
   { folder = temporaryFolder(), challenge = { type: "http" }, world = {} }: PlaceOptions = {},
@@ -56,7 +56,7 @@ export function place(
     ask: (others: string[]) => {
       names = { main: HOST, others };
     },
-    /** As at a start; the one before is stopped. */
+    /** Opens the certificates as a start does, and stops the earlier ones. */
     async open() {
       certificates?.stop();
       const mode = { mode: "acme", directory, email: "admin@example.test", challenge } as const;

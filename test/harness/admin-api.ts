@@ -1,4 +1,4 @@
-/** A whole appliance whose administration API is called over a real socket. */
+/** A whole appliance, and calls of its administration API over a real socket. */
 import { MAIL_SCOPES, type Role, SCOPES } from "../../src/store/schema.ts";
 import type { Tx } from "../../src/store/store.ts";
 import { type Booted, boot } from "./appliance.ts";
@@ -6,7 +6,7 @@ import { type Zone, zone } from "./dns-server.ts";
 
 export interface Told {
   status: number;
-  /** Idempotency-Replayed */
+  /** The header Idempotency-Replayed. */
   replayed: boolean;
   body: Record<string, unknown>;
 }
@@ -14,18 +14,18 @@ export interface Told {
 type Call = (method: string, path: string, body?: unknown, idempotencyKey?: string) => Promise<Told>;
 
 export interface AdminApi extends Booted {
-  /** As Alice, who owns the first workspace. Paths are below /api/admin/v1. */
+  /** Calls the API as Alice, who owns the first workspace. Paths are below /api/admin/v1. */
   call: Call;
-  /** As whoever that key acts for. */
+  /** Calls the API with another key. */
   callAs(key: string): Call;
-  /** Somebody in a workspace, Alice's unless given, with a key for all that they may do. */
+  /** Adds a person to a workspace, by default Alice's, with a key for all that they may do. */
   join(email: string, role: Role, workspaceId?: string): { userId: string; mailboxId: string; key: string };
-  /** A second workspace, at other.test, and its owner. */
+  /** Adds a second workspace, at other.test, with its owner. */
   other: { workspaceId: string; domainId: string; userId: string; mailboxId: string; key: string };
   write<T>(work: (tx: Tx) => T): T;
 }
 
-/** In a world of that zone, which a test may change. */
+/** Starts an appliance with the given DNS zone, which a test may change. */
 export async function bootAdminApi(description: Zone = {}): Promise<AdminApi> {
   const booted = await boot({}, zone(description));
   const { people, developers, domains, store } = booted.appliance;
@@ -70,7 +70,7 @@ export async function bootAdminApi(description: Zone = {}): Promise<AdminApi> {
   return { ...booted, call: callAs(key), callAs, join, other, write };
 }
 
-/** Every page of a list, of two rows each. */
+/** Reads all pages of a list, two rows a page. */
 export async function allPages<T>(call: Call, path: string, field: string): Promise<T[]> {
   const rows: T[] = [];
   for (let cursor: unknown = ""; cursor !== null; ) {
@@ -81,5 +81,5 @@ export async function allPages<T>(call: Call, path: string, field: string): Prom
   return rows;
 }
 
-/** `status code` of a refusal. */
+/** Writes a refusal as `status code`. */
 export const refusal = ({ status, body }: Told): string => `${status} ${body.code}`;

@@ -1,4 +1,4 @@
-/** The API of api-setup.ts as somebody administers over it: Olga is its owner, Ada an admin, Max a member. */
+/** The API of api-setup.ts with people who administer: Olga is the owner, Ada an admin, Max a member. */
 import { eq } from "drizzle-orm";
 import { describeApi } from "../../src/api/openapi.ts";
 import { ADMIN_API } from "../../src/api/surfaces.ts";
@@ -11,7 +11,7 @@ const ADMIN = "/api/admin/v1";
 const document = describeApi(ADMIN_API, "https://mail.example.test") as JsonObject;
 const paths = document.paths as Record<string, Record<string, { responses: Record<string, JsonObject> }>>;
 
-/** Every answer is one that the document has, of its schema. */
+/** Checks that the OpenAPI document has each response, with its schema. */
 function requireDocumented(method: string, path: string, { status, body }: Answer): void {
   const [asked = ""] = path.split("?");
   const isAsked = (template: string) => new RegExp(`^${template.replaceAll(/\{\w+\}/g, "[^/]+")}$`).test(asked);
@@ -26,7 +26,7 @@ function requireDocumented(method: string, path: string, { status, body }: Answe
     throw new Error(`${method} ${path} answers what its document does not say: ${found.join("; ")}`);
 }
 
-/** With a key of Olga's that has all scopes. Rates are out of the way unless `settings` says otherwise. */
+/** Starts one, with a key of Olga's that has all scopes. Rates are high unless `settings` says otherwise. */
 export async function startAdmin(settings?: Record<string, string>) {
   const api = await startApi(settings ? { settings } : {});
   const { store, runtime, administration } = api;
@@ -49,7 +49,7 @@ export async function startAdmin(settings?: Record<string, string>) {
     return answer;
   }
 
-  /** Another workspace with an owner; what there is there is no business of Olga's. */
+  /** Adds another workspace with an owner. Olga must not reach anything in it. */
   const other = store.transact((tx) => {
     const { id } = administration.people.addWorkspace(tx, "Other");
     const eve = { id: "eve", workspaceId: id, email: "eve@other.test", name: "eve", createdAt: runtime.now() };
@@ -60,14 +60,18 @@ export async function startAdmin(settings?: Record<string, string>) {
   });
 
   return {
-    ...{ ...api, admin, as, keyFor, other },
+    ...api,
+    admin,
+    as,
+    keyFor,
+    other,
     call: (method: string, path: string, body?: unknown, headers?: Record<string, string>) =>
       as(admin, method, path, body, headers),
     setRole: (userId: string, role: schema.Role) =>
       store.transact((tx) => {
         tx.update(schema.users).set({ role }).where(eq(schema.users.id, userId)).run();
       }),
-    /** The items of all pages of a list, two a page. */
+    /** Reads the items of all pages of a list, two a page. */
     async pagesOf<T>(path: string, name: string): Promise<T[]> {
       const items: T[] = [];
       for (let cursor: unknown = ""; cursor !== null; ) {

@@ -1,4 +1,4 @@
-/** HTTPS listeners that may be told to prove names by TLS-ALPN-01, and connections to them. */
+/** HTTPS listeners that can prove names by TLS-ALPN-01, and connections to them. */
 import { X509Certificate } from "node:crypto";
 import type { Socket } from "node:net";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
@@ -16,7 +16,7 @@ import { fakeRuntime } from "./runtime.ts";
 export const log = createLog("silent", Date.now, () => {});
 let pairs: Promise<[KeyPair, KeyPair]> | undefined;
 
-/** A connection over TLS; rejects when it is refused. */
+/** Connects over TLS. Rejects when the server refuses. */
 export const openTls = (port: number, options: ConnectionOptions = {}): Promise<TLSSocket> =>
   new Promise((resolve, reject) => {
     const socket: TLSSocket = connect({ port, host: "127.0.0.1", rejectUnauthorized: false, ...options }, () =>
@@ -25,7 +25,7 @@ export const openTls = (port: number, options: ConnectionOptions = {}): Promise<
     socket.once("error", reject);
   });
 
-/** Everything that comes until the connection is closed. */
+/** Reads until the connection closes. */
 export const readAll = (socket: Socket): Promise<string> =>
   new Promise((resolve) => {
     let text = "";
@@ -41,13 +41,16 @@ export const fingerprintOf = (cert: string): string => new X509Certificate(cert)
 
 export type Shown = Pick<Certificates, "current" | "onChange" | "alpn">;
 
-/** An HTTPS listener that answers everybody with their own address. */
+/** Starts an HTTPS listener that responds with the client's address. */
 export async function listen(certificates: Shown) {
   const runtime = fakeRuntime();
   const answer = async (_: Request, peer: string | undefined) => new Response(`here ${peer}`);
   const server = await createHttpsServer({
     connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
-    ...{ listen: { host: "127.0.0.1", port: 0 }, certificates, runtime, log },
+    listen: { host: "127.0.0.1", port: 0 },
+    certificates,
+    runtime,
+    log,
     startInner: (parts) => listenInner({ ...parts, respond: answer, runtime, log }),
   });
   atEndOfTest(() => void server.stop(0));
@@ -61,7 +64,7 @@ export async function listen(certificates: Shown) {
   return { port, get };
 }
 
-/** One of whoever is told to prove names there. */
+/** Starts a listener that can prove names by TLS-ALPN-01. */
 export async function listener() {
   pairs ??= Promise.all([makePair(HOST), makePair(HOST)]);
   const [first, second] = await pairs;

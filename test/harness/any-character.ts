@@ -1,6 +1,6 @@
 /**
- * Any character of Unicode, as a unit of fast-check's strings: the same values of a seed as its own unit "binary", which
- * keeps a table of all of them, a second's work and 150 MB in each process.
+ * Any character of Unicode, as a unit of fast-check's strings. A seed gives the same values as with its own unit "binary",
+ * whose table of all characters costs each process a second and 150 MB.
  */
 import fc from "fast-check";
 
@@ -12,7 +12,7 @@ export const anyCharacter: fc.Arbitrary<string> = fc
   .integer({ min: 0, max: LAST - SURROGATES })
   .map((place) => String.fromCodePoint(place < FIRST_SURROGATE ? place : place + SURROGATES), placeOf);
 
-/** @throws Error for what is no such character: so fast-check asks whether it can make less of a text. */
+/** @throws Error for any other string. fast-check asks this way when it shrinks a text. */
 function placeOf(character: unknown): number {
   const point = typeof character === "string" ? character.codePointAt(0) : undefined;
   if (point === undefined || character !== String.fromCodePoint(point)) throw new Error("not one character");

@@ -1,23 +1,19 @@
 /**
  * The API as a server of its own, over real sockets: a store in memory, the mailbox, the gate and the routes, on a clock
- * that stands. One workspace: Olga owns it, Max is a member with a view-only share of Olga's mailbox.
+ * that only tests move. Olga owns the one workspace. Max is a member with a view-only share of Olga's mailbox.
  */
 import { afterEach } from "bun:test";
 import { connect } from "node:net";
-import { createKey, findCaller, noteKeyUse } from "../../src/access/credentials.ts";
-import { createLastUse } from "../../src/access/last-use.ts";
+import { createKey, createLastUse, noteKeyUse } from "../../src/access/credentials.ts";
 import { createSlowdown } from "../../src/access/slowdown.ts";
 import { createDevelopers } from "../../src/admin/developers.ts";
 import { createDomains } from "../../src/admin/domains.ts";
 import { createPublishedPolicy } from "../../src/admin/mta-sts.ts";
 import { createOutbound } from "../../src/admin/outbound.ts";
 import { createPeople } from "../../src/admin/people.ts";
-import { createBodyBudget } from "../../src/api/budget.ts";
-import { createGate } from "../../src/api/gate.ts";
-import { createMcp } from "../../src/api/mcp.ts";
-import { createRest } from "../../src/api/rest.ts";
-import { createSourceReader } from "../../src/api/source.ts";
-import { ADMIN_API, MAIL_API } from "../../src/api/surfaces.ts";
+import { createApi } from "../../src/api/api.ts";
+import { createBodyBudget, createSourceReader } from "../../src/api/request.ts";
+import { MAIL_API } from "../../src/api/surfaces.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { ApiSending } from "../../src/compose/send.ts";
 import { createConnections } from "../../src/http/connections.ts";
@@ -38,7 +34,7 @@ import { type FakeRuntime, fakeRuntime } from "./runtime.ts";
 export interface Answer {
   status: number;
   headers: Headers;
-  /** JSON, or the text when it is none. */
+  /** The JSON of the response; empty when it is not JSON. */
   body: Record<string, unknown>;
   text: string;
 }
@@ -57,9 +53,9 @@ interface Given {
   settings?: Record<string, string>;
 }
 
-/** Starts one; it stops when the test ends. Rates are out of the way unless `settings` says otherwise. */
+/** Starts the API, which stops when the test ends. Rates are high unless `settings` says otherwise. */
 export async function startApi(given: Given = {}) {
-  const { operations = MAIL_API.operations, mailbox: replaced, trustedProxies, settings } = given;
+  const { operations, mailbox: replaced, trustedProxies, settings } = given;
   const runtime = fakeRuntime();
   const store = storeInMemory(runtime);
   const options = openOptions(store);
@@ -69,41 +65,48 @@ export async function startApi(given: Given = {}) {
     ...createMailbox({ store, engine: createFts5Engine(store), runtime, options, log, read: readHere }),
     ...replaced,
   };
-  const gate = createGate({
-    findCaller: (key) => findCaller(store.db, key),
-    touchKey: createLastUse(store, log, "a key", noteKeyUse),
-    slowdown: createSlowdown(runtime),
-    options,
-    now: runtime.now,
-  });
   const baseUrl = "http://mail.example.test";
   const policy = createPublishedPolicy({ options, hostname: "mail.example.test", baseUrl });
   const administration = {
-    ...{ store, runtime, log, people: createPeople({ store, runtime }) },
+    store,
+    options,
+    runtime,
+    log,
+    people: createPeople({ store, runtime }),
     domains: createDomains({ store, runtime, log, hostname: "mail.example.test", policy }),
     developers: createDevelopers({ store, options, runtime, deliverSoon: () => {} }),
     outbound: createOutbound({ store, runtime, sendSoon: () => {} }),
   };
-  const sourceOf = createSourceReader(trustedProxies ?? []);
   const sending = (given.sending ?? fakeSending)({ store, runtime });
   const idempotency = createIdempotency({ store, options, runtime });
-  const performing = { mailbox, sending, administration, idempotency, bodies: createBodyBudget() };
-  const surfaces = [{ ...MAIL_API, operations }, ADMIN_API];
-  const mcp = createMcp({
-    ...{ ...performing, operations, gate, store, runtime, mostConnections: 1_000, log, baseUrl },
+  const api = createApi({
+    store,
+    options,
+    runtime,
+    log,
+    baseUrl,
+    mailbox,
+    sending,
+    administration,
+    idempotency,
+    bodies: createBodyBudget(),
+    slowdown: createSlowdown(runtime),
+    touchKey: createLastUse(store, log, "a key", noteKeyUse),
+    sourceOf: createSourceReader(trustedProxies ?? []),
+    mostConnections: 1_000,
+    ...(operations && { operations }),
   });
-  const rest = createRest({ ...performing, surfaces, baseUrl, gate, mcp, sourceOf, runtime, log });
   const server = createHttpServer({
     listen: { host: "127.0.0.1", port: 0 },
     connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
-    rest,
+    rest: api.rest,
     web: { respond: async () => undefined },
     health: { store: () => true },
     runtime,
     log,
   });
   running.push(async () => {
-    await mcp.stop();
+    await api.stop();
     await server.stop(0);
     store.close();
   });
@@ -144,7 +147,7 @@ export async function startApi(given: Given = {}) {
   const key = keyOf("olga");
   const origin = `http://127.0.0.1:${server.address.port}`;
 
-  /** `path` below /api/v1, unless it begins with /api or the like; with Olga's key unless `authorization` says otherwise. */
+  /** Sends a request, with Olga's key unless `authorization` is given. `path` is below /api/v1, unless it begins with /api. */
   async function ask(path: string, init: { method?: string; headers?: Record<string, string>; body?: unknown } = {}) {
     const { authorization = `Bearer ${key}`, ...headers } = init.headers ?? {};
     const isText = typeof init.body === "string" || init.body instanceof Uint8Array || init.body === undefined;
@@ -162,7 +165,7 @@ export async function startApi(given: Given = {}) {
     return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : {}, text } as Answer;
   }
 
-  /** Files a message into a mailbox, Olga's unless told. Lines may end in LF. */
+  /** Files a message into a mailbox, by default Olga's. Lines may end in LF. */
   async function file(message: string | Uint8Array, mailboxId = "mbx_olga") {
     const bytes = typeof message === "string" ? Buffer.from(message.replaceAll(/\r?\n/g, "\r\n")) : message;
     const prepared = await prepareMessage(bytes, store.blobs);
@@ -170,7 +173,7 @@ export async function startApi(given: Given = {}) {
     return store.transact((tx) => mailbox.file(tx, { mailboxId, receivedOn, message: prepared, now: runtime.now() }));
   }
 
-  /** Sends bytes as they are and reads until the server closes: end the request with `Connection: close`. */
+  /** Sends bytes unchanged and reads until the server closes, so the request needs `Connection: close`. */
   const raw = (text: string): Promise<string> =>
     new Promise((resolve, reject) => {
       let received = "";
@@ -183,26 +186,23 @@ export async function startApi(given: Given = {}) {
       socket.on("error", reject);
     });
 
-  const stopMcp = () => mcp.stop();
   return {
-    ...{
-      origin,
-      runtime,
-      store,
-      options,
-      set,
-      mailbox,
-      server,
-      lines,
-      key,
-      keyOf,
-      ask,
-      file,
-      raw,
-      idempotency,
-      administration,
-    },
-    stopMcp,
+    origin,
+    runtime,
+    store,
+    options,
+    set,
+    mailbox,
+    server,
+    lines,
+    key,
+    keyOf,
+    ask,
+    file,
+    raw,
+    idempotency,
+    administration,
+    stopApi: api.stop,
   };
 }
 

@@ -1,19 +1,19 @@
-/** The scripts of the web app, as the server gives them out. */
+/** The scripts of the web app, as the server gives them. */
 
 export interface AppScripts {
-  /** Paths of what every page runs. */
+  /** Paths of the scripts that every page runs. */
   first: string[];
-  /** Of what is loaded when it is wanted, which the others import by name. */
+  /** Paths of the scripts that others import when they are needed. */
   later: string[];
 }
 
-/** @throws Error for one that is not there. */
+/** @throws Error for a missing script */
 export async function appScripts(http: string): Promise<AppScripts> {
   const script = /<script[^>]* src="([^"]+)"/.exec(await (await fetch(http)).text())?.[1] ?? "";
   const reader = new Bun.Transpiler({ loader: "js" });
   const first = new Set([script]);
   const later = new Set<string>();
-  // Both grow while they are gone through.
+  // Both lists grow during the loop.
   for (const found of [first, later]) {
     for (const path of found) {
       const answer = await fetch(http + path);

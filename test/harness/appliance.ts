@@ -1,4 +1,4 @@
-/** A whole appliance inside the test's process: database in memory, fake clock, real sockets on free ports. */
+/** A whole appliance in the test's process: database in memory, fake clock, real sockets on free ports. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
@@ -15,7 +15,7 @@ import { temporaryFolder } from "./folder.ts";
 import { shareWorker } from "./parser-worker.ts";
 import { type FakeRuntime, fakeRuntime } from "./runtime.ts";
 
-/** Where a listener is. */
+/** The address of a listener. */
 interface Address {
   host: string;
   port: number;
@@ -24,7 +24,7 @@ interface Address {
 export interface Booted {
   appliance: Appliance;
   runtime: FakeRuntime;
-  /** Workspace and owner alice@example.test, verified, with a key of all scopes; rates are out of the way. */
+  /** The workspace with its owner alice@example.test, verified, and a key with all scopes. Rates are high. */
   owner: { workspaceId: string; userId: string; mailboxId: string; apiKey: string };
   /** The API with the owner's key. */
   api: Client;
@@ -35,18 +35,18 @@ export interface Booted {
   submissions: Address;
   /** `http://host:port` */
   http: string;
-  /** What `start` said. */
+  /** The result of `start`. */
   ready: Ready;
   /** Log lines so far. */
   lines: Record<string, unknown>[];
-  /** Moves the clock, runs what falls due, and waits for it. */
+  /** Moves the clock, runs the jobs that fall due, and waits for them. */
   advance(ms: number): Promise<void>;
 }
 
-/** Made once a process: an RSA key takes some tenths of a second. */
+/** Made once in a process, since an RSA key takes some tenths of a second. */
 const dkimKeys = makeDkimKeys();
 
-/** The first certificate made in this process, which appliances of the same name then find in their folders. */
+/** The first certificate that this process made. Other appliances with the same name find it in their folders. */
 let certificate: Buffer | undefined;
 
 const running = new Set<Appliance>();
@@ -55,10 +55,10 @@ atEndOfFile(async () => {
   running.clear();
 });
 
-/** What the doctor may look at, nothing unless told; and the path of the database, a new one in memory unless given. */
+/** The doctor's checks, by default none, and the database, by default a new one in memory. */
 type Checked = Pick<DoctorOptions, "checks"> & { file?: string };
 
-/** `dns`: the world's; without it no name exists. `world`: what else of it is not as usual. */
+/** `dns`: without it, no name exists. `world`: other parts of the runtime that differ. */
 export async function boot(
   env: Record<string, string> = {},
   dns?: DnsResolver,
@@ -94,7 +94,7 @@ export async function boot(
   return { ...started, owner, api: started.apiWith(owner.apiKey) };
 }
 
-/** One without a workspace, as it is first started; `prepare` is done before. */
+/** Starts one without a workspace, as after an installation. `prepare` runs before. */
 export async function bootEmpty(
   env: Record<string, string> = {},
   { checks = {}, file, ...world }: Partial<Runtime> & Checked = {},

@@ -1,8 +1,8 @@
 /**
- * Serves an archive on a machine as good and bad servers do, started there with the executable as its Bun; prints the port.
+ * Serves an archive as good and bad servers do. Runs on a machine, with the executable as its Bun, and prints the port.
  *
- *   /whole  as it is      /moved  leads there      /cut    breaks off in the middle, of what was promised
- *   /short  as much of it, without having said how long it is      /gone  404
+ *   /whole  the archive      /moved  redirects to it      /cut    breaks off in the middle, with a Content-Length
+ *   /short  the same, without a Content-Length            /gone   404
  */
 import { readFileSync } from "node:fs";
 

@@ -1,4 +1,4 @@
-/** Authentication inside the test's process: what a worker does, its questions put to a resolver. */
+/** Authentication in the test's process: the work of a worker, with a resolver for its DNS questions. */
 
 import { type Authentication, judge } from "../../src/authentication/dmarc.ts";
 import { type Arrival, gatherEvidence } from "../../src/authentication/evidence.ts";
@@ -8,7 +8,7 @@ import { authorsIn } from "../../src/message/address.ts";
 import { createDnsCache, type RecordType } from "../../src/net/dns-cache.ts";
 import { START } from "./runtime.ts";
 
-/** Asks `dns` as the workers do, through the cache. */
+/** Asks `dns` as workers do, through the cache. */
 function askerOf(dns: DnsResolver): DNSResolver {
   const cache = createDnsCache({ dns, now: () => START });
   return async (name, type) => {
@@ -27,7 +27,7 @@ const ARRIVAL: Arrival = {
   now: START,
 };
 
-/** `shown`: the address that our parser takes for the author. */
+/** `shown`: the address of the author, as our parser reads it. */
 export async function authenticate(
   message: string,
   dns: DnsResolver,

@@ -11,15 +11,15 @@ import { fakeRuntime } from "./runtime.ts";
 import { openSetUp, openTerminal, type Terminal } from "./terminal.ts";
 
 export interface Office extends Terminal {
-  /** The same with parts of the world replaced. */
+  /** The same with parts of the runtime replaced. */
   openWith(runtime: Partial<Runtime>): Terminal;
-  /** The backup folder; not made yet. */
+  /** The backup folder, which does not exist yet. */
   folder: string;
-  /** Stores a file that a message waiting for dan@remote.example names; its name. */
+  /** Stores a file that a message in the queue for dan@remote.example uses. Returns its name. */
   add(content: string, to?: string): Promise<string>;
   /** Works with the data folder's store. */
   within<T>(work: (store: Store) => T | Promise<T>): Promise<T>;
-  /** Removes every message on its way, so that no row names its file any more. */
+  /** Removes every message in the queue, so that no row names its file. */
   forgetMail(): Promise<void>;
 }
 
@@ -45,9 +45,16 @@ export async function openOffice(): Promise<Office> {
         const workspaceId = store.db.select().from(workspaces).get()?.id ?? "";
         store.transact((tx) => {
           addOutbound(tx, {
-            ...{ id: newId(runtime, "msg"), workspaceId, mailboxId: "", mailbox: "ada@acme.test", threadId: "" },
-            ...{ messageId: `<${randomToken(runtime, 8)}@acme.test>`, subject: "A large file", domain: "acme.test" },
-            ...{ returnPath: `bounce+${randomToken(runtime, 8)}@acme.test`, acceptedAt: runtime.now() },
+            id: newId(runtime, "msg"),
+            workspaceId,
+            mailboxId: "",
+            mailbox: "ada@acme.test",
+            threadId: "",
+            messageId: `<${randomToken(runtime, 8)}@acme.test>`,
+            subject: "A large file",
+            domain: "acme.test",
+            returnPath: `bounce+${randomToken(runtime, 8)}@acme.test`,
+            acceptedAt: runtime.now(),
             outsideRecipients: 1,
             recipients: [{ id: newId(runtime, "que"), email: to, field: "to" }],
             content: { blob, size: content.length },
@@ -59,7 +66,7 @@ export async function openOffice(): Promise<Office> {
   };
 }
 
-/** Paths of all files below a folder, with their content; without the locks. */
+/** Reads all files below a folder, by path, except locks. */
 export function filesOf(folder: string): Map<string, Buffer> {
   const log = writeBackLog(join(folder, "mailroom.db"));
   const paths = readdirSync(folder, { recursive: true, encoding: "utf8" }).sort();
@@ -69,7 +76,7 @@ export function filesOf(folder: string): Map<string, Buffer> {
   return new Map(files.map((path) => [path, readFileSync(join(folder, path))]));
 }
 
-/** Writes checksums, as sha256sum does, that agree with what is in the folder of a backup now. */
+/** Writes checksums, as sha256sum does, of the present files of a backup. */
 export function agree(generation: string): void {
   const files = [...filesOf(generation)].filter(([path]) => path !== "SHA256SUMS");
   const sums = files.map(([path, bytes]) => `${new Bun.CryptoHasher("sha256").update(bytes).digest("hex")}  ${path}\n`);
@@ -77,8 +84,8 @@ export function agree(generation: string): void {
 }
 
 /**
- * A closed database keeps its log until the last statement of it is collected, which nobody waits for: what is in the log
- * is written back now. Names of the files that may go at any time then.
+ * Writes the log of a closed database back now. The log stays until the database's last statement is collected, at an unknown
+ * time. Returns the names of the files that may go at any time from now on.
  */
 function writeBackLog(file: string): string[] {
   if (!existsSync(`${file}-wal`)) return [];

@@ -1,10 +1,10 @@
-/** What keeps people from using a page, as axe finds it. */
+/** Accessibility barriers of a page, found by axe. */
 import axe from "axe-core";
 import type { Page } from "playwright-core";
 
-/** What axe calls serious or worse, of the page as it is. */
+/** Finds the barriers that axe calls serious or critical. */
 export async function barriers(page: Page): Promise<string[]> {
-  // Once a document: it is large.
+  // The script is large, so a document gets it once.
   if (!(await page.evaluate("'axe' in window"))) await page.evaluate(axe.source);
   const { violations } = (await page.evaluate("axe.run({ resultTypes: ['violations'] })")) as {
     violations: { id: string; impact: string; nodes: { html: string }[] }[];

@@ -1,16 +1,16 @@
-/** Honest messages, words planted in them, and the ways in which mailers, relays and attackers break them. */
+/** Messages with words planted in them, and the ways in which mailers, relays and attackers break messages. */
 
 import { expect } from "bun:test";
-import { withoutBcc } from "../../src/message/original.ts";
+import { withoutBcc } from "../../src/message/headers.ts";
 import { type ParsedMessage, parseMessage } from "../../src/message/parse.ts";
 import { leavesOf, readStructure } from "../../src/message/structure.ts";
 
-/** A word that is no base64, and what it is in base64. */
+/** A word that is not base64, and its base64. */
 const wordOf = (number: number) => `zqx.${String(number).padStart(8, "0")}`;
 const encodedOf = (word: string) => Buffer.from(word).toString("base64");
 const ANY_WORD = /zqx\.\d{8}/g;
 
-/** Numbers below a bound. */
+/** Gives numbers below a bound. */
 export type Choose = (below: number) => number;
 
 function part(type: string, content: string, ...fields: string[]): string {
@@ -58,7 +58,7 @@ export const SAMPLES = [
   ),
 ].map((entity) => Buffer.from(headed(entity), "latin1"));
 
-/** A message with words in each of its parts, at the beginning and somewhere inside, at the beginnings of lines. */
+/** Plants words in each part of a message, at the beginning and somewhere inside, at the start of lines. */
 export function planted(bytes: Buffer, choose: Choose): string {
   let text = "";
   let position = 0;
@@ -117,7 +117,7 @@ const NOTE = "This is a multi-part message in MIME format.";
 type Mutation = (lines: string[], choose: Choose, word: () => string) => void;
 
 const pick = <T>(choose: Choose, list: readonly T[]): T => list[choose(list.length)] as T;
-/** The number of a line that matches, or of any if none does. */
+/** Chooses a line that matches, or any line if none does. */
 function lineLike(lines: readonly string[], choose: Choose, pattern: RegExp): number {
   const found = [...lines.keys()].filter((number) => pattern.test(lines[number] ?? ""));
   return found.length > 0 ? pick(choose, found) : choose(lines.length);
@@ -127,7 +127,7 @@ const blank = (lines: readonly string[], choose: Choose) => lineLike(lines, choo
 const mimeField = (lines: readonly string[], choose: Choose) => lineLike(lines, choose, /^content-/i);
 const bodyOf = (line: string) => line.replace(/\r?\n$/, "");
 
-/** The ways of breaking a message: lines keep their line breaks. */
+/** The ways of breaking a message. Lines include their line breaks. */
 const MUTATIONS: Record<string, Mutation> = {
   "drop a line": (lines, choose) => lines.splice(choose(lines.length), 1),
   "drop a blank line": (lines, choose) => lines.splice(blank(lines, choose), 1),
@@ -230,13 +230,13 @@ const MUTATIONS: Record<string, Mutation> = {
 export function broken(text: string, names: readonly string[], choose: Choose): Buffer {
   const lines = (text.endsWith("\n") ? text : `${text}\r\n`).split(/(?<=\n)/);
   let number = 50_000_000;
-  // Cut last, so that no word is put on the line that is cut.
+  // The cut comes last, so that no word is added to the cut line.
   const inOrder = [...names.filter((name) => name !== "truncate"), ...names.filter((name) => name === "truncate")];
   for (const name of inOrder) MUTATIONS[name]?.(lines, choose, () => wordOf(++number));
   return Buffer.from(lines.join(""), "latin1");
 }
 
-/** Which words stand in the bytes, as themselves or in base64. */
+/** Finds the words in the bytes, plain or in base64. */
 export function wordsIn(bytes: Buffer): Set<string> {
   const text = bytes.toString("latin1");
   const decoded = (text.match(/^[A-Za-z0-9+/]{16}/gm) ?? []).map((line) =>
@@ -245,7 +245,7 @@ export function wordsIn(bytes: Buffer): Set<string> {
   return new Set([...(text.match(ANY_WORD) ?? []), ...(decoded.join(" ").match(ANY_WORD) ?? [])]);
 }
 
-/** All that a reader can get at: what is shown, what is attached, and what is in the messages attached. */
+/** Collects all that a reader can reach: the shown text, the attachments, and the content of attached messages. */
 async function reachable({ text, html = "", attachments }: ParsedMessage, depth = 0): Promise<string> {
   const pieces = [text, html];
   for (const { content, contentType } of attachments) {
@@ -266,7 +266,7 @@ export async function lostOf(bytes: Buffer): Promise<string[]> {
   return [...wordsIn(bytes)].filter((word) => !found.includes(word) && !found.includes(encodedOf(word)));
 }
 
-/** Numbers that look random and follow from a seed. */
+/** Gives numbers that look random and follow from a seed. */
 export function chooser(seed: number): Choose {
   let state = seed >>> 0;
   return (below) => {

@@ -1,18 +1,18 @@
-/** What a page in a browser asks of the server: a session's cookie, and where the request comes from. */
+/** Requests as a page in a browser sends them: with a session's cookie and the headers of its origin. */
 import type { Booted } from "./appliance.ts";
 import { quickHash } from "./quick-hash.ts";
 
 export const PASSWORD = "correct horse battery staple";
 const passwordHash = quickHash(PASSWORD);
 
-/** Gives somebody the PASSWORD. */
+/** Sets PASSWORD as a person's password. */
 export async function setPassword({ appliance }: Booted, userId: string): Promise<void> {
   const hash = await passwordHash;
   appliance.store.transact((tx) => appliance.people.setPassword(tx, userId, hash));
 }
 
 export interface Page {
-  /** As the browser has it: proving oneself anew changes it. */
+  /** The browser's cookie, which a proof of identity changes. */
   readonly cookie: string;
   fetch(path: string, init?: RequestInit): Promise<Response>;
   get<T = Record<string, unknown>>(path: string): Promise<{ status: number; body: T }>;
@@ -50,20 +50,20 @@ export function page({ http }: Pick<Booted, "http">, cookie = ""): Page {
   };
 }
 
-/** Signs in as somebody who has the PASSWORD, and confirms at once that it is them. */
+/** Signs in a person with PASSWORD, and gives the proof of identity at once. */
 export async function signIn(booted: Booted, email: string): Promise<Page> {
   const signedIn = await signInOnly(booted, email);
   await confirm(signedIn);
   return signedIn;
 }
 
-/** Proves anew that it is whoever has that page, who has the PASSWORD. */
+/** Gives the proof of identity for a page, with PASSWORD. */
 export async function confirm(of: Page, code?: string): Promise<void> {
   const { status } = await of.send("POST", "/me/confirm", { password: PASSWORD, code });
   if (status !== 204) throw new Error(`confirming was answered ${status}`);
 }
 
-/** Signs in as somebody who has the PASSWORD, and no more. */
+/** Signs in a person with PASSWORD, without the proof. */
 export async function signInOnly(booted: Booted, email: string): Promise<Page> {
   const answer = await page(booted).fetch("/sign-in", {
     method: "POST",
@@ -74,7 +74,7 @@ export async function signInOnly(booted: Booted, email: string): Promise<Page> {
   return page(booted, answer.headers.get("set-cookie")?.split(";")[0] ?? "");
 }
 
-/** Proves it for the session of a page in a real browser. */
+/** Gives the proof for the session of a page in a real browser. */
 export async function confirmIn(browserPage: { evaluate(script: string): Promise<unknown> }): Promise<void> {
   const request = { method: "POST", headers: { "content-type": "application/json" } };
   const script = `fetch("/app/me/confirm", ${JSON.stringify({ ...request, body: JSON.stringify({ password: PASSWORD }) })}).then((answer) => answer.status)`;

@@ -1,4 +1,4 @@
-/** Certificates under an authority of their own, valid from yesterday until ten years from now unless told. */
+/** Certificates under an authority of their own, by default valid from yesterday for ten years. */
 import "reflect-metadata";
 import * as x509 from "@peculiar/x509";
 import type { KeyPair } from "../../src/tls/certificates.ts";
@@ -11,17 +11,27 @@ const UNTIL = new Date(START + 3_650 * DAY_MS);
 
 const newKeys = () => crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
 
-/** The pair of a host, with the authority's certificate after its own; and that certificate by itself, PEM. */
+/** Makes the pair of a host, followed by the authority's certificate, and that certificate by itself, in PEM. */
 export async function makeChain(host: string, until = UNTIL): Promise<{ pair: KeyPair; authority: string }> {
   const [rootKeys, keys] = [await newKeys(), await newKeys()];
   const root = await x509.X509CertificateGenerator.createSelfSigned({
-    ...{ name: "CN=An authority", serialNumber: "01", notBefore: FROM, notAfter: UNTIL },
-    ...{ signingAlgorithm: ALGORITHM, keys: rootKeys },
+    name: "CN=An authority",
+    serialNumber: "01",
+    notBefore: FROM,
+    notAfter: UNTIL,
+    signingAlgorithm: ALGORITHM,
+    keys: rootKeys,
     extensions: [new x509.BasicConstraintsExtension(true, undefined, true)],
   });
   const own = await x509.X509CertificateGenerator.create({
-    ...{ subject: `CN=${host}`, issuer: root.subject, serialNumber: "02", notBefore: FROM, notAfter: until },
-    ...{ signingAlgorithm: ALGORITHM, publicKey: keys.publicKey, signingKey: rootKeys.privateKey },
+    subject: `CN=${host}`,
+    issuer: root.subject,
+    serialNumber: "02",
+    notBefore: FROM,
+    notAfter: until,
+    signingAlgorithm: ALGORITHM,
+    publicKey: keys.publicKey,
+    signingKey: rootKeys.privateKey,
     extensions: [new x509.SubjectAlternativeNameExtension([{ type: "dns", value: host }])],
   });
   const key = x509.PemConverter.encode(await crypto.subtle.exportKey("pkcs8", keys.privateKey), "PRIVATE KEY");

@@ -1,6 +1,6 @@
 /**
- * Debian's Chromium, without a window. What its pages ask of anything but loopback goes to a proxy that notes it and lets
- * nothing out. A machine may lack the browser: tests that need it are then skipped, and say so.
+ * Debian's Chromium, without a window. Requests of its pages to other hosts than loopback go to a proxy that records them and
+ * lets nothing out. On a machine without the browser, tests that need it are skipped, and say so.
  */
 import { existsSync } from "node:fs";
 import { createServer } from "node:net";
@@ -8,35 +8,35 @@ import { type BrowserContext, type BrowserContextOptions, chromium } from "playw
 import { atEndOfFile } from "./end.ts";
 import { isSharing } from "./sharing.ts";
 
-/** For what is waited for in the browser: less than a test has, so that what did not come is told. */
+/** Time limit of waits in the browser, ms. It is shorter than a test's, so that a failure names what did not come. */
 const PATIENCE_MS = 100_000;
 
-/** The same browser twice: what is built without windows takes two thirds of the time. */
+/** The browser and its build without windows, which takes two thirds of the time. */
 const executable = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"].find((path) => existsSync(path));
 
 export const chromiumPresent = executable !== undefined;
 
-/** Why a test in the browser is skipped: part of its title. */
+/** The reason why browser tests are skipped, for their titles. */
 export const chromiumNote = chromiumPresent
   ? ""
   : " (skipped: neither chromium-headless-shell nor chromium, of Debian)";
 
 export interface Watched {
-  /** A browser's profile of its own. */
+  /** A browser profile of its own. */
   newContext(options?: BrowserContextOptions): Promise<BrowserContext>;
-  /** What pages asked of other hosts so far: the first line of each request. */
+  /** Requests of pages to other hosts so far: the first line of each. */
   foreign: string[];
 }
 
 let launched: Promise<Watched & { clear(): Promise<void>; close(): Promise<void> }> | undefined;
-/** For a script. At the end of a test file its profiles are closed, or all of it. */
+/** Closes the browser, for a script. At the end of a test file, its profiles are closed, or the browser. */
 export async function closeBrowser(): Promise<void> {
   const browser = launched;
   launched = undefined;
   await (await browser)?.close();
 }
-// No event tells of the end of a process that ran tests. In a run of test/run.ts the files that it runs one after another
-// share the browser, which ends with it, and what it leaves lies in a folder that the run removes.
+// A process that ran tests has no event at its end. In a run of test/run.ts, the files of a process share the browser, which
+// ends with the process, and its files lie in a folder that the run removes.
 atEndOfFile(isSharing ? async () => (await launched)?.clear() : closeBrowser);
 
 async function launch() {
@@ -52,7 +52,7 @@ async function launch() {
   const { port } = proxy.address() as { port: number };
   const browser = await chromium.launch({
     ...(executable !== undefined && { executablePath: executable }),
-    // Of its own it gives up after half a minute.
+    // By default it gives up after half a minute.
     timeout: PATIENCE_MS,
     args: [
       "--headless",
@@ -63,7 +63,7 @@ async function launch() {
       "--disable-sync",
       "--disable-background-networking",
       "--disable-component-update",
-      // What it asks on its own account.
+      // Requests of the browser itself.
       "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     ],
   });
@@ -84,7 +84,7 @@ async function launch() {
   return { newContext, foreign, clear, close };
 }
 
-/** The browser of this process, started at the first call. */
+/** Gives the browser of this process, which starts at the first call. */
 export function openBrowser(): Promise<Watched> {
   launched ??= launch();
   return launched;

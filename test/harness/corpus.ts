@@ -1,6 +1,6 @@
 /**
- * The messages and cases of other projects that lie beside this one, read where they are. A clone by itself does not
- * have them: tests that need them are then skipped, and say so.
+ * Messages and cases of other projects, in folders beside this one. A clone by itself does not have them: tests that need
+ * them are skipped, and say so.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -9,7 +9,7 @@ const ROOT = fileURLToPath(new URL("../../../shared/corpus/", import.meta.url));
 
 export const corpusPresent = existsSync(ROOT);
 
-/** Why a corpus test is skipped: part of its title. */
+/** The reason why corpus tests are skipped, for their titles. */
 export const corpusNote = corpusPresent ? "" : " (skipped: no corpus folder beside the project)";
 
 export interface CorpusFile {
@@ -18,7 +18,7 @@ export interface CorpusFile {
   bytes: Uint8Array;
 }
 
-/** Folders of messages, and which of their files are one. */
+/** Folders of messages, and the pattern of their message files. */
 const MESSAGES: [folder: string, isMessage: RegExp][] = [
   ["stalwart-mail-parser", /\.eml$/],
   ["mikel-mail", /\.eml$/],
@@ -29,7 +29,7 @@ const MESSAGES: [folder: string, isMessage: RegExp][] = [
   ["sisimai-extra", /\.eml$|\/mailbox\//],
 ];
 
-/** Every message of the corpus, or of some folders of it; none when it is absent. */
+/** Reads every message of the corpus, or of some of its folders; none when the corpus is absent. */
 export function corpusFiles(...folders: string[]): CorpusFile[] {
   if (!corpusPresent) return [];
   return MESSAGES.filter(([folder]) => folders.length === 0 || folders.includes(folder)).flatMap(
@@ -40,17 +40,17 @@ export function corpusFiles(...folders: string[]): CorpusFile[] {
   );
 }
 
-/** The bytes of a corpus file; undefined when it has none of that name. */
+/** Reads a file of the corpus; undefined when there is none of that name. */
 export function corpusBytes(name: string): Uint8Array | undefined {
   return existsSync(ROOT + name) ? new Uint8Array(readFileSync(ROOT + name)) : undefined;
 }
 
-/** The JSON a corpus file holds. */
+/** Reads the JSON of a corpus file. */
 export function corpusJson(name: string): unknown {
   return JSON.parse(readFileSync(ROOT + name, "utf8"));
 }
 
-/** Paths of the files of a corpus folder, in order. */
+/** Lists the paths of the files of a corpus folder, in order. */
 export function namesIn(folder: string): string[] {
   return readdirSync(ROOT + folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())

@@ -1,7 +1,4 @@
-/**
- * What HTML would do if it were shown, as a second parser reads it: Bun's HTMLRewriter, which shares no code with the
- * sanitiser.
- */
+/** Finds dangerous parts of HTML with Bun's HTMLRewriter, a second parser that shares no code with the sanitiser. */
 
 const FORBIDDEN = new Set(
   (
@@ -15,7 +12,7 @@ const URL_ATTRIBUTES = new Set(
 const LOADS = /url\s*\(|@import|expression|behavior|-moz-binding|image-set|\\/i;
 const OVERLAYS = /position|z-index|opacity|transform|(?:^|[\s:,])-\d|\d(?:vw|vh)/i;
 
-/** A line for each element, attribute or URL that must not be there. */
+/** Returns a line for each element, attribute or URL that must not be in the HTML. */
 export function dangersIn(html: string): string[] {
   const dangers: string[] = [];
   new HTMLRewriter()

@@ -1,7 +1,4 @@
-/**
- * New databases for tests. Bringing one to the schema takes ten times as long as copying one that is there: it is done
- * once a process, by the migrations themselves.
- */
+/** New databases for tests. The migrations run once in a process, since a copy takes a tenth of their time. */
 import { Database } from "bun:sqlite";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +9,7 @@ import { fakeRuntime } from "./runtime.ts";
 
 let migrated: Uint8Array | undefined;
 
-/** The bytes of one that holds nothing yet. */
+/** The bytes of an empty database. */
 export function newDatabase(): Uint8Array {
   if (migrated === undefined) {
     const sqlite = new Database(":memory:");
@@ -23,12 +20,12 @@ export function newDatabase(): Uint8Array {
   return migrated;
 }
 
-/** A new store in memory, with a folder of its own for blobs. */
+/** Opens a new store in memory, with a folder of its own for blobs. */
 export function storeInMemory(runtime = fakeRuntime()): Store {
   return openStore({ folder: temporaryFolder(), file: newDatabase(), runtime });
 }
 
-/** A new store in the folder, which has none. */
+/** Opens a new store in a folder that has none. */
 export function storeInFolder(folder: string, runtime = fakeRuntime()): Store {
   writeFileSync(join(folder, "mailroom.db"), newDatabase(), { flag: "wx", mode: 0o600 });
   return openStore({ folder, runtime });

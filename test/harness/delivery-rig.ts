@@ -3,12 +3,10 @@
 import { eq } from "drizzle-orm";
 import type { AttemptOutcome } from "../../src/events/delivery.ts";
 import { putEndpoint, requireEndpoint } from "../../src/events/endpoints.ts";
-import { fanOut } from "../../src/events/fan-out.ts";
 import { listDeliveries } from "../../src/events/log.ts";
-import { EVENT_NAMES, type EventName, emit } from "../../src/events/outbox.ts";
+import { EVENT_NAMES, type EventName, emit, sampleOf } from "../../src/events/outbox.ts";
 import { recordAttempts } from "../../src/events/outcome.ts";
-import { sampleOf } from "../../src/events/payload.ts";
-import { claim, type Delivery, endpointsByDue } from "../../src/events/queue.ts";
+import { claim, type Delivery, endpointsByDue, fanOut } from "../../src/events/queue.ts";
 import { type DeliveryState, webhookDeliveries, workspaces } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
 import { storeInMemory } from "./database.ts";
@@ -19,8 +17,8 @@ export const OK = { ok: true, status: 200, response: "ok", ms: 1 };
 export const TERMS = { now: START, retrySeconds: [60], disableAfter: 15, timeoutMs: 10_000 };
 
 /**
- * `wanted`: what the endpoints, `whk_1` and so on, are told of. Events are `evt_1` and so on. `store`: an empty one, in
- * memory unless given.
+ * `wanted`: the events of the endpoints `whk_1`, `whk_2` and so on. Events are `evt_1` and so on. `store`: an empty one, by
+ * default in memory.
  */
 export function openDeliveries(
   endpoints = 2,
@@ -53,7 +51,7 @@ export function openDeliveries(
     fan: (now = START) => store.transact((tx) => fanOut(tx, { ...runtime, now: () => now })),
     claim: (seq: number, count: number, now = START, until = LEASE): Delivery[] =>
       store.transact((tx) => claim(tx, seq, count, now, until).flatMap((one) => rowOf(one) ?? [])),
-    /** Records that attempts ended so, at `now`. */
+    /** Records the results of attempts, at `now`. */
     end: (deliveries: readonly Delivery[], outcome: AttemptOutcome = OK, now = START) =>
       store.transact((tx) => {
         recordAttempts(

@@ -6,7 +6,7 @@ export interface Signer {
   domain: string;
   selector: string;
   privateKey: KeyObject;
-  /** What to publish at `<selector>._domainkey.<domain>`. */
+  /** The TXT record of `<selector>._domainkey.<domain>`. */
   record: string;
 }
 
@@ -16,14 +16,14 @@ export function newSigner(domain: string, { bits, selector = "s" }: { bits?: num
       ? [generateKeyPairSync("ed25519"), "v=DKIM1; k=ed25519; p="]
       : [generateKeyPairSync("rsa", { modulusLength: bits }), "v=DKIM1; k=rsa; p="];
   const der = publicKey.export({ type: "spki", format: "der" });
-  // RFC 8410 §4: the bare key is what ends the structure.
+  // RFC 8410 §4: the structure ends with the bare key.
   const key = bits === undefined ? der.subarray(-32) : der;
   return { domain, selector, privateKey, record: record + key.toString("base64") };
 }
 
 const SIGNED = ["from", "to", "subject", "date", "message-id"];
 
-/** The message, lines ended by CRLF, with a signature on top. `tags`: further ones, or instead of those it has. */
+/** Puts a signature on top of a message whose lines end with CRLF. `tags` adds or replaces tags. */
 export function signed(
   message: string,
   { domain, selector, privateKey }: Signer,

@@ -1,6 +1,6 @@
 /**
- * Verifies DKIM signatures (RFC 6376, relaxed/relaxed; RFC 8463) with nothing but node:crypto: what checks our signatures
- * shares no code with what makes them.
+ * Verifies DKIM signatures (RFC 6376, relaxed/relaxed; RFC 8463) with node:crypto alone, so that it shares no code with the
+ * signing.
  */
 import { createHash, createPublicKey, type KeyObject, verify } from "node:crypto";
 
@@ -8,11 +8,11 @@ export interface VerifiedSignature {
   tags: Record<string, string>;
   /** Names in h=, lower case, in order. */
   signed: string[];
-  /** The hash of the body and the signature both hold. */
+  /** True when the hash of the body and the signature are both right. */
   valid: boolean;
 }
 
-/** `publicKeyOf`: the p= of the key record at that name, undefined when there is none. */
+/** `publicKeyOf` returns the p= of the key record at a name, undefined when there is none. */
 export function verifyDkim(
   message: Uint8Array,
   publicKeyOf: (selector: string, domain: string) => string | undefined,
@@ -59,7 +59,7 @@ function tagsOf(value: string): Record<string, string> {
   return tags;
 }
 
-/** RFC 6376 §5.4.2: of several fields of a name the last one first; a name without one gives nothing. */
+/** RFC 6376 §5.4.2: fields with the same name count from the last one on, and a name without a field gives nothing. */
 export function pick(fields: readonly string[], names: readonly string[]): string[] {
   const left = fields.filter((field) => !/^dkim-signature:/i.test(field));
   return names.flatMap((name) => {

@@ -1,28 +1,28 @@
 /**
- * DNS from a description: a UDP server for a program that is told of it by MAILROOM_DNS, and a resolver inside the
- * process for a fake runtime. Both read the description at every question, so a test may change it.
+ * DNS from a zone: a UDP server for a program, which finds it by MAILROOM_DNS, and a resolver in the process for a fake runtime.
+ * Both read the zone at every question, so a test may change it.
  */
 import { createSocket, type Socket } from "node:dgram";
 import { createServer, type Server } from "node:net";
 import type { DnsResolver } from "../../src/base/runtime.ts";
 import { canonicalAddress } from "../../src/net/ip.ts";
 
-/** The records of a name. Names without a final dot; `mx` may name "" for a null MX (RFC 7505). */
+/** The records of a name. Names have no final dot. `mx` may name "" for a null MX (RFC 7505). */
 export interface Records {
   mx?: readonly (readonly [preference: number, exchange: string])[];
   a?: readonly string[];
   aaaa?: readonly string[];
-  /** Of any length: cut into strings of 255 bytes. */
+  /** Of any length, cut into strings of 255 bytes. */
   txt?: readonly string[];
   ns?: readonly string[];
   cname?: string;
   ptr?: readonly string[];
   tlsa?: readonly (readonly [usage: number, selector: number, matchingType: number, data: Uint8Array])[];
-  /** The server says that it has authenticated what it answers of the name. */
+  /** The server marks its answers about the name as authenticated. */
   secure?: true;
 }
 
-/** By name, lower case. A name that is not there does not exist; one with records of other types has no data. */
+/** Records by name, in lower case. Other names do not exist. A name has no data for types that it lacks. */
 export type Zone = Record<string, Records | "SERVFAIL" | "silence">;
 
 type Type = Exclude<keyof Records, "secure">;
@@ -34,7 +34,7 @@ const SERVER_FAILURE = 2;
 
 type Found = { name: string; type: Type; value: unknown }[];
 
-/** The answer to a question, CNAMEs followed. */
+/** Answers a question, following CNAMEs. */
 function lookUp(zone: Zone, asked: string, type: Type | undefined): Found | "NXDOMAIN" | "SERVFAIL" | "silence" {
   const found: Found = [];
   let name = asked.toLowerCase();
@@ -52,7 +52,7 @@ function lookUp(zone: Zone, asked: string, type: Type | undefined): Found | "NXD
   return "SERVFAIL";
 }
 
-/** Whether every name on the way is authenticated. */
+/** True when every name on the way is authenticated. */
 function isSecure(zone: Zone, asked: string): boolean {
   let records = zone[asked.toLowerCase()];
   for (let step = 0; step < 8; step++) {
@@ -63,12 +63,12 @@ function isSecure(zone: Zone, asked: string): boolean {
   return false;
 }
 
-/** What fits into an answer over UDP. */
+/** Bytes of the largest answer over UDP. */
 const UDP_BYTES = 1_232;
 const AUTHENTIC_DATA = 0x20;
 const TRUNCATED = 0x200;
 
-/** A resolver that answers from the description. A silent name is a timeout at once. */
+/** Makes a resolver that answers from the zone. A silent name times out at once. */
 export function zone(description: Zone): DnsResolver {
   function ask(type: Type) {
     return async (name: string): Promise<unknown[]> => {
@@ -100,16 +100,16 @@ export function zone(description: Zone): DnsResolver {
 export interface DnsServer {
   /** `ip:port`, as MAILROOM_DNS takes it. */
   readonly address: string;
-  /** What was asked, in order, such as `mx example.net`. */
+  /** The questions in order, such as `mx example.net`. */
   readonly questions: string[];
   close(): Promise<void>;
 }
 
-/** Serves the description over UDP and TCP on a free port of 127.0.0.1, as long as the process runs. */
+/** Serves the zone over UDP and TCP on a free port of 127.0.0.1, until the process ends. */
 export async function startDnsServer(description: Zone): Promise<DnsServer> {
   const questions: string[] = [];
 
-  /** Undefined for silence. */
+  /** Undefined for no answer. */
   function answerTo(query: Buffer, largest: number): Buffer | undefined {
     const { name, type, end } = questionOf(query);
     questions.push(`${type ?? "other"} ${name}`);
@@ -133,7 +133,7 @@ export async function startDnsServer(description: Zone): Promise<DnsServer> {
     const answer = answerTo(query, UDP_BYTES);
     if (answer) socket.send(answer, port, address);
   });
-  // RFC 1035 §4.2.2: each message after its length.
+  // RFC 1035 §4.2.2: the length stands before each message.
   const server = createServer((connection) => {
     let buffered = Buffer.alloc(0);
     connection.on("error", () => connection.destroy());
@@ -160,7 +160,7 @@ export async function startDnsServer(description: Zone): Promise<DnsServer> {
   };
 }
 
-/** A port that is free for both. */
+/** Finds a port that is free for both UDP and TCP. */
 async function bindBoth(socket: Socket, server: Server): Promise<number> {
   for (;;) {
     await new Promise<void>((resolve, reject) => {
@@ -199,7 +199,7 @@ function encodeName(name: string): Buffer {
   ]);
 }
 
-/** RFC 1035 §3.2.1, valid for 0 seconds. */
+/** Writes a record (RFC 1035 §3.2.1), valid for 0 seconds. */
 function encodeRecord({ name, type, value }: Found[number]): Buffer {
   const data = encodeData(type, value);
   const fixed = Buffer.alloc(10);
@@ -228,12 +228,12 @@ function encodeData(type: Type, value: unknown): Buffer {
   return Buffer.concat(strings.map((part) => Buffer.concat([Buffer.from([part.length]), part])));
 }
 
-/** A text record as strings of at most 255 bytes; the records of mail are ASCII. */
+/** Writes a text record as strings of at most 255 bytes. The records of mail are ASCII. */
 function stringsOf(text: string): string[] {
   return text.match(/[\s\S]{1,255}/g) ?? [""];
 }
 
-/** The eight groups of an IPv6 address. */
+/** Gives the eight groups of an IPv6 address. */
 function groupsOf(ip: string): number[] {
   return (canonicalAddress(ip) ?? "").split(":").map((group) => Number.parseInt(group, 16));
 }

@@ -3,20 +3,20 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 const root = join(import.meta.dir, "../..");
-/** Of docs/, as paths from the root of the project. */
+/** The pages of docs/, as paths from the root of the project. */
 export const DOCS = readdirSync(join(root, "docs"))
   .filter((name) => name.endsWith(".md"))
   .map((name) => `docs/${name}`);
-/** All of them, as paths from the root. */
+/** All pages, as paths from the root. */
 export const PAGES = ["README.md", "CHANGELOG.md", ...DOCS];
 
 export const textOf = (page: string): string => readFileSync(join(root, page), "utf8");
 
 export interface Example {
   page: string;
-  /** Of its first command, from 1. */
+  /** The line of its first command, from 1. */
   line: number;
-  /** What follows `sh` in the fence. */
+  /** The words after `sh` in the fence. */
   mark: string;
   code: string;
 }

@@ -1,8 +1,8 @@
-/** Dovecot, as Debian packages it: an IMAP server as a child process on a free port, with accounts that take any mail. */
+/** Debian's Dovecot: an IMAP server as a child process on a free port, with accounts that take any mail. */
 import { chownSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { dirname, join } from "node:path";
-import { selfSign } from "../../src/tls/x509.ts";
+import { selfSign } from "../../src/tls/pair.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
 import { isListening, takePort } from "./port.ts";
@@ -10,7 +10,7 @@ import { until } from "./until.ts";
 
 const program = Bun.which("dovecot") ?? (existsSync("/usr/sbin/dovecot") ? "/usr/sbin/dovecot" : null);
 
-/** Why its tests are skipped, or undefined. */
+/** The reason why its tests are skipped, or undefined. */
 export const noDovecot =
   program === null || !existsSync("/usr/lib/dovecot/imap")
     ? "dovecot-imapd is not installed (.ci/run does)"
@@ -20,17 +20,17 @@ export const noDovecot =
 
 export interface Dovecot {
   port: number;
-  /** Whom to trust. */
+  /** The certificate authority to trust. */
   authority: string;
   user: string;
   password: string;
-  /** Puts messages into a folder of the account; names as a Maildir has them, of `cur`: `1:2,S`. */
+  /** Puts messages into a folder of the account. Names are those of a Maildir's `cur`, such as `1:2,S`. */
   put(folder: string, messages: Record<string, string>): void;
-  /** Ends every connection in the middle, as a network does; new ones are taken. */
+  /** Cuts every connection, as a broken network does. New ones are accepted. */
   cut(): void;
 }
 
-/** As which mail is kept: `nobody`. */
+/** The user that owns the mail: `nobody`. */
 const ID = 65_534;
 const children = new Set<Bun.Subprocess>();
 atEndOfFile(async () => {
@@ -99,7 +99,7 @@ namespace inbox {
 }
 `,
   );
-  // Others go through it, to what is theirs.
+  // Other users pass through this folder to their own files.
   Bun.spawnSync(["chmod", "755", folder]);
 
   const child = Bun.spawn([program as string, "-F", "-c", join(folder, "dovecot.conf")], {
@@ -112,7 +112,11 @@ namespace inbox {
   });
   const way = await openWay(port);
   return {
-    ...{ port: way.port, cut: way.cut, authority: cert, user: "ada", password: "secret" },
+    port: way.port,
+    cut: way.cut,
+    authority: cert,
+    user: "ada",
+    password: "secret",
     put(name, messages) {
       const path = join(mail, "Maildir", name === "INBOX" ? "" : `.${name}`);
       for (const part of ["cur", "new", "tmp"]) own(join(path, part));
@@ -124,7 +128,7 @@ namespace inbox {
   };
 }
 
-/** A port that leads to another, until it is cut. */
+/** Opens a port that forwards to another one, until it is cut. */
 async function openWay(to: number): Promise<{ port: number; cut(): void }> {
   const open = new Set<Socket>();
   const server = createServer((near) => {

@@ -1,11 +1,11 @@
-/** The executable, as `npm run build` makes it. */
+/** The executable that `npm run build` makes. */
 import { join } from "node:path";
 
-/** Where test/run.ts says that it has built it for the whole run. */
+/** The path where test/run.ts has built it for the whole run. */
 const VARIABLE = "MAILROOM_TEST_EXECUTABLE";
 export const builtExecutable = process.env[VARIABLE];
 
-/** Builds it at that path. @throws what the build said when it failed */
+/** Builds it at a path. @throws Error with the output of a failed build */
 export async function buildExecutable(outfile: string): Promise<string> {
   const child = Bun.spawn([process.execPath, "run", "--silent", "build", `--outfile=${outfile}`], {
     cwd: join(import.meta.dir, "../.."),
@@ -16,5 +16,5 @@ export async function buildExecutable(outfile: string): Promise<string> {
   return outfile;
 }
 
-/** The environment that tells tests of it. */
+/** The environment that tells tests its path. */
 export const withExecutable = (path: string): NodeJS.ProcessEnv => ({ ...process.env, [VARIABLE]: path });

@@ -1,6 +1,6 @@
 /**
- * Reads Prometheus' text format, and refuses what `promtool check metrics` would: samples without a type, out of place or
- * twice, bad names, escapes and values, and histograms that do not add up.
+ * Reads Prometheus' text format, and refuses as `promtool check metrics` does: samples without a type, out of place or twice,
+ * bad names, escapes and values, and histograms that do not add up.
  */
 
 export interface Family {
@@ -75,7 +75,7 @@ function checkHistogram(name: string, { samples }: Family): void {
   }
 }
 
-/** The value of a sample; undefined when there is none. */
+/** Finds the value of a sample; undefined when there is none. */
 export function sampleOf(families: Map<string, Family>, name: string, labels: Record<string, string> = {}) {
   const family = families.get(name) ?? families.get(name.replace(/_(bucket|sum|count)$/, ""));
   const wanted = Object.entries(labels);

@@ -1,6 +1,6 @@
 /**
- * As much of a Meilisearch server as is told of mail and asked about it, in memory: tasks in order, documents by number.
- * It understands no query; what it answers to one is the test's to say. It can refuse, hang, and lose things.
+ * The part of a Meilisearch server that the feed and the searches use, in memory: tasks in order, documents by number. It does
+ * not understand queries: the test says what they find. It can refuse, hang, and lose data.
  */
 import { atEndOfFile } from "./end.ts";
 
@@ -16,26 +16,26 @@ interface Asked {
   q: string;
   filter: string;
   attributesToSearchOn?: string[];
-  /** Of a query whose answer is ranked. */
+  /** True in a query for a ranked result. */
   showRankingScore?: boolean;
 }
 
 export interface FakeMeilisearch {
   readonly url: string;
   readonly key: string;
-  /** Documents by number, by index. */
+  /** Documents by index, and by number. */
   readonly indexes: Map<string, Map<number, Document>>;
-  /** `METHOD /path`, without numbers of tasks. */
+  /** Requests as `METHOD /path`, without numbers of tasks. */
   readonly requests: string[];
-  /** Every body that was sent. */
+  /** The bodies of all requests. */
   readonly bodies: string[];
-  /** What the test has it do. */
+  /** Behaviour that the test sets. */
   readonly does: {
-    /** What it answers instead; a promise that stays pending is a server that hangs. */
+    /** Gives the response instead. A promise that stays pending is a server that hangs. */
     answer?: ((request: string, body: string) => Response | Promise<Response> | undefined) | undefined;
-    /** Why a document fails its task. */
+    /** The reason why a document fails its task. */
     refuse?: ((document: Document) => string | undefined) | undefined;
-    /** Numbers that a query finds; a ranked one in this order. */
+    /** The numbers that a query finds, in this order when it is ranked. */
     find?: ((asked: Asked) => number[]) | undefined;
   };
   /** Numbers of the messages in its only index, ascending. */
@@ -144,7 +144,12 @@ export function startFakeMeilisearch(port = 0): FakeMeilisearch {
   });
   running.add(server);
   return {
-    ...{ url: `http://127.0.0.1:${server.port}`, key, indexes, requests, bodies, does },
+    url: `http://127.0.0.1:${server.port}`,
+    key,
+    indexes,
+    requests,
+    bodies,
+    does,
     messages() {
       const [index, ...others] = indexes.values();
       if (others.length > 0) throw new Error(`there are ${indexes.size} indexes`);

@@ -1,26 +1,26 @@
-/** Sending without mail: what was asked for, and an event in the store for each message that was accepted. */
+/** Sending without mail: it records requests, and writes an event for each accepted message. */
 import type { Caller } from "../../src/access/caller.ts";
 import { newId } from "../../src/base/runtime.ts";
 import type { SendView } from "../../src/compose/outgoing.ts";
-import type { ApiSending, RecordAnswer } from "../../src/compose/send.ts";
+import type { ApiSending, RecordResponse } from "../../src/compose/send.ts";
 import { emit } from "../../src/events/outbox.ts";
 import { events } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { FakeRuntime } from "./runtime.ts";
 
 export interface FakeSending extends ApiSending {
-  /** Requests that came through, whatever became of them. */
+  /** All requests, accepted or refused. */
   asked: { operation: "send" | "reply" | "draft"; caller: Caller; threadId?: string; request: object }[];
-  /** Called before acceptance; what it throws refuses the request. */
+  /** Called before acceptance. An error refuses the request. */
   beforeAccepting: () => void | Promise<void>;
-  /** Called in the accepting transaction, after everything else in it. */
+  /** Called at the end of the accepting transaction. */
   atCommit: () => void;
-  /** Messages that were accepted. */
+  /** Counts accepted messages. */
   accepted(): number;
 }
 
 export function fakeSending({ store, runtime }: { store: Store; runtime: FakeRuntime }): FakeSending {
-  async function accept(threadId: string, record: RecordAnswer | undefined): Promise<SendView> {
+  async function accept(threadId: string, record: RecordResponse | undefined): Promise<SendView> {
     await fake.beforeAccepting();
     const emailId = newId(runtime, "msg");
     const messageId = `<${emailId}@example.test>`;

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { atEndOfFile } from "./end.ts";
 
-/** A new empty folder, removed when the test file ends. */
+/** Makes an empty folder that is removed when the test file ends. */
 export function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "mailroom-"));
   made.push(folder);

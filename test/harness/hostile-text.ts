@@ -1,4 +1,4 @@
-/** Texts that make a careless parser take the square of their length: one thing over and over. */
+/** Texts that take a careless parser time in proportion to the square of their length: one unit, repeated. */
 import { cpuTime, expectLinear } from "./growth.ts";
 
 const UNITS = [
@@ -53,7 +53,7 @@ const UNITS = [
   "Final-Recipient: rfc822; a@b.example\n\n",
 ] as const;
 
-/** The same for what reads line by line. */
+/** The same for parsers that read line by line. */
 export const LINES = [
   "X: y\n",
   "X:\n",
@@ -69,8 +69,8 @@ export const LINES = [
 ];
 
 /**
- * That `run` takes time in proportion to its text, whichever it is: a unit over and over, between two letters, so that
- * what is cut off at the ends of a text does not hide it. `sizes`: characters of each text.
+ * Checks that `run` takes time in proportion to its text, for each hostile text. The text stands between two letters, so that
+ * trimming does not remove it. `sizes`: characters of each text.
  * @throws Error as expectLinear does
  */
 export async function expectLinearText(

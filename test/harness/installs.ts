@@ -1,4 +1,4 @@
-/** install.sh on a machine (machine.ts): what its tests ask of it, and of the Mailroom that is then there. */
+/** install.sh on a machine (machine.ts): helpers for it, and for the Mailroom that it installs. */
 import { join } from "node:path";
 import { atEndOfFile } from "./end.ts";
 import { buildExecutable, builtExecutable } from "./executable.ts";
@@ -7,10 +7,10 @@ import { bootMachine, type Machine, type Ran } from "./machine.ts";
 
 export const INSTALL = ["bash", "/media/release/install.sh"];
 export const FIRST = ["--domain", "example.test", "--email", "ada@example.test", "--name", "Ada Example"];
-/** Most tests ask the API, which is plain HTTP only behind a proxy. */
+/** Most tests call the API, which is plain HTTP only behind a proxy. */
 export const OFFLINE = ["--tls", "self-signed", "--behind-proxy"];
 
-/** A version that runs as the one that is there, and one that writes a newer schema and then fails or hangs. */
+/** A version that runs like the installed one, and one that writes a newer schema and then fails or hangs. */
 export const NEXT = '#!/bin/bash\nif [ "$1" = version ]; then echo 0.2.0; else exec /media/release/mailroom "$@"; fi\n';
 const broken = (end: string): string => `#!/bin/bash
 if [ "$1" = version ]; then echo 0.3.0; exit; fi
@@ -19,7 +19,7 @@ printf '\\0\\0\\0\\143' | dd of="$MAILROOM_DATA/mailroom.db" bs=1 seek=60 conv=n
 ${end}
 `;
 
-/** Where it lies is removed when the test file ends. */
+/** Its folder is removed when the test file ends. */
 let executable: Promise<string> | undefined;
 atEndOfFile(() => {
   executable = undefined;
@@ -39,14 +39,14 @@ export async function boot(root?: string): Promise<Machine> {
 export const install = (machine: Machine, ...options: string[]): Promise<Ran> =>
   machine.run([...INSTALL, "--yes", ...options]);
 
-/** To its end. @throws Error with what it said otherwise */
+/** Runs it to its end. @throws Error with its output when it fails */
 export async function installed(machine: Machine, ...options: string[]): Promise<string> {
   const { exitCode, stdout, stderr } = await install(machine, ...options);
   if (exitCode !== 0) throw new Error(`install.sh ended with ${exitCode}: ${stdout}${stderr}`);
   return stdout;
 }
 
-/** An upgrade to one of the versions in /media/release. */
+/** Upgrades to one of the versions in /media/release. */
 export const upgrade = (machine: Machine, version: string): Promise<Ran> =>
   install(machine, "--executable", `/media/release/${version}`, "--ready-seconds", version === "hanging" ? "2" : "100");
 
@@ -59,17 +59,17 @@ export const keyOf = (said: string): string => /^apiKey: (mr_\w+)$/m.exec(said)?
 export const versionOf = async (machine: Machine): Promise<string> => (await machine.bash("mailroom version")).trim();
 export const asked = (machine: Machine): string[] => machine.read("run/stand-in/calls").trim().split("\n");
 export const interruptAt = (machine: Machine, line: string): void => machine.write("run/stand-in/interrupt", line);
-/** Everything on the machine's disk, as far as somebody could have changed it. */
+/** Lists the files on the machine's disk with their sizes and times, so that a change shows. */
 export const everything = (machine: Machine): Promise<string> =>
   machine.bash(
     `find / -xdev \\( -path /tmp -prune \\) -o -type d -printf '%p %m\\n' -o -printf '%p %s %m %T@\\n' | sort`,
   );
 
-/** Opens a connection to a server that may be starting yet. */
+/** Connects to a server that may still be starting. */
 export const connect = (port: number): string =>
   `for _ in {1..600}; do { exec 3<>/dev/tcp/127.0.0.1/${port}; } 2>/dev/null && break; sleep 0.05; done`;
 
-/** Mail comes in over SMTP, once the operator has said that the domain is theirs; what the last command was answered. */
+/** Verifies the domain as the operator does, and delivers mail over SMTP. Returns the reply to the last command. */
 export const mailIn = (machine: Machine, subject: string): Promise<string> =>
   machine.bash(`
     mailroom domain verify example.test --skip-dns >/dev/null 2>&1 || true
@@ -83,7 +83,7 @@ export const mailIn = (machine: Machine, subject: string): Promise<string> =>
     done
     echo "$line"`);
 
-/** The subjects that the API lists, newest first. */
+/** Lists the subjects of the mail over the API, newest first. */
 export async function subjects(machine: Machine, key: string): Promise<string[]> {
   const answer = await machine.bash(`
     ${connect(8025)}

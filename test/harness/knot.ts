@@ -7,7 +7,7 @@ import { takePort } from "./port.ts";
 
 const program = Bun.which("knotd") ?? Bun.which("/usr/sbin/knotd");
 
-/** Why its tests are skipped, or undefined. */
+/** The reason why its tests are skipped, or undefined. */
 export const noKnot = program === null ? "knot is not installed (apt-get install knot)" : undefined;
 
 export interface Knot {
@@ -26,7 +26,7 @@ atEndOfFile(async () => {
 const KEY = "mailroom";
 const SECRET = Buffer.from("a secret of thirty-two bytes, so").toString("base64");
 
-/** `records`: by zone, lines of its zone file besides SOA and NS. */
+/** `records`: lines of each zone's file, besides SOA and NS. */
 export async function startKnot(records: Record<string, readonly string[]>): Promise<Knot> {
   if (program === null) throw new Error(noKnot);
   const folder = temporaryFolder();

@@ -1,17 +1,16 @@
 /**
- * Mail of which it is known whether it is spam.
+ * Mail that is known to be spam or ham.
  *
- * `generateLabelled` makes it up, from a seed: it shows that the filter learns and keeps what it learned apart, and says
- * little of its worth on real mail. That is what the SpamAssassin public corpus is for: 4,150 ham and 1,896 spam of
- * 2002 to 2005, as an npm package too large to be installed with every clone. Where it is not installed, what needs it is
- * skipped and says so.
+ * `generateLabelled` makes mail from a seed. It shows that the filter learns, and keeps mailboxes apart, and says little about
+ * real mail. For real mail there is the SpamAssassin public corpus, 4,150 ham and 1,896 spam of 2002 to 2005, an npm package
+ * that is too large for every clone. Without it, tests that need it are skipped, and say so.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 export interface Labelled {
-  /** Stable: what it is chosen for training by. */
+  /** Stable, because it decides which messages are for training. */
   name: string;
   isSpam: boolean;
   bytes: Uint8Array;
@@ -22,7 +21,7 @@ const FOLDER = join(fileURLToPath(new URL("../../node_modules/", import.meta.url
 
 export const labelledPresent = existsSync(FOLDER);
 
-/** Why a test of real mail is skipped: part of its title. */
+/** The reason why tests of real mail are skipped, for their titles. */
 export const labelledNote = labelledPresent
   ? ""
   : ` (skipped: npm install --no-save --ignore-scripts ${PACKAGE}@0.2.3)`;
@@ -69,10 +68,10 @@ const KINDS: Readonly<Record<"ham" | "spam", readonly (readonly string[])[]>> = 
 };
 const MAILERS = { ham: ["Thunderbird 128", "Apple Mail", "Mutt/2.2"], spam: ["MassMailer 4", "Apple Mail", "PHP"] };
 
-/** `count` messages, about a third of them spam: sharing most of their words, and each with some of the other's. */
+/** Makes `count` messages, about a third of them spam. Spam and ham share most of their words. */
 export function* generateLabelled(seed: number, count: number): Generator<Labelled> {
   let state = seed;
-  // xorshift32: the same everywhere.
+  // xorshift32 gives the same numbers everywhere.
   const random = (below: number): number => {
     state ^= state << 13;
     state ^= state >>> 17;
@@ -90,7 +89,7 @@ export function* generateLabelled(seed: number, count: number): Generator<Labell
       return chance < 58 ? pick(COMMON) : chance < 96 ? pick(own) : chance < 97 ? pick(foreign) : `w${random(50_000)}`;
     };
     const text = Array.from({ length: 20 + random(180) }, () => word() + (random(12) === 0 ? ".\n" : "")).join(" ");
-    // The people that somebody knows write again; who sends spam hardly does.
+    // Known people write again, senders of spam hardly do.
     const domain = isSpam ? `d${random(5_000)}.example` : `known${random(60)}.example`;
     const link = random(isSpam ? 2 : 5) === 0 ? `http://www.${domain}/${random(1_000)}\n` : "";
     const message = [

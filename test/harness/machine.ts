@@ -1,6 +1,6 @@
 /**
- * A fresh Debian machine in a folder, with processes and a network of its own and a stand-in for systemd: what install.sh
- * is run on. Its files lie over a root that debootstrap made (MAILROOM_TEST_ROOT), which stays as it is.
+ * A fresh Debian machine in a folder, for install.sh, with processes and a network of its own and a stand-in for systemd. Its
+ * files lie over a root that debootstrap made (MAILROOM_TEST_ROOT), which stays unchanged.
  */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ const CTRL_C = "\x03";
 const isRoot = (folder: string | undefined): folder is string =>
   folder !== undefined && existsSync(join(folder, "bin/bash"));
 
-/** Why it cannot be had here, for the name of what is skipped. */
+/** The reason why there is no machine here, for the titles of skipped tests. */
 export const machineMissing =
   process.getuid?.() !== 0
     ? "needs root"
@@ -38,21 +38,21 @@ export interface Ran {
 }
 
 export interface Machine {
-  /** Where its files are seen from outside. */
+  /** The folder that shows its files outside. */
   readonly root: string;
-  /** What was changed of the root it began with. */
+  /** The changes of its root. */
   readonly changes: string;
-  /** Runs a program on it, as root, to its end. */
+  /** Runs a program as root, to its end. */
   run(command: readonly string[], stdin?: string): Promise<Ran>;
   /**
-   * The same at a terminal, where somebody types each answer when they are asked; what was shown to them. Ctrl-C is typed
-   * until it is heard: a shell that is about to read, but does not yet, hears it only when the next line comes.
+   * Runs a program at a terminal, and types an answer to each question. Returns the output. Ctrl-C is typed until it has an
+   * effect, since a shell that does not read yet gets it only with the next line.
    */
   converse(
     command: readonly string[],
     answers: readonly (readonly [asked: string, typed: string])[],
   ): Promise<{ exitCode: number; shown: string }>;
-  /** The same in bash. @throws Error with what it said when it fails */
+  /** Runs a script in bash. @throws Error with its output when it fails */
   bash(script: string): Promise<string>;
   /** Starts a program that stays. */
   start(command: readonly string[]): Bun.Subprocess;
@@ -68,7 +68,7 @@ atEndOfFile(async () => {
   running.clear();
 });
 
-/** In namespaces of its own, which end with it, and with them every mount and process. */
+/** Boots in namespaces of its own, which end with the process, as do their mounts and processes. */
 const BOOT = `
 set -e
 mount --make-rprivate /
@@ -87,8 +87,8 @@ exec sleep infinity
 `;
 
 /**
- * Boots one. `executable`: Mailroom's, which lies in /media/release beside install.sh as in a release. `from`: the root it
- * begins with.
+ * Boots a machine. `executable`: Mailroom's, which stands in /media/release beside install.sh, as in a release. `from`: the root
+ * of the machine.
  */
 export async function bootMachine(executable: string, from = ROOT): Promise<Machine> {
   const place = temporaryFolder();
@@ -108,7 +108,7 @@ export async function bootMachine(executable: string, from = ROOT): Promise<Mach
   const pid = readFileSync(`/proc/${init.pid}/task/${init.pid}/children`, "utf8").trim();
 
   const root = `/proc/${pid}/root${place}/root`;
-  // Ctrl-C at its terminal is for the command: who waits for that must not end before it.
+  // Ctrl-C at its terminal is for the command. The process that waits for the command must not end before it.
   const inside = (command: readonly string[]): string[] => [
     "env",
     "--ignore-signal=INT",
@@ -163,7 +163,7 @@ export async function bootMachine(executable: string, from = ROOT): Promise<Mach
         },
       });
       running.add(child);
-      // What it said last may be read after it has ended.
+      // The last output may arrive after the end of the process.
       const [exitCode] = await Promise.all([child.exited, closed.promise]);
       clearInterval(again);
       child.terminal?.close();

@@ -1,4 +1,4 @@
-/** Mail handed over as other servers do it: by nodemailer, over a real socket. */
+/** Sends mail as other servers do, with nodemailer over a real socket. */
 import { createTransport } from "nodemailer";
 
 export interface Handed {
@@ -7,12 +7,12 @@ export interface Handed {
 }
 
 export interface Sender {
-  /** Hands a message over; rejects with nodemailer's error (`responseCode`, `response`) when it is refused. */
+  /** Sends a message. Rejects with nodemailer's error (`responseCode`, `response`) when the server refuses it. */
   send(envelope: { from: string; to: string | string[] }, raw: string | Uint8Array): Promise<Handed>;
   close(): void;
 }
 
-/** Keeps up to `connections` connections open. `starttls: false` stays in plain text. */
+/** Keeps up to `connections` connections open. `starttls: false`: without TLS. */
 export function mailer(
   mx: { host: string; port: number },
   options: { connections?: number; starttls?: boolean } = {},
@@ -52,7 +52,7 @@ export interface Letter {
   date?: string;
 }
 
-/** A plain message; every one has its own Message-ID unless told. */
+/** Writes a plain message, by default with a Message-ID of its own. */
 export function letter({ from, to, cc, subject, text, headers = [], messageId, date }: Letter = {}): string {
   return [
     `From: ${from ?? "Carol <carol@remote.example>"}`,

@@ -33,12 +33,12 @@ export interface World {
   runtime: FakeRuntime;
   mailbox: Mailbox;
   options: Options;
-  /** With an unverified domain that receives mail, like those from before the rule. */
+  /** Adds a workspace with an unverified domain that receives mail, as old domains may. */
   workspace(name: string, domain: string): string;
   user(workspaceId: string, email: string, role: Role): Caller;
-  /** A mailbox, owned by a person if `owner` is given. */
+  /** Adds a mailbox, with an owner if `owner` is given. */
   box(workspaceId: string, address: string, owner?: Caller): string;
-  /** `*@domain` for a catch-all. */
+  /** Adds an address; `*@domain` is a catch-all. */
   alias(mailboxId: string, address: string): void;
   grant(mailboxId: string, to: Caller, access: GrantAccess): void;
   /** Files a message without advancing the clock. */
@@ -47,7 +47,7 @@ export interface World {
     mail: Letter | string,
     filing?: Partial<Omit<Filing, "mailboxId" | "message">>,
   ): Promise<Filed>;
-  /** Every event so far, with its data. */
+  /** All events so far, with their data. */
   events(): { event: string; data: Record<string, unknown> }[];
 }
 
@@ -122,7 +122,7 @@ export function createWorld(): World {
   };
 }
 
-/** A world with one workspace, and one person with a mailbox, which is enough for most tests. */
+/** Makes a world with one workspace and one person with a mailbox, enough for most tests. */
 export function createAlice() {
   const world = createWorld();
   const workspaceId = world.workspace("Demo", "example.test");

@@ -1,9 +1,9 @@
-/** MCP clients of both eras, which are others' work, behind one small face. */
+/** MCP clients of both eras, made by others, behind one small interface. */
 import { Client as Client2026, StreamableHTTPClientTransport as Transport2026 } from "@modelcontextprotocol/client";
 import { Client as Client2025 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as Transport2025 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 
-/** The client of @modelcontextprotocol/sdk 1.x, and of @modelcontextprotocol/client 2.x held to the revision of 2026. */
+/** The client of @modelcontextprotocol/sdk 1.x, and that of @modelcontextprotocol/client 2.x with revision 2026-07-28 alone. */
 export const ERAS = ["2025", "2026"] as const;
 export type Era = (typeof ERAS)[number];
 
@@ -27,12 +27,12 @@ export interface ToolResult {
 
 export interface ToolClient {
   client: Client2025 | Client2026;
-  /** Rejects with a fault of the protocol. */
+  /** Calls a tool. Rejects with an error of the protocol. */
   call(name: string, args?: Record<string, unknown>): Promise<ToolResult>;
   close(): Promise<void>;
 }
 
-/** The clients check structured content against the tools' schemas once they have listed them: so they do, first. */
+/** Connects a client. It lists the tools first, because it then checks structured content against their schemas. */
 export async function connectMcp(origin: string, key: string, era: Era = "2026"): Promise<ToolClient> {
   const url = new URL(`${origin}/api/mcp`);
   const options = { requestInit: { headers: { authorization: `Bearer ${key}` } } };

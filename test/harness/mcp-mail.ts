@@ -1,18 +1,23 @@
-/** Answers of operations as the tests of the rendering need them, and what must hold of everything rendered. */
+/** Answers of operations for the tests of rendering, and the checks that hold for every result. */
 
 import { expect } from "bun:test";
-import { objectOf, stringOf } from "../../src/api/mcp/json.ts";
 import { type Answers, RENDERERS as AS_JSON } from "../../src/api/mcp/render.ts";
-import type { RenderArguments, RenderContext, Rendered } from "../../src/api/mcp/rendering.ts";
+import {
+  objectOf,
+  type RenderArguments,
+  type RenderContext,
+  type Rendered,
+  stringOf,
+} from "../../src/api/mcp/result.ts";
 import type { AttachmentView, MessageSummaryView, MessageView, ThreadView } from "../../src/mailbox/views.ts";
 import { packText, readHtml } from "../../src/message/reading.ts";
-import { seenText } from "../../src/message/seen.ts";
+import { seenText } from "../../src/message/visible.ts";
 
 const ANN = { email: "ann@remote.example", name: "Ann" };
 const BEN = { email: "ben@example.test" };
 const DATE = "2026-11-21T15:02:11.000Z";
 
-/** In every value that mail gives: it must not be found outside a fence. */
+/** Stands in every value of mail, and must not occur outside a fence. */
 export const MARK = "¶";
 
 export const message = (fields: Partial<MessageView> = {}): MessageView => ({
@@ -78,7 +83,7 @@ export const attachment = (fields: Partial<AttachmentView> = {}): AttachmentView
   ...fields,
 });
 
-/** What is seen of messages that have such HTML. */
+/** Gives the visible parts of messages with the given HTML. */
 export const htmlOf = (source: (message: MessageView) => string | undefined): RenderContext["html"] => ({
   text: async (message) => seenText(message.text, source(message)),
   async visible(message) {
@@ -98,7 +103,7 @@ export function context(fields: Partial<RenderContext> = {}): RenderContext {
   };
 }
 
-/** A result as its readers have it. */
+/** A result as clients get it. */
 export interface Shown {
   text: string;
   structured: Record<string, unknown>;
@@ -127,7 +132,7 @@ interface Fenced {
   inside: string;
 }
 
-/** Takes a text apart as a model is told to; fails where the fences are not what they must be. */
+/** Separates a text by its fences, as a model is told to. Fails when a fence is wrong. */
 export function openFences(text: string): Fenced {
   const outside: string[] = [];
   const inside: string[] = [];
@@ -148,7 +153,7 @@ export function openFences(text: string): Fenced {
 
 const UNSEEN = /[\u202A-\u202E\u2066-\u2069\u200B\u200E\u200F\u{E0000}-\u{E0FFF}\uFEFF]/u;
 
-/** What must hold of everything that is rendered. */
+/** Checks the rules that hold for every result. */
 export function expectSound({ text, structured }: Shown, maxChars: number): Fenced {
   expect(text.length).toBeLessThanOrEqual(maxChars);
   const json = JSON.stringify(structured);

@@ -25,7 +25,7 @@ atEndOfFile(async () => {
   started.clear();
 });
 
-/** Search over `store`, with the configured engine. */
+/** Makes the search over `store`, with the configured engine. */
 function startSearch(store: Store, options: Options, runtime: FakeRuntime, log: Log): Search {
   const search = createSearch({ store, options, runtime, log });
   started.add(search);

@@ -11,7 +11,7 @@ import { until } from "./until.ts";
 
 const executable = process.env.MEILISEARCH_BIN ?? "";
 export const hasMeilisearch = executable !== "" && existsSync(executable);
-/** Said in the name of what is skipped. */
+/** The reason why its tests are skipped, for their titles. */
 export const WITHOUT_MEILISEARCH = hasMeilisearch
   ? ""
   : " (not run: MEILISEARCH_BIN names no executable of Meilisearch)";
@@ -36,7 +36,7 @@ atEndOfFile(async () => {
   shared = undefined;
 });
 
-/** One of a test's own, that it may kill. */
+/** Starts one for a single test, which may kill it. */
 export async function startMeilisearch(): Promise<MeilisearchServer> {
   const port = await takePort();
   const folder = temporaryFolder();
@@ -52,7 +52,7 @@ export async function startMeilisearch(): Promise<MeilisearchServer> {
         `${folder}/data`,
         "--log-level",
         "ERROR",
-        // Of its own accord it takes two thirds of the machine's memory for each index, and touches much of it.
+        // By default it takes two thirds of the machine's memory for each index, and touches much of it.
         "--max-indexing-memory",
         "64MiB",
         "--max-indexing-threads",

@@ -1,16 +1,13 @@
-/** An MX listener on a real socket: before a fake of what files mail, or before a whole mailbox. */
+/** An MX listener on a real socket, before a fake that records mail, or before a whole mailbox. */
 import { join } from "node:path";
 import { createLog, type Log } from "../../src/base/log.ts";
-import { type Accepted as AcceptedMail, createAccept } from "../../src/inbound/data.ts";
+import { type Accepted as AcceptedMail, acceptMessage } from "../../src/inbound/data.ts";
 import { createBlocklists } from "../../src/inbound/dnsbl.ts";
-import { createFeedback } from "../../src/inbound/feedback.ts";
 import { createMxRole, type MxParts } from "../../src/inbound/mx.ts";
-import { createResolve } from "../../src/inbound/rcpt.ts";
+import { resolveRecipient } from "../../src/inbound/rcpt.ts";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
 import { readHere } from "../../src/message/reading.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
-import { createLocalDelivery } from "../../src/outbound/local.ts";
-import { createOutcomes } from "../../src/outbound/outcome.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import type { Envelope, SmtpRole } from "../../src/smtp/role.ts";
 import { createSmtpListener, type SmtpListener } from "../../src/smtp/server.ts";
@@ -40,7 +37,7 @@ export function testLog(runtime: FakeRuntime) {
   return { lines, log: createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line))) };
 }
 
-/** A new self-signed pair. */
+/** Makes a self-signed pair. */
 export async function makePair(): Promise<KeyPair> {
   const runtime = fakeRuntime();
   const { log } = testLog(runtime);
@@ -48,11 +45,11 @@ export async function makePair(): Promise<KeyPair> {
   return (await openCertificates({ ...setup, runtime, log })).current();
 }
 
-// Made by the first test that needs it: the folder of one begun when the module loads could go, with the file that loaded
-// it, before it is written.
+// The first test that needs the pair makes it. If the module made it, its folder could be removed, at the end of the file that
+// loaded the module, before the pair is written.
 let pair: Promise<KeyPair> | undefined;
 
-/** Certificates that change when told. */
+/** Certificates that tests replace. */
 export async function replaceableCertificates() {
   pair ??= makePair();
   let current = await pair;
@@ -91,7 +88,7 @@ export interface ListenerOptions {
   logged?: ReturnType<typeof testLog>;
 }
 
-/** A listener in that role. */
+/** Starts a listener in a role. */
 export async function listenAs(role: SmtpRole, options: ListenerOptions = {}): Promise<Rig> {
   const runtime = options.runtime ?? fakeRuntime();
   const { log, lines } = options.logged ?? testLog(runtime);
@@ -116,7 +113,7 @@ export async function listenAs(role: SmtpRole, options: ListenerOptions = {}): P
 
 interface Accepted {
   envelope: Envelope;
-  /** As latin1, so that every byte shows. */
+  /** As latin1, which shows every byte. */
   content: string;
 }
 
@@ -126,7 +123,7 @@ interface Kept {
   accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<AcceptedMail>;
 }
 
-/** A listener before a fake that admits everybody and keeps what it accepts. */
+/** Starts a listener before a fake that admits every client and keeps the mail that it accepts. */
 export async function listenAndKeep(options: ListenerOptions & Partial<Kept> = {}) {
   const accepted: Accepted[] = [];
   const kept: Kept = {
@@ -154,7 +151,7 @@ export async function listenAndKeep(options: ListenerOptions & Partial<Kept> = {
   return { ...(await listenAs(role, { ...options, runtime, logged })), accepted };
 }
 
-/** The role without a greylist, which takes a store; by default everybody is admitted and nothing kept. */
+/** The role without a greylist, which needs a store. By default it admits every client and keeps nothing. */
 export function openMxRole(
   options: Pick<Options, "get">,
   runtime: FakeRuntime,
@@ -180,7 +177,7 @@ export interface MailboxRig extends Rig {
   folder: string;
   /** Sets a setting, as the operator does. */
   set(name: string, value: string): void;
-  /** Every message filed, oldest first, with its mailbox's address and text. */
+  /** All filed messages, oldest first, with the address of the mailbox and the text. */
   filed(): { mailbox: string; receivedOn: string | null; subject: string; text: string; size: number; id: string }[];
 }
 
@@ -221,14 +218,10 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
     });
   const spool = openSpool(join(folder, "spool"));
   const hostname = "mx.example.test";
-  const outcomes = createOutcomes({ store, mailbox, options: settings, runtime, hostname, log });
-  const local = createLocalDelivery({ db: store.db, mailbox, parser, runtime });
-  const feedback = createFeedback({ db: store.db, outcomes, local, runtime });
-  const verifyOnArrival = async () => {};
-  const base = { store, mailbox, parser, spool, feedback, options: settings, runtime, hostname, log };
+  const parts = { store, mailbox, parser, spool, options: settings, runtime, hostname, log };
   const role = openMxRole(settings, runtime, log, {
-    resolve: createResolve({ mailbox, verifyOnArrival, feedback }),
-    accept: createAccept(base),
+    resolve: (...recipient) => resolveRecipient({ ...parts, verifyOnArrival: async () => {} }, ...recipient),
+    accept: (...message) => acceptMessage(parts, ...message),
   });
   const rig = await listenAs(role, {
     ...options,

@@ -1,4 +1,4 @@
-/** The oddest text of mail for property tests: it folds to something else, to nothing, or to several tokens. */
+/** Odd text of mail for property tests. It folds to other text, to nothing, or to several tokens. */
 import fc from "fast-check";
 import { anyCharacter } from "./any-character.ts";
 
@@ -17,7 +17,7 @@ const UNITS = [
   "open amount",
 ];
 
-/** At most that many pieces. */
+/** Makes text of at most this many pieces. */
 export const oddText = (pieces: number) =>
   fc
     .array(

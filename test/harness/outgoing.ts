@@ -1,4 +1,4 @@
-/** Sending over a store in memory: the parts of the appliance from API fields to the queue, parsing in this process. */
+/** Sending over a store in memory: the parts of the appliance from API fields to the queue, with parsing in this process. */
 import { eq } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
@@ -7,10 +7,8 @@ import { AppError } from "../../src/base/errors.ts";
 import { createSending } from "../../src/compose/send.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { type Composition, composeBytes, isComposition } from "../../src/message/composition.ts";
-import { createSubmit, type Submission } from "../../src/outbound/accept.ts";
-import type { Recipient } from "../../src/outbound/envelope.ts";
-import { createLocalDelivery } from "../../src/outbound/local.ts";
-import { readContent } from "../../src/outbound/outbound.ts";
+import { type Submission, type Submit, submitMessage } from "../../src/outbound/accept.ts";
+import { type Recipient, readContent } from "../../src/outbound/queue.ts";
 import { suppress } from "../../src/outbound/suppression.ts";
 import { openSpool, readSource, type Source } from "../../src/smtp/spool.ts";
 import * as schema from "../../src/store/schema.ts";
@@ -20,7 +18,7 @@ import { temporaryFolder } from "./folder.ts";
 import { createWorld } from "./mailbox-world.ts";
 import { testLog } from "./mx-rig.ts";
 
-/** Recipients that the queue takes. */
+/** Limit of recipients in the queue. */
 export const LARGEST_QUEUE = 1_000;
 
 const madeKeys = makeDkimKeys();
@@ -74,16 +72,16 @@ export async function createOffice() {
       };
     },
   };
-  /** What the smarthost answers; changed by tests. */
+  /** The reply of the smarthost, which tests change. */
   const smarthost: { refusal: string | undefined } = { refusal: undefined };
-  const local = createLocalDelivery({ db, mailbox, parser, runtime });
   const parts = { store, mailbox, parser, options, runtime, log: logged.log };
   const transport = { refusal: async () => smarthost.refusal };
-  const submit = createSubmit({ ...parts, local, transport, largestQueue: LARGEST_QUEUE });
+  const submit: Submit = (...submission) =>
+    submitMessage({ ...parts, transport, largestQueue: LARGEST_QUEUE }, ...submission);
   const spool = openSpool(temporaryFolder());
-  const sending = createSending({ ...parts, local, transport, submit, spool, wake: () => {} });
+  const sending = createSending({ ...parts, transport, submit, spool, wake: () => {} });
 
-  /** How much of everything is stored: nothing of a refused message may be. */
+  /** Counts stored rows of each kind. A refused message may leave none. */
   const stored = (): Record<string, unknown> => {
     const count = (table: string) => db.$client.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${table}`).get()?.n;
     const tables = ["messages", "threads", "outbound_messages", "outbound_contents", "queue_entries", "events"];
@@ -94,7 +92,17 @@ export async function createOffice() {
     ...world,
     world,
     workspaceId,
-    ...{ alice, bob, carl, boxes, options, parser, smarthost, submit, sending, stored, verify },
+    alice,
+    bob,
+    carl,
+    boxes,
+    options,
+    parser,
+    smarthost,
+    submit,
+    sending,
+    stored,
+    verify,
     ...logged,
     set: (name: string, value: string) => store.transact((tx) => options.set(tx, name, value)),
     pauseMailbox: (id: string, pausedReason: string | null) =>
@@ -106,7 +114,7 @@ export async function createOffice() {
       store.transact((tx) => {
         suppress(tx, { id: `sup_${address}`, workspaceId, address, reason: "hard bounce", now: runtime.now() });
       }),
-    /** Every message in the queue, the oldest first, with its recipients and bytes. */
+    /** All messages in the queue, oldest first, with recipients and bytes. */
     queued: async () =>
       Promise.all(
         db
@@ -119,7 +127,7 @@ export async function createOffice() {
             bytes: Buffer.from(await readContent(store, message.seq)).toString("latin1"),
           })),
       ),
-    /** A message of Alice's, as a mail app hands it over. */
+    /** Writes a message of Alice, as a mail app sends it. */
     submission(recipients: Recipient[], more: Partial<Submission> = {}): Submission {
       return {
         caller: alice,
@@ -148,11 +156,11 @@ export async function createOffice() {
 
 export type Office = Awaited<ReturnType<typeof createOffice>>;
 
-/** `count` recipients elsewhere. */
+/** Makes `count` recipients on other servers. */
 export const outsiders = (count: number, from = 0): string[] =>
   Array.from({ length: count }, (_, i) => `r${from + i}@remote.example`);
 
-/** The refusal that a request comes to. */
+/** Returns the refusal of a request. */
 export async function refusal(request: Promise<unknown>): Promise<AppError> {
   const error = await request.then(
     () => new Error("it was accepted"),

@@ -1,9 +1,8 @@
 /**
- * One parser worker for all pools of a process: a worker takes half a second to load what it parses with, which is more
- * than most tests take.
+ * One parser worker for all pools of a process, because a worker takes half a second to start, more than most tests.
  *
- * Invariant: a pool sees what a worker of its own would show it. One that ends with a message in hand may have hung on
- * it, so the pools after it get another worker.
+ * Invariant: to a pool, it behaves as a worker of its own. A pool that ends during a message may have made the worker hang, so
+ * later pools get another worker.
  */
 import type { FromWorker, ToWorker } from "../../src/workers/jobs.ts";
 import type { ParserWorker } from "../../src/workers/slot.ts";
@@ -11,7 +10,7 @@ import type { ParserWorker } from "../../src/workers/slot.ts";
 interface Shared {
   worker: Worker;
   pools: Set<EventTarget>;
-  /** Whose the messages in hand are, and their number there, by the number that the worker knows them by. */
+  /** The pools of the current messages, and the messages' numbers there, by their number in the worker. */
   inHand: Map<number, { pool: EventTarget; id: number }>;
 }
 
@@ -43,7 +42,7 @@ function start(script: string): Shared {
   return started;
 }
 
-/** What a pool takes for its worker. */
+/** The object that a pool uses as its worker. */
 export function shareWorker(script: string): ParserWorker {
   shared ??= start(script);
   const { worker, pools, inHand } = shared;

@@ -1,6 +1,6 @@
 /**
- * Pebble, the ACME server that Let's Encrypt tests clients with: a child process on free ports, which finds every name on
- * this machine and asks for proofs at ports that lead to whoever is under test.
+ * Pebble, Let's Encrypt's ACME server for testing clients: a child process on free ports, which resolves every name to this
+ * machine and fetches proofs from ports that lead to the server under test.
  */
 import { writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
@@ -11,29 +11,29 @@ import { temporaryFolder } from "./folder.ts";
 import { takePort } from "./port.ts";
 import { makePair } from "./remote-mx.ts";
 
-/** Where Go puts what it installs, when that is in no PATH. */
+/** Go's folder of installed programs, which PATH may lack. */
 const program =
   Bun.which("pebble") ?? Bun.which(join(process.env.GOBIN ?? join(process.env.HOME ?? "", "go/bin"), "pebble"));
 
-/** Why its tests are skipped, or undefined. */
+/** The reason why its tests are skipped, or undefined. */
 export const noPebble = program === null ? "pebble is not installed (.ci/run does, with go)" : undefined;
 
 export interface Pebble {
   /** URL of its directory. */
   directory: string;
-  /** Whom to trust, to talk to it. */
+  /** The certificate authority to trust for its own connections. */
   authority: string;
-  /** The names it finds, and those it does not. */
+  /** The names that resolve, and those that do not. */
   zone: Zone;
-  /** Sends its questions for proofs to this origin from now on; those before wait. */
+  /** Sends its requests for proofs to this origin from now on. Earlier ones wait. */
   askAt(origin: string): void;
-  /** Carries its connections for TLS-ALPN-01 to this port of 127.0.0.1 from now on, once it is known. */
+  /** Forwards its connections for TLS-ALPN-01 to this port of 127.0.0.1 from now on. Earlier ones wait. */
   askTlsAt(port: Promise<number>): void;
-  /** Paths it asked for. */
+  /** The paths of its requests. */
   asked: string[];
-  /** Certificate of the root that signs what it issues. */
+  /** The root certificate of its chain. */
   root(): Promise<string>;
-  /** What it says about renewing the certificate from now on; ISO 8601. */
+  /** The times at which it suggests renewing from now on, in ISO 8601. */
   suggest(cert: string, window: { start: string; end: string }): Promise<void>;
 }
 
@@ -43,7 +43,7 @@ atEndOfFile(async () => {
   await Promise.all(children.splice(0).map((child) => child.exited));
 });
 
-/** `env`: PEBBLE_… variables. `seconds`: how long its certificates are valid. `dns`: whom it asks instead, `ip:port`. */
+/** `env`: PEBBLE_… variables. `seconds`: validity of its certificates. `dns`: another DNS server, `ip:port`. */
 export async function startPebble(
   zone: Zone,
   { env = {}, seconds = 7_776_000, dns }: { env?: Record<string, string>; seconds?: number; dns?: string } = {},
@@ -101,7 +101,7 @@ export async function startPebble(
   });
   children.push(child);
   const ready = Promise.withResolvers<void>();
-  // To its end: a program whose output nobody takes is ended by it.
+  // Reads to the end, since a program ends when its output is not read.
   void (async () => {
     let output = "";
     for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {

@@ -1,4 +1,4 @@
-/** The parser worker, with messages that it hangs on or dies of when it is to parse them, or whatever it is to do. */
+/** The parser worker, which hangs or dies at certain messages, in parsing or in every task. */
 import "../../src/workers/parser-worker.ts";
 import type { ToWorker } from "../../src/workers/jobs.ts";
 import { obeyPoison } from "./poison.ts";

@@ -1,16 +1,15 @@
 /**
- * Ports of 127.0.0.1 for servers that have to be told one before they start.
+ * Ports of 127.0.0.1 for servers that need a number before they start.
  *
- * Invariant: none is where the system takes those from that are asked for as "any" (on Linux 32768 and above). Tests beside
- * this one open connections and listeners by the thousand there, and would now and then have taken a port between its
- * being found free and the server's binding it.
+ * Invariant: no port is in the system's range for "any" port (on Linux 32768 and above). Other tests open thousands of
+ * connections and listeners in that range, and would sometimes take a port before the server binds it.
  */
 import { connect, createServer } from "node:net";
 
 const FIRST = 10_240;
 const COUNT = 32_768 - FIRST;
 
-/** Processes that run beside each other begin at some distance. */
+/** Concurrent processes start at different ports. */
 let turn = process.pid * 97;
 
 const isFree = (port: number): Promise<boolean> =>
@@ -20,7 +19,7 @@ const isFree = (port: number): Promise<boolean> =>
     server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
   });
 
-/** One that nobody listens on, another at each call. */
+/** Finds a port without a listener, another one at each call. */
 export async function takePort(): Promise<number> {
   for (;;) {
     const port = FIRST + (turn++ % COUNT);
@@ -28,7 +27,7 @@ export async function takePort(): Promise<number> {
   }
 }
 
-/** Whether somebody takes connections there. */
+/** True when a server accepts connections at the port. */
 export const isListening = (port: number): Promise<boolean> =>
   new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1", () => {

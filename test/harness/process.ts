@@ -1,7 +1,4 @@
-/**
- * The program as its users run it: child processes with nothing but its documented environment and commands (rules:
- * Environment, Commands).
- */
+/** The program as its users run it: child processes with documented variables and commands (rules: Environment, Commands). */
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { atEndOfFile } from "./end.ts";
@@ -10,7 +7,7 @@ import { temporaryFolder } from "./folder.ts";
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
 
-/** How the program is started: from source, or as the built executable. */
+/** The program and its first arguments: from source, or the built executable. */
 export type Program = readonly string[];
 export const FROM_SOURCE: Program = [process.execPath, MAIN];
 /** The executable starts in a third of the time that the source takes. */
@@ -25,11 +22,11 @@ export interface Served {
   readonly submission: { host: string; port: number };
   /** With implicit TLS. */
   readonly submissions: { host: string; port: number };
-  /** What the ready line said. */
+  /** The fields of the ready line. */
   readonly ready: Record<string, unknown>;
-  /** What it wrote on stderr so far. */
+  /** Its output on stderr so far. */
   stderr(): string;
-  /** Sends a signal and resolves with the exit code when it has ended. */
+  /** Sends a signal. Resolves with the exit code when the process has ended. */
   kill(signal: "SIGTERM" | "SIGINT" | "SIGKILL"): Promise<number | null>;
 }
 
@@ -63,8 +60,8 @@ atEndOfFile(async () => {
 
 /** Starts `mailroom serve` and waits for its ready line. */
 export async function serve(place: Place, ...args: string[]): Promise<Served> {
-  // A file, of which all is there that was written before the ready line, or before it ended: a second pipe may be read
-  // later than the first.
+  // A file has everything that was written before the ready line, or before the end. A second pipe may be read later than the
+  // first.
   const said = join(temporaryFolder(), "stderr");
   const stderr = () => readFileSync(said, "utf8");
   const file = openSync(said, "a");
@@ -109,7 +106,7 @@ export interface Ran {
   stderr: string;
 }
 
-/** Runs a command to its end. `stdin` is given to it whole. */
+/** Runs a command to its end, with `stdin` as its whole input. */
 export async function run(place: Place, args: readonly string[], stdin = ""): Promise<Ran> {
   const child = Bun.spawn([...(place.program ?? PROGRAM), ...args], {
     env: environment(place),
@@ -124,7 +121,7 @@ export async function run(place: Place, args: readonly string[], stdin = ""): Pr
   return { exitCode, stdout, stderr };
 }
 
-/** Starts a command, to be killed before it ends. */
+/** Starts a command that the test kills. */
 export function begin(place: Place, args: readonly string[]): { kill(): Promise<unknown> } {
   const child = Bun.spawn([...(place.program ?? PROGRAM), ...args], {
     env: environment(place),

@@ -1,6 +1,6 @@
-/** Programs of the system: whether they are here, and what they say. */
+/** Programs of the system: their presence, and running them. */
 
-/** Runs a program; `input` on its standard input. */
+/** Runs a program with `input` on its standard input. */
 export async function run(command: string[], input = ""): Promise<{ exitCode: number; output: string }> {
   const child = Bun.spawn(command, { stdin: Buffer.from(input), stdout: "pipe", stderr: "pipe" });
   const [stdout, stderr] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);

@@ -1,4 +1,4 @@
-/** Reads a QR code off a page as a phone would: from what is to be seen of it. */
+/** Reads a QR code on a page as a phone does, from its visible shape. */
 import type { Locator } from "playwright-core";
 import decode from "qr/decode.js";
 

@@ -1,4 +1,4 @@
-/** A store in memory with an outbound queue, and messages put into it as a submission does. */
+/** A store in memory with an outbound queue, to which messages are added as by a submission. */
 import { asc } from "drizzle-orm";
 import { newId } from "../../src/base/runtime.ts";
 import { type Claim, type ClaimTerms, claim } from "../../src/outbound/claims.ts";
@@ -10,14 +10,14 @@ import { fakeRuntime, START } from "./runtime.ts";
 const LEASE_MS = 30 * 60_000;
 
 type Given = Partial<Omit<NewOutbound, "recipients">> & {
-  /** Addresses; one prefixed with `cc:` or `bcc:` stands there, others in To. */
+  /** Addresses. `cc:` or `bcc:` before an address puts it into that field, others are in To. */
   to: readonly string[];
 };
 
 export function createQueue(runtime = fakeRuntime(), store = storeInMemory(runtime)) {
   let count = 0;
 
-  /** Accepts a message now; returns the seq of its row. */
+  /** Accepts a message now. Returns the seq of its row. */
   function accept({ to, ...given }: Given): number {
     const n = ++count;
     const recipients = to.map((text) => {
@@ -54,7 +54,7 @@ export function createQueue(runtime = fakeRuntime(), store = storeInMemory(runti
     /** Claims now; the lease is half an hour. */
     claimNext: (terms: Partial<ClaimTerms> = {}) => claimAt(runtime.now(), terms),
     entries: () => store.db.select().from(queueEntries).orderBy(asc(queueEntries.seq)).all(),
-    /** Each domain in queue_domains with the ms from START at which it is due. */
+    /** The domains in queue_domains, with the time when each is due, in ms from START. */
     domainsDue: () =>
       Object.fromEntries(
         store.db
@@ -67,6 +67,6 @@ export function createQueue(runtime = fakeRuntime(), store = storeInMemory(runti
   };
 }
 
-/** The local parts of what was claimed. */
+/** The local parts of the claimed recipients. */
 export const claimed = (given: Claim | undefined): string[] | undefined =>
   given?.entries.map(({ recipient }) => recipient);

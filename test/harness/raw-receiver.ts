@@ -1,4 +1,4 @@
-/** A server on a real socket that takes HTTP requests and answers by hand, wrongly if need be. */
+/** A server on a real socket that receives HTTP requests and writes responses by hand, also wrong ones. */
 import { expect } from "bun:test";
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
@@ -7,7 +7,7 @@ import { atEndOfFile } from "./end.ts";
 
 export interface Receiver {
   readonly port: number;
-  /** What arrived, whole requests. */
+  /** The requests that have arrived whole. */
   readonly requests: string[];
   /** Connections so far, and those still open. */
   readonly connections: { made: number; open: number };
@@ -15,11 +15,11 @@ export interface Receiver {
   arrived(count: number): Promise<void>;
   /** Resolves when no connection is open. */
   deserted(): Promise<void>;
-  /** Takes no more connections. */
+  /** Accepts no more connections. */
   close(): Promise<void>;
 }
 
-/** `nth`: which request on its connection, from 1. */
+/** `nth`: number of the request on its connection, from 1. */
 export type Answer = (socket: Socket, nth: number) => void;
 
 const servers = new Set<Server>();
@@ -28,7 +28,7 @@ atEndOfFile(() => {
   servers.clear();
 });
 
-/** A server that answers by hand whatever comes, on a port of its own or on the one given. */
+/** Starts a server that writes its responses by hand, on a free port or on the given one. */
 export async function receive(
   answer: Answer,
   { host = "127.0.0.1", port = 0, tls }: { host?: string; port?: number; tls?: KeyPair } = {},
@@ -84,7 +84,7 @@ export async function receive(
   };
 }
 
-/** Servers on one port of two addresses. */
+/** Starts servers on one port of two addresses. */
 export async function receiveOnBoth(
   [first, firstHost]: [Answer, string],
   [second, secondHost]: [Answer, string],
@@ -97,7 +97,7 @@ export async function receiveOnBoth(
   return receiveOnBoth([first, firstHost], [second, secondHost]);
 }
 
-/** Writes for as long as the other side is there, a little in each turn of the event loop. */
+/** Writes until the client disconnects, a little in each turn of the event loop. */
 export function writeForever(socket: Socket, chunk: string): void {
   const more = () => {
     if (socket.destroyed) return;

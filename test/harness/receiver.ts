@@ -1,4 +1,4 @@
-/** A receiver of webhooks, over a real socket: it keeps what arrives and answers as the test says. */
+/** A receiver of webhooks on a real socket. It keeps requests and responds as the test says. */
 import { atEndOfFile } from "./end.ts";
 
 export interface Hook {
@@ -11,9 +11,9 @@ export interface Hook {
 export interface Receiver {
   /** With the path /hook. */
   readonly url: string;
-  /** What arrived, in order. */
+  /** The requests, in order. */
   readonly hooks: Hook[];
-  /** Of each request from now on; 200 until told. `nth`: from 1. */
+  /** Gives the response to each request from now on, 200 by default. `nth`: from 1. */
   answer: (hook: Hook, nth: number) => Response | Promise<Response>;
   /** Resolves when `count` requests have arrived in all. */
   waitFor(count: number): Promise<void>;
@@ -25,7 +25,7 @@ atEndOfFile(() => {
   for (const receiver of running) receiver.stop();
 });
 
-/** Its address is 127.0.0.1, which webhooks.allowNetworks has to except. */
+/** Its address is 127.0.0.1, which webhooks.allowNetworks must allow. */
 export function startReceiver(): Receiver {
   const hooks: Hook[] = [];
   const waiting: { count: number; resolve: () => void }[] = [];

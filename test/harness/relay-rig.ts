@@ -1,8 +1,7 @@
-/** A relay before servers elsewhere that do as the test says: no sockets, and a clock that stands until moved. */
+/** A relay before remote servers that do as the test says, without sockets, on a clock that the test moves. */
 import { createLog } from "../../src/base/log.ts";
 import { createScheduler } from "../../src/base/scheduler.ts";
 import type { Claim } from "../../src/outbound/claims.ts";
-import type { LocalDelivery } from "../../src/outbound/local.ts";
 import { setBounced, setDeferred, setDelivered } from "../../src/outbound/queue.ts";
 import { createRelay, type RelayParts } from "../../src/outbound/relay.ts";
 import type { Connection } from "../../src/outbound/transport.ts";
@@ -30,15 +29,15 @@ export interface Sent {
   content: string;
 }
 
-/** What the servers do; all accept everything at once unless told otherwise. */
+/** Behaviour of the servers. By default they accept everything at once. */
 export interface Script {
-  /** Before a connection is there, or instead of one. `nth`: of the connections to that destination, from 1. */
+  /** Called before a connection opens. An error fails it. `nth`: number of the connection to that destination, from 1. */
   connect?(destination: string, nth: number): unknown;
-  /** Before the answer, or instead of acceptance. `nth`: of all transactions, from 1. */
+  /** Gives the result of a transaction, by default acceptance. `nth`: number of the transaction, from 1. */
   send?(sent: Sent, nth: number): DeliveryResult["kind"] | Promise<DeliveryResult["kind"] | undefined> | undefined;
-  /** Whether a transaction under way is past the point where it may be cut. */
+  /** True when a running transaction must not be cut any more. */
   transmits?(destination: string): boolean;
-  /** Whether the connection can be used again after a transaction. */
+  /** True when the connection can be used again after a transaction. */
   keeps?(destination: string): boolean;
 }
 
@@ -50,9 +49,9 @@ interface RigOptions {
   hold?: boolean;
   /** There is a smarthost. */
   grouped?: boolean;
-  local?: Partial<LocalDelivery>;
-  resolve?: RelayParts["outcomes"]["resolve"];
-  /** How the relay's store differs. */
+  deliverHere?: RelayParts["deliverHere"];
+  conclude?: RelayParts["conclude"];
+  /** Functions of the store that differ. */
   enqueue?: (store: Store) => Store["enqueue"];
   queue?: ReturnType<typeof createQueue>;
 }
@@ -60,7 +59,7 @@ interface RigOptions {
 /** The domains of this server. */
 const HERE = ["here.example", "also.here.example"];
 
-/** Waits of a temporary failure: of the setting's default, the first. */
+/** The first wait after a temporary failure, by default. */
 export const FIRST_RETRY_MS = 60_000;
 
 export function createRelayRig({ script = {}, hold = false, grouped = false, ...given }: RigOptions = {}) {
@@ -123,16 +122,12 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
     };
   }
 
-  const local: LocalDelivery = {
-    isLocal: (_, domain) => HERE.includes(domain),
-    deliver: async ({ entries }) => {
-      activity++;
-      return { results: entries.map(() => result("accepted")), file: () => {} };
-    },
-    ...given.local,
+  const deliverHere: RelayParts["deliverHere"] = async ({ entries }) => {
+    activity++;
+    return { results: entries.map(() => result("accepted")), file: () => {} };
   };
 
-  async function resolve({ entries }: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void> {
+  async function conclude({ entries }: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void> {
     const now = runtime.now();
     return (tx) => {
       entries.forEach((entry, i) => {
@@ -147,9 +142,12 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
   const relay = createRelay({
     store: { ...store, enqueue: given.enqueue?.(store) ?? store.enqueue },
     transport: { connect, groupsByMessage: () => state.grouped, close: () => {} },
-    local,
-    mailbox: { isVerifiedElsewhere: () => false },
-    outcomes: { resolve: given.resolve ?? resolve },
+    mailbox: {
+      isLocal: (_, domain) => HERE.includes(domain),
+      isVerifiedElsewhere: () => false,
+    },
+    deliverHere: given.deliverHere ?? deliverHere,
+    conclude: given.conclude ?? conclude,
     options,
     runtime,
     log,
@@ -158,7 +156,7 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
   });
   const scheduler = createScheduler(runtime, log, [relay.job]);
 
-  /** Lets everything go on that does not wait for a gate or the clock. */
+  /** Runs everything that does not wait for a gate or the clock. */
   async function quiet(): Promise<void> {
     for (let turns = 0, seen = activity; turns < 10; turns++) {
       await new Promise((resolve) => setImmediate(resolve));
@@ -172,15 +170,15 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
     sent,
     connections,
     lines,
-    /** Changes what servers do, or whether there is a smarthost. */
+    /** Changes the behaviour of the servers, or the smarthost. */
     state,
     options,
     start: () => scheduler.start(),
     wake: () => scheduler.wake("relay"),
     quiet,
-    /** For what waits for the file system. */
+    /** Waits for the file system. */
     until,
-    /** Starts, or looks again, and waits until nothing goes on. */
+    /** Starts the relay, or makes it look again, and waits until it is idle. */
     async run(): Promise<void> {
       scheduler.start();
       await quiet();
@@ -192,7 +190,7 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
     /** State, attempts and reply of each entry, in order. */
     outcomes: () => queue.entries().map(({ state, attempts, reply }) => [state, attempts, reply]),
     states: () => queue.entries().map(({ state }) => state),
-    /** All recipients sent to, in order. */
+    /** All recipients of transactions, in order. */
     recipients: () => sent.flatMap(({ recipients }) => recipients),
     errors: () => lines.filter(({ level }) => level === "error").map(({ message }) => message),
   };

@@ -1,34 +1,37 @@
 /**
- * A mail server elsewhere, scripted: a raw SMTP server on any loopback address, which answers each command as the test
- * says, keeps what it was sent, and can keep a client waiting.
+ * A scripted remote mail server: a raw SMTP server on any loopback address, which replies to each command as the test says,
+ * keeps the mail, and can make a client wait.
  */
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, TLSSocket } from "node:tls";
+import { ANY_TLS, type TlsPolicies } from "../../src/authentication/tls-policy.ts";
 import { createLog } from "../../src/base/log.ts";
 import { type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
 import { fakeRuntime } from "./runtime.ts";
 
-/** What a command is about. */
+/** Domains without a policy for TLS. */
+export const OPPORTUNISTIC: TlsPolicies = { of: async () => async () => ANY_TLS, close() {} };
+
+/** The context of a command. */
 export interface About {
-  /** Of MAIL and RCPT, without angle brackets; the first accepted recipient for DATA and its end; else "". */
+  /** The address of MAIL and RCPT, without angle brackets; the first accepted recipient for DATA and its end; else "". */
   address: string;
-  /** How often the command came with that address, over all connections, this time included. */
+  /** Count of this command with this address, over all connections, with this one. */
   attempt: number;
   /** Number of the connection, from 1. */
   connection: number;
 }
 
-/** Ends the connection instead of answering. */
+/** Ends the connection instead of replying. */
 export const HANG_UP = "hang up";
 
 type CommandName = "greeting" | "ehlo" | "mail" | "rcpt" | "data" | "end" | "rset" | "quit";
 
 /**
- * A reply, such as `450 4.2.0 later` or several lines with LF between them, each with its code; HANG_UP; or undefined
- * for the usual reply. A promise keeps the client waiting until it is resolved. After a 421 the connection is closed
- * (RFC 5321 §3.8).
+ * A reply, such as `450 4.2.0 later`, or several lines with LF between them, each with its code; HANG_UP; or undefined for the
+ * usual reply. A promise makes the client wait until it resolves. A 421 closes the connection (RFC 5321 §3.8).
  */
 type Answer = string | undefined;
 export type Answers = Answer | ((about: About) => Answer | Promise<Answer>);
@@ -38,21 +41,21 @@ export interface RemoteScript {
   host?: string;
   /** 0 for a free one. */
   port?: number;
-  /** Name it greets with. */
+  /** The name in its greeting. */
   name?: string;
   greeting?: Answers;
   ehlo?: Answers;
   mail?: Answers;
   rcpt?: Answers;
-  /** The answer to DATA. */
+  /** The reply to DATA. */
   data?: Answers;
-  /** The answer to the message. */
+  /** The reply to the message. */
   end?: Answers;
   rset?: Answers;
   quit?: Answers;
   /**
-   * Off by default; else offered: `refused` answers 454, `broken` agrees and then speaks no TLS, `silent` agrees and then
-   * says nothing.
+   * STARTTLS, not offered by default. `refused` replies 454, `broken` agrees and then does not speak TLS, `silent` agrees and
+   * then writes nothing.
    */
   starttls?: boolean | "refused" | "broken" | "silent";
   /** TLS from the first byte. */
@@ -64,17 +67,17 @@ export interface RemoteScript {
   smtputf8?: boolean;
   /** Bytes, offered as SIZE. */
   size?: number;
-  /** AUTH PLAIN and LOGIN are offered, and MAIL needs them. */
+  /** Offers AUTH PLAIN and LOGIN, and requires them before MAIL. */
   auth?: { user: string; pass: string };
 }
 
 export interface RemoteMessage {
   from: string;
   to: string[];
-  /** Dots unstuffed, as UTF-8. */
+  /** The content as UTF-8, dots unstuffed. */
   content: string;
   bytes: Uint8Array;
-  /** It came over TLS. */
+  /** True when it came over TLS. */
   secure: boolean;
   /** The name the client asked for in the handshake. */
   servername: string | undefined;
@@ -87,7 +90,7 @@ export interface RemoteMessage {
 export interface RemoteMx {
   readonly host: string;
   readonly port: number;
-  /** The messages answered 2yz, in order. */
+  /** The accepted messages, in order. */
   readonly messages: RemoteMessage[];
   /** Command lines of all connections, in order. */
   readonly commands: string[];
@@ -95,15 +98,15 @@ export interface RemoteMx {
   readonly connections: number;
   /** Connections open now. */
   readonly open: number;
-  /** Says a line on every connection, unasked. */
+  /** Writes a line on every connection, without a command. */
   say(line: string): void;
-  /** Changes what it answers from now on. */
+  /** Changes its replies from now on. */
   script(changes: RemoteScript): void;
-  /** Resolves with the messages once there are that many. */
+  /** Resolves with the messages when there are this many. */
   waitFor(count: number): Promise<RemoteMessage[]>;
-  /** Resolves once a command line that starts so has come. */
+  /** Resolves when a command line with this beginning has come. */
   heard(start: string): Promise<void>;
-  /** Resolves when no connection is open any more. */
+  /** Resolves when no connection is open. */
   idle(): Promise<void>;
   /** Stops listening and cuts every connection. */
   close(): Promise<void>;
@@ -114,14 +117,14 @@ atEndOfFile(async () => {
   await Promise.all([...running].map((remote) => remote.close()));
 });
 
-/** The pair of remotes that are not given one; made once a process. */
+/** The pair of remote servers without one of their own, made once in a process. */
 let made: Promise<KeyPair> | undefined;
 function ownPair(): Promise<KeyPair> {
   made ??= makePair("mx.example.net");
   return made;
 }
 
-/** A new self-signed pair for a name or address. */
+/** Makes a self-signed pair for a name or address. */
 export async function makePair(hostname: string): Promise<KeyPair> {
   const runtime = { ...fakeRuntime(), now: Date.now };
   const log = createLog("silent", runtime.now, () => {});
@@ -129,7 +132,7 @@ export async function makePair(hostname: string): Promise<KeyPair> {
   return (await openCertificates(setup)).current();
 }
 
-/** Keeps a client waiting: `wait` is an answer that comes, as the usual one, once it is released. */
+/** Makes a client wait: `wait` is the usual reply, which comes when it is released. */
 export function gate() {
   const reached = Promise.withResolvers<void>();
   const released = Promise.withResolvers<undefined>();
@@ -316,7 +319,7 @@ export async function startRemoteMx(first: RemoteScript = {}): Promise<RemoteMx>
       notify();
     }
 
-    /** The next line, or message, that is there whole. */
+    /** Takes the next line or message that has arrived whole. */
     function next(): (() => Promise<void>) | undefined {
       if (readingMessage) {
         const found = buffered.indexOf("\r\n.\r\n");

@@ -1,15 +1,15 @@
-/** What `bun test` wrote of a run, as JUnit's XML. */
+/** Reads the results of `bun test` from JUnit's XML and from its output. */
 import { existsSync, readFileSync } from "node:fs";
 import { Parser } from "htmlparser2";
 
 export interface Failure {
-  /** Of the test, from the root of the project. */
+  /** The file of the test, from the root of the project. */
   file: string;
-  /** With the names of the groups it is in. */
+  /** The name with those of its groups. */
   test: string;
-  /** What was expected, what came and where. */
+  /** The expected and the actual value, and the place. */
   said: string;
-  /** It took longer than it may: it goes on beside those after it. */
+  /** It took too long, and still runs beside later tests. */
   timedOut: boolean;
 }
 
@@ -19,7 +19,7 @@ export interface Report {
   failures: Failure[];
 }
 
-/** Undefined when the run came to no end. */
+/** Undefined when the run did not end. */
 export function readReport(path: string): Report | undefined {
   if (!existsSync(path)) return undefined;
   const report: Report = { passed: 0, skipped: 0, failures: [] };
@@ -35,7 +35,7 @@ export function readReport(path: string): Report | undefined {
           failure = { file, test: classname ? `${classname} > ${test}` : test, said: "", timedOut: false };
         else if (name === "failure") {
           failure.timedOut = type === "TimeoutError";
-          // Of any other it is the beginning of what follows.
+          // Otherwise it is the beginning of the next text.
           if (failure.timedOut) failure.said = message;
           report.failures.push(failure);
         }
@@ -54,11 +54,11 @@ export function readReport(path: string): Report | undefined {
 export interface LateError {
   /** The file whose tests ran when it was thrown, from the root of the project. */
   during: string;
-  /** What was thrown, and where. */
+  /** The error and its place. */
   said: string;
 }
 
-/** Errors that were thrown outside of any test, as the output of `bun test` has them. */
+/** Finds errors outside of tests in the output of `bun test`. */
 export function errorsIn(output: string): LateError[] {
   const errors: LateError[] = [];
   let during = "";
@@ -71,8 +71,8 @@ export function errorsIn(output: string): LateError[] {
 }
 
 /**
- * Whether a test that timed out may have thrown it: its file is in the stack, or no test file is and the error came while
- * that file ran.
+ * True when a test that timed out may have thrown the error: its file is in the stack, or no test file is and the error came
+ * while that file ran.
  */
 export function isOfTimedOut({ during, said }: LateError, failures: readonly Failure[]): boolean {
   const files = failures.filter(({ timedOut }) => timedOut).map(({ file }) => file);
@@ -80,7 +80,7 @@ export function isOfTimedOut({ during, said }: LateError, failures: readonly Fai
   return files.some((file) => (thrower === undefined ? file === during : thrower.endsWith(file)));
 }
 
-/** Names of tests with control characters in them. */
+/** Finds names of tests with control characters. */
 export function unplainNames(output: string): string[] {
   const names = [...output.matchAll(/^\((?:pass|fail|skip|todo)\) (.*)$/gm)].map(([, name = ""]) => name);
   return names.filter((name) => /\p{Cc}/u.test(name));

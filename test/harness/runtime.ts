@@ -1,11 +1,11 @@
-/** A world for tests: a clock that stands until moved, timers on it, real randomness, and DNS and HTTP that refuse. */
+/** A runtime for tests: a clock that the test moves, timers on it, real randomness, and DNS and HTTP that fail. */
 import { randomBytes } from "node:crypto";
 import type { DnsResolver, Runtime } from "../../src/base/runtime.ts";
 
 export interface FakeRuntime extends Runtime {
-  /** Moves the clock to `at` (epoch ms), firing the timers on the way in order. */
+  /** Moves the clock to `at` (epoch ms), and fires the timers on the way in order. */
   advanceTo(at: number): void;
-  /** Sets the clock by so much, ahead or back: no time passes, and no timer notices. */
+  /** Sets the clock ahead or back by this much. No time passes, and no timer fires. */
   setBy(ms: number): void;
   /** Epoch ms of the earliest timer, or undefined. */
   nextTimer(): number | undefined;
@@ -13,7 +13,7 @@ export interface FakeRuntime extends Runtime {
   timers(): number[];
 }
 
-/** When every fake clock starts. */
+/** The time at which every fake clock starts. */
 export const START = Date.parse("2026-01-05T09:00:00Z");
 
 const refuse = async (): Promise<never> => {

@@ -1,6 +1,6 @@
 /**
- * A second opinion on JSON: checks values against the schemas of an OpenAPI 3.1 document, formats too. It knows the
- * keywords that the document uses and throws for any other, so that nothing in it goes unchecked.
+ * Checks values against the schemas of an OpenAPI 3.1 document, with formats, independently of the server. It knows the keywords
+ * that the document uses and throws for others, so that no part of a schema goes unchecked.
  */
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 export type JsonObject = { [key: string]: Json };
@@ -25,7 +25,7 @@ const typeOf = (value: Json): string[] => {
   return Number.isInteger(value) ? ["integer", "number"] : [typeof value];
 };
 
-/** What is wrong with the value, each with its place. */
+/** Lists the faults of a value, each with its place. */
 export function faults(document: JsonObject, schema: JsonObject, value: Json, at = ""): string[] {
   const inner = (part: Json, of: Json, name: string | number) =>
     faults(document, part as JsonObject, of, `${at}/${name}`);
@@ -107,7 +107,7 @@ export function faults(document: JsonObject, schema: JsonObject, value: Json, at
   return found;
 }
 
-/** The objects in a document, itself among them. */
+/** Yields all objects in a document, with the document itself. */
 export function* nodesOf(value: Json): Generator<JsonObject> {
   if (Array.isArray(value)) for (const item of value) yield* nodesOf(item);
   else if (typeof value === "object" && value !== null) {

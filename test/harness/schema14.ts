@@ -1,4 +1,4 @@
-/** Data as the version before 0015_search_layout.sql left it. */
+/** Data as written by the version before 0015_search_layout.sql. */
 import { Database } from "bun:sqlite";
 import { rmSync } from "node:fs";
 import { MIGRATIONS } from "../../src/store/migrate.ts";
@@ -6,8 +6,8 @@ import { MIGRATIONS } from "../../src/store/migrate.ts";
 const SCHEMA = 14;
 
 /**
- * Takes a database of this version back to that schema: rows of each table in its former columns, except webhooks', and
- * a former entry for each message in the index.
+ * Converts a database of this version to that schema: the rows of each table in its old columns, except those of webhooks, and
+ * an old index entry for each message.
  */
 export function takeBackToSchema14(file: string): void {
   const copy = `${file}.present`;
@@ -45,7 +45,7 @@ export function takeBackToSchema14(file: string): void {
 
 const rows = (sqlite: Database, sql: string) => sqlite.query<{ name: string; sql: string }, []>(sql).all();
 
-/** Every word of every message, with its position. */
+/** Reads every word of every message, with its position. */
 export function entriesOf(sqlite: Database): unknown[] {
   sqlite.run("CREATE VIRTUAL TABLE IF NOT EXISTS temp.entries USING fts5vocab(main, message_index, instance)");
   return sqlite.query("SELECT doc, col, term, offset FROM temp.entries ORDER BY doc, col, offset, term").all();

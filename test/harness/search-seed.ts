@@ -4,7 +4,7 @@ import type { EmailAddress } from "../../src/message/address.ts";
 import type { SearchEngine, SearchScope } from "../../src/search/engine.ts";
 import { foldDocument } from "../../src/search/fold.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
-import { createRanking } from "../../src/search/fts5/ranking.ts";
+import { createRanking } from "../../src/search/fts5/hits.ts";
 import { parseQuery } from "../../src/search/query.ts";
 import { seqsIn } from "../../src/search/sets.ts";
 import * as schema from "../../src/store/schema.ts";

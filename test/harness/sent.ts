@@ -1,10 +1,10 @@
-/** Mail that Alice sent, in her mailbox and in the queue, and what becomes of it: without a network. */
+/** Mail that Alice sent, in her mailbox and in the queue, and its delivery without a network. */
 import { asc, eq } from "drizzle-orm";
 import { newId } from "../../src/base/runtime.ts";
 import { type EmailAddress, parseAddressList, splitAddress } from "../../src/message/address.ts";
 import { type Claim, claim } from "../../src/outbound/claims.ts";
-import { recipientsOf } from "../../src/outbound/envelope.ts";
-import { createOutcomes, type OutcomeParts } from "../../src/outbound/outcome.ts";
+import { recipientsOf } from "../../src/outbound/guardrails.ts";
+import { concludeAttempt, type OutcomeParts } from "../../src/outbound/outcome.ts";
 import { addOutbound, type OutboundMessage } from "../../src/outbound/queue.ts";
 import { listSuppressions } from "../../src/outbound/suppression.ts";
 import { type DeliveryResult, deliveryResultOf } from "../../src/smtp/delivery-result.ts";
@@ -15,7 +15,7 @@ import { testLog } from "./mx-rig.ts";
 
 export const HOSTNAME = "mx.example.test";
 
-/** What a server says to RCPT, or at the end of DATA; `reply` with its code. */
+/** A server's reply to RCPT, or at the end of DATA; `reply` with its code. */
 export function said(reply: string, remote = "mx.remote.example", command: "rcpt" | "data" = "rcpt"): DeliveryResult {
   const code = Number(reply.slice(0, 3));
   return deliveryResultOf({ command: code < 300 ? "data" : command, code, text: reply, remote });
@@ -40,9 +40,9 @@ export function createSender(parts: (given: OutcomeParts) => Partial<OutcomePart
   const { log, lines } = testLog(runtime);
   const options = openOptions(store);
   const given = { store, mailbox, options, runtime, hostname: HOSTNAME, log };
-  const outcomes = createOutcomes({ ...given, ...parts(given) });
+  const outcomeParts: OutcomeParts = { ...given, ...parts(given) };
 
-  /** Accepts a message of hers for sending. */
+  /** Accepts a message of Alice for sending. */
   async function sent({
     to = "",
     cc = "",
@@ -78,16 +78,16 @@ export function createSender(parts: (given: OutcomeParts) => Partial<OutcomePart
     return row;
   }
 
-  /** Leases what is due of the oldest message that waits, all of its recipients together. */
+  /** Claims the due recipients of the oldest waiting message, all together. */
   const lease = (): Claim | undefined =>
     store.transact((tx) => claim(tx, { now: runtime.now(), leaseUntil: runtime.now() + 60_000, together: () => true }));
 
-  /** One attempt to deliver what is due; `result` is asked for each recipient. */
+  /** Attempts to deliver the due recipients once. `result` gives the result of each. */
   async function attempt(result: (recipient: string) => DeliveryResult): Promise<void> {
     const leased = lease();
     if (leased === undefined) throw new Error("nothing is due");
     const results = leased.entries.map(({ recipient }) => result(recipient));
-    const conclude = await outcomes.resolve(leased, results);
+    const conclude = await concludeAttempt(outcomeParts, leased, results);
     store.transact((tx) => conclude(tx));
   }
 
@@ -95,17 +95,17 @@ export function createSender(parts: (given: OutcomeParts) => Partial<OutcomePart
     ...alice,
     lines,
     options,
-    outcomes,
+    outcomeParts,
     sent,
     lease,
     attempt,
-    /** A message that servers have accepted for everybody. */
+    /** Sends a message that servers accept for all recipients. */
     async delivered(addressed: Addressed): Promise<OutboundMessage> {
       const message = await sent(addressed);
       await attempt(() => ACCEPTED);
       return message;
     },
-    /** recipient -> what became of it */
+    /** The outcome by recipient. */
     states: ({ seq }: OutboundMessage): Record<string, string> =>
       Object.fromEntries(
         store.db
@@ -116,7 +116,7 @@ export function createSender(parts: (given: OutcomeParts) => Partial<OutcomePart
           .all()
           .map(({ recipient, state, complainedAt }) => [recipient, complainedAt === null ? state : "complained"]),
       ),
-    /** What happened after the message was filed. */
+    /** The events after the message was filed. */
     told: () => alice.events().filter(({ event }) => event !== "message.inbound"),
     suppressed: (): [address: string, reason: string][] =>
       listSuppressions(store.db).map(({ address, reason }) => [address, reason]),
@@ -130,7 +130,7 @@ export function createSender(parts: (given: OutcomeParts) => Partial<OutcomePart
 
 export type Sender = ReturnType<typeof createSender>;
 
-/** Every way in which the address could be written. */
+/** All spellings of an address. */
 export function formsOf(address: EmailAddress["email"]): string[] {
   const { local, domain } = splitAddress(address);
   return [address, local, domain, `${local}=${domain}`, `${local}%40${domain}`];

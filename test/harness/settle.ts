@@ -1,9 +1,9 @@
-/** Settings of a data folder, without a command. */
+/** Changes the settings of a data folder without a command. */
 import { openOptions } from "../../src/store/settings.ts";
 import { openStore } from "../../src/store/store.ts";
 import { fakeRuntime } from "./runtime.ts";
 
-/** Sets settings, as so many commands would, at the cost of none. */
+/** Changes settings as commands do, without their cost. */
 export function settle({ data }: { data: string }, settings: Record<string, string>): void {
   const store = openStore({ folder: data, runtime: fakeRuntime() });
   const options = openOptions(store);

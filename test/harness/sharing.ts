@@ -1,7 +1,7 @@
-/** Whether the files of a process share what is costly to start, and leave it behind: test/run.ts says so, and tidies up. */
+/** Sharing of costly programs between the test files of a process: test/run.ts turns it on, and cleans up. */
 
 const VARIABLE = "MAILROOM_TEST_SHARING";
 export const isSharing = process.env[VARIABLE] !== undefined;
 
-/** The environment that says it. */
+/** The environment that turns it on. */
 export const SHARING = { [VARIABLE]: "1" };

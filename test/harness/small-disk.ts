@@ -1,4 +1,4 @@
-/** A disk of its own that is really full: a file system in memory, of a size that is told. Needs the right to mount. */
+/** A small disk that a test can fill: a file system in memory, of a given size. Needs the right to mount. */
 import { closeSync, mkdirSync, openSync, rmSync, statfsSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { atEndOfFile } from "./end.ts";
@@ -7,11 +7,11 @@ import { temporaryFolder } from "./folder.ts";
 export const MB = 1_000_000;
 
 export interface SmallDisk {
-  /** Where it is mounted. */
+  /** The path of its mount. */
   readonly path: string;
-  /** Leaves no room on it but `spare` bytes. */
+  /** Fills it but for `spare` bytes. */
   fill(spare?: number): void;
-  /** Gives back what `fill` took. */
+  /** Frees the space that `fill` took. */
   empty(): void;
   /** Makes it larger. */
   grow(bytes: number): void;
@@ -24,7 +24,7 @@ atEndOfFile(() => {
 
 const mount = (...args: string[]): boolean => Bun.spawnSync(["mount", ...args]).exitCode === 0;
 
-/** Why tests that need one are skipped: part of their title. */
+/** The reason why tests that need one are skipped, for their titles. */
 export const diskNote = mountable() ? "" : " (skipped: no right to mount a small disk)";
 
 function mountable(): boolean {
@@ -45,7 +45,7 @@ export function mountDisk(bytes: number): SmallDisk {
       const { bavail, bsize } = statfsSync(path);
       try {
         const piece = Buffer.alloc(bsize);
-        // Until there is no room; a file written while this goes on may take what was free.
+        // Writes until there is no room. A file that is written meanwhile may take free space.
         for (let left = bavail * bsize - spare; left > 0; left -= bsize) writeSync(file, piece);
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;

@@ -1,4 +1,4 @@
-/** A scripted SMTP client on a raw socket: what it sends goes out byte by byte as given, in one write a call. */
+/** A scripted SMTP client on a raw socket. Each call is one write of the given bytes. */
 import { connect, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 
@@ -11,21 +11,21 @@ export interface Reply {
 }
 
 export interface SmtpClient {
-  /** The next reply. Rejects when the server closes first. */
+  /** Reads the next reply. Rejects when the server closes first. */
   reply(): Promise<Reply>;
-  /** Writes as given; strings as UTF-8. */
+  /** Writes bytes; strings as UTF-8. */
   write(data: string | Uint8Array): void;
   /** Writes a line with CRLF and returns its reply. */
   command(line: string): Promise<Reply>;
-  /** The same, and throws unless the reply has that code. */
+  /** Does the same, and throws when the reply has another code. */
   expect(code: number, line?: string): Promise<Reply>;
-  /** Commands and replies up to DATA, and the message as given (dots not stuffed) with its end; returns the last reply. */
+  /** Sends the commands up to DATA, and the message (dots not stuffed) with its end. Returns the last reply. */
   deliver(envelope: { from?: string; to: string | string[] }, message: string): Promise<Reply>;
-  /** The handshake, after the reply to STARTTLS. Accepts any certificate, and returns the one it got. */
+  /** Does the handshake after the reply to STARTTLS. Accepts any certificate and returns it. */
   secure(): Promise<{ fingerprint: string }>;
   /** Resolves when the server has closed the connection. */
   closed: Promise<void>;
-  /** Leaves without a word. */
+  /** Disconnects without QUIT. */
   destroy(): void;
 }
 
@@ -34,7 +34,7 @@ export interface Address {
   port: number;
 }
 
-/** Connects and waits for the greeting and EHLO, unless told to leave them. `tls`: from the first byte. `from`: our end. */
+/** Connects, and by default waits for the greeting and sends EHLO. `tls`: from the first byte. `from`: our address. */
 export async function connectSmtp(
   address: Address,
   { greet = true, ehlo = true, tls = false, from = "127.0.0.1" } = {},

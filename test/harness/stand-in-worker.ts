@@ -1,4 +1,4 @@
-/** A parser worker that parses nothing: it tells the subject, hangs or dies as the message wants, and starts at once. */
+/** A parser worker that starts at once and does not parse. It returns the subject, hangs or dies, as the message says. */
 import type { FromWorker, ToWorker } from "../../src/workers/jobs.ts";
 import { obeyPoison } from "./poison.ts";
 

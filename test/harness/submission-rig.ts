@@ -1,4 +1,4 @@
-/** A submission listener on a real socket, before a whole world of people and a fake of the pipeline behind it. */
+/** A submission listener on a real socket, with people in a store and a fake of the pipeline. */
 import { join } from "node:path";
 import { eq } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";
@@ -18,9 +18,9 @@ import { connectSmtp, type Reply, type SmtpClient } from "./smtp-client.ts";
 export const PASSWORD = "correct horse battery";
 const hash = quickHash(PASSWORD);
 
-/** What reached the pipeline. */
+/** A message in the pipeline. */
 export type Submitted = Omit<Submission, "compose"> & {
-  /** As latin1, so that every byte shows. */
+  /** As latin1, which shows every byte. */
   content: string;
 };
 
@@ -29,11 +29,11 @@ export interface SubmissionRig extends Rig {
   workspaceId: string;
   /** Owner of the workspace, with a password and alice@example.test, alias sales@. */
   alice: Caller;
-  /** Member with a password and bob@; may send from shared@ and only look into view@. */
+  /** Member with a password and bob@. May send from shared@ and only read view@. */
   bob: Caller;
   /** Member without a password, with carol@. */
   carol: Caller;
-  /** Of another workspace: mallory@other.test, with a password. */
+  /** Owner of another workspace: mallory@other.test, with a password. */
   mallory: Caller;
   submitted: Submitted[];
   spoolFolder: string;
@@ -42,24 +42,24 @@ export interface SubmissionRig extends Rig {
   keyOf(person: Caller, scopes?: Scope[]): string;
   /** Revokes the only key of that value. */
   revoke(key: string): void;
-  /** Another password for her, or none. */
+  /** Changes or removes her password. */
   setPassword(person: Caller, password: string | null): Promise<void>;
-  /** A session under TLS, after EHLO. */
+  /** Opens a session under TLS, after EHLO. */
   connect(): Promise<SmtpClient>;
-  /** The same, signed in: with a new API key, unless told otherwise, which is quicker than a password. */
+  /** Opens a session and signs in, by default with a new API key, which is quicker than a password. */
   connectAs(person: Caller, secret?: string): Promise<SmtpClient>;
 }
 
 export const base64 = (text: string): string => Buffer.from(text).toString("base64");
 
-/** `AUTH PLAIN`, and its reply. */
+/** Sends `AUTH PLAIN` and returns its reply. */
 export const authPlain = (client: SmtpClient, username: string, secret: string): Promise<Reply> =>
   client.command(`AUTH PLAIN ${base64(`\0${username}\0${secret}`)}`);
 
-/** Code and enhanced status code. */
+/** Gives code and enhanced status code of a reply. */
 export const brief = ({ code, status }: Reply): string => (status === "" ? String(code) : `${code} ${status}`);
 
-/** `submit`: called before the message counts as submitted, to refuse it. */
+/** `submit` is called before the message counts as submitted, and may refuse it. */
 export async function listenForSubmission(
   options: ListenerOptions & { submit?: (submission: Submission) => unknown } = {},
 ): Promise<SubmissionRig> {
@@ -132,7 +132,16 @@ export async function listenForSubmission(
   };
   return {
     ...rig,
-    ...{ world, workspaceId, alice, bob, carol, mallory, submitted, spoolFolder, connect, keyOf },
+    world,
+    workspaceId,
+    alice,
+    bob,
+    carol,
+    mallory,
+    submitted,
+    spoolFolder,
+    connect,
+    keyOf,
     set: (name, value) => store.transact((tx) => settings.set(tx, name, value)),
     revoke: (key) => void store.transact((tx) => revokeKey(tx, keyIds.get(key) ?? "", runtime.now())),
     setPassword: async (person, password) => setHash(person, password === null ? null : await quickHash(password)),

@@ -1,4 +1,4 @@
-/** A whole appliance that people's mail apps hand their mail to, and a server elsewhere that it goes to. */
+/** A whole appliance for people's mail apps, and a remote server that gets their mail. */
 import { expect } from "bun:test";
 import { type Booted, boot } from "./appliance.ts";
 import { zone } from "./dns-server.ts";
@@ -13,7 +13,7 @@ export interface World extends Booted {
   remote: RemoteMx;
 }
 
-/** An appliance for which remote.example is at a scripted server; Alice has the password. */
+/** Starts an appliance with a scripted server for remote.example. Alice has PASSWORD. */
 export async function world(): Promise<World> {
   const remote = await startRemoteMx({});
   const booted = await boot(
@@ -29,15 +29,15 @@ export async function world(): Promise<World> {
   return { ...booted, remote };
 }
 
-/** What is sent and relayed from now on, in an appliance that several tests share. */
+/** Observes sent and relayed mail from now on, in an appliance that several tests share. */
 export async function watch(it: World) {
   await it.appliance.settled();
   const before = new Set((await sentMail(it)).map(({ id }) => id));
   const relayed = it.remote.messages.length;
   return {
-    /** In Sent, newest first. */
+    /** The messages in Sent, newest first. */
     sent: async () => (await sentMail(it)).filter(({ id }) => !before.has(id)),
-    /** What has come to the server elsewhere, nothing being under way any more. */
+    /** The messages at the remote server, when the queue is idle. */
     async relayed(): Promise<RemoteMessage[]> {
       await it.appliance.settled();
       return it.remote.messages.slice(relayed);
@@ -55,7 +55,7 @@ interface Message {
   bcc?: { email: string; name?: string }[];
 }
 
-/** What is in Sent, newest first, as its sender sees it. */
+/** Reads the messages in Sent as their sender sees them, newest first. */
 async function sentMail({ api }: World): Promise<Message[]> {
   const { body } = await api.get<{ messages: { id: string }[] }>("/messages?folder=sent");
   const read = async (id: string) => (await api.get<{ message: Message }>(`/messages/${id}`)).body.message;

@@ -14,7 +14,7 @@ interface Column {
   type: string;
 }
 
-/** Tables with rows of their own: without SQLite's, views, and the internal ones of virtual tables. */
+/** Lists the tables with rows of their own, without SQLite's, views, and the internal tables of virtual ones. */
 export function tablesOf(sqlite: Database): string[] {
   const tables = sqlite.query("PRAGMA table_list").all() as { schema: string; name: string; type: string }[];
   return tables
@@ -29,7 +29,7 @@ export function tablesOf(sqlite: Database): string[] {
 const columnsOf = (sqlite: Database, table: string): Column[] =>
   sqlite.query("SELECT name, type FROM pragma_table_info(?)").all(table) as Column[];
 
-/** For each column, the table and column that it refers to. */
+/** Finds the table and column that each column refers to. */
 function parentsOf(sqlite: Database, table: string): Map<string, { table: string; to: string }> {
   const rows = sqlite.query('SELECT "table", "from", "to" FROM pragma_foreign_key_list(?)').all(table);
   return new Map((rows as { table: string; from: string; to: string }[]).map((row) => [row.from, row]));
@@ -70,7 +70,7 @@ function fillTables(sqlite: Database): void {
   for (const table of tablesOf(sqlite)) fill(table);
 }
 
-/** Every row of every table. */
+/** Reads every row of every table. */
 export function rowsOf(sqlite: Database): Record<string, Record<string, unknown>[]> {
   return Object.fromEntries(
     tablesOf(sqlite).map((table) => [
@@ -80,13 +80,13 @@ export function rowsOf(sqlite: Database): Record<string, Record<string, unknown>
   );
 }
 
-/** Every table, index and trigger as declared, and the schema's number. */
+/** Reads the declarations of all tables, indexes and triggers, and the number of the schema. */
 export const schemaOf = (sqlite: Database): unknown => [
   sqlite.query("PRAGMA user_version").get(),
   sqlite.query("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name").all(),
 ];
 
-/** A data folder as the version with that schema left it; `fill` writes its data. */
+/** Makes a data folder as the version with that schema left it. `fill` writes its data. */
 export function folderOf(version: number, fill: (sqlite: Database) => void = fillTables): string {
   const folder = temporaryFolder();
   const sqlite = new Database(join(folder, "mailroom.db"), { create: true });
@@ -100,7 +100,7 @@ export function folderOf(version: number, fill: (sqlite: Database) => void = fil
   return folder;
 }
 
-/** Looks at the database of a data folder. */
+/** Reads the database of a data folder. */
 export function peek<T>(folder: string, look: (sqlite: Database) => T): T {
   const sqlite = new Database(join(folder, "mailroom.db"));
   try {

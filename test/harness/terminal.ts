@@ -1,4 +1,4 @@
-/** The command line in this process: a data folder, and what a command says on its streams. */
+/** The command line in this process: a data folder, and the output of commands. */
 import { cpSync } from "node:fs";
 import { type Runtime, systemRuntime } from "../../src/base/runtime.ts";
 import { run } from "../../src/cli/cli.ts";
@@ -14,11 +14,11 @@ export interface Said {
 export interface Terminal {
   readonly data: string;
   say(...argv: string[]): Promise<Said>;
-  /** With --json: the document. Fails when the command does. */
+  /** Runs a command with --json and returns the document. Fails when the command fails. */
   ask<T = Record<string, unknown>>(...argv: string[]): Promise<T>;
 }
 
-/** `stdin` is what every command reads; `runtime` replaces parts of the world; `interrupted`: when SIGINT comes. */
+/** `stdin` is the input of every command. `runtime` replaces parts of the runtime. `interrupted` resolves when SIGINT comes. */
 export function openTerminal({
   env = {},
   stdin = "",
@@ -63,13 +63,13 @@ export function openTerminal({
 
 export const SETUP = ["setup", "--domain", "acme.test", "--email", "ada@acme.test", "--name", "Ada"] as const;
 
-/** Where SETUP was run for this file: it makes keys, which takes longer than most of what follows. */
+/** The folder in which SETUP ran for this file. SETUP makes keys, which takes longer than most tests. */
 let setUp: Promise<string> | undefined;
 atEndOfFile(() => {
   setUp = undefined;
 });
 
-/** One whose data folder is as SETUP leaves it: a copy, the same in all of a file. */
+/** Makes a terminal with a copy of the data folder that SETUP leaves, the same for a whole file. */
 export async function openSetUp(): Promise<Terminal> {
   setUp ??= (async () => {
     const { data, ask } = openTerminal();
@@ -77,7 +77,7 @@ export async function openSetUp(): Promise<Terminal> {
     return data;
   })();
   const data = temporaryFolder();
-  // SQLite makes the index of its log anew.
+  // SQLite makes the index of its log again.
   cpSync(await setUp, data, { recursive: true, filter: (path) => !path.endsWith("-shm") });
   return openTerminal({ data });
 }

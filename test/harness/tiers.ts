@@ -1,4 +1,4 @@
-/** The tiers of the tests. The name of a file tells its tier, so that a reader sees it. */
+/** The tiers of the tests. The name of a file shows its tier. */
 
 export const TIERS = ["fast", "system", "long"] as const;
 /**
@@ -13,7 +13,7 @@ export function tierOf(file: string): Tier {
   return /\.(system|browser)\.test\.ts$/.test(file) ? "system" : "fast";
 }
 
-/** All test files of these tiers, as paths from the root of the project. */
+/** Lists the test files of these tiers, as paths from the root of the project. */
 export function testFiles(root: string, tiers: readonly Tier[]): string[] {
   const files = [...new Bun.Glob("test/**/*.test.ts").scanSync(root)].sort();
   return files.filter((file) => tiers.includes(tierOf(file)));

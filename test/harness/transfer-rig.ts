@@ -1,4 +1,4 @@
-/** Imports into a running appliance, as the command does beside a server. */
+/** Imports into a running appliance, as the command does. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createLog } from "../../src/base/log.ts";
@@ -17,7 +17,7 @@ import type { Booted } from "./appliance.ts";
 import { temporaryFolder } from "./folder.ts";
 import { shareWorker } from "./parser-worker.ts";
 
-/** A folder of these files; latin1. */
+/** Makes a folder of these files, in latin1. */
 export function files(content: Record<string, string | Uint8Array>): string {
   const folder = temporaryFolder();
   for (const [name, text] of Object.entries(content)) {
@@ -28,17 +28,17 @@ export function files(content: Record<string, string | Uint8Array>): string {
   return folder;
 }
 
-/** The From line of an mbox, and the message. `at`: epoch ms. */
+/** Writes the From line of an mbox, and the message. `at`: epoch ms. */
 export const mboxEntry = (message: string, at = Date.parse("2026-01-02T03:04:05Z")): string =>
   `From someone@remote.example ${new Date(at).toUTCString().replace(/^(\w+), (\d+) (\w+) (\d+) (\S+) GMT$/, "$1 $3 $2 $5 $4")}\n${message.replace(/^(>*From )/gm, ">$1")}\n`;
 
 const STEADY: Pacing = { room: () => 3, run: async (_, transaction) => transaction(() => {}), isServed: () => false };
 
 export interface ImportOptions extends Partial<Pick<Destination, "folder" | "read">> {
-  /** Address of the mailbox; default: the owner's. */
+  /** Address of the mailbox, by default the owner's. */
   into?: string;
   request?: Partial<Pick<ImportRequest, "isInterrupted" | "onProgress" | "messages">>;
-  /** Default: the appliance's. */
+  /** By default the appliance's. */
   transact?: Store["transact"];
 }
 

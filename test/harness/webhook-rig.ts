@@ -1,13 +1,12 @@
-/** An appliance that tells receivers on this host of events, and what a test of that needs at hand. */
+/** An appliance that delivers events to receivers on this host, with helpers for tests. */
 
 import { type DnsResolver, newId } from "../../src/base/runtime.ts";
-import { EVENT_NAMES, type EventData, type EventName, emit } from "../../src/events/outbox.ts";
-import { sampleOf } from "../../src/events/payload.ts";
+import { EVENT_NAMES, type EventData, type EventName, emit, sampleOf } from "../../src/events/outbox.ts";
 import { type Booted, boot } from "./appliance.ts";
 import { letter, mailer } from "./mail.ts";
 import { type Receiver, startReceiver } from "./receiver.ts";
 
-/** Mail by SMTP is not of interest here, and its listeners take time to start. */
+/** These tests need no SMTP, whose listeners take time to start. */
 const NO_SMTP = { MAILROOM_MX: "off", MAILROOM_SUBMISSION: "off", MAILROOM_SUBMISSIONS: "off" };
 export const WITH_MX = { MAILROOM_MX: "127.0.0.1:0" };
 
@@ -31,12 +30,12 @@ export async function openRig(
   return {
     ...booted,
     add,
-    /** A receiver, and an endpoint that leads to it. */
+    /** Starts a receiver, and adds an endpoint for it. */
     receive(events?: readonly EventName[]): Receiver & ReturnType<typeof add> {
       const receiver = startReceiver();
       return Object.assign(receiver, add(receiver.url, events));
     },
-    /** Puts an event into the outbox as mail does; returns its id. */
+    /** Puts an event into the outbox as mail does. Returns its id. */
     happen<E extends EventName>(event: E, data?: Partial<EventData[E]>): string {
       const id = newId(runtime, "evt");
       const now = runtime.now();
@@ -44,13 +43,13 @@ export async function openRig(
       store.transact((tx) => emit(tx, { id, workspaceId: owner.workspaceId, event, data: whole, now }));
       return id;
     },
-    /** Mail from elsewhere to alice@example.test arrives; for a rig with WITH_MX. */
+    /** Delivers mail from outside to alice@example.test. Needs WITH_MX. */
     async arrive(subject = "Hello"): Promise<void> {
       const sender = mailer(mx);
       await sender.send({ from: "carol@remote.example", to: "alice@example.test" }, letter({ subject }));
       sender.close();
     },
-    /** The log of an endpoint, oldest first. */
+    /** Reads the log of an endpoint, oldest first. */
     log: (id: string) => developers.listDeliveries(id, { limit: 1_000 }).reverse(),
     settled: () => appliance.settled(),
   };

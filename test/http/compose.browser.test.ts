@@ -46,7 +46,7 @@ interface Message {
   attachments: { filename: string; size: number }[];
 }
 
-/** The newest message that was sent. */
+/** Finds the newest sent message. */
 async function lastSent(): Promise<Message> {
   const { body } = await booted.api.get<{ messages: Message[] }>("/messages?direction=outbound&folder=sent&limit=1");
   return (await booted.api.get<{ message: Message }>(`/messages/${body.messages[0]?.id}`)).body.message;
@@ -67,7 +67,7 @@ async function openOak(): Promise<void> {
   await page.getByRole("heading", { name: "Oak boards" }).waitFor();
 }
 
-/** The message that was just sent has left, and the page has heard of it. */
+/** Waits until the message has left and the page knows it. */
 async function settle(): Promise<void> {
   await undoButton().waitFor();
   await booted.advance(UNDO_MS);
@@ -232,7 +232,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     120_000,
   );
 
-  test("an answer is undone, edited, and sent into its conversation", async () => {
+  test("a reply is undone, edited, and sent into its conversation", async () => {
     await openOak();
     await page.keyboard.press("r");
     const box = region("Reply");
@@ -252,7 +252,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await page.getByRole("article", { name: "Message of Alice" }).waitFor();
   }, 120_000);
 
-  test("an agent's draft is in the conversation, names its key, and is sent as edited, with its HTML", async () => {
+  test("an agent's draft stands in its conversation with the name of its key, and is sent as edited, with its HTML", async () => {
     const [thread] = (await threadsIn("inbox")).filter(({ subject }) => subject === "Oak boards");
     await booted.api.post(`/threads/${thread?.id}/draft`, {
       to: BOB,
@@ -283,7 +283,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     expect(sent.bcc).toBeUndefined();
   }, 120_000);
 
-  test("forwarding takes along HTML and files; closed without a change, it leaves no draft", async () => {
+  test("forwarding includes HTML and files, and leaves no draft when it is closed unchanged", async () => {
     const before = await threadsIn("drafts");
     await openOak();
     await page.keyboard.press("f");
@@ -298,7 +298,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await expectEventually(async () => (await threadsIn("drafts")).length, before.length);
   }, 120_000);
 
-  test("the newest message is forwarded with a few words on top", async () => {
+  test("the newest message is forwarded below the words that were typed", async () => {
     const { messages } = (await booted.api.get<{ messages: Message[] }>(`/threads/${(await lastSent()).threadId}`))
       .body;
     expect(messages[0]?.attachments).toHaveLength(1);
@@ -346,7 +346,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
   });
 });
 
-/** Asks again until it is so; the test's own time ends it. */
+/** Asks until the answer is `wanted`. The time limit of the test ends it. */
 async function expectEventually(ask: () => Promise<number>, wanted: number): Promise<void> {
   while ((await ask()) !== wanted) await page.evaluate("new Promise((done) => requestAnimationFrame(done))");
 }

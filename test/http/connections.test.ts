@@ -1,7 +1,7 @@
-/** How many HTTP connections there may be, of whom, and how long each is waited for; and how open files are divided. */
+/** Limits of HTTP connections: in all, for each source, in time; and the shares of open files. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
-import { readJson } from "../../src/api/body.ts";
+import { readJson } from "../../src/api/request.ts";
 import { shareDescriptors } from "../../src/base/descriptors.ts";
 import { createLog } from "../../src/base/log.ts";
 import { createConnections, type RefusedBy } from "../../src/http/connections.ts";
@@ -19,7 +19,9 @@ afterEach(async () => {
 
 const LARGE = new Uint8Array(40_000_000);
 
-/** An API that reads bodies at /api/read, streams events at /api/live, is large at /api/large and waits at /api/wait. */
+/**
+ * Starts an API that reads a body at /api/read, streams at /api/live, gives much at /api/large, and waits at /api/wait.
+ */
 function start({ most = 100, trustedProxies = [] as string[] } = {}) {
   const runtime = fakeRuntime();
   const refusals: RefusedBy[] = [];
@@ -55,7 +57,7 @@ function start({ most = 100, trustedProxies = [] as string[] } = {}) {
     connections.sweep();
   };
 
-  /** A connection on which something was written. */
+  /** Opens a connection and writes to it. */
   function open(...said: string[]) {
     const socket = connect(port, "127.0.0.1");
     sockets.push(socket);
@@ -87,7 +89,7 @@ const POST =
   "POST /api/read HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n";
 
 describe("the limit of all connections", () => {
-  test("a connection too many gets 503 with Retry-After; one that closes makes room", async () => {
+  test("a connection beyond the limit gets 503 with Retry-After, until another one closes", async () => {
     const { connections, refusals, begun, open, answered } = start({ most: 3 });
     const waiting = [1, 2, 3].map(() => open(get("/api/wait")));
     await until(() => begun.length === 3);
@@ -130,14 +132,14 @@ describe("the limit of each source", () => {
   test.each([
     ["an IPv4 address", ["203.0.113.7", "203.0.113.7"], "203.0.113.7", "203.0.113.8"],
     ["an IPv6 /64", ["2001:db8::1", "2001:db8::2"], "2001:db8::abcd:1", "2001:db8:0:1::1"],
-  ])("behind a proxy: requests of %s count as long as they are under way", async (_, held, same, other) => {
+  ])("behind a proxy, requests of %s count while they are under way", async (_, held, same, other) => {
     const { begun, refusals, open, answered } = start(PROXY);
     const [first] = held.map((address) => open(get("/api/wait", from(address))));
     await until(() => begun.length === 2);
     const refused = open(get("/api/x", from(same)));
     expect([await answered(refused), refused.text]).toEqual([503, expect.stringMatching(/\r\nretry-after: 10\r\n/i)]);
     expect(refusals).toEqual(["source"]);
-    // The proxy's connection serves others on.
+    // The proxy's connection still serves other clients.
     refused.text = "";
     refused.socket.write(get("/api/x", from(other)));
     expect(await answered(refused)).toBe(200);
@@ -154,7 +156,7 @@ describe("the limit of each source", () => {
     await until(async () => (await answered(open(get("/api/x", from("203.0.113.7"))))) === 200);
   });
 
-  test("a stream of events that the server ends closes its connection, and counts no more", async () => {
+  test("a stream of events that the server ends closes its connection, and no longer counts", async () => {
     const { open, answered } = start(PROXY);
     for (let i = 0; i < 3; i++) {
       const stream = open(get("/api/ended", from("203.0.113.7")));
@@ -174,7 +176,7 @@ describe("the limit of each source", () => {
     expect(await proxied.answered(proxied.open(get("/api/x")))).toBe(200);
   });
 
-  test("a proxy has no limit, neither of connections nor of requests without a forwarded address", () => {
+  test("a proxy has no limit of connections, nor of requests without a forwarded address", () => {
     const { runtime } = start();
     const connections = createConnections({ most: 8, trustedProxies: ["198.51.100.0/24"], runtime });
     const request = (headers: Record<string, string> = {}) => new Request("http://localhost/", { headers });
@@ -186,7 +188,7 @@ describe("the limit of each source", () => {
     expect([1, 2, 3].map(() => last?.begin(request(forwarded)) !== undefined)).toEqual([true, true, false]);
   });
 
-  test("a direct client has a quarter of the connections, and its idle ones make room for its others", () => {
+  test("a direct client has a quarter of the connections, and its idle ones make room for new ones", () => {
     const { runtime } = start();
     const refusals: RefusedBy[] = [];
     const connections = createConnections({ most: 8, trustedProxies: [], runtime, refused: (by) => refusals.push(by) });
@@ -258,7 +260,7 @@ describe("how long the server waits for a client", () => {
       const started = start({ most });
       const { runtime, connections, advanceTo } = started;
       await begin(started);
-      // Whatever was written has arrived once other connections were served.
+      // When other connections were served, the written bytes have arrived.
       await until(() => connections.open() === 1);
       for (let i = 0; i < 20; i++) await new Promise(setImmediate);
       const began = runtime.now();
@@ -269,7 +271,7 @@ describe("how long the server waits for a client", () => {
     }
   });
 
-  test("a trickling body may take a quarter of an hour in all", async () => {
+  test("a body that trickles may take a quarter of an hour", async () => {
     const { runtime, connections, advanceTo, open, begun } = start();
     const one = open(POST);
     await until(() => begun.length > 0);
@@ -300,7 +302,7 @@ describe("how long the server waits for a client", () => {
     await until(() => one.closed);
   });
 
-  test("a clock that is set back prolongs nothing", async () => {
+  test("setting the clock back gives a client no more time", async () => {
     const { runtime, connections, advanceTo, open } = start();
     open("GET /api/x HTTP/1.1\r\n");
     await until(() => connections.open() === 1);
@@ -309,7 +311,7 @@ describe("how long the server waits for a client", () => {
     await until(() => connections.open() === 0);
   });
 
-  test("a client is left alone while our response is slow, it listens to a stream, or it idles without others waiting", async () => {
+  test("no limit ends a connection during a slow response, during a stream, or when it idles while no other client waits", async () => {
     const { runtime, connections, advanceTo, open, answered, begun } = start();
     open(get("/api/wait"));
     const stream = open(get("/api/live"));
@@ -338,7 +340,7 @@ describe("open files", () => {
     expect(Math.max(http, ...listeners)).toBeLessThanOrEqual(2_000);
   });
 
-  test("a usual limit leaves hundreds of connections, a large one thousands", () => {
+  test("a usual limit allows hundreds of connections, and a large limit thousands", () => {
     expect(shareDescriptors(1_024)).toMatchObject({ http: 67, smtp: { mx: 51, submission: 25, submissions: 25 } });
     expect(shareDescriptors(65_536)).toMatchObject({ http: 2_000, webhooks: 192, smtp: { mx: 1_000 } });
   });

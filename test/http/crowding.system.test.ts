@@ -1,4 +1,4 @@
-/** Whatever HTTP clients do, mail is taken: a server of its own that may open 1,024 files, and idle posts at its doors. */
+/** The server accepts mail under any load of HTTP: one that may open 1,024 files gets many idle POST requests. */
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { connect, type Socket } from "node:net";
@@ -17,7 +17,9 @@ atEndOfFile(() => {
   for (const socket of sockets.splice(0)) socket.destroy();
 });
 
-/** A post to somewhere anybody may post, whose body never comes. Resolves with what is answered, or once it is closed. */
+/**
+ * Sends a POST that needs no key and whose body never comes. Resolves with the response, or when the connection closes.
+ */
 function postIdly(at: string, ending: Promise<void>): Promise<string> {
   const { hostname, port, protocol } = new URL(at);
   const place = { host: hostname, port: Number(port), rejectUnauthorized: false };
@@ -71,7 +73,7 @@ test("SMTP clients take no descriptors of HTTP or of other listeners", async () 
   const program = ["prlimit", `--nofile=${LIMIT}:${LIMIT}`, ...FROM_SOURCE];
   await runJson({ data }, "setup", "--domain", "example.test", "--email", "owner@example.test", "--name", "Owner");
   const server = await serve({ data, program });
-  // What the doctor is told of it, also from another process.
+  // The doctor reads the limit from another process.
   expect(await operatingSystem.openFilesOfServer(data)).toBe(LIMIT);
   const { mx, submission } = server;
   let refused = 0;
@@ -109,7 +111,7 @@ test.each([
   ["HTTP", "http", 1_100],
   ["HTTPS", "https", 342],
 ] as const)(
-  "mail is taken while posts idle over %s, %s, %d of them",
+  "mail is accepted while POST requests idle over %s (%s, %d of them)",
   async (_, face, posts) => {
     const data = temporaryFolder();
     const program = ["prlimit", `--nofile=${LIMIT}:${LIMIT}`, ...FROM_SOURCE];
@@ -123,7 +125,7 @@ test.each([
       const text = await (await fetch(`${server.http}/metrics`)).text();
       return Number(/^mailroom_http_connections\{kind="open"\} (\d+)$/m.exec(text)?.[1]);
     };
-    // Something answers before the rush, and says how many may come.
+    // The server responds before the rush.
     if (face === "http") expect(await open()).toBe(1);
 
     const over = Promise.withResolvers<void>();
@@ -136,7 +138,7 @@ test.each([
     await takesMail(server, "during");
     await takesMail(server, "again");
 
-    // While connections are short, the server waits less long for slow clients.
+    // While connections are scarce, the server waits a shorter time for slow clients.
     await until(async () => (await fetch(`${server.http}/healthz`).catch(() => undefined))?.status === 200);
     const health = (await (await fetch(`${server.http}/healthz`)).json()) as object;
     expect(health).toMatchObject({ status: "ok", checks: { smtp: "ok" } });

@@ -22,7 +22,7 @@ describe.skipIf(!chromiumPresent)(`the first run${chromiumNote}`, () => {
     page.on("request", (request) => asked.push(`${request.url()} ${request.headers().referer ?? ""}`));
   }, 120_000);
 
-  test("without the link, / tells the next step, and another link sets nothing up", async () => {
+  test("without the right link, / says the next step and nothing is set up", async () => {
     await page.goto(booted.http);
     await page.getByRole("heading", { name: "Mailroom is not set up yet" }).waitFor();
     expect(await barriers(page)).toEqual([]);
@@ -34,7 +34,7 @@ describe.skipIf(!chromiumPresent)(`the first run${chromiumNote}`, () => {
     expect(await page.getByLabel("Password").count()).toBe(0);
   }, 120_000);
 
-  test("the link shows a form, whose refusals say what to mend; then there are a key and records, and one is signed in", async () => {
+  test("the link shows a form that says what to correct, and then gives the owner a key, DNS records and a session", async () => {
     const token = booted.appliance.firstRun.issueToken() ?? "";
     await page.goto("about:blank");
     await page.goto(`${booted.http}/setup#${token}`);

@@ -1,6 +1,6 @@
 /**
- * Searching in a real browser: what was found is marked, leads to its message, and is text whatever it says; a search that
- * finds nothing says what may have been meant, for the keyboard and for screen readers too.
+ * Searching in a real browser: a match is marked, leads to its message, and is shown as text. A search without results
+ * suggests another one, for keyboards and screen readers too.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
@@ -25,7 +25,7 @@ async function search(q: string): Promise<void> {
   await box().press("Enter");
 }
 
-describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
+describe.skipIf(!chromiumPresent)(`the result of a search${chromiumNote}`, () => {
   beforeAll(async () => {
     const booted = await boot();
     await setPassword(booted, booted.owner.userId);
@@ -58,7 +58,7 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
     await rows().filter({ hasText: "Boards" }).waitFor();
   }, 120_000);
 
-  test("is marked, as text, in place of the conversation's snippet", async () => {
+  test("is marked in place of the conversation's snippet, as text", async () => {
     expect(await marks()).toEqual([]);
     await search("sycamore");
     await rows().locator("mark").first().waitFor();
@@ -73,7 +73,7 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
     await rows().last().getByRole("link").click();
     const opened = page.getByRole("article", { name: "Message of Bea Brand" });
     await opened.first().locator("iframe").waitFor();
-    // The newest is open, the one found too, and those between them are not.
+    // The newest message and the match are open, and those between them are not.
     expect(await opened.locator("iframe").count()).toBe(2);
     await page.waitForFunction(() => {
       const { top } = document.querySelector("article article")?.getBoundingClientRect() ?? { top: -1 };
@@ -81,7 +81,7 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
     });
   }, 120_000);
 
-  test("is asked for again, by the keyboard, when something else was meant", async () => {
+  test("without matches suggests another search, which the keyboard starts", async () => {
     await search("form:bea sycamroe");
     const meant = page.getByRole("link", { name: "from:bea sycamore" });
     await meant.waitFor();
@@ -99,7 +99,7 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
     expect(await page.getByText("Did you mean").count()).toBe(0);
   }, 120_000);
 
-  test("and names what it took the words for when typos were forgiven", async () => {
+  test("names the words that were found when typos were forgiven", async () => {
     await page.route("**/app/threads?*q=sycamroe*", async (route) => {
       const answer = await route.fetch({ url: route.request().url().replace("sycamroe", "sycamore") });
       await route.fulfill({ response: answer, json: { ...(await answer.json()), nearWords: ["sycamore"] } });
@@ -110,7 +110,7 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
     expect(await barriers(page)).toEqual([]);
   }, 120_000);
 
-  test("stands newest first or the best match first, as one chooses, and the address keeps it", async () => {
+  test("is sorted newest or best first, as chosen, and the URL keeps the order", async () => {
     const chosen = page.getByRole("group", { name: "Order of results" }).getByRole("button", { pressed: true });
     const first = async (subject: string) =>
       void (await rows().filter({ hasText: subject }).and(rows().first()).waitFor());
@@ -125,7 +125,7 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
     expect(await barriers(page)).toEqual([]);
     await page.reload();
     await first("Oak");
-    // What is searched for next is shown in the same order.
+    // The next search has the same order.
     await search("sycamore");
     await first("Sycamore");
     expect([await chosen.allTextContents(), sort()]).toEqual([["Best match"], "relevance"]);

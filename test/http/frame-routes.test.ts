@@ -1,4 +1,4 @@
-/** Messages in their frame, previews and remote images, over HTTP, as somebody who is signed in asks for them. */
+/** Messages in their frame, previews and remote images, over HTTP, for a person who is signed in. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { type Page, page, setPassword, signIn } from "../harness/browser-session.ts";
@@ -85,11 +85,12 @@ describe("the frame", () => {
     expect(answer.headers.has("x-frame-options")).toBe(false);
   });
 
-  test("has URLs of remote images when asked, which work for the person who asked", async () => {
+  test("has URLs of remote images when asked, which work for that person alone", async () => {
     const document = await (await alice.fetch(`/messages/${message.id}/frame?images=1`)).text();
     const address = /<img src="\/app(\/images\?[^"]*)"/.exec(document)?.[1]?.replaceAll("&amp;", "&") ?? "";
     expect(new URLSearchParams(address.slice(8)).get("url")).toBe("https://track.example/p.gif?a=1&b=2");
-    // The name resolves to a private address, so no image comes; a changed URL and another person are refused before that.
+    // The name resolves to a private address, so no image comes. A changed URL and another person are refused before
+    // that.
     expect((await alice.fetch(address)).status).toBe(502);
     expect((await alice.fetch(`${address}x`)).status).toBe(403);
     expect((await page(booted).fetch(address)).status).toBe(401);
@@ -115,7 +116,7 @@ describe("a preview", () => {
   }
 
   for (const name of ["a.pdf", "page.pdf", "page.png", "a.svg", "a.html", "bare.pdf"]) {
-    test(`of ${name}, which is no image, is a download`, async () => {
+    test(`of ${name}, which is not an image, is a download`, async () => {
       const { status, headers } = await preview(name);
       expect([status, headers.get("content-disposition")]).toEqual([200, `attachment; filename="${name}"`]);
       expect(headers.get("content-security-policy")).toBe("sandbox; default-src 'none'");
@@ -128,7 +129,7 @@ describe("a preview", () => {
   });
 });
 
-test("people without reach, or not signed in, get nothing", async () => {
+test("people without access, or without a session, get nothing", async () => {
   const { appliance, owner } = booted;
   const ben = appliance.store.transact((tx) =>
     appliance.people.addUser(tx, {

@@ -1,6 +1,6 @@
 /**
- * Attacks of other projects in the real frame, in a real browser: nothing runs, nothing loads, nothing leaves. As they
- * come out of the sanitiser they do not even try; as they were written, sandbox and policy alone hold them.
+ * Attacks from other projects in the real frame, in a real browser: no script runs, nothing loads, nothing leaves the
+ * frame. Sanitised attacks do not even try. Unsanitised ones are stopped by the sandbox and the policy alone.
  */
 import { afterAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
@@ -11,7 +11,7 @@ import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
 import { corpusJson, corpusNote, corpusPresent } from "../harness/corpus.ts";
 
-/** Payloads in one frame: a frame costs the browser some tenths of a second. */
+/** Payloads in one frame, since a frame takes the browser some tenths of a second. */
 const IN_A_FRAME = 25;
 const NO_IMAGES = { attachment: () => "", remote: undefined };
 const HTML = { "content-type": "text/html" };
@@ -21,9 +21,9 @@ const PNG = Buffer.from(
 );
 const SCRIPT_RAN = '<script>alert("ran")</script>';
 
-/** Paths that nothing but a message can have asked for. */
+/** Paths that only a message can have requested. */
 let strays: string[] = [];
-/** Documents by number, of the page that is open. */
+/** Documents of the open page, by number. */
 let documents: { html: string; headers: Record<string, string>; sandbox: string }[] = [];
 
 const server = Bun.serve({
@@ -47,11 +47,11 @@ const origin = `http://127.0.0.1:${server.port}`;
 afterAll(() => server.stop(true));
 
 interface Seen {
-  /** Requests on the network, other than for the page and its frames. */
+  /** Requests on the network, except those for the page and its frames. */
   loaded: string[];
   /** Messages on the console. */
   said: string[];
-  /** Windows, dialogs and downloads that opened, and frames that went elsewhere. */
+  /** Windows, dialogs and downloads that opened, and frames that navigated away. */
   opened: string[];
 }
 
@@ -74,7 +74,7 @@ async function openPage(): Promise<{ page: Page; seen: Seen }> {
   return { page, seen };
 }
 
-/** In every element of every frame, what a reader might set off; then what was seen. */
+/** Fires the events that a reader might cause, in every element of every frame. */
 async function provoke(page: Page, frames: number): Promise<void> {
   const provoked = await page.evaluate(() => {
     const kinds = [
@@ -102,7 +102,7 @@ async function provoke(page: Page, frames: number): Promise<void> {
   expect(provoked).toBe(frames);
 }
 
-/** Shows documents in frames of one page, provokes them, and tells what was seen. */
+/** Shows documents in frames of one page, provokes them, and returns the observations. */
 async function render(bodies: typeof documents): Promise<Seen> {
   const { foreign } = await openBrowser();
   foreign.length = 0;
@@ -115,7 +115,7 @@ async function render(bodies: typeof documents): Promise<Seen> {
   return { ...seen, loaded: [...strays, ...foreign.filter((line) => !OF_CHROMIUM.test(line))] };
 }
 
-/** Chromium itself requests this about forms that it finds. */
+/** Chromium itself makes this request for forms that it finds. */
 const OF_CHROMIUM = /^CONNECT content-autofill\.googleapis\.com:443 /;
 
 const framed = (html: string) => ({
@@ -124,19 +124,19 @@ const framed = (html: string) => ({
   sandbox: FRAME_SANDBOX,
 });
 
-/** As they were written, in the place of what the sanitiser lets through. */
+/** The payloads unsanitised, in the place of the sanitised HTML. */
 const unsanitised = (payloads: readonly string[]) => {
   const shell = framed("");
   return { ...shell, html: shell.html.replace("<main>", () => `<main>${payloads.join(ENDS)}`) };
 };
 
-/** Between payloads, so that none swallows the next. */
+/** Stands between payloads, so that none swallows the next. */
 const ENDS = `-->'">${"script style title textarea noscript template svg math select xmp iframe noembed noframes object table"
   .split(" ")
   .map((tag) => `</${tag}>`)
   .join("")}`;
 
-/** In groups of a frame's; what turns the rest of its document into text comes alone. */
+/** Groups payloads by frame. A payload that turns the rest of its document into text is alone. */
 function inFrames(payloads: readonly string[]): string[][] {
   const [greedy = [], others = []] = [true, false].map((is) =>
     payloads.filter((one) => /<plaintext/i.test(one) === is),
@@ -146,7 +146,7 @@ function inFrames(payloads: readonly string[]): string[][] {
   return groups;
 }
 
-/** Every string of a JSON value: payloads are spread over several fields. */
+/** Collects every string of a JSON value, since payloads are spread over several fields. */
 function stringsIn(value: unknown): string[] {
   if (typeof value === "string") return [value];
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(stringsIn) : [];
@@ -160,14 +160,14 @@ const payloads = !corpusPresent
     ];
 
 describe.skipIf(!chromiumPresent)(`in Chromium${chromiumNote}`, () => {
-  test("a script that runs is seen, and so is an image that loads", async () => {
+  test("the test detects a running script and a loaded image", async () => {
     const html = `${SCRIPT_RAN}<img src="http://elsewhere.example/a"><img src="/b">`;
     const seen = await render([{ html, headers: HTML, sandbox: `${FRAME_SANDBOX} allow-scripts` }]);
     expect(seen.said.join()).toContain("alert()");
     expect(seen.loaded.sort()).toEqual(["/b", "GET http://elsewhere.example/a HTTP/1.1"]);
   });
 
-  test("either wall alone holds a script: the sandbox, of header or frame, and the policy", async () => {
+  test("the sandbox alone stops a script, in header or frame, and so does the policy alone", async () => {
     const [sandbox = "", policy = ""] = [/sandbox.*/, /^.*(?=; sandbox)/].map(
       (part) => part.exec(FRAME_HEADERS["content-security-policy"])?.[0],
     );
@@ -203,17 +203,17 @@ describe.skipIf(!chromiumPresent)(`in Chromium${chromiumNote}`, () => {
     `attacks that no sanitiser saw are held${corpusNote}`,
     async () => {
       const seen = await render(inFrames(payloads).map(unsanitised));
-      // They were there, and tried.
+      // The attacks were in the document and tried.
       expect(seen.said.filter((text) => text.startsWith("Blocked script execution")).length).toBeGreaterThan(100);
       expect(seen.said.join()).not.toContain("alert()");
-      // Relative addresses are images of this server's; frames that are blocked stay empty.
+      // Relative URLs are images of this server. Blocked frames stay empty.
       expect(seen.loaded.filter((path) => !path.startsWith("/"))).toEqual([]);
       expect(seen.opened.filter((what) => !/^frame at (?:about:|chrome-error:)/.test(what))).toEqual([]);
     },
     120_000,
   );
 
-  test("a message is shown whole: attached images, folded history, links that open elsewhere, a height to measure", async () => {
+  test("a message is shown with attached images, folded history, links that open elsewhere, and its full height", async () => {
     const { foreign } = await openBrowser();
     const quotation = `<blockquote style="border-left:1px solid">${"<p>Old</p>".repeat(50)}</blockquote>`;
     const html = sanitizeHtml(

@@ -11,7 +11,7 @@ const addresses = {
 };
 const blocked = { ...addresses, remote: undefined };
 
-/** What stands inside of main. */
+/** Returns the content of main. */
 function bodyOf(message: Partial<FramedMessage>, images: Parameters<typeof frameDocument>[1] = blocked): string {
   const document = frameDocument({ subject: "Hello", text: "", attachments: [], ...message }, images);
   return /<main>(.*)<\/main>/s.exec(document)?.[1] ?? "none";
@@ -39,17 +39,17 @@ describe("images", () => {
 
   const REMOTE = '<p>a</p><img alt="A" src="https://x.example/p.png?a=1&amp;sig=%20&quot;<">';
 
-  test("remote ones are absent and marked until asked for", () => {
+  test("remote images are left out and marked until the reader asks for them", () => {
     expect(bodyOfHtml(REMOTE)).toBe('<p>a</p><img alt="A" data-blocked="" />');
   });
 
-  test("the number of remote ones is bounded", () => {
+  test("the number of remote images is limited", () => {
     const shown = bodyOfHtml('<img src="https://x.example/p.png">'.repeat(1_001), addresses);
     expect(shown.match(/ src="/g)?.length).toBe(1_000);
     expect(shown).toEndWith('<img data-blocked="" />');
   });
 
-  test("remote ones then come from this server, by their whole URL", () => {
+  test("remote images come from this server, which gets their whole URL", () => {
     const src = /src="([^"]*)"/.exec(bodyOfHtml(REMOTE, addresses))?.[1]?.replaceAll("&amp;", "&") ?? "";
     expect(src).toEndWith("&signature=s");
     expect(new URLSearchParams(src.replace(/.*\?/, "")).get("url")).toBe('https://x.example/p.png?a=1&sig=%20"<');
@@ -135,7 +135,7 @@ describe("stays open", () => {
 });
 
 describe("plain text", () => {
-  test("is escaped, its addresses are links, its history is folded", () => {
+  test("is escaped, with links for its URLs and folded history", () => {
     const text = "See <https://x.example/?a=1&b=2>, (http://y.example/z).\n\nOn 5 Jan 2026, Ann wrote:\n> Old";
     const link = (url: string) => `<a href="${url}" target="_blank" rel="noopener noreferrer nofollow">${url}</a>`;
     const pre = (html: string) => `<div style="white-space:pre-wrap">${html}</div>`;
@@ -150,7 +150,7 @@ test("HTML that is empty after sanitising is replaced by the text", () => {
   expect(bodyOf({ html: sanitizeHtml("<style>p{}</style>"), text: "Hello" })).toContain(">Hello</div>");
 });
 
-test("of a long text the beginning is shown", () => {
+test("a long text is cut to its beginning", () => {
   const shown = bodyOf({ text: `${"x".repeat(999_999)}\u{1f600}${"y".repeat(1_000_000)}` });
   expect(shown).toBe(`<div style="white-space:pre-wrap">${"x".repeat(999_999)}\ufffd…</div>`);
 });

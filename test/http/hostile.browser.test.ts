@@ -1,7 +1,7 @@
 /**
- * Attacks of other projects wherever mail is shown outside its frame: subjects, names, snippets, attachment names, labels,
- * searches, suggestions, what is told in passing. In the real app, in a real browser: nothing runs, nothing loads, nothing
- * even tries; it is text.
+ * Attacks from other projects wherever the app shows mail outside its frame: subjects, names, snippets, attachment
+ * names, labels, searches, suggestions, messages in passing. In the real app, in a real browser, they are text: no
+ * script runs, nothing loads, nothing even tries.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
@@ -12,9 +12,9 @@ import { corpusJson, corpusPresent } from "../harness/corpus.ts";
 import { mailer } from "../harness/mail.ts";
 
 const ALICE = "alice@example.test";
-/** Attacks in one letter: each in every field of it. */
+/** Attacks in one message, each of them in every field. */
 const IN_A_LETTER = 25;
-/** Attacks typed into the search, one after the other. */
+/** Attacks that are typed into the search, one after the other. */
 const TYPED = 25;
 const OWN = [
   `<img src=x onerror="alert(1)">`,
@@ -32,7 +32,7 @@ const stringsIn = (value: unknown): string[] =>
       ? Object.values(value).flatMap(stringsIn)
       : [];
 
-/** On one line, as a header and a label have it. */
+/** Puts text on one line, as in headers and labels. */
 const onOneLine = (text: string): string =>
   text
     .replaceAll(/\s+/g, " ")
@@ -50,7 +50,7 @@ const letters = Array.from({ length: Math.ceil(attacks.length / IN_A_LETTER) }, 
   attacks.slice(n * IN_A_LETTER, (n + 1) * IN_A_LETTER),
 );
 
-/** RFC 2047, a word of 39 bytes at most each. */
+/** Encodes a header as RFC 2047 says, in words of at most 39 bytes. */
 function encoded(text: string): string {
   const words: string[] = [];
   let word = "";
@@ -71,7 +71,7 @@ const part = (headers: string, body: string): string =>
       .match(/.{1,76}/g) ?? []
   ).join("\n")}\n`;
 
-/** A letter with every one of the attacks in its subject, names, text, HTML and attachment names. */
+/** Makes a message with each attack in its subject, names, text, HTML and attachment names. */
 function letterOf(payloads: readonly string[], number: number): string {
   const lines = payloads.map((payload) => onOneLine(payload).slice(0, 300));
   const to = lines.map((line, n) => `${encoded(line.slice(0, 100))} <p${n}@remote.example>`);
@@ -102,7 +102,7 @@ let page: Page;
 const seen: string[] = [];
 const shown = new Set<string>();
 
-/** Elements that no page of the app has, and mail may have brought. */
+/** Finds elements that no page of the app has, so that they come from mail. */
 const intruders = () =>
   page.evaluate(() => {
     const found: string[] = [];
@@ -126,7 +126,7 @@ const intruders = () =>
     return found;
   });
 
-/** Which of the attacks stand on the page as text now. */
+/** Finds the attacks that stand on the page as text. */
 async function note(): Promise<void> {
   const text = onOneLine(await page.evaluate(() => document.body.textContent ?? ""));
   for (const attack of attacks) if (text.includes(onOneLine(attack).slice(0, 50))) shown.add(attack);
@@ -169,12 +169,12 @@ describe.skipIf(!chromiumPresent)(`hostile mail in the app${chromiumNote}${which
     await page.getByLabel("Password").fill(PASSWORD);
     await page.getByLabel("Password").press("Enter");
     await page.getByRole("list", { name: "Conversations" }).waitFor();
-    // Nobody was signed in at first: that was said, and is no attack.
+    // The browser reported that nobody was signed in at first, which is not an attack.
     seen.length = 0;
   }, 120_000);
 
   test("in a list and beside it: subjects, names, snippets, labels", async () => {
-    // Our own are so few labels that all are shown.
+    // The labels of these messages are so few that the page shows all.
     if (corpusPresent) await page.getByRole("button", { name: /^\d+ more$/ }).click();
     await page
       .getByRole("checkbox", { name: /^Select / })
@@ -184,14 +184,14 @@ describe.skipIf(!chromiumPresent)(`hostile mail in the app${chromiumNote}${which
     await page.getByRole("listbox", { name: "Labels" }).waitFor();
     await note();
     expect([await intruders(), seen]).toEqual([[], []]);
-    // All but the few whose beginning another one shares as a label.
+    // A few labels have the same beginning as another one, and are not shown.
     expect(shown.size).toBeGreaterThan(attacks.length * 0.9);
     await page.keyboard.press("Escape");
     await page.keyboard.press("*");
     await page.keyboard.press("n");
   }, 120_000);
 
-  test("in every conversation: its title, who it is to, attachments, its frame", async () => {
+  test("in every conversation: title, recipients, attachments, frame", async () => {
     shown.clear();
     await page.keyboard.press("j");
     await page.keyboard.press("Enter");
@@ -206,7 +206,7 @@ describe.skipIf(!chromiumPresent)(`hostile mail in the app${chromiumNote}${which
     expect(shown.size).toBeGreaterThan(attacks.length * 0.9);
   }, 120_000);
 
-  test("in a search, what completes it, and what is remembered of it", async () => {
+  test("in searches: the query, its completion, and remembered searches", async () => {
     const box = page.getByRole("combobox", { name: "Search mail" });
     const { id } = await page.evaluate(async () => (await fetch("/app/me")).json() as Promise<{ id: string }>);
     await page.evaluate(
@@ -228,7 +228,7 @@ describe.skipIf(!chromiumPresent)(`hostile mail in the app${chromiumNote}${which
     expect([await intruders(), seen]).toEqual([[], []]);
   }, 120_000);
 
-  test("in what is told in passing", async () => {
+  test("in messages that the app shows in passing", async () => {
     await page.goto(`${booted.http}/mail/inbox`);
     await page
       .getByRole("checkbox", { name: /^Select / })

@@ -1,4 +1,4 @@
-/** The HTTPS listener: the whole appliance over it, and what becomes of connections when its certificate changes. */
+/** The HTTPS listener: it serves the whole appliance, and a new certificate breaks no connection. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { connect as connectTcp } from "node:net";
@@ -18,7 +18,7 @@ afterEach(async () => {
   for (const server of running.splice(0)) await server.stop(0);
 });
 
-/** Whoever signed it. */
+/** Trusts every certificate. */
 const tls = { rejectUnauthorized: false };
 const HSTS = "strict-transport-security";
 
@@ -104,7 +104,7 @@ describe("with MAILROOM_HTTPS", () => {
 
   test("requests in flight are finished on stop", async () => {
     const { appliance, ready, runtime } = await boot(ON);
-    // Begun: most of it is still to come.
+    // The response has begun, and most of its body has not come.
     const answer = await fetch(`https://${ready.https}/api/v1/openapi.json`, { tls });
     let ended = false;
     const stopped = appliance.stop().finally(() => {
@@ -125,14 +125,16 @@ const fingerprintOf = ({ cert }: KeyPair): string => new X509Certificate(cert).f
 
 type Answer = (request: Request, peer: string | undefined) => Promise<Response>;
 
-/** How connections come to it: over TLS from the first byte, or seen before, as while another name is being proven. */
+/**
+ * How connections reach the listener: as TLS, or as TCP that is passed on at once or after a look at its first message.
+ */
 const WAYS = [
   ["of TLS", undefined],
   ["of TCP, passed on unseen", { isPending: () => false, pairFor: () => undefined }],
   ["of TCP, passed on once its first message was seen", { isPending: () => true, pairFor: () => undefined }],
 ] as const satisfies [string, AlpnProofs | undefined][];
 
-/** A listener whose certificate is to be replaced. */
+/** Starts a listener whose certificate the test replaces. */
 async function startBy(alpn: AlpnProofs | undefined, answer: Answer) {
   const [first, second] = await pairs;
   let pair = first;
@@ -183,7 +185,7 @@ const openTls = (port: number, localAddress = "127.0.0.1"): Promise<TLSSocket> =
 
 const GET = "GET / HTTP/1.1\r\nHost: localhost\r\n";
 
-/** Everything that comes until the connection is closed. */
+/** Reads until the connection closes. */
 const readAll = (socket: TLSSocket): Promise<string> =>
   new Promise((resolve, reject) => {
     let text = "";
@@ -247,7 +249,7 @@ describe.each(WAYS)("behind a listener %s", (_, alpn) => {
     expect(asked).toBe(0);
   });
 
-  test("a large response arrives whole before the connection ends", async () => {
+  test("a large response arrives whole before the connection closes", async () => {
     const { port } = await start(async () => new Response(new Uint8Array(5_000_000).fill(120)));
     const socket = await openTls(port);
     socket.write(`${GET}connection: close\r\n\r\n`);

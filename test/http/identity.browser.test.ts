@@ -1,6 +1,6 @@
 /**
- * Identity in a real browser: a second factor is added by its QR code and asked for, a recovery code stands in for it, an app
- * password is made and used by a mail app, sessions are told apart and ended, and one that ends loses nothing that was typed.
+ * Identity in a real browser: a second factor from its QR code, recovery codes, an app password that a mail app uses, the list
+ * of sessions. A session that ends loses nothing that the person typed.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
@@ -45,7 +45,7 @@ async function confirm(of: Page): Promise<void> {
 const inMail = (of: Page) => of.getByRole("navigation", { name: "Mail" }).waitFor();
 const section = (name: string) => page.getByRole("navigation", { name: "Settings" }).getByRole("link", { name });
 const focused = (of: Page) => of.evaluate("document.activeElement?.getAttribute('name')");
-/** The next code that counts. */
+/** Gives the next valid code. */
 async function nextCode(): Promise<string> {
   await booted.advance(STEP);
   return codeOf(secretOf(secret) as Uint8Array, stepAt(booted.runtime.now()));
@@ -63,7 +63,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     page = await newPage();
   }, 120_000);
 
-  test("the sign-in page works with password managers, tells a failure, and focuses the field to correct", async () => {
+  test("the sign-in page works with password managers, shows a failure, and focuses the field to correct", async () => {
     await page.goto(`${booted.http}/settings/second-factor`);
     await page.getByRole("heading", { name: "Sign in to Mailroom" }).waitFor();
     expect(await focused(page)).toBe("email");
@@ -166,7 +166,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     expect(await send(password)).toStartWith("535 5.7.8");
   }, 120_000);
 
-  test("sessions are told apart, and one is ended", async () => {
+  test("sessions have names, and one is ended", async () => {
     const other = await newPage();
     await other.goto(booted.http);
     await givePassword(other);
@@ -189,7 +189,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await other.context().close();
   }, 120_000);
 
-  test("changes that outlast the session take password and code again, by keyboard, and tell a failure", async () => {
+  test("changes that outlast the session need password and code again, by keyboard, and show a failure", async () => {
     await section("Mail apps").click();
     await page.getByText("There is none yet.").waitFor();
     await booted.advance(300_000);
@@ -282,7 +282,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await writer.context().close();
   }, 120_000);
 
-  test("a sign-in link leads only to pages of this app; an unkept session ends with the browser; signing in in another tab is enough", async () => {
+  test("a sign-in link leads only to pages of this app, an unkept session ends with the browser, and signing in in another tab is enough", async () => {
     const visitor = await newPage();
     for (const [to, path] of [
       ["https://evil.example/mail", "/mail/inbox"],
@@ -300,7 +300,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     }
 
     await visitor.context().clearCookies();
-    // Not a click of the mouse, here and above: what the page asks by itself may have opened the dialog already.
+    // No click of the mouse, here and above: a request of the page may have opened the dialog already.
     await visitor.getByRole("link", { name: "Mail apps" }).dispatchEvent("click");
     const again = visitor.getByRole("dialog", { name: "You were signed out" });
     await again.waitFor();

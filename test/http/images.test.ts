@@ -33,7 +33,7 @@ const png = answerWith(PNG, "Content-Type: image/png\r\n");
 const redirect = (location: string, status = "302 Found"): Answer =>
   answerWith(new Uint8Array(), `Location: ${location}\r\n`, status);
 
-/** 127.0.0.2 stands for a public address: it is excepted, and 127.0.0.1 is not. */
+/** 127.0.0.2 stands for a public address, since the tests except it. 127.0.0.1 is private. */
 const PUBLIC = "127.0.0.2";
 
 function setUp(records: Zone = {}, dns = zone(records)) {
@@ -47,7 +47,7 @@ function setUp(records: Zone = {}, dns = zone(records)) {
 
 const serve = (answer: Answer) => receive(answer, { host: PUBLIC });
 
-/** The proxy's response for an image at a server that responds like this. */
+/** Gets an image through the proxy, from a server that responds like this. */
 async function imageOf(answer: Answer): Promise<Response> {
   const { port } = await serve(answer);
   return setUp().get(`http://${PUBLIC}:${port}/a.png`);
@@ -96,13 +96,13 @@ describe("an image", () => {
     ["image/bmp", hex("424d 46000000 00000000 36040000 28000000")],
   ];
   for (const [type, bytes] of kinds) {
-    test(`of ${type} is told by its bytes`, async () => {
+    test(`of ${type} is recognised by its bytes`, async () => {
       expect((await imageOf(answerWith(bytes))).headers.get("content-type")).toBe(type);
     });
   }
 });
 
-describe("no image comes", () => {
+describe("the proxy gives no image", () => {
   const text = (body: string, head = "Content-Type: image/png\r\n") => answerWith(Buffer.from(body), head);
   const cases: [name: string, answer: Answer][] = [
     ["of HTML that poses as an image", text("<!doctype html><script>alert(1)</script>")],
@@ -125,7 +125,7 @@ describe("no image comes", () => {
     });
   }
 
-  test("for content that is too large, or says so; the rest is not read", async () => {
+  test("for content that is too large or is declared so, and does not read the rest", async () => {
     const cut = Buffer.alloc(LARGEST_IMAGE, PNG);
     expect((await imageOf(answerWith(cut))).status).toBe(200);
     for (const head of [`Content-Length: ${LARGEST_IMAGE + 1}\r\n`, ""]) {
@@ -139,7 +139,7 @@ describe("no image comes", () => {
     }
   });
 
-  test("for endless content of another type; only its beginning is read", async () => {
+  test("for endless content of another type, and reads only its beginning", async () => {
     const server = await serve((socket) => {
       socket.write("HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\n");
       writeForever(socket, "<html>".repeat(100));
@@ -152,7 +152,7 @@ describe("no image comes", () => {
     ["is silent", () => {}],
     ["does not end", (socket) => void socket.write("HTTP/1.1 200 OK\r\n\r\nGIF89a")],
   ] as [string, Answer][]) {
-    test(`of a server that ${name}, after the time limit`, async () => {
+    test(`from a server that ${name}, after the time limit`, async () => {
       const server = await serve(slow);
       const { runtime, get } = setUp();
       const answer = get(`http://${PUBLIC}:${server.port}/`);
@@ -238,7 +238,7 @@ describe("an image's URL", () => {
   });
 });
 
-test("six of one person are fetched at once, the rest in turn, without delaying others", async () => {
+test("six images of a person are fetched at once and the others in turn, and other people are not delayed", async () => {
   const sockets: (() => void)[] = [];
   const server = await serve((socket) => void sockets.push(() => png(socket, 1)));
   const { proxy, ask, get } = setUp();
@@ -251,7 +251,7 @@ test("six of one person are fetched at once, the rest in turn, without delaying 
   const other = get(url, callerOf("usr_ben"));
   await server.arrived(7);
   expect(server.requests).toHaveLength(7);
-  // Nothing more is fetched for a person who has left the page.
+  // The proxy fetches nothing more for a person who has left the page.
   gone.abort();
   for (const answer of sockets.splice(0)) answer();
   await server.arrived(8);
@@ -260,7 +260,7 @@ test("six of one person are fetched at once, the rest in turn, without delaying 
   expect([(await given).status, server.requests.length]).toEqual([502, 8]);
 });
 
-test("twenty of all people are fetched at once", async () => {
+test("twenty images of all people are fetched at once", async () => {
   const sockets: (() => void)[] = [];
   const server = await serve((socket) => void sockets.push(() => png(socket, 1)));
   const { get } = setUp();

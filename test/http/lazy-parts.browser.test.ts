@@ -1,4 +1,4 @@
-/** Parts of the app that are loaded when they are wanted, in a real browser: early enough, and after an upgrade too. */
+/** Parts of the app that load when a person needs them, in a real browser: early enough, and after an upgrade too. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { BrowserContext, Page } from "playwright-core";
 import { appScripts } from "../harness/app-scripts.ts";
@@ -19,7 +19,7 @@ async function toSettings(): Promise<void> {
   await page.getByRole("button", { name: /^Account of Alice/ }).click();
   await page.getByRole("menuitem", { name: "Settings" }).click();
 }
-/** The server has it no more. Browsers keep it for good otherwise. */
+/** Acts as a server that no longer has the file. Otherwise browsers keep it for good. */
 async function lose(path: string): Promise<void> {
   await page.route(`**${path}`, (route) => route.fulfill({ status: 404 }));
 }
@@ -48,7 +48,7 @@ describe.skipIf(!chromiumPresent)(`parts of the app${chromiumNote}`, () => {
     await mail().waitFor();
   };
 
-  test("are not loaded to sign in, and are there before they are wanted", async () => {
+  test("are not loaded to sign in, and are loaded before a person needs them", async () => {
     const asked: string[] = [];
     page.on("request", (request) => asked.push(new URL(request.url()).pathname));
     expect(await page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")).not.toContain(
@@ -59,13 +59,13 @@ describe.skipIf(!chromiumPresent)(`parts of the app${chromiumNote}`, () => {
     expect((await loaded).status()).toBe(200);
   }, 120_000);
 
-  test("that the upgraded server has no more load the page anew, once, and what was written is saved", async () => {
+  test("that the upgraded server no longer has make the page load again, once, and the draft is saved", async () => {
     await lose(settings);
     await signIn();
     let loads = 0;
     page.on("load", () => loads++);
     await page.route(`${booted.http}/`, async (route) => {
-      // What the new page asks for is there.
+      // The server has the files of the new page.
       await page.unroute(`**${settings}`);
       const answer = await route.fetch();
       await route.fulfill({ response: answer, body: (await answer.text()).replace(/src="[^"]+"/, 'src="/other.js"') });
@@ -78,7 +78,7 @@ describe.skipIf(!chromiumPresent)(`parts of the app${chromiumNote}`, () => {
     expect((await drafts()).threads.map(({ subject }) => subject)).toEqual(["Before the upgrade"]);
   }, 120_000);
 
-  test("that cannot be loaded say so, and are there when they are tried again", async () => {
+  test("that cannot be loaded say so, and load when the person tries again", async () => {
     await lose(settings);
     await signIn();
     await toSettings();

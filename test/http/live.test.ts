@@ -1,4 +1,6 @@
-/** News for pages that take none, and when none can be read: streams are let go, and nothing of them is left behind. */
+/**
+ * The server drops streams of events when a page does not read, or the store cannot be read, and leaves nothing behind.
+ */
 import { expect, test } from "bun:test";
 import { findSession, type Session, startSession } from "../../src/access/sessions.ts";
 import { createLive } from "../../src/http/live.ts";
@@ -7,7 +9,7 @@ import { createWorld } from "../harness/mailbox-world.ts";
 
 const HEARTBEAT_MS = 25_000;
 
-/** A page that listens, and reads nothing. */
+/** Opens a stream that its page does not read. */
 function listen({ mostConnections = 1_000 } = {}) {
   const { store, runtime, ...world } = createWorld();
   const { userId } = world.user(world.workspace("W", "example.test"), "ada@example.test", "owner");
@@ -30,9 +32,7 @@ function listen({ mostConnections = 1_000 } = {}) {
       request,
       params: {},
       session,
-      source: "",
       requireSession: () => session,
-      requireConfirmed: () => {},
     });
   open();
   return {
@@ -42,7 +42,7 @@ function listen({ mostConnections = 1_000 } = {}) {
   };
 }
 
-test("a page that does not take heartbeats is dropped, and its timer ends", () => {
+test("a page that does not read heartbeats is dropped, and its timer ends", () => {
   const { beat, timers } = listen();
   expect(timers()).toBe(1);
   for (let beats = 0; beats < 600; beats++) beat();
@@ -58,7 +58,7 @@ test("streams leave half of the connections to others", () => {
 test.each<[string, string, (page: ReturnType<typeof listen>) => void]>([
   ["at a commit", "thread_changes", ({ live }) => live.look()],
   ["at a heartbeat", "sessions", ({ beat }) => beat()],
-])("when the store cannot be read %s, pages are let go and nothing else fails", (_, table, happen) => {
+])("when the store cannot be read %s, streams end and nothing else fails", (_, table, happen) => {
   const page = listen();
   page.store.db.$client.exec(`DROP TABLE ${table}`);
   happen(page);

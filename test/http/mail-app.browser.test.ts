@@ -31,7 +31,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     booted = await boot();
     await setPassword(booted, booted.owner.userId);
     const { people, store } = booted.appliance;
-    // Undoing has tests of its own.
+    // Other tests cover undo.
     store.transact((tx) => people.setUndoSeconds(tx, booted.owner.userId, 0));
     sender = mailer(booted.mx);
     await deliver("Oak boards", "They come on Friday. A zebra brings them.");
@@ -68,7 +68,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     expect(body.unread).toBe(1);
   }, 120_000);
 
-  test("a search finds it, by the keyboard alone", async () => {
+  test("a search finds the conversation, by the keyboard alone", async () => {
     await page.keyboard.press("u");
     await page.keyboard.press("/");
     await page.keyboard.type("zebra");
@@ -80,7 +80,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     await conversations().getByRole("link", { name: "Lamps" }).waitFor();
   }, 120_000);
 
-  test("e archives, Undo brings it back", async () => {
+  test("e archives, and Undo takes it back", async () => {
     await conversations().getByRole("link", { name: "Lamps" }).click();
     await page.getByRole("heading", { name: "Lamps" }).waitFor();
     await page.keyboard.press("e");
@@ -91,7 +91,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     expect(await folderOf("Lamps")).toBe("inbox");
   }, 120_000);
 
-  test("a reply goes to the author, and is in the conversation", async () => {
+  test("a reply goes to the author and stands in the conversation", async () => {
     await conversations().getByRole("link", { name: "Oak boards" }).click();
     await page.getByRole("heading", { name: "Oak boards" }).waitFor();
     await page.keyboard.press("r");
@@ -137,7 +137,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
   test("new mail appears without reloading", async () => {
     await page.keyboard.press("u");
     await deliver("News of the lamps", "They are done.");
-    // Pages are told some four times a second at most, by the appliance's clock.
+    // Pages get events at most four times a second, by the appliance's clock.
     await booted.advance(1_000);
     await conversations().getByRole("link", { name: "News of the lamps" }).waitFor();
   }, 120_000);
@@ -169,7 +169,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     await page.setViewportSize({ width: 1280, height: 800 });
   }, 120_000);
 
-  test("signing out ends it", async () => {
+  test("signing out ends the session", async () => {
     await page.getByRole("button", { name: /^Account of Alice/ }).click();
     await page.getByRole("menuitem", { name: "Sign out" }).click();
     await page.getByRole("heading", { name: "Sign in to Mailroom" }).waitFor();

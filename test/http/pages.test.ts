@@ -62,9 +62,9 @@ test("the first page takes less than 200 kB compressed, and its files have hashe
   const html = await (await get("/")).text();
   const paths = ["/", ...[...html.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map(([, path = ""]) => path)];
   const { first, later } = await appScripts(booted.http);
-  // Every script that runs at once is named by the page, so that none waits for another to be read.
+  // The page names every script that runs at once, so that none waits for another.
   expect(paths.filter((path) => path.endsWith(".js")).sort()).toEqual(first.sort());
-  // Beside them the page, its styles and icon, and the letters that every page needs.
+  // With the page, its styles and icon, and the fonts that every page needs.
   expect(paths).toHaveLength(first.length + 4);
   expect(later.length).toBeGreaterThan(3);
   let bytes = 0;
@@ -83,4 +83,41 @@ test("a browser without gzip gets the same files", async () => {
   const plain = await get(path, { headers: { "accept-encoding": "identity" } });
   expect(plain.headers.has("content-encoding")).toBe(false);
   expect(await plain.text()).toBe(await (await get(path)).text());
+});
+
+describe("the viewer of PDFs", () => {
+  test("has an origin of its own, loads only its two files, and shows only in pages of this server", async () => {
+    const response = await get("/pdf-viewer");
+    expect(response.status).toBe(200);
+    expect(response.headers.get("content-security-policy")?.split("; ")).toEqual([
+      "default-src 'none'",
+      "script-src 'self'",
+      "style-src 'self'",
+      "img-src blob: data:",
+      "font-src data: blob:",
+      "base-uri 'none'",
+      "form-action 'none'",
+      "frame-ancestors 'self'",
+      "sandbox allow-scripts",
+    ]);
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      "x-frame-options": "SAMEORIGIN",
+      "x-content-type-options": "nosniff",
+      "referrer-policy": "no-referrer",
+    });
+    const html = await response.text();
+    expect(html).not.toMatch(/<script(?![^>]* src=)|<style|\son\w+=|\sstyle=/i);
+    const files = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path = ""]) => path);
+    expect(files).toHaveLength(2);
+    for (const path of files) {
+      const file = await get(path);
+      expect([path, file.status, file.headers.get("access-control-allow-origin")]).toEqual([path, 200, "*"]);
+      expect(file.headers.get("cross-origin-resource-policy")).toBe("cross-origin");
+      expect(file.headers.get("cache-control")).toBe("public, max-age=31536000, immutable");
+    }
+  });
+
+  test("has no other files", async () => {
+    expect((await get("/assets/pdf/other.js")).status).toBe(404);
+  });
 });

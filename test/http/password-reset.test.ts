@@ -1,6 +1,6 @@
 /**
- * A password that is replaced ends what the former one let in, and what was made with it: browsers, mail apps, API keys, and
- * whatever of them is connected. Its person is told by mail what was done.
+ * Replacing a password ends all that the old one gave access to: sessions, app passwords, API keys, and their open connections.
+ * The person gets a mail about it.
  */
 import { beforeEach, describe, expect, test } from "bun:test";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
@@ -47,7 +47,7 @@ async function mailApp(secret: string): Promise<SmtpClient | undefined> {
 }
 const tryIn = async (password: string) =>
   (await page(booted).send("POST", "/sign-in", { email: BOB, password })).status;
-/** Bob's ways to sign in. */
+/** Gives Bob each kind of credential. */
 async function lets(password: string) {
   const [byApp, byKey] = [await mailApp(appPassword), await mailApp(key)];
   const smtp = [byApp !== undefined, byKey !== undefined];
@@ -74,11 +74,12 @@ async function notices(): Promise<Notice[]> {
     body.messages.map(async ({ id }) => (await booted.api.get<{ message: Notice }>(`/messages/${id}`)).body.message),
   );
 }
-const replace = (given: object) => alice.send("PATCH", `/settings/people/${bobId}`, { password: "another", ...given });
+const replace = (given: object) =>
+  alice.send("POST", `/settings/people/${bobId}/password`, { password: "another", ...given });
 const NOTHING = { browser: 401, appPassword: false, key: [false, 401] };
 
-describe("replaced by an admin", () => {
-  test("ends sessions, app passwords and API keys, and their connections; webhooks stay", async () => {
+describe("a password replaced by an admin", () => {
+  test("ends sessions, app passwords and API keys with their connections, and webhooks stay", async () => {
     const [byPassword, byApp, byKey] = [await mailApp(PASSWORD), await mailApp(appPassword), await mailApp(key)];
     const mcp = await connectMcp(booted.http, key);
     const waits = mcp.call("list_messages", { waitSeconds: 50 });
@@ -116,7 +117,7 @@ describe("replaced by an admin", () => {
     expect((await notices())[0]?.text).toContain("2 app passwords and 0 API keys were ended");
   });
 
-  test("the person gets one mail from postmaster@, and the log has the change, without secrets", async () => {
+  test("gives the person one mail from postmaster@, and the log has the change, without secrets", async () => {
     await replace({});
     const told = await notices();
     expect(told).toMatchObject([{ subject: "Your password was changed", from: { email: "postmaster@example.test" } }]);
@@ -131,7 +132,7 @@ describe("replaced by an admin", () => {
     for (const secret of ["another", appPassword, key]) expect(JSON.stringify(booted.lines)).not.toContain(secret);
   });
 
-  test("a first password ends nothing", async () => {
+  test("ends nothing when it is the first password", async () => {
     booted.appliance.store.db.$client.exec("UPDATE users SET password_hash = NULL WHERE email = 'bob@example.test'");
     expect((await replace({})).status).toBe(200);
     expect(await lets("another")).toMatchObject({ password: 204, appPassword: true, key: [true, 200] });
@@ -139,7 +140,7 @@ describe("replaced by an admin", () => {
   });
 });
 
-test("a replacement by the operator ends all of them as well", async () => {
+test("a password replaced by the operator ends the same", async () => {
   const { people, store } = booted.appliance;
   const open = await mailApp(appPassword);
   const passwordHash = await hashPassword("from the operator");
@@ -149,10 +150,10 @@ test("a replacement by the operator ends all of them as well", async () => {
   expect((await notices())[0]?.text).toContain("by the operator of the server");
 });
 
-describe("changed by its person", () => {
+describe("a password changed by its person", () => {
   const change = (given: object) => bob.send("POST", "/me/password", { present: PASSWORD, next: "my own", ...given });
 
-  test("ends the other sessions, and gives this one another cookie", async () => {
+  test("ends the other sessions, and gives this session another cookie", async () => {
     const [elsewhere, copy] = [await signIn(booted, BOB), page(booted, bob.cookie)];
     expect((await change({})).status).toBe(204);
     expect([(await elsewhere.get("/me")).status, (await copy.get("/me")).status]).toEqual([401, 401]);
@@ -189,11 +190,11 @@ test.each(["admin", "operator"])(
   },
 );
 
-test("a pending notice is removed with its person, and delays no other", async () => {
+test("a pending notice is removed with its person, and delays no other notice", async () => {
   await replace({});
   const { store, people } = booted.appliance;
   expect(store.db.select().from(accessNotices).all()).toHaveLength(1);
-  // As an erasure does it, too.
+  // An erasure removes it in the same way.
   store.transact((tx) => people.removeUser(tx, bobId));
   expect(store.db.select().from(accessNotices).all()).toEqual([]);
   await booted.advance(10_000);

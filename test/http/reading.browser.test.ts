@@ -1,6 +1,6 @@
 /**
- * Reading and tidying in a real browser: suggestions, selecting, bulk actions with undo, labels, snoozing, spam and why,
- * deleting for good, what others change, what became of sent mail, shortcuts, and what is shown when something fails.
+ * Reading and tidying in a real browser: suggestions, selecting, bulk actions with undo, labels, snoozing, spam and its reasons,
+ * deleting for good, changes by others, the delivery of sent mail, shortcuts, and failures.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
@@ -25,7 +25,7 @@ trailer <</Root 1 0 R>>
 %%EOF`;
 let booted: Booted;
 let page: Page;
-/** Deliver a letter. */
+/** Delivers a message. */
 let deliver: (letter: {
   subject: string;
   to?: string;
@@ -61,7 +61,7 @@ const go = async (name: string) => {
   await page.getByRole("heading", { name, level: 1 }).waitFor();
 };
 
-/** A conversation as it lies on the server. */
+/** Reads a conversation from the server. */
 async function rowNamed(subject: string): Promise<Row | undefined> {
   for (const folder of ["all", "trash", "spam"]) {
     const { body } = await booted.api.get<{ threads: Row[] }>(`/threads?mailbox=${ALICE}&folder=${folder}&limit=100`);
@@ -98,7 +98,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await rowOf("Letter 6").waitFor();
   }, 120_000);
 
-  test("several are archived by the keyboard, and z brings all of them back as they were", async () => {
+  test("several conversations are archived by the keyboard, and z restores all of them", async () => {
     await page.keyboard.press("j");
     await page.keyboard.press("x");
     await page.keyboard.press("j");
@@ -116,7 +116,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     expect(await toolbar().count()).toBe(0);
   }, 120_000);
 
-  test("all are selected with one box, read and starred, one refused is told", async () => {
+  test("all are selected with one box, marked read and starred, and a refused one is reported", async () => {
     await rowOf("Letter 1").getByRole("checkbox").check();
     await rowOf("Letter 3")
       .getByRole("checkbox")
@@ -128,7 +128,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await told("Marked as read: 6 conversations");
     await toolbar().getByRole("button", { name: "Star" }).click();
     await told("Starred: 6 conversations");
-    // Somebody else deletes one of them meanwhile.
+    // Another person deletes one of them meanwhile.
     const gone = await rowNamed("Letter 1");
     await booted.api.patch(`/threads/${gone?.id}`, { folder: "trash" });
     booted.appliance.store.db.$client.run("DELETE FROM threads WHERE id = ?", [gone?.id ?? ""]);
@@ -140,7 +140,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     expect(await rowNamed("Letter 2")).toMatchObject({ unread: false, starred: false });
   }, 120_000);
 
-  test("a label is made by typing, put on several, listed and filtered by, and taken off", async () => {
+  test("a label is made by typing, added to several, listed, filtered by, and removed", async () => {
     await booted.advance(1_000);
     for (const n of [2, 3]) await rowOf(`Letter ${n}`).getByRole("checkbox").check();
     await page.keyboard.press("l");
@@ -170,7 +170,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await page.getByRole("heading", { name: "Inbox", level: 1 }).waitFor();
   }, 120_000);
 
-  test("what is snoozed, also to a date of one's own, comes back by undo to where it was", async () => {
+  test("a snoozed conversation, also with a chosen date, returns to its folder by undo", async () => {
     await rowOf("Letter 4").getByRole("link").click();
     await page.getByRole("heading", { name: "Letter 4" }).waitFor();
     await page.keyboard.press("b");
@@ -195,7 +195,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     expect(await rowNamed("Letter 4")).toMatchObject({ folder: "inbox", snoozedUntil: snoozed });
   }, 120_000);
 
-  test("a search is completed by people, operators and labels, remembered, and a bad date is told kindly", async () => {
+  test("a search is completed by people, operators and labels, remembered, and explains a bad date", async () => {
     await go("Inbox");
     await page.keyboard.press("/");
     const box = page.getByRole("combobox", { name: "Search mail" });
@@ -203,7 +203,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
       page.getByRole("listbox", { name: "Suggestions" }).getByRole("option", { name });
     await option("has:attachment").waitFor();
     expect(await barriers(page)).toEqual([]);
-    // Nothing of what is typed is taken for a shortcut.
+    // No typed letter acts as a shortcut.
     await box.pressSequentially("exj#!bra");
     await option("from:bea@remote.example Bea Brand").waitFor({ state: "detached" });
     await box.fill("bra");
@@ -235,7 +235,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await page.getByRole("heading", { name: "Inbox", level: 1 }).waitFor();
   }, 120_000);
 
-  test("spam says why, Not spam brings it back, and trash is emptied for good", async () => {
+  test("spam gives its reason, Not spam takes it back, and trash is emptied for good", async () => {
     const from = "Max <max@junk.example>";
     await deliver({ subject: "Cheap pills", from });
     await booted.advance(1_000);
@@ -271,7 +271,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     expect(await page.getByRole("meter", { name: "Room taken" }).count()).toBe(1);
   }, 120_000);
 
-  test("all that match are selected, more than are shown; archived in portions, and undone as one", async () => {
+  test("all matches are selected, also those not shown, archived in portions, and undone at once", async () => {
     const { people, store } = booted.appliance;
     const bob = {
       workspaceId: booted.owner.workspaceId,
@@ -311,7 +311,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await rowOf("Letter 6").waitFor();
   }, 120_000);
 
-  test("what somebody else does is seen without reloading: moves, labels, read state, a draft", async () => {
+  test("changes by others appear without reloading: moves, labels, read state, a draft", async () => {
     await go("Inbox");
     await rowOf("Letter 6").waitFor();
     const [five, six] = [await rowNamed("Letter 5"), await rowNamed("Letter 6")];
@@ -329,7 +329,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await rowOf("Letter 5").waitFor();
   }, 120_000);
 
-  test("a sent message tells what became of it, to its sender also of a Bcc", async () => {
+  test("a sent message shows its delivery, to its sender also that of a Bcc", async () => {
     await booted.api.post("/send", {
       ...{ from: ALICE, to: "cy@nowhere.invalid", bcc: "secret@hidden.invalid", subject: "Fate", text: "x" },
     });
@@ -346,7 +346,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     expect(await barriers(page)).toEqual([]);
   }, 120_000);
 
-  test("an image is looked at, the original read, and who wrote it is said in plain words", async () => {
+  test("an image opens, the original is readable, and the sender's verdicts are shown in plain words", async () => {
     await deliver({
       subject: "Photo",
       text: `--b\nContent-Type: text/plain\n\nSee this\n--b\nContent-Type: image/png; name="oak.png"\nContent-Disposition: attachment; filename="oak.png"\nContent-Transfer-Encoding: base64\n\n${PNG}\n--b--`,
@@ -370,7 +370,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await page.getByRole("dialog", { name: "Original message" }).getByRole("button", { name: "Close" }).click();
   }, 120_000);
 
-  test("a PDF is drawn in an origin of its own; what cannot be drawn can be downloaded", async () => {
+  test("a PDF is drawn in an origin of its own, and one that cannot be drawn can be downloaded", async () => {
     const attach = (name: string, content: string) =>
       `--b\nContent-Type: application/pdf; name="${name}"\nContent-Disposition: attachment; filename="${name}"\nContent-Transfer-Encoding: base64\n\n${btoa(content)}\n`;
     await deliver({
@@ -426,7 +426,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     expect(await page.getByRole("heading", { level: 1 }).allTextContents()).not.toContain("Letter 7");
   }, 120_000);
 
-  test("a list that cannot be loaded says so, and is asked for again; a lost connection is told, and nothing is missed", async () => {
+  test("a list that cannot be loaded says so and retries, and after a lost connection nothing is missed", async () => {
     await page.route("**/app/threads?*folder=starred*", (route) =>
       route.fulfill({ status: 400, body: `{"error":"Broken"}` }),
     );
@@ -446,7 +446,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await rowOf("Letter 9").waitFor();
   }, 120_000);
 
-  test("and in all that nothing failed, nor tried what the policy forbids", () => {
+  test("the browser reported no errors and no violations of the policy", () => {
     expect(complaints).toEqual([]);
   });
 });

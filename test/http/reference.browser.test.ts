@@ -1,4 +1,4 @@
-/** The API reference in a real browser: found in, copied from, by keyboard, in the dark, on a phone, and without scripts. */
+/** The API reference in a real browser: finding, copying, the keyboard, the dark scheme, a phone, and no scripts. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { boot } from "../harness/appliance.ts";
@@ -22,7 +22,7 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
     await page.goto(url);
   }, 120_000);
 
-  test("has no barrier, and finds as one types", async () => {
+  test("has no accessibility barriers, and finds while the reader types", async () => {
     expect(await barriers(page)).toEqual([]);
     const everything = await sections();
     await page.keyboard.press("/");
@@ -42,7 +42,7 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
     expect(await sections()).toEqual(everything);
   }, 120_000);
 
-  test("copies a command, and says where one is", async () => {
+  test("copies a command, and marks the reader's place in the contents", async () => {
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     const section = page.locator("#listMailboxes");
     await contents().getByRole("link", { name: "listMailboxes" }).click();
@@ -52,7 +52,7 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
     expect(await page.evaluate<string>("navigator.clipboard.readText()")).toStartWith("curl ");
   }, 120_000);
 
-  test("fits a phone in the dark, its contents behind a button", async () => {
+  test("fits a phone, also in the dark scheme, with the contents behind a button", async () => {
     await page.setViewportSize({ width: 390, height: 780 });
     await page.emulateMedia({ colorScheme: "dark" });
     expect(await contents().isVisible()).toBe(false);

@@ -1,4 +1,4 @@
-/** The API reference over HTTP (rules: Web): all that the OpenAPI document says, under a strict policy. */
+/** The API reference over HTTP (rules: Web): it shows all of the OpenAPI documents, under a strict policy. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { describeApi } from "../../src/api/openapi.ts";
 import { type ApiDocument, endpointsOf, successOf } from "../../src/api/reference/document.ts";
@@ -22,7 +22,7 @@ const get = (path: string, init: RequestInit = {}) => fetch(booted.http + path, 
 const all = (pattern: RegExp): string[] => [...html.matchAll(pattern)].map(([, found = ""]) => found);
 const textOf = (part: string): string =>
   part.replace(/<[^>]*>/g, "").replace(/&(amp|lt|gt|quot|#x27);/g, (_, name: string) => ENTITIES[name] ?? "");
-/** A piece of code of a section, by its title. */
+/** Finds a piece of code of a section by its title. */
 function codeOf(section: string, title: string): string {
   const [, rest = ""] = html.split(`<section id="${section}"`);
   const [, code = ""] = (rest.split("</section>")[0] ?? "").split(`<figcaption>${title}</figcaption><pre><code>`);
@@ -31,21 +31,21 @@ function codeOf(section: string, title: string): string {
 const ENTITIES: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"', "#x27": "'" };
 
 describe("the page", () => {
-  test.each(["/api/docs", "/api/docs/"])("is at %s, for everybody", async (path) => {
+  test.each(["/api/docs", "/api/docs/"])("is at %s, without signing in", async (path) => {
     const answer = await get(path);
     expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
     expect(await answer.text()).toBe(html);
     expect((await get(path, { method: "HEAD" })).status).toBe(200);
   });
 
-  test("runs nothing but a file of ours", async () => {
+  test("runs only the script of this server", async () => {
     const policy = (await get("/api/docs")).headers.get("content-security-policy") ?? "";
     expect(policy).not.toMatch(/unsafe|https?:|\*/);
     expect(policy.split("; ")).toContain("script-src 'self'");
     expect(html).not.toMatch(/<script(?![^>]* src=)|<style|\son\w+=|\sstyle=/i);
   });
 
-  test("needs files from here alone, kept by their content", async () => {
+  test("needs only files of this server, which are cached under the hash of their content", async () => {
     const files = all(/(?:src|href)="([^"#]+\.(?:js|css|svg))"/g);
     expect(new Set(files).size).toBe(3);
     for (const file of files) {
@@ -57,7 +57,7 @@ describe("the page", () => {
     expect(all(/(?:src|href)="(https?:[^"]+)"/g)).toEqual([]);
   });
 
-  test("leaves whatever else is under /api/ to the API", async () => {
+  test("leaves other paths under /api/ to the API", async () => {
     for (const [method, path] of [
       ["GET", "/api/docs/nothing.js"],
       ["GET", "/api/docsx"],
@@ -69,8 +69,8 @@ describe("the page", () => {
   });
 });
 
-describe("what it says", () => {
-  test("is every operation, event, schema and refusal of the document", () => {
+describe("the content", () => {
+  test("has every operation, event, schema and refusal of the document", () => {
     const ids = new Set(all(/\sid="([^"]+)"/g));
     const text = textOf(html);
     for (const described of [document, administration] as unknown as ApiDocument[]) {
@@ -91,16 +91,16 @@ describe("what it says", () => {
     expect(text).toContain("reply_to_thread");
   });
 
-  test("every link within it leads somewhere, and every place has one name", () => {
+  test("has no broken link and no id twice", () => {
     const ids = all(/\sid="([^"]+)"/g);
     expect(new Set(ids).size).toBe(ids.length);
     expect(all(/href="#([^"]+)"/g).filter((id) => !ids.includes(id))).toEqual([]);
   });
 
-  test("its examples of answers are what the schemas allow", () => {
+  test("has examples of responses that match their schemas", () => {
     const checked = ([document, administration] as unknown as ApiDocument[]).flatMap((read) =>
       endpointsOf(read).flatMap(({ operation }) => {
-        const schema = successOf(operation).answer.content?.["application/json"]?.schema;
+        const schema = successOf(operation).response.content?.["application/json"]?.schema;
         if (!schema) return [];
         const example = exampleOf(read, schema);
         expect(codeOf(operation.operationId, successOf(operation).status)).toBe(JSON.stringify(example, null, 2));

@@ -1,10 +1,10 @@
 /**
- * Takes the pictures of the README, docs/screenshots/*.webp, of a demo workspace that this starts:
+ * Takes the pictures of the README, docs/screenshots/*.webp, of a demo workspace that it starts:
  *
  *   bun test/http/screenshots.ts
  *
- * It takes a browser with fonts for Latin letters; conversations in other scripts are put away first, since a machine may
- * lack theirs.
+ * It needs a browser with fonts for Latin letters, and hides conversations in other scripts, since a machine may lack their
+ * fonts.
  */
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,7 +14,7 @@ import { closeBrowser, openBrowser } from "../harness/chromium.ts";
 import { FROM_SOURCE, serve } from "../harness/process.ts";
 
 const SHOTS = join(import.meta.dir, "../../docs/screenshots");
-/** Of WebP: above it letters look no better. */
+/** The quality of WebP above which letters look no better. */
 const QUALITY = 82;
 const WIDE = { width: 1280, height: 800 };
 const PHONE = { width: 390, height: 780 };
@@ -39,7 +39,7 @@ async function api<T>(method: string, path: string, body?: object): Promise<T> {
   return (await answer.json()) as T;
 }
 
-/** Asks as the page would. */
+/** Sends a request as the page would. */
 const app = (page: Page, method: string, path: string, body: object) =>
   page.evaluate(
     async ([method, path, body]) => {
@@ -58,7 +58,7 @@ async function shoot(page: Page, name: string): Promise<void> {
   await Bun.write(join(SHOTS, `${name}.webp`), Buffer.from(picture, "base64"));
 }
 
-/** Mail that every machine has letters for, and a draft of an agent to review. */
+/** Leaves the mail that every machine has fonts for, and makes a draft of an agent to review. */
 async function setScene(): Promise<Listed> {
   const { threads } = await api<{ threads: Listed[] }>("GET", "/threads?limit=100");
   for (const { id, subject } of threads) {
@@ -73,7 +73,7 @@ async function setScene(): Promise<Listed> {
   return asked;
 }
 
-/** An endpoint that has taken some deliveries and refused others. */
+/** Makes a webhook that accepted some deliveries and refused others. */
 async function useWebhook(page: Page): Promise<string> {
   let asked = 0;
   const receiver = Bun.serve({

@@ -1,4 +1,4 @@
-/** The HTTP listener: health, what is and is not there, odd requests, and stopping. */
+/** The HTTP listener: health, paths, odd requests, and stopping. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { createLog } from "../../src/base/log.ts";
@@ -135,7 +135,7 @@ describe("stopping", () => {
     await stopped;
   });
 
-  test("a download that its client takes slowly is finished", async () => {
+  test("finishes a download that its client reads slowly", async () => {
     const { server, runtime } = start({ rest: async () => new Response(new Uint8Array(6_000_000)) });
     const client = connect(server.address.port, "127.0.0.1");
     let received = 0;
@@ -154,7 +154,7 @@ describe("stopping", () => {
     const stopped = server.stop(60_000).then(() => {
       isStopped = true;
     });
-    // The listener behind has said it all by now; longer than clients that have everything get for closing.
+    // By now the inner listener has sent everything, and the time in which other clients must close has passed.
     for (let i = 0; i < 50; i++) {
       runtime.advanceTo(runtime.now() + 20);
       for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
@@ -194,7 +194,7 @@ describe("stopping", () => {
     expect(fetch(origin)).rejects.toThrow();
   });
 
-  test("an address in use is refused", () => {
+  test("listening fails at an address in use", () => {
     const { server, runtime } = start();
     expect(() =>
       createHttpServer({

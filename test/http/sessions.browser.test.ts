@@ -22,7 +22,7 @@ afterAll(async () => {
 });
 
 describe.skipIf(!chromiumPresent)(`a session's cookie${chromiumNote}`, () => {
-  test("is out of reach of scripts, and of pages of another port, which can change nothing with it", async () => {
+  test("is hidden from scripts, and pages of another port cannot use it for changes", async () => {
     const booted = await boot();
     await setPassword(booted, booted.owner.userId);
     const evil = Bun.serve({
@@ -57,7 +57,7 @@ describe.skipIf(!chromiumPresent)(`a session's cookie${chromiumNote}`, () => {
     await page.context().close();
   }, 120_000);
 
-  test("under https goes over TLS only, to this host only", async () => {
+  test("under https is sent over TLS to this host alone", async () => {
     const booted = await boot({ MAILROOM_HTTPS: "127.0.0.1:0", MAILROOM_BASE_URL: "https://mail.example.test" });
     await setPassword(booted, booted.owner.userId);
     const page = await (await (await openBrowser()).newContext({ ignoreHTTPSErrors: true })).newPage();

@@ -31,7 +31,7 @@ async function signIn(email: string): Promise<Page> {
 }
 
 const section = (name: string) => page.getByRole("navigation", { name: "Settings" }).getByRole("link", { name });
-/** In the dialog that is open. */
+/** Presses a button in the open dialog. */
 const agree = (deed: string) => page.getByRole("dialog").getByRole("button", { name: deed, exact: true }).click();
 const log = () => page.getByRole("list", { name: "Deliveries" }).getByRole("listitem");
 
@@ -51,7 +51,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     page = await signIn(ALICE);
   }, 120_000);
 
-  test("are reached from the mail, and show the person's profile", async () => {
+  test("are reached from the mail page, and show the person's profile", async () => {
     await page.getByRole("button", { name: /^Account of Alice/ }).click();
     await page.getByRole("menuitem", { name: "Settings" }).click();
     await page.getByRole("heading", { name: "Profile" }).waitFor();
@@ -62,7 +62,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     expect((await booted.appliance.people.listUsers()).map(({ name }) => name)).toContain("Alice Archer");
   }, 120_000);
 
-  test("a wrong present password is refused", async () => {
+  test("a wrong current password is refused", async () => {
     await page.getByLabel("Present password").fill("wrong");
     await page.getByLabel("New password").fill("something else");
     await page.getByRole("button", { name: "Change password" }).click();
@@ -93,7 +93,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     expect(await used()).toBe(401);
   }, 120_000);
 
-  test("a webhook is registered, a test sent, its log read, and sent again", async () => {
+  test("a webhook is added, gets a test delivery, shows its log, and sends again", async () => {
     await section("Webhooks").click();
     await page.getByRole("button", { name: "Add an endpoint" }).click();
     await page.getByLabel("URL").fill("http://10.0.0.1/");
@@ -116,7 +116,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     expect(await log().textContent()).toContain("HTTP 200 · 2 attempts");
   }, 120_000);
 
-  test("it is sent another kind of test, changed, paused and enabled again", async () => {
+  test("the webhook gets another kind of test, is changed, paused and enabled again", async () => {
     await page.getByLabel("A signed sample of").selectOption("message.bounced");
     await page.getByRole("button", { name: "Send a test" }).click();
     await receiver.waitFor(3);
@@ -135,7 +135,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     expect(await barriers(page)).toEqual([]);
   }, 120_000);
 
-  test("its secret is shown when asked for, and rotated", async () => {
+  test("the webhook's secret is shown on request, and rotated", async () => {
     await page.getByRole("button", { name: "Show secret" }).click();
     const secret = page.getByLabel("Signing secret", { exact: true }).and(page.locator("input"));
     const before = await secret.inputValue();
@@ -150,7 +150,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     await page.getByText("There is none yet.").waitFor();
   }, 120_000);
 
-  test("fit a phone, and the dark", async () => {
+  test("fit a phone and the dark scheme", async () => {
     await page.setViewportSize({ width: 390, height: 780 });
     await page.emulateMedia({ colorScheme: "dark" });
     for (const name of ["Webhooks", "API keys", "Profile"]) {
@@ -165,7 +165,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     expect(x + width).toBeWithin(1, 391);
   }, 120_000);
 
-  test("fit a window of 320 pixels, the width of a wide one at 400 % zoom", async () => {
+  test("fit a window of 320 pixels, as a wide one has at 400 % zoom", async () => {
     await page.setViewportSize({ width: 320, height: 700 });
     const sections = page.getByRole("navigation", { name: "Settings" }).getByRole("link");
     const names = await sections.allTextContents();

@@ -1,4 +1,4 @@
-/** Settings over HTTP: roles, the person's own profile, API keys, webhooks with their log. */
+/** Settings over HTTP: roles, the person's own profile, API keys, webhooks and their log. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { confirm, type Page, page, setPassword, signIn } from "../harness/browser-session.ts";
@@ -47,20 +47,20 @@ test.each<[string, string, object]>([
   ["PATCH", "/settings/webhooks/whk_1", { enabled: false }],
   ["GET", "/settings/webhooks/whk_1/deliveries", {}],
   ["POST", "/settings/webhooks/whk_1/deliveries/whd_1/resend", {}],
-])("%s %s takes an owner or an admin, and a session", async (method, path, body) => {
+])("%s %s needs an owner or an admin, with a session", async (method, path, body) => {
   const ask = (as: Page) => statusOf(method === "GET" ? as.get(path) : as.send(method, path, body));
   expect([await ask(bob), await ask(page(booted))]).toEqual([403, 401]);
 });
 
-describe("one's own profile", () => {
-  test("the name is changed by whoever it is", async () => {
+describe("a person's own profile", () => {
+  test("every person may change their name", async () => {
     expect(await statusOf(bob.send("PATCH", "/me", { name: " Robert " }))).toBe(204);
     expect((await bob.get("/me")).body).toMatchObject({ name: "Robert", email: BOB });
     expect(await statusOf(bob.send("PATCH", "/me", { name: "" }))).toBe(400);
     expect(await statusOf(bob.send("PATCH", "/me", { name: "a\nb" }))).toBe(400);
   });
 
-  test("the password takes the present one, and ends the other sessions", async () => {
+  test("changing the password needs the current one, and ends the other sessions", async () => {
     const { people, store } = booted.appliance;
     const email = "dora@example.test";
     const { userId } = store.transact((tx) =>
@@ -85,7 +85,7 @@ describe("one's own profile", () => {
   }, 120_000);
 });
 
-test("guessing the present password is slowed, as at the door", async () => {
+test("guesses of the current password are slowed, as at sign-in", async () => {
   const slow = await boot();
   await setPassword(slow, slow.owner.userId);
   const guesser = await signIn(slow, ALICE);
@@ -109,7 +109,7 @@ interface Keys {
 }
 
 describe("API keys", () => {
-  test("are seen once, act for who made them, and tell when they were used", async () => {
+  test("are shown once, act for their creator, and have the time of their last use", async () => {
     const made = await alice.send<{ id: string; key: string }>("POST", "/settings/keys", {
       name: "Reader",
       scopes: ["read"],
@@ -118,7 +118,7 @@ describe("API keys", () => {
     const api = booted.apiWith(key);
     expect((await api.get("/mailboxes")).status).toBe(200);
     expect((await api.post("/send", {})).status).toBe(403);
-    // After the commit of the use, which no answer waits for.
+    // No response waits for the commit of the use.
     await booted.appliance.store.enqueue(() => undefined);
     const { status, body } = await alice.get<Keys>("/settings/keys");
     expect(status).toBe(200);
@@ -130,7 +130,7 @@ describe("API keys", () => {
     expect(JSON.stringify(body)).not.toContain(key);
   });
 
-  test("end at once when they are revoked, by nobody of another workspace", async () => {
+  test("end at once when revoked, and another workspace cannot revoke them", async () => {
     const made = await alice.send<{ id: string; key: string }>("POST", "/settings/keys", {
       name: "x",
       scopes: ["read"],
@@ -148,7 +148,7 @@ describe("API keys", () => {
     { name: "x", scopes: [] },
     { name: "x", scopes: ["all"] },
     { scopes: ["read"] },
-  ])("%j is no key", async (given) => {
+  ])("%j makes no key", async (given) => {
     expect(await statusOf(alice.send("POST", "/settings/keys", given))).toBe(400);
   });
 });
@@ -170,13 +170,13 @@ describe("webhooks", () => {
     const receiver = startReceiver();
     await confirm(alice);
     const { status, body } = await alice.send<Webhook>("POST", "/settings/webhooks", { url: receiver.url, events });
-    expect(status).toBe(200);
+    expect(status).toBe(201);
     const at = `/settings/webhooks/${body.id}`;
     const log = async () => (await alice.get<{ deliveries: Delivered[] }>(`${at}/deliveries`)).body.deliveries;
     return { receiver, webhook: body, at, log };
   }
 
-  test("are added with events, and listed to their workspace alone, without a secret", async () => {
+  test("are added with events, and listed in their workspace alone, without a secret", async () => {
     const { webhook, receiver } = await register(["message.bounced", "message.inbound"]);
     const { body } = await alice.get<{ webhooks: Webhook[] }>("/settings/webhooks");
     expect(body.webhooks.find(({ id }) => id === webhook.id)).toEqual({
@@ -197,10 +197,10 @@ describe("webhooks", () => {
     expect(await statusOf(alice.send("POST", "/settings/webhooks", given))).toBe(status);
   });
 
-  test("are sent a test, whose course the log tells, and which is sent again on demand", async () => {
+  test("get a test, which the log shows, and which is sent again on request", async () => {
     const { receiver, at, log } = await register();
     receiver.answer = (_, nth) => new Response("as you say", { status: nth === 1 ? 200 : 503 });
-    expect(await statusOf(alice.send("POST", `${at}/test`))).toBe(200);
+    expect(await statusOf(alice.send("POST", `${at}/test`))).toBe(202);
     await booted.advance(0);
     const [sent] = await log();
     expect(sent).toMatchObject({
@@ -209,7 +209,7 @@ describe("webhooks", () => {
     });
     const resent = await alice.send<Delivered>("POST", `${at}/deliveries/${sent?.id}/resend`);
     expect(resent).toMatchObject({
-      status: 200,
+      status: 202,
       body: { id: sent?.id, nextAttemptAt: new Date(booted.runtime.now()).toISOString() },
     });
     await booted.advance(0);
@@ -219,7 +219,7 @@ describe("webhooks", () => {
     );
   });
 
-  test("that came to nothing are disabled, and enabled again", async () => {
+  test("that fail for long are disabled, and can be enabled again", async () => {
     const { receiver, at, log } = await register();
     receiver.answer = () => new Response("", { status: 500 });
     const { status } = await booted.api.post("/send", { from: ALICE, to: ALICE, subject: "x", text: "x" });
@@ -235,7 +235,7 @@ describe("webhooks", () => {
     expect(enabled.body).toMatchObject({ enabled: true, exhausted: 0 });
   });
 
-  test("are changed: another URL, other events; what may not be added may not be changed to either", async () => {
+  test("can get another URL and other events, within the same limits as new ones", async () => {
     const { at, log } = await register();
     const { receiver } = await register();
     const changed = await alice.send("PATCH", at, { url: receiver.url, events: ["message.bounced"] });
@@ -255,7 +255,7 @@ describe("webhooks", () => {
     expect(receiver.hooks).toHaveLength(1);
   });
 
-  test("at another URL count from nought", async () => {
+  test("at another URL count failures from zero", async () => {
     const { receiver, at } = await register();
     receiver.answer = () => new Response("", { status: 500 });
     await alice.send("PATCH", at, { events: ["message.outbound"] });
@@ -269,7 +269,7 @@ describe("webhooks", () => {
     booted.appliance.store.transact((tx) => booted.appliance.options.reset(tx, "webhooks.disableAfter"));
   });
 
-  test("are switched off by hand: told of nothing, and nobody is mailed about it", async () => {
+  test("that a person disables get no events, and no notice is sent", async () => {
     const { receiver, at, log } = await register();
     const inbox = async () => (await booted.api.get<{ threads: unknown[] }>("/threads?q=webhook")).body.threads.length;
     const before = await inbox();
@@ -280,7 +280,7 @@ describe("webhooks", () => {
     expect((await alice.send("PATCH", at, { enabled: true })).body).toMatchObject({ enabled: true });
   });
 
-  test("are sent a test of the kind that is asked for", async () => {
+  test("get a test with the chosen event", async () => {
     const { receiver, at } = await register();
     await alice.send("POST", `${at}/test`, { event: "message.complaint" });
     await booted.advance(0);
@@ -288,7 +288,7 @@ describe("webhooks", () => {
     expect(await statusOf(alice.send("POST", `${at}/test`, { event: "message.read" }))).toBe(400);
   });
 
-  test("have a secret that is rotated, both good for a while", async () => {
+  test("have a secret that can be rotated, after which both are valid for a while", async () => {
     const { at } = await register();
     const before = (await alice.get<{ secret: string }>(`${at}/secret`)).body;
     expect(before).toEqual({ secret: expect.stringMatching(/^whsec_/) });
@@ -307,7 +307,7 @@ describe("webhooks", () => {
     expect((await alice.get(`${at}/secret`)).body).toEqual({ secret: body.secret });
   });
 
-  test("of another workspace do not exist", async () => {
+  test("of another workspace are not found", async () => {
     const { at, log } = await register();
     await alice.send("POST", `${at}/test`);
     await booted.advance(0);

@@ -1,4 +1,4 @@
-/** The doctor in a real browser: asked by keyboard, shown while it looks and after, on a phone and in the dark. */
+/** The doctor in a real browser: started by keyboard, during and after the examination, on a phone, in the dark scheme. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import type { Finding } from "../../src/doctor/check.ts";
@@ -17,7 +17,7 @@ let booted: Booted;
 let page: Page;
 let answer = Promise.withResolvers<Finding[]>();
 
-/** Of each entry of a list, its lines. */
+/** Reads the lines of each entry of a list. */
 const texts = async (list: string) =>
   (await page.getByRole("list", { name: list, exact: true }).getByRole("listitem").allInnerTexts()).map((text) =>
     text.replace(/\n+/g, "\n"),
@@ -43,7 +43,7 @@ describe.skipIf(!chromiumPresent)(`the doctor in the settings${chromiumNote}`, (
     await page.getByRole("heading", { name: "Doctor" }).waitFor();
   }, 120_000);
 
-  test("before it has looked, while it looks, and what it found", async () => {
+  test("the page shows the state before, during and after the examination", async () => {
     await page.getByText("It has not looked yet.").waitFor();
     await page.getByText(/has not looked by itself yet/).waitFor();
     await page.getByRole("button", { name: "Look now" }).focus();
@@ -56,7 +56,7 @@ describe.skipIf(!chromiumPresent)(`the doctor in the settings${chromiumNote}`, (
     const progress = page.getByRole("progressbar", { name: "Checks made" });
     expect([await progress.getAttribute("value"), await progress.getAttribute("max")]).toEqual(["3", "4"]);
     expect(await barriers(page)).toEqual([]);
-    // Who opens the page meanwhile sees the same examination.
+    // Another page that opens meanwhile shows the same examination.
     await page.reload();
     await page.getByText("3 of 4 checks made; waiting for outbound").waitFor();
     answer.resolve([BLOCKED]);
@@ -65,7 +65,7 @@ describe.skipIf(!chromiumPresent)(`the doctor in the settings${chromiumNote}`, (
       .getByText(/^1 thing needs attention, 1 warning\. Looked at /)
       .waitFor();
     await progress.waitFor({ state: "detached" });
-    // What is worst comes first, with what to do.
+    // The worst finding comes first, with its remedy.
     expect(await texts("Needs attention")).toEqual([
       `Outbound mail bad\nno answer\n${TODO}`,
       "Disk space warning\n1.0 GB of 50.0 GB free",
@@ -77,7 +77,7 @@ describe.skipIf(!chromiumPresent)(`the doctor in the settings${chromiumNote}`, (
     expect(await barriers(page)).toEqual([]);
   }, 120_000);
 
-  test("the button keeps the focus while it looks, and asks no second time", async () => {
+  test("the button keeps the focus during the examination, and starts no second one", async () => {
     answer = Promise.withResolvers();
     await page.getByRole("button", { name: "Look now" }).focus();
     await page.keyboard.press("Enter");
@@ -93,7 +93,7 @@ describe.skipIf(!chromiumPresent)(`the doctor in the settings${chromiumNote}`, (
       .waitFor();
   }, 120_000);
 
-  test("on a phone and in the dark nothing is cut off, and there is no barrier", async () => {
+  test("on a phone and in the dark scheme nothing is cut off, and there are no barriers", async () => {
     await booted.advance(3_600_000);
     await page.setViewportSize({ width: 390, height: 780 });
     await page.emulateMedia({ colorScheme: "dark" });

@@ -1,17 +1,23 @@
 /**
- * The doctor in the settings: who may ask it, that it looks once however often it is asked meanwhile, how far it is, and
- * what it found by itself. Alice owns the first workspace, Ann is an admin there, Bob a member; Zoe owns the second.
+ * The doctor in the settings: its rights, one examination at a time, its progress, and its regular examinations. Alice owns the
+ * first workspace, Ann is an admin there, Bob a member; Zoe owns the second.
  */
 import { beforeAll, expect, test } from "bun:test";
-import type { Finding } from "../../src/doctor/check.ts";
-import type { DoctorView } from "../../src/http/admin-views.ts";
+import { mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import type { Finding, World } from "../../src/doctor/check.ts";
+import type { AnswerOf } from "../../src/operations/operation.ts";
+import type { getFindings } from "../../src/operations/operator/server.ts";
 import type { Role } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { type Page, setPassword, signIn } from "../harness/browser-session.ts";
+import { temporaryFolder } from "../harness/folder.ts";
 import { START } from "../harness/runtime.ts";
 
+type DoctorView = AnswerOf<typeof getFindings>;
+
 const DAY_MS = 24 * 3_600_000;
-/** From the start until it looks by itself. */
+/** Time from the start to the first regular examination. */
 const FIRST_MS = 15 * 60_000;
 const disk = (state: Finding["state"]): Finding => ({
   id: "disk",
@@ -23,9 +29,9 @@ const slow: Finding = { id: "outbound", name: "Outbound mail", state: "ok", deta
 
 let booted: Booted;
 let state: Finding["state"] = "ok";
-/** How often the disk was looked at. */
+/** Counts the examinations of the disk. */
 let looks = 0;
-/** Whoever looks at the way out waits until it is let go. */
+/** Holds the examination of outgoing connections until it resolves. */
 let answer = Promise.withResolvers<Finding[]>();
 const pages: Record<string, Page> = {};
 
@@ -70,14 +76,17 @@ const ended = async (): Promise<DoctorView> => {
   }
 };
 
-test.each(["bob", "zoe"])("%s, who does not run the server, is neither told nor obeyed", async (name) => {
-  const before = looks;
-  expect((await pageOf(name).get("/settings/doctor")).status).toBe(403);
-  expect((await look(name)).status).toBe(403);
-  expect(looks).toBe(before);
-});
+test.each(["bob", "zoe"])(
+  "%s, who does not run the server, sees no findings and starts no examination",
+  async (name) => {
+    const before = looks;
+    expect((await pageOf(name).get("/settings/doctor")).status).toBe(403);
+    expect((await look(name)).status).toBe(403);
+    expect(looks).toBe(before);
+  },
+);
 
-test("asked, it looks, says how far it is, and looks once for all who ask meanwhile", async () => {
+test("an examination shows its progress, and serves all requests that come meanwhile", async () => {
   expect(await known()).toEqual({ running: null, last: null, daily: null });
   answer = Promise.withResolvers();
   const before = looks;
@@ -97,7 +106,7 @@ test("asked, it looks, says how far it is, and looks once for all who ask meanwh
   expect(looks).toBe(before + 2);
 });
 
-test("what it finds by itself is kept with its time, and told beside what was found since", async () => {
+test("the findings of a regular examination are kept with their time, beside later ones", async () => {
   state = "warning";
   await booted.advance(3_600_000);
   const first = new Date(START + FIRST_MS).toISOString();
@@ -110,4 +119,20 @@ test("what it finds by itself is kept with its time, and told beside what was fo
   expect(daily?.findings).toEqual([disk("warning"), slow]);
   await booted.advance(DAY_MS);
   expect((await known()).daily?.findings).toEqual([disk("bad"), slow]);
+});
+
+test("an examination that cannot learn whether a server runs ends, and the server goes on", async () => {
+  const folder = temporaryFolder();
+  const queue = ({ serving }: World): Finding[] => [{ ...slow, detail: String(serving) }];
+  const fresh = await boot({ MAILROOM_DATA: folder }, undefined, { checks: { disk: () => [slow], queue } });
+  await setPassword(fresh, fresh.owner.userId);
+  const alice = await signIn(fresh, "alice@example.test");
+  // No database can be opened there, as when the process has no file descriptors left.
+  const lock = join(folder, "serving.lock");
+  rmSync(lock);
+  mkdirSync(lock);
+  expect((await alice.send("POST", "/settings/doctor")).status).toBe(202);
+  const { body } = await alice.get<DoctorView>("/settings/doctor");
+  expect(body.running).toBeNull();
+  expect(body.last?.findings).toMatchObject([slow, { name: 'The check "queue"', state: "unknown" }]);
 });

@@ -1,4 +1,4 @@
-/** Settings of a workspace in a real browser: each page does its work, and has no barrier for a screen reader. */
+/** Settings of a workspace in a real browser: each page works, and has no barriers for a screen reader. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import type { DnsResolver } from "../../src/base/runtime.ts";
@@ -10,7 +10,7 @@ import { until } from "../harness/until.ts";
 
 /** TXT records by name. */
 const zone = new Map<string, string>();
-/** Nobody answers about remote.example; no other name exists. */
+/** DNS fails for remote.example, and has no other names. */
 const dns = new Proxy({} as DnsResolver, {
   get: () => async (name: string) => {
     const text = zone.get(name);
@@ -27,7 +27,7 @@ const section = (name: string) =>
   page.getByRole("navigation", { name: "Settings" }).getByRole("link", { name, exact: true }).click();
 const box = (name: string) => page.getByRole("region", { name, exact: true });
 const press = (name: string) => page.getByRole("button", { name, exact: true }).click();
-/** In the dialog that is open. */
+/** Presses a button in the open dialog. */
 const agree = (deed: string) => page.getByRole("dialog").getByRole("button", { name: deed, exact: true }).click();
 const row = (list: string, text: string) =>
   page.getByRole("list", { name: list, exact: true }).getByRole("listitem").filter({ hasText: text });
@@ -50,7 +50,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await page.goto(`${booted.http}/settings`);
   }, 120_000);
 
-  test("people: one is added, made admin, and removed; a refusal stands at its field", async () => {
+  test("people: a person is added, made admin, and removed, and a refusal stands at its field", async () => {
     await section("People");
     await page.getByRole("listitem").filter({ hasText: "another admin changes your role" }).waitFor();
     await press("Add a person");
@@ -77,7 +77,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await row("People", "bob@example.test").waitFor({ state: "detached" });
   }, 120_000);
 
-  test("mailboxes: made, renamed, aliased, limited, paused and removed", async () => {
+  test("mailboxes: one is made, renamed, given an alias and a quota, paused and removed", async () => {
     await section("Mailboxes");
     await press("Add a mailbox");
     await page.getByLabel("Address").fill("team@example.test");
@@ -122,7 +122,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await row("Mailboxes", "team@example.test").waitFor({ state: "detached" });
   }, 120_000);
 
-  test("mailboxes: one expires, and then does not", async () => {
+  test("mailboxes: an expiry is set and removed", async () => {
     const { people, store } = booted.appliance;
     const { workspaceId } = booted.owner;
     const address = "brief@example.test";
@@ -147,7 +147,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await people.removeMailbox(people.mailboxAt(address).id);
   }, 120_000);
 
-  test("a mailbox with mail is shown as being removed until the last of it is gone", async () => {
+  test("a mailbox with mail is shown as being removed until its last message is gone", async () => {
     const { people, store } = booted.appliance;
     const { workspaceId } = booted.owner;
     const address = "old@example.test";
@@ -171,7 +171,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await page.getByRole("heading", { name: "There is no such mailbox" }).waitFor();
   }, 120_000);
 
-  test("the workspace: renamed; paused and resumed by its operator, who makes another", async () => {
+  test("the workspace is renamed, and the operator pauses it, resumes it, and adds another", async () => {
     await section("Workspace");
     await page.getByLabel("Name of the workspace").fill("Example and sons");
     await press("Save name");
@@ -194,7 +194,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     expect(await barriers(page)).toEqual([]);
   }, 120_000);
 
-  test("domains: records to copy, and what the world sees of them", async () => {
+  test("domains: records to copy, with their state in DNS", async () => {
     await section("Domains");
     await press("Add a domain");
     await page.getByLabel("Domain", { exact: true }).fill("shop.test");
@@ -214,14 +214,14 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     }
     await shown.getByRole("button", { name: "Look again at shop.test" }).click();
     await shown.getByText("3 of 6 records missing").waitFor();
-    // Looking does not verify.
+    // Looking at the records does not verify the domain.
     await shown.getByText("not verified", { exact: true }).waitFor();
     await shown.getByRole("button", { name: "Verify shop.test" }).click();
     await shown.getByText("verified", { exact: true }).waitFor();
     expect(await barriers(page)).toEqual([]);
   }, 120_000);
 
-  test("domains: what is not the workspace's is said above the mail of those who can do something about it", async () => {
+  test("domains: a notice about an unverified domain stands above the mail of people who can verify it", async () => {
     const { domains, people, store } = booted.appliance;
     const other = store.transact((tx) => {
       const { id } = people.addWorkspace(tx, "Rival");
@@ -262,7 +262,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await theirs.context().close();
   }, 120_000);
 
-  test("the suppression list: added with a reason, and removed", async () => {
+  test("the suppression list: an address is added with a reason, and removed", async () => {
     await section("Outbound mail");
     await page.getByText("Nothing waits").waitFor();
     await page.getByLabel("Address", { exact: true }).fill("max@remote.example");
@@ -275,7 +275,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await page.getByText("Nobody is on it").waitFor();
   }, 120_000);
 
-  test("the queue: tried again now, and given up", async () => {
+  test("the queue: a delivery is retried now, and another is cancelled", async () => {
     const mail = { from: "alice@example.test", to: ["zoe@remote.example"], subject: "Hello", text: "Hello" };
     expect((await booted.api.post("/send", mail)).status).toBe(202);
     await booted.advance(0);
@@ -292,7 +292,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await page.getByText("Nothing waits").waitFor();
   }, 120_000);
 
-  test("limits: changed, refused in words, and brought back", async () => {
+  test("limits: one is changed, a bad value is refused with a reason, and the default returns", async () => {
     await section("Limits and server");
     const limit = page.getByLabel("sending.mailboxPerHour");
     const item = page.getByRole("listitem").filter({ has: limit });
@@ -310,7 +310,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     expect(booted.appliance.options.get("sending.mailboxPerHour")).toBe(100);
   }, 120_000);
 
-  test("the browser had nothing to complain of", () => {
+  test("the browser reported no errors and no violations of the policy", () => {
     expect(complaints).toEqual([]);
   });
 });

@@ -1,4 +1,4 @@
-/** Large bodies: what a draft is given is asked about before it is read, and goes to the disk; and how much may be under way. */
+/** Large bodies: uploads to a draft are checked before they are read and go to the disk, and the total under way is limited. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
@@ -18,7 +18,7 @@ atEndOfFile(() => {
   for (const socket of sockets.splice(0)) socket.destroy();
 });
 
-/** A server of its own, where the owner is signed in. */
+/** Starts a server of its own, where the owner is signed in. */
 async function start(data: string) {
   const setUp = ["setup", "--domain", "example.test", "--email", OWNER, "--name", "Owner"];
   const { password, apiKey } = await runJson<{ password: string; apiKey: string }>({ data }, ...setUp);
@@ -45,7 +45,7 @@ async function signIn({ http }: Served, password: string) {
   return { headers, draftId, upload: `/app/drafts/${draftId}/attachments?name=a.bin` };
 }
 
-/** A post of which `sent` bytes of `size` are written. */
+/** Sends a POST of `size` bytes, of which it writes `sent`. */
 function post({ http }: Served, path: string, headers: Record<string, string>, size: number, sent: number) {
   const { hostname, port, host } = new URL(http);
   const socket = connect(Number(port), hostname);
@@ -71,7 +71,7 @@ const statusOf = async (one: { text: string; closed: boolean }): Promise<number>
 
 const codeOf = ({ text }: { text: string }): string | undefined => /"code":"(\w+)"/.exec(text)?.[1];
 
-/** The most memory that the process ever had, bytes. */
+/** Reads the peak memory of the process, in bytes. */
 const peakOf = ({ pid }: Served): number =>
   Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "latin1"))?.[1]) * 1024;
 
@@ -99,7 +99,7 @@ describe("an upload", () => {
     for (const one of sockets.splice(0)) one.destroy();
   }, 60_000);
 
-  test("goes to disk, belongs to the draft once it is whole, and leaves nothing in the spool", async () => {
+  test("goes to disk, belongs to the draft when it is whole, and leaves nothing in the spool", async () => {
     const { server, headers, draftId, upload, data } = started;
     const before = peakOf(server);
     const bytes = crypto.getRandomValues(Buffer.alloc(60_000));
@@ -124,7 +124,7 @@ describe("an upload", () => {
     expect(peakOf(server) - before).toBeLessThan(100_000_000);
   }, 60_000);
 
-  test("in chunks is refused once it is too large, and not kept", async () => {
+  test("in chunks is refused when it becomes too large, and is not stored", async () => {
     const { server, headers, upload, data } = started;
     const body = new ReadableStream({
       pull(controller) {
@@ -136,7 +136,7 @@ describe("an upload", () => {
     await until(() => spooled(data).length === 0);
   }, 60_000);
 
-  test("that breaks off is not kept; more than four at once by a person are refused for now", async () => {
+  test("that breaks off is not stored, and a fifth one of a person at the same time is refused", async () => {
     const { server, headers, upload, data } = started;
     const slow = Array.from({ length: 4 }, () => post(server, upload, headers, LARGE, 1_000_000));
     await until(() => spooled(data).length === 4);
@@ -152,7 +152,7 @@ describe("an upload", () => {
     expect(await statusOf(one)).toBe(201);
   }, 60_000);
 
-  test("that a crash cut off is gone at the next start", async () => {
+  test("that a crash cut off is deleted at the next start", async () => {
     const { server, headers, upload, data } = started;
     post(server, upload, headers, LARGE, 1_000_000);
     await until(() => spooled(data).length === 1);
@@ -165,7 +165,7 @@ describe("an upload", () => {
   }, 60_000);
 });
 
-describe("a body that is kept in memory", () => {
+describe("a body in memory", () => {
   test("is not read without a key or a session", async () => {
     const { server } = started;
     const before = peakOf(server);
@@ -198,7 +198,7 @@ describe("a body that is kept in memory", () => {
       const answered = () => posts.filter(({ text }) => text !== "");
       await until(() => answered().length === 3);
       for (const one of answered()) expect([await statusOf(one), codeOf(one)]).toEqual([429, "rate_limited"]);
-      // Small ones are not counted.
+      // Small bodies are not counted.
       expect(await statusOf(post(server, path, headers, 2, 2))).toBe(400);
       expect(answered().length).toBe(3);
       for (const { socket } of posts) socket.destroy();

@@ -1,6 +1,6 @@
 /**
- * Admission at the MX listener, over real sockets: nobody is trusted, and clients come from several
- * addresses of 127.0.0.0/8.
+ * Admission at the MX listener, over real sockets: no client is trusted, and clients come from several addresses of
+ * 127.0.0.0/8.
  */
 import { describe, expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
@@ -20,12 +20,12 @@ function admit(recipient: string): void {
   if (recipient.startsWith("nobody")) throw new Refusal("unknownRecipient");
 }
 
-/** A listener that trusts nobody. */
+/** A listener that trusts no client. */
 function listenToStrangers(settings: ListenerOptions["settings"] = {}, options: ListenerOptions = {}) {
   return listenAndKeep({ admit, ...options, settings: { "mx.trustedNetworks": "none", ...settings } });
 }
 
-/** Lets the clock jump to the delays until there is a reply: how long that took, and the reply. */
+/** Lets the clock jump to the delays until there is a reply; returns the time that took, and the reply. */
 async function afterWaiting(runtime: FakeRuntime, reply: Promise<Reply>): Promise<[ms: number, reply: string]> {
   const started = runtime.now();
   let isThere = false;
@@ -44,7 +44,7 @@ async function startMail(client: SmtpClient, reversePath = "a@remote.example"): 
   await client.expect(250, `MAIL FROM:<${reversePath}>`);
 }
 
-describe("how much one source may send", () => {
+describe("limits of one source", () => {
   test("connections a minute, and four times as many from its network", async () => {
     const { address, runtime, lines } = await listenToStrangers({ "mx.connectionsPerMinute": 2 });
     const greeting = async (from: string): Promise<string> => {
@@ -119,10 +119,10 @@ describe("how much one source may send", () => {
   });
 });
 
-test("who may speak first is greeted at once: mail apps, and who is trusted", async () => {
+test("clients that may speak first are greeted at once: mail apps, and trusted servers", async () => {
   const trusting = await listenAndKeep({ admit });
   const forApps = await listenForSubmission();
-  // What smtp-server waits with.
+  // The timer of smtp-server.
   const timers = spyOn(globalThis, "setTimeout").mockImplementation((() => ({ unref() {} })) as never);
   try {
     for (const { address } of [trusting, forApps]) (await connectSmtp(address, { ehlo: false })).destroy();
@@ -131,13 +131,13 @@ test("who may speak first is greeted at once: mail apps, and who is trusted", as
   }
 });
 
-describe("who speaks out of turn", () => {
+describe("a client that speaks out of turn", () => {
   const EARLY: [what: string, text: string][] = [
     ["a command before the greeting", "EHLO client.example\r\n"],
     ["a session before the greeting", "HELO x\r\nMAIL FROM:<a@remote.example>\r\nRCPT TO:<b@example.test>\r\nDATA\r\n"],
     ["half a line before the greeting", "EHLO"],
   ];
-  test.each(EARLY)("%s: refused, and not at once", async (_, text) => {
+  test.each(EARLY)("%s: refused, after a delay", async (_, text) => {
     const { address, runtime, accepted } = await listenToStrangers();
     const client = await connectSmtp(address, { greet: false, from: "127.0.0.2" });
     client.write(text);
@@ -147,7 +147,7 @@ describe("who speaks out of turn", () => {
     expect(runtime.nextTimer()).toBeUndefined();
   });
 
-  test.each(["EHLO", "HELO"])("mail before the reply to %s", async (hello) => {
+  test.each(["EHLO", "HELO"])("MAIL before the reply to %s is refused", async (hello) => {
     const { address, runtime, lines } = await listenToStrangers();
     const client = await connectSmtp(address, { ehlo: false, from: "127.0.0.2" });
     client.write(`${hello} client.example\r\nMAIL FROM:<a@remote.example>\r\nRCPT TO:<b@example.test>\r\nDATA\r\n`);
@@ -157,7 +157,7 @@ describe("who speaks out of turn", () => {
     expect(lines).toContainEqual(expect.objectContaining({ message: "refused", reason: "outOfTurn", ip: "127.0.0.2" }));
   });
 
-  test("who leaves before being told leaves nothing behind", async () => {
+  test("may leave before the refusal, and leaves nothing behind", async () => {
     const { address, runtime } = await listenToStrangers();
     const client = await connectSmtp(address, { ehlo: false, from: "127.0.0.2" });
     client.write("EHLO client.example\r\nMAIL FROM:<a@remote.example>\r\n");
@@ -166,7 +166,7 @@ describe("who speaks out of turn", () => {
     await until(() => runtime.nextTimer() === undefined);
   });
 
-  test("pipelining as RFC 2920 has it is no such thing", async () => {
+  test("may pipeline as RFC 2920 allows", async () => {
     const { address, accepted } = await listenToStrangers();
     const leaving = await connectSmtp(address, { ehlo: false, from: "127.0.0.2" });
     leaving.write("EHLO client.example\r\nQUIT\r\n");
@@ -186,10 +186,10 @@ describe("who speaks out of turn", () => {
   });
 });
 
-describe("who guesses recipients", () => {
+describe("a client that guesses recipients", () => {
   const GUESS = "RCPT TO:<nobody@example.test>";
 
-  test("waits ever longer for the answer, and is sent away after twenty", async () => {
+  test("waits longer for each reply, and is disconnected after twenty", async () => {
     const { address, runtime, lines } = await listenToStrangers();
     const client = await connectSmtp(address, { from: "127.0.0.2" });
     await startMail(client);
@@ -214,7 +214,7 @@ describe("who guesses recipients", () => {
     expect([...new Set(told)].sort()).toEqual(["tooManyGuesses", "unknownRecipient"]);
   });
 
-  test("waits on the next connection too, and from another address nearby; not for who exists; not for long", async () => {
+  test("waits on the next connection too, and from another address of its network; not for known recipients; not for long", async () => {
     const { address, runtime } = await listenToStrangers();
     for (const from of ["127.0.0.2", "127.0.0.3"]) {
       const client = await connectSmtp(address, { from });
@@ -238,7 +238,7 @@ describe("who guesses recipients", () => {
     later.destroy();
   });
 
-  test("a message that is accepted begins the count of twenty anew", async () => {
+  test("restarts the count of twenty with an accepted message", async () => {
     const { address, runtime } = await listenToStrangers();
     const client = await connectSmtp(address, { from: "127.0.0.2" });
     for (let round = 0; round < 2; round++) {
@@ -251,7 +251,7 @@ describe("who guesses recipients", () => {
     client.destroy();
   });
 
-  test("gets no answers by asking on many connections without waiting", async () => {
+  test("gets no replies on many connections at once", async () => {
     const { address, runtime } = await listenToStrangers();
     const clients = await Promise.all(Array.from({ length: 16 }, () => connectSmtp(address, { from: "127.0.0.2" })));
     await Promise.all(clients.map((client) => startMail(client)));
@@ -291,7 +291,7 @@ describe("mail without a return path", () => {
   });
 });
 
-describe("what is remembered", () => {
+describe("counting", () => {
   const options = {
     get: ((name: keyof typeof SETTINGS) =>
       name === "mx.trustedNetworks" ? "none" : SETTINGS[name].default) as Options["get"],
@@ -317,7 +317,7 @@ describe("what is remembered", () => {
     expect(perMinute).toEqual([...Array<number>(20).fill(5), ...Array<number>(40).fill(0), 5]);
   });
 
-  test("no address is trusted or makes the listener fail, whatever the system says it is", () => {
+  test("no malformed address is trusted or makes the listener fail", () => {
     const group = fc.integer({ min: 0, max: 0xffff }).map((value) => value.toString(16));
     const ipv6 = fc.array(group, { minLength: 8, maxLength: 8 }).map((groups) => groups.join(":"));
     fc.assert(

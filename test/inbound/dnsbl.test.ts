@@ -1,4 +1,4 @@
-/** DNS blocklists: what counts as listed, what a list that fails costs, and what a listed client is told. */
+/** DNS blocklists: replies that count as a listing, the cost of a list that fails, and the refusal of a listed client. */
 import { describe, expect, test } from "bun:test";
 import type { DnsResolver } from "../../src/base/runtime.ts";
 import { createBlocklists, reversedAddress } from "../../src/inbound/dnsbl.ts";
@@ -37,7 +37,7 @@ describe("a name in a list", () => {
   test.each(NAMES)("%s", (address, name) => expect(reversedAddress(address)).toBe(name));
 });
 
-describe("an answer", () => {
+describe("a reply of a list", () => {
   const ANSWERS: [what: string, records: Zone[string] | undefined, listing: unknown, warned: boolean][] = [
     ["of 127.0.0.2 lists it", { a: ["127.0.0.2"] }, { zone: "bl.example" }, false],
     ["of 127.1.2.3 too", { a: ["127.1.2.3"] }, { zone: "bl.example" }, false],
@@ -63,7 +63,7 @@ describe("an answer", () => {
     );
   });
 
-  test("of any of several lists counts, and the others need not work", async () => {
+  test("from any of several lists counts, even if the others do not work", async () => {
     const { blocklists } = setUp({
       "2.2.0.192.first.example": "SERVFAIL",
       "2.2.0.192.third.example": { a: ["127.0.0.9"] },
@@ -72,7 +72,7 @@ describe("an answer", () => {
     expect(await blocklists.find("192.0.2.2", zones)).toEqual({ zone: "third.example" });
   });
 
-  test("is not waited for longer than five seconds", async () => {
+  test("is awaited for five seconds at most", async () => {
     const { blocklists, runtime } = setUp({ resolve4: never, resolveTxt: never } as unknown as DnsResolver);
     const found = blocklists.find("192.0.2.2", ["bl.example"]);
     runtime.advanceTo(runtime.now() + 5_000);
@@ -80,7 +80,7 @@ describe("an answer", () => {
     expect(runtime.nextTimer()).toBeUndefined();
   });
 
-  test("serves all who ask while it holds", async () => {
+  test("is reused while it is valid", async () => {
     const description: Zone = { "3.2.0.192.bl.example": { a: ["127.0.0.2"] } };
     const { blocklists, runtime, asked } = setUp(description);
     const find = () => blocklists.find("192.0.2.3", ["bl.example"]);
@@ -113,7 +113,7 @@ describe("a listed client", () => {
     "2.0.0.127.bl.example": { a: ["127.0.0.2"], txt: ["see https://bl.example/?ip=127.0.0.2"] },
   };
 
-  test("is told so for every recipient, but for who may help it", async () => {
+  test("is refused at every recipient, except for role addresses", async () => {
     const runtime = fakeRuntime({ dns: zone(description) });
     const admit = (recipient: string): void => {
       if (recipient.startsWith("nobody")) throw new Refusal("unknownRecipient");
@@ -140,7 +140,7 @@ describe("a listed client", () => {
     for (const each of [client, other]) each.destroy();
   });
 
-  test("is taken where it is trusted, where no list is asked, and while the list is down", async () => {
+  test("is accepted where it is trusted, where no list is asked, and while the list is down", async () => {
     const cases: [settings: Record<string, unknown>, description: Zone][] = [
       [{ ...settings, "mx.trustedNetworks": ["127.0.0.2/32"] }, description],
       [{ ...settings, "mx.dnsbl": "none" }, description],
@@ -154,7 +154,7 @@ describe("a listed client", () => {
     }
   });
 
-  test("waits for the answer at RCPT, five seconds at most, and nothing is left when it leaves", async () => {
+  test("waits for the list at RCPT, five seconds at most, and leaves nothing behind when it disconnects", async () => {
     const dns = { resolve4: never, resolveTxt: never } as unknown as DnsResolver;
     const runtime = fakeRuntime({ dns });
     const { address } = await listenAndKeep({ runtime, settings });

@@ -1,14 +1,13 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { Authentication } from "../../src/authentication/dmarc.ts";
-import { createAccept } from "../../src/inbound/data.ts";
-import { createFeedback } from "../../src/inbound/feedback.ts";
-import type { Admitted } from "../../src/inbound/mail.ts";
-import { createResolve } from "../../src/inbound/rcpt.ts";
+import type { Admitted } from "../../src/inbound/connect.ts";
+import { acceptMessage } from "../../src/inbound/data.ts";
+import { resolveRecipient } from "../../src/inbound/rcpt.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import type { ReportedRecipient } from "../../src/message/delivery-status.ts";
+import type { ReportedRecipient } from "../../src/message/bounce.ts";
 import { type Report, readReport } from "../../src/message/report.ts";
-import { createLocalDelivery } from "../../src/outbound/local.ts";
+import { concludeAttempt } from "../../src/outbound/outcome.ts";
 import { addOutbound, type OutboundMessage, setDelivered } from "../../src/outbound/queue.ts";
 import { isHard } from "../../src/smtp/delivery-result.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
@@ -31,7 +30,7 @@ interface Reported {
 
 interface Dsn {
   to?: string;
-  /** Of the returned message. */
+  /** Message-ID of the returned message. */
   messageId?: string;
   returnPath?: string;
   recipients: Reported[];
@@ -125,7 +124,7 @@ interface Arriving {
   reversePath?: string;
 }
 
-/** What authentication finds where DNS knows nothing. */
+/** The result of authentication where DNS knows nothing. */
 const UNCHECKED: Authentication = {
   verdicts: { spf: "none", dkim: "none", dmarc: "none" },
   policy: "none",
@@ -133,12 +132,12 @@ const UNCHECKED: Authentication = {
   results: "mx.example.test; none",
 };
 
-/** Who sent it is known: somebody of these organisations. */
+/** The result for mail that one of these organisations sent. */
 const from = (...organizations: string[]): Authentication => ({ ...UNCHECKED, organizations });
 
 function createReceiver(authentication = UNCHECKED) {
   const sender = createSender();
-  const { store, mailbox, runtime, options, outcomes } = sender;
+  const { store, mailbox, runtime, options } = sender;
   const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
   const parser = {
     prepare: async (_: unknown, source: unknown) => prepareMessage(await readSource(source as Source), store.blobs),
@@ -148,24 +147,23 @@ function createReceiver(authentication = UNCHECKED) {
     }),
     authenticate: async () => authentication,
   };
-  const local = createLocalDelivery({ db: store.db, mailbox, parser, runtime });
-  const feedback = createFeedback({ db: store.db, outcomes, local, runtime });
   const spool = openSpool(temporaryFolder());
-  const hostname = "mx.example.test";
+  const parts = { store, mailbox, parser, spool, options, runtime, hostname: "mx.example.test", log };
   const verifyOnArrival = async () => {};
-  const resolve = createResolve({ mailbox, verifyOnArrival, feedback });
-  const accept = createAccept({ store, mailbox, parser, spool, feedback, options, runtime, hostname, log });
   const bob = sender.user(sender.workspaceId, "bob@example.test", "admin");
   sender.world.box(sender.workspaceId, "bob@example.test", bob);
 
-  /** Takes a message in as a session does; gives the emailIds, or the refusal. */
+  /** Receives a message as a session does; returns the emailIds, or the refusal. */
   async function receive(mail: string | Uint8Array, { to, reversePath = "" }: Arriving): Promise<string[] | string> {
     const content = typeof mail === "string" ? Buffer.from(mail.replaceAll(/\r?\n/g, "\r\n")) : mail;
     const envelope = { trace: "t", ip: "192.0.2.1", helo: "mx.remote.example", tls: true, reversePath, recipients: to };
     try {
       const recipients: Admitted[] = [];
-      for (const recipient of to) recipients.push(await resolve(recipient, content.byteLength));
-      const { emailIds } = await accept(
+      for (const recipient of to) {
+        recipients.push(await resolveRecipient({ store, mailbox, verifyOnArrival }, recipient, content.byteLength));
+      }
+      const { emailIds } = await acceptMessage(
+        parts,
         envelope,
         recipients,
         (async function* () {
@@ -186,7 +184,7 @@ function createReceiver(authentication = UNCHECKED) {
       .filter(({ event }) => event === "message.inbound")
       .map(({ data }) => `${data.mailbox}: ${data.subject}`);
 
-  /** What would show that a report counted. */
+  /** The traces of a report that counted. */
   const traces = (message: OutboundMessage) => ({
     told: sender.told().filter(({ event }) => event !== "message.delivered"),
     suppressed: sender.suppressed(),
@@ -228,7 +226,7 @@ describe("a delivery report", () => {
       () => ({ recipients: [{ ...failed, recipient: "c.jones@inside.example", original: "Carol@Remote.example" }] }),
       ({ returnPath }) => returnPath,
     ],
-  ])("%s: as bounced, and told once", async (_name, report, to) => {
+  ])("%s: recorded as bounced, and announced once", async (_name, report, to) => {
     const { delivered, receive, traces, came, runtime, notices } = createReceiver(from("remote.example"));
     await delivered({ to: "carol@remote.example", subject: "Another" });
     const message = await delivered({ to: "Carol <carol@remote.example>, dave@remote.example" });
@@ -267,7 +265,7 @@ describe("a delivery report", () => {
     ["delivered", "2.0.0"],
     ["relayed", "2.0.0"],
     ["expanded", "2.0.0"],
-  ])("%s changes nothing, and is mail like any other", async (action, status) => {
+  ])("%s changes nothing, and is filed like other mail", async (action, status) => {
     const { delivered, receive, traces, came } = createReceiver();
     const message = await delivered({ to: "carol@remote.example" });
     const recipients = [{ recipient: "carol@remote.example", action, status }];
@@ -320,7 +318,7 @@ describe("a delivery report", () => {
       "<carol@remote.example>:\n192.0.2.1 does not like recipient.\nRemote host said: 550 no such user",
       true,
     ],
-  ])("of a bare %s, told as %j", async (diagnostic, text, hard) => {
+  ])("with a bare %s gives %j", async (diagnostic, text, hard) => {
     const { delivered, receive, traces } = createReceiver();
     const message = await delivered({ to: "carol@remote.example" });
     const recipients = [{ recipient: "carol@remote.example", status: "5.0.0", diagnostic }];
@@ -328,21 +326,21 @@ describe("a delivery report", () => {
     expect(traces(message).told).toMatchObject([{ event: "message.bounced", data: { hard, detail: diagnostic } }]);
   });
 
-  test("that comes before the server's word is recorded is asked for again, and counts then", async () => {
-    const { sent, lease, outcomes, receive, traces, store, came } = createReceiver();
+  test("that comes before the server's reply is recorded is deferred, and counts when it comes again", async () => {
+    const { sent, lease, outcomeParts, receive, traces, store, came } = createReceiver();
     const message = await sent({ to: "carol@remote.example" });
     const leased = lease();
     if (leased === undefined) throw new Error("nothing is due");
     const report = dsn({ recipients: [{ recipient: "carol@remote.example" }] });
     expect(await receive(report, { to: [message.returnPath] })).toMatch(/^451 4\.3\.0 /);
     expect(came()).toEqual([]);
-    const conclude = await outcomes.resolve(leased, [said("250 2.0.0 queued")]);
+    const conclude = await concludeAttempt(outcomeParts, leased, [said("250 2.0.0 queued")]);
     store.transact((tx) => conclude(tx));
     await receive(report, { to: [message.returnPath] });
     expect(traces(message)).toMatchObject({ notices: 1, states: { "carol@remote.example": "bounced" } });
   });
 
-  test("tells once what several say, each recipient when it is first named", async () => {
+  test("announces each recipient once, when a report first names it", async () => {
     const { delivered, receive, traces } = createReceiver();
     const message = await delivered({ to: "carol@remote.example, dave@remote.example, frank@remote.example" });
     const failures = (...names: string[]) => ({
@@ -356,7 +354,7 @@ describe("a delivery report", () => {
     expect(notices).toBe(2);
   });
 
-  test("of messages that share a Message-ID each is told of once", async () => {
+  test("counts once for each of the messages that share a Message-ID", async () => {
     const { delivered, receive, states } = createReceiver(from("remote.example"));
     const messageId = "<again@example.test>";
     const messages = [
@@ -381,7 +379,7 @@ describe("a delivery report", () => {
     expect([told.length, notices]).toEqual([1, 1]);
   });
 
-  test("is filed for the others it is addressed to, and not for who sent the message", async () => {
+  test("is filed for its other recipients, and not for the sender of the message", async () => {
     const { delivered, receive, traces, came } = createReceiver();
     const message = await delivered({ to: "carol@remote.example" });
     const to = ["bob@example.test", message.returnPath, "alice@example.test"];
@@ -390,7 +388,7 @@ describe("a delivery report", () => {
     expect(traces(message).notices).toBe(1);
   });
 
-  test("counts although the mailbox is gone", async () => {
+  test("counts even when the mailbox is gone", async () => {
     const { delivered, receive, store, suppressed, told, states } = createReceiver();
     const message = await delivered({ to: "carol@remote.example" });
     store.transact((tx) => {
@@ -402,13 +400,13 @@ describe("a delivery report", () => {
     expect(told().at(-1)).toMatchObject({ event: "message.bounced" });
     expect(suppressed()).toHaveLength(1);
     expect(states(message)).toEqual({ "carol@remote.example": "bounced" });
-    // Mail that is no report has nowhere to go then.
+    // Other mail is then refused.
     expect(await receive("Subject: Away\n\nUntil Monday.\n", { to: [message.returnPath] })).toBe(
       "550 5.1.1 No such mailbox here",
     );
   });
 
-  test("a bounce without notification part counts as well", async () => {
+  test("counts also without a notification part", async () => {
     const { delivered, receive, traces } = createReceiver();
     const message = await delivered({ to: "carol@remote.example" });
     const bounce = lines(
@@ -440,7 +438,7 @@ describe("a delivery report", () => {
   });
 });
 
-describe("forged", () => {
+describe("a forged report", () => {
   const carol = { recipient: "carol@remote.example" };
   const UNKNOWN = `bounce+${"x".repeat(26)}@example.test`;
 
@@ -470,7 +468,7 @@ describe("forged", () => {
       "a complaint of a return path by somebody we never wrote to",
       ({ returnPath }) => arf({ mailFrom: returnPath, recipients: ["mallory@remote.example"] }),
     ],
-  ])("%s: nothing changes, and it is mail like any other", async (_name, mail, to = () => "alice@example.test") => {
+  ])("%s: changes nothing, and is filed like other mail", async (_name, mail, to = () => "alice@example.test") => {
     const { delivered, receive, traces, came } = createReceiver(from("remote.example"));
     const message = await delivered({ to: "carol@remote.example" });
     expect(await receive(mail(message), { to: [to(message)] })).toHaveLength(1);
@@ -516,7 +514,7 @@ describe("forged", () => {
     }
   });
 
-  test("a report that is believed of one recipient alone counts for that one, and is filed as well", async () => {
+  test("a report that is believed for one recipient alone counts for that one, and is filed as well", async () => {
     const { delivered, receive, traces, came } = createReceiver(from("other.example"));
     const message = await delivered({ to: "carol@remote.example, dave@other.example" });
     const recipients = [carol, { recipient: "dave@other.example" }];
@@ -530,7 +528,7 @@ describe("forged", () => {
     expect(came()).toEqual([REPORT]);
   });
 
-  test("whether an attempt is under way is told to nobody who is not believed", async () => {
+  test("a report that is not believed does not learn whether an attempt is under way", async () => {
     const { sent, lease, receive, came } = createReceiver();
     const { messageId } = await sent({ to: "carol@remote.example" });
     lease();
@@ -538,7 +536,7 @@ describe("forged", () => {
     expect(came()).toEqual([REPORT]);
   });
 
-  test("RCPT to a return path that nobody has is refused", async () => {
+  test("RCPT to an unknown return path is refused", async () => {
     const { receive, came, delivered } = createReceiver();
     await delivered({ to: "carol@remote.example" });
     for (const to of [UNKNOWN, "bounce+@example.test", "bounce+x@example.test", "bounce@example.test"]) {
@@ -547,7 +545,7 @@ describe("forged", () => {
     expect(came()).toEqual([]);
   });
 
-  test("what no other server has accepted cannot come back", async () => {
+  test("mail that no other server has accepted cannot bounce later", async () => {
     const { sent, attempt, receive, traces, came, store, runtime } = createReceiver();
     const message = await sent({ to: "carol@remote.example" });
     const untouched = { ...UNTOUCHED, deliveredAt: null };
@@ -569,7 +567,7 @@ describe("forged", () => {
     expect(store.db.select().from(outboundMessages).all()).toEqual([message]);
   });
 
-  test("of mail that stayed here no other server knows", async () => {
+  test("no other server can report on mail that stayed here", async () => {
     const { delivered, receive, traces } = createReceiver();
     const message = await delivered({ to: "bob@example.test, carol@remote.example" });
     const recipients = [{ recipient: "bob@example.test" }];
@@ -590,7 +588,7 @@ describe("a complaint", () => {
     ["by the return path", ({ returnPath }) => arf({ mailFrom: returnPath, recipients })],
     ["as fraud", ({ messageId }) => arf({ messageId, recipients, type: "Fraud" })],
     ["without a name, of one recipient", ({ messageId }) => arf({ messageId })],
-  ])("%s: told once, suppressed, and filed where it was addressed to", async (_name, report) => {
+  ])("%s: announced once, suppressed, and filed for its recipients", async (_name, report) => {
     const { delivered, receive, traces, came } = createReceiver(from("remote.example"));
     const message = await delivered({ to: "Carol <carol@remote.example>" });
     for (let time = 0; time < 2; time++) {
@@ -615,7 +613,7 @@ describe("a complaint", () => {
     expect(came()).toEqual([COMPLAINT]);
   });
 
-  test("at the return path is told, and not filed", async () => {
+  test("at the return path is announced, and not filed", async () => {
     const { delivered, receive, traces, came } = createReceiver();
     const message = await delivered({ to: "carol@remote.example, dave@remote.example" });
     expect(await receive(arf({ recipients }), { to: [message.returnPath] })).toEqual([]);
@@ -631,7 +629,7 @@ describe("a complaint", () => {
     ],
     ["that it is no spam", "carol@remote.example", ({ messageId }) => arf({ messageId, recipients, type: "not-spam" })],
     ["of a signature", "carol@remote.example", ({ messageId }) => arf({ messageId, recipients, type: "auth-failure" })],
-  ])("%s counts for nobody, and is filed", async (_name, to, report) => {
+  ])("%s counts for no recipient, and is filed", async (_name, to, report) => {
     const { delivered, receive, traces, came } = createReceiver();
     const message = await delivered({ to });
     await receive(report(message), { to: ["abuse@example.test"] });
@@ -652,7 +650,7 @@ describe("mail to a return path that is no report", () => {
     "",
   );
 
-  test("is filed with who sent the message", async () => {
+  test("is filed with the sender of the message", async () => {
     const { delivered, receive, traces, came, events } = createReceiver();
     const message = await delivered({ to: "carol@remote.example", bcc: "grace@hidden.example" });
     expect(await receive(reply, { to: [message.returnPath] })).toHaveLength(1);
@@ -661,7 +659,7 @@ describe("mail to a return path that is no report", () => {
     expect(traces(message)).toMatchObject(UNTOUCHED);
   });
 
-  test("is refused while the mailbox is full, which RCPT does not say", async () => {
+  test("is refused while the mailbox is full, after DATA only", async () => {
     const { delivered, receive, store, came } = createReceiver();
     const message = await delivered({ to: "carol@remote.example" });
     store.transact((tx) => tx.update(mailboxes).set({ quotaBytes: 0 }).run());
@@ -673,11 +671,11 @@ describe("mail to a return path that is no report", () => {
   });
 });
 
-describe("what fails DMARC, as unsigned bounces do", () => {
+describe("mail that fails DMARC, as unsigned bounces do", () => {
   const refused: Authentication = { ...UNCHECKED, policy: "reject" };
   const report = (messageId: string) => dsn({ messageId, recipients: [{ recipient: "carol@remote.example" }] });
 
-  test("is heard at the return path, which only who has our mail knows", async () => {
+  test("counts at the return path, which only receivers of our mail know", async () => {
     const { delivered, receive, states, came } = createReceiver(refused);
     const message = await delivered({ to: "carol@remote.example" });
     expect(await receive(report(message.messageId), { to: [message.returnPath] })).toEqual([]);
@@ -692,7 +690,7 @@ describe("what fails DMARC, as unsigned bounces do", () => {
     expect(events().at(-1)?.data).toMatchObject({ mailbox: "alice@example.test", isSpam: true });
   });
 
-  test("is refused at an address, and changes nothing", async () => {
+  test("is refused at other addresses, and changes nothing", async () => {
     const { delivered, receive, traces } = createReceiver(refused);
     const message = await delivered({ to: "carol@remote.example" });
     expect(await receive(report(message.messageId), { to: ["alice@example.test"] })).toStartWith("550 5.7.1");
@@ -705,7 +703,7 @@ describe("Bcc", () => {
   const failed = { recipient: HIDDEN, diagnostic: `550 5.1.1 ${HIDDEN} is unknown` };
   const carolDelayed = { recipient: "carol@remote.example", action: "delayed", status: "4.4.1" };
 
-  /** Whether anything that others read gives the recipient away. */
+  /** Tells whether a text that others read gives the recipient away. */
   async function givesAway({ mailbox, bob, events }: ReturnType<typeof createReceiver>): Promise<boolean> {
     const { threads } = await mailbox.listThreads(bob, { limit: 100, folder: "all" });
     const details = threads.map(({ id }) => mailbox.getThread(bob, id, { html: true }));
@@ -718,7 +716,7 @@ describe("Bcc", () => {
     return formsOf(HIDDEN).some((form) => all.includes(form));
   }
 
-  test("the search for it would find it", async () => {
+  test("the search for Bcc recipients finds them where they are shown", async () => {
     const receiver = createReceiver();
     await receiver.receive(dsn({ recipients: [failed] }), { to: ["alice@example.test"] });
     expect(await givesAway(receiver)).toBe(true);
@@ -775,7 +773,7 @@ describe("Bcc", () => {
       () => ["abuse@example.test", "bob@example.test"],
       true,
     ],
-  ])("%s tells nobody", async (_name, mail, to, suppressed) => {
+  ])("%s is not announced", async (_name, mail, to, suppressed) => {
     const receiver = createReceiver(from("hidden.example"));
     const message = await receiver.delivered({ to: "carol@remote.example", bcc: HIDDEN });
     expect(await receiver.receive(mail(message), { to: to(message) })).toEqual([]);
@@ -785,7 +783,7 @@ describe("Bcc", () => {
     expect(await givesAway(receiver)).toBe(false);
   });
 
-  test("a failure of others beside them is told, without them", async () => {
+  test("a failure of others beside them is announced, without them", async () => {
     const receiver = createReceiver();
     const message = await receiver.delivered({ to: "carol@remote.example", bcc: HIDDEN });
     const carol = {
@@ -804,7 +802,7 @@ describe("Bcc", () => {
     expect(await givesAway(receiver)).toBe(false);
   });
 
-  test("a delay of others alone is mail like any other, as is what they write themselves", async () => {
+  test("a delay of others alone is filed like other mail, and so is mail that they write themselves", async () => {
     const receiver = createReceiver();
     const message = await receiver.delivered({ to: "carol@remote.example", bcc: HIDDEN });
     await receiver.receive(dsn({ recipients: [carolDelayed] }), { to: [message.returnPath] });
@@ -824,7 +822,7 @@ describe("Bcc", () => {
 describe.skipIf(!corpusPresent)(`bounces of other servers${corpusNote}`, () => {
   let bounces: { name: string; bytes: Uint8Array; report: Report | undefined }[];
   beforeAll(async () => {
-    // A third, which has every kind: each costs a dozen files.
+    // A third of them, which has every kind: each costs a dozen files.
     const files = corpusFiles("sisimai").filter((_file, i) => i % 3 === 0);
     bounces = await Promise.all(files.map(async (file) => ({ ...file, report: await readReport(file.bytes) })));
   });
@@ -833,13 +831,13 @@ describe.skipIf(!corpusPresent)(`bounces of other servers${corpusNote}`, () => {
   const isHardFor = ({ bareAtRcpt, code, status }: ReportedRecipient) =>
     isHard(bareAtRcpt ? { command: "rcpt", code } : { code, status });
 
-  test("count for whom they name, by the return path, once", async () => {
+  test("count once for the recipients that they name, by the return path", async () => {
     const { delivered, receive, states, told } = createReceiver();
     const expected: [name: string, recipient: string, hard: boolean][] = [];
     const nameOf = new Map<string, string>();
     for (const { name, bytes, report } of bounces) {
       if (report?.kind !== "delivery") continue;
-      // Some are about what nothing can be sent to.
+      // Some are about addresses that no mail can be sent to.
       const reported = report.recipients.filter(({ recipient }) => SENDABLE.test(recipient));
       const failed = new Map(
         reported.flatMap((one) => (one.action === "failed" ? [[one.recipient, isHardFor(one)] as const] : [])),
@@ -859,7 +857,7 @@ describe.skipIf(!corpusPresent)(`bounces of other servers${corpusNote}`, () => {
     expect(nameOf.size).toBeGreaterThan(150);
   }, 300_000);
 
-  test("of each kind of server one, by the Message-ID alone", async () => {
+  test("count by the Message-ID alone: one of each kind of server", async () => {
     const authentication = { ...UNCHECKED, organizations: ["mx.remote.example"] };
     const { delivered, receive, states, notices } = createReceiver(authentication);
     const kinds = new Set<string>();
@@ -879,7 +877,7 @@ describe.skipIf(!corpusPresent)(`bounces of other servers${corpusNote}`, () => {
   }, 300_000);
 });
 
-test("over a socket: RCPT to the return path is taken, and the report answered", async () => {
+test("over a socket: RCPT to the return path is accepted, and the report gets its reply", async () => {
   const { address, store, runtime } = await listenForMailbox();
   const returnPath = `bounce+${"7".repeat(26)}@example.test`;
   const sent = {
@@ -913,7 +911,7 @@ test("over a socket: RCPT to the return path is taken, and the report answered",
   expect(store.db.select({ event: events.event }).from(events).all()).toEqual([{ event: "message.bounced" }]);
 });
 
-test("ordinary mail asks the queue nothing", async () => {
+test("ordinary mail makes no query of the queue", async () => {
   const { receive, store, came, delivered } = createReceiver();
   await delivered({ to: "carol@remote.example" });
   const asked: string[] = [];

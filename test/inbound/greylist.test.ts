@@ -1,4 +1,4 @@
-/** Greylisting: who waits, who does not, what is remembered and for how long. */
+/** Greylisting: senders that wait, senders that do not, and the time that they are remembered. */
 import { describe, expect, test } from "bun:test";
 import { createGreylist, type Triplet } from "../../src/inbound/greylist.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
@@ -24,7 +24,7 @@ function setUp(mostRows?: number) {
     greylist,
     rows: () => store.db.select().from(table).all(),
     after: (ms: number) => runtime.advanceTo(runtime.now() + ms),
-    /** Whether it is taken. */
+    /** Tells whether the mail is accepted. */
     async comes(triplet: Partial<Triplet> = {}): Promise<boolean> {
       try {
         await greylist.admit({ ...TRIPLET, ...triplet }, WAIT);
@@ -39,7 +39,7 @@ function setUp(mostRows?: number) {
 }
 
 describe("a sender", () => {
-  test("is taken once it has waited, and from then on", async () => {
+  test("is accepted once it has waited, and from then on", async () => {
     const { comes, after } = setUp();
     expect(await comes()).toBe(false);
     after(WAIT - 1);
@@ -49,7 +49,7 @@ describe("a sender", () => {
     expect(await comes()).toBe(true);
   });
 
-  test("is remembered for 36 days after it last came, and awaited for two", async () => {
+  test("is remembered for 36 days after its last mail, and for two days before its retry", async () => {
     const { comes, after } = setUp();
     await comes();
     after(2 * DAY);
@@ -78,7 +78,7 @@ describe("a sender", () => {
     expect(await comes(other)).toBe(isSame);
   });
 
-  test("that numbers its reverse-paths is one sender", async () => {
+  test("that numbers its reverse-paths counts as one", async () => {
     const { comes, after } = setUp();
     await comes({ reversePath: "list-bounces+1041-alice=example.test@lists.example" });
     after(WAIT);
@@ -96,7 +96,7 @@ describe("a sender", () => {
 });
 
 describe("the table", () => {
-  test("holds so many, and forgets first who never came back", async () => {
+  test("is bounded, and first forgets senders that never came back", async () => {
     const { comes, after, rows } = setUp(10);
     await comes();
     after(WAIT);
@@ -110,7 +110,7 @@ describe("the table", () => {
     expect(await comes({ reversePath: "\u4e00@flood.example" })).toBe(false);
   });
 
-  test("is swept of what has expired, in steps", async () => {
+  test("loses expired rows in steps", async () => {
     const { comes, after, rows, greylist, runtime } = setUp();
     await comes();
     after(WAIT);
@@ -127,7 +127,7 @@ describe("the table", () => {
 });
 
 describe("at the MX listener", () => {
-  test("off by default; when on, strangers wait and the others do not", async () => {
+  test("is off by default; when on, unknown senders wait and the others do not", async () => {
     const { appliance, mx, advance, lines } = await boot();
     const set = (name: string, value: string) =>
       appliance.store.transact((tx) => appliance.options.set(tx, name, value));
@@ -142,7 +142,7 @@ describe("at the MX listener", () => {
     expect(await rcpt("alice@example.test")).toBe("250 2.1.5");
     set("mx.greylistSeconds", "60");
     expect(await rcpt("alice@example.test")).toBe("450 4.7.1");
-    // An address of ours is no reason to trust who claims it.
+    // An address of ours as reverse-path earns no trust.
     expect(await rcpt("alice@example.test", "127.0.0.2", "alice@example.test")).toBe("450 4.7.1");
     expect(await rcpt("nobody@example.test")).toBe("550 5.1.1");
     expect(await rcpt("postmaster@example.test")).toBe("250 2.1.5");

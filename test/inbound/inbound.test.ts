@@ -45,7 +45,7 @@ async function recipients(client: SmtpClient, from: string, ...to: string[]): Pr
 }
 
 describe("recipients", () => {
-  test("ours, unknown, not ours", async () => {
+  test("known ones are accepted; unknown ones and other domains are refused", async () => {
     const { client } = await open();
     const table: [recipient: string, reply: string][] = [
       ["alice@example.test", "250 2.1.5"],
@@ -76,7 +76,7 @@ describe("recipients", () => {
     client.destroy();
   });
 
-  test("a quoted local part may hold what else ends an address", async () => {
+  test("a quoted local part may hold characters that otherwise end an address", async () => {
     const { client, store } = await open();
     const [alice] = store.db.select().from(addresses).where(eq(addresses.address, "alice@example.test")).all();
     store.transact((tx) => {
@@ -105,7 +105,7 @@ describe("recipients", () => {
     client.destroy();
   });
 
-  test("a mailbox over its quota, already or by the declared size; postmaster is exempt", async () => {
+  test("a mailbox over its quota, already or by the declared size, is refused; postmaster is exempt", async () => {
     const { client, store } = await open();
     const full = "full@example.test";
     expect(await recipients(client, "<z@remote.example> SIZE=1000", full)).toEqual(["250 2.1.5"]);
@@ -123,7 +123,7 @@ describe("recipients", () => {
 });
 
 describe("filing", () => {
-  test("is done when the 250 is said, which names the emailId", async () => {
+  test("is done when the 250 is sent, which names the emailId", async () => {
     const rig = await open();
     const reply = await rig.client.deliver({ to: "alice@example.test" }, mail("Hello", "Bonjour"));
     const [message] = rig.filed();
@@ -138,7 +138,7 @@ describe("filing", () => {
     rig.client.destroy();
   });
 
-  test("one message a mailbox, on the first recipient that reached it", async () => {
+  test("each mailbox gets one copy, on the first recipient that reached it", async () => {
     const rig = await open();
     const to = ["nobody+x@other.test", "sales+spring@example.test", "alice@example.test", "bob@example.test"];
     const reply = await rig.client.deliver({ to }, mail("Everybody"));
@@ -175,7 +175,7 @@ describe("filing", () => {
     rig.client.destroy();
   });
 
-  test("a mailbox that is gone since RCPT is passed over", async () => {
+  test("a mailbox that was removed after RCPT is skipped", async () => {
     const rig = await open();
     await rig.client.expect(250, "MAIL FROM:<z@remote.example>");
     await rig.client.expect(250, "RCPT TO:<bob@example.test>");
@@ -185,7 +185,7 @@ describe("filing", () => {
     rig.client.destroy();
   });
 
-  test("too large is refused after DATA as well, and the session goes on", async () => {
+  test("a message that is too large is refused after DATA as well, and the session goes on", async () => {
     const rig = await open();
     rig.set("smtp.maxMessageBytes", "400000");
     for (const size of [400_001, 3_000_000]) {
@@ -198,7 +198,7 @@ describe("filing", () => {
     rig.client.destroy();
   });
 
-  test("large ones go through a file, and are the same", async () => {
+  test("a large message goes through a file, unchanged", async () => {
     const rig = await open();
     const text = Array.from({ length: 40_000 }, (_, i) => `.line ${i} of a long letter`).join("\r\n");
     const stuffed = mail("long", text.replace(/^\./gm, ".."));
@@ -220,7 +220,7 @@ describe("filing", () => {
     rig.client.destroy();
   });
 
-  test("one log line a message, without recipients or bodies", async () => {
+  test("each message has one log line, without recipients or bodies", async () => {
     const rig = await open();
     const message = mail("Secret subject", "Secret body");
     await rig.client.deliver({ to: ["alice@example.test", "bob@example.test"] }, message);
@@ -246,8 +246,8 @@ describe("filing", () => {
   });
 });
 
-describe("when something fails", () => {
-  test("a busy store is 452, nothing is half done, and the retry succeeds", async () => {
+describe("failures", () => {
+  test("a busy store is 452, nothing is stored, and the retry succeeds", async () => {
     const rig = await open();
     const other = new Database(join(rig.folder, "mailroom.db"));
     const message = mail("patience");
@@ -262,7 +262,7 @@ describe("when something fails", () => {
     rig.client.destroy();
   });
 
-  test("a fault of ours is 451 and tells nothing of itself", async () => {
+  test("a fault of ours is 451, without details", async () => {
     const rig = await open();
     rig.store.transact((tx) => tx.run("DROP TABLE message_bodies"));
     const reply = await rig.client.deliver({ to: "alice@example.test" }, mail("unlucky"));
@@ -286,7 +286,7 @@ describe("when something fails", () => {
     expect(rig.filed()).toEqual([]);
   });
 
-  describe("what no parser can take apart", () => {
+  describe("a message that no parser can read", () => {
     const ZONE: Zone = {
       "_dmarc.strict.example": { txt: ["v=DMARC1; p=reject"] },
       "_dmarc.careful.example": { txt: ["v=DMARC1; p=quarantine"] },
@@ -341,7 +341,7 @@ describe("when something fails", () => {
       rig.client.destroy();
     });
 
-    test("does not escape DMARC, neither by its From nor by the reverse-path it is shown as from", async () => {
+    test("does not get around DMARC, by its From or by the reverse-path that is shown as its author", async () => {
       const rig = await openPoisoned();
       const send = async (from: string, shown: string) => {
         const message = mail("evil", "evil", "X-Poison: exit").replace("zoe@remote.example", shown);
@@ -359,7 +359,7 @@ describe("when something fails", () => {
       rig.client.destroy();
     });
 
-    test("is spam when nobody can tell who sent it either", async () => {
+    test("is spam when it cannot be authenticated either", async () => {
       const rig = await openPoisoned();
       const message = mail("evil", "evil", "X-Poison: always");
       expect((await rig.client.deliver({ from: "a@remote.example", to: "bob@example.test" }, message)).code).toBe(250);
@@ -385,7 +385,7 @@ describe("the spool", () => {
     expect(await spool.receive(content("x"), 10)).toMatchObject({ size: 1, hops: 0, tooLarge: false });
   });
 
-  test("keeps small messages in memory and large ones in files, until disposed of", async () => {
+  test("keeps small messages in memory and large ones in files, until it disposes of them", async () => {
     const folder = join(temporaryFolder(), "spool");
     const spool = openSpool(folder);
     const small = await spool.receive(content("Subject: a\r\n", "\r\nb"), 1e6);
@@ -409,7 +409,7 @@ describe("the spool", () => {
     expect(typeof (await spool.receive(content("x"), 1e6)).source).toBe("object");
   });
 
-  test("says that the disk fails only after the last byte", async () => {
+  test("reports a failing disk only after the last byte", async () => {
     const folder = join(temporaryFolder(), "spool");
     const spool = openSpool(folder);
     writeFileSync(join(folder, "1.eml"), "in the way");
@@ -422,7 +422,7 @@ describe("the spool", () => {
     expect(ended).toBe(true);
   });
 
-  test("counts hops over any cutting of the header", async () => {
+  test("counts hops in a header cut into any chunks", async () => {
     const spool = openSpool(join(temporaryFolder(), "spool"));
     const header = "Received: a\r\n\tReceived: folded\r\nX-Received: b\r\nRECEIVED: c\r\n\r\nReceived: body\r\n";
     expect((await spool.receive(content(header), 1e6)).hops).toBe(2);

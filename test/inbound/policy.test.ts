@@ -1,6 +1,7 @@
-/** What becomes of mail from other servers by who sent it (rules: DMARC, Spam), from the socket to the API. */
+/** The disposition of mail from other servers by authentication (rules: DMARC, Spam), from the socket to the API. */
 import { describe, expect, test } from "bun:test";
 import type { DnsResolver } from "../../src/base/runtime.ts";
+import { dispositionOf } from "../../src/inbound/data.ts";
 import { events, queueEntries } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { newSigner, signed } from "../harness/dkim-signer.ts";
@@ -62,7 +63,7 @@ async function world(description: Zone = ZONE) {
   return { ...app, deliver, newest, raw, isSpam: () => isSpamOf(app) };
 }
 
-/** Of every message.inbound so far. */
+/** The isSpam of every message.inbound so far. */
 const isSpamOf = ({ appliance }: Booted): unknown[] =>
   appliance.store.db
     .select()
@@ -99,7 +100,7 @@ describe("a message that fails", () => {
     expect(isSpam()).toEqual([folder === "spam"]);
   });
 
-  test("p=quarantine joins no conversation that is not in spam", async () => {
+  test("p=quarantine joins only conversations in spam", async () => {
     const { deliver, newest, isSpam } = await world();
     await deliver({ from: "a@lax.example", messageId: "<first@lax.example>" });
     await deliver({ from: "a@careful.example", headers: ["In-Reply-To: <first@lax.example>"], subject: "Re: Hello" });
@@ -107,13 +108,13 @@ describe("a message that fails", () => {
     expect((await newest("inbox"))?.id).not.toBe((await newest("spam"))?.id);
   });
 
-  test("p=reject of our own domain, from outside", async () => {
+  test("p=reject applies to our own domain, from outside", async () => {
     const { deliver } = await world();
     const from = "alice@example.test";
     expect(await deliver({ from, reversePath: from })).toBe("550 5.7.1");
   });
 
-  test("p=reject is taken for postmaster and abuse, and then for all, into spam", async () => {
+  test("p=reject is accepted for postmaster and abuse, and then for all recipients, into spam", async () => {
     const { deliver, newest, isSpam } = await world();
     for (const to of [
       "postmaster@example.test",
@@ -127,7 +128,7 @@ describe("a message that fails", () => {
   });
 });
 
-describe("a From domain that readers see as another", () => {
+describe("a From domain that looks like another", () => {
   const UNSEEN = ["\u00ad", "\u200b", "\u200c", "\u200d", "\u2060", "\ufe0f", "\u034f", "\u202e"];
   const MAPPED: [name: string, domain: string][] = [
     ...UNSEEN.map((character): [string, string] => [
@@ -143,7 +144,7 @@ describe("a From domain that readers see as another", () => {
     ["ended by U+3002", "strict.example\u3002"],
   ];
 
-  test.each(MAPPED)("%s is judged as that one: refused where it asks for that", async (_, domain) => {
+  test.each(MAPPED)("%s counts as the other: refused where the other asks for that", async (_, domain) => {
     const { deliver, isSpam } = await world();
     for (const from of [`ceo@${domain}`, `The CEO <ceo@${domain}>`, `ceo@sub.${domain.toUpperCase()}`]) {
       expect(await deliver({ from })).toBe("550 5.7.1");
@@ -165,7 +166,7 @@ describe("a From domain that readers see as another", () => {
     },
   );
 
-  test("is spam also when that one vouches for it", async () => {
+  test("is spam even when the other authenticates it", async () => {
     const { deliver, newest } = await world();
     expect(await deliver({ from: "a@go\u00adod.example", reversePath: "a@good.example" })).toBe("250 2.6.0");
     expect(await newest("spam")).toMatchObject({
@@ -190,7 +191,7 @@ describe("a From domain that readers see as another", () => {
     expect(isSpam()).toEqual([]);
   });
 
-  test("a Sender beside a From is shown to nobody, and not judged", async () => {
+  test("a Sender beside a From is not shown, and not checked", async () => {
     const { deliver, newest } = await world();
     expect(await deliver({ from: "a@unknown.example", headers: ["Sender: ceo@str\u00adict.example"] })).toBe(
       "250 2.6.0",
@@ -207,14 +208,14 @@ describe("a From domain that readers see as another", () => {
       "ceo@=?utf-8?q?str=EF=BC=89?=.example\uff0e",
       "ceo@=?utf-8?q?str=EF=BC=89?=.example",
     ],
-  ])("what is no domain is spam, and looks like none: %s", async (_, from, shown) => {
+  ])("mail from a malformed domain is spam, and the domain is shown as malformed: %s", async (_, from, shown) => {
     const { deliver, newest, isSpam } = await world();
     expect(await deliver({ from })).toBe("250 2.6.0");
     expect(await newest("spam")).toMatchObject({ from: { email: shown } });
     expect(isSpam()).toEqual([true]);
   });
 
-  test("an encoded word is decoded for nobody: it names no other domain", async () => {
+  test("an encoded word is not decoded, so it names no other domain", async () => {
     const { deliver, newest } = await world();
     expect(await deliver({ from: "ceo@=?utf-8?q?str=C2=ADict?=.example" })).toBe("250 2.6.0");
     expect((await newest("all"))?.from.email).toBe("ceo@=?utf-8?q?str=C2=ADict?=.example");
@@ -222,7 +223,7 @@ describe("a From domain that readers see as another", () => {
     expect((await newest("all"))?.from).toEqual({ email: "unknown@unknown.invalid" });
   });
 
-  test("case, composition, a final dot and an A-label are no disguise", async () => {
+  test("case, composition, a final dot and an A-label do not count as a disguise", async () => {
     const { deliver, newest, isSpam } = await world({
       ...ZONE,
       "_dmarc.xn--bcher-kva.example": dmarc("p=reject"),
@@ -245,7 +246,7 @@ describe("a From domain that readers see as another", () => {
     }
   });
 
-  test("readers find and answer whom they see", async () => {
+  test("readers search for and answer the author that they see", async () => {
     const it = await world();
     await it.deliver({ from: "ceo@pl\u00adain.example", headers: ["Reply-To: chief@oth\u200ber\u3002example"] });
     for (const q of ["from:ceo@plain.example", "from:ceo@pl\u00adain.example"]) {
@@ -260,7 +261,7 @@ describe("a From domain that readers see as another", () => {
     ]);
   });
 
-  test("a local part shows what it hides, and answers go to nobody else", async () => {
+  test("hidden characters of a local part are shown, and no reply can go to the address", async () => {
     const it = await world();
     await it.deliver({ from: "c\u200beo@plain.example" });
     const { threadId, from } = (await it.newest("inbox")) ?? {};
@@ -284,7 +285,7 @@ test("a message that passes goes to the inbox with its verdicts, which its topmo
   expect((await newest("inbox"))?.auth).toEqual({ spf: "pass", dkim: "none", dmarc: "pass" });
 });
 
-test("forged results go, whosever name they bear", async () => {
+test("forged results are removed, under any name", async () => {
   const { deliver, raw } = await world();
   await deliver({
     from: "a@careful.example",
@@ -313,7 +314,7 @@ test("the same message with other verdicts is the same message", async () => {
   expect(isSpam()).toEqual([false]);
 });
 
-test("a retry of what is filed is accepted, though by now it would be refused; another message is", async () => {
+test("a retry of a filed message is accepted, even if it would be refused now; another message is refused", async () => {
   const { deliver, isSpam } = await world();
   const first = { from: "a@good.example", messageId: "<1@good.example>" };
   expect(await deliver({ ...first, reversePath: "a@good.example" })).toBe("250 2.6.0");
@@ -322,7 +323,7 @@ test("a retry of what is filed is accepted, though by now it would be refused; a
   expect(isSpam()).toEqual([false]);
 });
 
-test("what our own people send here is not authenticated", async () => {
+test("mail of our own people to this server is not authenticated", async () => {
   const { api, newest, advance } = await world();
   const sent = await api.post("/send", {
     from: "alice@example.test",
@@ -341,7 +342,7 @@ describe("a resolver that is down", () => {
   const everyQuestion = (answer: (name: string) => Promise<never>): DnsResolver =>
     Object.fromEntries(Object.keys(zone({})).map((method) => [method, answer])) as never;
 
-  test("holds a message up for ten seconds at most, and never makes it fail", async () => {
+  test("delays a message by ten seconds at most, and never makes it fail", async () => {
     const asked: string[] = [];
     const dns = everyQuestion((name) => {
       asked.push(name);
@@ -378,4 +379,20 @@ describe("a resolver that is down", () => {
     expect(isSpamOf(app)).toEqual([false]);
     client.destroy();
   });
+});
+
+/** The lot as a fraction of 65,536. */
+const drawing = (lot: number) => ({ randomBytes: () => Uint8Array.of(lot >> 8, lot & 255) });
+
+test.each([
+  ["reject", 100, 65_535, "reject"],
+  ["reject", 20, 13_107, "reject"],
+  ["reject", 20, 13_108, "quarantine"],
+  ["quarantine", 20, 0, "quarantine"],
+  ["quarantine", 20, 65_535, "none"],
+  ["quarantine", 0, 0, "none"],
+  ["reject", 0, 0, "quarantine"],
+  ["none", 0, 0, "none"],
+] as const)("the policy %s for %d %% makes lot %d: %s", (policy, percent, lot, disposition) => {
+  expect(dispositionOf({ policy, percent }, drawing(lot))).toBe(disposition);
 });

@@ -137,7 +137,7 @@ for (const who of PEOPLE) {
         expect(visible?.html.trim()).toBe(reached ? "<p>rich</p>" : undefined);
       });
 
-      test(`may ${reached ? (MANAGES[who] ? "" : "not, but sees it, ") : "not, and does not see it, "}change the mail of ${box}`, async () => {
+      test(`${reached ? (MANAGES[who] ? "changes" : "may not change") : "can neither find nor change"} the mail of ${box}`, async () => {
         const { world, people, mails } = await offices();
         const { mailbox } = world;
         const before = mailbox.getThread(box === "there" ? people.elsewhere : people.owner, mails[box].threadId, {

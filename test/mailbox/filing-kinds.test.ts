@@ -42,7 +42,7 @@ describe("a notice", () => {
     ["trash", "inbox"],
     ["spam", "spam"],
   ] as const) {
-    test(`in ${folder}: the conversation is in ${expected} then, and so are its messages`, async () => {
+    test(`puts a conversation in ${folder}, with its messages, into ${expected}`, async () => {
       const { threadId, thread, mailbox, alice } = await told(folder);
       expect(thread(threadId)).toMatchObject({ folder: expected, unread: true });
       expect(mailbox.listMessages(alice, { limit: 9 }).map((message) => message.folder)).toEqual([expected, expected]);
@@ -68,7 +68,7 @@ describe("a notice", () => {
     expect(it.thread(threadId).from.email).toBe("dave@remote.example");
   });
 
-  test("lets older mail that arrives late be shown as the latest", async () => {
+  test("does not count as the latest mail: older mail that arrives late is still shown as that", async () => {
     const { receive, threadId, thread } = await told();
     const late = { from: "Dave <dave@remote.example>", date: "Mon, 05 Jan 2026 08:30:00 +0000" };
     await receive({ ...late, headers: ["References: <1@remote.example>"] });
@@ -116,7 +116,7 @@ describe("a draft", () => {
   });
 });
 
-describe("joins the named conversation", () => {
+describe("mail joins the named conversation", () => {
   const sent = (it: ReturnType<typeof createAlice>, threadId: string) =>
     it.send({ to: "erin@remote.example", subject: "Something else" }, { threadId });
 
@@ -169,8 +169,8 @@ test("a message sent twice is filed twice", async () => {
   expect(two.threadId).toBe(one.threadId);
 });
 
-describe("delivered", () => {
-  test("is dated by the first delivery; received mail never is", async () => {
+describe("deliveredAt", () => {
+  test("is the time of the first delivery; received mail has none", async () => {
     const it = createAlice();
     const sent = await it.send({});
     const received = await it.receive({});

@@ -210,7 +210,7 @@ describe("the same message again", () => {
 describe("a message in a conversation", () => {
   const reply = { subject: "Re: Hello", headers: ["In-Reply-To: <1@remote.example>"] };
 
-  test("newer: the conversation shows it", async () => {
+  test("is shown in the list if it is newer", async () => {
     const { receive, thread } = createAlice();
     const { threadId } = await receive({ messageId: "<1@remote.example>", text: "first" });
     await receive({
@@ -228,7 +228,7 @@ describe("a message in a conversation", () => {
     });
   });
 
-  test("older, arriving late: the conversation still shows the newest, and takes its subject from the oldest", async () => {
+  test("gives the conversation only its subject if it is the oldest and arrives late", async () => {
     const { receive, thread, messages: messagesOf } = createAlice();
     const { threadId } = await receive({ ...reply, from: "Dave <dave@remote.example>", text: "second" });
     await receive({ messageId: "<1@remote.example>", text: "first", date: "Mon, 05 Jan 2026 07:00:00 +0000" });
@@ -241,7 +241,7 @@ describe("a message in a conversation", () => {
     expect(messagesOf(threadId).map(({ text }) => text)).toEqual(["first", "second"]);
   });
 
-  test("attachments of any message count", async () => {
+  test("makes the conversation one with attachments if it has any", async () => {
     const { receive, thread } = createAlice();
     const { threadId } = await receive({ messageId: "<before@remote.example>" });
     expect(thread(threadId).hasAttachments).toBe(false);
@@ -338,9 +338,9 @@ describe("sent mail", () => {
   });
 });
 
-describe("new mail in a conversation that is", () => {
+describe("new mail", () => {
   for (const folder of ["archive", "trash"] as const) {
-    test(`in ${folder}: back to the inbox, unread, all of it`, async () => {
+    test(`returns a whole conversation from ${folder} to the inbox, unread`, async () => {
       const { receive, thread, mailbox, alice } = createAlice();
       const { threadId } = await receive({ messageId: "<1@remote.example>" });
       mailbox.update(alice, threadId, { folder, read: true });
@@ -351,7 +351,7 @@ describe("new mail in a conversation that is", () => {
     });
   }
 
-  test("snoozed: back in the inbox, unread, at once", async () => {
+  test("wakes a snoozed conversation at once, unread", async () => {
     const { receive, thread, mailbox, alice, store, listed } = createAlice();
     const { threadId } = await receive({ messageId: "<1@remote.example>" });
     mailbox.update(alice, threadId, { read: true });
@@ -392,7 +392,7 @@ test("a mailbox that is deleted takes all its mail along", async () => {
   expect(store.db.select().from(threadLabels).all()).toEqual([]);
 });
 
-test("filings at once are all there, in as many conversations as they are about", async () => {
+test("messages filed at once are all filed, in the right number of conversations", async () => {
   const { receive, store, events, box } = createAlice();
   const filed = await Promise.all(
     Array.from({ length: 60 }, (_, i) =>

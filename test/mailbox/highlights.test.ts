@@ -10,8 +10,8 @@ async function found(world: Pick<World, "mailbox">, caller: Caller, filters: Par
   return threads.map(({ highlights }) => highlights?.map(({ emailId, field, snippet }) => [emailId, field, snippet]));
 }
 
-describe("which messages", () => {
-  test("only those that satisfy the query, latest first", async () => {
+describe("the highlighted messages of a conversation", () => {
+  test("satisfy the query, latest first", async () => {
     const { world, alice, receive } = createAlice();
     const first = await receive({ messageId: "<1@x>", subject: "Oak", text: "The oak is old." });
     const answer = { headers: ["In-Reply-To: <1@x>"], subject: "Re: Oak" };
@@ -36,7 +36,7 @@ describe("which messages", () => {
     expect((await found(world, alice, { q: "oak -from:bea" })).flat(2)).not.toContain(third.messageId);
   });
 
-  test("by their dates too, and at most three", async () => {
+  test("satisfy the dates, too, and are at most three", async () => {
     const { world, alice, receive } = createAlice();
     const emailIds: string[] = [];
     for (let day = 1; day <= 5; day++) {
@@ -58,7 +58,7 @@ describe("which messages", () => {
     expect(await ids("needle after:2024-01-02 -4 -5")).toEqual([emailIds.slice(1, 3).reverse()]);
   });
 
-  test("attachments by their names", async () => {
+  test("include attachments by name", async () => {
     const { world, alice, receive } = createAlice();
     const { messageId: emailId } = await receive(
       [
@@ -88,7 +88,7 @@ describe("which messages", () => {
   });
 });
 
-test("present with q, empty if only operators match, absent without q", async () => {
+test("highlights are present with q, empty if only operators match, absent without q", async () => {
   const { alice, mailbox, receive } = createAlice();
   const { threadId } = await receive({ subject: "Oak" });
   mailbox.update(alice, threadId, { starred: true, addLabels: ["Trees"] });
@@ -104,7 +104,7 @@ test("present with q, empty if only operators match, absent without q", async ()
   expect({ ...searched, highlights: undefined }).toEqual({ ...plain, highlights: undefined } as never);
 });
 
-test("Bcc is in no highlight, not even the sender's", async () => {
+test("highlights never include Bcc, not even for the sender", async () => {
   const { world, alice, send } = createAlice();
   const { messageId: emailId } = await send({
     to: "Bea <bea@remote.example>",

@@ -1,5 +1,6 @@
 /**
- * Searches with an engine that forgives typos: the words it reports, and access, which is checked here all the same.
+ * Searches with an engine that forgives typos: the words that it reports, and access, which does not rely on the
+ * engine.
  */
 import { expect, test } from "bun:test";
 import { createListing } from "../../src/mailbox/listing.ts";

@@ -4,7 +4,7 @@ import { unavailable } from "../../src/base/errors.ts";
 import { createHtmlReading } from "../../src/mailbox/reading.ts";
 import { type ReadHtml, type Reading, readHere, unpackText } from "../../src/message/reading.ts";
 import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
-import { SEEN_VERSION } from "../../src/message/seen.ts";
+import { SEEN_VERSION } from "../../src/message/visible.ts";
 import { messageBodies } from "../../src/store/schema.ts";
 import { createAlice } from "../harness/mailbox-world.ts";
 

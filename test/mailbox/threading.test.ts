@@ -11,7 +11,7 @@ const daysBefore = (days: number) => new Date(Date.parse("2026-01-05T08:00:00Z")
 const inReplyTo = (...ids: string[]) => [`In-Reply-To: ${ids.join(" ")}`];
 const references = (...ids: string[]) => [`References: ${ids.join(" ")}`];
 
-describe("by References and In-Reply-To", () => {
+describe("mail joins a conversation by References and In-Reply-To", () => {
   const cases: [string, Letter, Letter, boolean][] = [
     ["an answer by In-Reply-To", { messageId: "<a@x>" }, { headers: inReplyTo("<a@x>") }, true],
     ["an answer by References", { messageId: "<a@x>" }, { headers: references("<0@x>", "<a@x>") }, true],
@@ -69,7 +69,7 @@ describe("by References and In-Reply-To", () => {
   });
 });
 
-describe("by subject, if a mailer omits the references", () => {
+describe("mail joins a conversation by subject, if a mailer omits the references", () => {
   const first: Letter = { messageId: "<a@x>", subject: "Invoice 7", cc: "dave@remote.example" };
   const cases: [string, Letter, boolean][] = [
     ["a reply from the same person", { subject: "Re: Invoice 7" }, true],
@@ -119,14 +119,14 @@ describe("by subject, if a mailer omits the references", () => {
     });
   }
 
-  test("a reply to sent mail", async () => {
+  test("a reply joins sent mail", async () => {
     const { send, receive } = createAlice();
     const sent = await send({ subject: "Offer" });
     const answer = await receive({ subject: "AW: Offer", from: "carol@remote.example" });
     expect(answer.threadId).toBe(sent.threadId);
   });
 
-  test("the most recent of several", async () => {
+  test("a reply joins the most recent of several conversations", async () => {
     const { receive } = createAlice();
     await receive({ subject: "Weekly", date: daysBefore(8) });
     const recent = await receive({ subject: "Weekly", date: daysBefore(1) });
@@ -134,7 +134,7 @@ describe("by subject, if a mailer omits the references", () => {
   });
 });
 
-describe("never joined", () => {
+describe("mail never joins", () => {
   test("a draft", async () => {
     const { receive, store } = createAlice();
     const draft = await receive({ headers: references("<p@x>") });
@@ -142,7 +142,7 @@ describe("never joined", () => {
     expect((await receive({ headers: references("<p@x>") })).threadId).not.toBe(draft.threadId);
   });
 
-  test("a full conversation: the next message starts another, which is then continued", async () => {
+  test("a full conversation; the next message starts another, which is then continued", async () => {
     const { receive, store } = createAlice();
     const full = await receive({ messageId: "<a@x>" });
     store.db.update(threads).set({ messageCount: LONGEST_CONVERSATION }).run();
@@ -152,7 +152,7 @@ describe("never joined", () => {
   });
 });
 
-describe("and spam", () => {
+describe("spam and other mail", () => {
   const SPAM = { spam: true };
 
   test("spam joins only conversations in spam", async () => {

@@ -84,7 +84,7 @@ const change = fc.oneof(
   fc.constantFrom("deleted", "added", "a mailbox"),
 );
 
-test("after any changes", () => {
+test("unread marks agree with the rows after any changes", () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(change, fc.integer({ min: 1, max: 12 })), { maxLength: 25 }), (changes) => {
       const store = storeWithMailboxes();
@@ -113,7 +113,7 @@ test("after any changes", () => {
   );
 }, 120_000);
 
-test("after more changes than are applied, and more than the feed keeps", () => {
+test("unread marks agree with the rows after more changes than are applied, and more than the feed keeps", () => {
   const store = storeWithMailboxes();
   const marks = createUnreadMarks(store.db);
   const [all] = SELECTIONS as [Selection];
@@ -135,7 +135,7 @@ test("after more changes than are applied, and more than the feed keeps", () => 
   expectAlike(store, marks, IDS, all);
 }, 120_000);
 
-test("for more lists than are kept", () => {
+test("unread marks agree with the rows for more lists than are kept", () => {
   const store = storeWithMailboxes();
   const marks = createUnreadMarks(store.db);
   addThread(store, 1);

@@ -189,7 +189,7 @@ describe("labels", () => {
   });
 });
 
-test("all fields at once, and the response is the changed conversation", async () => {
+test("a patch may name all fields at once, and returns the changed conversation", async () => {
   const { update, thread, id } = await conversation();
   const answer = update({ unread: true, starred: true, folder: "archive", labels: ["x"] });
   expect(answer).toMatchObject({ unread: true, starred: true, folder: "archive", labels: ["x"] });

@@ -62,7 +62,7 @@ describe("parseAddressList", () => {
     );
   });
 
-  test("a list has bounds", () => {
+  test("reads a bounded number of addresses", () => {
     expect(parseAddressList("a@b.example,".repeat(10_000)).length).toBe(2_000);
   });
 });
@@ -183,7 +183,7 @@ describe("normalizeAddress", () => {
     test(JSON.stringify(text), () => expect(normalizeAddress(text)).toBe(expected as string));
   }
 
-  test("is a fixed point, and safe in an SMTP command", () => {
+  test("gives a fixed point that is safe in an SMTP command", () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.emailAddress()), (text) => {
         const once = normalizeAddress(text);
@@ -195,7 +195,7 @@ describe("normalizeAddress", () => {
   });
 });
 
-test("splitAddress and withoutTag", () => {
+test("splitAddress and withoutTag cut at the last @ and the first +", () => {
   expect(splitAddress('"a@b"@c.example')).toEqual({ local: '"a@b"', domain: "c.example" });
   expect(splitAddress("ann")).toEqual({ local: "ann", domain: "" });
   expect(withoutTag("ann+news+x")).toBe("ann");
@@ -217,7 +217,7 @@ describe("envelopeAddress", () => {
     expect(envelopeAddress(text)).toBe(expected as string);
   });
 
-  test("is another spelling of the same address, and its own envelope address", () => {
+  test("gives a spelling of the same address, which it leaves unchanged", () => {
     fc.assert(
       fc.property(
         fc.oneof(
@@ -235,7 +235,7 @@ describe("envelopeAddress", () => {
     );
   });
 
-  test("isAddressLiteral", () => {
+  test("isAddressLiteral recognises hosts given by number", () => {
     expect(
       ["a@[192.0.2.1]", "a@[ipv6:2001:db8::1]", "a@remote.example", '"]"@remote.example'].map(isAddressLiteral),
     ).toEqual([true, true, false, false]);

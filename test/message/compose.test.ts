@@ -1,10 +1,21 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import PostalMime from "postal-mime";
-import { composeMessage, dateHeader, formatAddress, type MessageParts } from "../../src/message/compose.ts";
-import { parseDate } from "../../src/message/date.ts";
+import { normalizeAddress } from "../../src/message/address.ts";
+import {
+  addText,
+  bytesOfNode,
+  composeMessage,
+  composeNotice,
+  formatAddress,
+  type MessageParts,
+  type NoticeParts,
+  type NoticeRecipient,
+  rootOf,
+} from "../../src/message/compose.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { readRecipients } from "../../src/message/recipients.ts";
+import { readReport } from "../../src/message/report.ts";
 import { anyCharacter } from "../harness/any-character.ts";
 
 const bytes = (text: string) => new Uint8Array(Buffer.from(text));
@@ -15,13 +26,13 @@ const PDF = { filename: "a.pdf", contentType: "application/pdf", content: bytes(
 const PICTURE = { filename: "p.png", contentType: "image/png", content: bytes("PNG"), inline: true, contentId: "p@x" };
 
 describe("composeMessage", () => {
-  test("a text", async () => {
+  test("writes a text as one part", async () => {
     expect(await compose({ headers: [["Subject", "x"]], text: "Hello\nyou" })).toBe(
       "Subject: x\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 7bit\r\n\r\nHello\r\nyou\r\n",
     );
   });
 
-  test("a long text is base64 with any content", async () => {
+  test("writes a long text in base64", async () => {
     const text = "On Monday you wrote: ä\n".repeat(25_000);
     const source = await compose({ text, html: text });
     expect(source.match(/^Content-Transfer-Encoding: .*$/gm)).toEqual([
@@ -35,7 +46,7 @@ describe("composeMessage", () => {
     ]);
   });
 
-  test("the parts nest according to RFC 2046 and RFC 2387", async () => {
+  test("nests parts according to RFC 2046 and RFC 2387", async () => {
     const source = await compose({ text: "t", html: '<img src="cid:p@x">', attachments: [PDF, PICTURE] });
     const types = [...source.matchAll(/^Content-Type: ([a-z/-]+)/gm)].map(([, type]) => type);
     expect(types as string[]).toEqual([
@@ -50,7 +61,7 @@ describe("composeMessage", () => {
     expect(source).toContain("Content-ID: <p@x>\r\n");
   });
 
-  test("headers are replayed in order and as they were written", async () => {
+  test("keeps headers in order and as they were written", async () => {
     const source = await compose({
       headers: [
         ["X-odd-CASE", "=?utf-8?q?J=C3=B6rg?= stays"],
@@ -66,7 +77,7 @@ describe("composeMessage", () => {
     );
   });
 
-  test("characters outside ASCII are encoded, and addresses stay addresses", async () => {
+  test("encodes characters outside ASCII, and keeps addresses", async () => {
     const source = await compose({
       headers: [
         ["Subject", "Grüße 😀"],
@@ -90,7 +101,7 @@ describe("composeMessage", () => {
     expect(await compose(parts)).toBe(source);
   });
 
-  test("a message inside is attached as RFC 2046 allows, byte for byte", async () => {
+  test("attaches a message as RFC 2046 allows, byte for byte", async () => {
     for (const inside of [
       "Subject: x\r\n\r\nplain\r\n",
       "Subject: x\n\nJörg",
@@ -105,28 +116,18 @@ describe("composeMessage", () => {
     }
   });
 
-  test("a type that cannot be re-attached becomes data", async () => {
+  test("attaches as data what cannot be attached under its type", async () => {
     const source = await compose({ attachments: [{ ...PDF, contentType: "multipart/mixed; boundary=x\r\nX: y" }] });
     expect(source).toContain("Content-Type: application/octet-stream");
   });
 });
 
-test("formatAddress", () => {
+test("formatAddress quotes or encodes names, and keeps an address on one line", () => {
   expect(formatAddress({ email: "a@b.example" })).toBe("a@b.example");
   expect(formatAddress({ email: "a@b.example", name: "Ann B" })).toBe("Ann B <a@b.example>");
   expect(formatAddress({ email: "a@b.example", name: 'B, "A"' })).toBe('"B, \\"A\\"" <a@b.example>');
   expect(formatAddress({ email: "a@b.example>\r\nBcc: x", name: "A\r\nBcc: y" })).toBe(
     "A Bcc: y <a@b.exampleBcc:x>".replace("A Bcc: y", '"A Bcc: y"'),
-  );
-});
-
-test("dateHeader", () => {
-  expect(dateHeader(Date.UTC(2003, 6, 1, 8, 52, 37, 999))).toBe("Tue, 01 Jul 2003 08:52:37 +0000");
-  expect(dateHeader(0)).toBe("Thu, 01 Jan 1970 00:00:00 +0000");
-  fc.assert(
-    fc.property(fc.integer({ min: 0, max: 4_102_444_799 }), (seconds) => {
-      expect(parseDate(dateHeader(seconds * 1_000))).toBe(seconds * 1_000);
-    }),
   );
 });
 
@@ -165,7 +166,7 @@ describe("for any content", () => {
     ...(html === undefined ? {} : { html }),
   });
 
-  test("no field adds a header, no line of the header is too long", async () => {
+  test("no field adds a header, and no line of the header is too long", async () => {
     await fc.assert(
       fc.asyncProperty(parts, async (given) => {
         const source = Buffer.from(composeMessage(withoutHtml(given))).toString("latin1");
@@ -235,7 +236,7 @@ describe("for any content", () => {
     );
   });
 
-  test("this parser and another one find every attachment, byte for byte", async () => {
+  test("our parser and another one find every attachment, byte for byte", async () => {
     await fc.assert(
       fc.asyncProperty(parts, async (given) => {
         const source = composeMessage(withoutHtml(given));
@@ -248,7 +249,7 @@ describe("for any content", () => {
     );
   });
 
-  test("composing what was parsed and parsing it again changes nothing", async () => {
+  test("a parsed message is the same after composing and parsing it again", async () => {
     await fc.assert(
       fc.asyncProperty(parts, async (given) => {
         const once = await parseMessage(composeMessage(withoutHtml(given)));
@@ -256,5 +257,251 @@ describe("for any content", () => {
         expect(twice).toEqual(once);
       }),
     );
+  });
+});
+
+describe("bytesOfNode", () => {
+  const LINE = fc.oneof(
+    fc.string(),
+    fc.string({ unit: "grapheme" }),
+    fc.constantFrom(
+      "",
+      " ",
+      "=",
+      ".",
+      "From x",
+      "\t",
+      "word ".repeat(40),
+      "x".repeat(200),
+      "ä".repeat(60),
+      "😀é ".repeat(30),
+    ),
+  );
+  const TEXT = fc.array(LINE, { maxLength: 12 }).map((lines) => lines.join("\n"));
+  const OCTETS = fc.oneof(
+    fc.uint8Array({ maxLength: 300 }),
+    fc.constantFrom(...["a\r", "a\n", "a\r\n", "\r", "\n"].map((text) => new Uint8Array(Buffer.from(text)))),
+    fc.constantFrom(
+      ...[56, 57, 58, 57_000, 57_001, 114_000, 200_003].map((length) => new Uint8Array(length).fill(0xfe)),
+    ),
+  );
+
+  /** A text, or a multipart of several. */
+  const BODY = fc.letrec<{ body: Body }>((tie) => ({
+    body: fc.oneof(
+      { depthSize: "small" },
+      fc.record({ text: TEXT }),
+      fc.record({ octets: OCTETS, encoding: fc.constantFrom("base64", "7bit", "8bit") }),
+      fc.record({ parts: fc.array(tie("body"), { maxLength: 3 }) }),
+    ),
+  })).body;
+  type Body = { text: string } | { octets: Uint8Array; encoding: string } | { parts: Body[] };
+
+  function put(parent: ReturnType<typeof rootOf>, body: Body): ReturnType<typeof rootOf> {
+    if ("text" in body) return addText(parent, "text/plain", body.text);
+    if ("octets" in body) {
+      const node = parent.createChild("application/pdf", { filename: "a.pdf" });
+      node.setHeader("Content-Transfer-Encoding", body.encoding);
+      return node.setContent(Buffer.from(body.octets));
+    }
+    const node = parent.createChild("multipart/mixed");
+    for (const part of body.parts) put(node, part);
+    return node;
+  }
+
+  /** Soft line breaks of quoted-printable carry no content (RFC 2045 §6.7). */
+  const unbroken = (bytes: Uint8Array): string => Buffer.from(bytes).toString("latin1").replaceAll("=\r\n", "");
+
+  const LONG = "Grüße, 10 < 100 = wenig. ".repeat(8_000);
+
+  test("gives the bytes of MimeNode's build for any tree", async () => {
+    await fc.assert(
+      fc.asyncProperty(BODY, async (body) => {
+        expect(unbroken(bytesOfNode(put(rootOf("id"), body)))).toBe(unbroken(await put(rootOf("id"), body).build()));
+      }),
+      {
+        examples: [[{ text: LONG }], [{ text: `${LONG}\n${LONG}` }], [{ parts: [{ text: LONG }, { text: "short" }] }]],
+      },
+    );
+  });
+
+  test("writes quoted-printable in lines of at most 76 characters (RFC 2045 §6.7)", () => {
+    fc.assert(
+      fc.property(TEXT, (text) => {
+        const source = bytesOfNode(put(rootOf("id"), { text })).toString("latin1");
+        fc.pre(source.includes("quoted-printable"));
+        expect(Math.max(...source.split("\r\n").map(({ length }) => length))).toBeLessThanOrEqual(76);
+      }),
+      { examples: [[LONG]] },
+    );
+  });
+});
+
+describe("composeNotice", () => {
+  const NOTICE: NoticeParts = {
+    id: "ntc_1",
+    headers: [
+      ["From", "Mail Delivery System <postmaster@our.example>"],
+      ["To", "ann@our.example"],
+      ["Subject", "Not delivered: Grüße"],
+      ["Auto-Submitted", "auto-replied"],
+    ],
+    text: "Your message did not reach:\n\nbob@remote.example",
+    reportingMta: "mx.our.example",
+    arrivalDate: Date.UTC(2003, 6, 1, 10, 52, 37),
+    recipients: [
+      {
+        recipient: "bob@remote.example",
+        action: "failed",
+        status: "5.1.1",
+        remoteMta: "mx.remote.example",
+        diagnostic: "550 5.1.1 no such user",
+      },
+    ],
+    originalHeaders: "From: ann@our.example\r\nMessage-ID: <1@our.example>\r\nSubject: Grüße\r\n",
+  };
+  const compose = async (parts: Partial<NoticeParts>) => Buffer.from(composeNotice({ ...NOTICE, ...parts })).toString();
+
+  test("has three parts: for people, for programs, and the returned header", async () => {
+    const source = await compose({});
+    expect([...source.matchAll(/^Content-Type: [^\r]*/gm)].map(String)).toEqual([
+      "Content-Type: multipart/report; report-type=delivery-status;",
+      "Content-Type: text/plain; charset=utf-8",
+      "Content-Type: message/delivery-status",
+      "Content-Type: text/rfc822-headers; charset=utf-8",
+    ]);
+    expect(source).toContain(
+      [
+        "Reporting-MTA: dns; mx.our.example",
+        "Arrival-Date: Tue, 01 Jul 2003 10:52:37 +0000",
+        "",
+        "Final-Recipient: rfc822; bob@remote.example",
+        "Action: failed",
+        "Status: 5.1.1",
+        "Remote-MTA: dns; mx.remote.example",
+        "Diagnostic-Code: smtp; 550 5.1.1 no such user",
+        "",
+      ].join("\r\n"),
+    );
+    const message = await parseMessage(Buffer.from(source));
+    expect(message).toMatchObject({ subject: "Not delivered: Grüße", autoSubmitted: true, text: NOTICE.text });
+  });
+
+  test("is read back as written", async () => {
+    expect(await readReport(composeNotice(NOTICE))).toEqual({
+      kind: "delivery",
+      messageId: "<1@our.example>",
+      recipients: [
+        {
+          recipient: "bob@remote.example",
+          action: "failed",
+          status: "5.1.1",
+          code: 550,
+          diagnostic: "550 5.1.1 no such user",
+        },
+      ],
+    });
+  });
+
+  test("names a Bcc recipient without address, host or reply", async () => {
+    const secret: NoticeRecipient = {
+      action: "failed",
+      status: "5.0.0",
+      remoteMta: "mx.secret.example",
+      diagnostic: "550 eve@secret.example",
+    };
+    const source = await compose({ recipients: [...NOTICE.recipients, secret] });
+    expect(source).toContain(
+      "\r\n\r\nFinal-Recipient: x-undisclosed; a Bcc recipient\r\nAction: failed\r\nStatus: 5.0.0\r\n",
+    );
+    expect(source).not.toContain("secret");
+  });
+
+  test("gives the type smtp only to replies of servers", async () => {
+    const source = await compose({
+      recipients: [
+        { recipient: "b@x.example", action: "failed", status: "5.1.2", diagnostic: "no such domain — x.example" },
+      ],
+    });
+    expect(source).toContain("\r\nDiagnostic-Code: x-mailroom; no such domain ? x.example\r\n");
+  });
+
+  test("returns only the message's header, with long lines and other characters readable", async () => {
+    const long = "x".repeat(3_000);
+    const source = await compose({
+      originalHeaders: `\nX-Long: ${long}\nSubject: Grüße\nMessage-ID: <1@our.example>\n\nits body`,
+    });
+    expect(source).not.toContain("its body");
+    for (const line of source.split("\r\n")) expect(line.length).toBeLessThanOrEqual(998);
+    const { attachments } = await PostalMime.parse(source);
+    const returned = attachments.find(({ mimeType }) => mimeType === "text/rfc822-headers")?.content;
+    expect(
+      new TextDecoder()
+        .decode(returned as ArrayBuffer)
+        .trimEnd()
+        .split(/\r?\n/),
+    ).toEqual([`X-Long: ${long}`, "Subject: Grüße", "Message-ID: <1@our.example>"]);
+    expect(await readReport(Buffer.from(source))).toMatchObject({ messageId: "<1@our.example>" });
+  });
+
+  describe("for any content", () => {
+    const text = fc.string({ unit: anyCharacter, maxLength: 120 });
+    const local = fc.oneof(
+      fc.emailAddress(),
+      fc.constantFrom("jörg@remote.example", '"a b"@remote.example', "a\\b=+@x.example"),
+    );
+    const address = local.filter((email) => normalizeAddress(email) !== undefined);
+    const injection = fc.constantFrom(
+      "x\r\nFinal-Recipient: rfc822; eve@evil.example",
+      "\r\n\r\n--",
+      "\n\nStatus: 2.0.0",
+    );
+    const recipient = fc.record({
+      recipient: address,
+      action: fc.constant("failed" as const),
+      status: fc.oneof(fc.constantFrom("5.1.1", "4.4.7", "5.7.26"), text),
+      remoteMta: fc.oneof(text, injection),
+      diagnostic: fc.oneof(text, injection),
+    });
+    const parts = fc.record({
+      headers: fc.array(fc.tuple(fc.constantFrom("Subject", "To", "X-Odd"), fc.oneof(text, injection)), {
+        maxLength: 4,
+      }),
+      text: fc.oneof(text, injection),
+      reportingMta: fc.oneof(text, injection),
+      recipients: fc.array(recipient, { minLength: 1, maxLength: 4 }),
+      originalHeaders: fc.oneof(text, injection),
+    });
+
+    test("readers find exactly the given recipients and parts", async () => {
+      await fc.assert(
+        fc.asyncProperty(parts, async (given) => {
+          const bytes = composeNotice({ ...NOTICE, ...given });
+          const source = Buffer.from(bytes).toString("latin1");
+          const fields = source.slice(
+            source.indexOf("Reporting-MTA:"),
+            source.lastIndexOf("Content-Type: text/rfc822-headers"),
+          );
+          expect(fields).toMatch(/^[\r\n -~]*$/);
+          expect(fields.match(/^Final-Recipient:/gm)).toHaveLength(given.recipients.length);
+          expect(fields.match(/^[A-Z][a-z]+(?:-[A-Za-z]+)*:/gm)?.filter((name) => name === "Status:")).toHaveLength(
+            given.recipients.length,
+          );
+          const parsed = await parseMessage(bytes);
+          expect(parsed.problem).toBeUndefined();
+          expect(parsed.headers.map(([name]) => name)).toEqual(given.headers.map(([name]) => name));
+          expect(parsed.attachments.map(({ contentType }) => contentType)).toEqual([
+            "message/delivery-status",
+            "text/rfc822-headers",
+          ]);
+          const report = await readReport(bytes);
+          const read = report?.kind === "delivery" ? report.recipients : [];
+          expect(new Set(read.map((one) => normalizeAddress(one.recipient)))).toEqual(
+            new Set(given.recipients.map((one) => normalizeAddress(one.recipient))),
+          );
+          expect(read.every(({ action }) => action === "failed")).toBe(true);
+        }),
+      );
+    });
   });
 });

@@ -1,7 +1,22 @@
 /** The bytes of outgoing messages, read by postal-mime, which shares no code with this project. */
 import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
 import PostalMime from "postal-mime";
-import { type Composition, composeBytes } from "../../src/message/composition.ts";
+import {
+  type Composition,
+  composeBytes,
+  type ForwardedMessage,
+  forwardedHtml,
+  forwardedText,
+  forwardSubject,
+  type QuotedMessage,
+  quotedHtml,
+  quotedText,
+} from "../../src/message/composition.ts";
+import { sanitizeHtml } from "../../src/message/sanitize.ts";
+import { snippetOf } from "../../src/message/text.ts";
+import { anyCharacter } from "../harness/any-character.ts";
+import { dangersIn } from "../harness/dangers.ts";
 
 /** Each blob contains its own name. */
 const readBlob = async (name: string) => new TextEncoder().encode(name);
@@ -42,7 +57,7 @@ describe("an outgoing message with", () => {
   });
 });
 
-test("contains its attachments, inline if its HTML shows them", async () => {
+test("an outgoing message contains its attachments, inline if its HTML shows them", async () => {
   const file = (filename: string, blob: string, more = {}) => ({
     filename,
     blob,
@@ -68,4 +83,151 @@ test("contains its attachments, inline if its HTML shows them", async () => {
     ["pic.png", "image/png", "inline", "<pic@x>", "PIC"],
     ["Zahlen – März.csv", "text/csv", "attachment", undefined, "a,b"],
   ]);
+});
+
+describe("quoting", () => {
+  const ANN: QuotedMessage = {
+    from: { email: "ann@remote.example", name: "Ann Example" },
+    date: Date.UTC(2003, 6, 1, 10, 52, 37),
+    text: "Hello\n\n> earlier\n>> before\nYours\n",
+  };
+  const ATTRIBUTION = "On Tue, 1 Jul 2003 at 10:52 UTC, Ann Example <ann@remote.example> wrote:";
+
+  test("marks each line of a text, and quoted lines once more", () => {
+    expect(quotedText(ANN)).toBe([ATTRIBUTION, "> Hello", ">", ">> earlier", ">>> before", "> Yours"].join("\n"));
+  });
+
+  test("shows the HTML, or the text where there is none, in a blockquote", () => {
+    expect(quotedHtml({ ...ANN, html: "<p>Hello</p>" })).toMatch(
+      /^<div [^>]*>On Tue[^<]*wrote:<\/div>\n<blockquote [^>]*><p>Hello<\/p><\/blockquote>$/,
+    );
+    expect(quotedHtml({ ...ANN, text: "1 < 2\n" })).toContain(">1 &lt; 2\n</div></blockquote>");
+  });
+
+  test("writes the attribution on one line, which snippets recognise", () => {
+    const odd = { ...ANN, from: { email: "ann@remote.example\r\nX: y", name: `A\r\nB\u202e${"n".repeat(500)}` } };
+    const [line = "", ...rest] = quotedText({ ...odd, text: "x" }).split("\n");
+    expect(line).toMatch(/^[^\p{C}]{1,150}$/u);
+    expect(rest).toEqual(["> x"]);
+    expect(snippetOf(`Agreed.\n\n${quotedText(ANN)}`)).toBe("Agreed.");
+    expect(quotedText({ ...ANN, from: { email: "ann@remote.example" } })).toStartWith(
+      "On Tue, 1 Jul 2003 at 10:52 UTC, ann@remote.example wrote:\n",
+    );
+  });
+
+  test("replaces attached images with their alternative text, and keeps others", () => {
+    const html = '<p><img src="cid:a" alt="Logo &amp; seal" /><img src="https://remote.example/b.png" /></p>';
+    expect(quotedHtml({ ...ANN, html })).toContain('<p>Logo &amp; seal<img src="https://remote.example/b.png" /></p>');
+  });
+
+  test("cuts a very long message", () => {
+    const long = `${"ä".repeat(2 * 1024 * 1024)}THE END`;
+    expect(quotedText({ ...ANN, text: long })).toMatch(/…$/);
+    for (const quoted of [quotedText({ ...ANN, text: long }), quotedHtml({ ...ANN, text: long })]) {
+      expect(quoted.length).toBeLessThan(1.1 * 1024 * 1024);
+      expect(quoted).not.toContain("THE END");
+    }
+    const html = `<p>${long}</p>`;
+    expect(quotedHtml({ ...ANN, text: "instead", html })).toContain(">instead</div></blockquote>");
+  });
+
+  const withoutLinks = (html: string): string => html.replace(/<\/?a\b[^>]*>/g, "");
+
+  test("keeps quoted HTML inside the blockquote, and safe", () => {
+    const piece = fc.constantFrom(
+      "<b>",
+      "</b>",
+      "<blockquote>",
+      "</blockquote>",
+      "</div>",
+      "<div>",
+      "<!--",
+      "-->",
+      "<script>",
+      "</script>",
+      "<table>",
+      "</td>",
+      "<img src=x onerror=y>",
+      "<p",
+      '<a href="javascript:x">',
+      "text",
+      "<style>",
+      "<xmp>",
+      "\0",
+    );
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
+        const quoted = quotedHtml({ ...ANN, html: pieces.join("") });
+        expect(dangersIn(quoted)).toEqual([]);
+        // Balanced: a sanitiser has nothing to close, and the quotation is closed last. Nested links are left for the
+        // reader to separate.
+        expect(withoutLinks(sanitizeHtml(quoted))).toBe(withoutLinks(quoted));
+        const inside = quoted.slice(quoted.indexOf("<blockquote"), -"</blockquote>".length);
+        let depth = 0;
+        for (const [, slash] of inside.matchAll(/<(\/?)blockquote/g)) {
+          depth += slash === "/" ? -1 : 1;
+          expect(depth).toBeGreaterThan(0);
+        }
+        expect(depth).toBe(1);
+      }),
+      { examples: [[['<a href="javascript:x">', "<p", "<b>", '<a href="javascript:x">']]] },
+    );
+  });
+});
+
+describe("forwarding", () => {
+  const MAIL: ForwardedMessage = {
+    from: { email: "ann@remote.example", name: "Ann Example" },
+    to: [{ email: "bea@remote.example" }, { email: "cy@remote.example", name: "Cy" }],
+    cc: [],
+    subject: "Plans",
+    date: Date.UTC(2003, 6, 1, 10, 52, 37),
+    text: "Hello\n> before",
+  };
+  const BLOCK = [
+    "---------- Forwarded message ----------",
+    "From: Ann Example <ann@remote.example>",
+    "Date: Tue, 01 Jul 2003 10:52:37 UTC",
+    "Subject: Plans",
+    "To: bea@remote.example, Cy <cy@remote.example>",
+  ];
+
+  test("writes the header block without empty fields above the unchanged text", () => {
+    expect(forwardedText(MAIL)).toBe(`\n\n${BLOCK.join("\n")}\n\nHello\n> before`);
+  });
+
+  test("writes the same block above the HTML, or above the text where there is none", () => {
+    const html = forwardedHtml({ ...MAIL, html: "<p>Hello</p>" });
+    for (const line of BLOCK) expect(html).toContain(line.replaceAll("<", "&lt;").replaceAll(">", "&gt;"));
+    expect(html).toEndWith("<div><p>Hello</p></div>");
+    expect(forwardedHtml({ ...MAIL, text: "1 < 2" })).toContain("1 &lt; 2");
+  });
+
+  test.each([
+    ["Plans", "Fwd: Plans"],
+    ["Fwd: Plans", "Fwd: Plans"],
+    ["WG: Plans", "WG: Plans"],
+    ["Re: Plans", "Fwd: Re: Plans"],
+    ["", "Fwd: "],
+    ["x".repeat(20_000), `Fwd: ${"x".repeat(9_995)}`],
+  ])("the subject %j becomes %j", (subject, forwarded) => {
+    expect(forwardSubject(subject)).toBe(forwarded);
+  });
+
+  test("no name, address or subject adds a line or markup", () => {
+    const odd = "a\r\nTo: evil@remote.example\u2028<script>x()</script><img src=x onerror=x()>";
+    const mail = { ...MAIL, subject: odd, from: { email: odd, name: odd }, to: [{ email: odd, name: odd }] };
+    expect(forwardedText(mail).split("\n\n")[1]?.split("\n")).toHaveLength(5);
+    expect(dangersIn(forwardedHtml(mail))).toEqual([]);
+  });
+
+  test("makes the HTML of any message safe", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: anyCharacter }), fc.string(), (html, subject) => {
+        const forwarded = forwardedHtml({ ...MAIL, html: `<table><td>${html}`, subject });
+        expect(dangersIn(forwarded)).toEqual([]);
+      }),
+      { numRuns: 15 },
+    );
+  });
 });

@@ -8,10 +8,8 @@ import PostalMime from "postal-mime";
 import { parseAddressList } from "../../src/message/address.ts";
 import { composeMessage } from "../../src/message/compose.ts";
 import { parseDate } from "../../src/message/date.ts";
-import { decodeWords } from "../../src/message/encoded-word.ts";
-import { fingerprintOf } from "../../src/message/fingerprint.ts";
-import { readHeaders } from "../../src/message/headers.ts";
-import { referencesOf } from "../../src/message/message-id.ts";
+import { decodeWords, readHeaders } from "../../src/message/headers.ts";
+import { fingerprintOf, referencesOf } from "../../src/message/identity.ts";
 import { type ParsedMessage, parseMessage } from "../../src/message/parse.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { snippetOf, subjectKeyOf } from "../../src/message/text.ts";
@@ -308,7 +306,7 @@ async function missingFor(bytes: Uint8Array, message: ParsedMessage): Promise<st
   return missing;
 }
 
-/** Whether a message, or one attached to it, has this content as an attachment or in its bodies. */
+/** True if a message, or one attached to it, has this content as an attachment or in its bodies. */
 async function hasContent(message: ParsedMessage, octets: Buffer): Promise<boolean> {
   if (hasHere(message, octets)) return true;
   for (const { contentType, content } of message.attachments) {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { parseDate } from "../../src/message/date.ts";
+import { dateHeader, parseDate } from "../../src/message/date.ts";
 
 const CASES: [string, string | undefined][] = [
   ["Tue, 1 Jul 2003 10:52:37 +0200", "2003-07-01T08:52:37.000Z"],
@@ -28,7 +28,7 @@ for (const [text, expected] of CASES) {
   });
 }
 
-test("never throws; a date that was read can be written again", () => {
+test("parseDate never throws, and gives valid dates", () => {
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.date({ noInvalidDate: true }).map(String)), (text) => {
       const date = parseDate(text);
@@ -37,7 +37,17 @@ test("never throws; a date that was read can be written again", () => {
   );
 });
 
-test("reads back dates written according to RFC 5322", () => {
+test("parseDate reads dates written according to RFC 5322", () => {
   const seconds = fc.integer({ min: Date.UTC(1950, 0) / 1000, max: Date.UTC(2100, 0) / 1000 });
   fc.assert(fc.property(seconds, (s) => expect(parseDate(new Date(s * 1000).toUTCString())).toBe(s * 1000)));
+});
+
+test("dateHeader writes dates in UTC, which parseDate reads back", () => {
+  expect(dateHeader(Date.UTC(2003, 6, 1, 8, 52, 37, 999))).toBe("Tue, 01 Jul 2003 08:52:37 +0000");
+  expect(dateHeader(0)).toBe("Thu, 01 Jan 1970 00:00:00 +0000");
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 4_102_444_799 }), (seconds) => {
+      expect(parseDate(dateHeader(seconds * 1_000))).toBe(seconds * 1_000);
+    }),
+  );
 });

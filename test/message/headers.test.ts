@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { headerOf, headersOf, isTraceHeader, readHeaders } from "../../src/message/headers.ts";
+import { decodeWords, headerOf, headersOf, isTraceHeader, readHeaders, withoutBcc } from "../../src/message/headers.ts";
+import { parseMessage } from "../../src/message/parse.ts";
+import { plain } from "../harness/plain.ts";
 
 const read = (text: string) => readHeaders(Buffer.from(text, "latin1"));
 
@@ -18,27 +20,27 @@ describe("readHeaders", () => {
     expect(headersOf(fields, "x-a")).toEqual(["b", "c"]);
   });
 
-  test("8-bit values are UTF-8, or windows-1252", () => {
+  test("reads 8-bit values as UTF-8 or windows-1252", () => {
     expect(readHeaders(Buffer.from("Subject: Jörg\n\n")).fields[0]?.value).toBe("Jörg");
     expect(read("Subject: J\xf6rg\n\n").fields[0]?.value).toBe("Jörg");
   });
 
-  test("no control character gets out", () => {
+  test("replaces control characters", () => {
     expect(read("Subject: a\0b\rc\x1bd\r\n\r\n").fields[0]?.value).toBe("a b c d");
   });
 
-  test("text that follows the fields without a blank line is the body", () => {
+  test("takes text that follows the fields without a blank line for the body", () => {
     const source = "Subject: x\nThis is the body\nand more\n\nand more";
     const { fields, bodyStart } = read(source);
     expect(fields).toEqual([{ name: "Subject", value: "x" }]);
     expect(source.slice(bodyStart)).toBe("This is the body\nand more\n\nand more");
   });
 
-  test("a line among the fields that is not a field is skipped", () => {
+  test("skips a line among the fields that is not a field", () => {
     expect(read("Subject: x\njunk\nTo: y\n\n").fields.map((field) => field.name)).toEqual(["Subject", "To"]);
   });
 
-  test("a header that other readers may end elsewhere is doubtful", () => {
+  test("calls a header doubtful that other readers may end elsewhere", () => {
     const doubtful = [
       "Subject: x\njunk\nTo: y\n\n",
       "Subject: x\n \nTo: y\n\n",
@@ -59,34 +61,34 @@ describe("readHeaders", () => {
     for (const text of plain) expect([text, read(text).doubtful]).toEqual([text, false]);
   });
 
-  test("text that begins like an mbox, or is indented, is the body if no field follows", () => {
+  test("takes text that begins like an mbox, or indented, for the body if no field follows", () => {
     expect(read("From here on\n\nmore").bodyStart).toBe(0);
     expect(read("  indented\n\nmore").bodyStart).toBe(0);
     const part = Buffer.from("X: y\n\nFrom here on\nA: b\n\n");
     expect(readHeaders(part, 6)).toMatchObject({ fields: [{ name: "A", value: "b" }], doubtful: true });
   });
 
-  test("a field without a value has it on the next line, indented or not", () => {
+  test("finds the value of an empty field on the next line, indented or not", () => {
     expect(read("X-Info:\nvalue\nTo: y\n\n").fields).toEqual([
       { name: "X-Info", value: "value" },
       { name: "To", value: "y" },
     ]);
   });
 
-  test("the line of an mbox is skipped, and a message without a field is all body", () => {
+  test("skips the From line of an mbox, and takes a message without fields for a body", () => {
     expect(read("From a@b Mon Jan 1\nTo: y\n\n").fields).toEqual([{ name: "To", value: "y" }]);
     expect(read("just text\n\nmore").bodyStart).toBe(0);
     expect(read("")).toEqual({ fields: [], start: 0, bodyStart: 0, oversized: false, doubtful: false });
   });
 
-  test("a block beyond the limits says so and keeps what came before", () => {
+  test("keeps the fields before the limits, and says that the block is oversized", () => {
     const { fields, oversized } = read("X: y\n".repeat(5_000));
     expect(oversized).toBe(true);
     expect(fields.length).toBe(1_000);
     expect(read(`Subject: ${"x".repeat(600_000)}\n\n`).oversized).toBe(true);
   });
 
-  test("never throws; every offset is inside the bytes", () => {
+  test("never throws, and gives offsets inside the bytes", () => {
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom(..."a:- \t\r\n\0\xe9".split("")) }), (text) => {
         const { bodyStart, fields } = read(text);
@@ -97,9 +99,121 @@ describe("readHeaders", () => {
   });
 });
 
-test("isTraceHeader", () => {
+test("isTraceHeader recognises trace, signature and authentication fields", () => {
   for (const name of ["Received", "DKIM-Signature", "arc-seal", "Return-Path", "Authentication-Results"]) {
     expect(isTraceHeader(name)).toBe(true);
   }
   for (const name of ["Subject", "List-Id", "X-Spam-Score", "Message-ID"]) expect(isTraceHeader(name)).toBe(false);
+});
+
+describe("decodeWords", () => {
+  const cases: [string, string][] = [
+    ["plain", "plain"],
+    ["=?iso-8859-1?q?Andr=E9?= x", "André x"],
+    ["=?utf-8?B?SsO2cmc=?=", "Jörg"],
+    ["=?utf-8?q?a?= =?utf-8?q?b?=", "ab"],
+    ["=?utf-8?q?a?=  \t =?iso-8859-1?q?=E9?=", "aé"],
+    ["=?utf-8?q?a_b=20c?= d", "a b c d"],
+    // One character split between two words
+    ["=?utf-8?b?4oI=?= =?utf-8?b?rA==?=", "€"],
+    ["=?utf-8*de?q?J=C3=B6rg?=", "Jörg"],
+    ["=?ISO-2022-JP?B?GyRCJUYbKEI=?= =?ISO-2022-JP?B?GyRCJTkbKEI=?=", "テス"],
+    ["=?GB2312?B?xOO6ww==?=", "你好"],
+    ["=?ks_c_5601-1987?B?vsiz5w==?=", "안녕"],
+    ["=?utf-7?Q?+AOk-?=", "é"],
+    ["=?no-such-charset?q?caf=E9?=", "café"],
+    ["=?utf-8?x?abc?=", "=?utf-8?x?abc?="],
+    ["=?utf-8?q?unfinished", "=?utf-8?q?unfinished"],
+    ["a =? b", "a =? b"],
+    ["=?utf-8?q?=ZZ=?=", "=ZZ="],
+  ];
+  for (const [text, expected] of cases) test(plain(text), () => expect(decodeWords(text)).toBe(expected));
+
+  test("never throws, and leaves text without encoded words alone", () => {
+    fc.assert(
+      fc.property(fc.string(), (text) => {
+        const decoded = decodeWords(text);
+        if (!text.includes("=?")) expect(decoded).toBe(text);
+      }),
+    );
+  });
+
+  test("decodes encoded text with any split between words", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "grapheme", minLength: 1 }), fc.integer({ min: 1, max: 20 }), (text, size) => {
+        const octets = Buffer.from(text);
+        const words: string[] = [];
+        for (let i = 0; i < octets.length; i += size) {
+          words.push(`=?UTF-8?B?${octets.subarray(i, i + size).toString("base64")}?=`);
+        }
+        expect(decodeWords(words.join(" "))).toBe(new TextDecoder().decode(octets));
+      }),
+    );
+  });
+});
+
+describe("withoutBcc", () => {
+  const cut = (text: string): string => Buffer.from(withoutBcc(Buffer.from(text, "latin1"))).toString("latin1");
+
+  test.each([
+    ["first", "Bcc: a@x\r\nTo: b@x\r\n\r\nbody", "To: b@x\r\n\r\nbody"],
+    ["last", "To: b@x\r\nBcc: a@x\r\n\r\nbody", "To: b@x\r\n\r\nbody"],
+    [
+      "folded, in any case, with a space before the colon",
+      "To: b\r\nBCC : a,\r\n c,\r\n\td\r\nCc: e\r\n\r\nx",
+      "To: b\r\nCc: e\r\n\r\nx",
+    ],
+    ["several, also resent", "Bcc: a\nResent-Bcc: b\nTo: c\nbcc: d\n\nx", "To: c\n\nx"],
+    ["at the end of a message without a body", "To: b\r\nBcc: a", "To: b\r\n"],
+    ["nothing else", "Bcc: a\n b", ""],
+  ])("removes Bcc: %s", (_, message, expected) => {
+    expect(cut(message)).toBe(expected);
+  });
+
+  test.each([
+    ["in the body", "To: b\r\n\r\nBcc: a\r\n"],
+    ["as the beginning of another name", "Bcc-Policy: none\r\nX-Bcc: a\r\n\r\n"],
+    ["in a folded line", "Subject: about\r\n Bcc: a\r\n\r\n"],
+    ["not at all", ""],
+  ])("keeps Bcc: %s", (_, message) => {
+    expect(cut(message)).toBe(message);
+  });
+
+  test("removes a Bcc that is folded or repeated very often", () => {
+    expect(cut(`Bcc: a\n${" b\n".repeat(2_000_000)}To: c\n\nx`)).toBe("To: c\n\nx");
+    expect(cut(`${"Bcc: a\n".repeat(500_000)}To: c\n\nx`)).toBe("To: c\n\nx");
+  });
+
+  test("keeps the lines of other fields byte for byte", () => {
+    const line = fc.constantFrom(
+      "Bcc: a\r\n",
+      "To: b\n",
+      " folded\r\n",
+      "X: \xff\r\n",
+      "\r\n",
+      "bcc:\n",
+      "resent-bcc: c\n",
+    );
+    fc.assert(
+      fc.property(fc.array(line), (lines) => {
+        let inBody = false;
+        let dropping = false;
+        const expected = lines.filter((text) => {
+          inBody ||= text === "\r\n";
+          if (!inBody && !text.startsWith(" ")) dropping = /^(resent-)?bcc/i.test(text);
+          return inBody || !dropping;
+        });
+        expect(cut(lines.join(""))).toBe(expected.join(""));
+      }),
+    );
+  });
+
+  test("takes the Bcc from an attached original", async () => {
+    const parts = "--b\r\n\r\nx\r\n".repeat(2_000);
+    const message = `To: b@x.example\r\nBcc: secret@x.example\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n${parts}--b--\r\n`;
+    const { problem, attachments } = await parseMessage(Buffer.from(message));
+    expect(problem).toBeString();
+    const original = Buffer.from(attachments[0]?.content ?? []).toString();
+    expect(original).toBe(message.replace("Bcc: secret@x.example\r\n", ""));
+  });
 });

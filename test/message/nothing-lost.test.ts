@@ -19,7 +19,7 @@ import {
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
 
 describe("no part of a message is lost", () => {
-  test("whole", async () => {
+  test("if it is whole", async () => {
     for (const sample of SAMPLES) {
       const text = planted(sample, () => 0);
       expect(wordsIn(Buffer.from(text, "latin1")).size).toBeGreaterThan(0);
@@ -29,9 +29,9 @@ describe("no part of a message is lost", () => {
     }
   });
 
-  test("broken", () => expectNothingLost(SAMPLES, 100), 30_000);
+  test("if it is broken", () => expectNothingLost(SAMPLES, 100), 30_000);
 
-  test("broken in random ways", async () => {
+  test("if it is broken in random ways", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.nat(SAMPLES.length - 1),

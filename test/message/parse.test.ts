@@ -7,7 +7,7 @@ const parse = (text: string) => parseMessage(new Uint8Array(Buffer.from(text, "l
 const utf8 = (text: string) => Buffer.from(text).toString("latin1");
 
 describe("headers", () => {
-  test("every field of a message", async () => {
+  test("are parsed into values", async () => {
     const message = await parse(
       [
         "Received: from x",
@@ -70,7 +70,7 @@ describe("headers", () => {
     });
   });
 
-  test("missing headers and empty input", async () => {
+  test("may be missing", async () => {
     expect(await parse("")).toEqual({
       headers: [],
       authors: { emails: [], disguised: false },
@@ -86,7 +86,7 @@ describe("headers", () => {
     });
   });
 
-  test("a sender without From is the Sender; `Auto-Submitted: no` is a person", async () => {
+  test("give the Sender in place of a missing From, and take `Auto-Submitted: no` for a person", async () => {
     const message = await parse("Sender: s@a.example\nAuto-Submitted: no (really)\n\n");
     expect(message.from).toEqual({ email: "s@a.example" });
     expect(message.autoSubmitted).toBe(false);
@@ -145,7 +145,7 @@ describe("text", () => {
     test(name, async () => expect((await parse(`Content-Type: ${header}\r\n\r\n${body}`)).text).toBe(expected));
   }
 
-  test("derived from HTML, with its links", async () => {
+  test("is derived from HTML, with its links", async () => {
     const message = await parse('Content-Type: text/html\n\n<p>Hi <a href="https://a.example/">there</a></p>');
     expect(message.text).toBe("Hi there <https://a.example/>");
     expect(message.html).toBe('<p>Hi <a href="https://a.example/">there</a></p>');
@@ -159,7 +159,7 @@ const HTML = 'Content-Type: text/html\n\n<p>html <img src="cid:pic@x"></p>';
 const IMAGE = "Content-Type: image/png; name=p.png\nContent-ID: <pic@x>\nContent-Transfer-Encoding: base64\n\nQUJD";
 
 describe("bodies and attachments", () => {
-  test("an alternative has both, and its calendar is attached", async () => {
+  test("both kinds of an alternative are shown, and its calendar is attached", async () => {
     const calendar = "Content-Type: text/calendar; method=REQUEST\n\nBEGIN:VCALENDAR";
     const message = await parse(multipart("alternative", PLAIN, HTML, calendar));
     expect(message.text).toBe("plain");
@@ -169,7 +169,7 @@ describe("bodies and attachments", () => {
     ]);
   });
 
-  test("images of the HTML keep their cid and are inline; others are not", async () => {
+  test("images that the HTML shows are inline and keep their cid", async () => {
     const other = IMAGE.replaceAll("pic@x", "other@x");
     const message = await parse(multipart("related", HTML, IMAGE, other));
     expect(message.html).toContain('src="cid:pic@x"');
@@ -180,14 +180,14 @@ describe("bodies and attachments", () => {
     expect(Buffer.from(message.attachments[0]?.content ?? []).toString()).toBe("ABC");
   });
 
-  test("several texts are all shown, in the HTML too", async () => {
+  test("several texts are all shown, also in the HTML", async () => {
     const message = await parse(multipart("mixed", PLAIN, HTML, "\nfooter <b>"));
     expect(message.text).toBe("plain\n\nhtml\n\nfooter <b>");
     expect(message.html).toContain("plain");
     expect(message.html).toContain("footer &lt;b&gt;");
   });
 
-  test("a text that is meant as a file is one", async () => {
+  test("a text that is meant as a file is attached", async () => {
     const file = 'Content-Type: text/plain; name="notes.txt"\n\nnotes';
     const attached = "Content-Type: text/html\nContent-Disposition: attachment\n\n<p>";
     const message = await parse(multipart("mixed", PLAIN, file, attached));
@@ -195,7 +195,7 @@ describe("bodies and attachments", () => {
     expect(message.attachments.map(({ filename }) => filename)).toEqual(["notes.txt", "attachment-2.html"]);
   });
 
-  test("a message inside, TNEF and a delivery status are attachments, byte for byte", async () => {
+  test("a message, TNEF and a delivery status are attached byte for byte", async () => {
     const inside = "Subject: in\r\n\r\nside\r\n";
     const message = await parse(
       multipart(
@@ -364,7 +364,7 @@ describe("wrong labels", () => {
   });
 });
 
-test("never rejects, and lets no NUL and no lone surrogate out", async () => {
+test("parseMessage never rejects, and returns no NUL and no lone surrogate", async () => {
   const piece = fc.oneof(
     fc.constantFrom(
       "Content-Type: multipart/alternative; boundary=b\n",

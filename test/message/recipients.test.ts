@@ -95,7 +95,7 @@ describe("refused", () => {
     expect(refusalOf(["fine@b.example", given]).message).toBe(error.message);
   });
 
-  test("the refusal is short and on one line for any input", () => {
+  test("with a short reason on one line, for any input", () => {
     const { message } = refusalOf(`a\r\n\u0000\u202e${"\u{1f600}".repeat(10_000)}`);
     expect(message.length).toBeLessThan(140);
     expect(message).toMatch(/^[^\p{C}]*$/u);

@@ -3,9 +3,11 @@
  * report.
  */
 import { describe, expect, test } from "bun:test";
+import { gzipSync } from "node:zlib";
 import fc from "fast-check";
-import type { ReportedRecipient } from "../../src/message/delivery-status.ts";
-import { type DeliveryReport, readReport } from "../../src/message/report.ts";
+import type { ReportedRecipient } from "../../src/message/bounce.ts";
+import { parseMessage } from "../../src/message/parse.ts";
+import { aggregateReportIn, type DeliveryReport, readReport } from "../../src/message/report.ts";
 
 const crlf = (text: string) => new Uint8Array(Buffer.from(text.replaceAll("\n", "\r\n")));
 const read = (text: string) => readReport(crlf(text));
@@ -29,11 +31,11 @@ const delivery = async (text: string): Promise<DeliveryReport> => {
   return report?.kind === "delivery" ? report : expect.unreachable(`read as ${JSON.stringify(report)}`);
 };
 
-describe("RFC 3464", () => {
+describe("a delivery status notification (RFC 3464)", () => {
   const group = async (fields: string, notice = "") =>
     (await delivery(multipart("delivery-status", [`\n${notice}`, status(fields), RETURNED]))).recipients;
 
-  test("recipients, outcomes and which message it was", async () => {
+  test("gives the recipients, the outcomes and the message", async () => {
     const report = await read(
       multipart("delivery-status", [
         "Content-Type: text/plain\n\nYour message could not be delivered.",
@@ -89,13 +91,13 @@ describe("RFC 3464", () => {
     expect<unknown>(await group(fields)).toEqual([{ recipient: "bob@remote.example", ...expected }]);
   });
 
-  test("internationalised addresses (RFC 6533)", async () => {
+  test("may hold internationalised addresses (RFC 6533)", async () => {
     expect(await group("Final-Recipient: utf-8; j\\x{F6}rg\\x{2B}x@remote.example")).toEqual([
       { recipient: "jörg+x@remote.example", action: "failed" },
     ]);
   });
 
-  test("an empty line forgotten between recipients, and the same report twice", async () => {
+  test("may lack an empty line between recipients, and may contain the same report twice", async () => {
     const two = "Final-Recipient: rfc822; a@remote.example\nStatus: 5.1.1\nFinal-Recipient: rfc822; b@remote.example";
     expect(await group(`${two}\n\n${two}`)).toEqual([
       { recipient: "a@remote.example", action: "failed", status: "5.1.1" },
@@ -103,7 +105,7 @@ describe("RFC 3464", () => {
     ]);
   });
 
-  test("the text completes the fields, each recipient from its own lines", async () => {
+  test("is completed by the text, each recipient from its own lines", async () => {
     const notice =
       "<a@remote.example>: host mx.remote.example said:\n    550 5.1.1 no a\n\n<b@remote.example>: mailbox gone\n";
     const fields = ["a", "b"].map((name) => `Final-Recipient: rfc822; ${name}@remote.example\nStatus: 5.0.0`);
@@ -118,7 +120,7 @@ describe("RFC 3464", () => {
     ]);
   });
 
-  test("the text adds nothing to a delivery, and no status of another class", async () => {
+  test("takes nothing from the text for a delivery, and no status of another class", async () => {
     const notice = "<a@remote.example>: 550 5.1.1 no\n";
     const fields = (outcome: string) => `Final-Recipient: rfc822; a@remote.example\n${outcome}`;
     expect(await group(fields("Action: delivered"), notice)).toEqual([
@@ -127,7 +129,7 @@ describe("RFC 3464", () => {
     expect(await group(fields("Action: delayed\nStatus: 4.0.0"), notice)).toMatchObject([{ status: "4.0.0" }]);
   });
 
-  test("parts may be encoded, and the returned message whole", async () => {
+  test("may have encoded parts, and return the whole message", async () => {
     const fields = "Final-Recipient: rfc822; bob@remote.example\nAction: failed\n";
     const returned =
       "Message-ID: <1@our.example>\nReceived: by mx (envelope-from <bounce+1@our.example>) id 1\n\nMessage-ID: <body@our.example>";
@@ -151,7 +153,7 @@ describe("bounces for people", () => {
   const COPY =
     "Return-Path: <bounce+1@our.example>\nFrom: ann@our.example\nTo: c@remote.example\nMessage-ID: <1@our.example>\n";
 
-  test("the returned header ends the notice and tells which message it was", async () => {
+  test("end where the returned header begins, which identifies the message", async () => {
     expect(
       await read(
         notice(`Sorry:\n\n<bob@remote.example>:\nRemote host said: 550 5.1.1 unknown\n\n--- copy:\n\n${COPY}`),
@@ -178,12 +180,12 @@ describe("bounces for people", () => {
     ["in a sentence", "We could not deliver to bob@remote.example, sorry. Ask ann@our.example.\n", ["bob"]],
     ["nowhere but in the returned message", `This failed for good.\n\n${COPY}`, ["c"]],
     ["as the addressee of the notice, who wrote to herself", "<ann@our.example>:\nfailed\n", ["ann"]],
-  ])("recipients named %s", async (_, text, expected) => {
+  ])("name recipients %s", async (_, text, expected) => {
     const { recipients } = await delivery(notice(text));
     expect(recipients.map(({ recipient }) => recipient.replace(/@.*/, ""))).toEqual(expected);
   });
 
-  test("X-Failed-Recipients takes precedence, and forwarded mail yields both addresses", async () => {
+  test("name recipients in X-Failed-Recipients first, and both addresses of forwarded mail", async () => {
     const text =
       "failed:\n\n  fw@remote.example\n    (generated from bob@remote.example)\n    552 full\n\nother@remote.example is fine\n";
     const { recipients } = await delivery(notice(text, "From: x@mx.example\nX-Failed-Recipients: fw@remote.example"));
@@ -198,18 +200,18 @@ describe("bounces for people", () => {
     ]);
   });
 
-  test("a warning is not a failure", async () => {
+  test("distinguish a warning from a failure", async () => {
     const text = "bob@remote.example: connection refused\nDelivery attempts will continue for 3 days.\n";
     expect((await delivery(notice(text))).recipients[0]?.action).toBe("delayed");
   });
 
-  test("an IP address is not a status; a port, size or year is not a reply code", async () => {
+  test("are not misread: an IP address as a status; a port, size or year as a reply code", async () => {
     const text = "<bob@remote.example>: failed at 5.1.1.3 port 587, 552 bytes, in 1995, v15.4.1\n";
     expect((await delivery(notice(text))).recipients[0]).not.toContainAnyKeys(["code", "status"]);
   });
 });
 
-describe("RFC 5965", () => {
+describe("a complaint (RFC 5965)", () => {
   const complaint = (fields: string, returned = RETURNED) =>
     multipart(
       "feedback-report",
@@ -228,7 +230,7 @@ describe("RFC 5965", () => {
     });
   });
 
-  test("a redacted recipient is left out, and the fields may give the reverse-path", async () => {
+  test("leaves out a redacted recipient, and reads the reverse-path from the fields", async () => {
     const fields = "Feedback-Type: abuse\nOriginal-Rcpt-To: redacted\nOriginal-Mail-From: <bounce+2@our.example>";
     expect(await read(complaint(fields, "Content-Type: message/rfc822\n\nSubject: x\n"))).toEqual({
       kind: "feedback",
@@ -238,11 +240,11 @@ describe("RFC 5965", () => {
     });
   });
 
-  test("a missing type is `other`", async () => {
+  test("has the type `other` if it names none", async () => {
     expect(await read(complaint("Version: 1"))).toMatchObject({ type: "other", recipients: [] });
   });
 
-  test("a complaint that wraps the message in another, with a field for the complainant", async () => {
+  test("may only wrap the message in another", async () => {
     const report =
       "From: staff@remote.example\nSubject: complaint about message from 192.0.2.1\nContent-Type: message/rfc822\n\n" +
       "X-HmXmrOriginalRecipient: bob@remote.example\nReturn-Path: <bounce+1@our.example>\nMessage-ID: <1@our.example>\n\nhello\n";
@@ -278,7 +280,7 @@ describe("not a report", () => {
   });
 });
 
-test("any text is read within bounds, into data that can be cloned", async () => {
+test("readReport reads any text within bounds, into data that can be cloned", async () => {
   const piece = fc.constantFrom(
     "From: MAILER-DAEMON\n",
     "Subject: failure notice\n",
@@ -327,7 +329,7 @@ test("any text is read within bounds, into data that can be cloned", async () =>
   );
 });
 
-test("many addresses, long lines and deep fields are cut", async () => {
+test("readReport bounds addresses, lines and fields", async () => {
   const agent = "From: MAILER-DAEMON\n\n";
   const lines = Array.from({ length: 100_000 }, (_, index) => `a${index}@remote.example: 550 5.1.1 no`).join("\n");
   expect((await delivery(agent + lines)).recipients).toHaveLength(100);
@@ -338,4 +340,104 @@ test("many addresses, long lines and deep fields are cut", async () => {
     const report = await read(agent + run.repeat(1_000_000));
     expect(report === undefined || report.recipients.length <= 100).toBe(true);
   }
+});
+
+describe("aggregateReportIn", () => {
+  const FILE = "receiver.example!example.test!1700000000!1700086399";
+  const SUBJECT = "Report Domain: example.test Submitter: receiver.example Report-ID: <1@receiver.example>";
+  const GZIP = gzipSync("<feedback/>");
+  const ZIP = Buffer.from("PK\x03\x04 and so on", "latin1");
+
+  interface Shape {
+    subject?: string;
+    headers?: string[];
+    text?: string;
+    type?: string;
+    filename?: string;
+    content?: Uint8Array;
+    /** A further part. */
+    more?: string;
+    root?: string;
+  }
+
+  async function recognised({ subject = SUBJECT, headers = [], text = "A report.", more, ...shape }: Shape) {
+    const { type = "application/gzip", filename = `${FILE}.xml.gz`, content = GZIP, root = "multipart/mixed" } = shape;
+    const message = [
+      "From: noreply@receiver.example",
+      `Subject: ${subject}`,
+      ...headers,
+      "MIME-Version: 1.0",
+      `Content-Type: ${root}; boundary=b`,
+      "",
+      "--b",
+      "Content-Type: text/plain",
+      "",
+      text,
+      "--b",
+      `Content-Type: ${type}; name="${filename}"`,
+      "Content-Transfer-Encoding: base64",
+      `Content-Disposition: attachment; filename="${filename}"`,
+      "",
+      Buffer.from(content).toString("base64"),
+      ...(more === undefined ? [] : ["--b", more]),
+      "--b--",
+    ].join("\r\n");
+    return aggregateReportIn(await parseMessage(Buffer.from(message)));
+  }
+
+  const TLS: Shape = {
+    subject:
+      "Report Domain: example.test Submitter: mail.receiver.example Report-ID: <735ff.e317+bf22029@mail.example>",
+    headers: ["TLS-Report-Domain: example.test", "TLS-Report-Submitter: mail.receiver.example"],
+    root: 'multipart/report; report-type="tlsrpt"',
+    type: "application/tlsrpt+gzip",
+    filename: `mail.${FILE}!001.json.gz`,
+  };
+
+  const REPORTS: [name: string, shape: Shape, kind: "dmarc" | "tls"][] = [
+    ["DMARC, as RFC 7489 §7.2.1.1 has it", {}, "dmarc"],
+    ["with a unique id", { filename: `${FILE}!abc123.xml.gz` }, "dmarc"],
+    ["zipped", { type: "application/zip", filename: `${FILE}.zip`, content: ZIP }, "dmarc"],
+    ["as unspecific data", { type: "application/octet-stream" }, "dmarc"],
+    [
+      "not compressed",
+      { type: "text/xml", filename: `${FILE}.xml`, content: Buffer.from("\n<?xml?><feedback/>") },
+      "dmarc",
+    ],
+    ["with other words before", { subject: "[Preview] Report Domain: example.test Submitter: r.example" }, "dmarc"],
+    [
+      "with braces",
+      { subject: "Dmarc Aggregate Report Domain: {EXAMPLE.test} Submitter: {SES} Report-ID: {1}" },
+      "dmarc",
+    ],
+    ["TLS, as RFC 8460 §5.3 has it", TLS, "tls"],
+    ["TLS, not compressed", { ...TLS, type: "application/tlsrpt+json", content: Buffer.from('{"a":1}') }, "tls"],
+  ];
+
+  test.each(REPORTS)("%s", async (_, shape, kind) => {
+    expect(await recognised(shape)).toBe(kind);
+  });
+
+  const ORDINARY: [name: string, shape: Shape][] = [
+    ["another subject", { subject: "Your invoice" }],
+    ["about another domain than the file", { subject: SUBJECT.replace("example.test", "other.test") }],
+    ["another file name", { filename: "report.xml.gz" }],
+    ["a program by that name", { filename: `${FILE}.exe` }],
+    ["a program inside", { content: Buffer.from("MZ program") }],
+    ["nothing inside", { content: new Uint8Array() }],
+    ["a second attachment", { more: "Content-Type: application/pdf; name=invoice.pdf\r\n\r\nx" }],
+    ["a long message", { text: "Dear customer, ".repeat(400) }],
+    ["TLS without its header fields", { ...TLS, headers: [] }],
+    ["TLS with something else inside", { ...TLS, content: Buffer.from("MZ program") }],
+  ];
+
+  test.each(ORDINARY)("takes for ordinary mail: %s", async (_, shape) => {
+    expect(await recognised(shape)).toBeUndefined();
+  });
+
+  test("reads a hostile name in linear time", async () => {
+    expect(await recognised({ filename: `${"a!".repeat(20_000)}.gz`, subject: "report domain:".repeat(5_000) })).toBe(
+      undefined,
+    );
+  });
 });

@@ -17,12 +17,12 @@ const multipart = (boundary: string, ...parts: string[]) =>
   `Content-Type: multipart/mixed; boundary=${boundary}\n\n${parts.map((part) => `--${boundary}\n${part}`).join("\n")}\n--${boundary}--\n`;
 
 describe("readStructure", () => {
-  test("a message of one part", () => {
+  test("reads a message of one part", () => {
     expect(leaves("Subject: x\r\n\r\nbody\r\n")).toEqual([["text/plain", "body\r\n"]]);
     expect(leaves("")).toEqual([["text/plain", ""]]);
   });
 
-  test("parts in order, without preamble, epilogue and the line breaks of delimiters", () => {
+  test("reads parts in order, without preamble, epilogue and the line breaks of delimiters", () => {
     const text =
       'Content-Type: multipart/mixed; boundary="b"\r\n\r\npreamble\r\n--b\r\n\r\none\r\n--b\r\nContent-Type: TEXT/HTML\r\n\r\n<p>\r\n\r\n--b--\r\nepilogue';
     expect(leaves(text)).toEqual([
@@ -31,28 +31,28 @@ describe("readStructure", () => {
     ]);
   });
 
-  test("nested multiparts, and a delimiter of the outer one that closes a forgotten inner one", () => {
+  test("closes an inner multipart at a delimiter of the outer one", () => {
     const inner = "Content-Type: multipart/alternative; boundary=i\n\n--i\n\none\n--i\n\ntwo";
     expect(leaves(multipart("o", inner, "\nthree")).map(([, content]) => content)).toEqual(["one", "two", "three"]);
   });
 
-  test("delimiters may be followed by white space", () => {
+  test("accepts white space after a delimiter", () => {
     expect(leaves("Content-Type: multipart/mixed; boundary=b\n\n--b \t\n\none\n--b-- \n")).toEqual([
       ["text/plain", "one"],
     ]);
   });
 
-  test("a boundary that begins like another is another", () => {
+  test("distinguishes a boundary that begins like another", () => {
     const inner = "Content-Type: multipart/mixed; boundary=bb\n\n--bb\n\none\n--bb--";
     expect(leaves(multipart("b", inner, "\ntwo")).map(([, content]) => content)).toEqual(["one", "two"]);
   });
 
-  test("an inner multipart with the boundary of its parent ends at its own closing delimiter", () => {
+  test("ends an inner multipart with the boundary of its parent at its own closing delimiter", () => {
     const inner = "Content-Type: multipart/mixed; boundary=b\n\n--b\n\none\n--b--";
     expect(leaves(multipart("b", inner, "\ntwo")).map(([, content]) => content)).toEqual(["one", "two"]);
   });
 
-  test("the first delimiter ends a header whose blank line is forgotten, or holds white space", () => {
+  test("ends a header at the first delimiter if its blank line is missing, or holds white space", () => {
     for (const blank of ["", " \r\n", "\t\r\n", "\r\r\n", "A note\r\n"]) {
       for (const other of ["", "X: y\r\n"]) {
         const text = `Content-Type: multipart/mixed;\r\n boundary="b"\r\n${other}${blank}--b\r\nX-A: 1\r\n\r\none\r\n--b\r\n\r\ntwo\r\n--b--\r\n`;
@@ -66,7 +66,7 @@ describe("readStructure", () => {
     ]);
   });
 
-  test("a multipart whose delimiter never comes is a text", () => {
+  test("takes a multipart whose delimiter never comes for a text", () => {
     expect(leaves("Content-Type: multipart/mixed; boundary=b\n\nhello\n--c\n")).toEqual([
       ["text/plain", "hello\n--c\n"],
     ]);
@@ -74,13 +74,13 @@ describe("readStructure", () => {
     expect(leaves("Content-Type: multipart/mixed; boundary=b\n\nhello\n--b--\n")).toEqual([["text/plain", "hello"]]);
   });
 
-  test("a boundary is found where the semicolon before it is missing", () => {
+  test("finds a boundary without a semicolon before it", () => {
     expect(leaves('Content-Type: multipart/mixed\n boundary="b"\n\n--b\n\none\n--b--')).toEqual([
       ["text/plain", "one"],
     ]);
   });
 
-  test("text before the first delimiter of an inner multipart is a part, with the fields it has left", () => {
+  test("keeps text before the first delimiter of an inner multipart as a part", () => {
     const inner = "Content-Type: multipart/alternative; boundary=i\nContent-Type: text/x-own\n\none\n--i\n\ntwo\n--i--";
     expect(leaves(multipart("o", inner))).toEqual([
       ["text/x-own", "one"],
@@ -88,21 +88,21 @@ describe("readStructure", () => {
     ]);
   });
 
-  test("parts after a closing delimiter are parts still", () => {
+  test("reads parts after a closing delimiter", () => {
     expect(leaves(`${multipart("b", "\none")}--b\n\ntwo`).map(([, content]) => content)).toEqual(["one", "two"]);
   });
 
-  test("parts of a digest are messages unless they say otherwise", () => {
+  test("takes the parts of a digest for messages unless they name another type", () => {
     const digest = multipart("b", "\nSubject: x\n\nbody").replace("mixed", "digest");
     expect(leaves(digest)).toEqual([["message/rfc822", "Subject: x\n\nbody"]]);
   });
 
-  test("a nested message is one part with any content", () => {
+  test("takes a nested message for one part", () => {
     const inside = `Content-Type: message/rfc822\n\n${multipart("i", "\none")}`;
     expect(leaves(multipart("o", inside)).map(([type]) => type)).toEqual(["message/rfc822"]);
   });
 
-  test("an invalid media type means a text or data", () => {
+  test("takes an invalid media type for text or data", () => {
     const typeOf = (value: string) => leaves(`Content-Type: ${value}\n\nx`)[0]?.[0] ?? "";
     expect(typeOf("text")).toBe("text/plain");
     expect(typeOf("text/plain charset=x")).toBe("text/plain");
@@ -110,7 +110,7 @@ describe("readStructure", () => {
     expect(typeOf("nonsense")).toBe("application/octet-stream");
   });
 
-  test("beyond the limits there is no structure", () => {
+  test("throws TooComplex beyond the limits", () => {
     expect(() => readStructure(bytes(multipart("b", ...Array.from({ length: 1_001 }, () => "\nx"))))).toThrow(
       TooComplex,
     );
@@ -123,7 +123,7 @@ describe("readStructure", () => {
     expect(() => readStructure(bytes(`${"X: y\n".repeat(1_001)}\n`))).toThrow(TooComplex);
   });
 
-  test("throws nothing else; leaves lie in order inside the bytes and do not overlap", () => {
+  test("throws nothing else, and gives leaves that lie in order inside the bytes and do not overlap", () => {
     const line = fc.constantFrom(
       "Content-Type: multipart/mixed; boundary=a",
       "Content-Type: multipart/digest; boundary=b",
@@ -152,7 +152,7 @@ describe("readStructure", () => {
   });
 });
 
-test("parseHeaderValue", () => {
+test("parseHeaderValue reads values and parameters, with quotes and comments", () => {
   const parse = (text: string) => {
     const { value, parameters } = parseHeaderValue(text);
     return [value, Object.fromEntries(parameters)];

@@ -27,11 +27,11 @@ describe("textOfHtml", () => {
     });
   }
 
-  test("a long line is not broken", () => {
+  test("keeps a long line whole", () => {
     expect(textOfHtml(`<p>${"word ".repeat(100).trim()}</p>`)).not.toContain("\n");
   });
 
-  test("HTML too deep or too large is stripped of its tags and keeps its text", () => {
+  test("strips the tags of HTML that is too deep or too large", () => {
     expect(textOfHtml(`${"<div>".repeat(5_000)}deep &amp; down`)).toBe("deep & down");
     expect(textOfHtml(`<script>${"x".repeat(10)}</script>${"<b>y</b>".repeat(300_000)}`)).toBe("y".repeat(300_000));
     expect(textOfHtml(`${"<".repeat(3_000_000)}`).length).toBe(3_000_000);
@@ -55,11 +55,11 @@ describe("textOfHtml", () => {
   });
 });
 
-test("htmlOfText shows the text as it is", () => {
+test("htmlOfText shows a text unchanged", () => {
   expect(htmlOfText("a <b> & c\n d")).toBe('<div style="white-space:pre-wrap">a &lt;b&gt; &amp; c\n d</div>');
 });
 
-test("trimLineBreaks", () => {
+test("trimLineBreaks removes line breaks at the end only", () => {
   expect(trimLineBreaks("\na\n\n")).toBe("\na");
   expect(trimLineBreaks("\n")).toBe("");
 });
@@ -77,14 +77,14 @@ describe("snippetOf", () => {
   ];
   for (const [text, expected] of cases) test(JSON.stringify(text), () => expect(snippetOf(text)).toBe(expected));
 
-  test("at most 200 characters, cut between words", () => {
+  test("gives at most 200 characters, cut between words", () => {
     const snippet = snippetOf("word ".repeat(100));
     expect(snippet.length).toBeLessThanOrEqual(200);
     expect(snippet).toEndWith("word…");
     expect(snippetOf("漢".repeat(300)).length).toBe(200);
   });
 
-  test("the beginning of a long line, after any number of characters left out", () => {
+  test("gives the beginning of a long line, after any number of characters left out", () => {
     const rest = "word ".repeat(2_000);
     for (const length of [390, 400, 795, 800, 1_600, 7_000]) {
       expect(snippetOf(`Read <https://a.example/${"x".repeat(length)}> this ${rest}`)).toStartWith("Read this word");
@@ -93,7 +93,7 @@ describe("snippetOf", () => {
     }
   });
 
-  test("one line without control characters or broken pairs, for any text", () => {
+  test("gives one line without control characters or lone surrogates, for any text", () => {
     fc.assert(
       fc.property(fc.string({ unit: anyCharacter, maxLength: 400 }), (text) => {
         const snippet = snippetOf(text);
@@ -127,7 +127,7 @@ describe("subjectKeyOf", () => {
     test(subject, () => expect(subjectKeyOf(subject)).toEqual({ key, isReply }));
   }
 
-  test("a reply to any subject has the same key", () => {
+  test("gives a reply the key of its subject", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme", maxLength: 100 }), (subject) => {
         const { key } = subjectKeyOf(subject);

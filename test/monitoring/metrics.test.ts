@@ -1,8 +1,8 @@
-/** /metrics: who may read it, and that what happens to the server shows there. */
+/** /metrics: its clients, and the metrics after events on the server. */
 import { describe, expect, test } from "bun:test";
-import { writeBackupState } from "../../src/backup/state.ts";
+import { writeBackupState } from "../../src/backup/layout.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
-import { createMetricsPage } from "../../src/http/metrics.ts";
+import { createMetricsPage } from "../../src/http/server.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { type Family, readExposition, sampleOf } from "../harness/exposition.ts";
 import { letter, mailer } from "../harness/mail.ts";
@@ -17,7 +17,7 @@ async function scrape({ http }: Booted): Promise<Map<string, Family>> {
   return readExposition(await response.text());
 }
 
-/** How much a sample has risen. */
+/** Returns by how much a sample has risen. */
 async function during(booted: Booted, work: () => Promise<unknown>) {
   const before = await scrape(booted);
   await work();
@@ -26,7 +26,7 @@ async function during(booted: Booted, work: () => Promise<unknown>) {
     (sampleOf(after, name, labels) ?? 0) - (sampleOf(before, name, labels) ?? 0);
 }
 
-test("received mail: number, size, refusals, time", async () => {
+test("received mail is counted: number, size, refusals, time", async () => {
   const booted = await boot();
   const sender = mailer(booted.mx);
   const mail = letter({});
@@ -45,7 +45,7 @@ test("received mail: number, size, refusals, time", async () => {
   expect(rise("mailroom_mail_bytes")).toBeGreaterThan(200);
 });
 
-test("operations by name and class of status, over REST; refusals by code", async () => {
+test("REST operations are counted by name and class of status, and refusals by code", async () => {
   const booted = await boot();
   const rise = await during(booted, async () => {
     await booted.api.get("/threads");
@@ -61,7 +61,7 @@ test("operations by name and class of status, over REST; refusals by code", asyn
   expect(refused).toEqual([1, 1, 1]);
 });
 
-test("the queue: recipients, ages, outcomes of attempts; and warm-up", async () => {
+test("the queue has recipients, ages, outcomes of attempts, and the warm-up", async () => {
   const booted = await boot();
   const { api, advance } = booted;
   const rise = await during(booted, async () => {
@@ -72,14 +72,14 @@ test("the queue: recipients, ages, outcomes of attempts; and warm-up", async () 
   });
   expect(rise("mailroom_delivery_attempts_total", { outcome: "accepted" })).toBe(1);
   expect(rise("mailroom_delivery_attempts_total", { outcome: "deferred" })).toBe(0);
-  // The domain does not exist here: refused at once.
+  // The domain does not exist, so it is refused at once.
   expect(rise("mailroom_delivery_attempts_total", { outcome: "refused" })).toBe(1);
   const families = await scrape(booted);
   expect(sampleOf(families, "mailroom_warmup_recipients", { domain: "example.test", kind: "used" })).toBe(1);
   expect(sampleOf(families, "mailroom_warmup_recipients", { domain: "example.test", kind: "ceiling" })).toBe(50);
 });
 
-test("recipients that wait in the queue, and since when", async () => {
+test("recipients that wait in the queue are counted, with the oldest", async () => {
   const booted = await boot({}, unanswered);
   const { api, advance } = booted;
   await api.post("/send", { from: "alice@example.test", to: "dan@remote.example", subject: "Hello", text: "Lunch?" });
@@ -101,7 +101,7 @@ const unanswered = {
   ...{ resolveCname: later, resolveNs: later, resolvePtr: later },
 } as never;
 
-test("webhooks: endpoints by state, attempts, waiting deliveries", async () => {
+test("webhooks have endpoints by state, attempts, waiting deliveries", async () => {
   const booted = await boot();
   const { appliance, owner, advance } = booted;
   const receiver = startReceiver();
@@ -125,7 +125,7 @@ test("webhooks: endpoints by state, attempts, waiting deliveries", async () => {
   expect(sampleOf(families, "mailroom_webhook_deliveries_waiting")).toBe(1);
 });
 
-test("the machine: disk, memory, certificate, backups, event loop", async () => {
+test("the machine has disk, memory, certificate, backups, event loop", async () => {
   const booted = await boot();
   const now = booted.runtime.now();
   await writeBackupState(booted.appliance.config.data, {
@@ -149,7 +149,7 @@ test("the machine: disk, memory, certificate, backups, event loop", async () => 
   expect(value("mailroom_event_loop_delay_seconds", { quantile: "0.99" })).toBeGreaterThanOrEqual(0);
 });
 
-describe("who may read it", () => {
+describe("/metrics", () => {
   const page = (networks: "none" | string[]) =>
     createMetricsPage({ metrics: createMetrics(), options: { get: () => networks as never } });
   const ask = async (
@@ -158,26 +158,26 @@ describe("who may read it", () => {
     networks: "none" | string[] = "none",
   ) => (await page(networks)(new Request("http://localhost/metrics", { headers }), peer)).status;
 
-  type Case = [who: string, status: number, peer?: string, headers?: Record<string, string>, networks?: string[]];
+  type Case = [client: string, status: number, peer?: string, headers?: Record<string, string>, networks?: string[]];
   const CASES: Case[] = [
     ["this machine", 200, "127.0.0.1"],
     ["this machine, by another of its addresses", 200, "127.8.9.1"],
     ["this machine, IPv6", 200, "::1"],
     ["this machine, mapped", 200, "::ffff:127.0.0.1"],
-    ["another", 403, "192.0.2.1"],
-    ["nobody knows who", 403, ""],
-    ["a network that is allowed", 200, "192.0.2.1", {}, ["192.0.2.0/24"]],
-    ["one beside it", 403, "192.0.3.1", {}, ["192.0.2.0/24"]],
-    ["through a proxy on this machine", 403, "127.0.0.1", { "x-forwarded-for": "127.0.0.1" }],
-    ["the same with an empty field", 403, "127.0.0.1", { "x-forwarded-for": "" }],
-    ["through one that speaks RFC 7239", 403, "127.0.0.1", { forwarded: "for=127.0.0.1" }],
-    ["through a proxy in a network that is allowed", 403, "192.0.2.1", { "X-Forwarded-For": "::1" }, ["192.0.2.0/24"]],
+    ["another machine", 403, "192.0.2.1"],
+    ["an unknown address", 403, ""],
+    ["an allowed network", 200, "192.0.2.1", {}, ["192.0.2.0/24"]],
+    ["the network beside it", 403, "192.0.3.1", {}, ["192.0.2.0/24"]],
+    ["a proxy on this machine", 403, "127.0.0.1", { "x-forwarded-for": "127.0.0.1" }],
+    ["a proxy whose header is empty", 403, "127.0.0.1", { "x-forwarded-for": "" }],
+    ["a proxy that speaks RFC 7239", 403, "127.0.0.1", { forwarded: "for=127.0.0.1" }],
+    ["a proxy in an allowed network", 403, "192.0.2.1", { "X-Forwarded-For": "::1" }, ["192.0.2.0/24"]],
   ];
-  test.each(CASES)("%s: %i", async (_who, status, peer, headers, networks) => {
+  test.each(CASES)("for %s is %i", async (_client, status, peer, headers, networks) => {
     expect(await ask(peer, headers, networks)).toBe(status);
   });
 
-  test("it takes GET and HEAD only", async () => {
+  test("takes GET and HEAD only", async () => {
     const booted = await boot();
     const ask = async (method: string, headers: Record<string, string> = {}) => {
       const response = await fetch(`${booted.http}/metrics`, { method, headers });

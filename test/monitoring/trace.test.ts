@@ -1,4 +1,4 @@
-/** `mailroom trace`: what is told of mail that came, was refused, was sent and bounced, and who was told of it. */
+/** `mailroom trace`: the steps of mail that was received, refused, sent and bounced, with its webhooks. */
 import { expect, test } from "bun:test";
 import type { DnsResolver } from "../../src/base/runtime.ts";
 import { type Step, traceMessage } from "../../src/monitoring/trace.ts";
@@ -13,7 +13,7 @@ const missing = async (): Promise<never> => {
   throw Object.assign(new Error("no such name"), { code: "ENOTFOUND" });
 };
 
-/** A DNS in which strict.example alone exists, and asks for refusal. */
+/** A DNS in which only strict.example exists, with the DMARC policy p=reject. */
 const strictDns = {
   ...{ resolve4: missing, resolve6: missing, resolveMx: missing, resolveCname: missing },
   ...{ resolveNs: missing, resolvePtr: missing },
@@ -49,7 +49,7 @@ async function listen(booted: Booted, answer: () => Response): Promise<string> {
   return server.url;
 }
 
-test("received mail: sender, verdicts, trace id, folder, webhooks", async () => {
+test("a trace of received mail has sender, verdicts, trace id, folder, webhooks", async () => {
   const booted = await boot();
   const url = await listen(booted, () => new Response("no", { status: 503 }));
   const messageId = "<first@remote.example>";
@@ -86,13 +86,13 @@ test("received mail: sender, verdicts, trace id, folder, webhooks", async () => 
     ...{ event: "message.inbound", url, state: "retrying", attempts: 1, status: 503 },
     nextAttemptAt: new Date(booted.runtime.now() + 60_000).toISOString(),
   });
-  // By whatever name.
+  // By Message-ID in any form, or by id.
   for (const reference of ["first@remote.example", ` ${messageId} `, emailIds[0] ?? ""]) {
     expect(trace(booted, reference)).toEqual({ messageId, emailIds, steps });
   }
 });
 
-test("a retry of a filed message, and mail without a Message-ID", async () => {
+test("a trace covers a retry of a filed message, and mail without a Message-ID", async () => {
   const booted = await boot();
   const mail = letter({ messageId: "<again@remote.example>" });
   await hand(booted, "carol@remote.example", mail);
@@ -112,11 +112,11 @@ test("a retry of a filed message, and mail without a Message-ID", async () => {
   ]);
 });
 
-test("mail refused after its last byte, with the reply", async () => {
+test("a trace covers mail refused after its last byte, with the reply", async () => {
   const booted = await boot({}, strictDns);
   const mail = letter({ from: "Eve <eve@strict.example>", messageId: "<forged@strict.example>" });
   await expect(hand(booted, "eve@strict.example", mail)).rejects.toThrow("5.7.1");
-  // After the commit of the note, which no reply waits for.
+  // Waits for the commit of the step, for which the reply does not wait.
   await booted.appliance.store.enqueue(() => undefined);
   const { steps, emailIds } = trace(booted, "<forged@strict.example>");
   expect(emailIds).toEqual([]);
@@ -127,7 +127,7 @@ test("mail refused after its last byte, with the reply", async () => {
   });
 });
 
-test("sent mail: attempts with their replies, a local recipient, a bounce, and a Bcc as in the queue", async () => {
+test("a trace of sent mail has attempts with their replies, a local recipient, a bounce, and a Bcc as in the queue", async () => {
   const booted = await boot();
   const url = await listen(booted, () => new Response("ok"));
   const { body } = await booted.api.post<{ messageId: string; emailId: string }>("/send", {

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { RefusedDestination, readDestination, resolveDestination } from "../../src/net/destination.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 
-/** Why a URL is refused, or what it is read as. */
+/** Returns the reason for refusing a URL, or its destination. */
 function read(url: string, allow: readonly string[] = []) {
   try {
     return readDestination(url, allow);
@@ -237,7 +237,7 @@ const numberOf = ([a, b, c, d]: number[]): number => (((a ?? 0) * 256 + (b ?? 0)
 const hexPair = ([a, b, c, d]: number[]): string =>
   `${((a ?? 0) * 256 + (b ?? 0)).toString(16)}:${((c ?? 0) * 256 + (d ?? 0)).toString(16)}`;
 
-/** Spellings of one IPv4 address that lead to the same place. */
+/** Spellings of an IPv4 address that connect to the same host. */
 const SPELLINGS: ((bytes: number[]) => string)[] = [
   (bytes) => `${numberOf(bytes)}`,
   (bytes) => `0x${numberOf(bytes).toString(16)}`,
@@ -253,7 +253,7 @@ const SPELLINGS: ((bytes: number[]) => string)[] = [
 ];
 
 describe("an address is judged by its value, not its spelling", () => {
-  test("however IPv4 is spelled", () => {
+  test("every spelling of an IPv4 address is recognised", () => {
     fc.assert(
       fc.property(quad, fc.constantFrom(...SPELLINGS), (bytes, spell) => {
         expect(read(`http://${spell(bytes)}/`)).toEqual(read(`http://${bytes.join(".")}/`));
@@ -275,7 +275,7 @@ describe("an address is judged by its value, not its spelling", () => {
     );
   });
 
-  test("however IPv6 is spelled", () => {
+  test("every spelling of an IPv6 address is recognised", () => {
     const groups = fc.array(fc.oneof(fc.constant(0), fc.nat(0xffff)), { minLength: 8, maxLength: 8 });
     fc.assert(
       fc.property(
@@ -295,7 +295,7 @@ describe("an address is judged by its value, not its spelling", () => {
     );
   });
 
-  test("any text is read or refused, and never makes reading fail", () => {
+  test("any text is read or refused, without another error", () => {
     fc.assert(
       fc.property(
         fc.oneof(
@@ -387,7 +387,7 @@ describe("the addresses of a name", () => {
     ]);
   });
 
-  test("may appear later: a name without any is not refused", async () => {
+  test("may appear later, so a name without addresses is not refused", async () => {
     const records: Zone = { "broken.example": "SERVFAIL", "slow.example": "silence", "empty.example": { txt: ["x"] } };
     for (const [name, message] of [
       ["missing.example", "missing.example has no address"],

@@ -36,8 +36,8 @@ function askSlowly(
   return fetch(`${origin}${ADMIN_API.prefix}/suppressions`, { method: "POST", headers, body });
 }
 
-describe("the way in", () => {
-  test("is a key with the scope admin, of an owner or admin", async () => {
+describe("access to administration", () => {
+  test("takes a key with the scope admin, of an owner or admin", async () => {
     const api = await start();
     const cases: [what: string, key: string, status: number, code?: string][] = [
       ["no key", "", 401, "unauthorized"],
@@ -53,14 +53,14 @@ describe("the way in", () => {
     }
   });
 
-  test("a key that only administers reads no mail", async () => {
+  test("does not let a key without other scopes read mail", async () => {
     const { keyFor, ask } = await start();
     const admin = keyFor("olga", ["admin"]);
     const answer = await ask("/threads", { headers: { authorization: `Bearer ${admin}` } });
     expect([answer.status, answer.body.code]).toEqual([403, "missing_scope"]);
   });
 
-  test("closes as soon as its person is a member, and opens again with the role", async () => {
+  test("ends while the key's person is a member", async () => {
     const api = await start();
     api.setRole("olga", "member");
     for (const [method, path] of [
@@ -75,7 +75,7 @@ describe("the way in", () => {
     expect((await api.call("GET", "/suppressions")).status).toBe(200);
   });
 
-  test("refuses in order: key, scope, shape, role", async () => {
+  test("is refused in this order: key, scope, shape, role", async () => {
     const api = await start();
     const wrong = { address: "ben@remote.example", colour: "red" };
     expect((await api.as("", "POST", "/suppressions", wrong)).status).toBe(401);
@@ -83,7 +83,7 @@ describe("the way in", () => {
     expect((await api.as(api.keyOf("max", ["admin"]), "POST", "/suppressions", wrong)).body.code).toBe("bad_request");
   });
 
-  test("is asked for again when the body has come", async () => {
+  test("is checked again when the body has come", async () => {
     const changes: [what: string, change: (api: Awaited<ReturnType<typeof start>>) => void, code: string][] = [
       ["the role is gone", (api) => api.setRole("olga", "member"), "forbidden"],
       ["the key is revoked", ({ store }) => store.db.update(apiKeys).set({ revokedAt: 1 }).run(), "unauthorized"],
@@ -96,7 +96,7 @@ describe("the way in", () => {
     }
   });
 
-  test("is asked for again before a replay, too", async () => {
+  test("is checked again before a replay", async () => {
     const api = await start();
     const given = { address: "ben@remote.example" };
     expect((await api.call("POST", "/suppressions", given, { "idempotency-key": "k" })).status).toBe(201);
@@ -105,7 +105,7 @@ describe("the way in", () => {
     expect(((await again.json()) as { code: string }).code).toBe("forbidden");
   });
 
-  test("quotes no more of what is wrong than tells it", async () => {
+  test("is refused in a few words, however long a wrong field is", async () => {
     const api = await start();
     const long = "x".repeat(100_000);
     for (const [path, body] of [
@@ -128,7 +128,7 @@ describe("the way in", () => {
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
   });
 
-  test("answers 404 for a path that it does not have, and names its document", async () => {
+  test("is 404 on an unknown path, with the path of the document", async () => {
     const { call } = await start();
     for (const path of ["/nothing", "/holds", "/keys/key_x/journal", "/keys/key_x/undo"]) {
       const answer = await call("GET", path);
@@ -139,7 +139,7 @@ describe("the way in", () => {
 });
 
 describe("bodies", () => {
-  test("of fields that nothing would come of are refused", async () => {
+  test("with unknown fields are refused", async () => {
     const { call } = await start();
     const address = "ben@remote.example";
     for (const body of [{ address, policy: {} }, { address, paused: true }, { address, reason: 1 }, {}, [], "text"]) {
@@ -150,7 +150,7 @@ describe("bodies", () => {
     expect([retried.status, retried.body.code]).toEqual([400, "bad_request"]);
   });
 
-  test("without a field may be left out", async () => {
+  test("may be left out where no field is required", async () => {
     const { call } = await start();
     for (const body of [undefined, {}]) {
       const answer = await call("POST", "/queue/none/retry", body);
@@ -163,7 +163,7 @@ describe("idempotency keys", () => {
   const ONCE = { "idempotency-key": "once" };
   const body = { address: "ben@remote.example" };
 
-  test("replay a POST without doing it again", async () => {
+  test("let a POST be repeated, which then does nothing", async () => {
     const { call } = await start();
     const first = await call("POST", "/suppressions", body, ONCE);
     expect([first.status, first.headers.get("idempotency-replayed")]).toEqual([201, null]);
@@ -186,7 +186,7 @@ describe("idempotency keys", () => {
     }
   });
 
-  test("stay unused by a request that is refused, and by a person who is a member by now", async () => {
+  test("stay unused after a refusal, also after that of a person who became a member", async () => {
     const api = await start();
     expect((await api.call("POST", "/queue/none/retry", {}, ONCE)).status).toBe(404);
     expect((await api.call("POST", "/suppressions", body, ONCE)).status).toBe(201);
@@ -224,13 +224,13 @@ describe("the document", () => {
     }
   });
 
-  test("refers to what it has, and says nothing of what is not built", () => {
+  test("refers only to what it has, and names nothing that is not built", () => {
     for (const { $ref } of nodesOf(document))
       if (typeof $ref === "string") expect(resolve(document, $ref)).toBeDefined();
     expect(JSON.stringify(document)).not.toMatch(/"(policy|paused|approve)"|\/holds|\/journal|\/undo/);
   });
 
-  test("names operations and schemas as no other does", () => {
+  test("shares no operation's name with that of the mail API, and a schema's name only for the same schema", () => {
     const names = [...MAIL_OPERATIONS, ...ADMIN_OPERATIONS].map(({ name }) => name);
     expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
     const mail = describeApi(MAIL_API, "https://mail.example.test") as JsonObject;
@@ -270,7 +270,7 @@ describe("suppressions", () => {
     },
   );
 
-  test("come in pages, whose cursors are of this list alone", async () => {
+  test("come in pages, and cursors of other lists are refused", async () => {
     const { call, pagesOf, runtime } = await start();
     const addresses = Array.from({ length: 5 }, (_, index) => `person${index}@remote.example`);
     for (const [index, address] of addresses.entries()) {
@@ -292,7 +292,7 @@ describe("suppressions", () => {
     }
   });
 
-  test("of another workspace do not exist", async () => {
+  test("of another workspace are not found", async () => {
     const { administration, store, call, other } = await start();
     const { id } = store.transact((tx) =>
       administration.outbound.suppress(tx, { workspaceId: other, address: "ben@remote.example", reason: "x" }),

@@ -39,7 +39,7 @@ function publish(zone: Zone, { records }: Domain, purposes?: string[]): void {
 const statesOf = (body: object) =>
   Object.fromEntries((body as unknown as Domain).records.map(({ purpose, state }) => [purpose, state]));
 
-test("one is added with what its zone must say, and is not verified yet", async () => {
+test("a domain is added unverified, with the records that its zone needs", async () => {
   const it = await bootAdminApi();
   const { status, body } = await it.call("POST", "/domains", { name: "Bücher.Example." });
   expect(status).toBe(201);
@@ -60,7 +60,7 @@ test("one is added with what its zone must say, and is not verified yet", async 
   }
 });
 
-test("what is no domain, is there already, or is another's, is refused", async () => {
+test("adding is refused for an invalid name, for a domain that is there already, and for another workspace's", async () => {
   const it = await bootAdminApi();
   for (const [body, told] of [
     [{}, "400 bad_request"],
@@ -74,7 +74,7 @@ test("what is no domain, is there already, or is another's, is refused", async (
   }
 });
 
-test("they are listed page by page, with their records; those of the workspace alone", async () => {
+test("the domains of a workspace, and no others, are listed page by page with their records", async () => {
   const it = await bootAdminApi();
   for (const name of ["c.test", "b.test", "a.test"]) {
     await it.advance(1_000);
@@ -95,8 +95,8 @@ test("they are listed page by page, with their records; those of the workspace a
   }
 });
 
-describe("one is looked up", () => {
-  test("and shown with the state of each record; nothing changes by that", async () => {
+describe("looking a domain up", () => {
+  test("shows the state of each record, and changes nothing", async () => {
     const zone: Zone = {};
     const it = await bootAdminApi(zone);
     const domain = await added(it);
@@ -118,7 +118,7 @@ describe("one is looked up", () => {
     expect(body).toMatchObject({ state: "unverified", verifiedAt: null });
   });
 
-  test("and verified once its ownership and DKIM are found, for good", async () => {
+  test("verifies it for good once the records of ownership and DKIM are found", async () => {
     const zone: Zone = {};
     const it = await bootAdminApi(zone);
     const domain = await added(it);
@@ -142,7 +142,7 @@ describe("one is looked up", () => {
     expect(refusal(await it.call("POST", `/domains/${domain.id}/verify`, { skip: true }))).toBe("400 bad_request");
   });
 
-  test("and lost to the workspace that verifies it first", async () => {
+  test("does not verify it after another workspace has: it is lost", async () => {
     const zone: Zone = {};
     const it = await bootAdminApi(zone);
     const zoe = it.callAs(it.other.key);
@@ -156,7 +156,7 @@ describe("one is looked up", () => {
   });
 });
 
-test("one is removed unless addresses use it", async () => {
+test("a domain is removed unless addresses use it", async () => {
   const it = await bootAdminApi();
   const domain = await added(it);
   const box = await it.call("POST", "/mailboxes", { address: "x@new.test", name: "X" });
@@ -169,7 +169,7 @@ test("one is removed unless addresses use it", async () => {
   expect(refusal(await it.call("DELETE", `/domains/${domain.id}`))).toBe("404 not_found");
 });
 
-test("adding one is done once for one idempotency key", async () => {
+test("a domain is added once for one idempotency key", async () => {
   const it = await bootAdminApi();
   const first = await it.call("POST", "/domains", { name: "new.test" }, "k");
   const again = await it.call("POST", "/domains", { name: "new.test" }, "k");

@@ -45,7 +45,7 @@ test("the key is shown once: neither a replay, nor a row, nor the log has it", a
   expect(JSON.stringify(lines)).not.toContain(key);
 });
 
-describe("who may create which", () => {
+describe("creating", () => {
   type Case = [who: string, body: object, status: number, code?: string | undefined, scopes?: Scope[]];
   const cases: Case[] = [
     ["olga", { ...READER, user: "olga" }, 201],
@@ -78,7 +78,7 @@ describe("who may create which", () => {
   }
 });
 
-test("an admin changes their own keys and those of members, an owner those of all", async () => {
+test("an admin changes their own keys and those of members, an owner all keys", async () => {
   const { as, keyFor, store } = await startAdmin();
   const idOf = (userId: string) =>
     store.db
@@ -113,7 +113,7 @@ test("a key revokes itself, and is refused from then on", async () => {
   expect((await call("GET", `/keys/${id}`)).body.revokedAt).toEqual(expect.stringMatching(/Z$/));
 });
 
-test("PATCH takes a name and nothing else", async () => {
+test("PATCH takes the field name, and refuses others", async () => {
   const { call } = await startAdmin();
   const { id } = (await call("POST", "/keys", READER)).body;
   for (const body of [{}, { name: "x", policy: {} }, { paused: true }, { scopes: ["read"] }, { name: "a\nb" }]) {
@@ -121,7 +121,7 @@ test("PATCH takes a name and nothing else", async () => {
   }
 });
 
-test("those of another workspace do not exist", async () => {
+test("keys of another workspace are not found", async () => {
   const { call, keyFor, store, pagesOf } = await startAdmin();
   keyFor("eve");
   const theirs = store.db

@@ -35,8 +35,8 @@ async function deliver({ mx }: AdminApi, to: string, subject = "Hello"): Promise
   return `${code} ${status}`;
 }
 
-describe("made", () => {
-  test("with the least that it takes", async () => {
+describe("a mailbox is made", () => {
+  test("with its required fields alone", async () => {
     const it = await bootAdminApi();
     const { status, body } = await it.call("POST", "/mailboxes", { address: "Team@Example.Test", name: " Team " });
     expect(status).toBe(201);
@@ -50,7 +50,7 @@ describe("made", () => {
     expect(await deliver(it, "team@example.test")).toStartWith("250");
   });
 
-  test("with all that it may have; the owner by id or by address", async () => {
+  test("with all fields, its owner given by id or address", async () => {
     const it = await bootAdminApi();
     const bob = it.join("bob@example.test", "member");
     const expiresAt = new Date(it.runtime.now() + DAY).toISOString();
@@ -67,7 +67,7 @@ describe("made", () => {
     }
   });
 
-  test("whole or not at all, and refused with what is wrong", async () => {
+  test("whole or not at all, and a refusal tells what is wrong", async () => {
     const it = await bootAdminApi();
     const past = new Date(it.runtime.now()).toISOString();
     const cases: [object, string][] = [
@@ -100,7 +100,7 @@ describe("made", () => {
     expect((body.mailboxes as Mailbox[]).map(({ address }) => address)).toEqual(["alice@example.test"]);
   });
 
-  test("once, however often a request with one idempotency key comes", async () => {
+  test("once for one idempotency key, however often the request comes", async () => {
     const it = await bootAdminApi();
     const body = { address: "team@example.test", name: "Team" };
     const first = await it.call("POST", "/mailboxes", body, "k1");
@@ -124,7 +124,7 @@ describe("made", () => {
   });
 });
 
-describe("listed", () => {
+describe("mailboxes are listed", () => {
   test("oldest first, page by page, those of the workspace alone", async () => {
     const it = await bootAdminApi();
     const addresses = ["e", "d", "c", "b"].map((name) => `${name}@example.test`);
@@ -150,7 +150,7 @@ describe("listed", () => {
     }
   });
 
-  test("or shown, changed and removed only in the workspace of the key", async () => {
+  test("shown, changed and removed only in the workspace of the key", async () => {
     const it = await bootAdminApi();
     const at = `/mailboxes/${it.other.mailboxId}`;
     const cases = [
@@ -170,7 +170,7 @@ describe("listed", () => {
   });
 });
 
-describe("changed", () => {
+describe("a mailbox is changed", () => {
   test("field by field, and back", async () => {
     const it = await bootAdminApi();
     const bob = it.join("bob@example.test", "member");
@@ -197,7 +197,7 @@ describe("changed", () => {
     }
   });
 
-  test("not with what makes no sense; then nothing of it is done", async () => {
+  test("whole or not at all: an invalid field leaves the others unchanged", async () => {
     const it = await bootAdminApi();
     const { id } = await made(it);
     for (const [change, told] of [
@@ -234,7 +234,7 @@ describe("changed", () => {
   });
 });
 
-test("aliases come and go, catch-alls too", async () => {
+test("aliases and catch-alls are added and removed", async () => {
   const it = await bootAdminApi();
   const { id } = await made(it);
   const at = `/mailboxes/${id}/aliases`;
@@ -262,7 +262,7 @@ test("aliases come and go, catch-alls too", async () => {
   expect(await deliver(it, "sales@example.test")).toBe("550 5.1.1");
 });
 
-test("shares come, change and go, and open the mailbox while they last", async () => {
+test("shares are added, changed and removed, and open the mailbox while they last", async () => {
   const it = await bootAdminApi();
   const bob = it.join("bob@example.test", "member");
   const { id } = await made(it);
@@ -288,7 +288,7 @@ test("shares come, change and go, and open the mailbox while they last", async (
   expect(await threads()).toBe(404);
 });
 
-test("one is removed with its mail: its addresses at once", async () => {
+test("removing a mailbox removes its addresses at once, then its mail", async () => {
   const it = await bootAdminApi();
   const { id } = await made(it, { aliases: ["sales@example.test"] });
   expect(await deliver(it, "team@example.test", "gone soon")).toStartWith("250");

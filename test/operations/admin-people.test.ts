@@ -36,7 +36,7 @@ describe("people are added", () => {
     expect([without.status, without.body.mailboxId]).toEqual([201, undefined]);
   });
 
-  test("as what the caller may make them: owners by owners", async () => {
+  test("with a role that the caller may give: only owners make owners", async () => {
     const it = await office();
     const add = (call: typeof it.call, role: string) =>
       call("POST", "/people", { ...NEW, role, email: `${role}@example.test` });
@@ -46,7 +46,7 @@ describe("people are added", () => {
     expect(refusal(await it.callAs(it.bob.key)("POST", "/people", NEW))).toBe("403 missing_scope");
   });
 
-  test("whole or not at all, and refused with what is wrong", async () => {
+  test("whole or not at all, and a refusal tells what is wrong", async () => {
     const it = await office();
     for (const [wrong, told] of [
       [{ email: "nobody" }, "400 bad_request"],
@@ -80,7 +80,7 @@ describe("people are added", () => {
   });
 });
 
-test("people are listed page by page, those of the workspace alone", async () => {
+test("the people of a workspace, and no others, are listed page by page", async () => {
   const it = await office();
   const people = await allPages<Person>(it.call, "/people", "people");
   expect(people.map(({ email }) => email).sort()).toEqual(
@@ -112,7 +112,7 @@ describe("people are changed", () => {
     }
   });
 
-  test("owners by owners, and nobody by themselves", async () => {
+  test("if they are owners, by owners alone, and never by themselves", async () => {
     const it = await office();
     const change = (call: typeof it.call, id: string, body: object) => call("PATCH", `/people/${id}`, body);
     for (const body of [{ name: "X" }, { role: "member" }]) {
@@ -127,7 +127,7 @@ describe("people are changed", () => {
     });
   });
 
-  test("all of it or nothing", async () => {
+  test("whole or not at all", async () => {
     const it = await office();
     expect(refusal(await it.asAnn("PATCH", `/people/${it.bob.userId}`, { name: "King", role: "owner" }))).toBe(
       "403 forbidden",

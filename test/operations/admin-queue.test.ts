@@ -31,7 +31,7 @@ async function start() {
   return { ...api, put };
 }
 
-test("what waits in one's workspace is listed, and whom others blind-copied is not named", async () => {
+test("the recipients of a workspace are listed, and Bcc recipients of others are not named", async () => {
   const { call } = await start();
   const { status, body, text } = await call("GET", "/queue");
   expect(status).toBe(200);
@@ -46,13 +46,13 @@ test("what waits in one's workspace is listed, and whom others blind-copied is n
   expect(text).not.toContain("hidden@");
 });
 
-test("the sender sees whom they blind-copied", async () => {
+test("the sender sees the Bcc recipients of their own messages", async () => {
   const { call, put } = await start();
   await put("olga", "wsp_1", "olga", "ben@remote.example");
   expect((await call("GET", "/queue")).text).toContain("ben@remote.example");
 });
 
-test("pages go through what waits, then what is held", async () => {
+test("pages list the waiting recipients, then the held ones", async () => {
   const { call, put, pagesOf, store } = await start();
   await put("more", "wsp_1", "max", "hidden@remote.example");
   await put("most", "wsp_1", "max", "hidden@remote.example");
@@ -74,7 +74,7 @@ test("pages go through what waits, then what is held", async () => {
   expect((await call("GET", `/suppressions?cursor=${body.nextCursor}`)).body.code).toBe("bad_request");
 });
 
-test("a recipient is attempted again, or given up, once", async () => {
+test("retrying a recipient makes it wait again, and cancelling gives it up, once", async () => {
   const { call, store } = await start();
   const stateOf = (id: string) =>
     store.db

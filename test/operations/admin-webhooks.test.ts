@@ -45,7 +45,7 @@ test.each([
   expect([answer.status, answer.body.code]).toEqual([status, code]);
 });
 
-test("PATCH takes what it says and something", async () => {
+test("PATCH takes the documented fields, at least one of them", async () => {
   const { call } = await startAdmin();
   const { id } = (await call("POST", "/webhooks", HOOK)).body;
   for (const body of [{}, { description: "x" }, { disabled: true }, { enabled: "no" }, { events: [] }]) {
@@ -79,7 +79,7 @@ describe("the secret", () => {
     }
   });
 
-  test("is rotated at once without an overlap, and not twice within one", async () => {
+  test("is rotated at once without an overlap, and not a second time during an overlap", async () => {
     const { call, store } = await startAdmin();
     const { id, secret } = (await call("POST", "/webhooks", HOOK)).body;
     const rotate = (body?: object) => call("POST", `/webhooks/${id}/secret`, body);
@@ -96,7 +96,7 @@ describe("the secret", () => {
   });
 });
 
-test("a test sends a sample, which is in the log", async () => {
+test("a test sends a sample, which the log lists", async () => {
   const { call } = await startAdmin();
   const { id } = (await call("POST", "/webhooks", HOOK)).body;
   const sent = await call("POST", `/webhooks/${id}/test`);
@@ -147,7 +147,7 @@ test("the log comes in pages, newest first, by state", async () => {
   expect((await call("GET", `/webhooks/${id}/deliveries?state=failed&cursor=${body.nextCursor}`)).status).toBe(200);
 });
 
-test("a delivery is sent again, of that endpoint alone", async () => {
+test("a delivery is sent again only under its own endpoint", async () => {
   const { call, id, made, runtime } = await withFailures(1);
   const again = await call("POST", `/webhooks/${id}/deliveries/${made[0]}/resend`, {}, { "idempotency-key": "r" });
   expect([again.status, again.body]).toMatchObject([202, { id: made[0], state: "failed" }]);
@@ -158,7 +158,7 @@ test("a delivery is sent again, of that endpoint alone", async () => {
   }
 });
 
-test("what failed since a time is sent again, once", async () => {
+test("recovering sends each delivery that failed since a time again, once", async () => {
   const { call, id, made, runtime, store } = await withFailures(4);
   const since = new Date(runtime.now() - 1_500).toISOString();
   const recover = (body: object, key: string) =>
@@ -181,7 +181,7 @@ test("what failed since a time is sent again, once", async () => {
   }
 });
 
-test("sending again ends when who asked may do it no more", async () => {
+test("recovering ends when its caller is no longer an admin", async () => {
   const { id, administration, call } = await withFailures(1);
   const refused = administration.developers.recoverWebhook(id, 0, () => {
     throw new AppError("forbidden", "no more");
@@ -191,14 +191,14 @@ test("sending again ends when who asked may do it no more", async () => {
   expect((await call("POST", `/webhooks/${id}/recover`, { since })).body).toEqual({ resent: 1 });
 });
 
-test("sending again what failed passes over a delivery that is deleted meanwhile", async () => {
+test("recovering skips a delivery that is deleted meanwhile", async () => {
   const { administration, id, made, store } = await withFailures(3);
   const recovered = administration.developers.recoverWebhook(id, 0);
   store.db.$client.query("DELETE FROM webhook_deliveries WHERE id = ?").run(made[1] ?? "");
   expect(await recovered).toBe(2);
 });
 
-test("those of another workspace do not exist", async () => {
+test("endpoints of another workspace are not found", async () => {
   const { call, store, administration, other } = await startAdmin();
   const endpoint = store.transact((tx) => administration.developers.addWebhook(tx, { ...HOOK, workspaceId: other }));
   const path = `/webhooks/${endpoint.id}`;

@@ -1,6 +1,4 @@
-/**
- * Idempotency keys over HTTP (rules: Idempotency): what is answered, what is stored, and that nothing is sent twice.
- */
+/** Idempotency keys over HTTP (rules: Idempotency): the answers, the stored keys, and no message sent twice. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Caller } from "../../src/access/caller.ts";
@@ -37,7 +35,7 @@ async function start() {
   };
 }
 
-test("the same request is answered as the first time, and sends nothing", async () => {
+test("a repeated request gets the first answer and sends nothing", async () => {
   const { send, post, sending, rows } = await start();
   const first = await send("k");
   expect([first.status, first.headers.get("idempotency-replayed")]).toEqual([202, null]);
@@ -67,7 +65,7 @@ test("the same request is answered as the first time, and sends nothing", async 
   expect(sending.accepted()).toBe(2);
 });
 
-test("without a key each request is its own", async () => {
+test("without a key, each request sends", async () => {
   const { send, sending, rows } = await start();
   const [first, second] = [await send(undefined), await send(undefined)];
   expect([first.status, second.status]).toEqual([202, 202]);
@@ -76,7 +74,7 @@ test("without a key each request is its own", async () => {
   expect(rows()).toEqual([]);
 });
 
-test("another request with the same key is refused, and the first still replays", async () => {
+test("a different request with the same key is refused, and the first one still replays", async () => {
   const { send, post, sending } = await start();
   const first = await send("k");
   const others: [path: string, body: object][] = [
@@ -102,7 +100,7 @@ test("another request with the same key is refused, and the first still replays"
 });
 
 describe("while the first request runs", () => {
-  test("the key is in progress, whatever the body, and other keys are not", async () => {
+  test("the key is in progress, whatever the body, and other keys are free", async () => {
     const { send, sending, keyOf, rows } = await start();
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
@@ -127,7 +125,7 @@ describe("while the first request runs", () => {
     expect(sending.accepted()).toBe(3);
   });
 
-  test("of many at once one is sent", async () => {
+  test("many concurrent requests send one message", async () => {
     const { send, sending } = await start();
     const answers = await Promise.all(Array.from({ length: 20 }, () => send("k")));
     const accepted = answers.filter(({ status }) => status === 202);
@@ -169,7 +167,7 @@ describe("a refused request frees the key", () => {
   });
 });
 
-test("the answer is stored in the accepting transaction, or neither is", async () => {
+test("the answer is stored in the accepting transaction, or not at all", async () => {
   const { send, sending, rows } = await start();
   sending.atCommit = () => {
     throw new Error("the commit fails");
@@ -188,7 +186,7 @@ test("a transaction that runs twice stores one answer", async () => {
     runs++;
   };
   sending.beforeAccepting = () => {
-    // Shares the commit and spoils it: the other is rolled back and runs again alone.
+    // This work shares the commit and fails, so the other is rolled back and runs again alone.
     const poison = store.enqueue(() => {
       store.beforeCommit(() => {
         throw new Error("poison");
@@ -201,7 +199,7 @@ test("a transaction that runs twice stores one answer", async () => {
   expect((await send("k")).text).toBe(first.text);
 });
 
-test("a replay comes before the state: paused, over a cap or gone since", async () => {
+test("a replay is answered before the state is checked: paused, over a limit, or deleted since", async () => {
   const { send, sending } = await start();
   const first = await send("k");
   for (const code of ["locked", "rate_limited", "not_found", "forbidden", "payload_too_large"] as const) {
@@ -213,7 +211,7 @@ test("a replay comes before the state: paused, over a cap or gone since", async 
   }
 });
 
-test("but after key, scope and shape", async () => {
+test("a replay is answered after key, scope and shape are checked", async () => {
   const { send, keyOf, sending } = await start();
   await send("k");
   expect((await send("k", SEND, { authorization: "Bearer mr_wrong" })).status).toBe(401);
@@ -236,7 +234,7 @@ test.each([
   }
 });
 
-test("keys of different API keys have nothing to do with each other", async () => {
+test("each API key has idempotency keys of its own", async () => {
   const { send, keyOf, sending, rows } = await start();
   const second = { authorization: `Bearer ${keyOf("olga")}` };
   const answers = [await send("k"), await send("k", SEND, second), await send("k", { ...SEND, text: "x" }, second)];
@@ -245,7 +243,7 @@ test("keys of different API keys have nothing to do with each other", async () =
   expect([sending.accepted(), rows().length]).toEqual([2, 2]);
 });
 
-test("a key is kept for 24 hours, or as set, and then it is new", async () => {
+test("a key is kept for 24 hours, or as set, and is then unused", async () => {
   const { send, advance, set, rows, sending } = await start();
   const first = await send("k");
   advance(24 * HOUR);
@@ -265,7 +263,7 @@ test("a key is kept for 24 hours, or as set, and then it is new", async () => {
   expect(sending.accepted()).toBe(3);
 });
 
-describe("what can be a key", () => {
+describe("a key may be", () => {
   const LONGEST = "x".repeat(255);
 
   test("1 to 255 printable ASCII characters", async () => {
@@ -279,7 +277,7 @@ describe("what can be a key", () => {
     expect(sending.accepted()).toBe(6);
   });
 
-  test("nothing else, in the header or in the body", async () => {
+  test("nothing else, in the header and in the body", async () => {
     const { send, post, sending } = await start();
     const SAYS = /1 to 255/;
     for (const key of ["", `${LONGEST}x`, "ключ", "k\u00e9", "a\tb"]) {
@@ -302,7 +300,7 @@ describe("what can be a key", () => {
     expect(sending.asked).toEqual([]);
   });
 
-  test("any character from space to tilde, and no other", () => {
+  test("made of any characters from space to tilde, and no others", () => {
     for (let code = 0; code < 0x180; code++) {
       const key = String.fromCharCode(code);
       if (code >= 0x20 && code <= 0x7e) expect(readKey(undefined, key)).toBe(key);
@@ -311,7 +309,7 @@ describe("what can be a key", () => {
     expect(readKey(undefined, undefined)).toBeUndefined();
   });
 
-  test("several headers are one, as HTTP joins them; space around it is not part of it", async () => {
+  test("several headers, which HTTP joins into one, without the space around it", async () => {
     const { raw, key, sending, rows } = await start();
     const body = JSON.stringify(SEND);
     const ask = (...headers: string[]) =>
@@ -337,7 +335,7 @@ describe("what can be a key", () => {
   });
 });
 
-test("operations that are not idempotent take no notice of a key", async () => {
+test("operations that are not idempotent ignore a key", async () => {
   const { ask, post, sending, rows } = await start();
   for (const idempotencyKey of ["k", "", 7]) {
     const body = { text: "Later", idempotencyKey };
@@ -349,7 +347,7 @@ test("operations that are not idempotent take no notice of a key", async () => {
   expect(rows()).toEqual([]);
 });
 
-test("what is stored outlives the process; what was running does not", async () => {
+test("a stored key outlives the process, and a key in progress does not", async () => {
   const { send, store, options, runtime, rows } = await start();
   const first = await send("k");
   const [row] = rows();
@@ -362,7 +360,7 @@ test("what is stored outlives the process; what was running does not", async () 
   expect(await ask("running")).toEqual({ status: 202, answer: "new", replayed: false });
 });
 
-test("without an API key, as in a session, there is nothing to scope a key to", async () => {
+test("a session without an API key ignores idempotency keys", async () => {
   const { sending, mailbox, administration, idempotency, rows } = await start();
   const perform = performerOf(sendEmail, { mailbox, sending, administration, idempotency });
   const caller: Caller = {
@@ -378,7 +376,7 @@ test("without an API key, as in a session, there is nothing to scope a key to", 
   expect([sending.accepted(), rows()]).toEqual([2, []]);
 });
 
-test("what has expired is deleted by the hour, in portions", async () => {
+test("expired keys are deleted each hour, in portions", async () => {
   const { store, options, runtime, keyOf, rows } = await start();
   const { job } = createIdempotency({ store, options, runtime });
   keyOf("olga");
@@ -393,19 +391,19 @@ test("what has expired is deleted by the hour, in portions", async () => {
   put("kept", begun - 24 * HOUR + 60_000);
   const soon = await job.runDue(begun);
   expect(rows()).toHaveLength(201);
-  // Woken early, it leaves others their turn.
+  // An early run does nothing.
   expect(await job.runDue(begun)).toBe(soon);
   expect(rows()).toHaveLength(201);
   expect(soon).toBeLessThan(begun + 1_000);
   expect(await job.runDue(soon ?? 0)).toBe((soon ?? 0) + HOUR);
   expect(rows().map(({ key }) => key)).toEqual(["kept"]);
   expect(await job.runDue((soon ?? 0) + HOUR)).toBe((soon ?? 0) + 2 * HOUR);
-  // The clock was set back.
+  // After the clock was set back, it runs early.
   expect(await job.runDue(begun, true)).toBe(begun + HOUR);
   expect(rows()).toEqual([]);
 });
 
-test("keys go with the API key they belong to", async () => {
+test("keys are deleted with their API key", async () => {
   const { send, store, rows } = await start();
   await send("k");
   store.db.$client.exec("DELETE FROM users WHERE id = 'olga'");
@@ -428,7 +426,7 @@ describe("fingerprints", () => {
     );
   });
 
-  test("differ with anything that is asked", () => {
+  test("differ with every value of the request", () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.jsonValue(), (one, other) => {
         const same = Bun.deepEquals(JSON.parse(JSON.stringify(one)), JSON.parse(JSON.stringify(other)), true);

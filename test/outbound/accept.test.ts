@@ -1,8 +1,8 @@
-/** Submitting: whole or not at all, at once or beside others (rules: Sending pipeline, Idempotency). */
+/** Submitting: a message is accepted whole or not at all, alone or beside others (rules: Sending pipeline, Idempotency). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { createSubmit } from "../../src/outbound/accept.ts";
-import type { Recipient } from "../../src/outbound/envelope.ts";
+import { submitMessage } from "../../src/outbound/accept.ts";
+import type { Recipient } from "../../src/outbound/queue.ts";
 import { mailboxes } from "../../src/store/schema.ts";
 import { UnparseableError } from "../../src/workers/jobs.ts";
 import { letter } from "../harness/mail.ts";
@@ -12,7 +12,7 @@ import { START } from "../harness/runtime.ts";
 const DAVE: Recipient = { email: "dave@remote.example", field: "to" };
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text.replaceAll(/\r?\n/g, "\r\n"));
 
-test("what is transmitted is what was composed, below its signatures", async () => {
+test("the transmitted bytes are those that were composed, below their signatures", async () => {
   const office = await createOffice();
   const composed = bytesOf(letter({ from: "alice@example.test", text: " .\n..\n bare  spaces \t\n\n\n" }));
   await office.submit(office.submission([DAVE], { compose: async () => composed }));
@@ -22,7 +22,7 @@ test("what is transmitted is what was composed, below its signatures", async () 
   expect(message?.bytes.slice(0, -text.length)).toMatch(/^(DKIM-Signature:[^\r\n]*\r\n([ \t][^\r\n]*\r\n)*){2}$/);
 });
 
-test("the Bcc list is that of the envelope, whatever the message says", async () => {
+test("the Bcc list is that of the envelope, not of the message", async () => {
   const office = await createOffice();
   const compose = async () => bytesOf(letter({ from: "alice@example.test", headers: ["Bcc: other@remote.example"] }));
   const bcc: Recipient = { email: "erin@remote.example", name: "Erin", field: "bcc" };
@@ -30,7 +30,7 @@ test("the Bcc list is that of the envelope, whatever the message says", async ()
   expect(office.as(office.alice).message(emailId).bcc).toEqual([{ email: "erin@remote.example", name: "Erin" }]);
 });
 
-test("the answer is recorded with the message, and rolled back with it", async () => {
+test("the caller's answer is recorded with the message, and rolled back with it", async () => {
   const office = await createOffice();
   const recorded: string[] = [];
   const sent = await office.submit(office.submission([DAVE]), (_, { emailId }) => void recorded.push(emailId));
@@ -44,7 +44,7 @@ test("the answer is recorded with the message, and rolled back with it", async (
   expect(office.stored()).toEqual(before);
 });
 
-test("one that fails beside others takes nobody along, and is stored nowhere", async () => {
+test("a message that fails beside others leaves the others alone, and is not stored", async () => {
   const office = await createOffice();
   const submitted = await Promise.allSettled(
     Array.from({ length: 9 }, (_, i) =>
@@ -69,7 +69,7 @@ test("one that fails beside others takes nobody along, and is stored nowhere", a
   expect((await office.queued()).map(({ id }) => id).sort()).toEqual(ids.sort());
 });
 
-test("the same message twice is sent twice: two Sent copies, two of everything", async () => {
+test("the same message submitted twice is sent twice, with two Sent copies", async () => {
   const office = await createOffice();
   const one = await office.submit(office.submission([DAVE]));
   const two = await office.submit(office.submission([DAVE]));
@@ -80,7 +80,7 @@ test("the same message twice is sent twice: two Sent copies, two of everything",
   expect(new Set(paths).size).toBe(2);
 });
 
-describe("what changes while it is composed counts", () => {
+describe("changes during composing count", () => {
   for (const [what, change, code] of [
     ["a pause", (office) => office.pauseMailbox(office.boxes.alice, "stop"), "locked"],
     ["a lower limit", (office) => office.set("sending.mailboxPerHour", "0"), "rate_limited"],
@@ -113,7 +113,7 @@ describe("what changes while it is composed counts", () => {
   }
 });
 
-test("nothing is composed for a message that is refused anyway", async () => {
+test("a message that the guardrails refuse is not composed", async () => {
   const office = await createOffice();
   office.pauseWorkspace("stop");
   let composed = 0;
@@ -125,7 +125,7 @@ test("nothing is composed for a message that is refused anyway", async () => {
   expect(composed).toBe(0);
 });
 
-test("larger than any message may be is 413", async () => {
+test("a message that is too large is 413", async () => {
   const office = await createOffice();
   office.set("smtp.maxMessageBytes", "2000");
   const compose = async () => ({
@@ -138,24 +138,23 @@ test("larger than any message may be is 413", async () => {
   expect(office.stored()).toEqual(before);
 });
 
-test("what no worker gets through is refused, and logged as an error", async () => {
+test("a message that no worker can process is refused, and logged as an error", async () => {
   const office = await createOffice();
   const parser = { prepareOutbound: () => Promise.reject(new UnparseableError("took too long")) };
-  const submit = createSubmit({
+  const parts = {
     store: office.store,
     mailbox: office.mailbox,
     options: office.options,
     runtime: office.runtime,
     parser,
-    local: { isLocal: () => false },
     transport: { refusal: async () => undefined },
     log: office.log,
-  });
-  expect((await refusal(submit(office.submission([DAVE])))).code).toBe("unprocessable");
+  };
+  expect((await refusal(submitMessage(parts, office.submission([DAVE])))).code).toBe("unprocessable");
   expect(office.lines.filter(({ level }) => level === "error")).toHaveLength(1);
 });
 
-test("is dated and counted when it is accepted, not when it was begun", async () => {
+test("a message is dated and counted when it is accepted, not when it was begun", async () => {
   const office = await createOffice();
   const { compose } = office.submission([]);
   const slow = async () => {

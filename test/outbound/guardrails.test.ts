@@ -3,6 +3,8 @@
  */
 import { describe, expect, test } from "bun:test";
 import { lt } from "drizzle-orm";
+import { AppError } from "../../src/base/errors.ts";
+import { recipientsOf, senderFor } from "../../src/outbound/guardrails.ts";
 import { addOutbound } from "../../src/outbound/queue.ts";
 import { queueEntries } from "../../src/store/schema.ts";
 import { createOffice, LARGEST_QUEUE, type Office, outsiders, refusal } from "../harness/outgoing.ts";
@@ -16,7 +18,7 @@ const ALICE = "alice@example.test";
 const sendTo = (office: Office, to: string | string[], from = ALICE) =>
   office.sending.send(office.alice, { from, to, subject: "S", text: "x" });
 
-/** A refusal, seen to have stored nothing and recorded no answer. */
+/** Expects a refusal that stored nothing and recorded no answer. */
 async function refused(office: Office, to: string | string[], from = ALICE) {
   const before = office.stored();
   let recorded = 0;
@@ -28,7 +30,7 @@ async function refused(office: Office, to: string | string[], from = ALICE) {
   return { code, status, message, retryAfter };
 }
 
-describe("refused is a message", () => {
+describe("a message is refused", () => {
   for (const [what, arrange, request, expected] of [
     ["from a domain that is not verified", unverified, {}, [422, "unprocessable", /example\.test is not verified/]],
     [
@@ -124,7 +126,7 @@ describe("refused is a message", () => {
     office.store.db.$client.run("UPDATE domains SET verified_at = NULL");
   }
 
-  /** All but one of the places are taken, for `held` entries too are in the queue. */
+  /** The queue has room for one more recipient: `held` entries count. */
   function fillQueue(office: Office): void {
     const { store, workspaceId, boxes } = office;
     const names = Array.from({ length: LARGEST_QUEUE - 1 }, (_, i) => `r${i}@remote.example`);
@@ -141,7 +143,7 @@ describe("refused is a message", () => {
 });
 
 describe("recipients in 60 minutes", () => {
-  test("are counted together, Cc and Bcc included, and free again to the millisecond", async () => {
+  test("are counted together, with Cc and Bcc, and leave the count to the millisecond", async () => {
     const office = await createOffice();
     office.set("sending.mailboxPerHour", "10");
     await sendTo(office, outsiders(4));
@@ -163,7 +165,7 @@ describe("recipients in 60 minutes", () => {
         /hourly limit of alice@example\.test is 10.*10 were sent.*has 1\. It fits at 2026-01-05T10:00:00Z/,
       ),
     });
-    // Five do not fit before the second message, too, has left the window, which is rounded up.
+    // Five fit only once the second message, too, has left the window, which is rounded up.
     expect((await refused(office, outsiders(5))).retryAfter).toBe(3_001);
 
     office.runtime.advanceTo(START + HOUR - 1);
@@ -176,7 +178,7 @@ describe("recipients in 60 minutes", () => {
     await sendTo(office, outsiders(6));
   });
 
-  test("exactly as many as allowed pass", async () => {
+  test("pass up to exactly the limit", async () => {
     const office = await createOffice();
     office.set("sending.mailboxPerHour", "5");
     await sendTo(office, outsiders(3));
@@ -185,7 +187,7 @@ describe("recipients in 60 minutes", () => {
     expect((await refused(office, outsiders(1))).status).toBe(429);
   });
 
-  test("of one mailbox are not another's; of the workspace they are", async () => {
+  test("count for their mailbox and for the whole workspace, not for other mailboxes", async () => {
     const office = await createOffice();
     office.set("sending.mailboxPerHour", "3");
     office.set("sending.workspacePerHour", "5");
@@ -208,7 +210,7 @@ describe("recipients in 60 minutes", () => {
     expect((await refused(office, outsiders(1))).status).toBe(429);
   });
 
-  test("more in one message than ever fit is said so", async () => {
+  test("a message with more than ever fit is refused with that reason", async () => {
     const office = await createOffice();
     office.set("sending.mailboxPerHour", "3");
     expect(await refused(office, outsiders(4))).toMatchObject({
@@ -220,7 +222,7 @@ describe("recipients in 60 minutes", () => {
     });
   });
 
-  test("a limit that was lowered meanwhile counts what was sent", async () => {
+  test("a limit that was lowered counts mail sent before", async () => {
     const office = await createOffice();
     await sendTo(office, outsiders(6));
     office.runtime.advanceTo(START + 10 * SECOND);
@@ -248,7 +250,7 @@ describe("a new domain", () => {
   }
   const MIDNIGHT = Date.parse("2026-01-06T00:00:00Z");
 
-  test("reaches so many outside on each UTC day, the first being that of its verification", async () => {
+  test("reaches a limited number of recipients outside on each UTC day, the first being that of its verification", async () => {
     const office = await newDomain(Date.parse("2026-01-05T00:00:00Z"));
     await sendTo(office, outsiders(2));
     office.runtime.advanceTo(MIDNIGHT - 1);
@@ -275,7 +277,7 @@ describe("a new domain", () => {
     expect((await refused(office, outsiders(1))).status).toBe(429);
   });
 
-  test("is told the day on which the message fits, however far that is", async () => {
+  test("gets the day on which the message fits, even far ahead", async () => {
     const office = await newDomain(MIDNIGHT - DAY);
     expect((await refused(office, outsiders(8))).message).toMatch(/fits at 2026-01-07T00:00:00Z/);
     expect(await refused(office, outsiders(9))).toMatchObject({
@@ -334,4 +336,84 @@ describe("a new domain", () => {
     await office.sending.send(olga, { from: "olga@other.test", to: outsiders(1), text: "x" });
     expect((await refused(office, outsiders(1))).status).toBe(429);
   });
+});
+
+describe("from", async () => {
+  const office = await createOffice();
+  const beta = office.world.workspace("Beta", "beta.test");
+  office.world.box(beta, "olga@beta.test", office.world.user(beta, "olga@beta.test", "owner"));
+  office.world.alias(office.boxes.alice, "*@example.test");
+  const { alice, bob, carl, boxes } = office;
+
+  for (const [who, caller, address, alias, expected] of [
+    ["an owner", alice, "alice@example.test", false, boxes.alice],
+    ["an owner", alice, " ALICE@Example.TEST ", false, boxes.alice],
+    ["an owner", alice, "team@example.test", false, boxes.team],
+    ["an owner", alice, "bob@example.test", false, boxes.bob],
+    ["an owner", alice, "sales@example.test", false, "unprocessable"],
+    ["an owner", alice, "sales@example.test", true, boxes.alice],
+    ["an owner", alice, "anything@example.test", true, "unprocessable"],
+    ["an owner", alice, "*@example.test", true, "unprocessable"],
+    ["an owner", alice, "alice+tag@example.test", true, "unprocessable"],
+    ["an owner", alice, "olga@beta.test", true, "unprocessable"],
+    ["an owner", alice, "Alice <alice@example.test>", true, "unprocessable"],
+    ["an owner", alice, "", true, "unprocessable"],
+    ["a member", bob, "bob@example.test", false, boxes.bob],
+    ["a member", bob, "alice@example.test", false, "unprocessable"],
+    ["a member", bob, "sales@example.test", true, "unprocessable"],
+    ["a member with a view-only share", bob, "team@example.test", false, "forbidden"],
+    ["a member with a sending share", carl, "team@example.test", false, boxes.team],
+    ["a member with a sending share", carl, "alice@example.test", false, "unprocessable"],
+  ] as const) {
+    test(`${JSON.stringify(address)} by ${who}${alias ? ", aliases allowed" : ""}: ${expected}`, () => {
+      const outcome = () => {
+        try {
+          return senderFor(office.store.db, caller, address, { alias }).reach.mailbox.id;
+        } catch (error) {
+          return error instanceof AppError ? error.code : error;
+        }
+      };
+      expect(outcome()).toBe(expected);
+    });
+  }
+
+  test("names the given text in a few words", () => {
+    for (const address of [`${"x".repeat(1_000_000)}@example.test`, "alice@example.test\r\nBcc: x"]) {
+      expect(() => senderFor(office.store.db, alice, address, { alias: true })).toThrow(/^[^\p{C}]{1,160}$/u);
+    }
+  });
+
+  test("gives the same refusal for an unknown address and for one out of reach", () => {
+    const said = (address: string) => {
+      try {
+        return senderFor(office.store.db, bob, address, { alias: true }).address;
+      } catch (error) {
+        return String(error).replaceAll(address, "X");
+      }
+    };
+    expect(
+      new Set(["alice@example.test", "sales@example.test", "nobody@example.test", "olga@beta.test"].map(said)).size,
+    ).toBe(1);
+  });
+});
+
+test("each address once, as first written, in the order of To, Cc, Bcc", () => {
+  expect(
+    recipientsOf({
+      bcc: [{ email: "c@x.example", name: "Hidden" }, { email: "A@x.example" }],
+      cc: [{ email: "b@x.example" }, { email: '"a"@X.example' }],
+      to: [
+        { email: "A@x.example", name: "A" },
+        { email: "a@x.example", name: "again" },
+      ],
+    }),
+  ).toEqual([
+    { email: "A@x.example", name: "A", field: "to" },
+    { email: "b@x.example", field: "cc" },
+    { email: "c@x.example", name: "Hidden", field: "bcc" },
+  ]);
+});
+
+test("a text that is not an address is kept, to be refused by name", () => {
+  expect(recipientsOf({ to: [{ email: "nobody" }], cc: [], bcc: [] })).toEqual([{ email: "nobody", field: "to" }]);
 });

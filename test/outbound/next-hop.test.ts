@@ -48,7 +48,7 @@ const DOMAINS: Zone = {
   },
   "six-host.test": { mx: [[10, "six.hosts.test"]] },
   "named-host.test": { mx: [[10, "named.hosts.test"]] },
-  // Hosts of which we are one.
+  // MX hosts with this server among them.
   "backup.test": {
     mx: [
       [10, "mx1.hosts.test"],
@@ -72,7 +72,7 @@ beforeAll(async () => {
   server = await startDnsServer(DESCRIPTION);
 });
 
-/** The same questions to both: what one resolver tells apart the other may not. */
+/** Both resolvers get the same questions: one may not distinguish failures that the other does. */
 const RESOLVERS: [string, () => DnsResolver][] = [
   ["a resolver that tells NXDOMAIN from no data", () => zone(DESCRIPTION)],
   ["the system's resolver, over UDP", () => systemRuntime([server.address]).dns],
@@ -134,10 +134,10 @@ describe.each(RESOLVERS)("%s", (_name, resolver) => {
     ["apex.test", "refused", false, "5.4.4"],
     ["ours.test", "refused", false, "5.4.6"],
     ["loop.test", "refused", false, "5.4.6"],
-    // Without an MX it is its own mail host: us.
+    // Without an MX record our own name is its own mail host.
     ["us.hosts.test", "refused", false, "5.4.6"],
     ["servfail.test", "deferred", false, "4.4.3"],
-  ] as const)("%s is not: %s, hard: %p, %s", async (domain, kind, hard, status) => {
+  ] as const)("%s is not reached: %s, hard: %p, %s", async (domain, kind, hard, status) => {
     const result = await refusalOf(findMailHosts(domain, world(resolver())));
     expect(result).toMatchObject({ kind, hard, status });
     expect(result.reply).toContain(domain);
@@ -150,7 +150,7 @@ describe.each(RESOLVERS)("%s", (_name, resolver) => {
   });
 });
 
-test("silence is a temporary failure", async () => {
+test("a missing reply is a temporary failure", async () => {
   expect(await refusalOf(findMailHosts("silent.test", world(zone(DESCRIPTION))))).toMatchObject({
     kind: "deferred",
     hard: false,
@@ -159,7 +159,7 @@ test("silence is a temporary failure", async () => {
   });
 });
 
-test("one family of addresses is enough when the other cannot be looked up", async () => {
+test("addresses of one family are enough when the other cannot be looked up", async () => {
   const half: DnsResolver = { ...zone(DESCRIPTION), resolve6: zone({ "mx3.hosts.test": "SERVFAIL" }).resolve6 };
   expect(
     await routeTo("named-host.test", { ...half, resolve6: zone({ "named.hosts.test": "SERVFAIL" }).resolve6 }),

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { MessageView } from "../../src/mailbox/views.ts";
-import { contentOf } from "../../src/outbound/outbound.ts";
+import { concludeAttempt } from "../../src/outbound/outcome.ts";
+import { contentOf } from "../../src/outbound/queue.ts";
 import type { DeliveryResult } from "../../src/smtp/delivery-result.ts";
 import { mailboxes, queueEntries, threads } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
@@ -21,7 +22,7 @@ const briefly = ({ event, data }: ReturnType<Sender["told"]>[number]): string =>
     ? `delivered ${(data.to as { email: string }[]).map(({ email }) => email).join(" ")}`
     : `${event.replace("message.", "")} ${data.recipient}${data.hard ? " hard" : ""}`;
 
-/** What is attached to a message, as texts. */
+/** The attachments of a message, as texts. */
 async function attachmentsOf({ mailbox, alice }: Sender, message: MessageView | undefined): Promise<string[]> {
   return Promise.all((message?.attachments ?? []).map(({ id }) => mailbox.getAttachment(alice, id).content.text()));
 }
@@ -75,7 +76,7 @@ describe("accepted", () => {
     ]);
   });
 
-  test("a later acceptance is told too, and leaves deliveredAt", async () => {
+  test("a later acceptance is announced too, and leaves deliveredAt", async () => {
     const sender = createSender();
     const message = await sender.sent({ to: "carol@remote.example, dave@remote.example" });
     await sender.attempt(results({ "dave@remote.example": DEFERRED }));
@@ -87,7 +88,7 @@ describe("accepted", () => {
 });
 
 describe("deferred", () => {
-  test("attempts on the schedule, to the millisecond, and a bounce that is not hard after the last", async () => {
+  test("attempts follow the schedule, to the millisecond, and a bounce that is not hard follows the last", async () => {
     const sender = createSender();
     const { runtime } = sender;
     const message = await sender.sent({ to: "carol@remote.example" });
@@ -129,7 +130,7 @@ describe("deferred", () => {
     expect(sender.lease()).toBeUndefined();
   });
 
-  test("the schedule is the setting as it is now, in fractions of seconds", async () => {
+  test("the schedule follows the present setting, in fractions of seconds", async () => {
     const sender = createSender();
     const { runtime, store, options } = sender;
     const message = await sender.sent({ to: "carol@remote.example" });
@@ -172,7 +173,7 @@ describe("refused", () => {
     expect(notice?.text.includes("suppressed")).toBe(hard);
   });
 
-  test("one notice for all who were refused, in the conversation, as mail nobody sent", async () => {
+  test("one notice for all refused recipients is filed in the conversation, and is not sent", async () => {
     const sender = createSender();
     const { alice, store, mailbox } = sender;
     const message = await sender.sent({
@@ -238,7 +239,7 @@ describe("refused", () => {
     ]);
     expect(status).toContain("Diagnostic-Code: smtp; 550 5.1.1 No such user");
     expect(header).toContain(`Message-ID: ${message.messageId}`);
-    // Nothing is left to be sent but to grace.
+    // Only the entry of grace is left to be sent.
     expect(
       store.db
         .select()
@@ -249,7 +250,7 @@ describe("refused", () => {
     ).toEqual(["grace@remote.example"]);
   });
 
-  test("a notice leaves spam and trash where they are", async () => {
+  test("a notice leaves a conversation in spam or trash", async () => {
     for (const folder of ["spam", "trash"] as const) {
       const sender = createSender();
       const message = await sender.sent({ to: "carol@remote.example" });
@@ -262,7 +263,7 @@ describe("refused", () => {
 });
 
 describe("Bcc", () => {
-  /** All that can be read of the outcome by anybody, Alice apart, and by webhooks. */
+  /** All texts about the outcome that webhooks and readers other than Alice get. */
   async function everythingTold(sender: Sender, threadId: string): Promise<string> {
     const { mailbox, workspaceId, user } = sender;
     const admin = user(workspaceId, "admin@example.test", "admin");
@@ -316,7 +317,7 @@ describe("Bcc", () => {
     expect(sender.states(message)[HIDDEN]).toBe("bounced");
   });
 
-  test("a hard bounce suppresses, although nobody is told", async () => {
+  test("a hard bounce suppresses the address, without an announcement", async () => {
     const sender = createSender();
     const message = await sender.sent({ bcc: `${HIDDEN}, Ivan@hidden.example` });
     await sender.attempt(() => said("550 5.1.1 No such user", HIDDEN_REMOTE));
@@ -330,7 +331,7 @@ describe("Bcc", () => {
     for (const form of [...formsOf(HIDDEN), HIDDEN_REMOTE, "no such user"]) expect(told).not.toContain(form);
   });
 
-  test("retries that ended are no more talkative", async () => {
+  test("a bounce after the last retry names them no more than a refusal", async () => {
     const sender = createSender();
     sender.store.transact((tx) => sender.options.set(tx, "smtp.retrySeconds", "1"));
     const message = await sender.sent({ to: "carol@remote.example", bcc: HIDDEN });
@@ -344,7 +345,7 @@ describe("Bcc", () => {
   });
 });
 
-describe("when there is nowhere to tell it", () => {
+describe("without a conversation to file the notice in", () => {
   const rest = (sender: Sender) => ({ told: sender.told().map(briefly), suppressed: sender.suppressed().length });
   const REST = { told: ["bounced carol@remote.example hard"], suppressed: 1 };
 
@@ -368,12 +369,12 @@ describe("when there is nowhere to tell it", () => {
     expect(sender.lines.map(({ message }) => message)).toEqual(["no bounce notice: the conversation is gone"]);
   });
 
-  test("gone while the notice was made", async () => {
+  test("removed while the notice was made: the rest is recorded", async () => {
     const sender = createSender();
     await sender.sent({ to: "carol@remote.example" });
     const claim = sender.lease();
     if (claim === undefined) throw new Error("nothing is due");
-    const conclude = await sender.outcomes.resolve(claim, [REFUSED]);
+    const conclude = await concludeAttempt(sender.outcomeParts, claim, [REFUSED]);
     sender.store.transact((tx) => {
       tx.delete(threads).run();
       conclude(tx);
@@ -382,7 +383,7 @@ describe("when there is nowhere to tell it", () => {
     expect(sender.store.db.select().from(threads).all()).toEqual([]);
   });
 
-  test("a notice that cannot be written keeps nothing else from being recorded", async () => {
+  test("a notice that cannot be written: the rest is recorded", async () => {
     const full = { write: () => Promise.reject(Object.assign(new Error("disk full"), { code: "ENOSPC" })) };
     const sender = createSender(({ store }) => ({ store: { db: store.db, blobs: { ...store.blobs, ...full } } }));
     const message = await sender.sent({ to: "carol@remote.example" });
@@ -395,12 +396,12 @@ describe("when there is nowhere to tell it", () => {
   });
 });
 
-test("rolled back and run again, it is done once", async () => {
+test("an outcome that is rolled back and run again is recorded once", async () => {
   const sender = createSender();
   const message = await sender.sent({ to: "carol@remote.example, dave@remote.example" });
   const claim = sender.lease();
   if (claim === undefined) throw new Error("nothing is due");
-  const conclude = await sender.outcomes.resolve(claim, [ACCEPTED, REFUSED]);
+  const conclude = await concludeAttempt(sender.outcomeParts, claim, [ACCEPTED, REFUSED]);
   expect(() =>
     sender.store.transact((tx) => {
       conclude(tx);

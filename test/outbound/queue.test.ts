@@ -1,4 +1,4 @@
-/** The outbound queue on a real store: what is claimed in which order, what settles it, and what that costs. */
+/** The outbound queue on a real store: the order of claims, settling, and the cost of queries. */
 import { Database } from "bun:sqlite";
 import { describe, expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
@@ -11,9 +11,13 @@ import {
   releaseEntries,
   releaseLeases,
 } from "../../src/outbound/claims.ts";
-import { contentOf, readContent } from "../../src/outbound/outbound.ts";
 import {
   cancelEntry,
+  contentOf,
+  entriesOf,
+  findByMessageId,
+  findByReturnPath,
+  readContent,
   recallAccepted,
   retryEntry,
   setBounced,
@@ -21,6 +25,7 @@ import {
   setDeferred,
   setDelivered,
   setHeld,
+  waitingCount,
 } from "../../src/outbound/queue.ts";
 import { domains, outboundMessages } from "../../src/store/schema.ts";
 import type { Tx } from "../../src/store/store.ts";
@@ -30,7 +35,7 @@ import { fakeRuntime, START } from "../harness/runtime.ts";
 const MINUTE_MS = 60_000;
 const LEASE_MS = 30 * MINUTE_MS;
 
-/** The claim, which there must be. */
+/** Returns the claim; fails when there is none. */
 function some(given: Claim | undefined): Claim {
   if (!given) throw new Error("nothing was claimed");
   return given;
@@ -43,7 +48,7 @@ function firstOf(given: Claim | undefined) {
   return entry;
 }
 
-describe("what a clock that was ahead has noted", () => {
+describe("after a clock ran ahead", () => {
   const HOUR_MS = 60 * MINUTE_MS;
   const waits = [MINUTE_MS, HOUR_MS, 16 * HOUR_MS];
 
@@ -70,7 +75,7 @@ describe("what a clock that was ahead has noted", () => {
     expect(domainsDue()).toEqual({ "a.example": expected });
   });
 
-  test("a lease is nobody's to recall", () => {
+  test("a lease is left alone", () => {
     const { accept, claimNext, store, entries } = createQueue();
     accept({ to: ["ann@a.example"] });
     claimNext();
@@ -78,7 +83,7 @@ describe("what a clock that was ahead has noted", () => {
     expect(entries()).toMatchObject([{ leased: true, dueAt: START + LEASE_MS }]);
   });
 
-  test("messages keep their order and distances, the last of them was accepted just now; others stay", () => {
+  test("messages of the future move back together, so that the last was accepted now; others stay", () => {
     const { accept, store, runtime } = createQueue();
     accept({ to: ["ann@a.example"] });
     runtime.setBy(24 * HOUR_MS);
@@ -93,7 +98,7 @@ describe("what a clock that was ahead has noted", () => {
   });
 });
 
-test("an accepted message is waiting, one entry a recipient, due at once, with its bytes", async () => {
+test("an accepted message waits with its bytes and one entry for each recipient, due at once", async () => {
   const { accept, entries, domainsDue, store } = createQueue();
   const seq = accept({ to: ["Ann@a.example", "cc:bob@B.example", "bcc:cy@a.example"] });
   expect(entries()).toMatchObject([
@@ -114,7 +119,7 @@ test("large content is read from its blob", async () => {
 });
 
 describe("claiming", () => {
-  test("recipients of a message at one domain go together, under a lease; those elsewhere are claimed apart", () => {
+  test("recipients of a message at one domain are claimed together, under a lease; those elsewhere apart", () => {
     const { accept, claimNext, entries } = createQueue();
     accept({ to: ["ann@a.example", "bob@b.example", "cc:cy@a.example"] });
     const first = some(claimNext());
@@ -132,7 +137,7 @@ describe("claiming", () => {
     expect(claimNext()).toBeUndefined();
   });
 
-  test("what goes together by the caller's word goes in one claim, whatever the domain", () => {
+  test("entries that the caller groups go in one claim, across domains", () => {
     const { accept, claimNext, domainsDue } = createQueue();
     accept({ to: ["ann@a.example", "bob@b.example", "cy@c.example"] });
     const together = (_: unknown, domain: string, other: string) => domain === "a.example" && other !== "b.example";
@@ -141,7 +146,7 @@ describe("claiming", () => {
     expect(domainsDue()).toEqual({ "a.example": LEASE_MS, "b.example": LEASE_MS, "c.example": LEASE_MS });
   });
 
-  test("at most 100 recipients a claim", () => {
+  test("a claim has at most 100 recipients", () => {
     const { accept, claimNext } = createQueue();
     accept({ to: Array.from({ length: 250 }, (_, i) => `r${i}@a.example`) });
     expect([claimNext(), claimNext(), claimNext(), claimNext()].map((each) => each?.entries.length)).toEqual([
@@ -152,7 +157,7 @@ describe("claiming", () => {
     ]);
   });
 
-  test("the domain due longest first, and in it the message due longest; one recipient a claim here", () => {
+  test("the domain due longest goes first, and in it the message due longest", () => {
     const { accept, claimNext, runtime } = createQueue();
     for (const to of ["1@b.example", "2@a.example", "3@b.example", "4@a.example"]) {
       accept({ to: [to] });
@@ -162,7 +167,7 @@ describe("claiming", () => {
     expect(order).toEqual(["1@b.example", "2@a.example", "3@b.example", "4@a.example", undefined]);
   });
 
-  test("a domain that is busy is passed over, one that rests until its rest ends", () => {
+  test("a busy domain is skipped, and a resting one until its rest ends", () => {
     const { accept, claimNext, domainsDue, runtime, store } = createQueue();
     for (const domain of ["busy", "free", "resting"]) accept({ to: [`ann@${domain}.example`] });
     const rest = START + MINUTE_MS;
@@ -178,7 +183,7 @@ describe("claiming", () => {
     expect(claimed(claimNext())).toEqual(["ann@busy.example"]);
   });
 
-  test("what rests is in nobody's way, however early it is due", () => {
+  test("resting domains do not hold up others, even when due earlier", () => {
     const { accept, claimNext, runtime, store } = createQueue();
     accept({ to: ["ann@resting.example"] });
     runtime.advanceTo(START + 5);
@@ -189,7 +194,7 @@ describe("claiming", () => {
     expect(nextDue(store.db, { notBefore })).toBe(START + MINUTE_MS);
   });
 
-  test("however many are busy", () => {
+  test("many busy domains do not hold up others", () => {
     const { accept, claimNext, store } = createQueue();
     for (let i = 0; i < 60; i++) accept({ to: [`ann@busy${String(i).padStart(2, "0")}.example`] });
     accept({ to: ["ann@free.example"] });
@@ -199,7 +204,7 @@ describe("claiming", () => {
     expect(nextDue(store.db, { notBefore })).toBe(START + LEASE_MS);
   });
 
-  test("a domain whose line has no place free is moved there, once, and is in nobody's way", () => {
+  test("a domain whose line has no free slot is moved there, once, and does not hold up others", () => {
     const { accept, claimNext, runtime, store } = createQueue();
     for (let i = 0; i < 60; i++) accept({ to: [`ann@new${i}.example`, `ann@slow${i}.example`] });
     runtime.advanceTo(START + 5);
@@ -219,7 +224,7 @@ describe("claiming", () => {
     expect(claimed(claimNext({ lines: ["slow", "new"], lineOf }))).toEqual(["ann@slow0.example"]);
   });
 
-  test("a domain that belongs elsewhere by now is claimed where it is, if there is a place", () => {
+  test("a domain that belongs to another line is claimed from its present one if there is a free slot", () => {
     const { accept, claimNext } = createQueue();
     accept({ to: ["ann@a.example"] });
     expect(claimNext({ lines: ["open"], lineOf: () => "slow" })).toBeUndefined();
@@ -227,13 +232,13 @@ describe("claiming", () => {
     expect(claimed(claimNext({ lines: ["slow", "open"], lineOf: () => "open" }))).toEqual(["ann@a.example"]);
   });
 
-  test("of one domain, or of the domains of this server", () => {
+  test("a claim may be limited to one domain, or to the domains of this server", () => {
     const { accept, claimNext, store } = createQueue();
     const base = { id: "dom_1", workspaceId: "wsp_1", name: "ours.example", ownershipToken: "", createdAt: START };
     const ours = { ...base, verifiedAt: START };
     const theirs = { ...base, id: "dom_2", name: "a.example" };
     store.db.$client.exec("INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_1', 'One', 0)");
-    // What is merely claimed is not this server's.
+    // A domain that is only claimed does not count as this server's.
     store.db
       .insert(domains)
       .values([ours, { ...theirs, verifiedAt: null }])
@@ -258,7 +263,7 @@ describe("claiming", () => {
     expect(claimNext()).toBeUndefined();
   });
 
-  test("a lease that ended meanwhile is not prolonged", () => {
+  test("a lease that has ended is not prolonged", () => {
     const { accept, claimNext, entries, store } = createQueue();
     accept({ to: ["ann@a.example"] });
     const leased = some(claimNext());
@@ -274,7 +279,7 @@ describe("settling", () => {
   interface Case {
     does: (tx: Tx, claimed: Claim) => void;
     entry: object;
-    /** Whether the bytes are still there. */
+    /** Tells whether the bytes are still there. */
     content: boolean;
     due: Record<string, number>;
   }
@@ -322,7 +327,7 @@ describe("settling", () => {
     });
   }
 
-  test("the bytes go when the last recipient is settled", () => {
+  test("the bytes are deleted when the last recipient is settled", () => {
     const { accept, claimNext, contents, store } = createQueue();
     accept({ to: ["ann@a.example", "bob@b.example"] });
     const [ann, bob] = [some(claimNext()), some(claimNext())];
@@ -332,7 +337,7 @@ describe("settling", () => {
     expect(contents()).toHaveLength(0);
   });
 
-  test("a report that comes later bounces what was delivered, and counts no attempt", () => {
+  test("a later report bounces a delivered entry, and counts no attempt", () => {
     const { accept, claimNext, entries, store } = createQueue();
     accept({ to: ["ann@a.example"] });
     const given = some(claimNext());
@@ -350,7 +355,7 @@ describe("settling", () => {
     expect(entries()).toMatchObject([{ state: "delivered", complainedAt: START + 5 }]);
   });
 
-  test("what was settled is not sent again, even if its lease is given back late", () => {
+  test("a settled entry is not sent again, even if its lease is given back late", () => {
     const { accept, claimNext, entries, store } = createQueue();
     accept({ to: ["ann@a.example"] });
     const given = some(claimNext());
@@ -360,7 +365,7 @@ describe("settling", () => {
     expect(claimNext()).toBeUndefined();
   });
 
-  test("at start, what a process that ended had leased is due, and nothing else is", () => {
+  test("at start, entries that an ended process had leased are due, and no others", () => {
     const { accept, claimNext, entries, store, runtime } = createQueue();
     for (const domain of ["leased", "deferred", "delivered"]) accept({ to: [`ann@${domain}.example`] });
     const of = (domain: string) => some(claimNext({ domain: `${domain}.example` }));
@@ -445,8 +450,8 @@ describe("the operator", () => {
   }
 });
 
-/** Any order of events keeps what the next claim relies on. */
-test("queue_domains is never later than what waits, the bytes are there for it, and nothing is claimed twice", () => {
+/** The invariants that the next claim relies on hold after any order of events. */
+test("random operations: queue_domains is never later than waiting entries, their bytes are there, and nothing is claimed twice", () => {
   const domain = fc.constantFrom("a.example", "b.example", "c.example");
   const step = fc.oneof(
     fc.record({ kind: fc.constant("accept" as const), domains: fc.array(domain, { minLength: 1, maxLength: 3 }) }),
@@ -536,7 +541,7 @@ test("queue_domains is never later than what waits, the bytes are there for it, 
   );
 });
 
-test("no query of it reads its way through a table, however long the queue", () => {
+test("no query scans a table, even when the queue is long", () => {
   const prepare = spyOn(Database.prototype, "prepare");
   const { store, accept, claimNext } = createQueue();
   const { $client } = store.db;
@@ -574,4 +579,41 @@ test("no query of it reads its way through a table, however long the queue", () 
   } finally {
     prepare.mockRestore();
   }
+});
+
+test("a message is found by its reverse-path and by its Message-ID, settled or not, with its recipients in order", () => {
+  const { accept, claimNext, store } = createQueue();
+  const seq = accept({ to: ["ann@a.example", "bcc:bob@b.example"], returnPath: "bounce+x@example.test" });
+  const again = accept({ to: ["cy@c.example"], messageId: "<1@example.test>" });
+  for (let next = claimNext(); next; next = claimNext()) {
+    const { entries } = next;
+    store.transact((tx) => setDelivered(tx, entries, START, "250 ok"));
+  }
+  expect(findByReturnPath(store.db, "bounce+x@example.test")).toMatchObject({ seq, id: "msg_1", recipients: 2 });
+  expect(findByReturnPath(store.db, "bounce+y@example.test")).toBeUndefined();
+  expect(findByMessageId(store.db, "<1@example.test>").map((message) => message.seq)).toEqual([seq, again]);
+  expect(findByMessageId(store.db, "<2@example.test>")).toEqual([]);
+  expect(entriesOf(store.db, seq).map(({ recipient, field }) => [recipient, field])).toEqual([
+    ["ann@a.example", "to"],
+    ["bob@b.example", "bcc"],
+  ]);
+});
+
+test("recipients waiting or held are counted, at most once a second", () => {
+  const { accept, claimNext, runtime, store } = createQueue();
+  const count = () => waitingCount(store.db, runtime.now());
+  expect(count()).toBe(0);
+  accept({ to: ["ann@a.example", "bob@b.example", "cy@c.example"] });
+  expect(count()).toBe(0);
+  runtime.advanceTo(START + 1_000);
+  expect(count()).toBe(3);
+  const [ann, bob] = [claimNext(), claimNext()];
+  store.transact((tx) => {
+    setDelivered(tx, ann?.entries ?? [], START, "250 ok");
+    setHeld(tx, bob?.entries ?? []);
+  });
+  runtime.advanceTo(START + 1_999);
+  expect(count()).toBe(3);
+  runtime.advanceTo(START + 2_000);
+  expect(count()).toBe(2);
 });

@@ -1,10 +1,9 @@
-/** The queue on the wire: relay, transport and outcomes together, to mail servers on sockets of their own. */
+/** The queue on the wire: relay, transport and outcomes together, with mail servers on real sockets. */
 import { expect, test } from "bun:test";
 import { createScheduler } from "../../src/base/scheduler.ts";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
 import { readHere } from "../../src/message/reading.ts";
-import { createLocalDelivery } from "../../src/outbound/local.ts";
-import { createOutcomes } from "../../src/outbound/outcome.ts";
+import { concludeAttempt } from "../../src/outbound/outcome.ts";
 import { createRelay } from "../../src/outbound/relay.ts";
 import { createTransport } from "../../src/outbound/transport.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
@@ -13,9 +12,8 @@ import { openOptions } from "../../src/store/settings.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { testLog } from "../harness/mx-rig.ts";
 import { createQueue } from "../harness/queue-rig.ts";
-import { gate, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import { gate, OPPORTUNISTIC, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
-import { UNPROTECTED } from "../harness/unprotected.ts";
 import { until } from "../harness/until.ts";
 
 /** The MX of each domain named, on an address of its own, and a queue before them. */
@@ -38,14 +36,12 @@ async function createNet(scripts: Record<string, RemoteScript>) {
   store.transact((tx) => options.set(tx, "smtp.outboundPort", String([...remotes.values()][0]?.port)));
   const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log, read: readHere });
   const hostname = "us.test";
+  const parts = { store, mailbox, options, runtime, hostname, log };
   const relay = createRelay({
-    ...{ store, mailbox, options, runtime, log },
-    transport: createTransport({ runtime, hostname, options, protection: UNPROTECTED, log }),
-    local: createLocalDelivery({
-      ...{ db: store.db, mailbox, runtime },
-      parser: { prepare: () => Promise.reject(new Error("nothing is delivered here")) },
-    }),
-    outcomes: createOutcomes({ store, mailbox, options, runtime, hostname, log }),
+    ...parts,
+    transport: createTransport({ runtime, hostname, options, tlsPolicies: OPPORTUNISTIC, log }),
+    deliverHere: () => Promise.reject(new Error("nothing is delivered here")),
+    conclude: (claim, results) => concludeAttempt(parts, claim, results),
     hold: false,
     wake: () => scheduler.wake("relay"),
   });
@@ -77,7 +73,7 @@ async function createNet(scripts: Record<string, RemoteScript>) {
   };
 }
 
-test("450, tried again when it is due, 250: delivered once, and said so once", async () => {
+test("450, then 250 when it is due: delivered once, and announced once", async () => {
   const net = await createNet({
     "a.example": { rcpt: ({ attempt }) => (attempt === 1 ? "450 4.2.0 busy" : undefined) },
   });
@@ -97,7 +93,7 @@ test("450, tried again when it is due, 250: delivered once, and said so once", a
   await net.relay.stop(1_000);
 });
 
-test("many messages to one server share its connections, each there once; those that idle are closed", async () => {
+test("many messages to one server share its connections and arrive once; idle connections are closed", async () => {
   const net = await createNet({ "a.example": {} });
   for (let i = 0; i < 60; i++) net.accept({ to: [`r${i}@a.example`] });
   net.start();
@@ -136,7 +132,7 @@ test("never more than 5 connections at once, and a slow server delays no other",
 const pits = (count: number, script: RemoteScript): Record<string, RemoteScript> =>
   Object.fromEntries(Array.from({ length: count }, (_, i) => [`pit${String(i).padStart(2, "0")}.example`, script]));
 
-test("sixty servers that say a line a minute instead of a greeting hold up others for seconds, and have 5 minutes", async () => {
+test("sixty servers that send a line a minute instead of a greeting hold up others for seconds, and have 5 minutes", async () => {
   const net = await createNet({ ...pits(60, { greeting: () => "220-not yet" }), "well.example": {} });
   for (const domain of Object.keys(pits(60, {}))) net.accept({ to: [`ann@${domain}`] });
   net.accept({ to: ["bob@well.example"] });
@@ -156,7 +152,7 @@ test("sixty servers that say a line a minute instead of a greeting hold up other
   await net.relay.stop(0);
 });
 
-test("sixty servers that have the message and never say so hold up others for seconds, and have it once", async () => {
+test("sixty servers that take the message without a reply hold up others for seconds, and get it once", async () => {
   const stuck = gate();
   const net = await createNet({ ...pits(60, { end: () => stuck.wait() }), "well.example": {} });
   for (const domain of Object.keys(pits(60, {}))) net.accept({ to: [`ann@${domain}`] });
@@ -176,7 +172,7 @@ test("sixty servers that have the message and never say so hold up others for se
   await net.relay.stop(0);
 });
 
-test("more of them than may wait, in every phase: who has not got the message is cut for another", async () => {
+test("when more servers wait than may, in any phase, one without the message is cut for another", async () => {
   const waits = { wait: () => new Promise<undefined>(() => {}) };
   const net = await createNet({
     ...pits(160, { ehlo: waits.wait }),
@@ -196,7 +192,7 @@ test("more of them than may wait, in every phase: who has not got the message is
   await net.relay.stop(0);
 });
 
-test("stopping cuts a server that does not answer: its recipients wait, due at once, and no attempt is counted", async () => {
+test("stopping cuts a server that does not reply: its recipients wait, due at once, and no attempt is counted", async () => {
   const stuck = gate();
   const net = await createNet({ "slow.example": { end: stuck.wait } });
   net.accept({ to: ["ann@slow.example"] });

@@ -1,4 +1,4 @@
-/** The relay: who is attempted when, on which connection; and that nothing is lost, sent twice or kept waiting. */
+/** The relay: the time and connection of each attempt. No mail is lost, sent twice or held up. */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { unavailable } from "../../src/base/errors.ts";
@@ -12,7 +12,7 @@ import { fakeRuntime, START } from "../harness/runtime.ts";
 const HOUR_MS = 3_600_000;
 
 describe("delivering", () => {
-  test("one message: one transaction with its bytes, recorded, and the connection closed when no more comes", async () => {
+  test("one message goes in one transaction with its bytes, and the connection is closed when no other follows", async () => {
     const { accept, run, sent, connections, outcomes, advance, contents, relay } = createRelayRig();
     accept({ to: ["ann@a.example", "cc:bob@a.example"] });
     await run();
@@ -31,7 +31,7 @@ describe("delivering", () => {
     expect(connections).toEqual([{ destination: "a.example", open: false }]);
   });
 
-  test("a connection that idles is used for what comes next", async () => {
+  test("an idle connection is used for the next message", async () => {
     const { accept, run, wake, quiet, sent, states } = createRelayRig();
     await run();
     for (let i = 0; i < 4; i++) {
@@ -53,7 +53,7 @@ describe("delivering", () => {
     expect(connections.length).toBeLessThanOrEqual(5);
   });
 
-  test("one that cannot keep its connection is sent each message over a new one", async () => {
+  test("a server that cannot keep its connection gets each message over a new one", async () => {
     const { accept, run, sent, states, connections } = createRelayRig({ script: { keeps: () => false } });
     for (let i = 0; i < 6; i++) accept({ to: [`r${i}@a.example`] });
     await run();
@@ -96,8 +96,8 @@ describe("delivering", () => {
   });
 });
 
-describe("who waits for whom", () => {
-  test("a destination that hangs from the start has one connection, and keeps nobody else waiting", async () => {
+describe("sharing slots", () => {
+  test("a destination that hangs from the start has one connection, and holds up no other", async () => {
     const stuck = gate();
     const { accept, run, connections, states, sent } = createRelayRig({
       script: {
@@ -112,7 +112,7 @@ describe("who waits for whom", () => {
     expect(sent.filter(({ destination }) => destination === "slow.example")).toHaveLength(1);
   });
 
-  test("one that hangs later has 5", async () => {
+  test("a destination that hangs later has 5 connections", async () => {
     const stuck = gate();
     const { accept, run, connections, states } = createRelayRig({
       script: {
@@ -129,7 +129,7 @@ describe("who waits for whom", () => {
     expect(states().slice(21)).toEqual(Array.from({ length: 20 }, () => "delivered"));
   });
 
-  test("50 connections in all; whoever waits gets the next place", async () => {
+  test("at most 50 connections in all; a destination that waits gets the next slot", async () => {
     const gates = new Map<string, ReturnType<typeof gate>>();
     const { accept, run, connections, quiet } = createRelayRig({
       script: {
@@ -149,7 +149,7 @@ describe("who waits for whom", () => {
     expect(connections.filter(({ open }) => open)).toHaveLength(50);
   });
 
-  test("when all places are taken, a destination with much mail gives up its own in turn", async () => {
+  test("when all slots are taken, a destination with much mail gives up its own in turn", async () => {
     const stuck = gate();
     const { accept, run, recipients, runtime, states } = createRelayRig({
       script: {
@@ -168,7 +168,7 @@ describe("who waits for whom", () => {
     expect(fast.indexOf("ann@zz.example")).toBe(20);
   });
 
-  test("mail to this server waits for no other, though all places are taken", async () => {
+  test("mail to this server waits for no other, even when all slots are taken", async () => {
     const stuck = gate();
     const { accept, run, states } = createRelayRig({
       script: { send: stuck.wait },
@@ -181,12 +181,12 @@ describe("who waits for whom", () => {
   });
 });
 
-describe("servers that keep us waiting", () => {
+describe("servers that hang", () => {
   const forever = new Promise<undefined>(() => {});
   const isPit = (destination: string): boolean => destination.startsWith("pit");
-  /** They never let us in. */
+  /** They never greet. */
   const closed: Script = { connect: (destination) => (isPit(destination) ? forever : undefined) };
-  /** They take the message, and never say so. */
+  /** They take the message, and never reply. */
   const mute: Script = {
     send: ({ destination }) => (isPit(destination) ? forever : undefined),
     transmits: () => true,
@@ -200,7 +200,7 @@ describe("servers that keep us waiting", () => {
       ...rig,
       /** Connections to them. */
       open: () => rig.connections.filter(({ destination, open }) => open && isPit(destination)).length,
-      /** Accepts a message for a server that is well, which nobody has written to; says later whether it is there. */
+      /** Accepts a message for a new server that works; returns a function that tells whether it arrived. */
       write: () => {
         rig.accept({ to: ["bob@well.example"] });
         return () => rig.recipients().filter((recipient) => recipient === "bob@well.example").length === 1;
@@ -212,7 +212,7 @@ describe("servers that keep us waiting", () => {
   test.each([
     ["before the greeting", closed],
     ["after the message", mute],
-  ])("sixty of them, %s, hold up a destination that nobody knows for 5 seconds", async (_, script) => {
+  ])("sixty of them, %s, hold up a new destination for 5 seconds", async (_, script) => {
     const { write, run, advance, open } = createPits(60, { script });
     const isThere = write();
     await run();
@@ -223,7 +223,7 @@ describe("servers that keep us waiting", () => {
     expect([open(), isThere()]).toEqual([60, true]);
   });
 
-  test("they do not hold up one that has answered before at all, after a restart neither", async () => {
+  test("they do not hold up one that has replied before, even after a restart", async () => {
     const first = createPits(0, { script: closed });
     first.accept({ to: ["ann@well.example"] });
     await first.run();
@@ -234,7 +234,7 @@ describe("servers that keep us waiting", () => {
     await relay.stop(0);
   });
 
-  test("there are more than may wait: who has waited for half a minute is cut for another, and has its time later", async () => {
+  test("when more wait than may, one that has waited for half a minute is cut for another, and gets its time later", async () => {
     const { write, run, wake, advance, open, cut, connections } = createPits(150, { script: closed });
     await run();
     for (const opened of [100, 150]) {
@@ -253,14 +253,14 @@ describe("servers that keep us waiting", () => {
     expect(connections[151]).toEqual({ destination: "pit000.example", open: true });
   });
 
-  test("nobody waits: they have the time of RFC 5321", async () => {
+  test("while no other waits, they have the time of RFC 5321", async () => {
     const { run, advance, open, outcomes } = createPits(50, { script: closed });
     await run();
     await advance(600_000);
     expect([open(), new Set(outcomes().map(([, attempts]) => attempts))]).toEqual([50, new Set([0])]);
   });
 
-  test("who may have the message is never cut, and sent nothing twice; who is known gets its mail meanwhile", async () => {
+  test("one that may have the message is never cut, and gets nothing twice; an open destination gets its mail meanwhile", async () => {
     const { accept, write, run, advance, open, cut, sent } = createPits(200, { script: mute });
     accept({ to: ["ann@well.example"] });
     for (let i = 0; i < 200; i++) accept({ to: [`ann@a${i}.example`] });
@@ -275,7 +275,7 @@ describe("servers that keep us waiting", () => {
     expect(sent.at(-1)?.destination).toBe("a7.example");
   });
 
-  test("however many nobody knows, they are put out of the way of one that has answered before, and not all at once", async () => {
+  test("many new destinations leave slots for one that has replied before, and are moved away in portions", async () => {
     const { accept, run, open, recipients, state, store } = createPits(0, {});
     accept({ to: ["ann@well.example"] });
     await run();
@@ -291,7 +291,7 @@ describe("servers that keep us waiting", () => {
     for (const [i, count] of seen.entries()) expect(count - (seen[i - 1] ?? 0)).toBeLessThanOrEqual(1_000);
   });
 
-  test("there is a bound to those that answered before, too", async () => {
+  test("destinations that replied before are bounded, too", async () => {
     const { accept, run, advance, open, state } = createPits(300, {});
     await run();
     await advance(10_000);
@@ -302,7 +302,7 @@ describe("servers that keep us waiting", () => {
     expect(open()).toBe(160);
   });
 
-  test("the slow have 20 places of their own in turn, also after a restart; who is only slow gets its mail", async () => {
+  test("slow destinations share 20 slots in turn, also after a restart; one that is only slow gets its mail", async () => {
     const queue = createQueue();
     const lateBy = (ms: number, failure?: Error) =>
       new Promise<undefined>((resolve, reject) => {
@@ -328,7 +328,7 @@ describe("servers that keep us waiting", () => {
     expect(outcomes().slice(20, 30)).toEqual(Array.from({ length: 10 }, () => ["delivered", 2, "250 accepted"]));
   });
 
-  test("one that answers in time again is not slow any more", async () => {
+  test("one that replies in time again is no longer slow", async () => {
     const { run, advance, accept, open, sent, state, runtime } = createPits(30, {
       script: {
         connect: (destination) =>
@@ -349,7 +349,7 @@ describe("servers that keep us waiting", () => {
 });
 
 describe("a destination that cannot be reached", () => {
-  test("is asked once for all that is due there; what comes meanwhile waits for the first retry", async () => {
+  test("is asked once for all mail due there; later mail waits for the first retry", async () => {
     const { accept, run, advance, connections, outcomes, wake, quiet, state, states } = createRelayRig({
       script: {
         connect: () => {
@@ -391,7 +391,7 @@ describe("a destination that cannot be reached", () => {
     expect(connections).toHaveLength(2);
   });
 
-  test("is asked again at once when somebody says so", async () => {
+  test("is asked again at once when the operator says so", async () => {
     const { accept, run, connections, store, entries, runtime, relay, quiet, state, states } = createRelayRig({
       script: {
         connect: () => {
@@ -410,7 +410,7 @@ describe("a destination that cannot be reached", () => {
     expect(states()).toEqual(["delivered"]);
   });
 
-  test("while it rests, mail for it that came first keeps nobody waiting", async () => {
+  test("holds up no other mail while it rests, even with earlier mail", async () => {
     const { accept, run, states, runtime } = createRelayRig({
       script: {
         connect: (destination) => {
@@ -427,7 +427,7 @@ describe("a destination that cannot be reached", () => {
     expect(states()).toEqual(["waiting", "waiting", "delivered"]);
   });
 
-  test("keeps nobody else waiting", async () => {
+  test("holds up no other destination", async () => {
     const { accept, run, states } = createRelayRig({
       script: {
         connect: (destination) => {
@@ -440,7 +440,7 @@ describe("a destination that cannot be reached", () => {
     expect(states()).toEqual(["waiting", "delivered", "waiting", "delivered"]);
   });
 
-  test("for good: all that is due bounces, and what comes later is asked for anew", async () => {
+  test("for good: all due mail bounces, and later mail makes a new attempt", async () => {
     const { accept, run, connections, states, wake, quiet } = createRelayRig({
       script: {
         connect: () => {
@@ -457,7 +457,7 @@ describe("a destination that cannot be reached", () => {
     expect([states().at(-1), connections.length]).toEqual(["bounced", 2]);
   });
 
-  test("over another connection, while one works: nobody is deferred for it", async () => {
+  test("over another connection, while one works: no recipient is deferred", async () => {
     const { accept, run, outcomes, connections } = createRelayRig({
       script: {
         connect: (_, nth) => {
@@ -499,7 +499,7 @@ describe("a smarthost", () => {
     expect(sent.map(({ recipients }) => recipients)).toEqual([["ann@a.example", "cy@c.example"]]);
   });
 
-  test("that is down is asked once per retry, for everything", async () => {
+  test("that is down is asked once for each retry, for all mail", async () => {
     const { accept, run, advance, connections, states } = createRelayRig({
       grouped: true,
       script: {
@@ -516,7 +516,7 @@ describe("a smarthost", () => {
     expect(new Set(states())).toEqual(new Set(["waiting"]));
   });
 
-  test("that is slow has all the time it takes, and is not cut: it is all there is", async () => {
+  test("that is slow has all the time it takes, and is never cut", async () => {
     const rig = createRelayRig({ grouped: true });
     rig.state.script = {
       send: () => new Promise((resolve) => void rig.runtime.setTimer(() => resolve(undefined), 240_000)),
@@ -527,7 +527,7 @@ describe("a smarthost", () => {
     expect(rig.outcomes()).toEqual(Array.from({ length: 30 }, () => ["delivered", 1, "250 accepted"]));
   });
 
-  test("set while servers that do not answer have all the places has one all the same", async () => {
+  test("gets a slot when it is set while hanging servers have all the slots", async () => {
     const { accept, run, quiet, wake, sent, state } = createRelayRig({
       script: { connect: () => new Promise(() => {}) },
     });
@@ -539,7 +539,7 @@ describe("a smarthost", () => {
     expect(sent.map(({ destination }) => destination)).toEqual(Array.from({ length: 10 }, () => "smarthost"));
   });
 
-  test("set while mail waits: what is due goes there", async () => {
+  test("set while mail waits: due mail goes there", async () => {
     const { accept, run, advance, sent, state } = createRelayRig({
       script: { send: (_, nth) => (nth === 1 ? "deferred" : undefined) },
     });
@@ -556,14 +556,12 @@ describe("mail to this server", () => {
     const claims: string[][] = [];
     const filed: string[] = [];
     const { accept, run, connections, states } = createRelayRig({
-      local: {
-        deliver: async ({ entries }) => {
-          claims.push(entries.map(({ recipient }) => recipient));
-          return {
-            results: entries.map(({ recipient }) => result(recipient.startsWith("no") ? "refused" : "accepted")),
-            file: () => void filed.push("filed"),
-          };
-        },
+      deliverHere: async ({ entries }) => {
+        claims.push(entries.map(({ recipient }) => recipient));
+        return {
+          results: entries.map(({ recipient }) => result(recipient.startsWith("no") ? "refused" : "accepted")),
+          file: () => void filed.push("filed"),
+        };
       },
     });
     accept({ to: ["ann@here.example", "out@a.example", "no@also.here.example"] });
@@ -574,16 +572,14 @@ describe("mail to this server", () => {
     expect(states()).toEqual(["delivered", "delivered", "bounced"]);
   });
 
-  test("that cannot be filed is deferred, not lost and not said to be delivered", async () => {
+  test("that cannot be filed is deferred, neither lost nor recorded as delivered", async () => {
     const { accept, run, outcomes, errors } = createRelayRig({
-      local: {
-        deliver: async ({ entries }) => ({
-          results: entries.map(() => result("accepted")),
-          file: () => {
-            throw new Error("the mailbox is gone");
-          },
-        }),
-      },
+      deliverHere: async ({ entries }) => ({
+        results: entries.map(() => result("accepted")),
+        file: () => {
+          throw new Error("the mailbox is gone");
+        },
+      }),
     });
     accept({ to: ["ann@here.example"] });
     await run();
@@ -592,7 +588,7 @@ describe("mail to this server", () => {
   });
 });
 
-test("on hold nothing leaves: what would is held, and again when it is let go; mail to this server arrives", async () => {
+test("on hold nothing leaves: mail is held, and held again when released; mail to this server arrives", async () => {
   const { accept, run, connections, states, outcomes, store, entries, runtime } = createRelayRig({ hold: true });
   accept({ to: ["ann@a.example", "bob@here.example"] });
   await run();
@@ -658,9 +654,9 @@ describe("faults of ours", () => {
     expect([outcomes(), sent]).toEqual([[["waiting", 1, fault]], []]);
   });
 
-  test("when the outcome cannot be worked out, what was accepted is not sent again, and the rest is tried later", async () => {
+  test("when concluding fails, accepted mail is not sent again, and the rest is tried later", async () => {
     const { accept, run, advance, states, sent, errors } = createRelayRig({
-      resolve: async () => {
+      conclude: async () => {
         throw new Error("a fault");
       },
       script: { send: ({ destination }) => (destination === "yes.example" ? "accepted" : "refused") },
@@ -674,9 +670,9 @@ describe("faults of ours", () => {
     expect(sent.map(({ destination }) => destination).filter((each) => each === "yes.example")).toHaveLength(1);
   });
 
-  test("the same when recording it breaks", async () => {
+  test("when recording fails, accepted mail is not sent again", async () => {
     const { accept, run, advance, states, sent } = createRelayRig({
-      resolve: async () => () => {
+      conclude: async () => () => {
         throw new Error("a fault");
       },
     });
@@ -686,7 +682,7 @@ describe("faults of ours", () => {
     expect([states(), sent.length]).toEqual([["delivered"], 1]);
   });
 
-  test("while the store is unavailable, what a server accepted waits to be recorded and is not sent again", async () => {
+  test("while the store is unavailable, accepted mail waits to be recorded, and is not sent again", async () => {
     let full = false;
     const { accept, run, advance, states, sent, quiet } = createRelayRig({
       script: {
@@ -709,7 +705,7 @@ describe("faults of ours", () => {
 });
 
 describe("leases", () => {
-  test("what a process that ended had claimed is attempted again at start; what it had recorded is not", async () => {
+  test("claims of an ended process are attempted again at start; recorded attempts are not", async () => {
     const rig = createRelayRig();
     const { accept, claimNext, run, sent, states, lines } = rig;
     accept({ to: ["cut@a.example"] });
@@ -722,7 +718,7 @@ describe("leases", () => {
     expect(again.sent).toEqual([]);
   });
 
-  test("an attempt that takes hours keeps its lease: nobody else makes the same", async () => {
+  test("an attempt that takes hours keeps its lease, and is not made twice", async () => {
     const stuck = gate();
     const { accept, run, advance, sent, states, wake, quiet } = createRelayRig({
       script: { send: stuck.wait },
@@ -740,7 +736,7 @@ describe("leases", () => {
 });
 
 describe("a clock", () => {
-  /** A relay whose clock can be set, without any timer noticing. */
+  /** A relay whose clock can be set without running timers. */
   function createSettable(script: Script = {}) {
     const runtime = fakeRuntime();
     let offset = 0;
@@ -754,7 +750,7 @@ describe("a clock", () => {
   }
   const DAY_MS = 24 * 3_600_000;
 
-  test("set forward during an attempt has nobody else make the same", async () => {
+  test("set forward during an attempt does not repeat the attempt", async () => {
     const [slow, quick] = [gate(), gate()];
     const { accept, run, quiet, wake, setBy, recipients, states } = createSettable({
       send: ({ recipients: [first] }) =>
@@ -800,7 +796,7 @@ describe("a clock", () => {
     },
   );
 
-  test("set back a little leaves what waits to its time", async () => {
+  test("set back a little leaves waiting mail to its time", async () => {
     const rig = createSettable({ connect: (_, nth) => (nth === 1 ? Promise.reject(unreachable()) : undefined) });
     rig.accept({ to: ["ann@b.example"] });
     await rig.run();
@@ -816,7 +812,7 @@ describe("a clock", () => {
 });
 
 describe("stopping", () => {
-  test("waits for what is under way, claims no more, and closes what idles", async () => {
+  test("waits for attempts under way, claims no more, and closes idle connections", async () => {
     const stuck = gate();
     const { accept, run, relay, states, connections, entries } = createRelayRig({
       script: { send: stuck.wait },
@@ -831,7 +827,7 @@ describe("stopping", () => {
     expect(connections.filter(({ open }) => open)).toEqual([]);
   });
 
-  test("after its time gives back what is still under way, and takes no word of it any more", async () => {
+  test("after its grace gives back attempts under way, and records no result of theirs", async () => {
     const stuck = gate();
     const { accept, run, relay, runtime, entries, outcomes, quiet } = createRelayRig({
       script: { send: stuck.wait },

@@ -1,4 +1,4 @@
-/** Servers that others wrote, at the other end of a connection: Postfix, and its test server smtp-sink. */
+/** Servers of other projects at the other end of a connection: Postfix, and its test server smtp-sink. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,8 +10,7 @@ import type { Options } from "../../src/store/settings.ts";
 import { zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { isListening, takePort } from "../harness/port.ts";
-import { makePair, type RemoteMx, startRemoteMx } from "../harness/remote-mx.ts";
-import { UNPROTECTED } from "../harness/unprotected.ts";
+import { makePair, OPPORTUNISTIC, type RemoteMx, startRemoteMx } from "../harness/remote-mx.ts";
 import { until } from "../harness/until.ts";
 
 const PATH = `${process.env.PATH}:/usr/sbin:/usr/lib/postfix/sbin`;
@@ -27,7 +26,7 @@ afterAll(async () => {
   await Promise.all(children.map((child) => child.exited));
 });
 
-/** Resolves with a child that listens on the port. @throws when it ends first, with what it said */
+/** Resolves with a child that listens on the port. @throws when it ends first, with its output */
 async function listening(child: Bun.Subprocess, port: number): Promise<void> {
   children.push(child);
   await until(async () => {
@@ -43,7 +42,7 @@ async function connectTo(port: number): Promise<Connection> {
   const values: Record<string, unknown> = { "smtp.relay": "none", "smtp.outboundPort": port };
   const transport = createTransport({
     runtime: { ...systemRuntime(), dns },
-    protection: UNPROTECTED,
+    tlsPolicies: OPPORTUNISTIC,
     hostname: "us.test",
     options: { get: (name: string) => values[name] } as Pick<Options, "get">,
     log: createLog("silent", Date.now, () => {}),
@@ -80,12 +79,12 @@ describe.skipIf(withoutSink !== "")(`smtp-sink${withoutSink}`, () => {
     await listening(Bun.spawn(command, { env: { PATH }, stdio: ["ignore", "ignore", "pipe"] }), port);
     return {
       port,
-      /** What it was sent, in order of arrival. */
+      /** The messages that it got, in order of arrival. */
       messages: () => readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8")),
     };
   }
 
-  test.each([[[]], [["-p"]], [["-e"]]])("takes a hundred messages over one connection: %j", async (args) => {
+  test.each([[[]], [["-p"]], [["-e"]]])("accepts a hundred messages over one connection: %j", async (args) => {
     const { port, messages } = await sinkWith(...args);
     const connection = await connectTo(port);
     for (let i = 0; i < 100; i++) {
@@ -117,7 +116,7 @@ const withoutPostfix = postfix ? (isRoot ? "" : " (only as root)") : " (not inst
 describe.skipIf(withoutPostfix !== "")(`Postfix${withoutPostfix}`, () => {
   let port = 0;
   let running: { master: string; started: Bun.Subprocess } | undefined;
-  /** Where Postfix hands on what it took. */
+  /** The address to which Postfix delivers its mail. */
   let beyond: RemoteMx;
 
   beforeAll(async () => {
@@ -138,7 +137,7 @@ describe.skipIf(withoutPostfix !== "")(`Postfix${withoutPostfix}`, () => {
     await listening(started, port);
   });
 
-  // What was started waits for the master, and would leave it behind.
+  // The started program waits for the master, and would leave it running.
   afterAll(async () => {
     if (running === undefined) return;
     process.kill(Number(readFileSync(running.master, "utf8")));
@@ -189,7 +188,7 @@ message_size_limit = 100000
       "",
     ].join("\n");
 
-  test("takes mail over TLS for whom it knows, and says what is wrong with the others", async () => {
+  test("accepts mail over TLS for known recipients, and refuses the others with a reason", async () => {
     const connection = await connectTo(port);
     const recipients = [
       "ada@postfix.test",
@@ -214,7 +213,7 @@ message_size_limit = 100000
     expect(connection.usable()).toBe(true);
   });
 
-  test("has a fresh transaction after one in which nobody was accepted", async () => {
+  test("gets a new transaction after one without accepted recipients", async () => {
     const connection = await connectTo(port);
     const before = beyond.messages.length;
     expect(told(await send(connection, ["nobody@postfix.test"]))).toEqual([["refused", 550, "5.1.1", true]]);
@@ -225,7 +224,7 @@ message_size_limit = 100000
     expect(messages.at(-1)).toMatchObject({ to: ["ada@postfix.test"] });
   });
 
-  test("takes internationalised addresses and headers", async () => {
+  test("accepts internationalised addresses and headers", async () => {
     const before = beyond.messages.length;
     const content = Buffer.from(`${HEADERS}To: jürgen@postfix.test\r\nSubject: Grüße\r\n\r\nSchöne Grüße\r\n`);
     expect(told(await send(await connectTo(port), ["jürgen@postfix.test"], content))).toEqual([
@@ -236,7 +235,7 @@ message_size_limit = 100000
     expect(messages.at(-1)?.content).toEndWith(content.toString());
   });
 
-  test("is not sent what it says is too large", async () => {
+  test("is not sent a message that it declares too large", async () => {
     const content = Buffer.concat([letter("large"), Buffer.alloc(100_000, "a\r\n")]);
     expect(told(await send(await connectTo(port), ["ada@postfix.test"], content))).toEqual([
       ["refused", undefined, "5.3.4", false],

@@ -1,5 +1,5 @@
 /**
- * Signing in to the submission listener (RFC 4954; rules: Sign-in failures), and what a session may before and after.
+ * Signing in to the submission listener (RFC 4954; rules: Sign-in failures), and the rights of a session before and after it.
  */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
@@ -51,7 +51,7 @@ describe("before TLS", () => {
     client.destroy();
   });
 
-  test("what is sent after STARTTLS signs nobody in and begins no message", async () => {
+  test("plain text after STARTTLS signs no one in and begins no message", async () => {
     const { address, submitted } = await listenForSubmission();
     const client = await connectSmtp(address);
     const auth = `AUTH PLAIN ${base64(`\0alice@example.test\0${PASSWORD}`)}`;
@@ -131,7 +131,7 @@ describe("AUTH", () => {
     ["a key with all scopes", (rig) => ["bob@example.test", rig.keyOf(rig.bob, ["read", "send", "write"])]],
     ["a key of somebody without a password", (rig) => ["carol@example.test", rig.keyOf(rig.carol)]],
   ];
-  test.concurrent.each(good)("%s is taken", async (_, attempt) => {
+  test.concurrent.each(good)("%s is accepted", async (_, attempt) => {
     const rig = await listenForSubmission();
     const client = await rig.connect();
     const [username, secret] = attempt(rig);
@@ -175,7 +175,7 @@ describe("AUTH", () => {
     client.destroy();
   });
 
-  test("commands pipelined behind it wait for it", async () => {
+  test("pipelined commands wait for it", async () => {
     const rig = await listenForSubmission();
     const client = await rig.connect();
     client.write(
@@ -188,7 +188,7 @@ describe("AUTH", () => {
     expect(rig.submitted).toHaveLength(1);
   });
 
-  test("a failure pipelined before mail lets no mail in", async () => {
+  test("a failed sign-in pipelined before mail lets no mail in", async () => {
     const rig = await listenForSubmission();
     const client = await rig.connect();
     client.write(
@@ -202,7 +202,7 @@ describe("AUTH", () => {
   });
 });
 
-describe("a right that ends", () => {
+describe("access that ends", () => {
   const endings: [string, (rig: SubmissionRig, key: string) => unknown][] = [
     ["a revoked key", (rig, key) => rig.revoke(key)],
     ["a person who left", (rig) => rig.world.store.db.delete(users).where(eq(users.id, rig.alice.userId)).run()],
@@ -231,7 +231,7 @@ describe("a right that ends", () => {
     byKey.destroy();
   });
 
-  test("also while a message is on its way", async () => {
+  test("also during a message", async () => {
     const rig = await listenForSubmission();
     const key = rig.keyOf(rig.alice);
     const client = await rig.connectAs(rig.alice, key);
@@ -244,7 +244,7 @@ describe("a right that ends", () => {
     expect(rig.submitted).toEqual([]);
   });
 
-  test("and a role that changed counts at once", async () => {
+  test("a changed role counts at once", async () => {
     const rig = await listenForSubmission();
     const client = await rig.connectAs(rig.alice);
     await client.expect(250, "MAIL FROM:<bob@example.test>");
@@ -265,7 +265,7 @@ describe("limits before signing in", () => {
     await client.closed;
   });
 
-  test("so does idle talk, which is nothing to who has signed in", async () => {
+  test("unproductive commands end the session too, but not after signing in", async () => {
     const rig = await listenForSubmission();
     const [stranger, alice] = [await rig.connect(), await rig.connectAs(rig.alice)];
     let count = 0;
@@ -276,7 +276,7 @@ describe("limits before signing in", () => {
     alice.destroy();
   });
 
-  test("a minute for a command, and five once signed in", async () => {
+  test("a command may take a minute, and five once signed in", async () => {
     const rig = await listenForSubmission();
     const alice = await rig.connectAs(rig.alice);
     const stranger = await rig.connect();
@@ -289,7 +289,7 @@ describe("limits before signing in", () => {
 });
 
 describe("guessing", () => {
-  test("waits ever longer for its answer, on new connections too, and the right password does not", async () => {
+  test("waits longer for each reply, on new connections too; the right password does not wait", async () => {
     const rig = await listenForSubmission();
     for (let i = 0; i < 4; i++) {
       const client = await rig.connect();
@@ -313,7 +313,7 @@ describe("guessing", () => {
   }, 300_000);
 });
 
-/** The first timer of at most `ms`, once there is one: of a delayed answer, not of a session. */
+/** Waits for the first timer of at most `ms`: that of a delayed reply, not of a session. */
 async function timerWithin({ runtime }: SubmissionRig, ms: number): Promise<number> {
   let at = Number.POSITIVE_INFINITY;
   await until(() => {

@@ -1,4 +1,4 @@
-/** Mail apps that others wrote, through the whole appliance to a server elsewhere. */
+/** Mail apps of other projects, through the whole appliance to a server elsewhere. */
 import { describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { installed, run } from "../harness/programs.ts";
 import { PASSWORD } from "../harness/submission-rig.ts";
 import { watch, world } from "../harness/submission-world.ts";
 
-/** Started once: every test looks at what it sends itself. */
+/** Started once: every test looks only at its own mail. */
 /** Made by the first test that is not skipped. */
 let made: ReturnType<typeof world> | undefined;
 const shared = () => {
@@ -42,7 +42,7 @@ describe.skipIf(swaks.absent)(swaks.named, () => {
     expect((await sent()).map(({ text }) => text.trim())).toEqual(["from swaks"]);
   });
 
-  test("gets nowhere without TLS, and without signing in", async () => {
+  test("is refused without TLS, and without signing in", async () => {
     const it = await shared();
     const { sent } = await watch(it);
     const plain = await run([swaks.path, ...server(it.submission), ...common, ...auth, "--auth", "PLAIN"]);

@@ -1,10 +1,10 @@
-/** nodemailer through the whole appliance to a server elsewhere; and apps that never heard our 250. */
+/** nodemailer through the whole appliance to a server elsewhere; and apps that did not receive our 250. */
 import { describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import type { SmtpClient } from "../harness/smtp-client.ts";
 import { signedIn, watch, world } from "../harness/submission-world.ts";
 
-/** Started once: every test looks at what it sends itself. */
+/** Started once: every test looks only at its own mail. */
 const shared = world();
 
 const LETTER =
@@ -16,7 +16,7 @@ let letters = 0;
 const letter = (): string => LETTER.replace("<plans@", `<plans-${++letters}@`);
 
 describe("a message", () => {
-  test("is filed, announced, signed and sent on, with its Bcc known to its sender alone", async () => {
+  test("is filed, announced, signed and sent on, with its Bcc visible only to the sender", async () => {
     const it = await shared;
     const { sent: newSent, relayed } = await watch(it);
     const client = await signedIn(it);
@@ -48,7 +48,7 @@ describe("a message", () => {
     client.destroy();
   });
 
-  test("is refused as the guardrails say, with nothing filed", async () => {
+  test("is refused by the guardrails, with nothing filed", async () => {
     const it = await shared;
     const { sent } = await watch(it);
     const { appliance, owner } = it;
@@ -69,7 +69,7 @@ describe("a message", () => {
   });
 });
 
-test("smtp.maxMessageBytes is what an app may hand in, whatever we add to it", async () => {
+test("smtp.maxMessageBytes limits the message that an app submits, before we add fields", async () => {
   const it = await shared;
   const { store, options } = it.appliance;
   const client = await signedIn(it);
@@ -86,7 +86,7 @@ test("smtp.maxMessageBytes is what an app may hand in, whatever we add to it", a
   client.destroy();
 });
 
-describe("a message handed in again", () => {
+describe("a message submitted again", () => {
   const send = (client: SmtpClient, to: string | string[], text: string) =>
     client.deliver({ from: "alice@example.test", to }, text);
 
@@ -103,7 +103,7 @@ describe("a message handed in again", () => {
     client.destroy();
   });
 
-  test("while it is still being accepted, too", async () => {
+  test("is sent once also while the first is being accepted", async () => {
     const it = await shared;
     const { sent } = await watch(it);
     const plans = letter();
@@ -114,7 +114,7 @@ describe("a message handed in again", () => {
     for (const client of clients) client.destroy();
   });
 
-  test("goes to those recipients alone who were not among its first", async () => {
+  test("goes only to recipients who were not among the first", async () => {
     const it = await shared;
     const { relayed } = await watch(it);
     const plans = letter();
@@ -129,7 +129,7 @@ describe("a message handed in again", () => {
     client.destroy();
   });
 
-  test("with other content, without a Message-ID, or after an hour, is another", async () => {
+  test("with other content, without a Message-ID, or after an hour, is sent again", async () => {
     const it = await shared;
     const { sent } = await watch(it);
     const plans = letter();
@@ -180,7 +180,7 @@ describe("nodemailer", () => {
     expect((await relayed()).flatMap(({ to }) => to)).toHaveLength(2);
   });
 
-  test("is told that its password is wrong", async () => {
+  test("gets a refusal for a wrong password", async () => {
     const it = await shared;
     const transport = createTransport({
       ...it.submission,

@@ -1,4 +1,4 @@
-/** Mail that people sign themselves: the signature is still good where it arrives, says who made it. */
+/** Mail that people sign themselves: the programs that made a signature verify it where the mail arrives. */
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,13 +6,13 @@ import { temporaryFolder } from "../harness/folder.ts";
 import { installed, run } from "../harness/programs.ts";
 import { signedIn, world } from "../harness/submission-world.ts";
 
-/** Text that is spoiled by any change of line ends, spaces or dots. */
+/** Text that any change of line ends, spaces or dots spoils. */
 const PART =
   'Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\nGrüße  \r\n.\r\n..\r\nFrom here\t\r\n\r\n"end"  \r\n';
 const HEADER =
   "From: Alice <alice@example.test>\r\nTo: bob@remote.example\r\nSubject: signed\r\nBcc: carol@remote.example\r\n";
 
-/** What arrives elsewhere of a message that Alice submits. */
+/** The message that arrives elsewhere when Alice submits one. */
 async function relayed(message: string): Promise<Buffer> {
   const it = await world();
   const client = await signedIn(it);

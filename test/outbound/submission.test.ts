@@ -1,4 +1,4 @@
-/** Mail from people's mail apps: as whom, to whom, and what reaches the pipeline. What the pipeline says is a fake's. */
+/** Mail from people's mail apps: senders, recipients, and the message that reaches the pipeline, which is a fake. */
 import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { readdirSync } from "node:fs";
@@ -17,7 +17,7 @@ const letter = (header: string, body = "How are you?"): string => `${header}\r\n
 const FROM_BOB = letter("From: Bob <bob@example.test>\r\nTo: x@remote.example");
 
 describe("MAIL", () => {
-  test("as whom: one's own addresses, and those one may send as", async () => {
+  test("accepts the person's own addresses, and those that they may send as", async () => {
     const table: [who: "alice" | "bob", reversePath: string, reply: string][] = [
       ["bob", "bob@example.test", "250 2.1.0"],
       ["bob", "BOB@Example.TEST", "250 2.1.0"],
@@ -58,7 +58,7 @@ describe("MAIL", () => {
   });
 });
 
-describe("MAIL says at once that nothing can be sent", () => {
+describe("MAIL refuses a sender that cannot send", () => {
   test.each<[string, (rig: SubmissionRig) => unknown, reply: string, text: string]>([
     [
       "while the mailbox is paused",
@@ -96,7 +96,7 @@ describe("MAIL says at once that nothing can be sent", () => {
 });
 
 describe("RCPT", () => {
-  test("whom: anybody with an address who is not suppressed", async () => {
+  test("accepts any address that is not suppressed", async () => {
     const table = [
       ["x@remote.example", "250 2.1.5"],
       ['"odd local"@remote.example', "250 2.1.5"],
@@ -127,7 +127,7 @@ describe("RCPT", () => {
     client.destroy();
   });
 
-  test("as many as a message may have; the others are put off", async () => {
+  test("accepts as many as a message may have, and defers the others", async () => {
     const rig = await listenForSubmission();
     rig.set("sending.maxRecipients", "2");
     const client = await rig.connectAs(rig.bob);
@@ -166,7 +166,7 @@ describe("DATA", () => {
     client.destroy();
   });
 
-  test("hands over who sends, as whom, to whom, and the message completed", async () => {
+  test("passes on the person, the sender, the recipients and the completed message", async () => {
     const rig = await listenForSubmission();
     const client = await rig.connectAs(rig.alice);
     const reply = await client.deliver(
@@ -215,7 +215,7 @@ describe("DATA", () => {
     client.destroy();
   });
 
-  test("tells the operator what became of it, and nobody's address", async () => {
+  test("logs the outcome, without addresses", async () => {
     const rig = await listenForSubmission();
     const client = await rig.connectAs(rig.bob);
     await client.deliver({ from: "bob@example.test", to: "x@remote.example" }, FROM_BOB);
@@ -234,14 +234,14 @@ describe("DATA", () => {
     const client = await rig.connectAs(rig.bob, rig.keyOf(rig.bob));
     await client.deliver({ from: "bob@example.test", to: "x@remote.example" }, FROM_BOB);
     expect(rig.submitted[0]?.caller.keyId).toMatch(/^key_/);
-    // Noted beside the session, not before it goes on.
+    // The use is recorded while the session goes on.
     const lastUsedAt = () => rig.world.store.db.query.apiKeys.findFirst().sync()?.lastUsedAt;
     await until(() => typeof lastUsedAt() === "number");
     expect(lastUsedAt()).toBe(START);
     client.destroy();
   });
 
-  test("refuses what is too large or loops, and leaves nothing in the spool", async () => {
+  test("refuses a message that is too large or loops, and leaves nothing in the spool", async () => {
     const rig = await listenForSubmission();
     rig.set("smtp.maxMessageBytes", "300000");
     const client = await rig.connectAs(rig.bob);
@@ -268,7 +268,7 @@ describe("DATA", () => {
     client.destroy();
   });
 
-  test("a broken connection hands nothing over", async () => {
+  test("a broken connection submits nothing", async () => {
     const rig = await listenForSubmission();
     const client = await rig.connectAs(rig.bob);
     await client.expect(250, "MAIL FROM:<bob@example.test>");
@@ -281,7 +281,7 @@ describe("DATA", () => {
   });
 });
 
-describe("what the pipeline refuses", () => {
+describe("a refusal of the pipeline", () => {
   const app = (code: ErrorCode, text: string) => new AppError(code, text);
   test.each<[thrown: unknown, reply: string, text: string]>([
     [app("unprocessable", "The domain is not verified"), "550 5.7.1", "The domain is not verified"],
@@ -325,7 +325,7 @@ describe("what the pipeline refuses", () => {
 });
 
 describe("implicit TLS", () => {
-  test("shows our certificate before a word, follows its change, and offers no STARTTLS", async () => {
+  test("presents our certificate before the greeting, follows its change, and offers no STARTTLS", async () => {
     const { certificates, replace } = await replaceableCertificates();
     const rig = await listenForSubmission({ implicitTls: true, certificates });
     const shown = async () => {
@@ -346,7 +346,7 @@ describe("implicit TLS", () => {
     expect(await shown()).toBe(fingerprintOf());
   });
 
-  test("takes a message", async () => {
+  test("accepts a message", async () => {
     const rig = await listenForSubmission({ implicitTls: true });
     const client = await rig.connectAs(rig.bob);
     expect((await client.deliver({ from: "bob@example.test", to: "x@remote.example" }, FROM_BOB)).code).toBe(250);
@@ -354,7 +354,7 @@ describe("implicit TLS", () => {
     client.destroy();
   });
 
-  test("a client that speaks in plain text is let go, and no other", async () => {
+  test("a client that speaks in plain text is disconnected, and no other", async () => {
     const rig = await listenForSubmission({ implicitTls: true });
     const plain = await openSocket(rig);
     const closed = closing(plain);
@@ -364,7 +364,7 @@ describe("implicit TLS", () => {
     client.destroy();
   });
 
-  test("clients that do not get through the handshake count, and are let go after a minute", async () => {
+  test("clients that do not finish the handshake count, and are disconnected after a minute", async () => {
     const rig = await listenForSubmission({ implicitTls: true, limits: { connectionsPerSource: 2 } });
     const idle = [await openSocket(rig), await openSocket(rig)];
     await closing(await openSocket(rig));
@@ -376,7 +376,7 @@ describe("implicit TLS", () => {
     client.destroy();
   });
 
-  test("stopping does not wait for them", async () => {
+  test("stopping does not wait for unfinished handshakes", async () => {
     const rig = await listenForSubmission({ implicitTls: true });
     const idle = await openSocket(rig);
     const gone = closing(idle);
@@ -386,7 +386,7 @@ describe("implicit TLS", () => {
   });
 });
 
-/** A connection that is made and silent. */
+/** A connection that sends nothing. */
 async function openSocket({ address }: SubmissionRig): Promise<Socket> {
   const socket = connect(address.port, address.host);
   socket.on("error", () => {});

@@ -1,4 +1,4 @@
-/** What is taken for a message from a mail app, and what is made of it (RFC 6409 §8). */
+/** Messages from mail apps: those that are accepted, and their completion (RFC 6409 §8). */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { parseMessage } from "../../src/message/parse.ts";
@@ -31,12 +31,12 @@ const WHOLE = [
   "",
 ].join("\r\n");
 
-describe("what is added", () => {
-  test("is one Received field, where nothing is missing", () => {
+describe("added fields", () => {
+  test("one Received field, where nothing is missing", () => {
     expect(complete(crlf(WHOLE))).toBe(RECEIVED + WHOLE);
   });
 
-  test("is Message-ID and Date where they are", () => {
+  test("Message-ID and Date, where they are missing", () => {
     const bare = "From: alice@example.test\r\nSubject: x\r\n\r\n";
     const line = { id: "Message-ID: <new@example.test>\r\n", date: "Date: Mon, 05 Jan 2026 09:00:00 +0000\r\n" };
     expect(complete(crlf(bare))).toBe(RECEIVED + line.id + line.date + bare);
@@ -44,15 +44,15 @@ describe("what is added", () => {
     expect(complete(crlf(`DATE: today\r\n${bare}`))).toBe(`${RECEIVED + line.id}DATE: today\r\n${bare}`);
   });
 
-  test("comes without an empty line, a body or a last line break as well", () => {
+  test("also before a message without an empty line, a body or a last line break", () => {
     for (const content of ["From: a@example.test\r\n", "From: a@example.test", "From: a@example.test\r\n\r\n"]) {
       expect(complete(crlf(content))).toEndWith(content);
     }
   });
 });
 
-describe("what goes", () => {
-  test("is Bcc and Resent-Bcc, in any spelling, and nothing like it in the body", () => {
+describe("removed fields and line ends", () => {
+  test("Bcc and Resent-Bcc, in any spelling, and nothing like them in the body", () => {
     const content = crlf(
       "From: alice@example.test\nBcc: one@remote.example,\n two@remote.example\nTo: x@remote.example\nbCC : three@r.example\n" +
         "Resent-Bcc: four@r.example\nX-Bcc: stays\n\nBcc: stays@remote.example\n",
@@ -72,14 +72,14 @@ describe("what goes", () => {
   test.each([
     ["LF", "\n"],
     ["CR", "\r"],
-  ])("is a bare %s: it becomes a line end, so that Bcc is no body", (_, end) => {
+  ])("a bare %s becomes a line end, so that a Bcc field cannot pass as body", (_, end) => {
     const content = Buffer.from(
       `From: a@example.test\r\nSubject: x${end}Bcc: hidden@r.example${end}${end}body${end}.\r\n`,
     );
     expect(complete(content)).toEndWith("From: a@example.test\r\nSubject: x\r\n\r\nbody\r\n.\r\n");
   });
 
-  test("never a byte of a body whose lines end as they should", () => {
+  test("no byte of a body with correct line ends", () => {
     const line = fc
       .uint8Array({ maxLength: 40 })
       .map((bytes) => bytes.map((byte) => (byte === 10 || byte === 13 ? 0 : byte)));
@@ -93,7 +93,7 @@ describe("what goes", () => {
     );
   });
 
-  test("whatever line ends come, only CRLF leaves", () => {
+  test("any line ends become CRLF", () => {
     const text = fc.array(fc.constantFrom("\r", "\n", "\r\n", ".", "x", "Bcc: y"), { maxLength: 30 });
     fc.assert(
       fc.property(text, (parts) => {
@@ -104,7 +104,7 @@ describe("what goes", () => {
   });
 });
 
-test("what is read of it", () => {
+test("the fields that are read", () => {
   const { bytes, ...known } = read(`Sender: "A. B." <assistant@example.test>\r\n${WHOLE}`);
   expect(known).toEqual({
     from: "alice@example.test",
@@ -147,7 +147,7 @@ describe("From is exactly one address", () => {
     expect(() => read(`From: ${value}\n\n`)).toThrow("5.7.1 From must be one address");
   });
 
-  test("as is Sender", () => {
+  test("Sender is exactly one address too", () => {
     expect(() => read("From: a@example.test\nSender: b@example.test, c@example.test\n\n")).toThrow("Sender");
   });
 });
@@ -181,7 +181,7 @@ describe("malformed", () => {
   });
 });
 
-test("the address read is the one that the message's readers see", async () => {
+test("the address that is read is the one that the message's readers see", async () => {
   const part = fc.constantFrom(
     "alice@example.test",
     "ceo@bank.example",

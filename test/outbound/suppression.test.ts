@@ -34,7 +34,7 @@ const codeOf = (work: () => unknown): string => {
   return "done";
 };
 
-test("addresses are the same in any spelling, but for the tag", () => {
+test("addresses match in any spelling, except for the tag", () => {
   const { add, store, demo } = setUp();
   add(demo, "Carol@REMOTE.example");
   add(demo, "jürgen@bücher.example");
@@ -58,7 +58,7 @@ test("addresses are the same in any spelling, but for the tag", () => {
   );
 });
 
-test("a workspace has its own", () => {
+test("each workspace has its own list", () => {
   const { add, store, listed, demo, acme } = setUp();
   add(demo, "carol@remote.example");
   expect(suppressedAmong(store.db, acme, ["carol@remote.example"])).toEqual([]);
@@ -79,7 +79,7 @@ test("the first reason stays, with its id and time", () => {
   expect(before).toMatchObject([{ reason: "complaint: reported as abuse", createdAt: runtime.now() - 1_000 }]);
 });
 
-test("an address is taken off in one workspace, or in all", () => {
+test("an address is removed from one workspace's list, or from all", () => {
   const { add, remove, listed, demo, acme } = setUp();
   for (const workspaceId of [demo, acme]) {
     add(workspaceId, "carol@remote.example");
@@ -94,7 +94,7 @@ test("an address is taken off in one workspace, or in all", () => {
   expect(listed()).toEqual(["carol@remote.example"]);
 });
 
-test("what is no address is refused, by name", () => {
+test("a text that is not an address is refused, by name", () => {
   const { add, remove, listed, demo } = setUp();
   expect(codeOf(() => add(demo, "carol"))).toBe("unprocessable: carol is not an email address");
   expect(codeOf(() => remove(demo, "@remote.example"))).toBe("unprocessable: @remote.example is not an email address");

@@ -1,14 +1,13 @@
-/** The way out, to MX hosts and to a smarthost, on scripted remotes that listen on addresses of their own. */
+/** Connections to MX hosts and to a smarthost: scripted remotes that listen on addresses of their own. */
 import { describe, expect, test } from "bun:test";
+import type { TlsPolicies } from "../../src/authentication/tls-policy.ts";
 import { createLog } from "../../src/base/log.ts";
-import type { Protection } from "../../src/outbound/protection.ts";
 import { createTransport, readSmarthost } from "../../src/outbound/transport.ts";
 import { DeliveryFailure, type DeliveryResult } from "../../src/smtp/delivery-result.ts";
 import type { Options } from "../../src/store/settings.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
-import { gate, HANG_UP, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import { gate, HANG_UP, OPPORTUNISTIC, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { UNPROTECTED } from "../harness/unprotected.ts";
 
 const LETTER = Buffer.from("Subject: Hi\r\n\r\nText\r\n");
 const ACCEPTED = "accepted: 250 2.0.0 queued as 4711";
@@ -18,15 +17,15 @@ function createWay(
   {
     relay = "none",
     port = 25,
-    protection = UNPROTECTED,
-  }: { relay?: string; port?: number; protection?: Protection } = {},
+    tlsPolicies = OPPORTUNISTIC,
+  }: { relay?: string; port?: number; tlsPolicies?: TlsPolicies } = {},
 ) {
   const runtime = fakeRuntime({ dns: zone(description) });
   const values: Record<string, unknown> = { "smtp.relay": relay, "smtp.outboundPort": port };
   const options = { get: (name: string) => values[name] } as Pick<Options, "get">;
   const lines: Record<string, unknown>[] = [];
   const log = createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line)));
-  const transport = createTransport({ runtime, hostname: "us.test", options, protection, log });
+  const transport = createTransport({ runtime, hostname: "us.test", options, tlsPolicies, log });
   return {
     transport,
     runtime,
@@ -36,7 +35,7 @@ function createWay(
   };
 }
 
-/** Remotes on 127.0.0.1, .2, … and one port: another one where somebody has it on a later address. */
+/** Remotes on 127.0.0.1, .2, … and one port, which is another when a later address has it in use. */
 async function startSideBySide(scripts: readonly RemoteScript[]): Promise<RemoteMx[]> {
   const remotes: RemoteMx[] = [];
   try {
@@ -78,11 +77,11 @@ describe("ending one connection", () => {
   const REASON = "others wait";
   const DEFERRED = { kind: "deferred", reply: REASON };
 
-  test.each(["who takes its mail", "what it asks of TLS"])("while nobody tells of a domain %s", async (what) => {
+  test.each(["hosts", "TLS policy"])("while DNS does not tell the %s of a domain", async (what) => {
     const unanswered = () => new Promise<never>(() => {});
-    const protection = what === "what it asks of TLS" ? { of: unanswered, close: () => {} } : UNPROTECTED;
-    const { transport, runtime } = createWay({ "example.net": { a: ["127.0.0.1"] } }, { protection });
-    if (protection === UNPROTECTED) runtime.dns.resolveMx = unanswered;
+    const tlsPolicies = what === "TLS policy" ? { of: unanswered, close: () => {} } : OPPORTUNISTIC;
+    const { transport, runtime } = createWay({ "example.net": { a: ["127.0.0.1"] } }, { tlsPolicies });
+    if (tlsPolicies === OPPORTUNISTIC) runtime.dns.resolveMx = unanswered;
     const ending = new AbortController();
     const failure = failureOf(transport.connect("example.net", ending.signal));
     ending.abort(REASON);
@@ -90,7 +89,7 @@ describe("ending one connection", () => {
     expect(await failureOf(transport.connect("example.net", ending.signal))).toMatchObject(DEFERRED);
   });
 
-  test("while a host has not greeted: no other is tried", async () => {
+  test("while a host has not greeted: no other host is tried", async () => {
     const silence = gate();
     const { transport, remotes } = await createNet({ greeting: silence.wait }, {});
     const ending = new AbortController();
@@ -102,7 +101,7 @@ describe("ending one connection", () => {
     expect(remotes[1]?.connections).toBe(0);
   });
 
-  test.each(["mail", "rcpt", "data"] as const)("while it waits for the answer to %s", async (command) => {
+  test.each(["mail", "rcpt", "data"] as const)("while it waits for the reply to %s", async (command) => {
     const silence = gate();
     const { transport, remotes } = await createNet({ [command]: silence.wait });
     const ending = new AbortController();
@@ -115,7 +114,7 @@ describe("ending one connection", () => {
     await remotes[0]?.idle();
   });
 
-  test("from the first byte of a message to the answer it is transmitting, not before the next one", async () => {
+  test("a connection is transmitting from the first byte of a message to its reply, and not before the next message", async () => {
     const [first, second] = [gate(), gate()];
     const { transport } = await createNet({
       end: ({ address }) => (address === "a@example.net" ? first.wait() : undefined),
@@ -134,7 +133,7 @@ describe("ending one connection", () => {
     expect(told(await next)).toEqual([ACCEPTED]);
   });
 
-  test("the others go on", async () => {
+  test("leaves the others alone", async () => {
     const silence = gate();
     const { transport } = await createNet({ mail: ({ attempt }) => (attempt === 1 ? silence.wait() : undefined) });
     const ending = new AbortController();
@@ -149,7 +148,7 @@ describe("ending one connection", () => {
 });
 
 describe("to MX hosts", () => {
-  test("the most preferred one has the mail", async () => {
+  test("the most preferred one gets the mail", async () => {
     const { transport, remotes } = await createNet({}, {});
     expect(transport.groupsByMessage()).toBe(false);
     const connection = await transport.connect("example.net");
@@ -168,7 +167,7 @@ describe("to MX hosts", () => {
     ["greets with 4yz", { greeting: "421 4.3.2 busy" }],
     ["refuses EHLO", { ehlo: "550 5.7.1 no" }],
     ["hangs up", { greeting: HANG_UP }],
-  ])("one that %s is passed over", async (_what, script) => {
+  ])("one that %s is skipped", async (_what, script) => {
     const { transport, remotes } = await createNet(script, {});
     const connection = await transport.connect("example.net");
     expect(connection.remote).toBe("mx2.example.net");
@@ -176,7 +175,7 @@ describe("to MX hosts", () => {
     expect(remotes[1]?.messages).toHaveLength(1);
   });
 
-  test("one that does not listen, has no address or cannot be looked up is passed over", async () => {
+  test("one that does not listen, has no address or cannot be looked up is skipped", async () => {
     const { transport, remotes, description } = await createNet({}, {});
     await remotes[0]?.close();
     Object.assign(description, {
@@ -194,7 +193,7 @@ describe("to MX hosts", () => {
     expect((await transport.connect("example.net")).remote).toBe("mx2.example.net");
   });
 
-  test("one that does not answer is passed over", async () => {
+  test("one that does not reply is skipped", async () => {
     const silence = gate();
     const { transport, runtime } = await createNet({ greeting: silence.wait }, {});
     const connecting = transport.connect("example.net");
@@ -220,7 +219,7 @@ describe("to MX hosts", () => {
     expect(remotes[2]?.connections).toBe(0);
   });
 
-  test("refused by all of them, it is final, and not about the address", async () => {
+  test("a refusal by all of them is final, and not the address's fault", async () => {
     const { transport } = await createNet({ greeting: "554 5.7.1 not you" }, { greeting: "550 5.1.1 nor here" });
     expect(await failureOf(transport.connect("example.net"))).toMatchObject({
       kind: "refused",
@@ -233,14 +232,14 @@ describe("to MX hosts", () => {
   test.each([
     ["4yz", { greeting: "421 4.3.2 busy" }, "421 4.3.2 busy"],
     ["silence", { greeting: HANG_UP }, "mx2.example.net [127.0.0.2]: "],
-  ])("refused by one and %s of another, it is temporary", async (_what, script, reply) => {
+  ])("a refusal by one and %s of another is temporary", async (_what, script, reply) => {
     const { transport } = await createNet({ greeting: "554 5.7.1 not you" }, script);
     const result = await failureOf(transport.connect("example.net"));
     expect(result).toMatchObject({ kind: "deferred", hard: false });
     expect(result.reply).toStartWith(reply);
   });
 
-  test("none of which has an address, it is final", async () => {
+  test("when none has an address, the failure is final", async () => {
     const { transport } = createWay({ "example.net": { mx: [[10, "gone.example.net"]] } });
     expect(await failureOf(transport.connect("example.net"))).toMatchObject({
       kind: "refused",
@@ -249,7 +248,7 @@ describe("to MX hosts", () => {
     });
   });
 
-  test("what DNS says is final or not, and nobody is connected to", async () => {
+  test("a failure in DNS is final or temporary, and no host is connected to", async () => {
     const { transport } = createWay({ "null.test": { mx: [[0, ""]] }, "broken.test": "SERVFAIL" });
     expect(await failureOf(transport.connect("gone.test"))).toMatchObject({
       kind: "refused",
@@ -264,7 +263,7 @@ describe("to MX hosts", () => {
     expect(await failureOf(transport.connect("broken.test"))).toMatchObject({ kind: "deferred", hard: false });
   });
 
-  test("eight addresses are tried, each once, and what they say is not final then", async () => {
+  test("eight addresses are tried, each once, and the failure is then temporary", async () => {
     const scripts = Array.from({ length: 9 }, () => ({ greeting: "554 5.7.1 not you" }));
     const { transport, remotes, description } = await createNet(...scripts);
     Object.assign(description, { "mx2.example.net": { a: ["127.0.0.1", "127.0.0.2"] } });
@@ -275,7 +274,7 @@ describe("to MX hosts", () => {
   test.each([
     ["SERVFAIL", "ESERVFAIL"],
     [{ txt: ["nothing"] }, "has an address"],
-  ])("sixteen hosts are looked up, however many a domain names: %j is not final then", async (records, said) => {
+  ])("at most sixteen hosts are looked up: %j is then temporary", async (records, said) => {
     const { transport, description } = await createNet({});
     const names = Array.from({ length: 40 }, (_, i) => `nowhere${i}.example.net`);
     const asked: string[] = [];
@@ -295,7 +294,7 @@ describe("to MX hosts", () => {
     expect([...new Set(asked)]).toEqual(names.slice(0, 16));
   });
 
-  test("TLS is used unverified, and left where it is broken", async () => {
+  test("TLS is used without verification, and given up where it is broken", async () => {
     for (const starttls of [true, "broken"] as const) {
       const { transport, remotes } = await createNet({ starttls });
       const connection = await transport.connect("example.net");
@@ -305,8 +304,8 @@ describe("to MX hosts", () => {
   });
 });
 
-describe("a connection used again", () => {
-  test("and found closed is opened anew, without an attempt lost", async () => {
+describe("a reused connection", () => {
+  test("that is found closed is opened anew, without losing an attempt", async () => {
     const { transport, remotes } = await createNet({
       mail: ({ attempt }) => (attempt === 2 ? "421 4.7.0 one message a connection" : undefined),
     });
@@ -329,7 +328,7 @@ describe("a connection used again", () => {
     expect(connection.remote).toBe("mx2.example.net");
   });
 
-  test("is deferred when there is no way any more", async () => {
+  test("is deferred when no host can be reached any more", async () => {
     const { transport, remotes } = await createNet({});
     const connection = await transport.connect("example.net");
     await connection.send(letterTo("a@example.net"));
@@ -347,7 +346,7 @@ describe("a connection used again", () => {
     expect(remotes[0]?.connections).toBe(1);
   });
 
-  test("and new, it is deferred at once", async () => {
+  test("unlike a new one, is opened anew: a new one defers at once", async () => {
     const { transport, remotes } = await createNet({ mail: "421 4.3.2 busy" });
     const connection = await transport.connect("example.net");
     expect(told(await connection.send(letterTo("a@example.net")))).toEqual(["deferred: 421 4.3.2 busy"]);
@@ -355,7 +354,7 @@ describe("a connection used again", () => {
   });
 });
 
-test("closed, it ends connections and attempts, and makes none", async () => {
+test("closing ends connections and attempts, and prevents new ones", async () => {
   const silence = gate();
   const { transport, remotes } = await createNet({ end: silence.wait });
   const connection = await transport.connect("example.net");
@@ -415,14 +414,14 @@ describe("through a smarthost", () => {
     expect(remote.connections).toBe(1);
   });
 
-  test("without credentials there is nothing to refuse", async () => {
+  test("without credentials there is no refusal", async () => {
     const { transport, remote } = await createSmarthost({});
     expect(await transport.refusal()).toBeUndefined();
     expect(remote.connections).toBe(0);
     expect(told(await (await transport.connect("example.net")).send(letterTo("a@example.net")))).toEqual([ACCEPTED]);
   });
 
-  test("a name is looked up as an address, not as a domain with mail", async () => {
+  test("its name is looked up as a host, not as a domain with MX records", async () => {
     const { remote } = await createSmarthost({});
     const { transport } = createWay(
       { "relay.test": { mx: [[10, "elsewhere.test"]], a: [remote.host] } },
@@ -443,7 +442,7 @@ describe("through a smarthost", () => {
     expect(JSON.stringify(lines)).not.toMatch(/wrong|right/);
   });
 
-  test("what it said is not remembered any longer when the clock is set back", async () => {
+  test("its reply is forgotten when the clock is set back", async () => {
     const { transport, remote, runtime } = await createSmarthost({ auth }, { pass: "wrong" });
     expect(await transport.refusal()).toBeDefined();
     remote.script({ auth: { user: "us", pass: "wrong" } });
@@ -451,14 +450,14 @@ describe("through a smarthost", () => {
     expect(await transport.refusal()).toBeUndefined();
   });
 
-  test("asked at once by many, the smarthost is asked once", async () => {
+  test("concurrent checks ask the smarthost once", async () => {
     const { transport, remote } = await createSmarthost({ auth }, { pass: "wrong" });
     const answers = await Promise.all([1, 2, 3].map(() => transport.refusal()));
     expect(answers).toEqual([1, 2, 3].map(() => "535 5.7.8 credentials are invalid"));
     expect(remote.connections).toBe(1);
   });
 
-  test("a changed setting forgets what was said to the one before", async () => {
+  test("a changed setting forgets the reply of the smarthost before", async () => {
     const { transport, set, relay } = await createSmarthost({ auth }, { pass: "wrong" });
     expect(await transport.refusal()).toBeDefined();
     set(relay("right"));
@@ -470,7 +469,7 @@ describe("through a smarthost", () => {
     expect(transport.groupsByMessage()).toBe(false);
   });
 
-  test("a changed setting retires the connections to the one before", async () => {
+  test("a changed setting retires the connections to the smarthost before", async () => {
     const { transport, set } = await createSmarthost({ auth });
     const connection = await transport.connect("example.net");
     expect(connection.usable()).toBe(true);
@@ -501,7 +500,7 @@ describe("through a smarthost", () => {
     expect(await failureOf(transport.connect("example.net"))).toMatchObject({ kind: "deferred", hard: false });
   });
 
-  test("one that does not answer keeps nobody from sending for long", async () => {
+  test("one that does not reply holds up sending for seconds only", async () => {
     const silence = gate();
     const { transport, runtime, remote } = await createSmarthost({ auth, greeting: silence.wait });
     const first = transport.refusal();
@@ -523,7 +522,7 @@ describe("through a smarthost", () => {
     expect(remote.commands.filter((line) => /^(AUTH|MAIL)/.test(line))).toEqual([]);
   });
 
-  test("nor with a certificate that is not its own", async () => {
+  test("credentials are not sent to a host with another's certificate", async () => {
     const remote = await startRemoteMx({ auth, starttls: true });
     const { transport } = createWay(
       { "relay.test": { a: [remote.host] } },
@@ -544,7 +543,7 @@ describe("through a smarthost", () => {
     },
   );
 
-  test("TLS that is offered here and broken is not done without when there are credentials", async () => {
+  test("with credentials, mail waits when this machine offers TLS that is broken", async () => {
     const { transport, remote } = await createSmarthost({ auth, starttls: "broken" });
     expect(await failureOf(transport.connect("example.net"))).toMatchObject({ kind: "deferred", status: "4.7.5" });
     expect(remote.connections).toBe(1);

@@ -35,7 +35,7 @@ const inSql = (expression: (document: string) => string, documents: readonly num
   return JSON.parse((sqlite.query(select).get(JSON.stringify(documents)) as { found: string }).found);
 };
 
-test("every message has a unique, reversible number, here and in SQL", () => {
+test("each message has a unique, reversible number, here and in SQL", () => {
   fc.assert(
     fc.property(fc.uniqueArray(message), (messages) => {
       const documents = messages.map(documentNumberOf);
@@ -67,7 +67,7 @@ test("first messages of neighbours have adjacent numbers, and so do later ones",
   expect([eighth, fifthOfNext].map((number) => Number(number) - Number(fifth))).toEqual([3, 4]);
 });
 
-test("documents give their conversations, each once", () => {
+test("threadsOf gives the conversations of documents, each once", () => {
   fc.assert(
     fc.property(fc.uniqueArray(fc.tuple(fc.integer({ min: 1, max: 9_000 }), ordinal)), (places) => {
       const messages = places.map(([one, other]) => seqOf(one, other));
@@ -77,7 +77,7 @@ test("documents give their conversations, each once", () => {
   );
 });
 
-test("ranges cover the messages of conversations, later ones first, and tell how far was read", () => {
+test("rangesOf covers the messages of conversations, later ones first, and firstWhole gives how far a range was read", () => {
   fc.assert(
     fc.property(
       thread,

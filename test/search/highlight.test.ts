@@ -1,4 +1,4 @@
-/** Where a query matches: tables by field and language, and properties of every highlight. */
+/** Highlights: tables by field and language, and properties of every highlight. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { fold, foldAddress, foldDocument } from "../../src/search/fold.ts";
@@ -42,7 +42,7 @@ const INVOICE: Partial<SearchedMessage> = {
   filenames: ["Rechnung_März-2025.pdf", "terms.pdf"],
 };
 
-describe("fields", () => {
+describe("highlights in fields", () => {
   test.each<[q: string, highlights: string[]]>([
     ["amount", ["text: Please pay the open [amount] of 99.50 EUR. The invoice is attached."]],
     ['"OPEN amount"', ["text: Please pay the [open amount] of 99.50 EUR. The invoice is attached."]],
@@ -117,7 +117,7 @@ describe("snippets", () => {
     expect(highlight?.snippet.length).toBeLessThanOrEqual(LONGEST_SNIPPET);
   });
 
-  test("of several positions, one for each condition", () => {
+  test("show several positions, one for each condition", () => {
     const text = `${around}${"x ".repeat(500)}${around.replace("needle", "thread")}`;
     expect(highlightsOf("thread needle", { text }).map(({ snippet }) => snippet.match(/needle|thread/)?.[0])).toEqual([
       "thread",
@@ -125,24 +125,24 @@ describe("snippets", () => {
     ]);
   });
 
-  test("at most three per message for any query", () => {
+  test("are at most three for a message", () => {
     const words = ["one", "two", "three", "four", "five"];
     const text = words.map((word) => word + " -".repeat(500)).join(" ");
     expect(highlightsOf(words.join(" "), { text })).toHaveLength(3);
   });
 
-  test("a phrase whose words lie far apart", () => {
+  test("show a phrase whose words lie far apart", () => {
     const text = `x open${" .".repeat(400)} amount y`;
     expect(highlightsOf('"open amount"', { text })).toEqual([{ field: "text", snippet: "x open…", ranges: [[2, 6]] }]);
   });
 
-  test("of a token that is cut in the index", () => {
+  test("show a token that is cut in the index", () => {
     const blob = "ab12".repeat(100);
     const [highlight] = highlightsOf(blob.slice(0, 64), { text: `key ${blob} end` });
     expect(highlight).toMatchObject({ snippet: `key ${blob.slice(0, LONGEST_SNIPPET - 6)}…`, ranges: [[4, 158]] });
   });
 
-  test("of a long address that matches at its end", () => {
+  test("show the end of a long address that matches there", () => {
     const email = `${"a".repeat(200)}@example.com`;
     const [highlight] = highlightsOf(`from:${email}`, { from: { email, name: "Ann" } });
     const { snippet = "", ranges: [range] = [] } = highlight ?? {};
@@ -151,7 +151,7 @@ describe("snippets", () => {
   });
 });
 
-test("used-up work leaves the rest out", () => {
+test("a used-up budget ends the search for matches", () => {
   const text = `${"é ".repeat(50_000)} Größe`;
   expect(highlightsOf("grosse", { text })).toHaveLength(1);
   const work = { left: 10_000 };
@@ -163,7 +163,7 @@ test("used-up work leaves the rest out", () => {
   expect(highlightsOf("ann", { to: [...to.slice(1), { email: "ann@é" }] }, { left: 40_000 })).toEqual([]);
 });
 
-test("words that an engine found in place of the query's", () => {
+test("words that an engine found in place of the query's are highlighted", () => {
   // Together with the query's own words that are present.
   const beside = createHighlighter(parseQuery("invioce amount"), ["invoice"]);
   expect(beside?.(message(INVOICE), { left: PLENTY }).map(({ ranges }) => ranges)).toEqual([
@@ -181,7 +181,7 @@ test("words that an engine found in place of the query's", () => {
   ]);
 });
 
-/** Whether the index finds the message: compares fold.ts's document as FTS5 does. */
+/** True if the index finds the message: compares fold.ts's document as FTS5 does. */
 function isFound(q: string, parts: SearchedMessage): boolean {
   const document = foldDocument({ ...parts, from: [parts.from] });
   const { subject, body, sender, recipients, files } = document;

@@ -17,7 +17,7 @@ const seq = fc.oneof(fc.integer({ min: 0, max: 300 }), fc.constantFrom(31, 32, 6
 const list = fc.array(seq);
 const ascending = (seqs: Iterable<number>): number[] => [...new Set(seqs)].sort((a, b) => a - b);
 
-test("members, each once, ascending", () => {
+test("a set gives its members once, ascending", () => {
   fc.assert(
     fc.property(list, seq, (seqs, other) => {
       const set = setOf(seqs);
@@ -32,7 +32,7 @@ test("members, each once, ascending", () => {
   );
 });
 
-test("intersections and differences", () => {
+test("intersections and differences agree with those of Set", () => {
   fc.assert(
     fc.property(list, fc.array(list, { maxLength: 3 }), (seqs, lists) => {
       const set = setOf(seqs);

@@ -1,4 +1,4 @@
-/** Remotes that answer out of turn. Whatever they do, no reply is taken for another's, and no command for content. */
+/** Remotes that reply out of turn: no reply is taken for that to another command, and no command becomes content. */
 import { expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
 import { TLSSocket } from "node:tls";
@@ -30,7 +30,7 @@ async function sessionWith(script: RemoteScript) {
   return { remote, session: await openTo(remote) };
 }
 
-/** A server that stops reading at the first bytes of a message and answers it then; it reads on once `release` is called. */
+/** A server that stops reading at the first bytes of a message and replies to it then; it reads on once `release` is called. */
 async function startHasty(answer: string, withTls: boolean) {
   const heard: string[] = [];
   const pair = await makePair("mx.example.net");
@@ -76,7 +76,7 @@ async function startHasty(answer: string, withTls: boolean) {
     host: "127.0.0.1",
     port: typeof address === "object" && address ? address.port : 0,
     heard,
-    /** Reads what is left, to the end of the connection. */
+    /** Reads the rest, to the end of the connection. */
     async release(): Promise<void> {
       const socket = held;
       if (!socket) throw new Error("no message was begun");
@@ -98,7 +98,7 @@ test.each([
     kind: "deferred",
     reply: "mx.example.net [127.0.0.1]: it answered before it had the whole message",
   },
-])("an answer in the middle of the message ends the connection: %j", async ({ answer, withTls, kind, reply }) => {
+])("a reply in the middle of the message ends the connection: %j", async ({ answer, withTls, kind, reply }) => {
   const remote = await startHasty(answer, withTls);
   const session = await openTo(remote);
   const { results } = await session.transmit(to(["a@example.net"], LARGE));
@@ -123,7 +123,7 @@ test.each([{ starttls: false }, { starttls: true }])(
   },
 );
 
-test("a message that was answered with the go-ahead for it counts as not sent", async () => {
+test("a message whose reply came with the 354 counts as not sent", async () => {
   const { session } = await sessionWith({ data: "354 go on\n250 2.0.0 have it already" });
   const { results } = await session.transmit(to(["a@example.net"]));
   expect(results).toMatchObject([{ kind: "deferred", hard: false }]);
@@ -131,7 +131,7 @@ test("a message that was answered with the go-ahead for it counts as not sent", 
 });
 
 test.each(["250 2.0.0 queued\n250 2.0.0 queued", "250 2.0.0 queued\n250 2.0"])(
-  "a reply too many is not taken for that to the next command: %j",
+  "a surplus reply is not taken for the reply to the next command: %j",
   async (end) => {
     const { session, remote } = await sessionWith({
       end,
@@ -139,7 +139,7 @@ test.each(["250 2.0.0 queued\n250 2.0.0 queued", "250 2.0.0 queued\n250 2.0"])(
     });
     expect((await session.transmit(to(["a@example.net"]))).results).toMatchObject([{ kind: "accepted" }]);
     const { results, unstarted } = await session.transmit(to(["gone@example.net", "there@example.net"]));
-    // Whoever has the session opens another.
+    // The owner of the session opens another.
     expect(unstarted).toBe(true);
     expect(results).toMatchObject([{ kind: "deferred" }, { kind: "deferred" }]);
     expect(session.usable()).toBe(false);
@@ -148,7 +148,7 @@ test.each(["250 2.0.0 queued\n250 2.0.0 queued", "250 2.0.0 queued\n250 2.0"])(
   },
 );
 
-test("empty lines between replies are none", async () => {
+test("empty lines between replies do not count as replies", async () => {
   const { session } = await sessionWith({ data: "354 go on\n", end: "\n250 2.0.0 queued\n\n" });
   for (const recipient of ["a@example.net", "b@example.net"]) {
     expect((await session.transmit(to([recipient]))).results).toMatchObject([{ kind: "accepted" }]);

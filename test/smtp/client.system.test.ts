@@ -5,7 +5,10 @@ import { temporaryFolder } from "../harness/folder.ts";
 import { makePair, startRemoteMx } from "../harness/remote-mx.ts";
 
 describe("a certificate that must be valid", () => {
-  /** In a process of its own, which trusts the remote's certificate as an authority: that is read at its start. */
+  /**
+   * Runs in a process of its own, which trusts the remote's certificate as an authority: a process reads authorities at its
+   * start.
+   */
   const PROGRAM = `
     import { openSession } from "${join(import.meta.dir, "../../src/smtp/client.ts")}";
     import { systemRuntime } from "${join(import.meta.dir, "../../src/base/runtime.ts")}";

@@ -1,4 +1,4 @@
-/** A session with a scripted remote: what goes over the wire, and what the replies come to for each recipient. */
+/** A session with a scripted remote: the bytes on the wire, and the results for each recipient. */
 import { describe, expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";
 import { openSession, type SmtpSession } from "../../src/smtp/client.ts";
@@ -30,14 +30,14 @@ function prepare(remote: RemoteMx, target: Partial<Target> = {}) {
   return { open, runtime, lines, stop: () => stopped.abort() };
 }
 
-/** A session with a new remote of that script. */
+/** Opens a session with a new remote of that script. */
 async function sessionWith(script: RemoteScript = {}, target: Partial<Target> = {}): Promise<Session> {
   const remote = await startRemoteMx(script);
   const { open, ...rest } = prepare(remote, target);
   return { ...(await open()), ...rest, remote };
 }
 
-/** Why there is no session. */
+/** The failure of opening a session. */
 async function failureOf(opening: Promise<unknown>): Promise<DeliveryResult> {
   const thrown = await opening.then(
     () => new Error("there is a session"),
@@ -51,14 +51,14 @@ function send(session: SmtpSession, recipients: readonly string[], content: Uint
   return session.transmit({ reversePath: "bounce+1@us.test", recipients, content });
 }
 
-/** Resolves when nothing but a timer of `ms` from now is left to happen first. */
+/** Resolves when the next event can only be a timer of `ms` from now. */
 const isAwaited = (runtime: FakeRuntime, ms: number) => until(() => runtime.nextTimer() === runtime.now() + ms);
 
 /** `kind reply` of each result. */
 const told = ({ results }: { results: DeliveryResult[] }) => results.map(({ kind, reply }) => `${kind}: ${reply}`);
 
 describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelining) => {
-  test("carries the message as it is, to every recipient", async () => {
+  test("carries the message unchanged, to every recipient", async () => {
     const session = await sessionWith({ pipelining, size: 1_000_000 });
     const content = Buffer.from("Subject: dots\r\n\r\n.\r\n..\r\n.end\r\n\r\n");
     const sent = await send(session, ["a@example.net", "b@example.net"], content);
@@ -84,7 +84,7 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
     ]);
   });
 
-  test("has an outcome for each recipient, in their order", async () => {
+  test("gives a result for each recipient, in order", async () => {
     const replies: Record<string, string> = {
       "no@example.net": "550-5.1.1 There is\n550 5.1.1 no such user",
       "later@example.net": "450 4.2.1 greylisted",
@@ -102,7 +102,7 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
     expect(session.remote.messages.map(({ to }) => to)).toEqual([["yes@example.net"]]);
   });
 
-  test("that nobody is accepted for transmits nothing", async () => {
+  test("whose recipients are all refused transmits nothing", async () => {
     const session = await sessionWith({ pipelining, rcpt: "550 5.7.1 no" });
     expect(told(await send(session, ["a@example.net"]))).toEqual(["refused: 550 5.7.1 no"]);
     expect(session.remote.messages).toEqual([]);
@@ -116,22 +116,25 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
     ["refused: 554 5.6.0 content", { end: "554 5.6.0 content" }],
     ["refused: 550 5.1.1 whoever", { end: "550 5.1.1 whoever" }],
     ["deferred: 452 4.3.1 disk", { end: "452 4.3.1 disk" }],
-  ] as const)("that ends with %s says so of all, and of no address", async (outcome, script) => {
-    const session = await sessionWith({ pipelining, ...script });
-    const sent = await send(session, ["a@example.net", "b@example.net"]);
-    expect(told(sent)).toEqual([outcome, outcome]);
-    expect(sent.results.map(({ hard }) => hard)).toEqual([false, false]);
-    expect(session.remote.messages).toEqual([]);
-    expect(session.usable()).toBe(true);
-  });
+  ] as const)(
+    "that ends with %s gives all recipients the same result, and no address the fault",
+    async (outcome, script) => {
+      const session = await sessionWith({ pipelining, ...script });
+      const sent = await send(session, ["a@example.net", "b@example.net"]);
+      expect(told(sent)).toEqual([outcome, outcome]);
+      expect(sent.results.map(({ hard }) => hard)).toEqual([false, false]);
+      expect(session.remote.messages).toEqual([]);
+      expect(session.usable()).toBe(true);
+    },
+  );
 
-  test("of one recipient may be refused for the address only after the message", async () => {
+  test("to one recipient may be refused for the address in the reply to the message", async () => {
     const session = await sessionWith({ pipelining, end: "550 5.1.1 no such user" });
     const { results } = await send(session, ["a@example.net"]);
     expect(results).toMatchObject([{ kind: "refused", hard: true }]);
   });
 
-  test("after a refused one the next has a fresh start", async () => {
+  test("that follows a refused one starts anew", async () => {
     const session = await sessionWith({
       pipelining,
       mail: ({ attempt }) => (attempt === 1 ? "451 4.3.0 later" : undefined),
@@ -153,7 +156,7 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
     expect(session.remote.connections).toBe(1);
   });
 
-  test("recipients beyond what the remote takes at once have transactions of their own", async () => {
+  test("recipients beyond the remote's limit go into further transactions", async () => {
     let accepted = 0;
     const session = await sessionWith({
       pipelining,
@@ -168,7 +171,7 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
     expect(session.remote.messages.map(({ to }) => to.length)).toEqual([2, 2, 1]);
   });
 
-  test("is not repeated for recipients that are always too many", async () => {
+  test("is not repeated for a recipient that the remote refuses as one too many each time", async () => {
     const session = await sessionWith({
       pipelining,
       rcpt: ({ address }) => (address.startsWith("b") ? "452 4.5.3 too many recipients" : undefined),
@@ -198,7 +201,7 @@ describe("a connection that ends", () => {
     expect(session.usable()).toBe(false);
   });
 
-  test("keeps what was said of recipients before", async () => {
+  test("keeps the earlier replies about recipients", async () => {
     const session = await sessionWith({
       pipelining: false,
       rcpt: ({ address }) => (address.startsWith("no") ? "550 5.1.1 no" : HANG_UP),
@@ -238,7 +241,7 @@ describe("a connection that ends", () => {
     expect(session.usable()).toBe(false);
   });
 
-  test("for a refused RSET is not used again", async () => {
+  test("after a refused RSET is not used again", async () => {
     const session = await sessionWith({ mail: "451 4.3.0 later", rset: "502 5.5.1 what?" });
     await send(session, ["a@example.net"]);
     expect(await send(session, ["a@example.net"])).toMatchObject({ unstarted: true, results: [{ kind: "deferred" }] });
@@ -246,7 +249,7 @@ describe("a connection that ends", () => {
   });
 });
 
-describe("a remote that keeps silent", () => {
+describe("a remote that does not reply", () => {
   test.each([
     ["mail", true],
     ["rcpt", true],
@@ -278,7 +281,7 @@ describe("a remote that keeps silent", () => {
     await remote.idle();
   });
 
-  test("at QUIT is left", async () => {
+  test("at QUIT is disconnected", async () => {
     const silence = gate();
     const session = await sessionWith({ quit: silence.wait });
     session.close();
@@ -310,7 +313,7 @@ describe("closing", () => {
     await session.remote.idle();
   });
 
-  test("by the signal ends sessions and attempts, and there are no more", async () => {
+  test("of all, by the signal, ends sessions and attempts, and prevents new ones", async () => {
     const silence = gate();
     const remote = await startRemoteMx({
       greeting: ({ connection }) => (connection === 1 ? undefined : silence.wait()),
@@ -328,7 +331,7 @@ describe("closing", () => {
   });
 });
 
-describe("a session that does not come about", () => {
+describe("a session that cannot be opened", () => {
   test.each([
     ["554 5.7.1 we do not want you", { greeting: "554 5.7.1 we do not want you" }, "refused", 554],
     ["421 4.3.2 busy", { greeting: "421 4.3.2 busy" }, "deferred", 421],
@@ -341,7 +344,7 @@ describe("a session that does not come about", () => {
     await remote.idle();
   });
 
-  test("nobody listens", async () => {
+  test("no server listens", async () => {
     const remote = await startRemoteMx();
     const { open } = prepare(remote);
     await remote.close();
@@ -369,14 +372,17 @@ describe("TLS", () => {
     expect(session.lines).toContainEqual(expect.objectContaining({ message: "connected", tls: true }));
   });
 
-  test.each(["broken", "refused"] as const)("that is %s: the same host without", async (starttls) => {
-    const session = await sessionWith({ starttls });
-    await send(session, ["a@example.net"]);
-    expect(session.remote.messages).toMatchObject([{ secure: false, connection: 2 }]);
-    expect(session.remote.commands.filter((line) => line === "STARTTLS")).toHaveLength(1);
-  });
+  test.each(["broken", "refused"] as const)(
+    "that is %s: the client uses the same host without TLS",
+    async (starttls) => {
+      const session = await sessionWith({ starttls });
+      await send(session, ["a@example.net"]);
+      expect(session.remote.messages).toMatchObject([{ secure: false, connection: 2 }]);
+      expect(session.remote.commands.filter((line) => line === "STARTTLS")).toHaveLength(1);
+    },
+  );
 
-  test("that never finishes its handshake: the same host without", async () => {
+  test("that never finishes its handshake: the client uses the same host without TLS", async () => {
     const remote = await startRemoteMx({ starttls: "silent" });
     const { open, runtime } = prepare(remote);
     const opening = open();
@@ -396,14 +402,14 @@ describe("TLS", () => {
     },
   );
 
-  test("that is required and not offered: no session", async () => {
+  test("that is required and not offered: the client opens no session", async () => {
     const remote = await startRemoteMx({ starttls: false });
     const { open } = prepare(remote, { tls: { mode: "required", verify: false, plainIfBroken: false } });
     expect(await failureOf(open())).toMatchObject({ kind: "deferred", status: "4.7.5" });
     expect(remote.commands).not.toContainEqual(expect.stringMatching(/^MAIL/));
   });
 
-  test("from the first byte", async () => {
+  test("begins with the first byte", async () => {
     const session = await sessionWith(
       { implicitTls: true },
       { tls: { mode: "implicit", verify: false, plainIfBroken: false } },
@@ -431,13 +437,13 @@ describe("TLS", () => {
 describe("AUTH", () => {
   const auth = { user: "us", pass: "sésame:@ /%" };
 
-  test("lets mail through", async () => {
+  test("allows sending", async () => {
     const session = await sessionWith({ auth });
     await session.authenticate(auth);
     expect(told(await send(session, ["a@example.net"]))).toEqual(["accepted: 250 2.0.0 queued as 4711"]);
   });
 
-  test("with wrong credentials is no recipient's fault", async () => {
+  test("with wrong credentials defers all recipients", async () => {
     const session = await sessionWith({ auth });
     expect(await failureOf(session.authenticate({ user: "us", pass: "guess" }))).toMatchObject({
       kind: "deferred",
@@ -450,7 +456,7 @@ describe("AUTH", () => {
     expect(JSON.stringify(session.lines)).not.toContain("guess");
   });
 
-  test("that the connection does not survive is no refusal", async () => {
+  test("during which the connection is lost does not count as refused", async () => {
     const session = await sessionWith({ auth });
     await session.remote.close();
     expect(await failureOf(session.authenticate(auth))).toMatchObject({ kind: "deferred", code: undefined });
@@ -490,14 +496,14 @@ describe("internationalised mail", () => {
 
   const REFUSED = { kind: "refused", hard: false, status: "5.6.7", code: undefined, remote: "mx.example.net" };
 
-  test("is refused here for the addresses that need it, where it is not offered", async () => {
+  test("is refused here for the addresses that need it, where the remote does not offer it", async () => {
     const session = await sessionWith({ smtputf8: false });
     const { results } = await send(session, ["jürgen@example.net", "a@example.net"]);
     expect(results).toMatchObject([REFUSED, { kind: "accepted" }]);
     expect(session.remote.messages).toMatchObject([{ to: ["a@example.net"] }]);
   });
 
-  test("is refused here for all when a header needs it, and nothing is sent", async () => {
+  test("is refused here for all recipients when a header needs it, and nothing is sent", async () => {
     const session = await sessionWith({ smtputf8: false });
     const { results } = await send(session, ["a@example.net", "b@example.net"], utf8Header);
     expect(results).toMatchObject([REFUSED, REFUSED]);
@@ -523,14 +529,14 @@ test("a message larger than the remote takes is refused here", async () => {
   expect(session.remote.messages).toHaveLength(1);
 });
 
-test("an address with a bracket in quotes, which is not sent, does not keep others from theirs", async () => {
+test("an address with a quoted bracket is not sent, and others still get the message", async () => {
   const session = await sessionWith();
   const { results } = await send(session, ['"a>b"@example.net', '"a b"@example.net']);
   expect(results).toMatchObject([{ kind: "refused", hard: false, status: "5.1.3" }, { kind: "accepted" }]);
   expect(session.remote.messages).toMatchObject([{ to: ['"a b"@example.net'] }]);
 });
 
-test("a remote that only knows HELO", async () => {
+test("a remote that only supports HELO gets mail", async () => {
   const session = await sessionWith({ ehlo: ({ attempt }) => (attempt === 1 ? "502 5.5.1 what?" : undefined) });
   expect(told(await send(session, ["a@example.net"]))).toEqual(["accepted: 250 2.0.0 queued as 4711"]);
   expect(session.remote.commands.slice(0, 3)).toEqual(["EHLO us.test", "HELO us.test", "MAIL FROM:<bounce+1@us.test>"]);

@@ -37,7 +37,7 @@ describe("nodemailer", () => {
     ).toEqual(subjects.sort());
   }, 300_000);
 
-  test("is told why it is refused", async () => {
+  test("gets the reason of a refusal", async () => {
     const { address } = await listenForMailbox();
     const sender = mailer(address);
     const refusal = await sender
@@ -48,7 +48,7 @@ describe("nodemailer", () => {
   });
 });
 
-test("thirty raw sessions at once", async () => {
+test("thirty raw sessions at once: every message arrives once", async () => {
   const { address, filed } = await listenForMailbox();
   const clients = await Promise.all(Array.from({ length: 30 }, () => connectSmtp(address)));
   const replies = await Promise.all(

@@ -20,7 +20,7 @@ function table(command: Reply["command"], rows: Row[]): void {
   }
 }
 
-describe("an answer to RCPT", () => {
+describe("a reply to RCPT", () => {
   table("rcpt", [
     ["550 5.1.1 No such user", "refused", true, "5.1.1", "550 5.1.1 No such user"],
     ["550 5.1.0 Address rejected", "refused", true, "5.1.0"],
@@ -28,7 +28,7 @@ describe("an answer to RCPT", () => {
     ["551 5.1.6 User has moved", "refused", true, "5.1.6"],
     ["556 5.1.10 Recipient address has null MX", "refused", true, "5.1.10"],
     ["550 5.2.1 Mailbox disabled", "refused", true, "5.2.1"],
-    // About the sender, though of the class of addresses.
+    // Statuses about the sender, in the class of addresses.
     ["553 5.1.7 Bad sender syntax", "refused", false, "5.1.7"],
     ["550 5.1.8 Bad sender domain", "refused", false, "5.1.8"],
     // Policy, full mailboxes, routing.
@@ -51,18 +51,18 @@ describe("an answer to RCPT", () => {
     ["451 Try again", "deferred", false, undefined],
     ["421 4.3.2 Closing", "deferred", false, "4.3.2"],
     ["452 4.5.3 Too many recipients", "deferred", false, "4.5.3"],
-    // Code and status disagree: the code counts, and such a status says nothing of the address.
+    // Code and status disagree: the code counts, and the status does not blame the address.
     ["450 5.1.1 Mailbox unavailable", "deferred", false, "4.1.1"],
     ["550 4.1.1 Mailbox unavailable", "refused", false, "5.1.1"],
     ["550 4.2.1 Mailbox unavailable", "refused", false, "5.2.1"],
     ["550 2.1.5 Fine, and yet no", "refused", false, "5.1.5"],
-    // No acceptance of a message, whatever else it may be.
+    // Codes that accept no message.
     ["250 2.1.5 Ok", "deferred", false, "4.1.5"],
     ["354 Go on", "deferred", false, undefined],
   ]);
 });
 
-describe("where the status stands", () => {
+describe("the place of the status", () => {
   table("rcpt", [
     [
       "550-5.1.1 The email account\r\n550-5.1.1 does not exist\r\n550 5.1.1 see example.net",
@@ -90,19 +90,19 @@ describe("where the status stands", () => {
     ["553 sorry, that domain isn't allowed (#5.7.1)", "refused", false, "5.7.1"],
     ["550 5.1.1: Recipient address rejected", "refused", true, "5.1.1", "550 5.1.1 Recipient address rejected"],
     ["550 5.1.1", "refused", true, "5.1.1", "550 5.1.1"],
-    // No status: an address, and other numbers.
+    // IP addresses and other numbers that are no status.
     ["550 5.1.1.2 is listed", "refused", true, undefined, "550 5.1.1.2 is listed"],
     ["550 see RFC 5.1.1 for more", "refused", true, undefined],
     ["550 5.1000.1 what", "refused", true, undefined],
   ]);
 
-  test("a status known beforehand counts", () => {
+  test("a status that is given goes first", () => {
     const result = deliveryResultOf({ command: "rcpt", code: 550, status: "5.7.1", text: "550 no" });
     expect(result).toMatchObject({ kind: "refused", hard: false, status: "5.7.1", reply: "550 5.7.1 no" });
   });
 });
 
-describe("an answer to anything else", () => {
+describe("a reply to any other command", () => {
   table("mail", [
     ["550 5.1.1 No such user", "refused", false, "5.1.1"],
     ["550 Sender refused", "refused", false, undefined],
@@ -129,7 +129,7 @@ describe("an answer to anything else", () => {
   ]);
 });
 
-describe("no answer at all", () => {
+describe("a missing reply", () => {
   test.each([
     [{ command: "dns", status: "5.1.2", text: "no such domain" }, "refused", true],
     [{ command: "dns", status: "5.1.10", text: "null MX" }, "refused", true],
@@ -150,7 +150,7 @@ describe("no answer at all", () => {
     } as never);
   });
 
-  test("text that looks like a reply is none", () => {
+  test("text that looks like a reply does not count as one", () => {
     expect(deliveryResultOf({ command: "connect", text: "550 5.1.1 is what a stranger wrote" })).toMatchObject({
       kind: "deferred",
       status: undefined,
@@ -176,12 +176,12 @@ describe("a report", () => {
   });
 });
 
-test("put off, a refusal is temporary throughout", () => {
+test("a deferred refusal is temporary in kind and status", () => {
   const refused = deliveryResultOf(asked("rcpt")("550 5.1.1 No such user"));
   expect(asDeferred(refused)).toEqual({ ...refused, kind: "deferred", hard: false, status: "4.1.1" });
 });
 
-describe("whatever a remote says", () => {
+describe("any reply of a remote", () => {
   const answers = fc.record({
     command: fc.constantFrom<Reply["command"]>("dns", "connect", "ehlo", "auth", "mail", "rcpt", "data"),
     code: fc.option(fc.integer({ min: 0, max: 999 }), { nil: undefined }),
@@ -191,7 +191,7 @@ describe("whatever a remote says", () => {
     ),
   });
 
-  test("the reply is one line of at most 500 characters, and only refusals are hard", () => {
+  test("becomes one line of at most 500 characters, and only a refusal is hard", () => {
     fc.assert(
       fc.property(answers, (answer) => {
         const { kind, reply, hard, status } = deliveryResultOf(answer);

@@ -1,10 +1,10 @@
-/** The log of refusals: every kind is seen, and no flood of them floods the log. */
+/** The log of refusals: it shows every kind, and a flood of refusals does not flood it. */
 import { expect, test } from "bun:test";
 import { createRefusalLog } from "../../src/smtp/server.ts";
 import { testLog } from "../harness/mx-rig.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
-test("one line a minute of each kind, which says how many there were besides", () => {
+test("the log has one line a minute for each reason, with the number of refusals since the last", () => {
   const runtime = fakeRuntime();
   const { log, lines } = testLog(runtime);
   const note = createRefusalLog(log, runtime.now);

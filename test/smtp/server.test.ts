@@ -14,7 +14,7 @@ const brief = ({ code, status }: Reply): string => (status === "" ? String(code)
 const MESSAGE = "Subject: hello\r\n\r\nHow are you?";
 
 describe("the session", () => {
-  test("greets with its name, offers what it does and nothing else", async () => {
+  test("greets with its name, and offers only the extensions that it supports", async () => {
     const { address } = await listenAndKeep({ maxBytes: () => 12_345 });
     const client = await connectSmtp(address, { greet: false });
     expect((await client.reply()).lines).toEqual(["mx.example.test ESMTP Mailroom"]);
@@ -28,7 +28,7 @@ describe("the session", () => {
     await client.closed;
   });
 
-  test("takes a message and says its emailId", async () => {
+  test("accepts a message and replies with its emailId", async () => {
     const { address, accepted } = await listenAndKeep();
     const client = await connectSmtp(address);
     const reply = await client.deliver({ to: ["alice@example.test", "bob@example.test"] }, MESSAGE);
@@ -50,7 +50,7 @@ describe("the session", () => {
     client.destroy();
   });
 
-  test("takes many messages, and RSET begins anew", async () => {
+  test("accepts many messages, and RSET begins anew", async () => {
     const { address, accepted } = await listenAndKeep();
     const client = await connectSmtp(address);
     for (let i = 0; i < 3; i++) expect((await client.deliver({ to: `r${i}@example.test` }, MESSAGE)).code).toBe(250);
@@ -66,7 +66,7 @@ describe("the session", () => {
     client.destroy();
   });
 
-  test("takes HELO, the null reverse-path, 8BITMIME, SMTPUTF8 and dot-stuffing", async () => {
+  test("accepts HELO, the null reverse-path, 8BITMIME, SMTPUTF8 and dot-stuffing", async () => {
     const { address, accepted } = await listenAndKeep();
     const client = await connectSmtp(address, { ehlo: false });
     await client.expect(250, "HELO old.example");
@@ -85,7 +85,7 @@ describe("the session", () => {
     client.destroy();
   });
 
-  test("answers pipelined commands one by one, and reads the message in the same packet", async () => {
+  test("replies to pipelined commands one by one, and reads the message in the same packet", async () => {
     const { address, accepted } = await listenAndKeep();
     const client = await connectSmtp(address);
     client.write(
@@ -125,7 +125,7 @@ describe("the session", () => {
     client.destroy();
   });
 
-  test("VRFY and EXPN answer alike for everybody", async () => {
+  test("VRFY and EXPN have the same reply for every name", async () => {
     const { address } = await listenAndKeep();
     const client = await connectSmtp(address);
     for (const verb of ["VRFY", "EXPN"]) {
@@ -134,23 +134,23 @@ describe("the session", () => {
     client.destroy();
   });
 
-  test("wants HELO or EHLO first", async () => {
+  test("requires HELO or EHLO first", async () => {
     const { address } = await listenAndKeep();
     const client = await connectSmtp(address, { ehlo: false });
     for (const line of ["MAIL FROM:<a@remote.example>", "RCPT TO:<alice@example.test>", "DATA"]) {
       expect(brief(await client.command(line))).toBe("503 5.5.1");
     }
-    // RFC 5321 §4.1.4: what is no mail needs none.
+    // RFC 5321 §4.1.4: commands other than mail need no EHLO.
     const others = ["NOOP", "RSET", "HELP", "VRFY alice", "EXPN staff"];
     for (const [i, code] of [250, 250, 214, 252, 502].entries()) await client.expect(code, others[i]);
     expect((await client.command("EHLO")).code).toBe(501);
-    // Nor does a name that is none keep anybody out.
+    // A malformed name is accepted.
     await client.expect(250, "EHLO not_a..name");
     await client.expect(250, "MAIL FROM:<a@remote.example>");
     client.destroy();
   });
 
-  test("says a refusal of a recipient, and goes on with the others", async () => {
+  test("refuses one recipient, and goes on with the others", async () => {
     const admit = (recipient: string): void => {
       if (recipient.startsWith("nobody")) throw new Refusal("unknownRecipient");
       if (recipient.startsWith("broken")) throw new Error("of ours");
@@ -173,7 +173,7 @@ describe("the session", () => {
     client.destroy();
   });
 
-  test("passes the declared size on to who checks the recipient", async () => {
+  test("passes the declared size to the check of the recipient", async () => {
     const declared: number[] = [];
     const { address } = await listenAndKeep({ admit: (_, size) => void declared.push(size) });
     const client = await connectSmtp(address);
@@ -199,7 +199,7 @@ describe("the session", () => {
 });
 
 describe("limits", () => {
-  test("100 recipients are taken, the next is put off", async () => {
+  test("100 recipients are accepted, and the next is deferred", async () => {
     const { address, accepted } = await listenAndKeep();
     const client = await connectSmtp(address);
     await client.expect(250, "MAIL FROM:<a@remote.example>");
@@ -225,7 +225,7 @@ describe("limits", () => {
     await endless.closed;
   });
 
-  test("unknown commands, refused recipients and idle talk end the session", async () => {
+  test("too many unknown commands, refused recipients and unproductive commands end the session", async () => {
     const admit = (): never => {
       throw new Refusal("unknownRecipient");
     };
@@ -245,7 +245,7 @@ describe("limits", () => {
     expect(await tries("NOOP")).toBe(49);
   });
 
-  test("connections from one source, and of all", async () => {
+  test("connections are limited, from one source and in all", async () => {
     const { address } = await listenAndKeep({
       limits: { connectionsPerSource: 2, connections: 100 },
       settings: { "mx.trustedNetworks": "none" },
@@ -269,7 +269,7 @@ describe("limits", () => {
     only.destroy();
   });
 
-  test("who sends nothing, or drips, is let go after five minutes", async () => {
+  test("a client that sends nothing, or sends slowly, is disconnected after five minutes", async () => {
     const { address, runtime } = await listenAndKeep();
     const client = await connectSmtp(address);
     client.write("NOO");
@@ -282,7 +282,7 @@ describe("limits", () => {
     await client.closed;
   });
 
-  test("who drips a message is let go after half an hour, and nothing of it is filed", async () => {
+  test("a client that sends a message slowly is disconnected after half an hour, and nothing of it is filed", async () => {
     const { address, runtime, accepted } = await listenAndKeep();
     const client = await connectSmtp(address);
     await client.expect(250, "MAIL FROM:<a@remote.example>");
@@ -297,7 +297,7 @@ describe("limits", () => {
     expect(accepted).toEqual([]);
   });
 
-  test("who waits for us is not let go", async () => {
+  test("a client that waits for our reply is not disconnected", async () => {
     const filing = Promise.withResolvers<Accepted>();
     const started = Promise.withResolvers<void>();
     const { address, runtime } = await listenAndKeep({
@@ -316,7 +316,7 @@ describe("limits", () => {
     client.destroy();
   });
 
-  test("a client idle on its socket is let go", async () => {
+  test("a client with an idle socket is disconnected", async () => {
     const { address } = await listenAndKeep({ limits: { commandMs: 150 } });
     const client = await connectSmtp(address, { greet: false });
     await client.closed;
@@ -347,7 +347,7 @@ describe("limits", () => {
 });
 
 describe("STARTTLS", () => {
-  test("shows our certificate, and begins the session anew", async () => {
+  test("presents our certificate, and begins the session anew", async () => {
     const { certificates } = await replaceableCertificates();
     const { address, accepted } = await listenAndKeep({ certificates });
     const client = await connectSmtp(address);
@@ -364,7 +364,7 @@ describe("STARTTLS", () => {
     client.destroy();
   });
 
-  test("discards what was sent in plain text after it", async () => {
+  test("discards plain text that was sent after it", async () => {
     const { address, accepted } = await listenAndKeep();
     const client = await connectSmtp(address);
     client.write("STARTTLS\r\nMAIL FROM:<injected@remote.example>\r\nRCPT TO:<alice@example.test>\r\n");
@@ -377,7 +377,7 @@ describe("STARTTLS", () => {
     client.destroy();
   });
 
-  test("discards a flood of them too, and half a line", async () => {
+  test("discards a flood of plain text too, and half a line", async () => {
     const { address } = await listenAndKeep();
     const client = await connectSmtp(address);
     client.write(`STARTTLS\r\n${"NOOP\r\n".repeat(250)}MAIL FROM:<injected`);
@@ -388,7 +388,7 @@ describe("STARTTLS", () => {
     client.destroy();
   });
 
-  test("a failed handshake ends that connection alone", async () => {
+  test("a failed handshake ends only its connection", async () => {
     const { address } = await listenAndKeep({ limits: { connectionsPerSource: 1 } });
     const client = await connectSmtp(address);
     await client.expect(220, "STARTTLS");
@@ -399,7 +399,7 @@ describe("STARTTLS", () => {
     next.destroy();
   });
 
-  test("a new certificate is shown without a restart", async () => {
+  test("a new certificate is presented without a restart", async () => {
     const { certificates, replace } = await replaceableCertificates();
     const { address } = await listenAndKeep({ certificates });
     const seen: string[] = [];
@@ -414,7 +414,7 @@ describe("STARTTLS", () => {
     expect(seen[0]).not.toBe(seen[1]);
   });
 
-  test("and so it is with implicit TLS, where who is connected stays", async () => {
+  test("a new certificate is presented with implicit TLS too, and open connections stay", async () => {
     const { certificates, replace } = await replaceableCertificates();
     const { address } = await listenAndKeep({ certificates, implicitTls: true });
     const first = await connectSmtp(address, { tls: true });
@@ -430,7 +430,7 @@ describe("STARTTLS", () => {
 });
 
 describe("stopping", () => {
-  test("says 421 to who is idle and lets who is sending finish", async () => {
+  test("sends 421 to idle clients, and lets clients that are sending finish", async () => {
     const { address, listener, accepted } = await listenAndKeep();
     const idle = await connectSmtp(address);
     const sending = await connectSmtp(address);
@@ -458,7 +458,7 @@ describe("stopping", () => {
     expect(accepted.map(({ content }) => content)).toEqual(["Subject: last\r\n\r\none more line\r\n"]);
   });
 
-  test("does not wait longer than told", async () => {
+  test("waits no longer than its grace", async () => {
     const { address, listener, accepted } = await listenAndKeep();
     const client = await connectSmtp(address);
     await client.expect(250, "MAIL FROM:<a@remote.example>");
@@ -470,7 +470,7 @@ describe("stopping", () => {
     expect(accepted).toEqual([]);
   });
 
-  test("a taken port is said when starting", async () => {
+  test("reports a port that is in use when it starts", async () => {
     const { address } = await listenAndKeep();
     const { certificates } = await replaceableCertificates();
     const runtime = fakeRuntime();

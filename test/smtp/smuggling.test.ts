@@ -1,6 +1,6 @@
 /**
- * SMTP smuggling: a message must end exactly where the next server would end it, at CRLF . CRLF, whatever else looks
- * like an end and however the bytes arrive.
+ * SMTP smuggling: a message must end exactly where the next server would end it, at CRLF . CRLF, with any other look-alike ends
+ * and in any packets.
  */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
@@ -32,7 +32,7 @@ const PACKETS: Record<string, (bytes: string) => string[]> = {
   "after each LF": (bytes) => bytes.split(/(?<=\n)/),
 };
 
-/** Each way of cutting, at once, on a listener of its own. */
+/** All ways of cutting at once, each on a listener of its own. */
 const everyCutting = (check: (split: (bytes: string) => string[]) => Promise<void>) =>
   Promise.all(Object.values(PACKETS).map(check));
 
@@ -50,7 +50,7 @@ async function startData(client: SmtpClient): Promise<void> {
   await client.expect(354, "DATA");
 }
 
-test.each(NO_END)("%j is content", async (variant) => {
+test.each(NO_END)("%j is part of the message", async (variant) => {
   await everyCutting(async (split) => {
     const { address, accepted } = await listenAndKeep();
     const client = await connectSmtp(address);
@@ -64,7 +64,7 @@ test.each(NO_END)("%j is content", async (variant) => {
   });
 });
 
-test("CRLF . CRLF is the end, and what follows is commands, in any packets", async () => {
+test("CRLF . CRLF ends the message, and commands follow it, in any packets", async () => {
   await everyCutting(async (split) => {
     const { address, accepted } = await listenAndKeep();
     const client = await connectSmtp(address);
@@ -80,7 +80,7 @@ test("CRLF . CRLF is the end, and what follows is commands, in any packets", asy
   });
 });
 
-test("an empty message, and a dot alone at its beginning", async () => {
+test("an empty message, and one that is a single dot, are read as sent", async () => {
   const { address, accepted } = await listenAndKeep();
   const client = await connectSmtp(address);
   for (const [sent, content] of [
@@ -96,21 +96,21 @@ test("an empty message, and a dot alone at its beginning", async () => {
   client.destroy();
 });
 
-/** What RFC 5321 §4.5.2 makes of bytes after DATA, byte by byte and with no thought of speed. */
+/** Reads bytes after DATA as RFC 5321 §4.5.2 says, simply and slowly. */
 function expected(bytes: string): { content: string; rest: string } {
   const end = `\r\n${bytes}`.indexOf("\r\n.\r\n");
   const content = bytes.slice(0, end).replace(/(^|\r\n)\.\./g, "$1.");
   return { content, rest: bytes.slice(end + 3) };
 }
 
-/** Dots after a bare LF are no line of SMTP's: smtp-server takes one away, or not, and either will do. */
+/** Drops dots after a bare LF: they begin no line of SMTP, and smtp-server may remove one or not. */
 const lenient = (content: string): string => content.replace(/(?<!\r)\n\.+/g, "\n.");
 
 const bytes = fc
   .array(fc.constantFrom("\r", "\n", ".", "\r\n", "\r\n.", "..", "x"), { maxLength: 40 })
   .map((parts) => parts.join(""));
 
-test("in every cutting of any dots and line ends, the message ends where it ends", async () => {
+test("the message ends at CRLF . CRLF, for any dots and line ends, cut into any packets", async () => {
   await fc.assert(
     fc.asyncProperty(bytes, fc.array(fc.nat(80), { maxLength: 10 }), async (random, cuts) => {
       const given = `${random}\r\n.\r\nNOOP\r\n`;

@@ -1,4 +1,4 @@
-/** Upgrades that the program refuses: of a newer version's database, and beneath a server that runs. */
+/** Upgrades that the program refuses: of a newer version's database, and while a server runs on the folder. */
 import { describe, expect, test } from "bun:test";
 import { claimFolder } from "../../src/store/claim.ts";
 import { MIGRATIONS } from "../../src/store/migrate.ts";

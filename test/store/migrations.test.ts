@@ -47,9 +47,9 @@ describe.each(MIGRATIONS.map((_, index) => index + 1))("from schema %i", (versio
       webhook_endpoints: $client.query("SELECT *, health AS pace FROM webhook_endpoints").all(),
     };
     for (const [table, rows] of Object.entries(before)) {
-      // SQL does not reveal its words: see the backlog.
+      // SQL cannot read its words; the counts below check it.
       if (table === "message_index") continue;
-      // What waited in runs: see below.
+      // A test below checks deliveries that waited in runs.
       if (table === "webhook_waiting") continue;
       expect([table, after[table]]).toEqual([
         table,
@@ -204,7 +204,7 @@ test("deliveries that waited in runs, and those logged by the ids of others, are
   expect(claimed(2, 5)).toEqual([4, 20]);
   expect(claimed(1, 5)).toEqual([12, 14]);
   expect(load(store.db, 14)?.body).toContain('"id":"evt_g"');
-  // The lease of the process before has run out.
+  // The former process's lease has expired.
   expect(claimed(1, 1_000)).toEqual([10, 11]);
   for (const id of ["whd_a_1", "whd_old", "whd_test"]) {
     expect(store.transact((tx) => resend(tx, id, 10)).id).toBe(id);

@@ -12,7 +12,7 @@ function open() {
   return { store, options, set: (name: string, text: string) => store.transact((tx) => options.set(tx, name, text)) };
 }
 
-test("every documented setting, with its default", () => {
+test("every documented setting has its default", () => {
   const defaults = Object.fromEntries(
     open()
       .options.list()
@@ -193,7 +193,7 @@ const REFUSED: [name: string, text: string, says: RegExp][] = [
   ["search.meilisearchUrl", "127.0.0.1:7700", /give http:\/\/host:port or https/],
   ["search.meilisearchUrl", "file:///tmp", /give http/],
   ["search.meilisearchUrl", "http://user:secret@host", /without a password in it, or none/],
-  // As it is listed, and so as a page would send it back.
+  // The listed form, as a page would send it back.
   ["search.meilisearchKey", "(set)", /cannot be that: give the secret itself/],
   ["search.meilisearchUrl", "http://host/?q=1", /give http/],
   ["search.meilisearchKey", "two words", /cannot be that: give up to 512/],

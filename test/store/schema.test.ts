@@ -15,13 +15,13 @@ const made = sqlite
   )
   .all() as { name: string }[];
 
-test("the same tables", () => {
+test("the migrations make the tables of the schema", () => {
   expect(tables.map((table) => getTableConfig(table).name).sort()).toEqual(made.map(({ name }) => name));
 });
 
 for (const table of tables) {
   const config = getTableConfig(table);
-  test(`${config.name}: the same columns`, () => {
+  test(`the migrations give ${config.name} the columns of the schema`, () => {
     const rows = sqlite.query(`PRAGMA table_info(${config.name})`).all() as {
       name: string;
       type: string;
@@ -38,7 +38,7 @@ for (const table of tables) {
     );
   });
 
-  test(`${config.name}: the same indexes`, () => {
+  test(`the migrations give ${config.name} the indexes of the schema`, () => {
     const rows = sqlite.query(`PRAGMA index_list(${config.name})`).all() as { name: string; origin: string }[];
     const indexes = rows
       .filter((row) => row.origin === "c")

@@ -12,7 +12,7 @@ import { fakeRuntime } from "../harness/runtime.ts";
 
 const nameOf = (n: number): string => String(n).padStart(64, "0");
 
-test("every named blob, once, in order; of a database in use, as of one moment", () => {
+test("a snapshot names every blob once, in order, as of one moment", () => {
   const folder = temporaryFolder();
   const store = openStore({ folder, runtime: fakeRuntime() });
   const { $client: sqlite } = store.db;
@@ -42,7 +42,8 @@ test("every named blob, once, in order; of a database in use, as of one moment",
 test("exactly the columns that name blobs are called `blob`, and the sweep reads them all", () => {
   const tables = Object.values(schema).filter((value) => is(value, SQLiteTable));
   const naming = tables.filter((table) => getTableConfig(table).columns.some(({ name }) => name === "blob"));
-  const sweeper = readFileSync(join(import.meta.dir, "../../src/mailbox/sweep.ts"), "utf8");
+  const source = readFileSync(join(import.meta.dir, "../../src/mailbox/removal.ts"), "utf8");
+  const [, sweeper = ""] = source.split("const named =");
   const asked = Object.entries(schema).filter(([name]) => new RegExp(`\\.from\\(${name}\\)`).test(sweeper));
   expect(asked.map(([, table]) => table as unknown).sort()).toEqual(naming.sort());
 });

@@ -4,8 +4,7 @@ import { expect, test } from "bun:test";
 import { asc, eq, getTableColumns, inArray, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/bun-sqlite";
 import { blob, integer, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import { drizzleOver } from "../../src/store/drizzle.ts";
-import { type Db, Statement } from "../../src/store/statement.ts";
+import { type Db, drizzleOver, Statement } from "../../src/store/statement.ts";
 
 const owners = sqliteTable("owners", { id: integer("id").primaryKey(), name: text("name").notNull() });
 const things = sqliteTable("things", {

@@ -23,8 +23,8 @@ const certificateOf = ({ cert }: KeyPair): X509Certificate => new X509Certificat
 const namesIn = (pair: KeyPair) => certificateOf(pair).subjectAltName?.split(", ").sort();
 const isSelfSigned = (pair: KeyPair): boolean => certificateOf(pair).verify(certificateOf(pair).publicKey);
 
-describe.skipIf(noPebble !== undefined)("with a real authority", () => {
-  test("every listener starts self-signed and shows the certificate once it is there, without a restart", async () => {
+describe.skipIf(noPebble !== undefined)("a real authority", () => {
+  test("every listener starts self-signed and serves the certificate once it is obtained, without a restart", async () => {
     const names = {
       [HOST]: HERE,
       "app.example.test": HERE,
@@ -81,7 +81,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     });
   }, 120_000);
 
-  test("key, account and certificate are kept for their owner alone, and used again after a restart", async () => {
+  test("only their owner can read key, account and certificate, which are used again after a restart", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
     const at = place(pebble);
     pebble.askAt(at.origin);
@@ -104,7 +104,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     expect([again.seen, pebble.asked.length]).toEqual([[], asked]);
   }, 120_000);
 
-  test("it is renewed within a tenth of its life after two thirds of it, with another key, by the same account", async () => {
+  test("the certificate is renewed within a tenth of its life after two thirds of it, with a new key and the same account", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
     const at = place(pebble);
     pebble.askAt(at.origin);
@@ -123,7 +123,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     expect(readFileSync(at.file("account.json"), "utf8")).toBe(account);
   }, 120_000);
 
-  test("it is renewed when the authority wants it to be, as for one it revokes", async () => {
+  test("the certificate is renewed when the authority suggests it, as after a revocation", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
     const at = place(pebble);
     pebble.askAt(at.origin);
@@ -142,7 +142,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     expect(seen).toHaveLength(2);
   }, 120_000);
 
-  test("another name is asked for as it comes, and those that fail are left out for a day", async () => {
+  test("a new name is ordered when it appears, and names whose challenge fails are left out for a day", async () => {
     const pebble = await startPebble({ [HOST]: HERE, "app.example.test": HERE });
     const at = place(pebble);
     pebble.askAt(at.origin);
@@ -167,7 +167,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     expect(namesIn(current())).toHaveLength(4);
   }, 120_000);
 
-  test("a failed proof is said, waited after ever longer, also over restarts, and put right", async () => {
+  test("a failed proof is reported and retried after growing waits, restarts included, until it succeeds", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
     const at = place(pebble);
     const empty = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("nothing", { status: 404 }) });
@@ -183,7 +183,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
       const trouble = await readAcmeTrouble(at.folder);
       expect(trouble).toMatchObject({ failures: round + 1, reason: expect.stringContaining("404") });
       waits.push((trouble?.retryAt ?? 0) - at.runtime.now());
-      // Neither a look before the time nor a restart asks again.
+      // Neither an early look nor a restart asks again.
       opened = await at.open();
       at.runtime.advanceTo((trouble?.retryAt ?? 0) - 1_000);
       await opened.look();
@@ -203,11 +203,11 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     expect(await readAcmeTrouble(at.folder)).toBeUndefined();
   }, 120_000);
 
-  test("a crash after the order costs no second one: it is gone on with, with its key", async () => {
+  test("after a crash the order under way continues with its key", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
     const at = place(pebble);
     pebble.askAt(at.origin);
-    // Nothing can be written where the certificate is to be.
+    // The certificate cannot be written.
     mkdirSync(at.file("certificate.pem.new"), { recursive: true });
     const first = await at.open();
     await first.look();
@@ -224,7 +224,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     expect(readdirSync(join(at.folder, "tls/acme"))).not.toContain("order.json");
   }, 120_000);
 
-  test("bad nonces are tried again, and damaged files begin anew", async () => {
+  test("requests with a bad nonce are repeated, and damaged files are replaced", async () => {
     const pebble = await startPebble({ [HOST]: HERE }, { env: { PEBBLE_WFE_NONCEREJECT: "30" } });
     const at = place(pebble);
     pebble.askAt(at.origin);
@@ -237,7 +237,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     expect(namesIn(current())).toEqual([`DNS:${HOST}`]);
   }, 120_000);
 
-  test("a clock that is years ahead has it ordered once, not again and again", async () => {
+  test("a clock that is years ahead causes one order, not one after another", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
     const at = place(pebble);
     pebble.askAt(at.origin);
@@ -249,13 +249,13 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     await look();
     expect(seen).toHaveLength(1);
     expect(trouble()?.reason).toContain("clock");
-    // Set right, nothing is waited for and nothing is wanted.
+    // Once the clock is set right, no order is due and none waits.
     at.runtime.advanceTo(Date.now());
     await look();
     expect(seen).toHaveLength(1);
   }, 120_000);
 
-  test("an account that the authority does not know any more is registered anew", async () => {
+  test("an account that the authority no longer knows is registered again", async () => {
     const pebble = await startPebble({ [HOST]: HERE, "app.example.test": HERE });
     const at = place(pebble);
     pebble.askAt(at.origin);
@@ -271,7 +271,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     expect([seen.length, trouble()]).toEqual([2, undefined]);
   }, 120_000);
 
-  test("another directory is another authority: its certificate and account do not count there", async () => {
+  test("another directory is another authority, which needs its own account and certificate", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
     const at = place(pebble);
     pebble.askAt(at.origin);

@@ -1,18 +1,23 @@
-/** Authorities that give no certificate. */
+/** Authorities that give no certificate, and the schedule of orders. */
 import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
+import { afterFailure, renewalTime } from "../../src/tls/acme.ts";
+import { openAuthority } from "../../src/tls/authority.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
+import { selfSign } from "../../src/tls/pair.ts";
 import { atEndOfTest, place } from "../harness/acme-place.ts";
 import { makePair } from "../harness/remote-mx.ts";
+import { START } from "../harness/runtime.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
 
 const certificateOf = ({ cert }: KeyPair): X509Certificate => new X509Certificate(cert);
 const isSelfSigned = (pair: KeyPair): boolean => certificateOf(pair).verify(certificateOf(pair).publicKey);
 
-describe("an authority that gives none", () => {
-  test("and cannot be reached is waited for; mail flows on", async () => {
+describe("an authority that gives no certificate", () => {
+  test("is tried again later when it cannot be reached, and mail flows on", async () => {
     const pair = await makePair("localhost");
     const at = place({ directory: "https://localhost:1/dir", authority: pair.cert });
     const { look, current, seen, trouble } = await at.open();
@@ -25,7 +30,7 @@ describe("an authority that gives none", () => {
   test.each([
     ["7200", 2 * HOUR_MS],
     ["60", 5 * MINUTE_MS],
-  ])("says 429 with Retry-After %s, and is not asked before", async (after, atLeast) => {
+  ])("is not asked before the time in Retry-After %s", async (after, atLeast) => {
     const pair = await makePair("localhost");
     let asked = 0;
     const server = Bun.serve({
@@ -65,7 +70,7 @@ describe("an authority that gives none", () => {
     expect(asked).toBeGreaterThan(once);
   });
 
-  test("falls silent when it is to look for a proof, which is no name's fault", async () => {
+  test("and falls silent at a proof: no name is left out", async () => {
     const pair = await makePair("localhost");
     const reached = Promise.withResolvers<void>();
     const server = Bun.serve({
@@ -110,7 +115,7 @@ describe("an authority that gives none", () => {
     expect(at.lines.find(({ level }) => level === "warn")).toMatchObject({ names: [] });
   });
 
-  test("does not keep a server from stopping", async () => {
+  test("does not delay the stop of the server", async () => {
     const pair = await makePair("localhost");
     const reached = Promise.withResolvers<void>();
     const server = Bun.serve({
@@ -130,5 +135,52 @@ describe("an authority that gives none", () => {
     stop();
     await looked;
     expect(trouble()).toBeUndefined();
+  });
+});
+
+test("the renewal follows the window that the authority suggests, unless that is too late", async () => {
+  const { cert } = await selfSign("mail.example.test", START, START + 90 * DAY_MS, new Uint8Array(16));
+  const from = new X509Certificate(cert).validFromDate.getTime();
+  const at = (start: number, end: number) => (renewalTime(cert, { start, end, askAt: 0 }) - from) / DAY_MS;
+  const early = at(START + 10 * DAY_MS, START + 12 * DAY_MS);
+  expect(early).toBeGreaterThanOrEqual(10);
+  expect(early).toBeLessThanOrEqual(12);
+  for (const days of [89, 91, 4_000]) {
+    const late = at(START + days * DAY_MS, START + (days + 1) * DAY_MS);
+    expect(late).toBeGreaterThanOrEqual(90 * 0.8);
+    expect(late).toBeLessThanOrEqual(90 * 0.85);
+  }
+});
+
+test("a wait that the authority asks for is kept, up to a week", () => {
+  const wait = (askedFor: number) =>
+    afterFailure(undefined, { now: START, reason: "", chance: 0, askedFor }).retryAt - START;
+  expect(wait(START + 1_000)).toBe(5 * MINUTE_MS);
+  expect(wait(START + 2 * DAY_MS)).toBe(2 * DAY_MS);
+  expect(wait(START + 1_000 * DAY_MS)).toBe(7 * DAY_MS);
+});
+
+test.each([
+  ["3600", 3_600_000],
+  ["31536000", DAY_MS],
+  [undefined, 6 * 3_600_000],
+])("the next question about the window follows Retry-After %p", async (retryAfter, expected) => {
+  const window = { start: "2026-03-01T00:00:00Z", end: "2026-03-02T00:00:00Z" };
+  const directory = "https://ca.test/dir";
+  const authority = openAuthority({
+    directory,
+    runtime: { now: () => START },
+    http: {
+      within: (_, work) => work(new AbortController().signal),
+      send: async ({ url }) =>
+        url === directory
+          ? Response.json({ renewalInfo: "https://ca.test/ari" })
+          : Response.json({ suggestedWindow: window }, { headers: retryAfter ? { "retry-after": retryAfter } : {} }),
+    },
+  });
+  expect(await authority.renewalWindow("id")).toEqual({
+    start: Date.parse(window.start),
+    end: Date.parse(window.end),
+    askAt: START + expected,
   });
 });

@@ -12,7 +12,7 @@ const HERE = { a: ["127.0.0.1"] };
 describe.skipIf(noPebble !== undefined)("a real authority", () => {
   const names = { [HOST]: HERE, "app.example.test": HERE };
 
-  test("gives a certificate for every name where nothing but HTTPS can be reached", async () => {
+  test("gives a certificate for every name when only HTTPS can be reached", async () => {
     const pebble = await startPebble(names);
     const env = {
       MAILROOM_TLS: "acme",
@@ -23,7 +23,7 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
       MAILROOM_HTTP: "off",
       MAILROOM_HTTPS: "127.0.0.1:0",
     };
-    // It asks as soon as the appliance is up, before anybody can tell it where.
+    // The appliance orders as soon as it is up, before the test knows its port.
     const { promise: port, resolve } = Promise.withResolvers<number>();
     pebble.askTlsAt(port);
     const { ready, appliance, lines } = await boot(env, zone(names), { authorities: [pebble.authority] });
@@ -42,7 +42,7 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
     expect(pebble.asked).toEqual([]);
   }, 120_000);
 
-  test("renews one while everybody is served, and sees nothing of it", async () => {
+  test("renews a certificate while other clients are served undisturbed", async () => {
     const pebble = await startPebble({ [HOST]: HERE }, { env: { PEBBLE_AUTHZREUSE: "0" } });
     const at = place(pebble, { challenge: { type: "tls-alpn" } });
     const opened = await at.open();
@@ -68,7 +68,7 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
     expect((await get()).shown).toBe(fingerprints[1] ?? "");
   }, 120_000);
 
-  test("that finds another server at port 443 is said to, and waited for", async () => {
+  test("fails when another server answers at port 443; the failure is reported and retried", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
     const { port } = await listener();
     pebble.askTlsAt(Promise.resolve(port));

@@ -1,18 +1,23 @@
-/** TLS-ALPN-01: what everybody else sees at port 443 while a name is being proven. */
-import { describe, expect, test } from "bun:test";
+/**
+ * TLS-ALPN-01: the authority and other clients at port 443 while a proof is shown, and the reading of a ClientHello.
+ */
+
+import { beforeAll, describe, expect, test } from "bun:test";
 import { createHash, X509Certificate } from "node:crypto";
 import { connect as connectTcp, createServer, type Socket } from "node:net";
-import { createAlpnFront } from "../../src/tls/alpn-front.ts";
+import { type ConnectionOptions, connect } from "node:tls";
+import fc from "fast-check";
+import { createAlpnFront, readClientHello } from "../../src/tls/alpn-front.ts";
 import { atEndOfTest, HOST } from "../harness/acme-place.ts";
 import { fingerprintOf, listener, log, openTls, readAll } from "../harness/alpn-listener.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
 const ACME = { servername: HOST, ALPNProtocols: ["acme-tls/1"] };
 
-describe("while a name is being proven", () => {
+describe("while a proof is shown", () => {
   const proof = { host: HOST, token: "token", value: "token.thumbprint" };
 
-  test("who offers acme-tls/1 alone is shown the proof: for that name, critical, self-signed; and that is all", async () => {
+  test("a client that offers only acme-tls/1 gets the certificate with the proof, and nothing else", async () => {
     const { port, challenge } = await listener();
     await challenge.show(proof);
     for (const maxVersion of ["TLSv1.2", "TLSv1.3"] as const) {
@@ -28,7 +33,7 @@ describe("while a name is being proven", () => {
     }
   });
 
-  test("everybody else is served as ever, by their own address", async () => {
+  test("other clients are served as usual, and known by their own address", async () => {
     const { challenge, get, first } = await listener();
     await challenge.show(proof);
     for (const ALPNProtocols of [undefined, ["http/1.1"], ["h2", "http/1.1"], ["acme-tls/1", "http/1.1"]]) {
@@ -41,24 +46,24 @@ describe("while a name is being proven", () => {
     }
   });
 
-  test.each([["other.example.test"], [undefined]])("for %p nothing is shown", async (servername) => {
+  test.each([["other.example.test"], [undefined]])("the name %p gets unrecognized_name", async (servername) => {
     const { port, challenge } = await listener();
     await challenge.show(proof);
     const options = { ALPNProtocols: ["acme-tls/1"], ...(servername !== undefined && { servername }) };
     await expect(openTls(port, options)).rejects.toThrow(/unrecognized_name/i);
   });
 
-  test("it ends with the proof", async () => {
+  test("the front stops when the proof is removed", async () => {
     const { challenge, get, first } = await listener();
     await challenge.show(proof);
     await challenge.clear();
     expect(await get(ACME)).toMatchObject({ shown: fingerprintOf(first.cert), protocol: false });
   });
 
-  test("a first message in any pieces is put together, and what is no TLS is refused", async () => {
+  test("a ClientHello in any pieces is put together, and bytes that are not TLS are refused", async () => {
     const { port, challenge, first } = await listener();
     await challenge.show(proof);
-    // Carries what a TLS client writes on in single bytes.
+    // Forwards the bytes of a TLS client one by one.
     const slow = createServer((outer) => {
       const inner = connectTcp({ port, host: "127.0.0.1", noDelay: true });
       outer.on("data", (chunk: Buffer) => {
@@ -83,7 +88,7 @@ describe("while a name is being proven", () => {
     expect(await readAll(raw)).not.toContain("here");
   });
 
-  test("who says nothing, or half of it, is cut off after a while and holds up nobody", async () => {
+  test("a client that sends no whole ClientHello is cut off after 20 seconds", async () => {
     const runtime = fakeRuntime();
     const passed: Socket[] = [];
     const front = createAlpnFront({
@@ -106,7 +111,7 @@ describe("while a name is being proven", () => {
     expect(runtime.timers()).toEqual([]);
   });
 
-  test("certificates are replaced and proofs come and go without a connection lost", async () => {
+  test("no connection is lost while certificates are replaced and proofs come and go", async () => {
     const { challenge, get, change, first, second, port } = await listener();
     const seen = new Set<string>();
     for (let round = 0; round < 12; round++) {
@@ -127,4 +132,114 @@ describe("while a name is being proven", () => {
     }
     expect([...seen].sort()).toEqual([first, second].map(({ cert }) => fingerprintOf(cert)).sort());
   }, 120_000);
+});
+
+/** The first bytes that Bun's TLS client writes. */
+async function helloOf(options: ConnectionOptions): Promise<Buffer> {
+  const first = Promise.withResolvers<Buffer>();
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", (chunk: Buffer) => {
+      first.resolve(chunk);
+      socket.destroy();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as { port: number };
+  const client = connect({ port, host: "127.0.0.1", ...options });
+  client.on("error", () => {});
+  const hello = await first.promise;
+  client.destroy();
+  server.close();
+  return hello;
+}
+
+const NAMED = { servername: "Mail.Example.test" };
+let authority: Buffer;
+beforeAll(async () => {
+  authority = await helloOf({ ...NAMED, ALPNProtocols: ["acme-tls/1"] });
+});
+
+/** The same message, cut into records of `size` bytes. */
+function inRecords(hello: Buffer, size: number): Buffer {
+  const message = hello.subarray(5);
+  const records: Buffer[] = [];
+  for (let at = 0; at < message.length; at += size) {
+    const fragment = message.subarray(at, at + size);
+    const header = Buffer.from([22, 3, 1, 0, 0]);
+    header.writeUInt16BE(fragment.length, 3);
+    records.push(header, fragment);
+  }
+  return Buffer.concat(records);
+}
+
+const EXPECTED = { serverName: "mail.example.test", protocols: ["acme-tls/1"] };
+
+describe("the ClientHello", () => {
+  test.each([
+    [
+      { ...NAMED, ALPNProtocols: ["h2", "http/1.1"] },
+      { ...EXPECTED, protocols: ["h2", "http/1.1"] },
+    ],
+    [NAMED, { ...EXPECTED, protocols: [] }],
+    [{ ...NAMED, maxVersion: "TLSv1.2", ALPNProtocols: ["acme-tls/1"] }, EXPECTED],
+    [{}, { serverName: undefined, protocols: [] }],
+  ] as [ConnectionOptions, object][])("has the name and protocols of a client with %j", async (options, expected) => {
+    expect(readClientHello(await helloOf(options))).toEqual(expected as never);
+  });
+
+  test("is complete with its last byte; later bytes are ignored", () => {
+    for (let end = 0; end < authority.length; end++) expect(readClientHello(authority.subarray(0, end))).toBe("more");
+    expect(readClientHello(authority)).toEqual(EXPECTED);
+    expect(readClientHello(Buffer.concat([authority, Buffer.from("whatever")]))).toEqual(EXPECTED);
+  });
+
+  test("may be split over records", () => {
+    for (const size of [1, 3, 100]) expect(readClientHello(inRecords(authority, size))).toEqual(EXPECTED);
+  });
+
+  test("without extensions has neither name nor protocols", () => {
+    const bare = Buffer.alloc(2 + 32 + 1 + 2 + 2 + 2);
+    bare.writeUInt16BE(2, 35);
+    bare[39] = 1;
+    const header = Buffer.from([22, 3, 1, 0, bare.length + 4, 1, 0, 0, bare.length]);
+    expect(readClientHello(Buffer.concat([header, bare]))).toEqual({ serverName: undefined, protocols: [] });
+  });
+});
+
+describe("bytes that are not a ClientHello", () => {
+  test.each([
+    ["a request without TLS", Buffer.from("GET / HTTP/1.1\r\n\r\n")],
+    ["an alert", Buffer.from([21, 3, 3, 0, 2, 2, 112])],
+    ["another handshake message", Buffer.from([22, 3, 1, 0, 4, 2, 0, 0, 0])],
+    ["an empty record", Buffer.from([22, 3, 1, 0, 0])],
+    ["a record that is too long", Buffer.from([22, 3, 1, 0xff, 0xff])],
+    ["a message that is too long", Buffer.from([22, 3, 1, 0, 4, 1, 1, 0, 0])],
+    ["a message that ends before what it says", Buffer.from([22, 3, 1, 0, 5, 1, 0, 0, 1, 3])],
+  ])("%s", (_, bytes) => {
+    expect(readClientHello(bytes)).toBeUndefined();
+  });
+
+  test("any bytes are read without an error, and at most 16 KiB are asked for", () => {
+    const start = fc.constantFrom(
+      Buffer.alloc(0),
+      Buffer.from([22, 3, 1]),
+      Buffer.from([22, 3, 1, 0, 200, 1, 0, 0, 196]),
+    );
+    fc.assert(
+      fc.property(start, fc.uint8Array({ maxLength: 400 }), (head, rest) => {
+        readClientHello(Buffer.concat([head, rest]));
+      }),
+    );
+    fc.assert(
+      fc.property(fc.nat(authority.length - 1), fc.nat(255), (at, value) => {
+        const damaged = Buffer.from(authority);
+        damaged[at] = value;
+        readClientHello(damaged);
+      }),
+    );
+    const header = (length: number) => Buffer.from([22, 3, 1, 0x3f, 0xff, 1, 0, length >> 8, length & 255]);
+    expect(readClientHello(header(2 ** 14 - 4))).toBe("more");
+    expect(readClientHello(header(2 ** 14 - 3))).toBeUndefined();
+  });
 });

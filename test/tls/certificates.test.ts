@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { connect, createServer, type TLSSocket } from "node:tls";
 import { ConfigError } from "../../src/base/errors.ts";
 import { createLog } from "../../src/base/log.ts";
-import { type Certificates, type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
+import { type Certificates, findNames, type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
+import { type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 
@@ -72,7 +73,7 @@ describe("self-signed", () => {
     expect(given.lines.join()).not.toContain("PRIVATE KEY");
   });
 
-  test("is made anew when a clock made it that was ahead, and was set right", async () => {
+  test("is made anew when a clock that was ahead made it, and was set right", async () => {
     const given = setup();
     given.runtime.setBy(10 * DAY_MS);
     const first = (await selfSigned(given)).current();
@@ -141,7 +142,7 @@ describe("files", () => {
     expect(await refusal()).toBeInstanceOf(ConfigError);
   });
 
-  test("are followed when they change; a bad pair is said once and the old one stays", async () => {
+  test("are read again when they change; a bad pair is logged once and the old one stays", async () => {
     const { given, write, pairs, openFiles, warnings } = await setUpFiles();
     write(pairs[0]);
     const certificates = await openFiles();
@@ -178,4 +179,38 @@ describe("files", () => {
     expect((await openFiles()).current()).toEqual(pairs[0]);
     expect(warnings()).toMatchObject([{ message: "certificate has expired" }]);
   });
+});
+
+const ZONE: Zone = {
+  "mail.example.com": { a: ["192.0.2.1"], aaaa: ["2001:db8::1"] },
+  "mta-sts.example.com": { cname: "mail.example.com" },
+  "mta-sts.six.example": { aaaa: ["2001:db8::1"] },
+  "mta-sts.elsewhere.example": { a: ["192.0.2.9"] },
+  "mta-sts.broken.example": "SERVFAIL",
+};
+
+const find = (baseUrl: string, domains: readonly string[] = []) =>
+  findNames({
+    ...{ hostname: "Mail.example.com", baseUrl, dns: zone(ZONE) },
+    policyHosts: () => domains.map((domain) => `mta-sts.${domain}`),
+  });
+
+test("the names are the server, the web, and the policy hosts that lead here", async () => {
+  const domains = ["example.com", "six.example", "elsewhere.example", "broken.example", "missing.example"];
+  expect(await find("https://app.example.com", domains)).toEqual({
+    main: "mail.example.com",
+    others: ["app.example.com", "mta-sts.example.com", "mta-sts.six.example"],
+  });
+});
+
+test.each(["https://mail.example.com", "http://localhost:8025", "https://192.0.2.1"])(
+  "%s adds no name",
+  async (baseUrl) => {
+    expect(await find(baseUrl)).toEqual({ main: "mail.example.com", others: [] });
+  },
+);
+
+test("there are no more names than Let's Encrypt takes in an order", async () => {
+  const domains = new Array<string>(150).fill("example.com");
+  expect((await find("https://app.example.com", domains)).others.length).toBeLessThan(100);
 });

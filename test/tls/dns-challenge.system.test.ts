@@ -1,4 +1,4 @@
-/** DNS-01: by a program of the operator's, packaging/nsupdate-hook among them, as a real authority sees it. */
+/** DNS-01 with programs of the operator, packaging/nsupdate-hook among them, and a real authority. */
 import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -19,11 +19,11 @@ import { fakeRuntime } from "../harness/runtime.ts";
 const NAME = `_acme-challenge.${HOST}`;
 const NS: Zone = { "example.test": { ns: ["ns1.example.test"] }, "ns1.example.test": { a: ["192.0.2.53"] } };
 
-/** Those that are whole. */
+/** The complete lines. */
 const linesOf = (path: string): string[] =>
   existsSync(path) ? readFileSync(path, "utf8").split("\n").slice(0, -1) : [];
 
-/** A hook that notes what it is called with; `more`: shell lines that come after. */
+/** A hook that records its arguments; `more`: shell lines that follow. */
 function hook(more = "") {
   const folder = temporaryFolder();
   const program = join(folder, "hook");
@@ -34,7 +34,7 @@ function hook(more = "") {
     folder,
     program,
     calls,
-    /** What is published by then, of each name. */
+    /** The records published by then, by name. */
     texts(name: string): string[] {
       const texts = new Set<string>();
       for (const call of calls()) {
@@ -57,7 +57,7 @@ const publishedBy = ({ texts }: ReturnType<typeof hook>, name = NAME): Records =
 
 const log = createLog("silent", Date.now, () => {});
 
-/** A challenge in a data folder of its own, in a world of this DNS. */
+/** A challenge in a data folder of its own, with this DNS. */
 function challengeOf(mode: ChallengeMode, world: Partial<Runtime> = {}, folder = temporaryFolder()) {
   const runtime = fakeRuntime({ dns: zone(NS), ...world });
   const lines: Record<string, unknown>[] = [];
@@ -69,7 +69,7 @@ function challengeOf(mode: ChallengeMode, world: Partial<Runtime> = {}, folder =
 const PROOF = { host: HOST, token: "token", value: "a-digest" };
 
 describe.skipIf(noPebble !== undefined)("a real authority gives a certificate", () => {
-  test("for records that a hook publishes, one after the other, and nothing of them stays", async () => {
+  test("for records that a hook publishes one after the other, and removes", async () => {
     const script = hook();
     const names: Zone = { ...NS, [NAME]: publishedBy(script) };
     names["_acme-challenge.app.example.test"] = publishedBy(script, "_acme-challenge.app.example.test");
@@ -79,7 +79,7 @@ describe.skipIf(noPebble !== undefined)("a real authority gives a certificate", 
     const { look, seen, trouble } = await at.open();
     await look();
     expect([seen.length, trouble()]).toEqual([1, undefined]);
-    // In whichever order the authority asks for them.
+    // The authority chooses the order.
     const calls = script.calls().map((call) => call.split(" ").slice(0, 2).join(" "));
     const both = (action: string) => [`${action} _acme-challenge.app.example.test.`, `${action} ${NAME}.`];
     expect([calls.slice(0, 2).sort(), calls.slice(2).sort()]).toEqual([both("present"), both("cleanup")]);
@@ -88,7 +88,7 @@ describe.skipIf(noPebble !== undefined)("a real authority gives a certificate", 
   }, 120_000);
 
   test.skipIf((noKnot ?? noNsupdate) !== undefined)(
-    "for one that a real DNS server takes from nsupdate, where a CNAME leads",
+    "for a record that nsupdate writes at a real DNS server, at the target of a CNAME",
     async () => {
       const target = "mail.proofs.example.test";
       const knot = await startKnot({ "example.test": [`${NAME}. 60 CNAME ${target}.`] });
@@ -121,7 +121,7 @@ describe.skipIf(noPebble !== undefined)("a real authority gives a certificate", 
     120_000,
   );
 
-  test("for the names that can be proven; the others are left out together", async () => {
+  test("for the names that can be proven, and leaves out the others together", async () => {
     const script = hook('case "$2" in *.other.test.) exit 1;; esac');
     const names: Zone = { ...NS, [NAME]: publishedBy(script) };
     names["_acme-challenge.app.example.test"] = publishedBy(script, "_acme-challenge.app.example.test");
@@ -141,7 +141,7 @@ describe.skipIf(noPebble !== undefined)("a real authority gives a certificate", 
     expect(subjectAltName.split(", ").sort()).toEqual(["DNS:app.example.test", `DNS:${HOST}`]);
   }, 120_000);
 
-  test("not for a hook that fails, which is said and waited after, without asking the authority to look", async () => {
+  test("only if the hook succeeds: a failure is reported and retried, and the authority is not asked to look", async () => {
     const script = hook("echo token=s3cret; echo s3cret >&2; exit 3");
     const pebble = await startPebble({ ...NS, [NAME]: publishedBy(script) });
     const at = place(pebble, { challenge: { type: "dns-hook", program: script.program } });
@@ -151,7 +151,7 @@ describe.skipIf(noPebble !== undefined)("a real authority gives a certificate", 
     expect(trouble()).toMatchObject({ failures: 1, reason: expect.stringContaining(reason) });
     expect([seen, existsSync(at.file("order.json"))]).toEqual([[], false]);
     expect(JSON.stringify(at.lines) + readFileSync(at.file("state.json"), "utf8")).not.toContain("s3cret");
-    // What it could not take away is taken away later.
+    // A record that the hook could not remove is removed later.
     expect(JSON.parse(readFileSync(at.file("records.json"), "utf8"))).toHaveLength(1);
     const calls = script.calls().length;
     await look();
@@ -160,7 +160,7 @@ describe.skipIf(noPebble !== undefined)("a real authority gives a certificate", 
 });
 
 describe("a hook", () => {
-  test("that does not end is ended with all it started, after two minutes", async () => {
+  test("that does not end is killed with its children after two minutes", async () => {
     const script = hook("sleep 600 & echo $! > $0.new; mv $0.new $0.pid; wait");
     const { challenge, runtime } = challengeOf({ type: "dns-hook", program: script.program });
     const shown = challenge.show(PROOF);
@@ -174,13 +174,13 @@ describe("a hook", () => {
     runtime.advanceTo(runtime.now() + 1_000);
     await expect(shown).rejects.toThrow(`${script.program} present ${NAME}. did not end within 120 s`);
     const pid = Number(readFileSync(`${script.program}.pid`, "utf8"));
-    // Its parent is gone: who takes it over buries it in its own time.
+    // Its parent is gone: another process reaps it in its own time.
     while (existsSync(`/proc/${pid}`) && !/State:\s+Z/.test(readFileSync(`/proc/${pid}/status`, "utf8"))) {
       await Bun.sleep(5);
     }
   });
 
-  test("gets name and value as they are, whatever a shell would make of them", async () => {
+  test("gets name and value unchanged, without a shell", async () => {
     const script = hook();
     const dns = zone({
       [NAME]: { cname: "$(touch x).example.test" },
@@ -204,7 +204,7 @@ describe("a hook", () => {
         return program;
       },
     ],
-  ])("that %s is refused at start", (_, program) => {
+  ])("that %s is refused at the start", (_, program) => {
     const path = program();
     expect(() =>
       openChallenge({ type: "dns-hook", program: path }, { folder: "/", runtime: fakeRuntime(), log }),
@@ -213,7 +213,7 @@ describe("a hook", () => {
 });
 
 describe("a record", () => {
-  /** DNS servers by address, and what each says of any TXT record. */
+  /** DNS servers by address, and the texts that each answers for any TXT record. */
   function servers(texts: Record<string, string[] | "silent">): Pick<Runtime, "dns" | "secureDns"> {
     const names: Zone = { "example.test": { ns: ["ns1.example.test"] }, "ns1.example.test": { a: Object.keys(texts) } };
     const secureDns: SecureDns = {
@@ -227,7 +227,7 @@ describe("a record", () => {
     return { dns: zone(names), secureDns };
   }
 
-  /** Moves the clock from wait to wait until it is over, and says how long it took. */
+  /** Moves the clock from wait to wait until the end; returns how long it took, ms. */
   async function waited(runtime: ReturnType<typeof fakeRuntime>, shown: Promise<void>, change = () => {}) {
     const begin = runtime.now();
     let isOver = false;
@@ -238,7 +238,7 @@ describe("a record", () => {
     while (!isOver) {
       await new Promise((resolve) => setImmediate(resolve));
       const next = runtime.nextTimer();
-      // The hook's own limit is further off than any wait.
+      // The hook's own limit is longer than any wait.
       if (next !== undefined && next - runtime.now() <= 20_000) {
         change();
         runtime.advanceTo(next);
@@ -248,7 +248,7 @@ describe("a record", () => {
     return runtime.now() - begin;
   }
 
-  test("is waited for until every server that answers has it", async () => {
+  test("is awaited until every server that answers has it", async () => {
     const texts: Record<string, string[] | "silent"> = {
       "192.0.2.1": [PROOF.value],
       "192.0.2.2": [],
@@ -262,14 +262,14 @@ describe("a record", () => {
     expect(await waited(runtime, challenge.show(PROOF), change)).toBe(7_000);
   });
 
-  test("that one never has is given up after five minutes, naming it", async () => {
+  test("that a server never has fails after five minutes, with the name of the server", async () => {
     const texts = { "192.0.2.1": [PROOF.value], "192.0.2.2": ["another"] };
     const { challenge, runtime } = challengeOf({ type: "dns-hook", program: hook().program }, servers(texts));
     const gaveUp = await waited(runtime, challenge.show(PROOF)).catch((error: Error) => error.message);
     expect(gaveUp).toBe(`after 5 minutes, DNS server 192.0.2.2 still lacks the TXT record ${NAME}`);
   });
 
-  test("is looked for by our resolver where no server can be asked", async () => {
+  test("is looked up by the system's resolver when no server can be asked", async () => {
     const script = hook();
     const { secureDns } = servers({});
     const dns = zone({ ...NS, [NAME]: publishedBy(script) });
@@ -280,7 +280,7 @@ describe("a record", () => {
     expect(await waited(runtime, challenge.show(PROOF))).toBe(0);
   });
 
-  test("is published one at a time, and all are waited for at once", async () => {
+  test("is published one at a time, and all are awaited together", async () => {
     const script = hook('[ "$1" = cleanup ] || { mkdir $0.busy || exit 9; sleep 0.05; rmdir $0.busy; }');
     const texts = { "192.0.2.1": [] as string[] };
     const { challenge, runtime } = challengeOf({ type: "dns-hook", program: script.program }, servers(texts));
@@ -289,11 +289,11 @@ describe("a record", () => {
     const all = Promise.all(shown).then(() => {});
     while (script.calls().length < 3) await Bun.sleep(5);
     texts["192.0.2.1"] = values;
-    // What the first two have waited by now, but not one after the other.
+    // The time that the first two waited, but together.
     expect(await waited(runtime, all)).toBe(1_000);
   });
 
-  test("is taken away after a crash, and once more where that failed", async () => {
+  test("is removed after a crash, and once more where that failed", async () => {
     const script = hook();
     const dns = zone({ ...NS, [NAME]: publishedBy(script) });
     const mode = { type: "dns-hook", program: script.program } as const;
@@ -314,7 +314,7 @@ describe("a record", () => {
     expect(script.calls()).toHaveLength(calls);
   });
 
-  test("damaged notes of what was published harm nothing", async () => {
+  test("is published although records.json is damaged", async () => {
     const { challenge, file, folder } = challengeOf({ type: "dns-hook", program: hook().program });
     mkdirSync(join(folder, "tls/acme"), { recursive: true });
     writeFileSync(file, '[{"name":');
@@ -322,7 +322,7 @@ describe("a record", () => {
     rmSync(file);
   });
 
-  test("is taken away also by a server that stops, which waits three seconds at most", async () => {
+  test("is removed when the server stops, which waits three seconds at most", async () => {
     const script = hook();
     const dns = zone({ ...NS, [NAME]: publishedBy(script) });
     const { challenge, file } = challengeOf({ type: "dns-hook", program: script.program }, { dns });
@@ -330,7 +330,7 @@ describe("a record", () => {
     challenge.stop?.();
     await challenge.clear();
     expect([script.texts(NAME), existsSync(file)]).toEqual([[], false]);
-    // None is begun any more.
+    // No call begins any more.
     const calls = script.calls().length;
     await expect(challenge.show(PROOF)).rejects.toThrow("stopping");
     expect(script.calls()).toHaveLength(calls);

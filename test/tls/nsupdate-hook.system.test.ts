@@ -1,4 +1,4 @@
-/** packaging/nsupdate-hook: what it tells nsupdate, what it refuses, and that a real server (Knot DNS) takes its updates. */
+/** packaging/nsupdate-hook: its commands for nsupdate, its refusals, and updates of a real server (Knot DNS). */
 import { describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ async function run(env: Record<string, string>, ...args: string[]): Promise<{ st
 }
 
 describe("with a stand-in for nsupdate", () => {
-  /** Notes its arguments, then what it reads; ends with `status`. */
+  /** Records its arguments, then its input; ends with `status`. */
   function standIn(status = 0) {
     const folder = temporaryFolder();
     const program = join(folder, "nsupdate");
@@ -42,7 +42,7 @@ describe("with a stand-in for nsupdate", () => {
     expect(told().slice(1)).toEqual(["server ns.example.net 5353", `update delete ${NAME}. TXT "a_digest-1"`, "send"]);
   });
 
-  test("it ends as nsupdate does", async () => {
+  test("the hook ends with the status of nsupdate", async () => {
     expect((await run(standIn(2).env, "present", `${NAME}.`, "value")).status).toBe(2);
   });
 
@@ -55,7 +55,7 @@ describe("with a stand-in for nsupdate", () => {
     ["a name with a space", {}, ["present", `${NAME} 60 A`, "value"], "NAME"],
     ["a value with a quote", {}, ["present", NAME, 'value" "more'], "VALUE"],
     ["an empty value", {}, ["present", NAME, ""], "VALUE"],
-  ])("%s is refused, and nsupdate not run", async (_, change, args, says) => {
+  ])("%s is refused without running nsupdate", async (_, change, args, says) => {
     const { env, told } = standIn();
     const { status, stderr } = await run({ ...env, ...change }, ...args);
     expect([status, stderr]).toEqual([2, expect.stringMatching(/^nsupdate-hook: [^\n]+\n$/)]);
@@ -77,7 +77,7 @@ describe.skipIf(noServer !== undefined)("a real server", () => {
     return (await createSecureDns([], () => ++id).ask({ host: "127.0.0.1", port }, NAME, "TXT")).texts.sort();
   }
 
-  test("publishes a record, beside others of its name, and takes that one away again", async () => {
+  test("publishes a record beside others of its name, and removes only that one", async () => {
     const knot = await start();
     const call = async (action: string, value: string) =>
       expect(await run(envOf(knot), action, `${NAME}.`, value)).toEqual({ status: 0, stderr: "" });
@@ -96,7 +96,7 @@ describe.skipIf(noServer !== undefined)("a real server", () => {
     ["a wrong secret", 'secret "[^"]+"', 'secret "eA=="'],
     ["another name of the key", 'key "mailroom"', 'key "other"'],
     ["another algorithm", "hmac-sha256", "hmac-sha512"],
-  ])("%s is refused, without telling the secret", async (_, pattern, change) => {
+  ])("%s is refused, and the message does not contain the secret", async (_, pattern, change) => {
     const knot = await start();
     writeFileSync(knot.keyFile, readFileSync(knot.keyFile, "utf8").replace(new RegExp(pattern), change));
     const { status, stderr } = await run(envOf(knot), "present", `${NAME}.`, "value");

@@ -1,4 +1,4 @@
-/** A mailbox as an mbox, and back: the same mailbox on another appliance. */
+/** Exporting a mailbox as an mbox; importing that gives the same mailbox on another appliance. */
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -16,7 +16,7 @@ async function exported({ appliance, owner }: Booted, mailboxId = owner.mailboxI
   return path;
 }
 
-/** All of a mailbox that the API shows, without ids; conversations by what they hold. */
+/** Everything that the API shows of a mailbox, without ids; conversations by their content. */
 async function contentOf({ api, appliance, owner }: Booted) {
   const folders = ["inbox", "sent", "drafts", "archive", "spam", "trash", "snoozed"];
   const seen = new Map<string, object>();
@@ -53,7 +53,7 @@ async function contentOf({ api, appliance, owner }: Booted) {
   };
 }
 
-/** An appliance with mail of every kind, that has gone every way. */
+/** An appliance with mail of every kind: received, sent, bounced, drafted, imported. */
 async function lived(): Promise<Booted> {
   const booted = await boot();
   const { api, mx, appliance } = booted;
@@ -111,13 +111,13 @@ async function lived(): Promise<Booted> {
   await api.post(`/threads/${idOf("Plain")}/draft`, { text: "And another thing." });
   await api.post("/send", {
     from: "alice@example.test",
-    // Not Carol: the answer to her may have come back, and she is not written to again.
+    // Not to Carol: the reply to her may have bounced, which suppresses her address.
     to: "erin@remote.example, alice@example.test",
     subject: "To both",
     html: "<p>Hi</p>",
   });
   await api.patch(`/threads/${idOf("Parts")}`, { folder: "archive" });
-  // Until what was sent has come, or has come back.
+  // Until all sent mail was delivered or has bounced.
   do await booted.advance(1_000);
   while ([...appliance.outbound.listQueue()].length > 0);
   appliance.store.transact((tx) => appliance.mailbox.snooze(tx, idOf("Plain") ?? "", booted.runtime.now() + 3_600_000));
@@ -159,13 +159,13 @@ describe("Bcc", () => {
     expect(status).toBe(202);
   };
 
-  test("of mail that the mailbox's owner sent is in the file", async () => {
+  test("of mail that the mailbox's owner sent is exported", async () => {
     const booted = await boot();
     await sendAs(booted, booted.owner.apiKey);
     expect(bccIn(await exported(booted))).toEqual(["Bcc: dora@remote.example"]);
   });
 
-  test("of mail that somebody else sent from it is not", async () => {
+  test("of mail that somebody else sent from the mailbox is not exported", async () => {
     const booted = await boot();
     const { people, developers, store } = booted.appliance;
     const key = store.transact((tx) => {
@@ -181,7 +181,7 @@ describe("Bcc", () => {
     expect(bccIn(await exported(booted))).toEqual([]);
   });
 
-  test("of received mail is not, but for the mailbox's own address", async () => {
+  test("of received mail is exported only for the mailbox's own address", async () => {
     const booted = await boot();
     const message = letter({ headers: ["Bcc: alice@example.test, dora@remote.example"] });
     await importInto(booted, files({ "INBOX/cur/1:2,S": message }));

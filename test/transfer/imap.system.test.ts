@@ -1,4 +1,4 @@
-/** Mail out of an account on a real IMAP server. */
+/** Importing mail from an account on a real IMAP server. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { findInAccount, type ImapRequest } from "../../src/transfer/imap.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
@@ -6,7 +6,7 @@ import { type Dovecot, noDovecot, startDovecot } from "../harness/dovecot.ts";
 import { letter } from "../harness/mail.ts";
 import { importInto } from "../harness/transfer-rig.ts";
 
-/** Waits are for others. */
+/** Timers fire at once. */
 const atOnce = (wake: () => void) => {
   setImmediate(wake);
   return () => {};
@@ -128,12 +128,12 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
     );
   }, 120_000);
 
-  test("gives up a server that hangs up at the same message each time", async () => {
+  test("gives up if the server hangs up at the same message each time", async () => {
     const booted = await boot();
     dovecot.put("Broken", { "m1:2,S": letter({ subject: "Whole" }) });
     expect(await importFrom(booted, { folders: ["Broken"] })).toMatchObject({ imported: 1 });
     dovecot.put("Broken", { "m2:2,S": letter({ subject: "Stumbling block" }) });
-    // Before it comes, the one that is here already is found.
+    // The message that is already imported is found before it.
     const hangUp = async () => dovecot.cut();
     await expect(importFrom(booted, { folders: ["Broken"] }, hangUp)).rejects.toThrow("does not work");
   }, 120_000);

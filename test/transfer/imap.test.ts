@@ -1,4 +1,4 @@
-/** How an account on an IMAP server is named. */
+/** The URL of an account on an IMAP server. */
 import { describe, expect, test } from "bun:test";
 import { readAccount } from "../../src/transfer/imap.ts";
 

@@ -1,4 +1,4 @@
-/** Mail that was kept elsewhere, as the API shows it once it is imported. */
+/** Importing mail that was kept elsewhere, as the API then shows it. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { symlinkSync, utimesSync } from "node:fs";
 import { join } from "node:path";
@@ -35,7 +35,7 @@ beforeAll(async () => {
   app = await boot();
 });
 
-/** Imports one message into an appliance that may have others, and finds it by its subject. */
+/** Imports a message into an appliance that may have others, and finds it by its subject. */
 let count = 0;
 async function placed(name: string, wrap: (message: string) => string, headers: string[] = [], of = {}) {
   const subject = `Placed ${++count}`;
@@ -52,7 +52,7 @@ const entry = (message: string) => mboxEntry(message);
 const gmail = (labels: string) => (message: string) =>
   mboxEntry(`X-GM-THRID: 17\nX-Gmail-Labels: ${labels}\n${message}`);
 
-describe("where a message goes", () => {
+describe("the folder and state of a message", () => {
   const cases: [
     what: string,
     name: string,
@@ -227,7 +227,7 @@ describe("dates", () => {
   });
 });
 
-test("links within are not followed: a folder of mail cannot have other files read", async () => {
+test("symbolic links are not followed, so that a folder of mail cannot expose other files", async () => {
   const booted = await boot();
   const elsewhere = files({ secret: letter({ subject: "Elsewhere" }), "new/1": letter({ subject: "There" }) });
   const folder = files({ "cur/1:2,S": letter({ subject: "Here" }) });
@@ -238,7 +238,7 @@ test("links within are not followed: a folder of mail cannot have other files re
   expect((await messagesOf(booted)).map(({ subject }) => subject)).toEqual(["Here"]);
 });
 
-test("an imported draft is opened, changed and thrown away in the app like any other", async () => {
+test("an imported draft is opened, changed and discarded like any other", async () => {
   const { message } = await placed("Drafts/cur/1:2,DS", plain);
   const { appliance, owner } = app;
   const { drafts } = appliance.mailbox;
@@ -252,7 +252,7 @@ test("an imported draft is opened, changed and thrown away in the app like any o
   expect(() => drafts.read(caller, message.threadId)).toThrow("no such thread");
 });
 
-describe("mail that is here already", () => {
+describe("mail that the mailbox already has", () => {
   test("importing again changes nothing", async () => {
     const booted = await boot();
     const folder = files({
@@ -307,7 +307,7 @@ describe("conversations", () => {
     [second, answer, root],
     [answer, second, root],
   ]) {
-    test(`one, in whatever order: ${order.map((message) => [root, answer, second].indexOf(message)).join(" ")}`, async () => {
+    test(`form in any order: ${order.map((message) => [root, answer, second].indexOf(message)).join(" ")}`, async () => {
       const booted = await boot();
       await importInto(booted, files({ "m.mbox": order.map((message) => mboxEntry(message)).join("") }), {
         folder: "archive",
@@ -318,7 +318,7 @@ describe("conversations", () => {
     });
   }
 
-  test("join with mail that is here, which stays in its folder, and with mail that arrives later", async () => {
+  test("include mail that the mailbox already has, which stays in its folder, and mail that arrives later", async () => {
     const booted = await boot();
     const sender = mailer(booted.mx);
     await sender.send({ from: "carol@remote.example", to: "alice@example.test" }, root);
@@ -332,7 +332,7 @@ describe("conversations", () => {
     expect(await threadOf(booted, found[0] as Summary)).toMatchObject({ folder: "inbox", unread: true });
   });
 
-  test("mail in trash or spam joins no other mail's conversation, in whatever order", async () => {
+  test("keep mail in trash or spam apart from other mail, in any order", async () => {
     const folders = ["Trash", "Junk", "INBOX"];
     for (const order of [folders, folders.toReversed()]) {
       const booted = await boot();
@@ -349,7 +349,7 @@ describe("conversations", () => {
     }
   });
 
-  test("collect the labels and stars of all their messages", async () => {
+  test("get the labels and stars of all their messages", async () => {
     const booted = await boot();
     const folder = files({
       "INBOX/cur/1:2,S": root,
@@ -364,7 +364,7 @@ describe("conversations", () => {
   });
 });
 
-describe("nothing arrives", () => {
+describe("imported mail does not count as arriving", () => {
   test("no event, no junk training, no notice to anybody", async () => {
     const booted = await boot();
     const folder = files({
@@ -399,7 +399,7 @@ describe("Bcc", () => {
   });
 });
 
-describe("mail that cannot be imported", () => {
+describe("mail that cannot be imported or parsed", () => {
   test("is reported by file and position, and the rest is imported", async () => {
     const booted = await boot();
     const folder = files({
@@ -416,7 +416,7 @@ describe("mail that cannot be imported", () => {
     ]);
   });
 
-  test("a file that is no mail", async () => {
+  test("a file that is not mail is reported", async () => {
     const path = join(files({ "notes.txt": "no mail\n" }), "notes.txt");
     expect(await importInto(await boot(), path)).toMatchObject({
       failed: 1,
@@ -424,7 +424,7 @@ describe("mail that cannot be imported", () => {
     });
   });
 
-  test("a message beyond the largest", async () => {
+  test("a message that is too large is reported", async () => {
     const messages = (async function* () {
       const source = { path: "x", format: "messages" as const, labels: [] };
       yield { source, place: "x", content: Buffer.from(letter()), size: 65 * 1024 * 1024, unquoted: true };
@@ -446,7 +446,7 @@ describe("mail that cannot be imported", () => {
   });
 });
 
-describe("stopping", () => {
+describe("the import stops", () => {
   const many = (n: number) =>
     files({
       "m.mbox": Array.from({ length: n }, (_, i) =>
@@ -469,7 +469,7 @@ describe("stopping", () => {
     expect(await importInto(booted, path)).toMatchObject({ imported: 8 - first.imported, skipped: first.imported });
   });
 
-  test("when the disk is full, keeping the mail filed before; with room it continues", async () => {
+  test("if the disk is full, keeping the mail filed before; with room it continues", async () => {
     const booted = await boot();
     const path = many(8);
     const { transact } = booted.appliance.store;
@@ -485,7 +485,7 @@ describe("stopping", () => {
     expect(await importInto(booted, path)).toMatchObject({ imported: 5, skipped: 3 });
   });
 
-  test("when asked to, with the window's mail filed", async () => {
+  test("when interrupted, with the mail of its window filed", async () => {
     const booted = await boot();
     const path = many(8);
     let asked = 0;

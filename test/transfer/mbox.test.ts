@@ -1,4 +1,4 @@
-/** mbox files of every dialect, cut into messages. */
+/** Cutting mbox files of every dialect into messages. */
 import { describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -128,7 +128,7 @@ test("a file of one endless line is not held in memory as one", async () => {
   expect([message?.content.byteLength, message?.size]).toEqual([1_000, 2_999_006]);
 });
 
-test("the messages are the same wherever a piece of the file ends", async () => {
+test("the messages do not depend on where a piece of the file ends", async () => {
   const bodies = fc.array(
     fc.tuple(fc.integer({ min: 0, max: 300_000 }), fc.constantFrom("", "\n", ">From x\n", "From x\n", "\nFrom x y\n")),
     { minLength: 1, maxLength: 4 },

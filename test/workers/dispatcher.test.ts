@@ -1,4 +1,7 @@
-/** Who waits for whom in the parser pool, before workers that take as long as a message says, by the fake clock. */
+/**
+ * The order and delays of work in the parser pool, with fake workers that take as long as a message says, by the fake
+ * clock.
+ */
 import { afterAll, describe, expect, test } from "bun:test";
 import { isUnavailable } from "../../src/base/errors.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
@@ -77,8 +80,8 @@ function openPool({ workers = 1 } = {}) {
   return { pool, runtime, give, advance, done, doneAt, workerOf, replaced, running, started: () => started };
 }
 
-describe.each([1, 2, 4])("with %d workers, what hostile mail of one source has filled", (workers) => {
-  test("delays no send, and other mail for two seconds", async () => {
+describe.each([1, 2, 4])("with %d workers, hostile mail of one source", (workers) => {
+  test("delays no send, and other mail by two seconds at most", async () => {
     const { give, advance, doneAt } = openPool({ workers });
     const hostile = Array.from({ length: 6 }, (_, i) => give("arriving", "evil", `hostile ${i}`, FOR_EVER));
     await advance(1);
@@ -93,7 +96,7 @@ describe.each([1, 2, 4])("with %d workers, what hostile mail of one source has f
     expect(await Promise.all(hostile)).toEqual(Array.from(hostile, () => "blamed"));
   });
 
-  test("has one worker afterwards, one message at a time, and delays nobody", async () => {
+  test("then gets one worker, for one message at a time, and delays nobody", async () => {
     const { give, advance, doneAt, workerOf, done } = openPool({ workers });
     const first = give("arriving", "evil", "hostile", FOR_EVER);
     await advance(10_000);
@@ -114,7 +117,7 @@ describe.each([1, 2, 4])("with %d workers, what hostile mail of one source has f
   });
 });
 
-test("mail that came with what holds up its worker is not blamed, and done by another", async () => {
+test("mail beside a message that holds up its worker is not blamed, and another worker prepares it", async () => {
   const { give, advance, doneAt, replaced } = openPool();
   const hostile = give("arriving", "evil", "hostile", FOR_EVER);
   const others = ["a", "b", "c"].map((source) => give("arriving", source, `mail of ${source}`, 5));
@@ -122,7 +125,7 @@ test("mail that came with what holds up its worker is not blamed, and done by an
   expect(await Promise.all(others)).toEqual(["mail of a", "mail of b", "mail of c"]);
   expect(doneAt("mail of a")).toBe(2_005);
   expect(replaced()).toBe(1);
-  // Their sources are under no suspicion.
+  // Their sources are not suspected.
   const again = give("arriving", "a", "again", 5);
   await advance(5);
   expect(await again).toBe("again");
@@ -130,7 +133,7 @@ test("mail that came with what holds up its worker is not blamed, and done by an
   expect(await hostile).toBe("blamed");
 });
 
-test("a message that is only slow goes on where it is, in time that grows with its size", async () => {
+test("a message that is merely slow continues in its worker, for a time that grows with its size", async () => {
   const { pool, give, advance, replaced, started } = openPool();
   const slow = give("arriving", "a", "slow", 9_900);
   await advance(3_000);
@@ -148,7 +151,7 @@ test("a message that is only slow goes on where it is, in time that grows with i
   expect(replaced()).toBe(0);
 }, 60_000);
 
-test("a source is forgiven", async () => {
+test("a source is no longer costly after some minutes", async () => {
   const { give, advance, doneAt } = openPool();
   void give("arriving", "once", "slow", 1_900);
   await advance(2_000);
@@ -163,7 +166,7 @@ test("a source is forgiven", async () => {
   expect([doneAt("among 1"), doneAt("among 2")]).toEqual([183_100, 183_200]);
 });
 
-test("of what waits, sources that have used less go first", async () => {
+test("sources that used less time go first", async () => {
   const { give, advance, done } = openPool();
   for (let i = 0; i < 20; i++) void give("arriving", "much", `much ${i}`, 400);
   await advance(900);
@@ -171,13 +174,13 @@ test("of what waits, sources that have used less go first", async () => {
   void give("arriving", "little", "little 2", 100);
   await advance(10_000);
   const order = done.map(([what]) => what.slice(2));
-  // After what the worker had in hand.
+  // After the messages that the worker had in hand.
   expect(order.indexOf("little 1")).toBeLessThan(11);
   expect(order.indexOf("little 2")).toBeLessThan(12);
   expect(order).toHaveLength(22);
 });
 
-test("sending borrows a worker that arriving mail leaves idle, and has one of its own while it does not", async () => {
+test("sending borrows an idle worker of arriving mail; while that is busy, sending has its own", async () => {
   const { give, advance, workerOf, running, started } = openPool();
   void give("interactive", "mbx_1", "send 1", 5);
   await advance(5);
@@ -195,7 +198,7 @@ test("sending borrows a worker that arriving mail leaves idle, and has one of it
   expect([...running]).toEqual([1]);
 });
 
-test("sends by the hundred leave arriving mail its worker", async () => {
+test("hundreds of sends leave arriving mail its worker", async () => {
   const { give, advance, doneAt } = openPool();
   for (let i = 0; i < 300; i++) void give("interactive", "mbx_1", `send ${i}`, 50);
   void give("arriving", "a", "mail", 5);
@@ -210,13 +213,13 @@ test("an account whose mail is costly delays neither the sends of others nor arr
   void give("interactive", "mbx_1", "send", 5);
   void give("arriving", "a", "mail", 5);
   await advance(10);
-  // The mail waited for the send, to which its worker was lent.
+  // The mail waited for the send, because its worker was lent.
   expect([doneAt("send"), doneAt("mail")]).toEqual([2_005, 2_010]);
   await advance(70_000);
   expect(await Promise.all(costly)).toEqual(Array.from(costly, () => "blamed"));
 });
 
-test("what waits longer than a minute, or is too much, is refused for now", async () => {
+test("messages that wait longer than a minute, or exceed the queue, are refused for now", async () => {
   const { give, advance, doneAt } = openPool();
   await Promise.all([give("arriving", "evil", "first", 600), advance(600)]);
   const waiting = Array.from({ length: 1_001 }, (_, i) => give("arriving", "evil", `${i}`, 7_000));
@@ -230,7 +233,7 @@ test("what waits longer than a minute, or is too much, is refused for now", asyn
   expect(doneAt("8")).toBe(63_600);
 });
 
-test("bulk waits as long as it takes, and one costly message of it does not set the others aside", async () => {
+test("bulk work waits without limit, and a costly message of it does not isolate the others", async () => {
   const { give, advance, replaced } = openPool();
   const bulk = Array.from({ length: 100 }, (_, i) => give("bulk", "kept", `${i}`, 1_500));
   await advance(160_000);

@@ -20,14 +20,14 @@ function openQueue({ most = 100, mostBytes = 1_000, sources = 100 } = {}) {
   return { clock, usage, queue, join, next, all };
 }
 
-test("who has used nothing is served in the order of coming, whoever it is", () => {
+test("sources that used nothing are served in order of arrival", () => {
   const { join, all, next } = openQueue();
   for (const [i, source] of ["a", "b", "a", "c"].entries()) expect(join(`${i}`, source)).toEqual([]);
   expect(all()).toEqual(["0", "1", "2", "3"]);
   expect(next()).toBeUndefined();
 });
 
-test("a source stands as far back as it has used, and its own messages stay in order", () => {
+test("a source falls back by the time that it used, and its own messages stay in order", () => {
   const { clock, usage, join, all } = openQueue();
   usage.charge("costly", 3_000);
   join("costly 1", "costly");
@@ -36,12 +36,12 @@ test("a source stands as far back as it has used, and its own messages stay in o
   clock.now += 2_000;
   join("other 2", "other");
   clock.now += 2_000;
-  // What it used is a little less by now, and it came earlier by more than that.
+  // The used time has decayed a little, and is less than the time by which the costly messages came earlier.
   join("other 3", "other");
   expect(all()).toEqual(["other 1", "other 2", "costly 1", "costly 2", "other 3"]);
 });
 
-test("small messages pass large ones of others, for ten seconds", () => {
+test("small messages pass large ones of other sources, for ten seconds", () => {
   const { clock, join, all } = openQueue({ mostBytes: 100_000_000 });
   join("largest", "a", 25_000_000);
   join("large", "b", 100_000);
@@ -54,7 +54,7 @@ test("small messages pass large ones of others, for ten seconds", () => {
   expect(all()).toEqual(["small", "large", "still passes", "largest", "comes too late"]);
 });
 
-test("what was used counts half after a minute", () => {
+test("used time counts half after a minute", () => {
   const { clock, usage } = openQueue();
   usage.charge("a", 4_000);
   usage.charge("a", 4_000);
@@ -69,7 +69,7 @@ test("what was used counts half after a minute", () => {
   expect(usage.used("a")).toBe(5_000);
 });
 
-test("a source is costly while its worst message is not forgotten, however much the others took", () => {
+test("a source is costly by its worst message, until that has decayed, and not by the sum of others", () => {
   const { clock, usage } = openQueue();
   for (let i = 0; i < 100; i++) usage.took("many", 499);
   expect(usage.isCostly("many")).toBe(false);
@@ -82,13 +82,13 @@ test("a source is costly while its worst message is not forgotten, however much 
   expect(usage.isCostly("other")).toBe(false);
 });
 
-test("of many sources those that were charged last are known", () => {
+test("the most recently charged sources are remembered", () => {
   const { usage } = openQueue({ sources: 3 });
   for (const source of ["a", "b", "c", "a", "d"]) usage.charge(source, 1);
   expect(["a", "b", "c", "d"].map(usage.used)).toEqual([2, 0, 1, 1]);
 });
 
-test("a full queue loses its last, the newcomer or another", () => {
+test("a full queue drops its last item, which may be the new one", () => {
   const { usage, join, all, queue } = openQueue({ most: 3 });
   usage.charge("costly", 1_000);
   join("costly 1", "costly");
@@ -101,7 +101,7 @@ test("a full queue loses its last, the newcomer or another", () => {
   expect(queue.length).toBe(0);
 });
 
-test("bytes are bounded as messages are, and one message may have any size", () => {
+test("bytes are bounded, too, but a single message may have any size", () => {
   const { join, all, queue } = openQueue({ mostBytes: 100 });
   expect(join("large", "a", 5_000)).toEqual([]);
   expect(join("small", "b", 1)).toEqual(["small"]);
@@ -112,7 +112,7 @@ test("bytes are bounded as messages are, and one message may have any size", () 
   expect(join("5", "b", 100)).toEqual([]);
 });
 
-test("the first of those that fit is found, and leaving twice does nothing", () => {
+test("the first fitting item is found; leaving twice does nothing", () => {
   const { queue, join } = openQueue();
   join("1", "a");
   join("2", "b");

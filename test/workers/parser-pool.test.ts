@@ -30,7 +30,7 @@ const POISONED = new URL("../harness/poisoned-worker.ts", import.meta.url).href;
 const STAND_IN = new URL("../harness/stand-in-worker.ts", import.meta.url).href;
 
 interface Given {
-  /** Of workers of its own; without one, the worker is that of the whole process. */
+  /** Script of workers for this pool; without one it uses the worker shared by the test process. */
   script?: string;
   workers?: number;
   dns?: DnsResolver;
@@ -71,7 +71,7 @@ const mail = (subject: string, header = "X-Fine: yes"): string =>
   `Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\nContent-Type: text/html\r\n\r\n<p>${subject}</p>\r\n` +
   `--x\r\nContent-Type: application/octet-stream; name="f.bin"\r\n\r\nfile of ${subject}\r\n--x--\r\n`;
 
-test("prepares in a worker what would be prepared here, attachments written", async () => {
+test("a worker prepares the same as the main thread would, and writes the attachments", async () => {
   const { prepare, pool, blobFolder } = openPool();
   const here = await prepareMessage(bytesOf(mail("one")), openBlobs(temporaryFolder(), fakeRuntime()));
   expect(await prepare(mail("one"))).toEqual(here);
@@ -83,7 +83,7 @@ test("prepares in a worker what would be prepared here, attachments written", as
   expect(await pool.prepare({ kind: "bulk", source: "any" }, path, mail("one").length)).toEqual(here);
 });
 
-test("composes, prepares and signs what is sent in a worker, as it would be done here", async () => {
+test("a worker composes, prepares and signs a sent message as the main thread would", async () => {
   const { pool } = openPool();
   const [key] = (await makeDkimKeys()).filter(({ algorithm }) => algorithm === "ed25519");
   const signing = {
@@ -93,7 +93,7 @@ test("composes, prepares and signs what is sent in a worker, as it would be done
   const written = { id: "x", headers: [["From", "a@example.test"]] as const, html: "<p>Hi</p>" };
   const bytes = await composeBytes(written, async () => new Uint8Array());
   const message = await prepareMessage(bytes, openBlobs(temporaryFolder(), fakeRuntime()), { written: true });
-  // Ed25519 signs the same data the same.
+  // Ed25519 signatures of the same data are equal.
   const signatures = Buffer.from(await sign(bytes, signing.keys, signing.signedAt), "latin1");
   const signed = new Uint8Array(Buffer.concat([signatures, bytes]));
   for (const source of [written, bytes]) {
@@ -104,7 +104,7 @@ test("composes, prepares and signs what is sent in a worker, as it would be done
   expect(await pool.prepare({ kind: "interactive", source: "mbx_1" }, written)).toEqual(message);
 });
 
-test("a signing key that does not work is not the message's fault", async () => {
+test("a broken signing key is not blamed on the message", async () => {
   const { pool } = openPool();
   const keys = [{ domain: "example.test", selector: "s", algorithm: "rsa" as const, privateKey: "none" }];
   const error = await pool
@@ -114,7 +114,7 @@ test("a signing key that does not work is not the message's fault", async () => 
   expect(error).not.toBeInstanceOf(UnparseableError);
 });
 
-test("the process is kept for work that a worker has in hand, and no longer", async () => {
+test("a worker keeps the process alive while it has work", async () => {
   let kept = false;
   const startWorker: StartWorker = (script) => ({
     ...shareWorker(script),
@@ -132,7 +132,7 @@ test("the process is kept for work that a worker has in hand, and no longer", as
   expect(kept).toBe(false);
 });
 
-test("starts workers when there is work, and no more than told", async () => {
+test("workers start when there is work, up to the configured number", async () => {
   const { prepare, said } = openPool({ script: REAL, workers: 2 });
   expect(said("parser worker started")).toEqual([]);
   const subjects = Array.from({ length: 30 }, (_, i) => `number ${i}`);
@@ -142,7 +142,7 @@ test("starts workers when there is work, and no more than told", async () => {
   expect(said("parser worker replaced")).toEqual([]);
 });
 
-test.each(["hang", "exit", "throw"])("a message to %s on is named, alone or among others", async (poison) => {
+test.each(["hang", "exit", "throw"])("a poisoned message (%s) is blamed, alone or among others", async (poison) => {
   const { prepare, runtime, said } = openPool({ script: STAND_IN });
   const started = () => said("parser worker started").length;
   const outcome = (text: string, source?: string) =>
@@ -160,32 +160,32 @@ test.each(["hang", "exit", "throw"])("a message to %s on is named, alone or amon
 
   expect(await outcome(mail("second"), "192.0.2.2")).toBe("second");
   const workersBefore = started();
-  // One more than a worker has in hand.
+  // One message more than a worker takes.
   const others = ["a", "b", "c", "d", "e", "f", "g", "h"];
   const among = [poisoned, ...others.map((subject) => mail(subject))].map((text, i) =>
     outcome(text, `192.0.2.${i + 2}`),
   );
   runOut();
-  // One for the others and one for it alone: before that it has not begun, and its time does not run.
+  // One worker for the others and one for the message alone, whose time runs only once that has begun.
   await until(() => started() === workersBefore + 2);
   const [guilty, ...innocent] = among;
   expect(await Promise.all(innocent)).toEqual(others);
   runOut();
   expect(await guilty).toBeInstanceOf(UnparseableError);
   expect(said("parser worker replaced").map(({ inHand }) => inHand)).toEqual([1, 8, 1]);
-  // Until the worker that took what may be costly has been idle for a minute.
+  // The isolated worker ends after a minute of idling.
   runtime.advanceTo(runtime.now() + 60_000);
   expect(runtime.nextTimer()).toBeUndefined();
 });
 
-test("a worker that does not start is our fault and not the message's", async () => {
+test("a worker that does not start is not blamed on the message", async () => {
   const { prepare, said } = openPool({ script: new URL("./no-such-worker.ts", import.meta.url).href });
   const outcomes = await Promise.allSettled(Array.from({ length: 6 }, () => prepare(mail("any"))));
   for (const outcome of outcomes) expect(isUnavailable((outcome as PromiseRejectedResult).reason)).toBe(true);
   expect(said("parser worker did not start").length).toBeGreaterThan(0);
 });
 
-test("attachments that cannot be written are not the message's fault", async () => {
+test("attachments that cannot be written are not blamed on the message", async () => {
   const { prepare, blobFolder } = openPool();
   const name = await openBlobs(temporaryFolder(), fakeRuntime()).write(bytesOf("file of one"));
   writeFileSync(join(blobFolder, name.slice(0, 2)), "a file where the folder belongs");
@@ -195,7 +195,7 @@ test("attachments that cannot be written are not the message's fault", async () 
   expect((await prepare("Subject: two\r\n\r\nno attachment")).subject).toBe("two");
 });
 
-test("stopping rejects what is in hand and what comes", async () => {
+test("stopping rejects running and new work", async () => {
   const { prepare, pool, runtime } = openPool({ script: STAND_IN });
   const inHand = Array.from({ length: 6 }, () => prepare(mail("stuck", "X-Poison: hang")).catch((error) => error));
   pool.stop();
@@ -214,7 +214,7 @@ describe("a message that waits for DNS", () => {
     trustedForwarders: [],
     now: START,
   };
-  /** Of everything, silent until told. */
+  /** A pool whose DNS answers nothing until `answer`. */
   function openSilent(script?: string) {
     let asked = 0;
     const answers: (() => void)[] = [];
@@ -234,7 +234,7 @@ describe("a message that waits for DNS", () => {
     return { ...opened, arrive, answer, asked: () => asked };
   }
 
-  test("takes no other's place", async () => {
+  test("leaves its place to another", async () => {
     const MANY = 150;
     const { arrive, asked, prepare, answer } = openSilent();
     let done = 0;
@@ -254,7 +254,7 @@ describe("a message that waits for DNS", () => {
     expect(await Promise.all(waiting)).toEqual(waiting.map((_, i) => `waiting ${i}`));
   });
 
-  test("asks what is known already no more, as long as it holds", async () => {
+  test("reuses answers while they are valid", async () => {
     const description: Zone = { "remote.example": { txt: ["v=spf1 -all"] } };
     const { pool, runtime, questions } = openPool({ dns: zone(description) });
     const arrive = async () => {
@@ -271,7 +271,7 @@ describe("a message that waits for DNS", () => {
     expect(questions()).toBe(2 * asked);
   });
 
-  test("waits five seconds for what was found out and five for what is wanted", async () => {
+  test("waits five seconds for the evidence and five for the policy", async () => {
     const { arrive, asked, runtime } = openSilent();
     const prepared = arrive("late", "a@slow.example");
     await until(() => asked() === 1);
@@ -282,7 +282,7 @@ describe("a message that waits for DNS", () => {
     expect(runtime.nextTimer()).toBeUndefined();
   });
 
-  test("is prepared by itself when another kills the worker, and not blamed", async () => {
+  test("is not blamed if another message kills the worker, and is prepared again", async () => {
     const { arrive, asked, prepare, answer, said } = openSilent(POISONED);
     let done = 0;
     const innocent = arrive("innocent", "a@slow.example").finally(() => done++);
@@ -299,7 +299,7 @@ describe("a message that waits for DNS", () => {
   }, 300_000);
 });
 
-test("HTML is read in a worker as it would be here, whatever is asked of it", async () => {
+test("a worker reads HTML as the main thread would, for every kind of reading", async () => {
   const { pool } = openPool();
   const html = packText('<p onclick="x()">Hello</p><p hidden>secret</p>');
   const message = { from: { email: "a@remote.example" }, to: [], cc: [], subject: "", date: 0, text: "", html: "<p>x" };

@@ -1,30 +1,32 @@
 /**
- * list_messages as a way to follow a mailbox: what arrived since an earlier answer, waiting for it when asked to.
+ * Lets list_messages follow a mailbox: it gives the messages that arrived since an earlier result, and waits for them
+ * when asked to.
  *
- * Invariant: from answer to answer, each with the `nextAfter` of the one before, every message that arrives and matches
- * is given exactly once, whatever its Date says.
+ * Invariant: when a client passes each result's `nextAfter` to the next call, it gets every message that arrives and
+ * matches exactly once, whatever the message's Date says.
  */
 import type { Caller } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
-import { arrivalsSince, latestEvent } from "../../events/arrivals.ts";
+import type { Runtime } from "../../base/runtime.ts";
+import { arrivalsSince, latestEvent } from "../../events/outbox.ts";
 import type { Mailbox } from "../../mailbox/mailbox.ts";
 import type { MessageFilters, MessageSummaryView } from "../../mailbox/views.ts";
 import { DEFAULT_LIMIT } from "../../operations/schemas.ts";
+import { LONGEST_WAIT_SECONDS } from "../../operations/tool.ts";
 import type { Store } from "../../store/store.ts";
 import type { Arguments, Call } from "./tools.ts";
-import type { Waiting } from "./waiting.ts";
 
 export interface Arrived {
   answer: { messages: MessageSummaryView[]; count: number };
-  /** Undefined for what `offset` goes on with: arrivals are followed from the answer that it goes on from. */
+  /** Undefined for a page at an `offset`: the client follows arrivals from the first page. */
   nextAfter?: string;
-  /** For the model: what `nextAfter` is for. */
+  /** Tells the model what `nextAfter` is for. */
   note: string;
-  /** Of arrivals: the same with at most so many messages, so that `nextAfter` follows those. */
+  /** Reads the same arrivals again, at most `limit` of them, with the `nextAfter` that follows these. */
   again?(limit: number): Arrived;
 }
 
-/** Pages of arrivals that one look goes through: what a filter leaves out costs as much as what it lets through. */
+/** Most pages of arrivals that one look reads: a message that the filter leaves out costs as much as any other. */
 const MOST_PAGES = 40;
 
 const encode = (seq: number): string => Buffer.from(`1.${seq}`).toString("base64url");
@@ -38,16 +40,29 @@ function decode(after: string): number {
   return Number(seq);
 }
 
-export function createArrivals(parts: { store: Pick<Store, "db">; mailbox: Mailbox; waiting: Waiting }) {
-  const { store, mailbox, waiting } = parts;
+export type Arrivals = ReturnType<typeof createArrivals>;
+
+/** `mostConnections`: limit of HTTP connections. */
+export function createArrivals(parts: {
+  store: Pick<Store, "db" | "onCommit">;
+  mailbox: Mailbox;
+  runtime: Pick<Runtime, "setTimer">;
+  mostConnections: number;
+}) {
+  const { store, mailbox } = parts;
+  const waiting = createWaiting({ ...parts, latest: () => latestEvent(store.db) });
 
   return {
-    /** Where the stream of arrivals stands: to be asked before the list that `read` goes on from. */
+    /**
+     * Returns the position after the latest arrival. The caller asks for it before it lists what `read` continues from.
+     */
     position: () => latestEvent(store.db),
 
     /**
-     * `answer` itself, or in its place what arrived. `from`: the position when `answer` was made.
-     * @throws AppError bad_request (after), rate_limited (too many wait), unauthorized (the key died meanwhile)
+     * Returns `answer` itself; with `after` or `waitSeconds`, the messages that arrived instead. `from`: the position
+     * before `answer` was made.
+     * @throws AppError bad_request (`after`), rate_limited (too many calls wait), unauthorized (the key was revoked
+     * meanwhile)
      */
     async read(answer: Arrived["answer"], { query, shaping }: Arguments, from: number, call: Call): Promise<Arrived> {
       const { after, waitSeconds = 0, offset = 0 } = shaping;
@@ -61,7 +76,7 @@ export function createArrivals(parts: { store: Pick<Store, "db">; mailbox: Mailb
       const start = after === undefined ? from : decode(after);
       let position = start;
 
-      /** The next page with anything in it; empty when it has looked far enough for once. */
+      /** Returns the next page that has messages; an empty one after MOST_PAGES without; undefined at the end. */
       function next(caller: Caller, limit = filters.limit ?? DEFAULT_LIMIT): MessageSummaryView[] | undefined {
         for (let page = 0; page < MOST_PAGES; page++) {
           const arrivals = arrivalsSince(store.db, caller.workspaceId, position, limit);
@@ -77,7 +92,7 @@ export function createArrivals(parts: { store: Pick<Store, "db">; mailbox: Mailb
 
       let caller: Caller | undefined = call.caller;
       const look = () => {
-        // Whoever has waited may have lost their key or their role by now.
+        // After the first look, the caller has waited, and may have lost the key or the role by now.
         const found = next(caller ?? call.readmit());
         caller = undefined;
         return found;
@@ -100,6 +115,105 @@ export function createArrivals(parts: { store: Pick<Store, "db">; mailbox: Mailb
         };
       };
       return arrivedNow(messages);
+    },
+
+    /** Ends the calls that wait. */
+    stop: waiting.stop,
+  };
+}
+
+const MOST_WAITING = 100;
+const MOST_WAITING_BY_KEY = 4;
+const LOOK_MS = 250;
+
+/**
+ * Lets calls wait until a commit brings what they look for. `latest` grows when there is something new to look for.
+ * `mostConnections`: limit of HTTP connections, of which waiting calls take at most a quarter.
+ *
+ * Invariants: the number of waiting calls is bounded, in all and for each key. Whatever the rate of commits, each call
+ * looks at most about four times a second. No call waits beyond `stop`.
+ */
+export function createWaiting(parts: {
+  store: Pick<Store, "onCommit">;
+  runtime: Pick<Runtime, "setTimer">;
+  latest(): number;
+  mostConnections: number;
+}) {
+  const { store, runtime, latest, mostConnections } = parts;
+  const mostWaiting = Math.min(MOST_WAITING, Math.floor(mostConnections / 4));
+  const waiting = new Map<{ look(): void; end(): void }, string>();
+  let seen = latest();
+  let rests = false;
+  let stopped = false;
+
+  function lookAll(): void {
+    seen = latest();
+    for (const { look } of waiting.keys()) look();
+  }
+
+  function committed(): void {
+    if (waiting.size === 0 || rests || latest() === seen) return;
+    rests = true;
+    runtime.setTimer(() => {
+      rests = false;
+      committed();
+    }, LOOK_MS);
+    // Not during the commit, because a look reads the store and may fail.
+    queueMicrotask(lookAll);
+  }
+
+  store.onCommit(committed);
+
+  return {
+    /**
+     * Returns what `look` finds, at once or after a commit. Returns undefined when nothing came within `ms`, when the
+     * client has gone (`signal`), or when the server stops. `key`: the calls of one key are limited.
+     * @throws AppError rate_limited when too many calls wait, and errors of `look`
+     */
+    async wait<T>(
+      look: () => T | undefined,
+      { ms, key, signal }: { ms: number; key: string; signal: AbortSignal },
+    ): Promise<T | undefined> {
+      const found = look();
+      if (found !== undefined || stopped || signal.aborted) return found;
+      const byKey = [...waiting.values()].filter((other) => other === key).length;
+      if (byKey >= MOST_WAITING_BY_KEY || waiting.size >= mostWaiting) {
+        throw new AppError(
+          "rate_limited",
+          byKey >= MOST_WAITING_BY_KEY
+            ? `${byKey} calls with this key wait for mail already: end one, or ask without waitSeconds`
+            : "Too many calls wait for mail already: ask without waitSeconds",
+          { retryAfter: LONGEST_WAIT_SECONDS },
+        );
+      }
+      if (waiting.size === 0) seen = latest();
+      const { promise, resolve, reject } = Promise.withResolvers<T | undefined>();
+      const waiter = {
+        look() {
+          try {
+            const value = look();
+            if (value !== undefined) resolve(value);
+          } catch (error) {
+            reject(error);
+          }
+        },
+        end: () => resolve(undefined),
+      };
+      waiting.set(waiter, key);
+      const cancel = runtime.setTimer(waiter.end, ms);
+      signal.addEventListener("abort", waiter.end);
+      try {
+        return await promise;
+      } finally {
+        waiting.delete(waiter);
+        cancel();
+        signal.removeEventListener("abort", waiter.end);
+      }
+    },
+    /** Ends the calls that wait. */
+    stop(): void {
+      stopped = true;
+      for (const { end } of waiting.keys()) end();
     },
   };
 }

@@ -1,13 +1,13 @@
 /**
- * The size of a result: how much of a text or a list fits, counted in characters of the text and, apart from it, of the
- * structured content as JSON, whose escapes take more. Pure arithmetic; render*.ts say what was cut.
+ * The size of a result: how much of a text or a list fits. A result has two sizes, the characters of its text and those
+ * of its structured content as JSON, which has escapes. Pure; render-*.ts say what was cut.
  */
 import { AppError } from "../../base/errors.ts";
 import { LEAST_CHARS, MOST_CHARS } from "../../operations/tool.ts";
 import { fencedText, isFenceable } from "./fence.ts";
-import { DEFAULT_CHARS, type RenderArguments } from "./rendering.ts";
+import { DEFAULT_CHARS, type RenderArguments } from "./result.ts";
 
-/** Characters left in the text and in the JSON. */
+/** Characters left in the text and in the structured content. */
 export interface Room {
   text: number;
   json: number;
@@ -15,7 +15,7 @@ export interface Room {
 
 export const jsonLength = (value: unknown): number => JSON.stringify(value)?.length ?? 0;
 
-/** The same of a text that is fit for a fence (shownText), quotes left out: these are all the characters it escapes. */
+/** The length of a fenced text as JSON, without quotes: JSON escapes only these characters of it. */
 export function jsonLengthOfShown(text: string): number {
   let length = text.length;
   for (const character of ["\n", '"', "\\", "\t"]) {
@@ -24,11 +24,11 @@ export function jsonLengthOfShown(text: string): number {
   return length;
 }
 
-/** The budget of a result. Out of range is pulled into it: the schema of the tools has refused it before. */
+/** The budget of a result, within its range. (The schema of the tools refuses others.) */
 export const budgetOf = ({ maxChars = DEFAULT_CHARS }: Pick<RenderArguments, "maxChars">): number =>
   Math.min(MOST_CHARS, Math.max(LEAST_CHARS, maxChars));
 
-/** As many of the first items as have room in both forms, each with two characters between. */
+/** Takes the first items, as many as have room both as text and as JSON, with two characters between items. */
 export function takeThatFit<T>(items: readonly T[], chars: number, textOf: (item: T) => string): T[] {
   let left = chars;
   const taken: T[] = [];
@@ -42,25 +42,26 @@ export function takeThatFit<T>(items: readonly T[], chars: number, textOf: (item
 
 /** A piece of a text. */
 export interface Piece {
-  /** Made fit for a fence. */
+  /** The piece, fit for a fence. */
   shown: string;
-  /** Of the whole, in UTF-16 units; `end` is where the next piece starts. */
+  /** Positions in the whole text, in UTF-16 units. The next piece starts at `end`. */
   start: number;
   end: number;
 }
 
-/** Pieces end where a line does if that costs no more than this share of them. */
+/** A piece ends at the end of a line when this shortens it by at most this share. */
 const FOR_A_LINE = 0.25;
-/** A piece looks at no more than this many times the room: text of which little is shown is gone through in steps. */
+/** A piece looks at most at this many times the room. A text of which little is shown takes several pieces. */
 const MOST_LOOKED_AT = 4;
-/** Share of the room that a guess aims at, and that is enough for a piece. */
+/** Share of the room that a guess aims at. */
 const ALMOST = 0.98;
+/** Share of the room that is enough for a piece. */
 const ENOUGH = 0.9;
 const MOST_GUESSES = 4;
 
 /**
- * The piece of `whole` from `offset` that has room. Pieces one after another make up the whole, whatever the room of
- * each: no unit between them is lost. At least one code point each, so that they come to an end.
+ * Cuts the piece of `whole` that starts at `offset` and has room. Consecutive pieces make up the whole text, whatever
+ * the room of each. A piece has at least one code point, so the pieces come to an end.
  * @throws AppError bad_request for an offset beyond the end
  */
 export function pieceOf(whole: string, offset: number, room: Room): Piece {
@@ -70,14 +71,14 @@ export function pieceOf(whole: string, offset: number, room: Room): Piece {
   const start = isInsidePair(whole, offset) ? offset - 1 : offset;
   const size = Math.max(1, Math.min(room.text, room.json));
   const near = start + size;
-  /** Then what is shown is not made anew for every guess. */
+  /** True if the text is fit for a fence as it is, so that no guess has to clean it. */
   const isShown = isFenceable(whole.slice(start, near));
-  /** With the share of the room that it takes: above 1 it has none. */
+  /** The piece up to `at`, with the share of the room that it takes. Above 1 it has no room. */
   const upTo = (at: number): Piece & { takes: number } => {
     const end = isInsidePair(whole, at) ? at - 1 : at;
     const part = whole.slice(start, end);
     const shown = isShown && end <= near ? part : fencedText(part);
-    // Not counted where it has room even if every character is escaped.
+    // If the text has room with every character escaped, the escapes need not be counted.
     const json = 2 * shown.length <= room.json ? shown.length : jsonLengthOfShown(shown);
     return { shown, start, end, takes: Math.max(shown.length / Math.max(1, room.text), json / Math.max(1, room.json)) };
   };
@@ -93,7 +94,7 @@ export function pieceOf(whole: string, offset: number, room: Room): Piece {
     if (high.shown.length > size * (1 - FOR_A_LINE)) break;
   }
   for (let step = 1; high.takes > 1 && low.takes < ENOUGH; step++) {
-    // As if what is shown were spread evenly, which gets near in a step or two; for mail that is not so, by halves.
+    // Guesses as if the shown characters were spread evenly, which is near in a step or two. Other mail is halved.
     const share = (ALMOST - low.takes) / (high.takes - low.takes);
     const distance = (high.end - low.end) * (step <= MOST_GUESSES ? share : 0.5);
     const middle = upTo(low.end + Math.max(1, Math.floor(distance)));
@@ -102,9 +103,9 @@ export function pieceOf(whole: string, offset: number, room: Room): Piece {
     else low = middle;
   }
   if (low.end > start) {
-    const end = lineEndBefore(whole, start, low.end);
+    const end = goodEndBefore(whole, start, low.end);
     const piece = upTo(end);
-    // Folded spaces may make a shorter piece the larger one.
+    // Spaces are folded, so a shorter piece may take more room.
     return piece.takes <= 1 && end > start ? piece : low;
   }
   return upTo(start + (isInsidePair(whole, start + 1) ? 2 : 1));
@@ -113,8 +114,8 @@ export function pieceOf(whole: string, offset: number, room: Room): Piece {
 const isInsidePair = (text: string, at: number): boolean =>
   at > 0 && /[\ud800-\udbff]/.test(text[at - 1] ?? "") && /[\udc00-\udfff]/.test(text[at] ?? "");
 
-/** The last good place for a cut between `start` and `end`: behind a line, a word, or at least a code point. */
-function lineEndBefore(text: string, start: number, end: number): number {
+/** Finds the last good end of a piece between `start` and `end`: after a line, else a word, else a code point. */
+function goodEndBefore(text: string, start: number, end: number): number {
   const least = end - (end - start) * FOR_A_LINE;
   const line = text.lastIndexOf("\n", end - 1) + 1;
   if (line > least) return line;

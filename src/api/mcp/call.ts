@@ -1,45 +1,42 @@
 /**
- * A tool call: the operation is performed as for REST (perform.ts), and its answer rendered for a model.
+ * Performs a tool call: the operation as for REST (perform.ts), whose answer is rendered for a model.
  *
- * Invariant: whatever goes wrong is a result that says what to do next, since a model sees results and nothing else.
- * Only a tool that does not exist is a fault of the protocol, which mcp.ts answers.
+ * Invariant: every failure becomes a result that says what to do next, because a model sees results and nothing else.
+ * Only an unknown tool is an error of the protocol (protocol.ts).
  */
 import type { Caller } from "../../access/caller.ts";
 import type { Log } from "../../base/log.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { Download } from "../../operations/operation.ts";
-import { type Perform, type Performed, type Performing, performerOf } from "../../operations/perform.ts";
-import type { Store } from "../../store/store.ts";
-import { createFailures } from "../failure.ts";
-import { type Arrived, createArrivals } from "./arrivals.ts";
-import { type Fields, objectOf, stringOf, write, writeLines } from "./json.ts";
-import { RENDERERS } from "./render.ts";
+import { type OperationServices, type Perform, type Performed, performerOf } from "../../operations/perform.ts";
+import { createFailureReader } from "../failure.ts";
+import type { Arrivals, Arrived } from "./arrivals.ts";
+import { RENDERERS, renderError } from "./render.ts";
 import { wantsBytes } from "./render-download.ts";
-import { renderError } from "./render-error.ts";
-import type { RenderArguments, RenderContext, Rendered, RenderedDownload } from "./rendering.ts";
-import { DEFAULT_CHARS } from "./rendering.ts";
+import {
+  DEFAULT_CHARS,
+  type Fields,
+  objectOf,
+  type RenderArguments,
+  type RenderContext,
+  type Rendered,
+  type RenderedDownload,
+  stringOf,
+  write,
+  writeLines,
+} from "./result.ts";
 import type { Arguments, Call, Tool } from "./tools.ts";
-import type { Waiting } from "./waiting.ts";
 
-/** Bytes beside the text of a result, base64. */
-type Blob =
+/** A file beside the text of a result, in base64. */
+type Embedded =
   | { type: "image"; data: string; mimeType: string }
   | { type: "resource"; resource: { uri: string; mimeType: string; blob: string } };
-
-export interface CallParts extends Performing {
-  store: Pick<Store, "db">;
-  waiting: Waiting;
-  runtime: Pick<Runtime, "randomBytes">;
-  /** Public origin. */
-  baseUrl: string;
-  log: Log;
-}
 
 type Render = (answer: unknown, args: RenderArguments, context: RenderContext) => Rendered | Promise<Rendered>;
 
 const NONCE_BYTES = 8;
 
-/** What models are shown as a picture; anything else that is not text is a resource. */
+/** Types that models see as a picture. Other files that are not text are resources. */
 const IMAGE = /^image\/(png|jpeg|gif|webp)$/;
 
 const base64 = (bytes: Uint8Array): string =>
@@ -51,10 +48,12 @@ async function bytesOf({ content }: Download): Promise<Uint8Array> {
   return content.bytes();
 }
 
-export function createCalls(parts: CallParts) {
-  const { mailbox, runtime, baseUrl } = parts;
-  const readFailure = createFailures(parts);
-  const arrivals = createArrivals(parts);
+/** `baseUrl`: public origin. */
+export function createCalls(
+  parts: OperationServices & { arrivals: Arrivals; runtime: Pick<Runtime, "randomBytes">; baseUrl: string; log: Log },
+) {
+  const { mailbox, arrivals, runtime, baseUrl } = parts;
+  const readFailure = createFailureReader(parts);
   const performers = new Map<string, Perform>();
 
   function performerFor({ operation }: Tool): Perform {
@@ -76,7 +75,7 @@ export function createCalls(parts: CallParts) {
     },
   });
 
-  /** Bytes go to the renderer if they are text, beside what it renders if they are few, and nowhere if they are many. */
+  /** Gives text to the renderer, embeds another small file beside the result, and does not read a large one. */
   async function renderDownload(
     render: Render,
     download: Download,
@@ -92,10 +91,10 @@ export function createCalls(parts: CallParts) {
     const rendered = await render(answer, shaping, context);
     if (kind !== "blob" || !bytes) return resultOf(rendered);
     const uri = `${baseUrl}/api/v1/attachments/${id}`;
-    const blob: Blob = IMAGE.test(contentType)
+    const embedded: Embedded = IMAGE.test(contentType)
       ? { type: "image", data: base64(bytes), mimeType: contentType }
       : { type: "resource", resource: { uri, mimeType: contentType, blob: base64(bytes) } };
-    return resultOf(rendered, { blob });
+    return resultOf(rendered, { embedded });
   }
 
   async function perform(tool: Tool, given: Record<string, unknown>, call: Call): Promise<string> {
@@ -108,7 +107,7 @@ export function createCalls(parts: CallParts) {
         read.args = args;
         return {
           params: args.params,
-          // Bodies as HTML are for renderers of pages; what a model reads is made from the source (RenderContext).
+          // The sanitised HTML is for browsers. RenderContext gives a model the visible part of the source.
           query: {
             ...args.query,
             ...(tool.operation.query.properties.html && { html: false }),
@@ -122,7 +121,7 @@ export function createCalls(parts: CallParts) {
     const { answer, replayed } = await ask();
     const args = read.args as Arguments;
     const context = contextFor(caller);
-    // The one place where types are forgotten: the operation of that name answers what its renderer takes.
+    // The cast is right because each operation answers what the renderer of its name takes.
     const render = RENDERERS[tool.operation.name as keyof typeof RENDERERS] as Render;
     if (tool.operation.name === "getAttachment" || tool.operation.name === "getRawMessage") {
       return renderDownload(render, answer as Download, args, context);
@@ -145,7 +144,7 @@ export function createCalls(parts: CallParts) {
     return resultOf(rendered, replayed ? { note: REPLAYED, fields: { replayed: "true" } } : {});
   }
 
-  /** Performs a call: the fields of its CallToolResult, as JSON. Never rejects. */
+  /** Performs a call. Returns the fields of its CallToolResult, as JSON. Never rejects. */
   return async (tool: Tool, given: Record<string, unknown>, call: Call): Promise<string> => {
     try {
       if (call.refusal) throw call.refusal;
@@ -160,18 +159,16 @@ export function createCalls(parts: CallParts) {
 
 const REPLAYED = "This is the answer to an earlier call with this idempotencyKey: nothing was done again.";
 
-/** What a result has beside what was rendered. */
-interface Beside {
-  /** One more line of the text, unless it is empty. */
-  note?: string;
-  fields?: Fields;
-  blob?: Blob;
-}
-
-/** The fields of a CallToolResult, as JSON. */
-function resultOf({ text, structured }: Rendered, { note = "", fields, blob }: Beside = {}): string {
+/**
+ * Writes the fields of a CallToolResult, as JSON. `note` is one more line of the text; `fields` are more structured
+ * content.
+ */
+function resultOf(
+  { text, structured }: Rendered,
+  { note = "", fields, embedded }: { note?: string; fields?: Fields; embedded?: Embedded } = {},
+): string {
   const told = stringOf(note === "" ? text : writeLines(text, write(note)));
-  const beside = blob ? `,${JSON.stringify(blob)}` : "";
+  const beside = embedded ? `,${JSON.stringify(embedded)}` : "";
   const structuredContent = objectOf(fields ? { ...structured, ...fields } : structured);
   return `"content":[{"type":"text","text":${told}}${beside}],"structuredContent":${structuredContent}`;
 }

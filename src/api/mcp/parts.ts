@@ -1,14 +1,13 @@
 /**
- * Parts of results that several tools have: addresses, attachments, rows of conversations. Each as text and as
- * structured content, cleaned and cut in the same way.
+ * Parts of the results of several tools: addresses, attachments, rows of conversations. `shown…` gives the values of
+ * structured content, cleaned and cut; `…Text` writes these values as text.
  */
-
 import type { HighlightView } from "../../mailbox/highlights.ts";
 import type { AttachmentView, ThreadView } from "../../mailbox/views.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import { takeThatFit } from "./budget.ts";
 import { fencedLine } from "./fence.ts";
-import type { RenderContext } from "./rendering.ts";
+import type { RenderContext } from "./result.ts";
 
 const LONGEST_ADDRESS = 128;
 const LONGEST_NAME = 80;
@@ -18,7 +17,7 @@ const LONGEST_FILENAME = 120;
 const LONGEST_TYPE = 80;
 const LONGEST_MESSAGE_ID = 250;
 const LONGEST_LABEL = 60;
-/** Share of a result's budget that one list inside of it may take. */
+/** Share of a result's budget that one list inside the result may take. */
 const SHARE_OF_A_LIST = 1 / 20;
 
 export const subjectLine = (subject: string): string => fencedLine(subject, LONGEST_SUBJECT);
@@ -33,37 +32,38 @@ export function shownAddress({ email, name = "" }: EmailAddress): EmailAddress {
   return shown === "" ? { email: address } : { email: address, name: shown };
 }
 
-/** `Ann Example <ann@remote.example>`; a name that looks like an address cannot pose as one. */
+/** Writes `"Ann Example" <ann@remote.example>`. A name that looks like an address cannot pose as one. */
 export const addressText = ({ email, name }: EmailAddress): string =>
   name === undefined ? email : `"${name.replace(/["<>]+/g, "'")}" <${email}>`;
 
-/** A list as far as it has room, and how many more there are. */
-export interface Shortened<T> {
+interface Shortened<T> {
   items: T[];
+  /** How many items had no room. */
   more: number;
 }
 
+/** Takes the first items, as many as have room in a list inside a result of `budget` characters. */
 export function shorten<T>(items: readonly T[], budget: number, textOf: (item: T) => string): Shortened<T> {
   if (items.length === 0) return { items: [], more: 0 };
   const taken = takeThatFit(items, Math.floor(budget * SHARE_OF_A_LIST), textOf);
   return { items: taken, more: items.length - taken.length };
 }
 
-/** More than an address has around its characters, as text or as JSON, where each takes two at most. */
+/**
+ * More characters than stand around an address, as text or as JSON. Each of its own characters takes at most two there.
+ */
 const AROUND_ADDRESS = 30;
+const MOST_SHOWN = 1_000;
 
 export function shortenAddresses(addresses: readonly EmailAddress[], budget: number): Shortened<EmailAddress> {
-  const shown = firstShown(addresses, shownAddress);
+  // A message may have thousands of recipients, and only the first can have room.
+  const shown = addresses.map((address, index) => (index < MOST_SHOWN ? shownAddress(address) : address));
   let most = 0;
   for (const { email, name = "" } of shown) most += 2 * (email.length + name.length) + AROUND_ADDRESS;
   return most <= budget * SHARE_OF_A_LIST ? { items: shown, more: 0 } : shorten(shown, budget, addressText);
 }
 
-/** `shown` only of items that could have room: there may be thousands. */
-const firstShown = <T>(items: readonly T[], shown: (item: T) => T): T[] =>
-  items.map((item, index) => (index < 1_000 ? shown(item) : item));
-
-/** `a, b, +280 more` */
+/** Writes `a, b, +280 more`. */
 export const listText = (items: readonly string[], more: number): string =>
   [...items, ...(more > 0 ? [`+${more} more`] : [])].join(", ");
 
@@ -80,19 +80,25 @@ export function shownAttachment(attachment: AttachmentView, { baseUrl }: Pick<Re
   };
 }
 
-export type ShownAttachment = ReturnType<typeof shownAttachment>;
-
-export const attachmentText = ({ id, filename, contentType, size, inline }: ShownAttachment): string =>
+export const attachmentText = ({
+  id,
+  filename,
+  contentType,
+  size,
+  inline,
+}: ReturnType<typeof shownAttachment>): string =>
   `${id} "${filename}" ${contentType}, ${size} bytes${inline ? ", inline" : ""}`;
 
-/** A conversation in a list: as listed by REST, without its participants and what follows from the mailbox's address. */
+/**
+ * A conversation as REST lists it, without its participants, and without `receivedOn` when it is the mailbox's address.
+ */
 export function shownThread(thread: ThreadView, budget: number) {
   const labels = shorten(
     thread.labels.map((label) => fencedLine(label, LONGEST_LABEL)),
     budget,
     (label) => label,
   );
-  // What is undefined is left out of JSON.
+  // JSON leaves out undefined fields.
   return {
     id: thread.id,
     mailbox: thread.mailbox,
@@ -113,20 +119,18 @@ export function shownThread(thread: ThreadView, budget: number) {
   };
 }
 
-/** Of a conversation that was found: enough to know which message to read. */
+/** Enough to know which message to read. */
 const HIGHLIGHTS_SHOWN = 3;
 
-/** What the row does not show already comes first. Cleaning moves characters, so ranges would not fit. */
+/** The row shows the subject already, so other fields come first. Without ranges: cleaning moves characters. */
 const shownHighlights = (highlights: readonly HighlightView[]) =>
   highlights
     .toSorted((a, b) => Number(a.field === "subject") - Number(b.field === "subject"))
     .slice(0, HIGHLIGHTS_SHOWN)
     .map(({ emailId, field, snippet }) => ({ emailId, field, snippet: snippetLine(snippet) }));
 
-export type ShownThread = ReturnType<typeof shownThread>;
-
-/** Some lines; the first begins with the id, what others wrote follows behind names of ours. */
-export function threadText(thread: ShownThread): string {
+/** Writes a conversation on a few lines. The first begins with the id. */
+export function threadText(thread: ReturnType<typeof shownThread>): string {
   const { labels, moreLabels = 0, highlights = [], snippet } = thread;
   let text = `${thread.id} | ${thread.lastMessageAt} | ${thread.receivedOn ?? thread.mailbox} | ${thread.folder}`;
   if (thread.unread) text += ", unread";

@@ -1,12 +1,13 @@
 /**
- * The Model Context Protocol over stateless Streamable HTTP, by its own SDK; the only file that knows it.
+ * The Model Context Protocol over stateless Streamable HTTP. The only file that knows the SDK.
  *
- * One endpoint serves two eras. In revision 2026-07-28 every request names its version; in those of 2025 a client begins
- * with `initialize`. Nothing is kept between requests in either. The SDK makes a server for each request and reads every
- * message and result against a schema several times, which costs more than most calls do. So the two methods that agents
- * live by are answered here, when nothing about them could need a refusal; everything else takes the SDK's way.
+ * One endpoint serves two eras. In revision 2026-07-28 every request names its version; in the revisions of 2025 a
+ * client begins with `initialize`. The server keeps nothing between requests in either. The SDK makes a server for each
+ * request and checks every message and result against a schema several times, which costs more than most calls. So this
+ * file itself responds to `tools/list` and `tools/call` when the request is plain: when nothing in it could need a
+ * refusal. The SDK responds to all others.
  *
- * Invariant: such a request is answered as by the SDK, and none that the SDK would refuse is.
+ * Invariant: a plain request gets the response that the SDK would give, and the SDK would refuse no plain request.
  */
 import {
   classifyInboundRequest,
@@ -20,46 +21,19 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
 
-/** What is served under the protocol. `request` and `caller`: as they were given to `answer`. */
-export interface Served<Caller> {
-  server: { name: string; title: string; version: string };
-  instructions: string;
-  listTools(caller: Caller): Tool[];
-  /** The fields of the result, as JSON; or undefined when there is no such tool. */
-  callTool(name: string, args: Record<string, unknown>, caller: Caller, request: Request): Promise<string> | undefined;
-}
-
-export interface Protocol<Caller> {
-  /** Answers a message, parsed. */
-  answer(request: Request, message: unknown, caller: Caller): Promise<Response>;
-  /** Answers a body that is no message, for the reason given. */
-  answerFault(kind: "unreadable" | "batch", reason: string): Response;
-  /**
-   * Refuses for a time a message that is no call, without looking at it closely: a request with an error of JSON-RPC, which
-   * leaves a client its session; a notification asks for nothing.
-   */
-  answerRefusal(
-    message: unknown,
-    refusal: { code: string; message: string; retryAfter?: number | undefined },
-  ): Response;
-  /** Ends subscriptions. */
-  stop(): Promise<void>;
-}
-
 const REVISION_2026 = "2026-07-28";
 const REVISIONS_2025 = new Set<string | null>([null, "2025-03-26", "2025-06-18", "2025-11-25"]);
 
-/** The list depends on the key's scopes and this version alone; a client may keep it so long, in ms. */
-const KEEP_MS = 3_600_000;
-const KEEP = { ttlMs: KEEP_MS, cacheScope: "private" } as const;
+/** A client may keep the list of tools: it depends on the key's scopes and the version of the server alone. */
+const KEEP = { ttlMs: 3_600_000, cacheScope: "private" } as const;
 
-/** Streams of `subscriptions/listen`: there is nothing to subscribe to, so few are needed. */
+/** Streams of `subscriptions/listen`. Few are needed, since there is nothing to subscribe to. */
 const MOST_SUBSCRIPTIONS = 32;
 
-/** Of those that JSON-RPC leaves to servers (§5.1), none that MCP or its SDKs have a meaning for. */
+/** A code from the range that JSON-RPC leaves to servers (§5.1), without a meaning in MCP or its SDKs. */
 const RATE_LIMITED = -32_005;
 
-/** Whether a tool is to be called. */
+/** True for a request that calls a tool. */
 export const isCall = (message: unknown): boolean =>
   isObject(message) && message.method === "tools/call" && message.id !== undefined;
 
@@ -72,7 +46,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 const hasOnly = (value: object, names: readonly string[]): boolean =>
   Object.keys(value).every((name) => names.includes(name));
 
-/** A request for one of the two common methods, with nothing in it that could need a refusal. */
+/** A plain request: `tools/list` or `tools/call`, with nothing in it that could need a refusal. */
 interface Plain {
   id: string | number;
   era: 2025 | 2026;
@@ -81,7 +55,7 @@ interface Plain {
   method: string;
 }
 
-/** The message as one, whatever its `_meta` says. */
+/** Reads a plain request from a message, without a look at its `_meta`. */
 function readPlain(message: unknown): (Omit<Plain, "era"> & { meta: unknown }) | undefined {
   if (!isObject(message) || !hasOnly(message, ["jsonrpc", "id", "method", "params"])) return undefined;
   const { jsonrpc, id, method, params = {} } = message;
@@ -93,20 +67,20 @@ function readPlain(message: unknown): (Omit<Plain, "era"> & { meta: unknown }) |
   return typeof name === "string" && isObject(args) ? { ...basis, method, call: { name, args } } : undefined;
 }
 
-/** In the revisions of 2025 `_meta` may name a token for reports of progress; here there are none. */
+/** In the revisions of 2025, `_meta` may have a token for reports of progress. This server sends no such reports. */
 const isPlainMeta = (meta: unknown): boolean =>
   meta === undefined ||
   (isObject(meta) &&
     hasOnly(meta, ["progressToken"]) &&
     (typeof meta.progressToken === "string" || Number.isSafeInteger(meta.progressToken)));
 
-/** Envelopes that the SDK found right, as JSON: a client sends the same with each request. */
+/** Envelopes that the SDK accepted, as JSON. A client sends the same with each request. */
 const rightEnvelopes = new Set<string>();
 const MOST_ENVELOPES = 64;
 const LONGEST_ENVELOPE = 4_000;
 
-/** Whether the SDK takes the request for one of the revision of 2026. */
-function isRight2026(method: string, meta: unknown, body: unknown): boolean {
+/** True when the SDK accepts the request as one of revision 2026-07-28. */
+function isValid2026(method: string, meta: unknown, body: unknown): boolean {
   const envelope = JSON.stringify(meta) ?? "";
   if (rightEnvelopes.has(envelope)) return true;
   const headers = { httpMethod: "POST", protocolVersionHeader: REVISION_2026, mcpMethodHeader: method };
@@ -119,7 +93,9 @@ function isRight2026(method: string, meta: unknown, body: unknown): boolean {
   return true;
 }
 
-/** The request if it is a plain one: its headers say what its revision wants said, all of it right. */
+/**
+ * Reads a plain request. Undefined for any other, also when a header that its revision requires is missing or wrong.
+ */
 function plainRequest({ headers }: Request, body: unknown): Plain | undefined {
   const message = readPlain(body);
   if (!message) return undefined;
@@ -132,12 +108,21 @@ function plainRequest({ headers }: Request, body: unknown): Plain | undefined {
   }
   if (protocolVersionHeader !== REVISION_2026 || headers.get("mcp-method") !== method) return undefined;
   if (call && headers.get("mcp-name") !== call.name) return undefined;
-  return isRight2026(method, meta, body) ? { id, method, call, era: 2026 } : undefined;
+  return isValid2026(method, meta, body) ? { id, method, call, era: 2026 } : undefined;
 }
 
-export function createProtocol<Caller>(served: Served<Caller>): Protocol<Caller> {
+/**
+ * `listTools` and `callTool` get the request and the caller that `respond` was given. `callTool` returns the fields of
+ * the result as JSON, or undefined for an unknown tool.
+ */
+export function createProtocol<Caller>(served: {
+  server: { name: string; title: string; version: string };
+  instructions: string;
+  listTools(caller: Caller): Tool[];
+  callTool(name: string, args: Record<string, unknown>, caller: Caller, request: Request): Promise<string> | undefined;
+}) {
   const { server: info, instructions } = served;
-  /** What results of 2026 have beside those of 2025. */
+  /** The fields that results have in revision 2026-07-28 alone. */
   const of2026 = `,"resultType":"complete","_meta":${JSON.stringify({ [SERVER_INFO_META_KEY]: info })}`;
 
   function makeServer(request: Request, caller: Caller): Server {
@@ -155,8 +140,8 @@ export function createProtocol<Caller>(served: Served<Caller>): Protocol<Caller>
     return server;
   }
 
-  /** The answer to a plain request; undefined when there is no such tool. */
-  async function answerPlain(plain: Plain, request: Request, caller: Caller): Promise<Response | undefined> {
+  /** Responds to a plain request; undefined for an unknown tool. */
+  async function respondPlain(plain: Plain, request: Request, caller: Caller): Promise<Response | undefined> {
     const { id, era, call } = plain;
     const result = call
       ? await served.callTool(call.name, call.args, caller, request)
@@ -166,7 +151,7 @@ export function createProtocol<Caller>(served: Served<Caller>): Protocol<Caller>
     return new Response(body, { headers: { "content-type": "application/json" } });
   }
 
-  /** Of requests on the SDK's way, which hands on nothing else. */
+  /** The callers of requests to the SDK, which passes on nothing but the request. */
   const callers = new WeakMap<Request, Caller>();
 
   function makeModern({ requestInfo }: { requestInfo?: Request }): Server {
@@ -177,8 +162,11 @@ export function createProtocol<Caller>(served: Served<Caller>): Protocol<Caller>
 
   const modern = createMcpHandler(makeModern, { legacy: "reject", maxSubscriptions: MOST_SUBSCRIPTIONS });
 
-  /** As the SDK's own stateless fallback, but answered in JSON: a stream for one message costs more than the message. */
-  async function answer2025(request: Request, parsedBody: unknown, caller: Caller): Promise<Response> {
+  /**
+   * Does what the SDK's stateless fallback does, but responds in JSON: a stream for one message costs more than the
+   * message.
+   */
+  async function respond2025(request: Request, parsedBody: unknown, caller: Caller): Promise<Response> {
     const server = makeServer(request, caller);
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: undefined,
@@ -193,17 +181,26 @@ export function createProtocol<Caller>(served: Served<Caller>): Protocol<Caller>
   }
 
   return {
-    async answer(request, message, caller) {
+    /** Responds to a parsed message. */
+    async respond(request: Request, message: unknown, caller: Caller): Promise<Response> {
       const plain = plainRequest(request, message);
-      const answer = plain && (await answerPlain(plain, request, caller));
-      if (answer) return answer;
-      if (await isLegacyRequest(request, message)) return answer2025(request, message, caller);
+      const response = plain && (await respondPlain(plain, request, caller));
+      if (response) return response;
+      if (await isLegacyRequest(request, message)) return respond2025(request, message, caller);
       callers.set(request, caller);
       return modern.fetch(request, { parsedBody: message });
     },
-    answerFault: (kind, reason) =>
+    /** Responds to a body that is not one message. */
+    respondFault: (kind: "unreadable" | "batch", reason: string): Response =>
       faultOf(kind === "batch" ? ProtocolErrorCode.InvalidRequest : ProtocolErrorCode.ParseError, reason),
-    answerRefusal(message, { code, message: text, retryAfter }) {
+    /**
+     * Refuses a message that is no call, for a time, without reading it closely. A request gets an error of JSON-RPC,
+     * which leaves a client its session. A notification expects no response.
+     */
+    respondRefusal(
+      message: unknown,
+      { code, message: text, retryAfter }: { code: string; message: string; retryAfter?: number | undefined },
+    ): Response {
       const { id, method } = isObject(message) ? message : {};
       if (method === undefined || (typeof id !== "string" && typeof id !== "number")) {
         return new Response(null, { status: 202 });
@@ -211,6 +208,7 @@ export function createProtocol<Caller>(served: Served<Caller>): Protocol<Caller>
       const error = { code: RATE_LIMITED, message: text, data: { code, retryAfter } };
       return Response.json({ jsonrpc: "2.0", error, id });
     },
-    stop: () => modern.close(),
+    /** Ends subscriptions. */
+    stop: (): Promise<void> => modern.close(),
   };
 }

@@ -1,6 +1,6 @@
 /**
- * Attachments and messages as files: what is text as text, piece by piece; what is not, as an embedded blob that the
- * caller of this adds while it is small, else as a link. Bytes in base64 are of no use to a model.
+ * Attachments, and messages as files: text is shown piece by piece; a small file of another type is embedded, which the
+ * caller does; a large one is a link, because base64 is of no use to a model.
  */
 import { decodeOctets } from "../../message/charset.ts";
 import { budgetOf, jsonLength, type Piece, pieceOf } from "./budget.ts";
@@ -12,24 +12,24 @@ import {
   type Rendered,
   type RenderedDownload,
   renderedOf,
-} from "./rendering.ts";
+} from "./result.ts";
 
 const TEXT_TYPE =
   /^(?:text\/(?!rtf)|message\/|image\/svg\+xml$|application\/(?:(?:[\w.-]+\+)?(?:json|xml|yaml)|x-yaml|toml|sql|csv|javascript|ecmascript|x-sh|x-ndjson|ics|pgp-signature)$)/i;
 const TEXT_NAME =
   /\.(?:txt|text|md|csv|tsv|json|ndjson|jsonl|xml|ya?ml|toml|ini|log|ics|vcf|eml|svg|x?html?|css|js|ts|py|rb|go|rs|java|c|h|cpp|sh|sql|diff|patch|srt|tex)$/i;
-/** Types that say nothing: the name decides. */
+/** Types that say nothing, so the name of the file decides. */
 const ANY_TYPE = /^application\/(?:octet-stream|x-download|force-download|unknown)$/i;
 
-/** Bytes of text that are decoded to be read piece by piece; a larger file is for programs. */
+/** Bytes of the largest text that is shown piece by piece. A larger file is for programs. */
 const LARGEST_TEXT = 25 * 1024 * 1024;
 
 const isTextLike = ({ contentType, filename }: Pick<RenderedDownload, "contentType" | "filename">): boolean =>
   TEXT_TYPE.test(contentType) || (ANY_TYPE.test(contentType) && TEXT_NAME.test(filename));
 
 /**
- * What is to be done with the bytes: `text`: hand them to the rendering; `blob`: embed them beside it; `link`: they are
- * not read at all. base64 of a blob is no longer than the budget.
+ * Says what the caller does with the bytes. `text`: give them to the renderer. `blob`: embed them beside the result;
+ * their base64 is no longer than the budget. `link`: do not read them.
  */
 export function wantsBytes(
   download: Pick<RenderedDownload, "contentType" | "filename" | "size"> & Pick<RenderArguments, "maxChars">,
@@ -68,6 +68,9 @@ function renderFile(file: File, wants: "text" | "blob" | "link", { nonce }: Rend
   return renderedOf(`${titleOf(file, drawNonce(nonce, file.filename, file.contentType))}\n${how}`, structured);
 }
 
+/** An offset longer than any, to measure what stands around a piece. */
+const FAR = 999_999_999;
+
 function renderText(tool: string, file: File, whole: string, args: RenderArguments, context: RenderContext): Rendered {
   const budget = budgetOf(args);
   const assemble = ({ shown, start, end }: Piece) => {
@@ -90,13 +93,13 @@ function renderText(tool: string, file: File, whole: string, args: RenderArgumen
       },
     };
   };
-  const frame = assemble({ shown: "", start: 999_999_999, end: 999_999_999 });
+  const frame = assemble({ shown: "", start: FAR, end: FAR });
   const room = { text: budget - frame.text.length, json: budget - jsonLength(frame.structured) };
   const { text, structured } = assemble(pieceOf(whole, args.offset ?? 0, room));
   return renderedOf(text, structured);
 }
 
-/** Text of a file's bytes; undefined for what claims to be text and is not. HTML as its reader sees it. */
+/** Decodes the text of a file, of HTML its visible text; undefined when the bytes are not text. */
 async function decode(
   { contentType, filename }: RenderedDownload,
   content: Uint8Array,

@@ -1,8 +1,7 @@
-/** Lists and single conversations: rows with snippets, never bodies. */
+/** Lists of conversations, messages and mailboxes: rows with snippets, never bodies. */
 import type { MailboxView, MessageSummaryView, ThreadListView, ThreadView } from "../../mailbox/views.ts";
 import { budgetOf } from "./budget.ts";
 import { drawNonce, fence, fencedLine, NOTICE, NOTICE_JSON } from "./fence.ts";
-import { arrayOf, type Fields, type Written, write } from "./json.ts";
 import {
   addressText,
   listText,
@@ -14,25 +13,35 @@ import {
   subjectLine,
   threadText,
 } from "./parts.ts";
-import { type RenderArguments, type RenderContext, type Rendered, renderedOf } from "./rendering.ts";
+import {
+  arrayOf,
+  type Fields,
+  type RenderArguments,
+  type RenderContext,
+  type Rendered,
+  renderedOf,
+  type Written,
+  write,
+} from "./result.ts";
 
-/** As the schema of the argument. */
+/** As in the schema of `q`. */
 const LONGEST_QUERY = 500;
 
-/** Each at most a token, 64 characters, of letters and digits alone. */
+/** Each is at most 64 characters, of letters and digits alone. */
 const NEAR_WORDS_SHOWN = 5;
 
-/** Characters kept for what stands around the rows: counts, the fence, a cursor, how to go on. */
+/** Characters kept free for the lines around the rows: counts, the fence, a cursor, how to continue. */
 const AROUND = 1_200;
 
-/** Rows that have room in both forms: how many, as text, and as an array in JSON. */
+/** Rows that have room. */
 interface Rows {
   count: number;
   text: string;
+  /** JSON array. */
   json: string;
 }
 
-/** The first rows that have room. */
+/** Takes the first rows, as many as have room both as text and as JSON. */
 function takeRows<T>(rows: readonly T[], budget: number, textOf: (row: T) => string): Rows {
   const room = { text: budget - AROUND, json: budget - AROUND };
   const texts = rows.map(textOf);
@@ -143,14 +152,16 @@ function summaryText(message: ReturnType<typeof shownSummary>): string {
   ].join("\n");
 }
 
-/** Of a list that goes on at an offset, if it was cut. */
+/** The fields of a cut list that continues at an offset. */
 const cutAt = (nextOffset: number, cut: string | undefined): Fields =>
   cut === undefined ? {} : { nextOffset: String(nextOffset), cut: JSON.stringify([cut]) };
 
-/** Share of a row's recipients in the budget of a list is small: this is what it is taken of. */
-const RECIPIENTS_OF_A_ROW = 6_000;
+/** The budget of one row, of which its recipients get the share of a list (parts.ts). */
+const BUDGET_OF_A_ROW = 6_000;
 
-/** REST has no cursor here: `offset` goes on in the same answer. Arrivals have one, and are asked for again. */
+/**
+ * REST has no cursor here, so `offset` continues in the same answer. Arrivals have one, and the caller asks for fewer.
+ */
 export function renderMessages(
   answer: { messages: MessageSummaryView[]; count: number },
   args: RenderArguments,
@@ -158,7 +169,7 @@ export function renderMessages(
 ): Rendered {
   const budget = budgetOf(args);
   const offset = Math.min(args.offset ?? 0, answer.messages.length);
-  const messages = answer.messages.slice(offset).map((message) => shownSummary(message, RECIPIENTS_OF_A_ROW));
+  const messages = answer.messages.slice(offset).map((message) => shownSummary(message, BUDGET_OF_A_ROW));
   const rows = takeRows(messages, budget, summaryText);
   const left = messages.length - rows.count;
   const nextOffset = offset + rows.count;
@@ -185,7 +196,7 @@ export function renderMessages(
 const LONGEST_DISPLAY_NAME = 80;
 const ALIASES_SHOWN = 20;
 
-/** Mailboxes are the workspace's own: no fence. */
+/** The names of mailboxes come from the workspace and not from mail, so they need no fence. */
 export function renderMailboxes(answer: { mailboxes: MailboxView[] }, args: RenderArguments): Rendered {
   const offset = Math.min(args.offset ?? 0, answer.mailboxes.length);
   const mailboxes = answer.mailboxes.slice(offset).map(({ displayName, aliases, ...mailbox }) => ({

@@ -1,10 +1,11 @@
 /**
- * What a model sees of an operation's answer: text and structured content within a budget, mail inside a fence
- * (fence.ts). Pure.
+ * Renders the answer of an operation for a model: text and structured content within a budget, mail inside a fence
+ * (fence.ts). Lists, messages and downloads have files of their own; results of a few lines are here. Pure.
  *
- * Invariants: neither the text nor the structured content as JSON is longer than `maxChars`; what is left out is told,
- * with the argument that gives it; no character of mail stands outside the fence.
+ * Invariants: neither the text nor the structured content as JSON is longer than `maxChars`. A result says what was
+ * left out, with the argument that gives it. No character of mail stands outside the fence.
  */
+import type { ErrorCode } from "../../base/errors.ts";
 import type {
   MailboxView,
   MessageSummaryView,
@@ -13,14 +14,39 @@ import type {
   ThreadListView,
   ThreadView,
 } from "../../mailbox/views.ts";
+import { drawNonce, fence, fencedLine, NOTICE } from "./fence.ts";
+import { subjectLine } from "./parts.ts";
 import { renderDownload } from "./render-download.ts";
 import { renderMailboxes, renderMessages, renderThreads, renderUpdated } from "./render-lists.ts";
-import { renderMessage } from "./render-message.ts";
-import { type DraftAnswer, renderDraft, renderSent, type SentAnswer } from "./render-sending.ts";
-import { renderThread } from "./render-thread.ts";
-import type { RenderArguments, RenderContext, Rendered, RenderedDownload } from "./rendering.ts";
+import { renderMessage, renderThread } from "./render-messages.ts";
+import {
+  type RenderArguments,
+  type RenderContext,
+  type Rendered,
+  type RenderedDownload,
+  renderedOf,
+} from "./result.ts";
 
-/** Answers of the operations by name, as REST gives them; downloads with their bytes. */
+/** rules: Send response. No value of it comes from mail. */
+interface SentAnswer {
+  messageId: string;
+  emailId: string | null;
+  threadId: string;
+  mailboxId: string;
+  from: string;
+}
+
+/** rules: Draft response. */
+interface DraftAnswer {
+  draftId: string;
+  replyToThreadId: string;
+  from: string;
+  to: string;
+  cc?: string | null;
+  subject: string;
+}
+
+/** The answers of the operations by name, as REST gives them; but downloads may have their bytes. */
 export interface Answers {
   listMailboxes: { mailboxes: MailboxView[] };
   listThreads: ThreadListView;
@@ -44,7 +70,9 @@ type Renderers = {
   ) => Rendered | Promise<Rendered>;
 };
 
-/** For getThread and getMessage, ask the operation for `html: false`: what is seen of it is asked of `context.html`. */
+/**
+ * getThread and getMessage are to be asked with `html: false`: the renderers get the visible part from `context.html`.
+ */
 export const RENDERERS: Renderers = {
   listMailboxes: renderMailboxes,
   listThreads: renderThreads("list_threads"),
@@ -59,3 +87,73 @@ export const RENDERERS: Renderers = {
   replyToThread: renderSent,
   draftReply: renderDraft,
 };
+
+function renderSent(answer: SentAnswer): Rendered {
+  const { emailId, threadId, from } = answer;
+  return renderedOf(
+    `Accepted for delivery from ${from}: message ${emailId ?? answer.messageId} in conversation ${threadId}. Whether it was delivered shows later: get_message gives deliveredAt, and a failure comes as a notice in the conversation.`,
+    answer,
+  );
+}
+
+const LONGEST_RECIPIENTS = 500;
+
+/** The recipients and the subject come from the mail that the draft replies to, so they stand in a fence. */
+function renderDraft(answer: DraftAnswer, _args: RenderArguments, { nonce }: RenderContext): Rendered {
+  const to = fencedLine(answer.to, LONGEST_RECIPIENTS);
+  const cc = typeof answer.cc === "string" ? fencedLine(answer.cc, LONGEST_RECIPIENTS) : undefined;
+  const subject = subjectLine(answer.subject);
+  const content = [`To: ${to}`, ...(cc === undefined ? [] : [`Cc: ${cc}`]), `Subject: ${subject}`].join("\n");
+  return renderedOf(
+    `Draft ${answer.draftId} saved from ${answer.from}, answering ${answer.replyToThreadId}. Nothing is sent: a person reviews and sends it in the app.\n${fence(drawNonce(nonce, content), content)}`,
+    { notice: NOTICE, ...answer, to, ...(cc === undefined ? {} : { cc }), subject },
+  );
+}
+
+/** What a model should do after a refusal (rules: Errors): a model that is told does not try at random. */
+const NEXT: Record<ErrorCode, string> = {
+  bad_request: "Correct the argument that the message names, then call again. Start a list over without cursor.",
+  unauthorized: "Stop: the API key is missing, wrong or revoked. Ask your user for another.",
+  missing_scope: "Stop: the API key lacks the scope. Ask your user for a key that has it.",
+  forbidden: "Do not retry: this mailbox is shared without that right. Use another mailbox, or ask your user.",
+  not_found:
+    "Check the id: take it from a list of the same session. What is not reachable with this key is not found either.",
+  conflict: "Read the current state with get_thread, then decide again.",
+  idempotency_in_progress: "Wait a few seconds, then call again with the same idempotencyKey and arguments.",
+  idempotency_key_reused:
+    "Take a new idempotencyKey for a new message; repeat an old one only with the same arguments.",
+  payload_too_large: "Shorten text and html to at most 1 MB together, then call again.",
+  unprocessable:
+    "Change what the message names (sender, recipient or number of recipients); the same again fails again.",
+  locked: "Do not retry: sending is paused here. Tell your user why; an admin can resume it.",
+  rate_limited: "Wait, then call again with the same arguments.",
+  insufficient_storage: "Do not retry: the mailbox is full. Ask your user to make room.",
+  server_error: "Wait a few seconds, then call again; when sending, with the same idempotencyKey.",
+  upstream_failed: "Nothing was sent. Call again in some minutes; when sending, with the same idempotencyKey.",
+};
+
+const LONGEST_REFUSAL = 1_000;
+
+/** Codes whose message may quote mail: a reply is refused for the address in a message's Reply-To. */
+const QUOTES_MAIL = new Set<ErrorCode>(["unprocessable"]);
+
+/**
+ * Renders a refusal. Its message stands on one line, in a fence where it may quote mail. `retryAfter` is in seconds.
+ */
+export function renderError(
+  { code, message, retryAfter }: { code: ErrorCode; message: string; retryAfter?: number | undefined },
+  { nonce }: Pick<RenderContext, "nonce">,
+): Rendered {
+  const error = fencedLine(message, LONGEST_REFUSAL);
+  const seconds = retryAfter === undefined ? undefined : Math.ceil(retryAfter);
+  const next = seconds === undefined ? NEXT[code] : `Wait ${seconds} seconds. ${NEXT[code]}`;
+  const quotes = QUOTES_MAIL.has(code);
+  const shown = quotes ? `\n${fence(drawNonce(nonce, error), error)}` : ` ${error}`;
+  return renderedOf(`Error ${code}:${shown}\nNext: ${next}`, {
+    ...(quotes && { notice: NOTICE }),
+    code,
+    error,
+    next,
+    retryAfter: seconds,
+  });
+}

@@ -1,8 +1,9 @@
 /**
- * The operations as tools (rules: MCP): one tool an operation, whose arguments are the operation's path, query and
- * body in one flat object, and beside them the few that shape a result for a model. The operations have the words.
+ * The operations as tools (rules: MCP), one tool for each operation. Its arguments are the operation's parameters,
+ * query and body in one flat object, and the few that shape a result for a model. The descriptions stand in the
+ * operations.
  *
- * Invariant: a key is shown the tools that its scopes allow, in the order of the operations, and always the same list.
+ * Invariant: a key always gets the same list, the tools that its scopes allow in the order of the operations.
  */
 import type { Caller } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
@@ -10,15 +11,15 @@ import { type ObjectSchema, type Schema, t } from "../../operations/json-schema.
 import type { Operation } from "../../operations/operation.ts";
 import { checkOf } from "../../operations/shape.ts";
 import type { Scope } from "../../store/schema.ts";
-import type { RenderArguments } from "./rendering.ts";
+import type { RenderArguments } from "./result.ts";
 
-/** The arguments that the operation itself does not know. */
-export interface Shaping extends RenderArguments {
+/** The arguments that the operation itself does not take. */
+interface Shaping extends RenderArguments {
   after?: string;
   waitSeconds?: number;
 }
 
-/** A call's arguments, sorted; `params`, `query` and `body` are not checked yet. */
+/** A call's arguments by their place. `params`, `query` and `body` are not checked yet. */
 export interface Arguments {
   params: Record<string, unknown>;
   query: Record<string, unknown>;
@@ -26,18 +27,18 @@ export interface Arguments {
   shaping: Shaping;
 }
 
-/** Who calls, and how to know whether they still may after they have waited. */
+/** The caller of a tool, as of the request. */
 export interface Call {
   caller: Caller;
-  /** What there is to say instead of performing it. */
+  /** Set when the call must be refused and not performed. */
   refusal?: AppError | undefined;
-  /** @throws AppError unauthorized */
+  /** Returns the caller as they are by now, after a call has waited. @throws AppError unauthorized */
   readmit(): Caller;
-  /** Aborted when the client has gone. Asked for by few calls, and made for these. */
+  /** Gives the signal that is aborted when the client has gone. Few calls need it. */
   signal(): AbortSignal;
 }
 
-/** JSON Schema as it stands in tools/list. */
+/** JSON Schema in tools/list. */
 type Advertised = { [name: string]: string | number | boolean | string[] | Advertised };
 
 type AdvertisedObject = Advertised & { type: "object"; properties: Record<string, Advertised> };
@@ -45,7 +46,7 @@ type AdvertisedObject = Advertised & { type: "object"; properties: Record<string
 export interface Tool {
   name: string;
   operation: Operation;
-  /** As in tools/list. */
+  /** The tool in tools/list. */
   listed: {
     name: string;
     description: string;
@@ -62,8 +63,8 @@ const NO_SHAPING = t.Object({});
 export const toSnakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /**
- * An argument as a model needs to see it: no lengths and formats, which a refusal explains, and of a text-or-list only
- * the list, though both are taken.
+ * Gives the schema of an argument as a model needs it: without lengths and formats, which a refusal explains. An
+ * argument that takes text or a list is shown as a list.
  */
 function advertise(schema: Schema, description: string | undefined): Advertised {
   const list = schema.anyOf?.find((one: Schema) => one.type === "array") as Schema | undefined;
@@ -133,9 +134,9 @@ function toolOf(operation: Operation): Tool {
       const there: Record<string, unknown> = {};
       for (const argument of Object.keys(given)) {
         const value = given[argument];
-        // Some models write null for what they leave out; nothing here takes null.
+        // Some models write null for an argument that they leave out. No argument here takes null.
         if (value === null) continue;
-        // REST ignores what it does not know. A model that made an argument up believes that it works: it is told.
+        // REST ignores unknown parameters. A model that invents an argument believes that it works, so it is told.
         if (!known.includes(argument)) {
           throw new AppError(
             "bad_request",
@@ -156,19 +157,14 @@ function toolOf(operation: Operation): Tool {
   };
 }
 
-export interface Tools {
-  find(name: string): Tool | undefined;
-  /** What a key with these scopes is shown, in the order of the operations. */
-  listFor(scopes: ReadonlySet<Scope>): Tool["listed"][];
-}
-
-export function createTools(operations: readonly Operation[]): Tools {
+export function createTools(operations: readonly Operation[]) {
   const tools = operations.map(toolOf);
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const lists = new Map<string, Tool["listed"][]>();
   return {
-    find: (name) => byName.get(name),
-    listFor(scopes) {
+    find: (name: string): Tool | undefined => byName.get(name),
+    /** Lists the tools for a key with these scopes. */
+    listFor(scopes: ReadonlySet<Scope>): Tool["listed"][] {
       const key = [...scopes].sort().join();
       let list = lists.get(key);
       if (!list) {

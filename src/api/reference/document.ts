@@ -1,5 +1,4 @@
-/** The parts of the OpenAPI document that the reference reads (api/openapi.ts writes it), and looking them up. */
-
+/** The parts of an OpenAPI document that the reference reads, and finding them. api/openapi.ts writes the document. */
 export interface Schema {
   $ref?: string;
   type?: string;
@@ -30,7 +29,7 @@ interface Reference {
   $ref: string;
 }
 
-export interface Answer {
+export interface ResponseObject {
   description: string;
   content?: Record<string, { schema: Schema }>;
 }
@@ -42,7 +41,7 @@ export interface Operation {
   description: string;
   parameters?: Parameter[];
   requestBody?: { content: { "application/json": { schema: Schema; example?: unknown } } };
-  responses: Record<string, Answer | Reference>;
+  responses: Record<string, ResponseObject | Reference>;
 }
 
 export interface ApiDocument {
@@ -51,10 +50,10 @@ export interface ApiDocument {
   tags: { name: string }[];
   paths: Record<string, Record<string, Operation>>;
   webhooks?: Record<string, { post: Operation }>;
-  components: { schemas: Record<string, Schema>; responses: Record<string, Answer> };
+  components: { schemas: Record<string, Schema>; responses: Record<string, ResponseObject> };
 }
 
-/** An operation and where it is. */
+/** An operation with its method and path. */
 export interface Endpoint {
   /** In upper case. */
   method: string;
@@ -67,10 +66,10 @@ export const endpointsOf = ({ paths }: ApiDocument): Endpoint[] =>
     Object.entries(methods).map(([method, operation]) => ({ method: method.toUpperCase(), path, operation })),
   );
 
-/** `Thread` of `#/components/schemas/Thread`. */
+/** Turns `#/components/schemas/Thread` into `Thread`. */
 export const nameOfRef = (ref: string): string => ref.slice(ref.lastIndexOf("/") + 1);
 
-/** The schema itself, which may stand elsewhere under a name. @throws Error for a reference that leads nowhere */
+/** Follows the reference of a schema, if it is one. @throws Error for a reference that leads nowhere */
 export function schemaBehind({ components }: ApiDocument, schema: Schema): Schema {
   if (schema.$ref === undefined) return schema;
   const found = components.schemas[nameOfRef(schema.$ref)];
@@ -78,16 +77,16 @@ export function schemaBehind({ components }: ApiDocument, schema: Schema): Schem
   return found;
 }
 
-export function answerBehind({ components }: ApiDocument, answer: Answer | Reference): Answer {
-  if (!("$ref" in answer)) return answer;
-  const found = components.responses[nameOfRef(answer.$ref)];
-  if (!found) throw new Error(`${answer.$ref} leads nowhere`);
+export function responseBehind({ components }: ApiDocument, response: ResponseObject | Reference): ResponseObject {
+  if (!("$ref" in response)) return response;
+  const found = components.responses[nameOfRef(response.$ref)];
+  if (!found) throw new Error(`${response.$ref} leads nowhere`);
   return found;
 }
 
-/** The answer of success, with its status. */
-export function successOf({ responses, operationId }: Operation): { status: string; answer: Answer } {
-  const [status, answer] = Object.entries(responses).find(([code]) => code.startsWith("2")) ?? [];
-  if (status === undefined || !answer || "$ref" in answer) throw new Error(`${operationId} never succeeds`);
-  return { status, answer };
+/** Finds the response of success, with its status. */
+export function successOf({ responses, operationId }: Operation): { status: string; response: ResponseObject } {
+  const [status, response] = Object.entries(responses).find(([code]) => code.startsWith("2")) ?? [];
+  if (status === undefined || !response || "$ref" in response) throw new Error(`${operationId} never succeeds`);
+  return { status, response };
 }

@@ -1,4 +1,4 @@
-/** Requests and answers as they look in use: a curl line for each operation, and a value for each schema. */
+/** Examples: a curl command for each operation, and a value for each schema. */
 import { type ApiDocument, type Endpoint, nameOfRef, type Schema, schemaBehind } from "./document.ts";
 
 const AT = "2026-03-02T09:30:00.000Z";
@@ -6,7 +6,7 @@ const BEN = { email: "ben@example.net", name: "Ben Okafor" };
 const ADA = { email: "ada@example.com", name: "Ada Example" };
 const MESSAGE_ID = "<4f0c1d2e@example.com>";
 
-/** What ids look like, by the schema that they stand in. */
+/** Ids by the schema of which they are the `id`. */
 const IDS: Record<string, string> = {
   Mailbox: "mbx_01jn9x3k7qc2m4",
   Thread: "thr_01jn9x5w0fz8p1",
@@ -23,7 +23,7 @@ const IDS: Record<string, string> = {
   QueueEntry: "que_01jn9xd4g6h8j1",
 };
 
-/** By the name of the field: one conversation, told the same everywhere. */
+/** Values by the name of the field. They tell of the same conversation everywhere. */
 const VALUES: Record<string, unknown> = {
   threadId: IDS.Thread,
   replyToThreadId: IDS.Thread,
@@ -64,14 +64,14 @@ const VALUES: Record<string, unknown> = {
   code: "not_found",
 };
 
-/** Left out of examples, as they are of most answers. */
+/** Fields that examples leave out, as most responses do. */
 const SELDOM = new Set([
   "bcc",
   "contentId",
   "truncated",
   "snoozedUntil",
   "deliveredAt",
-  // Of searches alone.
+  // Only in answers to a search.
   "highlights",
   "suggestion",
   "nearWords",
@@ -84,7 +84,10 @@ const fits = ({ type, anyOf }: Schema, value: unknown): boolean => {
   return type === (typeof value === "number" ? "integer" : typeof value);
 };
 
-/** A value that the schema allows. `within`: the name of the schema that it is a field of. */
+/**
+ * Makes a value that the schema allows. `name` is the name of the field, `within` that of the schema that has the
+ * field.
+ */
 export function exampleOf(document: ApiDocument, schema: Schema, name = "", within = ""): unknown {
   if (name === "id" && IDS[within] !== undefined) return IDS[within];
   const itself = schemaBehind(document, schema);
@@ -110,19 +113,19 @@ export function exampleOf(document: ApiDocument, schema: Schema, name = "", with
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** `$THREAD_ID` for the id in `/threads/{id}`. */
+/** Writes `$THREAD_ID` for the id in `/threads/{id}`. */
 const withVariables = (path: string): string =>
   path
     .replaceAll(/\/(\w+?)(s?)\/\{id\}/g, (_, what: string, s: string) => `/${what}${s}/$${what.toUpperCase()}_ID`)
     .replaceAll(/\{(\w+)\}/g, (_, what: string) => `$${what.toUpperCase()}`);
 
-/** The command that makes the operation's example request, for a POSIX shell; `$KEY` is an API key. */
+/** Writes the command that sends the operation's example request, for a POSIX shell. `$KEY` is an API key. */
 export function curlOf({ servers }: ApiDocument, { method, path, operation }: Endpoint): string {
   const { parameters = [], requestBody, responses } = operation;
   const query = parameters.filter((one) => one.in === "query" && one.example !== undefined);
   const body = requestBody?.content["application/json"].example;
   const isFile = !Object.values(responses).some(
-    (answer) => "content" in answer && "application/json" in answer.content,
+    (response) => "content" in response && "application/json" in response.content,
   );
   const flags = [
     ...(isFile ? ["-OJ"] : []),

@@ -1,7 +1,7 @@
-/** What holds for every operation, in front of them: keys, errors, limits, retries, pages, and the same as tools for agents. */
+/** The guide before the operations: keys, errors, limits, retries, pages, tools for agents, signatures of webhooks. */
 import type { ReactNode } from "react";
 import { toSnakeCase } from "../mcp/tools.ts";
-import { Code } from "./code.tsx";
+import { Code } from "./blocks.tsx";
 import { type ApiDocument, endpointsOf } from "./document.ts";
 
 interface Chapter {
@@ -24,7 +24,7 @@ def is_genuine(body, header, secret):
     expected = hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
     return hmac.compare_digest(expected, signed["v1"])`;
 
-/** `origin`: where the server is for others. */
+/** `origin`: the public origin. */
 export function chaptersOf(document: ApiDocument, origin: string): Chapter[] {
   const base = document.servers[0].url;
   const codes = Object.values(document.components.responses).map(({ description }) => description);
@@ -147,7 +147,7 @@ export function chaptersOf(document: ApiDocument, origin: string): Chapter[] {
   ];
 }
 
-/** What stands before the events. */
+/** The chapter before the events. */
 export const VERIFYING: Chapter = {
   id: "signatures",
   title: "Receiving webhooks",

@@ -1,14 +1,12 @@
-/** The whole reference: contents beside it, then what holds for all operations, the operations, events and schemas. */
+/**
+ * The page of the reference: contents at the side; the guide, the operations, the events and the schemas. The only file
+ * that knows React's server side.
+ */
+import { renderToStaticMarkup } from "react-dom/server";
 import { EVENT_NAMES } from "../../events/outbox.ts";
 import { type ApiDocument, type Endpoint, endpointsOf } from "./document.ts";
 import { ChapterSection, chaptersOf, VERIFYING } from "./guide.tsx";
 import { EventSection, OperationSection, SchemaSection, schemasOf } from "./sections.tsx";
-
-export interface Files {
-  script: string;
-  style: string;
-  icon: string;
-}
 
 interface Link {
   id: string;
@@ -19,7 +17,7 @@ interface Link {
 function Contents({ parts }: { parts: readonly { title: string; links: readonly Link[] }[] }) {
   return (
     <nav id="contents" aria-label="Contents" popover="auto">
-      {/* Comes with the script: without it there is the browser's own search. */}
+      {/* The script shows this field. Without the script, readers have the browser's own search. */}
       <div id="find" hidden>
         <label>
           <span className="unseen">Find in the reference</span>
@@ -50,8 +48,8 @@ function Contents({ parts }: { parts: readonly { title: string; links: readonly 
   );
 }
 
-/** An API of the server: its OpenAPI document, and the path that it is at. */
-export interface Api {
+/** An API of the server: its OpenAPI document, and the path of that document. */
+interface Api {
   document: ApiDocument;
   path: string;
 }
@@ -62,10 +60,11 @@ interface Group {
   endpoints: Endpoint[];
 }
 
-/** The operations of an API under their headings. */
+/** Groups the operations of an API by their tags. */
 const groupsOf = (document: ApiDocument, titleOf: (name: string) => string): Group[] =>
   document.tags.map(({ name }) => ({
-    ...{ title: titleOf(name), document },
+    title: titleOf(name),
+    document,
     endpoints: endpointsOf(document).filter(({ operation }) => operation.tags?.includes(name)),
   }));
 
@@ -85,8 +84,20 @@ function GroupSections({ of: { title, document, endpoints } }: { of: Group }) {
   );
 }
 
-/** `apis`: that of mail, then that of administration. `origin`: where the server is for others. */
-export function Page({ apis, origin, files }: { apis: readonly [Api, Api]; origin: string; files: Files }) {
+interface ReferenceParts {
+  /** The API of mail, then that of administration. */
+  apis: readonly [Api, Api];
+  /** Public origin. */
+  origin: string;
+  /** Paths of the page's files. */
+  files: { script: string; style: string; icon: string };
+}
+
+/** Writes the reference as HTML. */
+export const renderReference = (parts: ReferenceParts): string =>
+  `<!doctype html>${renderToStaticMarkup(<Page {...parts} />)}`;
+
+function Page({ apis, origin, files }: ReferenceParts) {
   const [{ document }, { document: administration }] = apis;
   const chapters = chaptersOf(document, origin);
   const schemas = schemasOf([document, administration]);

@@ -1,22 +1,19 @@
-/** The parts of the reference that come from the OpenAPI document: operations, events, and the schemas they are made of. */
-
-import type { EventName } from "../../events/outbox.ts";
-import { envelope, sampleOf } from "../../events/payload.ts";
-import { Code, Prose } from "./code.tsx";
+/** The sections of the reference that come from the OpenAPI documents: operations, events and schemas. */
+import { type EventName, envelope, sampleOf } from "../../events/outbox.ts";
+import { Code, Fields, Prose, type Row, rowsOf } from "./blocks.tsx";
 import {
   type ApiDocument,
-  answerBehind,
   type Endpoint,
   endpointsOf,
   nameOfRef,
   type Operation,
   type Parameter,
+  responseBehind,
   type Schema,
   schemaBehind,
   successOf,
 } from "./document.ts";
 import { curlOf, exampleOf } from "./example.ts";
-import { Fields, type Row, rowsOf } from "./fields.tsx";
 
 const PLACES = [
   ["path", "In the path"],
@@ -33,7 +30,7 @@ function Parameters({ of: { parameters = [] } }: { of: Operation }) {
   });
 }
 
-function Answers({ document, of: { responses } }: { document: ApiDocument; of: Operation }) {
+function Responses({ document, of: { responses } }: { document: ApiDocument; of: Operation }) {
   return (
     <table className="answers">
       <caption>Answers</caption>
@@ -44,8 +41,8 @@ function Answers({ document, of: { responses } }: { document: ApiDocument; of: O
         </tr>
       </thead>
       <tbody>
-        {Object.entries(responses).map(([status, answer]) => {
-          const { description, content = {} } = answerBehind(document, answer);
+        {Object.entries(responses).map(([status, response]) => {
+          const { description, content = {} } = responseBehind(document, response);
           const [[type, { schema }] = ["", { schema: {} as Schema }]] = Object.entries(content);
           return (
             <tr key={status}>
@@ -76,8 +73,8 @@ export function OperationSection({ document, endpoint }: { document: ApiDocument
   const { method, path, operation } = endpoint;
   const { operationId, summary, description, requestBody } = operation;
   const body = requestBody && schemaBehind(document, requestBody.content["application/json"].schema);
-  const { status, answer } = successOf(operation);
-  const schema = answer.content?.["application/json"]?.schema;
+  const { status, response } = successOf(operation);
+  const schema = response.content?.["application/json"]?.schema;
   const fields = schema && schema.$ref === undefined ? rowsOf(schema) : [];
   return (
     <section id={operationId} data-find={`${operationId} ${method} ${path} ${summary}`}>
@@ -94,7 +91,7 @@ export function OperationSection({ document, endpoint }: { document: ApiDocument
         <Parameters of={operation} />
         {body && <Fields label="Body, as JSON" rows={rowsOf(body)} given />}
         {fields.length > 0 && <Fields label="What comes back" rows={fields} />}
-        <Answers document={document} of={operation} />
+        <Responses document={document} of={operation} />
       </div>
       <div className="shown">
         <Code title="Request" language="shell" text={curlOf(document, endpoint)} />
@@ -104,7 +101,7 @@ export function OperationSection({ document, endpoint }: { document: ApiDocument
   );
 }
 
-/** When the samples happened. */
+/** The time of the sample events. */
 const SAMPLED_AT = Date.UTC(2026, 2, 2, 9, 30);
 
 function payloadOf(event: EventName): string {
@@ -113,7 +110,7 @@ function payloadOf(event: EventName): string {
   return JSON.stringify(JSON.parse(body), null, 2);
 }
 
-/** Of an event, with the headers of its delivery. */
+/** Shows an event, with the headers of its delivery. */
 export function EventSection({ document, event }: { document: ApiDocument; event: EventName }) {
   const { post } = document.webhooks?.[event] ?? {};
   if (!post?.requestBody) throw new Error(`the document has no webhook ${event}`);
@@ -145,7 +142,7 @@ type Schemas = ApiDocument["components"]["schemas"];
 const bodyNameOf = ({ requestBody }: Operation): string =>
   nameOfRef(requestBody?.content["application/json"].schema.$ref ?? "");
 
-/** What answers are made of; bodies of requests and of events stand where they are used. */
+/** Gives the schemas of responses by name. The bodies of requests and events stand in their own sections. */
 export function schemasOf(documents: readonly ApiDocument[]): [name: string, schema: Schema][] {
   const operations = documents.flatMap((document) => [
     ...endpointsOf(document).map(({ operation }) => operation),

@@ -1,106 +1,127 @@
 /**
- * The requests that the app makes, with the types of their responses. The URLs of the app's API are here, in reading.ts
- * and in settings-*.ts, and nowhere else.
+ * The app's calls, with the types of their responses. The URLs of the app's API are here and in settings-*.ts, and
+ * nowhere else.
  */
+import type { getThread, listMailboxes, listThreads } from "../../operations/mail/threads.ts";
+import type { AnswerOf } from "../../operations/operation.ts";
+import type {
+  createDraft,
+  detachFile,
+  discardDraft,
+  forwardMessage,
+  getReplyDefaults,
+  listDraftsAnswering,
+  listMarkedDrafts,
+  openDraft,
+  saveDraft,
+  sendDraft,
+  undoSend,
+} from "../../operations/person/drafts.ts";
+import type { getSendingPreferences, setSendingPreferences } from "../../operations/person/profile.ts";
+import type {
+  changeThreads,
+  deleteThreads,
+  emptySpam,
+  emptyTrash,
+  findCorrespondents,
+  getClassification,
+  getProgress,
+  getUsage,
+  listLabels,
+  undoChange,
+} from "../../operations/person/reading.ts";
+import type { getMe, signIn, signOut } from "../../operations/person/session.ts";
+import { type BodyOf, call, type Leaving, type QueryOf } from "./call.ts";
 
-import type { SentDraft } from "../../compose/draft-sending.ts";
-import type { DraftContent, DraftRequest, DraftSummary, SavedDraft } from "../../compose/draft-views.ts";
-import type { AnswerView } from "../../compose/send.ts";
-import type { SignInView } from "../../http/identity-views.ts";
-import type { DraftMarkView, Person, SendingPreferences } from "../../http/views.ts";
-import type { MailboxView, SearchOrder, ThreadDetailView, ThreadListView } from "../../mailbox/views.ts";
-import type { EmailAddress } from "../../message/address.ts";
-import { ask, idOf, type Leaving } from "./ask.ts";
-
-export type { SentDraft } from "../../compose/draft-sending.ts";
-export type { DraftContent, DraftRequest, DraftSummary, SavedDraft } from "../../compose/draft-views.ts";
-export type { AnswerView } from "../../compose/send.ts";
-export type { Person } from "../../http/views.ts";
-export type { HighlightView } from "../../mailbox/highlights.ts";
-export type {
-  AttachmentView,
-  MailboxView,
-  MessageView,
-  SearchOrder,
-  ThreadDetailView,
-  ThreadListView,
-  ThreadView,
-} from "../../mailbox/views.ts";
-
-export interface SignInRequest {
-  email: string;
-  password: string;
-  code?: string;
-  /** True: the session outlives the browser's closing. */
-  keep: boolean;
-}
+export type Person = AnswerOf<typeof getMe>;
+export type MailboxView = AnswerOf<typeof listMailboxes>["mailboxes"][number];
+export type ThreadListView = AnswerOf<typeof listThreads>;
+export type ThreadView = ThreadListView["threads"][number];
+export type HighlightView = NonNullable<ThreadView["highlights"]>[number];
+export type ThreadDetailView = AnswerOf<typeof getThread>;
+export type MessageView = ThreadDetailView["messages"][number];
+export type AttachmentView = MessageView["attachments"][number];
+export type ReplyDefaults = AnswerOf<typeof getReplyDefaults>;
+export type DraftContent = AnswerOf<typeof openDraft>;
+export type DraftSummary = AnswerOf<typeof listDraftsAnswering>["drafts"][number];
+export type SavedDraft = AnswerOf<typeof saveDraft>;
+export type SentDraft = AnswerOf<typeof sendDraft>;
+/** The new content of a draft. */
+export type DraftRequest = Omit<BodyOf<typeof saveDraft>, "revision">;
+export type Classification = AnswerOf<typeof getClassification>;
+export type RecipientProgress = AnswerOf<typeof getProgress>["recipients"][number];
+/** A change of each of several conversations. */
+export type ThreadChange = Omit<BodyOf<typeof changeThreads>, "ids">;
+/** A conversation that was not changed, and why. */
+export type RefusedThread = AnswerOf<typeof changeThreads>["refused"][number];
 
 /** Selects the conversations of a list. */
-export interface ListFilters {
-  mailbox?: string | undefined;
-  folder?: string | undefined;
-  q?: string | undefined;
-  label?: string | undefined;
-  unread?: boolean | undefined;
-  sort?: SearchOrder | undefined;
-  cursor?: string | undefined;
-  limit?: number | undefined;
-}
-
-function queryOf(filters: ListFilters): string {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(filters)) {
-    if (value !== undefined && value !== "") query.set(name, String(value));
-  }
-  return query.size === 0 ? "" : `?${query}`;
-}
+export type ListFilters = QueryOf<typeof listThreads>;
+export type SearchOrder = NonNullable<ListFilters["sort"]>;
 
 export const api = {
-  me: () => ask<Person>("GET", "/me"),
-  signIn: (given: SignInRequest) => ask<SignInView | undefined>("POST", "/sign-in", given),
-  signOut: () => ask<void>("POST", "/sign-out", {}),
-  mailboxes: () => ask<{ mailboxes: MailboxView[] }>("GET", "/mailboxes"),
-  threads: (filters: ListFilters) => ask<ThreadListView>("GET", `/threads${queryOf(filters)}`),
-  thread: (id: string) => ask<ThreadDetailView>("GET", `/threads/${idOf(id)}?html=false`),
+  me: () => call<typeof getMe>("GET", "/me"),
+  signIn: (body: BodyOf<typeof signIn>) => call<typeof signIn>("POST", "/sign-in", { body }),
+  signOut: () => call<typeof signOut>("POST", "/sign-out"),
+  mailboxes: () => call<typeof listMailboxes>("GET", "/mailboxes"),
+  threads: (query: ListFilters) => call<typeof listThreads>("GET", "/threads", { query }),
+  thread: (id: string) => call<typeof getThread>("GET", "/threads/:id", { params: { id }, query: { html: false } }),
+  /** At most 100 at once. */
+  changeThreads: (ids: readonly string[], change: ThreadChange) =>
+    call<typeof changeThreads>("POST", "/threads/change", { body: { ids: [...ids], ...change } }),
+  undoChange: (undo: string) => call<typeof undoChange>("POST", "/threads/undo", { body: { undo } }),
+  /** At most 100 at once. */
+  deleteThreads: (ids: readonly string[]) =>
+    call<typeof deleteThreads>("POST", "/threads/delete", { body: { ids: [...ids] } }),
   empty: (folder: "trash" | "spam", mailbox: string) =>
-    ask<{ deleted: number }>("POST", `/${folder}/empty`, { mailbox }),
-  answerTo: (id: string, all: boolean) => ask<AnswerView>("GET", `/threads/${idOf(id)}/answer?all=${all}`),
+    folder === "trash"
+      ? call<typeof emptyTrash>("POST", "/trash/empty", { body: { mailbox } })
+      : call<typeof emptySpam>("POST", "/spam/empty", { body: { mailbox } }),
+  labels: async (mailbox: string) => (await call<typeof listLabels>("GET", "/labels", { query: { mailbox } })).labels,
+  usage: (mailbox: string) => call<typeof getUsage>("GET", "/usage", { query: { mailbox } }),
+  classification: (id: string) => call<typeof getClassification>("GET", "/messages/:id/judgement", { params: { id } }),
+  progress: async (id: string) =>
+    (await call<typeof getProgress>("GET", "/messages/:id/progress", { params: { id } })).recipients,
+  replyDefaults: (id: string, all: boolean) =>
+    call<typeof getReplyDefaults>("GET", "/threads/:id/answer", { params: { id }, query: { all } }),
   draftMarks: async (mailbox: string) =>
-    (await ask<{ drafts: DraftMarkView[] }>("GET", `/drafts${queryOf({ mailbox })}`)).drafts,
-  draft: (id: string) => ask<DraftContent>("GET", `/drafts/${idOf(id)}`),
-  draftsAnswering: async (threadId: string) =>
-    (await ask<{ drafts: DraftSummary[] }>("GET", `/threads/${idOf(threadId)}/drafts`)).drafts,
-  createDraft: (draft: DraftRequest & { answers?: string | undefined }, leaving?: Leaving) =>
-    ask<SavedDraft>("POST", "/drafts", draft, leaving),
-  saveDraft: (id: string, draft: DraftRequest & { revision: number }, leaving?: Leaving) =>
-    ask<SavedDraft>("PATCH", `/drafts/${idOf(id)}`, draft, leaving),
-  discardDraft: (id: string) => ask<void>("DELETE", `/drafts/${idOf(id)}`),
-  sendDraft: (id: string, draft: DraftRequest & { revision: number; attachments: string[]; at?: string | undefined }) =>
-    ask<SentDraft>("POST", `/drafts/${idOf(id)}/send`, draft),
-  undoSend: (id: string) => ask<void>("POST", `/drafts/${idOf(id)}/undo`, {}),
+    (await call<typeof listMarkedDrafts>("GET", "/drafts", { query: { mailbox } })).drafts,
+  draft: (id: string) => call<typeof openDraft>("GET", "/drafts/:id", { params: { id } }),
+  replyDrafts: async (id: string) =>
+    (await call<typeof listDraftsAnswering>("GET", "/threads/:id/drafts", { params: { id } })).drafts,
+  createDraft: (body: BodyOf<typeof createDraft>, leaving?: Leaving) =>
+    call<typeof createDraft>("POST", "/drafts", { body }, leaving),
+  saveDraft: (id: string, body: BodyOf<typeof saveDraft>, leaving?: Leaving) =>
+    call<typeof saveDraft>("PATCH", "/drafts/:id", { params: { id }, body }, leaving),
+  discardDraft: (id: string) => call<typeof discardDraft>("DELETE", "/drafts/:id", { params: { id } }),
+  sendDraft: (id: string, body: BodyOf<typeof sendDraft>) =>
+    call<typeof sendDraft>("POST", "/drafts/:id/send", { params: { id }, body }),
+  undoSend: (id: string) => call<typeof undoSend>("POST", "/drafts/:id/undo", { params: { id } }),
   detach: (id: string, attachmentId: string) =>
-    ask<void>("DELETE", `/drafts/${idOf(id)}/attachments/${idOf(attachmentId)}`),
-  forward: (messageId: string) => ask<SavedDraft>("POST", `/messages/${idOf(messageId)}/forward`, {}),
+    call<typeof detachFile>("DELETE", "/drafts/:id/attachments/:attachmentId", { params: { id, attachmentId } }),
+  forward: (id: string) => call<typeof forwardMessage>("POST", "/messages/:id/forward", { params: { id } }),
   people: async (mailbox: string, q: string) =>
-    (await ask<{ people: EmailAddress[] }>("GET", `/people${queryOf({ mailbox, q })}`)).people,
-  sendingPreferences: () => ask<SendingPreferences>("GET", "/me/sending"),
-  setSendingPreferences: (preferences: SendingPreferences) => ask<void>("PATCH", "/me/sending", preferences),
+    (await call<typeof findCorrespondents>("GET", "/people", { query: { mailbox, q } })).people,
+  sendingPreferences: () => call<typeof getSendingPreferences>("GET", "/me/sending"),
+  setSendingPreferences: (body: BodyOf<typeof setSendingPreferences>) =>
+    call<typeof setSendingPreferences>("PATCH", "/me/sending", { body }),
 };
 
 /** URL of a message's document, for its frame. */
-export const frameOf = (messageId: string, images: boolean): string =>
-  `/app/messages/${idOf(messageId)}/frame${images ? "?images=1" : ""}`;
+export const frameUrl = (messageId: string, images: boolean): string =>
+  `/app/messages/${encodeURIComponent(messageId)}/frame${images ? "?images=1" : ""}`;
 /** URL of the document in which the HTML of a draft is edited. */
-export const editorOf = (draftId: string, revision: number): string =>
-  `/app/drafts/${idOf(draftId)}/editor?revision=${revision}`;
+export const editorUrl = (draftId: string, revision: number): string =>
+  `/app/drafts/${encodeURIComponent(draftId)}/editor?revision=${revision}`;
 /** URL that takes the upload of a file. */
-export const uploadsOf = (draftId: string, filename: string): string =>
-  `/app/drafts/${idOf(draftId)}/attachments?name=${encodeURIComponent(filename)}`;
+export const uploadUrl = (draftId: string, filename: string): string =>
+  `/app/drafts/${encodeURIComponent(draftId)}/attachments?name=${encodeURIComponent(filename)}`;
 /** URL that shows an attachment if it is an image, else downloads it. */
-export const previewOf = (attachmentId: string): string => `/app/attachments/${idOf(attachmentId)}/preview`;
+export const previewUrl = (attachmentId: string): string =>
+  `/app/attachments/${encodeURIComponent(attachmentId)}/preview`;
 /** URL of an attachment as a download. */
-export const downloadOf = (attachmentId: string): string => `/app/attachments/${idOf(attachmentId)}`;
+export const downloadUrl = (attachmentId: string): string => `/app/attachments/${encodeURIComponent(attachmentId)}`;
 /** URL of a message as a file, with its header. */
-export const originalOf = (messageId: string): string => `/app/messages/${idOf(messageId)}/raw`;
+export const originalUrl = (messageId: string): string => `/app/messages/${encodeURIComponent(messageId)}/raw`;
 /** URL of the news of mail, as server-sent events. */
-export const LIVE = "/app/live";
+export const LIVE_URL = "/app/live";

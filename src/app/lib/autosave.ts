@@ -1,47 +1,28 @@
 /**
- * Saves a draft while it is written: a second after a change, when a field loses the focus, and when the page closes. It
- * makes one request at a time, each with the revision that it starts from.
+ * Saves a draft while it is written: a second after a change, when a field loses the focus, and when the page is hidden
+ * or closed. It makes one request at a time, each with the revision that it starts from.
  *
  * Invariant: the page keeps the text until the server has confirmed it.
  */
+import { useEffect, useRef } from "react";
 import type { SavedDraft } from "./api.ts";
-import { Refusal } from "./ask.ts";
+import { Refusal } from "./call.ts";
 
 export type SaveState =
   | { kind: "untouched" | "changed" | "saving" | "saved" }
   /** `conflict`: the draft was changed, sent or discarded elsewhere. */
   | { kind: "failed" | "conflict"; why: string };
 
-export interface Autosave {
-  /** Notes a change. */
-  touch(): void;
-  /**
-   * Saves pending changes. Resolves with the draft, or undefined if nothing was ever written. Rejects with the refusal.
-   */
-  flush(options?: { leaving: boolean }): Promise<SavedDraft | undefined>;
-  /** As flush, and makes a draft if there is none. */
-  ensure(): Promise<SavedDraft>;
-  /** Makes the next save create a new draft. */
-  detach(): void;
-  /** Takes over the result of a save outside of this queue. */
-  adopt(draft: SavedDraft): void;
-  /** Stops saving: the draft was sent or discarded. */
-  end(): void;
-  isSettled(): boolean;
-  /** True while nothing was typed, sent or discarded. */
-  isUntouched(): boolean;
-  draft(): SavedDraft | undefined;
-}
-
 const AFTER_MS = 1_000;
 const AGAIN_MS = 5_000;
 
+/** Saves one draft. `saved`: the draft, if it was saved before. `tell` is called at each change of the state. */
 export function createAutosave(parts: {
   saved: SavedDraft | undefined;
   /** Sends the present content to the server. */
   put(saved: SavedDraft | undefined, leaving: boolean): Promise<SavedDraft>;
   tell(state: SaveState, saved: SavedDraft | undefined): void;
-}): Autosave {
+}) {
   const { put, tell } = parts;
   let { saved } = parts;
   let dirty = false;
@@ -74,6 +55,7 @@ export function createAutosave(parts: {
     }
   }
 
+  /** Saves pending changes. Resolves with the draft, or undefined if nothing was ever written. @throws Refusal */
   async function flush({ leaving } = { leaving: false }): Promise<SavedDraft | undefined> {
     clearTimeout(timer);
     await running?.catch(() => {});
@@ -89,6 +71,7 @@ export function createAutosave(parts: {
   }
 
   return {
+    /** Notes a change. */
     touch() {
       if (ended) return;
       dirty = true;
@@ -97,27 +80,71 @@ export function createAutosave(parts: {
       later(AFTER_MS);
     },
     flush,
+    /** As flush, and makes a draft if there is none. */
     async ensure() {
       dirty ||= saved === undefined;
       const draft = await flush();
       if (!draft) throw new Error("nothing was saved");
       return draft;
     },
+    /** Makes the next save create a new draft. */
     detach() {
       saved = undefined;
       conflict = undefined;
       dirty = true;
     },
-    adopt(draft) {
+    /** Takes over the result of a save outside of this queue. */
+    adopt(draft: SavedDraft) {
       saved = draft;
       tell({ kind: dirty ? "changed" : "saved" }, saved);
     },
+    /** Stops saving: the draft was sent or discarded. */
     end() {
       ended = true;
       clearTimeout(timer);
     },
     isSettled: () => ended || (!dirty && !running),
+    /** True while nothing was typed, sent or discarded. */
     isUntouched: () => !touched && !ended,
     draft: () => saved,
   };
+}
+
+type Autosave = ReturnType<typeof createAutosave>;
+
+/** Open drafts, and the last saves of closed ones. A failed save stays here, since only the page has its content. */
+const open = new Set<Autosave>();
+const lastSaves = new Set<Promise<void>>();
+
+/** Saves all drafts, and waits for the last saves of closed ones. @throws Error if a save failed */
+export async function saveEverything(): Promise<void> {
+  await Promise.all([...lastSaves, ...[...open].map((autosave) => autosave.flush())]);
+}
+
+/**
+ * Saves the draft when the page is hidden or closed; the browser asks before it closes a page with unsaved changes.
+ * `gone` is called when the composer unmounts; its promise settles with the last save.
+ */
+export function useLeaving(autosave: Autosave, gone: () => Promise<void>): void {
+  const latest = useRef(gone);
+  latest.current = gone;
+  useEffect(() => {
+    const ended = new AbortController();
+    const { signal } = ended;
+    const leave = () => void autosave.flush({ leaving: true }).catch(() => {});
+    addEventListener("pagehide", leave, { signal });
+    addEventListener("beforeunload", (event) => !autosave.isSettled() && event.preventDefault(), { signal });
+    document.addEventListener("visibilitychange", () => document.visibilityState === "hidden" && leave(), { signal });
+    open.add(autosave);
+    return () => {
+      open.delete(autosave);
+      ended.abort();
+      const last = latest.current();
+      lastSaves.add(last);
+      last.then(
+        () => lastSaves.delete(last),
+        () => {},
+      );
+    };
+  }, [autosave]);
 }

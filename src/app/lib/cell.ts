@@ -1,14 +1,7 @@
 /** State that several parts of the page share and that is not in the URL: a value, and a hook that follows it. */
 import { useSyncExternalStore } from "react";
 
-export interface Cell<T> {
-  get(): T;
-  set(value: T): void;
-  /** A hook. */
-  use(): T;
-}
-
-export function cell<T>(initial: T): Cell<T> {
+export function cell<T>(initial: T) {
   let value = initial;
   const listeners = new Set<() => void>();
   const get = () => value;
@@ -18,10 +11,11 @@ export function cell<T>(initial: T): Cell<T> {
   };
   return {
     get,
-    set(next) {
+    set(next: T): void {
       value = next;
       for (const listener of listeners) listener();
     },
+    /** A hook: the present value. */
     use: () => useSyncExternalStore(subscribe, get),
   };
 }

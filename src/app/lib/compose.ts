@@ -1,9 +1,14 @@
-/** The message in the composer window, if it is open. It stays open while the person goes to other pages. */
-import { api } from "./api.ts";
+/**
+ * The message in the composer window, which stays open while the person goes to other pages, and what the person is
+ * told after Send.
+ */
+import { api, type SentDraft } from "./api.ts";
+import { Refusal } from "./call.ts";
 import { cell } from "./cell.ts";
-import { refreshMail } from "./queries.ts";
-import { toast } from "./toast.ts";
-import type { Start } from "./writing.ts";
+import type { Start } from "./draft-content.ts";
+import { queryClient, refreshMail } from "./queries.ts";
+import { fullTime, msUntil } from "./time.ts";
+import { toast, toastFailure } from "./toast.ts";
 
 export type Composing = { key: number } & (
   | {
@@ -28,7 +33,7 @@ export const startMessage = (from?: string): void => {
   if (open.get()?.kind !== "new") open.set({ key: ++count, kind: "new", from });
 };
 /** Opens a draft. The message in the window before is kept as a draft. */
-export const openDraft = (draftId: string, { fresh } = { fresh: false }): void =>
+const openDraft = (draftId: string, { fresh } = { fresh: false }): void =>
   open.set({ key: ++count, kind: "draft", draftId, fresh });
 /** Opens a message again whose last save failed. */
 export const reopen = (start: Start): void => open.set({ key: ++count, kind: "unsaved", start });
@@ -42,6 +47,57 @@ export async function forwardMessage(messageId: string): Promise<void> {
     openDraft(draftId, { fresh: true });
     refreshMail([]);
   } catch (error) {
-    toast({ text: (error as Error).message, tone: "danger" });
+    toastFailure(error);
   }
+}
+
+/** A message that is due later than this is shown as scheduled, ms. */
+const SOON_MS = 60_000;
+export const isOnItsWay = (dueAt: string): boolean => msUntil(dueAt) <= SOON_MS;
+/** Wait after the due time, and before each further check, ms. */
+const CHECK_AFTER_MS = 1_500;
+const MOST_CHECKS = 10;
+
+export function tellSent({ due }: SentDraft): void {
+  refreshMail();
+  if (!due) {
+    toast({ text: "Sent" });
+    return;
+  }
+  const { draftId, at, inMs } = due;
+  queryClient.removeQueries({ queryKey: ["draft", draftId] });
+  const undo = () => void undoSend(draftId);
+  if (inMs > SOON_MS) {
+    toast({ text: `To be sent ${fullTime(at)}`, undo });
+    return;
+  }
+  toast({ text: "Sending…", undo, shownMs: Math.max(1_000, inMs) });
+  setTimeout(() => void checkOutcome(draftId, MOST_CHECKS), inMs + CHECK_AFTER_MS);
+}
+
+/** Makes it a draft again, and opens it. */
+export async function undoSend(draftId: string): Promise<void> {
+  try {
+    await api.undoSend(draftId);
+    queryClient.removeQueries({ queryKey: ["draft", draftId] });
+    openDraft(draftId);
+    refreshMail();
+  } catch (error) {
+    const late = error instanceof Refusal && error.status === 404;
+    toast({ text: late ? "Too late: it was sent" : (error as Error).message, tone: "danger" });
+  }
+}
+
+/** Looks up the outcome and tells it. While the message still waits, checks again, `checks` times at most. */
+async function checkOutcome(draftId: string, checks: number): Promise<void> {
+  try {
+    const { dueAt, refusal } = await api.draft(draftId);
+    if (refusal !== null) toast({ text: `Not sent: ${refusal}`, tone: "danger", shownMs: 20_000 });
+    else if (dueAt !== null && msUntil(dueAt) <= 0 && checks > 0)
+      setTimeout(() => void checkOutcome(draftId, checks - 1), CHECK_AFTER_MS);
+  } catch (error) {
+    if (error instanceof Refusal && error.status === 404) toast({ text: "Sent" });
+  }
+  queryClient.removeQueries({ queryKey: ["draft", draftId] });
+  refreshMail();
 }

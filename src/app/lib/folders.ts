@@ -1,5 +1,6 @@
-/** The folders of a mailbox, and the state of the sidebar that lists them. */
+/** The folders of a mailbox, the mailbox on the page, and the state of the sidebar that lists them. */
 import { Archive, Clock, FileText, Inbox, Layers, OctagonAlert, Send, Star, Trash2 } from "lucide-react";
+import type { MailboxView } from "./api.ts";
 import { cell } from "./cell.ts";
 
 export const FOLDERS = [
@@ -23,3 +24,7 @@ const open = cell(false);
 export const openSidebar = (): void => open.set(true);
 export const closeSidebar = (): void => open.set(false);
 export const useSidebar = open.use;
+
+/** The mailbox to show: the one in the URL, else the person's own, else the first. */
+export const chosenMailbox = (mailboxes: readonly MailboxView[], asked: string | undefined): MailboxView | undefined =>
+  mailboxes.find(({ id }) => id === asked) ?? mailboxes.find(({ source }) => source === "owner") ?? mailboxes[0];

@@ -6,8 +6,8 @@
  */
 import { type ComponentType, cloneElement, type ReactElement, useEffect, useState } from "react";
 import { Failed, Skeleton } from "../parts/notice.tsx";
-import { saveEverything } from "./leaving.ts";
-import { toast } from "./toast.ts";
+import { saveEverything } from "./autosave.ts";
+import { toastFailure } from "./toast.ts";
 
 interface Lazy<Part> {
   /** Undefined until it is loaded. */
@@ -53,9 +53,9 @@ const ownScript = () => document.querySelector("script[src]")?.getAttribute("src
  * @throws Error if the server has the same page or does not respond, or if a draft could not be saved
  */
 async function renewPage(anyway: boolean): Promise<void> {
-  const answer = await fetch("/", { cache: "no-cache" }).catch(() => undefined);
+  const response = await fetch("/", { cache: "no-cache" }).catch(() => undefined);
   // As text: the policy lets no page read markup (require-trusted-types-for).
-  if (!answer?.ok || (!anyway && (await answer.text()).includes(ownScript()))) {
+  if (!response?.ok || (!anyway && (await response.text()).includes(ownScript()))) {
     throw new Error("This part of the page could not be loaded. Check your connection, then try again.");
   }
   await saveEverything();
@@ -75,8 +75,8 @@ function useLazy<Part>(lazy: Lazy<Part>, wanted: boolean) {
 }
 
 /**
- * A component that is loaded when it is shown. Meanwhile screen readers hear `what`. The router waits for `preload` before
- * it shows a page.
+ * A component that is loaded when it is shown. Meanwhile screen readers hear `what`. The router waits for `preload`
+ * before it shows a page.
  */
 export function lazyPart<Props extends object>(what: string, load: () => Promise<ComponentType<Props>>) {
   const lazy = createLazy(async () => ({ Shown: await load() }));
@@ -121,7 +121,7 @@ function LazyOverlay<Props extends Overlay>(given: { lazy: LazyComponent<Props>;
   }, [open]);
   useEffect(() => {
     if (!failure) return;
-    toast({ text: failure.message, tone: "danger" });
+    toastFailure(failure);
     setBegun(false);
     onOpenChange?.(false);
     forget();

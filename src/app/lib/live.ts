@@ -1,13 +1,13 @@
 /**
- * Listens for news of mail while a page is open. The browser reconnects by itself; where it gives up, this code reconnects
- * from the last position, so that no news is missed.
+ * Listens for news of mail while a page is open. The browser reconnects by itself; where it gives up, this code
+ * reconnects from the last position, so that no news is missed.
  */
 import { useEffect } from "react";
-import { LIVE } from "./api.ts";
+import { LIVE_URL } from "./api.ts";
 import { cell } from "./cell.ts";
 import { meQuery, queryClient, refreshMail } from "./queries.ts";
 
-/** News within this time cause one refresh, ms. */
+/** News within this time causes one refresh, ms. */
 const GATHERED_MS = 200;
 const AGAIN_MS = 5_000;
 /** More than two heartbeats of the server: after this silence the connection counts as dead, ms. */
@@ -41,7 +41,7 @@ export function useLiveMail(): void {
     function listen(): void {
       source?.close();
       const after = position ?? queryClient.getQueryData(meQuery.queryKey)?.news ?? "";
-      source = new EventSource(`${LIVE}?after=${after}`);
+      source = new EventSource(`${LIVE_URL}?after=${after}`);
       wait(SILENCE_MS);
       const heard = ({ lastEventId }: MessageEvent) => {
         position = lastEventId;

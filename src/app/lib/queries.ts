@@ -1,9 +1,15 @@
-/** The queries for TanStack Query: keys, functions and cache times. thread-actions.ts changes their data. */
-import { infiniteQueryOptions, QueryClient, queryOptions } from "@tanstack/react-query";
-import { api, type ListFilters, type ThreadListView } from "./api.ts";
-import { Refusal } from "./ask.ts";
+/**
+ * The queries of mail for TanStack Query: keys, functions and cache times; and the hook for changes. thread-actions.ts
+ * changes the data of the queries.
+ */
+import { infiniteQueryOptions, QueryClient, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, type ListFilters, type Person, type ThreadListView } from "./api.ts";
+import { Refusal } from "./call.ts";
+import { toast, toastFailure } from "./toast.ts";
 
-/** A small first page loads quickly; large later ones keep their number low, since a change of mail reloads all of them. */
+/**
+ * A small first page loads quickly; large later ones keep their number low, since a change of mail reloads all of them.
+ */
 const FIRST_PAGE = 40;
 const PAGE = 100;
 
@@ -18,6 +24,9 @@ export const queryClient = new QueryClient({
 });
 
 export const meQuery = queryOptions({ queryKey: ["me"], queryFn: api.me, staleTime: 300_000 });
+
+/** True: show the pages for owners and admins. The server enforces it (http/app-api.ts). */
+export const administers = ({ role }: Person): boolean => role !== "member";
 
 export const mailboxesQuery = queryOptions({
   queryKey: ["mailboxes"],
@@ -34,13 +43,30 @@ export const threadsQuery = (filters: Pick<ListFilters, "mailbox" | "folder" | "
   });
 
 /** Number of unread conversations in a folder. */
-export const unreadQuery = (mailbox: string, folder: string) =>
+export const unreadQuery = (mailbox: string, folder: ListFilters["folder"]) =>
   queryOptions({
     queryKey: ["unread", mailbox, folder],
     queryFn: async () => (await api.threads({ mailbox, folder, limit: 1 })).unread,
   });
 
 export const threadQuery = (id: string) => queryOptions({ queryKey: ["thread", id], queryFn: () => api.thread(id) });
+
+/** Its key begins with the key of the conversation, so that news of the conversation reloads it, too. */
+export const progressQuery = (threadId: string, messageId: string) =>
+  queryOptions({ queryKey: ["thread", threadId, "progress", messageId], queryFn: () => api.progress(messageId) });
+
+export const classificationQuery = (messageId: string) =>
+  queryOptions({ queryKey: ["classification", messageId], queryFn: () => api.classification(messageId) });
+
+export const labelsQuery = (mailbox: string | undefined) =>
+  queryOptions({
+    queryKey: ["labels", mailbox],
+    queryFn: () => api.labels(mailbox ?? ""),
+    enabled: mailbox !== undefined,
+  });
+
+export const usageQuery = (mailbox: string) =>
+  queryOptions({ queryKey: ["usage", mailbox], queryFn: () => api.usage(mailbox) });
 
 export const draftQuery = (id: string) =>
   queryOptions({
@@ -55,23 +81,49 @@ export const draftMarksQuery = (mailboxId: string) =>
   queryOptions({ queryKey: ["marks", mailboxId], queryFn: () => api.draftMarks(mailboxId) });
 
 /** Drafts that reply to a conversation. */
-export const answeringQuery = (threadId: string) =>
-  queryOptions({ queryKey: ["answering", threadId], queryFn: () => api.draftsAnswering(threadId) });
+export const replyDraftsQuery = (threadId: string) =>
+  queryOptions({ queryKey: ["reply-drafts", threadId], queryFn: () => api.replyDrafts(threadId) });
 
 export const sendingQuery = queryOptions({ queryKey: ["me", "sending"], queryFn: api.sendingPreferences });
 
-/** Correspondents of a mailbox, by the beginning of a name or address. `mailbox`: one of its addresses. */
+/** Correspondents of a mailbox, by the beginning of a name or address. `mailbox`: its id, or one of its addresses. */
 export const correspondentsQuery = (mailbox: string, q: string) =>
   queryOptions({ queryKey: ["people", mailbox, q], queryFn: () => api.people(mailbox, q), staleTime: 300_000 });
 
 /** Recipients and quotation of a reply. Never cached, since mail may have arrived meanwhile. */
-export const answerQuery = (id: string, all: boolean) =>
-  queryOptions({ queryKey: ["answer", id, all], queryFn: () => api.answerTo(id, all), staleTime: 0, gcTime: 0 });
+export const replyDefaultsQuery = (id: string, all: boolean) =>
+  queryOptions({
+    queryKey: ["reply-defaults", id, all],
+    queryFn: () => api.replyDefaults(id, all),
+    staleTime: 0,
+    gcTime: 0,
+  });
 
 /** Reloads everything that depends on mail. `threadIds`: the changed conversations; absent: all. */
 export function refreshMail(threadIds?: readonly string[]): void {
-  for (const key of ["threads", "mailboxes", "unread", "labels", "usage", "answering", "marks"])
+  for (const key of ["threads", "mailboxes", "unread", "labels", "usage", "reply-drafts", "marks"])
     void queryClient.invalidateQueries({ queryKey: [key] });
   if (threadIds === undefined) void queryClient.invalidateQueries({ queryKey: ["thread"] });
   for (const id of threadIds ?? []) void queryClient.invalidateQueries({ queryKey: ["thread", id] });
+}
+
+/**
+ * Makes a change, tells of success or failure, and reloads the queries whose key begins with `key`. `atForm`: the form
+ * shows the failure (parts/form.tsx).
+ */
+export function useChange<Given, Result>(
+  change: (given: Given) => Promise<Result>,
+  { key, success, atForm = false }: { key: readonly string[]; success?: string; atForm?: boolean },
+) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: change,
+    onSuccess: () => {
+      if (success !== undefined) toast({ text: success });
+    },
+    onError: (error: Error) => {
+      if (!atForm) toastFailure(error);
+    },
+    onSettled: () => client.invalidateQueries({ queryKey: key }),
+  });
 }

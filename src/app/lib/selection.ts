@@ -1,5 +1,8 @@
-/** Selects conversations of a list: one, a range, all on the page, or all that match. */
-import { useCallback, useMemo, useState } from "react";
+/**
+ * Selects conversations of a list: one, a range, all on the page, or all that match; and connects the list with the open
+ * conversation.
+ */
+import { createContext, useCallback, useMemo, useState } from "react";
 import { api, type ListFilters, type ThreadView } from "./api.ts";
 
 /** Most conversations selected at once. */
@@ -77,3 +80,11 @@ export function useSelection(list: string, shown: readonly ThreadView[]): Select
     clear: useCallback(() => setKept(none), [none]),
   };
 }
+
+/** Connects the list of conversations with the open one beside it. */
+export const ListContext = createContext<{
+  /** Call it when the open conversation leaves the list. `to`: the page to go to next. */
+  left: (to?: "next" | "previous" | "list") => void;
+  /** True: conversations are selected, and shortcuts act on them. */
+  selecting: boolean;
+}>({ left: () => {}, selecting: false });

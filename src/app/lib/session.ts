@@ -1,29 +1,48 @@
 /**
- * A session that ends while the page is open. Requests wait until the same person has signed in again
- * (parts/sign-in-again.tsx) and are then repeated, so that nothing typed or sent is lost. If somebody else signs in, they
- * are refused.
+ * Requests that wait for the person and are then repeated, so that nothing typed or sent is lost. They wait until the
+ * person of this page has signed in again (pages/sign-in.tsx), or has proven their identity
+ * (pages/settings/layout.tsx). They are refused if somebody else signs in, or the person cancels.
  */
 import { cell } from "./cell.ts";
 
-const ended = cell(false);
-const waiting: ((again: boolean) => void)[] = [];
-
-function go(again: boolean): void {
-  ended.set(false);
-  for (const answer of waiting.splice(0)) answer(again);
+/** A proof is a password; with `code`, also a code of the second factor. */
+export interface Proof {
+  code: boolean;
 }
+
+/** `shown`: what the page asks for, undefined while nobody waits. */
+function createWait<Asked>() {
+  const shown = cell<Asked | undefined>(undefined);
+  const waiting: ((again: boolean) => void)[] = [];
+  return {
+    use: shown.use,
+    /** Resolves with true when the request may be repeated. */
+    begin(asked: Asked): Promise<boolean> {
+      shown.set(asked);
+      return new Promise((resolve) => waiting.push(resolve));
+    },
+    end(again: boolean): void {
+      shown.set(undefined);
+      for (const resolve of waiting.splice(0)) resolve(again);
+    },
+  };
+}
+
+const session = createWait<true>();
+const proof = createWait<Proof>();
 
 /** Resolves at the next sign-in, with true if it was the person of this page, whose requests may then be repeated. */
-export function nextSession(): Promise<boolean> {
-  ended.set(true);
-  return new Promise((resolve) => waiting.push(resolve));
-}
-
+export const nextSession = (): Promise<boolean> => session.begin(true);
 /** Call it when the person of this page has signed in again. */
-export const sessionBegan = (): void => go(true);
-
+export const sessionBegan = (): void => session.end(true);
 /** Call it after a sign-in that may be another person's. */
-export const sessionReplaced = (): void => go(false);
-
+export const sessionReplaced = (): void => session.end(false);
 /** A hook: true after the session has ended. */
-export const useSessionEnded = ended.use;
+export const useSessionEnded = (): boolean => session.use() === true;
+
+/** Resolves when the person gave the proof or cancelled, with true if the request may be repeated. */
+export const confirmation = (wanted: Proof): Promise<boolean> => proof.begin(wanted);
+/** Ends the wait: the proof was given, or the person cancelled. */
+export const endConfirmation = (given: boolean): void => proof.end(given);
+/** A hook: the proof that is wanted now. */
+export const useWantedProof = (): Proof | undefined => proof.use();

@@ -1,45 +1,65 @@
-/** Requests about API keys and webhooks. */
+/** Calls about API keys and webhooks. */
 import { queryOptions } from "@tanstack/react-query";
-import type { SecretView } from "../../http/developer-views.ts";
-import type { KeyView, NewKeyView } from "../../operations/admin/keys.ts";
-import type { DeliveryView, WebhookView } from "../../operations/admin/webhooks.ts";
-import { ask, askAll, askPage, idOf } from "./ask.ts";
+import type { createKey, listKeys, revokeKey } from "../../operations/admin/keys.ts";
+import type {
+  addWebhook,
+  getWebhook,
+  listWebhookDeliveries,
+  listWebhooks,
+  removeWebhook,
+  resendWebhookDelivery,
+  revealWebhookSecret,
+  rotateWebhookSecret,
+  testWebhook,
+  updateWebhook,
+} from "../../operations/admin/webhooks.ts";
+import type { AnswerOf } from "../../operations/operation.ts";
+import { type BodyOf, call, callAll, MOST_OF_A_PAGE } from "./call.ts";
 
-export type { DeliveryView, KeyView, WebhookView };
+export type KeyView = AnswerOf<typeof listKeys>["keys"][number];
+export type WebhookView = AnswerOf<typeof getWebhook>;
+export type DeliveryView = AnswerOf<typeof listWebhookDeliveries>["deliveries"][number];
 
-const webhook = (id: string): string => `/settings/webhooks/${idOf(id)}`;
+interface Id {
+  id: string;
+}
 
 export const developerApi = {
-  createKey: (given: { name: string; scopes: readonly string[] }) => ask<NewKeyView>("POST", "/settings/keys", given),
-  revokeKey: (id: string) => ask<void>("DELETE", `/settings/keys/${idOf(id)}`),
-  addWebhook: (given: { url: string; events: readonly string[] }) =>
-    ask<WebhookView>("POST", "/settings/webhooks", given),
-  removeWebhook: (id: string) => ask<void>("DELETE", webhook(id)),
-  rotateSecret: ({ id, overlapHours }: { id: string; overlapHours: number }) =>
-    ask<void>("POST", `${webhook(id)}/secret`, { overlapHours }),
-  changeWebhook: ({ id, ...change }: { id: string; url?: string; events?: readonly string[]; enabled?: boolean }) =>
-    ask<WebhookView>("PATCH", webhook(id), change),
-  testWebhook: ({ id, event }: { id: string; event: string }) =>
-    ask<{ id: string }>("POST", `${webhook(id)}/test`, { event }),
-  resend: ({ webhookId, id }: { webhookId: string; id: string }) =>
-    ask<DeliveryView>("POST", `${webhook(webhookId)}/deliveries/${idOf(id)}/resend`, {}),
+  createKey: (body: BodyOf<typeof createKey>) => call<typeof createKey>("POST", "/settings/keys", { body }),
+  revokeKey: (id: string) => call<typeof revokeKey>("DELETE", "/settings/keys/:id", { params: { id } }),
+  addWebhook: (body: BodyOf<typeof addWebhook>) => call<typeof addWebhook>("POST", "/settings/webhooks", { body }),
+  removeWebhook: (id: string) => call<typeof removeWebhook>("DELETE", "/settings/webhooks/:id", { params: { id } }),
+  rotateSecret: ({ id, ...body }: Id & BodyOf<typeof rotateWebhookSecret>) =>
+    call<typeof rotateWebhookSecret>("POST", "/settings/webhooks/:id/secret", { params: { id }, body }),
+  changeWebhook: ({ id, ...body }: Id & BodyOf<typeof updateWebhook>) =>
+    call<typeof updateWebhook>("PATCH", "/settings/webhooks/:id", { params: { id }, body }),
+  testWebhook: ({ id, ...body }: Id & BodyOf<typeof testWebhook>) =>
+    call<typeof testWebhook>("POST", "/settings/webhooks/:id/test", { params: { id }, body }),
+  resend: (params: Id & { delivery: string }) =>
+    call<typeof resendWebhookDelivery>("POST", "/settings/webhooks/:id/deliveries/:delivery/resend", { params }),
 };
 
 export const KEYS = ["settings", "keys"] as const;
-export const keysQuery = queryOptions({ queryKey: KEYS, queryFn: () => askAll<KeyView>("/settings/keys", "keys") });
+export const keysQuery = queryOptions({
+  queryKey: KEYS,
+  queryFn: () => callAll<typeof listKeys>("/settings/keys", "keys"),
+});
 
 export const WEBHOOKS = ["settings", "webhooks"] as const;
 export const webhooksQuery = queryOptions({
   queryKey: [...WEBHOOKS, "list"],
-  queryFn: () => askAll<WebhookView>("/settings/webhooks", "webhooks"),
+  queryFn: () => callAll<typeof listWebhooks>("/settings/webhooks", "webhooks"),
 });
 export const webhookQuery = (id: string) =>
-  queryOptions({ queryKey: [...WEBHOOKS, id], queryFn: () => ask<WebhookView>("GET", webhook(id)) });
+  queryOptions({
+    queryKey: [...WEBHOOKS, id],
+    queryFn: () => call<typeof getWebhook>("GET", "/settings/webhooks/:id", { params: { id } }),
+  });
 /** Not cached after it was shown. */
 export const secretQuery = (id: string) =>
   queryOptions({
     queryKey: [...WEBHOOKS, id, "secret"],
-    queryFn: () => ask<SecretView>("GET", `${webhook(id)}/secret`),
+    queryFn: () => call<typeof revealWebhookSecret>("GET", "/settings/webhooks/:id/secret", { params: { id } }),
     gcTime: 0,
   });
 
@@ -56,7 +76,10 @@ function pollOf(deliveries: readonly DeliveryView[]): number | false {
 export const deliveriesQuery = (id: string) =>
   queryOptions({
     queryKey: [...WEBHOOKS, id, "deliveries"],
-    queryFn: async () => (await askPage<DeliveryView>(`${webhook(id)}/deliveries`, "deliveries")).items,
+    queryFn: async () => {
+      const given = { params: { id }, query: { limit: MOST_OF_A_PAGE } };
+      return (await call<typeof listWebhookDeliveries>("GET", "/settings/webhooks/:id/deliveries", given)).deliveries;
+    },
     refetchInterval: ({ state }) => pollOf(state.data ?? []),
   });
 

@@ -1,17 +1,25 @@
-/** Requests about profile, second factor, app passwords, sessions, and the first run. */
+/** Calls about profile, second factor, app passwords, sessions, and the first run. */
 import { queryOptions } from "@tanstack/react-query";
+import type { AnswerOf } from "../../operations/operation.ts";
+import type { createAppPassword, listAppPasswords, revokeAppPassword } from "../../operations/person/app-passwords.ts";
+import type { checkSetupToken, getSetup, setUpServer } from "../../operations/person/first-run.ts";
+import type { changeName, changePassword } from "../../operations/person/profile.ts";
+import type { confirmIdentity } from "../../operations/person/proof.ts";
 import type {
-  AppPasswordListView,
-  NewAppPasswordView,
-  NewSecondFactorView,
-  RecoveryCodesView,
-  SecondFactorView,
-  SessionView,
-  SetupView,
-} from "../../http/identity-views.ts";
-import { ask, idOf } from "./ask.ts";
+  addSecondFactor,
+  getSecondFactor,
+  proposeSecondFactor,
+  removeSecondFactor,
+  renewRecoveryCodes,
+} from "../../operations/person/second-factor.ts";
+import type { endOtherSessions, endSession, listSessions } from "../../operations/person/session.ts";
+import { type BodyOf, call } from "./call.ts";
 
-export type { AppPasswordView, MailAppsView, QrView, SessionView, SetupView } from "../../http/identity-views.ts";
+export type AppPasswordView = AnswerOf<typeof listAppPasswords>["appPasswords"][number];
+export type MailAppsView = AnswerOf<typeof listAppPasswords>["mailApps"];
+export type QrView = AnswerOf<typeof proposeSecondFactor>["qr"];
+export type SessionView = AnswerOf<typeof listSessions>["sessions"][number];
+export type SetupView = AnswerOf<typeof setUpServer>;
 
 export const SECOND_FACTOR = ["settings", "second-factor"] as const;
 export const APP_PASSWORDS = ["settings", "app-passwords"] as const;
@@ -19,62 +27,53 @@ export const SESSIONS = ["settings", "sessions"] as const;
 
 export const secondFactorQuery = queryOptions({
   queryKey: SECOND_FACTOR,
-  queryFn: () => ask<SecondFactorView>("GET", "/me/second-factor"),
+  queryFn: () => call<typeof getSecondFactor>("GET", "/me/second-factor"),
 });
 
 /** A new secret with its QR code at each request. It has no effect until it is confirmed. */
 export const newSecondFactorQuery = queryOptions({
   queryKey: ["settings", "new-second-factor"],
-  queryFn: () => ask<NewSecondFactorView>("POST", "/me/second-factor/new", {}),
+  queryFn: () => call<typeof proposeSecondFactor>("POST", "/me/second-factor/new"),
   staleTime: Number.POSITIVE_INFINITY,
   gcTime: 0,
 });
 
 export const appPasswordsQuery = queryOptions({
   queryKey: APP_PASSWORDS,
-  queryFn: () => ask<AppPasswordListView>("GET", "/app-passwords"),
+  queryFn: () => call<typeof listAppPasswords>("GET", "/app-passwords"),
 });
 
 export const sessionsQuery = queryOptions({
   queryKey: SESSIONS,
-  queryFn: () => ask<{ sessions: SessionView[] }>("GET", "/sessions"),
+  queryFn: () => call<typeof listSessions>("GET", "/sessions"),
 });
 
-interface Proof {
-  password: string;
-  code: string;
-}
-
 export const identityApi = {
-  rename: (name: string) => ask<void>("PATCH", "/me", { name }),
-  changePassword: (given: { present: string; code?: string; next: string; endAppsAndKeys: boolean }) =>
-    ask<void>("POST", "/me/password", given),
+  rename: (name: string) => call<typeof changeName>("PATCH", "/me", { body: { name } }),
+  changePassword: (body: BodyOf<typeof changePassword>) =>
+    call<typeof changePassword>("POST", "/me/password", { body }),
   /** Proves the person's identity for some minutes. */
-  confirm: (given: { password: string; code?: string }) => ask<void>("POST", "/me/confirm", given),
-  addSecondFactor: (given: Proof & { secret: string }) => ask<RecoveryCodesView>("POST", "/me/second-factor", given),
-  renewRecoveryCodes: (given: Proof) => ask<RecoveryCodesView>("POST", "/me/second-factor/recovery-codes", given),
-  removeSecondFactor: (given: Proof) => ask<void>("POST", "/me/second-factor/remove", given),
-  createAppPassword: (name: string) => ask<NewAppPasswordView>("POST", "/app-passwords", { name }),
-  revokeAppPassword: (id: string) => ask<void>("DELETE", `/app-passwords/${idOf(id)}`),
-  endSession: (id: string) => ask<void>("DELETE", `/sessions/${idOf(id)}`),
-  endOtherSessions: () => ask<void>("DELETE", "/sessions"),
+  confirm: (body: BodyOf<typeof confirmIdentity>) => call<typeof confirmIdentity>("POST", "/me/confirm", { body }),
+  addSecondFactor: (body: BodyOf<typeof addSecondFactor>) =>
+    call<typeof addSecondFactor>("POST", "/me/second-factor", { body }),
+  renewRecoveryCodes: (body: BodyOf<typeof renewRecoveryCodes>) =>
+    call<typeof renewRecoveryCodes>("POST", "/me/second-factor/recovery-codes", { body }),
+  removeSecondFactor: (body: BodyOf<typeof removeSecondFactor>) =>
+    call<typeof removeSecondFactor>("POST", "/me/second-factor/remove", { body }),
+  createAppPassword: (name: string) => call<typeof createAppPassword>("POST", "/app-passwords", { body: { name } }),
+  revokeAppPassword: (id: string) => call<typeof revokeAppPassword>("DELETE", "/app-passwords/:id", { params: { id } }),
+  endSession: (id: string) => call<typeof endSession>("DELETE", "/sessions/:id", { params: { id } }),
+  endOtherSessions: () => call<typeof endOtherSessions>("DELETE", "/sessions"),
 };
 
 /** `due`: the server has no workspace yet. */
 export const setupQuery = queryOptions({
   queryKey: ["setup"],
-  queryFn: () => ask<{ due: boolean }>("GET", "/setup"),
+  queryFn: () => call<typeof getSetup>("GET", "/setup"),
 });
 
 export const setupApi = {
   /** Rejects with the refusal of a token that does not set up this server. */
-  check: (token: string) => ask<void>("POST", "/setup/token", { token }),
-  setUp: (given: {
-    token: string;
-    domain: string;
-    email: string;
-    name: string;
-    workspace?: string;
-    password: string;
-  }) => ask<SetupView>("POST", "/setup", given),
+  check: (token: string) => call<typeof checkSetupToken>("POST", "/setup/token", { body: { token } }),
+  setUp: (body: BodyOf<typeof setUpServer>) => call<typeof setUpServer>("POST", "/setup", { body }),
 };

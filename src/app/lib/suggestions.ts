@@ -1,4 +1,6 @@
-/** Completes a search by its last word (src/search/query.ts has the language), and remembers searches in this browser. */
+/**
+ * Completes a search by its last word (src/search/query.ts has the language), and remembers searches in this browser.
+ */
 import { dayBefore } from "./time.ts";
 
 export interface Suggestion {
@@ -123,12 +125,12 @@ export function personWanted(text: string): string | undefined {
 }
 
 const MOST_RECENT = 20;
-const placeOf = (userId: string): string => `mailroom.searches.${userId}`;
+const storageKeyOf = (userId: string): string => `mailroom.searches.${userId}`;
 
 /** A person's former searches in this browser, the latest first. */
 export function recentSearches(userId: string): string[] {
   try {
-    const kept: unknown = JSON.parse(localStorage.getItem(placeOf(userId)) ?? "[]");
+    const kept: unknown = JSON.parse(localStorage.getItem(storageKeyOf(userId)) ?? "[]");
     return Array.isArray(kept) ? kept.filter((one) => typeof one === "string") : [];
   } catch {
     return [];
@@ -138,7 +140,7 @@ export function recentSearches(userId: string): string[] {
 export function rememberSearch(userId: string, q: string): void {
   const others = recentSearches(userId).filter((one) => one.toLowerCase() !== q.toLowerCase());
   try {
-    localStorage.setItem(placeOf(userId), JSON.stringify([q, ...others].slice(0, MOST_RECENT)));
+    localStorage.setItem(storageKeyOf(userId), JSON.stringify([q, ...others].slice(0, MOST_RECENT)));
   } catch {
     // Without storage, no searches are remembered.
   }
@@ -147,7 +149,7 @@ export function rememberSearch(userId: string, q: string): void {
 /** Called at sign-out. */
 export function forgetSearches(userId: string): void {
   try {
-    localStorage.removeItem(placeOf(userId));
+    localStorage.removeItem(storageKeyOf(userId));
   } catch {
     // Without storage, there are none.
   }

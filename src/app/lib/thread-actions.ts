@@ -1,30 +1,40 @@
 /**
- * Changes of one or many conversations. The page shows a change at once and sends it to the server in portions. A toast then
- * tells the result, refusals included, with an undo that restores the exact former state.
+ * Changes of one or many conversations. The page shows a change at once and sends it to the server in portions. A toast
+ * then tells the result, refusals included, with an undo that restores the exact former state.
  */
 import type { InfiniteData } from "@tanstack/react-query";
-import type { ListFilters, ThreadDetailView, ThreadListView, ThreadView } from "./api.ts";
+import {
+  api,
+  type ListFilters,
+  type RefusedThread,
+  type ThreadChange,
+  type ThreadDetailView,
+  type ThreadListView,
+  type ThreadView,
+} from "./api.ts";
 import { queryClient, refreshMail } from "./queries.ts";
-import { type Change, type Refused, readingApi } from "./reading.ts";
 import { fullTime } from "./time.ts";
-import { toast } from "./toast.ts";
+import { toast, toastFailure } from "./toast.ts";
 
 /** Conversations in a request. Requests that train the junk filter have fewer, since training blocks the server. */
 const AT_ONCE = 100;
-const TAUGHT_AT_ONCE = 25;
+const TRAINED_AT_ONCE = 25;
 
-export type Target = NonNullable<Change["folder"]>;
+export type Target = NonNullable<ThreadChange["folder"]>;
 type Lists = InfiniteData<ThreadListView, string | undefined>;
 
 /** True if a conversation stays in the list after the change. */
-function staysIn({ folder: list, label }: ListFilters, { folder, snoozedUntil, removeLabels = [] }: Change): boolean {
+function staysIn(
+  { folder: list, label }: ListFilters,
+  { folder, snoozedUntil, removeLabels = [] }: ThreadChange,
+): boolean {
   if (label !== undefined && removeLabels.includes(label)) return false;
   if (snoozedUntil !== undefined) return list === undefined || ["all", "starred", "snoozed"].includes(list);
   if (folder === undefined || folder === list) return true;
   return (list === undefined || list === "all" || list === "starred") && folder !== "trash" && folder !== "spam";
 }
 
-function shownAs(thread: ThreadView, change: Change): ThreadView {
+function shownAs(thread: ThreadView, change: ThreadChange): ThreadView {
   const { folder, snoozedUntil, unread, starred, addLabels = [], removeLabels = [] } = change;
   const { snoozedUntil: before, ...rest } = thread;
   const until = snoozedUntil ?? (folder === undefined ? before : undefined);
@@ -58,12 +68,13 @@ function show(
   }
 }
 
-const counted = (count: number): string => (count === 1 ? "1 conversation" : `${count.toLocaleString()} conversations`);
+const conversations = (count: number): string =>
+  count === 1 ? "1 conversation" : `${count.toLocaleString()} conversations`;
 
 /** `done`, with the count if it is not 1. */
-const toldOf = (done: string, count: number): string => (count === 1 ? done : `${done}: ${counted(count)}`);
+const toldOf = (done: string, count: number): string => (count === 1 ? done : `${done}: ${conversations(count)}`);
 
-function tellRefused(refused: readonly Refused[], done: string, count: number): string {
+function tellRefused(refused: readonly RefusedThread[], done: string, count: number): string {
   const [first] = refused;
   const why = `${first?.error}${refused.length > 1 ? `, and ${refused.length - 1} more` : ""}`;
   return count === 0 ? why : `${toldOf(done, count)}. Not done: ${why}`;
@@ -77,50 +88,50 @@ async function inPortions<T>(
   atOnce = AT_ONCE,
 ): Promise<void> {
   for (let from = 0; from < all.length; from += atOnce) {
-    if (all.length > AT_ONCE) toast({ text: `${doing}: ${from.toLocaleString()} of ${counted(all.length)}…` });
+    if (all.length > AT_ONCE) toast({ text: `${doing}: ${from.toLocaleString()} of ${conversations(all.length)}…` });
     await work(all.slice(from, from + atOnce));
   }
 }
 
 async function undoAll(undos: readonly string[]): Promise<void> {
-  const refused: Refused[] = [];
+  const refused: RefusedThread[] = [];
   let count = 0;
   try {
     for (const undo of undos.toReversed()) {
-      const result = await readingApi.undo(undo);
+      const result = await api.undoChange(undo);
       refused.push(...result.refused);
       count += result.threads.length;
     }
     if (refused.length === 0) toast({ text: toldOf("Undone", count) });
     else toast({ text: tellRefused(refused, "Undone", count), tone: "danger" });
   } catch (error) {
-    toast({ text: (error as Error).message, tone: "danger" });
+    toastFailure(error);
   } finally {
     refreshMail();
   }
 }
 
 /** Changes conversations. `done`: text for success; undefined: only failures are told. */
-async function change(threads: readonly ThreadView[], what: Change, done: string | undefined): Promise<void> {
+async function change(threads: readonly ThreadView[], what: ThreadChange, done: string | undefined): Promise<void> {
   if (threads.length === 0) return;
   await queryClient.cancelQueries({ queryKey: ["threads"] });
   const ids = threads.map(({ id }) => id);
   show(new Set(ids), (thread, list) => (list && !staysIn(list, what) ? undefined : shownAs(thread, what)));
-  const refused: Refused[] = [];
+  const refused: RefusedThread[] = [];
   const undos: string[] = [];
   let count = 0;
   const undo = () => void undoAll(undos);
   try {
     const portion = async (some: readonly string[]) => {
-      const result = await readingApi.change(some, what);
+      const result = await api.changeThreads(some, what);
       if (result.undo !== undefined) undos.push(result.undo);
       refused.push(...result.refused);
       count += result.threads.length;
       const now = new Map(result.threads.map((thread) => [thread.id, thread]));
       show(new Set(now.keys()), (thread) => now.get(thread.id));
     };
-    const teaches = what.folder !== undefined && what.folder !== "trash";
-    await inPortions(ids, done ?? "Changed", portion, teaches ? TAUGHT_AT_ONCE : AT_ONCE);
+    const trains = what.folder !== undefined && what.folder !== "trash";
+    await inPortions(ids, done ?? "Changed", portion, trains ? TRAINED_AT_ONCE : AT_ONCE);
     if (refused.length > 0) {
       const text = tellRefused(refused, done ?? "Changed", count);
       toast({ text, tone: "danger", ...(count > 0 && { undo, lasting: true }) });
@@ -137,18 +148,18 @@ async function change(threads: readonly ThreadView[], what: Change, done: string
 async function deleteForGood(threads: readonly ThreadView[]): Promise<void> {
   const ids = threads.map(({ id }) => id);
   show(new Set(ids), (thread, list) => (list ? undefined : thread));
-  const refused: Refused[] = [];
+  const refused: RefusedThread[] = [];
   let count = 0;
   try {
     await inPortions(ids, "Deleted", async (portion) => {
-      const result = await readingApi.delete(portion);
+      const result = await api.deleteThreads(portion);
       count += result.deleted.length;
       refused.push(...result.refused);
     });
     if (refused.length === 0) toast({ text: toldOf("Deleted for good", count) });
     else toast({ text: tellRefused(refused, "Deleted for good", count), tone: "danger" });
   } catch (error) {
-    toast({ text: (error as Error).message, tone: "danger" });
+    toastFailure(error);
   } finally {
     refreshMail();
   }

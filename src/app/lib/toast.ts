@@ -1,6 +1,6 @@
 /**
- * Short messages over the page, one at a time, and the undo of actions: of the present message's, and of the latest lasting
- * ones.
+ * Short messages over the page, one at a time, and the undo of actions: of the present message's, and of the latest
+ * lasting ones.
  */
 import { cell } from "./cell.ts";
 
@@ -29,6 +29,9 @@ export function toast(shown: Toast | undefined): void {
   if (shown.lasting && shown.undo) lasting.splice(0, lasting.push(shown.undo) - MOST_UNDONE);
   timer = setTimeout(() => current.set(undefined), shown.shownMs ?? SHOWN_MS);
 }
+
+/** Shows why something failed. `error`: an Error in words for people. */
+export const toastFailure = (error: unknown): void => toast({ text: (error as Error).message, tone: "danger" });
 
 export const dismissToast = (): void => toast(undefined);
 

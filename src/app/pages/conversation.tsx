@@ -4,15 +4,15 @@ import { Link, useLocation, useParams } from "@tanstack/react-router";
 import { ArrowLeft, X } from "lucide-react";
 import { use, useEffect, useRef, useState } from "react";
 import type { ThreadView } from "../lib/api.ts";
-import { ListContext } from "../lib/list-context.ts";
 import { threadQuery } from "../lib/queries.ts";
+import { ListContext } from "../lib/selection.ts";
 import { threadActions } from "../lib/thread-actions.ts";
 import { fullTime } from "../lib/time.ts";
-import { Answers } from "../parts/answers.tsx";
-import { DraftBox } from "../parts/draft-box.tsx";
+import { DraftBox } from "../parts/composer.tsx";
 import { MessageCard } from "../parts/message-card.tsx";
-import { Failed, Skeleton } from "../parts/notice.tsx";
-import { ThreadActions } from "../parts/thread-actions.tsx";
+import { NotLoaded } from "../parts/notice.tsx";
+import { Replies } from "../parts/replies.tsx";
+import { ThreadToolbar } from "../parts/thread-toolbars.tsx";
 
 export function ConversationPage() {
   const { folder, threadId } = useParams({ from: "/mail/$folder/$threadId" });
@@ -48,8 +48,7 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
     if (subject !== undefined) document.title = `${subject || "(no subject)"} · Mailroom`;
   }, [subject]);
 
-  if (query.isError && !detail) return <Failed error={query.error} retry={() => query.refetch()} />;
-  if (!detail) return <Skeleton what="the conversation" />;
+  if (!detail) return <NotLoaded query={query} what="the conversation" />;
   const { thread, messages, permissions } = detail;
   const newest = messages.at(-1);
   const begin = beginning ?? newest?.id;
@@ -67,7 +66,7 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
           <ArrowLeft size={18} aria-hidden />
         </Link>
         <div className="ml-auto lg:ml-0">
-          <ThreadActions thread={thread} manage={permissions.manage} print={() => setSpread(true)} />
+          <ThreadToolbar thread={thread} manage={permissions.manage} print={() => setSpread(true)} />
         </div>
       </header>
       <div className="min-h-0 grow overflow-y-auto print:overflow-visible">
@@ -102,7 +101,7 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
               ))}
             </ol>
           )}
-          {maySend && <Answers detail={detail} />}
+          {maySend && <Replies detail={detail} />}
         </div>
       </div>
     </article>

@@ -1,6 +1,6 @@
 /**
- * The first run: does what `mailroom setup` does, for the person who opened the link that the server printed. The token is
- * in the URL's fragment, which the page removes at once, so that no history and no log keeps it.
+ * The first run: does what `mailroom setup` does, for the person who opened the link that the server printed. The token
+ * is in the URL's fragment, which the page removes at once, so that no history and no log keeps it.
  */
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
@@ -9,10 +9,10 @@ import { sessionReplaced } from "../lib/session.ts";
 import { type SetupView, setupApi } from "../lib/settings-identity.ts";
 import { Button } from "../parts/button.tsx";
 import { DnsRecords } from "../parts/dns-records.tsx";
-import { DoorPage } from "../parts/door-page.tsx";
-import { Field } from "../parts/field.tsx";
+import { Field } from "../parts/fields.tsx";
 import { Form } from "../parts/form.tsx";
 import { CopyValue } from "../parts/settings.tsx";
+import { SignedOutPage } from "./sign-in.tsx";
 
 const readToken = (): string => window.location.hash.slice(1);
 
@@ -30,7 +30,7 @@ export function FirstRun() {
   if (made) return <Done made={made} />;
   if (admitted.isError) {
     return (
-      <DoorPage title="Set up Mailroom">
+      <SignedOutPage title="Set up Mailroom">
         <p role="alert" className="text-sm text-soft">
           {token === "" ? "Open the whole link that the server printed when it started." : admitted.error.message}
         </p>
@@ -39,13 +39,13 @@ export function FirstRun() {
             Sign in
           </a>
         </p>
-      </DoorPage>
+      </SignedOutPage>
     );
   }
   return (
-    <DoorPage title="Set up Mailroom">
+    <SignedOutPage title="Set up Mailroom">
       {admitted.data ? <SetupForm token={token} done={setMade} /> : <p className="text-sm text-muted">One moment…</p>}
-    </DoorPage>
+    </SignedOutPage>
   );
 }
 
@@ -57,7 +57,10 @@ function SetupForm({ token, done }: { token: string; done: (made: SetupView) => 
       submit={({ text }) => {
         const workspace = text("workspace").trim();
         setUp.mutate({
-          ...{ token, domain: text("domain").trim(), email: text("email").trim(), name: text("name").trim() },
+          token,
+          domain: text("domain").trim(),
+          email: text("email").trim(),
+          name: text("name").trim(),
           ...(workspace !== "" && { workspace }),
           password: text("password"),
         });
@@ -101,7 +104,7 @@ function SetupForm({ token, done }: { token: string; done: (made: SetupView) => 
 function Done({ made: { address, apiKey, dns } }: { made: SetupView }) {
   const router = useRouter();
   return (
-    <DoorPage title="Mailroom is set up" wide>
+    <SignedOutPage title="Mailroom is set up" wide>
       <div className="space-y-6">
         <p className="text-sm text-soft">
           You are signed in as <span className="font-medium text-ink">{address}</span>.
@@ -136,6 +139,6 @@ function Done({ made: { address, apiKey, dns } }: { made: SetupView }) {
           To your mail
         </Button>
       </div>
-    </DoorPage>
+    </SignedOutPage>
   );
 }

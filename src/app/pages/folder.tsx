@@ -4,22 +4,20 @@ import { Link, Outlet, useNavigate, useParams, useSearch } from "@tanstack/react
 import { CalendarX, Menu as MenuIcon, SearchX, X } from "lucide-react";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, type ThreadView } from "../lib/api.ts";
-import { Refusal } from "../lib/ask.ts";
-import { folderOf, openSidebar } from "../lib/folders.ts";
-import { foundMessage } from "../lib/found.ts";
-import { useShortcuts } from "../lib/keys.ts";
-import { ListContext } from "../lib/list-context.ts";
-import { chosenMailbox } from "../lib/mailbox.ts";
+import { Refusal } from "../lib/call.ts";
+import { chosenMailbox, folderOf, openSidebar } from "../lib/folders.ts";
+import { counted } from "../lib/format.ts";
 import { mailboxesQuery, queryClient, refreshMail, threadQuery, threadsQuery } from "../lib/queries.ts";
-import { useSelection } from "../lib/selection.ts";
+import { ListContext, useSelection } from "../lib/selection.ts";
+import { useShortcuts } from "../lib/shortcuts.ts";
 import { type Target, threadActions } from "../lib/thread-actions.ts";
-import { toast } from "../lib/toast.ts";
+import { toast, toastFailure } from "../lib/toast.ts";
 import { Button, IconButton } from "../parts/button.tsx";
-import { FoundInstead, NothingFound, OrderChoice } from "../parts/found.tsx";
 import { Failed, Notice, Skeleton } from "../parts/notice.tsx";
 import { SearchBox } from "../parts/search-box.tsx";
-import { confirmDeletion, type OpenMenu, SelectionBar } from "../parts/selection-bar.tsx";
+import { FoundInstead, foundMessage, NothingFound, OrderChoice } from "../parts/search-results.tsx";
 import { ThreadRow } from "../parts/thread-row.tsx";
+import { confirmDeletion, type OpenMenu, SelectionBar } from "../parts/thread-toolbars.tsx";
 
 export function FolderPage() {
   const { folder } = useParams({ from: "/mail/$folder" });
@@ -73,18 +71,18 @@ export function FolderPage() {
   /** Moves to a neighbour after the conversation at the cursor has left the list. */
   function left(to: "next" | "previous" | "list" = "next"): void {
     const beside = to === "previous" ? [index - 1, index + 1] : [index + 1, index - 1];
-    const next = beside.map((place) => threads[place]).find((thread) => thread !== undefined);
+    const next = beside.map((at) => threads[at]).find((thread) => thread !== undefined);
     setCursorId(next?.id);
     if (openId !== undefined) void open(to === "list" ? undefined : next);
   }
   /** Shortcuts act on these: the selected conversations, else the one that is open or at the cursor. */
-  const meant = selecting ? selection.threads : current ? [current] : [];
+  const targets = selecting ? selection.threads : current ? [current] : [];
   function leave(to?: "next" | "previous"): void {
     if (selecting) selection.clear();
-    if (meant.some(({ id }) => id === currentId)) left(to);
+    if (targets.some(({ id }) => id === currentId)) left(to);
   }
   const move = (target: Target, to?: "next" | "previous") => () => {
-    const moved = meant.filter((thread) => {
+    const moved = targets.filter((thread) => {
       const mayGo = target === "trash" || thread.folder !== "drafts";
       return mayGo && (thread.folder !== target || thread.snoozedUntil !== undefined);
     });
@@ -93,16 +91,16 @@ export function FolderPage() {
     leave(to);
   };
   function trash(): void {
-    if (!meant.some(({ folder: from }) => from === "trash" || from === "spam")) move("trash")();
-    else if (manage && confirmDeletion(meant.length)) {
-      void threadActions.deleteForGood(meant);
+    if (!targets.some(({ folder: from }) => from === "trash" || from === "spam")) move("trash")();
+    else if (manage && confirmDeletion(targets.length)) {
+      void threadActions.deleteForGood(targets);
       leave();
     }
   }
-  const markRead = () => void threadActions.markUnread(meant, false);
+  const markRead = () => void threadActions.markUnread(targets, false);
   function markUnread(): void {
-    void threadActions.markUnread(meant, true);
-    if (meant.length > 0 && !selecting && openId !== undefined) void open(undefined);
+    void threadActions.markUnread(targets, true);
+    if (targets.length > 0 && !selecting && openId !== undefined) void open(undefined);
   }
   const star = useCallback((thread: ThreadView) => void threadActions.star([thread], !thread.starred), []);
   function openMenu(which: OpenMenu): void {
@@ -130,10 +128,10 @@ export function FolderPage() {
     s: () =>
       manage &&
       void threadActions.star(
-        meant,
-        meant.some(({ starred }) => !starred),
+        targets,
+        targets.some(({ starred }) => !starred),
       ),
-    // An open conversation without a selection has these menus itself (parts/thread-actions.tsx).
+    // An open conversation without a selection has these menus itself (parts/thread-toolbars.tsx).
     ...((selecting || openId === undefined) && { l: () => openMenu("label"), b: () => openMenu("snooze") }),
     I: markRead,
     U: markUnread,
@@ -155,7 +153,7 @@ export function FolderPage() {
   const toggle = useRef(selection.toggle);
   toggle.current = selection.toggle;
   const select = useCallback((id: string, range: boolean) => toggle.current(id, range), []);
-  const misread =
+  const badSearch =
     list.error instanceof Refusal && list.error.status === 400 && q !== undefined ? list.error : undefined;
 
   return (
@@ -222,15 +220,15 @@ export function FolderPage() {
         )}
         <div id="content" tabIndex={-1} className="min-h-0 grow overflow-y-auto outline-none">
           {list.isPending && <Skeleton what="conversations" />}
-          {misread && (
+          {badSearch && (
             <div role="alert" className="h-full">
               <Notice icon={CalendarX} title="This search needs another look">
-                <p className="mb-4">{misread.message.replace(/^q: /, "")}</p>
+                <p className="mb-4">{badSearch.message.replace(/^q: /, "")}</p>
                 <Button onClick={() => search.current?.focus()}>Change the search</Button>
               </Notice>
             </div>
           )}
-          {list.isError && !misread && threads.length === 0 && (
+          {list.isError && !badSearch && threads.length === 0 && (
             <Failed error={list.error} retry={() => list.refetch()} />
           )}
           {list.isSuccess && threads.length === 0 && q !== undefined && (
@@ -302,9 +300,9 @@ function EmptyButton({ folder, mailboxId }: { folder: "trash" | "spam"; mailboxI
     setBusy(true);
     try {
       const { deleted } = await api.empty(folder, mailboxId);
-      toast({ text: `${deleted} ${deleted === 1 ? "conversation" : "conversations"} deleted for good` });
+      toast({ text: `${counted(deleted, "conversation")} deleted for good` });
     } catch (error) {
-      toast({ text: (error as Error).message, tone: "danger" });
+      toastFailure(error);
     } finally {
       setBusy(false);
       refreshMail();

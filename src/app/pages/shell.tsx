@@ -4,19 +4,18 @@ import { Link, Outlet } from "@tanstack/react-router";
 import { CloudOff } from "lucide-react";
 import { useEffect, useState } from "react";
 import { startMessage } from "../lib/compose.ts";
-import { useShortcuts } from "../lib/keys.ts";
 import { preloadWhenIdle } from "../lib/lazy-part.tsx";
 import { useCutOff, useLiveMail } from "../lib/live.ts";
-import { mailboxesQuery, meQuery } from "../lib/queries.ts";
-import { administers } from "../lib/settings.ts";
+import { administers, mailboxesQuery, meQuery } from "../lib/queries.ts";
 import { domainsQuery, domainWarning } from "../lib/settings-workspace.ts";
+import { SHORTCUTS, useShortcuts } from "../lib/shortcuts.ts";
 import { undoLatest } from "../lib/toast.ts";
-import { NewMessageWindow } from "../parts/new-message.tsx";
+import { NewMessageWindow } from "../parts/composer.tsx";
+import { Dialog } from "../parts/dialog.tsx";
 import { Failed, Skeleton } from "../parts/notice.tsx";
-import { ShortcutHelp } from "../parts/shortcut-help.tsx";
 import { Sidebar } from "../parts/sidebar.tsx";
-import { SignInAgain } from "../parts/sign-in-again.tsx";
 import { Toaster } from "../parts/toaster.tsx";
+import { SignInAgain } from "./sign-in.tsx";
 
 export function Shell() {
   const mailboxes = useQuery(mailboxesQuery);
@@ -60,7 +59,7 @@ export function Shell() {
 function DomainWarnings() {
   const me = useQuery(meQuery);
   const { data } = useQuery({ ...domainsQuery, enabled: me.data !== undefined && administers(me.data) });
-  const warnings = (data?.domains ?? []).flatMap((domain) => domainWarning(domain) ?? []);
+  const warnings = (data ?? []).flatMap((domain) => domainWarning(domain) ?? []);
   if (warnings.length === 0) return null;
   return (
     <div role="status" className="space-y-1 border-b border-line bg-notice px-4 py-2 text-sm print:hidden">
@@ -79,15 +78,15 @@ function DomainWarnings() {
 /** Tells that the page may be out of date, after a short wait for the connection to return. */
 function Connection() {
   const cutOff = useCutOff();
-  const [told, setTold] = useState(false);
+  const [shown, setShown] = useState(false);
   useEffect(() => {
-    if (!cutOff) return setTold(false);
-    const timer = setTimeout(() => setTold(true), navigator.onLine ? HICCUP_MS : 0);
+    if (!cutOff) return setShown(false);
+    const timer = setTimeout(() => setShown(true), navigator.onLine ? HICCUP_MS : 0);
     return () => clearTimeout(timer);
   }, [cutOff]);
   return (
     <div role="status" className="pointer-events-none fixed inset-x-0 top-2 z-50 flex justify-center px-4 print:hidden">
-      {told && (
+      {shown && (
         <p className="flex items-center gap-2 rounded-lg border border-line bg-notice px-3 py-1.5 text-sm shadow-lg">
           <CloudOff size={15} aria-hidden />
           No connection to the server. What you see may be old.
@@ -98,3 +97,31 @@ function Connection() {
 }
 
 const HICCUP_MS = 4_000;
+
+/** The keyboard shortcuts, in a dialog. */
+function ShortcutHelp({ open, close }: { open: boolean; close: () => void }) {
+  return (
+    <Dialog open={open} close={close} title="Keyboard shortcuts" wide>
+      <div className="columns-1 gap-8 sm:columns-2 lg:columns-3">
+        {SHORTCUTS.map(({ name, shortcuts }) => (
+          <section key={name} className="mb-4 break-inside-avoid">
+            <h3 className="mb-1.5 text-sm font-medium text-muted">{name}</h3>
+            <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1.5 text-sm">
+              {shortcuts.map(([keys, does]) => (
+                <div key={keys} className="contents">
+                  <dt>
+                    <kbd className="rounded border border-line bg-ground px-1.5 py-0.5 font-sans text-xs whitespace-nowrap">
+                      {keys}
+                    </kbd>
+                  </dt>
+                  <dd className="text-soft">{does}</dd>
+                </div>
+              ))}
+            </dl>
+          </section>
+        ))}
+      </div>
+      <p className="text-xs text-muted">None of them acts while you type.</p>
+    </Dialog>
+  );
+}

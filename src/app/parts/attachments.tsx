@@ -1,10 +1,11 @@
 /** Attachments of a message: images and PDFs can be viewed here, all can be downloaded. */
 import { Download, FileImage, FileText } from "lucide-react";
-import { useState } from "react";
-import { downloadOf, type MessageView, previewOf } from "../lib/api.ts";
-import { sizeOf } from "../lib/people.ts";
+import { useEffect, useRef, useState } from "react";
+import { VIEWER_PATH, VIEWER_SANDBOX } from "../../base/frames.ts";
+import { downloadUrl, type MessageView, previewUrl } from "../lib/api.ts";
+import { sizeOf } from "../lib/format.ts";
+import type { FromViewer } from "../pdf/viewer.ts";
 import { Dialog } from "./dialog.tsx";
-import { PdfView } from "./pdf-view.tsx";
 
 type Attachment = MessageView["attachments"][number];
 
@@ -30,7 +31,7 @@ export function Attachments({ attachments }: { attachments: readonly Attachment[
           const content = (
             <>
               {kind === "image" ? (
-                <img src={previewOf(id)} alt="" loading="lazy" className="size-8 shrink-0 rounded object-cover" />
+                <img src={previewUrl(id)} alt="" loading="lazy" className="size-8 shrink-0 rounded object-cover" />
               ) : (
                 <Icon size={15} className="shrink-0 text-muted" aria-hidden />
               )}
@@ -46,12 +47,12 @@ export function Attachments({ attachments }: { attachments: readonly Attachment[
                   {content}
                 </button>
               ) : (
-                <a href={downloadOf(id)} download={filename} className={look} title={contentType}>
+                <a href={downloadUrl(id)} download={filename} className={look} title={contentType}>
                   {content}
                 </a>
               )}
               <a
-                href={downloadOf(id)}
+                href={downloadUrl(id)}
                 download={filename}
                 aria-label={`Download ${filename}`}
                 className="grid size-8 shrink-0 place-items-center rounded-md text-muted hover:bg-hover hover:text-ink"
@@ -75,7 +76,7 @@ function Preview({ attachment }: { attachment: Attachment }) {
   const fallback = (
     <p className="py-10 text-center text-sm text-muted">
       This cannot be shown here.{" "}
-      <a href={downloadOf(id)} download={filename} className="text-accent underline">
+      <a href={downloadUrl(id)} download={filename} className="text-accent underline">
         Download it
       </a>
     </p>
@@ -84,10 +85,66 @@ function Preview({ attachment }: { attachment: Attachment }) {
   if (kindOf(attachment) === "pdf") return <PdfView id={id} title={filename} onFailure={() => setFailed(true)} />;
   return (
     <img
-      src={previewOf(id)}
+      src={previewUrl(id)}
       alt={filename}
       onError={() => setFailed(true)}
       className="mx-auto max-h-[76vh] max-w-full rounded object-contain"
     />
+  );
+}
+
+/** After this time the PDF counts as failed, ms. */
+const LONGEST_MS = 30_000;
+
+/** A PDF, drawn in a frame with an origin of its own (src/http/pages.ts), which gets only the bytes. */
+function PdfView({ id, title, onFailure }: { id: string; title: string; onFailure: () => void }) {
+  const frame = useRef<HTMLIFrameElement>(null);
+  const [shown, setShown] = useState(false);
+  const failed = useRef(onFailure);
+  failed.current = onFailure;
+
+  useEffect(() => {
+    const fail = () => failed.current();
+    const timer = setTimeout(fail, LONGEST_MS);
+    async function send(): Promise<void> {
+      const response = await fetch(downloadUrl(id));
+      if (!response.ok) return fail();
+      const bytes = await response.arrayBuffer();
+      // The frame's origin is opaque, so no target origin can name it.
+      frame.current?.contentWindow?.postMessage({ bytes }, "*", [bytes]);
+    }
+    function received({ data, source }: MessageEvent<FromViewer>): void {
+      if (source !== frame.current?.contentWindow) return;
+      if (data.kind === "ready") send().catch(fail);
+      else if (data.kind === "failed") fail();
+      else if (data.kind === "escape") frame.current?.closest("dialog")?.close();
+      else {
+        clearTimeout(timer);
+        setShown(true);
+      }
+    }
+    window.addEventListener("message", received);
+    return () => {
+      clearTimeout(timer);
+      window.removeEventListener("message", received);
+    };
+  }, [id]);
+
+  return (
+    <div className="relative h-[76vh]">
+      {!shown && (
+        <p role="status" className="absolute inset-0 grid place-items-center text-sm text-muted">
+          Drawing…
+        </p>
+      )}
+      <iframe
+        ref={frame}
+        title={title}
+        src={VIEWER_PATH}
+        sandbox={VIEWER_SANDBOX}
+        referrerPolicy="no-referrer"
+        className="relative h-full w-full rounded"
+      />
+    </div>
   );
 }

@@ -1,6 +1,12 @@
-/** Parts of the composer: sender, subject, and the notice of a conflict. */
-import { useId } from "react";
+/**
+ * Parts of the composer: sender, subject, text, the button to send, the state of saving, and the notice of a conflict.
+ */
+import { CalendarClock, ChevronDown } from "lucide-react";
+import { useId, useState } from "react";
+import type { SaveState } from "../lib/autosave.ts";
 import { Button } from "./button.tsx";
+import { Dialog } from "./dialog.tsx";
+import { Menu, suggestedTimes } from "./menus.tsx";
 
 export function FromField({
   value,
@@ -71,5 +77,121 @@ export function Conflict({ why, keep, drop }: { why: string; keep: () => void; d
         <Button onClick={drop}>Drop mine</Button>
       </div>
     </div>
+  );
+}
+
+/** Edits the text of a message. The quotation is folded at first. */
+export function TextEditor({
+  text,
+  change,
+  left,
+  quote,
+  unfold,
+  autoFocus,
+}: {
+  text: string;
+  change: (text: string) => void;
+  left: () => void;
+  /** Quotation below the text. */
+  quote: string | undefined;
+  /** Lets the quotation be edited. */
+  unfold: () => void;
+  autoFocus: boolean;
+}) {
+  return (
+    <>
+      <textarea
+        aria-label="Message"
+        value={text}
+        onChange={(event) => change(event.target.value)}
+        onBlur={left}
+        // biome-ignore lint/a11y/noAutofocus: a reply starts with its text
+        autoFocus={autoFocus}
+        className="min-h-44 w-full grow resize-none bg-transparent px-4 py-3 text-base leading-relaxed -outline-offset-1 focus-visible:outline-1"
+      />
+      {quote !== undefined && (
+        <p className="px-1 pb-3">
+          <Button kind="quiet" onClick={unfold}>
+            Show quoted text
+          </Button>
+        </p>
+      )}
+    </>
+  );
+}
+
+/** Sends now, by submitting the form around it, or later, by calling `later` with the chosen time. */
+export function SendButton({ busy, later }: { busy: boolean; later: (at: Date) => void }) {
+  const [choosing, setChoosing] = useState(false);
+  const [time, setTime] = useState("");
+  const id = useId();
+  const at = new Date(time);
+
+  function choose(): void {
+    if (Number.isNaN(at.getTime())) return;
+    setChoosing(false);
+    later(at);
+  }
+
+  return (
+    <div className="flex">
+      <Button kind="primary" type="submit" disabled={busy} title="Send (Ctrl+Enter)" className="rounded-r-none">
+        {busy ? "Sending…" : "Send"}
+      </Button>
+      <Menu
+        trigger={
+          <Button
+            kind="primary"
+            disabled={busy}
+            aria-label="Send later"
+            title="Send later"
+            className="rounded-l-none border-l border-on-accent/30 px-1.5"
+          >
+            <ChevronDown size={15} aria-hidden />
+          </Button>
+        }
+        items={[
+          ...suggestedTimes(later),
+          { label: "Choose a time…", icon: CalendarClock, run: () => setChoosing(true) },
+        ]}
+      />
+      <Dialog open={choosing} close={() => setChoosing(false)} title="Send later">
+        <label htmlFor={id} className="mb-1 block text-sm text-soft">
+          Send at
+        </label>
+        <input
+          id={id}
+          type="datetime-local"
+          value={time}
+          onChange={(event) => setTime(event.target.value)}
+          onKeyDown={(event) => {
+            if (event.key !== "Enter") return;
+            // Otherwise Enter would submit the form around it, which sends now.
+            event.preventDefault();
+            event.stopPropagation();
+            choose();
+          }}
+          className="control"
+        />
+        <div className="mt-4 flex gap-2">
+          <Button kind="primary" disabled={Number.isNaN(at.getTime())} onClick={choose}>
+            Send then
+          </Button>
+          <Button onClick={() => setChoosing(false)}>Cancel</Button>
+        </div>
+      </Dialog>
+    </div>
+  );
+}
+
+const WORDS = { untouched: "", changed: "", saving: "Saving…", saved: "Saved", conflict: "Not saved" } as const;
+
+/** Shows the state of saving. */
+export function SaveMark({ state }: { state: SaveState }) {
+  const failed = state.kind === "failed" || state.kind === "conflict";
+  return (
+    <span role="status" className={`min-w-0 truncate px-2 text-xs ${failed ? "text-danger" : "text-muted"}`}>
+      {state.kind === "failed" ? `Not saved: ${state.why}` : WORDS[state.kind]}
+    </span>
   );
 }

@@ -1,6 +1,6 @@
 /**
- * The composer for new messages, replies, forwards and drafts. It saves the draft while the person writes (lib/autosave.ts),
- * shows refusals, and loses nothing.
+ * The composer for new messages, replies, forwards and drafts. It saves the draft while the person writes
+ * (lib/autosave.ts), shows refusals, and loses nothing.
  */
 import { Type } from "lucide-react";
 import {
@@ -12,22 +12,17 @@ import {
   useRef,
   useState,
 } from "react";
-import { api, editorOf, type SavedDraft, type SentDraft } from "../lib/api.ts";
-import { useAttaching } from "../lib/attaching.ts";
-import { createAutosave, type SaveState } from "../lib/autosave.ts";
+import { api, editorUrl, type SavedDraft, type SentDraft } from "../lib/api.ts";
+import { createAutosave, type SaveState, useLeaving } from "../lib/autosave.ts";
 import { reopen } from "../lib/compose.ts";
-import { useLeaving } from "../lib/leaving.ts";
+import { type Fields, htmlOf, requestOf, type Start, withQuote } from "../lib/draft-content.ts";
 import { refreshMail } from "../lib/queries.ts";
-import { toast } from "../lib/toast.ts";
-import { type Fields, htmlOf, requestOf, type Start, withQuote } from "../lib/writing.ts";
-import { AttachButton, AttachedFiles } from "./attached-files.tsx";
+import { toast, toastFailure } from "../lib/toast.ts";
 import { Button, IconButton } from "./button.tsx";
-import { Conflict, FromField, SubjectField } from "./composer-fields.tsx";
+import { Conflict, FromField, SaveMark, SendButton, SubjectField, TextEditor } from "./composer-fields.tsx";
+import { AttachButton, AttachedFiles, useAttachments } from "./draft-attachments.tsx";
 import { RecipientField } from "./recipient-field.tsx";
 import { RichEditor, type RichEditorHandle } from "./rich-editor.tsx";
-import { SaveMark } from "./save-mark.tsx";
-import { SendButton } from "./send-button.tsx";
-import { TextEditor } from "./text-editor.tsx";
 
 export interface ComposerProps {
   start: Start;
@@ -49,7 +44,7 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
   const [quote, setQuote] = useState(start.quote);
   /** URL of the document in which the HTML is edited; absent for plain text. */
   const [editor, setEditor] = useState(
-    start.html && start.saved ? editorOf(start.saved.draftId, start.saved.revision) : undefined,
+    start.html && start.saved ? editorUrl(start.saved.draftId, start.saved.revision) : undefined,
   );
   const [copies, setCopies] = useState(start.fields.cc !== "" || start.fields.bcc !== "");
   const [refusal, setRefusal] = useState<string>();
@@ -81,7 +76,7 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
           ? await api.saveDraft(draft.draftId, { ...content, revision: draft.revision }, { leaving })
           : await api.createDraft({ ...content, answers: start.answers }, { leaving });
         if (done.draftId !== draft?.draftId) {
-          attaching.current?.replace(done.attachments);
+          latestAttachments.current?.replace(done.attachments);
           callbacks.current.saved?.(done);
         }
         return done;
@@ -89,9 +84,9 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
       tell: setState,
     }),
   );
-  const attachments = useAttaching(start.attachments, autosave.ensure, setRefusal);
-  const attaching = useRef(attachments);
-  attaching.current = attachments;
+  const attachments = useAttachments(start.attachments, autosave.ensure, setRefusal);
+  const latestAttachments = useRef(attachments);
+  latestAttachments.current = attachments;
 
   // Reads the HTML before the editor unmounts, since no React state has it.
   useLayoutEffect(
@@ -130,7 +125,11 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
     const saved = autosave.draft();
     return {
       ...begun,
-      ...{ fields, text, html: editor !== undefined, unsaved: true, attachments: attachments.files },
+      fields,
+      text,
+      html: editor !== undefined,
+      unsaved: true,
+      attachments: attachments.files,
       ...(quote !== undefined && { quote }),
       ...(saved && { saved }),
       ...(richChanged.current && lastHtml.current !== undefined && { unsavedHtml: lastHtml.current }),
@@ -177,8 +176,7 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
     const draft = autosave.draft();
     if (draft && !confirm("Discard this draft? It cannot be brought back.")) return;
     autosave.end();
-    if (draft)
-      await api.discardDraft(draft.draftId).catch((error: Error) => toast({ text: error.message, tone: "danger" }));
+    if (draft) await api.discardDraft(draft.draftId).catch(toastFailure);
     refreshMail([]);
     discarded();
   }
@@ -198,7 +196,7 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
       autosave.adopt(formatted);
       richChanged.current = false;
       setQuote(undefined);
-      setEditor(editorOf(formatted.draftId, formatted.revision));
+      setEditor(editorUrl(formatted.draftId, formatted.revision));
     } catch (error) {
       setRefusal((error as Error).message);
     }

@@ -1,8 +1,10 @@
-/** A modal dialog by the browser's <dialog>, which keeps the focus inside and returns it. */
+/** A modal dialog, and a button that asks for a confirmation in one. */
 import { X } from "lucide-react";
-import { type ReactNode, useEffect, useId, useRef } from "react";
-import { IconButton } from "./button.tsx";
+import { type ButtonHTMLAttributes, type FormEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { Button, IconButton } from "./button.tsx";
+import { Field } from "./fields.tsx";
 
+/** A modal dialog by the browser's <dialog>, which keeps the focus inside and returns it. */
 export function Dialog({
   open,
   close,
@@ -38,5 +40,73 @@ export function Dialog({
       </div>
       {open && children}
     </dialog>
+  );
+}
+
+/**
+ * A button for serious actions: a dialog tells the consequences and takes a second press, or a typed phrase as well.
+ */
+export function ConfirmButton({
+  question,
+  action,
+  consequences,
+  phrase,
+  harmless = false,
+  run,
+  children,
+  ...button
+}: Omit<ButtonHTMLAttributes<HTMLButtonElement>, "onClick"> & {
+  question: string;
+  /** Label of the second button. */
+  action: string;
+  /** The consequences, in words for people. */
+  consequences: ReactNode;
+  /** Text that has to be typed first. */
+  phrase?: string;
+  /** True: the action destroys nothing. */
+  harmless?: boolean;
+  run: () => void;
+}) {
+  const [open, setOpen] = useState(false);
+  const [typed, setTyped] = useState("");
+  const close = () => {
+    setOpen(false);
+    setTyped("");
+  };
+  function confirmed(event: FormEvent): void {
+    event.preventDefault();
+    close();
+    run();
+  }
+  return (
+    <>
+      <Button kind={harmless ? "plain" : "danger"} {...button} onClick={() => setOpen(true)}>
+        {children}
+      </Button>
+      <Dialog open={open} close={close} title={question}>
+        <form onSubmit={confirmed} className="space-y-4">
+          <div className="space-y-2 text-sm text-soft">{consequences}</div>
+          {phrase !== undefined && (
+            <Field
+              label={`Type ${phrase} to go on`}
+              value={typed}
+              onChange={(event) => setTyped(event.target.value)}
+              autoComplete="off"
+              spellCheck={false}
+            />
+          )}
+          <div className="flex justify-end gap-2 pt-1">
+            <Button onClick={close}>Cancel</Button>
+            <Button
+              kind={harmless ? "primary" : "destroy"}
+              type="submit"
+              disabled={phrase !== undefined && typed.trim() !== phrase}
+            >
+              {action}
+            </Button>
+          </div>
+        </form>
+      </Dialog>
+    </>
   );
 }

@@ -1,8 +1,11 @@
 /**
- * A form that keeps its values until it succeeds. It shows a refusal at the field that it is about, and moves the focus
- * there; screen readers hear it as the error of that field.
+ * Forms that keep their values until they succeed: in a page, on one line, in a dialog. A refusal is shown at the field
+ * that it is about, which gets the focus; screen readers hear it as the error of that field.
  */
-import { createContext, type FormEvent, type ReactNode, useContext, useEffect, useRef, useState } from "react";
+import { type FormEvent, type ReactNode, useEffect, useRef, useState } from "react";
+import { Button } from "./button.tsx";
+import { Dialog } from "./dialog.tsx";
+import { FormRefusal } from "./fields.tsx";
 
 /** State of a form's request, as useChange gives it. */
 export interface Sending {
@@ -13,20 +16,12 @@ export interface Sending {
 
 /** The values of a form. */
 export interface Given {
-  /** Value of a field. */
-  text(name: string): string;
+  /** Value of a field; of a select, one of its choices. */
+  text<T extends string = string>(name: string): T;
   /** Values of the ticked checkboxes. */
-  all(name: string): string[];
+  all<T extends string = string>(name: string): T[];
   /** Clears the form; call it after success. */
   empty(): void;
-}
-
-const Refused = createContext<{ field?: string | undefined; message?: string }>({});
-
-/** The refusal of that field, if there is one. */
-export function useRefusal(name: string | undefined): string | undefined {
-  const { field, message } = useContext(Refused);
-  return name !== undefined && field === name ? message : undefined;
 }
 
 export function Form({
@@ -56,15 +51,15 @@ export function Form({
     const data = new FormData(target);
     setSent([...data].map(([name, value]) => [name, String(value)]));
     submit({
-      text: (name) => String(data.get(name) ?? ""),
-      all: (name) => data.getAll(name).map(String),
+      text: <T extends string>(name: string) => String(data.get(name) ?? "") as T,
+      all: <T extends string>(name: string) => data.getAll(name).map(String) as T[],
       empty: () => target.reset(),
     });
   }
 
   return (
     <form ref={form} onSubmit={send} onInput={() => message !== undefined && sending.reset()} className={className}>
-      <Refused value={message === undefined ? {} : { field, message }}>{children}</Refused>
+      <FormRefusal value={message === undefined ? {} : { field, message }}>{children}</FormRefusal>
       {message !== undefined && field === undefined && (
         <p role="alert" className="w-full text-sm text-danger">
           {message}
@@ -85,4 +80,82 @@ function refusedField(message: string, given: Iterable<readonly [name: string, v
   const named = fields.find(([name]) => new RegExp(`\\b${name.toLowerCase()}\\b`).test(words));
   const [field] = quoted ?? named ?? (fields.length === 1 ? fields : []).at(0) ?? [];
   return field;
+}
+
+/** A form on one line, which wraps if it does not fit: its fields, then its button. */
+export function LineForm({
+  action,
+  sending,
+  submit,
+  primary = false,
+  children,
+}: {
+  /** Label of its button. */
+  action: string;
+  sending: Sending;
+  submit(given: Given): void;
+  primary?: boolean;
+  children: ReactNode;
+}) {
+  return (
+    <Form
+      sending={sending}
+      submit={submit}
+      className="flex flex-wrap items-start gap-x-3 gap-y-3 max-md:[&>:is(div,label)]:w-full md:[&>div]:min-w-56"
+    >
+      {children}
+      <Button
+        kind={primary ? "primary" : "plain"}
+        type="submit"
+        disabled={sending.isPending}
+        className="h-9 md:mt-6 max-md:h-11 max-md:w-full"
+      >
+        {action}
+      </Button>
+    </Form>
+  );
+}
+
+/** A button that opens a form in a dialog. */
+export function FormDialog({
+  label,
+  title,
+  action,
+  sending,
+  submit,
+  children,
+}: {
+  /** Label of the button that opens it. */
+  label: ReactNode;
+  title: string;
+  /** Label of the form's button. */
+  action: string;
+  sending: Sending;
+  /** `done` closes the dialog. */
+  submit(given: Given, done: () => void): void;
+  children: ReactNode;
+}) {
+  const [open, setOpen] = useState(false);
+  const close = () => {
+    setOpen(false);
+    sending.reset();
+  };
+  return (
+    <>
+      <Button kind="primary" onClick={() => setOpen(true)}>
+        {label}
+      </Button>
+      <Dialog open={open} close={close} title={title}>
+        <Form sending={sending} submit={(given) => submit(given, close)} className="space-y-4">
+          {children}
+          <div className="flex justify-end gap-2 pt-1">
+            <Button onClick={close}>Cancel</Button>
+            <Button kind="primary" type="submit" disabled={sending.isPending}>
+              {action}
+            </Button>
+          </div>
+        </Form>
+      </Dialog>
+    </>
+  );
 }

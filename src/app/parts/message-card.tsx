@@ -1,18 +1,17 @@
 /** A message of a conversation: sender, recipients, details, body and attachments. Older ones are folded. */
 import { Code, Download, EllipsisVertical, Forward, ImageOff, ShieldAlert } from "lucide-react";
-import { useState } from "react";
-import { type MessageView, originalOf } from "../lib/api.ts";
+import { useEffect, useRef, useState } from "react";
+import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX } from "../../base/frames.ts";
+import { frameUrl, type MessageView, originalUrl } from "../lib/api.ts";
 import { forwardMessage } from "../lib/compose.ts";
-import { fullNameOf, nameOf, namesOf } from "../lib/people.ts";
+import { fullNameOf, nameOf, namesOf } from "../lib/format.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
 import { Attachments } from "./attachments.tsx";
-import { Avatar } from "./avatar.tsx";
 import { Button, IconButton } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
-import { Menu } from "./menu.tsx";
-import { MenuItem } from "./menu-item.tsx";
+import { Avatar } from "./graphics.tsx";
+import { Menu } from "./menus.tsx";
 import { Authentication, Original, Progress, WhySpam } from "./message-details.tsx";
-import { MessageFrame } from "./message-frame.tsx";
 
 export function MessageCard({
   message,
@@ -62,17 +61,18 @@ export function MessageCard({
         </div>
         {open && (
           <div className="relative z-10 -my-1 -mr-2 print:hidden">
-            <Menu trigger={<IconButton icon={EllipsisVertical} label={`More about the message of ${nameOf(from)}`} />}>
-              <MenuItem onSelect={() => void forwardMessage(message.id)}>
-                <Forward size={15} aria-hidden /> Forward
-              </MenuItem>
-              <MenuItem onSelect={() => setSource(true)}>
-                <Code size={15} aria-hidden /> Show original
-              </MenuItem>
-              <MenuItem onSelect={() => window.location.assign(originalOf(message.id))}>
-                <Download size={15} aria-hidden /> Download original
-              </MenuItem>
-            </Menu>
+            <Menu
+              trigger={<IconButton icon={EllipsisVertical} label={`More about the message of ${nameOf(from)}`} />}
+              items={[
+                { label: "Forward", icon: Forward, run: () => void forwardMessage(message.id) },
+                { label: "Show original", icon: Code, run: () => setSource(true) },
+                {
+                  label: "Download original",
+                  icon: Download,
+                  run: () => window.location.assign(originalUrl(message.id)),
+                },
+              ]}
+            />
           </div>
         )}
       </header>
@@ -137,5 +137,69 @@ function Banner({ icon: Icon, children }: { icon: typeof ShieldAlert; children: 
       <Icon size={16} className="mt-0.5 shrink-0" aria-hidden />
       {children}
     </div>
+  );
+}
+
+/**
+ * The message's body in its sandboxed frame (src/http/frame.ts). The app sets the frame's height to its content,
+ * handles shortcuts pressed in it, and loads remote images only on request.
+ */
+function MessageFrame({
+  messageId,
+  images,
+  title,
+  onBlocked,
+}: {
+  messageId: string;
+  images: boolean;
+  title: string;
+  /** Called when images are not shown. */
+  onBlocked: () => void;
+}) {
+  const frame = useRef<HTMLIFrameElement>(null);
+  const [height, setHeight] = useState(80);
+  const [loads, setLoads] = useState(0);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each load gives another document
+  useEffect(() => {
+    const inner = frame.current?.contentDocument;
+    const main = inner?.querySelector("main");
+    if (!inner || !main) return;
+    if (inner.querySelector(`img[${BLOCKED_ATTRIBUTE}]`)) onBlocked();
+    const measure = () => setHeight(Math.ceil(main.getBoundingClientRect().height) + 2);
+    const observer = new ResizeObserver(measure);
+    observer.observe(main);
+    measure();
+    const pressed = (event: KeyboardEvent) => {
+      const { key, ctrlKey, metaKey, altKey, shiftKey } = event;
+      const copy = new KeyboardEvent("keydown", {
+        key,
+        ctrlKey,
+        metaKey,
+        altKey,
+        shiftKey,
+        bubbles: true,
+        cancelable: true,
+      });
+      if (!document.body.dispatchEvent(copy)) event.preventDefault();
+    };
+    inner.addEventListener("keydown", pressed);
+    return () => {
+      observer.disconnect();
+      inner.removeEventListener("keydown", pressed);
+    };
+  }, [loads]);
+
+  return (
+    <iframe
+      ref={frame}
+      title={title}
+      src={frameUrl(messageId, images)}
+      sandbox={FRAME_SANDBOX}
+      referrerPolicy="no-referrer"
+      onLoad={() => setLoads((count) => count + 1)}
+      style={{ height }}
+      className="block w-full rounded"
+    />
   );
 }

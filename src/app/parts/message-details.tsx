@@ -2,10 +2,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { CircleHelp, ShieldAlert, ShieldCheck } from "lucide-react";
 import { useState } from "react";
-import { type MessageView, originalOf } from "../lib/api.ts";
-import { explainAuth, whySpam } from "../lib/explained.ts";
-import { sizeOf } from "../lib/people.ts";
-import { judgementQuery, progressQuery, type RecipientProgress } from "../lib/reading.ts";
+import { type MessageView, originalUrl, type RecipientProgress } from "../lib/api.ts";
+import { explainAuth, whySpam } from "../lib/explanations.ts";
+import { sizeOf } from "../lib/format.ts";
+import { classificationQuery, progressQuery } from "../lib/queries.ts";
 import { fullTime } from "../lib/time.ts";
 import { Button } from "./button.tsx";
 
@@ -40,10 +40,10 @@ export function Authentication({ message: { auth, from } }: { message: MessageVi
 }
 
 export function WhySpam({ message: { id, from } }: { message: MessageView }) {
-  const judgement = useQuery(judgementQuery(id));
-  if (judgement.isError) return <p className="text-sm">{judgement.error.message}</p>;
-  if (!judgement.data) return <p className="text-sm text-muted">Looking…</p>;
-  const { because, spam, wanted } = whySpam(judgement.data, from.email);
+  const classification = useQuery(classificationQuery(id));
+  if (classification.isError) return <p className="text-sm">{classification.error.message}</p>;
+  if (!classification.data) return <p className="text-sm text-muted">Looking…</p>;
+  const { because, spam, wanted } = whySpam(classification.data, from.email);
   return (
     <div className="text-sm">
       <p>{because}</p>
@@ -109,9 +109,9 @@ export function Original({ message: { id } }: { message: MessageView }) {
   const original = useQuery({
     queryKey: ["original", id],
     queryFn: async () => {
-      const answer = await fetch(originalOf(id));
-      if (!answer.ok) throw new Error("The original could not be loaded");
-      return answer.text();
+      const response = await fetch(originalUrl(id));
+      if (!response.ok) throw new Error("The original could not be loaded");
+      return response.text();
     },
     gcTime: 0,
   });
@@ -122,7 +122,7 @@ export function Original({ message: { id } }: { message: MessageView }) {
     <>
       <div className="mb-3 flex gap-2">
         <a
-          href={originalOf(id)}
+          href={originalUrl(id)}
           download
           className="inline-flex h-8 items-center rounded-md border border-line bg-raised px-3 text-sm hover:bg-hover"
         >

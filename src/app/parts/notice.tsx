@@ -41,3 +41,14 @@ export function Skeleton({ what }: { what: string }) {
     </div>
   );
 }
+
+/** Stands for the content until the query has succeeded: a placeholder, or the failure with a button to try again. */
+export function NotLoaded({
+  query: { error, refetch },
+  what,
+}: {
+  query: { error: Error | null; refetch: () => unknown };
+  what: string;
+}) {
+  return error ? <Failed error={error} retry={() => refetch()} /> : <Skeleton what={what} />;
+}

@@ -1,9 +1,9 @@
 /** A field of recipients, separated by commas, which suggests correspondents (ARIA: combobox with a list). */
 import { useQuery } from "@tanstack/react-query";
 import { type KeyboardEvent, useId, useState } from "react";
-import { fullNameOf, nameOf } from "../lib/people.ts";
+import { problemIn } from "../lib/draft-content.ts";
+import { fullNameOf, nameOf } from "../lib/format.ts";
 import { correspondentsQuery } from "../lib/queries.ts";
-import { problemIn } from "../lib/writing.ts";
 
 /** The text after the last comma or semicolon outside quotation marks. */
 const LAST = /(?:"(?:\\.|[^"\\])*"?|[^,;"])*$/;

@@ -2,11 +2,10 @@
  * The search field with suggestions: a combobox with a list (WAI-ARIA 1.2). Arrow keys choose, Enter takes the chosen
  * suggestion or searches, Escape closes the list, then leaves the field.
  */
-import { useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { History, type LucideIcon, Search, Tag, UserRound, X } from "lucide-react";
 import { type FormEvent, type KeyboardEvent, type RefObject, useId, useState } from "react";
-import { meQuery } from "../lib/queries.ts";
-import { labelsQuery, peopleQuery } from "../lib/reading.ts";
+import { correspondentsQuery, labelsQuery, meQuery } from "../lib/queries.ts";
 import { personWanted, recentSearches, rememberSearch, type Suggestion, suggestionsFor } from "../lib/suggestions.ts";
 import { IconButton } from "./button.tsx";
 
@@ -33,11 +32,16 @@ export function SearchBox({
   const [open, setOpen] = useState(false);
   const [at, setAt] = useState(-1);
   const list = useId();
-  const { data: people = [] } = useQuery(peopleQuery(mailboxId, open ? personWanted(text) : undefined));
+  const wantedPerson = open ? personWanted(text) : undefined;
+  const { data: people = [] } = useQuery({
+    ...correspondentsQuery(mailboxId ?? "", wantedPerson ?? ""),
+    enabled: mailboxId !== undefined && wantedPerson !== undefined,
+    placeholderData: keepPreviousData,
+  });
   const { data: labels = [] } = useQuery(labelsQuery(open ? mailboxId : undefined));
   const suggestions = open
     ? suggestionsFor(text, {
-        people: personWanted(text) === undefined ? [] : people,
+        people: wantedPerson === undefined ? [] : people,
         labels: labels.map(({ label }) => label),
         recent: me ? recentSearches(me.id) : [],
       })

@@ -1,4 +1,4 @@
-/** Building blocks of the settings pages: heading, panel, rows, badge, and values to copy. */
+/** Building blocks of the settings pages: heading, panel, rows, search in a list, badge, and values to copy. */
 import { Check, Copy } from "lucide-react";
 import { type ReactNode, useId, useState } from "react";
 import { toast } from "../lib/toast.ts";
@@ -101,7 +101,7 @@ export function Badge({ tone, children }: { tone: keyof typeof TONES; children: 
 /** A value with a button to copy it. `label`: accessible name. */
 export function CopyValue({ label, value }: { label: string; value: string }) {
   const [copied, setCopied] = useState(false);
-  const told = copied ? "Copied" : "Copy";
+  const action = copied ? "Copied" : "Copy";
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(value);
@@ -120,10 +120,58 @@ export function CopyValue({ label, value }: { label: string; value: string }) {
         onFocus={(event) => event.currentTarget.select()}
         className="h-9 min-w-0 grow bg-transparent font-mono text-sm text-ellipsis"
       />
-      <Button kind="quiet" onClick={copy} aria-label={`${told}: ${label}`} className="shrink-0">
+      <Button kind="quiet" onClick={copy} aria-label={`${action}: ${label}`} className="shrink-0">
         {copied ? <Check size={15} aria-hidden /> : <Copy size={15} aria-hidden />}
-        {told}
+        {action}
       </Button>
     </div>
+  );
+}
+
+/** Entries from which on the list has a search field. */
+const LONG = 9;
+/** Most entries on the page. */
+const MOST = 200;
+
+/** A list with a search field once it is long. */
+export function Filtered<T>({
+  of: entries,
+  label,
+  textOf,
+  children,
+}: {
+  of: readonly T[];
+  /** Label of the search field, such as "Find a person". */
+  label: string;
+  textOf(entry: T): string;
+  children(shown: readonly T[]): ReactNode;
+}) {
+  const [word, setWord] = useState("");
+  const wanted = word.trim().toLowerCase();
+  const found = wanted === "" ? entries : entries.filter((entry) => textOf(entry).toLowerCase().includes(wanted));
+  return (
+    <>
+      {entries.length >= LONG && (
+        <div className="mb-4">
+          <input
+            type="search"
+            aria-label={label}
+            placeholder={`${label}…`}
+            value={word}
+            onChange={(event) => setWord(event.target.value)}
+            className="control w-full max-w-80"
+          />
+          <p role="status" className={wanted === "" ? "sr-only" : "mt-2 text-sm text-muted"}>
+            {wanted !== "" && `${found.length} of ${entries.length}`}
+          </p>
+        </div>
+      )}
+      {children(found.slice(0, MOST))}
+      {found.length > MOST && (
+        <p className="mt-3 text-sm text-muted">
+          These are the first {MOST} of {found.length}: find the others by a word of theirs.
+        </p>
+      )}
+    </>
   );
 }

@@ -5,18 +5,13 @@ import { ChevronsUpDown, Keyboard, LogOut, PenLine, Settings, Tag } from "lucide
 import { useEffect, useState } from "react";
 import { api, type MailboxView } from "../lib/api.ts";
 import { startMessage } from "../lib/compose.ts";
-import { closeSidebar, FOLDERS, useSidebar } from "../lib/folders.ts";
-import { chosenMailbox } from "../lib/mailbox.ts";
-import { sizeOf } from "../lib/people.ts";
-import { meQuery, queryClient, unreadQuery } from "../lib/queries.ts";
-import { labelsQuery, usageQuery } from "../lib/reading.ts";
+import { chosenMailbox, closeSidebar, FOLDERS, useSidebar } from "../lib/folders.ts";
+import { sizeOf } from "../lib/format.ts";
+import { labelsQuery, meQuery, queryClient, unreadQuery, usageQuery } from "../lib/queries.ts";
 import { forgetSearches } from "../lib/suggestions.ts";
-import { Avatar } from "./avatar.tsx";
 import { Button } from "./button.tsx";
-import { Mark } from "./mark.tsx";
-import { Menu } from "./menu.tsx";
-import { MenuItem } from "./menu-item.tsx";
-import { UseBar } from "./use-bar.tsx";
+import { Avatar, Mark, UseBar } from "./graphics.tsx";
+import { Menu } from "./menus.tsx";
 
 export function Sidebar({ mailboxes, showHelp }: { mailboxes: readonly MailboxView[]; showHelp: () => void }) {
   const open = useSidebar();
@@ -89,7 +84,7 @@ export function Sidebar({ mailboxes, showHelp }: { mailboxes: readonly MailboxVi
             </section>
           )}
         </nav>
-        {chosen && <Room mailbox={chosen} />}
+        {chosen && <QuotaUse mailbox={chosen} />}
         <Account showHelp={showHelp} />
       </aside>
     </>
@@ -177,7 +172,7 @@ function Labels({
 }
 
 /** The mailbox's use of its quota. */
-function Room({ mailbox }: { mailbox: MailboxView }) {
+function QuotaUse({ mailbox }: { mailbox: MailboxView }) {
   const { data: usage } = useQuery(usageQuery(mailbox.id));
   if (!usage) return null;
   const { bytes, quotaBytes } = usage;
@@ -231,17 +226,12 @@ function Account({ showHelp }: { showHelp: () => void }) {
             <ChevronsUpDown size={14} className="text-muted" aria-hidden />
           </button>
         }
-      >
-        <MenuItem onSelect={() => void navigate({ to: "/settings/profile" })}>
-          <Settings size={15} aria-hidden /> Settings
-        </MenuItem>
-        <MenuItem onSelect={showHelp} hint="?">
-          <Keyboard size={15} aria-hidden /> Keyboard shortcuts
-        </MenuItem>
-        <MenuItem onSelect={signOut}>
-          <LogOut size={15} aria-hidden /> Sign out
-        </MenuItem>
-      </Menu>
+        items={[
+          { label: "Settings", icon: Settings, run: () => void navigate({ to: "/settings/profile" }) },
+          { label: "Keyboard shortcuts", icon: Keyboard, hint: "?", run: showHelp },
+          { label: "Sign out", icon: LogOut, run: signOut },
+        ]}
+      />
     </div>
   );
 }

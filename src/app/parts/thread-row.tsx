@@ -4,11 +4,10 @@ import { Link } from "@tanstack/react-router";
 import { Bot, Clock, Paperclip, Star, TriangleAlert } from "lucide-react";
 import { memo, useEffect, useRef } from "react";
 import type { ThreadView } from "../lib/api.ts";
-import { foundMessage } from "../lib/found.ts";
-import { otherOf } from "../lib/people.ts";
+import { otherOf } from "../lib/format.ts";
 import { draftMarksQuery } from "../lib/queries.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
-import { FoundSubject, FoundText } from "./found.tsx";
+import { FoundSubject, FoundText, foundMessage } from "./search-results.tsx";
 
 export const ThreadRow = memo(function ThreadRow({
   thread,

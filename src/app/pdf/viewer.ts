@@ -1,11 +1,20 @@
 /**
- * Draws a PDF from the page around it with pdf.js, in a frame with an origin of its own (src/http/pdf-page.ts). A page is
- * drawn when it scrolls near; its text is beside it for screen readers.
+ * Draws a PDF from the page around it with pdf.js, in a frame with an origin of its own (src/http/pages.ts). A page
+ * is drawn when it scrolls near; its text is beside it for screen readers.
  */
 import "./viewer.css";
 import { GlobalWorkerOptions, getDocument, type PDFPageProxy } from "pdfjs-dist";
 import "pdfjs-dist/build/pdf.worker.mjs";
-import type { FromViewer, ToViewer } from "./messages.ts";
+
+/** Message to the viewer: the file, once the viewer is ready. */
+interface ToViewer {
+  bytes: ArrayBuffer;
+}
+
+/** Message from the viewer. `shown`: the first page is there; `escape`: the person pressed Escape. */
+export interface FromViewer {
+  kind: "ready" | "shown" | "failed" | "escape";
+}
 
 /** Most pixels of an image or a drawn page, since a small file can expand to a huge image. */
 const MOST_PIXELS = 25_000_000;

@@ -1,6 +1,6 @@
 /**
- * The script of the API reference: finds sections while the person types, copies code, and marks the present section in the
- * contents. The page can be read without it.
+ * The script of the API reference: finds sections while the person types, copies code, and marks the present section in
+ * the contents. The page can be read without it.
  */
 import "./reference.css";
 

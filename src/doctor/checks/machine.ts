@@ -1,7 +1,7 @@
 /** Checks of the machine and the data folder: room, open files, clock, permissions, schema, backups. */
 import { join } from "node:path";
 import { desc } from "drizzle-orm";
-import { readBackupState } from "../../backup/state.ts";
+import { readBackupState } from "../../backup/layout.ts";
 import { shareDescriptors } from "../../base/descriptors.ts";
 import { MIGRATIONS } from "../../store/migrate.ts";
 import { messages } from "../../store/schema.ts";
@@ -24,7 +24,9 @@ export const checkDisk: Check = async ({ config, system }) => {
   const todo = `Make room on the disk of ${config.data}, or move it to a larger one: a full disk refuses mail until there is room. mailroom settings set retention.trashDays 30 empties trash and spam by itself.`;
   const findings: Finding[] = [
     {
-      ...{ id: "disk", name: "Disk space", state },
+      id: "disk",
+      name: "Disk space",
+      state,
       detail: `${gigabytes(free)} of ${gigabytes(total)} free`,
       ...(state !== "ok" && { todo }),
     },
@@ -33,7 +35,10 @@ export const checkDisk: Check = async ({ config, system }) => {
     const share = freeInodes / inodes;
     const inodeState: State = share < SHORT.share ? "bad" : share < LOW.share ? "warning" : "ok";
     findings.push({
-      ...{ id: "inodes", name: "Inodes", state: inodeState, detail: `${percent(share)} of ${inodes} free` },
+      id: "inodes",
+      name: "Inodes",
+      state: inodeState,
+      detail: `${percent(share)} of ${inodes} free`,
       ...(inodeState !== "ok" && {
         todo: `Remove small files from the disk of ${config.data}, or make its file system anew with more inodes.`,
       }),
@@ -51,7 +56,9 @@ export const checkOpenFiles: Check = async ({ config, system, serving }) => {
   const connections = `${smtp.mx + smtp.submission + smtp.submissions} SMTP and ${http} HTTP connections`;
   return [
     {
-      ...{ id: "open-files", name: "Open files", state: suffices ? "ok" : "warning" },
+      id: "open-files",
+      name: "Open files",
+      state: suffices ? "ok" : "warning",
       detail: `the limit is ${limit}, for ${connections}${suffices ? "" : ", which it does not suffice for"}`,
       ...(!suffices && {
         todo: "Raise the limit of open files (LimitNOFILE= of the service, ulimit -n) to 65536, and start the server again.",
@@ -61,8 +68,8 @@ export const checkOpenFiles: Check = async ({ config, system, serving }) => {
 };
 
 /*
- * The clock, which signatures, sessions and certificates depend on: it should follow a time server, and not be behind the
- * newest message.
+ * The clock, which signatures, sessions and certificates depend on: it should follow a time server, and not be behind
+ * the newest message.
  */
 
 const TOLERANCE_MS = 5 * 60_000;
@@ -118,7 +125,9 @@ export const checkPermissions: Check = async ({ config, system }) => {
   if (open.length > 0) {
     return [
       {
-        ...{ ...base, state: "bad", detail: `others may reach ${named(open.map(({ path }) => path))}` },
+        ...base,
+        state: "bad",
+        detail: `others may reach ${named(open.map(({ path }) => path))}`,
         todo: `Close the folder to others: chmod 700 ${config.data}`,
       },
     ];
@@ -127,7 +136,9 @@ export const checkPermissions: Check = async ({ config, system }) => {
   if (foreign.length > 0) {
     return [
       {
-        ...{ ...base, state: "bad", detail: `${named(foreign)} belong to another user than the folder` },
+        ...base,
+        state: "bad",
+        detail: `${named(foreign)} belong to another user than the folder`,
         todo: `Give all of it to the server's user: chown -R --reference=${config.data} ${config.data}`,
       },
     ];

@@ -27,7 +27,7 @@ const WHY: Record<DnsRecord["purpose"], string> = {
   "tls-rpt": "Nobody tells of TLS that failed without it",
 };
 
-/** Where several workspaces claim a name, the one that verified it counts, else the oldest: its records must be published. */
+/** Of several claims to a name, only the records of the verified or else the oldest one must be published. */
 export const checkDomains: Check = async (world) => {
   const names = Map.groupBy(world.domains.listDomains(), ({ name }) => name);
   return (await Promise.all([...names.values()].map(([first]) => (first ? look(world, first) : [])))).flat();
@@ -45,7 +45,9 @@ async function look({ domains }: World, { id, name, verifiedAt, takesMail }: Dom
 }
 
 const unverified = (domain: string, takesMail: boolean): Finding => ({
-  ...{ id: `verified:${domain}`, name: `${domain} is verified`, state: "warning" },
+  id: `verified:${domain}`,
+  name: `${domain} is verified`,
+  state: "warning",
   detail: takesMail
     ? "it is not, and takes mail as before only until another workspace verifies it"
     : "it is not: no mail comes to it, and none can be sent from it",

@@ -143,8 +143,8 @@ function needOf(challenge: ChallengeMode, hostname: string): string {
 }
 
 /*
- * Forward-confirmed reverse DNS: the server's name and its addresses lead to each other. Many servers refuse mail without
- * it, and mail from an address on a blocklist.
+ * Forward-confirmed reverse DNS: the server's name and its addresses lead to each other. Many servers refuse mail
+ * without it, and mail from an address on a blocklist.
  */
 
 /** Blocklists that many servers use; the check adds those of the setting mx.dnsbl. */

@@ -1,5 +1,5 @@
 /** Checks of search: the Meilisearch server, if the settings ask for one, and the index. */
-import { countBacklog } from "../../search/fts5/backlog.ts";
+import { countBacklog } from "../../search/fts5/upkeep.ts";
 import { chooseConnection, createClient, type ServerAddress } from "../../search/meilisearch/client.ts";
 import { countPending, countRefused, readFeed } from "../../search/meilisearch/feed-rows.ts";
 import { findExecutable, readProcessState } from "../../search/meilisearch/process.ts";
@@ -65,7 +65,8 @@ async function seeOther({ options, runtime }: World): Promise<Found> {
     return { state: "ok", detail: `${url} answers, and takes ${(bytes / MB).toFixed(1)} MB of disk` };
   } catch (error) {
     return {
-      ...{ state: "bad", detail: `${url} cannot be used: ${reasonOf(error)}` },
+      state: "bad",
+      detail: `${url} cannot be used: ${reasonOf(error)}`,
       todo: "Start that server, or correct search.meilisearchUrl and search.meilisearchKey; searches are answered by the embedded index meanwhile.",
     };
   }
@@ -81,7 +82,8 @@ async function ask(
   const cancel = setTimer(() => controller.abort(new Error(`no answer within ${PATIENCE_MS / 1_000} s`)), PATIENCE_MS);
   try {
     const response = await fetch(`${url}/stats`, {
-      ...{ signal: controller.signal, redirect: "manual" },
+      signal: controller.signal,
+      redirect: "manual",
       headers: key === "" ? {} : { authorization: `Bearer ${key}` },
     });
     if (response.status === 401 || response.status === 403) throw new Error("it refuses the key");

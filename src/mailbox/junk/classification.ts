@@ -1,18 +1,51 @@
 /**
- * Stores how an arriving message was classified, and reads it with what people have taught the filter since. With
- * training.ts the only writer of message_judgements.
+ * Classifies an arriving message as spam or not (rules: Spam), stores the classification, and reads it with what people
+ * have taught the filter since. With training.ts the only writer of message_judgements.
  */
 import { eq, sql } from "drizzle-orm";
-import { type FILED_FOR, type JunkClue, messageJudgements, messages } from "../../store/schema.ts";
+import type { EmailAddress } from "../../message/address.ts";
+import { type AuthVerdicts, type FILED_FOR, type JunkClue, messageJudgements, messages } from "../../store/schema.ts";
+import type { Options } from "../../store/settings.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
-import type { Scored } from "./score.ts";
+import { type Scored, scoreIn } from "./filter.ts";
+import { isTrusted, senderOf, verdictOn } from "./senders.ts";
+import { senderTokens } from "./tokens.ts";
 
 /** How an arriving message was classified. */
 export interface Classification {
   /** The reason why it is filed to spam. */
   filedFor?: (typeof FILED_FOR)[number] | undefined;
   scored?: Scored | undefined;
+}
+
+/**
+ * The first of these that has an opinion decides: what people said of the sender, the arrival (DMARC), and, unless the
+ * sender is trusted, the mailbox's junk filter.
+ */
+export function classify(
+  tx: Tx,
+  mailboxId: string,
+  message: {
+    from: EmailAddress;
+    auth: AuthVerdicts | undefined;
+    /** The arrival itself marks it as spam. */
+    spam: boolean | undefined;
+    /** Separated by spaces. */
+    junkTokens: string | undefined;
+  },
+  options: Pick<Options, "get">,
+): Classification {
+  const { from, auth, spam, junkTokens } = message;
+  const sender = senderOf(from, auth);
+  const verdict = verdictOn(tx, mailboxId, sender);
+  const threshold = options.get("spam.junkThreshold");
+  const tokens = () => [...(junkTokens?.split(" ") ?? []), ...senderTokens(sender, auth)];
+  const scored = threshold === "off" ? undefined : scoreIn(tx, mailboxId, tokens);
+  const isJunk = scored !== undefined && threshold !== "off" && scored.score >= threshold;
+  if (verdict === "spam") return { filedFor: "sender", scored };
+  if (spam === true) return { filedFor: "arrival", scored };
+  return { filedFor: isJunk && !isTrusted(sender, verdict) ? "junk" : undefined, scored };
 }
 
 /** Clues kept with a message. */
@@ -38,7 +71,7 @@ export interface ClassificationView {
   score: number | null;
   /** The tokens behind the score, strongest first. */
   clues: JunkClue[];
-  /** What somebody has taught the filter with it, by moving, archiving or answering it. */
+  /** The kind that it counts as in the filter since somebody moved, archived or answered it; null for none. */
   trained: "spam" | "ham" | null;
 }
 

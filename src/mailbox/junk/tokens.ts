@@ -8,7 +8,7 @@
 import { type EmailAddress, isAnonymous, splitAddress } from "../../message/address.ts";
 import { fold } from "../../search/fold.ts";
 import type { AuthVerdicts } from "../../store/schema.ts";
-import type { Sender } from "../senders.ts";
+import type { Sender } from "./senders.ts";
 
 /** The properties of a message that are used, whether prepared or read back from the store. */
 export interface JunkSource {

@@ -2,7 +2,7 @@
  * The only events that teach a mailbox's junk filter: a conversation moved to spam (spam), moved from there to the
  * inbox or archived (ham), a message answered (ham). With classification.ts the only writer of message_judgements.
  *
- * The table remembers what each message was learned as, so that it counts once, and no longer counts after its
+ * The table remembers the kind that each message was learned as, so that it counts once, and no longer after its
  * conversation is moved back. Its tokens are not stored: the stored message gives the same ones, since they come from a
  * limited beginning of it. Storing a kilobyte per message would cost more than the millisecond that this takes.
  */
@@ -11,8 +11,8 @@ import type { AuthVerdicts } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Tx } from "../../store/store.ts";
 import type { PreparedMessage } from "../prepare.ts";
-import { noteAnswered, senderOf } from "../senders.ts";
 import { type JunkKind, learn, unlearn } from "./filter.ts";
+import { noteAnswered, senderOf } from "./senders.ts";
 import { LONGEST_TEXT, senderTokens, tokensOf } from "./tokens.ts";
 
 /** Messages of a conversation that one move teaches; the event loop is blocked meanwhile. */
@@ -69,7 +69,7 @@ interface Conversation {
   mailboxId: string;
 }
 
-/** A taught message: what it was learned as before and after. */
+/** A taught message, with the kind that it counted as before and counts as now. */
 export interface Taught {
   /** messages.seq */
   seq: number;
@@ -87,7 +87,7 @@ export function teachConversation(tx: Tx, { seq, mailboxId }: Conversation, kind
     });
 }
 
-/** Restores what messages were learned as, except those taught again since. */
+/** Restores the kinds that messages counted as, except those taught again since. */
 export function revertTraining(tx: Tx, mailboxId: string, taught: readonly Taught[]): void {
   for (const { seq, before, after } of taught) {
     const row = statements(tx).bySeq.get(seq);

@@ -1,11 +1,12 @@
 /** Domains of a workspace, with the DNS records that each needs and their state (rules: Administered domains). */
 import type { DnsRecord, FoundRecord } from "../../admin/dns.ts";
 import { type DomainEntry, makeDkimKeys, proveOwnership } from "../../admin/domains.ts";
+import { asCommand, type Shown } from "../command.ts";
 import { oneOf, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
-import { dateTime, nullable } from "../schemas.ts";
-import { BY_ID, bodyOf, DONE, Done, isoOf, maybeIsoOf, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+import { BY_ID, DONE, Done, dateTime, isoOf, maybeIsoOf, nullable, strictBody } from "../schemas.ts";
+import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const Domain = t.Object(
   {
@@ -44,6 +45,17 @@ export const domainView = (
   records: (DnsRecord & Partial<Pick<FoundRecord, "state">>)[],
 ): DomainView => ({ ...rest, verifiedAt: maybeIsoOf(verifiedAt), records, createdAt: isoOf(createdAt) });
 
+/** A domain as the command line shows it; `domain dns` shows its records. */
+export const domainDocument = (
+  { id, name, records: _, ...rest }: DomainView,
+  { workspace }: Pick<Shown, "workspace">,
+) => ({
+  id,
+  domain: name,
+  workspace,
+  ...rest,
+});
+
 export const listDomains = operation({
   name: "listDomains",
   group: "Domains",
@@ -57,6 +69,16 @@ export const listDomains = operation({
   success: 200,
   response: t.Object({ domains: t.Array(Domain), nextCursor }),
   errors: READ_ERRORS,
+  commands: [
+    asCommand({
+      name: "domain list",
+      summary: "List the domains",
+      columns: ["id", "domain", "workspace", "state", "takesMail"],
+      // Of several claims to a domain the verified one comes first.
+      sortBy: ["domain", "verifiedAt", "createdAt"],
+      document: domainDocument,
+    }),
+  ],
   run({ caller: { workspaceId }, domains }, { query }) {
     const positionOf = ({ createdAt, id }: DomainEntry) => ({ at: createdAt, id });
     const read = readAmong(domains.listDomains(workspaceId), positionOf, "oldest first");
@@ -74,12 +96,21 @@ export const addDomain = operation({
   scope: "admin",
   summary: "Add a domain, with its DKIM keys",
   description: "Publish its records, then verify it: before, no mail is taken for it, and none is sent from it.",
-  body: bodyOf({ name: t.String({ description: "Such as example.com" }) }),
+  body: strictBody({ name: t.String({ description: "Such as example.com" }) }),
   example: { body: { name: "example.com" } },
   idempotent: true,
   success: 201,
   response: Domain,
   errors: WRITE_ERRORS,
+  commands: [
+    asCommand({
+      name: "domain add",
+      summary: "Add a domain, with its DKIM keys, and print the DNS records it needs",
+      arguments: { domain: "DOMAIN" },
+      input: ({ arguments: { domain: name } }) => ({ body: { name } }),
+      document: (domain: DomainView, shown) => ({ ...domainDocument(domain, shown), dns: domain.records }),
+    }),
+  ],
   async run({ act, domains }, { body: { name } }) {
     const keys = await makeDkimKeys();
     return act((tx, { workspaceId }) => {
@@ -119,7 +150,7 @@ export const verifyDomain = operation({
   description:
     "Those of ownership and DKIM have to be found. The answer tells what was found of each record, and the domain's state by now.",
   params: BY_ID,
-  body: bodyOf({}),
+  body: strictBody({}),
   bodyOptional: true,
   idempotent: true,
   success: 200,
@@ -147,6 +178,14 @@ export const removeDomain = operation({
   success: 200,
   response: Done,
   errors: WRITE_ERRORS,
+  commands: [
+    asCommand({
+      name: "domain remove",
+      arguments: { domain: "DOMAIN" },
+      target: "domain",
+      document: (_, { target: { id, name } }) => ({ id, domain: name, removed: true }),
+    }),
+  ],
   run: ({ act, domains }, { params: { id } }) =>
     act((tx, { workspaceId }) => {
       domains.domainIn(workspaceId, id);

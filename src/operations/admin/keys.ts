@@ -1,13 +1,14 @@
-/** API keys of a workspace. */
+/** API keys of a workspace (rules: Keys over the API). */
 import type { Caller } from "../../access/caller.ts";
 import type { KeyRecord } from "../../admin/developers.ts";
 import { AppError } from "../../base/errors.ts";
 import { SCOPES } from "../../store/schema.ts";
+import { asCommand, type Shown } from "../command.ts";
 import { oneOf, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
-import { dateTime, email, nullable } from "../schemas.ts";
-import { BY_ID, bodyOf, DONE, Done, isoOf, maybeIsoOf, personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+import { BY_ID, DONE, Done, dateTime, email, isoOf, maybeIsoOf, nullable, strictBody } from "../schemas.ts";
+import { personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const fields = {
   id: t.String(),
@@ -27,21 +28,39 @@ const NewApiKey = t.Object(
 );
 
 export type KeyView = Static<typeof ApiKey>;
-export type NewKeyView = Static<typeof NewApiKey>;
 
 const shown = (record: KeyRecord): KeyView => {
   const { id, name, userId, userEmail: user, scopes, hint, createdAt, lastUsedAt, revokedAt } = record;
   return {
-    ...{ id, name, userId, user, scopes, hint },
-    ...{ createdAt: isoOf(createdAt), lastUsedAt: maybeIsoOf(lastUsedAt), revokedAt: maybeIsoOf(revokedAt) },
+    id,
+    name,
+    userId,
+    user,
+    scopes,
+    hint,
+    createdAt: isoOf(createdAt),
+    lastUsedAt: maybeIsoOf(lastUsedAt),
+    revokedAt: maybeIsoOf(revokedAt),
   };
 };
 
+/** A key as the command line shows it. */
+const keyDocument = ({ id, name, user, scopes, hint, ...rest }: KeyView, { workspace }: Shown) => ({
+  id,
+  name,
+  user,
+  scopes,
+  hint,
+  state: rest.revokedAt === null ? "active" : "revoked",
+  ...rest,
+  workspace,
+});
+
 const positionOf = ({ createdAt, id }: KeyRecord) => ({ at: createdAt, id });
 
-/** @throws AppError forbidden unless it is their own key, or a key of somebody whom they administer */
-function requireLeave({ userId, role }: Caller, { userId: of, userRole }: KeyRecord): void {
-  if (of === userId || role === "owner" || userRole === "member") return;
+/** @throws AppError forbidden unless the key is the caller's own, or of somebody whom they administer */
+function requireMayChange({ userId, role }: Caller, { userId: holderId, userRole }: KeyRecord): void {
+  if (holderId === userId || role === "owner" || userRole === "member") return;
   throw new AppError("forbidden", "That takes an owner: an admin changes their own keys and those of members");
 }
 
@@ -57,6 +76,14 @@ export const listKeys = operation({
   success: 200,
   response: t.Object({ keys: t.Array(ApiKey), nextCursor }),
   errors: READ_ERRORS,
+  commands: [
+    asCommand({
+      name: "key list",
+      summary: "List the API keys",
+      columns: ["id", "name", "user", "scopes", "hint", "state", "lastUsedAt", "workspace"],
+      document: keyDocument,
+    }),
+  ],
   run({ caller: { workspaceId }, developers }, { query }) {
     const read = readAmong(developers.listKeys(workspaceId), positionOf, "newest first");
     const { page, nextCursor: next } = pageOf({ query: "keys", positionOf, read }, query);
@@ -72,7 +99,7 @@ export const createKey = operation({
   summary: "Create an API key",
   description:
     "It acts for yourself or for a member, and its scopes are at most those of the key that asks. `admin` is for yourself alone.",
-  body: bodyOf({
+  body: strictBody({
     name: t.String({ maxLength: 120 }),
     scopes: t.Array(oneOf(SCOPES), { minItems: 1, maxItems: SCOPES.length }),
     user: t.Optional(t.String({ description: "Id or address of the person it acts for; yourself when left out" })),
@@ -83,20 +110,21 @@ export const createKey = operation({
   success: 201,
   response: NewApiKey,
   errors: WRITE_ERRORS,
-  run: ({ act, developers, people, requireConfirmed }, { body: { name, scopes, user } }) =>
-    act((tx, caller) => {
+  run: ({ act, person, developers, people, requireConfirmed }, { body: { name, scopes, user } }) =>
+    act((tx) => {
+      const caller = person(tx);
       requireConfirmed(tx);
       const { workspaceId } = caller;
-      const person = personNamed(people, workspaceId, user ?? caller.userId);
-      const isOwn = person.id === caller.userId;
-      if (!isOwn && person.role !== "member") {
+      const holder = personNamed(people, workspaceId, user ?? caller.userId);
+      const isOwn = holder.id === caller.userId;
+      if (!isOwn && holder.role !== "member") {
         throw new AppError("forbidden", "A key acts for yourself or for a member: others create their own");
       }
       const beyond = scopes.find((scope) => !caller.scopes.has(scope) || (scope === "admin" && !isOwn));
       if (beyond !== undefined) {
         throw new AppError("forbidden", `You cannot give this key the scope "${beyond}"`);
       }
-      const { id, key } = developers.createKey(tx, { userId: person.id, name, scopes });
+      const { id, key } = developers.createKey(tx, { userId: holder.id, name, scopes });
       return { ...shown(developers.keyOf(tx, id, workspaceId)), key };
     }),
 });
@@ -122,14 +150,15 @@ export const renameKey = operation({
   path: "/keys/:id",
   summary: "Rename an API key",
   params: BY_ID,
-  body: bodyOf({ name: t.String({ maxLength: 120 }) }),
+  body: strictBody({ name: t.String({ maxLength: 120 }) }),
   example: { body: { name: "Invoices, read only" } },
   success: 200,
   response: ApiKey,
   errors: WRITE_ERRORS,
-  run: ({ act, developers }, { params: { id }, body: { name } }) =>
-    act((tx, caller) => {
-      requireLeave(caller, developers.keyOf(tx, id, caller.workspaceId));
+  run: ({ act, person, developers }, { params: { id }, body: { name } }) =>
+    act((tx) => {
+      const caller = person(tx);
+      requireMayChange(caller, developers.keyOf(tx, id, caller.workspaceId));
       developers.renameKey(tx, id, caller.workspaceId, name);
       return shown(developers.keyOf(tx, id, caller.workspaceId));
     }),
@@ -145,9 +174,10 @@ export const revokeKey = operation({
   success: 200,
   response: Done,
   errors: READ_ERRORS,
-  run: ({ act, developers }, { params: { id } }) =>
-    act((tx, caller) => {
-      requireLeave(caller, developers.keyOf(tx, id, caller.workspaceId));
+  run: ({ act, person, developers }, { params: { id } }) =>
+    act((tx) => {
+      const caller = person(tx);
+      requireMayChange(caller, developers.keyOf(tx, id, caller.workspaceId));
       developers.revokeKey(tx, id, caller.workspaceId);
       return DONE;
     }),

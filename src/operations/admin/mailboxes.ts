@@ -1,13 +1,14 @@
 /** Mailboxes of a workspace, with their aliases, shares, quotas, pauses and expiry (rules: Administered mailboxes). */
 import { timeOf } from "../../admin/names.ts";
 import { GRANT_ACCESS, type MailboxEntry, type People } from "../../admin/people.ts";
-import { AppError } from "../../base/errors.ts";
+import { AppError, UsageError } from "../../base/errors.ts";
 import type { Tx } from "../../store/store.ts";
+import { asCommand, REASON, type Shown, sendingState } from "../command.ts";
 import { oneOf, type Static, t } from "../json-schema.ts";
 import { type AdminContext, operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
-import { dateTime, email, nullable } from "../schemas.ts";
-import { BY_ID, bodyOf, DONE, Done, isoOf, maybeIsoOf, personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
+import { BY_ID, DONE, Done, dateTime, email, isoOf, maybeIsoOf, nullable, strictBody } from "../schemas.ts";
+import { personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const EXPIRY =
   "From then on it takes no mail and sends none; its mail can be read for 30 days more, then it is deleted. null: it does not expire";
@@ -48,6 +49,31 @@ export const mailboxView = ({ workspaceId: _, expiresAt, createdAt, ...rest }: M
   createdAt: isoOf(createdAt),
 });
 
+/** A mailbox as the command line shows it. */
+export function mailboxDocument(mailbox: MailboxAdminView, { workspace }: Pick<Shown, "workspace">) {
+  const { id, address, name, ownerId: _, grants, pausedReason, expiresAt, createdAt, ...rest } = mailbox;
+  return {
+    id,
+    address,
+    name,
+    workspace,
+    ...rest,
+    grants: grants.map(({ user, access }) => ({ user, access })),
+    ...sendingState({ pausedReason }),
+    expiresAt,
+    createdAt,
+  };
+}
+
+/** What commands that change a mailbox have in common. */
+const ofMailbox = { target: "mailbox", document: mailboxDocument } as const;
+
+function quotaOf(bytes: string): number | null {
+  if (bytes === "default") return null;
+  if (!/^\d+$/.test(bytes)) throw new UsageError(`"${bytes}" is no quota: give a whole number of bytes, or default`);
+  return Number(bytes);
+}
+
 const Quota = t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
 const Person = t.String({ description: "Id or address of a person of the workspace" });
 
@@ -84,10 +110,33 @@ export const listWorkspaceMailboxes = operation({
   success: 200,
   response: t.Object({ mailboxes: t.Array(AdminMailbox), nextCursor }),
   errors: READ_ERRORS,
+  commands: [
+    asCommand({
+      name: "mailbox list",
+      summary: "List the mailboxes",
+      columns: [
+        "id",
+        "address",
+        "name",
+        "owner",
+        "aliases",
+        "catchAlls",
+        "grants",
+        "usedBytes",
+        "state",
+        "lost",
+        "workspace",
+      ],
+      sortBy: ["address"],
+      document: mailboxDocument,
+    }),
+  ],
   run({ caller: { workspaceId }, people }, { query }) {
     const positionOf = ({ createdAt, id }: MailboxEntry) => ({ at: createdAt, id });
-    const read = readAmong(people.listMailboxes(workspaceId), positionOf, "oldest first");
-    const { page, nextCursor: next } = pageOf({ query: "mailboxes", positionOf, read }, query);
+    const { page, nextCursor: next } = pageOf(
+      { query: "mailboxes", positionOf, read: (after, limit) => people.listMailboxes(workspaceId, { after, limit }) },
+      query,
+    );
     return { mailboxes: page.map(mailboxView), nextCursor: next };
   },
 });
@@ -100,7 +149,7 @@ export const addMailbox = operation({
   path: "/mailboxes",
   scope: "admin",
   summary: "Make a mailbox",
-  body: bodyOf({
+  body: strictBody({
     address: email({ description: "At a domain of the workspace" }),
     name: t.String({ description: "What mail from it carries" }),
     owner: t.Optional(nullable(Person, { description: "Id or address of the person it belongs to; nobody's without" })),
@@ -114,6 +163,22 @@ export const addMailbox = operation({
   success: 201,
   response: AdminMailbox,
   errors: WRITE_ERRORS,
+  commands: [
+    asCommand({
+      name: "mailbox add",
+      summary: "Add a mailbox",
+      arguments: { address: "ADDRESS" },
+      options: {
+        name: { value: "NAME", required: true, summary: "What it is called" },
+        owner: { value: "USER", summary: "Address of the user it belongs to; nobody's if left out" },
+      },
+      placedBy: "address",
+      input: ({ arguments: { address }, options: { name, owner } }, { userAt }) => ({
+        body: { address, name, ...(owner !== undefined && { owner: userAt(owner).id }) },
+      }),
+      document: mailboxDocument,
+    }),
+  ],
   run: (
     { act, people },
     { body: { address, name, owner = null, aliases = [], quotaBytes = null, expiresAt = null } },
@@ -151,7 +216,7 @@ export const changeMailbox = operation({
   scope: "admin",
   summary: "Change a mailbox: its name, owner, quota, pause or expiry",
   params: BY_ID,
-  body: bodyOf(
+  body: strictBody(
     {
       name: t.Optional(t.String()),
       owner: t.Optional(
@@ -170,6 +235,30 @@ export const changeMailbox = operation({
   success: 200,
   response: AdminMailbox,
   errors: WRITE_ERRORS,
+  commands: [
+    asCommand({
+      name: "mailbox quota",
+      summary: "Set how many bytes a mailbox may keep; default follows the setting storage.mailboxBytes",
+      arguments: { address: "ADDRESS", bytes: "BYTES|default" },
+      ...ofMailbox,
+      input: ({ arguments: { bytes } }) => ({ body: { quotaBytes: quotaOf(bytes) } }),
+    }),
+    asCommand({
+      name: "mailbox pause",
+      summary: "Accept nothing for sending from a mailbox; what was accepted goes out",
+      arguments: { address: "ADDRESS" },
+      options: REASON,
+      ...ofMailbox,
+      input: ({ options: { reason } }) => ({ body: { pausedReason: reason } }),
+    }),
+    asCommand({
+      name: "mailbox resume",
+      summary: "Accept mail for sending from a mailbox again",
+      arguments: { address: "ADDRESS" },
+      ...ofMailbox,
+      input: () => ({ body: { pausedReason: null } }),
+    }),
+  ],
   run: (context, { params: { id }, body: { name, owner, quotaBytes, pausedReason, expiresAt } }) =>
     changing(context, id, (tx, workspaceId) => {
       const { people, requireConfirmed } = context;
@@ -223,7 +312,7 @@ export const addAlias = operation({
   summary: "Add an alias to a mailbox",
   description: "`*@domain` takes what no other address of the domain does.",
   params: BY_ID,
-  body: bodyOf({ alias: t.String({ description: "An address, or *@domain" }) }),
+  body: strictBody({ alias: t.String({ description: "An address, or *@domain" }) }),
   example: { body: { alias: "sales@example.com" } },
   idempotent: true,
   success: 201,
@@ -261,12 +350,25 @@ export const addGrant = operation({
   summary: "Share a mailbox with a person, or change how it is shared",
   description: "`view`: reads. `send`: sends from it, too. `full`: moves, stars and labels its mail, too.",
   params: BY_ID,
-  body: bodyOf({ user: Person, access: oneOf(GRANT_ACCESS) }),
+  body: strictBody({ user: Person, access: oneOf(GRANT_ACCESS) }),
   example: { body: { user: "ben@example.com", access: "send" } },
   idempotent: true,
   success: 201,
   response: AdminMailbox,
   errors: WRITE_ERRORS,
+  commands: [
+    asCommand({
+      name: "mailbox grant",
+      summary: "Share a mailbox with a user of its workspace, or change how it is shared",
+      arguments: { address: "ADDRESS" },
+      options: {
+        to: { value: "USER", required: true, summary: "Address of the user" },
+        access: { value: GRANT_ACCESS, required: true, summary: "What they may do in it" },
+      },
+      ...ofMailbox,
+      input: ({ options: { to, access } }, { userAt }) => ({ body: { user: userAt(to).email, access } }),
+    }),
+  ],
   run: (context, { params: { id }, body: { user, access } }) =>
     changing(context, id, (tx, workspaceId) => {
       const { id: userId } = personNamed(context.people, workspaceId, user);

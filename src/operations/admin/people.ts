@@ -1,10 +1,11 @@
 /** People of a workspace (rules: Administered people). admin/people.ts decides who may change whom. */
-import { ROLES, type UserEntry } from "../../admin/people.ts";
+import { hashPassword, ROLES, type UserEntry } from "../../admin/people.ts";
+import { asCommand, type Shown } from "../command.ts";
 import { oneOf, type Static, t } from "../json-schema.ts";
-import { operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
-import { dateTime, email } from "../schemas.ts";
-import { BY_ID, bodyOf, DONE, Done, isoOf, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+import { appOperation, operation } from "../operation.ts";
+import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
+import { BY_ID, DONE, Done, dateTime, email, isoOf, strictBody } from "../schemas.ts";
+import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const WHO_MAY = "Owners are made, changed and removed by owners, and nobody changes themselves (403).";
 
@@ -29,6 +30,19 @@ export const personView = ({ workspaceId: _, createdAt, ...rest }: UserEntry): P
   createdAt: isoOf(createdAt),
 });
 
+/** A person as the command line shows them. */
+export const personDocument = (
+  { id, email: address, name, role, ...rest }: PersonView,
+  { workspace }: Pick<Shown, "workspace">,
+) => ({
+  id,
+  address,
+  name,
+  role,
+  workspace,
+  ...rest,
+});
+
 export const listPeople = operation({
   name: "listPeople",
   group: "People",
@@ -41,12 +55,35 @@ export const listPeople = operation({
   success: 200,
   response: t.Object({ people: t.Array(Person), nextCursor }),
   errors: READ_ERRORS,
+  commands: [
+    asCommand({
+      name: "user list",
+      summary: "List the people",
+      columns: ["id", "address", "name", "role", "workspace"],
+      sortBy: ["address"],
+      document: personDocument,
+    }),
+  ],
   run({ caller: { workspaceId }, people }, { query }) {
     const positionOf = ({ createdAt, id }: UserEntry) => ({ at: createdAt, id });
-    const read = readAmong(people.listUsers(workspaceId), positionOf, "oldest first");
-    const { page, nextCursor: next } = pageOf({ query: "people", positionOf, read }, query);
+    const { page, nextCursor: next } = pageOf(
+      { query: "people", positionOf, read: (after, limit) => people.listUsers(workspaceId, { after, limit }) },
+      query,
+    );
     return { people: page.map(personView), nextCursor: next };
   },
+});
+
+const NewPerson = strictBody({
+  email: email({ description: "What they sign in with" }),
+  name: t.String(),
+  role: oneOf(ROLES),
+  mailbox: t.Optional(
+    t.Boolean({
+      description:
+        "Whether they get a mailbox at that address; true unless given. Without one, the address may be anywhere",
+    }),
+  ),
 });
 
 export const addPerson = operation({
@@ -58,17 +95,7 @@ export const addPerson = operation({
   scope: "admin",
   summary: "Add a person, with a mailbox of their own",
   description: `Without a password they cannot sign in until somebody gives them one in the app or at the command line. ${WHO_MAY}`,
-  body: bodyOf({
-    email: email({ description: "What they sign in with" }),
-    name: t.String(),
-    role: oneOf(ROLES),
-    mailbox: t.Optional(
-      t.Boolean({
-        description:
-          "Whether they get a mailbox at that address; true unless given. Without one, the address may be anywhere",
-      }),
-    ),
-  }),
+  body: NewPerson,
   example: { body: { email: "ben@example.com", name: "Ben Weber", role: "member" } },
   idempotent: true,
   success: 201,
@@ -110,11 +137,21 @@ export const changePerson = operation({
   summary: "Change the name or the role of a person",
   description: `A workspace keeps an owner: the last one's role cannot be changed (409). ${WHO_MAY}`,
   params: BY_ID,
-  body: bodyOf({ name: t.Optional(t.String()), role: t.Optional(oneOf(ROLES)) }, { minProperties: 1 }),
+  body: strictBody({ name: t.Optional(t.String()), role: t.Optional(oneOf(ROLES)) }, { minProperties: 1 }),
   example: { body: { role: "admin" } },
   success: 200,
   response: Person,
   errors: WRITE_ERRORS,
+  commands: [
+    asCommand({
+      name: "user role",
+      summary: "Change the role of a person",
+      arguments: { address: "ADDRESS", role: ROLES },
+      target: "person",
+      input: ({ arguments: { role } }) => ({ body: { role } }),
+      document: personDocument,
+    }),
+  ],
   run: ({ act, people, requireConfirmed }, { params: { id }, body: { name, role } }) =>
     act((tx, { workspaceId, userId: by }) => {
       people.userIn(workspaceId, id);
@@ -144,5 +181,58 @@ export const removePerson = operation({
       requireConfirmed(tx);
       people.removeUser(tx, id, by);
       return DONE;
+    }),
+});
+
+/** Passwords and second factors of others are for admins in the app, and the operator. */
+export const addPersonWithPassword = appOperation({
+  name: "addPersonWithPassword",
+  audience: "admin",
+  method: "POST",
+  path: "/people/with-password",
+  body: strictBody({ ...NewPerson.properties, password: t.String() }),
+  success: 201,
+  async run({ act, people, requireConfirmed }, { body: { password, mailbox: ownMailbox = true, ...given } }) {
+    const passwordHash = await hashPassword(password);
+    return act((tx, { workspaceId, userId: by }) => {
+      requireConfirmed(tx);
+      const { userId } = people.addUser(tx, { ...given, workspaceId, ownMailbox, passwordHash }, by);
+      return personView(people.userIn(workspaceId, userId));
+    });
+  },
+});
+
+/** Ends the person's sessions and app passwords, and their API keys unless `keepKeys`. */
+export const setPersonPassword = appOperation({
+  name: "setPersonPassword",
+  audience: "admin",
+  method: "POST",
+  path: "/people/:id/password",
+  params: BY_ID,
+  body: strictBody({ password: t.String(), keepKeys: t.Optional(t.Boolean()) }),
+  async run({ act, caller, people, requireConfirmed }, { params: { id }, body: { password, keepKeys } }) {
+    people.userIn(caller.workspaceId, id);
+    const passwordHash = await hashPassword(password);
+    return act((tx, { workspaceId, userId: by }) => {
+      requireConfirmed(tx);
+      people.userIn(workspaceId, id);
+      people.replacePassword(tx, id, { passwordHash, keepKeys }, by);
+      return personView(people.userIn(workspaceId, id));
+    });
+  },
+});
+
+/** Removes the second factor of a person who lost it. */
+export const resetSecondFactor = appOperation({
+  name: "resetSecondFactor",
+  audience: "admin",
+  method: "DELETE",
+  path: "/people/:id/second-factor",
+  params: BY_ID,
+  run: ({ act, people, requireConfirmed }, { params: { id } }) =>
+    act((tx, { workspaceId, userId: by }) => {
+      people.userIn(workspaceId, id);
+      requireConfirmed(tx);
+      people.resetSecondFactor(tx, id, by);
     }),
 });

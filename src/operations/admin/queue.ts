@@ -1,12 +1,13 @@
-/** Recipients of outbound mail that are not settled yet. */
+/** Recipients of outbound mail that are not settled yet (rules: Queue over the API). */
 import type { UnsettledView } from "../../admin/outbound.ts";
+import { asCommand } from "../command.ts";
 import { oneOf, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
-import { dateTime, email, nullable } from "../schemas.ts";
-import { BY_ID, bodyOf, isoOf, maybeIsoOf, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+import { BY_ID, dateTime, email, isoOf, maybeIsoOf, nullable, strictBody } from "../schemas.ts";
+import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
-/** In place of the address, where only the sender may know it. */
+/** Stands for an address that only the sender may know. */
 const A_BCC_RECIPIENT = "a Bcc recipient";
 
 const QueueEntry = t.Object(
@@ -31,13 +32,28 @@ const QueueEntry = t.Object(
 
 export type QueueEntryView = Static<typeof QueueEntry>;
 
-const shown = ({ recipient, state, nextAttemptAt, acceptedAt, ...entry }: UnsettledView): QueueEntryView => {
+/** Presents a recipient. */
+export const queueEntryView = ({
+  recipient,
+  state,
+  nextAttemptAt,
+  acceptedAt,
+  ...entry
+}: UnsettledView): QueueEntryView => {
   const { id, field, attempting, attempts, reply, mailbox, emailId, messageId } = entry;
   return {
-    ...{ id, recipient: recipient ?? A_BCC_RECIPIENT, field },
+    id,
+    recipient: recipient ?? A_BCC_RECIPIENT,
+    field,
     state: state === "held" ? "held" : "waiting",
-    ...{ attempting, attempts, nextAttemptAt: maybeIsoOf(nextAttemptAt), reply },
-    ...{ mailbox, emailId, messageId, acceptedAt: isoOf(acceptedAt) },
+    attempting,
+    attempts,
+    nextAttemptAt: maybeIsoOf(nextAttemptAt),
+    reply,
+    mailbox,
+    emailId,
+    messageId,
+    acceptedAt: isoOf(acceptedAt),
   };
 };
 
@@ -54,7 +70,8 @@ export const listQueue = operation({
   success: 200,
   response: t.Object({ queue: t.Array(QueueEntry), nextCursor }),
   errors: READ_ERRORS,
-  run({ caller, outbound }, { query }) {
+  run({ person, store, outbound }, { query }) {
+    const caller = person(store.db);
     const list = {
       query: "queue",
       positionOf: ({ state, seq }: UnsettledView) => ({ at: state === "waiting" ? 0 : 1, id: String(seq) }),
@@ -62,7 +79,7 @@ export const listQueue = operation({
         outbound.listQueueFor(caller, after && { state: after.at === 0 ? "waiting" : "held", seq: Number(after.id) }),
     };
     const { page, nextCursor: next } = pageOf(list, query);
-    return { queue: page.map(shown), nextCursor: next };
+    return { queue: page.map(queueEntryView), nextCursor: next };
   },
 });
 
@@ -75,12 +92,20 @@ export const retryDelivery = operation({
   path: "/queue/:id/retry",
   summary: "Attempt a recipient again now, or let one go that is held",
   params: BY_ID,
-  body: bodyOf({}),
+  body: strictBody({}),
   bodyOptional: true,
   idempotent: true,
   success: 200,
   response: changed("waiting"),
   errors: WRITE_ERRORS,
+  commands: [
+    asCommand({
+      name: "queue retry",
+      arguments: { id: "ID" },
+      target: "recipient",
+      document: (entry: object) => entry,
+    }),
+  ],
   run: ({ act, outbound }, { params: { id } }) =>
     act((tx, { workspaceId }) => {
       outbound.retry(tx, id, workspaceId);
@@ -95,12 +120,20 @@ export const cancelDelivery = operation({
   path: "/queue/:id/cancel",
   summary: "Give a recipient up, without a bounce",
   params: BY_ID,
-  body: bodyOf({}),
+  body: strictBody({}),
   bodyOptional: true,
   idempotent: true,
   success: 200,
   response: changed("cancelled"),
   errors: WRITE_ERRORS,
+  commands: [
+    asCommand({
+      name: "queue cancel",
+      arguments: { id: "ID" },
+      target: "recipient",
+      document: (entry: object) => entry,
+    }),
+  ],
   run: ({ act, outbound }, { params: { id } }) =>
     act((tx, { workspaceId }) => {
       outbound.cancel(tx, id, workspaceId);

@@ -1,10 +1,11 @@
 /** Addresses that a workspace may not write to. */
 import type { Suppression } from "../../admin/outbound.ts";
+import { asCommand } from "../command.ts";
 import { type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
-import { dateTime, email } from "../schemas.ts";
-import { BY_ID, bodyOf, DONE, Done, isoOf, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+import { BY_ID, DONE, Done, dateTime, email, isoOf, strictBody } from "../schemas.ts";
+import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const SuppressionSchema = t.Object(
   {
@@ -19,7 +20,9 @@ const SuppressionSchema = t.Object(
 export type SuppressionView = Static<typeof SuppressionSchema>;
 
 const shown = ({ id, address, reason, createdAt }: Suppression): SuppressionView => ({
-  ...{ id, address, reason },
+  id,
+  address,
+  reason,
   createdAt: isoOf(createdAt),
 });
 
@@ -35,6 +38,14 @@ export const listSuppressions = operation({
   success: 200,
   response: t.Object({ suppressions: t.Array(SuppressionSchema), nextCursor }),
   errors: READ_ERRORS,
+  commands: [
+    asCommand({
+      name: "suppression list",
+      summary: "List the addresses that may not be written to",
+      columns: ["id", "address", "reason", "workspace", "createdAt"],
+      sortBy: ["createdAt"],
+    }),
+  ],
   run({ caller: { workspaceId }, outbound }, { query }) {
     const list = {
       query: "suppressions",
@@ -54,12 +65,23 @@ export const addSuppression = operation({
   path: "/suppressions",
   summary: "Refuse mail from the workspace to an address",
   description: "An address that is suppressed already keeps its reason and its time.",
-  body: bodyOf({ address: email(), reason: t.Optional(t.String({ description: "For people, one line" })) }),
+  body: strictBody({ address: email(), reason: t.Optional(t.String({ description: "For people, one line" })) }),
   example: { body: { address: "ben@example.net", reason: "Asked not to be written to" } },
   idempotent: true,
   success: 201,
   response: SuppressionSchema,
   errors: WRITE_ERRORS,
+  commands: [
+    asCommand({
+      name: "suppression add",
+      summary: "Refuse mail from a workspace to an address",
+      arguments: { address: "ADDRESS" },
+      options: { reason: { value: "REASON", summary: "Why, for people" } },
+      input: ({ arguments: { address }, options: { reason = "Added by the operator" } }) => ({
+        body: { address, reason },
+      }),
+    }),
+  ],
   run: ({ act, outbound }, { body: { address, reason = "Added by an admin" } }) =>
     act((tx, { workspaceId }) => shown(outbound.suppress(tx, { workspaceId, address, reason }))),
 });
@@ -74,6 +96,14 @@ export const removeSuppression = operation({
   success: 200,
   response: Done,
   errors: READ_ERRORS,
+  commands: [
+    asCommand({
+      name: "suppression remove",
+      arguments: { address: "ADDRESS" },
+      target: "suppression",
+      document: (_, { target: { id, address } }) => ({ id, address, removed: true }),
+    }),
+  ],
   run: ({ act, outbound }, { params: { id } }) =>
     act((tx, { workspaceId }) => {
       outbound.unsuppressById(tx, workspaceId, id);

@@ -1,5 +1,6 @@
-/** Webhook endpoints of a workspace, and the log of their deliveries. */
-
+/**
+ * Webhook endpoints of a workspace, and the log of their deliveries (rules: Webhook log, Resend, Recovering webhooks).
+ */
 import {
   DEFAULT_OVERLAP_HOURS,
   DELIVERY_STATES,
@@ -10,11 +11,12 @@ import {
 } from "../../admin/developers.ts";
 import { parseDateTime } from "../../admin/names.ts";
 import { AppError } from "../../base/errors.ts";
+import { asCommand, numberOf, type Shown } from "../command.ts";
 import { oneOf, type Static, t } from "../json-schema.ts";
-import { operation } from "../operation.ts";
+import { appOperation, operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
-import { dateTime, nullable } from "../schemas.ts";
-import { BY_ID, bodyOf, DONE, Done, isoOf, maybeIsoOf, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+import { BY_ID, DONE, Done, dateTime, isoOf, maybeIsoOf, nullable, strictBody } from "../schemas.ts";
+import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const eventNames = t.Array(oneOf(EVENT_NAMES), { minItems: 1, maxItems: EVENT_NAMES.length });
 const url = t.String({
@@ -42,9 +44,22 @@ const NewWebhook = t.Object({ ...fields, secret }, { $id: "NewWebhook" });
 
 const shown = ({ id, events, description, state, disabledAt, exhausted, createdAt, ...endpoint }: Endpoint) =>
   ({
-    ...{ id, url: endpoint.url, events: events as WebhookView["events"], description },
-    ...{ enabled: state === "active", disabledAt: maybeIsoOf(disabledAt), exhausted, createdAt: isoOf(createdAt) },
+    id,
+    url: endpoint.url,
+    events: events as WebhookView["events"],
+    description,
+    enabled: state === "active",
+    disabledAt: maybeIsoOf(disabledAt),
+    exhausted,
+    createdAt: isoOf(createdAt),
   }) satisfies WebhookView;
+
+/** An endpoint as the command line shows it, which gives it no description. */
+function webhookDocument(webhook: Static<typeof NewWebhook>, { workspace }: Pick<Shown, "workspace">) {
+  const { id, secret, url, events, description: _, enabled, ...rest } = webhook;
+  const state = enabled ? "active" : "disabled";
+  return { id, ...(secret !== undefined && { secret }), url, events, state, ...rest, workspace };
+}
 
 const LoggedDelivery = t.Object(
   {
@@ -71,10 +86,19 @@ export type DeliveryView = Static<typeof LoggedDelivery>;
 export const deliveryView = (delivery: Delivery): DeliveryView => {
   const { id, event, eventId, eventSeq, state, attempts, leased, dueAt, status, response, error } = delivery;
   return {
-    ...{ id, event, eventId, test: eventSeq === null, state, attempts, attempting: leased },
+    id,
+    event,
+    eventId,
+    test: eventSeq === null,
+    state,
+    attempts,
+    attempting: leased,
     nextAttemptAt: leased ? null : maybeIsoOf(dueAt),
-    ...{ status, response, error },
-    ...{ createdAt: isoOf(delivery.createdAt), finishedAt: maybeIsoOf(delivery.finishedAt) },
+    status,
+    response,
+    error,
+    createdAt: isoOf(delivery.createdAt),
+    finishedAt: maybeIsoOf(delivery.finishedAt),
   };
 };
 
@@ -90,6 +114,15 @@ export const listWebhooks = operation({
   success: 200,
   response: t.Object({ webhooks: t.Array(Webhook), nextCursor }),
   errors: READ_ERRORS,
+  commands: [
+    asCommand({
+      name: "webhook list",
+      summary: "List the webhook endpoints",
+      columns: ["id", "url", "events", "state", "exhausted", "workspace"],
+      sortBy: ["createdAt"],
+      document: webhookDocument,
+    }),
+  ],
   run({ caller: { workspaceId }, developers }, { query }) {
     const positionOf = ({ createdAt, id }: Endpoint) => ({ at: createdAt, id });
     const read = readAmong(developers.listWebhooks(workspaceId), positionOf, "oldest first");
@@ -104,13 +137,29 @@ export const addWebhook = operation({
   method: "POST",
   path: "/webhooks",
   summary: "Tell a URL of events",
-  body: bodyOf({ url, events: eventNames, description: t.Optional(t.String({ description: "For people, one line" })) }),
+  body: strictBody({
+    url,
+    events: eventNames,
+    description: t.Optional(t.String({ description: "For people, one line" })),
+  }),
   example: { body: { url: "https://hooks.example.com/mail", events: ["message.inbound"] } },
   idempotent: true,
   secrets: ["secret"],
   success: 201,
   response: NewWebhook,
   errors: WRITE_ERRORS,
+  commands: [
+    asCommand({
+      name: "webhook add",
+      summary: "Tell a URL of events; prints the secret that they are signed with",
+      options: {
+        url: { value: "URL", required: true, summary: "Where to; https is advised" },
+        events: { value: EVENT_NAMES, list: true, required: true, summary: "What it is told of" },
+      },
+      input: ({ options: { url, events } }) => ({ body: { url, events } }),
+      document: webhookDocument,
+    }),
+  ],
   run: ({ act, developers, requireConfirmed }, { body }) =>
     act((tx, { workspaceId }) => {
       requireConfirmed(tx);
@@ -141,7 +190,7 @@ export const updateWebhook = operation({
   description:
     "Another URL gets what is waiting as well. One that is disabled is told of nothing, and what waits for it fails; enabled again, it is told of what happens from then on.",
   params: BY_ID,
-  body: bodyOf(
+  body: strictBody(
     { url: t.Optional(url), events: t.Optional(eventNames), enabled: t.Optional(t.Boolean()) },
     { minProperties: 1 },
   ),
@@ -149,6 +198,16 @@ export const updateWebhook = operation({
   success: 200,
   response: Webhook,
   errors: WRITE_ERRORS,
+  commands: [
+    asCommand({
+      name: "webhook enable",
+      summary: "Switch an endpoint on again that was disabled",
+      arguments: { id: "ID" },
+      target: "webhook",
+      input: () => ({ body: { enabled: true } }),
+      document: webhookDocument,
+    }),
+  ],
   run: ({ act, developers, requireConfirmed }, { params: { id }, body: { enabled, ...target } }) =>
     act((tx, { workspaceId }) => {
       const before = developers.webhook(id, workspaceId);
@@ -169,6 +228,15 @@ export const removeWebhook = operation({
   success: 200,
   response: Done,
   errors: READ_ERRORS,
+  commands: [
+    asCommand({
+      name: "webhook remove",
+      summary: "Remove an endpoint with its deliveries",
+      arguments: { id: "ID" },
+      target: "webhook",
+      document: (_, { target: { id, url } }) => ({ id, url, removed: true }),
+    }),
+  ],
   run: ({ act, developers }, { params: { id } }) =>
     act((tx, { workspaceId }) => {
       developers.removeWebhook(tx, developers.webhook(id, workspaceId).id);
@@ -183,7 +251,7 @@ export const testWebhook = operation({
   path: "/webhooks/:id/test",
   summary: "Send a signed sample event, once",
   params: BY_ID,
-  body: bodyOf({
+  body: strictBody({
     event: t.Optional(
       oneOf(EVENT_NAMES, { description: "The first that the endpoint is told of when it is left out" }),
     ),
@@ -198,6 +266,19 @@ export const testWebhook = operation({
     state: oneOf(["pending"]),
   }),
   errors: WRITE_ERRORS,
+  commands: [
+    asCommand({
+      name: "webhook test",
+      summary: "Send a signed sample event to an endpoint, once",
+      arguments: { id: "ID" },
+      options: {
+        event: { value: EVENT_NAMES, summary: "Its kind; by default the first that the endpoint is told of" },
+      },
+      target: "webhook",
+      input: ({ options: { event } }) => ({ body: event === undefined ? {} : { event } }),
+      document: ({ id, ...rest }: { id: string }, { target }) => ({ id, webhook: target.id, ...rest }),
+    }),
+  ],
   run: ({ act, developers }, { params, body: { event } }) =>
     act((tx, { workspaceId }) => {
       const webhook = developers.webhook(params.id, workspaceId);
@@ -215,7 +296,7 @@ export const rotateWebhookSecret = operation({
   description:
     "For `overlapHours` deliveries are signed with the secret before as well; with 0 with the new one alone.",
   params: BY_ID,
-  body: bodyOf({
+  body: strictBody({
     overlapHours: t.Optional(t.Number({ minimum: 0, maximum: LONGEST_OVERLAP_HOURS, default: DEFAULT_OVERLAP_HOURS })),
   }),
   bodyOptional: true,
@@ -237,6 +318,9 @@ export const rotateWebhookSecret = operation({
     }),
 });
 
+const countOf = (limit: string): number =>
+  numberOf("limit", limit, (value) => Number.isInteger(value) && value > 0, "a whole number above 0");
+
 export const listWebhookDeliveries = operation({
   ...common,
   name: "listWebhookDeliveries",
@@ -249,6 +333,23 @@ export const listWebhookDeliveries = operation({
   success: 200,
   response: t.Object({ deliveries: t.Array(LoggedDelivery), nextCursor }),
   errors: READ_ERRORS,
+  commands: [
+    asCommand({
+      name: "webhook deliveries",
+      summary: "List the deliveries to an endpoint, newest first",
+      arguments: { id: "ID" },
+      options: {
+        state: { value: DELIVERY_STATES, summary: "Only these" },
+        limit: { value: "N", summary: "At most so many" },
+      },
+      columns: ["id", "event", "state", "attempts", "status", "error", "nextAttemptAt", "createdAt"],
+      target: "webhook",
+      input: ({ options: { state, limit } }) => ({
+        query: { ...(state && { state }), ...(limit !== undefined && { limit: countOf(limit) }) },
+      }),
+      document: (delivery: object) => delivery,
+    }),
+  ],
   run({ caller: { workspaceId }, developers }, { params, query: { state, ...asked } }) {
     const { id } = developers.webhook(params.id, workspaceId);
     const list = {
@@ -269,7 +370,7 @@ export const resendWebhookDelivery = operation({
   path: "/webhooks/:id/deliveries/:delivery/resend",
   summary: "Send a delivery once more, now, with the same payload and event id",
   params: t.Object({ id: t.String(), delivery: t.String() }),
-  body: bodyOf({}),
+  body: strictBody({}),
   bodyOptional: true,
   idempotent: true,
   success: 202,
@@ -291,7 +392,7 @@ export const recoverWebhook = operation({
   path: "/webhooks/:id/recover",
   summary: "Send everything again that failed since a time",
   params: BY_ID,
-  body: bodyOf({ since: dateTime({ description: "Deliveries that failed then or later are sent again" }) }),
+  body: strictBody({ since: dateTime({ description: "Deliveries that failed then or later are sent again" }) }),
   example: { body: { since: "2026-03-02T09:30:00Z" } },
   idempotent: true,
   success: 202,
@@ -307,5 +408,23 @@ export const recoverWebhook = operation({
     if (Number.isNaN(parseDateTime(since))) {
       throw new AppError("bad_request", "since must be a date and time such as 2026-03-02T09:30:00Z");
     }
+  },
+});
+
+/**
+ * Shows the secret that an endpoint's deliveries are signed with, to a person who proved that it is them (rules: Keys
+ * and secrets are shown once).
+ */
+export const revealWebhookSecret = appOperation({
+  name: "revealWebhookSecret",
+  audience: "admin",
+  method: "GET",
+  path: "/webhooks/:id/secret",
+  params: BY_ID,
+  run({ caller: { workspaceId }, store, developers, requireConfirmed, runtime }, { params: { id } }) {
+    const { secret, previousSecret, previousUntil } = developers.webhook(id, workspaceId);
+    requireConfirmed(store.db);
+    const isRotating = previousSecret !== null && previousUntil !== null && previousUntil > runtime.now();
+    return { secret, ...(isRotating && { previous: { secret: previousSecret, until: isoOf(previousUntil) } }) };
   },
 });

@@ -1,4 +1,4 @@
-/** Single messages (rules: List of messages, One message, Raw messages). */
+/** Messages and their attachments (rules: List of messages, One message, Raw messages, Attachments). */
 import { oneOf, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { DEFAULT_LIMIT, Message, MessageSummary, parameter } from "../schemas.ts";
@@ -112,4 +112,33 @@ export const getRawMessage = operation({
     contentType: "message/rfc822",
     content: await mailbox.getRawMessage(caller, params.id),
   }),
+});
+
+export const getAttachment = operation({
+  name: "getAttachment",
+  group: "Attachments",
+  audience: "key",
+  method: "GET",
+  path: "/attachments/:id",
+  scope: "read",
+  summary: "Download an attachment",
+  params: t.Object({ id: parameter.id }),
+  tool: {
+    description: "An attachment: text, or a small file embedded, else a URL to GET with your API key.",
+    annotations: READS_MAIL,
+    about: { offset: GO_ON, maxChars: TOTAL },
+    shaping: t.Object({ offset, maxChars }),
+    result: {
+      filename: "string",
+      contentType: "string",
+      size: "integer",
+      url: "string",
+      text: "string",
+      nextOffset: "integer",
+    },
+  },
+  success: 200,
+  response: { mediaType: "*/*", description: "The bytes, with the attachment's own content type, as a download" },
+  errors: [401, 403, 404, 429],
+  run: ({ caller, mailbox }, { params }) => mailbox.getAttachment(caller, params.id),
 });

@@ -1,12 +1,12 @@
-/** Sending (rules: Reply request, Drafts, Send request). */
+/** Sending and drafting (rules: Reply request, Drafts, Send request). */
 import { AppError } from "../../base/errors.ts";
 import { t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { DraftRequest, DraftResponse, parameter, ReplyRequest, SendRequest, SendResponse } from "../schemas.ts";
 
 /**
- * Text and HTML are at most 1 MiB together, which JSON may write in six times as many bytes (RFC 8259 §7); the rest is
- * for addresses. So content within the limit always fits, and content beyond it gets the refusal that names the limit.
+ * Text and HTML have at most 1 MiB together, which JSON may write in six times as many bytes (RFC 8259 §7). The rest is
+ * for addresses. Content within the limit always fits, and larger content gets the refusal that names the limit.
  */
 const LARGEST_BODY = 8 * 1_048_576;
 
@@ -17,14 +17,14 @@ function requireContent({ text = "", html = "" }: { text?: string; html?: string
   if (text === "" && html === "") throw new AppError("bad_request", "text or html is required, and must not be empty");
 }
 
-/** @throws AppError bad_request for a field that is there and says nothing. */
+/** @throws AppError bad_request for a field without an address */
 function requireAddress(name: "from" | "to", given: string | string[]): void {
   if ([given].flat().every((list) => /^[\s,;]*$/.test(list))) {
     throw new AppError("bad_request", `${name} is empty: give an address`);
   }
 }
 
-/** Sent mail cannot be recalled, and a repeated call sends again. */
+/** Nobody can recall sent mail, and a repeated call sends again. */
 const SENDS = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true };
 const ONCE = "Repeat with the same key to retry without sending twice";
 const REPLY_ABOUT = {

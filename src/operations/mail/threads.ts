@@ -1,11 +1,35 @@
 /**
- * Conversations (rules: List of conversations, One conversation, Changing a conversation). Reading never marks anything
- * read.
+ * Mailboxes and their conversations (rules: List of mailboxes, List of conversations, Search operation, One
+ * conversation, Changing a conversation). Reading marks nothing read.
  */
 import { t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
-import { DEFAULT_LIMIT, parameter, Thread, ThreadDetail, ThreadList, ThreadPatch } from "../schemas.ts";
-import { maxChars, NEXT, newTextOnly, READS_MAIL, TOTAL } from "../tool.ts";
+import { DEFAULT_LIMIT, Mailbox, parameter, Thread, ThreadDetail, ThreadList, ThreadPatch } from "../schemas.ts";
+import { GO_ON, maxChars, NEXT, newTextOnly, offset, READS_MAIL, TOTAL } from "../tool.ts";
+
+export const listMailboxes = operation({
+  name: "listMailboxes",
+  group: "Mailboxes",
+  audience: "key",
+  method: "GET",
+  path: "/mailboxes",
+  scope: "read",
+  summary: "List the mailboxes the key can read",
+  tool: {
+    description: "Mailboxes you can read, with your access to each.",
+    annotations: { readOnlyHint: true, openWorldHint: false },
+    about: { offset: GO_ON },
+    shaping: t.Object({ offset }),
+    result: { mailboxes: "array", nextOffset: "integer" },
+  },
+  success: 200,
+  response: t.Object({ mailboxes: t.Array(Mailbox) }),
+  errors: [401, 403, 404, 429],
+  run: ({ caller, mailbox }) => ({ mailboxes: mailbox.listMailboxes(caller) }),
+});
+
+/** The fields of list_threads and search_mail. */
+const LIST_RESULT = { threads: "array", nextCursor: "string|null", unread: "integer", suggestion: "string" };
 
 export const listThreads = operation({
   name: "listThreads",
@@ -41,13 +65,57 @@ export const listThreads = operation({
       maxChars: TOTAL,
     },
     shaping: t.Object({ maxChars }),
-    result: { threads: "array", nextCursor: "string|null", unread: "integer", suggestion: "string" },
+    result: LIST_RESULT,
   },
   success: 200,
   response: ThreadList,
   errors: [400, 401, 403, 404, 429],
   run: ({ caller, mailbox }, { query: { limit = DEFAULT_LIMIT, ...filters } }) =>
     mailbox.listThreads(caller, { ...filters, limit }),
+});
+
+/** The query language, as a model is told it. */
+const SYNTAX =
+  'Words and "phrases", all must match; from: to: subject: label: has:attachment is:unread is:starred before:YYYY-MM-DD after:YYYY-MM-DD; - excludes';
+
+export const searchMail = operation({
+  name: "searchMail",
+  group: "Threads",
+  audience: "key",
+  method: "GET",
+  path: "/search",
+  scope: "read",
+  summary: "Search conversations, newest or best match first",
+  query: t.Object({
+    q: parameter.query(
+      'Terms and "quoted phrases", all of which must match, with from:, to:, subject:, label:, has:attachment, is:unread, is:starred, before:YYYY-MM-DD, after:YYYY-MM-DD; a leading - excludes',
+    ),
+    mailbox: parameter.mailbox,
+    folder: parameter.listFolder("Without it, every folder except trash and spam is searched"),
+    sort: parameter.sort,
+    cursor: parameter.cursor,
+    limit: parameter.limit,
+  }),
+  example: { query: { q: "from:priya has:attachment after:2026-01-01" } },
+  tool: {
+    description: "Search conversations, newest or best match first, as snippets.",
+    annotations: READS_MAIL,
+    about: {
+      q: SYNTAX,
+      mailbox: "Id or address",
+      folder: "Default: all but trash and spam",
+      sort: "Default newest",
+      cursor: NEXT,
+      maxChars: TOTAL,
+    },
+    shaping: t.Object({ maxChars }),
+    result: LIST_RESULT,
+  },
+  success: 200,
+  response: ThreadList,
+  errors: [400, 401, 403, 404, 429],
+  run: ({ caller, mailbox }, { query: { limit = DEFAULT_LIMIT, ...filters } }) =>
+    mailbox.search(caller, { ...filters, limit }),
 });
 
 export const getThread = operation({

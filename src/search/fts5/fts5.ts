@@ -1,12 +1,13 @@
 /**
  * The embedded engine: SQLite's FTS5 over the table message_index, one document per message. Words commit with their
- * mail and are removed with it (a trigger), so the index always matches the mail, except for the backlog (backlog.ts).
+ * mail and are removed with it (a trigger), so the index always matches the mail, except for the backlog (upkeep.ts).
  *
  * All text is folded and quoted before it reaches FTS5, so it cannot be query syntax. The column `scope` holds a token
  * for the mailbox and one for the workspace, which folded text cannot contain: access is a condition of the full-text
  * query itself.
+ *
+ * Below the engine are its parts: results kept between searches, the filter by date, and a look-up of words that occur.
  */
-
 import type { Database } from "bun:sqlite";
 import { MESSAGES_PER_THREAD } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
@@ -16,7 +17,7 @@ import type { DocumentScope, SearchEngine, SearchScope } from "../engine.ts";
 import { fold, foldAddress, type IndexDocument } from "../fold.ts";
 import type { MessageCondition, TextField } from "../query.ts";
 import { has, type SeqSet, setOf } from "../sets.ts";
-import { beginBacklog, endBacklog } from "./backlog.ts";
+import { beginBacklog, endBacklog } from "./upkeep.ts";
 
 type TextCondition = Extract<MessageCondition, { kind: "text" }>;
 
@@ -64,19 +65,17 @@ const othersOf = prepared(({ $client: client }) =>
 );
 
 /** Mailboxes outside the scope, at most one more than can be excluded. */
-const beyond = (db: Db, { mailboxIds }: SearchScope): string[] =>
+const mailboxesOutside = (db: Db, { mailboxIds }: SearchScope): string[] =>
   JSON.parse(othersOf(db).get(JSON.stringify(mailboxIds))?.ids ?? "[]");
 
 /** True if no mailbox lies outside the scope. */
-export const isEverywhere = (db: Db, scope: SearchScope): boolean => beyond(db, scope).length === 0;
+export const isEverywhere = (db: Db, scope: SearchScope): boolean => mailboxesOutside(db, scope).length === 0;
 
-/** True if a condition selects documents, rather than only excluding others. */
-export const isChoice = (condition: MessageCondition): boolean =>
+/** True if a condition on words or attachments selects documents; false if it only excludes some. */
+export const selectsDocuments = (condition: MessageCondition): boolean =>
   (condition.kind === "text" || condition.kind === "attachment") && !condition.negated;
 
-/**
- * The FTS5 expression: `wanted` and the conditions. At least one selects documents, because NOT needs a left operand.
- */
+/** The FTS5 expression for `wanted` and the conditions. One of them must select documents: NOT needs a left operand. */
 export function expressionOf(conditions: readonly MessageCondition[], ...wanted: string[]): string {
   const unwanted: string[] = [];
   for (const condition of conditions) {
@@ -100,20 +99,18 @@ export function dateRangeOf(conditions: readonly MessageCondition[]): TimeRange 
 }
 
 /**
- * For message_index AS hit: whether it lies between two times. Unforced, SQLite would read the table, whose rows are a
- * hundred times as long as the index's.
+ * The SQL condition that `message_index AS hit` lies between two times. It names the SQL index because SQLite would
+ * else read the table, whose rows are a hundred times as long.
  */
 export const HIT_IS_DATED = `EXISTS (
   SELECT 1 FROM messages INDEXED BY messages_by_thread
   WHERE thread_seq = ${threadSql("hit.rowid")} AND seq = ${messageSql("hit.rowid")}
     AND date >= ? AND date < ?)`;
 
-export interface Fts5Engine extends SearchEngine {
+export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): SearchEngine & {
   /** The messages (messages.seq, ascending) in scope that satisfy the conditions on words. */
   messagesMatching(conditions: readonly MessageCondition[], scope: SearchScope): number[];
-}
-
-export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts5Engine {
+} {
   const sqlite = store.db.$client;
   const selectStored = sqlite.prepare<{ hasAttachments: number }, [number]>(
     "SELECT has_attachments AS hasAttachments FROM messages WHERE seq = ?",
@@ -137,9 +134,8 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
   );
   const empty = sqlite.prepare("INSERT INTO message_index (message_index) VALUES ('delete-all')");
   const merge = sqlite.prepare(`INSERT INTO message_index (message_index, rank) VALUES ('merge', ${MERGE_PAGES})`);
-  const totalChanges = sqlite.prepare<{ n: number }, []>("SELECT total_changes() AS n");
-
   const mergeAll = sqlite.prepare(`INSERT INTO message_index (message_index, rank) VALUES ('merge', ${-MERGE_PAGES})`);
+  const totalChanges = sqlite.prepare<{ n: number }, []>("SELECT total_changes() AS n");
 
   /** The number of changed rows tells whether FTS5 found anything to merge. */
   function step(statement: typeof merge): boolean {
@@ -154,12 +150,12 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
     JSON.parse(selectDocuments.get(expression)?.documents ?? "[]");
 
   /**
-   * A term in most documents is slow to look up. Every message is in some mailbox, so if few mailboxes are outside the
-   * scope, the query excludes those instead.
+   * The FTS5 expression for the conditions in scope. A term that most documents have is slow to look up, so if few
+   * mailboxes are outside the scope, the expression excludes those instead of naming those inside.
    */
-  function reachedExpression(conditions: readonly MessageCondition[], scope: SearchScope): string {
-    if (conditions.some(isChoice)) {
-      const others = beyond(store.db, scope);
+  function expressionInScope(conditions: readonly MessageCondition[], scope: SearchScope): string {
+    if (conditions.some(selectsDocuments)) {
+      const others = mailboxesOutside(store.db, scope);
       if (others.length === 0) return expressionOf(conditions);
       if (others.length <= MOST_EXCLUDED && others.length < scope.mailboxIds.length) {
         return `(${expressionOf(conditions)}) NOT ${scopeExpression(others.map(scopeToken))}`;
@@ -175,7 +171,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
       const found: number[] = JSON.parse(selectByDate.get(mailboxIds, range.since, range.before)?.threads ?? "[]");
       return setOf(found);
     }
-    const found = documentsMatching(reachedExpression(conditions, scope));
+    const found = documentsMatching(expressionInScope(conditions, scope));
     return threadsOf(range ? keepDated(found, range, JSON.stringify(scope.mailboxIds)) : found);
   }
 
@@ -245,24 +241,22 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
 const KEPT = 8;
 
 /** Returns the set for a question, calling `find` if it is not kept. The set is shared: do not modify it. */
-export type KeepSet = (question: string, find: () => SeqSet) => SeqSet;
-
-export function createKeptSets(sqlite: Database, most = KEPT): KeepSet {
+export function createKeptSets(sqlite: Database, most = KEPT) {
   // Rows changed over this connection, and a value that changes with every commit over others.
   const selectWritten = sqlite.prepare<{ own: number; others: number }, []>(
     "SELECT total_changes() AS own, data_version AS others FROM pragma_data_version",
   );
   const kept = new Map<string, SeqSet>();
   let written = selectWritten.get();
-  return (question, find) => {
+  return (question: string, find: () => SeqSet): SeqSet => {
     const now = selectWritten.get();
     if (now?.own !== written?.own || now?.others !== written?.others) kept.clear();
     written = now;
     const set = kept.get(question) ?? find();
     kept.delete(question);
     kept.set(question, set);
-    const [longestUnasked] = kept.keys();
-    if (kept.size > most && longestUnasked !== undefined) kept.delete(longestUnasked);
+    const [leastRecent] = kept.keys();
+    if (kept.size > most && leastRecent !== undefined) kept.delete(leastRecent);
     return set;
   };
 }
@@ -273,13 +267,10 @@ export function createKeptSets(sqlite: Database, most = KEPT): KeepSet {
  */
 
 /** Epoch ms: inclusive and exclusive. */
-export interface TimeRange {
+interface TimeRange {
   since: number;
   before: number;
 }
-
-/** Filters documents in the given mailboxes (a JSON array of ids) by the dates of their messages, in the same order. */
-export type KeepDated = (documents: readonly number[], range: TimeRange, mailboxIds: string) => readonly number[];
 
 /** Up to this many hits are looked up one by one. */
 const FEW = 1_000;
@@ -293,7 +284,8 @@ interface Numbers {
   numbers: string;
 }
 
-export function createKeepDated(sqlite: Database, { few = FEW, readForEach = READ_FOR_EACH } = {}): KeepDated {
+/** Filters documents in the given mailboxes (a JSON array of ids) by the dates of their messages, in the same order. */
+export function createKeepDated(sqlite: Database, { few = FEW, readForEach = READ_FOR_EACH } = {}) {
   const seqsOf = (messages: string) => `SELECT json_group_array(seq) AS numbers FROM (${messages})`;
   const selectWithin = sqlite.prepare<Numbers, [string, number, number, number]>(
     seqsOf(`SELECT seq FROM ${IN_MAILBOXES} AND date >= ?2 AND date < ?3 LIMIT ?4`),
@@ -322,7 +314,7 @@ export function createKeepDated(sqlite: Database, { few = FEW, readForEach = REA
     return Math.min(before, last) - Math.max(since, first) > (last - first) / 2;
   }
 
-  return (documents, range, mailboxIds) => {
+  return (documents: readonly number[], range: TimeRange, mailboxIds: string): readonly number[] => {
     const { since, before } = range;
     if (documents.length > few) {
       const most = documents.length * readForEach;
@@ -342,4 +334,55 @@ function membershipOfDocuments(documents: readonly number[]): (document: number)
   const far = new Set(documents.filter((document) => !isNear(document)));
   const near = setOf(far.size === 0 ? documents : documents.filter(isNear));
   return (document) => (isNear(document) ? has(near, document) : far.has(document));
+}
+
+/*
+ * Tells which words occur in the mail of given mailboxes. Each query is restricted to the scope, as in a search, so a
+ * word that only other mail contains is unknown. (FTS5's own vocabulary, fts5vocab, covers all workspaces and reads all
+ * positions of a word.)
+ */
+
+/** Words per query; this many take about a millisecond. */
+const AT_ONCE = 32;
+
+const selectCount = prepared(({ $client: sqlite }) =>
+  sqlite.prepare<{ n: number }, [string, number]>(
+    "SELECT count(*) AS n FROM (SELECT 1 FROM message_index WHERE message_index MATCH ? LIMIT ?)",
+  ),
+);
+
+function countAny(db: Db, words: readonly string[], field: TextField, scope: SearchScope, most: number): number {
+  const anyOf = `${COLUMN_FILTER[field]}(${words.map((word) => `"${word}"`).join(" OR ")})`;
+  return selectCount(db).get(expressionOf([], scopeOf(scope), anyOf), most)?.n ?? 0;
+}
+
+/** The number of messages with the word, up to `most`. */
+export const countWord = (db: Db, word: string, field: TextField, scope: SearchScope, most: number): number =>
+  countAny(db, [word], field, scope, most);
+
+/** The words that occur. Searches by halves, because most do not. */
+function knownAmong(db: Db, words: readonly string[], field: TextField, scope: SearchScope): string[] {
+  if (words.length === 0 || countAny(db, words, field, scope, 1) === 0) return [];
+  if (words.length === 1) return [...words];
+  const middle = words.length >> 1;
+  return [
+    ...knownAmong(db, words.slice(0, middle), field, scope),
+    ...knownAmong(db, words.slice(middle), field, scope),
+  ];
+}
+
+/** The folded words that occur in the field of a message in scope. Yields to other requests in between. */
+export async function knownWords(
+  db: Db,
+  words: readonly string[],
+  field: TextField,
+  scope: SearchScope,
+): Promise<string[]> {
+  const known: string[] = [];
+  if (scope.mailboxIds.length === 0) return known;
+  for (let at = 0; at < words.length; at += AT_ONCE) {
+    known.push(...knownAmong(db, words.slice(at, at + AT_ONCE), field, scope));
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  return known;
 }

@@ -2,7 +2,9 @@
  * Talks to a Meilisearch server through its official client; no other file uses that. Writes resolve when the server
  * has finished them, not when it has queued them.
  *
- * Failures are ServerErrors with a cause that the caller can act on. Keys never appear in one.
+ * Failures are ServerErrors whose `trouble` the caller can act on. Keys never appear in one.
+ *
+ * The last part chooses the server: the one that the settings name, or the child process.
  */
 import {
   type EnqueuedTask,
@@ -40,36 +42,12 @@ export interface IndexQuery {
 }
 
 /** `score`: the server's own, from 0 to 1; higher is better. */
-export interface RankedMessage {
+interface RankedMessage {
   number: number;
   score: number;
 }
 
-export interface Client {
-  /** Creates the index empty with these settings, replacing an existing one. */
-  make(index: string, settings: Settings): Promise<void>;
-  /** Deletes the index if it exists. */
-  drop(index: string): Promise<void>;
-  /** Removes documents, then adds or replaces others. */
-  write(index: string, removed: readonly number[], added: readonly (MessageDocument | MarkDocument)[]): Promise<void>;
-  /** The mark stored in the index; undefined without an index or mark. */
-  readMark(index: string): Promise<string | undefined>;
-  /** Number of documents in the index, including the mark. */
-  count(index: string): Promise<number>;
-  /** For each query, the numbers of the messages it finds. */
-  search(index: string, queries: readonly IndexQuery[]): Promise<number[][]>;
-  /** The best messages for the query, best first, up to `most`. */
-  rank(index: string, query: IndexQuery, most: number): Promise<RankedMessage[]>;
-}
-
-export interface ClientLimits {
-  /** Time limit for one request, ms. */
-  requestMs: number;
-  /** Time limit for a queued task, ms. */
-  taskMs: number;
-  /** Ends waiting for work in progress. */
-  signal?: AbortSignal;
-}
+export type Client = ReturnType<typeof createClient>;
 
 const POLL_MS = 20;
 const PRIMARY_KEY = "id";
@@ -96,7 +74,14 @@ function serverError(error: unknown): unknown {
   return error;
 }
 
-export function createClient({ url, key }: ServerAddress, { requestMs, taskMs, signal }: ClientLimits): Client {
+/**
+ * `requestMs` and `taskMs` limit the time of one request and of a queued task; `signal` ends waiting for work in
+ * progress.
+ */
+export function createClient(
+  { url, key }: ServerAddress,
+  { requestMs, taskMs, signal }: { requestMs: number; taskMs: number; signal?: AbortSignal },
+) {
   const server = new Meilisearch({ host: url, apiKey: key, timeout: requestMs });
   const aborted = new Promise<never>((_, reject) => {
     signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
@@ -127,19 +112,27 @@ export function createClient({ url, key }: ServerAddress, { requestMs, taskMs, s
   }
 
   return {
-    drop: (index) => ask(() => drop(index)),
-    make: (index, settings) =>
+    /** Deletes the index if it exists. */
+    drop: (index: string): Promise<void> => ask(() => drop(index)),
+    /** Creates the index empty with these settings, replacing an existing one. */
+    make: (index: string, settings: Settings): Promise<void> =>
       ask(async () => {
         await drop(index);
         await done(server.createIndex(index, { primaryKey: PRIMARY_KEY }));
         await done(server.index(index).updateSettings(settings));
       }),
-    write: (index, removed, added) =>
+    /** Removes documents, then adds or replaces others. */
+    write: (
+      index: string,
+      removed: readonly number[],
+      added: readonly (MessageDocument | MarkDocument)[],
+    ): Promise<void> =>
       ask(async () => {
         if (removed.length > 0) await done(server.index(index).deleteDocuments([...removed]));
         if (added.length > 0) await done(server.index(index).addDocuments([...added]));
       }),
-    readMark: (index) =>
+    /** The mark stored in the index; undefined without an index or mark. */
+    readMark: (index: string): Promise<string | undefined> =>
       ask(async () => {
         try {
           const { mark } = await server.index<MarkDocument>(index).getDocument(MARK_ID);
@@ -150,24 +143,28 @@ export function createClient({ url, key }: ServerAddress, { requestMs, taskMs, s
           throw failure;
         }
       }),
-    count: (index) => ask(async () => (await server.index(index).getStats()).numberOfDocuments),
-    search: (index, queries) =>
+    /** Number of documents in the index, including the mark. */
+    count: (index: string): Promise<number> =>
+      ask(async () => (await server.index(index).getStats()).numberOfDocuments),
+    /** For each query, the numbers of the messages it finds. */
+    search: (index: string, queries: readonly IndexQuery[]): Promise<number[][]> =>
       ask(async () => {
-        const asked = queries.map((query) => ({ ...askedOf(index, query), limit: 0, facets: [PRIMARY_KEY] }));
-        const { results } = await server.multiSearch({ queries: asked });
+        const requests = queries.map((query) => ({ ...requestOf(index, query), limit: 0, facets: [PRIMARY_KEY] }));
+        const { results } = await server.multiSearch({ queries: requests });
         if (results.length !== queries.length) throw new ServerError("failing", "it answered something else");
         return results.map(({ facetDistribution }) => numbersIn(facetDistribution?.[PRIMARY_KEY]));
       }),
-    rank: (index, query, most) =>
+    /** The best messages for the query, best first, up to `most`. */
+    rank: (index: string, query: IndexQuery, most: number): Promise<RankedMessage[]> =>
       ask(async () => {
-        const asked = { attributesToRetrieve: [PRIMARY_KEY], showRankingScore: true, limit: most };
-        const { results } = await server.multiSearch({ queries: [{ ...askedOf(index, query), ...asked }] });
+        const ranked = { attributesToRetrieve: [PRIMARY_KEY], showRankingScore: true, limit: most };
+        const { results } = await server.multiSearch({ queries: [{ ...requestOf(index, query), ...ranked }] });
         return rankedIn(results[0]?.hits);
       }),
   };
 }
 
-const askedOf = (indexUid: string, { q, filter, fields }: IndexQuery): MultiSearchQuery => ({
+const requestOf = (indexUid: string, { q, filter, fields }: IndexQuery): MultiSearchQuery => ({
   indexUid,
   q,
   filter,
@@ -177,7 +174,7 @@ const askedOf = (indexUid: string, { q, filter, fields }: IndexQuery): MultiSear
 
 const isMessage = (number: unknown): number is number => Number.isSafeInteger(number) && (number as number) > MARK_ID;
 
-/** Checked as in `numbersIn`. */
+/** Reads hits. Ignores those that are no messages, as `numbersIn` does. @throws ServerError without a list */
 function rankedIn(hits: unknown): RankedMessage[] {
   if (!Array.isArray(hits)) throw new ServerError("failing", "it answered something else");
   return hits.flatMap(({ [PRIMARY_KEY]: number, _rankingScore: score }: Record<string, unknown>) =>
@@ -197,7 +194,7 @@ function numbersIn(counts: unknown): number[] {
 
 /*
  * The address of the Meilisearch server: `search.meilisearchUrl`, else the child process that the appliance runs. Users
- * ask for it each time, and are notified when it may have changed.
+ * read it each time, and are notified when it may have changed.
  */
 
 /** The address of a running server. */

@@ -117,14 +117,7 @@ function bodyParts(body: string): Record<string, string> {
   );
 }
 
-export interface IndexedMessage extends DocumentScope {
-  /** messages.seq */
-  seq: number;
-  date: number;
-  hasAttachments: boolean;
-  document: IndexDocument;
-}
-
+/** `seq` is messages.seq, `date` epoch ms. */
 export function documentOf({
   seq,
   workspaceId,
@@ -132,7 +125,12 @@ export function documentOf({
   date,
   hasAttachments,
   document,
-}: IndexedMessage): MessageDocument {
+}: DocumentScope & {
+  seq: number;
+  date: number;
+  hasAttachments: boolean;
+  document: IndexDocument;
+}): MessageDocument {
   return {
     id: seq,
     thread: threadOf(seq),
@@ -150,11 +148,11 @@ export function documentOf({
 }
 
 /*
- * Settings of the index. Raise the version with any change here, in documents.ts or in fold.ts that affects results;
- * the index is then rebuilt.
+ * Settings of the index. Raise the version with any change in this file or in fold.ts that affects results; the index
+ * is then rebuilt.
  *
- * Words arrive folded and cut (documents.ts), so the server's own language rules are off: one language, no stop words,
- * no prefixes. Only typos, and words written together or apart, remain.
+ * Words arrive folded and cut, so the server's own language rules are off: one language, no stop words, no prefixes.
+ * Only typos, and words written together or apart, remain.
  */
 
 export const SETTINGS_VERSION = 2;

@@ -1,38 +1,132 @@
 /**
- * Replies to queries from a complete Meilisearch index. For exact matches it returns the same set of conversations as
- * FTS5. The server's tolerance applies only beyond that, and the result says so.
+ * Searches a complete Meilisearch index. `match` returns the same set of conversations as FTS5; only `matchLoosely`,
+ * whose results are told apart, uses the server's tolerance of typos. Access is a condition of every query, made in one
+ * place, `filterOf`.
  */
 import type { Db } from "../../store/store.ts";
-import { slipsBetween } from "../correction.ts";
 import { threadOf } from "../document-number.ts";
 import type { Loose, Ranked, SearchScope } from "../engine.ts";
-import { fold, type IndexDocument } from "../fold.ts";
-import { bestOfEach } from "../fts5/ranking.ts";
-import type { MessageCondition, Query, TextField } from "../query.ts";
+import { fold, foldAddress, type IndexDocument } from "../fold.ts";
+import { bestOfEach } from "../fts5/hits.ts";
+import { type MessageCondition, type Query, slipsBetween, type TextField } from "../query.ts";
 import { type SeqSet, seqsIn, setOf } from "../sets.ts";
 import { readStored } from "../stored.ts";
-import type { ServerAddress } from "./client.ts";
-import { type Client, createClient } from "./client.ts";
-import { mayHaveTypos } from "./documents.ts";
-import type { Fed } from "./feed.ts";
-import { exactQueries, looseQueries, within } from "./query.ts";
+import { type Client, createClient, type IndexQuery, type ServerAddress } from "./client.ts";
+import { mayHaveTypos, PLAIN_FIELDS, wordOf } from "./documents.ts";
+import { type Fed, turn } from "./feed.ts";
 
-export interface MeilisearchEngineParts {
-  db: Db;
-  /** The messages (messages.seq, ascending) in scope that satisfy the conditions. */
-  narrow(conditions: readonly MessageCondition[], scope: SearchScope): number[];
+/*
+ * The translation of queries. Only single quoted words match exactly: the server knows a phrase only as words that
+ * occur near each other. A phrase is therefore searched by its words, and its hits must still be narrowed (`open`).
+ */
+
+type TextCondition = Extract<MessageCondition, { kind: "text" }>;
+
+/** Words of q that the server reads, without the excluded ones; it ignores further words. */
+const WORDS_READ = 10;
+/** Words searched of a phrase; narrowing checks the others. */
+const WORDS_OF_PHRASE = 5;
+
+const ATTRIBUTES: Readonly<Record<TextField, readonly string[]>> = {
+  any: PLAIN_FIELDS,
+  subject: ["subject"],
+  sender: ["sender"],
+  recipients: ["recipients"],
+};
+
+function tokensOf({ field, text }: TextCondition): string[] {
+  const address = field === "sender" || field === "recipients" ? foldAddress(text) : undefined;
+  return (address ?? fold(text)).split(" ");
 }
 
-/** Time limit for one search, ms; another engine then replies. */
-const ANSWER_MS = 1_500;
+const isText = (condition: MessageCondition): condition is TextCondition => condition.kind === "text";
+const quoted = (word: string): string => `"${word}"`;
+
+/** Ids contain no quotes. The server ignores case, and ids have no upper case. */
+function filterOf(conditions: readonly MessageCondition[], { workspaceId, mailboxIds }: SearchScope): string {
+  const parts = [
+    workspaceId === undefined
+      ? `mailbox IN [${mailboxIds.map((id) => JSON.stringify(id)).join()}]`
+      : `workspace = ${JSON.stringify(workspaceId)}`,
+  ];
+  for (const condition of conditions) {
+    if (condition.kind === "attachment") parts.push(`attachment = ${!condition.negated}`);
+    if (condition.kind === "since") parts.push(`date >= ${condition.at}`);
+    if (condition.kind === "before") parts.push(`date < ${condition.at}`);
+  }
+  return parts.join(" AND ");
+}
+
+/** The same query for these conversations only (threads.seq). */
+const within = ({ filter, ...query }: IndexQuery, threads: readonly number[]): IndexQuery => ({
+  ...query,
+  filter: `${filter} AND thread IN [${threads.join()}]`,
+});
+
+function groupsOf<T>(list: readonly T[], size: number): T[][] {
+  const groups: T[][] = [];
+  for (let i = 0; i < list.length; i += size) groups.push(list.slice(i, i + size));
+  return groups;
+}
+
+/**
+ * Queries for the messages that satisfy the conditions: a message must match all of `queries`, and satisfy the
+ * conditions that these leave `open`. The scope has at least one mailbox.
+ */
+export function exactQueries(
+  conditions: readonly MessageCondition[],
+  scope: SearchScope,
+): { queries: IndexQuery[]; open: MessageCondition[] } {
+  const wanted = new Set<string>();
+  const unwanted = new Set<string>();
+  const open: MessageCondition[] = [];
+  for (const condition of conditions.filter(isText)) {
+    const words = [...new Set(tokensOf(condition))].map((token) => wordOf(token, condition.field));
+    const isPhrase = tokensOf(condition).length > 1;
+    if (isPhrase) open.push(condition);
+    if (!condition.negated) for (const word of longest(words)) wanted.add(word);
+    else if (!isPhrase) for (const word of words) unwanted.add(word);
+  }
+  const filter = filterOf(conditions, scope);
+  const excluded = [...unwanted].map((word) => `-${quoted(word)}`);
+  const groups = wanted.size === 0 ? [[]] : groupsOf([...wanted].map(quoted), WORDS_READ);
+  return {
+    queries: groups.map((group, i) => ({ q: [...group, ...(i === 0 ? excluded : [])].join(" "), filter })),
+    open,
+  };
+}
+
+/** The longest words, which are usually the rarest. */
+const longest = (words: readonly string[]): string[] =>
+  words.length <= WORDS_OF_PHRASE
+    ? [...words]
+    : [...words].sort((a, b) => b.length - a.length).slice(0, WORDS_OF_PHRASE);
+
+/**
+ * Queries that forgive typos. Undefined for a literal query: with quotes, exclusions, or no word that could be
+ * misspelt.
+ */
+export function looseQueries(conditions: readonly MessageCondition[], scope: SearchScope): IndexQuery[] | undefined {
+  const texts = conditions.filter(isText);
+  if (texts.some(({ negated, exact }) => negated || exact)) return undefined;
+  const filter = filterOf(conditions, scope);
+  const queries = (Object.keys(ATTRIBUTES) as TextField[]).flatMap((field) => {
+    const tokens = new Set(texts.filter((text) => text.field === field).flatMap(({ text }) => fold(text).split(" ")));
+    // A word whose letters the server sees encoded can only match exactly.
+    const words = [...tokens].map((token) => (mayHaveTypos(token) ? token : quoted(wordOf(token, "any"))));
+    return groupsOf(words, WORDS_READ).map((group) => ({ q: group.join(" "), filter, fields: ATTRIBUTES[field] }));
+  });
+  return queries.some(({ q }) => /(?:^| )[^" ]/.test(q)) ? queries : undefined;
+}
+
+/** Time limit for one search, ms; FTS5 then replies. */
+const SEARCH_MS = 1_500;
 /** Messages requested by relevance: each costs the server about 30 µs, ten times as much as finding it. */
 const MOST_RANKED = 250;
 /** Conversations named in a query; for more, it ranks everything the query finds. */
 const MOST_NAMED = 1_000;
 /** Messages searched for the words by which they were found. */
-const LOOKED_THROUGH = 10;
-
-const turnOfOthers = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const MOST_READ = 10;
 
 /** The intersection of ascending lists. */
 function intersect(lists: readonly (readonly number[])[]): number[] {
@@ -48,12 +142,16 @@ function intersect(lists: readonly (readonly number[])[]): number[] {
 
 const threadsOf = (messageSeqs: readonly number[]): SeqSet => setOf(messageSeqs, threadOf);
 
-export function createMeilisearchEngine({ db, narrow }: MeilisearchEngineParts) {
+/** `narrow` finds the messages (messages.seq, ascending) in scope that satisfy the conditions on words. */
+export function createMeilisearchEngine(
+  db: Db,
+  narrow: (conditions: readonly MessageCondition[], scope: SearchScope) => number[],
+) {
   let known: { address: ServerAddress; client: Client } | undefined;
 
   function clientOf({ address }: Fed): Client {
     if (known?.address.url !== address.url || known.address.key !== address.key) {
-      known = { address, client: createClient(address, { requestMs: ANSWER_MS, taskMs: ANSWER_MS }) };
+      known = { address, client: createClient(address, { requestMs: SEARCH_MS, taskMs: SEARCH_MS }) };
     }
     return known.client;
   }
@@ -79,14 +177,14 @@ export function createMeilisearchEngine({ db, narrow }: MeilisearchEngineParts) 
         threads: seqsIn(threadsOf(found)),
         async wordsIn(threads) {
           const isAmong = new Set(threads);
-          const looked = found.filter((seq) => isAmong.has(threadOf(seq))).slice(-LOOKED_THROUGH);
+          const latest = found.filter((seq) => isAmong.has(threadOf(seq))).slice(-MOST_READ);
           // Access is checked again, because the result contains words of mail.
           const reached = new Set(scope.mailboxIds);
           const words = new Set<string>();
-          for (const { mailboxId, foldBeginning } of readStored(db, looked)) {
+          for (const { mailboxId, foldBeginning } of readStored(db, latest)) {
             if (!reached.has(mailboxId)) continue;
             for (const word of nearestWords(conditions, foldBeginning())) words.add(word);
-            await turnOfOthers();
+            await turn();
           }
           return [...words];
         },
@@ -105,14 +203,14 @@ export function createMeilisearchEngine({ db, narrow }: MeilisearchEngineParts) 
       const queries = isLoose ? looseQueries(conditions, scope) : exactQueries(conditions, scope).queries;
       const [query] = queries ?? [];
       if (!query) return [];
-      const asked = found.length <= MOST_NAMED ? within(query, found) : query;
-      const hits = await clientOf(fed).rank(fed.index, asked, MOST_RANKED);
+      const narrowed = found.length <= MOST_NAMED ? within(query, found) : query;
+      const hits = await clientOf(fed).rank(fed.index, narrowed, MOST_RANKED);
       return bestOfEach(hits.map(({ number, score }) => ({ thread: threadOf(number), score })));
     },
   };
 }
 
-/* Finds the words of a message that the server took for words of the query, which it does not report. */
+/* The words of a message that the server took for words of the query, which it does not report. */
 
 /** Typos allowed for a word by its length, as in the server. */
 const typosOf = (word: string): number => (word.length >= 9 ? 2 : word.length >= 5 ? 1 : 0);
@@ -120,7 +218,7 @@ const typosOf = (word: string): number => (word.length >= 9 ? 2 : word.length >=
 const MOST_WORDS = 2_000;
 const MOST_COMPARED = 5_000;
 
-const FIELDS: Readonly<Record<TextField, readonly (keyof IndexDocument)[]>> = {
+const DOCUMENT_FIELDS: Readonly<Record<TextField, readonly (keyof IndexDocument)[]>> = {
   any: ["subject", "sender", "recipients", "files", "body"],
   subject: ["subject"],
   sender: ["sender"],
@@ -135,26 +233,27 @@ export function nearestWords(conditions: readonly MessageCondition[], document: 
   for (const condition of conditions) {
     if (condition.kind !== "text") continue;
     const { field, text } = condition;
-    const words = wordsOf.get(field) ?? new Set(FIELDS[field].flatMap((name) => document[name].split(" ", MOST_WORDS)));
+    const words =
+      wordsOf.get(field) ?? new Set(DOCUMENT_FIELDS[field].flatMap((name) => document[name].split(" ", MOST_WORDS)));
     wordsOf.set(field, words);
-    for (const asked of fold(text).split(" ").filter(mayHaveTypos)) {
-      const nearest = words.has(asked) ? undefined : nearestOf(asked, words, work);
+    for (const sought of fold(text).split(" ").filter(mayHaveTypos)) {
+      const nearest = words.has(sought) ? undefined : nearestOf(sought, words, work);
       if (nearest !== undefined) found.add(nearest);
     }
   }
   return [...found];
 }
 
-/** Undefined if no word is near. */
-function nearestOf(asked: string, words: Iterable<string>, work: { left: number }): string | undefined {
-  const limit = typosOf(asked);
+/** The nearest of `words`; undefined if none is near enough. */
+function nearestOf(sought: string, words: Iterable<string>, work: { left: number }): string | undefined {
+  const limit = typosOf(sought);
   if (limit === 0) return undefined;
   let nearest: string | undefined;
   let least = limit + 1;
   for (const word of words) {
-    if (Math.abs(word.length - asked.length) > limit) continue;
+    if (Math.abs(word.length - sought.length) > limit) continue;
     if (work.left-- <= 0) break;
-    const apart = slipsBetween(asked, word, limit);
+    const apart = slipsBetween(sought, word, limit);
     if (apart < least) [nearest, least] = [word, apart];
   }
   return nearest;

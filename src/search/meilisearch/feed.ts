@@ -9,13 +9,13 @@
 import type { Log } from "../../base/log.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { Options } from "../../store/settings.ts";
-import type { Store } from "../../store/store.ts";
-import { BATCH, readChanged, readNext, turn, writeBatch } from "./batches.ts";
-import type { Connection, ServerAddress } from "./client.ts";
-import { type Client, createClient } from "./client.ts";
-import { INDEX_SETTINGS, type MessageDocument, markDocument, SETTINGS_VERSION } from "./documents.ts";
+import type { Db, Store } from "../../store/store.ts";
+import { readStored, readStoredAfter, type StoredMessage } from "../stored.ts";
+import { type Client, type Connection, createClient, type ServerAddress, ServerError } from "./client.ts";
+import { documentOf, INDEX_SETTINGS, type MessageDocument, markDocument, SETTINGS_VERSION } from "./documents.ts";
 import {
   beginFeed,
+  type Change,
   countChanges,
   countRefused,
   countUnfilled,
@@ -32,19 +32,9 @@ import {
   setSent,
 } from "./feed-rows.ts";
 
-export interface FeedParts {
-  store: Store;
-  options: Pick<Options, "get" | "onRefresh">;
-  connection: Connection;
-  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
-  log: Log;
-}
-
-/** `off`: Meilisearch is not the engine. `down`: no server is reachable. `failing`: see `reason`. */
-export type FeedPhase = "off" | "down" | "failing" | "filling" | "behind" | "current";
-
 export interface FeedState {
-  phase: FeedPhase;
+  /** `off`: Meilisearch is not the engine. `down`: no server is reachable. `failing`: see `reason`. */
+  phase: "off" | "down" | "failing" | "filling" | "behind" | "current";
   /** For people, in phase `failing`. */
   reason?: string;
   /** Messages still to be sent. */
@@ -61,26 +51,26 @@ export interface Fed {
   complete: boolean;
 }
 
-export interface Feed {
-  start(): void;
-  /** Checks again, because another process may have written. */
-  look(): void;
-  /** Checks again whether the index exists and is ours, after a failed search. */
-  doubt(): void;
-  /** Undefined while the index lacks anything. */
-  current(): Fed | undefined;
-  state(): FeedState;
-  /** Resolves when no work is running or possible, except retries that wait for their time. */
-  idle(): Promise<void>;
-  stop(): Promise<void>;
-}
-
+/** Time limits for one request and for a queued task, ms. */
 const REQUEST_MS = 60_000;
 const TASK_MS = 600_000;
+/** Delay before a retry, ms: doubled each time. */
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 60_000;
 
-export function createFeed({ store, options, connection, runtime, log }: FeedParts): Feed {
+export function createFeed({
+  store,
+  options,
+  connection,
+  runtime,
+  log,
+}: {
+  store: Store;
+  options: Options;
+  connection: Connection;
+  runtime: Runtime;
+  log: Log;
+}) {
   const { db } = store;
   const stopping = new AbortController();
   let running: Promise<void> | undefined;
@@ -90,7 +80,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
   let failure: string | undefined;
   /** The client for the current server. */
   let client: { address: ServerAddress; client: Client } | undefined;
-  /** Its index is known to carry our mark. */
+  /** The index of the current server is known to carry our mark. */
   let proven = false;
   /** Messages still to be filled in. Cached, because counting reads a whole index. */
   let unfilled: { index: string; messages: number } | undefined;
@@ -195,7 +185,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
     return true;
   }
 
-  /** Resolves with the messages that the server refused. `present`: the current mark of the index. */
+  /** Sends a batch; resolves with the messages that the server refused. `present`: the current mark of the index. */
   async function send(
     server: Client,
     { indexUid }: FeedRow,
@@ -240,6 +230,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
     }, wait);
   }
 
+  /** Works until nothing is left to do, unless it waits for a retry. */
   function go(): void {
     if (!started || stopping.signal.aborted || cancelRetry || (rests && !isWanted())) return;
     if (running) {
@@ -283,7 +274,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
   }
 
   return {
-    start() {
+    start(): void {
       started = true;
       endings.push(store.onCommit(go));
       let address = connection.current();
@@ -298,33 +289,154 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
       });
       go();
     },
+    /** Checks again, because another process may have written. */
     look: go,
-    doubt() {
+    /** Checks again whether the index exists and is ours, after a failed search. */
+    doubt(): void {
       proven = false;
       go();
     },
-    current() {
-      const address = proven && isWanted() ? connection.current() : undefined;
-      if (
-        !address ||
-        client?.address.url !== address.url ||
-        client.address.key !== address.key ||
-        failure !== undefined
-      )
-        return undefined;
+    /** Undefined while the index lacks anything. */
+    current(): Fed | undefined {
+      const address = proven && isWanted() && failure === undefined ? connection.current() : undefined;
+      if (!address || client?.address.url !== address.url || client.address.key !== address.key) return undefined;
       const row = readFeed(db);
       if (!row?.active || row.filledThrough !== null || hasChanges(db)) return undefined;
       return { address, index: row.indexUid, complete: countRefused(db) === 0 };
     },
     state,
-    async idle() {
+    /** Resolves when no work is running or possible, except retries that wait for their time. */
+    async idle(): Promise<void> {
       while (running) await running;
     },
-    async stop() {
+    async stop(): Promise<void> {
       for (const end of endings) end();
       cancelRetry?.();
       stopping.abort();
       await running;
     },
   };
+}
+
+/*
+ * Batches: messages as currently stored, folded a few at a time so that other requests get a turn. A message that the
+ * server refuses does not hold up the others.
+ */
+
+/** Limits of one batch: messages, and characters of their words. */
+const BATCH = 2_000;
+const BATCH_CHARACTERS = 8_000_000;
+/** Messages read at once, and characters folded without yielding. */
+const SLICE = 10;
+const CHARACTERS_OF_A_TURN = 100_000;
+
+const isRefusal = (error: unknown): boolean => error instanceof ServerError && error.trouble === "refused";
+/** Waits until pending events are handled. */
+export const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+
+/** The next stored messages after the one numbered `after`; `last` is the number to continue from, if there is more. */
+async function readNext(db: Db, after: number): Promise<{ documents: MessageDocument[]; last: number; more: boolean }> {
+  const documents: MessageDocument[] = [];
+  let last = after;
+  let more = true;
+  for (let characters = 0; more && documents.length < BATCH && characters < BATCH_CHARACTERS; ) {
+    const slice = readStoredAfter(db, last, SLICE);
+    const before = documents.length;
+    characters += await addDocuments(documents, slice, BATCH_CHARACTERS - characters);
+    more = slice.length === SLICE || documents.length - before < slice.length;
+    last = documents.at(-1)?.id ?? last;
+  }
+  return { documents, last, more };
+}
+
+/** The current state of the changed messages, as far as one batch reaches. */
+async function readChanged(
+  db: Db,
+  changes: readonly Change[],
+): Promise<{ through: number; sent: number[]; documents: MessageDocument[] }> {
+  const documents: MessageDocument[] = [];
+  const sent = new Set<number>();
+  let through = 0;
+  for (let i = 0, characters = 0; i < changes.length && characters < BATCH_CHARACTERS; i += SLICE) {
+    const slice = changes.slice(i, i + SLICE);
+    const seqs = [...new Set(slice.map(({ messageSeq }) => messageSeq))].filter((seq) => !sent.has(seq));
+    const stored = readStored(db, seqs);
+    const before = documents.length;
+    characters += await addDocuments(documents, stored, BATCH_CHARACTERS - characters);
+    const left = new Set(stored.slice(documents.length - before).map(({ seq }) => seq));
+    for (const seq of seqs) if (!left.has(seq)) sent.add(seq);
+    through = slice.at(-1)?.seq ?? through;
+  }
+  return { through, sent: [...sent], documents };
+}
+
+/** Adds messages until `room` characters are reached, at least one. Resolves with the number of characters. */
+async function addDocuments(
+  documents: MessageDocument[],
+  messages: readonly StoredMessage[],
+  room: number,
+): Promise<number> {
+  let characters = 0;
+  let ofTurn = 0;
+  for (const { foldInTurns, ...message } of messages) {
+    const document = documentOf({ ...message, document: await foldInTurns(turn) });
+    documents.push(document);
+    const own = Object.values(document).reduce<number>((sum, field) => sum + `${field}`.length, 0);
+    characters += own;
+    ofTurn += own;
+    if (characters >= room) break;
+    if (ofTurn < CHARACTERS_OF_A_TURN) continue;
+    await turn();
+    ofTurn = 0;
+  }
+  await turn();
+  return characters;
+}
+
+/**
+ * Removes and adds documents, then sets the mark. Resolves with the messages that the server refused, of which the
+ * index then has nothing.
+ */
+async function writeBatch(
+  server: Client,
+  index: string,
+  { removed, documents, mark }: { removed: readonly number[]; documents: readonly MessageDocument[]; mark: string },
+  log: Pick<Log, "warn">,
+): Promise<number[]> {
+  const marking = markDocument(mark);
+  try {
+    await server.write(index, removed, [...documents, marking]);
+    return [];
+  } catch (error) {
+    if (!isRefusal(error) || documents.length === 0) throw error;
+    const refused = await addInHalves(server, index, documents, log);
+    await server.write(index, [], [marking]);
+    return refused;
+  }
+}
+
+async function addInHalves(
+  server: Client,
+  index: string,
+  documents: readonly MessageDocument[],
+  log: Pick<Log, "warn">,
+): Promise<number[]> {
+  const half = Math.ceil(documents.length / 2);
+  const refused: number[] = [];
+  for (const some of [documents.slice(0, half), documents.slice(half)]) {
+    try {
+      if (some.length > 0) await server.write(index, [], some);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      if (some.length > 1) refused.push(...(await addInHalves(server, index, some, log)));
+      else {
+        const ids = some.map(({ id }) => id);
+        refused.push(...ids);
+        // Removes the outdated version.
+        await server.write(index, ids, []);
+        log.warn("Meilisearch refuses a message", { seq: ids[0], error });
+      }
+    }
+  }
+  return refused;
 }

@@ -1,10 +1,11 @@
 /**
  * Runs the Meilisearch server as a child process: on loopback, with a master key passed in the environment, writing
- * only below one folder.
+ * only below one folder. Finds its executable, and keeps its state in a file for commands. supervisor.ts decides when
+ * it runs.
  *
  * Invariant: the child never outlives this process, and a folder never has two of them, which Meilisearch itself would
- * accept. A shell reads a pipe from this process and kills the child when the pipe ends without a word, however this
- * process ended. Any survivor is killed before the next start.
+ * accept. A shell beside the child reads a pipe from this process and kills the child when the pipe ends without a
+ * word, whatever ended this process. Any survivor is killed before the next start.
  */
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
@@ -33,8 +34,9 @@ export const DATABASE = "data";
 export const SCRATCH = "tmp";
 
 /**
- * Becomes the server, which the kernel kills before the mail server when memory runs out. The shell beside it waits for
- * a line saying that the server has ended, since the process id may belong to another process by then.
+ * The script of a shell that becomes the server, which the kernel kills before the mail server when memory runs out.
+ * The shell beside it kills the server when its pipe ends, unless a line said that the server has ended: its process id
+ * may belong to another process by then.
  */
 const LIFELINE = `umask 077
 exec 3<&0 </dev/null
@@ -50,7 +52,7 @@ const LEAST_MEMORY = 64 * MB;
 const MOST_MEMORY = 1024 * MB;
 const MOST_THREADS = 4;
 
-/** How long its last output is awaited: a process it started may hold stderr open. */
+/** Time limit for reading the server's last output: a process that it started may hold stderr open. */
 const LAST_WORDS_MS = 2_000;
 /** Log lines passed on per minute, so that endless output cannot fill our log. */
 const LINES_A_MINUTE = 30;
@@ -108,7 +110,7 @@ export async function startProcess(
   let portTaken = false;
   let lastWords = "";
   const passOn = limitedLog(log, runtime.now);
-  const said = (async () => {
+  const allRead = (async () => {
     for await (const raw of linesOf(child.stderr)) {
       const line = Bun.stripANSI(raw).replaceAll(key, "[redacted]").trim();
       if (/address already in use|os error 98/i.test(line)) portTaken = true;
@@ -119,8 +121,8 @@ export async function startProcess(
   })();
   const exited = (async () => {
     const code = await child.exited;
-    await letGo(child.stdin);
-    await atMost(runtime, LAST_WORDS_MS, said);
+    await releaseLifeline(child.stdin);
+    await atMost(runtime, LAST_WORDS_MS, allRead);
     const how = child.signalCode === null ? `exit ${code}` : child.signalCode;
     return lastWords === "" ? `it ended (${how})` : `it ended (${how}): ${lastWords}`;
   })();
@@ -134,8 +136,8 @@ export async function startProcess(
   };
 }
 
-/** Tells the lifeline that there is nothing left to kill. */
-async function letGo(pipe: Bun.FileSink): Promise<void> {
+/** Tells the shell beside the server that there is nothing left to kill. */
+async function releaseLifeline(pipe: Bun.FileSink): Promise<void> {
   try {
     await pipe.write("ended\n");
     await pipe.end();
@@ -188,7 +190,7 @@ export function killLeftovers(folder: string): number[] {
   });
 }
 
-/** True if any of them still runs; a zombie, which holds nothing, does not count. */
+/** True if any of these processes still runs; a zombie, which holds nothing, does not count. */
 export const anyRuns = (pids: readonly number[]): boolean =>
   pids.some((pid) => {
     try {
@@ -263,34 +265,34 @@ export async function findExecutable(
   signal: AbortSignal,
 ): Promise<Executable> {
   const path = locateExecutable(setting, data);
-  let asked: Bun.Subprocess<"ignore", "pipe", "ignore">;
+  let child: Bun.Subprocess<"ignore", "pipe", "ignore">;
   try {
-    asked = Bun.spawn([path, "--version"], { env: {}, signal, stdio: ["ignore", "pipe", "ignore"] });
+    child = Bun.spawn([path, "--version"], { env: {}, signal, stdio: ["ignore", "pipe", "ignore"] });
   } catch (error) {
     throw new Error(
       `${path} cannot be run here (${(error as Error).message}): is it executable, and for this machine?`,
     );
   }
-  const cancel = setTimer(() => asked.kill("SIGKILL"), PATIENCE_MS);
-  let said = "";
-  for await (const chunk of asked.stdout.pipeThrough(new TextDecoderStream())) {
-    said += chunk;
-    if (said.length > LONGEST_QUOTE) asked.kill("SIGKILL");
+  const cancel = setTimer(() => child.kill("SIGKILL"), PATIENCE_MS);
+  let output = "";
+  for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+    output += chunk;
+    if (output.length > LONGEST_QUOTE) child.kill("SIGKILL");
   }
-  const code = await asked.exited;
+  const code = await child.exited;
   cancel();
-  said = said.replaceAll(/\s+/g, " ").trim();
-  const [, version] = /^meilisearch (\d+\.\d+\.\d+\S*)$/.exec(said) ?? [];
+  output = output.replaceAll(/\s+/g, " ").trim();
+  const [, version] = /^meilisearch (\d+\.\d+\.\d+\S*)$/.exec(output) ?? [];
   if (code === 0 && version !== undefined) return { path, version };
-  const answer = said === "" ? "nothing" : `"${said.slice(0, LONGEST_QUOTE)}"`;
+  const quote = output === "" ? "nothing" : `"${output.slice(0, LONGEST_QUOTE)}"`;
   throw new Error(
-    `${path} is no Meilisearch: asked its version, it said ${answer} (${asked.signalCode ?? `exit ${code}`})`,
+    `${path} is no Meilisearch: asked its version, it said ${quote} (${child.signalCode ?? `exit ${code}`})`,
   );
 }
 
 /*
- * The state of the Meilisearch process, in a file of its folder while a server runs. Checks of a command beside the
- * server read it, then ask the process itself. It contains the process's key, so only the owner can read it.
+ * The state of the Meilisearch process, in a file of its folder while a server runs. A command beside the server
+ * (doctor) reads it, then queries the process itself. It contains the process's key, so only the owner can read it.
  */
 
 /** In the data folder: everything of Meilisearch's, which is derived from the mail and replaceable. */
@@ -300,7 +302,7 @@ const FILE = "process.json";
 export interface ProcessState {
   /** `off`: not enabled. `failed`: enabled, not running, and retried. */
   state: "off" | "starting" | "running" | "failed";
-  /** Why it does not run: a sentence without its full stop. */
+  /** The reason why it does not run, as a sentence without its full stop. */
   reason?: string;
   executable?: string;
   version?: string;
@@ -312,8 +314,8 @@ export interface ProcessState {
 }
 
 /**
- * For admins only, who may know about paths and disks: explains why Meilisearch replies to no search, if its process is
- * the reason.
+ * Replaces the reason why Meilisearch serves no search by that of its process, if it has failed. For admins only,
+ * because the reason may name paths and disks.
  */
 export const explain = <S extends { engine: string; reason?: string }>(search: S, child: ProcessState): S =>
   child.state === "failed" ? { ...search, reason: `meilisearch does not run: ${child.reason}` } : search;

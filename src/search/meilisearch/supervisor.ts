@@ -12,35 +12,22 @@ import type { Log } from "../../base/log.ts";
 import { pause } from "../../base/pause.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { Options } from "../../store/settings.ts";
-import type { Connection, ServerAddress } from "./client.ts";
+import type { ServerAddress } from "./client.ts";
 import {
   anyRuns,
   DATABASE,
   findExecutable,
+  isOurs,
   keepProcessState,
   killLeftovers,
   type ProcessState,
   SCRATCH,
   SEARCH_FOLDER,
+  type SidecarProcess,
   startProcess,
 } from "./process.ts";
-import { type Failure, watchProcess } from "./watch.ts";
 
-export interface Supervisor extends Connection {
-  /** Follows the settings from then on. */
-  start(): void;
-  state(): ProcessState;
-}
-
-export interface SupervisorParts {
-  /** The data folder. */
-  data: string;
-  options: Pick<Options, "get" | "onRefresh">;
-  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes" | "fetch">;
-  log: Log;
-  /** Free bytes on the disk of a folder. */
-  freeBytes?: (folder: string) => Promise<number>;
-}
+export type Supervisor = ReturnType<typeof createSupervisor>;
 
 /** Delay before a retry, ms: doubled each time. */
 const FIRST_RETRY_MS = 1_000;
@@ -56,12 +43,12 @@ const ROOM_TO_START = 512 * 1024 * 1024;
 const ROOM_TO_RUN = 256 * 1024 * 1024;
 /** Grace period after a change of settings, ms. Meilisearch writes in transactions, so killing it is harmless. */
 const CHANGE_GRACE_MS = 1_000;
-/** How long a killed process may take to disappear, and how often that is checked, ms. */
+/** Time limit for a killed process to disappear, and the interval of checks, ms. */
 const LEFTOVER_LIMIT_MS = 5_000;
 const POLL_MS = 20;
 const KEY_BYTES = 32;
 
-/** A period in which the same executable is wanted. */
+/** A period in which the settings ask for the same executable. */
 interface Term {
   /** The setting that names it. */
   path: string;
@@ -72,7 +59,7 @@ interface Term {
   starts: number;
 }
 
-const defaultFreeBytes = async (folder: string): Promise<number> => {
+const freeBytesOf = async (folder: string): Promise<number> => {
   const { bavail, bsize } = await statfs(folder);
   return bavail * bsize;
 };
@@ -80,13 +67,20 @@ const defaultFreeBytes = async (folder: string): Promise<number> => {
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 const megabytes = (bytes: number): string => `${Math.floor(bytes / (1024 * 1024))} MB`;
 
+/** `data`: the data folder. `freeBytes` gives the free space on the disk of a folder. */
 export function createSupervisor({
   data,
   options,
   runtime,
   log,
-  freeBytes = defaultFreeBytes,
-}: SupervisorParts): Supervisor {
+  freeBytes = freeBytesOf,
+}: {
+  data: string;
+  options: Pick<Options, "get" | "onRefresh">;
+  runtime: Runtime;
+  log: Log;
+  freeBytes?: (folder: string) => Promise<number>;
+}) {
   // Absolute, because the folder is the process's working directory, where relative paths lead elsewhere.
   const folder = resolve(data, SEARCH_FOLDER);
   // A new key for each run of this process: an old one is useless.
@@ -100,12 +94,12 @@ export function createSupervisor({
   /** A period begins only after the previous one and its process have ended. */
   let turn = Promise.resolve();
 
-  function tell(next: Omit<ProcessState, "restarts">, where?: ServerAddress): void {
+  function setState(next: Omit<ProcessState, "restarts">, nextAddress?: ServerAddress): void {
     state = { ...next, restarts };
-    address = where;
+    address = nextAddress;
     try {
       if (next.state !== "off") mkdirSync(folder, { recursive: true, mode: 0o700 });
-      if (existsSync(folder)) keepProcessState(data, { ...state, ...(where && { place: where }) });
+      if (existsSync(folder)) keepProcessState(data, { ...state, ...(nextAddress && { place: nextAddress }) });
     } catch (error) {
       log.warn("the state of meilisearch cannot be kept", { error });
     }
@@ -137,19 +131,19 @@ export function createSupervisor({
     term.graceMs = graceMs;
     term.over.abort();
     term = undefined;
-    if (address !== undefined) tell({ state: "off" });
+    if (address !== undefined) setState({ state: "off" });
   }
 
   /** An index that is not fed becomes stale, and deleted mail must not survive in it. */
   async function forget(): Promise<void> {
-    if (!existsSync(folder)) return tell({ state: "off" });
+    if (!existsSync(folder)) return setState({ state: "off" });
     try {
       await endLeftovers();
       await rm(folder, { recursive: true, force: true });
     } catch (error) {
       log.warn("the folder of meilisearch cannot be removed", { folder, error });
     }
-    tell({ state: "off" });
+    setState({ state: "off" });
   }
 
   async function keepRunning(own: Term): Promise<void> {
@@ -157,7 +151,7 @@ export function createSupervisor({
     let blamed = 0;
     const { signal } = own.over;
     while (!signal.aborted) {
-      tell({ state: "starting" });
+      setState({ state: "starting" });
       const failure = await run(own).catch(
         (error): Failure => ({ reason: reasonOf(error), ranMs: 0, blamesData: false }),
       );
@@ -170,7 +164,7 @@ export function createSupervisor({
         retryInMs: waitMs,
       });
       const { executable, version } = state;
-      tell({
+      setState({
         state: "failed",
         reason: failure.reason,
         retryAt: runtime.now() + waitMs,
@@ -179,7 +173,7 @@ export function createSupervisor({
       });
       await pause(runtime, waitMs, signal);
     }
-    tell({ state: "off" });
+    setState({ state: "off" });
   }
 
   /** Between half of it and all of it. */
@@ -192,7 +186,7 @@ export function createSupervisor({
   async function run(own: Term): Promise<Failure | undefined> {
     const { signal } = own.over;
     const { path, version } = await findExecutable(own.path, data, runtime, signal);
-    tell({ state: "starting", executable: path, version });
+    setState({ state: "starting", executable: path, version });
     await requireRoom(ROOM_TO_START);
     await endLeftovers();
     if (isOfAnother(version)) await removeData(`it is not of version ${version}`);
@@ -202,14 +196,14 @@ export function createSupervisor({
     if (own.starts++ > 0) restarts++;
     for (let port = 1; ; port++) {
       const child = await startProcess({ executable: path, folder, key }, { ...runtime, log });
-      tell({ state: "starting", executable: path, version, pid: child.pid });
+      setState({ state: "starting", executable: path, version, pid: child.pid });
       const failure = await watchProcess(child, {
         runtime,
         over: signal,
         graceMs: () => own.graceMs,
         onReady() {
           log.info("meilisearch runs", { version, url: child.url, pid: child.pid });
-          tell({ state: "running", executable: path, version, pid: child.pid }, { url: child.url, key });
+          setState({ state: "running", executable: path, version, pid: child.pid }, { url: child.url, key });
         },
         objection: () => requireRoom(ROOM_TO_RUN).then(() => undefined, reasonOf),
       });
@@ -253,17 +247,128 @@ export function createSupervisor({
 
   options.onRefresh(follow);
   return {
-    start() {
+    /** Follows the settings from then on. */
+    start(): void {
       started = true;
       beginTerm(wanted(), 0);
     },
-    state: () => state,
-    current: () => address,
-    onChange: (listener) => void listeners.push(listener),
-    async stop(graceMs) {
+    state: (): ProcessState => state,
+    current: (): ServerAddress | undefined => address,
+    onChange: (listener: () => void): void => void listeners.push(listener),
+    async stop(graceMs: number): Promise<void> {
       started = false;
       endTerm(graceMs);
       await turn;
     },
   };
+}
+
+/* Watches one process: until it responds, while it does, and until it ends. */
+
+/** Interval of polls of a starting process, and the time limit for its start, ms. */
+const START_POLL_MS = 100;
+const START_LIMIT_MS = 120_000;
+/** Interval of polls of a running process, time limit for each, ms, and number that it may miss on a busy machine. */
+const WATCH_MS = 10_000;
+const RESPONSE_LIMIT_MS = 10_000;
+const UNANSWERED = 3;
+
+/** The unexpected end of a process. */
+interface Failure {
+  reason: string;
+  /** Time since its first response, ms; 0 if there was none. */
+  ranMs: number;
+  /** Its data may be the cause. */
+  blamesData: boolean;
+}
+
+/** Waits until a process has ended, on its own or by request; undefined if by request. */
+async function watchProcess(
+  child: SidecarProcess,
+  {
+    runtime,
+    over,
+    graceMs,
+    onReady,
+    objection,
+  }: {
+    runtime: Runtime;
+    /** Aborted when the process must end. */
+    over: AbortSignal;
+    /** Time that it then gets, ms. */
+    graceMs(): number;
+    /** Called at its first response. */
+    onReady(): void;
+    /** The reason why it must stop; undefined while it may run. */
+    objection(): Promise<string | undefined>;
+  },
+): Promise<Failure | undefined> {
+  const ended = new AbortController();
+  const end = () => ended.abort();
+  over.addEventListener("abort", end);
+  if (over.aborted) end();
+  const gone = child.exited.finally(end);
+  const startedAt = runtime.now();
+  let readyAt: number | undefined;
+  let unanswered = 0;
+  let why: string | undefined;
+  while (why === undefined && !ended.signal.aborted) {
+    const responds = await isHealthy(child.url, ended.signal, runtime);
+    if (ended.signal.aborted) break;
+    if (readyAt !== undefined) {
+      unanswered = responds ? 0 : unanswered + 1;
+      why = unanswered === UNANSWERED ? `it did not answer ${UNANSWERED} times in a row` : await objection();
+    } else if (responds && isOurs(child.url)) {
+      readyAt = runtime.now();
+      onReady();
+    } else if (runtime.now() - startedAt >= START_LIMIT_MS) {
+      why = `it was started, and did not answer within ${START_LIMIT_MS / 1_000} s`;
+    }
+    if (why === undefined) await pause(runtime, readyAt === undefined ? START_POLL_MS : WATCH_MS, ended.signal);
+  }
+  over.removeEventListener("abort", end);
+  if (over.aborted) {
+    await endProcess(child, gone, graceMs(), runtime);
+    return undefined;
+  }
+  if (why !== undefined) child.kill("SIGKILL");
+  const how = await gone;
+  const ranMs = readyAt === undefined ? 0 : runtime.now() - readyAt;
+  return { reason: why ?? how, ranMs, blamesData: why === undefined && child.failed() && !child.lostItsPort() };
+}
+
+async function endProcess(
+  child: SidecarProcess,
+  gone: Promise<unknown>,
+  graceMs: number,
+  runtime: Pick<Runtime, "setTimer">,
+): Promise<void> {
+  const patience = new AbortController();
+  const ending = gone.then(() => patience.abort());
+  if (graceMs > 0) {
+    child.kill("SIGTERM");
+    await pause(runtime, graceMs, patience.signal);
+  }
+  if (!patience.signal.aborted) child.kill("SIGKILL");
+  await ending;
+}
+
+async function isHealthy(
+  url: string,
+  signal: AbortSignal,
+  { setTimer, fetch }: Pick<Runtime, "setTimer" | "fetch">,
+): Promise<boolean> {
+  const controller = new AbortController();
+  const abort = () => controller.abort();
+  const cancel = setTimer(abort, RESPONSE_LIMIT_MS);
+  signal.addEventListener("abort", abort);
+  try {
+    const response = await fetch(`${url}/health`, { signal: controller.signal, redirect: "manual" });
+    return response.ok && ((await response.json()) as { status?: unknown } | null)?.status === "available";
+  } catch {
+    return false;
+  } finally {
+    cancel();
+    signal.removeEventListener("abort", abort);
+  }
 }

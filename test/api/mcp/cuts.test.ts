@@ -1,10 +1,10 @@
-/** Nothing is cut silently, and what is cut can be had by what the result says. */
+/** Cut results: each says what was cut, and names the argument that gives the rest. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { jsonLengthOfShown, pieceOf } from "../../../src/api/mcp/budget.ts";
 import { fencedText } from "../../../src/api/mcp/fence.ts";
 import { wantsBytes } from "../../../src/api/mcp/render-download.ts";
-import { DEFAULT_CHARS, type RenderArguments } from "../../../src/api/mcp/rendering.ts";
+import { DEFAULT_CHARS, type RenderArguments } from "../../../src/api/mcp/result.ts";
 import type { MessageView } from "../../../src/mailbox/views.ts";
 import { LEAST_CHARS, MOST_CHARS } from "../../../src/operations/tool.ts";
 import { anyCharacter } from "../../harness/any-character.ts";
@@ -27,7 +27,7 @@ interface ShownMessage {
   [field: string]: unknown;
 }
 
-/** Follows get_message to the end; the pieces. */
+/** Reads a message with get_message, piece by piece. */
 async function readToTheEnd(one: MessageView, args: RenderArguments): Promise<string[]> {
   const pieces: string[] = [];
   for (let offset = 0; ; ) {
@@ -63,7 +63,7 @@ describe("pieces", () => {
   );
   const texts = fc.array(unit, { maxLength: 200 }).map((units) => units.join(""));
 
-  test("one after another make up the whole, each with room", () => {
+  test("consecutive pieces make up the text, and each has room", () => {
     fc.assert(
       fc.property(texts, fc.integer({ min: 1, max: 80 }), fc.integer({ min: 1, max: 120 }), (whole, text, json) => {
         let at = 0;
@@ -75,7 +75,7 @@ describe("pieces", () => {
             expect(piece.shown.length).toBeLessThanOrEqual(text);
             expect(JSON.stringify(piece.shown).length - 2).toBeLessThanOrEqual(json);
           }
-          // A pair stays together.
+          // A surrogate pair stays together.
           if (piece.end < whole.length)
             expect(whole.slice(piece.end - 1, piece.end + 1)).not.toMatch(/^[\ud800-\udbff][\udc00-\udfff]$/);
           at = piece.end;
@@ -85,7 +85,7 @@ describe("pieces", () => {
     );
   });
 
-  test("are measured as JSON without making it", () => {
+  test("their length as JSON is known without writing it", () => {
     fc.assert(
       fc.property(fc.oneof(texts, fc.string({ unit: anyCharacter }), fc.stringMatching(/^["\\\n\t/a-c]*$/)), (text) => {
         const shown = fencedText(text);
@@ -95,13 +95,13 @@ describe("pieces", () => {
     );
   });
 
-  test("end with a line, else with a word, where one is near", () => {
+  test("a piece ends after a line, else after a word, when one is near", () => {
     expect(pieceOf("one two\nthree four", 0, { text: 9, json: 99 }).shown).toBe("one two\n");
     expect(pieceOf("one two three four", 0, { text: 10, json: 99 }).shown).toBe("one two ");
     expect(pieceOf("onetwothreefour", 0, { text: 10, json: 99 }).shown).toBe("onetwothre");
   });
 
-  test("an offset inside a pair starts before it; one beyond the end is refused", () => {
+  test("an offset inside a surrogate pair starts before it, and one beyond the end is refused", () => {
     expect(pieceOf("a👍b", 2, { text: 9, json: 9 })).toMatchObject({ shown: "👍b", start: 1, end: 4 });
     expect(() => pieceOf("abc", 4, { text: 9, json: 9 })).toThrow("beyond the end: there are 3 characters");
   });
@@ -111,26 +111,26 @@ describe("get_message", () => {
   const words = Array.from({ length: 20_000 }, (_, index) => `w${index}${index % 9 === 0 ? "\n" : ""}`);
 
   for (const maxChars of [LEAST_CHARS, DEFAULT_CHARS, MOST_CHARS]) {
-    test(`every word of a long text, in pieces of ${maxChars}`, async () => {
+    test(`gives every word of a long text, in pieces of ${maxChars}`, async () => {
       const pieces = await readToTheEnd(message({ text: words.join(" ") }), { maxChars });
       expect(pieces.length).toBeGreaterThan(1);
       expect([...(pieces.join("").match(/\w+/g) ?? [])]).toEqual(words.map((word) => word.trim()));
     });
   }
 
-  test("a body of 5 MB of what nobody sees comes to its end", async () => {
+  test("comes to the end of 5 MB of invisible characters", async () => {
     const pieces = await readToTheEnd(message({ text: `${"\u200B".repeat(5_000_000)}end` }), { maxChars: MOST_CHARS });
     expect(pieces.join("")).toBe("end");
   });
 
-  test("a short one says of no cut", async () => {
+  test("a short message is not cut", async () => {
     const { text, structured } = await RENDERERS.getMessage({ message: message() }, {}, context());
     expect(text).not.toContain("Cut");
     expect(structured).not.toHaveProperty("cut");
     expect(structured.message).toMatchObject({ text: "Shall we?", textLength: 9 });
   });
 
-  test("300 recipients: some, how many more, and all of them by list", async () => {
+  test("of 300 recipients, shows some, counts the others, and lists all when asked", async () => {
     const to = Array.from({ length: 300 }, (_, index) => ({
       email: `person${index}@remote.example`,
       name: `P ${index}`,
@@ -157,7 +157,7 @@ describe("get_message", () => {
     expect(found).toEqual(to.map(({ email }) => email));
   });
 
-  test("many attachments: some, how many more, and all of them by list", async () => {
+  test("of many attachments, shows some, counts the others, and lists all when asked", async () => {
     const attachments = Array.from({ length: 200 }, (_, index) =>
       attachment({ id: `att_${index}`, filename: `f${index}.pdf` }),
     );
@@ -169,7 +169,7 @@ describe("get_message", () => {
     expect(list.structured.attachments).toHaveLength(200);
   });
 
-  test("the history of a reply, when asked to; and says so", async () => {
+  test("leaves out the quoted history when asked, and says so", async () => {
     const text = "Yes.\n\nOn Tue, 1 Jul 2003 at 10:52, Ann <ann@remote.example> wrote:\n> old words\n";
     const whole = await RENDERERS.getMessage({ message: message({ text }) }, {}, context());
     expect(whole.text).toContain("old words");
@@ -186,7 +186,7 @@ describe("get_message", () => {
     expect(structured.cut).toHaveLength(1);
   });
 
-  test("hidden text is left out, and how much of it is told", async () => {
+  test("leaves out hidden text, and says how much", async () => {
     const html = '<p>Hello</p><div style="visibility:hidden">obey</div>';
     const rendered = await RENDERERS.getMessage(
       { message: message({ text: "Hello obey" }) },
@@ -198,7 +198,7 @@ describe("get_message", () => {
     expect(rendered.text).toContain("Left out: 4 characters that the HTML hides from its reader.");
   });
 
-  test("HTML when asked for: safe, without what it hides, and no text beside it", async () => {
+  test("gives the HTML when asked, safe and without its hidden parts", async () => {
     const html =
       '<p onclick="x()">Hello <a href="https://a.example/">you</a></p><p style="opacity:0">obey</p><script>y()</script>';
     const source = context({ html: htmlOf(() => html) });
@@ -224,7 +224,7 @@ describe("get_thread", () => {
     Array.from({ length: count }, (_, index) => message({ id: `msg_${index}`, text: text(index) }));
   type Shown = { messages: (ShownMessage & { id: string })[]; older: number; nextBefore?: string };
 
-  test("2,000 messages: the newest first, and the older ones by before, each once", async () => {
+  test("gives 2,000 messages from the newest on, each once, by before", async () => {
     const answer = detail(numbered(2_000, (index) => `number ${index}`));
     const found: string[] = [];
     for (let before: string | undefined; ; ) {
@@ -243,7 +243,7 @@ describe("get_thread", () => {
     expect(found).toEqual(answer.messages.map(({ id }) => id));
   });
 
-  test("long messages: the newest has the most, others less, each with the way to its rest", async () => {
+  test("gives the newest long message the most room, and says how to get the rest of each", async () => {
     const answer = detail(numbered(10, () => "words ".repeat(5_000)));
     const rendered = await RENDERERS.getThread(answer, {}, context());
     expectSound(rendered, DEFAULT_CHARS);
@@ -259,7 +259,7 @@ describe("get_thread", () => {
     }
   });
 
-  test("a message with none before it has all the room that is left", async () => {
+  test("gives the oldest message all the remaining room", async () => {
     const long = message({ text: "words ".repeat(3_000) });
     for (const messages of [[long], [long, message({ id: "msg_2" })]]) {
       const { structured } = await RENDERERS.getThread(detail(messages), {}, context());
@@ -267,14 +267,14 @@ describe("get_thread", () => {
     }
   });
 
-  test("the budget holds wherever the last message ends", async () => {
+  test("stays in the budget wherever the last message ends", async () => {
     const answer = detail(numbered(60, (index) => "words ".repeat(30 + index)));
     for (let maxChars = LEAST_CHARS; maxChars < LEAST_CHARS + 900; maxChars += 7) {
       expectSound(await RENDERERS.getThread(answer, { maxChars }, context()), maxChars);
     }
   });
 
-  test("without the history, unless asked for it", async () => {
+  test("leaves out the quoted history unless asked", async () => {
     const text = "Yes.\n\nOn Tue, 1 Jul 2003 at 10:52, Ann <ann@remote.example> wrote:\n> old words\n";
     const answer = detail([message({ text })]);
     const shown = await RENDERERS.getThread(answer, {}, context());
@@ -283,7 +283,7 @@ describe("get_thread", () => {
     expect((await RENDERERS.getThread(answer, { newTextOnly: false }, context())).text).toContain("old words");
   });
 
-  test("the HTML only of messages that are shown is read", async () => {
+  test("reads the HTML only of the messages that it shows", async () => {
     const asked: string[] = [];
     const htmlSource = ({ id }: MessageView) => {
       asked.push(id);
@@ -295,12 +295,12 @@ describe("get_thread", () => {
     expect(asked.length).toBeLessThanOrEqual(shown + 1);
   });
 
-  test("what the store has cut is told", async () => {
+  test("says when the mailbox gave a message cut", async () => {
     const { text } = await RENDERERS.getThread(detail([message({ truncated: true })]), {}, context());
     expect(text).toContain("Cut: only its beginning; get_message with id msg_1 has the whole.");
   });
 
-  test("before must be a message of the conversation", async () => {
+  test("refuses a before that is not a message of the conversation", async () => {
     await expect(RENDERERS.getThread(detail([message()]), { before: "msg_9" }, context())).rejects.toThrow(
       "before is not",
     );
@@ -311,7 +311,7 @@ describe("lists", () => {
   const threads = Array.from({ length: 100 }, (_, index) => thread({ id: `thr_${index}`, snippet: "s".repeat(200) }));
   const messages = Array.from({ length: 100 }, (_, index) => summary({ id: `msg_${index}`, snippet: "s".repeat(200) }));
 
-  test("conversations that have no room: the limit that makes the cursor follow the last one", async () => {
+  test("list_threads names the limit whose cursor follows the last conversation shown", async () => {
     const page = { threads, nextCursor: "cursor", unread: 1 };
     const { askAgain, text, structured } = await RENDERERS.listThreads(page, {}, context());
     const limit = askAgain?.limit ?? 0;
@@ -325,7 +325,7 @@ describe("lists", () => {
     expect(again.text).toContain("More: list_threads with the same arguments and cursor cursor");
   });
 
-  test("mailboxes that have no room, by offset; each once", async () => {
+  test("list_mailboxes continues at an offset and gives each mailbox once", async () => {
     const mailboxes = Array.from({ length: 300 }, (_, index) => ({
       id: `mbx_${index}`,
       address: `box${index}@example.test`,
@@ -346,7 +346,7 @@ describe("lists", () => {
     expect(found).toEqual(mailboxes.map(({ id }) => id));
   });
 
-  test("messages that have no room, by offset; each once, never a body", async () => {
+  test("list_messages continues at an offset and gives each message once, without a body", async () => {
     const found: string[] = [];
     for (let offset: number | undefined = 0; offset !== undefined; ) {
       const rendered = await RENDERERS.listMessages({ messages, count: 100 }, { offset, maxChars: 6_000 }, context());
@@ -390,7 +390,7 @@ describe("files", () => {
     });
   }
 
-  test("a link says how to use it", async () => {
+  test("a link says how to download the file", async () => {
     const rendered = await RENDERERS.getAttachment(
       file({ contentType: "application/pdf", size: 5_000_000 }),
       {},
@@ -405,7 +405,7 @@ describe("files", () => {
     });
   });
 
-  test("text in pieces, to its end", async () => {
+  test("text is given in pieces, to its end", async () => {
     const whole = Array.from({ length: 9_000 }, (_, index) => `line ${index}\n`).join("");
     let read = "";
     for (let offset: number | undefined = 0; offset !== undefined; ) {
@@ -417,7 +417,7 @@ describe("files", () => {
     expect(read).toBe(whole);
   });
 
-  test("charsets, and HTML as its reader sees it", async () => {
+  test("text is decoded by its charset, and HTML shows its visible text", async () => {
     const textOf = async (contentType: string, content: Uint8Array) =>
       (await RENDERERS.getAttachment(file({ contentType, content }), {}, context())).structured.text;
     expect(await textOf("text/plain", Buffer.from("Grüße", "latin1"))).toBe("Grüße");
@@ -427,7 +427,7 @@ describe("files", () => {
     }
   });
 
-  test("what claims to be text and is not", async () => {
+  test("a file that claims to be text and is not is a link", async () => {
     const { structured, text } = await RENDERERS.getAttachment(
       file({ content: new Uint8Array(50_000) }),
       {},
@@ -437,7 +437,7 @@ describe("files", () => {
     expect(text).toContain("curl");
   });
 
-  test("a message as a file", async () => {
+  test("a raw message is shown as text", async () => {
     const raw = {
       id: "msg_1",
       filename: "msg_1.eml",

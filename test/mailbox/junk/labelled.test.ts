@@ -4,8 +4,8 @@
  */
 import { expect, test } from "bun:test";
 import { learn, scoreIn } from "../../../src/mailbox/junk/filter.ts";
+import { senderOf } from "../../../src/mailbox/junk/senders.ts";
 import { senderTokens, tokensOf } from "../../../src/mailbox/junk/tokens.ts";
-import { senderOf } from "../../../src/mailbox/senders.ts";
 import { NO_SENDER } from "../../../src/message/address.ts";
 import { parseMessage } from "../../../src/message/parse.ts";
 import { SETTINGS } from "../../../src/store/settings.ts";

@@ -1,8 +1,8 @@
 /** The tokens of a message, from a bounded part of any message. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { senderOf } from "../../../src/mailbox/junk/senders.ts";
 import { type JunkSource, senderTokens, tokensOf } from "../../../src/mailbox/junk/tokens.ts";
-import { senderOf } from "../../../src/mailbox/senders.ts";
 import { anyCharacter } from "../../harness/any-character.ts";
 
 const COMPLETE: JunkSource["headers"] = [

@@ -4,9 +4,9 @@
  */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
+import { senderOf } from "../../../src/mailbox/junk/senders.ts";
 import { senderTokens } from "../../../src/mailbox/junk/tokens.ts";
 import { prepareMessage } from "../../../src/mailbox/prepare.ts";
-import { senderOf } from "../../../src/mailbox/senders.ts";
 import { NO_SENDER } from "../../../src/message/address.ts";
 import { junkFilters, junkTokens, messageJudgements, messages } from "../../../src/store/schema.ts";
 import type { Letter } from "../../harness/mail.ts";
@@ -50,23 +50,23 @@ function createReader() {
       return [filter?.spam ?? 0, filter?.ham ?? 0];
     },
     learned: () => db.select().from(junkTokens).orderBy(junkTokens.filterSeq, junkTokens.token).all(),
-    judgement: (messageId: string) =>
+    classification: (messageId: string) =>
       db
-        .select({ judgement: messageJudgements })
+        .select({ classification: messageJudgements })
         .from(messageJudgements)
         .innerJoin(messages, eq(messages.seq, messageJudgements.messageSeq))
         .where(eq(messages.id, messageId))
-        .get()?.judgement,
+        .get()?.classification,
   };
 }
 
 test("after 20 messages of each kind, it files similar mail to spam, and records why", async () => {
-  const { teach, receive, junk, wanted, thread, judgement, events } = createReader();
+  const { teach, receive, junk, wanted, thread, classification, events } = createReader();
   await teach(20, 20);
   const bad = await receive(junk());
   expect(thread(bad.threadId)).toMatchObject({ folder: "spam", unread: true });
   expect(events().at(-1)?.data.isSpam).toBe(true);
-  const stored = judgement(bad.messageId);
+  const stored = classification(bad.messageId);
   expect(stored).toMatchObject({ filedFor: "junk", trained: null });
   expect(stored?.score).toBeGreaterThan(0.999);
   expect(stored?.clues).toHaveLength(10);
@@ -74,8 +74,8 @@ test("after 20 messages of each kind, it files similar mail to spam, and records
   const good = await receive(wanted());
   expect(thread(good.threadId).folder).toBe("inbox");
   expect(events().at(-1)?.data.isSpam).toBe(false);
-  expect(judgement(good.messageId)).toMatchObject({ filedFor: null, trained: null });
-  expect(judgement(good.messageId)?.score).toBeLessThan(0.01);
+  expect(classification(good.messageId)).toMatchObject({ filedFor: null, trained: null });
+  expect(classification(good.messageId)?.score).toBeLessThan(0.01);
 });
 
 test("with fewer messages it has no opinion", async () => {
@@ -83,11 +83,11 @@ test("with fewer messages it has no opinion", async () => {
     [19, 25],
     [25, 19],
   ] as const) {
-    const { teach, receive, junk, thread, judgement } = createReader();
+    const { teach, receive, junk, thread, classification } = createReader();
     await teach(spam, ham);
     const { threadId, messageId } = await receive(junk());
     expect(thread(threadId).folder).toBe("inbox");
-    expect(judgement(messageId)).toBeUndefined();
+    expect(classification(messageId)).toBeUndefined();
   }
 });
 
@@ -100,12 +100,12 @@ test("training one mailbox does not affect another", async () => {
 });
 
 test("the threshold is a setting, and off switches the filter off", async () => {
-  const { teach, store, options, receive, junk, thread, judgement } = createReader();
+  const { teach, store, options, receive, junk, thread, classification } = createReader();
   await teach(20, 20);
   store.transact((tx) => options.set(tx, "spam.junkThreshold", "off"));
   const off = await receive(junk());
   expect(thread(off.threadId).folder).toBe("inbox");
-  expect(judgement(off.messageId)).toBeUndefined();
+  expect(classification(off.messageId)).toBeUndefined();
   store.transact((tx) => options.set(tx, "spam.junkThreshold", "0.5"));
   expect(thread((await receive(junk())).threadId).folder).toBe("spam");
 });
@@ -197,7 +197,7 @@ describe("a reply", () => {
   });
 
   test("exempts the sender's mail from the junk filter", async () => {
-    const { teach, receive, junk, send, thread, judgement, store, options } = createReader();
+    const { teach, receive, junk, send, thread, classification, store, options } = createReader();
     await teach(20, 20);
     store.transact((tx) => options.set(tx, "spam.junkThreshold", "0.9"));
     const from = "Ann <ann@friend.example>";
@@ -205,7 +205,7 @@ describe("a reply", () => {
     await send(answerTo("<q@x>"));
     const known = await receive(junk({ from }), { auth: PASS });
     expect(thread(known.threadId).folder).toBe("inbox");
-    expect(judgement(known.messageId)?.score).toBeGreaterThan(0.9);
+    expect(classification(known.messageId)?.score).toBeGreaterThan(0.9);
     const spoofed = await receive(junk({ from }), { auth: FAIL });
     expect(thread(spoofed.threadId).folder).toBe("spam");
   });
@@ -249,12 +249,12 @@ test("after a move from spam to the inbox, the sender's mail is not classified a
 });
 
 test("the verdict on the sender and the arrival take precedence over the score, and are recorded separately", async () => {
-  const { receive, wanted, move, judgement } = createReader();
+  const { receive, wanted, move, classification } = createReader();
   const from = "bad@bad.example";
   const { threadId } = await receive(wanted({ from }));
   move(threadId, "spam");
-  expect(judgement((await receive(wanted(), { spam: true })).messageId)?.filedFor).toBe("arrival");
-  expect(judgement((await receive(wanted({ from }), { spam: true })).messageId)?.filedFor).toBe("sender");
+  expect(classification((await receive(wanted(), { spam: true })).messageId)?.filedFor).toBe("arrival");
+  expect(classification((await receive(wanted({ from }), { spam: true })).messageId)?.filedFor).toBe("sender");
 });
 
 test("mail classified as junk joins only conversations in spam", async () => {
@@ -280,19 +280,19 @@ test("moving a long conversation teaches its newest 10 messages, and moving it b
   expect(learned()).toEqual([]);
 });
 
-test("poisoning: words of wanted mail around the junk weaken the score, and cost the spammer their recognition", async () => {
-  const { teach, receive, junk, thread, judgement } = createReader();
+test("words of wanted mail around junk weaken its score; random words around it do not", async () => {
+  const { teach, receive, junk, thread, classification } = createReader();
   await teach(40, 40);
   const padded = await receive(junk({ text: `${WANTED} ${JUNK}` }));
   expect(thread(padded.threadId).folder).toBe("inbox");
-  expect(judgement(padded.messageId)?.score).toBeGreaterThan(0.1);
+  expect(classification(padded.messageId)?.score).toBeGreaterThan(0.1);
   const random = Array.from({ length: 3_000 }, (_, i) => `random${i}`).join(" ");
   const padding = await receive(junk({ text: `${JUNK} ${random}` }));
   expect(thread(padding.threadId).folder).toBe("spam");
 });
 
 describe("removing a mailbox", () => {
-  test("removes what it has learned, in portions", async () => {
+  test("removes its junk filter, in portions", async () => {
     const { teach, learned, store, box, db } = createReader();
     const { deleteMail } = await import("../../../src/mailbox/removal.ts");
     await teach(2, 2);

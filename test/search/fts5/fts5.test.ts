@@ -1,10 +1,18 @@
-import { expect, test } from "bun:test";
+import { Database } from "bun:sqlite";
+import { describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import fc from "fast-check";
+import { documentNumberOf } from "../../../src/search/document-number.ts";
+import { createKeepDated, createKeptSets } from "../../../src/search/fts5/fts5.ts";
+import { seqsIn, setOf } from "../../../src/search/sets.ts";
+import { messages } from "../../../src/store/schema.ts";
 import { testContract } from "../../harness/engine-contract.ts";
-import { seedIndex } from "../../harness/search-seed.ts";
+import { temporaryFolder } from "../../harness/folder.ts";
+import { type SeedMessage, seedIndex } from "../../harness/search-seed.ts";
 
 testContract(seedIndex, { runs: 50 });
 
-test("upkeep comes to an end and changes no result", async () => {
+test("merging comes to an end and changes no result", async () => {
   const { engine, add, search } = seedIndex();
   for (let i = 0; i < 40; i++) add({ thread: `t${i}`, text: `word number${i}` });
   const before = await search("word");
@@ -14,4 +22,90 @@ test("upkeep comes to an end and changes no result", async () => {
   expect(engine.maintain()).toBe(false);
   expect(await search("word")).toEqual(before);
   expect(await search("number7")).toEqual(["t7"]);
+});
+
+describe("kept sets", () => {
+  /** Asks, and returns whether the set had to be found. */
+  function asker(sqlite: Database, most?: number) {
+    const keep = createKeptSets(sqlite, most);
+    return (question: string, answer: readonly number[]) => {
+      let found = false;
+      const set = keep(question, () => {
+        found = true;
+        return setOf(answer);
+      });
+      return { found, seqs: seqsIn(set) };
+    };
+  }
+
+  test("are searched once until this or another process writes", () => {
+    const file = join(temporaryFolder(), "kept.db");
+    using sqlite = new Database(file);
+    using other = new Database(file);
+    sqlite.run("PRAGMA journal_mode = WAL");
+    sqlite.run("CREATE TABLE words (word TEXT)");
+    const ask = asker(sqlite);
+    expect(ask("oak", [1])).toEqual({ found: true, seqs: [1] });
+    expect(ask("oak", [2])).toEqual({ found: false, seqs: [1] });
+    sqlite.run("INSERT INTO words VALUES ('oak')");
+    expect(ask("oak", [3])).toEqual({ found: true, seqs: [3] });
+    other.run("INSERT INTO words VALUES ('elm')");
+    expect(ask("oak", [4])).toEqual({ found: true, seqs: [4] });
+    sqlite.transaction(() => {
+      sqlite.run("DELETE FROM words");
+      expect(ask("oak", [5])).toEqual({ found: true, seqs: [5] });
+    })();
+    expect(ask("oak", [6])).toEqual({ found: false, seqs: [5] });
+  });
+
+  test("are dropped, least recently used first", () => {
+    using sqlite = new Database(":memory:");
+    const ask = asker(sqlite, 2);
+    for (const question of ["a", "b", "a", "c"]) ask(question, [1]);
+    expect(ask("a", [2]).found).toBe(false);
+    expect(ask("b", [2]).found).toBe(true);
+  });
+});
+
+describe("hits in a time range", () => {
+  const MAILBOXES = ["mbx_a1", "mbx_a2", "mbx_b1"];
+  /** Long and short conversations, some in mailboxes outside the scope; several dates are equal. */
+  const MAIL: SeedMessage[] = Array.from({ length: 120 }, (_, n) => ({
+    thread: n % 3 === 0 ? "long" : `t${n % 50}`,
+    mailbox: (n % 3 !== 0 && MAILBOXES[(n % 50) % 3]) || "mbx_a1",
+    text: "word",
+    date: ((n * 37) % 60) * 10,
+  }));
+
+  test("are the same looked up, read from inside and read from outside the range", () => {
+    const { store } = seedIndex(MAIL);
+    const rows = store.db.select().from(messages).all();
+    const ways = [
+      createKeepDated(store.db.$client),
+      createKeepDated(store.db.$client, { few: 0, readForEach: 1 }),
+      createKeepDated(store.db.$client, { few: 0, readForEach: 1_000 }),
+    ];
+    const time = fc.oneof(
+      fc.integer({ min: -20, max: 620 }),
+      fc.constantFrom(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
+    );
+    fc.assert(
+      fc.property(
+        fc.subarray(MAILBOXES),
+        time,
+        time,
+        fc.infiniteStream(fc.boolean()),
+        (scope, since, before, chosen) => {
+          const hits = rows.filter(({ mailboxId }) => scope.includes(mailboxId) && chosen.next().value);
+          const documents = hits.map(({ seq }) => documentNumberOf(seq)).sort((a, b) => a - b);
+          const dated = new Set(
+            hits.filter(({ date }) => date >= since && date < before).map(({ seq }) => documentNumberOf(seq)),
+          );
+          const expected = documents.filter((document) => dated.has(document));
+          for (const keep of ways) expect(keep(documents, { since, before }, JSON.stringify(scope))).toEqual(expected);
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
 });

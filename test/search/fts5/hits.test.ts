@@ -1,9 +1,9 @@
 /** The messages of conversations that satisfy a query: the same whether found together or one by one. */
-import { expect, test } from "bun:test";
-import { createHits } from "../../../src/search/fts5/hits.ts";
+import { describe, expect, test } from "bun:test";
+import { createHits, createRanking } from "../../../src/search/fts5/hits.ts";
 import { parseQuery } from "../../../src/search/query.ts";
 import { MESSAGES_PER_THREAD } from "../../../src/store/schema.ts";
-import { type SeedMessage, seedIndex } from "../../harness/search-seed.ts";
+import { type SeedMessage, seedIndex, WHOLE_A } from "../../harness/search-seed.ts";
 
 /** Hits of conversations as `thread.ordinal`. */
 function finder(messages: readonly SeedMessage[], mostAtOnce?: number) {
@@ -17,7 +17,7 @@ function finder(messages: readonly SeedMessage[], mostAtOnce?: number) {
   };
 }
 
-test("words, exclusions, dates and attachments, of one and the same message", () => {
+test("hits satisfy words, exclusions, dates and attachments in one and the same message", () => {
   const find = finder([
     { thread: "a", text: "oak elm", date: 1_000 },
     { thread: "a", text: "oak", files: ["plan.pdf"], date: Date.parse("2025-01-02") },
@@ -37,7 +37,7 @@ test("words, exclusions, dates and attachments, of one and the same message", ()
   expect(find("elmm -oak", ["a", "c"], 3, ["elm", 'no" OR "oak'])).toEqual(["c.0"]);
 });
 
-test("of a conversation after more hits of others than are read at once", () => {
+test("hits of a conversation are found after more hits of others than are read at once", () => {
   const others = Array.from({ length: 30 }, (_, n): SeedMessage => ({ thread: `other ${n % 10}`, text: "oak" }));
   const mail = [
     { thread: "first", text: "oak" },
@@ -51,7 +51,7 @@ test("of a conversation after more hits of others than are read at once", () => 
   }
 });
 
-test("of long conversations, latest first, for any number read at once", () => {
+test("hits of long conversations are found latest first, for any number read at once", () => {
   const long = (thread: string): SeedMessage[] =>
     Array.from({ length: 40 }, (_, n) => ({ thread, text: n % 3 === 0 ? "oak" : "elm", date: n }));
   for (const atOnce of [2, 5, 1_000]) {
@@ -63,4 +63,42 @@ test("of long conversations, latest first, for any number read at once", () => {
     expect(find("oak before:1970-01-01", ["a"])).toEqual([]);
     expect(find("oak after:1970-01-01", ["b"], 4)).toEqual(["b.39", "b.36", "b.33", "b.30"]);
   }
+});
+
+describe("ranking", () => {
+  const threadsIn = (ranked: readonly { thread: number }[]): number[] => ranked.map(({ thread }) => thread).sort();
+
+  test("scores only the latest of the given conversations", () => {
+    const { store } = seedIndex(["1", "2", "3", "4"].map((thread) => ({ thread, text: "ash" })));
+    const query = parseQuery("ash");
+    expect(threadsIn(createRanking(store, 2)(query, WHOLE_A, [1, 2, 3, 4]))).toEqual([3, 4]);
+    expect(threadsIn(createRanking(store, 2)(query, WHOLE_A, [1, 2]))).toEqual([1, 2]);
+    expect(threadsIn(createRanking(store)(query, WHOLE_A, [2, 4, 9]))).toEqual([2, 4]);
+    expect(createRanking(store)(query, WHOLE_A, [])).toEqual([]);
+  });
+
+  test("scores all messages of a long conversation", () => {
+    const long: SeedMessage[] = Array.from({ length: 20 }, (_, i) => ({ thread: "1", text: `yew and number${i}` }));
+    const { store } = seedIndex([...long, { thread: "1", subject: "yew" }, { thread: "2", text: "yew number" }]);
+    const [first, second] = createRanking(store)(parseQuery("yew"), WHOLE_A, [1, 2]).toSorted(
+      (a, b) => a.thread - b.thread,
+    );
+    expect(first?.score).toBeGreaterThan(second?.score ?? Number.POSITIVE_INFINITY);
+    expect(threadsIn(createRanking(store)(parseQuery("number19"), WHOLE_A, [1, 2]))).toEqual([1]);
+  });
+
+  test("gives a rarer word more weight, counting only mail in reach", async () => {
+    const own: SeedMessage[] = [
+      { thread: "ash", text: "ash ash ash oak" },
+      { thread: "oak", text: "ash oak oak oak" },
+      { thread: "also", text: "ash" },
+    ];
+    expect(await seedIndex(own).ranked("ash oak")).toEqual(["oak", "ash"]);
+    const mailbox = "mbx_b1";
+    const others = Array.from({ length: 9 }, (_, i): SeedMessage => ({ thread: `b${i}`, mailbox, text: "oak" }));
+    const { ranked } = seedIndex([...own, ...others]);
+    for (const q of ["ash oak", "oak ash -elm", "ash oak before:1970-01-02"]) {
+      expect(await ranked(q)).toEqual(["oak", "ash"]);
+    }
+  });
 });

@@ -12,7 +12,7 @@ import { openRig } from "../../harness/meilisearch-rig.ts";
 // Creating and feeding each index takes tasks that wait for the disk.
 setDefaultTimeout(300_000);
 
-describe("Meilisearch replies as FTS5 does", () => {
+describe("Meilisearch finds the same as FTS5", () => {
   if (!hasMeilisearch) {
     test.skip(`the engine's contract${WITHOUT_MEILISEARCH}`, () => {});
     return;

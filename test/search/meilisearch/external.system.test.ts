@@ -127,7 +127,7 @@ test("a restored backup does not use an index that knows more", async () => {
 });
 
 describe(`a real server${WITHOUT_MEILISEARCH}`, () => {
-  test.skipIf(!hasMeilisearch)("replies; while it is gone FTS5 does; then it replies again", async () => {
+  test.skipIf(!hasMeilisearch)("serves searches; while it is gone, FTS5 does; then it does again", async () => {
     const server = await startMeilisearch();
     const home = await setUp(server);
     const served = await serve(home);

@@ -42,8 +42,8 @@ const wordsIn = (server: FakeMeilisearch, field: string): unknown[] => {
   return server.messages().map((seq) => index?.get(seq)?.[field]);
 };
 
-describe("sends", () => {
-  test("all stored mail, and then the changes", async () => {
+describe("the feed sends", () => {
+  test("all stored mail, then the changes", async () => {
     const server = startFakeMeilisearch();
     const rig = await openFed(server);
     expect(server.messages()).toEqual(SEQS);
@@ -196,7 +196,7 @@ describe("sends", () => {
     expect(server.requests).toHaveLength(told);
   });
 
-  test("nothing is recorded without Meilisearch", () => {
+  test("nothing without Meilisearch, and records nothing", () => {
     const seeded = seedIndex(MAIL);
     seeded.store.transact((tx) => tx.delete(threads).run());
     expect(rowsOf(seeded, "search_changes")).toEqual([]);
@@ -204,7 +204,7 @@ describe("sends", () => {
   });
 });
 
-describe("resumes after any interruption", () => {
+describe("the feed resumes after any interruption", () => {
   /**
    * The server stops responding at request number `at`, and another process takes over. False if there were fewer
    * requests.
@@ -249,7 +249,7 @@ describe("resumes after any interruption", () => {
     await rig.joined.idle();
   }
 
-  test("killed at any request", async () => {
+  test("a kill at any request loses nothing", async () => {
     let at = 1;
     while (await dieAt(at)) at++;
     expect(at).toBeGreaterThan(15);
@@ -316,7 +316,7 @@ describe("an index of another state of the store is rebuilt, and the old one del
 });
 
 describe("a server that refuses", () => {
-  test("a refused change removes the outdated version, and FTS5 replies for it", async () => {
+  test("a refused change removes the outdated version, and FTS5 serves its searches", async () => {
     const server = startFakeMeilisearch();
     const rig = await openFed(server);
     server.does.refuse = ({ body }) => (body === "changed" ? "not this one" : undefined);

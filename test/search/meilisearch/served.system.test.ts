@@ -91,7 +91,7 @@ describe.skipIf(REAL === undefined)(`the real server${noReal}`, () => {
   const executable = REAL ?? "";
   journey(() => executable);
 
-  test("it replies to searches; while it is down, the embedded index does", async () => {
+  test("it serves searches; while it is down, the embedded index does", async () => {
     const data = temporaryFolder();
     const rates = { "api.ipRequestsPerMinute": "1000000", "api.keyRequestsPerMinute": "1000000" };
     settle({ data }, { "search.engine": "meilisearch", "search.meilisearchPath": executable, ...rates });

@@ -40,7 +40,7 @@ async function killed(rig: Rig, signal: NodeJS.Signals): Promise<void> {
 }
 
 describe("starting", () => {
-  test("on a port of this machine alone, with a key that only it is told, everything below one folder", async () => {
+  test("listens on a port of this machine alone, with a key that only it knows, and writes below one folder", async () => {
     const rig = started();
     expect(rig.supervisor.current()).toBeUndefined();
     await rig.until(runs(rig));
@@ -84,7 +84,7 @@ describe("starting", () => {
     expect(stateOf(rig)).toBe("off");
   });
 
-  test("in a data folder that is named from the working folder", async () => {
+  test("works in a data folder that is named from the working folder", async () => {
     const data = temporaryFolder();
     makeStandIn(join(data, "bin"));
     const rig = supervise({}, relative(process.cwd(), data));
@@ -94,7 +94,7 @@ describe("starting", () => {
     expect(readdirSync(join(data, "search")).sort()).toEqual(["data", "process.json", "tmp"]);
   });
 
-  test("slowly: it is not available until it responds", async () => {
+  test("makes it available once it responds", async () => {
     const rig = started("slow");
     await rig.until(() => pidOf(rig) !== undefined);
     expect([stateOf(rig), rig.supervisor.current()]).toEqual(["starting", undefined]);
@@ -103,7 +103,7 @@ describe("starting", () => {
     expect(rig.supervisor.current()).toBeDefined();
   });
 
-  test("never: it is ended and retried", async () => {
+  test("ends and retries a process that never responds", async () => {
     const rig = started("hangs");
     await rig.until(() => pidOf(rig) !== undefined);
     const pid = pidOf(rig);
@@ -114,7 +114,7 @@ describe("starting", () => {
     await rig.passing(runs(rig));
   });
 
-  test("its port taken by another: the next one, at once", async () => {
+  test("takes another port at once if its port is taken", async () => {
     const rig = started("loses its port");
     await rig.until(runs(rig));
     expect(rig.supervisor.state().restarts).toBe(0);
@@ -161,7 +161,7 @@ describe("starting", () => {
   });
 });
 
-describe("without an executable that works", () => {
+describe("without an executable that works, it reports the reason", () => {
   const cases: [name: string, prepare: (folder: string) => Record<string, string>, reason: RegExp][] = [
     [
       "none anywhere",
@@ -214,7 +214,7 @@ describe("without an executable that works", () => {
     expect(readProcessState(rig.data)).toMatchObject({ state: "failed", reason: expect.stringMatching(reason) });
   });
 
-  test("in the data folder it is found without a setting, and the setting goes before", async () => {
+  test("an executable in the data folder is found without a setting, and the setting takes precedence", async () => {
     const rig = supervise({});
     const own = makeStandIn(join(rig.data, "bin"));
     rig.supervisor.start();
@@ -226,8 +226,8 @@ describe("without an executable that works", () => {
   });
 });
 
-describe("ending by itself", () => {
-  test("at once: delays double up to five minutes, and its last output is reported without the key", async () => {
+describe("a process that ends by itself", () => {
+  test("is retried after delays that double up to five minutes, and its last output is reported without the key", async () => {
     const rig = started("exits");
     const waits: number[] = [];
     for (let i = 0; i < 11; i++) {
@@ -246,7 +246,7 @@ describe("ending by itself", () => {
     expect(rig.supervisor.state().restarts).toBe(11);
   });
 
-  test("after a stable run, the delays start over", async () => {
+  test("is retried after the first delay if it ran stably", async () => {
     const rig = started();
     const wait = async () => {
       await rig.until(runs(rig));
@@ -262,7 +262,7 @@ describe("ending by itself", () => {
     expect([await wait(), await wait()]).toEqual([1, 2]);
   });
 
-  test("a grandchild that holds stderr open does not delay it", async () => {
+  test("is retried in time although a grandchild holds stderr open", async () => {
     const rig = started("leaves a child");
     await rig.until(() => pidOf(rig) !== undefined);
     const pid = pidOf(rig);
@@ -273,7 +273,7 @@ describe("ending by itself", () => {
     process.kill(Number(readFileSync(join(dirname(rig.standIn.path), "child"), "utf8")), "SIGKILL");
   });
 
-  test("an endless log: only the beginning is passed on", async () => {
+  test("has only the beginning of an endless log passed on", async () => {
     const rig = started("floods");
     await rig.until(runs(rig));
     await rig.supervisor.stop(0);
@@ -283,8 +283,8 @@ describe("ending by itself", () => {
   });
 });
 
-describe("hanging", () => {
-  test("it is killed after three missed polls in a row, and restarted", async () => {
+describe("a process that hangs", () => {
+  test("is killed after three missed polls in a row, and restarted", async () => {
     const rig = started();
     await rig.until(runs(rig));
     const pid = pidOf(rig);
@@ -298,7 +298,7 @@ describe("hanging", () => {
     await rig.passing(runs(rig));
   });
 
-  test("a process that responds again in time stays", async () => {
+  test("stays if it responds again in time", async () => {
     const rig = started();
     await rig.until(runs(rig));
     const pid = pidOf(rig);
@@ -315,7 +315,7 @@ describe("hanging", () => {
   });
 });
 
-describe("ending with the server", () => {
+describe("the process ends with the server", () => {
   test("on request, at once", async () => {
     const rig = started();
     await rig.until(runs(rig));
@@ -348,7 +348,7 @@ describe("ending with the server", () => {
     expect([isAlive(pid), rig.clock.timers()]).toEqual([false, []]);
   });
 
-  test("a killed server leaves no child behind", async () => {
+  test("even if the server is killed", async () => {
     const data = temporaryFolder();
     const { path } = makeStandIn(temporaryFolder(), "stubborn");
     const server = Bun.spawn(
@@ -371,7 +371,7 @@ describe("ending with the server", () => {
     while (isAlive(pid)) await new Promise((resolve) => setImmediate(resolve));
   });
 
-  test("a survivor on the folder is killed before the next start", async () => {
+  test("or before the next start, if it survived", async () => {
     const data = temporaryFolder();
     const { path } = makeStandIn(temporaryFolder(), "stubborn");
     const place = ["--http-addr", "127.0.0.1:0", "--db-path"];
@@ -386,7 +386,7 @@ describe("ending with the server", () => {
   });
 });
 
-describe("its data", () => {
+describe("the data of the process", () => {
   test("of the same version stay; of another, or never finished, they are removed", async () => {
     const rig = started();
     await rig.until(runs(rig));
@@ -447,7 +447,7 @@ describe("its data", () => {
   });
 });
 
-test("a disk that fills up is kept for mail", async () => {
+test("the process is stopped while the disk is nearly full, which keeps room for mail", async () => {
   const rig = started();
   await rig.until(runs(rig));
   rig.room(300 * MB);
@@ -480,7 +480,7 @@ describe("settings that change", () => {
     },
   );
 
-  test("off from the start: leftovers of an earlier run are removed", async () => {
+  test("remove leftovers of an earlier run if it is off from the start", async () => {
     const data = temporaryFolder();
     markData(data);
     const rig = supervise({ "search.engine": "fts5" }, data);
@@ -489,7 +489,7 @@ describe("settings that change", () => {
     expect(stateOf(rig)).toBe("off");
   });
 
-  test("others leave it alone", async () => {
+  test("leave the process alone if they concern something else", async () => {
     const rig = started();
     await rig.until(runs(rig));
     const pid = pidOf(rig);

@@ -11,7 +11,7 @@ import { until } from "../../harness/until.ts";
 setDefaultTimeout(300_000);
 
 describe(`typos${WITHOUT_MEILISEARCH}`, () => {
-  test.skipIf(!hasMeilisearch)("are forgiven, and said", async () => {
+  test.skipIf(!hasMeilisearch)("are forgiven, and the words found instead are named", async () => {
     const { url, key } = await startMeilisearch();
     const data = temporaryFolder();
     const { apiKey } = await runJson<{ apiKey: string }>(

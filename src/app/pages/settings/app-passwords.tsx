@@ -1,7 +1,6 @@
 /** Mail apps: their settings for sending, and their app passwords. */
 import { useQuery } from "@tanstack/react-query";
-import { meQuery } from "../../lib/queries.ts";
-import { useChange } from "../../lib/settings.ts";
+import { meQuery, useChange } from "../../lib/queries.ts";
 import {
   APP_PASSWORDS,
   type AppPasswordView,
@@ -10,17 +9,17 @@ import {
   type MailAppsView,
 } from "../../lib/settings-identity.ts";
 import { fullTime } from "../../lib/time.ts";
-import { ConfirmButton } from "../../parts/confirm-button.tsx";
-import { Field } from "../../parts/field.tsx";
-import { LineForm } from "../../parts/line-form.tsx";
-import { Failed, Skeleton } from "../../parts/notice.tsx";
+import { ConfirmButton } from "../../parts/dialog.tsx";
+import { Field } from "../../parts/fields.tsx";
+import { LineForm } from "../../parts/form.tsx";
+import { NotLoaded } from "../../parts/notice.tsx";
 import { CopyValue, Facts, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
 export function AppPasswordsPage() {
   const list = useQuery(appPasswordsQuery);
-  const { data: me } = useQuery(meQuery);
-  if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
-  if (!list.data || !me) return <Skeleton what="app passwords" />;
+  const me = useQuery(meQuery);
+  if (!list.isSuccess) return <NotLoaded query={list} what="app passwords" />;
+  if (!me.isSuccess) return <NotLoaded query={me} what="app passwords" />;
   const { appPasswords, mailApps } = list.data;
   return (
     <SettingsPage
@@ -36,7 +35,7 @@ export function AppPasswordsPage() {
           ))}
         </Rows>
       </Panel>
-      <Instructions of={mailApps} email={me.email} />
+      <Instructions of={mailApps} email={me.data.email} />
     </SettingsPage>
   );
 }
@@ -65,7 +64,7 @@ function NewAppPassword() {
 }
 
 function AppPasswordRow({ of: { id, name, createdAt, lastUsedAt } }: { of: AppPasswordView }) {
-  const revoke = useChange(identityApi.revokeAppPassword, { key: APP_PASSWORDS, told: "App password revoked" });
+  const revoke = useChange(identityApi.revokeAppPassword, { key: APP_PASSWORDS, success: "App password revoked" });
   return (
     <li>
       <Facts
@@ -78,8 +77,8 @@ function AppPasswordRow({ of: { id, name, createdAt, lastUsedAt } }: { of: AppPa
       >
         <ConfirmButton
           question={`Revoke ${name}?`}
-          deed="Revoke app password"
-          told={<p>The app that uses it sends nothing more, from this moment on.</p>}
+          action="Revoke app password"
+          consequences={<p>The app that uses it sends nothing more, from this moment on.</p>}
           aria-label={`Revoke ${name}…`}
           disabled={revoke.isPending}
           run={() => revoke.mutate(id)}
@@ -92,7 +91,7 @@ function AppPasswordRow({ of: { id, name, createdAt, lastUsedAt } }: { of: AppPa
 }
 
 function Instructions({ of: { host, submission, submissions }, email }: { of: MailAppsView; email: string }) {
-  const told = [
+  const facts = [
     ["Outgoing server (SMTP)", host],
     ...(submissions === null ? [] : [["Port, with SSL/TLS", String(submissions)]]),
     ...(submission === null ? [] : [["Port, with STARTTLS", String(submission)]]),
@@ -109,7 +108,7 @@ function Instructions({ of: { host, submission, submissions }, email }: { of: Ma
   return (
     <Panel title="What to tell the app">
       <dl className="grid grid-cols-[auto_1fr] gap-x-6 gap-y-1.5 text-sm">
-        {told.map(([name, value]) => (
+        {facts.map(([name, value]) => (
           <div key={name} className="contents">
             <dt className="text-muted">{name}</dt>
             <dd className="font-mono break-all">{value}</dd>

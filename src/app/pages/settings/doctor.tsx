@@ -1,11 +1,12 @@
 /** The doctor's findings and advice. It looks on request, and once a day by itself. */
 import { useQuery } from "@tanstack/react-query";
 import { CircleAlert, CircleCheck, CircleDashed, TriangleAlert } from "lucide-react";
-import { useChange } from "../../lib/settings.ts";
+import { counted } from "../../lib/format.ts";
+import { useChange } from "../../lib/queries.ts";
 import { type DoctorView, doctorQuery, type LookView, WORKSPACE, workspaceApi } from "../../lib/settings-workspace.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
-import { Failed, Skeleton } from "../../parts/notice.tsx";
+import { NotLoaded } from "../../parts/notice.tsx";
 import { Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
 type Finding = LookView["findings"][number];
@@ -20,8 +21,7 @@ const STATES = {
 export function DoctorPage() {
   const doctor = useQuery(doctorQuery);
   const examine = useChange(workspaceApi.examine, { key: WORKSPACE });
-  if (doctor.isError) return <Failed error={doctor.error} retry={() => doctor.refetch()} />;
-  if (!doctor.data) return <Skeleton what="findings" />;
+  if (!doctor.isSuccess) return <NotLoaded query={doctor} what="findings" />;
   const { running, last, daily } = doctor.data;
   const newest = last !== null && (daily === null || last.at >= daily.at) ? last : daily;
   const busy = running !== null || examine.isPending;
@@ -66,9 +66,9 @@ const countOf = ({ findings }: LookView, state: Finding["state"]): number =>
 function summaryOf(look: LookView): string {
   const [bad, warnings] = [countOf(look, "bad"), countOf(look, "warning")];
   if (bad === 0 && warnings === 0) return "Nothing needs attention.";
-  const warned = `${warnings} ${warnings === 1 ? "warning" : "warnings"}`;
+  const warned = counted(warnings, "warning");
   if (bad === 0) return `${warned}.`;
-  return `${bad} ${bad === 1 ? "thing needs" : "things need"} attention${warnings > 0 ? `, ${warned}` : ""}.`;
+  return `${counted(bad, "thing needs", "things need")} attention${warnings > 0 ? `, ${warned}` : ""}.`;
 }
 
 const dailyLine = (daily: LookView | null): string =>

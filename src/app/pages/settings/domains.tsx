@@ -1,7 +1,7 @@
 /** Domains: their DNS records, to be copied, with the state of each in DNS. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Plus, RotateCw } from "lucide-react";
-import { useChange } from "../../lib/settings.ts";
+import { useChange } from "../../lib/queries.ts";
 import {
   type DomainView,
   domainsQuery,
@@ -12,20 +12,19 @@ import {
 } from "../../lib/settings-workspace.ts";
 import { toast } from "../../lib/toast.ts";
 import { Button } from "../../parts/button.tsx";
-import { ConfirmButton } from "../../parts/confirm-button.tsx";
+import { ConfirmButton } from "../../parts/dialog.tsx";
 import { DnsRecords } from "../../parts/dns-records.tsx";
-import { Field } from "../../parts/field.tsx";
-import { FormDialog } from "../../parts/form-dialog.tsx";
-import { Failed, Skeleton } from "../../parts/notice.tsx";
+import { Field } from "../../parts/fields.tsx";
+import { FormDialog } from "../../parts/form.tsx";
+import { NotLoaded } from "../../parts/notice.tsx";
 import { Badge, Nothing, Panel, SettingsPage } from "../../parts/settings.tsx";
 
 const STATES = { verified: "verified", unverified: "not verified", lost: "verified by another workspace" } as const;
 
 export function DomainsPage() {
   const list = useQuery(domainsQuery);
-  if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
-  if (!list.data) return <Skeleton what="domains" />;
-  const { domains } = list.data;
+  if (!list.isSuccess) return <NotLoaded query={list} what="domains" />;
+  const domains = list.data;
   return (
     <SettingsPage
       title="Domains"
@@ -41,7 +40,7 @@ export function DomainsPage() {
 }
 
 function NewDomain() {
-  const add = useChange(workspaceApi.addDomain, { key: WORKSPACE, told: "Domain added", atForm: true });
+  const add = useChange(workspaceApi.addDomain, { key: WORKSPACE, success: "Domain added", atForm: true });
   return (
     <FormDialog
       label={
@@ -72,16 +71,16 @@ function Domain({ domain }: { domain: DomainView }) {
   const client = useQueryClient();
   const seen = useQuery(recordsQuery(domain.id));
   const verify = useChange(workspaceApi.verifyDomain, { key: WORKSPACE });
-  const remove = useChange(workspaceApi.removeDomain, { key: WORKSPACE, told: "Domain removed" });
+  const remove = useChange(workspaceApi.removeDomain, { key: WORKSPACE, success: "Domain removed" });
   const { id, name } = domain;
   const { state, records } = seen.data ?? domain;
   const warning = domainWarning(seen.data ?? domain);
   const missing = records.filter(({ state, optional }) => state === "missing" && !optional).length;
   const askVerification = () =>
     verify.mutate(id, {
-      onSuccess: (answer) => {
-        client.setQueryData(recordsQuery(id).queryKey, answer);
-        if (answer.state !== "verified") {
+      onSuccess: (verified) => {
+        client.setQueryData(recordsQuery(id).queryKey, verified);
+        if (verified.state !== "verified") {
           toast({ text: `${name} is not verified yet: the world does not see its ownership and DKIM records` });
         } else toast({ text: `${name} is verified` });
       },
@@ -125,8 +124,8 @@ function Domain({ domain }: { domain: DomainView }) {
         <li>
           <ConfirmButton
             question={`Remove ${name}?`}
-            deed="Remove domain"
-            told={
+            action="Remove domain"
+            consequences={
               <>
                 <p>Its signing keys go: added again later it gets new ones, and its records have to be changed.</p>
                 <p>

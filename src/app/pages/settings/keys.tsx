@@ -1,17 +1,15 @@
 /** API keys: makes one, which is shown once, and revokes them. */
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useChange } from "../../lib/settings.ts";
+import { useChange } from "../../lib/queries.ts";
 import { developerApi, KEYS, type KeyView, keysQuery } from "../../lib/settings-developers.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
-import { ChoiceBoxes } from "../../parts/choice-boxes.tsx";
-import { ConfirmButton } from "../../parts/confirm-button.tsx";
-import { Field } from "../../parts/field.tsx";
-import { Filtered } from "../../parts/filter.tsx";
+import { ConfirmButton } from "../../parts/dialog.tsx";
+import { Checkboxes, Field } from "../../parts/fields.tsx";
 import { Form } from "../../parts/form.tsx";
-import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { Badge, CopyValue, Facts, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+import { NotLoaded } from "../../parts/notice.tsx";
+import { Badge, CopyValue, Facts, Filtered, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
 const MEANING = {
   read: "see mailboxes, conversations, messages and attachments, and search",
@@ -22,8 +20,7 @@ const MEANING = {
 
 export function KeysPage() {
   const list = useQuery(keysQuery);
-  if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
-  if (!list.data) return <Skeleton what="API keys" />;
+  if (!list.isSuccess) return <NotLoaded query={list} what="API keys" />;
   const keys = list.data;
   return (
     <SettingsPage
@@ -79,7 +76,7 @@ function NewKey() {
         <div className="max-w-96">
           <Field label="Name" name="name" placeholder="What uses it" autoComplete="off" required />
         </div>
-        <ChoiceBoxes legend="It may" name="scopes" choices={Object.keys(MEANING)} meaning={MEANING} />
+        <Checkboxes legend="It may" name="scopes" choices={Object.keys(MEANING)} meaning={MEANING} />
         <Button kind="primary" type="submit" disabled={create.isPending}>
           Create key
         </Button>
@@ -95,7 +92,7 @@ function NewKey() {
 }
 
 function KeyRow({ of: { id, name, hint, user, scopes, createdAt, lastUsedAt, revokedAt } }: { of: KeyView }) {
-  const revoke = useChange(developerApi.revokeKey, { key: KEYS, told: "Key revoked" });
+  const revoke = useChange(developerApi.revokeKey, { key: KEYS, success: "Key revoked" });
   return (
     <li className={revokedAt === null ? "" : "bg-panel"}>
       <Facts
@@ -121,8 +118,8 @@ function KeyRow({ of: { id, name, hint, user, scopes, createdAt, lastUsedAt, rev
         {revokedAt === null && (
           <ConfirmButton
             question={`Revoke ${name}?`}
-            deed="Revoke key"
-            told={<p>What uses it is refused at once. A revoked key cannot be brought back: make another.</p>}
+            action="Revoke key"
+            consequences={<p>What uses it is refused at once. A revoked key cannot be brought back: make another.</p>}
             aria-label={`Revoke ${name}…`}
             disabled={revoke.isPending}
             run={() => revoke.mutate(id)}

@@ -1,14 +1,81 @@
 /** The layout of all settings pages: the sections are beside the page, or on a phone above it. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation } from "@tanstack/react-router";
-import { ArrowLeft } from "lucide-react";
+import {
+  ArrowLeft,
+  AtSign,
+  Boxes,
+  Building2,
+  Gauge,
+  Globe,
+  KeyRound,
+  type LucideIcon,
+  MonitorSmartphone,
+  Send,
+  ShieldCheck,
+  Smartphone,
+  Stethoscope,
+  UserRound,
+  Users,
+  Webhook,
+} from "lucide-react";
 import { useEffect, useRef } from "react";
-import { meQuery } from "../../lib/queries.ts";
-import { administers, SECTIONS } from "../../lib/settings.ts";
+import { administers, meQuery, useChange } from "../../lib/queries.ts";
+import { endConfirmation, useWantedProof } from "../../lib/session.ts";
+import { identityApi, SESSIONS } from "../../lib/settings-identity.ts";
 import { workspaceQuery } from "../../lib/settings-workspace.ts";
-import { ConfirmIdentity } from "../../parts/confirm-identity.tsx";
-import { SignInAgain } from "../../parts/sign-in-again.tsx";
+import { Button } from "../../parts/button.tsx";
+import { Dialog } from "../../parts/dialog.tsx";
+import { Field } from "../../parts/fields.tsx";
+import { Form } from "../../parts/form.tsx";
 import { Toaster } from "../../parts/toaster.tsx";
+import { SignInAgain } from "../sign-in.tsx";
+
+interface Section {
+  to: string;
+  name: string;
+  icon: LucideIcon;
+  /** Audience; absent: owners and admins. `operator`: owners and admins of the first workspace. */
+  for?: "everybody" | "operator";
+}
+
+/** Each section has a route in router.tsx, below `adminSettings` unless it is for everybody. */
+const SECTIONS = [
+  {
+    title: "You",
+    sections: [
+      { to: "/settings/profile", name: "Profile", icon: UserRound, for: "everybody" },
+      { to: "/settings/second-factor", name: "Two-step sign-in", icon: ShieldCheck, for: "everybody" },
+      { to: "/settings/app-passwords", name: "Mail apps", icon: Smartphone, for: "everybody" },
+      { to: "/settings/sessions", name: "Sessions", icon: MonitorSmartphone, for: "everybody" },
+    ],
+  },
+  {
+    title: "Workspace",
+    sections: [
+      { to: "/settings/workspace", name: "Workspace", icon: Building2 },
+      { to: "/settings/people", name: "People", icon: Users },
+      { to: "/settings/mailboxes", name: "Mailboxes", icon: AtSign },
+      { to: "/settings/domains", name: "Domains", icon: Globe },
+      { to: "/settings/outbound", name: "Outbound mail", icon: Send },
+    ],
+  },
+  {
+    title: "Developers",
+    sections: [
+      { to: "/settings/keys", name: "API keys", icon: KeyRound },
+      { to: "/settings/webhooks", name: "Webhooks", icon: Webhook },
+    ],
+  },
+  {
+    title: "Server",
+    sections: [
+      { to: "/settings/server", name: "Limits and server", icon: Gauge, for: "operator" },
+      { to: "/settings/doctor", name: "Doctor", icon: Stethoscope, for: "operator" },
+      { to: "/settings/workspaces", name: "Workspaces", icon: Boxes, for: "operator" },
+    ],
+  },
+] as const satisfies readonly { title: string; sections: readonly Section[] }[];
 
 export function SettingsLayout() {
   const { data: me } = useQuery(meQuery);
@@ -85,5 +152,53 @@ export function SettingsLayout() {
       <ConfirmIdentity />
       <SignInAgain />
     </div>
+  );
+}
+
+/** A dialog that asks for a proof of identity. The request that needs it continues afterwards (lib/session.ts). */
+function ConfirmIdentity() {
+  const wanted = useWantedProof();
+  const { data: me } = useQuery(meQuery);
+  const confirm = useChange(identityApi.confirm, { key: SESSIONS, atForm: true });
+  const password = useRef<HTMLDivElement>(null);
+  const close = () => {
+    confirm.reset();
+    endConfirmation(false);
+  };
+  // An opening dialog gives the focus to its first button; the password field takes it from there.
+  useEffect(() => {
+    if (wanted) password.current?.querySelector("input")?.focus();
+  }, [wanted]);
+  return (
+    <Dialog open={wanted !== undefined} close={close} title="Confirm that it is you">
+      <Form
+        sending={confirm}
+        submit={({ text }) =>
+          confirm.mutate(
+            { password: text("password"), ...(wanted?.code && { code: text("code") }) },
+            { onSuccess: () => endConfirmation(true) },
+          )
+        }
+        className="space-y-4"
+      >
+        <p className="text-sm text-soft">
+          This could outlast your session, so it takes your password{wanted?.code ? " and a code" : ""} again. For some
+          minutes you are not asked anew.
+        </p>
+        <input type="hidden" autoComplete="username" value={me?.email ?? ""} />
+        <div ref={password}>
+          <Field label="Your password" name="password" type="password" autoComplete="current-password" required />
+        </div>
+        {wanted?.code && (
+          <Field label="Code from the app, or a recovery code" name="code" autoComplete="one-time-code" required />
+        )}
+        <div className="flex justify-end gap-2 pt-1">
+          <Button onClick={close}>Cancel</Button>
+          <Button kind="primary" type="submit" disabled={confirm.isPending}>
+            Confirm
+          </Button>
+        </div>
+      </Form>
+    </Dialog>
   );
 }

@@ -3,39 +3,39 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { ArrowLeft, X } from "lucide-react";
 import type { ReactNode } from "react";
-import { sizeOf } from "../../lib/people.ts";
-import { useChange } from "../../lib/settings.ts";
+import { sizeOf } from "../../lib/format.ts";
+import { useChange } from "../../lib/queries.ts";
 import {
-  type MailboxAdminView,
+  type MailboxView,
   mailboxesSettingsQuery,
   peopleQuery,
   SHARES,
   WORKSPACE,
   workspaceApi,
+  workspaceQuery,
 } from "../../lib/settings-workspace.ts";
 import { fullTime, localInput, msUntil } from "../../lib/time.ts";
 import { Button, IconButton } from "../../parts/button.tsx";
-import { ConfirmButton } from "../../parts/confirm-button.tsx";
-import { Field } from "../../parts/field.tsx";
-import { LineForm } from "../../parts/line-form.tsx";
-import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { Select } from "../../parts/select.tsx";
+import { ConfirmButton } from "../../parts/dialog.tsx";
+import { Field, Select } from "../../parts/fields.tsx";
+import { LineForm } from "../../parts/form.tsx";
+import { UseBar } from "../../parts/graphics.tsx";
+import { NotLoaded } from "../../parts/notice.tsx";
 import { Badge, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
-import { UseBar } from "../../parts/use-bar.tsx";
 
 const GB = 1_000_000_000;
 
 interface Shown {
-  mailbox: MailboxAdminView;
+  mailbox: MailboxView;
 }
 
 export function MailboxPage() {
   const { id = "" } = useParams({ strict: false });
   const list = useQuery(mailboxesSettingsQuery);
-  if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
-  if (!list.data) return <Skeleton what="the mailbox" />;
-  const { mailboxes, defaultQuotaBytes } = list.data;
-  const mailbox = mailboxes.find((known) => known.id === id);
+  const workspace = useQuery(workspaceQuery);
+  if (!list.isSuccess) return <NotLoaded query={list} what="the mailbox" />;
+  if (!workspace.isSuccess) return <NotLoaded query={workspace} what="the mailbox" />;
+  const mailbox = list.data.find((known) => known.id === id);
   return (
     <>
       <Link to="/settings/mailboxes" className="mb-3 inline-flex items-center gap-1.5 text-sm text-soft hover:text-ink">
@@ -58,7 +58,7 @@ export function MailboxPage() {
                 </p>
               )}
               <General mailbox={mailbox} />
-              <Storage mailbox={mailbox} defaultQuotaBytes={defaultQuotaBytes} />
+              <Storage mailbox={mailbox} defaultQuotaBytes={workspace.data.defaultQuotaBytes} />
               <Aliases mailbox={mailbox} />
               <Shares mailbox={mailbox} />
               <Sending mailbox={mailbox} />
@@ -73,10 +73,10 @@ export function MailboxPage() {
 }
 
 function General({ mailbox: { id, name, ownerId } }: Shown) {
-  const rename = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, told: "Name changed", atForm: true });
-  const assign = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, told: "Owner changed" });
+  const rename = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, success: "Name changed", atForm: true });
+  const assign = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, success: "Owner changed" });
   const { data } = useQuery(peopleQuery);
-  const people = (data?.people ?? []).map((person) => ({
+  const people = (data ?? []).map((person) => ({
     value: person.id,
     text: `${person.name}, ${person.email}`,
   }));
@@ -101,7 +101,7 @@ function General({ mailbox: { id, name, ownerId } }: Shown) {
 function Storage({ mailbox, defaultQuotaBytes }: Shown & { defaultQuotaBytes: number }) {
   const { id, address, usedBytes, quotaBytes } = mailbox;
   const quota = quotaBytes ?? defaultQuotaBytes;
-  const change = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, told: "Quota changed", atForm: true });
+  const change = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, success: "Quota changed", atForm: true });
   return (
     <Panel title="Storage" about="Mail to a full mailbox is put off: senders try again for some days.">
       <p className="mb-1.5">
@@ -134,10 +134,10 @@ function Storage({ mailbox, defaultQuotaBytes }: Shown & { defaultQuotaBytes: nu
 function Sending({ mailbox: { id, address, pausedReason } }: Shown) {
   const pause = useChange(workspaceApi.changeMailbox, {
     key: WORKSPACE,
-    told: "Nothing more is sent from it",
+    success: "Nothing more is sent from it",
     atForm: true,
   });
-  const resume = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, told: "Mail may be sent from it again" });
+  const resume = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, success: "Mail may be sent from it again" });
   if (pausedReason !== null) {
     return (
       <Panel title="Sending is paused" about={pausedReason} action={<Badge tone="bad">paused</Badge>}>
@@ -164,7 +164,7 @@ function Sending({ mailbox: { id, address, pausedReason } }: Shown) {
 }
 
 function Expiry({ mailbox: { id, expiresAt } }: Shown) {
-  const change = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, told: "Expiry changed", atForm: true });
+  const change = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, success: "Expiry changed", atForm: true });
   const expired = expiresAt !== null && msUntil(expiresAt) <= 0;
   return (
     <Panel
@@ -205,8 +205,8 @@ function Removable({ label, remove, children }: { label: string; remove(): void;
 }
 
 function Aliases({ mailbox: { id, aliases, catchAlls } }: Shown) {
-  const add = useChange(workspaceApi.addAlias, { key: WORKSPACE, told: "Alias added", atForm: true });
-  const remove = useChange(workspaceApi.removeAlias, { key: WORKSPACE, told: "Alias removed" });
+  const add = useChange(workspaceApi.addAlias, { key: WORKSPACE, success: "Alias added", atForm: true });
+  const remove = useChange(workspaceApi.removeAlias, { key: WORKSPACE, success: "Alias removed" });
   const all = [...aliases, ...catchAlls];
   return (
     <Panel title="Aliases" about="Mail to these addresses comes here too, and may be answered from them.">
@@ -237,10 +237,10 @@ function Aliases({ mailbox: { id, aliases, catchAlls } }: Shown) {
 }
 
 function Shares({ mailbox: { id, grants, ownerId } }: Shown) {
-  const add = useChange(workspaceApi.share, { key: WORKSPACE, told: "Shared", atForm: true });
-  const remove = useChange(workspaceApi.unshare, { key: WORKSPACE, told: "No longer shared" });
+  const add = useChange(workspaceApi.share, { key: WORKSPACE, success: "Shared", atForm: true });
+  const remove = useChange(workspaceApi.unshare, { key: WORKSPACE, success: "No longer shared" });
   const { data } = useQuery(peopleQuery);
-  const people = (data?.people ?? [])
+  const people = (data ?? [])
     .filter((person) => person.id !== ownerId)
     .map(({ email, name }) => ({ value: email, text: `${name}, ${email}` }));
   return (
@@ -260,8 +260,8 @@ function Shares({ mailbox: { id, grants, ownerId } }: Shown) {
         </div>
       )}
       <Rows label="Shared with">
-        {grants.map(({ user, access }) => (
-          <Removable key={user} label={`Stop sharing with ${user}`} remove={() => remove.mutate({ id, user })}>
+        {grants.map(({ user, userId, access }) => (
+          <Removable key={user} label={`Stop sharing with ${user}`} remove={() => remove.mutate({ id, userId })}>
             {user} <Badge tone="quiet">{access}</Badge>
           </Removable>
         ))}
@@ -272,16 +272,16 @@ function Shares({ mailbox: { id, grants, ownerId } }: Shown) {
 
 function Removal({ mailbox: { id, address, usedBytes, aliases, catchAlls } }: Shown) {
   const navigate = useNavigate();
-  const remove = useChange(workspaceApi.removeMailbox, { key: WORKSPACE, told: `${address} is being removed` });
+  const remove = useChange(workspaceApi.removeMailbox, { key: WORKSPACE, success: `${address} is being removed` });
   const also = [...aliases, ...catchAlls];
   /** Ignores the failure, which useChange tells. */
-  const told = (): void => {};
+  const ignore = (): void => {};
   return (
     <Panel title="Remove this mailbox" about="With all its mail. It cannot be brought back.">
       <ConfirmButton
         question={`Remove ${address}?`}
-        deed="Remove mailbox and mail"
-        told={
+        action="Remove mailbox and mail"
+        consequences={
           <>
             <p>All its mail, {sizeOf(usedBytes)}, is deleted for good. There is no undo but a backup.</p>
             <p>
@@ -295,7 +295,7 @@ function Removal({ mailbox: { id, address, usedBytes, aliases, catchAlls } }: Sh
         phrase={address}
         disabled={remove.isPending}
         // The page unmounts before the end, so callbacks given to `mutate` would not be called.
-        run={() => void remove.mutateAsync(id).then(() => navigate({ to: "/settings/mailboxes" }), told)}
+        run={() => void remove.mutateAsync(id).then(() => navigate({ to: "/settings/mailboxes" }), ignore)}
       >
         {remove.isPending ? "Removing its mail…" : "Remove mailbox…"}
       </ConfirmButton>
@@ -305,7 +305,7 @@ function Removal({ mailbox: { id, address, usedBytes, aliases, catchAlls } }: Sh
 
 /** A mailbox whose removal has begun. The server continues by itself, unless it is stopped. */
 function Removing({ mailbox: { id, usedBytes } }: Shown) {
-  const remove = useChange(workspaceApi.removeMailbox, { key: WORKSPACE, told: "The removal goes on" });
+  const remove = useChange(workspaceApi.removeMailbox, { key: WORKSPACE, success: "The removal goes on" });
   return (
     <Panel
       title="This mailbox is being removed"

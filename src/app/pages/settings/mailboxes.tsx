@@ -2,33 +2,34 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ChevronRight, Plus } from "lucide-react";
-import { sizeOf } from "../../lib/people.ts";
-import { useChange } from "../../lib/settings.ts";
+import { counted, sizeOf } from "../../lib/format.ts";
+import { useChange } from "../../lib/queries.ts";
 import {
-  type MailboxAdminView,
+  type MailboxView,
   mailboxesSettingsQuery,
   peopleQuery,
   WORKSPACE,
   workspaceApi,
+  workspaceQuery,
 } from "../../lib/settings-workspace.ts";
 import { msUntil, shortTime } from "../../lib/time.ts";
-import { Field } from "../../parts/field.tsx";
-import { Filtered } from "../../parts/filter.tsx";
-import { FormDialog } from "../../parts/form-dialog.tsx";
-import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { Select } from "../../parts/select.tsx";
-import { Badge, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
-import { UseBar } from "../../parts/use-bar.tsx";
+import { Field, Select } from "../../parts/fields.tsx";
+import { FormDialog } from "../../parts/form.tsx";
+import { UseBar } from "../../parts/graphics.tsx";
+import { NotLoaded } from "../../parts/notice.tsx";
+import { Badge, Filtered, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
 export function MailboxesPage() {
   const list = useQuery(mailboxesSettingsQuery);
-  if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
-  if (!list.data) return <Skeleton what="mailboxes" />;
-  const { mailboxes, defaultQuotaBytes } = list.data;
+  const workspace = useQuery(workspaceQuery);
+  if (!list.isSuccess) return <NotLoaded query={list} what="mailboxes" />;
+  if (!workspace.isSuccess) return <NotLoaded query={workspace} what="mailboxes" />;
+  const mailboxes = list.data;
+  const { defaultQuotaBytes } = workspace.data;
   const used = mailboxes.reduce((sum, { usedBytes }) => sum + usedBytes, 0);
   return (
     <SettingsPage title="Mailboxes" intro={`Together they use ${sizeOf(used)}.`} action={<NewMailbox />}>
-      <Panel title={mailboxes.length === 1 ? "1 mailbox" : `${mailboxes.length} mailboxes`}>
+      <Panel title={counted(mailboxes.length, "mailbox", "mailboxes")}>
         {mailboxes.length === 0 && <Nothing>There is none yet. A mailbox has an address at a domain of yours.</Nothing>}
         <Filtered
           of={mailboxes}
@@ -48,13 +49,13 @@ export function MailboxesPage() {
   );
 }
 
-function Row({ mailbox, quota }: { mailbox: MailboxAdminView; quota: number }) {
+function Row({ mailbox, quota }: { mailbox: MailboxView; quota: number }) {
   const { id, address, name, owner, aliases, catchAlls, grants, usedBytes, pausedReason, expiresAt, removing, lost } =
     mailbox;
   const also = aliases.length + catchAlls.length;
   const facts = [
     owner === null ? "nobody's own" : owner === address ? undefined : `owned by ${owner}`,
-    also === 0 ? undefined : also === 1 ? "1 alias" : `${also} aliases`,
+    also === 0 ? undefined : counted(also, "alias", "aliases"),
     grants.length === 0 ? undefined : `shared with ${grants.length}`,
   ].filter((fact) => fact !== undefined);
   return (
@@ -89,9 +90,9 @@ function Row({ mailbox, quota }: { mailbox: MailboxAdminView; quota: number }) {
 }
 
 function NewMailbox() {
-  const add = useChange(workspaceApi.addMailbox, { key: WORKSPACE, told: "Mailbox added", atForm: true });
+  const add = useChange(workspaceApi.addMailbox, { key: WORKSPACE, success: "Mailbox added", atForm: true });
   const { data } = useQuery(peopleQuery);
-  const people = (data?.people ?? []).map(({ email, name }) => ({ value: email, text: `${name}, ${email}` }));
+  const people = (data ?? []).map(({ email, name }) => ({ value: email, text: `${name}, ${email}` }));
   return (
     <FormDialog
       label={
@@ -105,7 +106,8 @@ function NewMailbox() {
       submit={({ text }, done) =>
         add.mutate(
           {
-            ...{ address: text("address"), name: text("name") },
+            address: text("address"),
+            name: text("name"),
             ...(text("owner") !== "" && { owner: text("owner") }),
           },
           { onSuccess: done },

@@ -1,6 +1,7 @@
 /** Outbound mail: the queue and the suppression list. */
 import { useQuery } from "@tanstack/react-query";
-import { useChange } from "../../lib/settings.ts";
+import { counted } from "../../lib/format.ts";
+import { useChange } from "../../lib/queries.ts";
 import {
   type QueueEntryView,
   queueQuery,
@@ -11,12 +12,11 @@ import {
 } from "../../lib/settings-workspace.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
-import { ConfirmButton } from "../../parts/confirm-button.tsx";
-import { Field } from "../../parts/field.tsx";
-import { Filtered } from "../../parts/filter.tsx";
-import { LineForm } from "../../parts/line-form.tsx";
-import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { Badge, Facts, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+import { ConfirmButton } from "../../parts/dialog.tsx";
+import { Field } from "../../parts/fields.tsx";
+import { LineForm } from "../../parts/form.tsx";
+import { NotLoaded } from "../../parts/notice.tsx";
+import { Badge, Facts, Filtered, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
 export function OutboundPage() {
   return (
@@ -29,9 +29,8 @@ export function OutboundPage() {
 
 function Queue() {
   const queue = useQuery(queueQuery);
-  if (queue.isError) return <Failed error={queue.error} retry={() => queue.refetch()} />;
-  if (!queue.data) return <Skeleton what="the queue" />;
-  const { items: entries, next } = queue.data;
+  if (!queue.isSuccess) return <NotLoaded query={queue} what="the queue" />;
+  const { queue: entries, nextCursor } = queue.data;
   return (
     <Panel
       title="Queue"
@@ -51,7 +50,7 @@ function Queue() {
           </Rows>
         )}
       </Filtered>
-      {next !== null && (
+      {nextCursor !== null && (
         <p className="mt-3 text-sm text-muted">There are more; these are the first {entries.length}.</p>
       )}
     </Panel>
@@ -60,8 +59,8 @@ function Queue() {
 
 function QueueRow({ entry }: { entry: QueueEntryView }) {
   const { id, recipient, field, state, attempts, attempting, nextAttemptAt, reply, mailbox } = entry;
-  const retry = useChange(workspaceApi.retry, { key: WORKSPACE, told: "It is being tried again" });
-  const cancel = useChange(workspaceApi.cancel, { key: WORKSPACE, told: "Given up" });
+  const retry = useChange(workspaceApi.retry, { key: WORKSPACE, success: "It is being tried again" });
+  const cancel = useChange(workspaceApi.cancel, { key: WORKSPACE, success: "Given up" });
   return (
     <li>
       <Facts
@@ -74,7 +73,7 @@ function QueueRow({ entry }: { entry: QueueEntryView }) {
         }
         facts={
           <>
-            From {mailbox}, {attempts} {attempts === 1 ? "attempt" : "attempts"}
+            From {mailbox}, {counted(attempts, "attempt")}
             {nextAttemptAt !== null && `, next ${fullTime(nextAttemptAt)}`}
             {reply !== null && <span className="mt-0.5 block text-soft">{reply}</span>}
           </>
@@ -89,8 +88,8 @@ function QueueRow({ entry }: { entry: QueueEntryView }) {
         </Button>
         <ConfirmButton
           question={`Give up ${recipient}?`}
-          deed="Give up"
-          told={<p>They do not get the message, and nobody is told.</p>}
+          action="Give up"
+          consequences={<p>They do not get the message, and nobody is told.</p>}
           aria-label={`Give up ${recipient}…`}
           disabled={attempting || cancel.isPending}
           run={() => cancel.mutate(id)}
@@ -104,9 +103,8 @@ function QueueRow({ entry }: { entry: QueueEntryView }) {
 
 function Suppressions() {
   const list = useQuery(suppressionsQuery);
-  const add = useChange(workspaceApi.suppress, { key: WORKSPACE, told: "Added", atForm: true });
-  if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
-  if (!list.data) return <Skeleton what="the suppression list" />;
+  const add = useChange(workspaceApi.suppress, { key: WORKSPACE, success: "Added", atForm: true });
+  if (!list.isSuccess) return <NotLoaded query={list} what="the suppression list" />;
   const suppressions = list.data;
   return (
     <Panel
@@ -140,7 +138,7 @@ function Suppressions() {
 }
 
 function Suppression({ id, address, reason, createdAt }: SuppressionView) {
-  const remove = useChange(workspaceApi.unsuppress, { key: WORKSPACE, told: "It may be written to again" });
+  const remove = useChange(workspaceApi.unsuppress, { key: WORKSPACE, success: "It may be written to again" });
   return (
     <li>
       <Facts
@@ -153,8 +151,10 @@ function Suppression({ id, address, reason, createdAt }: SuppressionView) {
       >
         <ConfirmButton
           question={`Write to ${address} again?`}
-          deed="Take it off the list"
-          told={<p>Writing to an address that bounces or complains makes other mail from here less welcome there.</p>}
+          action="Take it off the list"
+          consequences={
+            <p>Writing to an address that bounces or complains makes other mail from here less welcome there.</p>
+          }
           harmless
           aria-label={`Remove ${address}…`}
           disabled={remove.isPending}

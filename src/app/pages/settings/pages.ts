@@ -1,4 +1,5 @@
 /** The settings pages, in one file for browsers: opening one loads all. */
+
 export { AppPasswordsPage } from "./app-passwords.tsx";
 export { DoctorPage } from "./doctor.tsx";
 export { DomainsPage } from "./domains.tsx";
@@ -12,7 +13,5 @@ export { ProfilePage } from "./profile.tsx";
 export { SecondFactorPage } from "./second-factor.tsx";
 export { ServerPage } from "./server.tsx";
 export { SessionsPage } from "./sessions.tsx";
-export { WebhookPage } from "./webhook.tsx";
-export { WebhooksPage } from "./webhooks.tsx";
-export { WorkspacePage } from "./workspace.tsx";
-export { WorkspacesPage } from "./workspaces.tsx";
+export { WebhookPage, WebhooksPage } from "./webhooks.tsx";
+export { WorkspacePage, WorkspacesPage } from "./workspaces.tsx";

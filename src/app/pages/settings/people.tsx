@@ -1,32 +1,28 @@
 /** The people of the workspace, and their roles. */
 import { useQuery } from "@tanstack/react-query";
 import { UserPlus } from "lucide-react";
-import { meQuery } from "../../lib/queries.ts";
-import { useChange } from "../../lib/settings.ts";
-import { peopleQuery, ROLES, type UserView, WORKSPACE, workspaceApi } from "../../lib/settings-workspace.ts";
-import { Avatar } from "../../parts/avatar.tsx";
-import { ConfirmButton } from "../../parts/confirm-button.tsx";
-import { Field, Tick } from "../../parts/field.tsx";
-import { Filtered } from "../../parts/filter.tsx";
-import { FormDialog } from "../../parts/form-dialog.tsx";
-import { LineForm } from "../../parts/line-form.tsx";
-import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { Select } from "../../parts/select.tsx";
-import { Badge, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+import { counted } from "../../lib/format.ts";
+import { meQuery, useChange } from "../../lib/queries.ts";
+import { type PersonView, peopleQuery, ROLES, WORKSPACE, workspaceApi } from "../../lib/settings-workspace.ts";
+import { ConfirmButton } from "../../parts/dialog.tsx";
+import { Checkbox, Field, Select } from "../../parts/fields.tsx";
+import { FormDialog, LineForm } from "../../parts/form.tsx";
+import { Avatar } from "../../parts/graphics.tsx";
+import { NotLoaded } from "../../parts/notice.tsx";
+import { Badge, Filtered, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
 export function PeoplePage() {
   const list = useQuery(peopleQuery);
   const { data: me } = useQuery(meQuery);
-  if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
-  if (!list.data) return <Skeleton what="people" />;
-  const { people } = list.data;
+  if (!list.isSuccess) return <NotLoaded query={list} what="people" />;
+  const people = list.data;
   return (
     <SettingsPage
       title="People"
       intro="Owners and admins reach every mailbox and these settings; members their own mailboxes and those shared with them."
       action={<NewPerson />}
     >
-      <Panel title={people.length === 1 ? "1 person" : `${people.length} people`}>
+      <Panel title={counted(people.length, "person", "people")}>
         <Filtered of={people} label="Find a person" textOf={({ name, email, role }) => `${name} ${email} ${role}`}>
           {(shown) => (
             <Rows label="People">
@@ -42,7 +38,7 @@ export function PeoplePage() {
 }
 
 function NewPerson() {
-  const add = useChange(workspaceApi.addPerson, { key: WORKSPACE, told: "Added", atForm: true });
+  const add = useChange(workspaceApi.addPerson, { key: WORKSPACE, success: "Added", atForm: true });
   return (
     <FormDialog
       label={
@@ -56,7 +52,10 @@ function NewPerson() {
       submit={({ text }, done) =>
         add.mutate(
           {
-            ...{ email: text("email"), name: text("name"), role: text("role"), ownMailbox: text("own") !== "" },
+            email: text("email"),
+            name: text("name"),
+            role: text("role"),
+            mailbox: text("own") !== "",
             ...(text("password") !== "" && { password: text("password") }),
           },
           { onSuccess: done },
@@ -65,7 +64,7 @@ function NewPerson() {
     >
       <Field label="Name" name="name" autoComplete="off" required />
       <Field label="Email address" name="email" type="email" autoComplete="off" required />
-      <Tick label="With a mailbox of that address" name="own" defaultChecked />
+      <Checkbox label="With a mailbox of that address" name="own" defaultChecked />
       <Select label="Role" name="role" choices={ROLES} />
       <Field
         label="First password"
@@ -82,16 +81,16 @@ function Person({
   person: { id, email, name, role, canSignIn, secondFactor },
   own,
 }: {
-  person: UserView;
+  person: PersonView;
   own: boolean;
 }) {
-  const change = useChange(workspaceApi.changePerson, { key: WORKSPACE, told: "Changed" });
+  const change = useChange(workspaceApi.changePerson, { key: WORKSPACE, success: "Changed" });
   const reset = useChange(workspaceApi.resetSecondFactor, {
     key: WORKSPACE,
-    told: "Their password alone signs them in",
+    success: "Their password alone signs them in",
   });
-  const setPassword = useChange(workspaceApi.changePerson, { key: WORKSPACE, told: "Password set", atForm: true });
-  const remove = useChange(workspaceApi.removePerson, { key: WORKSPACE, told: "Removed" });
+  const setPassword = useChange(workspaceApi.setPassword, { key: WORKSPACE, success: "Password set", atForm: true });
+  const remove = useChange(workspaceApi.removePerson, { key: WORKSPACE, success: "Removed" });
   return (
     <li>
       <div className="flex items-center gap-3 max-md:flex-wrap">
@@ -115,13 +114,13 @@ function Person({
               choices={ROLES}
               value={role}
               disabled={change.isPending}
-              onChange={(event) => change.mutate({ id, role: event.target.value })}
+              onChange={(event) => change.mutate({ id, role: event.target.value as typeof role })}
             />
             {secondFactor && (
               <ConfirmButton
                 question={`Reset two-step sign-in of ${name}?`}
-                deed="Reset two-step sign-in"
-                told={
+                action="Reset two-step sign-in"
+                consequences={
                   <p>
                     They are signed out everywhere, their app passwords end, and their password alone signs them in.
                   </p>
@@ -136,8 +135,8 @@ function Person({
             )}
             <ConfirmButton
               question={`Remove ${name}?`}
-              deed={`Remove ${name}`}
-              told={
+              action={`Remove ${name}`}
+              consequences={
                 <>
                   <p>They can sign in no more, and what they are signed in with stops working at once.</p>
                   <p>
@@ -180,7 +179,7 @@ function Person({
                 })}
                 required
               />
-              {canSignIn && <Tick label="Keep their API keys" name="keepKeys" />}
+              {canSignIn && <Checkbox label="Keep their API keys" name="keepKeys" />}
             </LineForm>
           </div>
         </details>

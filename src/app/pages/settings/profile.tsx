@@ -1,22 +1,21 @@
 /** The person's own name, undo time and password. */
 import { useQuery } from "@tanstack/react-query";
-import { meQuery } from "../../lib/queries.ts";
-import { useChange } from "../../lib/settings.ts";
+import { api } from "../../lib/api.ts";
+import { meQuery, sendingQuery, useChange } from "../../lib/queries.ts";
 import { identityApi, secondFactorQuery } from "../../lib/settings-identity.ts";
 import { Button } from "../../parts/button.tsx";
-import { Field, Tick } from "../../parts/field.tsx";
+import { Checkbox, Field } from "../../parts/fields.tsx";
 import { Form } from "../../parts/form.tsx";
 import { Panel, SettingsPage } from "../../parts/settings.tsx";
-import { UndoSetting } from "../../parts/undo-setting.tsx";
 
 export function ProfilePage() {
   const { data: me } = useQuery(meQuery);
   const { data: factor } = useQuery(secondFactorQuery);
   const guarded = factor !== undefined && factor.since !== null;
-  const rename = useChange(identityApi.rename, { key: meQuery.queryKey, told: "Name changed", atForm: true });
+  const rename = useChange(identityApi.rename, { key: meQuery.queryKey, success: "Name changed", atForm: true });
   const changePassword = useChange(identityApi.changePassword, {
     key: ["settings"],
-    told: "Password changed. You are signed out everywhere else.",
+    success: "Password changed. You are signed out everywhere else.",
     atForm: true,
   });
 
@@ -38,7 +37,9 @@ export function ProfilePage() {
           submit={({ text, empty }) =>
             changePassword.mutate(
               {
-                ...{ present: text("present"), next: text("next"), endAppsAndKeys: text("endAppsAndKeys") !== "" },
+                present: text("present"),
+                next: text("next"),
+                endAppsAndKeys: text("endAppsAndKeys") !== "",
                 ...(guarded && { code: text("code") }),
               },
               { onSuccess: empty },
@@ -52,12 +53,46 @@ export function ProfilePage() {
             <Field label="Code from the app, or a recovery code" name="code" autoComplete="one-time-code" required />
           )}
           <Field label="New password" name="next" type="password" autoComplete="new-password" required />
-          <Tick label="End my app passwords and API keys as well" name="endAppsAndKeys" />
+          <Checkbox label="End my app passwords and API keys as well" name="endAppsAndKeys" />
           <Button kind="primary" type="submit" disabled={changePassword.isPending}>
             Change password
           </Button>
         </Form>
       </Panel>
     </SettingsPage>
+  );
+}
+
+const CHOICES = [
+  [0, "Not at all"],
+  [5, "5 seconds"],
+  [10, "10 seconds"],
+  [20, "20 seconds"],
+  [30, "30 seconds"],
+] as const;
+
+/** The setting for how long sending can be undone. */
+function UndoSetting() {
+  const { data } = useQuery(sendingQuery);
+  const change = useChange(api.setSendingPreferences, { key: sendingQuery.queryKey, success: "Changed" });
+  if (!data) return null;
+  return (
+    <Panel title="Sending">
+      <label className="block">
+        <span className="field-label">What you send can be undone for</span>
+        <select
+          value={data.undoSeconds}
+          disabled={change.isPending}
+          onChange={(event) => change.mutate({ undoSeconds: Number(event.target.value) })}
+          className="control"
+        >
+          {CHOICES.map(([seconds, label]) => (
+            <option key={seconds} value={seconds}>
+              {label}
+            </option>
+          ))}
+        </select>
+      </label>
+    </Panel>
   );
 }

@@ -1,15 +1,19 @@
 /** The person's second factor: adds it with an authenticator app, renews recovery codes, removes it. */
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import { meQuery } from "../../lib/queries.ts";
-import { useChange } from "../../lib/settings.ts";
-import { identityApi, newSecondFactorQuery, SECOND_FACTOR, secondFactorQuery } from "../../lib/settings-identity.ts";
+import { meQuery, useChange } from "../../lib/queries.ts";
+import {
+  identityApi,
+  newSecondFactorQuery,
+  type QrView,
+  SECOND_FACTOR,
+  secondFactorQuery,
+} from "../../lib/settings-identity.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
-import { Field } from "../../parts/field.tsx";
+import { Field } from "../../parts/fields.tsx";
 import { Form, type Sending } from "../../parts/form.tsx";
-import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { QrCode } from "../../parts/qr-code.tsx";
+import { NotLoaded } from "../../parts/notice.tsx";
 import { CopyValue, Panel, SettingsPage } from "../../parts/settings.tsx";
 
 /** Below this, new recovery codes are suggested. */
@@ -19,8 +23,7 @@ export function SecondFactorPage() {
   const query = useQuery(secondFactorQuery);
   const [codes, setCodes] = useState<readonly string[]>();
   const [adds, setAdds] = useState(false);
-  if (query.isError) return <Failed error={query.error} retry={() => query.refetch()} />;
-  if (!query.data) return <Skeleton what="second factor" />;
+  if (!query.isSuccess) return <NotLoaded query={query} what="second factor" />;
   const { since, recoveryCodes } = query.data;
 
   return (
@@ -100,11 +103,10 @@ function Add({ done }: { done: (codes: readonly string[]) => void }) {
   const proposed = useQuery(newSecondFactorQuery);
   const add = useChange(identityApi.addSecondFactor, {
     key: SECOND_FACTOR,
-    told: "Two-step sign-in is on. You are signed out everywhere else.",
+    success: "Two-step sign-in is on. You are signed out everywhere else.",
     atForm: true,
   });
-  if (proposed.isError) return <Failed error={proposed.error} retry={() => proposed.refetch()} />;
-  if (!proposed.data) return <Skeleton what="QR code" />;
+  if (!proposed.isSuccess) return <NotLoaded query={proposed} what="QR code" />;
   const { secret, qr } = proposed.data;
   return (
     <Panel title="Set it up">
@@ -167,7 +169,7 @@ const CODE = "Code from the app, or a recovery code";
 function Renew({ done }: { done: (codes: readonly string[]) => void }) {
   const renew = useChange(identityApi.renewRecoveryCodes, {
     key: SECOND_FACTOR,
-    told: "The old codes count no more",
+    success: "The old codes count no more",
     atForm: true,
   });
   return (
@@ -192,7 +194,7 @@ function Renew({ done }: { done: (codes: readonly string[]) => void }) {
 function Remove({ done }: { done: () => void }) {
   const remove = useChange(identityApi.removeSecondFactor, {
     key: SECOND_FACTOR,
-    told: "Two-step sign-in is off",
+    success: "Two-step sign-in is off",
     atForm: true,
   });
   return (
@@ -205,5 +207,15 @@ function Remove({ done }: { done: () => void }) {
         submit={(given) => remove.mutate(given, { onSuccess: done })}
       />
     </Panel>
+  );
+}
+
+/** A QR code, dark on light in both colour schemes, as scanners expect. */
+function QrCode({ of: { size, path }, label }: { of: QrView; label: string }) {
+  return (
+    <svg role="img" aria-label={label} viewBox={`0 0 ${size} ${size}`} className="size-48 rounded-lg">
+      <rect width={size} height={size} fill="#fff" />
+      <path d={path} fill="#000" shapeRendering="crispEdges" />
+    </svg>
   );
 }

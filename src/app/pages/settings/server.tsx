@@ -1,6 +1,6 @@
 /** The server's limits and other settings, with meanings and defaults. */
 import { useQuery } from "@tanstack/react-query";
-import { useChange } from "../../lib/settings.ts";
+import { useChange } from "../../lib/queries.ts";
 import {
   type ServerView,
   type SettingView,
@@ -9,9 +9,9 @@ import {
   workspaceApi,
 } from "../../lib/settings-workspace.ts";
 import { Button } from "../../parts/button.tsx";
-import { Field } from "../../parts/field.tsx";
+import { Field } from "../../parts/fields.tsx";
 import { Form } from "../../parts/form.tsx";
-import { Failed, Skeleton } from "../../parts/notice.tsx";
+import { NotLoaded } from "../../parts/notice.tsx";
 import { Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
 /** Headings, by the part of a setting's name before the dot. */
@@ -32,8 +32,7 @@ const TITLES: Record<string, string> = {
 
 export function ServerPage() {
   const list = useQuery(serverQuery);
-  if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
-  if (!list.data) return <Skeleton what="limits" />;
+  if (!list.isSuccess) return <NotLoaded query={list} what="limits" />;
   const groups = new Map<string, SettingView[]>();
   for (const setting of list.data.settings) {
     const [group = ""] = setting.name.split(".");
@@ -68,8 +67,8 @@ const answeredBy = ({ engine, reason }: ServerView["search"]): string =>
   `Searches are answered by ${ENGINES[engine]}${reason === undefined ? "" : `: ${reason}`}.`;
 
 function Setting({ setting: { name, value, default: preset, description, commandLine } }: { setting: SettingView }) {
-  const set = useChange(workspaceApi.set, { key: WORKSPACE, told: `${name} changed`, atForm: true });
-  const reset = useChange(workspaceApi.reset, { key: WORKSPACE, told: `${name} is at its default` });
+  const set = useChange(workspaceApi.set, { key: WORKSPACE, success: `${name} changed`, atForm: true });
+  const reset = useChange(workspaceApi.reset, { key: WORKSPACE, success: `${name} is at its default` });
   return (
     <li className="grid gap-x-6 gap-y-2 md:grid-cols-[minmax(0,1fr)_20rem]">
       <div className="min-w-0">

@@ -1,17 +1,16 @@
 /** The person's sessions, with buttons to end them. */
 import { useQuery } from "@tanstack/react-query";
-import { useChange } from "../../lib/settings.ts";
+import { useChange } from "../../lib/queries.ts";
 import { identityApi, SESSIONS, type SessionView, sessionsQuery } from "../../lib/settings-identity.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
-import { Failed, Skeleton } from "../../parts/notice.tsx";
+import { NotLoaded } from "../../parts/notice.tsx";
 import { Badge, Facts, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
 export function SessionsPage() {
   const list = useQuery(sessionsQuery);
-  const endOthers = useChange(identityApi.endOtherSessions, { key: SESSIONS, told: "Signed out everywhere else" });
-  if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
-  if (!list.data) return <Skeleton what="sessions" />;
+  const endOthers = useChange(identityApi.endOtherSessions, { key: SESSIONS, success: "Signed out everywhere else" });
+  if (!list.isSuccess) return <NotLoaded query={list} what="sessions" />;
   const { sessions } = list.data;
   return (
     <SettingsPage
@@ -39,7 +38,7 @@ export function SessionsPage() {
 }
 
 function SessionRow({ of: { id, browser, source, createdAt, lastUsedAt, current } }: { of: SessionView }) {
-  const end = useChange(identityApi.endSession, { key: SESSIONS, told: "Signed out there" });
+  const end = useChange(identityApi.endSession, { key: SESSIONS, success: "Signed out there" });
   return (
     <li>
       <Facts

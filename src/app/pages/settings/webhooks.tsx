@@ -1,19 +1,32 @@
-/** Webhook endpoints and their events. */
+/** Webhooks: the list of endpoints, and a page for each. */
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
-import { ChevronRight, Plus } from "lucide-react";
-import { useChange } from "../../lib/settings.ts";
-import { developerApi, EVENT_MEANING, WEBHOOKS, webhooksQuery } from "../../lib/settings-developers.ts";
-import { ChoiceBoxes } from "../../parts/choice-boxes.tsx";
-import { Field } from "../../parts/field.tsx";
-import { FormDialog } from "../../parts/form-dialog.tsx";
-import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { Badge, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { ArrowLeft, ChevronRight, Plus } from "lucide-react";
+import { useState } from "react";
+import { counted } from "../../lib/format.ts";
+import { useChange } from "../../lib/queries.ts";
+import {
+  type DeliveryView,
+  deliveriesQuery,
+  developerApi,
+  EVENT_MEANING,
+  secretQuery,
+  WEBHOOKS,
+  type WebhookView,
+  webhookQuery,
+  webhooksQuery,
+} from "../../lib/settings-developers.ts";
+import { fullTime } from "../../lib/time.ts";
+import { Button } from "../../parts/button.tsx";
+import { ConfirmButton } from "../../parts/dialog.tsx";
+import { Checkboxes, Field, Select } from "../../parts/fields.tsx";
+import { Form, FormDialog, LineForm } from "../../parts/form.tsx";
+import { NotLoaded } from "../../parts/notice.tsx";
+import { Badge, CopyValue, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
 export function WebhooksPage() {
   const list = useQuery(webhooksQuery);
-  if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
-  if (!list.data) return <Skeleton what="webhooks" />;
+  if (!list.isSuccess) return <NotLoaded query={list} what="webhooks" />;
   const webhooks = list.data;
   return (
     <SettingsPage
@@ -33,7 +46,7 @@ export function WebhooksPage() {
       <Panel title="Endpoints">
         {webhooks.length === 0 && <Nothing>There is none yet.</Nothing>}
         <Rows label="Endpoints">
-          {webhooks.map(({ id, url, events: told, enabled, exhausted }) => (
+          {webhooks.map(({ id, url, events, enabled, exhausted }) => (
             <li key={id} className="relative flex items-center gap-3 hover:bg-hover">
               <div className="min-w-0 grow">
                 <p className="flex flex-wrap items-center gap-x-2 gap-y-1">
@@ -47,7 +60,7 @@ export function WebhooksPage() {
                   {!enabled && <Badge tone="bad">disabled</Badge>}
                   {enabled && exhausted > 0 && <Badge tone="warn">failing</Badge>}
                 </p>
-                <p className="text-sm text-muted">{told.join(", ")}</p>
+                <p className="text-sm text-muted">{events.join(", ")}</p>
               </div>
               <ChevronRight size={16} className="shrink-0 text-muted" aria-hidden />
             </li>
@@ -60,7 +73,7 @@ export function WebhooksPage() {
 
 function NewWebhook() {
   const navigate = useNavigate();
-  const add = useChange(developerApi.addWebhook, { key: WEBHOOKS, told: "Endpoint added", atForm: true });
+  const add = useChange(developerApi.addWebhook, { key: WEBHOOKS, success: "Endpoint added", atForm: true });
   return (
     <FormDialog
       label={
@@ -86,7 +99,264 @@ function NewWebhook() {
         hint="Reachable from the internet; https is advised."
         required
       />
-      <ChoiceBoxes legend="Tell it of" name="events" choices={Object.keys(EVENT_MEANING)} meaning={EVENT_MEANING} />
+      <Checkboxes legend="Tell it of" name="events" choices={Object.keys(EVENT_MEANING)} meaning={EVENT_MEANING} />
     </FormDialog>
+  );
+}
+
+interface Shown {
+  webhook: WebhookView;
+}
+
+/** One endpoint: state, URL, events, secret, and the log of deliveries. */
+export function WebhookPage() {
+  const { id = "" } = useParams({ strict: false });
+  const webhook = useQuery(webhookQuery(id));
+  if (!webhook.isSuccess) return <NotLoaded query={webhook} what="the endpoint" />;
+  return (
+    <>
+      <Link to="/settings/webhooks" className="mb-3 inline-flex items-center gap-1.5 text-sm text-soft hover:text-ink">
+        <ArrowLeft size={15} aria-hidden /> All endpoints
+      </Link>
+      <SettingsPage title="Webhook endpoint">
+        <State webhook={webhook.data} />
+        <DeliveryLog webhookId={id} />
+        <Target webhook={webhook.data} />
+        <Secret id={id} />
+        <Removal webhook={webhook.data} />
+      </SettingsPage>
+    </>
+  );
+}
+
+function State({ webhook: { id, url, events, enabled, disabledAt, exhausted, createdAt } }: Shown) {
+  const test = useChange(developerApi.testWebhook, { key: WEBHOOKS, success: "A test is on its way", atForm: true });
+  const change = useChange(developerApi.changeWebhook, {
+    key: WEBHOOKS,
+    success: enabled ? "It is told of nothing until it is enabled" : "It is told again, from now on",
+  });
+  return (
+    <Panel
+      title={url}
+      about={
+        <span className="flex flex-wrap items-center gap-2">
+          {enabled ? <Badge tone="good">active</Badge> : <Badge tone="bad">disabled</Badge>}
+          {disabledAt === null ? `added ${fullTime(createdAt)}` : `since ${fullTime(disabledAt)}`}
+          {exhausted > 0 && `, ${exhausted} in a row came to nothing`}
+        </span>
+      }
+      action={
+        enabled ? (
+          <ConfirmButton
+            question="Pause this endpoint?"
+            action="Pause it"
+            consequences={
+              <p>
+                It is told of nothing until it is enabled again, not even afterwards of what happened meanwhile. What
+                waits to be sent to it fails.
+              </p>
+            }
+            harmless
+            disabled={change.isPending}
+            run={() => change.mutate({ id, enabled: false })}
+          >
+            Pause…
+          </ConfirmButton>
+        ) : (
+          <Button kind="primary" disabled={change.isPending} onClick={() => change.mutate({ id, enabled: true })}>
+            Enable
+          </Button>
+        )
+      }
+    >
+      <LineForm
+        action="Send a test"
+        primary
+        sending={test}
+        submit={({ text }) => test.mutate({ id, event: text("event") })}
+      >
+        <Select label="A signed sample of" name="event" choices={Object.keys(EVENT_MEANING)} defaultValue={events[0]} />
+      </LineForm>
+    </Panel>
+  );
+}
+
+function Target({ webhook: { id, url, events } }: Shown) {
+  const change = useChange(developerApi.changeWebhook, { key: WEBHOOKS, success: "Saved", atForm: true });
+  return (
+    <Panel title="Where, and what of">
+      <Form
+        sending={change}
+        submit={({ text, all }) => change.mutate({ id, url: text("url"), events: all("events") })}
+        className="space-y-4"
+      >
+        <Field label="URL" name="url" type="url" defaultValue={url} hint="What waits goes there as well." required />
+        <Checkboxes
+          legend="Tell it of"
+          name="events"
+          choices={Object.keys(EVENT_MEANING)}
+          chosen={events}
+          meaning={EVENT_MEANING}
+        />
+        <Button type="submit" disabled={change.isPending}>
+          Save
+        </Button>
+      </Form>
+    </Panel>
+  );
+}
+
+/** Times for which the former secret stays valid, hours. */
+const OVERLAPS = [
+  { value: "24", text: "a day" },
+  { value: "1", text: "an hour" },
+  { value: "168", text: "a week" },
+  { value: "0", text: "no time: it is known to others" },
+] as const;
+
+function Secret({ id }: { id: string }) {
+  const [shown, setShown] = useState(false);
+  const [overlap, setOverlap] = useState<string>(OVERLAPS[0].value);
+  const { data, error } = useQuery({ ...secretQuery(id), enabled: shown });
+  const rotate = useChange(developerApi.rotateSecret, { key: [...WEBHOOKS, id], success: "There is a new secret" });
+  const hours = Number(overlap);
+  return (
+    <Panel title="Signing secret" about="What the receiver checks signatures with.">
+      {error && (
+        <p role="alert" className="mb-3 text-sm text-danger">
+          {error.message}
+        </p>
+      )}
+      {shown && data && (
+        <div className="mb-4 space-y-2">
+          <CopyValue label="Signing secret" value={data.secret} />
+          {data.previous && (
+            <>
+              <p className="text-sm text-muted">
+                Until {fullTime(data.previous.until)} the one before is good as well:
+              </p>
+              <CopyValue label="Secret before" value={data.previous.secret} />
+            </>
+          )}
+        </div>
+      )}
+      <div className="flex flex-wrap items-end gap-3">
+        <Button onClick={() => setShown(!shown)} aria-pressed={shown} className="h-9">
+          {shown ? "Hide secret" : "Show secret"}
+        </Button>
+        <Select
+          label="The present one stays good for"
+          choices={OVERLAPS}
+          value={overlap}
+          onChange={({ target }) => setOverlap(target.value)}
+        />
+        <ConfirmButton
+          question="Make a new secret?"
+          action="Make a new secret"
+          consequences={
+            <p>
+              {hours === 0
+                ? "The present one counts no more at once: until the receiver knows the new one, it refuses what it is sent."
+                : `Both are good for ${OVERLAPS.find(({ value }) => value === overlap)?.text}: give the receiver the new one in that time.`}
+            </p>
+          }
+          harmless={hours > 0}
+          disabled={rotate.isPending}
+          run={() => rotate.mutate({ id, overlapHours: hours }, { onSuccess: () => setShown(true) })}
+          className="h-9"
+        >
+          Rotate…
+        </ConfirmButton>
+      </div>
+    </Panel>
+  );
+}
+
+function Removal({ webhook: { id, url } }: Shown) {
+  const navigate = useNavigate();
+  const remove = useChange(developerApi.removeWebhook, { key: [...WEBHOOKS, "list"], success: "Endpoint removed" });
+  return (
+    <Panel title="Remove this endpoint" about="With its secret and its log. It cannot be brought back.">
+      <ConfirmButton
+        question="Remove this endpoint?"
+        action="Remove endpoint"
+        consequences={
+          <>
+            <p className="break-all">{url} is told of nothing more, and what waits is not sent.</p>
+            <p>Its log goes too.</p>
+          </>
+        }
+        disabled={remove.isPending}
+        run={() => remove.mutate(id, { onSuccess: () => void navigate({ to: "/settings/webhooks" }) })}
+      >
+        Remove endpoint…
+      </ConfirmButton>
+    </Panel>
+  );
+}
+
+const TONES = { pending: "quiet", retrying: "warn", delivered: "good", failed: "bad" } as const;
+
+/** Deliveries to an endpoint, newest first, with state, response, and a button to send again. */
+function DeliveryLog({ webhookId }: { webhookId: string }) {
+  const log = useQuery(deliveriesQuery(webhookId));
+  return (
+    <Panel
+      title="Deliveries"
+      about="Newest first; finished ones are kept for 30 days unless the server says otherwise."
+    >
+      {!log.isSuccess && <NotLoaded query={log} what="deliveries" />}
+      {log.data?.length === 0 && <Nothing>Nothing was sent to it yet.</Nothing>}
+      <Rows label="Deliveries">
+        {log.data?.map((delivery) => (
+          <Entry key={delivery.id} of={delivery} webhookId={webhookId} />
+        ))}
+      </Rows>
+    </Panel>
+  );
+}
+
+/** The next step, in words; undefined when there is none. */
+function nextOf({ attempting, nextAttemptAt }: DeliveryView): string | undefined {
+  if (attempting) return "an attempt is under way";
+  return nextAttemptAt === null ? undefined : `next attempt ${fullTime(nextAttemptAt)}`;
+}
+
+function Entry({ of, webhookId }: { of: DeliveryView; webhookId: string }) {
+  const resend = useChange(developerApi.resend, { key: [...WEBHOOKS, webhookId], success: "It is sent again" });
+  const { id, event, eventId, test, state, attempts, attempting, status, response, error, createdAt } = of;
+  const facts = [
+    status === null ? undefined : `HTTP ${status}`,
+    counted(attempts, "attempt"),
+    nextOf(of),
+    fullTime(createdAt),
+  ];
+  return (
+    <li className="flex items-start gap-3">
+      <div className="min-w-0 grow text-sm">
+        <p className="flex flex-wrap items-center gap-2">
+          <Badge tone={TONES[state]}>{state}</Badge>
+          <span className="font-medium">{event}</span>
+          {test && <Badge tone="quiet">test</Badge>}
+        </p>
+        <p className="mt-1 text-sm text-muted">{facts.filter((fact) => fact !== undefined).join(" · ")}</p>
+        {error !== null && <p className="mt-1 text-sm break-words text-danger">{error}</p>}
+        <details className="mt-1 text-sm">
+          <summary className="inline-block text-accent">Answer and ids</summary>
+          <p className="mt-1 break-words text-muted">Event {eventId}</p>
+          <p className="break-words text-muted">Delivery {id}</p>
+          <pre className="mt-2 rounded-md bg-code p-3 font-mono text-xs break-all whitespace-pre-wrap text-on-code">
+            {response === null || response === "" ? "No answer was kept." : response}
+          </pre>
+        </details>
+      </div>
+      <Button
+        onClick={() => resend.mutate({ id: webhookId, delivery: id })}
+        disabled={resend.isPending || attempting}
+        aria-label={`Resend ${event}`}
+      >
+        Resend
+      </Button>
+    </li>
   );
 }

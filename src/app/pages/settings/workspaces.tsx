@@ -1,22 +1,57 @@
-/** All workspaces of the server, for its operator: contents, storage use, pauses, and adding one. */
+/** The person's workspace, and all workspaces of the server, for its operator. */
 import { useQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
-import { sizeOf } from "../../lib/people.ts";
-import { useChange } from "../../lib/settings.ts";
-import { WORKSPACE, type WorkspaceEntryView, workspaceApi, workspacesQuery } from "../../lib/settings-workspace.ts";
-import { Field } from "../../parts/field.tsx";
-import { Filtered } from "../../parts/filter.tsx";
-import { FormDialog } from "../../parts/form-dialog.tsx";
-import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { Badge, Facts, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
-import { WorkspacePause } from "../../parts/workspace-pause.tsx";
+import { counted, sizeOf } from "../../lib/format.ts";
+import { useChange } from "../../lib/queries.ts";
+import {
+  WORKSPACE,
+  type WorkspaceEntryView,
+  workspaceApi,
+  workspaceQuery,
+  workspacesQuery,
+} from "../../lib/settings-workspace.ts";
+import { fullTime } from "../../lib/time.ts";
+import { Button } from "../../parts/button.tsx";
+import { Field } from "../../parts/fields.tsx";
+import { FormDialog, LineForm } from "../../parts/form.tsx";
+import { NotLoaded } from "../../parts/notice.tsx";
+import { Badge, Facts, Filtered, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
-const counted = (count: number, one: string, many: string): string => `${count} ${count === 1 ? one : many}`;
+/** The person's workspace: its name, and the pause of sending. */
+export function WorkspacePage() {
+  const workspace = useQuery(workspaceQuery);
+  const rename = useChange(workspaceApi.renameWorkspace, { key: WORKSPACE, success: "Name changed", atForm: true });
+  if (!workspace.isSuccess) return <NotLoaded query={workspace} what="the workspace" />;
+  const { name, pausedReason, createdAt, operator } = workspace.data;
+  return (
+    <SettingsPage title="Workspace" intro={`Since ${fullTime(createdAt)}.`}>
+      <Panel title="Name">
+        <LineForm action="Save name" sending={rename} submit={({ text }) => rename.mutate(text("name"))}>
+          <Field label="Name of the workspace" name="name" defaultValue={name} autoComplete="off" required />
+        </LineForm>
+      </Panel>
+      <Panel
+        title="Sending"
+        about={
+          pausedReason ??
+          "While it is paused, nothing more is accepted for sending from any of its mailboxes; mail goes on arriving."
+        }
+        action={pausedReason === null ? <Badge tone="good">on</Badge> : <Badge tone="bad">paused</Badge>}
+      >
+        {operator ? (
+          <WorkspacePause {...workspace.data} />
+        ) : (
+          <p className="text-sm text-muted">Who runs this server pauses workspaces, and lets them send again.</p>
+        )}
+      </Panel>
+    </SettingsPage>
+  );
+}
 
+/** All workspaces, for the operator: contents, storage use, pauses, and adding one. */
 export function WorkspacesPage() {
   const list = useQuery(workspacesQuery);
-  if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
-  if (!list.data) return <Skeleton what="workspaces" />;
+  if (!list.isSuccess) return <NotLoaded query={list} what="workspaces" />;
   const { workspaces } = list.data;
   const used = workspaces.reduce((sum, { usedBytes }) => sum + usedBytes, 0);
   return (
@@ -25,7 +60,7 @@ export function WorkspacesPage() {
       intro={`Each has people, domains and mail of its own, and sees nothing of the others. Together they use ${sizeOf(used)}.`}
       action={<NewWorkspace />}
     >
-      <Panel title={counted(workspaces.length, "workspace", "workspaces")}>
+      <Panel title={counted(workspaces.length, "workspace")}>
         <Filtered of={workspaces} label="Find a workspace" textOf={({ name, domains }) => [name, ...domains].join(" ")}>
           {(shown) => (
             <Rows label="Workspaces">
@@ -70,7 +105,7 @@ function Entry({ workspace }: { workspace: WorkspaceEntryView }) {
 }
 
 function NewWorkspace() {
-  const add = useChange(workspaceApi.addWorkspace, { key: WORKSPACE, told: "Workspace added", atForm: true });
+  const add = useChange(workspaceApi.addWorkspace, { key: WORKSPACE, success: "Workspace added", atForm: true });
   return (
     <FormDialog
       label={
@@ -84,8 +119,11 @@ function NewWorkspace() {
       submit={({ text }, done) =>
         add.mutate(
           {
-            ...{ name: text("name"), domain: text("domain"), email: text("email") },
-            ...{ owner: text("owner"), password: text("password") },
+            name: text("name"),
+            domain: text("domain"),
+            email: text("email"),
+            owner: text("owner"),
+            password: text("password"),
           },
           { onSuccess: done },
         )
@@ -104,5 +142,31 @@ function NewWorkspace() {
       />
       <Field label="Their first password" name="password" type="password" autoComplete="new-password" required />
     </FormDialog>
+  );
+}
+
+/** Pauses sending from a workspace, and resumes it. */
+function WorkspacePause({ id, name, pausedReason }: { id: string; name: string; pausedReason: string | null }) {
+  const pause = useChange(workspaceApi.pauseWorkspace, {
+    key: WORKSPACE,
+    success: `Nothing more is sent from ${name}`,
+    atForm: true,
+  });
+  const resume = useChange(workspaceApi.pauseWorkspace, { key: WORKSPACE, success: `${name} may send again` });
+  if (pausedReason !== null) {
+    return (
+      <Button disabled={resume.isPending} onClick={() => resume.mutate({ id, pausedReason: null })}>
+        Let {name} send again
+      </Button>
+    );
+  }
+  return (
+    <LineForm
+      action="Pause sending"
+      sending={pause}
+      submit={({ text }) => pause.mutate({ id, pausedReason: text("reason") })}
+    >
+      <Field label={`Reason to pause ${name}, told to who tries to send`} name="reason" maxLength={500} required />
+    </LineForm>
   );
 }

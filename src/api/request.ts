@@ -1,0 +1,224 @@
+/**
+ * Reads what any request says, before an operation looks at it: the source that it counts against, the parts of its
+ * URL, its JSON body. Limits how much of request bodies is under way at once.
+ */
+import { AppError, unavailable } from "../base/errors.ts";
+import { canonicalAddress, networkList, sourceOfAddress } from "../net/ip.ts";
+
+/** The address in a hop of X-Forwarded-For, which may have brackets and a port. */
+function addressOfHop(hop: string): string | undefined {
+  const match = /^\s*(?:\[([^\]]+)\](?::\d+)?|([\d.]+):\d+|(\S+))\s*$/.exec(hop);
+  return match ? canonicalAddress(match[1] ?? match[2] ?? match[3] ?? "") : undefined;
+}
+
+/**
+ * Creates the reader of a request's source (rules: Request rates): an IPv4 address, or the /64 of an IPv6 address.
+ * `peer` is the address of the connection, undefined when the system does not tell it. Behind trusted proxies, the
+ * source is the right-most hop of X-Forwarded-For that is no trusted proxy.
+ *
+ * Invariant: the reader believes only the hops that trusted proxies wrote. Nothing that a client puts there itself
+ * changes its source.
+ */
+export function createSourceReader(
+  trustedProxies: readonly string[],
+): (peer: string | undefined, forwardedFor: string | null) => string {
+  const isTrusted = networkList(trustedProxies);
+
+  return (peer, forwardedFor) => {
+    let address = canonicalAddress(peer ?? "");
+    const hops = forwardedFor?.split(",") ?? [];
+    while (address !== undefined && hops.length > 0 && isTrusted(address)) {
+      const nearer = addressOfHop(hops.pop() ?? "");
+      if (nearer === undefined) break;
+      address = nearer;
+    }
+    return sourceOfAddress(address);
+  };
+}
+
+/** The URL from its path on. Bun gives a URL without an origin when the Host header is no host. */
+const targetOf = (url: string): string =>
+  url.startsWith("/") ? url : url.slice(url.indexOf("/", url.indexOf("//") + 2));
+
+/** The path of a request's URL, still escaped. Every request asks for it, so the URL is not parsed whole. */
+export const pathOf = (url: string): string => targetOf(url).replace(/[?#].*$/s, "");
+
+/** The query of a request's URL, still escaped, without `?` and fragment; empty when there is none. */
+export function queryOf(url: string): string {
+  const start = url.indexOf("?");
+  return start < 0 ? "" : url.slice(start + 1).replace(/#.*$/s, "");
+}
+
+/** Counts `amount` more as under way. @throws AppError rate_limited, server_error with status 503 */
+export type Count = (amount: number) => void;
+
+export type Budget = ReturnType<typeof createBudget>;
+
+/**
+ * Limits how much is under way at once: `most` for all people together, `mostOfOne` for each person. A request beyond a
+ * limit is refused and not queued, because waiting requests take memory. `what` names the amount in the refusal.
+ */
+export function createBudget({ most, mostOfOne, what }: { most: number; mostOfOne: number; what: string }) {
+  const byPerson = new Map<string, number>();
+  let all = 0;
+
+  function add(personId: string, amount: number): void {
+    all += amount;
+    const theirs = (byPerson.get(personId) ?? 0) + amount;
+    if (theirs > 0) byPerson.set(personId, theirs);
+    else byPerson.delete(personId);
+  }
+
+  return {
+    /** Does `work`. What it counts stays counted until it has ended. */
+    async within<T>(personId: string, work: (count: Count) => Promise<T>): Promise<T> {
+      let counted = 0;
+      try {
+        return await work((amount) => {
+          if ((byPerson.get(personId) ?? 0) + amount > mostOfOne) {
+            const message = `Too many ${what} of yours are under way: try again when they have ended`;
+            throw new AppError("rate_limited", message, { retryAfter: 5 });
+          }
+          if (all + amount > most) throw unavailable(`Too many ${what} are under way: try again in a moment`);
+          counted += amount;
+          add(personId, amount);
+        });
+      } finally {
+        add(personId, -counted);
+      }
+    },
+  };
+}
+
+const MB = 1_048_576;
+
+/**
+ * Creates the budget of JSON bodies, in bytes. While a body is read, checked and composed, it takes about five times
+ * its size: a machine of 1 GB has room for all of them.
+ */
+export const createBodyBudget = (): Budget =>
+  createBudget({ most: 64 * MB, mostOfOne: 24 * MB, what: "large requests" });
+
+/** Creates the budget of uploads, in files. They go to the disk. */
+export const createUploadBudget = (): Budget => createBudget({ most: 16, mostOfOne: 4, what: "uploads" });
+
+const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json$/;
+
+const UTF_8 = new TextDecoder("utf-8", { fatal: true });
+
+function requireJson(headers: Headers): void {
+  const contentType = headers.get("content-type") ?? "";
+  if (contentType !== "application/json") requireJsonType(contentType);
+  const encoding = headers.get("content-encoding");
+  if (encoding !== null && !/^(identity)?$/i.test(encoding.trim())) {
+    throw new AppError("bad_request", "The body is compressed: send it without Content-Encoding");
+  }
+}
+
+function requireJsonType(contentType: string): void {
+  const [type = "", ...parameters] = contentType.split(";").map((part) => part.trim());
+  if (!JSON_TYPE.test(type.toLowerCase())) {
+    const given = type === "" ? "missing" : "not JSON";
+    throw new AppError("bad_request", `Content-Type is ${given}: send JSON with Content-Type: application/json`);
+  }
+  for (const parameter of parameters) {
+    const charset = /^charset\s*=\s*"?([^"]*)"?$/i.exec(parameter)?.[1];
+    if (charset !== undefined && !/^(utf-?8|us-ascii)$/i.test(charset)) {
+      throw new AppError("bad_request", "The charset of the body is not UTF-8: send JSON in UTF-8");
+    }
+  }
+}
+
+function tooLarge(mostBytes: number): AppError {
+  return new AppError("payload_too_large", `The body is too large: send at most ${mostBytes} bytes`);
+}
+
+const awaited = new WeakSet<Request>();
+
+/** True while the server waits for more of the request's body. */
+export const isAwaitingBody = (request: Request): boolean => awaited.has(request);
+
+/** The Content-Length of a request, in bytes; undefined for a body that comes in chunks. */
+export function declaredLength({ headers }: Request): number | undefined {
+  const length = headers.get("content-length");
+  return length === null ? undefined : Number(length);
+}
+
+/** Reads from a body. @throws AppError bad_request when the body breaks off */
+async function reading<T>(request: Request, read: () => Promise<T>): Promise<T> {
+  awaited.add(request);
+  try {
+    return await read();
+  } catch (cause) {
+    throw new AppError("bad_request", "The body broke off: send the request again", { cause });
+  } finally {
+    awaited.delete(request);
+  }
+}
+
+/** Yields the parts of a body as they come in. @throws AppError bad_request when the body breaks off */
+export async function* readParts(request: Request): AsyncGenerator<Uint8Array> {
+  const reader = request.body?.getReader();
+  try {
+    for (;;) {
+      const part = await reading(request, async () => reader?.read());
+      if (!part || part.done) return;
+      yield part.value;
+    }
+  } finally {
+    reader?.releaseLock();
+  }
+}
+
+/** Bodies up to this size are not counted: the limit of connections bounds their total. */
+const SMALL_BYTES = 65_536;
+
+/** Counts a large body before reading it. @throws AppError bad_request, payload_too_large, and errors of `count` */
+async function readBytes(request: Request, mostBytes: number, count: Count): Promise<Uint8Array> {
+  const length = declaredLength(request);
+  if (length !== undefined) {
+    if (length > mostBytes) throw tooLarge(mostBytes);
+    if (length > SMALL_BYTES) count(length);
+    // The listener takes no more than the declared length. Reading the body as a stream would cost several times as
+    // much.
+    return reading(request, () => request.bytes());
+  }
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  let counted = SMALL_BYTES;
+  for await (const part of readParts(request)) {
+    size += part.byteLength;
+    if (size > mostBytes) throw tooLarge(mostBytes);
+    if (size > counted) {
+      count(size - counted);
+      counted = size;
+    }
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+}
+
+function parseJson(bytes: Uint8Array): unknown {
+  let text: string;
+  try {
+    text = UTF_8.decode(bytes);
+  } catch {
+    throw new AppError("bad_request", "The body is not UTF-8: send JSON in UTF-8");
+  }
+  if (text.trim() === "") throw new AppError("bad_request", "The body is empty: send a JSON object");
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new AppError("bad_request", "The body is not valid JSON: check its quotes, commas and braces");
+  }
+}
+
+/**
+ * Reads the JSON body of a request (rules: Errors, Body size). At most `mostBytes` of it are taken into memory; `count`
+ * counts them in a budget.
+ * @throws AppError bad_request with what to change, payload_too_large, and errors of `count`
+ */
+export async function readJson(request: Request, mostBytes: number, count: Count = () => {}): Promise<unknown> {
+  requireJson(request.headers);
+  return parseJson(await readBytes(request, mostBytes, count));
+}

@@ -1,0 +1,41 @@
+/** Formats names of people, sizes of files, and counts. */
+import type { ThreadView } from "./api.ts";
+
+interface Address {
+  email: string;
+  name?: string;
+}
+
+/** The name, or else the local part of the address. */
+export const nameOf = ({ name, email }: Address): string => name?.trim() || email.split("@")[0] || email;
+
+/** As in a header; a name with special characters is quoted (RFC 5322 §3.2.4). */
+export function fullNameOf({ name, email }: Address): string {
+  if (!name) return email;
+  const plain = /^[\p{L}\p{N} '-]+$/u.test(name);
+  return `${plain ? name : `"${name.replace(/["\\]/g, "\\$&")}"`} <${email}>`;
+}
+
+export const namesOf = (addresses: readonly Address[]): string => addresses.map(nameOf).join(", ");
+
+export const initialsOf = (address: Address): string => {
+  const [first = "", ...rest] = nameOf(address)
+    .split(/[\s._-]+/)
+    .filter(Boolean);
+  const last = rest.at(-1) ?? "";
+  return `${[...first][0] ?? "?"}${[...last][0] ?? ""}`.toUpperCase();
+};
+
+/** The other party of a conversation, for a list. */
+export const otherOf = (thread: ThreadView): string =>
+  thread.folder === "sent" || thread.folder === "drafts" ? `To ${nameOf(thread.from)}` : nameOf(thread.from);
+
+export function sizeOf(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`;
+  if (bytes < 1_000_000) return `${Math.round(bytes / 1_000)} kB`;
+  if (bytes < 1_000_000_000) return `${(bytes / 1_000_000).toFixed(1)} MB`;
+  return `${(bytes / 1_000_000_000).toFixed(1)} GB`;
+}
+
+/** "1 alias", "2 aliases". */
+export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;

@@ -1,0 +1,113 @@
+/**
+ * Keyboard shortcuts, as in other mail apps. They are off while somebody types, and with Ctrl, Alt or Meta. The name of
+ * a handler is its key (KeyboardEvent.key), or two keys with a space between for a sequence.
+ */
+import { useEffect, useRef } from "react";
+
+interface ShortcutGroup {
+  name: string;
+  shortcuts: readonly [keys: string, does: string][];
+}
+
+export const SHORTCUTS: readonly ShortcutGroup[] = [
+  {
+    name: "Going around",
+    shortcuts: [
+      ["j / k", "Next, previous conversation"],
+      ["o / Enter", "Open"],
+      ["u", "Back to the list"],
+      ["g then i", "Inbox"],
+      ["g then s", "Starred"],
+      ["g then b", "Snoozed"],
+      ["g then d", "Drafts"],
+      ["g then t", "Sent"],
+      ["g then a", "All mail"],
+      ["/", "Search"],
+    ],
+  },
+  {
+    name: "Tidying",
+    shortcuts: [
+      ["x", "Select"],
+      ["Shift + x", "Select from the last one to this one"],
+      ["* then a / n", "Select all, none"],
+      ["e", "Archive"],
+      ["[ / ]", "Archive, and go to the previous, next one"],
+      ["#", "Move to trash"],
+      ["!", "Mark as spam"],
+      ["s", "Star"],
+      ["l", "Label"],
+      ["b", "Snooze"],
+      ["Shift + i / u", "Mark as read, unread"],
+      ["z", "Undo"],
+    ],
+  },
+  {
+    name: "Writing",
+    shortcuts: [
+      ["c", "Compose"],
+      ["r", "Reply"],
+      ["a", "Reply to all"],
+      ["f", "Forward"],
+      ["Ctrl + Enter", "Send what is being written"],
+    ],
+  },
+  { name: "Help", shortcuts: [["?", "These shortcuts"]] },
+];
+
+const isTyping = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement &&
+  target.closest("input, textarea, select, [contenteditable], dialog, [role=dialog], [role=menu]") !== null &&
+  !(target instanceof HTMLInputElement && target.type === "checkbox");
+
+/** Longest time between the two keys of a sequence, ms. */
+const BETWEEN_MS = 1_500;
+
+interface Press {
+  key: string;
+  at: number;
+}
+/** Keys that begin a sequence. */
+const BEGINNINGS = new Set(["g", "*"]);
+
+/** The last press, and the one before it if that begins a sequence. All handlers share them. */
+let latest: Press | undefined;
+let begun: Press | undefined;
+
+// In the capture phase, so that the handlers below already find `begun` set.
+document.addEventListener(
+  "keydown",
+  ({ key, target, timeStamp }) => {
+    if (["Shift", "Control", "Alt", "Meta"].includes(key)) return;
+    begun = latest && BEGINNINGS.has(latest.key) && timeStamp - latest.at < BETWEEN_MS ? latest : undefined;
+    latest = isTyping(target) ? undefined : { key, at: timeStamp };
+  },
+  true,
+);
+
+/** Calls `handlers` for their keys while the component is mounted. */
+export function useShortcuts(handlers: Readonly<Record<string, (event: KeyboardEvent) => void>>): void {
+  const current = useRef(handlers);
+  current.current = handlers;
+  useEffect(() => {
+    function pressed(event: KeyboardEvent): void {
+      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+      // A focused button, link or input keeps the keys that activate it.
+      const { key } = event;
+      if (
+        (key === "Enter" || key === " ") &&
+        event.target instanceof HTMLElement &&
+        event.target.closest("a, button, input")
+      ) {
+        return;
+      }
+      // The second key of a sequence does not act as a shortcut by itself.
+      const handler = current.current[begun ? `${begun.key} ${key}` : key];
+      if (!handler) return;
+      event.preventDefault();
+      handler(event);
+    }
+    document.addEventListener("keydown", pressed);
+    return () => document.removeEventListener("keydown", pressed);
+  }, []);
+}

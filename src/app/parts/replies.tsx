@@ -1,0 +1,131 @@
+/**
+ * The area below the messages of a conversation: drafts that reply to it, agents' drafts included, and the buttons to
+ * reply or forward. The server proposes the recipients (rules: Reply), and the person may change them.
+ */
+import { useQuery } from "@tanstack/react-query";
+import { Bot, Clock, Forward, PencilLine, ReplyAll, Reply as ReplyIcon } from "lucide-react";
+import { useState } from "react";
+import type { DraftSummary, ThreadDetailView, ThreadView } from "../lib/api.ts";
+import { forwardMessage, isOnItsWay, tellSent } from "../lib/compose.ts";
+import { startOfReply } from "../lib/draft-content.ts";
+import { mailboxesQuery, refreshMail, replyDefaultsQuery, replyDraftsQuery } from "../lib/queries.ts";
+import { useShortcuts } from "../lib/shortcuts.ts";
+import { fullTime } from "../lib/time.ts";
+import { Button } from "./button.tsx";
+import { Composer, DraftEditor } from "./composer.tsx";
+
+export function Replies({ detail: { thread, messages } }: { detail: ThreadDetailView }) {
+  const { data: drafts = [] } = useQuery(replyDraftsQuery(thread.id));
+  const [replyingTo, setReplyingTo] = useState<"sender" | "all">();
+  /** Id of the draft that the reply in the composer was saved as, so that it is not shown twice. */
+  const [written, setWritten] = useState<string>();
+  const newest = messages.at(-1);
+  const forward = () => void (newest && forwardMessage(newest.id));
+  useShortcuts({ r: () => setReplyingTo("sender"), a: () => setReplyingTo("all"), f: forward });
+  function close(): void {
+    setReplyingTo(undefined);
+    setWritten(undefined);
+    refreshMail([thread.id]);
+  }
+
+  return (
+    <>
+      {drafts
+        .filter(({ draftId }) => draftId !== written)
+        .map((draft) => (
+          <ReplyDraft key={draft.draftId} draft={draft} />
+        ))}
+      {replyingTo ? (
+        <ReplyBox key={replyingTo} thread={thread} all={replyingTo === "all"} close={close} saved={setWritten} />
+      ) : (
+        <div className="mt-4 flex flex-wrap gap-2 print:hidden">
+          <Button onClick={() => setReplyingTo("sender")} title="Reply (r)">
+            <ReplyIcon size={15} aria-hidden /> Reply
+          </Button>
+          <Button onClick={() => setReplyingTo("all")} title="Reply to all (a)">
+            <ReplyAll size={15} aria-hidden /> Reply to all
+          </Button>
+          <Button onClick={forward} title="Forward (f)">
+            <Forward size={15} aria-hidden /> Forward
+          </Button>
+        </div>
+      )}
+    </>
+  );
+}
+
+/** Folded until it is opened to be edited. */
+function ReplyDraft({ draft }: { draft: DraftSummary }) {
+  const [open, setOpen] = useState(false);
+  const { agent, dueAt, text } = draft;
+  const Icon = dueAt !== null ? Clock : agent === null ? PencilLine : Bot;
+  const what =
+    dueAt !== null
+      ? isOnItsWay(dueAt)
+        ? "Sending…"
+        : `To be sent ${fullTime(dueAt)}`
+      : agent === null
+        ? "Draft"
+        : `Draft of “${agent.key}”`;
+  return (
+    <section
+      aria-label={agent === null ? "Draft" : "Draft of an agent"}
+      className="mt-3 flex flex-col rounded-xl border border-dashed border-line bg-raised"
+    >
+      {open ? (
+        <DraftEditor draftId={draft.draftId} left={() => refreshMail()} />
+      ) : (
+        <button
+          type="button"
+          onClick={() => setOpen(true)}
+          className="flex w-full items-center gap-3 rounded-xl px-4 py-3 text-left text-sm hover:bg-hover"
+        >
+          <Icon size={16} className="shrink-0 text-muted" aria-hidden />
+          <span className="shrink-0 font-medium">{what}</span>
+          <span className="min-w-0 truncate text-muted">{text}</span>
+        </button>
+      )}
+    </section>
+  );
+}
+
+function ReplyBox({
+  thread,
+  all,
+  close,
+  saved,
+}: {
+  thread: ThreadView;
+  all: boolean;
+  close: () => void;
+  saved: (draftId: string) => void;
+}) {
+  const { data: mailboxes = [] } = useQuery(mailboxesQuery);
+  const defaults = useQuery(replyDefaultsQuery(thread.id, all));
+  const mailbox = mailboxes.find(({ id }) => id === thread.mailboxId);
+  return (
+    <section
+      aria-label={all ? "Reply to all" : "Reply"}
+      className="mt-4 flex min-h-72 flex-col rounded-xl border border-line bg-raised"
+    >
+      {defaults.isError && (
+        <p role="alert" className="p-4 text-sm text-danger">
+          {defaults.error.message}
+        </p>
+      )}
+      {defaults.data && (
+        <Composer
+          start={startOfReply(defaults.data, thread.id)}
+          senders={[...new Set([defaults.data.from, thread.mailbox, ...(mailbox?.aliases ?? [])])]}
+          asksSubject={false}
+          sent={(outcome) => {
+            close();
+            tellSent(outcome);
+          }}
+          discarded={close}
+          saved={({ draftId }) => saved(draftId)}
+        />
+      )}
+    </section>
+  );
+}

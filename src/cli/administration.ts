@@ -1,0 +1,175 @@
+/**
+ * The commands about domains, mailboxes, webhooks and the queue that are more than an operation: they tell the operator more,
+ * or do several things.
+ */
+import { DEFAULT_OVERLAP_HOURS, type Endpoint } from "../admin/developers.ts";
+import type { DnsRecord } from "../admin/dns.ts";
+import type { MailboxEntry } from "../admin/people.ts";
+import { UsageError } from "../base/errors.ts";
+import { domainDocument, domainView } from "../operations/admin/domains.ts";
+import { mailboxDocument, mailboxView } from "../operations/admin/mailboxes.ts";
+import { queueEntryView } from "../operations/admin/queue.ts";
+import { deliveryView } from "../operations/admin/webhooks.ts";
+import { numberOf } from "../operations/command.ts";
+import { maybeIsoOf } from "../operations/schemas.ts";
+import { command, FailedCheck } from "./command.ts";
+import { find } from "./operation-command.ts";
+import { dnsTable, record } from "./output.ts";
+import type { Session } from "./session.ts";
+import { WORKSPACE, workspaceIdOf, workspaceName, workspaceNames } from "./workspace.ts";
+
+/** A record of a zone is known by its type and name. */
+const withId = <R extends DnsRecord>(dns: R) => ({ id: `${dns.type} ${dns.name}`, ...dns });
+
+export const domainCommands = [
+  command({
+    name: "domain dns",
+    summary: "Print the DNS records of a domain",
+    arguments: { domain: "DOMAIN" },
+    options: WORKSPACE,
+    text: (document) => dnsTable(document as DnsRecord[]),
+    run: (session, { arguments: { domain }, options }) =>
+      session.appliance.domains.recordsOf(find("domain", session, domain, options.workspace).id).map(withId),
+  }),
+  command({
+    name: "domain verify",
+    summary: "Look the DNS records of a domain up and say which are missing",
+    arguments: { domain: "DOMAIN" },
+    options: { ...WORKSPACE, "skip-dns": { summary: "Take your word for it instead of looking them up" } },
+    async run(session, { arguments: { domain: name }, options }) {
+      const { store, domains } = session.appliance;
+      const { id, workspaceId } = find("domain", session, name, options.workspace);
+      const workspace = workspaceName(session, workspaceId);
+      const present = () => domainDocument(domainView(domains.domainIn(workspaceId, id), []), { workspace });
+      if (options["skip-dns"]) {
+        store.transact((tx) => domains.markVerified(tx, id));
+        return present();
+      }
+      const records = (await domains.verifyDomain(id)).map(withId);
+      const missing = records.filter((dns) => dns.state !== "found" && !dns.optional);
+      const document = { ...present(), missing: missing.map((dns) => dns.id), records };
+      if (document.state === "verified") return document;
+      const list = missing.map((dns) => `  ${dns.purpose}: ${dns.id} (${dns.state})`).join("\n");
+      throw new FailedCheck(`not all DNS records of ${document.domain} are there:\n${list}`, document);
+    },
+    text(document) {
+      const { records, missing: _, ...domain } = document as { records?: DnsRecord[]; missing?: string[] };
+      return record(domain) + (records ? `\n${dnsTable(records, ["purpose", "state", "type", "name", "value"])}` : "");
+    },
+  }),
+];
+
+const MAILBOX = { address: "ADDRESS" } as const;
+
+/** The mailbox as it is now. */
+function shown(session: Session, { id, workspaceId }: Pick<MailboxEntry, "id" | "workspaceId">) {
+  const mailbox = mailboxView(session.appliance.people.mailboxIn(workspaceId, id));
+  return mailboxDocument(mailbox, { workspace: workspaceName(session, workspaceId) });
+}
+
+export const mailboxCommands = [
+  command({
+    name: "mailbox alias",
+    summary: "Add an alias to a mailbox, or remove one; *@DOMAIN is a catch-all",
+    arguments: { ...MAILBOX, action: ["add", "remove"], alias: "ALIAS" },
+    options: WORKSPACE,
+    run(session, { arguments: { address, action, alias }, options }) {
+      const { store, people } = session.appliance;
+      const mailbox = find("mailbox", session, address, options.workspace);
+      store.transact((tx) => {
+        if (action === "add") people.addAlias(tx, mailbox.id, alias);
+        else people.removeAlias(tx, mailbox.id, alias);
+      });
+      return shown(session, mailbox);
+    },
+  }),
+  command({
+    name: "mailbox revoke",
+    summary: "End the sharing of a mailbox with a user",
+    arguments: MAILBOX,
+    options: { from: { value: "USER", required: true, summary: "Address of the user" }, ...WORKSPACE },
+    run(session, { arguments: { address }, options }) {
+      const { store, people } = session.appliance;
+      const mailbox = find("mailbox", session, address, options.workspace);
+      const user = people.userAt(options.from);
+      store.transact((tx) => people.revokeGrant(tx, mailbox.id, user.id));
+      return shown(session, mailbox);
+    },
+  }),
+  command({
+    name: "mailbox remove",
+    summary: "Remove a mailbox and all its mail",
+    arguments: MAILBOX,
+    options: WORKSPACE,
+    async run(session, { arguments: { address: given }, options }) {
+      const { id, address } = find("mailbox", session, given, options.workspace);
+      await session.appliance.people.removeMailbox(id);
+      return { id, address, removed: true };
+    },
+  }),
+];
+
+/** The secret, and during an overlap the previous one with its end. */
+const secretsOf = ({ id, secret, previousSecret, previousUntil }: Endpoint, now: number) => ({
+  id,
+  secret,
+  ...(previousUntil !== null && previousUntil > now && { previousSecret, previousUntil: maybeIsoOf(previousUntil) }),
+});
+
+export const webhookCommands = [
+  command({
+    name: "webhook secret",
+    summary: "Show the secret of an endpoint, or put a new one in its place",
+    arguments: { id: "ID" },
+    options: {
+      rotate: { summary: "Make a new secret" },
+      overlap: {
+        value: "HOURS",
+        summary: `How long the one before is good as well; ${DEFAULT_OVERLAP_HOURS} unless told, 0 for not at all`,
+      },
+    },
+    run({ appliance: { store, developers }, runtime }, { arguments: { id }, options: { rotate, overlap } }) {
+      if (!rotate && overlap !== undefined) throw new UsageError("--overlap goes with --rotate");
+      if (!rotate) return secretsOf(developers.webhook(id), runtime.now());
+      const isHours = (value: number) => value >= 0;
+      const hours =
+        overlap === undefined ? DEFAULT_OVERLAP_HOURS : numberOf("overlap", overlap, isHours, "a number of hours");
+      return secretsOf(
+        store.transact((tx) => developers.rotateWebhookSecret(tx, id, hours)),
+        runtime.now(),
+      );
+    },
+  }),
+  command({
+    name: "webhook resend",
+    summary: "Send a delivery once more, now, with the same payload and event id",
+    arguments: { id: "DELIVERY" },
+    run: ({ appliance: { store, developers } }, { arguments: { id } }) =>
+      deliveryView(store.transact((tx) => developers.resendDelivery(tx, id))),
+  }),
+];
+
+export const queueCommands = [
+  command({
+    name: "queue list",
+    summary: "List the recipients of outbound mail that are not settled yet",
+    options: WORKSPACE,
+    columns: ["id", "recipient", "field", "state", "attempts", "nextAttemptAt", "mailbox", "reply"],
+    run(session, { options }) {
+      const names = workspaceNames(session);
+      const listed = session.appliance.outbound.listQueue(workspaceIdOf(session, options.workspace));
+      // Bcc recipients too, whom the API shows to the sender alone.
+      return Array.from(listed, (entry) => ({ ...queueEntryView(entry), workspace: names.get(entry.workspaceId) }));
+    },
+  }),
+  command({
+    name: "queue release",
+    summary: "Let all go that is held, as after a restore",
+    options: WORKSPACE,
+    run(session, { options }) {
+      const { store, outbound } = session.appliance;
+      const workspaceId = workspaceIdOf(session, options.workspace);
+      return { released: store.transact((tx) => outbound.releaseHeld(tx, workspaceId)) };
+    },
+  }),
+];

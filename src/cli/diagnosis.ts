@@ -1,0 +1,59 @@
+/** `mailroom doctor` runs all checks of this server; `mailroom trace` follows one message. */
+import type { Finding } from "../doctor/check.ts";
+import { type Step, type Traced, traceMessage } from "../monitoring/trace.ts";
+import { maybeIsoOf } from "../operations/schemas.ts";
+import { command, type Document, FailedCheck } from "./command.ts";
+
+const MARKS: Record<Finding["state"], string> = {
+  ok: "ok     ",
+  warning: "warning",
+  bad: "BAD    ",
+  unknown: "unknown",
+};
+
+const describeFindings = (document: Document): string =>
+  (document as Finding[])
+    .map(({ state, name, detail, todo }) => `${MARKS[state]}  ${name}: ${detail}\n${todo ? `         ${todo}\n` : ""}`)
+    .join("");
+
+export const doctor = command({
+  name: "doctor",
+  summary: "Check this server and say what to do; exit 1 if something is bad",
+  text: describeFindings,
+  async run({ appliance }) {
+    const findings = await appliance.doctor.examine();
+    const bad = findings.filter(({ state }) => state === "bad").length;
+    if (bad > 0) throw new FailedCheck(`${bad} ${bad === 1 ? "thing needs" : "things need"} attention`, findings);
+    return findings;
+  },
+});
+
+/** `name=value` for each field; lists and objects as JSON, so that they are complete. */
+function fieldsOf({ at: _, step: __, ...fields }: Step): string {
+  return Object.entries(fields)
+    .filter(([, value]) => value !== null && value !== undefined)
+    .map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
+    .join("  ");
+}
+
+function describeTrace(document: Document): string {
+  const { messageId, emailIds, steps } = document as Omit<Traced, "steps"> & { steps: (Step & { at: unknown })[] };
+  const lines = steps.map((step) => `${step.at}  ${step.step.padEnd(9)}  ${fieldsOf(step)}\n`);
+  return `${messageId ?? "without a Message-ID"}  ${emailIds.join(" ")}\n\n${lines.join("")}`;
+}
+
+export const trace = command({
+  name: "trace",
+  summary: "Print every step of a message: arrival, filing, attempts to deliver, events, webhooks",
+  arguments: { message: "MESSAGE-ID" },
+  text: describeTrace,
+  run({ appliance: { store } }, { arguments: { message } }) {
+    const { messageId, emailIds, steps } = traceMessage(store.db, message);
+    return {
+      id: messageId ?? emailIds[0],
+      messageId,
+      emailIds,
+      steps: steps.map((step) => ({ ...step, at: maybeIsoOf(step.at) })),
+    };
+  },
+});

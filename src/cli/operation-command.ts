@@ -1,0 +1,100 @@
+/** The commands that are projections of operations (operations/command.ts), and how they find what an argument names. */
+import { addressOf } from "../admin/names.ts";
+import { AppError, UsageError } from "../base/errors.ts";
+import type { OperationCommand, Targets } from "../operations/command.ts";
+import { isMediaType, type Operation } from "../operations/operation.ts";
+import { ADMIN_OPERATIONS } from "../operations/operations.ts";
+import { performAsOperator } from "../operations/perform.ts";
+import type { Command, Document } from "./command.ts";
+import type { Session } from "./session.ts";
+import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
+
+/** More rows than any list has. */
+const ALL = 1_000_000_000;
+
+type Find<K extends keyof Targets> = (session: Session, named: string, workspaceId?: string) => Targets[K];
+
+const FIND: { readonly [K in keyof Targets]: Find<K> } = {
+  mailbox: ({ appliance }, address, workspaceId) => appliance.people.mailboxAt(address, workspaceId),
+  person: ({ appliance }, address, workspaceId) => appliance.people.userAt(address, workspaceId),
+  domain: ({ appliance }, name, workspaceId) => appliance.domains.domainNamed(name, workspaceId),
+  suppression({ appliance }, text, workspaceId) {
+    const address = addressOf(text);
+    const [entry, another] = appliance.outbound
+      .listSuppressions(workspaceId)
+      .filter((known) => known.address === address);
+    if (!entry) throw new AppError("not_found", `${address} is not suppressed`);
+    if (another) throw new UsageError(`several workspaces suppress ${address}: name one with --workspace NAME`);
+    return entry;
+  },
+  webhook: ({ appliance }, id) => appliance.developers.webhook(id),
+  recipient: ({ appliance }, id) => appliance.outbound.recipient(id),
+};
+
+/** Named by an id, which says the workspace. */
+const BY_ID: ReadonlySet<keyof Targets | undefined> = new Set(["webhook", "recipient"] as const);
+
+/**
+ * Finds what an argument names, in the named workspace or in all.
+ * @throws AppError not_found, bad_request; conflict or UsageError when several workspaces have one
+ */
+export const find = <K extends keyof Targets>(
+  kind: K,
+  session: Session,
+  named: string,
+  workspace: string | undefined,
+): Targets[K] => FIND[kind](session, named, workspaceIdOf(session, workspace));
+
+/** Compares two documents by a field, as text; null comes last. */
+function compare(a: object, b: object, field: string): number {
+  const [one, other] = [a, b].map((document) => (document as Record<string, unknown>)[field] ?? null);
+  if (one === other) return 0;
+  if (one === null || other === null) return one === null ? 1 : -1;
+  return String(one) < String(other) ? -1 : 1;
+}
+
+function commandOf(operation: Operation, described: OperationCommand): Command {
+  const { name, summary = operation.summary, arguments: expected = {}, columns, target: kind } = described;
+  const { placedBy, sortBy = [] } = described;
+  const isList = !isMediaType(operation.response) && "nextCursor" in operation.response.properties;
+
+  async function run(session: Session, given: Parameters<Command["run"]>[1]): Promise<Document> {
+    const { appliance, log } = session;
+    const words = given.arguments as Record<string, string>;
+    const { workspace: named } = given.options as { workspace?: string };
+    const input: { query?: { limit?: number } } = { ...described.input?.(given, appliance.people) };
+    const { limit = ALL, ...query } = input.query ?? {};
+    const target = kind && find(kind, session, Object.values(words)[0] as string, named);
+    const asked = { ...input, query, ...(target && { params: { id: target.id } }) };
+    const names = workspaceNames(session);
+
+    const performIn = (workspaceId: string, most?: number): Promise<unknown> =>
+      performAsOperator(operation, { ...appliance, log }, workspaceId, asked, most);
+    function documentOf(workspaceId: string, answer: unknown): object {
+      const workspace = names.get(workspaceId) as string;
+      if (!described.document) return { ...(answer as object), workspace };
+      return described.document(answer, { workspace, target: target as Targets[keyof Targets] });
+    }
+
+    if (!isList) {
+      const workspaceId = target?.workspaceId ?? workspaceFor(session, named, placedBy && words[placedBy]);
+      return documentOf(workspaceId, await performIn(workspaceId));
+    }
+    const only = target?.workspaceId ?? workspaceIdOf(session, named);
+    const documents: object[] = [];
+    for (const workspaceId of only === undefined ? names.keys() : [only]) {
+      const { nextCursor: _, ...list } = (await performIn(workspaceId, limit)) as { nextCursor: unknown };
+      const rows = Object.values<unknown[]>(list).flat();
+      documents.push(...rows.map((row) => documentOf(workspaceId, row)));
+    }
+    return documents.sort((a, b) => sortBy.reduce((order, field) => order || compare(a, b, field), 0));
+  }
+
+  const options = { ...described.options, ...(!BY_ID.has(kind) && WORKSPACE) };
+  return { name, summary, arguments: expected, options, ...(columns && { columns }), run };
+}
+
+/** All of them, in the order of the operations. */
+export const OPERATION_COMMANDS: readonly Command[] = ADMIN_OPERATIONS.flatMap((operation) =>
+  (operation.commands ?? []).map((described) => commandOf(operation, described)),
+);

@@ -1,0 +1,151 @@
+/** `mailroom import` and `mailroom export`: mail from files and accounts on other servers, and into an mbox file. */
+import { resolve } from "node:path";
+import { UsageError } from "../base/errors.ts";
+import { exportMail } from "../transfer/export.ts";
+import type { Tally } from "../transfer/import.ts";
+import { createPacing, type ImportResult, importMail, LARGEST_MESSAGE, openParser } from "../transfer/import.ts";
+import { destinationOf } from "../transfer/placement.ts";
+import { type FoundMessage, findMessages, type KnownMessage, type NotFound } from "../transfer/sources.ts";
+import { command, FailedCheck } from "./command.ts";
+import { find } from "./operation-command.ts";
+import { watchProgress } from "./output.ts";
+import type { Session } from "./session.ts";
+import { WORKSPACE } from "./workspace.ts";
+
+/** Messages of the IMAP account at `url`. @throws UsageError, AppError */
+async function* findRemote(
+  { io, appliance: { mailbox }, readSecret, runtime, log }: Session,
+  url: string,
+  { mailboxId, folders, stdin }: { mailboxId: string; folders: readonly string[] | undefined; stdin: boolean },
+): AsyncGenerator<FoundMessage | KnownMessage | NotFound> {
+  // Loaded only when needed: few imports use it.
+  const { findInAccount, readAccount } = await import("../transfer/imap.ts");
+  const account = readAccount(url);
+  if (!account)
+    throw new UsageError(`--imap is "${url}": give imaps://USER@HOST, with %40 for an @ in the user, and no password`);
+  if (!stdin) throw new UsageError("give the account's password on standard input, with --password-stdin");
+  io.writeStderr(`reading from ${account.host}\n`);
+  yield* findInAccount({
+    account: { ...account, password: await readSecret() },
+    ...(folders && { folders }),
+    mostBytes: LARGEST_MESSAGE,
+    isKnown: (messageId, size) => mailbox.isKnown(mailboxId, messageId, size),
+    ...{ runtime, log },
+  });
+}
+
+async function* findAll(paths: readonly string[]): AsyncGenerator<FoundMessage | KnownMessage | NotFound> {
+  for (const path of paths) {
+    try {
+      yield* findMessages(path, LARGEST_MESSAGE);
+    } catch (error) {
+      yield { path, reason: error instanceof Error ? error.message : String(error) };
+    }
+  }
+}
+
+const counts = ({ imported, skipped, failed }: Tally): string =>
+  `${imported} imported, ${skipped} skipped, ${failed} failed`;
+
+function describe(document: object): string {
+  const { sources, ...result } = document as ImportResult;
+  const failures = sources.flatMap(({ path, failures: of }) =>
+    of.map(({ place, reason }) => `  ${place === path ? path : `${path}: ${place}`}: ${reason}\n`),
+  );
+  const perSource = sources.map(
+    (source) => `${source.path} (${source.format}): ${counts({ ...source, sources: [] })}\n`,
+  );
+  return [...(sources.length > 1 ? perSource : []), ...failures, `${counts({ ...result, sources })}\n`].join("");
+}
+
+const WHY_STOPPED: Record<NonNullable<ImportResult["stopped"]>, (result: ImportResult) => string> = {
+  interrupted: () => "interrupted; run it again to go on",
+  unavailable: ({ reason }) => `the store takes no more (${reason}): see to its disk, and run it again to go on`,
+  quota: () => "the mailbox is full: raise it with `mailroom mailbox quota ADDRESS BYTES`, and run it again to go on",
+};
+
+export const importCommand = command({
+  name: "import",
+  summary:
+    "Import mail from mbox files, Maildirs, .eml files, folders of them, or an IMAP account; what is there is skipped",
+  rest: "PATH",
+  options: {
+    mailbox: { value: "ADDRESS", required: true, summary: "The mailbox to import into" },
+    folder: {
+      value: ["inbox", "archive"],
+      summary: "Where mail goes of which no folder is known; the inbox if left out",
+    },
+    read: { summary: "Count all of it as read" },
+    imap: { value: "imaps://USER@HOST", summary: "Import from this account instead of files" },
+    "password-stdin": { summary: "Read the account's password from standard input" },
+    folders: { value: "NAME,…", summary: "Of the account, only these folders" },
+    ...WORKSPACE,
+  },
+  text: describe,
+  async run(session, { options, rest }) {
+    if ((rest.length === 0) === (options.imap === undefined)) {
+      throw new UsageError("name what to import: paths, or an account with --imap");
+    }
+    const { appliance, config, runtime, log } = session;
+    const { store, mailbox, people } = appliance;
+    const placing = { folder: options.folder ?? "inbox", read: options.read } as const;
+    const entry = find("mailbox", session, options.mailbox, options.workspace);
+    const destination = destinationOf(mailbox, entry, people.listUsers(entry.workspaceId), placing);
+    const messages =
+      options.imap === undefined
+        ? findAll(rest)
+        : findRemote(session, options.imap, {
+            mailboxId: entry.id,
+            folders: options.folders?.split(","),
+            stdin: options["password-stdin"],
+          });
+    const parser = openParser({ folder: config.data, runtime, log });
+    const pacing = createPacing({ folder: config.data, runtime });
+    const { isInterrupted, tell } = watchProgress(session);
+    const startedAt = runtime.now();
+    let result: ImportResult;
+    try {
+      result = await importMail(
+        { store, mailbox, parser, pacing, runtime, log },
+        {
+          messages,
+          destination,
+          isInterrupted,
+          onProgress: (tally) =>
+            tell(() => {
+              const rate = Math.round(((tally.imported + tally.skipped) * 1_000) / (runtime.now() - startedAt));
+              return `${counts(tally)}, ${rate} a second`;
+            }),
+        },
+      );
+    } finally {
+      parser.stop();
+    }
+    const document = { mailbox: destination.address, ...result };
+    if (result.stopped) throw new FailedCheck(WHY_STOPPED[result.stopped](result), document);
+    if (result.failed > 0) throw new FailedCheck(`${result.failed} could not be imported`, document);
+    return document;
+  },
+});
+
+export const exportCommand = command({
+  name: "export",
+  summary: "Write a mailbox into an mbox file, from which mailroom import makes the same mailbox",
+  options: {
+    mailbox: { value: "ADDRESS", required: true, summary: "The mailbox" },
+    to: { value: "FILE.mbox", required: true, summary: "The file, which must not exist" },
+    ...WORKSPACE,
+  },
+  async run(session, { options }) {
+    const { mailbox } = session.appliance;
+    const entry = find("mailbox", session, options.mailbox, options.workspace);
+    const { isInterrupted, tell } = watchProgress(session);
+    const path = resolve(options.to);
+    const exported = await exportMail(mailbox.exportMail(entry.id), path, {
+      isInterrupted,
+      onProgress: (messages) => tell(() => `${messages} exported`),
+    });
+    if (!exported) throw new Error("interrupted: no file was written");
+    return { mailbox: entry.address, to: path, ...exported };
+  },
+});

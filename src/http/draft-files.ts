@@ -1,0 +1,47 @@
+/** The files of a draft: uploads of attachments, and the document in which its HTML is edited. */
+import { createUploadBudget, declaredLength, queryOf, readParts } from "../api/request.ts";
+import type { Sending } from "../compose/send.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import { FRAME_HEADERS } from "./frame.ts";
+import type { Route } from "./route.ts";
+
+/** The parts of a body, then the check, since the client decides how long the body takes. */
+async function* checkedAtEnd<T>(parts: AsyncIterable<T>, check: () => void): AsyncGenerator<T> {
+  yield* parts;
+  check();
+}
+
+export function draftFileRoutes({ mailbox, sending }: { mailbox: Mailbox; sending: Sending }): Route[] {
+  const uploads = createUploadBudget();
+
+  return [
+    {
+      // The body is a file, with its media type; ?name= has its name.
+      method: "POST",
+      path: "/drafts/:id/attachments",
+      run({ request, session, params: { id = "" }, requireSession }) {
+        return uploads.within(session.caller.userId, async (count) => {
+          count(1);
+          const saved = await sending.attach(session.caller, id, {
+            filename: new URLSearchParams(queryOf(request.url)).get("name") ?? "",
+            contentType: request.headers.get("content-type") ?? "",
+            size: declaredLength(request),
+            content: checkedAtEnd(readParts(request), requireSession),
+          });
+          return Response.json(saved, { status: 201 });
+        });
+      },
+    },
+    {
+      method: "GET",
+      path: "/drafts/:id/editor",
+      async run({ params: { id = "" }, session }) {
+        mailbox.drafts.read(session.caller, id);
+        await mailbox.renewHtml(id);
+        const [message] = mailbox.getThread(session.caller, id, { html: true }).messages;
+        const document = await mailbox.editorOf(session.caller, message ?? { attachments: [] });
+        return new Response(document, { headers: FRAME_HEADERS });
+      },
+    },
+  ];
+}

@@ -1,0 +1,228 @@
+/**
+ * Suggestions: for a search without results, "did you mean", the query with misspelt operators and words corrected if
+ * that has results for the caller; while somebody types an address, the people of a mailbox's latest conversations.
+ *
+ * Invariant: a suggested query finds something for the caller. Suggested words and people come from mail that the
+ * caller reaches, and never from a Bcc, which is neither indexed nor among a conversation's participants.
+ */
+import { AppError } from "../base/errors.ts";
+import type { EmailAddress } from "../message/address.ts";
+import type { SearchScope } from "../search/engine.ts";
+import { fold } from "../search/fold.ts";
+import { countWord, knownWords } from "../search/fts5/fts5.ts";
+import {
+  labelPositionsOf,
+  oneSlipFrom,
+  parseQuery,
+  type Query,
+  type Replacement,
+  replaced,
+  slipsAllowed,
+  slipsBetween,
+  type TextField,
+  type WordPosition,
+  withOperatorsCorrected,
+  wordsOf,
+} from "../search/query.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db } from "../store/store.ts";
+import { labelKey } from "./labels.ts";
+
+/** Limits on the words of a query that are corrected and examined. */
+const MOST_CORRECTED = 2;
+const MOST_WORDS = 12;
+/** Limits on the words tried in place of one, and on the queries tried in all. */
+const MOST_NEAR = 4;
+const MOST_TRIED = 6;
+/** Conversations, in all mailboxes together, whose words are compared. */
+const LATEST = 800;
+/** Limits on people and characters per conversation. */
+const MOST_PEOPLE = 20;
+const LONGEST_TEXT = 1_000;
+/** Labels that are compared. */
+const MOST_LABELS = 1_000;
+/** Occurrences beyond which a word counts no further. */
+const OFTEN = 100;
+
+const latest = prepared(({ $client: sqlite }) =>
+  sqlite.prepare<{ subject: string; people: string }, [string, number]>(
+    `SELECT subject, (
+       SELECT group_concat(coalesce(value ->> 'name', '') || ' ' || (value ->> 'email'), ' ')
+       FROM (SELECT value FROM json_each(participants) LIMIT ${MOST_PEOPLE})) AS people
+     FROM threads INDEXED BY threads_by_time
+     WHERE mailbox_id = ? AND folder NOT IN ('trash', 'spam')
+     ORDER BY last_message_at DESC, seq DESC LIMIT ?`,
+  ),
+);
+
+const labels = prepared(({ $client: sqlite }) =>
+  sqlite.prepare<{ label: string }, [string]>(
+    `SELECT DISTINCT label FROM mailbox_labels
+     WHERE mailbox_id IN (SELECT value FROM json_each(?)) LIMIT ${MOST_LABELS}`,
+  ),
+);
+
+const WORD = /[\p{L}\p{M}]{3,40}/gu;
+
+/** A known word similar to a sought one. */
+interface Near {
+  /** As written, in lower case. */
+  written: string;
+  slips: number;
+  times: number;
+}
+
+/** Occurrences of each word in the subjects, or the names and addresses, of the latest conversations in scope. */
+function latestWords(db: Db, field: TextField, { mailboxIds }: SearchScope): Map<string, number> {
+  const times = new Map<string, number>();
+  const limit = Math.ceil(LATEST / mailboxIds.length);
+  for (const mailboxId of mailboxIds.slice(0, LATEST)) {
+    for (const { subject, people } of latest(db).all(mailboxId, limit)) {
+      const text = isOfPeople(field) ? people : field === "subject" ? subject : `${subject} ${people}`;
+      for (const [word] of text.slice(0, LONGEST_TEXT).toLowerCase().matchAll(WORD)) {
+        times.set(word, (times.get(word) ?? 0) + 1);
+      }
+    }
+  }
+  return times;
+}
+
+/** The words that the caller may have meant, likeliest first. */
+async function nearWords(db: Db, { word, field }: WordPosition, scope: SearchScope): Promise<string[]> {
+  const most = slipsAllowed(word.length);
+  const near = new Map<string, Near>();
+  for (const [written, times] of latestWords(db, field, scope)) {
+    if (Math.abs(written.length - word.length) > most + 2) continue;
+    const folded = fold(written);
+    const slips = slipsBetween(word, folded, most);
+    if (slips > 0 && slips <= most && !folded.includes(" ")) near.set(folded, { written, slips, times });
+  }
+  for (const other of await knownWords(db, oneSlipFrom(word), field, scope)) {
+    const times = countWord(db, other, field, scope, OFTEN);
+    near.set(other, { written: near.get(other)?.written ?? other, slips: 1, times });
+  }
+  return [...near.values()]
+    .sort((a, b) => a.slips - b.slips || b.times - a.times)
+    .slice(0, MOST_NEAR)
+    .map(({ written }) => written);
+}
+
+async function unknownWords(db: Db, q: string, scope: SearchScope): Promise<WordPosition[]> {
+  const unknown: WordPosition[] = [];
+  for (const place of wordsOf(q).slice(0, MOST_WORDS)) {
+    if ((await knownWords(db, [place.word], place.field, scope)).length === 0) unknown.push(place);
+  }
+  return unknown;
+}
+
+/** Labels in the query that no conversation in scope has, each with similar labels in use. */
+function unknownLabels(db: Db, q: string, { mailboxIds }: SearchScope) {
+  const asked = labelPositionsOf(q);
+  if (asked.length === 0) return [];
+  const inUse = labels(db)
+    .all(JSON.stringify(mailboxIds))
+    .map(({ label }) => ({ label, key: labelKey(label) }));
+  const keys = new Set(inUse.map(({ key }) => key));
+  return asked
+    .map((place) => ({ ...place, key: labelKey(place.label) }))
+    .filter(({ key }) => !keys.has(key))
+    .map(({ label, key, start, end, quoted }) => ({
+      start,
+      end,
+      near() {
+        const most = slipsAllowed(label.length);
+        return inUse
+          .map((known) => ({ written: known.label, slips: slipsBetween(key, known.key, most) }))
+          .filter(({ written, slips }) => slips <= most && !/["“”„]/.test(written))
+          .sort((a, b) => a.slips - b.slips)
+          .slice(0, MOST_NEAR)
+          .map(({ written }) => (quoted || !/\s/.test(written) ? written : `"${written}"`));
+      },
+    }));
+}
+
+/**
+ * The query to suggest for `q`, which finds nothing. `findsQuery` resolves to true if the caller's search finds
+ * anything with another query.
+ */
+export async function suggest(
+  db: Db,
+  q: string,
+  scope: SearchScope,
+  findsQuery: (query: Query) => Promise<boolean>,
+): Promise<string | undefined> {
+  if (scope.mailboxIds.length === 0) return undefined;
+  const finds = async (text: string): Promise<boolean> => {
+    const query = readQuery(text);
+    return query !== undefined && (await findsQuery(query));
+  };
+  const corrected = withOperatorsCorrected(q);
+  if (corrected !== undefined && (await finds(corrected))) return corrected;
+  const base = corrected ?? q;
+  const places = [
+    ...unknownLabels(db, base, scope),
+    ...(await unknownWords(db, base, scope)).map((place) => ({ ...place, near: () => nearWords(db, place, scope) })),
+  ];
+  if (places.length === 0 || places.length > MOST_CORRECTED) return undefined;
+  // Combines each choice for the first with each for the second, likelier ones first.
+  let tries: { rank: number; replacements: Replacement[] }[] = [{ rank: 0, replacements: [] }];
+  for (const { start, end, near } of places) {
+    const choices = await near();
+    tries = tries.flatMap(({ rank, replacements }) =>
+      choices.map((text, i) => ({ rank: rank + i, replacements: [...replacements, { start, end, text }] })),
+    );
+  }
+  for (const { replacements } of tries.toSorted((a, b) => a.rank - b.rank).slice(0, MOST_TRIED)) {
+    const tried = replaced(base, replacements);
+    if (await finds(tried)) return tried;
+  }
+  return undefined;
+}
+
+/** Undefined for a query that would be refused: a misread `before:` may lack a date. */
+function readQuery(text: string): Query | undefined {
+  try {
+    return parseQuery(text);
+  } catch (error) {
+    if (error instanceof AppError) return undefined;
+    throw error;
+  }
+}
+
+const isOfPeople = (field: TextField): boolean => field === "sender" || field === "recipients";
+
+/** Limits on the conversations and people that are examined while somebody types. */
+const LATEST_OF_MAILBOX = 400;
+const MOST_LOOKED_AT = 4_000;
+
+const latestPeople = prepared(({ $client: sqlite }) =>
+  sqlite.prepare<EmailAddress & { name: string | null }, [string, number]>(
+    `SELECT value ->> 'email' AS email, value ->> 'name' AS name
+     FROM (SELECT participants FROM threads INDEXED BY threads_by_time
+           WHERE mailbox_id = ? AND folder NOT IN ('trash', 'spam')
+           ORDER BY last_message_at DESC, seq DESC LIMIT ?), json_each(participants)
+     LIMIT ${MOST_LOOKED_AT}`,
+  ),
+);
+
+/** Removes case and accents for comparison. */
+const plain = (text: string): string => text.normalize("NFKD").replaceAll(/\p{M}/gu, "").toLowerCase();
+
+/** Up to `limit` people whose address, or a word of whose name, begins with `text`; latest first. */
+export function findCorrespondents(db: Db, mailboxId: string, text: string, limit: number): EmailAddress[] {
+  const begin = plain(text.trim());
+  const found = new Map<string, EmailAddress>();
+  for (const { email, name } of latestPeople(db).all(mailboxId, LATEST_OF_MAILBOX)) {
+    const key = email.toLowerCase();
+    const known = found.get(key);
+    if (known) {
+      if (known.name === undefined && name !== null) known.name = name;
+      continue;
+    }
+    if (found.size >= limit) continue;
+    const words = name === null ? [] : [plain(name), ...plain(name).split(/[^\p{L}\p{N}]+/u)];
+    if ([key, ...words].some((word) => word.startsWith(begin)))
+      found.set(key, { email, ...(name !== null && { name }) });
+  }
+  return [...found.values()];
+}

@@ -1,0 +1,214 @@
+/**
+ * Mail in and out of a mailbox with its state: folder, read, starred, labels, sent or received. fileKept files mail
+ * that was kept elsewhere; exportMailbox reads all mail of a mailbox.
+ *
+ * Filing kept mail does not count as arriving: there is no event and no classification, nothing is learned, and only
+ * mail from an inbox returns a conversation to the inbox.
+ *
+ * Invariants: a message that the mailbox already has, in the same direction, is not filed again. In whatever order
+ * messages are filed, those in trash and those in spam share conversations with no others. Filing an export in its
+ * order restores the same conversations.
+ */
+import { and, asc, eq, gt, sql } from "drizzle-orm";
+import { type EmailAddress, NO_SENDER } from "../message/address.ts";
+import { type AuthVerdicts, type Folder, mailboxes, messageBodies, messages, threads, users } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
+import { routeWithin } from "./addresses.ts";
+import type { Filed } from "./filing.ts";
+import { findIdentical, hasMessageId, mailboxToFileInto, type Writing, writeMessage } from "./filing-rows.ts";
+import { addLabels, labelsOf } from "./labels.ts";
+import { composeStored } from "./messages.ts";
+import type { PreparedMessage } from "./prepare.ts";
+import {
+  type Arrival,
+  conversationKnownAs,
+  type FilingKind,
+  findThread,
+  firstState,
+  nextState,
+  type ThreadRow,
+  type ThreadState,
+} from "./threading.ts";
+
+/** A message and its state where it was kept. */
+export interface KeptMessage {
+  mailboxId: string;
+  message: PreparedMessage;
+  kind: FilingKind;
+  /** The conversation's folder. */
+  folder: Folder;
+  read: boolean;
+  starred: boolean;
+  labels: readonly string[];
+  /** The mailbox's address at which it arrived or from which it was sent. */
+  receivedOn: string;
+  /** When it arrived there; epoch ms, as are the next two. */
+  receivedAt: number;
+  deliveredAt?: number | undefined;
+  snoozedUntil?: number | undefined;
+  auth?: AuthVerdicts | undefined;
+  /** The user who sent it. */
+  sentBy?: string | undefined;
+  /** The conversation's name where it was kept; messages with one name stay together. */
+  conversation?: string | undefined;
+}
+
+/** The properties by which a message that is already there is recognised. */
+export interface MessageIdentity {
+  mailboxId: string;
+  kind: FilingKind;
+  messageId: string | undefined;
+  /** Computed on demand, because it takes a pass over the whole message. */
+  fingerprint(): string;
+}
+
+const storedKind = (kind: FilingKind) => (kind === "notice" ? "received" : kind);
+
+/** True if the mailbox already has the message. Without a Message-ID the content decides. */
+export function isKept(db: Db, { mailboxId, kind, messageId, fingerprint }: MessageIdentity): boolean {
+  if (messageId !== undefined && !hasMessageId(db, mailboxId, messageId)) return false;
+  return findIdentical(db, { mailboxId, messageId, kind: storedKind(kind), fingerprint: fingerprint() }) !== undefined;
+}
+
+export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage): Filed {
+  const { mailboxId, message, kind, folder, receivedOn, receivedAt, snoozedUntil, labels, starred } = kept;
+  const { messageId, fingerprint } = message;
+  const same = findIdentical(tx, { mailboxId, messageId, fingerprint, kind: storedKind(kind) });
+  if (same) return { ...same, duplicate: true };
+
+  const { workspaceId } = mailboxToFileInto(tx, mailboxId);
+  const now = runtime.now();
+  const date = message.date !== undefined && message.date <= now ? message.date : Math.min(receivedAt, now);
+  const arrival = { mailboxId, receivedOn, message, date, spam: folder === "spam", trash: folder === "trash" };
+  const joined = kind === "draft" ? undefined : conversationOf(tx, arrival, kept.conversation);
+  const read = kept.read || kind === "sent" || kind === "draft";
+  const addition = { message: { ...message, from: message.from ?? NO_SENDER }, kind, date } as const;
+  const state: ThreadState = joined
+    ? {
+        ...nextState(tx, joined, addition),
+        folder: folderWith(joined.folder, folder),
+        unread: joined.unread || !read,
+        snoozedUntil: snoozedUntil ?? joined.snoozedUntil,
+      }
+    : { ...firstState(addition, false), folder, unread: !read, snoozedUntil: snoozedUntil ?? null };
+  const { auth, sentBy, deliveredAt, conversation } = kept;
+  const written = writeMessage(
+    { engine, runtime },
+    tx,
+    message,
+    { joined, state, starred },
+    {
+      mailboxId,
+      workspaceId,
+      receivedOn,
+      kind,
+      date,
+      read,
+      auth,
+      sentBy,
+      deliveredAt,
+      filedAt: Math.min(receivedAt, now),
+      references: conversation === undefined ? [] : [conversation],
+    },
+  );
+  if (labels.length > 0) addLabels(tx, written.threadSeq, labels);
+  if (starred && joined?.starred === false) {
+    tx.update(threads).set({ starred }).where(eq(threads.seq, written.threadSeq)).run();
+  }
+  return { messageId: written.messageId, threadId: written.threadId, duplicate: false };
+}
+
+/** Found by its former name, else as for arriving mail. */
+const conversationOf = (tx: Tx, arrival: Arrival, name: string | undefined): ThreadRow | undefined =>
+  (name === undefined ? undefined : conversationKnownAs(tx, arrival.mailboxId, name)) ?? findThread(tx, arrival);
+
+/** A conversation gets the most prominent folder among those of its messages. */
+const PRESENCE: Partial<Record<Folder, number>> = { sent: 0, archive: 1, inbox: 2 };
+
+function folderWith(present: Folder, added: Folder): Folder {
+  const [before, after] = [PRESENCE[present], PRESENCE[added]];
+  return before === undefined || after === undefined || after < before ? present : added;
+}
+
+const statements = prepared((db) => ({
+  owner: db
+    .select({ ownerId: mailboxes.ownerId, workspaceId: mailboxes.workspaceId })
+    .from(mailboxes)
+    .where(eq(mailboxes.id, sql.placeholder("mailboxId")))
+    .prepare(),
+  page: db
+    .select({
+      message: messages,
+      thread: {
+        id: threads.id,
+        folder: threads.folder,
+        starred: threads.starred,
+        snoozedUntil: threads.snoozedUntil,
+      },
+      headers: messageBodies.headers,
+      text: messageBodies.text,
+      sentBy: users.email,
+    })
+    .from(messages)
+    .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+    .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+    .leftJoin(users, eq(users.id, messages.sentBy))
+    .where(and(eq(messages.mailboxId, sql.placeholder("mailboxId")), gt(messages.seq, sql.placeholder("after"))))
+    .orderBy(asc(messages.seq))
+    .limit(sql.placeholder("limit"))
+    .prepare(),
+}));
+
+/** Messages per read; their texts are held in memory. */
+const PAGE = 20;
+
+type Row = ReturnType<ReturnType<typeof statements>["page"]["all"]>[number];
+
+/** An exported message. */
+export interface ExportedMessage {
+  row: Row["message"];
+  kind: FilingKind;
+  thread: Row["thread"];
+  labels: string[];
+  /** Sign-in name of the user. */
+  sentBy: string | null;
+  /** Value of Authentication-Results. */
+  results: string | undefined;
+  /** Lines end in CRLF. */
+  raw: Uint8Array;
+}
+
+/**
+ * All mail of a mailbox, message by message in filing order. Bcc appears as the mailbox's owner may see it (rules:
+ * Bcc): complete on messages that they sent, otherwise only the mailbox's own addresses.
+ */
+export async function* exportMailbox(store: Store, mailboxId: string): AsyncGenerator<ExportedMessage> {
+  const { db } = store;
+  const { ownerId = null, workspaceId = "" } = statements(db).owner.get({ mailboxId }) ?? {};
+  const isOwn = ({ email }: EmailAddress): boolean => {
+    const route = routeWithin(db, workspaceId, email);
+    return route.kind === "mailbox" && route.mailboxId === mailboxId;
+  };
+  for (let after = 0; ; ) {
+    const page = statements(db).page.all({ mailboxId, after, limit: PAGE });
+    const last = page.at(-1);
+    if (!last) return;
+    after = last.message.seq;
+    const labels = labelsOf(db, [...new Set(page.map(({ message }) => message.threadSeq))]);
+    for (const { message: row, thread, headers, text, sentBy } of page) {
+      const isOwners = row.kind !== "received" && row.sentBy !== null && row.sentBy === ownerId;
+      const bcc = isOwners ? row.bcc : row.bcc.filter(isOwn);
+      yield {
+        row,
+        thread,
+        sentBy,
+        // The server's own notices arrived at no address.
+        kind: row.kind === "received" && row.receivedOn === null ? "notice" : row.kind,
+        labels: labels.get(row.threadSeq) ?? [],
+        results: headers.find(([name]) => /^authentication-results$/i.test(name))?.[1],
+        raw: await composeStored(store, { id: row.id, seq: row.seq, text }, bcc),
+      };
+    }
+  }
+}

@@ -1,0 +1,39 @@
+/** The caller's workspace, for its admins. All workspaces are for the operator (operator/workspaces.ts). */
+import type { People, Workspace } from "../../admin/people.ts";
+import { t } from "../json-schema.ts";
+import { appOperation } from "../operation.ts";
+import { isoOf, strictBody } from "../schemas.ts";
+
+/** `operator`: its admins administer the server, and the other workspaces. */
+const shown = (people: People, { id, name, pausedReason, createdAt }: Workspace) => ({
+  id,
+  name,
+  pausedReason,
+  operator: people.isOperator(id),
+  createdAt: isoOf(createdAt),
+});
+
+export const getWorkspace = appOperation({
+  name: "getWorkspace",
+  audience: "admin",
+  method: "GET",
+  path: "/workspace",
+  run: ({ caller: { workspaceId }, people, options }) => ({
+    ...shown(people, people.workspaceOf(workspaceId)),
+    /** Quota of a mailbox without one of its own. */
+    defaultQuotaBytes: options.get("storage.mailboxBytes"),
+  }),
+});
+
+export const renameWorkspace = appOperation({
+  name: "renameWorkspace",
+  audience: "admin",
+  method: "PATCH",
+  path: "/workspace",
+  body: strictBody({ name: t.String() }),
+  run: ({ act, people }, { body: { name } }) =>
+    act((tx, { workspaceId }) => {
+      people.renameWorkspace(tx, workspaceId, name);
+      return shown(people, people.workspaceOf(workspaceId));
+    }),
+});

@@ -1,0 +1,53 @@
+/** A person's own app passwords, and the other settings for a mail app. */
+import * as passwords from "../../access/app-passwords.ts";
+import { nameOf } from "../../admin/names.ts";
+import { AppError } from "../../base/errors.ts";
+import { t } from "../json-schema.ts";
+import { appOperation } from "../operation.ts";
+import { BY_ID, isoOf, maybeIsoOf } from "../schemas.ts";
+
+/** Newest first. */
+export const listAppPasswords = appOperation({
+  name: "listAppPasswords",
+  audience: "person",
+  method: "GET",
+  path: "/app-passwords",
+  run: ({ store, caller, mailApps }) => ({
+    appPasswords: passwords.listAppPasswords(store.db, caller.userId).map(({ id, name, createdAt, lastUsedAt }) => ({
+      id,
+      name,
+      createdAt: isoOf(createdAt),
+      lastUsedAt: maybeIsoOf(lastUsedAt),
+    })),
+    mailApps,
+  }),
+});
+
+/** The password is told here and never again. */
+export const createAppPassword = appOperation({
+  name: "createAppPassword",
+  audience: "person",
+  method: "POST",
+  path: "/app-passwords",
+  body: t.Object({ name: t.String() }),
+  run({ store, runtime, caller: { userId }, requireConfirmed }, { body }) {
+    const name = nameOf("the app", body.name);
+    return store.transact((tx) => {
+      requireConfirmed(tx);
+      return passwords.createAppPassword(tx, runtime, { userId, name });
+    });
+  },
+});
+
+export const revokeAppPassword = appOperation({
+  name: "revokeAppPassword",
+  audience: "person",
+  method: "DELETE",
+  path: "/app-passwords/:id",
+  params: BY_ID,
+  run({ store, caller }, { params: { id } }) {
+    if (!store.transact((tx) => passwords.revokeAppPassword(tx, caller.userId, id))) {
+      throw new AppError("not_found", "There is no such app password of yours");
+    }
+  },
+});

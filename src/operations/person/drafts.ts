@@ -1,0 +1,155 @@
+/** Writing mail in the app: drafts, their attachments, and sending them now or later. */
+import { t } from "../json-schema.ts";
+import { appOperation } from "../operation.ts";
+import { BY_ID, dateTime, maybeIsoOf, SendRequest } from "../schemas.ts";
+import { readUntil } from "./reading.ts";
+
+/** Text and HTML of 1 MiB, which JSON may write in six times as many bytes (RFC 8259 §7), and addresses. */
+const LARGEST_DRAFT = 8 * 1_048_576;
+const LONGEST_FIELD = 100_000;
+
+const field = () => t.String({ maxLength: LONGEST_FIELD });
+const draftFields = {
+  from: t.String(),
+  to: field(),
+  cc: t.Optional(field()),
+  bcc: t.Optional(field()),
+  subject: SendRequest.properties.subject,
+  text: t.Optional(t.String()),
+  html: t.Optional(t.String()),
+};
+
+/** `answers`: id of the conversation that it replies to. */
+export const createDraft = appOperation({
+  name: "createDraft",
+  audience: "person",
+  method: "POST",
+  path: "/drafts",
+  body: t.Object({ ...draftFields, answers: t.Optional(t.String()) }),
+  largestBody: LARGEST_DRAFT,
+  success: 201,
+  run: ({ caller, sending }, { body }) => sending.createDraft(caller, body),
+});
+
+/** Lists the drafts of a mailbox that stand out in its list: by an agent, scheduled, or refused when due. */
+export const listMarkedDrafts = appOperation({
+  name: "listMarkedDrafts",
+  audience: "person",
+  method: "GET",
+  path: "/drafts",
+  query: t.Object({ mailbox: t.String() }),
+  run: ({ caller, mailbox }, { query }) => ({
+    drafts: mailbox.drafts.marked(caller, query.mailbox).map(({ id, agent, dueAt, refusal }) => ({
+      draftId: id,
+      /** Name of the API key that it was made with. */
+      agent: agent?.key ?? null,
+      /** When it is sent. */
+      dueAt: maybeIsoOf(dueAt),
+      /** It was not sent when it was due. */
+      refused: refusal !== null,
+    })),
+  }),
+});
+
+/** Has every recipient, Bcc included, if the person may send it. */
+export const openDraft = appOperation({
+  name: "openDraft",
+  audience: "person",
+  method: "GET",
+  path: "/drafts/:id",
+  params: BY_ID,
+  run: ({ caller, sending }, { params }) => sending.openDraft(caller, params.id),
+});
+
+/** `revision`: the one that was opened. */
+export const saveDraft = appOperation({
+  name: "saveDraft",
+  audience: "person",
+  method: "PATCH",
+  path: "/drafts/:id",
+  params: BY_ID,
+  body: t.Object({ ...draftFields, revision: t.Integer() }),
+  largestBody: LARGEST_DRAFT,
+  run: ({ caller, sending }, { params, body }) => sending.saveDraft(caller, params.id, body),
+});
+
+export const discardDraft = appOperation({
+  name: "discardDraft",
+  audience: "person",
+  method: "DELETE",
+  path: "/drafts/:id",
+  params: BY_ID,
+  run({ caller, store, mailbox }, { params }) {
+    store.transact((tx) => mailbox.drafts.remove(tx, mailbox.drafts.read(caller, params.id)));
+  },
+});
+
+/** `attachments`: the ids that the page shows. `at`: when to send it if not now. */
+export const sendDraft = appOperation({
+  name: "sendDraft",
+  audience: "person",
+  method: "POST",
+  path: "/drafts/:id/send",
+  params: BY_ID,
+  body: t.Object({
+    ...draftFields,
+    revision: t.Integer(),
+    attachments: t.Array(t.String()),
+    at: t.Optional(dateTime()),
+  }),
+  largestBody: LARGEST_DRAFT,
+  run: ({ caller, sending, runtime }, { params, body: { at, ...request } }) =>
+    sending.sendDraft(caller, params.id, {
+      ...request,
+      ...(at !== undefined && { at: readUntil(at, runtime.now()) }),
+    }),
+});
+
+export const undoSend = appOperation({
+  name: "undoSend",
+  audience: "person",
+  method: "POST",
+  path: "/drafts/:id/undo",
+  params: BY_ID,
+  run: ({ caller, sending }, { params }) => sending.undoSend(caller, params.id),
+});
+
+export const detachFile = appOperation({
+  name: "detachFile",
+  audience: "person",
+  method: "DELETE",
+  path: "/drafts/:id/attachments/:attachmentId",
+  params: t.Object({ id: t.String(), attachmentId: t.String() }),
+  run: ({ caller, sending }, { params }) => sending.detach(caller, params.id, params.attachmentId),
+});
+
+/** Recipients and quotation of a reply. `all`: to everybody. */
+export const getReplyDefaults = appOperation({
+  name: "getReplyDefaults",
+  audience: "person",
+  method: "GET",
+  path: "/threads/:id/answer",
+  params: BY_ID,
+  query: t.Object({ all: t.Optional(t.Boolean()) }),
+  run: ({ caller, sending }, { params, query: { all = false } }) => sending.replyDefaults(caller, params.id, { all }),
+});
+
+/** Drafts that reply to the conversation. */
+export const listDraftsAnswering = appOperation({
+  name: "listDraftsAnswering",
+  audience: "person",
+  method: "GET",
+  path: "/threads/:id/drafts",
+  params: BY_ID,
+  run: ({ caller, sending }, { params }) => ({ drafts: sending.draftsAnswering(caller, params.id) }),
+});
+
+export const forwardMessage = appOperation({
+  name: "forwardMessage",
+  audience: "person",
+  method: "POST",
+  path: "/messages/:id/forward",
+  params: BY_ID,
+  success: 201,
+  run: ({ caller, sending }, { params }) => sending.forward(caller, params.id),
+});

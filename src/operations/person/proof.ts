@@ -1,0 +1,48 @@
+/**
+ * Repeated proof of identity within a session. Somebody at an open browser, or with a copy of its cookie, can make no
+ * change that outlasts the session. Guessing is as slow as at sign-in, and the first proof invalidates a copied cookie.
+ */
+import { hasSecondFactor } from "../../access/second-factor.ts";
+import { confirmSession } from "../../access/sessions.ts";
+import { AppError } from "../../base/errors.ts";
+import type { Tx } from "../../store/store.ts";
+import { t } from "../json-schema.ts";
+import { appOperation, type PersonContext } from "../operation.ts";
+
+/** Password and code in request bodies. */
+export const PASSWORD = t.String({ maxLength: 1_024 });
+export const CODE = t.String({ maxLength: 64 });
+
+const WRONG = "The present password is not right";
+const WRONG_WITH_CODE = "Password and code do not match. Each code counts once: wait for the next one";
+
+/**
+ * Checks the password, and a code if the person has a second factor; then does `work` in the same transaction, marks
+ * the session as confirmed, and gives the browser its new token. Resolves with the result of `work`.
+ * @throws AppError forbidden, whichever was wrong; unauthorized when the session ended meanwhile; rate_limited
+ */
+export async function prove<T>(
+  { caller, session, source, store, identity, runtime, log, giveToken }: PersonContext,
+  { password, code }: { password: string; code?: string | undefined },
+  work: (tx: Tx, userId: string) => T,
+): Promise<T> {
+  const { userId } = caller;
+  const proved = await identity.signIn.again({ caller, secret: password, code, source });
+  log.info(proved ? "confirmed" : "confirmation failed", { source, userId });
+  const { result, token } = store.transact((tx) => {
+    if (!proved?.present()) throw new AppError("forbidden", hasSecondFactor(tx, userId) ? WRONG_WITH_CODE : WRONG);
+    return { token: confirmSession(tx, runtime, session), result: work(tx, userId) };
+  });
+  giveToken(token, session.kept);
+  return result;
+}
+
+/** Confirms the session for some minutes (PersonContext.requireConfirmed). */
+export const confirmIdentity = appOperation({
+  name: "confirmIdentity",
+  audience: "person",
+  method: "POST",
+  path: "/me/confirm",
+  body: t.Object({ password: PASSWORD, code: t.Optional(CODE) }),
+  run: (context, { body }) => prove(context, body, () => undefined),
+});

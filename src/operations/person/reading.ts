@@ -1,0 +1,138 @@
+/**
+ * Reading and tidying that only the app has: changes of several conversations and their undo, emptying, completions for
+ * search, and details of a message.
+ */
+import { AppError } from "../../base/errors.ts";
+import { progressOf } from "../../outbound/progress.ts";
+import { t } from "../json-schema.ts";
+import { appOperation } from "../operation.ts";
+import { BY_ID, dateTime, ThreadPatch } from "../schemas.ts";
+
+/** Conversations in one request, whose transaction makes all other work wait. */
+const MOST_AT_ONCE = 100;
+const MOST_LABELS = 500;
+const MOST_PEOPLE = 8;
+const LONGEST_PREFIX = 100;
+const YEAR_MS = 366 * 86_400_000;
+
+/** Reads a time in the year to come, as epoch ms. @throws AppError bad_request */
+export function readUntil(text: string, now: number): number {
+  const until = Date.parse(text);
+  if (!(until > now && until < now + YEAR_MS)) {
+    throw new AppError("bad_request", "until must be a time within the year to come");
+  }
+  return until;
+}
+
+const ids = t.Array(t.String({ maxLength: 100 }), { minItems: 1, maxItems: MOST_AT_ONCE, uniqueItems: true });
+const { folder, starred, unread, addLabels, removeLabels } = ThreadPatch.properties;
+/** Id, address or alias address. */
+const IN_MAILBOX = t.Object({ mailbox: t.String() });
+
+/** Answers with the conversations that it did not change in `refused`. */
+export const changeThreads = appOperation({
+  name: "changeThreads",
+  audience: "person",
+  method: "POST",
+  path: "/threads/change",
+  body: t.Object({ ids, folder, starred, unread, addLabels, removeLabels, snoozedUntil: t.Optional(dateTime()) }),
+  run({ caller, mailbox, runtime, snoozed }, { body: { ids, snoozedUntil, ...change } }) {
+    if (snoozedUntil !== undefined && change.folder !== undefined) {
+      throw new AppError("bad_request", "folder and snoozedUntil exclude each other");
+    }
+    const until = snoozedUntil === undefined ? {} : { snoozedUntil: readUntil(snoozedUntil, runtime.now()) };
+    const result = mailbox.changeThreads(caller, ids, { ...change, ...until });
+    if (snoozedUntil !== undefined) snoozed();
+    return result;
+  },
+});
+
+export const undoChange = appOperation({
+  name: "undoChange",
+  audience: "person",
+  method: "POST",
+  path: "/threads/undo",
+  body: t.Object({ undo: t.String({ maxLength: 100 }) }),
+  run({ caller, mailbox, snoozed }, { body: { undo } }) {
+    const result = mailbox.undoChange(caller, undo);
+    snoozed();
+    return result;
+  },
+});
+
+/** Deletes from trash, spam or drafts for good. */
+export const deleteThreads = appOperation({
+  name: "deleteThreads",
+  audience: "person",
+  method: "POST",
+  path: "/threads/delete",
+  body: t.Object({ ids }),
+  run: ({ caller, mailbox }, { body }) => mailbox.deleteThreads(caller, body.ids),
+});
+
+export const emptyTrash = appOperation({
+  name: "emptyTrash",
+  audience: "person",
+  method: "POST",
+  path: "/trash/empty",
+  body: IN_MAILBOX,
+  run: async ({ caller, mailbox }, { body }) => ({ deleted: await mailbox.emptyFolder(caller, body.mailbox, "trash") }),
+});
+
+export const emptySpam = appOperation({
+  name: "emptySpam",
+  audience: "person",
+  method: "POST",
+  path: "/spam/empty",
+  body: IN_MAILBOX,
+  run: async ({ caller, mailbox }, { body }) => ({ deleted: await mailbox.emptyFolder(caller, body.mailbox, "spam") }),
+});
+
+export const listLabels = appOperation({
+  name: "listLabels",
+  audience: "person",
+  method: "GET",
+  path: "/labels",
+  query: IN_MAILBOX,
+  run: ({ caller, mailbox }, { query }) => ({ labels: mailbox.listLabels(caller, query.mailbox, MOST_LABELS) }),
+});
+
+/** `q`: prefix of the address, or of a word of the name. */
+export const findCorrespondents = appOperation({
+  name: "findCorrespondents",
+  audience: "person",
+  method: "GET",
+  path: "/people",
+  query: t.Object({ mailbox: t.String(), q: t.Optional(t.String()) }),
+  run: ({ caller, mailbox }, { query: { mailbox: of, q = "" } }) => ({
+    people: mailbox.findCorrespondents(caller, of, q.slice(0, LONGEST_PREFIX), MOST_PEOPLE),
+  }),
+});
+
+export const getUsage = appOperation({
+  name: "getUsage",
+  audience: "person",
+  method: "GET",
+  path: "/usage",
+  query: IN_MAILBOX,
+  run: ({ caller, mailbox }, { query }) => mailbox.usageFor(caller, query.mailbox),
+});
+
+export const getClassification = appOperation({
+  name: "getClassification",
+  audience: "person",
+  method: "GET",
+  path: "/messages/:id/judgement",
+  params: BY_ID,
+  run: ({ caller, mailbox }, { params }) => mailbox.getClassification(caller, params.id),
+});
+
+/** The delivery of a sent message. */
+export const getProgress = appOperation({
+  name: "getProgress",
+  audience: "person",
+  method: "GET",
+  path: "/messages/:id/progress",
+  params: BY_ID,
+  run: ({ store, caller }, { params }) => ({ recipients: progressOf(store.db, caller, params.id) }),
+});

@@ -1,0 +1,118 @@
+/**
+ * A person's own second factor: adding it, new recovery codes, removal. Each takes the password, so that an open
+ * browser is not enough; changes to an existing factor take a code as well.
+ */
+import encodeQr from "qr";
+import * as factors from "../../access/second-factor.ts";
+import { endSessions } from "../../access/sessions.ts";
+import { keyUri } from "../../access/totp.ts";
+import { AppError } from "../../base/errors.ts";
+import type { Tx } from "../../store/store.ts";
+import { type Static, t } from "../json-schema.ts";
+import { appOperation, type PersonContext } from "../operation.ts";
+import { isoOf } from "../schemas.ts";
+import { CODE, PASSWORD, prove } from "./proof.ts";
+
+const PasswordAndCode = t.Object({ password: PASSWORD, code: CODE });
+
+const presentFactor = ({ store, caller }: PersonContext) => factors.secondFactorOf(store.db, caller.userId);
+
+/** Does `work` after checking password and code. @throws AppError forbidden, conflict without a second factor */
+async function proveWithCode<T>(
+  context: PersonContext,
+  given: Static<typeof PasswordAndCode>,
+  work: (tx: Tx, userId: string) => T,
+): Promise<T> {
+  if (!presentFactor(context)) throw new AppError("conflict", "You have no second factor");
+  return prove(context, given, work);
+}
+
+export const getSecondFactor = appOperation({
+  name: "getSecondFactor",
+  audience: "person",
+  method: "GET",
+  path: "/me/second-factor",
+  run(context) {
+    const { since, recoveryCodes } = presentFactor(context) ?? { recoveryCodes: 0 };
+    // `recoveryCodes`: those that are left.
+    return { since: since === undefined ? null : isoOf(since), recoveryCodes };
+  },
+});
+
+/** Proposes a secret (base32), which counts once it comes back with a code of it. */
+export const proposeSecondFactor = appOperation({
+  name: "proposeSecondFactor",
+  audience: "person",
+  method: "POST",
+  path: "/me/second-factor/new",
+  run({ runtime, caller }) {
+    const secret = factors.proposeSecret(runtime);
+    return { secret, qr: drawQr(keyUri(secret, caller.email)) };
+  },
+});
+
+/** Ends the other sessions, which began with the password alone. The recovery codes are told here and never again. */
+export const addSecondFactor = appOperation({
+  name: "addSecondFactor",
+  audience: "person",
+  method: "POST",
+  path: "/me/second-factor",
+  body: t.Object({ secret: t.String({ maxLength: 64 }), code: CODE, password: PASSWORD }),
+  async run(context, { body: { secret, code, password } }) {
+    if (presentFactor(context)) throw new AppError("conflict", "You have a second factor already");
+    const { identity, session } = context;
+    const recoveryCodes = await prove(context, { password }, (tx, userId) => {
+      endSessions(tx, userId, session.id);
+      return identity.secondFactors.enrol(tx, userId, { secret, code });
+    });
+    return { recoveryCodes };
+  },
+});
+
+/** Replaces the recovery codes. The new ones are told here and never again. */
+export const renewRecoveryCodes = appOperation({
+  name: "renewRecoveryCodes",
+  audience: "person",
+  method: "POST",
+  path: "/me/second-factor/recovery-codes",
+  body: PasswordAndCode,
+  async run(context, { body }) {
+    const { runtime } = context;
+    return {
+      recoveryCodes: await proveWithCode(context, body, (tx, userId) =>
+        factors.renewRecoveryCodes(tx, runtime, userId),
+      ),
+    };
+  },
+});
+
+export const removeSecondFactor = appOperation({
+  name: "removeSecondFactor",
+  audience: "person",
+  method: "POST",
+  path: "/me/second-factor/remove",
+  body: PasswordAndCode,
+  async run(context, { body }) {
+    await proveWithCode(context, body, factors.removeSecondFactor);
+  },
+});
+
+/** The standard's quiet zone, in modules. */
+const BORDER = 4;
+
+/**
+ * A QR code (ISO/IEC 18004), drawn here: what it holds goes nowhere else. For an SVG whose viewBox is `size` by `size`;
+ * what is dark is inside the path. The quiet zone is part of it.
+ */
+function drawQr(text: string): { size: number; path: string } {
+  const rows = encodeQr(text, "raw", { ecc: "medium", border: BORDER });
+  const bars = rows.flatMap((row, y) =>
+    [
+      ...row
+        .map((dark) => (dark ? "#" : " "))
+        .join("")
+        .matchAll(/#+/g),
+    ].map(({ index, 0: { length } }) => `M${index} ${y}h${length}v1h-${length}z`),
+  );
+  return { size: rows.length, path: bars.join("") };
+}

@@ -1,0 +1,159 @@
+/** Sign-in, sign-out, the person's own data, and their sessions. */
+import * as sessions from "../../access/sessions.ts";
+import { AppError } from "../../base/errors.ts";
+import { latestChange } from "../../mailbox/change-feed.ts";
+import { t } from "../json-schema.ts";
+import { appOperation } from "../operation.ts";
+import { BY_ID, isoOf } from "../schemas.ts";
+
+const NO_MATCH = "Email address and password do not match";
+const NO_MATCH_WITH_CODE =
+  "Email address, password and code do not match. Each code counts once: wait for the next one";
+
+/**
+ * Answers nothing when the person is signed in, and `next: "code"` when the password was right and a code of the second
+ * factor is missing. A refusal does not tell what was wrong (rules: Sign-in failures). A browser that was signed in
+ * gets a new session, and its former one ends, so that a token that was planted or copied before is worthless. Without
+ * `keep`, the session ends with the browser.
+ */
+export const signIn = appOperation({
+  name: "signIn",
+  audience: "visitor",
+  method: "POST",
+  path: "/sign-in",
+  body: t.Object({
+    email: t.String({ maxLength: 320 }),
+    password: t.String({ maxLength: 1_024 }),
+    code: t.Optional(t.String({ maxLength: 64 })),
+    keep: t.Optional(t.Boolean()),
+  }),
+  largestBody: 16_384,
+  async run(
+    { store, identity, runtime, log, source, userAgent, token: formerToken, giveToken },
+    { body: { email, password, code, keep: kept = true } },
+  ): Promise<{ next: "code" } | undefined> {
+    const signedIn = await identity.signIn.inBrowser({ username: email, secret: password, code, source });
+    if (signedIn === "code") return { next: "code" };
+    // Without the given address, which may be a password in the wrong field.
+    log.info(signedIn ? "signed in" : "sign-in failed", { source, userId: signedIn?.caller.userId });
+    const { token } = store.transact((tx) => {
+      // The password may have changed, or the person been removed, during the check.
+      const caller = signedIn?.present();
+      if (!caller) throw new AppError("unauthorized", code === undefined ? NO_MATCH : NO_MATCH_WITH_CODE);
+      const former = formerToken === undefined ? undefined : sessions.findSession(tx, formerToken, runtime.now());
+      if (former) sessions.endSession(tx, former.caller.userId, former.id);
+      return sessions.startSession(tx, runtime, { userId: caller.userId, userAgent, source, kept });
+    });
+    giveToken(token, kept);
+    return undefined;
+  },
+});
+
+export const getMe = appOperation({
+  name: "getMe",
+  audience: "person",
+  method: "GET",
+  path: "/me",
+  run: ({ store, session: { name }, caller: { userId, email, role } }) => ({
+    id: userId,
+    name,
+    email,
+    role,
+    /** Position in the feed of changes, from which /app/live goes on without a gap. */
+    news: latestChange(store.db),
+  }),
+});
+
+export const signOut = appOperation({
+  name: "signOut",
+  audience: "person",
+  method: "POST",
+  path: "/sign-out",
+  run({ store, caller, session, dropToken }) {
+    store.transact((tx) => sessions.endSession(tx, caller.userId, session.id));
+    dropToken();
+  },
+});
+
+export const listSessions = appOperation({
+  name: "listSessions",
+  audience: "person",
+  method: "GET",
+  path: "/sessions",
+  run: ({ store, runtime, caller, session }) => ({
+    sessions: sessions
+      .listSessions(store.db, caller.userId, runtime.now())
+      .map(({ id, userAgent, source, createdAt, lastUsedAt }) => ({
+        id,
+        browser: describeUserAgent(userAgent),
+        /** The address from which it was begun; for IPv6, the network. */
+        source,
+        /** True of the session of this request. */
+        current: id === session.id,
+        createdAt: isoOf(createdAt),
+        lastUsedAt: isoOf(lastUsedAt),
+      })),
+  }),
+});
+
+export const endSession = appOperation({
+  name: "endSession",
+  audience: "person",
+  method: "DELETE",
+  path: "/sessions/:id",
+  params: BY_ID,
+  run({ store, caller, session, dropToken }, { params: { id } }) {
+    if (!store.transact((tx) => sessions.endSession(tx, caller.userId, id))) {
+      throw new AppError("not_found", "There is no such session of yours");
+    }
+    if (id === session.id) dropToken();
+  },
+});
+
+export const endOtherSessions = appOperation({
+  name: "endOtherSessions",
+  audience: "person",
+  method: "DELETE",
+  path: "/sessions",
+  run({ store, caller, session }) {
+    store.transact((tx) => sessions.endSessions(tx, caller.userId, session.id));
+  },
+});
+
+/*
+ * Names a browser and its system from a User-Agent header, so that people recognise their sessions. An unknown header
+ * is shown as it is, shortened.
+ */
+
+/** The first match counts, since many browsers also name others. */
+const BROWSERS: readonly [RegExp, string][] = [
+  [/\bEdgA?(?:iOS)?\//, "Edge"],
+  [/\bOPR\/|\bOpera\b/, "Opera"],
+  [/\bVivaldi\//, "Vivaldi"],
+  [/\bSamsungBrowser\//, "Samsung Internet"],
+  [/\b(?:Firefox|FxiOS)\//, "Firefox"],
+  [/\b(?:Headless)?Chrome\/|\bCriOS\/|\bChromium\//, "Chrome"],
+  [/\bVersion\/[\d.]+.*\bSafari\//, "Safari"],
+];
+const SYSTEMS: readonly [RegExp, string][] = [
+  [/\biPhone\b/, "iPhone"],
+  [/\biPad\b/, "iPad"],
+  [/\bAndroid\b/, "Android"],
+  [/\bCrOS\b/, "ChromeOS"],
+  [/\bWindows\b/, "Windows"],
+  [/\bMac OS X\b|\bMacintosh\b/, "macOS"],
+  [/\bLinux\b|\bX11\b/, "Linux"],
+];
+const LONGEST_NAME = 40;
+
+const nameIn = (names: typeof BROWSERS, userAgent: string): string | undefined =>
+  names.find(([pattern]) => pattern.test(userAgent))?.[1];
+
+/** Such as `Firefox on Windows`. */
+export function describeUserAgent(userAgent: string): string {
+  const browser = nameIn(BROWSERS, userAgent);
+  const system = nameIn(SYSTEMS, userAgent);
+  if (browser === undefined && system === undefined)
+    return userAgent.trim().slice(0, LONGEST_NAME) || "An unnamed program";
+  return `${browser ?? "A browser"}${system === undefined ? "" : ` on ${system}`}`;
+}

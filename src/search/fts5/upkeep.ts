@@ -1,0 +1,151 @@
+/**
+ * Completes and merges the embedded index in the background, in short steps that yield to mail.
+ *
+ * The backlog is the stored mail that the index lacks: all of it after an upgrade that changed the index, or after it
+ * was emptied. It is indexed newest first. A row records the progress in the transaction of the entries, so the work
+ * resumes after any interruption. Mail filed meanwhile is indexed as usual; a message reached twice is replaced.
+ */
+import type { Runtime } from "../../base/runtime.ts";
+import type { Job } from "../../base/scheduler.ts";
+import { prepared } from "../../store/statement.ts";
+import type { Db, Store, Tx } from "../../store/store.ts";
+import type { SearchEngine } from "../engine.ts";
+import type { IndexDocument } from "../fold.ts";
+import { readStoredBefore } from "../stored.ts";
+
+interface Backlog {
+  /** Messages below this messages.seq are still to be indexed. */
+  belowSeq: number;
+  /** Their approximate number. */
+  messages: number;
+}
+
+const statements = prepared(({ $client: client }) => ({
+  read: client.prepare<Backlog, []>("SELECT below_seq AS belowSeq, messages FROM search_backlog"),
+  begin: client.prepare(
+    `INSERT OR REPLACE INTO search_backlog (id, below_seq, messages)
+     SELECT 1, max(seq) + 1, count(*) FROM messages HAVING count(*) > 0`,
+  ),
+  advance: client.prepare<unknown, [number, number]>("UPDATE search_backlog SET below_seq = ?, messages = ?"),
+  end: client.prepare("DELETE FROM search_backlog"),
+}));
+
+/** Approximate number of messages that the index lacks; 0 if it is complete. */
+export const countBacklog = (db: Db): number => statements(db).read.get()?.messages ?? 0;
+
+/** Records that the index lacks all stored mail. */
+export function beginBacklog(tx: Tx): void {
+  statements(tx).begin.run();
+}
+
+/** Records that the index is complete. */
+export function endBacklog(tx: Tx): void {
+  statements(tx).end.run();
+}
+
+/** Messages read at once, and the number of characters at which a portion ends whatever its `limit`. */
+const SLICE = 10;
+const CHARACTERS_OF_A_PORTION = 400_000;
+
+const charactersOf = (document: IndexDocument): number =>
+  Object.values(document).reduce((sum: number, field: string) => sum + field.length, 0);
+
+/** Indexes the newest `limit` missing messages, or fewer if they are long; false if none is left. */
+function takeIn(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: number): boolean {
+  const backlog = statements(tx).read.get();
+  if (!backlog) return false;
+  let { belowSeq } = backlog;
+  let [taken, characters, more] = [0, 0, true];
+  while (more && taken < limit && characters < CHARACTERS_OF_A_PORTION) {
+    const slice = readStoredBefore(tx, belowSeq, SLICE);
+    more = slice.length === SLICE;
+    for (const { seq, workspaceId, mailboxId, fold } of slice) {
+      if (taken === limit || characters >= CHARACTERS_OF_A_PORTION) {
+        more = true;
+        break;
+      }
+      const document = fold();
+      engine.rewrite(tx, seq, { workspaceId, mailboxId }, document);
+      characters += charactersOf(document);
+      belowSeq = seq;
+      taken++;
+    }
+  }
+  // At least one message is left. The count is approximate, because messages were deleted and added since.
+  if (more) statements(tx).advance.run(belowSeq, Math.max(1, backlog.messages - taken));
+  else endBacklog(tx);
+  return more;
+}
+
+/** Commits per second above which the jobs pause, because mail comes first, and for how long. */
+const YIELDS_TO = 20;
+const YIELD_MS = 1_000;
+
+/** Measures how often the store commits. */
+function createCommitRate(store: Pick<Store, "onCommit">) {
+  let committed = 0;
+  let since = 0;
+  store.onCommit((works) => {
+    committed += works;
+  });
+  return {
+    isHigh: (now: number): boolean => (committed * 1_000) / Math.max(1, now - since) > YIELDS_TO,
+    /** Forgets all commits, and counts anew as of `now`. */
+    restart(now: number): void {
+      committed = 0;
+      since = now;
+    },
+  };
+}
+
+/** Longest portion in ms, and its size in messages: first, minimum, maximum. */
+const PORTION_MS = 10;
+const FIRST = 64;
+const FEWEST = 4;
+const MOST = 200;
+
+/** The job that indexes the backlog. Its first portion runs as the server starts, and completes a small mailbox. */
+export function createBacklogJob(
+  store: Pick<Store, "db" | "onCommit" | "enqueue">,
+  engine: Pick<SearchEngine, "rewrite" | "maintain">,
+  runtime: Pick<Runtime, "now">,
+): Job {
+  const commits = createCommitRate(store);
+  let room = FIRST;
+  return {
+    name: "search-backlog",
+    async runDue(now) {
+      if (countBacklog(store.db) === 0) return null;
+      const busy = commits.isHigh(now);
+      // Does not block the event loop while another process writes.
+      const more = await store.enqueue((tx) => takeIn(tx, engine, room));
+      // Many small portions would otherwise make FTS5 merge them all at once.
+      engine.maintain();
+      const took = runtime.now() - now;
+      room = Math.min(MOST, Math.max(FEWEST, Math.min(2 * room, Math.floor((room * PORTION_MS) / Math.max(1, took)))));
+      // Its own commit does not count.
+      commits.restart(now);
+      if (!more) return null;
+      // Pauses for as long as the portion took.
+      return runtime.now() + (busy ? YIELD_MS : Math.max(1, took));
+    },
+  };
+}
+
+/** Time between two steps while there is something to merge, and between checks otherwise. */
+const MERGE_STEP_MS = 50;
+const MERGE_LOOK_MS = 10_000;
+
+/** The job that merges the index in short steps. While it pauses, FTS5 merges what it must on its own. */
+export function createIndexUpkeep(store: Pick<Store, "onCommit">, engine: SearchEngine): Job {
+  const commits = createCommitRate(store);
+  return {
+    name: "index-upkeep",
+    runDue(now) {
+      const busy = commits.isHigh(now);
+      commits.restart(now);
+      if (busy) return now + YIELD_MS;
+      return now + (engine.maintain() ? MERGE_STEP_MS : MERGE_LOOK_MS);
+    },
+  };
+}

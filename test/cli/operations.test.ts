@@ -1,0 +1,54 @@
+/** Which operations of administration are commands (operations/command.ts), and why others are none. */
+import { expect, test } from "bun:test";
+import { ADMIN_OPERATIONS } from "../../src/operations/operations.ts";
+import { openTerminal, SETUP } from "../harness/terminal.ts";
+
+/** Operations without a command of their own, and the reason. */
+const NO_COMMAND: Record<string, string> = {
+  getMailbox: "mailbox list shows all of it",
+  removeMailbox: "mailbox remove waits until the mail is deleted",
+  addAlias: "mailbox alias adds and removes",
+  removeAlias: "mailbox alias adds and removes, and shows the mailbox as it is then",
+  removeGrant: "mailbox revoke shows the mailbox as it is then",
+  addPerson: "user add takes a password",
+  getPerson: "user list shows all of it",
+  removePerson: "user remove can erase their mail",
+  getDomain: "domain verify shows the records as they are found",
+  verifyDomain: "domain verify can do without DNS, and fails while records are missing",
+  listQueue: "queue list shows Bcc recipients",
+  createKey: "key create makes one for anybody, and the operation asks for a person",
+  getKey: "key list shows all of it",
+  renameKey: "it asks for the person who renames it",
+  revokeKey: "key revoke takes anybody's, and the operation asks for a person",
+  getWebhook: "webhook list shows all of it",
+  rotateWebhookSecret: "webhook secret shows the secret, and the one before",
+  resendWebhookDelivery: "webhook resend is told the delivery alone",
+  recoverWebhook: "webhook resend sends one delivery again; many are for programs",
+};
+
+test("every operation of administration is a command, or has a reason to be none", () => {
+  const without = ADMIN_OPERATIONS.filter(({ commands = [] }) => commands.length === 0);
+  expect(without.map(({ name }) => name).sort()).toEqual(Object.keys(NO_COMMAND).sort());
+});
+
+test("the overview has every command of an operation, once", async () => {
+  const { stdout } = await openTerminal().say("--help");
+  const listed = [...stdout.matchAll(/^ {2}mailroom (\w+(?: \w+)?) {2}/gm)].map(([, name]) => name);
+  expect(new Set(listed).size).toBe(listed.length);
+  const commands = ADMIN_OPERATIONS.flatMap(({ commands = [] }) => commands.map(({ name }) => name));
+  expect(listed).toEqual(expect.arrayContaining(commands));
+});
+
+test("a list is whole, and sorted over all workspaces", async () => {
+  let now = Date.now();
+  const { ask } = openTerminal({ runtime: { now: () => now++ } });
+  await ask(...SETUP, "--workspace", "Acme");
+  await ask("workspace", "add", "Beta");
+  const added: unknown[] = [];
+  for (let count = 0; count < 110; count++) {
+    const workspace = count % 50 === 1 ? "Beta" : "Acme";
+    added.push(await ask("suppression", "add", `n${count}@remote.example`, "--workspace", workspace));
+  }
+  expect(await ask<object[]>("suppression", "list")).toEqual(added as object[]);
+  expect(await ask<object[]>("suppression", "list", "--workspace", "Beta")).toHaveLength(3);
+});

@@ -1,0 +1,138 @@
+/**
+ * The cost of hostile HTML is at most proportional to its size. Work that multiplies (rules by elements by depth) ends
+ * with the message's budget: the HTML is then shown as text, and counts as hidden.
+ */
+import { describe, expect, test } from "bun:test";
+import { createBudget, OverBudget } from "../../src/message/markup.ts";
+import { parseMessage } from "../../src/message/parse.ts";
+import { sanitizeHtml } from "../../src/message/sanitize.ts";
+import { textOfHtml } from "../../src/message/text.ts";
+import { seenText, visibleHtml } from "../../src/message/visible.ts";
+import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
+import { cpuTime, expectLinear } from "../harness/growth.ts";
+import { HOSTILE_HTML } from "../harness/hostile-html.ts";
+
+const html = Object.entries(HOSTILE_HTML);
+
+describe("steps grow linearly with the HTML of", () => {
+  test.each(html)("%s", async (_, make) => {
+    const stepsOf = (run: (html: string, budget: ReturnType<typeof createBudget>) => unknown) => (html: string) => {
+      const budget = createBudget(Number.POSITIVE_INFINITY);
+      run(html, budget);
+      return budget.spent;
+    };
+    const sizes = [1_000, 2_000, 4_000];
+    await expectLinear({ make, work: stepsOf(visibleHtml), sizes });
+    await expectLinear({ make, work: stepsOf(sanitizeHtml), sizes });
+  });
+});
+
+describe("the time of parsers and libraries grows linearly with the HTML of", () => {
+  test.each(html)("%s", async (_, make) => {
+    const sizes = [2_000, 16_000];
+    const unlimited = () => createBudget(Number.POSITIVE_INFINITY);
+    const read = (html: string): unknown => [
+      visibleHtml(html, unlimited()),
+      sanitizeHtml(html, unlimited()),
+      seenText("https://a.example/", html),
+    ];
+    // Three doublings: quadratic work would grow 64-fold and fails from fourfold growth on. Objects with very many
+    // attributes cost more.
+    await expectLinear({ make, work: (html) => cpuTime(() => read(html)), sizes, atMost: 2.5 });
+  });
+});
+
+describe("the budget ends work that multiplies", () => {
+  const names = (count: number) => Array.from({ length: count }, (_, index) => `c${index}`).join(" ");
+  const mails: [string, string][] = [
+    [
+      "rules by elements",
+      `<style>${"u * b{display:none}\n".repeat(20_000)}</style><u><i>${"<b>secret</b>".repeat(5_000)}</i></u>`,
+    ],
+    [
+      "rules by elements by classes",
+      `<style>${Array.from({ length: 2_000 }, (_, i) => `.a${".c1".repeat(9)}.b${i}{display:none}`).join("")}</style>${`<p class="a ${names(400)}">secret</p>`.repeat(1_000)}`,
+    ],
+    [
+      "attribute selectors by elements by the attribute",
+      `<style>${"[title~=x]{display:none}".repeat(2_000)}</style>${`<p title="${"ab ".repeat(1_000)}">secret</p>`.repeat(400)}`,
+    ],
+    ["depth by end tags", `<p>secret${"<b>".repeat(1_990)}${"</x>".repeat(97_000)}`],
+    [
+      "end tags of nothing that keep the depth from being seen",
+      `<p>secret${"<b></x>".repeat(2_500)}${"</x>".repeat(90_000)}`,
+    ],
+  ];
+  test.each(mails)("%s", (_, html) => {
+    const budget = createBudget();
+    const { html: visible, hidden } = visibleHtml(html, budget);
+    expect(visible).toBe("");
+    expect(hidden).toBeGreaterThan(1_000);
+    // People then see the message as text with everything in it; models see none of it.
+    expect(sanitizeHtml(html, budget)).toStartWith('<div style="white-space:pre-wrap">');
+    expect(sanitizeHtml(html, budget)).toContain("secret");
+    expect(seenText("secret", html)).toEqual({ text: "", hidden, fromHtml: true });
+  });
+
+  test("a spent budget is spent for every part of the message", () => {
+    const budget = createBudget(100);
+    expect(() => budget.spend(101)).toThrow(OverBudget);
+    expect(() => budget.spend(0)).toThrow(OverBudget);
+    expect(budget.affords(0)).toBe(false);
+    expect(sanitizeHtml("<p>a</p>", budget)).toBe('<div style="white-space:pre-wrap">a</div>');
+    expect(textOfHtml("<ul><li>a</li></ul>", budget)).toBe("a");
+    expect(visibleHtml("<p>a</p>", budget)).toEqual({ html: "", hidden: 8 });
+  });
+
+  test("HTML too large for a layout as text is still shown as HTML", () => {
+    const html = `<table>${`<tr>${"<td>cell</td>".repeat(10)}</tr>`.repeat(4_400)}</table>`;
+    const budget = createBudget();
+    expect(textOfHtml(visibleHtml(html, budget).html, budget)).toContain("cellcell");
+    expect(sanitizeHtml(html, budget)).toStartWith("<table>");
+  });
+});
+
+describe("HTML too large to follow is kept from models and shown to people", () => {
+  const mails: [string, string][] = [
+    ["of tags", `<p>seen</p><p hidden>secret</p>${"<br>".repeat(100_000)}`],
+    ["of characters", `<p>seen</p><p hidden>secret</p>${" ".repeat(4 * 1024 * 1024)}`],
+    ["of depth", `<p>seen</p><p hidden>secret</p>${"<b>".repeat(2_001)}`],
+  ];
+  test.each(mails)("%s", async (_, html) => {
+    const message = Buffer.from(`Content-Type: text/html\n\n${html}`);
+    const parsed = await parseMessage(message);
+    expect(parsed.text.split(/\s+/)).toEqual(["seen", "secret"]);
+    expect(sanitizeHtml(html)).toContain("secret");
+    expect(seenText(parsed.text, html)).toMatchObject({ text: "", fromHtml: true });
+    expect(seenText("another story", html).hidden).toBeGreaterThan("seensecret".length);
+  });
+});
+
+describe("hidden text in a long document stays hidden", () => {
+  const long = "x".repeat(20_000);
+  const documents: [string, string][] = [
+    ["a style attribute", `<p style="color:red;--a:${long};display:none">secret</p>seen`],
+    ["a rule", `<style>p{--a:${long};display:none}</style><p>secret</p>seen`],
+    ["a selector", `<style>p${".a".repeat(1_000)}{display:none}</style><p class=a>secret</p>seen`],
+    ["a list of selectors", `<style>${"b,".repeat(5_000)}p{display:none}</style><p>secret</p>seen`],
+    ["a sheet", `<style>${"b{color:red}".repeat(60_000)}p{display:none}</style><p>secret</p>seen`],
+    ["rules before it", `<style>${".b{color:red}".repeat(5_000)}p{display:none}</style><p>secret</p>seen`],
+  ];
+  test.each(documents)("%s", (_, html) => {
+    expect(textOfHtml(visibleHtml(html).html)).toBe("seen");
+  });
+});
+
+test.skipIf(!corpusPresent)(`no real mail takes a twentieth of its budget${corpusNote}`, async () => {
+  let most = 0;
+  for (const { bytes } of corpusFiles()) {
+    const budget = createBudget();
+    const { text, html } = await parseMessage(bytes, budget);
+    if (html === undefined) continue;
+    sanitizeHtml(html, budget);
+    seenText(text, html, budget);
+    most = Math.max(most, budget.spent);
+  }
+  expect(most).toBeGreaterThan(1_000_000);
+  expect(createBudget().affords(20 * most)).toBe(true);
+});

@@ -1,0 +1,237 @@
+/**
+ * After an upgrade that rebuilds the index, it ends as if all mail had just been filed, whatever happens meanwhile, and
+ * mail becomes searchable as soon as possible.
+ */
+import { Database } from "bun:sqlite";
+import { describe, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { eq } from "drizzle-orm";
+import { createLog } from "../../../src/base/log.ts";
+import { foldDocument } from "../../../src/search/fold.ts";
+import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
+import { countBacklog, createBacklogJob, createIndexUpkeep } from "../../../src/search/fts5/upkeep.ts";
+import { parseQuery } from "../../../src/search/query.ts";
+import { createSearch } from "../../../src/search/search.ts";
+import { seqsIn } from "../../../src/search/sets.ts";
+import { MESSAGES_PER_THREAD, messages } from "../../../src/store/schema.ts";
+import { openOptions } from "../../../src/store/settings.ts";
+import { openStore, type Store } from "../../../src/store/store.ts";
+import { temporaryFolder } from "../../harness/folder.ts";
+import { fakeRuntime } from "../../harness/runtime.ts";
+import { entriesOf, takeBackToSchema14 } from "../../harness/schema14.ts";
+import { type SeedMessage, seedIndex, WHOLE_A } from "../../harness/search-seed.ts";
+
+const MAIL: SeedMessage[] = Array.from({ length: 400 }, (_, n) => ({
+  // Every tenth message is in one long conversation, the first of all.
+  thread: n % 10 === 0 ? "long" : `t${n}`,
+  subject: `Letter ${n}`,
+  text: `word number${n}`,
+  files: n % 50 === 0 ? [`file${n}.pdf`] : [],
+}));
+
+/** A folder as the previous version left it, with this mail, and the expected index. */
+function folderBefore(mail: readonly SeedMessage[]): { folder: string; entries: unknown[] } {
+  const { store } = seedIndex(mail);
+  const folder = temporaryFolder();
+  const file = join(folder, "mailroom.db");
+  writeFileSync(file, store.db.$client.serialize());
+  takeBackToSchema14(file);
+  return { folder, entries: entriesOf(store.db.$client) };
+}
+
+/** The server's part: each `step` is the job's next run, and returns its pause; null at the end. */
+function opened(folder: string, runtime = fakeRuntime()) {
+  const store = openStore({ folder, runtime });
+  const engine = createFts5Engine(store);
+  const job = createBacklogJob(store, engine, runtime);
+  const find = async (q: string): Promise<number[]> => seqsIn(await engine.match(parseQuery(q), WHOLE_A));
+  async function step(): Promise<number | null> {
+    const due = await job.runDue(runtime.now());
+    const rest = due === null ? null : due - runtime.now();
+    if (due !== null) runtime.advanceTo(due);
+    return rest;
+  }
+  async function finish(): Promise<void> {
+    while ((await step()) !== null);
+  }
+  return { store, engine, find, step, finish, entries: () => entriesOf(store.db.$client) };
+}
+
+const documents = ({ db }: Store): unknown => db.$client.query("SELECT count(*) AS n FROM message_index_docsize").get();
+
+test("after an upgrade all mail is indexed, newest first, and is found as before", async () => {
+  const { folder, entries } = folderBefore(MAIL);
+  const { store, find, step, finish, entries: made } = opened(folder);
+  expect(countBacklog(store.db)).toBe(400);
+  expect(await find("word")).toEqual([]);
+  await step();
+  expect((await find("number399")).length).toBe(1);
+  expect(await find("number1")).toEqual([]);
+  expect(countBacklog(store.db)).toBeWithin(1, 400);
+  await finish();
+  expect(countBacklog(store.db)).toBe(0);
+  expect((await find("number1")).length).toBe(1);
+  expect(made()).toEqual(entries);
+});
+
+test("indexing resumes after an interruption", async () => {
+  const { folder, entries } = folderBefore(MAIL);
+  let left = 400;
+  for (let starts = 0; left > 0; starts++) {
+    const { store, step, entries: made } = opened(folder);
+    expect(countBacklog(store.db)).toBe(left);
+    await step();
+    const before = left;
+    left = countBacklog(store.db);
+    expect(left).toBeLessThan(before);
+    if (left === 0) expect(made()).toEqual(entries);
+    store.close();
+    expect(starts).toBeLessThan(20);
+  }
+});
+
+test("mail filed, changed or deleted meanwhile is indexed correctly, once", async () => {
+  const { folder } = folderBefore(MAIL);
+  const { store, engine, find, step, finish, entries } = opened(folder);
+  await step();
+  const scope = { workspaceId: "wsp_a", mailboxId: "mbx_a1" };
+  const saying = (text: string) => foldDocument({ subject: "", text, from: [], to: [], cc: [], filenames: [] });
+  const [oldest] = store.db.select().from(messages).where(eq(messages.seq, MESSAGES_PER_THREAD)).all();
+  if (!oldest) throw new Error("there is no first message");
+  const reply = { ...oldest, seq: oldest.seq + 100, id: "msg_reply" };
+  // The oldest conversation, which is reached last, gets a reply, and its first message changes.
+  store.transact((tx) => {
+    tx.insert(messages).values(reply).run();
+    tx.run(
+      `INSERT INTO message_bodies (message_seq, headers, text, sanitizer) VALUES (${reply.seq}, '[]', 'answered', 0)`,
+    );
+    tx.run(`UPDATE message_bodies SET text = 'otherwise' WHERE message_seq = ${oldest.seq}`);
+    engine.add(tx, reply.seq, scope, saying("answered"));
+    engine.replace(tx, oldest.seq, scope, saying("otherwise"));
+  });
+  expect([await find("answered"), await find("otherwise"), await find("number10")]).toEqual([[1], [1], []]);
+  const taken = (await find("number399"))[0] ?? 0;
+  // One that is indexed, and one that is not yet.
+  for (const seq of [taken * MESSAGES_PER_THREAD, 2 * MESSAGES_PER_THREAD]) {
+    store.transact((tx) => void tx.delete(messages).where(eq(messages.seq, seq)).run());
+  }
+  await finish();
+  expect([await find("answered"), await find("otherwise"), await find("number0")]).toEqual([[1], [1], []]);
+  expect([await find("number399"), await find("number1")]).toEqual([[], []]);
+  expect(documents(store)).toEqual({ n: 399 });
+  const made = entries();
+  store.transact(engine.empty);
+  await finish();
+  expect(entries()).toEqual(made);
+});
+
+test("a small mailbox is complete after the first run, an empty one at once", async () => {
+  const small = opened(folderBefore(MAIL.slice(0, 30)).folder);
+  expect(await small.step()).toBeNull();
+  expect(countBacklog(small.store.db)).toBe(0);
+  expect((await small.find("word")).length).toBeGreaterThan(0);
+  const none = opened(folderBefore([]).folder);
+  expect(countBacklog(none.store.db)).toBe(0);
+  expect(await none.step()).toBeNull();
+});
+
+test("indexing slows down while much is written, and takes small portions if they are slow", async () => {
+  const runtime = fakeRuntime();
+  const { store, step } = opened(folderBefore(MAIL).folder, runtime);
+  await step();
+  const write = (): void => void store.transact(() => {});
+  runtime.advanceTo(runtime.now() + 100);
+  for (let i = 0; i < 10; i++) write();
+  expect(await step()).toBe(1_000);
+  expect(await step()).toBe(1);
+
+  const slow = fakeRuntime();
+  const { store: other, step: slowly } = opened(folderBefore(MAIL).folder, slow);
+  const enqueue = other.enqueue;
+  // Each run takes a second.
+  const job = createBacklogJob(
+    {
+      db: other.db,
+      onCommit: other.onCommit,
+      enqueue(work) {
+        slow.advanceTo(slow.now() + 1_000);
+        return enqueue(work);
+      },
+    },
+    createFts5Engine(other),
+    slow,
+  );
+  expect(await job.runDue(slow.now())).toBe(slow.now() + 1_000);
+  const before = countBacklog(other.db);
+  await job.runDue(slow.now());
+  expect(before - countBacklog(other.db)).toBe(4);
+  while ((await slowly()) !== null);
+  expect(countBacklog(other.db)).toBe(0);
+});
+
+test("indexing waits for another process's write without blocking the event loop", async () => {
+  const { folder } = folderBefore(MAIL.slice(0, 30));
+  const { store, step } = opened(folder);
+  const other = new Database(join(folder, "mailroom.db"));
+  other.run("BEGIN IMMEDIATE");
+  const stepped = step();
+  // Runs only if the event loop is not blocked.
+  setImmediate(() => other.run("COMMIT"));
+  expect(await stepped).toBeNull();
+  expect(countBacklog(store.db)).toBe(0);
+  other.close();
+});
+
+test("indexing takes few long messages at a time from the start", async () => {
+  const long = Array.from({ length: 12 }, (_, n) => ({ thread: `t${n}`, text: `word${n} `.repeat(15_000) }));
+  const { folder, entries } = folderBefore(long);
+  const { store, step, finish, entries: made } = opened(folder);
+  expect(await step()).not.toBeNull();
+  expect(countBacklog(store.db)).toBeWithin(6, 10);
+  await finish();
+  expect(made()).toEqual(entries);
+});
+
+test("the search state reports how many messages are missing", async () => {
+  const runtime = fakeRuntime();
+  const { store, finish } = opened(folderBefore(MAIL).folder, runtime);
+  const log = createLog("silent", runtime.now, () => {});
+  const search = createSearch({ store, options: openOptions(store), runtime, log });
+  expect(search.state()).toMatchObject({
+    engine: "fts5",
+    backlog: 400,
+    reason: "the index is being made anew: 400 messages to go",
+  });
+  await finish();
+  expect(search.state()).toEqual({
+    engine: "fts5",
+    feed: { phase: "off", behind: 0, refused: 0 },
+    backlog: 0,
+    fallbacks: 0,
+  });
+});
+
+describe("merging", () => {
+  test("pauses while much is written, however few commits share it, and continues when it is quiet", async () => {
+    let told: (works: number) => void = () => {};
+    let steps = 0;
+    const job = createIndexUpkeep(
+      {
+        onCommit(listener) {
+          told = listener;
+          return () => {};
+        },
+      },
+      { maintain: () => ++steps < 3 } as Parameters<typeof createIndexUpkeep>[1],
+    );
+    told(50);
+    expect(await job.runDue(1_000)).toBe(2_000);
+    expect(steps).toBe(0);
+    told(5);
+    expect(await job.runDue(2_000)).toBe(2_050);
+    expect(steps).toBe(1);
+    expect(await job.runDue(2_050)).toBe(2_100);
+    expect(await job.runDue(2_100)).toBe(12_100);
+  });
+});
