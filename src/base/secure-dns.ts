@@ -146,9 +146,12 @@ function overTcp(query: Packet, { host, port }: NameServer, ms: number): Promise
   const socket = connect({ host, port });
   const answered = new Promise<DecodedPacket>((resolve, reject) => {
     let received = Buffer.alloc(0);
-    socket.setTimeout(ms, () => reject(failed("ETIMEOUT", "no answer in time")));
+    const timer = setTimeout(() => reject(failed("ETIMEOUT", "no answer in time")), ms);
     socket.once("error", reject);
-    socket.once("close", () => reject(failed("ECONNRESET", "the connection was closed")));
+    socket.once("close", () => {
+      clearTimeout(timer);
+      reject(failed("ECONNRESET", "the connection was closed"));
+    });
     socket.once("connect", () => socket.write(streamEncode(query)));
     socket.on("data", (chunk: Buffer) => {
       received = Buffer.concat([received, chunk]);

@@ -2,6 +2,7 @@
 
 import { afterEach, expect, test } from "bun:test";
 import { createSocket } from "node:dgram";
+import { createServer } from "node:net";
 import { createSecureDns, type NameServer, type SecureType } from "../../src/base/secure-dns.ts";
 import { startDnsServer, type Zone } from "../harness/dns-server.ts";
 import { until } from "../harness/until.ts";
@@ -90,6 +91,30 @@ test("a server without a route to it fails with a code", async () => {
   // Sending to the broadcast address needs a socket option, so connecting fails at once.
   const dns = createSecureDns(["255.255.255.255"], () => 1, 50);
   await expect(dns.ask(dns.servers[0] as NameServer, "real.test", "A")).rejects.toThrow("connect");
+});
+
+test("an answer over TCP that comes byte by byte is given up in time", async () => {
+  const socket = createSocket("udp4");
+  const drip = createServer((connection) => {
+    connection.on("error", () => {});
+    connection.write(Buffer.from([255, 255]));
+    const timer = setInterval(() => connection.write(Buffer.alloc(1)), 5);
+    connection.on("close", () => clearInterval(timer));
+  });
+  closers.push(
+    () => socket.close(),
+    () => drip.close(),
+  );
+  socket.on("message", (query, { port, address }) => {
+    const truncated = Buffer.from(query);
+    truncated.writeUInt16BE(0x8380, 2);
+    socket.send(truncated, port, address);
+  });
+  await new Promise<void>((resolve) => drip.listen(0, "127.0.0.1", resolve));
+  const { port } = drip.address() as { port: number };
+  await new Promise<void>((resolve) => socket.bind(port, "127.0.0.1", resolve));
+  const dns = createSecureDns([`127.0.0.1:${port}`], () => 79, 50);
+  await expect(dns.ask(dns.servers[0] as NameServer, "real.test", "A")).rejects.toMatchObject({ code: "ETIMEOUT" });
 });
 
 test("a packet with another id or question, or that is no answer, is ignored", async () => {
