@@ -179,14 +179,17 @@ export function createStsPolicies({
  * Fetches the text of a domain's policy from its URL (§3.2, §3.3): over HTTPS with a valid certificate, without
  * following redirects. `http` connects to public addresses only. @throws Error that says what is wrong
  */
-export function fetchStsPolicy(http: HttpClient, domain: string, port = 443): Promise<string> {
+export function fetchStsPolicy(http: Pick<HttpClient, "send" | "within">, domain: string, port = 443): Promise<string> {
   return http.within(FETCH_MS, async (signal) => {
     const authority = `${policyHostOf(domain)}${port === 443 ? "" : `:${port}`}`;
     const url = `https://${authority}${POLICY_PATH}`;
     const response = await http.send({ method: "GET", url, headers: {} }, signal);
-    if (response.status !== 200) throw new Error(`${url} answers ${response.status}`);
     const type = response.headers.get("content-type") ?? "";
-    if (!/^text\/plain\s*(;|$)/i.test(type)) throw new Error(`${url} is not text/plain`);
+    if (response.status !== 200 || !/^text\/plain\s*(;|$)/i.test(type)) {
+      // An unread body would keep its connection open for as long as that server likes.
+      await response.body?.cancel();
+      throw new Error(response.status === 200 ? `${url} is not text/plain` : `${url} answers ${response.status}`);
+    }
     let text = "";
     const decoder = new TextDecoder();
     for await (const chunk of response.body ?? []) {

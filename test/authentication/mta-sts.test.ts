@@ -10,7 +10,7 @@ import {
   writeStsPolicy,
   writeStsRecord,
 } from "../../src/authentication/mta-sts.ts";
-import { openHttpClient } from "../../src/net/http-client.ts";
+import { type HttpClient, openHttpClient } from "../../src/net/http-client.ts";
 import { openStore } from "../../src/store/store.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -232,6 +232,25 @@ describe("a policy is fetched over HTTPS", () => {
     ["too much", () => new Response("x".repeat(70_000), plain), "larger"],
   ])("%s is not accepted", async (_, answer, reason) => {
     await expect(fetchFrom(answer)).rejects.toThrow(reason);
+  });
+
+  test.each([
+    ["an error", 500, "text/plain"],
+    ["a page", 200, "text/html"],
+  ])("and the rest of %s is not waited for", async (_, status, type) => {
+    let isCancelled = false;
+    const body = new ReadableStream({
+      cancel() {
+        isCancelled = true;
+      },
+    });
+    const response = new Response(body, { status, headers: { "content-type": type } });
+    const http: Pick<HttpClient, "send" | "within"> = {
+      send: async () => response,
+      within: (_, work) => work(new AbortController().signal),
+    };
+    await expect(fetchStsPolicy(http, "remote.example")).rejects.toThrow();
+    expect(isCancelled).toBe(true);
   });
 
   test("neither a certificate for another name nor a private address is accepted", async () => {
