@@ -142,7 +142,10 @@ function checkDatabase(path: string, lacking: ReadonlySet<string>, hasList: bool
     if (!hasList) return;
     for (const { name, of } of mergeNames([snapshot.blobs(), readBlobList(join(path, BLOB_LIST))])) {
       if (of.length === 2 || lacking.has(name)) continue;
-      tell(BLOB_LIST, of[0] === 0 ? `lacks ${name}, which the database names` : `names ${name}, as no row does`);
+      tell(
+        BLOB_LIST,
+        of[0] === 0 ? `lacks ${name}, which the database names` : `names ${name}, which the database does not name`,
+      );
     }
   } finally {
     snapshot.close();

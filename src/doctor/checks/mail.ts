@@ -24,10 +24,10 @@ const WHY: Record<DnsRecord["purpose"], string> = {
   dmarc: "Large providers refuse mail of a domain without it",
   ownership: "The domain cannot be verified without it",
   "mta-sts": "Other servers do not insist on TLS to this one without it",
-  "tls-rpt": "Nobody tells of TLS that failed without it",
+  "tls-rpt": "Other servers do not report failures of TLS without it",
 };
 
-/** Of several claims to a name, only the records of the verified or else the oldest one must be published. */
+/** Checks one claim to each name, the verified or else the oldest: records of the others need not be published. */
 export const checkDomains: Check = async (world) => {
   const names = Map.groupBy(world.domains.listDomains(), ({ name }) => name);
   return (await Promise.all([...names.values()].map(([first]) => (first ? look(world, first) : [])))).flat();

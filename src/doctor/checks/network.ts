@@ -119,12 +119,12 @@ async function authorityTrouble(
   const trouble = await readAcmeTrouble(data);
   if (!trouble) {
     const todo = "Look again in some minutes.";
-    return isOurs ? { state: "warning", detail: "that of the authority is not there yet", todo } : undefined;
+    return isOurs ? { state: "warning", detail: "the authority has not issued one yet", todo } : undefined;
   }
   const again = new Date(trouble.retryAt).toISOString().slice(0, 16).replace("T", " ");
   return {
     state: isOurs ? "bad" : "warning",
-    detail: `the authority gave ${isOurs ? "none" : "no other one"}: ${trouble.reason}`,
+    detail: `the authority issued ${isOurs ? "none" : "no newer one"}: ${trouble.reason}`,
     todo: `${needOf(challenge, hostname)} It is tried again by itself, next at ${again} UTC.`,
   };
 }
