@@ -12,7 +12,7 @@ import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { claimBlobs } from "../../src/store/claim.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import type { Store } from "../../src/store/store.ts";
-import { openOffice } from "../harness/backup-rig.ts";
+import { openBackupRig } from "../harness/backup-rig.ts";
 import { letter } from "../harness/mail.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { openTerminal, SETUP } from "../harness/terminal.ts";
@@ -20,8 +20,8 @@ import { openTerminal, SETUP } from "../harness/terminal.ts";
 const HOUR_MS = 3_600_000;
 
 /** A workspace with Ada, who stays, and Bob, each with mail of which one message went to both. */
-async function office() {
-  const { within, ...terminal } = await openOffice();
+async function rig() {
+  const { within, ...terminal } = await openBackupRig();
   await terminal.ask("user", "add", "bob@acme.test", "--name", "Bob", "--role", "member");
   const key = await terminal.ask<{ id: string }>(
     "key",
@@ -113,7 +113,7 @@ const HIS = ["bobsubject", "bobbody", "bobfile", "bobsent", "bobswife", "bobsfri
 const NOT_HIS = ["adasubject", "adabody", "adafile", "sharedword"];
 
 test("everything of the person is removed, from the disk too; everything of the others stays", async () => {
-  const { data, ask, say, later, key, within } = await office();
+  const { data, ask, say, later, key, within } = await rig();
   expect(leftOn(data, [...HIS, ...NOT_HIS])).toEqual([...HIS, ...NOT_HIS]);
   const before = await ask<{ address: string }[]>("mailbox", "list");
   const summary = await later.ask("user", "remove", "bob@acme.test", "--erase", "--compact", "--yes");
@@ -144,7 +144,7 @@ test("everything of the person is removed, from the disk too; everything of the 
 });
 
 test("without --yes the command only lists what it would erase; it refuses the last owner", async () => {
-  const { ask, say } = await office();
+  const { ask, say } = await rig();
   const said = await say("user", "remove", "bob@acme.test", "--erase", "--json");
   expect(said).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("give --yes as well") });
   expect(JSON.parse(said.stdout)).toMatchObject({ erased: false, mailboxes: ["bob@acme.test"], messages: 31 });
@@ -155,7 +155,7 @@ test("without --yes the command only lists what it would erase; it refuses the l
 });
 
 test("files stay during a backup, and the daily sweep removes them", async () => {
-  const { data, later } = await office();
+  const { data, later } = await rig();
   const release = claimBlobs(data);
   const summary = await later.ask<{ erased: boolean; files?: number }>(
     "user",
@@ -179,7 +179,7 @@ test("a person without a mailbox is erased", async () => {
 });
 
 test("an expired mailbox is erased with its person, before the day of its removal", async () => {
-  const { data, later, within } = await office();
+  const { data, later, within } = await rig();
   await within(
     ({ db }) => void db.$client.query("UPDATE mailboxes SET expires_at = 1 WHERE address LIKE 'bob@%'").run(),
   );

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { filesOf, openOffice } from "../harness/backup-rig.ts";
+import { filesOf, openBackupRig } from "../harness/backup-rig.ts";
 
 interface Made {
   id: string;
@@ -14,7 +14,7 @@ interface Made {
 }
 
 test("coreutils can check all of a backup, and only the owner can read it", async () => {
-  const { folder, add, ask } = await openOffice();
+  const { folder, add, ask } = await openBackupRig();
   await add("first");
   const { id } = await ask<Made>("backup", folder);
   const check = (cwd: string, list: string) => Bun.spawnSync(["sha256sum", "--strict", "-c", list], { cwd }).exitCode;

@@ -13,7 +13,7 @@ import {
 import { keepNewest } from "../../src/backup/make.ts";
 import { blobPath } from "../../src/store/blobs.ts";
 import { claimBlobs, tryClaim } from "../../src/store/claim.ts";
-import { filesOf, openOffice } from "../harness/backup-rig.ts";
+import { filesOf, openBackupRig } from "../harness/backup-rig.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { START } from "../harness/runtime.ts";
 
@@ -31,7 +31,7 @@ const generationsOf = (folder: string): string[] => [
 ];
 
 test("a backup has the database, the files that it names, certificates and checksums; only new blobs are copied", async () => {
-  const { data, folder, add, ask, within } = await openOffice();
+  const { data, folder, add, ask, within } = await openBackupRig();
   const first = await add("first");
   mkdirSync(join(data, "tls/acme"), { recursive: true });
   writeFileSync(join(data, "tls/acme/account.pem"), "key");
@@ -62,7 +62,7 @@ test("a backup has the database, the files that it names, certificates and check
 });
 
 test("the key of sealed secrets is not in a backup, so a thief opens none", async () => {
-  const { data, folder, ask } = await openOffice();
+  const { data, folder, ask } = await openBackupRig();
   mkdirSync(join(data, "keys"));
   writeFileSync(join(data, "keys/second-factor.key"), "the key");
   await ask<Made>("backup", folder);
@@ -70,7 +70,7 @@ test("the key of sealed secrets is not in a backup, so a thief opens none", asyn
 });
 
 test("--keep removes the oldest, and the files that only they name", async () => {
-  const { folder, add, ask, forgetMail } = await openOffice();
+  const { folder, add, ask, forgetMail } = await openBackupRig();
   const first = await add("first");
   const { id: oldest } = await ask<Made>("backup", folder);
   await forgetMail();
@@ -85,7 +85,7 @@ test("--keep removes the oldest, and the files that only they name", async () =>
 });
 
 test("no blob is removed while a list of blobs cannot be trusted", async () => {
-  const { folder, add, ask, forgetMail } = await openOffice();
+  const { folder, add, ask, forgetMail } = await openBackupRig();
   const first = await add("first");
   const { id } = await ask<Made>("backup", folder);
   await forgetMail();
@@ -95,7 +95,7 @@ test("no blob is removed while a list of blobs cannot be trusted", async () => {
 });
 
 test("missing and damaged blobs of the data folder are reported, and the rest is backed up", async () => {
-  const { data, folder, add, say } = await openOffice();
+  const { data, folder, add, say } = await openBackupRig();
   const names = [await add("missing"), await add("damaged"), await add("sound")];
   rmSync(blobPath(join(data, "blobs"), names[0] as string));
   writeFileSync(blobPath(join(data, "blobs"), names[1] as string), "dAmaged");
@@ -114,7 +114,7 @@ test("missing and damaged blobs of the data folder are reported, and the rest is
 });
 
 test("a server that was killed leaves a WAL: what it had committed is in the backup", async () => {
-  const { data, folder, ask, within } = await openOffice();
+  const { data, folder, ask, within } = await openBackupRig();
   const killed = join(temporaryFolder(), "killed");
   await within((store) => {
     store.transact((tx) => void tx.$client.run("UPDATE workspaces SET name = 'In the WAL'"));
@@ -153,7 +153,7 @@ function marked(text: string): string {
 }
 
 test.each(REFUSED)("refused: %s", async (_what, folderOf, says) => {
-  const { data, say } = await openOffice();
+  const { data, say } = await openBackupRig();
   const folder = folderOf(data);
   const before = [...filesOf(data).keys()].filter((path) => path !== "backup.json");
   const said = await say("backup", folder);
@@ -162,7 +162,7 @@ test.each(REFUSED)("refused: %s", async (_what, folderOf, says) => {
 });
 
 test("refused: a data folder without a database, or of a newer version; then nothing is finished", async () => {
-  const { data, folder, say, within } = await openOffice();
+  const { data, folder, say, within } = await openBackupRig();
   await within((store) => store.db.$client.exec("PRAGMA user_version = 9999"));
   expect(await say("backup", folder)).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("newer Mailroom") });
   expect(generationsOf(folder)).toEqual([]);
@@ -171,12 +171,12 @@ test("refused: a data folder without a database, or of a newer version; then not
 });
 
 test.each(["0", "-1", "1.5", "many"])("wrong usage: --keep=%s", async (keep) => {
-  const { folder, say } = await openOffice();
+  const { folder, say } = await openBackupRig();
   expect(await say("backup", folder, `--keep=${keep}`)).toMatchObject({ exitCode: 2 });
 });
 
 test("a file beside the database keeps the last good backup, and a failure since", async () => {
-  const { data, folder, ask, say } = await openOffice();
+  const { data, folder, ask, say } = await openBackupRig();
   expect(await readBackupState(data)).toEqual({});
   const { id } = await ask<Made>("backup", folder);
   const lastGood = { at: expect.any(Number), folder, generation: id };
@@ -197,7 +197,7 @@ test("a file beside the database keeps the last good backup, and a failure since
 });
 
 test("one backup at a time writes a backup folder or reads a data folder: another waits, then gives up", async () => {
-  const { data, folder, ask, openWith } = await openOffice();
+  const { data, folder, ask, openWith } = await openBackupRig();
   await ask("backup", folder);
   for (const claim of [() => tryClaim(join(folder, "backup.lock")), () => claimBlobs(data)]) {
     let release = claim();

@@ -1,7 +1,7 @@
 /** A backup folder on a disk that fills up: the error says so, former backups stay whole. Needs the right to mount. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { filesOf, openOffice } from "../harness/backup-rig.ts";
+import { filesOf, openBackupRig } from "../harness/backup-rig.ts";
 import { diskNote, MB, mountDisk } from "../harness/small-disk.ts";
 
 test.skipIf(diskNote !== "")(
@@ -9,7 +9,7 @@ test.skipIf(diskNote !== "")(
   async () => {
     const disk = mountDisk(8 * MB);
     const folder = join(disk.path, "backup");
-    const { ask, say, add } = await openOffice();
+    const { ask, say, add } = await openBackupRig();
     await add("first");
     await ask("backup", folder);
     const former = filesOf(folder);

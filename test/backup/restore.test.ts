@@ -4,17 +4,17 @@ import { expect, test } from "bun:test";
 import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { MIGRATIONS } from "../../src/store/migrate.ts";
-import { agree, filesOf, openOffice } from "../harness/backup-rig.ts";
+import { agree, filesOf, openBackupRig } from "../harness/backup-rig.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { openTerminal } from "../harness/terminal.ts";
 
 async function backedUp() {
-  const office = await openOffice();
-  await office.add("first");
-  mkdirSync(join(office.data, "tls"));
-  writeFileSync(join(office.data, "tls/key.pem"), "key", { mode: 0o600 });
-  const { id } = await office.ask<{ id: string }>("backup", office.folder);
-  return { ...office, id, elsewhere: openTerminal() };
+  const rig = await openBackupRig();
+  await rig.add("first");
+  mkdirSync(join(rig.data, "tls"));
+  writeFileSync(join(rig.data, "tls/key.pem"), "key", { mode: 0o600 });
+  const { id } = await rig.ask<{ id: string }>("backup", rig.folder);
+  return { ...rig, id, elsewhere: openTerminal() };
 }
 
 const held = async (terminal: ReturnType<typeof openTerminal>) =>

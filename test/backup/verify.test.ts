@@ -3,16 +3,16 @@ import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { blobPath } from "../../src/store/blobs.ts";
-import { agree, filesOf, openOffice } from "../harness/backup-rig.ts";
+import { agree, filesOf, openBackupRig } from "../harness/backup-rig.ts";
 import { openTerminal } from "../harness/terminal.ts";
 
 async function backedUp() {
-  const office = await openOffice();
-  const names = [await office.add("first"), await office.add("second")];
-  mkdirSync(join(office.data, "tls"));
-  writeFileSync(join(office.data, "tls/key.pem"), "key");
-  const { id } = await office.ask<{ id: string }>("backup", office.folder);
-  return { ...office, names, id, generation: join(office.folder, "generations", id) };
+  const rig = await openBackupRig();
+  const names = [await rig.add("first"), await rig.add("second")];
+  mkdirSync(join(rig.data, "tls"));
+  writeFileSync(join(rig.data, "tls/key.pem"), "key");
+  const { id } = await rig.ask<{ id: string }>("backup", rig.folder);
+  return { ...rig, names, id, generation: join(rig.folder, "generations", id) };
 }
 
 interface Verified {
@@ -29,8 +29,8 @@ async function expectRefused({ folder }: { folder: string }): Promise<void> {
 
 /** Changes the first, a middle and the last byte of every file in the folder. */
 test("one changed bit anywhere is found, and prevents a restore", async () => {
-  const office = await backedUp();
-  const { folder, say } = office;
+  const rig = await backedUp();
+  const { folder, say } = rig;
   for (const [path, bytes] of filesOf(folder)) {
     for (const at of new Set([0, bytes.length >> 1, bytes.length - 1])) {
       const changed = Buffer.from(bytes);
@@ -42,14 +42,14 @@ test("one changed bit anywhere is found, and prevents a restore", async () => {
       const told = path === "mailroom-backup.json" ? said.stderr : problems.map(({ file }) => file).join();
       // If a checksum was changed, its file appears to be the changed one.
       expect(told).toContain(path.replace(/[^/]*SUMS$/, ""));
-      await expectRefused(office);
+      await expectRefused(rig);
     }
     writeFileSync(join(folder, path), bytes);
   }
   expect((await say("backup", "verify", folder)).exitCode).toBe(0);
 }, 300_000);
 
-const HARMED: [what: string, harm: (office: Awaited<ReturnType<typeof backedUp>>) => void, says: RegExp][] = [
+const HARMED: [what: string, harm: (rig: Awaited<ReturnType<typeof backedUp>>) => void, says: RegExp][] = [
   [
     "a file of mail is gone",
     ({ folder, names }) => rmSync(blobPath(join(folder, "blobs"), names[0] as string)),
@@ -74,34 +74,34 @@ const HARMED: [what: string, harm: (office: Awaited<ReturnType<typeof backedUp>>
 ];
 
 test.each(HARMED)("%s", async (_what, harm, says) => {
-  const office = await backedUp();
-  harm(office);
-  const said = await office.say("backup", "verify", office.folder);
+  const rig = await backedUp();
+  harm(rig);
+  const said = await rig.say("backup", "verify", rig.folder);
   expect(said).toMatchObject({
     exitCode: 1,
     stdout: expect.stringMatching(says),
     stderr: expect.stringContaining("is damaged: "),
   });
-  await expectRefused(office);
+  await expectRefused(rig);
 });
 
 test("a database that fails SQLite's check, though its checksum is right", async () => {
-  const office = await backedUp();
-  const path = join(office.generation, "mailroom.db");
-  const bytes = filesOf(office.generation).get("mailroom.db") ?? Buffer.alloc(0);
+  const rig = await backedUp();
+  const path = join(rig.generation, "mailroom.db");
+  const bytes = filesOf(rig.generation).get("mailroom.db") ?? Buffer.alloc(0);
   writeFileSync(path, Buffer.concat([bytes.subarray(0, 8192), Buffer.alloc(4096, 7), bytes.subarray(12288)]));
-  agree(office.generation);
-  expect((await office.say("backup", "verify", office.folder)).exitCode).toBe(1);
-  await expectRefused(office);
+  agree(rig.generation);
+  expect((await rig.say("backup", "verify", rig.folder)).exitCode).toBe(1);
+  await expectRefused(rig);
 });
 
 test("a row that names a file which the backup does not list", async () => {
-  const office = await backedUp();
-  writeFileSync(join(office.generation, "blobs.sha256"), "");
-  agree(office.generation);
-  const { stdout } = await office.say("backup", "verify", office.folder);
-  for (const name of office.names) expect(stdout).toContain(`lacks ${name}, which the database names`);
-  await expectRefused(office);
+  const rig = await backedUp();
+  writeFileSync(join(rig.generation, "blobs.sha256"), "");
+  agree(rig.generation);
+  const { stdout } = await rig.say("backup", "verify", rig.folder);
+  for (const name of rig.names) expect(stdout).toContain(`lacks ${name}, which the database names`);
+  await expectRefused(rig);
 });
 
 test("tells which of several backups are whole; --generation reads one of them", async () => {
@@ -180,7 +180,7 @@ test("an interrupted backup's leftovers are no backup, and do not make the other
 });
 
 test("a folder that is no backup", async () => {
-  const { data, say } = await openOffice();
+  const { data, say } = await openBackupRig();
   for (const line of [
     ["backup", "verify", data],
     ["restore", data],

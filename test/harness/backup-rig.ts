@@ -10,7 +10,7 @@ import { temporaryFolder } from "./folder.ts";
 import { fakeRuntime } from "./runtime.ts";
 import { openSetUp, openTerminal, type Terminal } from "./terminal.ts";
 
-export interface Office extends Terminal {
+export interface BackupRig extends Terminal {
   /** The same with parts of the runtime replaced. */
   openWith(runtime: Partial<Runtime>): Terminal;
   /** The backup folder, which does not exist yet. */
@@ -23,7 +23,7 @@ export interface Office extends Terminal {
   forgetMail(): Promise<void>;
 }
 
-export async function openOffice(): Promise<Office> {
+export async function openBackupRig(): Promise<BackupRig> {
   const terminal = await openSetUp();
   const runtime = fakeRuntime();
   async function within<T>(work: (store: Store) => T | Promise<T>): Promise<T> {

@@ -1,4 +1,7 @@
-/** Knot DNS, an authoritative server that takes signed updates (RFC 2136): a child process on a free port of 127.0.0.1. */
+/**
+ * Knot DNS, an authoritative server that takes signed updates (RFC 2136): a child process on a free port of 127.0.0.1; and
+ * the hook that sends it updates.
+ */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { atEndOfFile } from "./end.ts";
@@ -9,6 +12,12 @@ const program = Bun.which("knotd") ?? Bun.which("/usr/sbin/knotd");
 
 /** The reason why its tests are skipped, or undefined. */
 export const noKnot = program === null ? "knot is not installed (apt-get install knot)" : undefined;
+
+export const NSUPDATE_HOOK = join(import.meta.dir, "../../packaging/nsupdate-hook");
+
+/** The reason why tests of the hook with a real DNS server are skipped, or undefined. */
+export const noNsupdate =
+  Bun.which("nsupdate") === null ? "nsupdate is not installed (apt-get install bind9-dnsutils)" : undefined;
 
 export interface Knot {
   port: number;

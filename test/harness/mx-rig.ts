@@ -16,12 +16,13 @@ import { openSpool, type Spool } from "../../src/smtp/spool.ts";
 import * as schema from "../../src/store/schema.ts";
 import { type Options, openOptions, SETTINGS } from "../../src/store/settings.ts";
 import type { Store } from "../../src/store/store.ts";
-import { type Certificates, type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
+import type { Certificates, KeyPair } from "../../src/tls/certificates.ts";
 import { createParserPool, type ParserPool } from "../../src/workers/parser-pool.ts";
 import { storeInFolder } from "./database.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
 import { shareWorker } from "./parser-worker.ts";
+import { makePair } from "./remote-mx.ts";
 import { type FakeRuntime, fakeRuntime, START } from "./runtime.ts";
 import type { Address } from "./smtp-client.ts";
 
@@ -37,21 +38,13 @@ export function testLog(runtime: FakeRuntime) {
   return { lines, log: createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line))) };
 }
 
-/** Makes a self-signed pair. */
-export async function makePair(): Promise<KeyPair> {
-  const runtime = fakeRuntime();
-  const { log } = testLog(runtime);
-  const setup = { mode: { mode: "self-signed" } as const, hostname: "mx.example.test", folder: temporaryFolder() };
-  return (await openCertificates({ ...setup, runtime, log })).current();
-}
-
 // The first test that needs the pair makes it. If the module made it, its folder could be removed, at the end of the file that
 // loaded the module, before the pair is written.
 let pair: Promise<KeyPair> | undefined;
 
 /** Certificates that tests replace. */
 export async function replaceableCertificates() {
-  pair ??= makePair();
+  pair ??= makePair("mx.example.test");
   let current = await pair;
   let listener: (pair: KeyPair) => void = () => {};
   const certificates: Pick<Certificates, "current" | "onChange"> = {

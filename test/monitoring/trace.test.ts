@@ -4,7 +4,7 @@ import type { DnsResolver } from "../../src/base/runtime.ts";
 import { type Step, traceMessage } from "../../src/monitoring/trace.ts";
 import { traceSteps } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
-import { openOffice } from "../harness/backup-rig.ts";
+import { openBackupRig } from "../harness/backup-rig.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { startReceiver } from "../harness/receiver.ts";
 
@@ -204,7 +204,7 @@ test("steps outlive the mail, and are kept for retention.traceDays", async () =>
 });
 
 test("the command prints a line a step, or one document; it exits 1 for an unknown message", async () => {
-  const { add, ask, say, within } = await openOffice();
+  const { add, ask, say, within } = await openBackupRig();
   await add("content");
   const messageId = await within(
     ({ db }) =>

@@ -7,7 +7,8 @@ import { eq } from "drizzle-orm";
 import { AppError, type ErrorCode, unavailable } from "../../src/base/errors.ts";
 import { suppress } from "../../src/outbound/suppression.ts";
 import { domains, mailboxes, workspaces } from "../../src/store/schema.ts";
-import { makePair, replaceableCertificates } from "../harness/mx-rig.ts";
+import { replaceableCertificates } from "../harness/mx-rig.ts";
+import { makePair } from "../harness/remote-mx.ts";
 import { START } from "../harness/runtime.ts";
 import { connectSmtp } from "../harness/smtp-client.ts";
 import { authPlain, brief, listenForSubmission, PASSWORD, type SubmissionRig } from "../harness/submission-rig.ts";
@@ -341,7 +342,7 @@ describe("implicit TLS", () => {
     const fingerprintOf = () => new X509Certificate(certificates.current().cert).fingerprint256;
     const first = fingerprintOf();
     expect(await shown()).toBe(first);
-    replace(await makePair());
+    replace(await makePair("mx.example.test"));
     expect(fingerprintOf()).not.toBe(first);
     expect(await shown()).toBe(fingerprintOf());
   });

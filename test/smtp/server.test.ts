@@ -4,8 +4,9 @@ import { connect as connectTls } from "node:tls";
 import type { Accepted } from "../../src/inbound/data.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
 import { createSmtpListener } from "../../src/smtp/server.ts";
-import { listenAndKeep, makePair, openMxRole, replaceableCertificates, testLog } from "../harness/mx-rig.ts";
+import { listenAndKeep, openMxRole, replaceableCertificates, testLog } from "../harness/mx-rig.ts";
 import { plain } from "../harness/plain.ts";
+import { makePair } from "../harness/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 import { connectSmtp, type Reply } from "../harness/smtp-client.ts";
 import { until } from "../harness/until.ts";
@@ -403,7 +404,7 @@ describe("STARTTLS", () => {
     const { certificates, replace } = await replaceableCertificates();
     const { address } = await listenAndKeep({ certificates });
     const seen: string[] = [];
-    for (const next of [await makePair(), undefined]) {
+    for (const next of [await makePair("mx.example.test"), undefined]) {
       const client = await connectSmtp(address);
       await client.expect(220, "STARTTLS");
       seen.push((await client.secure()).fingerprint);
@@ -418,7 +419,7 @@ describe("STARTTLS", () => {
     const { certificates, replace } = await replaceableCertificates();
     const { address } = await listenAndKeep({ certificates, implicitTls: true });
     const first = await connectSmtp(address, { tls: true });
-    replace(await makePair());
+    replace(await makePair("mx.example.test"));
     const socket = connectTls({ ...address, rejectUnauthorized: false });
     await new Promise((resolve) => socket.once("secureConnect", resolve));
     const { fingerprint256 } = socket.getPeerCertificate();

@@ -11,8 +11,7 @@ import { openChallenge } from "../../src/tls/challenge.ts";
 import { HOST, place } from "../harness/acme-place.ts";
 import { type Records, type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { noKnot, startKnot } from "../harness/knot.ts";
-import { NSUPDATE_HOOK, noNsupdate } from "../harness/nsupdate-hook.ts";
+import { NSUPDATE_HOOK, noKnot, noNsupdate, startKnot } from "../harness/knot.ts";
 import { noPebble, startPebble } from "../harness/pebble.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 

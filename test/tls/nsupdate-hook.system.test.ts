@@ -4,8 +4,7 @@ import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createSecureDns } from "../../src/base/secure-dns.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { type Knot, noKnot, startKnot } from "../harness/knot.ts";
-import { NSUPDATE_HOOK, noNsupdate } from "../harness/nsupdate-hook.ts";
+import { type Knot, NSUPDATE_HOOK, noKnot, noNsupdate, startKnot } from "../harness/knot.ts";
 
 const noServer = noKnot ?? noNsupdate;
 if (noServer) console.warn(`updates of a real DNS server: skipped, ${noServer}`);
