@@ -1,4 +1,4 @@
-/** README, CHANGELOG and docs/: every link leads somewhere, and an example that does not run says why. */
+/** README, CHANGELOG and docs/: links and named tests exist, and an example that does not run says why. */
 import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -46,6 +46,14 @@ describe("links", () => {
     const linked = linksOf("README.md").map((target) => target.split("#")[0] ?? "");
     expect(DOCS.filter((page) => !linked.includes(page))).toEqual([]);
   });
+});
+
+test("the tests that the security page names exist", () => {
+  const rows = textOf("docs/security.md").matchAll(/^\|.*\|.*\|(.*)\|$/gm);
+  const named = [...rows].flatMap(([, cell = ""]) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
+  const missing = named.filter((name) => new Bun.Glob(`test/${name}{,.*}.test.ts`).scanSync(root).next().done);
+  expect(named.length).toBeGreaterThan(30);
+  expect(missing).toEqual([]);
 });
 
 test("README has at most 150 lines", () => {
