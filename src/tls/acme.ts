@@ -29,6 +29,8 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 /** Time between two checks of the names and the renewal time. */
 const LOOK_MS = 10 * MINUTE_MS;
+/** Wait before the renewal window is asked for again, unless the authority says when. */
+const ASK_AGAIN_MS = 6 * HOUR_MS;
 /** How long a failed name, other than the main one, is left out of orders. */
 const LEFT_OUT_MS = 24 * HOUR_MS;
 /** The operator may choose an authority at any address. */
@@ -74,6 +76,7 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
   const http = openHttpClient({ runtime, allow: () => EVERYWHERE });
   const authority = openAuthority({ directory, http, runtime });
   const challenge = openChallenge(mode.challenge, setup);
+  /** Names whose challenge failed, and when: epoch ms. */
   const leftOut = new Map<string, number>();
   const stopped = Promise.withResolvers<never>();
   stopped.promise.catch(() => {});
@@ -96,7 +99,7 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
   /** Asks when the authority wants a renewal, as often as it allows; it wants a revoked certificate renewed at once. */
   async function askWindow(cert: string): Promise<void> {
     if (runtime.now() < askWindowAt) return;
-    askWindowAt = runtime.now() + LOOK_MS * 36;
+    askWindowAt = runtime.now() + ASK_AGAIN_MS;
     try {
       const id = await renewalIdOf(cert);
       suggested = id === undefined ? undefined : await Promise.race([authority.renewalWindow(id), stopped.promise]);
@@ -143,7 +146,7 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
     const wrong =
       error instanceof ChallengeFailure ? error.hosts : error instanceof AuthorityRefusal ? error.names : [];
     const { main } = await names();
-    for (const name of wrong) if (name !== main) leftOut.set(name, now + LEFT_OUT_MS);
+    for (const name of wrong) if (name !== main) leftOut.set(name, now);
     // A failed order is of no more use; an interrupted one can continue.
     if (wrong.length > 0) await rm(fileOf("order.json"), { force: true });
     // The next attempt registers a new account.
@@ -163,7 +166,8 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
 
   async function wantedNames(): Promise<readonly string[]> {
     const { main, others } = await names();
-    const isLeftOut = (name: string) => (leftOut.get(name) ?? 0) > runtime.now();
+    // Absolute differences, since the clock may have been set back.
+    const isLeftOut = (name: string) => Math.abs(runtime.now() - (leftOut.get(name) ?? 0)) < LEFT_OUT_MS;
     return [main, ...others.filter((name) => name !== main && !isLeftOut(name))];
   }
 
@@ -202,9 +206,14 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
       isFirstLook = false;
       const wanted = await wantedNames();
       if (pair && state.directory === directory) await askWindow(pair.cert);
-      const waiting = state.trouble ? retryTimeOf(state.trouble, runtime.now()) : 0;
-      if (Math.max(dueAt(wanted), waiting) <= runtime.now()) await renew(wanted, replace);
-      const next = Math.max(dueAt(wanted), state.trouble ? retryTimeOf(state.trouble, runtime.now()) : 0);
+      const { trouble } = state;
+      if (trouble && trouble.at > runtime.now()) {
+        state = { ...state, trouble: asOfNow(trouble, runtime.now()) };
+        await saveState();
+      }
+      const nextOrder = () => Math.max(dueAt(wanted), state.trouble?.retryAt ?? 0);
+      if (nextOrder() <= runtime.now()) await renew(wanted, replace);
+      const next = nextOrder();
       return Math.max(runtime.now() + 1_000, Math.min(next, runtime.now() + LOOK_MS));
     },
     proof: (token) => challenge.proof?.(token),
@@ -262,7 +271,9 @@ export function afterFailure(
   return { failures, at: now, retryAt: Math.max(now + wait, Math.min(askedFor, now + LONGEST_WAIT_MS)), reason };
 }
 
-/** Returns when to try again, epoch ms. Setting the clock back does not lengthen the wait. */
-function retryTimeOf({ at, retryAt }: Trouble, now: number): number {
-  return retryAt - Math.max(0, at - now);
-}
+/** Moves a failure to `now`, with its wait, after the clock was set back to before it. */
+const asOfNow = (trouble: Trouble, now: number): Trouble => ({
+  ...trouble,
+  at: now,
+  retryAt: now + trouble.retryAt - trouble.at,
+});

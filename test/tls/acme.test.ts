@@ -5,7 +5,7 @@ import { afterFailure, renewalTime } from "../../src/tls/acme.ts";
 import { openAuthority } from "../../src/tls/authority.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
 import { selfSign } from "../../src/tls/pair.ts";
-import { atEndOfTest, place } from "../harness/acme-place.ts";
+import { atEndOfTest, HOST, place } from "../harness/acme-place.ts";
 import { makePair } from "../harness/remote-mx.ts";
 import { START } from "../harness/runtime.ts";
 
@@ -68,6 +68,45 @@ describe("an authority that gives no certificate", () => {
     at.runtime.advanceTo(retryAt);
     await look();
     expect(asked).toBeGreaterThan(once);
+  });
+
+  test("for a name leaves it out for a day; a clock that is set back then lengthens no wait", async () => {
+    const pair = await makePair("localhost");
+    const orders: string[][] = [];
+    const server = Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      tls: pair,
+      async fetch(request) {
+        const { origin, pathname } = new URL(request.url);
+        const at = (path: string) => `${origin}/${path}`;
+        const headers = { "replay-nonce": "abc", location: at("account") };
+        if (pathname === "/dir") {
+          return Response.json({ newNonce: at("nonce"), newAccount: at("account"), newOrder: at("order") });
+        }
+        if (pathname !== "/order") return Response.json({ status: "valid" }, { headers });
+        const { payload } = (await request.json()) as { payload: string };
+        const { identifiers } = JSON.parse(Buffer.from(payload, "base64url").toString());
+        orders.push(identifiers.map(({ value }: { value: string }) => value));
+        const identifier = { type: "dns", value: "app.example.test" };
+        return Response.json({ type: "rejectedIdentifier", detail: "not that name", identifier }, { status: 403 });
+      },
+    });
+    atEndOfTest(() => void server.stop(true));
+    const at = place({ directory: `https://localhost:${server.port}/dir`, authority: pair.cert });
+    at.ask(["app.example.test"]);
+    const { look, trouble } = await at.open();
+    const [main, both] = [[HOST], [HOST, "app.example.test"]];
+    at.runtime.setBy(365 * DAY_MS);
+    await look();
+    at.runtime.advanceTo(trouble()?.retryAt ?? 0);
+    await look();
+    expect(orders).toEqual([both, main]);
+    at.runtime.setBy(-365 * DAY_MS);
+    await look();
+    at.runtime.advanceTo(trouble()?.retryAt ?? 0);
+    await look();
+    expect(orders).toEqual([both, main, both]);
   });
 
   test("and falls silent at a proof: no name is left out", async () => {
