@@ -29,6 +29,15 @@ export function problemOf({ cert, key }: KeyPair): string | undefined {
   return "the key does not belong to the certificate";
 }
 
+/** `hostname`: a host name, or an IP address, which may be a literal as in SMTP (RFC 5321 §4.1.3). */
+const withoutBrackets = (hostname: string): string => hostname.replace(/^\[(?:IPv6:)?|\]$/gi, "");
+
+/** Tells whether a certificate is for a host name or an IP address. */
+export function isForHost(certificate: X509Certificate, hostname: string): boolean {
+  const name = withoutBrackets(hostname);
+  return (isIP(name) ? certificate.checkIP(name) : certificate.checkHost(name)) !== undefined;
+}
+
 /** Loads a pair that savePair wrote; undefined when the file is missing or damaged. @throws when it cannot be read */
 export async function loadPair(path: string): Promise<KeyPair | undefined> {
   const pem = await readPrivately(path);
@@ -87,16 +96,17 @@ async function load() {
 const ACME_IDENTIFIER = "1.3.6.1.5.5.7.1.31";
 
 /**
- * Makes a self-signed certificate. Times in epoch ms. `name`: host name or IP address. `random`: its serial number.
+ * Makes a self-signed certificate. Times in epoch ms. `hostname`: as for isForHost. `random`: its serial number.
  * `proof`: the key authorization that it shows to an authority (RFC 8737 §3).
  */
 export async function selfSign(
-  name: string,
+  hostname: string,
   from: number,
   until: number,
   random: Uint8Array,
   proof?: string,
 ): Promise<KeyPair> {
+  const name = withoutBrackets(hostname);
   const x509 = await load();
   const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
   const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);

@@ -3,14 +3,13 @@
  */
 import { X509Certificate } from "node:crypto";
 import { readFile, stat } from "node:fs/promises";
-import { isIP } from "node:net";
 import { join } from "node:path";
 import { ConfigError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { TlsMode } from "../config.ts";
 import type { AlpnProofs } from "./alpn-front.ts";
-import { type KeyPair, loadPair, problemOf, savePair, selfSign } from "./pair.ts";
+import { isForHost, type KeyPair, loadPair, problemOf, savePair, selfSign } from "./pair.ts";
 
 /** Names of a certificate, in lower case. */
 export interface Names {
@@ -117,24 +116,22 @@ const RENEW_BEFORE_DAYS = 30;
 /** Makes a self-signed certificate on first start and keeps it: clients cannot verify it, but mail is encrypted. */
 export function selfSignedSource({ hostname, folder, runtime, log }: CertificateSetup): Source {
   const path = join(folder, "tls", "self-signed.pem");
-  const name = hostname.replace(/^\[(?:IPv6:)?|\]$/gi, "");
 
   async function kept(): Promise<KeyPair | undefined> {
     const pair = await loadPair(path);
     if (!pair) return undefined;
     const certificate = new X509Certificate(pair.cert);
-    const isForHost = isIP(name) ? certificate.checkIP(name) : certificate.checkHost(name);
     const now = runtime.now();
     const isLasting = certificate.validToDate.getTime() - now > RENEW_BEFORE_DAYS * DAY_MS;
     // A certificate made while the clock was ahead is not valid yet.
     const isBegun = certificate.validFromDate.getTime() <= now;
-    return isForHost !== undefined && isLasting && isBegun ? pair : undefined;
+    return isForHost(certificate, hostname) && isLasting && isBegun ? pair : undefined;
   }
 
   async function make(): Promise<KeyPair> {
     const from = runtime.now() - DAY_MS;
     const until = runtime.now() + SELF_SIGNED_DAYS * DAY_MS;
-    const pair = await selfSign(name, from, until, runtime.randomBytes(16));
+    const pair = await selfSign(hostname, from, until, runtime.randomBytes(16));
     await savePair(path, pair);
     log.info("self-signed certificate made", { hostname, until: new Date(until) });
     return pair;

@@ -501,6 +501,13 @@ describe("one problem", () => {
     expect(JSON.stringify(finding)).not.toContain("secret");
   });
 
+  test("a certificate for the address that is the server's name is ok", async () => {
+    const b = await bench({ MAILROOM_HOSTNAME: `[${ADDRESS}]` });
+    const cert = await certificate(`[${ADDRESS}]`, 60);
+    b.world.system.greet = async () => ({ certificate: cert, line: "220" });
+    expect(await found(b, "certificate")).toMatchObject({ state: "ok" });
+  });
+
   test("a check that fails is a finding, and does not stop the others", async () => {
     const b = await bench();
     b.world.system.space = refuse;

@@ -5,6 +5,7 @@ import { createBlocklists, reversedAddress } from "../../inbound/dnsbl.ts";
 import { createDnsCache, isAbsence } from "../../net/dns-cache.ts";
 import { canonicalAddress } from "../../net/ip.ts";
 import { readAcmeTrouble } from "../../tls/acme.ts";
+import { isForHost } from "../../tls/pair.ts";
 import type { Check, Finding, World } from "../check.ts";
 
 /* The server's own listeners, contacted from this machine. */
@@ -92,7 +93,7 @@ async function describeCertificate(
         : "Restart the server: it makes a newer one.";
   const until = certificate.validToDate.toISOString().slice(0, 10);
   if (days < LAST_DAYS) return { state: "bad", detail: `it is good until ${until} only`, todo: renew };
-  if (certificate.checkHost(config.hostname) === undefined) {
+  if (!isForHost(certificate, config.hostname)) {
     const todo = `Get one that names ${config.hostname}, or change MAILROOM_HOSTNAME.`;
     return { state: "bad", detail: `it is not for ${config.hostname}`, todo };
   }
