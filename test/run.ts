@@ -1,14 +1,14 @@
 /**
- * `npm test [-- TIER…]`: runs the tests of some tiers, of `fast` unless told, with `bun test`. Any other argument is passed
- * on to `bun test`; files or folders among them are run whatever their tier. It ends with one line `N passed, N failed`,
- * with `, N skipped` where some were, that any continuous integration can read.
+ * `npm test [-- TIER…]`: runs the tests of some tiers, by default of `fast`, with `bun test`. Other arguments go to
+ * `bun test`; with files or folders among them, these run whatever their tier. The last line is `N passed, N failed`, then
+ * `, N skipped` if any were, so that any continuous integration can read it.
  *
- * What failed is told again at the end. In a run of whole tiers the files of what failed then run once more, each alone: a
- * test that passes there is called unsteady, by name and with what it said the first time, and counts as passed. That
- * tells a defect from a test that other work of the machine can upset, which is a defect of the test.
+ * Failures are printed again at the end. In a run of whole tiers, the files of a few failures then run once more, each
+ * alone. A test that passes there is unsteady and counts as passed: other work of the machine upset it, which is a defect
+ * of the test and not of the code.
  *
- * A test that timed out goes on beside those after it, and may throw while they run. Such an error is the test's: it fails
- * the run only if the test fails alone, too. An error that no timed-out test can have thrown fails the run.
+ * A test that timed out goes on beside later tests, and may throw while they run. Such an error fails the run only if the
+ * test fails alone, too. An error that no timed-out test can have thrown fails the run.
  */
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
@@ -27,11 +27,11 @@ import {
 import { SHARING } from "./harness/sharing.ts";
 import { TIERS, type Tier, testFiles } from "./harness/tiers.ts";
 
-/** A file system in memory: the tests commit many thousand times, and a disk takes its time over each. */
+/** A file system in memory: the tests commit many thousand times, and each commit waits for a disk. */
 const MEMORY = "/dev/shm";
-/** Twice what the files of a whole run come to, its executable among them. */
+/** Twice the size of all files of a whole run, its executable among them. */
 const ROOM_BYTES = 2 * 1024 ** 3;
-/** More than these are no accident. */
+/** Failures in more files are no accident. */
 const FILES_TO_RUN_AGAIN = 3;
 const ENDS = ["SIGINT", "SIGTERM"] as const;
 
@@ -59,26 +59,26 @@ const args = process.argv.slice(2).filter((arg) => !isTier(arg));
 const tiers: Tier[] = chosen.length > 0 ? chosen : ["fast"];
 const isWhole = args.every((arg) => arg.startsWith("-"));
 const files = isWhole ? testFiles(root, tiers).map((file) => `./${file}`) : [];
-// The first tier starts no program, and the few that named files start may as well run from source. When it cannot be
-// built, its own test says why.
+// The first tier starts no program, and the few that named files start may as well run from source. If the build fails,
+// its own test says why.
 const isBuilt = isWhole && tiers.some((tier) => tier !== "fast");
 const executable = isBuilt ? await buildExecutable(join(folder, "mailroom")).catch(() => undefined) : undefined;
 const env = { ...(executable === undefined ? process.env : withExecutable(executable)), ...SHARING, TMPDIR: folder };
 
-/** By a signal: nothing more is run. */
+/** A signal has ended the run: nothing more is started. */
 let isEnded = false;
 
 interface Run {
   exitCode: number;
-  /** Undefined when it came to no end. */
+  /** Undefined when the run did not end. */
   report: Report | undefined;
-  /** What was thrown outside of any test, which the report does not tell. */
+  /** Errors thrown outside of any test, which the report lacks. */
   errors: LateError[];
-  /** Names of tests that are no plain text. */
+  /** Names of tests with control characters. */
   unplain: string[];
 }
 
-/** Runs tests, and shows what they print. */
+/** Runs tests, and shows their output. */
 async function runTests(name: string, options: readonly string[]): Promise<Run> {
   const path = join(folder, `${name}.xml`);
   const run = Bun.spawn(
@@ -87,7 +87,7 @@ async function runTests(name: string, options: readonly string[]): Promise<Run> 
       "test",
       "--reporter=junit",
       `--reporter-outfile=${path}`,
-      // So that what hangs is told: far more than any test takes, on a machine that is busy with other things, too.
+      // Far more than any test takes, even on a busy machine, so that a test that hangs is reported.
       "--timeout=120000",
       ...options,
     ],
@@ -109,7 +109,7 @@ async function runTests(name: string, options: readonly string[]): Promise<Run> 
   return { exitCode, report: readReport(path), errors: errorsIn(output), unplain: unplainNames(output) };
 }
 
-/** Runs the files of what failed once more, each alone: what failed there, too. */
+/** Runs the files of the failures once more, each alone. Resolves with what failed there, too. */
 async function failedAgain(failures: readonly Failure[]): Promise<Failure[]> {
   const files = Map.groupBy(failures, ({ file }) => file);
   if (files.size > FILES_TO_RUN_AGAIN) return [...failures];
@@ -127,7 +127,7 @@ const { exitCode, report, errors, unplain } = await runTests("whole", [
   `--parallel=${availableParallelism() + 1}`,
   // Loading the program anew for every file would take as long as the tests do.
   "--no-isolate",
-  // The files that take longest start first, so that none of them is what the others are waited for.
+  // The files that take longest start first, so that the run does not end by waiting for one of them.
   `--timings=${join(import.meta.dir, "timings.json")}`,
   ...args,
   ...files,
@@ -143,8 +143,8 @@ for (const name of unplain) console.log(`control characters in the name of a tes
 const late = errors.filter((error) => isWhole && isOfTimedOut(error, failures));
 if (late.length > 0) console.log(`${late.length} errors thrown late by tests that timed out`);
 // A file that cannot be loaded fails the run without failing a test.
-const isUntold = exitCode !== 0 && failures.length === 0 && errors.length === 0;
-const alsoFailed = errors.length - late.length + unplain.length + (isUntold ? 1 : 0);
+const isUnexplained = exitCode !== 0 && failures.length === 0 && errors.length === 0;
+const alsoFailed = errors.length - late.length + unplain.length + (isUnexplained ? 1 : 0);
 const passed = report.passed + failures.length - failed.length;
 const skipped = report.skipped > 0 ? `, ${report.skipped} skipped` : "";
 console.log(`${passed} passed, ${failed.length + alsoFailed} failed${skipped}`);
