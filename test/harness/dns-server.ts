@@ -12,7 +12,7 @@ export interface Records {
   mx?: readonly (readonly [preference: number, exchange: string])[];
   a?: readonly string[];
   aaaa?: readonly string[];
-  /** Of any length, cut into strings of 255 bytes. */
+  /** Texts of any length; each is cut into strings of 255 bytes. */
   txt?: readonly string[];
   ns?: readonly string[];
   cname?: string;

@@ -9,6 +9,7 @@ import { createSupervisor, type Supervisor } from "../../src/search/meilisearch/
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
 import { type FakeRuntime, fakeRuntime } from "./runtime.ts";
+import { whenChanged } from "./until.ts";
 
 /**
  * Its behaviour, in a file beside it that is read at each start and request. `hangs`: accepts requests and never
@@ -163,10 +164,8 @@ export function supervise(settings: Record<string, string>, data = temporaryFold
     freeBytes: async () => free,
   });
   running.add(supervisor);
-  const looks = new Set<() => void>();
-  supervisor.onChange(() => {
-    for (const look of looks) look();
-  });
+  const { changed, until } = whenChanged();
+  supervisor.onChange(changed);
   const rig: Rig = {
     supervisor,
     data,
@@ -180,17 +179,7 @@ export function supervise(settings: Record<string, string>, data = temporaryFold
     room(bytes) {
       free = bytes;
     },
-    until(isSo) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      const look = () => {
-        if (!isSo()) return;
-        looks.delete(look);
-        resolve();
-      };
-      looks.add(look);
-      look();
-      return promise;
-    },
+    until,
     async passing(isSo, how) {
       const isBusy = () => how === undefined && (questions > 0 || supervisor.state().state === "starting");
       while (!isSo()) {
@@ -216,7 +205,7 @@ export function markData(data: string): { isThere(): boolean } {
 export const argumentsOf = (pid: number | undefined): string[] =>
   readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").slice(0, -1);
 
-/** Whether it exists and is not a zombie. */
+/** True while it exists and is not a zombie. */
 export function isAlive(pid: number | undefined): boolean {
   try {
     return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "latin1"));

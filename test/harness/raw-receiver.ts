@@ -4,6 +4,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import type { KeyPair } from "../../src/tls/certificates.ts";
 import { atEndOfFile } from "./end.ts";
+import { whenChanged } from "./until.ts";
 
 export interface Receiver {
   readonly port: number;
@@ -35,20 +36,7 @@ export async function receive(
 ): Promise<Receiver> {
   const requests: string[] = [];
   const connections = { made: 0, open: 0 };
-  const waiting = new Set<() => void>();
-  const changed = () => {
-    for (const look of waiting) look();
-  };
-  const until = (isSo: () => boolean) =>
-    new Promise<void>((resolve) => {
-      const look = () => {
-        if (!isSo()) return;
-        waiting.delete(look);
-        resolve();
-      };
-      waiting.add(look);
-      look();
-    });
+  const { changed, until } = whenChanged();
   const serve = (socket: Socket) => {
     let text = "";
     let count = 0;

@@ -10,6 +10,7 @@ import { type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
 import { fakeRuntime } from "./runtime.ts";
+import { whenChanged } from "./until.ts";
 
 /** Domains without a policy for TLS. */
 export const OPPORTUNISTIC: TlsPolicies = { of: async () => async () => ANY_TLS, close() {} };
@@ -155,20 +156,8 @@ export async function startRemoteMx(first: RemoteScript = {}): Promise<RemoteMx>
   const commands: string[] = [];
   const attempts = new Map<string, number>();
   const sockets = new Set<Socket>();
-  let waiting: (() => boolean)[] = [];
+  const { changed, until } = whenChanged();
   let accepted = 0;
-
-  const notify = () => {
-    waiting = waiting.filter((check) => !check());
-  };
-  const until = (condition: () => boolean): Promise<void> =>
-    new Promise((resolve) => {
-      waiting.push(() => {
-        if (condition()) resolve();
-        return condition();
-      });
-      notify();
-    });
 
   async function answer(to: CommandName, address: string, connection: number): Promise<Answer> {
     const key = `${to} ${address}`;
@@ -252,7 +241,7 @@ export async function startRemoteMx(first: RemoteScript = {}): Promise<RemoteMx>
 
     async function handle(line: string): Promise<void> {
       commands.push(line);
-      notify();
+      changed();
       if (login) return say(login(line));
       const [, verb = "", rest = ""] = /^(\S+) ?(.*)$/s.exec(line) ?? [];
       const address = /<(.*)>/.exec(rest)?.[1] ?? "";
@@ -316,7 +305,7 @@ export async function startRemoteMx(first: RemoteScript = {}): Promise<RemoteMx>
       }
       forget();
       say(reply);
-      notify();
+      changed();
     }
 
     /** Takes the next line or message that has arrived whole. */
@@ -355,12 +344,12 @@ export async function startRemoteMx(first: RemoteScript = {}): Promise<RemoteMx>
     initial.on("close", () => {
       gone = true;
       sockets.delete(initial);
-      notify();
+      changed();
     });
     attach(initial);
     void (async () => {
       say((await answer("greeting", "", connection)) ?? `220 ${script.name ?? "mx.example.net"} ESMTP`);
-      notify();
+      changed();
     })();
   }
 
