@@ -398,7 +398,7 @@ answers() {
   local at host port status=''
   at=$(setting MAILROOM_HTTP)
   at=${at:-127.0.0.1:8025}
-  # Without plain HTTP there is nothing to ask that needs no certificate: that it runs has to do.
+  # Over HTTPS alone, the check would need the certificate: a running unit counts as an answer.
   if [ "$at" = off ]; then return 0; fi
   host=${at%:*} port=${at##*:}
   case $host in 0.0.0.0) host=127.0.0.1 ;; '[::]') host=::1 ;; esac
@@ -424,7 +424,7 @@ start_and_wait() {
   return 1
 }
 
-readonly why="What it said: journalctl -u mailroom -n 50"
+readonly why="Its log: journalctl -u mailroom -n 50"
 
 # Backs up the data; copies only what is new since the last time. Sets `generation`, or fails.
 generation=''
@@ -543,7 +543,7 @@ install_first() {
   fi
   step "Putting version $version in place"
   put_program
-  # Installed before, and taken off since: there is no program to go back to, but there is the data.
+  # Installed before and taken off since: there is data, but no program to go back to.
   if [ -f "$data/mailroom.db" ] && [ ! -f "$progress/wanted" ]; then back_up; fi
   set_up
   step "Starting the server"
@@ -586,33 +586,33 @@ turn_on_meilisearch() {
   fi
   "$command" settings set search.meilisearchPath "$lib/meilisearch" >/dev/null
   "$command" settings set search.engine meilisearch >/dev/null
-  say "Meilisearch is filled with the mail that is there; until then, searches are answered as before"
+  say "Meilisearch is being filled with the stored mail; until that is done, FTS5 answers searches"
 }
 
 show_what_is_next() {
   local base host
   if [ -s "$progress/answer" ]; then
     say
-    say "Keep these; they are not shown again. The records belong into the DNS of your domain:"
+    say "Keep these; they are not shown again. Publish the records in the DNS of your domain:"
     say
     cat "$progress/answer"
     rm -f "$progress/answer"
     host=$(setting MAILROOM_HOSTNAME)
     say
-    say "Besides: A (and AAAA) records of $host with this machine's addresses, and for those a reverse (PTR) record that"
-    say "says $host, which is set where the machine is rented."
+    say "Publish A (and AAAA) records of $host with this machine's addresses, too, and have its provider set the reverse (PTR)"
+    say "records of these addresses to $host."
   fi
   if has_command doctor; then
     say
-    step "What mailroom doctor finds (records that are not published yet are named)"
+    step "What mailroom doctor finds (it names records that are not published yet)"
     "$command" doctor || true
   fi
   base=$(setting MAILROOM_BASE_URL)
   say
-  say "Mailroom $version runs: ${base:-the web} is its app, \`mailroom help\` its commands,"
-  say "\`journalctl -u mailroom\` its log, $environment its environment."
-  say "Once the DNS records are published: mailroom domain verify DOMAIN. No mail is taken for the domain before, and none"
-  say "is sent from it; to try it out without DNS: mailroom domain verify DOMAIN --skip-dns"
+  say "Mailroom $version runs. The app is at ${base:-its HTTP listener}; \`mailroom help\` lists the commands,"
+  say "\`journalctl -u mailroom\` shows the log, and $environment has the environment."
+  say "Once the DNS records are published, run: mailroom domain verify DOMAIN. Until then the server takes no mail for the"
+  say "domain and sends none from it. To try it without DNS: mailroom domain verify DOMAIN --skip-dns"
 }
 
 take_off() {
