@@ -80,14 +80,14 @@ export async function prepareMessage(
     cc: parsed.cc,
     filenames: attachments.map(({ filename }) => filename),
   });
-  // Before the HTML is sanitised, because this may exceed the budget.
+  // Sanitising comes later, because it may exceed the budget.
   const seen = seenText(parsed.text, html, budget);
   const message = {
     ...parsed,
     subjectKey: key,
     isReply,
-    // The snippet of HTML that could not be followed would show hidden text to models.
-    snippet: seen.text === "" ? "" : snippetOf(parsed.text),
+    // Of the visible text, because models read snippets, too.
+    snippet: snippetOf(seen.text),
     ...storedSeen(parsed.text, seen),
     ...(html === undefined ? {} : { html: sanitizeHtml(html, budget), htmlSource: packText(html) }),
     sanitizer: SANITIZER_VERSION,
