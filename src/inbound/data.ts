@@ -73,7 +73,7 @@ export async function acceptMessage(
       if (received.hops > MOST_HOPS) throw new Refusal("loop");
       arrived = await store.preparing(() => prepare(parts, received, envelope));
       const { message, authentication } = arrived;
-      const spam = failsDmarc(parts, message, authentication, recipients);
+      const spam = isSpamByPolicy(parts, message, authentication, recipients);
       const { organizations = [] } = authentication;
       const returned = recipients.flatMap(({ sent }) => sent ?? []);
       const finding = await considerReport(parts, message, { reversePath, returned, organizations });
@@ -160,16 +160,16 @@ async function authenticate(
  * since bounces are seldom signed. A retry of a message that is filed already is accepted too: its verdicts may differ from
  * those of the first. @throws Refusal dmarc when the domain asks for refusal and we comply
  */
-function failsDmarc(
+function isSpamByPolicy(
   { mailbox, options, runtime }: AcceptParts,
   message: PreparedMessage,
   authentication: Authentication,
   recipients: readonly Admitted[],
 ): boolean {
   const disposition = dispositionOf(authentication, runtime);
-  const hearsEverything = ({ route, sent }: Admitted) => sent !== undefined || route?.exempt === true;
+  const getsAllMail = ({ route, sent }: Admitted) => sent !== undefined || route?.exempt === true;
   const hasReceived = ({ route }: Admitted) => route !== undefined && mailbox.hasReceived(route.mailboxId, message);
-  if (disposition === "reject" && options.get("spam.rejectDmarc") && !recipients.some(hearsEverything)) {
+  if (disposition === "reject" && options.get("spam.rejectDmarc") && !recipients.some(getsAllMail)) {
     if (!recipients.every(hasReceived)) throw new Refusal("dmarc");
   }
   return disposition !== "none";

@@ -72,21 +72,21 @@ export function createGreylist(
 ) {
   let rows: number | undefined;
 
-  function remove(tx: Tx, soonest: { only?: number; most: number }): number {
-    const { only = Number.MAX_SAFE_INTEGER, most } = soonest;
+  /** Removes the rows that expire soonest, at most `most`, by `expiredBy` (epoch ms); returns their number. */
+  function remove(tx: Tx, most: number, expiredBy = Number.MAX_SAFE_INTEGER): number {
     const gone = tx
       .select({ key: greylist.key })
       .from(greylist)
-      .where(lte(greylist.expiresAt, only))
+      .where(lte(greylist.expiresAt, expiredBy))
       .orderBy(asc(greylist.expiresAt))
       .limit(most);
     return tx.delete(greylist).where(inArray(greylist.key, gone)).returning({ key: greylist.key }).all().length;
   }
 
-  async function putOff(key: Buffer, now: number): Promise<void> {
+  async function remember(key: Buffer, now: number): Promise<void> {
     await store.enqueue((tx) => {
       const counted = rows ?? statements(tx).count.get()?.rows ?? 0;
-      const removed = counted >= mostRows ? remove(tx, { most: Math.min(STEP, counted - mostRows + 1) }) : 0;
+      const removed = counted >= mostRows ? remove(tx, Math.min(STEP, counted - mostRows + 1)) : 0;
       const row = { firstAt: now, expiresAt: now + AWAITED_MS };
       tx.insert(greylist)
         .values({ key, ...row })
@@ -103,7 +103,7 @@ export function createGreylist(
       const now = runtime.now();
       const row = statements(store.db).find.get({ key });
       if (!row || row.expiresAt <= now || row.firstAt > now) {
-        await putOff(key, now);
+        await remember(key, now);
         throw new Refusal("greylisted");
       }
       if (now < row.firstAt + waitMs) throw new Refusal("greylisted");
@@ -123,7 +123,7 @@ export function createGreylist(
       async runDue(now: number) {
         const soonest = statements(store.db).soonest.get()?.expiresAt;
         const isDue = soonest !== undefined && soonest <= now;
-        const removed = isDue ? await store.enqueue((tx) => remove(tx, { only: now, most: STEP })) : 0;
+        const removed = isDue ? await store.enqueue((tx) => remove(tx, STEP, now)) : 0;
         rows = undefined;
         return now + (removed === STEP ? NEXT_STEP_MS : SWEEP_MS);
       },
