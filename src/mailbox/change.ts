@@ -66,7 +66,7 @@ const statements = prepared((db) => ({
     )
     .orderBy(desc(messages.date), desc(messages.seq))
     .prepare(),
-  place: db.$client.prepare<unknown, [folder: Folder, snoozedUntil: number | null, seq: number]>(
+  putInto: db.$client.prepare<unknown, [folder: Folder, snoozedUntil: number | null, seq: number]>(
     "UPDATE threads SET folder = ?, snoozed_until = ? WHERE seq = ?",
   ),
   /** A draft in trash is not sent, even after it is brought back. */
@@ -102,7 +102,7 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
   const touched: (keyof State)[] = [];
   if (folder !== undefined || snoozedUntil !== undefined) touched.push("folder", "snoozedUntil");
   if (folder !== undefined) Object.assign(made, move(tx, thread, folder, now));
-  if (snoozedUntil !== undefined) snoozeThread(tx, thread, snoozedUntil);
+  if (snoozedUntil !== undefined) putInto(tx, thread, "inbox", snoozedUntil);
   if (starred !== undefined) {
     touched.push("starred");
     statements(tx).star.run(starred ? 1 : 0, seq);
@@ -139,10 +139,7 @@ export function revertChange(tx: Tx, caller: Caller, changed: AppliedChange): vo
   }
   const { seq, mailboxId } = thread;
   const { folder, snoozedUntil, starred, labels } = before;
-  if (folder !== undefined) {
-    statements(tx).place.run(folder, snoozedUntil ?? null, seq);
-    if (folder !== thread.folder) moveMessages(tx, seq, folder);
-  }
+  if (folder !== undefined) putInto(tx, thread, folder, snoozedUntil ?? null);
   if (starred !== undefined) statements(tx).star.run(starred ? 1 : 0, seq);
   if (labels !== undefined) writeLabels(tx, seq, labels);
   if (changed.readState) putBackReadState(tx, seq, changed.readState);
@@ -158,6 +155,11 @@ function stateOf(tx: Tx, id: string): Required<State> {
 
 const pick = (state: Required<State>, names: readonly (keyof State)[]): State =>
   Object.fromEntries(names.map((name) => [name, state[name]]));
+
+function putInto(tx: Tx, thread: ThreadRow, folder: Folder, snoozedUntil: number | null): void {
+  statements(tx).putInto.run(folder, snoozedUntil, thread.seq);
+  if (folder !== thread.folder) moveMessages(tx, thread.seq, folder);
+}
 
 function move(tx: Tx, thread: ThreadRow, folder: Folder, now: number): { relearned: Relearned[]; taught: Taught[] } {
   const { seq, mailboxId } = thread;
@@ -175,9 +177,8 @@ function move(tx: Tx, thread: ThreadRow, folder: Folder, now: number): { relearn
     // else.
     taught = teachConversation(tx, thread, thread.folder === "spam" ? undefined : "ham");
   }
-  statements(tx).place.run(folder, null, seq);
+  putInto(tx, thread, folder, null);
   if (folder === "trash") statements(tx).unscheduleDrafts.run(seq);
-  if (folder !== thread.folder) moveMessages(tx, seq, folder);
   return { relearned, taught };
 }
 
@@ -207,21 +208,15 @@ function requireSnoozable({ folder }: Pick<ThreadRow, "folder">): void {
   }
 }
 
-/** Snoozes a conversation that requireSnoozable accepts, until `until` (epoch ms). */
-function snoozeThread(tx: Tx, { seq, folder }: Pick<ThreadRow, "seq" | "folder">, until: number): void {
-  tx.update(threads).set({ folder: "inbox", snoozedUntil: until }).where(eq(threads.seq, seq)).run();
-  if (folder !== "inbox") moveMessages(tx, seq, "inbox");
-}
-
 /**
  * Snoozes a conversation of the inbox, archive or sent mail until `until` (epoch ms). @throws AppError not_found,
  * conflict
  */
 export function snooze(tx: Tx, threadId: string, until: number): void {
-  const thread = tx.select().from(threads).where(eq(threads.id, threadId)).get();
+  const thread = statements(tx).byId.get({ id: threadId });
   if (!thread) throw notFound("thread");
   requireSnoozable(thread);
-  snoozeThread(tx, thread, until);
+  putInto(tx, thread, "inbox", until);
 }
 
 /** Wakes the conversations that are due. */
