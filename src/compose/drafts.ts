@@ -12,7 +12,7 @@ import type { Runtime } from "../base/runtime.ts";
 import { type Draft, transmittedSize, transmittedSizes } from "../mailbox/drafts.ts";
 import type { NewDraft } from "../mailbox/filing-rows.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import { attachmentView, type StoredFile } from "../mailbox/messages.ts";
+import { attachmentView, type StoredFile, storedFile } from "../mailbox/messages.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import type { AttachmentView, MessageView } from "../mailbox/views.ts";
 import type { EmailAddress } from "../message/address.ts";
@@ -22,7 +22,6 @@ import { defaultFilename, safeFilename } from "../message/parse.ts";
 import { readRecipients, readUnfinished } from "../message/recipients.ts";
 import { requireSize } from "../outbound/accept.ts";
 import { recipientsOf, requireRoom, senderFor } from "../outbound/guardrails.ts";
-import type { Recipient } from "../outbound/queue.ts";
 import type { Spool } from "../smtp/spool.ts";
 import type { DraftAgent, Unfinished } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -116,13 +115,20 @@ export function createDrafts(
   /** Checks that the caller may send from the address. @throws AppError not_found, forbidden, unprocessable */
   function compose(
     caller: Caller,
-    said: { from: string; recipients: Recipient[]; subject: string; content: Pick<Composition, "text" | "html"> },
+    {
+      from,
+      recipients,
+      subject,
+      content,
+    }: Pick<Outgoing, "from" | "recipients"> & {
+      subject: string;
+      content: Pick<Composition, "text" | "html">;
+    },
     answers: string | undefined,
     draft: Draft | undefined,
   ): Outgoing {
     const context = answers === undefined ? undefined : readReplyContext(store.db, caller, answers);
     if (context) requireAccess(context.reach, "send");
-    const { from, recipients, subject, content } = said;
     const answered = context?.answered;
     const sender =
       context && answered
@@ -174,29 +180,21 @@ export function createDrafts(
         strict,
       }: { draft?: Draft | undefined; answers?: string | undefined; strict: boolean },
     ): { message: Outgoing; unfinished: Unfinished } {
-      const fields = { to: read(request.to, strict), cc: read(request.cc, strict), bcc: read(request.bcc, strict) };
-      const { to, cc, bcc } = fields;
+      const to = readField(request.to, strict);
+      const cc = readField(request.cc, strict);
+      const bcc = readField(request.bcc, strict);
       const recipients = recipientsOf({ to: to.addresses, cc: cc.addresses, bcc: bcc.addresses });
       const { from, subject = "" } = request;
-      const message = compose(
-        caller,
-        { from, recipients, subject, content: contentOf(request, draft) },
-        answers,
-        draft,
-      );
+      const content = contentOf(request, draft);
+      const message = compose(caller, { from, recipients, subject, content }, answers, draft);
       return { message, unfinished: { to: to.rest, cc: cc.rest, bcc: bcc.rest } };
     },
 
     /** The message of a stored draft. @throws AppError not_found, forbidden, unprocessable */
     stored(caller: Caller, draft: Draft): Outgoing {
-      const { from, subject, text, html } = draft;
-      const content = { text, html };
-      return compose(
-        caller,
-        { from: from.email, recipients: recipientsOf(draft), subject, content },
-        draft.answers,
-        draft,
-      );
+      const { subject, text, html } = draft;
+      const fields = { from: draft.from.email, recipients: recipientsOf(draft), subject, content: { text, html } };
+      return compose(caller, fields, draft.answers, draft);
     },
 
     /**
@@ -251,7 +249,7 @@ export function createDrafts(
         } else {
           const { answers, agent } = { answers: request.answers, ...present };
           const more = { unfinished, ...(answers !== undefined && { answers }), ...(agent && { agent }) };
-          id = writing.begin(tx, caller, message, prepared, more, present?.attachments.map(draftFile) ?? files);
+          id = writing.begin(tx, caller, message, prepared, more, present?.attachments.map(storedFile) ?? files);
           if (present) mailbox.drafts.remove(tx, present);
         }
         const saved = mailbox.drafts.read(caller, id ?? "");
@@ -461,18 +459,9 @@ function contentOf({ text, html }: DraftRequest, draft: Draft | undefined): Pick
 }
 
 /** Reads a recipient field. @throws AppError unprocessable if it is invalid and `strict` */
-function read(given: string | undefined, strict: boolean): { addresses: EmailAddress[]; rest: string } {
+function readField(given: string | undefined, strict: boolean): { addresses: EmailAddress[]; rest: string } {
   return strict ? { addresses: readRecipients(given), rest: "" } : readUnfinished(given ?? "");
 }
-
-const draftFile = ({ filename, contentType, size, inline, contentId, blob }: StoredFile): StoredFile => ({
-  filename,
-  contentType,
-  size,
-  inline,
-  contentId,
-  blob,
-});
 
 const compositionFile = ({ contentId, ...file }: StoredFile) => {
   const { filename, contentType, size, inline, blob } = file;

@@ -54,7 +54,15 @@ export interface ReplyContext {
 
 const statements = prepared((db) => ({
   answered: db
-    .select({ message: messages, body: { ...bodyColumns(), headers: messageBodies.headers } })
+    .select({
+      message: messages,
+      body: {
+        headers: messageBodies.headers,
+        text: messageBodies.text,
+        html: messageBodies.html,
+        sanitizer: messageBodies.sanitizer,
+      },
+    })
     .from(messages)
     .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
     .where(
@@ -78,11 +86,6 @@ const statements = prepared((db) => ({
     .where(and(eq(addresses.mailboxId, sql.placeholder("mailboxId")), ne(addresses.kind, "catch-all")))
     .prepare(),
 }));
-
-function bodyColumns() {
-  const { messageSeq, text, html, sanitizer } = messageBodies;
-  return { messageSeq, text, html, sanitizer };
-}
 
 /** @throws AppError not_found, also for a conversation out of reach */
 export function readReplyContext(db: Db, caller: Caller, threadId: string): ReplyContext {

@@ -25,8 +25,7 @@ import type { Db, Tx } from "../store/store.ts";
 import { addUsage } from "./mailboxes.ts";
 import { folderOfMessage, moveMessages } from "./message-state.ts";
 import type { PreparedMessage } from "./prepare.ts";
-import type { ThreadRow } from "./threading.ts";
-import { type FilingKind, THREAD_STATE, type ThreadState } from "./threading.ts";
+import { type FilingKind, THREAD_STATE, type ThreadRow, type ThreadState } from "./threading.ts";
 
 type Placeholder = ReturnType<typeof sql.placeholder>;
 
@@ -53,7 +52,7 @@ function prepareStatements(db: Db) {
       .prepare();
   return {
     mailbox: db
-      .select({ address: mailboxes.address, workspaceId: mailboxes.workspaceId, ownerId: mailboxes.ownerId })
+      .select({ address: mailboxes.address, workspaceId: mailboxes.workspaceId })
       .from(mailboxes)
       .where(eq(mailboxes.id, sql.placeholder("mailboxId")))
       .prepare(),

@@ -5,7 +5,7 @@
 import { and, asc, between, desc, eq, inArray, isNull, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
-import { composeMessage } from "../message/compose.ts";
+import { composeMessage, formatAddress } from "../message/compose.ts";
 import { unpackText } from "../message/reading.ts";
 import { SANITIZER_VERSION } from "../message/sanitize.ts";
 import { htmlOfText } from "../message/text.ts";
@@ -51,7 +51,6 @@ const statements = prepared((db) => {
         threadId: threads.id,
         cut: isCut,
         body: {
-          messageSeq: messageBodies.messageSeq,
           text: sql<string>`iif(${isCut}, ${messages.snippet}, ${messageBodies.text})`,
           html: html ? sql<string | null>`iif(${isCut}, null, ${messageBodies.html})` : sql<string | null>`null`,
           sanitizer: messageBodies.sanitizer,
@@ -132,6 +131,16 @@ export type AttachmentRow = typeof attachments.$inferSelect;
 
 /** A file whose blob is already durable. */
 export type StoredFile = Pick<AttachmentRow, "filename" | "contentType" | "size" | "inline" | "contentId" | "blob">;
+
+/** The file of an attachment, to attach it to another message. */
+export const storedFile = ({ filename, contentType, size, inline, contentId, blob }: StoredFile): StoredFile => ({
+  filename,
+  contentType,
+  size,
+  inline,
+  contentId,
+  blob,
+});
 
 /** The attachments of a message (messages.seq), in order. */
 export const attachmentsOf = (db: Db, seq: number): AttachmentRow[] =>
@@ -239,7 +248,10 @@ export async function composeStored(
   const source = statements(db).source.get({ seq });
   return composeMessage({
     id,
-    headers: [...(source?.headers ?? []), ...(bcc.length === 0 ? [] : [bccHeader(bcc)])],
+    headers: [
+      ...(source?.headers ?? []),
+      ...(bcc.length === 0 ? [] : [["Bcc", bcc.map(formatAddress).join(", ")] as const]),
+    ],
     text,
     ...(source?.htmlSource ? { html: unpackText(source.htmlSource) } : {}),
     attachments: await Promise.all(
@@ -254,24 +266,9 @@ export async function composeStored(
   });
 }
 
-/** RFC 5322 §3.6.3. Names are quoted; composeMessage encodes characters outside ASCII. */
-const bccHeader = (bcc: readonly EmailAddress[]): [name: string, value: string] => [
-  "Bcc",
-  bcc
-    .map(({ email, name }) => (name === undefined ? email : `"${name.replace(/["\\]/g, "\\$&")}" <${email}>`))
-    .join(", "),
-];
-
 export function filesOf(db: Db, caller: Caller, id: string): StoredFile[] {
   const { message } = reachedMessage(db, caller, id, { html: false });
-  return attachmentsOf(db, message.seq).map(({ filename, contentType, size, inline, contentId, blob }) => ({
-    filename,
-    contentType,
-    size,
-    inline,
-    contentId,
-    blob,
-  }));
+  return attachmentsOf(db, message.seq).map(storedFile);
 }
 
 export function getAttachment(store: Store, caller: Caller, id: string): AttachmentContent {
@@ -311,14 +308,7 @@ export function markDelivered(tx: Tx, emailId: string, now: number): void {
  */
 
 type MessageRow = typeof messages.$inferSelect;
-
-export interface BodyRow {
-  messageSeq: number;
-  text: string;
-  /** Also null if it was not requested. */
-  html: string | null;
-  sanitizer: number;
-}
+type BodyRow = typeof messageBodies.$inferSelect;
 
 /**
  * Returns a function that gives the part of a message's Bcc that the caller sees. Their own addresses are read once, on
@@ -342,7 +332,7 @@ function bccReader(db: Db, caller: Caller): (message: Pick<MessageRow, "kind" | 
 }
 
 /** The HTML to serve. HTML from an older policy is renewed before (reading.ts), or its text replaces it. */
-export const servedHtml = ({ html, sanitizer, text }: Omit<BodyRow, "messageSeq">): string | null =>
+export const servedHtml = ({ html, sanitizer, text }: Pick<BodyRow, "html" | "sanitizer" | "text">): string | null =>
   html === null || sanitizer >= SANITIZER_VERSION ? html : htmlOfText(text);
 
 const directionOf = (kind: MessageRow["kind"]): Direction => (kind === "received" ? "inbound" : "outbound");
