@@ -5,8 +5,8 @@
  *
  *   Send ─► guardrails ─► draft saved and due, one transaction ─► the time comes ─► outbound/accept.ts
  *
- * Invariant: the draft is removed in the transaction that accepts the message. After a crash before it, the draft is
- * still due and is sent at the next start; after a crash behind it, no draft is left that could be sent again.
+ * Invariant: the draft is removed in the transaction that accepts the message. After a crash before the commit, the
+ * draft is still due and is sent at the next start; after a crash behind it, no draft is left to be sent again.
  */
 import { eq, sql } from "drizzle-orm";
 import { type Caller, findPerson } from "../access/caller.ts";
@@ -76,11 +76,11 @@ export function createDraftSending({
 }) {
   async function sendDue({ id, at, userId }: Due & { id: string }): Promise<void> {
     const caller = findPerson(store.db, userId);
-    if (!caller) throw new AppError("forbidden", "Who pressed Send is not here any more");
+    if (!caller) throw new AppError("forbidden", "The person who pressed Send has left");
     const draft = mailbox.drafts.read(caller, id);
     await submitted(caller, writing.stored(caller, draft), draft.answers, (tx) => {
       const present = mailbox.drafts.read(caller, id);
-      if (present.due?.at !== at) throw new AppError("conflict", "It was undone");
+      if (present.due?.at !== at) throw new AppError("conflict", "The sending was undone");
       mailbox.drafts.remove(tx, present);
     });
   }
@@ -162,5 +162,5 @@ export function createDraftSending({
 function requireSeen(draft: Draft, attachments: readonly string[]): void {
   const seen = new Set(attachments);
   if (draft.attachments.length === seen.size && draft.attachments.every(({ id }) => seen.has(id))) return;
-  throw new AppError("conflict", "What is attached to this draft was changed elsewhere since you opened it");
+  throw new AppError("conflict", "The attachments of this draft were changed elsewhere since you opened it");
 }

@@ -118,7 +118,7 @@ export function createSending(
     const { reach, answered } = context;
     requireAccess(reach, "send");
     if (!answered) {
-      throw new AppError("unprocessable", "There is nothing to answer: no message came or went in this conversation");
+      throw new AppError("unprocessable", "This conversation has no message to reply to");
     }
     return { context, answered };
   }
@@ -208,7 +208,7 @@ export function createSending(
       if (request.quote) await mailbox.renewHtml(threadId);
       const { toNobody, ...message } = replyOf(caller, threadId, request);
       if (toNobody) {
-        throw new AppError("unprocessable", "There is nobody to answer: the message names no address. Give `to`");
+        throw new AppError("unprocessable", "There is nobody to reply to: the message names no address. Give `to`");
       }
       return submitted(caller, message, threadId, record);
     },

@@ -141,7 +141,7 @@ export function readDraft(db: Db, caller: Caller, threadId: string): Draft {
   const { thread, reach } = reachedThread(db, caller, threadId);
   requireAccess(reach, "send");
   const row = statements(db).draft.get({ threadSeq: thread.seq });
-  if (!row) throw new AppError("conflict", "This conversation is no draft");
+  if (!row) throw new AppError("conflict", "This conversation is not a draft");
   if (thread.folder !== "drafts") throw new AppError("conflict", "This draft is in trash");
   const { message, body, draft, answers } = row;
   return {

@@ -47,7 +47,10 @@ export function deletePortion(tx: Tx, mailboxId: string, limit: number, folder?:
 /** @throws AppError conflict unless it is a draft or in trash or spam */
 export function requireDeletable(tx: Tx, { folder, seq }: ThreadRow): void {
   if (folder === "trash" || folder === "spam" || isDraft(tx, seq)) return;
-  throw new AppError("conflict", "Only drafts, and what is in trash or spam, can be deleted: move it there first");
+  throw new AppError(
+    "conflict",
+    "Only drafts and conversations in trash or spam can be deleted: move it to trash first",
+  );
 }
 
 /** Deletes conversations of one mailbox, by threads.seq. */
@@ -64,12 +67,10 @@ export function deleteConversations(tx: Tx, mailboxId: string, portion: readonly
 
 const HOUR_MS = 60 * 60_000;
 const DAY_MS = 24 * HOUR_MS;
-/**
- * Longest and shortest time between two runs, and runs in a period; such a delay does not matter for a period of days.
- */
-const SELDOM_MS = HOUR_MS;
-const OFTEN_MS = 1_000;
+/** The job runs this many times within retention.trashDays, but not more or less often than these times apart. */
 const RUNS = 24;
+const SHORTEST_WAIT_MS = 1_000;
+const LONGEST_WAIT_MS = HOUR_MS;
 /** Conversations deleted in one transaction; each may be long. */
 const PORTION = 20;
 
@@ -106,10 +107,10 @@ export function deleteDiscarded(store: Pick<Store, "enqueue">, options: Pick<Opt
         (tx) => void tx.update(discardedThreads).set({ since: now }).where(isNull(discardedThreads.since)).run(),
       );
       const days = options.get("retention.trashDays");
-      if (days === "off") return now + SELDOM_MS;
+      if (days === "off") return now + LONGEST_WAIT_MS;
       const kept = days * DAY_MS;
       while ((await store.enqueue((tx) => deleteExpired(tx, now - kept))) > 0);
-      return now + Math.max(OFTEN_MS, Math.min(kept / RUNS, SELDOM_MS));
+      return now + Math.max(SHORTEST_WAIT_MS, Math.min(kept / RUNS, LONGEST_WAIT_MS));
     },
   };
 }

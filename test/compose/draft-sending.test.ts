@@ -104,7 +104,7 @@ describe("a draft that is due", () => {
     [
       "the person who pressed Send has left",
       ({ store, alice }) => void store.db.delete(users).where(eq(users.id, alice.userId)).run(),
-      /not here any more/,
+      /pressed Send has left/,
     ],
     [
       "its domain is no longer verified",

@@ -277,7 +277,7 @@ describe("a reply is refused", () => {
     expect(await code(it.first.threadId, { ...wrong, text: "x" })).toBe("not_found");
   });
 
-  test("if there is nobody to answer: an anonymous sender, Bcc recipients only", async () => {
+  test("if there is nobody to reply to: an anonymous sender, Bcc recipients only", async () => {
     const anonymous = await conversation({ from: "(no address)" });
     const office = await createOffice();
     const { threadId } = await office.world.file(
@@ -290,19 +290,19 @@ describe("a reply is refused", () => {
       office.sending.reply(office.alice, threadId, { text: "x", replyAll: true }),
     ]) {
       const { code, message } = await refusal(request);
-      expect([code, message]).toEqual(["unprocessable", expect.stringMatching(/nobody to answer/)]);
+      expect([code, message]).toEqual(["unprocessable", expect.stringMatching(/nobody to reply to/)]);
       expect(message).not.toContain("secret");
     }
     await anonymous.reply({ to: "dave@remote.example" });
   });
 
-  test("if there is nothing to answer: a draft, a notice", async () => {
+  test("if there is no message to reply to: a draft, a notice", async () => {
     const it = await conversation();
     const { draftId } = await it.draft({});
     const notice = await it.world.file(it.boxes.alice, { from: "MAILER-DAEMON@example.test" }, { kind: "notice" });
     for (const id of [draftId, notice.threadId]) {
       for (const act of [it.sending.reply, it.sending.draft]) {
-        expect((await refusal(act(it.alice, id, { text: "x" }))).message).toMatch(/nothing to answer/);
+        expect((await refusal(act(it.alice, id, { text: "x" }))).message).toMatch(/no message to reply to/);
       }
     }
   });
