@@ -80,7 +80,7 @@ export function fileMessage(
   const spam = classification.filedFor !== undefined;
   const joined = kind === "draft" ? undefined : threadFor(tx, filing, { mailboxId, receivedOn, message, date, spam });
   const addition = { message: { ...message, from }, kind, date } as const;
-  // A report is never a reply: one that is counts as ordinary mail.
+  // A report that joins a conversation is filed as ordinary mail: label and read state belong to the conversation.
   const isReport = kind === "received" && message.aggregateReport !== undefined && !joined && !spam;
   const state = joined
     ? nextState(tx, joined, addition)

@@ -52,7 +52,7 @@ const statements = prepared(({ $client: sqlite }) => ({
     `SELECT json_group_object(message_seq, octet_length(text)) AS sizes
      FROM message_bodies WHERE message_seq IN (SELECT value FROM json_each(?))`,
   ),
-  seqs: sqlite.prepare<{ seq: number }, [number]>("SELECT seq FROM messages WHERE thread_seq = ?"),
+  onlyMessage: sqlite.prepare<{ seq: number }, [number]>("SELECT seq FROM messages WHERE thread_seq = ?"),
 }));
 
 /** A conversation that matched. */
@@ -83,13 +83,8 @@ export async function highlightsOf(
   const found = hits(db)(query, words)(several, MOST_MESSAGES);
   for (const { seq, messageCount } of threads) {
     // The only message must be the match.
-    if (messageCount === 1)
-      found.set(
-        seq,
-        statements(db)
-          .seqs.all(seq)
-          .map((row) => row.seq),
-      );
+    const only = messageCount === 1 ? statements(db).onlyMessage.get(seq) : null;
+    if (only) found.set(seq, [only.seq]);
   }
   // First one message of each conversation, then the second of each: if the limits are reached, every conversation
   // has had some.

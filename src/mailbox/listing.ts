@@ -325,13 +325,13 @@ function mark({ unread }: Marks, seq: number, isUnread: boolean): void {
   unread[seq >>> 5] = isUnread ? (unread[seq >>> 5] ?? 0) | bit : (unread[seq >>> 5] ?? 0) & ~bit;
 }
 
-function read(db: Db, ids: readonly string[], selection: Selection): Marks {
+function readMarks(db: Db, ids: readonly string[], selection: Selection): Marks {
   const through = latestChange(db);
   return { unread: setOf(unreadSeqs(db, ids, selection)), through };
 }
 
-/** Applies the changes since; false if there are too many, or the feed no longer has them. */
-function follow(db: Db, ids: readonly string[], selection: Selection, marks: Marks): boolean {
+/** Applies the changes since the last one included; false if there are too many, or the feed no longer has them. */
+function catchUp(db: Db, ids: readonly string[], selection: Selection, marks: Marks): boolean {
   const changes = changesSince(db, marks.through, MANY_CHANGES);
   if (changes === undefined || changes.length === MANY_CHANGES) return false;
   const mailboxIds = new Set(ids);
@@ -350,11 +350,11 @@ export function createUnreadMarks(db: Db) {
     unreadIn(mailboxIds: readonly string[], selection: Selection): SeqSet {
       const list = JSON.stringify([mailboxIds, selection.folder, selection.hasAttachments]);
       const known = kept.get(list);
-      const marks = known && follow(db, mailboxIds, selection, known) ? known : read(db, mailboxIds, selection);
+      const marks = known && catchUp(db, mailboxIds, selection, known) ? known : readMarks(db, mailboxIds, selection);
       kept.delete(list);
       kept.set(list, marks);
-      const [longestUnasked] = kept.keys();
-      if (kept.size > KEPT_LISTS && longestUnasked !== undefined) kept.delete(longestUnasked);
+      const [leastRecent] = kept.keys();
+      if (kept.size > KEPT_LISTS && leastRecent !== undefined) kept.delete(leastRecent);
       return marks.unread;
     },
   };

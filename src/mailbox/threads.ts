@@ -120,17 +120,18 @@ export function createUndoableChanges({
 
   function remember(userId: string, changes: readonly AppliedChange[]): string {
     const now = runtime.now();
-    const forget = (most: number, isMeant: (one: Remembered) => boolean) => {
-      const meant = [...remembered].filter(([, one]) => isMeant(one));
-      let count = meant.reduce((sum, [, one]) => sum + one.changes.length, changes.length);
-      for (const [id, one] of meant) {
+    /** Forgets the oldest and the expired of `entries`, so that with the new changes at most `most` are kept. */
+    const makeRoom = (most: number, entries: [id: string, Remembered][]) => {
+      let count = entries.reduce((sum, [, one]) => sum + one.changes.length, changes.length);
+      for (const [id, one] of entries) {
         if (count <= most && one.until > now) break;
         remembered.delete(id);
         count -= one.changes.length;
       }
     };
-    forget(MOST_BY_PERSON, (one) => one.userId === userId);
-    forget(MOST, () => true);
+    const ofPerson = [...remembered].filter(([, one]) => one.userId === userId);
+    makeRoom(MOST_BY_PERSON, ofPerson);
+    makeRoom(MOST, [...remembered]);
     const id = newId(runtime, "und");
     remembered.set(id, { userId, until: now + REMEMBERED_MS, changes });
     return id;

@@ -34,7 +34,7 @@ const MOST_TOKENS = 160;
 const MOST_TRAITS = 50;
 const MOST_SUBJECT_WORDS = 20;
 const MOST_HOSTS = 30;
-const MOST_FILES = 20;
+export const MOST_FILES = 20;
 /** Limits in characters. */
 const LONGEST_SUBJECT = 1_000;
 export const LONGEST_TEXT = 16_384;

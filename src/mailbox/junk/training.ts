@@ -13,7 +13,7 @@ import type { Tx } from "../../store/store.ts";
 import type { PreparedMessage } from "../prepare.ts";
 import { type JunkKind, learn, unlearn } from "./filter.ts";
 import { noteAnswered, senderOf } from "./senders.ts";
-import { LONGEST_TEXT, senderTokens, tokensOf } from "./tokens.ts";
+import { LONGEST_TEXT, MOST_FILES, senderTokens, tokensOf } from "./tokens.ts";
 
 /** Messages of a conversation that one move teaches; the event loop is blocked meanwhile. */
 const MOST_MESSAGES = 10;
@@ -32,7 +32,8 @@ interface StoredRow {
 }
 
 const statements = prepared(({ $client: sqlite }) => {
-  // substr counts characters, and a string has at least as many code units: the limit of tokens.ts cuts it the same.
+  // substr counts code points, and a text has at least as many UTF-16 units, which tokens.ts counts: nothing that it
+  // uses is cut.
   const stored = `SELECT messages.seq, messages."from", messages.reply_to AS replyTo, messages.auth,
       messages.message_id AS messageId, messages.subject, messages.size,
       message_bodies.headers, substr(message_bodies.text, 1, ${LONGEST_TEXT}) AS text, message_judgements.trained
@@ -55,7 +56,7 @@ const statements = prepared(({ $client: sqlite }) => {
       `${stored} AND messages.mailbox_id = ? AND messages.message_id = ? AND messages.thread_seq = ? LIMIT 1`,
     ),
     files: sqlite.prepare<{ filename: string; contentType: string }, [number]>(
-      `SELECT filename, content_type AS contentType FROM attachments WHERE message_seq = ? ORDER BY position LIMIT 20`,
+      `SELECT filename, content_type AS contentType FROM attachments WHERE message_seq = ? ORDER BY position LIMIT ${MOST_FILES}`,
     ),
     html: sqlite.prepare<{ source: Uint8Array | null }, [number]>(
       "SELECT html_source AS source FROM message_bodies WHERE message_seq = ?",
