@@ -1,4 +1,4 @@
-/** Waiting on the runtime's timers. No timer outlives the wait. */
+/** Waiting: on the runtime's timers, of which none outlives the wait, and for other work. */
 import type { Runtime } from "./runtime.ts";
 
 type Timers = Pick<Runtime, "setTimer">;
@@ -13,6 +13,9 @@ export async function atMost<T>({ setTimer }: Timers, ms: number, awaited: Promi
     cancelTimer();
   }
 }
+
+/** Resolves once everything else that is ready has run: long work awaits it now and then. */
+export const letOthersRun = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
 /** Resolves after `ms`, or when the signal is aborted. */
 export function pause({ setTimer }: Timers, ms: number, signal?: AbortSignal): Promise<void> {

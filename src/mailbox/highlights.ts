@@ -5,7 +5,7 @@
  * Invariant: a page of the largest and oddest mail has a bounded cost, and other requests run in between; conversations
  * beyond the bounds get no highlights.
  */
-
+import { letOthersRun } from "../base/pause.ts";
 import { threadOf } from "../search/document-number.ts";
 import { createHits } from "../search/fts5/hits.ts";
 import { createHighlighter, type Highlight, type SearchedMessage } from "../search/highlight.ts";
@@ -62,8 +62,6 @@ interface Found {
   messageCount: number;
 }
 
-const turnOfOthers = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-
 const hits = prepared((db) => createHits({ db }));
 
 /**
@@ -103,10 +101,10 @@ export async function highlightsOf(
       workOfTurn -= given - work.left;
       if (workLeft <= 0) return result;
       if (workOfTurn > 0) continue;
-      await turnOfOthers();
+      await letOthersRun();
       workOfTurn = WORK_OF_A_TURN;
     }
-    await turnOfOthers();
+    await letOthersRun();
   }
   return result;
 }

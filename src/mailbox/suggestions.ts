@@ -6,6 +6,7 @@
  * caller reaches, and never from a Bcc, which is neither indexed nor among a conversation's participants.
  */
 import { AppError } from "../base/errors.ts";
+import { letOthersRun } from "../base/pause.ts";
 import type { EmailAddress } from "../message/address.ts";
 import type { SearchScope } from "../search/engine.ts";
 import { fold } from "../search/fold.ts";
@@ -39,6 +40,9 @@ const LATEST = 800;
 /** Limits on people and characters per conversation. */
 const MOST_PEOPLE = 20;
 const LONGEST_TEXT = 1_000;
+/** Conversations read, and words compared, before other requests get a turn. */
+const READ_AT_ONCE = 50;
+const COMPARED_AT_ONCE = 2_000;
 /** Labels that are compared. */
 const MOST_LABELS = 1_000;
 /** Occurrences beyond which a word counts no further. */
@@ -73,11 +77,13 @@ interface Near {
 }
 
 /** Occurrences of each word in the subjects, or the names and addresses, of the latest conversations in scope. */
-function latestWords(db: Db, field: TextField, { mailboxIds }: SearchScope): Map<string, number> {
+async function latestWords(db: Db, field: TextField, { mailboxIds }: SearchScope): Promise<Map<string, number>> {
   const times = new Map<string, number>();
+  let read = 0;
   const limit = Math.ceil(LATEST / mailboxIds.length);
   for (const mailboxId of mailboxIds.slice(0, LATEST)) {
     for (const { subject, people } of latest(db).all(mailboxId, limit)) {
+      if (++read % READ_AT_ONCE === 0) await letOthersRun();
       const text = isOfPeople(field) ? people : field === "subject" ? subject : `${subject} ${people}`;
       for (const [word] of text.slice(0, LONGEST_TEXT).toLowerCase().matchAll(WORD)) {
         times.set(word, (times.get(word) ?? 0) + 1);
@@ -91,7 +97,9 @@ function latestWords(db: Db, field: TextField, { mailboxIds }: SearchScope): Map
 async function nearWords(db: Db, { word, field }: WordPosition, scope: SearchScope): Promise<string[]> {
   const most = slipsAllowed(word.length);
   const near = new Map<string, Near>();
-  for (const [written, times] of latestWords(db, field, scope)) {
+  let compared = 0;
+  for (const [written, times] of await latestWords(db, field, scope)) {
+    if (++compared % COMPARED_AT_ONCE === 0) await letOthersRun();
     if (Math.abs(written.length - word.length) > most + 2) continue;
     const folded = fold(written);
     const slips = slipsBetween(word, folded, most);

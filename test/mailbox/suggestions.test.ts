@@ -152,3 +152,26 @@ test("suggests no Bcc recipient, not even to the sender", async () => {
     expect([q, await suggestionOf(world, alice, q)]).toEqual([q, undefined]);
   }
 });
+
+/** The turns that other work gets during a search for a misspelt word, with that many conversations of 150 words. */
+async function turnsOfOthers(conversations: number): Promise<number> {
+  const { receive, mailbox, alice } = createAlice();
+  const word = (n: number) => String.fromCodePoint(0xac00 + n).repeat(3);
+  for (let i = 0; i < conversations; i++) {
+    await receive({ subject: Array.from({ length: 150 }, (_, n) => word(150 * i + n)).join(" ") });
+  }
+  let turns = 0;
+  let isSearching = true;
+  const count = () => {
+    turns++;
+    if (isSearching) setImmediate(count);
+  };
+  setImmediate(count);
+  await mailbox.search(alice, { q: "zzqqz", limit: 10 });
+  isSearching = false;
+  return turns;
+}
+
+test("other work goes on while the words of many conversations are compared", async () => {
+  expect((await turnsOfOthers(60)) - (await turnsOfOthers(1))).toBeGreaterThanOrEqual(4);
+});

@@ -9,6 +9,7 @@
  * Below the engine are its parts: results kept between searches, the filter by date, and a look-up of words that occur.
  */
 import type { Database } from "bun:sqlite";
+import { letOthersRun } from "../../base/pause.ts";
 import { MESSAGES_PER_THREAD } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db, Store } from "../../store/store.ts";
@@ -382,7 +383,7 @@ export async function knownWords(
   if (scope.mailboxIds.length === 0) return known;
   for (let at = 0; at < words.length; at += AT_ONCE) {
     known.push(...knownAmong(db, words.slice(at, at + AT_ONCE), field, scope));
-    await new Promise((resolve) => setImmediate(resolve));
+    await letOthersRun();
   }
   return known;
 }

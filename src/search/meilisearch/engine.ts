@@ -3,6 +3,7 @@
  * whose results are told apart, uses the server's tolerance of typos. Access is a condition of every query, made in one
  * place, `filterOf`.
  */
+import { letOthersRun } from "../../base/pause.ts";
 import type { Db } from "../../store/store.ts";
 import { threadOf } from "../document-number.ts";
 import type { Loose, Ranked, SearchScope } from "../engine.ts";
@@ -13,7 +14,7 @@ import { type SeqSet, seqsIn, setOf } from "../sets.ts";
 import { readStored } from "../stored.ts";
 import { type Client, createClient, type IndexQuery, type ServerAddress } from "./client.ts";
 import { mayHaveTypos, PLAIN_FIELDS, wordOf } from "./documents.ts";
-import { type Fed, turn } from "./feed.ts";
+import type { Fed } from "./feed.ts";
 
 /*
  * The translation of queries. Only single quoted words match exactly: the server knows a phrase only as words that
@@ -184,7 +185,7 @@ export function createMeilisearchEngine(
           for (const { mailboxId, foldBeginning } of readStored(db, latest)) {
             if (!reached.has(mailboxId)) continue;
             for (const word of nearestWords(conditions, foldBeginning())) words.add(word);
-            await turn();
+            await letOthersRun();
           }
           return [...words];
         },

@@ -7,6 +7,7 @@
  * from another state of the database (a restored backup, a copy) or is lost: it is rebuilt.
  */
 import type { Log } from "../../base/log.ts";
+import { letOthersRun } from "../../base/pause.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { Options } from "../../store/settings.ts";
 import type { Db, Store } from "../../store/store.ts";
@@ -238,7 +239,7 @@ export function createFeed({
       return;
     }
     // Deferred, because its own commits call this again.
-    running = turn()
+    running = letOthersRun()
       .then(run)
       .finally(() => {
         running = undefined;
@@ -331,8 +332,6 @@ const SLICE = 10;
 const CHARACTERS_OF_A_TURN = 100_000;
 
 const isRefusal = (error: unknown): boolean => error instanceof ServerError && error.trouble === "refused";
-/** Waits until pending events are handled. */
-export const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
 /** The next stored messages after the one numbered `after`; `last` is the number to continue from, if there is more. */
 async function readNext(db: Db, after: number): Promise<{ documents: MessageDocument[]; last: number; more: boolean }> {
@@ -379,17 +378,17 @@ async function addDocuments(
   let characters = 0;
   let ofTurn = 0;
   for (const { foldInTurns, ...message } of messages) {
-    const document = documentOf({ ...message, document: await foldInTurns(turn) });
+    const document = documentOf({ ...message, document: await foldInTurns(letOthersRun) });
     documents.push(document);
     const own = Object.values(document).reduce<number>((sum, field) => sum + `${field}`.length, 0);
     characters += own;
     ofTurn += own;
     if (characters >= room) break;
     if (ofTurn < CHARACTERS_OF_A_TURN) continue;
-    await turn();
+    await letOthersRun();
     ofTurn = 0;
   }
-  await turn();
+  await letOthersRun();
   return characters;
 }
 
