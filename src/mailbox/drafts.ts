@@ -343,8 +343,8 @@ export function createDraftChanges({
     },
 
     /**
-     * Makes a delayed send due at `now` (epoch ms) if a clock that was ahead delayed it: it would otherwise wait until
-     * that time. A time that somebody chose stays.
+     * Makes drafts due at `now` (epoch ms) whose undo time has not ended only because the clock was ahead when somebody
+     * pressed Send. A time that somebody chose stays.
      */
     recall(tx: Tx, now: number): void {
       recallStatement(tx).run(now, LONGEST_UNDO_MS);

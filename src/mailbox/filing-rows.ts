@@ -177,16 +177,20 @@ export interface Identity {
   mailboxId: string;
   messageId: string | undefined;
   fingerprint: string;
-  kind: "received" | "sent" | "draft";
+  kind: FilingKind;
 }
 
+const storedKind = (kind: FilingKind) => (kind === "notice" ? "received" : kind);
+
 /** The same message filed before; only found by a Message-ID. */
-export const findSame = (db: Db, { messageId, ...rest }: Identity) =>
-  messageId === undefined ? undefined : statements(db).same.get({ messageId, ...rest });
+export const findSame = (db: Db, { kind, ...rest }: Identity) =>
+  rest.messageId === undefined ? undefined : statements(db).same.get({ ...rest, kind: storedKind(kind) });
 
 /** The same, also for messages without a Message-ID. */
-export const findIdentical = (db: Db, { messageId, ...rest }: Identity) =>
-  messageId === undefined ? statements(db).sameWithoutId.get(rest) : statements(db).same.get({ messageId, ...rest });
+export const findIdentical = (db: Db, { kind, ...rest }: Identity) =>
+  rest.messageId === undefined
+    ? statements(db).sameWithoutId.get({ ...rest, kind: storedKind(kind) })
+    : findSame(db, { kind, ...rest });
 
 export const hasMessageId = (db: Db, mailboxId: string, messageId: string): boolean =>
   statements(db).messageId.get({ mailboxId, messageId }) !== undefined;
@@ -292,7 +296,7 @@ function insertMessage(
   message: PreparedMessage,
   row: MessageFacts & { id: string; seq: number; threadSeq: number; folder: Folder },
 ): void {
-  const kind = row.kind === "notice" ? "received" : row.kind;
+  const kind = storedKind(row.kind);
   statements(tx).insertMessage.run({
     seq: row.seq,
     id: row.id,

@@ -86,7 +86,7 @@ export async function prepareMessage(
     ...parsed,
     subjectKey: key,
     isReply,
-    // Of the visible text, because models read snippets, too.
+    // Models read snippets, too, so these are taken from the visible text.
     snippet: snippetOf(seen.text),
     ...storedSeen(parsed.text, seen),
     ...(html === undefined ? {} : { html: sanitizeHtml(html, budget), htmlSource: packText(html) }),

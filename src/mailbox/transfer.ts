@@ -63,18 +63,16 @@ export interface MessageIdentity {
   fingerprint(): string;
 }
 
-const storedKind = (kind: FilingKind) => (kind === "notice" ? "received" : kind);
-
 /** True if the mailbox already has the message. Without a Message-ID the content decides. */
 export function isKept(db: Db, { mailboxId, kind, messageId, fingerprint }: MessageIdentity): boolean {
   if (messageId !== undefined && !hasMessageId(db, mailboxId, messageId)) return false;
-  return findIdentical(db, { mailboxId, messageId, kind: storedKind(kind), fingerprint: fingerprint() }) !== undefined;
+  return findIdentical(db, { mailboxId, messageId, kind, fingerprint: fingerprint() }) !== undefined;
 }
 
 export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage): Filed {
   const { mailboxId, message, kind, folder, receivedOn, receivedAt, snoozedUntil, labels, starred } = kept;
   const { messageId, fingerprint } = message;
-  const same = findIdentical(tx, { mailboxId, messageId, fingerprint, kind: storedKind(kind) });
+  const same = findIdentical(tx, { mailboxId, messageId, fingerprint, kind });
   if (same) return { ...same, duplicate: true };
 
   const { workspaceId } = mailboxToFileInto(tx, mailboxId);

@@ -21,7 +21,7 @@ function admit(recipient: string): void {
 }
 
 /** A listener that trusts no client. */
-function listenToStrangers(settings: ListenerOptions["settings"] = {}, options: ListenerOptions = {}) {
+function listenUntrusted(settings: ListenerOptions["settings"] = {}, options: ListenerOptions = {}) {
   return listenAndKeep({ admit, ...options, settings: { "mx.trustedNetworks": "none", ...settings } });
 }
 
@@ -46,7 +46,7 @@ async function startMail(client: SmtpClient, reversePath = "a@remote.example"): 
 
 describe("limits of one source", () => {
   test("connections a minute, and four times as many from its network", async () => {
-    const { address, runtime, lines } = await listenToStrangers({ "mx.connectionsPerMinute": 2 });
+    const { address, runtime, lines } = await listenUntrusted({ "mx.connectionsPerMinute": 2 });
     const greeting = async (from: string): Promise<string> => {
       const client = await connectSmtp(address, { greet: false, from });
       const reply = brief(await client.reply());
@@ -66,7 +66,7 @@ describe("limits of one source", () => {
   });
 
   test("connections at once from its network", async () => {
-    const { address } = await listenToStrangers({}, { limits: { connectionsPerNetwork: 2 } });
+    const { address } = await listenUntrusted({}, { limits: { connectionsPerNetwork: 2 } });
     const first = await connectSmtp(address, { from: "127.0.0.2" });
     const second = await connectSmtp(address, { from: "127.0.0.3" });
     const third = await connectSmtp(address, { from: "127.0.0.4", greet: false });
@@ -76,7 +76,7 @@ describe("limits of one source", () => {
   });
 
   test("messages a minute, begun or sent", async () => {
-    const { address, runtime } = await listenToStrangers({ "mx.messagesPerMinute": 2 });
+    const { address, runtime } = await listenUntrusted({ "mx.messagesPerMinute": 2 });
     const client = await connectSmtp(address, { from: "127.0.0.2" });
     await startMail(client);
     await client.expect(250, "RSET");
@@ -90,7 +90,7 @@ describe("limits of one source", () => {
   });
 
   test("recipients a minute, while those before them get their message", async () => {
-    const { address, accepted } = await listenToStrangers({ "mx.recipientsPerMinute": 2 });
+    const { address, accepted } = await listenUntrusted({ "mx.recipientsPerMinute": 2 });
     const client = await connectSmtp(address, { from: "127.0.0.2" });
     await startMail(client);
     await client.expect(250, "RCPT TO:<alice@example.test>");
@@ -138,7 +138,7 @@ describe("a client that speaks out of turn", () => {
     ["half a line before the greeting", "EHLO"],
   ];
   test.each(EARLY)("%s: refused, after a delay", async (_, text) => {
-    const { address, runtime, accepted } = await listenToStrangers();
+    const { address, runtime, accepted } = await listenUntrusted();
     const client = await connectSmtp(address, { greet: false, from: "127.0.0.2" });
     client.write(text);
     expect(await afterWaiting(runtime, client.reply())).toEqual([5_000, "554 5.5.1"]);
@@ -148,7 +148,7 @@ describe("a client that speaks out of turn", () => {
   });
 
   test.each(["EHLO", "HELO"])("MAIL before the reply to %s is refused", async (hello) => {
-    const { address, runtime, lines } = await listenToStrangers();
+    const { address, runtime, lines } = await listenUntrusted();
     const client = await connectSmtp(address, { ehlo: false, from: "127.0.0.2" });
     client.write(`${hello} client.example\r\nMAIL FROM:<a@remote.example>\r\nRCPT TO:<b@example.test>\r\nDATA\r\n`);
     expect((await client.reply()).code).toBe(250);
@@ -158,7 +158,7 @@ describe("a client that speaks out of turn", () => {
   });
 
   test("may leave before the refusal, and leaves nothing behind", async () => {
-    const { address, runtime } = await listenToStrangers();
+    const { address, runtime } = await listenUntrusted();
     const client = await connectSmtp(address, { ehlo: false, from: "127.0.0.2" });
     client.write("EHLO client.example\r\nMAIL FROM:<a@remote.example>\r\n");
     expect((await client.reply()).code).toBe(250);
@@ -167,7 +167,7 @@ describe("a client that speaks out of turn", () => {
   });
 
   test("may pipeline as RFC 2920 allows", async () => {
-    const { address, accepted } = await listenToStrangers();
+    const { address, accepted } = await listenUntrusted();
     const leaving = await connectSmtp(address, { ehlo: false, from: "127.0.0.2" });
     leaving.write("EHLO client.example\r\nQUIT\r\n");
     expect([(await leaving.reply()).code, (await leaving.reply()).code]).toEqual([250, 221]);
@@ -190,12 +190,12 @@ describe("a client that guesses recipients", () => {
   const GUESS = "RCPT TO:<nobody@example.test>";
 
   test("waits longer for each reply, and is disconnected after twenty", async () => {
-    const { address, runtime, lines } = await listenToStrangers();
+    const { address, runtime, lines } = await listenUntrusted();
     const client = await connectSmtp(address, { from: "127.0.0.2" });
     await startMail(client);
-    const answers: [number, string][] = [];
-    for (let i = 0; i < 20; i++) answers.push(await afterWaiting(runtime, client.command(GUESS)));
-    expect(answers.map(([ms]) => ms)).toEqual([
+    const replies: [number, string][] = [];
+    for (let i = 0; i < 20; i++) replies.push(await afterWaiting(runtime, client.command(GUESS)));
+    expect(replies.map(([ms]) => ms)).toEqual([
       0,
       0,
       0,
@@ -208,14 +208,14 @@ describe("a client that guesses recipients", () => {
       8_000,
       ...Array<number>(10).fill(10_000),
     ]);
-    expect(answers.map(([, reply]) => reply)).toEqual([...Array<string>(19).fill("550 5.1.1"), "421 4.7.0"]);
+    expect(replies.map(([, reply]) => reply)).toEqual([...Array<string>(19).fill("550 5.1.1"), "421 4.7.0"]);
     await client.closed;
     const told = lines.filter(({ message }) => message === "refused").map(({ reason }) => reason);
     expect([...new Set(told)].sort()).toEqual(["tooManyGuesses", "unknownRecipient"]);
   });
 
   test("waits on the next connection too, and from another address of its network; not for known recipients; not for long", async () => {
-    const { address, runtime } = await listenToStrangers();
+    const { address, runtime } = await listenUntrusted();
     for (const from of ["127.0.0.2", "127.0.0.3"]) {
       const client = await connectSmtp(address, { from });
       await startMail(client);
@@ -239,7 +239,7 @@ describe("a client that guesses recipients", () => {
   });
 
   test("restarts the count of twenty with an accepted message", async () => {
-    const { address, runtime } = await listenToStrangers();
+    const { address, runtime } = await listenUntrusted();
     const client = await connectSmtp(address, { from: "127.0.0.2" });
     for (let round = 0; round < 2; round++) {
       await startMail(client);
@@ -252,7 +252,7 @@ describe("a client that guesses recipients", () => {
   });
 
   test("gets no replies on many connections at once", async () => {
-    const { address, runtime } = await listenToStrangers();
+    const { address, runtime } = await listenUntrusted();
     const clients = await Promise.all(Array.from({ length: 16 }, () => connectSmtp(address, { from: "127.0.0.2" })));
     await Promise.all(clients.map((client) => startMail(client)));
     const first = clients.slice(0, 5).map((client) => client.command(GUESS));
@@ -270,7 +270,7 @@ describe("a client that guesses recipients", () => {
 
 describe("mail without a return path", () => {
   test("goes to one recipient at a time, whether it is a report or not", async () => {
-    const { address, accepted } = await listenToStrangers();
+    const { address, accepted } = await listenUntrusted();
     const client = await connectSmtp(address, { from: "127.0.0.2" });
     await startMail(client, "");
     await client.expect(550, "RCPT TO:<nobody@example.test>");
