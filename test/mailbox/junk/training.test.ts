@@ -7,6 +7,7 @@ import { eq } from "drizzle-orm";
 import { senderOf } from "../../../src/mailbox/junk/senders.ts";
 import { senderTokens } from "../../../src/mailbox/junk/tokens.ts";
 import { prepareMessage } from "../../../src/mailbox/prepare.ts";
+import { deleteMail } from "../../../src/mailbox/removal.ts";
 import { NO_SENDER } from "../../../src/message/address.ts";
 import { junkFilters, junkTokens, messageJudgements, messages } from "../../../src/store/schema.ts";
 import type { Letter } from "../../harness/mail.ts";
@@ -294,7 +295,6 @@ test("words of wanted mail around junk weaken its score; random words around it 
 describe("removing a mailbox", () => {
   test("removes its junk filter, in portions", async () => {
     const { teach, learned, store, box, db } = createReader();
-    const { deleteMail } = await import("../../../src/mailbox/removal.ts");
     await teach(2, 2);
     expect(learned().length).toBeGreaterThan(0);
     let portions = 0;
