@@ -53,17 +53,17 @@ export function createDraftSending({
   mailbox,
   writing,
   requireAcceptable,
-  submitted,
+  submitOutgoing,
   runtime,
   log,
-  scheduled,
+  onScheduled,
 }: {
   store: Pick<Store, "db" | "enqueue">;
   mailbox: Pick<Mailbox, "drafts">;
   writing: ReturnType<typeof createDrafts>["writing"];
   /** @throws AppError as Submit, if the message would not be accepted now with so many bytes */
   requireAcceptable(message: Outgoing, bytes: number): Promise<void>;
-  submitted(
+  submitOutgoing(
     caller: Caller,
     message: Outgoing,
     threadId: string | undefined,
@@ -72,13 +72,13 @@ export function createDraftSending({
   runtime: Pick<Runtime, "now">;
   log: Log;
   /** Called when a draft is scheduled, which may be due sooner than the job expects. */
-  scheduled(): void;
+  onScheduled(): void;
 }) {
   async function sendDue({ id, at, userId }: Due & { id: string }): Promise<void> {
     const caller = findPerson(store.db, userId);
     if (!caller) throw new AppError("forbidden", "The person who pressed Send has left");
     const draft = mailbox.drafts.read(caller, id);
-    await submitted(caller, writing.stored(caller, draft), draft.answers, (tx) => {
+    await submitOutgoing(caller, writing.stored(caller, draft), draft.answers, (tx) => {
       const present = mailbox.drafts.read(caller, id);
       if (present.due?.at !== at) throw new AppError("conflict", "The sending was undone");
       mailbox.drafts.remove(tx, present);
@@ -123,7 +123,7 @@ export function createDraftSending({
       }
       const undoMs = (undoTime(store.db).get({ id: caller.userId })?.seconds ?? 0) * 1_000;
       if (at === undefined && undoMs === 0) {
-        const sent = await submitted(caller, message, draft.answers, (tx) => {
+        const sent = await submitOutgoing(caller, message, draft.answers, (tx) => {
           const present = mailbox.drafts.read(caller, draftId);
           requireUnchanged(present, request.revision);
           requireSeen(present, attachments);
@@ -139,7 +139,7 @@ export function createDraftSending({
         check: (present) => requireSeen(present, attachments),
         also: (tx, kept) => mailbox.drafts.schedule(tx, kept, due),
       });
-      scheduled();
+      onScheduled();
       const inMs = due.at - runtime.now();
       return { due: { draftId: saved.draftId, at: new Date(due.at).toISOString(), inMs } };
     },

@@ -284,7 +284,7 @@ export function createDrafts(
   }
 
   /** A message as a file. */
-  async function whole(caller: Caller, message: MessageView): Promise<StoredFile> {
+  async function messageFile(caller: Caller, message: MessageView): Promise<StoredFile> {
     // The sender of a message sees its Bcc, but the recipients of the forwarded copy must not (rules: Bcc).
     const bytes = withoutBcc(await mailbox.getRawMessage(caller, message.id));
     const blob = await store.blobs.write(bytes);
@@ -390,7 +390,7 @@ export function createDrafts(
       if (rich === undefined && Buffer.byteLength(text) <= LARGEST_INLINE) {
         return writing.keep(caller, { ...envelope, text }, { files });
       }
-      return writing.keep(caller, { ...envelope, text: "" }, { files: [await whole(caller, message)] });
+      return writing.keep(caller, { ...envelope, text: "" }, { files: [await messageFile(caller, message)] });
     },
   };
 

@@ -97,7 +97,7 @@ export function createSending(
   },
 ) {
   const { store, mailbox, submit, runtime, log } = parts;
-  async function submitted(
+  async function submitOutgoing(
     caller: Caller,
     { composition, ...message }: Outgoing,
     threadId?: string,
@@ -155,11 +155,11 @@ export function createSending(
     store,
     mailbox,
     requireAcceptable: (message, bytes) => requireAcceptable(parts, message, bytes),
-    submitted,
+    submitOutgoing,
     runtime,
     log,
     writing,
-    scheduled: () => parts.wake(job.name),
+    onScheduled: () => parts.wake(job.name),
   });
 
   return {
@@ -195,7 +195,7 @@ export function createSending(
       });
       if (recipients.length === 0) throw new AppError("unprocessable", "There is nobody to send to: `to` names nobody");
       const { text, html, subject = "" } = request;
-      return submitted(
+      return submitOutgoing(
         caller,
         outgoing(runtime, { mailbox: reach.mailbox, from, recipients, subject }, { text, html }),
         undefined,
@@ -210,7 +210,7 @@ export function createSending(
       if (toNobody) {
         throw new AppError("unprocessable", "There is nobody to reply to: the message names no address. Give `to`");
       }
-      return submitted(caller, message, threadId, record);
+      return submitOutgoing(caller, message, threadId, record);
     },
 
     /** Keeps a reply as a draft. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
