@@ -47,10 +47,7 @@ export function deletePortion(tx: Tx, mailboxId: string, limit: number, folder?:
 /** @throws AppError conflict unless it is a draft or in trash or spam */
 export function requireDeletable(tx: Tx, { folder, seq }: ThreadRow): void {
   if (folder === "trash" || folder === "spam" || isDraft(tx, seq)) return;
-  throw new AppError(
-    "conflict",
-    "Only drafts and conversations in trash or spam can be deleted: move it to trash first",
-  );
+  throw new AppError("conflict", "Only drafts and mail in trash or spam can be deleted: move it to trash first");
 }
 
 /** Deletes conversations of one mailbox, by threads.seq. */
