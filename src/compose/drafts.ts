@@ -463,7 +463,7 @@ function readField(given: string | undefined, strict: boolean): { addresses: Ema
   return strict ? { addresses: readRecipients(given), rest: "" } : readUnfinished(given ?? "");
 }
 
-const compositionFile = ({ contentId, ...file }: StoredFile) => {
-  const { filename, contentType, size, inline, blob } = file;
-  return { filename, contentType, size, inline, blob, ...(contentId !== null && { contentId }) };
+const compositionFile = (attachment: StoredFile) => {
+  const { contentId, ...file } = storedFile(attachment);
+  return { ...file, ...(contentId !== null && { contentId }) };
 };
