@@ -12,11 +12,12 @@ import { isIP } from "node:net";
 import { type FetchMessageObject, ImapFlow, type ListResponse } from "imapflow";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
+import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { firstMessageId } from "../message/identity.ts";
 import type { Folder } from "../store/schema.ts";
-import { addKeywords, folderNamed, labelNamed, type Marks, readGmailLabel, settleGmailLabels } from "./marks.ts";
-import type { FoundMessage, KnownMessage, NotFound, Source } from "./sources.ts";
+import { addKeywords, type Marks, readGmailLabel, settleGmailLabels } from "./marks.ts";
+import { type FoundMessage, filedAs, type KnownMessage, type NotFound, type Source } from "./sources.ts";
 
 export interface ImapAccount {
   host: string;
@@ -46,10 +47,16 @@ export function readAccount(text: string): Omit<ImapAccount, "password"> | undef
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || (url.protocol !== "imaps:" && url.protocol !== "imap:")) return undefined;
   if (url.hostname === "" || url.username === "" || url.password !== "") return undefined;
+  let user: string;
+  try {
+    user = decodeURIComponent(url.username);
+  } catch {
+    return undefined;
+  }
   return {
     host: url.hostname.replace(/^\[|\]$/g, ""),
     port: Number(url.port) || PORTS[url.protocol],
-    user: decodeURIComponent(url.username),
+    user,
     implicitTls: url.protocol === "imaps:",
   };
 }
@@ -86,7 +93,9 @@ export async function* findInAccount(request: ImapRequest): AsyncGenerator<Found
   const { account, runtime, log } = request;
   let remaining: FolderProgress[] | undefined;
   let lostAt = "";
+  let wait = 0;
   for (let failures = 0; remaining === undefined || remaining.length > 0; ) {
+    if (wait > 0) await pause(runtime, wait);
     const client = clientFor(request);
     // The pending call rejects with the same error.
     client.on("error", () => {});
@@ -100,7 +109,6 @@ export async function* findInAccount(request: ImapRequest): AsyncGenerator<Found
       }
       await client.logout();
     } catch (error) {
-      client.close();
       if (error instanceof AppError) throw error;
       if ((error as { authenticationFailed?: boolean }).authenticationFailed) {
         throw new AppError("unauthorized", `${account.host} refuses the user ${account.user} or the password`);
@@ -112,9 +120,11 @@ export async function* findInAccount(request: ImapRequest): AsyncGenerator<Found
       if (remaining === undefined || ++failures > MOST_FAILURES) {
         throw new AppError("upstream_failed", `${account.host} does not work: ${reason}`, { cause: error });
       }
-      const wait = Math.min(FIRST_WAIT_MS * 2 ** (failures - 1), LONGEST_WAIT_MS);
-      log.warn("connection lost, and made again", { host: account.host, retryInMs: wait, reason });
-      await new Promise<void>((resolve) => runtime.setTimer(resolve, wait));
+      wait = Math.min(FIRST_WAIT_MS * 2 ** (failures - 1), LONGEST_WAIT_MS);
+      log.warn("connection lost: connecting again", { host: account.host, retryInMs: wait, reason });
+    } finally {
+      // Also when the caller stops reading.
+      client.close();
     }
   }
 }
@@ -157,10 +167,7 @@ async function foldersToRead(client: ImapFlow, { folders, account }: ImapRequest
 
 function sourceOf({ path, delimiter, specialUse = "" }: ListResponse, { host }: ImapAccount): Source {
   const name = delimiter ? path.split(delimiter).join("/") : path;
-  const folder = FOLDER_OF_USE[specialUse] ?? folderNamed(name);
-  const base = { path: `${host} ${name}`, format: "imap" } as const;
-  if (folder) return { ...base, folder, sent: folder === "sent", labels: [] };
-  return { ...base, folder: "archive", labels: [labelNamed(name)].filter((label) => label !== "") };
+  return { path: `${host} ${name}`, format: "imap", ...filedAs(name, FOLDER_OF_USE[specialUse]) };
 }
 
 async function* read(

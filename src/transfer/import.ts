@@ -12,6 +12,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { isUnavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
+import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { originalOnly } from "../mailbox/prepare.ts";
@@ -302,7 +303,7 @@ export function createPacing({
       const fitting = Math.floor((count * (served ? BESIDE_SERVER_MS : ALONE_MS)) / took);
       room = Math.min(MOST, Math.max(FEWEST, Math.min(fitting, 2 * room)));
       // SQLite's locks are not fair: another transaction at once would keep the server waiting.
-      if (served) await new Promise<void>((resolve) => runtime.setTimer(resolve, Math.min(took, BESIDE_SERVER_MS)));
+      if (served) await pause(runtime, Math.min(took, BESIDE_SERVER_MS));
       return result;
     },
   };
@@ -315,18 +316,19 @@ const MOST_WORKERS = 4;
 const IN_HAND = 32;
 
 /** `folder`: the data folder; `startWorker`: for tests. */
-export function openParser(parts: {
+export function openParser({
+  folder,
+  ...parts
+}: {
   folder: string;
   runtime: Runtime;
   log: Log;
   startWorker?: StartWorker;
 }): ParserPool {
-  const { folder, ...rest } = parts;
-  const { runtime } = rest;
   return createParserPool({
-    ...rest,
+    ...parts,
     blobFolder: join(folder, "blobs"),
-    names: createDnsCache(runtime),
+    names: createDnsCache(parts.runtime),
     workers: Math.min(MOST_WORKERS, Math.max(1, availableParallelism() - 1)),
     mostInHand: IN_HAND,
   });

@@ -255,13 +255,9 @@ function isAfterEmptyLine(buffer: Buffer, end: number): boolean {
 
 /** The content's length without the empty line that separates it from the next message. */
 function endOfMessage(content: Buffer): number {
-  let end = content.byteLength;
-  if (end <= 2 && content.toString("latin1").trim() === "") return 0;
-  for (const [breaks, length] of [
-    ["\r\n\r\n", 2],
-    ["\n\n", 1],
-  ] as const) {
-    if (content.toString("latin1", Math.max(0, end - breaks.length)) === breaks) end -= length;
-  }
-  return end;
+  const end = content.byteLength;
+  const tail = content.toString("latin1", Math.max(0, end - 4));
+  if (end <= 2 && tail.trim() === "") return 0;
+  if (tail.endsWith("\r\n\r\n")) return end - 2;
+  return tail.endsWith("\n\n") ? end - 1 : end;
 }

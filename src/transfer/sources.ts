@@ -3,7 +3,7 @@
  * messages in files, and folders of all these as mail programs keep them. Symbolic links within are not followed.
  * `unwrap` restores a found message to the bytes that travelled over SMTP.
  */
-import { createReadStream } from "node:fs";
+import { createReadStream, type Dirent } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { createGunzip, gunzipSync } from "node:zlib";
@@ -59,7 +59,7 @@ const HEADER = /^(?:From [^\n]*\n)?[!-9;-~]+[ \t]*:/;
 
 const CONTAINER = /^(?:\.?maildir|mail|takeout|local folders)$/i;
 
-/** All mail at `path`. `mostBytes`: of one message in memory. @throws errors of the file system about `path` itself */
+/** All mail at `path`. `mostBytes`: of one message in memory. @throws errors of the file system if there is no `path` */
 export async function* findMessages(path: string, mostBytes: number): AsyncGenerator<FoundMessage | NotFound> {
   if ((await stat(path)).isDirectory()) {
     yield* walk(path, [], mostBytes);
@@ -77,10 +77,22 @@ export async function* findMessages(path: string, mostBytes: number): AsyncGener
 /** `names`: names of the folders, from the outermost to this one. */
 function sourceOf(path: string, format: Source["format"], names: readonly string[]): Source {
   const name = names.join("/");
-  if (name === "") return { path, format, labels: [] };
-  const folder = folderNamed(name);
-  if (folder !== undefined) return { path, format, folder, sent: folder === "sent", labels: [] };
-  return { path, format, folder: "archive", labels: [labelNamed(name)].filter((label) => label !== "") };
+  return { path, format, ...(name === "" ? { labels: [] } : filedAs(name)) };
+}
+
+/** How mail from a folder of that name is filed: in the same folder here, else in the archive, with the name as a label. */
+export function filedAs(name: string, folder = folderNamed(name)): Pick<Source, "folder" | "sent" | "labels"> {
+  if (folder !== undefined) return { folder, sent: folder === "sent", labels: [] };
+  return { folder: "archive", labels: [labelNamed(name)].filter((label) => label !== "") };
+}
+
+/** The entries of a folder, by name; or the reason why it cannot be read. */
+async function entriesOf(path: string): Promise<Dirent[] | NotFound> {
+  try {
+    return (await readdir(path, { withFileTypes: true })).sort((a, b) => (a.name < b.name ? -1 : 1));
+  } catch (error) {
+    return { path, reason: reasonOf(error) };
+  }
 }
 
 async function* walk(
@@ -88,7 +100,11 @@ async function* walk(
   names: readonly string[],
   mostBytes: number,
 ): AsyncGenerator<FoundMessage | NotFound> {
-  const entries = (await readdir(path, { withFileTypes: true })).sort((a, b) => (a.name < b.name ? -1 : 1));
+  const entries = await entriesOf(path);
+  if ("reason" in entries) {
+    yield entries;
+    return;
+  }
   const folders = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
   const parts = ["cur", "new"].filter((part) => folders.includes(part));
   const isMaildir = parts.length > 0;
@@ -135,9 +151,12 @@ async function* maildir(
 ): AsyncGenerator<FoundMessage | NotFound> {
   const source = sourceOf(path, "maildir", names.length === 0 ? ["inbox"] : names);
   for (const part of parts) {
-    const entries = await readdir(join(path, part), { withFileTypes: true }).catch(() => []);
-    const files = entries.filter((entry) => entry.isFile()).map(({ name }) => name);
-    for (const name of files.sort()) {
+    const entries = await entriesOf(join(path, part));
+    if ("reason" in entries) {
+      yield entries;
+      continue;
+    }
+    for (const { name } of entries.filter((entry) => entry.isFile())) {
       if (name.startsWith(".")) continue;
       const flags = part === "cur" ? (/[:;!]2,([A-Za-z]*)$/.exec(name)?.[1] ?? "") : "";
       const marks: FoundMessage["marks"] = {

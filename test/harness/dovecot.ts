@@ -28,6 +28,8 @@ export interface Dovecot {
   put(folder: string, messages: Record<string, string>): void;
   /** Cuts every connection, as a broken network does. New ones are accepted. */
   cut(): void;
+  /** Counts the open connections. */
+  connections(): number;
 }
 
 /** The user that owns the mail: `nobody`. */
@@ -112,8 +114,7 @@ namespace inbox {
   });
   const way = await openWay(port);
   return {
-    port: way.port,
-    cut: way.cut,
+    ...way,
     authority: cert,
     user: "ada",
     password: "secret",
@@ -129,8 +130,9 @@ namespace inbox {
 }
 
 /** Opens a port that forwards to another one, until it is cut. */
-async function openWay(to: number): Promise<{ port: number; cut(): void }> {
+async function openWay(to: number): Promise<Pick<Dovecot, "port" | "cut" | "connections">> {
   const open = new Set<Socket>();
+  let connections = 0;
   const server = createServer((near) => {
     const far = connect({ host: "127.0.0.1", port: to });
     for (const socket of [near, far]) {
@@ -138,6 +140,8 @@ async function openWay(to: number): Promise<{ port: number; cut(): void }> {
       socket.on("error", () => {});
       socket.on("close", () => open.delete(socket));
     }
+    connections++;
+    near.on("close", () => connections--);
     near.pipe(far).pipe(near);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -148,5 +152,5 @@ async function openWay(to: number): Promise<{ port: number; cut(): void }> {
     cut();
     server.close();
   });
-  return { port: (server.address() as { port: number }).port, cut };
+  return { port: (server.address() as { port: number }).port, cut, connections: () => connections };
 }

@@ -35,7 +35,10 @@ async function contentOf({ api, appliance, owner }: Booted) {
         const raw = Buffer.from((await api.bytes(`/messages/${message.id}/raw`)).body).toString("latin1");
         whole.push({
           ...message,
-          ...{ id: "", threadId: "", mailboxId: "", attachments: files },
+          id: "",
+          threadId: "",
+          mailboxId: "",
+          attachments: files,
           raw: raw.replace(/=_mailroom[^"\r\n]*/g, "boundary").replace(/msg_\w+/g, ""),
         });
       }
@@ -154,7 +157,10 @@ describe("Bcc", () => {
   const bccIn = (path: string) => readFileSync(path, "latin1").match(/^Bcc: .*$/gim) ?? [];
   const sendAs = async (booted: Booted, key: string) => {
     const { status } = await booted.apiWith(key).post("/send", {
-      ...{ from: "alice@example.test", to: "carol@remote.example", bcc: "dora@remote.example", text: "Hi" },
+      from: "alice@example.test",
+      to: "carol@remote.example",
+      bcc: "dora@remote.example",
+      text: "Hi",
     });
     expect(status).toBe(202);
   };
@@ -171,7 +177,9 @@ describe("Bcc", () => {
     const key = store.transact((tx) => {
       const { workspaceId } = booted.owner;
       const { userId } = people.addUser(tx, {
-        ...{ workspaceId, email: "ben@example.test", name: "Ben" },
+        workspaceId,
+        email: "ben@example.test",
+        name: "Ben",
         role: "admin",
         ownMailbox: false,
       });

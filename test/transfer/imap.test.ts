@@ -8,6 +8,7 @@ describe("the account's URL", () => {
     ["imap://ada%40acme.test@[::1]:1143", { host: "::1", port: 1143, user: "ada@acme.test", implicitTls: false }],
     ["imaps://mail.example", undefined],
     ["imaps://ada:secret@mail.example", undefined],
+    ["imaps://ada%zz@mail.example", undefined],
     ["https://ada@mail.example", undefined],
     ["mail.example", undefined],
   ];

@@ -1,8 +1,9 @@
 /** Importing mail that was kept elsewhere, as the API then shows it. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { symlinkSync, utimesSync } from "node:fs";
-import { join } from "node:path";
+import { rmSync, symlinkSync, utimesSync } from "node:fs";
+import { join, relative } from "node:path";
 import { unavailable } from "../../src/base/errors.ts";
+import { findMessages } from "../../src/transfer/sources.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { files, importInto, mboxEntry } from "../harness/transfer-rig.ts";
@@ -297,7 +298,10 @@ describe("mail that the mailbox already has", () => {
 describe("conversations", () => {
   const root = letter({ subject: "Plan", messageId: "<root@x>" });
   const answer = letter({
-    ...{ subject: "Re: Plan", messageId: "<answer@x>", from: "Alice <alice@example.test>", to: "carol@remote.example" },
+    subject: "Re: Plan",
+    messageId: "<answer@x>",
+    from: "Alice <alice@example.test>",
+    to: "carol@remote.example",
     headers: ["In-Reply-To: <root@x>", "References: <root@x>"],
   });
   const second = letter({ subject: "Re: Plan", messageId: "<second@x>", headers: ["References: <root@x> <answer@x>"] });
@@ -359,7 +363,9 @@ describe("conversations", () => {
     await importInto(booted, folder);
     const [message] = await messagesOf(booted);
     expect(await threadOf(booted, message as Summary)).toMatchObject({
-      ...{ folder: "inbox", starred: true, labels: ["Home", "Work"] },
+      folder: "inbox",
+      starred: true,
+      labels: ["Home", "Work"],
     });
   });
 });
@@ -422,6 +428,19 @@ describe("mail that cannot be imported or parsed", () => {
       failed: 1,
       sources: [{ path, failures: [{ place: path, reason: "neither an mbox, nor a Maildir, nor a message" }] }],
     });
+  });
+
+  test("a folder that cannot be read is reported, and the others are read", async () => {
+    const names = ["a/1.eml", "b/2.eml", "c/cur/3:2,S", "c/new/4", "d/5.eml"];
+    const path = files(Object.fromEntries(names.map((name) => [name, letter()])));
+    const found: string[] = [];
+    for await (const each of findMessages(path, 1_000_000)) {
+      found.push("reason" in each ? `${relative(path, each.path)}: ${each.reason.slice(0, 6)}` : each.place);
+      // Their names are known by now, and they are listed next.
+      if (found.length === 1) rmSync(join(path, "b"), { recursive: true });
+      if (found.length === 3) rmSync(join(path, "c/new"), { recursive: true });
+    }
+    expect(found).toEqual(["1.eml", "b: ENOENT", "3:2,S", "c/new: ENOENT", "5.eml"]);
   });
 
   test("a message that is too large is reported", async () => {
