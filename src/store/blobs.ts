@@ -93,15 +93,25 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     return name;
   }
 
+  /** True if the file was last written before `olderThan`; false if it is gone, as one that a `write` has renamed. */
+  const isOld = (path: string, olderThan: number): Promise<boolean> =>
+    stat(path).then(
+      ({ mtimeMs }) => mtimeMs < olderThan,
+      (error) => {
+        if (error.code === "ENOENT") return false;
+        throw error;
+      },
+    );
+
   /**
    * Renames before removing: a `write` of the same bytes either finds the file gone, or has touched it, and then it is
    * restored.
    */
   async function removeOld(path: string, olderThan: number): Promise<boolean> {
-    if ((await stat(path)).mtimeMs >= olderThan) return false;
+    if (!(await isOld(path, olderThan))) return false;
     const aside = `${path}${LEAVING}`;
     await rename(path, aside);
-    if ((await stat(aside)).mtimeMs >= olderThan) {
+    if (!(await isOld(aside, olderThan))) {
       await rename(aside, path);
       return false;
     }
@@ -114,9 +124,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     const named = isNamed(entries.map((entry) => shard + entry));
     let removed = 0;
     for (const entry of entries) {
-      if (named.has(shard + entry)) continue;
-      if (!(await removeOld(join(folder, shard, entry), olderThan))) continue;
-      removed++;
+      if (!named.has(shard + entry) && (await removeOld(join(folder, shard, entry), olderThan))) removed++;
     }
     return removed;
   }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { openBlobs } from "../../src/store/blobs.ts";
+import { blobPath, openBlobs } from "../../src/store/blobs.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 
@@ -77,6 +77,16 @@ describe("sweep", () => {
     expect(removed).toBe(2);
     expect(await blobs.file(kept).exists()).toBe(true);
     expect(await blobs.file(orphan).exists()).toBe(false);
+  });
+
+  test("passes over a file that a writer renames meanwhile", async () => {
+    const { blobs, folder } = setUp();
+    const [first, second] = [await blobs.write(bytes("one")), await blobs.write(bytes("two"))];
+    const removed = await blobs.sweep(Date.now() + HOUR, (names) => {
+      if (names.includes(first)) renameSync(blobPath(folder, first), blobPath(folder, second));
+      return new Set();
+    });
+    expect(removed).toBe(1);
   });
 
   test("spares recent blobs, and those just written again", async () => {
