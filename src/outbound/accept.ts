@@ -22,7 +22,7 @@ import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type PreparedOutbound, UnparseableError } from "../workers/jobs.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
-import { type Attempt, countOutside, requireAllowed, requireRoom } from "./guardrails.ts";
+import { countOutside, type Outgoing, requireAllowed, requireRoom } from "./guardrails.ts";
 import { addOutbound, LARGEST_ROW_CONTENT, type OutboundContent, type Recipient, waitingCount } from "./queue.ts";
 import type { Transport } from "./transport.ts";
 
@@ -113,7 +113,7 @@ export async function requireAcceptable(
 ): Promise<void> {
   const { store, mailbox: mail, runtime } = parts;
   const { mailbox } = submission;
-  requireAllowed(parts, store.db, attemptOf(submission), runtime.now());
+  requireAllowed(parts, store.db, outgoingOf(submission), runtime.now());
   await requireQueue(parts, submission);
   requireRoom(mail.usage(mailbox.id), bytes, mailbox.address);
 }
@@ -137,7 +137,7 @@ async function requireQueue(
   }
 }
 
-const attemptOf = ({ mailbox, from, recipients }: Pick<Submission, "mailbox" | "from" | "recipients">): Attempt => ({
+const outgoingOf = ({ mailbox, from, recipients }: Pick<Submission, "mailbox" | "from" | "recipients">): Outgoing => ({
   mailboxId: mailbox.id,
   workspaceId: mailbox.workspaceId,
   from,
@@ -152,7 +152,7 @@ export async function submitMessage(
 ): Promise<Sent> {
   const { store, mailbox: mail, runtime, log } = parts;
   const { caller, mailbox, from, recipients, messageId, threadId } = submission;
-  const attempt = attemptOf(submission);
+  const outgoing = outgoingOf(submission);
   await requireAcceptable(parts, submission, 1);
   const { message, content } = await store.preparing(async () => {
     const { message, content } = await prepare(parts, submission);
@@ -163,7 +163,7 @@ export async function submitMessage(
 
   const sent = await store.enqueue((tx) => {
     const now = runtime.now();
-    requireAllowed(parts, tx, attempt, now);
+    requireAllowed(parts, tx, outgoing, now);
     requireRoom(mail.usage(mailbox.id), message.size, mailbox.address);
     const filed = mail.file(tx, {
       kind: "sent",
@@ -193,7 +193,7 @@ export async function submitMessage(
       domain,
       returnPath,
       acceptedAt: now,
-      outsideRecipients: countOutside(parts, attempt),
+      outsideRecipients: countOutside(parts, outgoing),
       recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
       content,
     });

@@ -53,7 +53,7 @@ const FAULT: DeliveryResult = {
   status: "4.3.0",
 };
 /** Another workspace has verified the sender's domain since: the message must not look like one of theirs. */
-const OTHERS: DeliveryResult = {
+const DOMAIN_LOST: DeliveryResult = {
   kind: "refused",
   reply: "550 5.7.1 The domain that this is from was verified by another workspace",
   hard: false,
@@ -91,7 +91,7 @@ export function createAttempts(parts: AttemptParts) {
     let remote: string | undefined;
     try {
       if (!message.notice && isVerifiedElsewhere(message)) {
-        attempted = { kind: "attempted", results: entries.map(() => OTHERS) };
+        attempted = { kind: "attempted", results: entries.map(() => DOMAIN_LOST) };
       } else if (mailbox.isLocal(message.workspaceId, domain)) {
         remote = "here";
         const delivery = await withContent(message.seq, (content) => parts.deliverHere(claim, content));
@@ -135,10 +135,8 @@ export function createAttempts(parts: AttemptParts) {
         return next(tx);
       });
     }
-    const { results, file } =
-      attempted.kind === "attempted"
-        ? { file: undefined, ...attempted }
-        : { results: entries.map(() => attempted.result), file: undefined };
+    const results = attempted.kind === "attempted" ? attempted.results : entries.map(() => attempted.result);
+    const file = attempted.kind === "attempted" ? attempted.file : undefined;
     for (const { kind } of results) meters?.countDelivered(kind);
     try {
       const recordOutcome = await parts.conclude(claim, results);
@@ -206,10 +204,11 @@ export async function deliverHere(
   const decided = decide();
 
   function file(tx: Tx): void {
-    const now = decide();
-    if (JSON.stringify(now) !== JSON.stringify(decided)) throw new Error("recipients changed while mail was prepared");
+    const present = decide();
+    if (JSON.stringify(present) !== JSON.stringify(decided))
+      throw new Error("recipients changed while mail was prepared");
     const copies = new Map<string, Pick<Filing, "mailboxId" | "receivedOn">>();
-    for (const destination of now) {
+    for (const destination of present) {
       if ("refusal" in destination || copies.has(destination.mailboxId)) continue;
       copies.set(destination.mailboxId, destination);
     }

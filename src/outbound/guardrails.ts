@@ -66,12 +66,15 @@ export function recipientsOf(fields: Readonly<Record<RecipientField, readonly Em
   return [...byAddress.values()];
 }
 
-/** The parts of a message that the limits need. */
-export interface Attempt {
+interface Origin {
   mailboxId: string;
   workspaceId: string;
   /** Address of the From header; normalized. */
   from: string;
+}
+
+/** The parts of a message that the limits need. */
+export interface Outgoing extends Origin {
   recipients: readonly Recipient[];
 }
 
@@ -157,10 +160,8 @@ export function listWarmup(db: Db, options: Pick<Options, "get">, now: number): 
   });
 }
 
-type From = Pick<Attempt, "mailboxId" | "workspaceId" | "from">;
-
 /** @throws AppError unprocessable */
-function requireSender(db: Db, { from, workspaceId }: From): { verifiedAt: number } {
+function requireSender(db: Db, { from, workspaceId }: Origin): { verifiedAt: number } {
   const { domain: name } = splitAddress(from);
   const domain = statements(db).verifiedDomain.get({ name });
   if (domain?.workspaceId === workspaceId && domain.verifiedAt !== null) return { verifiedAt: domain.verifiedAt };
@@ -179,7 +180,7 @@ function requireNotPaused(mailbox: { address: string; paused: string | null; wor
 }
 
 /** @throws AppError unprocessable for a mailbox that is gone or has expired */
-function mailboxOf(db: Db, { mailboxId, from }: From, now: number) {
+function mailboxOf(db: Db, { mailboxId, from }: Origin, now: number) {
   const mailbox = statements(db).mailbox.get({ mailboxId });
   if (!mailbox) throw new AppError("unprocessable", `${from} is no mailbox any more`);
   if (hasExpired(mailbox, now)) {
@@ -196,9 +197,9 @@ function mailboxOf(db: Db, { mailboxId, from }: From, now: number) {
  * Checks, before there is a message, that the sender may send at `now` (epoch ms).
  * @throws AppError unprocessable, locked (paused)
  */
-export function requireMaySend(db: Db, from: From, now: number): void {
-  requireSender(db, from);
-  requireNotPaused(mailboxOf(db, from, now));
+export function requireMaySend(db: Db, origin: Origin, now: number): void {
+  requireSender(db, origin);
+  requireNotPaused(mailboxOf(db, origin, now));
 }
 
 export interface LimitsParts {
@@ -210,17 +211,17 @@ export interface LimitsParts {
  * Checks that a message may be sent at `now` (epoch ms), apart from room in queue and mailbox.
  * @throws AppError unprocessable (sender, recipients), locked (paused), rate_limited (caps, with Retry-After)
  */
-export function requireAllowed(parts: LimitsParts, db: Db, attempt: Attempt, now: number): void {
-  const { verifiedAt } = requireSender(db, attempt);
-  const mailbox = mailboxOf(db, attempt, now);
-  requireRecipients(parts, db, attempt);
+export function requireAllowed(parts: LimitsParts, db: Db, message: Outgoing, now: number): void {
+  const { verifiedAt } = requireSender(db, message);
+  const mailbox = mailboxOf(db, message, now);
+  requireRecipients(parts, db, message);
   requireNotPaused(mailbox);
-  requireHourlyCaps(parts, db, attempt, mailbox.address, now);
-  requireWarmup(parts, db, attempt, verifiedAt, now);
+  requireHourlyCaps(parts, db, message, mailbox.address, now);
+  requireWarmup(parts, db, message, verifiedAt, now);
 }
 
 /** @throws AppError unprocessable */
-function requireRecipients({ options }: LimitsParts, db: Db, { recipients, workspaceId }: Attempt): void {
+function requireRecipients({ options }: LimitsParts, db: Db, { recipients, workspaceId }: Outgoing): void {
   const most = options.get("sending.maxRecipients");
   if (recipients.length > most) {
     throw new AppError(
@@ -243,13 +244,13 @@ function requireRecipients({ options }: LimitsParts, db: Db, { recipients, works
 }
 
 /** @throws AppError rate_limited */
-function requireHourlyCaps({ options }: LimitsParts, db: Db, attempt: Attempt, address: string, now: number): void {
+function requireHourlyCaps({ options }: LimitsParts, db: Db, message: Outgoing, address: string, now: number): void {
   const { ofMailbox, ofWorkspace } = statements(db);
   const caps = [
-    [address, attempt.mailboxId, options.get("sending.mailboxPerHour"), ofMailbox],
-    ["this workspace", attempt.workspaceId, options.get("sending.workspacePerHour"), ofWorkspace],
+    [address, message.mailboxId, options.get("sending.mailboxPerHour"), ofMailbox],
+    ["this workspace", message.workspaceId, options.get("sending.workspacePerHour"), ofWorkspace],
   ] as const;
-  const count = attempt.recipients.length;
+  const count = message.recipients.length;
   for (const [who, owner, cap, { window, reached }] of caps) {
     if (count > cap) {
       throw limited(
@@ -268,15 +269,15 @@ function requireHourlyCaps({ options }: LimitsParts, db: Db, attempt: Attempt, a
 }
 
 /** rules: Warm-up. @throws AppError rate_limited */
-function requireWarmup(parts: LimitsParts, db: Db, attempt: Attempt, verifiedAt: number, now: number): void {
+function requireWarmup(parts: LimitsParts, db: Db, message: Outgoing, verifiedAt: number, now: number): void {
   const ceilings = parts.options.get("sending.warmup");
   if (ceilings === "off") return;
   const { day, today } = warmupDay(verifiedAt, now);
   const ceiling = ceilings[day];
   if (ceiling === undefined) return;
-  const outside = countOutside(parts, attempt);
+  const outside = countOutside(parts, message);
   if (outside === 0) return;
-  const { domain } = splitAddress(attempt.from);
+  const { domain } = splitAddress(message.from);
   const total = sentOutside(db, domain, today);
   if (total + outside <= ceiling) return;
   const fitting = ceilings.findIndex((later, i) => i > day && outside <= later);
@@ -290,7 +291,7 @@ function requireWarmup(parts: LimitsParts, db: Db, attempt: Attempt, verifiedAt:
 /** Counts the recipients that are not at this server. */
 export function countOutside(
   { mailbox }: LimitsParts,
-  { workspaceId, recipients }: Pick<Attempt, "workspaceId" | "recipients">,
+  { workspaceId, recipients }: Pick<Outgoing, "workspaceId" | "recipients">,
 ): number {
   return recipients.filter(({ email }) => !mailbox.isLocal(workspaceId, splitAddress(email).domain)).length;
 }

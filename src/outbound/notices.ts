@@ -137,14 +137,7 @@ const adminsOf = (db: Db, workspaceId: string) =>
 
 function recipientsAmong(db: Db, workspaceId: string, people: { email: string; name: string }[]) {
   const recipients = recipientsOf({ to: people, cc: [], bcc: [] });
-  const suppressed = new Set(
-    suppressedAmong(
-      db,
-      workspaceId,
-      recipients.map(({ email }) => email),
-    ),
-  );
-  return recipients.filter(({ email }) => !suppressed.has(email));
+  return recipients.filter(({ email }) => suppressedAmong(db, workspaceId, [email]).length === 0);
 }
 
 /**

@@ -62,7 +62,7 @@ function createOffice() {
       .map(({ id }) => mailbox.getMessage(who, id, { html: false }))
       .map(({ subject, bcc }) => ({ subject, bcc: bcc?.map(({ email }) => email) }));
   const inbound = () => world.events().filter(({ event }) => event === "message.inbound");
-  return { ...world, ...{ workspaceId, otherId, alice, bob, carol, boxes, parts, claimFor, deliver, shown, inbound } };
+  return { ...world, workspaceId, otherId, alice, bob, carol, boxes, parts, claimFor, deliver, shown, inbound };
 }
 
 const ACCEPTED = "accepted: 250 2.1.5 Delivered here";

@@ -132,9 +132,18 @@ describe("a message is refused", () => {
     const names = Array.from({ length: LARGEST_QUEUE - 1 }, (_, i) => `r${i}@remote.example`);
     store.transact((tx) => {
       addOutbound(tx, {
-        ...{ id: "msg_full", workspaceId, mailboxId: boxes.alice, mailbox: ALICE, threadId: "thr_full" },
-        ...{ messageId: "<full@example.test>", subject: "", domain: "example.test", returnPath: "full@example.test" },
-        ...{ acceptedAt: START - DAY, outsideRecipients: 0, content: { bytes: new Uint8Array() } },
+        id: "msg_full",
+        workspaceId,
+        mailboxId: boxes.alice,
+        mailbox: ALICE,
+        threadId: "thr_full",
+        messageId: "<full@example.test>",
+        subject: "",
+        domain: "example.test",
+        returnPath: "full@example.test",
+        acceptedAt: START - DAY,
+        outsideRecipients: 0,
+        content: { bytes: new Uint8Array() },
         recipients: names.map((email, i) => ({ id: `que_${i}`, email, field: "to" })),
       });
     });

@@ -52,7 +52,10 @@ async function createNet(scripts: Record<string, RemoteScript>) {
   };
   return {
     ...queue,
-    ...{ relay, lines, settled, until },
+    relay,
+    lines,
+    settled,
+    until,
     remote(domain: string): RemoteMx {
       const found = remotes.get(domain);
       if (!found) throw new Error(`no server for ${domain}`);

@@ -31,11 +31,8 @@ test("at start destinations of delivered mail are open, and those in the slow li
   for (const domain of ["fine", "bad", "slow", "both", "waiting"]) accept({ to: [`ann@${domain}.example`] });
   accept({ to: ["bob@both.example"] });
   store.transact((tx) => {
-    for (const [domain, settle] of [
-      ["fine", setDelivered],
-      ["both", setDelivered],
-    ] as const) {
-      settle(tx, claimNext({ domain: `${domain}.example` })?.entries ?? [], runtime.now(), "250 ok");
+    for (const domain of ["fine", "both"]) {
+      setDelivered(tx, claimNext({ domain: `${domain}.example` })?.entries ?? [], runtime.now(), "250 ok");
     }
     for (const entry of claimNext({ domain: "bad.example" })?.entries ?? [])
       setBounced(tx, entry, runtime.now(), "550 no");
