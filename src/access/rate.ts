@@ -44,11 +44,6 @@ export function createRateLimit(
     return exceededAt === undefined || cooldownMs === 0 ? since + windowMs : exceededAt + cooldownMs;
   };
 
-  function put(name: string, window: Window): void {
-    windows.delete(name);
-    windows.set(name, window);
-  }
-
   function forget(now: number): void {
     for (const [name, window] of windows) {
       if (windows.size < capacity && now < endOf(window)) return;
@@ -88,7 +83,8 @@ export function createRateLimit(
       }
       if (window.exceededAt === undefined) {
         window.exceededAt = now;
-        put(name, window);
+        windows.delete(name);
+        windows.set(name, window);
       }
       return { limit, remaining: 0, retryAfter: Math.max(1, Math.ceil((endOf(window) - now) / 1000)) };
     },

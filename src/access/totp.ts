@@ -1,7 +1,7 @@
 /**
  * Time-based one-time passwords (RFC 6238 over RFC 4226), as authenticator apps create them: SHA-1, six digits, 30
- * seconds. Pure. Twenty lines over node:crypto, tested with the vectors of both RFCs, replace a package: the important
- * property is that no code is valid twice, which a package would leave to us.
+ * seconds. Pure. No package is used: the important property, that no code is valid twice, would be left to us anyway.
+ * The tests have the vectors of both RFCs.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 

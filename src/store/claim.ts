@@ -27,7 +27,7 @@ export const claimBlobs = (folder: string): (() => void) | undefined => tryClaim
  * that releases it.
  */
 export function tryClaim(path: string): (() => void) | undefined {
-  makeFor(dirname(path), path);
+  makeFile(path);
   const lock = new Database(path, { readwrite: true });
   try {
     lock.exec("BEGIN EXCLUSIVE");
@@ -43,14 +43,14 @@ export function tryClaim(path: string): (() => void) | undefined {
  * Creates the file with the owner of its folder: a command run by root must not lock the server out. An existing file
  * is not even opened: under POSIX, closing any descriptor of a file drops all the process's locks on it.
  */
-function makeFor(folder: string, path: string): void {
+function makeFile(path: string): void {
   try {
     closeSync(openSync(path, "wx", 0o600));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
   if (process.getuid?.() !== 0) return;
-  const { uid, gid } = statSync(folder);
+  const { uid, gid } = statSync(dirname(path));
   chownSync(path, uid, gid);
 }
 

@@ -19,7 +19,7 @@ export interface RowPosition {
   id: string;
 }
 
-/** At most `limit` rows, or all, in the order of their positions; those after a position alone. */
+/** A page of rows in the order of their positions: those after `after`, or all; at most `limit` of them. */
 export interface RowPage {
   after?: RowPosition | undefined;
   limit?: number;

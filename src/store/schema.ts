@@ -40,7 +40,7 @@
  *   message_index, search_backlog        search/fts5/
  *   search_feed, search_changes          search/meilisearch/ and a trigger (0014_search.sql)
  *   events, webhook_*                    events/
- *   outbound_*, queue_*                  outbound/queue.ts
+ *   outbound_*, queue_*                  outbound/queue.ts, outbound/claims.ts
  *   suppressions                         outbound/suppression.ts
  *   trace_steps                          outbound/trace-log.ts
  *   greylist                             inbound/greylist.ts
@@ -718,7 +718,7 @@ export const outboundContents = sqliteTable(
 export const QUEUE_STATES = ["waiting", "held", "delivered", "bounced", "cancelled"] as const;
 export type QueueState = (typeof QUEUE_STATES)[number];
 
-/** The queue in which a recipient's domain waits (outbound/relay.ts). */
+/** The line of the outbound queue in which a recipient's domain waits (outbound/slots.ts). */
 export const QUEUE_LINES = ["open", "new", "slow"] as const;
 export type QueueLine = (typeof QUEUE_LINES)[number];
 
@@ -740,7 +740,8 @@ export const queueEntries = sqliteTable(
     /** The recipient's domain, by which the relay queues. */
     domain: text("domain").notNull(),
     /**
-     * `waiting` for its next attempt; `held`, in the demo, until it is retried manually; the other states are final.
+     * `waiting` for its next attempt; `held`, in the demo and after a restore, until the operator releases it; the
+     * other states are final.
      */
     state: text("state", { enum: QUEUE_STATES }).notNull(),
     /** While waiting: time of the next attempt; while leased: end of the lease. */

@@ -394,11 +394,7 @@ export const SETTINGS = {
   ),
   "retention.deliveryLogDays": number(DAYS, 30, "Days that finished webhook deliveries are kept"),
   "retention.idempotencyHours": number(HOURS, 24, "Hours that an idempotency key is remembered"),
-  "retention.traceDays": number(
-    DAYS,
-    30,
-    "Days that it is kept what happened to a message on its way (mailroom trace)",
-  ),
+  "retention.traceDays": number(DAYS, 30, "Days that the steps of each message on its way are kept (mailroom trace)"),
   "retention.trashDays": orWord("off", number(DAYS, 30, "Days after which trash and spam are deleted for good"), "off"),
   "backup.folder": orWord(
     "off",

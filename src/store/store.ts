@@ -223,7 +223,7 @@ export function openStore({
       try {
         listener(works);
       } catch (error) {
-        log?.error("what follows a commit failed", { error });
+        log?.error("a listener of commits failed", { error });
       }
     }
   }

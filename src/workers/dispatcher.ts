@@ -11,7 +11,7 @@
  *   replaced, and the message it was most likely busy with then runs alone.
  * - Arriving mail never takes a worker that sending may need. An idle worker of arriving mail may be lent to sending,
  *   but not the reverse.
- * - A message that waits for DNS waits only as long as its stages allow, and leaves its place to another message.
+ * - A message waits for DNS only as long as its stages allow, and its worker takes another message meanwhile.
  * - Every message waits for a worker for a limited time, except bulk work.
  */
 import { unavailable } from "../base/errors.ts";
@@ -41,8 +41,8 @@ const MOST_WAITING = { most: 1_000, mostBytes: 256 * 1024 * 1024 };
 /** Time for the DNS questions of a stage; the two stages delay a message by ten seconds at most. */
 const STAGE_MS = 5_000;
 /**
- * Most messages that leave their place while they wait for DNS, as many as there are connections, and their bytes.
- * Further ones keep their place and hold up others.
+ * Most messages that do not count as work in hand while they wait for DNS, as many as there are connections, and their
+ * bytes. Further ones count, and hold up others.
  */
 const MOST_PARKED = 1_000;
 const MOST_BYTES_PARKED = 64 * 1024 * 1024;
@@ -274,13 +274,13 @@ export function createDispatcher({
     if (stopped) return;
     for (const group of groups) {
       const { queue } = group;
-      const costly = queue.length > 0 && queue.first(mayBeCostly);
+      const costly = queue.first(mayBeCostly);
       if (costly) {
         const slot = isolatedIn(group) ?? open(group, true);
         if (slot.inHand.size === 0) run(costly, slot);
       }
       for (;;) {
-        const task = queue.length > 0 && queue.first((task) => !mayBeCostly(task));
+        const task = queue.first((task) => !mayBeCostly(task));
         const slot = task && sharedFor(task);
         if (!slot) break;
         run(task, slot);

@@ -17,7 +17,7 @@ import { readHtml } from "../message/reading.ts";
 import { type Answer, isFresh, type RecordType } from "../net/dns-cache.ts";
 import { readSource } from "../smtp/spool.ts";
 import { type Blobs, openBlobs } from "../store/blobs.ts";
-import type { FromWorker, Job, Prepared, Signing, Stage, ToWorker } from "./jobs.ts";
+import type { FromWorker, Job, Prepared, Stage, ToWorker } from "./jobs.ts";
 
 declare const self: Worker;
 
@@ -70,7 +70,7 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
     prepared.message.headers.unshift(["Authentication-Results", prepared.authentication.results]);
     return prepared;
   }
-  const content = signing && joined(await signaturesOf(bytes, signing), bytes);
+  const content = signing && joined(await sign(bytes, signing.keys, signing.signedAt), bytes);
   const written = signing !== undefined || keptElsewhere === true || isComposition(source);
   return { message: await prepareMessage(bytes, blobs, { written }), ...(content && { content }) };
 }
@@ -136,10 +136,6 @@ function joined(text: string, bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   whole.set(head);
   whole.set(bytes, head.byteLength);
   return whole;
-}
-
-async function signaturesOf(bytes: Uint8Array, { keys, signedAt }: Signing): Promise<string> {
-  return keys.length === 0 ? "" : sign(bytes, keys, signedAt);
 }
 
 self.onmessage = (event: MessageEvent<ToWorker>) => {

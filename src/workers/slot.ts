@@ -41,7 +41,7 @@ export interface Task {
   readonly ends: Map<Stage, number>;
   /** Number of unanswered DNS questions. */
   questions: number;
-  /** It waits for DNS and has left its place to another. */
+  /** It waits for DNS, and its worker may take another task meanwhile. */
   parked: boolean;
 }
 
