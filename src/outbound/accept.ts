@@ -1,7 +1,7 @@
 /**
  * Accepts messages for sending, from the API and from mail apps alike (rules: Sending pipeline).
  *
- *   guardrails ─► worker: compose, sign, parse ─► one transaction {guardrails again, Sent copy, queue, event, answer}
+ *   guardrails ─► worker: compose, sign, parse ─► one transaction {guardrails again, Sent copy, queue, event, response}
  *
  * Invariant: a message is accepted whole, in one transaction that has committed, or refused, and then nothing of it is stored.
  */
@@ -56,7 +56,7 @@ export interface Sent {
 }
 
 /**
- * Accepts a message for delivery; resolves once that is durable. `record` writes the caller's answer in the accepting
+ * Accepts a message for delivery; resolves once that is durable. `record` writes the caller's response in the accepting
  * transaction; it may run twice, the first time rolled back.
  * @throws AppError unprocessable, locked, rate_limited, upstream_failed, insufficient_storage, payload_too_large;
  * server_error 503. Then nothing was stored.

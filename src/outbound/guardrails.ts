@@ -254,7 +254,7 @@ function requireHourlyCaps({ options }: LimitsParts, db: Db, message: Outgoing, 
   for (const [who, owner, cap, { window, reached }] of caps) {
     if (count > cap) {
       throw limited(
-        `The message has ${count} recipients, more than the ${cap} that ${who} may send to within 60 minutes: it never fits unless it is divided`,
+        `The message has ${count} recipients, more than the ${cap} that ${who} may send to within 60 minutes: it fits only if it is divided`,
         HOUR_MS,
       );
     }

@@ -92,7 +92,7 @@ export function unsuppressById(tx: Tx, workspaceId: string, id: string): void {
     .where(and(eq(suppressions.id, id), eq(suppressions.workspaceId, workspaceId)))
     .returning({ id: suppressions.id })
     .all();
-  if (removed.length === 0) throw new AppError("not_found", `there is no suppression ${id}`);
+  if (removed.length === 0) throw new AppError("not_found", `There is no suppression ${id}`);
 }
 
 /**

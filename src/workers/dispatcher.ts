@@ -133,16 +133,16 @@ export function createDispatcher({
   };
 
   async function answer(slot: Slot, task: Task, { number, name, type, stage }: Question): Promise<void> {
-    let answer = names.ask(name, type);
-    if (answer instanceof Promise) {
+    let found = names.ask(name, type);
+    if (found instanceof Promise) {
       task.questions++;
       park(task);
       const ends = task.ends.get(stage) ?? runtime.now() + STAGE_MS;
       task.ends.set(stage, ends);
-      answer = await answerWithin(answer, ends - runtime.now(), runtime);
+      found = await answerWithin(found, ends - runtime.now(), runtime);
       if (--task.questions === 0) unpark(task);
     }
-    slot.tell(number, await answer);
+    slot.tell(number, found);
   }
 
   function park(task: Task): void {

@@ -44,7 +44,7 @@ function keptFor(blobFolder: string): Kept {
 const asked = new Map<number, (answer: Answer) => void>();
 let questions = 0;
 
-async function answer({ id, ...job }: Job & { id: number }): Promise<void> {
+async function run({ id, ...job }: Job & { id: number }): Promise<void> {
   let reply: FromWorker;
   try {
     reply = { id, result: await prepare(id, job) };
@@ -142,6 +142,6 @@ self.onmessage = (event: MessageEvent<ToWorker>) => {
   if ("answer" in event.data) {
     asked.get(event.data.number)?.(event.data.answer);
     asked.delete(event.data.number);
-  } else void answer(event.data);
+  } else void run(event.data);
 };
 self.postMessage({ ready: true } satisfies FromWorker);

@@ -30,7 +30,7 @@ test("the Bcc list is that of the envelope, not of the message", async () => {
   expect(office.as(office.alice).message(emailId).bcc).toEqual([{ email: "erin@remote.example", name: "Erin" }]);
 });
 
-test("the caller's answer is recorded with the message, and rolled back with it", async () => {
+test("the caller's response is recorded with the message, and rolled back with it", async () => {
   const office = await createOffice();
   const recorded: string[] = [];
   const sent = await office.submit(office.submission([DAVE]), (_, { emailId }) => void recorded.push(emailId));
@@ -38,9 +38,9 @@ test("the caller's answer is recorded with the message, and rolled back with it"
 
   const before = office.stored();
   const failing = office.submit(office.submission([DAVE]), () => {
-    throw new Error("the answer cannot be written");
+    throw new Error("the response cannot be written");
   });
-  expect(await failing.catch((error) => error.message)).toBe("the answer cannot be written");
+  expect(await failing.catch((error) => error.message)).toBe("the response cannot be written");
   expect(office.stored()).toEqual(before);
 });
 

@@ -195,12 +195,12 @@ describe("Bcc", () => {
 
 test("mail stays here for the sender's own domains, and for verified ones of other workspaces", () => {
   const { mailbox, workspaceId, otherId } = createOffice();
-  const answers = [
+  const areLocal = [
     [workspaceId, "example.test"],
     [workspaceId, "other.test"],
     [otherId, "example.test"],
     [otherId, "other.test"],
     [workspaceId, "remote.example"],
   ].map(([id = "", domain = ""]) => mailbox.isLocal(id, domain));
-  expect(answers).toEqual([true, true, false, true, false]);
+  expect(areLocal).toEqual([true, true, false, true, false]);
 });

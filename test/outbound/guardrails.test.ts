@@ -18,7 +18,7 @@ const ALICE = "alice@example.test";
 const sendTo = (office: Office, to: string | string[], from = ALICE) =>
   office.sending.send(office.alice, { from, to, subject: "S", text: "x" });
 
-/** Expects a refusal that stored nothing and recorded no answer. */
+/** Expects a refusal that stored nothing and recorded no response. */
 async function refused(office: Office, to: string | string[], from = ALICE) {
   const before = office.stored();
   let recorded = 0;
@@ -226,7 +226,7 @@ describe("recipients in 60 minutes", () => {
       status: 429,
       retryAfter: 3_600,
       message: expect.stringMatching(
-        /has 4 recipients, more than the 3 that alice@example\.test may.*never fits unless it is divided/,
+        /has 4 recipients, more than the 3 that alice@example\.test may.*fits only if it is divided/,
       ),
     });
   });

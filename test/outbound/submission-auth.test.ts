@@ -267,10 +267,10 @@ describe("limits before signing in", () => {
 
   test("unproductive commands end the session too, but not after signing in", async () => {
     const rig = await listenForSubmission();
-    const [stranger, alice] = [await rig.connect(), await rig.connectAs(rig.alice)];
+    const [anonymous, alice] = [await rig.connect(), await rig.connectAs(rig.alice)];
     let count = 0;
-    while (brief(await stranger.command("NOOP")) === "250 2.0.0") count++;
-    await stranger.closed;
+    while (brief(await anonymous.command("NOOP")) === "250 2.0.0") count++;
+    await anonymous.closed;
     expect(count).toBeLessThan(30);
     for (let i = 0; i < 100; i++) await alice.expect(250, "NOOP");
     alice.destroy();
@@ -279,9 +279,9 @@ describe("limits before signing in", () => {
   test("a command may take a minute, and five once signed in", async () => {
     const rig = await listenForSubmission();
     const alice = await rig.connectAs(rig.alice);
-    const stranger = await rig.connect();
+    const anonymous = await rig.connect();
     rig.runtime.advanceTo(START + 60_000);
-    expect(brief(await stranger.reply())).toBe("421 4.4.2");
+    expect(brief(await anonymous.reply())).toBe("421 4.4.2");
     await alice.expect(250, "NOOP");
     rig.runtime.advanceTo(START + 6 * 60_000);
     expect(brief(await alice.reply())).toBe("421 4.4.2");

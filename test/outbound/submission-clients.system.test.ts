@@ -47,8 +47,11 @@ describe.skipIf(swaks.absent)(swaks.named, () => {
     const { sent } = await watch(it);
     const plain = await run([swaks.path, ...server(it.submission), ...common, ...auth, "--auth", "PLAIN"]);
     expect({ ...plain }).toMatchObject({ exitCode: 28, output: expect.not.stringContaining("235 ") });
-    const stranger = await run([swaks.path, ...server(it.submission), ...common, "--tls"]);
-    expect({ ...stranger }).toMatchObject({ exitCode: 23, output: expect.stringContaining("530 5.7.0 Sign in first") });
+    const anonymous = await run([swaks.path, ...server(it.submission), ...common, "--tls"]);
+    expect({ ...anonymous }).toMatchObject({
+      exitCode: 23,
+      output: expect.stringContaining("530 5.7.0 Sign in first"),
+    });
     expect(await sent()).toEqual([]);
   });
 });

@@ -160,8 +160,8 @@ describe("DATA", () => {
   ])("%j: %s", async (header, reply, box) => {
     const rig = await listenForSubmission();
     const client = await rig.connectAs(rig.bob);
-    const answer = await client.deliver({ from: "bob@example.test", to: "x@remote.example" }, letter(header));
-    expect(brief(answer)).toBe(reply);
+    const replied = await client.deliver({ from: "bob@example.test", to: "x@remote.example" }, letter(header));
+    expect(brief(replied)).toBe(reply);
     expect(rig.submitted.map(({ mailbox }) => mailbox.address)).toEqual(box === undefined ? [] : [box]);
     await client.expect(250, "NOOP");
     client.destroy();
@@ -304,9 +304,9 @@ describe("a refusal of the pipeline", () => {
       },
     });
     const client = await rig.connectAs(rig.bob);
-    const answer = await client.deliver({ from: "bob@example.test", to: "x@remote.example" }, FROM_BOB);
-    expect(brief(answer)).toBe(reply);
-    expect(answer.lines).toEqual([`${reply.slice(4)} ${text}`]);
+    const replied = await client.deliver({ from: "bob@example.test", to: "x@remote.example" }, FROM_BOB);
+    expect(brief(replied)).toBe(reply);
+    expect(replied.lines).toEqual([`${reply.slice(4)} ${text}`]);
     expect(rig.submitted).toEqual([]);
     await client.expect(250, "NOOP");
     client.destroy();

@@ -452,8 +452,8 @@ describe("through a smarthost", () => {
 
   test("concurrent checks ask the smarthost once", async () => {
     const { transport, remote } = await createSmarthost({ auth }, { pass: "wrong" });
-    const answers = await Promise.all([1, 2, 3].map(() => transport.refusal()));
-    expect(answers).toEqual([1, 2, 3].map(() => "535 5.7.8 credentials are invalid"));
+    const refusals = await Promise.all([1, 2, 3].map(() => transport.refusal()));
+    expect(refusals).toEqual([1, 2, 3].map(() => "535 5.7.8 credentials are invalid"));
     expect(remote.connections).toBe(1);
   });
 
