@@ -1,5 +1,5 @@
 /**
- * Callers and their reach: the only place that decides it (rules: Acting person, Reach, Scopes). Every query about mail
+ * Callers and their reach, which only this file decides (rules: Acting person, Reach, Scopes). Every query about mail
  * starts from a Reach made here. Mail out of reach looks the same as mail that does not exist: both give 404.
  */
 import { eq, sql } from "drizzle-orm";

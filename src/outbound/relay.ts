@@ -95,7 +95,7 @@ export function createRelay(parts: RelayParts) {
   let again = false;
   let stopped = false;
   /** The grace of `stop` is over: attempts that end now are not recorded, since their claims have been given back. */
-  let cut = false;
+  let isGraceOver = false;
 
   const sessionsTo = (destination: string): Session[] =>
     [...sessions].filter((session) => session.destination === destination);
@@ -293,7 +293,7 @@ export function createRelay(parts: RelayParts) {
       endWatch();
       const isSlow = session.waits === "long";
       if (session.waits !== "not") session.waits = "over";
-      if (cut) return undefined;
+      if (isGraceOver) return undefined;
       if (attempted.kind === "unreachable") {
         if (!session.failure && hasSibling(session)) {
           // The destination works, but takes no further connection.
@@ -399,7 +399,7 @@ export function createRelay(parts: RelayParts) {
     if (busy > 0 && graceMs > 0) {
       await atMost(runtime, graceMs, idle());
     }
-    cut = true;
+    isGraceOver = true;
     transport.close();
     leases.giveBack();
   }

@@ -237,7 +237,7 @@ export function openStore({
   }
   const waiting: Entry[] = [];
   /** Number of preparations in progress. */
-  let coming = 0;
+  let preparations = 0;
   let scheduled = false;
   /** Real time even in tests with a fake clock, because no test advances it for a commit. */
   let gathering: Timer | undefined;
@@ -291,7 +291,7 @@ export function openStore({
   /** Commits half of the work in progress at a time: meanwhile, workers prepare the other half. */
   function schedule(): void {
     if (scheduled || waiting.length === 0) return;
-    if (waiting.length < Math.min(coming, LARGEST_GROUP)) {
+    if (waiting.length < Math.min(preparations, LARGEST_GROUP)) {
       gathering ??= setTimeout(scheduleNow, gatherMs);
       return;
     }
@@ -308,11 +308,11 @@ export function openStore({
   }
 
   async function preparing<T>(prepare: () => Promise<T>): Promise<T> {
-    coming++;
+    preparations++;
     try {
       return await prepare();
     } finally {
-      coming--;
+      preparations--;
       schedule();
     }
   }

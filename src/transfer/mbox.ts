@@ -80,8 +80,8 @@ async function* cut(
   let buffer: Buffer = Buffer.alloc(0);
   let base = 0;
   let current: Message | undefined;
-  let anyDate: boolean | undefined;
-  let counts = file !== undefined;
+  let mayLackDate: boolean | undefined;
+  let trustsLengths = file !== undefined;
 
   function take(bytes: number): Buffer {
     const taken = buffer.subarray(0, bytes);
@@ -102,8 +102,8 @@ async function* cut(
       .toString("latin1")
       .trimEnd();
     // A file whose first `From ` line has no date needs none in the others.
-    anyDate ??= !DATED.test(line);
-    current = { offset, fromLine: line, kept: [], size: 0, bodyEnd: undefined, counted: !counts };
+    mayLackDate ??= !DATED.test(line);
+    current = { offset, fromLine: line, kept: [], size: 0, bodyEnd: undefined, isLengthRead: !trustsLengths };
     return true;
   }
 
@@ -140,14 +140,14 @@ async function* cut(
       if (!current && (buffer.length === 0 || !begin(ended))) break;
       const message = current as Message | undefined;
       if (!message) break;
-      if (!message.counted) {
+      if (!message.isLengthRead) {
         const header = headerEnd(buffer);
         if (header < 0 && !ended && buffer.length < LONGEST_HEADER) break;
-        message.counted = true;
+        message.isLengthRead = true;
         message.bodyEnd = await believedEnd(file, buffer, header, base);
-        counts = message.bodyEnd !== undefined || message.offset > 0;
+        trustsLengths = message.bodyEnd !== undefined || message.offset > 0;
       }
-      const at = separatorIn(buffer, base, message.bodyEnd, { ended, anyDate: anyDate === true });
+      const at = separatorIn(buffer, base, message.bodyEnd, { ended, mayLackDate: mayLackDate === true });
       if (at.found) {
         keep(message, at.index);
         yield finish(message);
@@ -172,8 +172,8 @@ interface Message {
   size: number;
   /** End of its body by Content-Length, as an offset in the file; undefined without a credible one. */
   bodyEnd: number | undefined;
-  /** True once its Content-Length was looked for. */
-  counted: boolean;
+  /** True once its Content-Length was looked for, or need not be. */
+  isLengthRead: boolean;
 }
 
 /** Offset of the body, after the empty line that ends the header; -1 if the buffer has none. */
@@ -211,7 +211,7 @@ function separatorIn(
   buffer: Buffer,
   base: number,
   bodyEnd: number | undefined,
-  { ended, anyDate }: { ended: boolean; anyDate: boolean },
+  { ended, mayLackDate }: { ended: boolean; mayLackDate: boolean },
 ): { found: boolean; index: number } {
   let from = bodyEnd === undefined ? 0 : Math.max(0, bodyEnd - base - 1);
   // A body with a Content-Length may end right at the separator, without a line break of its own.
@@ -241,7 +241,7 @@ function separatorIn(
       const fromLine = buffer.toString("latin1", line, fromEnd);
       const next = buffer.toString("latin1", lineEnd < 0 ? buffer.length : lineEnd + 1, lineEnd + 1 + 200);
       const isHeader = FIELD.test(next) || (lineEnd >= 0 && /^\r?(?:\n|$)/.test(next));
-      if (isHeader && (anyDate || DATED.test(fromLine))) return { found: true, index: line };
+      if (isHeader && (mayLackDate || DATED.test(fromLine))) return { found: true, index: line };
     }
     from = line;
   }

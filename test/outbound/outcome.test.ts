@@ -250,7 +250,7 @@ describe("refused", () => {
     ).toEqual(["grace@remote.example"]);
   });
 
-  test("a notice leaves a conversation in spam or trash", async () => {
+  test("a notice takes a conversation out of the trash, but not out of spam", async () => {
     for (const folder of ["spam", "trash"] as const) {
       const sender = createSender();
       const message = await sender.sent({ to: "carol@remote.example" });

@@ -11,6 +11,13 @@ import { fakeRuntime, START } from "../harness/runtime.ts";
 
 const HOUR_MS = 3_600_000;
 
+/** No server can be reached. */
+const DOWN: Script = {
+  connect: () => {
+    throw unreachable();
+  },
+};
+
 describe("delivering", () => {
   test("one message goes in one transaction with its bytes, and the connection is closed when no other follows", async () => {
     const { accept, run, sent, connections, outcomes, advance, contents, relay } = createRelayRig();
@@ -351,11 +358,7 @@ describe("servers that hang", () => {
 describe("a destination that cannot be reached", () => {
   test("is asked once for all mail due there; later mail waits for the first retry", async () => {
     const { accept, run, advance, connections, outcomes, wake, quiet, state, states } = createRelayRig({
-      script: {
-        connect: () => {
-          throw unreachable();
-        },
-      },
+      script: DOWN,
     });
     for (let i = 0; i < 30; i++) accept({ to: [`r${i}@a.example`] });
     await run();
@@ -374,11 +377,7 @@ describe("a destination that cannot be reached", () => {
 
   test("rests no longer than its first retry takes", async () => {
     const { accept, run, advance, connections, store, options, wake } = createRelayRig({
-      script: {
-        connect: () => {
-          throw unreachable();
-        },
-      },
+      script: DOWN,
     });
     store.transact((tx) => options.set(tx, "smtp.retrySeconds", "2,2"));
     accept({ to: ["ann@a.example"] });
@@ -393,11 +392,7 @@ describe("a destination that cannot be reached", () => {
 
   test("is asked again at once when the operator says so", async () => {
     const { accept, run, connections, store, entries, runtime, relay, quiet, state, states } = createRelayRig({
-      script: {
-        connect: () => {
-          throw unreachable();
-        },
-      },
+      script: DOWN,
     });
     accept({ to: ["ann@a.example"] });
     await run();
@@ -502,11 +497,7 @@ describe("a smarthost", () => {
   test("that is down is asked once for each retry, for all mail", async () => {
     const { accept, run, advance, connections, states } = createRelayRig({
       grouped: true,
-      script: {
-        connect: () => {
-          throw unreachable();
-        },
-      },
+      script: DOWN,
     });
     for (let i = 0; i < 25; i++) accept({ to: [`ann@d${i}.example`] });
     await run();
