@@ -115,21 +115,15 @@ export function createSignIn(parts: {
 
     /** For a signed-in person: their password again, and a code if they have a second factor. */
     again: ({
-      caller: { userId, email },
-      secret,
+      caller: { userId, email: username },
       code = "",
-      source,
-    }: {
-      caller: Caller;
-      secret: string;
-      code?: string | undefined;
-      source: string;
-    }): Promise<SignedIn | undefined> =>
+      ...given
+    }: Omit<Attempt, "username"> & { caller: Caller; code?: string | undefined }): Promise<SignedIn | undefined> =>
       confirming.within(userId, async () => {
-        const proved = await attempt({ username: email, secret, source }, async (email) => {
-          const proved = await byPassword(db, email, secret, { alone: false });
-          if (!proved || !hasSecondFactor(db, userId)) return proved && whileUnguarded(proved);
-          return store.transact((tx) => secondFactors.useCode(tx, userId, code)) ? proved : undefined;
+        const proved = await attempt({ username, ...given }, async (email) => {
+          const known = await byPassword(db, email, given.secret, { alone: false });
+          if (!known || !hasSecondFactor(db, userId)) return known && whileUnguarded(known);
+          return store.transact((tx) => secondFactors.useCode(tx, userId, code)) ? known : undefined;
         });
         // In either case: the time must not reveal that the password was right.
         if (!proved && hasSecondFactor(db, userId)) await codes.failed(userId);
