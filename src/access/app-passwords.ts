@@ -8,7 +8,7 @@ import { newId, type Runtime } from "../base/runtime.ts";
 import { appPasswords, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
-import type { Caller } from "./caller.ts";
+import { type Caller, PERSON } from "./caller.ts";
 import { hashOfTyped, newTypedSecret } from "./credentials.ts";
 
 /** 100 bits. */
@@ -36,10 +36,7 @@ const byHash = prepared((db) =>
   db
     .select({
       appPasswordId: appPasswords.id,
-      userId: users.id,
-      workspaceId: users.workspaceId,
-      role: users.role,
-      email: users.email,
+      ...PERSON,
     })
     .from(appPasswords)
     .innerJoin(users, eq(users.id, appPasswords.userId))

@@ -126,9 +126,12 @@ export function requireScope(caller: Caller, scope: Scope): void {
   }
 }
 
+/** The columns of a person that make a Caller. */
+export const PERSON = { userId: users.id, workspaceId: users.workspaceId, role: users.role, email: users.email };
+
 const personById = prepared((db) =>
   db
-    .select({ userId: users.id, workspaceId: users.workspaceId, role: users.role, email: users.email })
+    .select(PERSON)
     .from(users)
     .where(eq(users.id, sql.placeholder("id")))
     .prepare(),

@@ -11,7 +11,7 @@ import { BASE32, base32, newId, type Runtime, randomToken } from "../base/runtim
 import { apiKeys, type Role, type Scope, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
-import { type Caller, findPerson } from "./caller.ts";
+import { type Caller, findPerson, PERSON } from "./caller.ts";
 
 const KEY_LENGTH = 43;
 /** Readable characters of a key that are stored, so that people can tell their keys apart: 24 bits of 256. */
@@ -46,10 +46,7 @@ const callerByHash = prepared((db) =>
     .select({
       keyId: apiKeys.id,
       scopes: apiKeys.scopes,
-      userId: users.id,
-      workspaceId: users.workspaceId,
-      role: users.role,
-      email: users.email,
+      ...PERSON,
     })
     .from(apiKeys)
     .innerJoin(users, eq(users.id, apiKeys.userId))

@@ -15,7 +15,7 @@ import { newId, type Runtime, randomToken } from "../base/runtime.ts";
 import { SCOPES, sessions, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
-import type { Caller } from "./caller.ts";
+import { type Caller, PERSON } from "./caller.ts";
 import { hasSecondFactor } from "./second-factor.ts";
 
 /** 256 bits. */
@@ -86,10 +86,7 @@ const statements = prepared((db) => ({
       confirmedAt: sessions.confirmedAt,
       hash: sessions.hash,
       name: users.name,
-      userId: users.id,
-      workspaceId: users.workspaceId,
-      role: users.role,
-      email: users.email,
+      ...PERSON,
     })
     .from(sessions)
     .innerJoin(users, eq(users.id, sessions.userId))
@@ -101,20 +98,11 @@ const statements = prepared((db) => ({
 export const findSession = (db: Db, token: string, now: number): Session | undefined =>
   sessionByHash(db, hashOf(token), now);
 
-function sessionByHash(db: Db, byHash: string, now: number): Session | undefined {
-  const row = statements(db).byHash.get({ hash: byHash, now });
+function sessionByHash(db: Db, hash: string, now: number): Session | undefined {
+  const row = statements(db).byHash.get({ hash, now });
   if (!row) return undefined;
-  const { id, name, createdAt, lastUsedAt, kept, confirmedAt, hash, ...person } = row;
-  return {
-    id,
-    name,
-    createdAt,
-    lastUsedAt,
-    kept,
-    confirmedAt,
-    hash,
-    caller: { ...person, scopes: new Set(SCOPES) },
-  };
+  const { userId, workspaceId, role, email, ...session } = row;
+  return { ...session, caller: { userId, workspaceId, role, email, scopes: new Set(SCOPES) } };
 }
 
 /** The same session now. @throws AppError unauthorized if it ended, or got another token, since the request arrived */

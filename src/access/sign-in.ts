@@ -13,7 +13,7 @@ import { SCOPES, type Scope, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store } from "../store/store.ts";
 import { findAppPassword } from "./app-passwords.ts";
-import type { Caller } from "./caller.ts";
+import { type Caller, PERSON } from "./caller.ts";
 import { findCaller, type Touch, verifyPassword } from "./credentials.ts";
 import { hasSecondFactor, type SecondFactors } from "./second-factor.ts";
 import { createSlots, createSlowdown, type Pace, type Slowdown } from "./slowdown.ts";
@@ -179,10 +179,7 @@ function byAppPassword(db: Db, email: string, password: string, scope: Scope, to
 const personByEmail = prepared((db) =>
   db
     .select({
-      userId: users.id,
-      workspaceId: users.workspaceId,
-      role: users.role,
-      email: users.email,
+      ...PERSON,
       passwordHash: users.passwordHash,
     })
     .from(users)

@@ -5,7 +5,7 @@
  * being attempted is not claimed again, whatever the duration of the attempt and the changes of the clock. Leases of a process
  * that has ended are due at the next start.
  */
-import { and, asc, eq, gt, isNotNull, lte, type SQL, sql } from "drizzle-orm";
+import { and, asc, eq, gt, isNotNull, lte, sql } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { domains, outboundMessages, QUEUE_LINES, type QueueLine, queueDomains, queueEntries } from "../store/schema.ts";
@@ -13,12 +13,14 @@ import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import {
+  bySeq,
   correctDomain,
   correctDomains,
   domainRows,
   type EntryRef,
   isWaiting,
   type OutboundMessage,
+  param,
   type QueueEntry,
   recallAccepted,
   release,
@@ -62,9 +64,6 @@ const MOST_RECIPIENTS = 100;
 const MOST_PUT_OFF = 1_000;
 /** Domains read by one query; most often the first is claimed. */
 const DOMAINS_PAGE = 16;
-
-const param = (name: string): SQL => sql`${sql.placeholder(name)}`;
-const bySeq = eq(queueEntries.seq, sql.placeholder("seq"));
 
 const claiming = prepared((db) => {
   const after = sql`(${queueDomains.dueAt}, ${queueDomains.domain}) > (${sql.placeholder("dueAt")}, ${sql.placeholder("domain")})`;

@@ -88,9 +88,11 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
+type BccDetector = ReturnType<typeof bccDetector>;
+
 /** Makes the Bcc detector of a message; it reads the message's recipients at the first use. */
-function namesBccOf(db: Db, message: OutboundMessage): (words: string) => boolean {
-  let namesBcc: ((words: string) => boolean) | undefined;
+function namesBccOf(db: Db, message: OutboundMessage): BccDetector {
+  let namesBcc: BccDetector | undefined;
   return (words) => {
     namesBcc ??= bccDetector(entriesOf(db, message.seq), message.domain);
     return namesBcc(words);
@@ -157,13 +159,8 @@ function recordDelivered(
 ): void {
   const byReply = Map.groupBy(delivered, ({ reply }) => reply);
   for (const [reply, outcomes] of byReply) {
-    setDelivered(
-      tx,
-      outcomes.map(({ entry }) => entry),
-      now,
-      reply,
-      outcomes[0]?.host,
-    );
+    const entries = outcomes.map(({ entry }) => entry);
+    setDelivered(tx, entries, now, reply, outcomes[0]?.host);
   }
   const to = delivered.filter(({ entry }) => entry.field !== "bcc").map(({ entry }) => addressOf(entry));
   if (to.length === 0 || message.notice) return;
@@ -251,11 +248,7 @@ function outcomeOf(
   message: OutboundMessage,
   entry: QueueEntry,
   { kind, reply, hard, code, status, remote }: DeliveryResult,
-  {
-    now,
-    retrySeconds,
-    namesBcc,
-  }: { now: number; retrySeconds: readonly number[]; namesBcc: (words: string) => boolean },
+  { now, retrySeconds, namesBcc }: { now: number; retrySeconds: readonly number[]; namesBcc: BccDetector },
 ): EntryOutcome {
   if (kind === "accepted") return { kind: "delivered", entry, reply, host: remote };
   // entry.attempts does not include this attempt.

@@ -48,11 +48,11 @@ export interface NewOutbound
 const COUNT_MS = 1_000;
 /** Most messages, the newest, that are searched for times of a clock that ran ahead. */
 const MOST_RECALLED = 100_000;
-const param = (name: string): SQL => sql`${sql.placeholder(name)}`;
+export const param = (name: string): SQL => sql`${sql.placeholder(name)}`;
 /** SQLite uses a partial index only where the query repeats its condition literally. */
 export const isWaiting = sql`${queueEntries.state} = 'waiting'`;
 const isUnsettled = sql`${queueEntries.state} IN ('waiting', 'held')`;
-const bySeq = eq(queueEntries.seq, sql.placeholder("seq"));
+export const bySeq = eq(queueEntries.seq, sql.placeholder("seq"));
 const endAttempt = { leased: false, attempts: sql`${queueEntries.attempts} + ${queueEntries.leased}` };
 
 /** Computes the owner's total, with the recipients of the message that is being added. */

@@ -118,15 +118,15 @@ const MASK = "***";
 
 const hiddenPassword: Hidden = {
   mask(text) {
-    const url = URL.canParse(text) ? new URL(text) : undefined;
+    const url = URL.parse(text);
     if (!url?.password) return text;
     url.password = MASK;
     return url.href;
   },
   unmask(text, present) {
-    const url = URL.canParse(text) ? new URL(text) : undefined;
+    const url = URL.parse(text);
     if (url?.password !== MASK) return text;
-    const known = URL.canParse(present) ? new URL(present) : undefined;
+    const known = URL.parse(present);
     if (!known?.password || known.username !== url.username || known.hostname !== url.hostname) {
       throw new ConfigError(`give the password itself: ${MASK} only stands for that of the same user and host`);
     }
@@ -142,9 +142,8 @@ function relay(description: string): Setting<string> {
     description,
     hidden: hiddenPassword,
     parse(text) {
-      const url = URL.canParse(text) ? new URL(text) : undefined;
-      const isSmtp = url !== undefined && /^smtps?:$/.test(url.protocol) && url.hostname !== "";
-      if (!isSmtp || !/^\/?$/.test(url.pathname) || url.search || url.hash) {
+      const url = URL.parse(text);
+      if (!url?.hostname || !/^smtps?:$/.test(url.protocol) || !/^\/?$/.test(url.pathname) || url.search || url.hash) {
         throw new ConfigError("give smtp://user:password@host:port or smtps://…");
       }
       return text;
@@ -226,7 +225,7 @@ function serverUrl(description: string): Setting<string> {
     // A refusal must not repeat the password in the URL.
     hidden: hiddenPassword,
     parse(text) {
-      const url = URL.canParse(text) ? new URL(text) : undefined;
+      const url = URL.parse(text);
       if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.search || url.hash) {
         throw new ConfigError("give http://host:port or https://…, without a password in it");
       }

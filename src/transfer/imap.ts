@@ -44,7 +44,7 @@ const PORTS = { "imaps:": 993, "imap:": 143 } as const;
 
 /** `imaps://user@host[:port]`; undefined for anything else. */
 export function readAccount(text: string): Omit<ImapAccount, "password"> | undefined {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const url = URL.parse(text);
   if (!url || (url.protocol !== "imaps:" && url.protocol !== "imap:")) return undefined;
   if (url.hostname === "" || url.username === "" || url.password !== "") return undefined;
   let user: string;
