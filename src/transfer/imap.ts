@@ -2,8 +2,8 @@
  * Reads messages from an account on another server, over IMAP (RFC 9051), and changes nothing there.
  *
  * For each folder it fetches Message-IDs and sizes first, then the messages that are not here yet, a few megabytes at a
- * time. So a repeated import costs little, and an interrupted one continues. After a lost connection it connects again,
- * with growing waits, and continues behind the last message that came.
+ * time. So a repeated import costs little, and an interrupted one continues. When reading breaks off, it connects again,
+ * after growing waits, and continues behind the last message that came.
  *
  * Gmail shows a message in a folder for each of its labels. There, only the folders that together hold all mail are
  * read, and labels tell the rest.
@@ -121,7 +121,7 @@ export async function* findInAccount(request: ImapRequest): AsyncGenerator<Found
         throw new AppError("upstream_failed", `${account.host} does not work: ${reason}`, { cause: error });
       }
       wait = Math.min(FIRST_WAIT_MS * 2 ** (failures - 1), LONGEST_WAIT_MS);
-      log.warn("connection lost: connecting again", { host: account.host, retryInMs: wait, reason });
+      log.warn("reading broke off: connecting again", { host: account.host, retryInMs: wait, reason });
     } finally {
       // Also when the caller stops reading.
       client.close();
@@ -183,8 +183,9 @@ async function* read(
   folder.uidValidity = mailbox.uidValidity;
   if (mailbox.exists === 0) return;
   const found = await client.search({ uid: `${folder.lastUid + 1}:*` }, { uid: true });
+  if (!Array.isArray(found)) throw new Error(`the server refuses to search ${folder.path}`);
   // `n:*` always includes the last UID.
-  const uids = (Array.isArray(found) ? found : []).filter((uid) => uid > folder.lastUid).sort((a, b) => a - b);
+  const uids = found.filter((uid) => uid > folder.lastUid).sort((a, b) => a - b);
   for (let at = 0; at < uids.length; at += HEADERS_AT_ONCE) {
     const portion = uids.slice(at, at + HEADERS_AT_ONCE);
     const asked = { uid: true, size: true, headers: ["message-id"] };

@@ -1,5 +1,6 @@
 /** Importing mail from an account on a real IMAP server. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, spyOn, test } from "bun:test";
+import { ImapFlow } from "imapflow";
 import { findInAccount, type ImapRequest } from "../../src/transfer/imap.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { type Dovecot, noDovecot, startDovecot } from "../harness/dovecot.ts";
@@ -126,9 +127,17 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
     const result = await importFrom(booted, { folders: ["Many"], log }, async () => {
       if (++came === 3) dovecot.cut();
     });
-    expect(lost).toEqual(["connection lost: connecting again"]);
+    expect(lost).toEqual(["reading broke off: connecting again"]);
     expect(result).toMatchObject({ imported: count, failed: 0 });
     expect((await listed(booted)).length).toBe(count);
+  }, 120_000);
+
+  test("a folder that the server refuses to search is read again, not passed over", async () => {
+    const search = spyOn(ImapFlow.prototype, "search").mockResolvedValueOnce(false as never);
+    let count = 0;
+    for await (const _ of find({ folders: ["INBOX"] })) count++;
+    search.mockRestore();
+    expect(count).toBe(3);
   }, 120_000);
 
   test("the connection ends when the caller stops reading", async () => {
