@@ -14,7 +14,6 @@ import { cancelEntry, releaseHeld, retryEntry } from "../outbound/queue.ts";
 import {
   listSuppressions as listOf,
   suppress as putSuppression,
-  unsuppressById as removeById,
   unsuppress as removeSuppression,
   type Suppression,
 } from "../outbound/suppression.ts";
@@ -123,12 +122,8 @@ export function createOutbound({
       });
     },
     /** Removes a suppression by its id. @throws AppError not_found */
-    unsuppressById(tx: Tx, workspaceId: string, id: string): void {
-      removeById(tx, workspaceId, id);
-    },
-    /** Removes the suppression of an address. @throws AppError not_found, bad_request */
-    unsuppress(tx: Tx, workspaceId: string, address: string): void {
-      removeSuppression(tx, workspaceId, addressOf(address));
+    unsuppress(tx: Tx, workspaceId: string, id: string): void {
+      removeSuppression(tx, workspaceId, id);
     },
   };
 }

@@ -86,29 +86,11 @@ export function listSuppressions(db: Db, workspaceId?: string, { after, limit = 
 }
 
 /** Removes the entry with that id from the workspace's list. @throws AppError not_found */
-export function unsuppressById(tx: Tx, workspaceId: string, id: string): void {
+export function unsuppress(tx: Tx, workspaceId: string, id: string): void {
   const removed = tx
     .delete(suppressions)
     .where(and(eq(suppressions.id, id), eq(suppressions.workspaceId, workspaceId)))
     .returning({ id: suppressions.id })
     .all();
   if (removed.length === 0) throw new AppError("not_found", `There is no suppression ${id}`);
-}
-
-/**
- * Removes an address from the list of one workspace, or of all.
- * @throws AppError unprocessable for a text that is not an address, not_found for an address that is not suppressed
- */
-export function unsuppress(tx: Tx, workspaceId: string | undefined, address: string): void {
-  const removed = tx
-    .delete(suppressions)
-    .where(
-      and(
-        eq(suppressions.address, normalized(address)),
-        workspaceId === undefined ? undefined : eq(suppressions.workspaceId, workspaceId),
-      ),
-    )
-    .returning({ id: suppressions.id })
-    .all();
-  if (removed.length === 0) throw new AppError("not_found", `${address} is not suppressed`);
 }

@@ -106,7 +106,7 @@ export const removeSuppression = operation({
   ],
   run: ({ act, outbound }, { params: { id } }) =>
     act((tx, { workspaceId }) => {
-      outbound.unsuppressById(tx, workspaceId, id);
+      outbound.unsuppress(tx, workspaceId, id);
       return DONE;
     }),
 });

@@ -723,11 +723,11 @@ describe("sending", () => {
       "the recipient is suppressed",
       (undo) => {
         const { outbound, store } = booted.appliance;
-        store.transact((tx) =>
-          undo
-            ? outbound.unsuppress(tx, booted.owner.workspaceId, BOB)
-            : outbound.suppress(tx, { workspaceId: booted.owner.workspaceId, address: BOB, reason: "asked" }),
-        );
+        const { workspaceId } = booted.owner;
+        store.transact((tx) => {
+          if (!undo) outbound.suppress(tx, { workspaceId, address: BOB, reason: "asked" });
+          else for (const { id } of outbound.listSuppressions(workspaceId)) outbound.unsuppress(tx, workspaceId, id);
+        });
       },
       "suppression list",
     ],
