@@ -15,7 +15,6 @@ const STANDSTILL_MS = 60_000;
 export const reindex = command({
   name: "reindex",
   summary: "Rebuild the search index from the stored mail; safe to interrupt and to repeat",
-  options: {},
   async run({ appliance: { store, mailbox }, config, runtime, io }) {
     const { portion, prune, isDamaged, empty, complete, refill, pending } = mailbox.reindexing;
     const pacing = createPacing({ folder: config.data, runtime });

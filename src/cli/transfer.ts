@@ -2,8 +2,14 @@
 import { resolve } from "node:path";
 import { UsageError } from "../base/errors.ts";
 import { exportMail } from "../transfer/export.ts";
-import type { Tally } from "../transfer/import.ts";
-import { createPacing, type ImportResult, importMail, LARGEST_MESSAGE, openParser } from "../transfer/import.ts";
+import {
+  createPacing,
+  type ImportResult,
+  importMail,
+  LARGEST_MESSAGE,
+  openParser,
+  type Tally,
+} from "../transfer/import.ts";
 import { destinationOf } from "../transfer/placement.ts";
 import { type FoundMessage, findMessages, type KnownMessage, type NotFound } from "../transfer/sources.ts";
 import { command, FailedCheck } from "./command.ts";
@@ -21,8 +27,9 @@ async function* findRemote(
   // Loaded only when needed: few imports use it.
   const { findInAccount, readAccount } = await import("../transfer/imap.ts");
   const account = readAccount(url);
-  if (!account)
+  if (!account) {
     throw new UsageError(`--imap is "${url}": give imaps://USER@HOST, with %40 for an @ in the user, and no password`);
+  }
   if (!stdin) throw new UsageError("give the account's password on standard input, with --password-stdin");
   io.writeStderr(`reading from ${account.host}\n`);
   yield* findInAccount({
@@ -30,7 +37,8 @@ async function* findRemote(
     ...(folders && { folders }),
     mostBytes: LARGEST_MESSAGE,
     isKnown: (messageId, size) => mailbox.isKnown(mailboxId, messageId, size),
-    ...{ runtime, log },
+    runtime,
+    log,
   });
 }
 
@@ -67,13 +75,13 @@ const WHY_STOPPED: Record<NonNullable<ImportResult["stopped"]>, (result: ImportR
 export const importCommand = command({
   name: "import",
   summary:
-    "Import mail from mbox files, Maildirs, .eml files, folders of them, or an IMAP account; what is there is skipped",
+    "Import mail from mbox files, Maildirs, .eml files, folders of them, or an IMAP account; mail that is there already is skipped",
   rest: "PATH",
   options: {
     mailbox: { value: "ADDRESS", required: true, summary: "The mailbox to import into" },
     folder: {
       value: ["inbox", "archive"],
-      summary: "Where mail goes of which no folder is known; the inbox if left out",
+      summary: "For mail whose folder is not known; the inbox if left out",
     },
     read: { summary: "Count all of it as read" },
     imap: { value: "imaps://USER@HOST", summary: "Import from this account instead of files" },

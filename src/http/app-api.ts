@@ -7,8 +7,7 @@
  */
 import { Elysia, NotFoundError } from "elysia";
 import { type Caller, requireAdmin } from "../access/caller.ts";
-import type { Session } from "../access/sessions.ts";
-import { Unconfirmed } from "../access/sessions.ts";
+import { type Session, Unconfirmed } from "../access/sessions.ts";
 import { downloadResponse } from "../api/download.ts";
 import { createFailureReader } from "../api/failure.ts";
 import { pathOf } from "../api/request.ts";
@@ -27,8 +26,8 @@ import { ADMIN_OPERATIONS, APP_OPERATIONS, MAIL_OPERATIONS } from "../operations
 import {
   type AppOperationServices,
   appPerformerOf,
-  type OperationRequest,
   type Performed,
+  type PerformInApp,
   performerOf,
   type SignedIn,
 } from "../operations/perform.ts";
@@ -104,14 +103,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
   }
 
   /** Adds an operation. `perform` is given the person who asks, unless it is for visitors. */
-  function addOperation(
-    operation: Operation | AppOperation,
-    perform: (
-      browsing: BrowserRequest,
-      signedIn: SignedIn | undefined,
-      read: () => Promise<OperationRequest>,
-    ) => Promise<Performed>,
-  ): void {
+  function addOperation(operation: Operation | AppOperation, perform: PerformInApp): void {
     const isAdministration = operation.audience === "admin" || operation.audience === "operator";
     const path = isAdministration ? `/settings${operation.path}` : operation.path;
     const requireRole = (caller: Caller): void => {

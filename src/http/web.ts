@@ -47,7 +47,10 @@ export function createWeb(parts: WebParts): Web {
   const reference = createReference({ ...parts, headers });
   const api = createAppApi({
     ...parts,
-    ...{ gate, cookie, headers, services: parts },
+    gate,
+    cookie,
+    headers,
+    services: parts,
     routes: [...draftFileRoutes(parts), ...frameRoutes({ mailbox: parts.mailbox, images }), live.route],
   });
 
