@@ -184,7 +184,8 @@ export function createPeople(parts: MailboxesParts) {
   /** Finds a person by address. @throws AppError not_found */
   function userAt(text: string, workspaceId?: string): UserEntry {
     const email = addressOf(text);
-    const user = listUsers(workspaceId).find((known) => known.email === email);
+    const of = workspaceId === undefined ? undefined : eq(schema.users.workspaceId, workspaceId);
+    const [user] = read(and(of, eq(schema.users.email, email)));
     if (!user) throw new AppError("not_found", `there is no user ${email}`);
     return user;
   }
