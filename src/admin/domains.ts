@@ -399,7 +399,7 @@ const textOf = ({
     addresses.length === 0
       ? "No mailbox or alias of yours uses it."
       : `From then on no mail comes to your mailboxes for ${listed(addresses)}, and none can be sent from there. The mail that is in them stays, and can be read and exported.`,
-    "Whoever signs in with an address of that domain still does.",
+    "People who sign in with an address of that domain still can.",
     `If the domain is yours, write to whoever runs ${hostname}.`,
   ].join("\n\n");
 

@@ -164,7 +164,7 @@ export const queueCommands = [
   }),
   command({
     name: "queue release",
-    summary: "Let all go that is held, as after a restore",
+    summary: "Release all mail that is held, as after a restore",
     options: WORKSPACE,
     run(session, { options }) {
       const { store, outbound } = session.appliance;

@@ -95,7 +95,7 @@ function reopen(tx: Tx, { people, developers }: DemoParts, workspaceId: string, 
   return { address: owner.email, key };
 }
 
-/** Makes workspace, people, mailboxes, aliases, a share, and a key with every scope, which it returns. */
+/** Makes workspace, people, mailboxes, aliases, a share, and a key with MAIL_SCOPES, which it returns. */
 function populate(
   tx: Tx,
   { people, domains, developers }: DemoParts,

@@ -90,7 +90,7 @@ export const retryDelivery = operation({
   name: "retryDelivery",
   method: "POST",
   path: "/queue/:id/retry",
-  summary: "Attempt a recipient again now, or let one go that is held",
+  summary: "Attempt a recipient again now, or release one that is held",
   params: BY_ID,
   body: strictBody({}),
   bodyOptional: true,

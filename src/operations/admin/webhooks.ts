@@ -339,8 +339,8 @@ export const listWebhookDeliveries = operation({
       summary: "List the deliveries to an endpoint, newest first",
       arguments: { id: "ID" },
       options: {
-        state: { value: DELIVERY_STATES, summary: "Only these" },
-        limit: { value: "N", summary: "At most so many" },
+        state: { value: DELIVERY_STATES, summary: "Only those in this state" },
+        limit: { value: "N", summary: "At most this many" },
       },
       columns: ["id", "event", "state", "attempts", "status", "error", "nextAttemptAt", "createdAt"],
       target: "webhook",
