@@ -173,7 +173,10 @@ test("a person without a mailbox is erased", async () => {
   await terminal.ask(...SETUP);
   await terminal.ask("user", "add", "eve@elsewhere.example", "--name", "Eve", "--role", "admin", "--no-mailbox");
   expect(await terminal.ask("user", "remove", "eve@elsewhere.example", "--erase", "--yes")).toMatchObject({
-    ...{ erased: true, mailboxes: [], messages: 0, events: 0 },
+    erased: true,
+    mailboxes: [],
+    messages: 0,
+    events: 0,
   });
   expect(await terminal.ask("user", "list")).toHaveLength(1);
 });

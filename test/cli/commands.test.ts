@@ -94,7 +94,9 @@ test("a password is replaced: read or generated; sessions and app passwords end,
   });
   const replace = ["user", "password", "ada@acme.test"] as const;
   expect(await ask(...replace, "--password-stdin", "--keep-keys")).toEqual({
-    ...{ id, address: "ada@acme.test", ended: { appPasswords: 1, keys: 0 } },
+    id,
+    address: "ada@acme.test",
+    ended: { appPasswords: 1, keys: 0 },
   } as never);
   look(({ db }) => {
     expect([db.select().from(sessions).all(), db.select().from(appPasswords).all()]).toEqual([[], []]);
@@ -103,7 +105,9 @@ test("a password is replaced: read or generated; sessions and app passwords end,
   });
   const made = await ask(...replace);
   expect(made).toEqual({
-    ...{ id, address: "ada@acme.test", password: expect.stringMatching(/^[A-Za-z0-9]{20}$/) },
+    id,
+    address: "ada@acme.test",
+    password: expect.stringMatching(/^[A-Za-z0-9]{20}$/),
     ended: { appPasswords: 0, keys: 1 },
   } as never);
   look(({ db }) => expect(findCaller(db, apiKey)).toBeUndefined());
@@ -264,7 +268,9 @@ test("a domain that two workspaces claim needs --workspace until one has verifie
     "several workspaces have a mailbox info@shop.test",
   );
   expect(await ask("domain", "verify", "shop.test", "--skip-dns", "--workspace", "Beta")).toMatchObject({
-    ...{ workspace: "Beta", state: "verified", takesMail: true },
+    workspace: "Beta",
+    state: "verified",
+    takesMail: true,
   });
   expect(
     (await ask<{ domain: string; workspace: string; state: string }[]>("domain", "list"))

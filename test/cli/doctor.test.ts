@@ -25,7 +25,8 @@ test("lists its findings, and exits with 1 when something is bad", async () => {
     if (state === "bad") expect(todo).not.toBe(undefined);
   }
   expect(findings.find(({ id }) => id === "mx:acme.test")).toMatchObject({
-    ...{ state: "bad", todo: expect.stringContaining("acme.test MX 10 mail.acme.test") },
+    state: "bad",
+    todo: expect.stringContaining("acme.test MX 10 mail.acme.test"),
   });
   expect(findings.find(({ id }) => id === "schema")).toMatchObject({ state: "ok" });
 });

@@ -15,11 +15,15 @@ test("prints what it wrote, and overwrites no file; another appliance imports it
   await from?.ask("import", ...OF, join(folder, "m.mbox"));
   const path = join(folder, "out.mbox");
   expect(await from?.ask("export", ...OF, "--to", path)).toEqual({
-    ...{ mailbox: "ada@acme.test", to: path, messages: 2, bytes: statSync(path).size },
+    mailbox: "ada@acme.test",
+    to: path,
+    messages: 2,
+    bytes: statSync(path).size,
   });
   expect(statSync(path).mode & 0o777).toBe(0o600);
   expect(await from?.say("export", ...OF, "--to", path)).toMatchObject({
-    ...{ exitCode: 1, stderr: `mailroom: ${path} exists: name another file\n` },
+    exitCode: 1,
+    stderr: `mailroom: ${path} exists: name another file\n`,
   });
   expect(await to?.ask("import", ...OF, path)).toMatchObject({ imported: 2, skipped: 0, failed: 0 });
 }, 120_000);

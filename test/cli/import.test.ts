@@ -14,13 +14,19 @@ test("counts imported, skipped and failed messages by source, with reasons", asy
   const good = join(files({ "good.mbox": mboxEntry(letter({ subject: "One" })) }), "good.mbox");
   const source = { path: good, format: "mbox", imported: 1, skipped: 0, failed: 0, failures: [] };
   expect(await ask("import", ...INTO, good)).toEqual({
-    ...{ mailbox: "ada@acme.test", imported: 1, skipped: 0, failed: 0, sources: [source] },
+    mailbox: "ada@acme.test",
+    imported: 1,
+    skipped: 0,
+    failed: 0,
+    sources: [source],
   });
   const { exitCode, stdout, stderr } = await say("import", ...INTO, good, "/nowhere", "--json");
   expect(exitCode).toBe(1);
   expect(stderr).toEndWith("mailroom: 1 could not be imported\n");
   expect(JSON.parse(stdout)).toMatchObject({
-    ...{ imported: 0, skipped: 1, failed: 1 },
+    imported: 0,
+    skipped: 1,
+    failed: 1,
     sources: [{ path: good }, { path: "/nowhere", failures: [{ reason: expect.stringContaining("ENOENT") }] }],
   });
   expect((await say("import", ...INTO, good)).stdout).toBe("0 imported, 1 skipped, 0 failed\n");
@@ -40,7 +46,8 @@ test("wrong usage", async () => {
     expect((await say(...argv)).exitCode).toBe(2);
   }
   expect(await say("import", "--mailbox", "eve@acme.test", "x.mbox")).toMatchObject({
-    ...{ exitCode: 1, stderr: "mailroom: there is no mailbox eve@acme.test\n" },
+    exitCode: 1,
+    stderr: "mailroom: there is no mailbox eve@acme.test\n",
   });
 });
 

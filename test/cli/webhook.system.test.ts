@@ -25,13 +25,26 @@ test("a test and a resend wait for the server, which follows within two seconds"
   const { id } = await ask<Added>("webhook", "add", "--url", receiver.url, "--events", "message.inbound");
   const test = await ask<{ id: string; eventId: string }>("webhook", "test", id, "--event", "message.complaint");
   expect(test).toEqual({
-    ...{ id: expect.stringMatching(/^whd_/), webhook: id, event: "message.complaint" },
-    ...{ eventId: expect.stringMatching(/^evt_/), state: "pending" },
+    id: expect.stringMatching(/^whd_/),
+    webhook: id,
+    event: "message.complaint",
+    eventId: expect.stringMatching(/^evt_/),
+    state: "pending",
   } as never);
   const pending = {
-    ...{ id: test.id, event: "message.complaint", eventId: test.eventId, test: true, state: "pending" },
-    ...{ attempts: 0, attempting: false, nextAttemptAt: ISO, status: null, response: null, error: null },
-    ...{ createdAt: ISO, finishedAt: null },
+    id: test.id,
+    event: "message.complaint",
+    eventId: test.eventId,
+    test: true,
+    state: "pending",
+    attempts: 0,
+    attempting: false,
+    nextAttemptAt: ISO,
+    status: null,
+    response: null,
+    error: null,
+    createdAt: ISO,
+    finishedAt: null,
   };
   expect(await ask<object[]>("webhook", "deliveries", id)).toEqual([pending]);
   expect(await ask<object[]>("webhook", "deliveries", id, "--state", "failed")).toEqual([]);

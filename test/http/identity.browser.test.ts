@@ -144,7 +144,10 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     expect(await barriers(page)).toEqual([]);
     const send = async (pass: string) => {
       const transport = createTransport({
-        ...{ host: "127.0.0.1", port: booted.submissions.port, secure: true, auth: { user: ALICE, pass } },
+        host: "127.0.0.1",
+        port: booted.submissions.port,
+        secure: true,
+        auth: { user: ALICE, pass },
         tls: { rejectUnauthorized: false },
       });
       try {

@@ -36,7 +36,10 @@ function listen({ mostConnections = 1_000 } = {}) {
     });
   open();
   return {
-    ...{ store, live, warnings, open },
+    store,
+    live,
+    warnings,
+    open,
     beat: () => runtime.advanceTo(runtime.now() + HEARTBEAT_MS),
     timers: () => runtime.timers().length - before,
   };

@@ -126,7 +126,12 @@ describe("a password replaced by an admin", () => {
     expect(await notices()).toHaveLength(1);
     expect(booted.lines).toContainEqual(
       expect.objectContaining({
-        ...{ message: "access changed", userId: bobId, deed: "password", doneBy: "admin", appPasswords: 2, keys: 1 },
+        message: "access changed",
+        userId: bobId,
+        deed: "password",
+        doneBy: "admin",
+        appPasswords: 2,
+        keys: 1,
       }),
     );
     for (const secret of ["another", appPassword, key]) expect(JSON.stringify(booted.lines)).not.toContain(secret);

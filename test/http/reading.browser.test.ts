@@ -331,7 +331,11 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
 
   test("a sent message shows its delivery, to its sender also that of a Bcc", async () => {
     await booted.api.post("/send", {
-      ...{ from: ALICE, to: "cy@nowhere.invalid", bcc: "secret@hidden.invalid", subject: "Fate", text: "x" },
+      from: ALICE,
+      to: "cy@nowhere.invalid",
+      bcc: "secret@hidden.invalid",
+      subject: "Fate",
+      text: "x",
     });
     await booted.advance(1_000);
     await go("All mail");

@@ -75,8 +75,11 @@ test.skipIf(!CURL)(
     );
     const [message] = thread.body.messages;
     const env = {
-      ...{ PATH: process.env.PATH ?? "", KEY: owner.apiKey, THREAD_ID: threads[0]?.id ?? "" },
-      ...{ MESSAGE_ID: message?.id ?? "", ATTACHMENT_ID: message?.attachments[0]?.id ?? "" },
+      PATH: process.env.PATH ?? "",
+      KEY: owner.apiKey,
+      THREAD_ID: threads[0]?.id ?? "",
+      MESSAGE_ID: message?.id ?? "",
+      ATTACHMENT_ID: message?.attachments[0]?.id ?? "",
     };
     const cwd = temporaryFolder();
     const statuses = await Promise.all(

@@ -64,8 +64,12 @@ describe.skipIf(!chromiumPresent)(`a session's cookie${chromiumNote}`, () => {
     await signIn(page, `https://${booted.ready.https}`);
     expect(await page.context().cookies()).toEqual([
       expect.objectContaining({
-        ...{ name: "__Host-mailroom", path: "/", domain: "127.0.0.1" },
-        ...{ secure: true, httpOnly: true, sameSite: "Strict" },
+        name: "__Host-mailroom",
+        path: "/",
+        domain: "127.0.0.1",
+        secure: true,
+        httpOnly: true,
+        sameSite: "Strict",
       }),
     ]);
     await page.context().close();

@@ -66,7 +66,10 @@ describe("a person's own profile", () => {
     const { userId } = store.transact((tx) =>
       people.addUser(tx, {
         workspaceId: booted.owner.workspaceId,
-        ...{ email, name: "Dora", role: "member", ownMailbox: false },
+        email,
+        name: "Dora",
+        role: "member",
+        ownMailbox: false,
       }),
     );
     await setPassword(booted, userId);
@@ -124,8 +127,15 @@ describe("API keys", () => {
     expect(status).toBe(200);
     const now = new Date(booted.runtime.now()).toISOString();
     expect(body.keys.find((listed) => listed.id === id)).toEqual({
-      ...{ id, name: "Reader", user: ALICE, userId: booted.owner.userId, scopes: ["read"], hint: key.slice(0, 7) },
-      ...{ createdAt: now, lastUsedAt: now, revokedAt: null },
+      id,
+      name: "Reader",
+      user: ALICE,
+      userId: booted.owner.userId,
+      scopes: ["read"],
+      hint: key.slice(0, 7),
+      createdAt: now,
+      lastUsedAt: now,
+      revokedAt: null,
     });
     expect(JSON.stringify(body)).not.toContain(key);
   });
@@ -180,8 +190,13 @@ describe("webhooks", () => {
     const { webhook, receiver } = await register(["message.bounced", "message.inbound"]);
     const { body } = await alice.get<{ webhooks: Webhook[] }>("/settings/webhooks");
     expect(body.webhooks.find(({ id }) => id === webhook.id)).toEqual({
-      ...{ id: webhook.id, url: receiver.url, enabled: true, description: "" },
-      ...{ events: ["message.inbound", "message.bounced"], disabledAt: null, exhausted: 0 },
+      id: webhook.id,
+      url: receiver.url,
+      enabled: true,
+      description: "",
+      events: ["message.inbound", "message.bounced"],
+      disabledAt: null,
+      exhausted: 0,
       createdAt: new Date(booted.runtime.now()).toISOString(),
     } as Webhook);
     expect(JSON.stringify(body)).not.toContain("whsec_");
@@ -204,8 +219,15 @@ describe("webhooks", () => {
     await booted.advance(0);
     const [sent] = await log();
     expect(sent).toMatchObject({
-      ...{ event: "message.inbound", test: true, state: "delivered", attempts: 1, attempting: false },
-      ...{ nextAttemptAt: null, status: 200, response: "as you say", error: null },
+      event: "message.inbound",
+      test: true,
+      state: "delivered",
+      attempts: 1,
+      attempting: false,
+      nextAttemptAt: null,
+      status: 200,
+      response: "as you say",
+      error: null,
     });
     const resent = await alice.send<Delivered>("POST", `${at}/deliveries/${sent?.id}/resend`);
     expect(resent).toMatchObject({

@@ -105,8 +105,11 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await press("Pause sending");
     await box("Sending is paused").getByText("Under review").waitFor();
     expect(booted.appliance.people.mailboxAt("team@example.test")).toMatchObject({
-      ...{ name: "The team", owner: "alice@example.test", aliases: ["info@example.test"] },
-      ...{ quotaBytes: 500_000_000, pausedReason: "Under review" },
+      name: "The team",
+      owner: "alice@example.test",
+      aliases: ["info@example.test"],
+      quotaBytes: 500_000_000,
+      pausedReason: "Under review",
     });
     expect(await barriers(page)).toEqual([]);
     await press("Let it send again");

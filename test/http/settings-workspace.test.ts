@@ -121,7 +121,9 @@ describe("suppression list", () => {
     const entries = await listed(alice);
     expect(entries).toEqual([
       {
-        ...{ id: expect.any(String), address: "moved+now@remote.example", reason: "Asked us to stop" },
+        id: expect.any(String),
+        address: "moved+now@remote.example",
+        reason: "Asked us to stop",
         createdAt: expect.stringMatching(/Z$/),
       },
     ]);
@@ -308,7 +310,11 @@ describe("mailboxes", () => {
       expect(await status(act(ann, "DELETE", `${at}${path}`))).toBe(404);
     }
     expect(await mailboxOf(ann, "team@example.test")).toMatchObject({
-      ...{ aliases: [], catchAlls: [], grants: [], quotaBytes: null, pausedReason: null },
+      aliases: [],
+      catchAlls: [],
+      grants: [],
+      quotaBytes: null,
+      pausedReason: null,
     });
   });
   test("a mailbox expires at a future time, a later time, or never", async () => {
@@ -422,7 +428,11 @@ describe("workspaces", () => {
 
   test("the operator adds a workspace whose owner signs in, or nothing is added", async () => {
     const given = {
-      ...{ name: "Third", domain: "third.test", email: "tim@third.test", owner: "Tim", password: "tim's password" },
+      name: "Third",
+      domain: "third.test",
+      email: "tim@third.test",
+      owner: "Tim",
+      password: "tim's password",
     };
     // Messages of earlier tests are on their way to mailboxes that are counted.
     await booted.advance(0);

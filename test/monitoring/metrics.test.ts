@@ -97,8 +97,13 @@ const later = async (): Promise<never> => {
   throw Object.assign(new Error("no answer"), { code: "ETIMEOUT" });
 };
 const unanswered = {
-  ...{ resolve4: later, resolve6: later, resolveMx: later, resolveTxt: later },
-  ...{ resolveCname: later, resolveNs: later, resolvePtr: later },
+  resolve4: later,
+  resolve6: later,
+  resolveMx: later,
+  resolveTxt: later,
+  resolveCname: later,
+  resolveNs: later,
+  resolvePtr: later,
 } as never;
 
 test("webhooks have endpoints by state, attempts, waiting deliveries", async () => {

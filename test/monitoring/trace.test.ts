@@ -15,8 +15,12 @@ const missing = async (): Promise<never> => {
 
 /** A DNS in which only strict.example exists, with the DMARC policy p=reject. */
 const strictDns = {
-  ...{ resolve4: missing, resolve6: missing, resolveMx: missing, resolveCname: missing },
-  ...{ resolveNs: missing, resolvePtr: missing },
+  resolve4: missing,
+  resolve6: missing,
+  resolveMx: missing,
+  resolveCname: missing,
+  resolveNs: missing,
+  resolvePtr: missing,
   resolveTxt: async (name: string) => (name === "_dmarc.strict.example" ? [["v=DMARC1; p=reject"]] : missing()),
 } as unknown as DnsResolver;
 
@@ -83,7 +87,11 @@ test("a trace of received mail has sender, verdicts, trace id, folder, webhooks"
   });
   expect(only(steps, "event")).toMatchObject({ event: "message.inbound" });
   expect(only(steps, "webhook")).toMatchObject({
-    ...{ event: "message.inbound", url, state: "retrying", attempts: 1, status: 503 },
+    event: "message.inbound",
+    url,
+    state: "retrying",
+    attempts: 1,
+    status: 503,
     nextAttemptAt: new Date(booted.runtime.now() + 60_000).toISOString(),
   });
   // By Message-ID in any form, or by id.
@@ -131,15 +139,20 @@ test("a trace of sent mail has attempts with their replies, a local recipient, a
   const booted = await boot();
   const url = await listen(booted, () => new Response("ok"));
   const { body } = await booted.api.post<{ messageId: string; emailId: string }>("/send", {
-    ...{ from: "alice@example.test", to: ["alice@example.test", "dan@remote.example"], bcc: "bea@remote.example" },
-    ...{ subject: "Hello", text: "Lunch?" },
+    from: "alice@example.test",
+    to: ["alice@example.test", "dan@remote.example"],
+    bcc: "bea@remote.example",
+    subject: "Hello",
+    text: "Lunch?",
   });
   await booted.advance(0);
   const { steps, emailIds } = trace(booted, body.messageId);
   const { emailId } = body;
   expect(emailIds).toContain(emailId);
   expect(only(steps, "accepted")).toMatchObject({
-    ...{ emailId, mailbox: "alice@example.test", notice: false },
+    emailId,
+    mailbox: "alice@example.test",
+    notice: false,
     recipients: [
       { recipient: "alice@example.test", field: "to" },
       { recipient: "dan@remote.example", field: "to" },
