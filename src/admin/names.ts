@@ -11,7 +11,7 @@ const FIRST_TIME = Date.parse("0000-01-01T00:00:00Z");
 const LAST_TIME = Date.parse("9999-12-31T23:59:59.999Z");
 
 /** Quotes typed text in a refusal; cuts it, since it may be as long as a request. */
-const quoted = (text: string): string => `"${text.length > 80 ? `${text.slice(0, 80)}…` : text}"`;
+export const quoted = (text: string): string => `"${text.length > 80 ? `${text.slice(0, 80)}…` : text}"`;
 
 /** Reads a display name. `what`: the thing it names, such as "the workspace". @throws AppError bad_request */
 export function nameOf(what: string, text: string): string {

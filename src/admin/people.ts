@@ -186,7 +186,7 @@ export function createPeople(parts: MailboxesParts) {
     const email = addressOf(text);
     const of = workspaceId === undefined ? undefined : eq(schema.users.workspaceId, workspaceId);
     const [user] = read(and(of, eq(schema.users.email, email)));
-    if (!user) throw new AppError("not_found", `there is no user ${email}`);
+    if (!user) throw new AppError("not_found", `there is no user ${email}${of ? " in the workspace" : ""}`);
     return user;
   }
 

@@ -62,7 +62,7 @@ function commandOf(operation: Operation, described: OperationCommand): Command {
     const { appliance, log } = session;
     const words = given.arguments as Record<string, string>;
     const { workspace: named } = given.options as { workspace?: string };
-    const input: { query?: { limit?: number } } = { ...described.input?.(given, appliance.people) };
+    const input: { query?: { limit?: number } } = { ...described.input?.(given) };
     const { limit = ALL, ...query } = input.query ?? {};
     const target = kind && find(kind, session, Object.values(words)[0] as string, named);
     const asked = { ...input, query, ...(target && { params: { id: target.id } }) };

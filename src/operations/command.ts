@@ -6,7 +6,7 @@
 import type { Endpoint } from "../admin/developers.ts";
 import type { DomainEntry } from "../admin/domains.ts";
 import type { Suppression } from "../admin/outbound.ts";
-import type { MailboxEntry, People, UserEntry } from "../admin/people.ts";
+import type { MailboxEntry, UserEntry } from "../admin/people.ts";
 import { UsageError } from "../base/errors.ts";
 
 /** An argument: its label in the help, or the words that it may be. */
@@ -71,7 +71,7 @@ interface Description<A extends Arguments, O extends Options, K extends keyof Ta
   /** The argument whose domain tells the workspace of something new, where there are several workspaces. */
   readonly placedBy?: keyof A;
   /** Input of the operation beside `params.id`. `limit` of a list is that of the whole. @throws UsageError, AppError */
-  input?(given: Given<A, O>, people: Pick<People, "userAt">): Partial<I>;
+  input?(given: Given<A, O>): Partial<I>;
   /** The document of an answer, or of one row of a list: the answer itself with `workspace` unless given. */
   document?(answer: T, shown: Shown<Targets[K]>): object;
 }

@@ -222,9 +222,12 @@ test("with several workspaces, additions need --workspace, and lists take it", a
   const { ask, say } = openTerminal();
   await ask(...SETUP);
   await ask("workspace", "add", "Beta");
-  const unsure = await say("domain", "add", "beta.test");
-  expect(unsure).toMatchObject({ exitCode: 2, stdout: "" });
-  expect(unsure.stderr).toContain("name one with --workspace NAME");
+  const noSuchOwner = ["mailbox", "add", "x@beta.test", "--name", "X", "--owner", "ghost@beta.test"];
+  for (const command of [["domain", "add", "beta.test"], noSuchOwner]) {
+    const unsure = await say(...command);
+    expect(unsure).toMatchObject({ exitCode: 2, stdout: "" });
+    expect(unsure.stderr).toContain("name one with --workspace NAME");
+  }
   expect(await ask("domain", "add", "beta.test", "--workspace", "beta")).toMatchObject({ workspace: "Beta" });
   // The domain says which.
   await ask("user", "add", "bea@beta.test", "--name", "Bea", "--role", "owner");

@@ -45,6 +45,13 @@ test("an endpoint is added, listed and removed", async () => {
   expect(await ask<object[]>("webhook", "list", "--workspace", "Beta")).toEqual([]);
 });
 
+test("an event that is named twice counts once", async () => {
+  const { ask } = await openAcme();
+  const events = Array<string>(6).fill("message.inbound").join(",");
+  const added = await ask<object>("webhook", "add", "--url", URL, "--events", events);
+  expect(added).toMatchObject({ events: ["message.inbound"] });
+});
+
 const REFUSED: [argv: string[], exitCode: number, says: RegExp][] = [
   [["add", "--url", "http://127.0.0.1/", "--events", "message.inbound"], 1, /127\.0\.0\.1 is .*loopback/],
   [["add", "--url", "http://localhost/", "--events", "message.inbound"], 1, /localhost/],

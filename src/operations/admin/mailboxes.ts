@@ -1,7 +1,8 @@
 /** Mailboxes of a workspace, with their aliases, shares, quotas, pauses and expiry (rules: Administered mailboxes). */
-import { timeOf } from "../../admin/names.ts";
+import { quoted, timeOf } from "../../admin/names.ts";
 import { GRANT_ACCESS, type MailboxEntry, type People } from "../../admin/people.ts";
 import { AppError, UsageError } from "../../base/errors.ts";
+import { normalizeAddress } from "../../message/address.ts";
 import type { Tx } from "../../store/store.ts";
 import { asCommand, REASON, type Shown, sendingState } from "../command.ts";
 import { oneOf, type Static, t } from "../json-schema.ts";
@@ -68,19 +69,26 @@ export function mailboxDocument(mailbox: MailboxAdminView, { workspace }: Pick<S
 /** What commands that change a mailbox have in common. */
 const ofMailbox = { target: "mailbox", document: mailboxDocument } as const;
 
+const LARGEST_QUOTA = Number.MAX_SAFE_INTEGER;
+
 function quotaOf(bytes: string): number | null {
   if (bytes === "default") return null;
   if (!/^\d+$/.test(bytes)) throw new UsageError(`"${bytes}" is no quota: give a whole number of bytes, or default`);
-  return Number(bytes);
+  const quota = Number(bytes);
+  if (quota > LARGEST_QUOTA) {
+    throw new AppError("bad_request", `the quota is too large: give at most ${LARGEST_QUOTA} bytes, or default`);
+  }
+  return quota;
 }
 
-const Quota = t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
+const Quota = t.Integer({ minimum: 0, maximum: LARGEST_QUOTA });
 const Person = t.String({ description: "Id or address of a person of the workspace" });
 
 /** Returns the id of a mailbox's owner, who is named by id or address. @throws AppError unprocessable */
 function ownerNamed(people: People, workspaceId: string, named: string): string {
-  const person = people.listUsers(workspaceId).find(({ id, email }) => id === named || email === named.toLowerCase());
-  if (!person) throw new AppError("unprocessable", "a mailbox belongs to a person of its workspace, and that is none");
+  const address = normalizeAddress(named);
+  const person = people.listUsers(workspaceId).find(({ id, email }) => id === named || email === address);
+  if (!person) throw new AppError("unprocessable", `there is no user ${quoted(named)} in the workspace`);
   return person.id;
 }
 
@@ -173,8 +181,8 @@ export const addMailbox = operation({
         owner: { value: "USER", summary: "Address of the user it belongs to; nobody's if left out" },
       },
       placedBy: "address",
-      input: ({ arguments: { address }, options: { name, owner } }, { userAt }) => ({
-        body: { address, name, ...(owner !== undefined && { owner: userAt(owner).id }) },
+      input: ({ arguments: { address }, options: { name, owner } }) => ({
+        body: { address, name, ...(owner !== undefined && { owner }) },
       }),
       document: mailboxDocument,
     }),
@@ -366,7 +374,7 @@ export const addGrant = operation({
         access: { value: GRANT_ACCESS, required: true, summary: "What they may do in it" },
       },
       ...ofMailbox,
-      input: ({ options: { to, access } }, { userAt }) => ({ body: { user: userAt(to).email, access } }),
+      input: ({ options: { to, access } }) => ({ body: { user: to, access } }),
     }),
   ],
   run: (context, { params: { id }, body: { user, access } }) =>

@@ -156,7 +156,7 @@ export const addWebhook = operation({
         url: { value: "URL", required: true, summary: "Where to; https is advised" },
         events: { value: EVENT_NAMES, list: true, required: true, summary: "What it is told of" },
       },
-      input: ({ options: { url, events } }) => ({ body: { url, events } }),
+      input: ({ options: { url, events } }) => ({ body: { url, events: [...new Set(events)] } }),
       document: webhookDocument,
     }),
   ],
