@@ -4,7 +4,7 @@
  *
  * Steps are kept for retention.traceDays, webhooks for retention.deliveryLogDays, the rest as long as the mail itself.
  */
-import { eq, inArray, sql } from "drizzle-orm";
+import { and, eq, inArray, type SQL } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { entriesOf, findByMessageId, type OutboundMessage } from "../outbound/queue.ts";
 import { type ArrivalDetail, type AttemptDetail, listSteps, type StoredStep } from "../outbound/trace-log.ts";
@@ -49,7 +49,7 @@ export function traceMessage(db: Db, reference: string): Traced {
   const text = reference.trim();
   const known = text.startsWith("msg_") ? knownById(db, text) : { messageId: withBrackets(text), emailId: undefined };
   const { messageId, emailId } = known;
-  const copies = messageId === undefined ? copiesOf(db, [emailId]) : copiesWith(db, messageId);
+  const copies = copiesOf(db, messageId === undefined ? eq(messages.id, text) : eq(messages.messageId, messageId));
   const outbound = messageId === undefined ? [] : findByMessageId(db, messageId);
   const keys = [messageId, emailId].filter((key) => key !== undefined);
   const stored = listSteps(db, keys);
@@ -104,26 +104,15 @@ const copyFields = {
  * Starts from mailboxes, because the index by Message-ID begins with the mailbox: SQLite keeps the order of a cross
  * join.
  */
-const copiesFrom = (db: Db) =>
+const copiesOf = (db: Db, isCopy: SQL) =>
   db
     .select(copyFields)
     .from(mailboxes)
     .crossJoin(messages)
     .innerJoin(threads, eq(threads.seq, messages.threadSeq))
     .leftJoin(users, eq(users.id, messages.sentBy))
-    .leftJoin(messageJudgements, eq(messageJudgements.messageSeq, messages.seq));
-
-const copiesWith = (db: Db, messageId: string) =>
-  copiesFrom(db).where(sql`${messages.mailboxId} = ${mailboxes.id} AND ${messages.messageId} = ${messageId}`).all();
-
-const copiesOf = (db: Db, ids: readonly (string | undefined)[]) =>
-  copiesFrom(db)
-    .where(
-      sql`${messages.mailboxId} = ${mailboxes.id} AND ${inArray(
-        messages.id,
-        ids.filter((id) => id !== undefined),
-      )}`,
-    )
+    .leftJoin(messageJudgements, eq(messageJudgements.messageSeq, messages.seq))
+    .where(and(eq(messages.mailboxId, mailboxes.id), isCopy))
     .all();
 
 function storedStep({ at, step, trace, detail }: StoredStep): Step {
@@ -132,7 +121,7 @@ function storedStep({ at, step, trace, detail }: StoredStep): Step {
 }
 
 /** The step of filing: its present folder, and the reason if it is spam. */
-function filedStep({ id, at, filedFor, sentBy, ...copy }: ReturnType<typeof copiesWith>[number]): Step {
+function filedStep({ id, at, filedFor, sentBy, ...copy }: ReturnType<typeof copiesOf>[number]): Step {
   const known = Object.entries({ ...copy, sentBy, spamFor: filedFor }).filter(([, value]) => value !== null);
   return { at, step: "filed", emailId: id, ...Object.fromEntries(known) };
 }
