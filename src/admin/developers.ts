@@ -211,18 +211,18 @@ export function createDevelopers({
     },
     /**
      * Attempts again, as resendDelivery does, each delivery that failed at `since` (epoch ms) or later; returns their
-     * number. Works through the log in portions, each a transaction of its own that begins with `requireLeave`, which
+     * number. Works through the log in portions, each a transaction of its own that begins with `check`, which
      * throws to end it.
-     * @throws AppError not_found, and what `requireLeave` throws
+     * @throws AppError not_found, and what `check` throws
      */
-    async recoverWebhook(id: string, since: number, requireLeave: (tx: Tx) => unknown = () => {}): Promise<number> {
+    async recoverWebhook(id: string, since: number, check: (tx: Tx) => unknown = () => {}): Promise<number> {
       let resent = 0;
       let before: number | undefined;
       for (;;) {
         const filter = { state: "failed", before, limit: RECOVERED_AT_ONCE } as const;
         // Read where it is resent: a delivery may be deleted, or resent by another, before the transaction begins.
         const { failed, wanted } = await store.enqueue((tx) => {
-          requireLeave(tx);
+          check(tx);
           const failed = listDeliveries(tx, requireEndpoint(tx, id), filter);
           const wanted = failed.filter(
             ({ dueAt, finishedAt }) => dueAt === null && finishedAt !== null && finishedAt >= since,

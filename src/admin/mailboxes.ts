@@ -122,8 +122,8 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
   }
 
   /**
-   * A mailbox that is not being removed: given an owner or an address now, its removal would lose the mail that it took
-   * meanwhile, or never end. `what`: what it is too late to change. @throws AppError not_found, conflict
+   * Finds a mailbox that is not being removed. With a new address, a removal under way would delete mail that has just
+   * arrived; with a new owner, it might never end. `what`: the change, for the refusal. @throws AppError not_found, conflict
    */
   function standingMailbox(tx: Tx, id: string, what: string) {
     const mailbox = mailboxById(tx, id);
@@ -167,7 +167,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
   }
 
   /**
-   * Aliases may be `*@domain`, which takes what no other address does. Returns it as stored.
+   * Adds an alias, or with `*@domain` a catch-all, which takes what no other address does. Returns it as stored.
    * @throws AppError not_found, conflict for one that is taken and once the mailbox's removal has begun, unprocessable
    * for a domain of another workspace.
    */

@@ -8,9 +8,9 @@ import { command, type Document, FailedCheck } from "./command.ts";
 import { record, table } from "./output.ts";
 
 const FOLDER = { folder: "DIR" } as const;
-const GENERATION = {
-  generation: { value: "ID", summary: "Which of the backups in the folder; otherwise" },
-} as const;
+const generationOr = (otherwise: string) => ({
+  generation: { value: "ID", summary: `Which of the backups in the folder; otherwise ${otherwise}` },
+});
 
 function keepOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
@@ -30,7 +30,7 @@ export const backupCommands = [
     name: "backup verify",
     summary: "Check every file of a backup folder",
     arguments: FOLDER,
-    options: { generation: { ...GENERATION.generation, summary: `${GENERATION.generation.summary} all` } },
+    options: generationOr("all"),
     text: describeVerified,
     async run(_session, { arguments: { folder }, options: { generation } }) {
       const verified = await verifyBackup(folder, generation);
@@ -66,7 +66,7 @@ export const backupCommands = [
     summary: "Restore a backup into an empty data folder; mail that was waiting to be sent is held",
     arguments: FOLDER,
     options: {
-      generation: { ...GENERATION.generation, summary: `${GENERATION.generation.summary} the newest` },
+      ...generationOr("the newest"),
       "send-queue": { summary: "Send the mail that was waiting, though it may have been sent since the backup" },
     },
     async run({ config, runtime, io }, { arguments: { folder }, options }) {
