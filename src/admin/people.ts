@@ -17,7 +17,7 @@ import type { Role } from "../store/schema.ts";
 import * as schema from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { createMailboxes, type MailboxEntry, type MailboxesParts } from "./mailboxes.ts";
-import { addressOf, nameOf } from "./names.ts";
+import { addressOf, nameOf, quoted } from "./names.ts";
 import { createWorkspaces, type Workspace } from "./workspaces.ts";
 
 export { GRANT_ACCESS, ROLES } from "../store/schema.ts";
@@ -193,7 +193,7 @@ export function createPeople(parts: MailboxesParts) {
   /** Finds a person of a workspace by id. @throws AppError not_found */
   function userIn(workspaceId: string, id: string): UserEntry {
     const [user] = read(and(eq(schema.users.workspaceId, workspaceId), eq(schema.users.id, id)));
-    if (!user) throw new AppError("not_found", "there is no such user");
+    if (!user) throw new AppError("not_found", `there is no user ${quoted(id)} in the workspace`);
     return user;
   }
 

@@ -84,6 +84,7 @@ const REFUSED: [line: string, says: RegExp][] = [
   ["user list --workspace Nowhere", /there is no workspace Nowhere/],
   ["mailbox remove bob@acme.test", /there is no mailbox bob@acme\.test/],
   ["mailbox grant ada@acme.test --to bob@acme.test --access view", /there is no user bob@acme\.test in the workspace/],
+  ["mailbox grant ada@acme.test --to nobody --access view", /there is no user "nobody" in the workspace/],
   ["mailbox grant eve@acme.test --to bob@acme.test --access view", /there is no mailbox eve@acme\.test/],
   ["mailbox add x@acme.test --name X --owner bob@acme.test", /there is no user "bob@acme\.test" in the workspace/],
   ["mailbox quota ada@acme.test 9007199254740993", /the quota is too large: give at most 9007199254740991 bytes/],
