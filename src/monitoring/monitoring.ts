@@ -149,7 +149,7 @@ function registerGauges({ metrics, store, options, folder, certificate, runtime 
     const { lastGood } = await readBackupState(folder);
     return lastGood ? one(lastGood.at / 1_000) : [];
   });
-  gauge("mailroom_backup_failing", "Whether the last backup failed", async () =>
+  gauge("mailroom_backup_failing", "1 when the last backup failed, else 0", async () =>
     one((await readBackupState(folder)).lastFailure ? 1 : 0),
   );
   gauge("mailroom_certificate_expiry_timestamp_seconds", "When the certificate of the TLS listeners ends", () => {

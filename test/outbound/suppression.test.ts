@@ -82,10 +82,10 @@ test("an entry is removed from its own workspace's list only", () => {
   const { add, remove, listed, demo, acme } = setUp();
   const { id } = add(demo, "carol@remote.example");
   add(acme, "carol@remote.example");
-  expect(codeOf(() => remove(acme, id))).toBe(`not_found: there is no suppression ${id}`);
+  expect(codeOf(() => remove(acme, id))).toMatch(/^not_found: .*no suppression/);
   remove(demo, id);
   expect([listed(demo), listed(acme)]).toEqual([[], ["carol@remote.example"]]);
-  expect(codeOf(() => remove(demo, id))).toBe(`not_found: there is no suppression ${id}`);
+  expect(codeOf(() => remove(demo, id))).toMatch(/^not_found: .*no suppression/);
 });
 
 test("a text that is not an address is refused, by name", () => {
