@@ -34,11 +34,20 @@ const version = command({
   run: () => ({ id: "mailroom", version: number }),
 });
 
+/** The verbs that help lists first; `remove` comes last. */
+const FIRST = ["add", "create", "list"];
+
+function rankOf({ name }: Command): number {
+  const verb = name.split(" ")[1] ?? "";
+  if (verb === "remove") return FIRST.length + 1;
+  return FIRST.includes(verb) ? FIRST.indexOf(verb) : FIRST.length;
+}
+
 /** The commands about something: those that are operations, and those made by hand. */
-const about = (noun: string, byHand: readonly Command[] = []): Command[] => [
-  ...OPERATION_COMMANDS.filter(({ name }) => name.startsWith(`${noun} `)),
-  ...byHand,
-];
+const about = (noun: string, byHand: readonly Command[] = []): Command[] =>
+  [...OPERATION_COMMANDS.filter(({ name }) => name.startsWith(`${noun} `)), ...byHand].sort(
+    (a, b) => rankOf(a) - rankOf(b),
+  );
 
 const COMMANDS: readonly Command[] = [
   serve,

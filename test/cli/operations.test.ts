@@ -37,6 +37,8 @@ test("the overview has every command of an operation, once", async () => {
   expect(new Set(listed).size).toBe(listed.length);
   const commands = ADMIN_OPERATIONS.flatMap(({ commands = [] }) => commands.map(({ name }) => name));
   expect(listed).toEqual(expect.arrayContaining(commands));
+  const verbs = listed.filter((name) => name?.startsWith("user ")).map((name) => name?.split(" ")[1]);
+  expect(verbs).toEqual(["add", "list", "role", "password", "totp", "remove"]);
 });
 
 test("a list is whole, and sorted over all workspaces", async () => {
