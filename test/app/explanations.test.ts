@@ -6,10 +6,10 @@ const FROM = "bea@remote.example";
 
 test.each<[dmarc: string, tone: string, short: RegExp]>([
   ["pass", "good", /^It comes from remote\.example/],
-  ["fail", "bad", /^It could not be shown that it comes from remote\.example/],
-  ["none", "unknown", /^Whether it comes from remote\.example could not be checked/],
-  ["temperror", "unknown", /^Whether it comes from remote\.example could not be checked/],
-  ["permerror", "unknown", /^Whether/],
+  ["fail", "bad", /^remote\.example does not confirm that it sent this/],
+  ["none", "unknown", /^It could not be checked that remote\.example sent this/],
+  ["temperror", "unknown", /^It could not be checked that remote\.example sent this/],
+  ["permerror", "unknown", /^It could not be checked/],
 ])("DMARC %s: one sentence says what it means for the sender", (dmarc, tone, short) => {
   const explained = explainAuth({ spf: "pass", dkim: "none", dmarc }, FROM);
   expect(explained.tone).toBe(tone as "good");
@@ -36,7 +36,7 @@ const NOTHING = { filedFor: null, score: null, clues: [], trained: null } as con
 
 test.each<[string, Parameters<typeof whySpam>[0], RegExp]>([
   ["the sender", { ...NOTHING, clues: [], filedFor: "sender" }, /^Mail of bea@remote\.example was marked as spam/],
-  ["DMARC", { ...NOTHING, clues: [], filedFor: "arrival" }, /does not confirm it, and asks for such mail/],
+  ["DMARC", { ...NOTHING, clues: [], filedFor: "arrival" }, /does not confirm that it sent this, and asks/],
   ["the filter", { ...NOTHING, clues: [], filedFor: "junk", score: 0.987 }, /: 99 of 100\.$/],
   ["a person", { ...NOTHING, clues: [], trained: "spam" }, /^Somebody who reads this mailbox marked it/],
   ["not known", { ...NOTHING, clues: [] }, /^It was moved here/],

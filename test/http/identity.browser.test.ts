@@ -312,7 +312,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await givePassword(tab);
     await inMail(tab);
     await visitor.evaluate("window.dispatchEvent(new Event('focus'))");
-    await visitor.getByRole("heading", { name: "What to tell the app" }).waitFor();
+    await visitor.getByRole("heading", { name: "Settings for the app" }).waitFor();
     expect(await again.count()).toBe(0);
     await visitor.context().close();
   }, 120_000);

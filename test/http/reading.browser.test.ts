@@ -359,7 +359,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await booted.advance(1_000);
     await rowOf("Photo").getByRole("link").click();
     await page.getByRole("heading", { name: "Photo" }).waitFor();
-    await page.getByText("Whether it comes from remote.example could not be checked.").click();
+    await page.getByText("It could not be checked that remote.example sent this.").click();
     await page.getByText("It carries no signature.").waitFor();
     await page.getByRole("button", { name: /^oak\.png/ }).click();
     const image = page.getByRole("dialog", { name: "oak.png" }).getByRole("img", { name: "oak.png" });
@@ -441,7 +441,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await page.getByText("Nothing here").waitFor();
 
     await page.context().setOffline(true);
-    await page.getByText("No connection to the server. What you see may be old.").waitFor();
+    await page.getByText("No connection to the server. This page may be out of date.").waitFor();
     await deliver({ subject: "Letter 9" });
     await booted.advance(1_000);
     await page.context().setOffline(false);

@@ -139,11 +139,11 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     await page.getByRole("button", { name: "Show secret" }).click();
     const secret = page.getByLabel("Signing secret", { exact: true }).and(page.locator("input"));
     const before = await secret.inputValue();
-    await page.getByLabel("The present one stays good for").selectOption("an hour");
+    await page.getByLabel("The present one stays valid for").selectOption("an hour");
     await page.getByRole("button", { name: "Rotate…" }).click();
-    await page.getByText("Both are good for an hour").waitFor();
+    await page.getByText("Both are valid for an hour").waitFor();
     await agree("Make a new secret");
-    expect(await page.getByLabel("Secret before", { exact: true }).inputValue()).toBe(before);
+    expect(await page.getByLabel("Former secret", { exact: true }).inputValue()).toBe(before);
     expect(await secret.inputValue()).not.toBe(before);
     await page.getByRole("button", { name: "Remove endpoint…" }).click();
     await agree("Remove endpoint");

@@ -98,7 +98,7 @@ describe.skipIf(!chromiumPresent)(`the doctor in the settings${chromiumNote}`, (
     await page.setViewportSize({ width: 390, height: 780 });
     await page.emulateMedia({ colorScheme: "dark" });
     await page.reload();
-    await page.getByText(/It last looked by itself at .*: 0 bad, 1 to know of\./).waitFor();
+    await page.getByText(/It last looked by itself at .*: 0 bad, 1 warning\./).waitFor();
     expect(await widerThanScreen()).toBe(false);
     expect(await barriers(page)).toEqual([]);
   }, 120_000);

@@ -83,7 +83,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await page.getByLabel("Address").fill("team@example.test");
     await page.getByLabel("Name", { exact: true }).fill("Team");
     await agree("Add mailbox");
-    await row("Mailboxes", "team@example.test").getByText("Team, nobody's own").waitFor();
+    await row("Mailboxes", "team@example.test").getByText("Team, without an owner").waitFor();
     await page.getByRole("link", { name: "team@example.test" }).click();
     const general = box("Name and owner");
     await general.getByLabel("Name", { exact: true }).fill("The team");

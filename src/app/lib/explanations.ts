@@ -56,11 +56,11 @@ export function explainAuth({ spf, dkim, dmarc }: Auth, email: string): Explaine
   if (dmarc === "fail") {
     return {
       tone: "bad",
-      short: `It could not be shown that it comes from ${domain}: be careful with what it asks for.`,
+      short: `${domain} does not confirm that it sent this: be careful with what it asks for.`,
       checks,
     };
   }
-  return { tone: "unknown", short: `Whether it comes from ${domain} could not be checked.`, checks };
+  return { tone: "unknown", short: `It could not be checked that ${domain} sent this.`, checks };
 }
 
 const TRAITS: Record<string, string> = {
@@ -111,12 +111,12 @@ export function whySpam({ filedFor, score, clues, trained }: Classification, fro
   const because = () => {
     if (filedFor === "sender") return `Mail of ${from} was marked as spam in this mailbox before.`;
     if (filedFor === "arrival")
-      return `How it arrived speaks against it: the domain of ${from} does not confirm it, and asks for such mail to be taken for spam.`;
+      return `The domain of ${from} does not confirm that it sent this, and asks that such mail be treated as spam.`;
     if (filedFor === "junk") {
-      return `It is like the mail that was marked as spam in this mailbox${score === null ? "" : `: ${Math.round(score * 100)} of 100`}.`;
+      return `It resembles mail that was marked as spam in this mailbox${score === null ? "" : `: ${Math.round(score * 100)} of 100`}.`;
     }
     if (trained === "spam") return "Somebody who reads this mailbox marked it as spam.";
-    return "It was moved here, or stands in a conversation that is spam.";
+    return "It was moved here, or belongs to a conversation in spam.";
   };
   const words = (kept: typeof clues) => [...new Set(kept.map(({ token }) => clueOf(token)))];
   return {

@@ -93,7 +93,7 @@ export const domainsQuery = querying("domains", async () =>
 export function domainWarning({ name, state, takesMail }: DomainView): string | undefined {
   if (state === "verified") return undefined;
   if (state === "lost") {
-    return `Another workspace verified ${name}: no mail comes to your addresses there, and none can be sent from them. What is in their mailboxes stays to be read.`;
+    return `Another workspace verified ${name}: no mail comes to your addresses there, and none can be sent from them. The mail in their mailboxes can still be read.`;
   }
   return takesMail
     ? `${name} takes mail without being verified, as before, until another workspace verifies it. Publish its records, then verify it.`

@@ -16,8 +16,8 @@ export interface Suggestion {
 }
 
 const OPERATORS = [
-  ["from:", "Who wrote it"],
-  ["to:", "Whom it went to"],
+  ["from:", "Sent by"],
+  ["to:", "Sent to"],
   ["subject:", "Words of the subject"],
   ["label:", "With a label"],
   ["has:attachment", "With something attached"],

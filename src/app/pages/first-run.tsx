@@ -85,14 +85,14 @@ function SetupForm({ token, done }: { token: string; done: (made: SetupView) => 
         autoComplete="off"
         spellCheck={false}
         required
-        hint="The one of your address."
+        hint="The part of your address after the @."
       />
       <Field label="Password" name="password" type="password" autoComplete="new-password" required />
       <Field
         label="Name of the workspace"
         name="workspace"
         autoComplete="organization"
-        hint="The domain, if you give none."
+        hint="Left empty, it is the domain."
       />
       <Button kind="primary" type="submit" disabled={setUp.isPending} className="h-9 w-full">
         {setUp.isPending ? "Setting up…" : "Set up"}
@@ -113,7 +113,9 @@ function Done({ made: { address, apiKey, dns } }: { made: SetupView }) {
           <h2 id="first-key" className="text-sm font-medium">
             API key to read, send and organise mail
           </h2>
-          <p className="text-sm">Copy it now if you want it: it is not shown again. You make others in the settings.</p>
+          <p className="text-sm">
+            Copy it now if you want it: it is not shown again. You can make others in the settings.
+          </p>
           <CopyValue label="API key" value={apiKey} />
         </section>
         <section aria-labelledby="dns">
@@ -121,8 +123,8 @@ function Done({ made: { address, apiKey, dns } }: { made: SetupView }) {
             DNS records to publish
           </h2>
           <p className="mt-1 text-sm text-muted">
-            No mail comes to the domain and none is sent from it before they are found. The settings have them under
-            Domains, and look them up.
+            The domain neither gets nor sends mail until it is verified. Publish these records, then verify the domain
+            in the settings, under Domains.
           </p>
           <div className="mt-3">
             <DnsRecords label="DNS records" records={dns} />

@@ -89,7 +89,7 @@ function Connection() {
       {shown && (
         <p className="flex items-center gap-2 rounded-lg border border-line bg-notice px-3 py-1.5 text-sm shadow-lg">
           <CloudOff size={15} aria-hidden />
-          No connection to the server. What you see may be old.
+          No connection to the server. This page may be out of date.
         </p>
       )}
     </div>
@@ -121,7 +121,7 @@ function ShortcutHelp({ open, close }: { open: boolean; close: () => void }) {
           </section>
         ))}
       </div>
-      <p className="text-xs text-muted">None of them acts while you type.</p>
+      <p className="text-xs text-muted">They are off while you type.</p>
     </Dialog>
   );
 }

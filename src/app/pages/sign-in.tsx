@@ -20,7 +20,7 @@ export function SignIn() {
     return (
       <SignedOutPage title="Mailroom is not set up yet">
         <p className="text-sm text-soft">
-          Who started this server finds a link in what it printed, after “Mailroom is not set up yet”. Open that link in
+          When the server started, it printed a link after the words “Mailroom is not set up yet”. Open that link in
           this browser, or run <code>mailroom setup</code> on the server.
         </p>
       </SignedOutPage>

@@ -71,7 +71,7 @@ export function SubjectField({
 export function Conflict({ why, keep, drop }: { why: string; keep: () => void; drop: () => void }) {
   return (
     <div role="alert" className="mx-4 mb-3 rounded-lg bg-notice px-3 py-2 text-sm">
-      <p>{why}. What you wrote is still here; what is attached stays with the other version.</p>
+      <p>{why}. Your text is still here; the attachments stay with the other version.</p>
       <div className="mt-2 flex gap-2">
         <Button onClick={keep}>Save mine as another draft</Button>
         <Button onClick={drop}>Drop mine</Button>

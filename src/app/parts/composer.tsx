@@ -123,7 +123,7 @@ function DraftNotices({ draft, showsAnswered }: { draft: DraftContent; showsAnsw
             search={true}
             className="underline"
           >
-            Show what it answers
+            Show the conversation that it answers
           </Link>
         </p>
       )}
@@ -143,7 +143,7 @@ function Due({ draft, dueAt }: { draft: DraftContent; dueAt: string }) {
       <p className="flex items-center gap-2 text-sm">
         <Clock size={16} className="shrink-0 text-muted" aria-hidden />
         <span>
-          “{draft.subject || "(no subject)"}” is to be sent {fullTime(dueAt)}.
+          “{draft.subject || "(no subject)"}” will be sent {fullTime(dueAt)}.
         </span>
       </p>
       <div className="mt-3 flex gap-2">

@@ -194,7 +194,7 @@ function Labels({ threads, close }: { threads: readonly ThreadView[]; close: () 
               ) : null}
             </span>
             <span className="min-w-0 truncate">{option.isNew ? `Make “${option.label}”` : option.label}</span>
-            {option.on === "some" && <span className="sr-only">, on some of them</span>}
+            {option.on === "some" && <span className="sr-only">, on some of the conversations</span>}
           </button>
         ))}
       </div>

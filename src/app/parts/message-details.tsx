@@ -47,8 +47,8 @@ export function WhySpam({ message: { id, from } }: { message: MessageView }) {
   return (
     <div className="text-sm">
       <p>{because}</p>
-      {spam.length > 0 && <p className="mt-1 text-soft">For it speaks: {spam.join(", ")}.</p>}
-      {wanted.length > 0 && <p className="mt-1 text-soft">Against it: {wanted.join(", ")}.</p>}
+      {spam.length > 0 && <p className="mt-1 text-soft">Signs of spam: {spam.join(", ")}.</p>}
+      {wanted.length > 0 && <p className="mt-1 text-soft">Signs of wanted mail: {wanted.join(", ")}.</p>}
       <p className="mt-1 text-muted">“Not spam” moves it to the inbox, and its sender is trusted from then on.</p>
     </div>
   );

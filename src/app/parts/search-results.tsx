@@ -129,7 +129,7 @@ export function NothingFound({
     <div role="status" className="h-full">
       <Notice icon={SearchX} title={`Nothing found for “${q}”`}>
         {suggestion === undefined ? (
-          <p>Every word has to match. Trash and spam are searched from within.</p>
+          <p>Every word has to match. To search trash or spam, open that folder first.</p>
         ) : (
           <p className="text-base text-ink">
             Did you mean{" "}

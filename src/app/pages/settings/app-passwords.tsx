@@ -50,7 +50,7 @@ function NewAppPassword() {
         sending={create}
         submit={({ text, empty }) => create.mutate(text("name"), { onSuccess: empty })}
       >
-        <Field label="Name" name="name" placeholder="Which app, on what" autoComplete="off" required />
+        <Field label="Name" name="name" placeholder="Mail on my phone" autoComplete="off" required />
       </LineForm>
       {create.data && (
         <div role="status" className="mt-4 space-y-2 rounded-lg bg-notice p-4">
@@ -100,13 +100,13 @@ function Instructions({ of: { host, submission, submissions }, email }: { of: Ma
   ];
   if (submission === null && submissions === null) {
     return (
-      <Panel title="What to tell the app">
+      <Panel title="Settings for the app">
         <p className="text-sm">This server takes no mail from mail apps: its operator has not turned that on.</p>
       </Panel>
     );
   }
   return (
-    <Panel title="What to tell the app">
+    <Panel title="Settings for the app">
       <dl className="grid grid-cols-[auto_1fr] gap-x-6 gap-y-1.5 text-sm">
         {facts.map(([name, value]) => (
           <div key={name} className="contents">
@@ -116,9 +116,8 @@ function Instructions({ of: { host, submission, submissions }, email }: { of: Ma
         ))}
       </dl>
       <p className="mt-3 max-w-prose text-sm text-muted">
-        {submission !== null && submissions !== null && "Either port will do. "}Mail goes out from addresses that you
-        may send as, and is filed in Sent here. It is read in this app: there is no IMAP or POP server to give for
-        incoming mail.
+        {submission !== null && submissions !== null && "Either port will do. "}The app sends from the addresses that
+        you may send as; sent mail is filed in Sent here. Mail is read here only, since this server has no IMAP or POP.
       </p>
     </Panel>
   );

@@ -74,7 +74,7 @@ function summaryOf(look: LookView): string {
 const dailyLine = (daily: LookView | null): string =>
   daily === null
     ? "It has not looked by itself yet: it does a quarter of an hour after the server's start, then once a day."
-    : `It last looked by itself at ${fullTime(daily.at)}: ${countOf(daily, "bad")} bad, ${countOf(daily, "warning")} to know of.`;
+    : `It last looked by itself at ${fullTime(daily.at)}: ${countOf(daily, "bad")} bad, ${counted(countOf(daily, "warning"), "warning")}.`;
 
 function Findings({ of: { findings } }: { of: LookView }) {
   const toDo = findings.filter(({ state }) => state === "bad" || state === "warning");

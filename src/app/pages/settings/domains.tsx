@@ -81,7 +81,7 @@ function Domain({ domain }: { domain: DomainView }) {
       onSuccess: (verified) => {
         client.setQueryData(recordsQuery(id).queryKey, verified);
         if (verified.state !== "verified") {
-          toast({ text: `${name} is not verified yet: the world does not see its ownership and DKIM records` });
+          toast({ text: `${name} is not verified yet: its ownership and DKIM records are not in DNS` });
         } else toast({ text: `${name} is verified` });
       },
     });
@@ -127,7 +127,10 @@ function Domain({ domain }: { domain: DomainView }) {
             action="Remove domain"
             consequences={
               <>
-                <p>Its signing keys go: added again later it gets new ones, and its records have to be changed.</p>
+                <p>
+                  Its signing keys are deleted. If you add it again, it gets new keys, and you have to change its
+                  records.
+                </p>
                 <p>
                   Mail to its addresses is refused from now on. Mailboxes and aliases at it have to be removed first.
                 </p>

@@ -27,12 +27,11 @@ export function KeysPage() {
       title="API keys"
       intro={
         <>
-          A key acts for the person who made it and reaches the mailboxes they reach. What it can do, with commands to
-          copy, stands in the{" "}
+          A key acts for the person who made it and reaches the mailboxes they reach. The{" "}
           <a href="/api/docs" className="text-accent underline underline-offset-2">
             API reference
-          </a>
-          .
+          </a>{" "}
+          says what it can do, with commands to copy.
         </>
       }
     >
@@ -74,7 +73,7 @@ function NewKey() {
         className="space-y-4"
       >
         <div className="max-w-96">
-          <Field label="Name" name="name" placeholder="What uses it" autoComplete="off" required />
+          <Field label="Name" name="name" placeholder="The program that uses it" autoComplete="off" required />
         </div>
         <Checkboxes legend="It may" name="scopes" choices={Object.keys(MEANING)} meaning={MEANING} />
         <Button kind="primary" type="submit" disabled={create.isPending}>
@@ -119,7 +118,9 @@ function KeyRow({ of: { id, name, hint, user, scopes, createdAt, lastUsedAt, rev
           <ConfirmButton
             question={`Revoke ${name}?`}
             action="Revoke key"
-            consequences={<p>What uses it is refused at once. A revoked key cannot be brought back: make another.</p>}
+            consequences={
+              <p>Programs that use it are refused at once. A revoked key cannot be brought back: make another.</p>
+            }
             aria-label={`Revoke ${name}…`}
             disabled={revoke.isPending}
             run={() => revoke.mutate(id)}

@@ -182,8 +182,8 @@ function ConfirmIdentity() {
         className="space-y-4"
       >
         <p className="text-sm text-soft">
-          This could outlast your session, so it takes your password{wanted?.code ? " and a code" : ""} again. For some
-          minutes you are not asked anew.
+          The change outlasts your session, so it needs your password{wanted?.code ? " and a code" : ""} again. You are
+          not asked again for some minutes.
         </p>
         <input type="hidden" autoComplete="username" value={me?.email ?? ""} />
         <div ref={password}>

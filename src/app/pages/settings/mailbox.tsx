@@ -54,7 +54,7 @@ export function MailboxPage() {
               {mailbox.lost && (
                 <p className="rounded-lg bg-notice px-4 py-3 text-sm">
                   Another workspace verified the domain of this address: no mail comes to it, and none can be sent from
-                  it. What is here stays to be read.
+                  it. Its mail can still be read.
                 </p>
               )}
               <General mailbox={mailbox} />
@@ -150,14 +150,14 @@ function Sending({ mailbox: { id, address, pausedReason } }: Shown) {
   return (
     <Panel
       title="Pause sending"
-      about={`Nothing more is accepted for sending from ${address}; what was goes out, and mail goes on arriving.`}
+      about={`No more mail is accepted for sending from ${address}. Mail accepted before still goes out, and mail still arrives.`}
     >
       <LineForm
         action="Pause sending"
         sending={pause}
         submit={({ text }) => pause.mutate({ id, pausedReason: text("reason") })}
       >
-        <Field label="Reason, told to who tries to send" name="reason" maxLength={500} required />
+        <Field label="Reason, shown to people who try to send" name="reason" maxLength={500} required />
       </LineForm>
     </Panel>
   );
@@ -218,7 +218,7 @@ function Aliases({ mailbox: { id, aliases, catchAlls } }: Shown) {
         >
           <Field
             label="Alias"
-            hint="*@your.domain takes what no other address does."
+            hint="*@your.domain takes mail to every address that nobody has."
             name="alias"
             autoComplete="off"
             required
@@ -289,7 +289,7 @@ function Removal({ mailbox: { id, address, usedBytes, aliases, catchAlls } }: Sh
               {also.length > 0 && ` and to its aliases ${also.join(", ")}`} is refused from now on, as for an address
               that does not exist.
             </p>
-            <p>Who it was shared with loses it. People and their API keys stay.</p>
+            <p>The people it was shared with lose it. People and their API keys stay.</p>
           </>
         }
         phrase={address}
@@ -311,7 +311,7 @@ function Removing({ mailbox: { id, usedBytes } }: Shown) {
       title="This mailbox is being removed"
       about={`Nothing arrives in it any more. ${sizeOf(usedBytes)} of its mail are still to be deleted.`}
     >
-      <p className="mb-3 text-sm text-muted">If that becomes no less, the server was stopped meanwhile.</p>
+      <p className="mb-3 text-sm text-muted">If that stays the same, the server was stopped meanwhile.</p>
       <Button disabled={remove.isPending} onClick={() => remove.mutate(id)}>
         Go on removing it
       </Button>

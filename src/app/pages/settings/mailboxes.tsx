@@ -54,7 +54,7 @@ function Row({ mailbox, quota }: { mailbox: MailboxView; quota: number }) {
     mailbox;
   const also = aliases.length + catchAlls.length;
   const facts = [
-    owner === null ? "nobody's own" : owner === address ? undefined : `owned by ${owner}`,
+    owner === null ? "without an owner" : owner === address ? undefined : `owned by ${owner}`,
     also === 0 ? undefined : counted(also, "alias", "aliases"),
     grants.length === 0 ? undefined : `shared with ${grants.length}`,
   ].filter((fact) => fact !== undefined);
@@ -74,7 +74,7 @@ function Row({ mailbox, quota }: { mailbox: MailboxView; quota: number }) {
             <Badge tone="warn">{msUntil(expiresAt) > 0 ? `expires ${shortTime(expiresAt)}` : "expired"}</Badge>
           )}
           {removing && <Badge tone="quiet">being removed</Badge>}
-          {lost && <Badge tone="warn">only to be read</Badge>}
+          {lost && <Badge tone="warn">read-only</Badge>}
         </p>
         <p className="text-sm text-muted wrap-anywhere">{[name, ...facts].join(", ")}</p>
       </div>
@@ -115,7 +115,7 @@ function NewMailbox() {
       }
     >
       <Field label="Address" name="address" type="email" autoComplete="off" required />
-      <Field label="Name" name="name" autoComplete="off" hint="What mail from it is signed with." required />
+      <Field label="Name" name="name" autoComplete="off" hint="Shown as the sender of its mail." required />
       <Select label="Owner" name="owner" choices={[{ value: "", text: "Nobody: for a team" }, ...people]} />
     </FormDialog>
   );

@@ -34,7 +34,7 @@ function Queue() {
   return (
     <Panel
       title="Queue"
-      about="One entry a recipient. It is tried again ever more seldom, then returned to the sender."
+      about="One entry for each recipient. It is tried again less and less often, then returned to the sender."
     >
       {entries.length === 0 && <Nothing>Nothing waits: all mail has left.</Nothing>}
       <Filtered

@@ -71,7 +71,7 @@ function NewPerson() {
         name="password"
         type="password"
         autoComplete="new-password"
-        hint="Without one they cannot sign in until they are given one."
+        hint="Without a password they cannot sign in until you give them one."
       />
     </FormDialog>
   );
@@ -138,11 +138,8 @@ function Person({
               action={`Remove ${name}`}
               consequences={
                 <>
-                  <p>They can sign in no more, and what they are signed in with stops working at once.</p>
-                  <p>
-                    Their API keys and what was shared with them go. Their mailboxes stay, with all mail, without an
-                    owner.
-                  </p>
+                  <p>They can no longer sign in, and their sessions and app passwords end at once.</p>
+                  <p>Their API keys and shares are removed. Their mailboxes stay, with all mail, without an owner.</p>
                 </>
               }
               aria-label={`Remove ${name}…`}

@@ -79,7 +79,7 @@ function UndoSetting() {
   return (
     <Panel title="Sending">
       <label className="block">
-        <span className="field-label">What you send can be undone for</span>
+        <span className="field-label">Sending can be undone for</span>
         <select
           value={data.undoSeconds}
           disabled={change.isPending}

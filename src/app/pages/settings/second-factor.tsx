@@ -142,8 +142,7 @@ function RecoveryCodes({ codes }: { codes: readonly string[] }) {
         Your recovery codes
       </h2>
       <p className="max-w-prose text-sm" role="status">
-        Each signs you in once when you have lost your app. Keep them where you keep what you cannot lose: they are not
-        shown again.
+        Each signs you in once when you have lost your app. Keep them in a safe place: they are not shown again.
       </p>
       <ol className="grid max-w-96 grid-cols-2 gap-x-6 gap-y-1 font-mono text-sm max-md:grid-cols-1">
         {codes.map((code) => (
@@ -169,11 +168,11 @@ const CODE = "Code from the app, or a recovery code";
 function Renew({ done }: { done: (codes: readonly string[]) => void }) {
   const renew = useChange(identityApi.renewRecoveryCodes, {
     key: SECOND_FACTOR,
-    success: "The old codes count no more",
+    success: "The old codes no longer work",
     atForm: true,
   });
   return (
-    <Panel title="New recovery codes" about="Those you have now count no more.">
+    <Panel title="New recovery codes" about="The codes that you have now stop working.">
       <ProofForm
         code={CODE}
         action="Make new codes"

@@ -41,7 +41,7 @@ export function ServerPage() {
   return (
     <SettingsPage
       title="Limits and server"
-      intro="They hold for every workspace of this server, at once, and can be set with mailroom settings as well."
+      intro="They apply at once, to every workspace of this server. The command mailroom settings sets them, too."
     >
       {[...groups].map(([group, settings]) => (
         <Panel

@@ -33,12 +33,11 @@ export function WebhooksPage() {
       title="Webhooks"
       intro={
         <>
-          A signed POST to a URL of yours whenever something happens to mail here. How to check the signature stands in
-          the{" "}
+          A signed POST to a URL of yours whenever something happens to mail here. The{" "}
           <a href="/api/docs#signatures" className="text-accent underline underline-offset-2">
             API reference
-          </a>
-          .
+          </a>{" "}
+          says how to check the signature.
         </>
       }
       action={<NewWebhook />}
@@ -99,7 +98,7 @@ function NewWebhook() {
         hint="Reachable from the internet; https is advised."
         required
       />
-      <Checkboxes legend="Tell it of" name="events" choices={Object.keys(EVENT_MEANING)} meaning={EVENT_MEANING} />
+      <Checkboxes legend="Events" name="events" choices={Object.keys(EVENT_MEANING)} meaning={EVENT_MEANING} />
     </FormDialog>
   );
 }
@@ -133,7 +132,7 @@ function State({ webhook: { id, url, events, enabled, disabledAt, exhausted, cre
   const test = useChange(developerApi.testWebhook, { key: WEBHOOKS, success: "A test is on its way", atForm: true });
   const change = useChange(developerApi.changeWebhook, {
     key: WEBHOOKS,
-    success: enabled ? "It is told of nothing until it is enabled" : "It is told again, from now on",
+    success: enabled ? "It gets no events until it is enabled" : "It gets events again, from now on",
   });
   return (
     <Panel
@@ -142,7 +141,7 @@ function State({ webhook: { id, url, events, enabled, disabledAt, exhausted, cre
         <span className="flex flex-wrap items-center gap-2">
           {enabled ? <Badge tone="good">active</Badge> : <Badge tone="bad">disabled</Badge>}
           {disabledAt === null ? `added ${fullTime(createdAt)}` : `since ${fullTime(disabledAt)}`}
-          {exhausted > 0 && `, ${exhausted} in a row came to nothing`}
+          {exhausted > 0 && `, ${exhausted} deliveries in a row failed`}
         </span>
       }
       action={
@@ -152,8 +151,8 @@ function State({ webhook: { id, url, events, enabled, disabledAt, exhausted, cre
             action="Pause it"
             consequences={
               <p>
-                It is told of nothing until it is enabled again, not even afterwards of what happened meanwhile. What
-                waits to be sent to it fails.
+                It gets no events until it is enabled again; events until then are never sent to it. Waiting deliveries
+                fail.
               </p>
             }
             harmless
@@ -184,15 +183,15 @@ function State({ webhook: { id, url, events, enabled, disabledAt, exhausted, cre
 function Target({ webhook: { id, url, events } }: Shown) {
   const change = useChange(developerApi.changeWebhook, { key: WEBHOOKS, success: "Saved", atForm: true });
   return (
-    <Panel title="Where, and what of">
+    <Panel title="URL and events">
       <Form
         sending={change}
         submit={({ text, all }) => change.mutate({ id, url: text("url"), events: all("events") })}
         className="space-y-4"
       >
-        <Field label="URL" name="url" type="url" defaultValue={url} hint="What waits goes there as well." required />
+        <Field label="URL" name="url" type="url" defaultValue={url} hint="Waiting deliveries go there, too." required />
         <Checkboxes
-          legend="Tell it of"
+          legend="Events"
           name="events"
           choices={Object.keys(EVENT_MEANING)}
           chosen={events}
@@ -211,7 +210,7 @@ const OVERLAPS = [
   { value: "24", text: "a day" },
   { value: "1", text: "an hour" },
   { value: "168", text: "a week" },
-  { value: "0", text: "no time: it is known to others" },
+  { value: "0", text: "no time: others know it" },
 ] as const;
 
 function Secret({ id }: { id: string }) {
@@ -221,7 +220,7 @@ function Secret({ id }: { id: string }) {
   const rotate = useChange(developerApi.rotateSecret, { key: [...WEBHOOKS, id], success: "There is a new secret" });
   const hours = Number(overlap);
   return (
-    <Panel title="Signing secret" about="What the receiver checks signatures with.">
+    <Panel title="Signing secret" about="The receiver checks signatures with it.">
       {error && (
         <p role="alert" className="mb-3 text-sm text-danger">
           {error.message}
@@ -232,10 +231,8 @@ function Secret({ id }: { id: string }) {
           <CopyValue label="Signing secret" value={data.secret} />
           {data.previous && (
             <>
-              <p className="text-sm text-muted">
-                Until {fullTime(data.previous.until)} the one before is good as well:
-              </p>
-              <CopyValue label="Secret before" value={data.previous.secret} />
+              <p className="text-sm text-muted">Until {fullTime(data.previous.until)} the former one is valid, too:</p>
+              <CopyValue label="Former secret" value={data.previous.secret} />
             </>
           )}
         </div>
@@ -245,7 +242,7 @@ function Secret({ id }: { id: string }) {
           {shown ? "Hide secret" : "Show secret"}
         </Button>
         <Select
-          label="The present one stays good for"
+          label="The present one stays valid for"
           choices={OVERLAPS}
           value={overlap}
           onChange={({ target }) => setOverlap(target.value)}
@@ -256,8 +253,8 @@ function Secret({ id }: { id: string }) {
           consequences={
             <p>
               {hours === 0
-                ? "The present one counts no more at once: until the receiver knows the new one, it refuses what it is sent."
-                : `Both are good for ${OVERLAPS.find(({ value }) => value === overlap)?.text}: give the receiver the new one in that time.`}
+                ? "The present one ends at once: until the receiver has the new one, it refuses every delivery."
+                : `Both are valid for ${OVERLAPS.find(({ value }) => value === overlap)?.text}: give the receiver the new one in that time.`}
             </p>
           }
           harmless={hours > 0}
@@ -282,7 +279,7 @@ function Removal({ webhook: { id, url } }: Shown) {
         action="Remove endpoint"
         consequences={
           <>
-            <p className="break-all">{url} is told of nothing more, and what waits is not sent.</p>
+            <p className="break-all">{url} gets no more events, and waiting deliveries are not sent.</p>
             <p>Its log goes too.</p>
           </>
         }

@@ -41,7 +41,7 @@ export function WorkspacePage() {
         {operator ? (
           <WorkspacePause {...workspace.data} />
         ) : (
-          <p className="text-sm text-muted">Who runs this server pauses workspaces, and lets them send again.</p>
+          <p className="text-sm text-muted">The operator of this server pauses workspaces and lets them send again.</p>
         )}
       </Panel>
     </SettingsPage>
@@ -166,7 +166,12 @@ function WorkspacePause({ id, name, pausedReason }: { id: string; name: string; 
       sending={pause}
       submit={({ text }) => pause.mutate({ id, pausedReason: text("reason") })}
     >
-      <Field label={`Reason to pause ${name}, told to who tries to send`} name="reason" maxLength={500} required />
+      <Field
+        label={`Reason to pause ${name}, shown to people who try to send`}
+        name="reason"
+        maxLength={500}
+        required
+      />
     </LineForm>
   );
 }
