@@ -2,6 +2,7 @@
  * The app's calls, with the types of their responses. The URLs of the app's API are here and in settings-*.ts, and
  * nowhere else.
  */
+import type { getAttachment, getRawMessage } from "../../operations/mail/messages.ts";
 import type { getThread, listMailboxes, listThreads } from "../../operations/mail/threads.ts";
 import type { AnswerOf } from "../../operations/operation.ts";
 import type {
@@ -31,7 +32,7 @@ import type {
   undoChange,
 } from "../../operations/person/reading.ts";
 import type { getMe, signIn, signOut } from "../../operations/person/session.ts";
-import { type BodyOf, call, type Leaving, type QueryOf } from "./call.ts";
+import { type BodyOf, call, type Leaving, type QueryOf, urlTo } from "./call.ts";
 
 export type Person = AnswerOf<typeof getMe>;
 export type MailboxView = AnswerOf<typeof listMailboxes>["mailboxes"][number];
@@ -120,8 +121,8 @@ export const uploadUrl = (draftId: string, filename: string): string =>
 export const previewUrl = (attachmentId: string): string =>
   `/app/attachments/${encodeURIComponent(attachmentId)}/preview`;
 /** URL of an attachment as a download. */
-export const downloadUrl = (attachmentId: string): string => `/app/attachments/${encodeURIComponent(attachmentId)}`;
+export const downloadUrl = (id: string): string => urlTo<typeof getAttachment>("/attachments/:id", { params: { id } });
 /** URL of a message as a file, with its header. */
-export const originalUrl = (messageId: string): string => `/app/messages/${encodeURIComponent(messageId)}/raw`;
+export const originalUrl = (id: string): string => urlTo<typeof getRawMessage>("/messages/:id/raw", { params: { id } });
 /** URL of the news of mail, as server-sent events. */
 export const LIVE_URL = "/app/live";

@@ -30,8 +30,8 @@ export interface Leaving {
 }
 const MOST_LEAVING = 60_000;
 
-/** Paths whose 401 goes to the caller: the one asks if somebody is signed in, the other signs in. */
-const OUTSIDE_SESSION = new Set(["/me", "/sign-in"]);
+/** Paths whose 401 goes to the caller: they ask if somebody is signed in, sign in, and sign out. */
+const OUTSIDE_SESSION = new Set(["/me", "/sign-in", "/sign-out"]);
 
 /**
  * Makes a request. If the session has ended, or the server wants a proof of identity, the app asks the person for it
@@ -119,6 +119,10 @@ function urlOf(path: string, { params = {}, query = {} }: AnyInput): string {
   const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
   return text === "" ? filled : `${filled}?${text}`;
 }
+
+/** URL of a GET operation that the browser requests by itself, such as a download. */
+export const urlTo = <O extends Callable & { method: "GET" }>(path: PathOf<O>, given: Given<O>): string =>
+  `/app${urlOf(path, given as AnyInput)}`;
 
 /**
  * Calls an operation, as in `call<typeof getDomain>("GET", "/settings/domains/:id", { params: { id } })`. @throws

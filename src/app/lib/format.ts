@@ -38,4 +38,5 @@ export function sizeOf(bytes: number): string {
 }
 
 /** "1 alias", "2 aliases". */
-export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;
+export const counted = (count: number, one: string, many = `${one}s`): string =>
+  `${count.toLocaleString()} ${count === 1 ? one : many}`;

@@ -4,14 +4,13 @@
  */
 import { infiniteQueryOptions, QueryClient, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, type ListFilters, type Person, type ThreadListView } from "./api.ts";
-import { Refusal } from "./call.ts";
+import { MOST_OF_A_PAGE, Refusal } from "./call.ts";
 import { toast, toastFailure } from "./toast.ts";
 
 /**
  * A small first page loads quickly; large later ones keep their number low, since a change of mail reloads all of them.
  */
 const FIRST_PAGE = 40;
-const PAGE = 100;
 
 export const queryClient = new QueryClient({
   defaultOptions: {
@@ -37,7 +36,7 @@ export const threadsQuery = (filters: Pick<ListFilters, "mailbox" | "folder" | "
   infiniteQueryOptions({
     queryKey: ["threads", filters],
     queryFn: ({ pageParam }) =>
-      api.threads({ ...filters, limit: pageParam === undefined ? FIRST_PAGE : PAGE, cursor: pageParam }),
+      api.threads({ ...filters, limit: pageParam === undefined ? FIRST_PAGE : MOST_OF_A_PAGE, cursor: pageParam }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page: ThreadListView) => page.nextCursor ?? undefined,
   });

@@ -12,6 +12,7 @@ import {
   type ThreadListView,
   type ThreadView,
 } from "./api.ts";
+import { counted } from "./format.ts";
 import { queryClient, refreshMail } from "./queries.ts";
 import { fullTime } from "./time.ts";
 import { toast, toastFailure } from "./toast.ts";
@@ -68,11 +69,9 @@ function show(
   }
 }
 
-const conversations = (count: number): string =>
-  count === 1 ? "1 conversation" : `${count.toLocaleString()} conversations`;
-
 /** `done`, with the count if it is not 1. */
-const toldOf = (done: string, count: number): string => (count === 1 ? done : `${done}: ${conversations(count)}`);
+const toldOf = (done: string, count: number): string =>
+  count === 1 ? done : `${done}: ${counted(count, "conversation")}`;
 
 function tellRefused(refused: readonly RefusedThread[], done: string, count: number): string {
   const [first] = refused;
@@ -88,7 +87,8 @@ async function inPortions<T>(
   atOnce = AT_ONCE,
 ): Promise<void> {
   for (let from = 0; from < all.length; from += atOnce) {
-    if (all.length > AT_ONCE) toast({ text: `${doing}: ${from.toLocaleString()} of ${conversations(all.length)}…` });
+    if (all.length > AT_ONCE)
+      toast({ text: `${doing}: ${from.toLocaleString()} of ${counted(all.length, "conversation")}…` });
     await work(all.slice(from, from + atOnce));
   }
 }

@@ -4,6 +4,7 @@
 import { Archive, Inbox, MailOpen, Mails, OctagonAlert, Printer, Star, Trash2, X } from "lucide-react";
 import { use, useEffect, useRef, useState } from "react";
 import type { ListFilters, ThreadView } from "../lib/api.ts";
+import { counted } from "../lib/format.ts";
 import { ListContext, MOST_MATCHING, type Selection } from "../lib/selection.ts";
 import { useShortcuts } from "../lib/shortcuts.ts";
 import { type Target, threadActions } from "../lib/thread-actions.ts";
@@ -61,20 +62,7 @@ export function ThreadToolbar({
           {folder !== "spam" && !draft && (
             <IconButton icon={OctagonAlert} label="Mark as spam" shortcut="!" onClick={move("spam")} />
           )}
-          {gone ? (
-            <IconButton
-              icon={Trash2}
-              label="Delete for good"
-              className="text-danger!"
-              onClick={() => {
-                if (!confirmDeletion(1)) return;
-                void threadActions.deleteForGood([thread]);
-                left();
-              }}
-            />
-          ) : (
-            <IconButton icon={Trash2} label="Move to trash" shortcut="#" onClick={move("trash")} />
-          )}
+          <TrashButton threads={[thread]} gone={gone} acted={() => left()} />
         </>
       )}
       <IconButton
@@ -107,11 +95,34 @@ export function ThreadToolbar({
 
 export type OpenMenu = "label" | "snooze" | undefined;
 
-/** Asks the person whether to delete conversations for good. */
+/** Asks the person before conversations are deleted for good. */
 export const confirmDeletion = (count: number): boolean =>
   confirm(
-    `Delete ${count === 1 ? "this conversation" : `${count.toLocaleString()} conversations`} for good? That cannot be undone.`,
+    `Delete ${count === 1 ? "this conversation" : counted(count, "conversation")} for good? That cannot be undone.`,
   );
+
+/** Moves conversations to the trash. `gone`: they are in trash or spam, from where it deletes them for good. */
+function TrashButton({
+  threads,
+  gone,
+  acted,
+}: {
+  threads: readonly ThreadView[];
+  gone: boolean;
+  /** Called when it was pressed and confirmed. */
+  acted: () => void;
+}) {
+  function remove(): void {
+    if (gone && !confirmDeletion(threads.length)) return;
+    void (gone ? threadActions.deleteForGood(threads) : threadActions.move(threads, "trash"));
+    acted();
+  }
+  return gone ? (
+    <IconButton icon={Trash2} label="Delete for good" className="text-danger!" onClick={remove} />
+  ) : (
+    <IconButton icon={Trash2} label="Move to trash" shortcut="#" onClick={remove} />
+  );
+}
 
 /** The buttons for the selected conversations. Each tells its result; all but deletion can be undone. */
 export function SelectionBar({
@@ -196,20 +207,7 @@ export function SelectionBar({
             {!isIn("spam") && !drafts && (
               <IconButton icon={OctagonAlert} label="Mark as spam" shortcut="!" onClick={move("spam")} />
             )}
-            {gone ? (
-              <IconButton
-                icon={Trash2}
-                label="Delete for good"
-                className="text-danger!"
-                onClick={() => {
-                  if (!confirmDeletion(threads.length)) return;
-                  void threadActions.deleteForGood(threads);
-                  acted();
-                }}
-              />
-            ) : (
-              <IconButton icon={Trash2} label="Move to trash" shortcut="#" onClick={move("trash")} />
-            )}
+            <TrashButton threads={threads} gone={gone} acted={acted} />
           </>
         )}
         <IconButton
