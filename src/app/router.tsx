@@ -12,8 +12,9 @@ import { Failed, Notice } from "./parts/notice.tsx";
 
 const root = createRootRoute({
   component: Outlet,
-  errorComponent: ({ error, reset }) => (
-    <Failed error={error instanceof Error ? error : new Error(String(error))} retry={reset} />
+  // `invalidate` loads the page again, which `reset` alone does not.
+  errorComponent: ({ error }) => (
+    <Failed error={error instanceof Error ? error : new Error(String(error))} retry={() => void reload()} />
   ),
   notFoundComponent: () => (
     <Notice icon={SearchX} title="There is no such page">
@@ -172,6 +173,10 @@ export const router = createRouter({
   ]),
   scrollRestoration: false,
 });
+
+function reload(): Promise<void> {
+  return router.invalidate();
+}
 
 declare module "@tanstack/react-router" {
   interface Register {

@@ -169,10 +169,30 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     await page.setViewportSize({ width: 1280, height: 800 });
   }, 120_000);
 
-  test("signing out ends the session", async () => {
-    await page.getByRole("button", { name: /^Account of Alice/ }).click();
-    await page.getByRole("menuitem", { name: "Sign out" }).click();
+  test("mail that could not be loaded is loaded when the person tries again", async () => {
+    await page.route("**/app/me", (route) => route.abort());
+    await page.goto(`${booted.http}/mail/inbox`);
+    await page.getByRole("alert").getByText("The server does not answer").waitFor();
+    await page.unroute("**/app/me");
+    await page.getByRole("button", { name: "Try again" }).click();
+    await conversations().waitFor();
+  }, 120_000);
+
+  test("a sign-out that fails is told, and one that succeeds saves what is being written", async () => {
+    async function signOut(): Promise<void> {
+      await page.getByRole("button", { name: /^Account of Alice/ }).click();
+      await page.getByRole("menuitem", { name: "Sign out" }).click();
+    }
+    await page.route("**/app/sign-out", (route) => route.abort());
+    await signOut();
+    await page.getByRole("status").getByText("The server does not answer").waitFor();
+    await page.unroute("**/app/sign-out");
+    await page.keyboard.press("c");
+    await page.getByRole("region", { name: "New message" }).getByLabel("Subject").fill("Begun");
+    await signOut();
     await page.getByRole("heading", { name: "Sign in to Mailroom" }).waitFor();
+    const { body } = await booted.api.get<{ threads: { subject: string }[] }>("/threads?folder=drafts");
+    expect(body.threads.map(({ subject }) => subject)).toContain("Begun");
     await page.goto(`${booted.http}/mail/inbox`);
     await page.getByRole("heading", { name: "Sign in to Mailroom" }).waitFor();
   }, 120_000);

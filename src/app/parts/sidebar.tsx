@@ -4,11 +4,14 @@ import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router"
 import { ChevronsUpDown, Keyboard, LogOut, PenLine, Settings, Tag } from "lucide-react";
 import { useEffect, useState } from "react";
 import { api, type MailboxView } from "../lib/api.ts";
+import { saveEverything } from "../lib/autosave.ts";
+import { Refusal } from "../lib/call.ts";
 import { startMessage } from "../lib/compose.ts";
 import { chosenMailbox, closeSidebar, FOLDERS, useSidebar } from "../lib/folders.ts";
 import { sizeOf } from "../lib/format.ts";
-import { labelsQuery, meQuery, queryClient, unreadQuery, usageQuery } from "../lib/queries.ts";
+import { labelsQuery, meQuery, unreadQuery, usageQuery } from "../lib/queries.ts";
 import { forgetSearches } from "../lib/suggestions.ts";
+import { toastFailure } from "../lib/toast.ts";
 import { Button } from "./button.tsx";
 import { Avatar, Mark, UseBar } from "./graphics.tsx";
 import { Menu } from "./menus.tsx";
@@ -204,12 +207,19 @@ function Account({ showHelp }: { showHelp: () => void }) {
   const { data: me } = useQuery(meQuery);
   const navigate = useNavigate();
   if (!me) return null;
-  const signOut = async () => {
-    await api.signOut().catch(() => undefined);
-    forgetSearches(me.id);
-    await navigate({ to: "/sign-in" });
-    queryClient.clear();
-  };
+  async function signOut(userId: string): Promise<void> {
+    // The browser asks before it leaves a page with a draft that could not be saved.
+    await saveEverything().catch(() => {});
+    try {
+      await api.signOut();
+    } catch (error) {
+      const isOver = error instanceof Refusal && error.status === 401;
+      if (!isOver) return toastFailure(error);
+    }
+    forgetSearches(userId);
+    // A new page, since this one still has the person's mail, drafts and undos.
+    window.location.assign("/sign-in");
+  }
   return (
     <div className="border-t border-line p-2">
       <Menu
@@ -229,7 +239,7 @@ function Account({ showHelp }: { showHelp: () => void }) {
         items={[
           { label: "Settings", icon: Settings, run: () => void navigate({ to: "/settings/profile" }) },
           { label: "Keyboard shortcuts", icon: Keyboard, hint: "?", run: showHelp },
-          { label: "Sign out", icon: LogOut, run: signOut },
+          { label: "Sign out", icon: LogOut, run: () => void signOut(me.id) },
         ]}
       />
     </div>
