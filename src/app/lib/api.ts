@@ -47,8 +47,6 @@ export type DraftContent = AnswerOf<typeof openDraft>;
 export type DraftSummary = AnswerOf<typeof listDraftsAnswering>["drafts"][number];
 export type SavedDraft = AnswerOf<typeof saveDraft>;
 export type SentDraft = AnswerOf<typeof sendDraft>;
-/** The new content of a draft. */
-export type DraftRequest = Omit<BodyOf<typeof saveDraft>, "revision">;
 export type Classification = AnswerOf<typeof getClassification>;
 export type RecipientProgress = AnswerOf<typeof getProgress>["recipients"][number];
 /** A change of each of several conversations. */

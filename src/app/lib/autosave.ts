@@ -98,7 +98,7 @@ export function createAutosave(parts: {
       saved = draft;
       tell({ kind: dirty ? "changed" : "saved" }, saved);
     },
-    /** Stops saving: the draft was sent or discarded. */
+    /** Begins no further save: the draft was sent or discarded. */
     end() {
       ended = true;
       clearTimeout(timer);

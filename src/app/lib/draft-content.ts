@@ -1,5 +1,5 @@
 /** Content of the composer: how a message starts, and the request that saves it. */
-import type { AttachmentView, DraftContent, DraftRequest, MailboxView, ReplyDefaults, SavedDraft } from "./api.ts";
+import type { AttachmentView, DraftContent, MailboxView, ReplyDefaults, SavedDraft } from "./api.ts";
 import { fullNameOf } from "./format.ts";
 
 /** The fields of a message, as they are typed. */
@@ -101,8 +101,3 @@ const isAddress = (entry: string): boolean => {
   const bare = /<([^<>]*)>$/.exec(entry)?.[1] ?? entry;
   return /^(?:"(?:\\.|[^"\\])+"|[^\s@<>"]+)@[^\s@<>"]+$/.test(bare.trim());
 };
-
-export const requestOf = (fields: Fields, content: Pick<DraftRequest, "text" | "html">): DraftRequest => ({
-  ...fields,
-  ...content,
-});

@@ -15,7 +15,7 @@ import {
 import { api, editorUrl, type SavedDraft, type SentDraft } from "../lib/api.ts";
 import { createAutosave, type SaveState, useLeaving } from "../lib/autosave.ts";
 import { reopen } from "../lib/compose.ts";
-import { type Fields, htmlOf, requestOf, type Start, withQuote } from "../lib/draft-content.ts";
+import { type Fields, htmlOf, type Start, withQuote } from "../lib/draft-content.ts";
 import { refreshMail } from "../lib/queries.ts";
 import { toast, toastFailure } from "../lib/toast.ts";
 import { Button, IconButton } from "./button.tsx";
@@ -63,8 +63,8 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
 
   function request() {
     const { fields, text, quote, rich: isRich } = present.current;
-    if (!isRich) return requestOf(fields, { text: withQuote(text, quote) });
-    return requestOf(fields, richChanged.current ? { html: rich.current?.html() ?? lastHtml.current } : {});
+    if (!isRich) return { ...fields, text: withQuote(text, quote) };
+    return { ...fields, html: richChanged.current ? (rich.current?.html() ?? lastHtml.current) : undefined };
   }
 
   const [autosave] = useState(() =>
@@ -173,9 +173,11 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
   }
 
   async function discard(): Promise<void> {
-    const draft = autosave.draft();
-    if (draft && !confirm("Discard this draft? It cannot be brought back.")) return;
+    const isBlank = !autosave.draft() && autosave.isUntouched();
+    if (!isBlank && !confirm("Discard this draft? It cannot be brought back.")) return;
     autosave.end();
+    // The save under way may be the one that makes the draft.
+    const draft = await autosave.flush();
     if (draft) await api.discardDraft(draft.draftId).catch(toastFailure);
     refreshMail([]);
     discarded();
@@ -191,8 +193,10 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
         return;
       }
       const { draftId, revision } = await autosave.ensure();
+      // As typed by now, not when the button was pressed.
+      const { fields, text, quote } = present.current;
       const html = htmlOf(withQuote(text, quote));
-      const formatted = await api.saveDraft(draftId, { ...requestOf(fields, { html }), revision });
+      const formatted = await api.saveDraft(draftId, { ...fields, html, revision });
       autosave.adopt(formatted);
       richChanged.current = false;
       setQuote(undefined);

@@ -67,9 +67,13 @@ export function DraftEditor({
   const { data: mailboxes = [] } = useQuery(mailboxesQuery);
   // The editor stays mounted when the draft gets a new id; only the page's URL changes.
   const [openedAs] = useState(draftId);
-  if (!draft.isSuccess) return <NotLoaded query={draft} what="the draft" />;
+  if (!draft.data) return <NotLoaded query={draft} what="the draft" />;
   const { from, answers, dueAt, subject } = draft.data;
-  if (dueAt !== null) return <Due draft={draft.data} dueAt={dueAt} />;
+  function discarded(): void {
+    client.removeQueries({ queryKey: draftQuery(draftId).queryKey });
+    left();
+  }
+  if (dueAt !== null) return <Due draft={draft.data} dueAt={dueAt} discarded={discarded} />;
   const mailbox = mailboxes.find(({ address, aliases }) => address === from || aliases.includes(from));
   const own = answers === null ? sendersOf(mailboxes) : mailbox ? [mailbox.address, ...mailbox.aliases] : [];
 
@@ -86,10 +90,7 @@ export function DraftEditor({
           client.removeQueries({ queryKey: draftQuery(draftId).queryKey });
           tellSent(outcome);
         }}
-        discarded={() => {
-          client.removeQueries({ queryKey: draftQuery(draftId).queryKey });
-          left();
-        }}
+        discarded={discarded}
         saved={({ draftId }) => {
           refreshMail([]);
           moved?.(draftId);
@@ -132,10 +133,15 @@ function DraftNotices({ draft, showsAnswered }: { draft: DraftContent; showsAnsw
 }
 
 /** A draft that is scheduled and can be undone. */
-function Due({ draft, dueAt }: { draft: DraftContent; dueAt: string }) {
+function Due({ draft, dueAt, discarded }: { draft: DraftContent; dueAt: string; discarded: () => void }) {
   async function discard(): Promise<void> {
-    if (!confirm("Discard this message? It is not sent then, and cannot be brought back.")) return;
-    await api.discardDraft(draft.draftId).catch(toastFailure);
+    if (!confirm("Discard this message? It will not be sent, and cannot be brought back.")) return;
+    try {
+      await api.discardDraft(draft.draftId);
+      discarded();
+    } catch (error) {
+      toastFailure(error);
+    }
     refreshMail();
   }
   return (
