@@ -67,6 +67,24 @@ async function openOak(): Promise<void> {
   await page.getByRole("heading", { name: "Oak boards" }).waitFor();
 }
 
+/** Keeps requests to a URL waiting. `held` resolves at the first one; `release` lets them go on. */
+async function hold(url: string): Promise<{ held: Promise<unknown>; release: () => Promise<void> }> {
+  const first = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  await page.route(url, async (route) => {
+    first.resolve();
+    await released.promise;
+    await route.continue();
+  });
+  return {
+    held: first.promise,
+    async release() {
+      released.resolve();
+      await page.unrouteAll({ behavior: "wait" });
+    },
+  };
+}
+
 /** Waits until the message has left and the page knows it. */
 async function settle(): Promise<void> {
   await undoButton().waitFor();
@@ -195,6 +213,79 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await box.getByRole("button", { name: "Save and close" }).click();
     expect((await threadsIn("drafts")).map(({ snippet }) => snippet).sort()).toEqual(["Mine", "Theirs"]);
     for (const { id } of await threadsIn("drafts")) await booted.api.patch(`/threads/${id}`, { folder: "trash" });
+  }, 120_000);
+
+  test("discarding asks about what is not saved yet, and leaves no draft of a save under way", async () => {
+    const { release, held } = await hold("**/app/drafts");
+    await page.keyboard.press("c");
+    const box = region("New message");
+    await box.getByLabel("Subject").fill("Unwanted");
+    await held;
+    const asked = page.waitForEvent("dialog");
+    await box.getByRole("button", { name: "Discard" }).click();
+    expect((await asked).message()).toStartWith("Discard this draft?");
+    await release();
+    await box.waitFor({ state: "hidden" });
+    expect(await threadsIn("drafts")).toEqual([]);
+  }, 120_000);
+
+  test("text that is typed while it becomes formatted text is kept", async () => {
+    const { release, held } = await hold("**/app/drafts");
+    await page.keyboard.press("c");
+    const box = region("New message");
+    await box.getByRole("textbox", { name: "Message" }).fill("Begun");
+    await box.getByRole("button", { name: "Format text" }).click();
+    await held;
+    await box.getByRole("textbox", { name: "Message" }).fill("Begun and ended");
+    await release();
+    await rich(box).getByText("Begun and ended").waitFor();
+    await box.getByRole("button", { name: "Discard" }).click();
+    await box.waitFor({ state: "hidden" });
+  }, 120_000);
+
+  test("a page that cannot be loaded again stays, and so does the message being written", async () => {
+    await page.keyboard.press("c");
+    const box = region("New message");
+    await box.getByLabel("Subject").fill("Still here");
+    await page.route("**/app/mailboxes", (route) => route.abort());
+    let failures = 0;
+    const lost = page.waitForEvent("requestfailed", { predicate: () => ++failures === 3 });
+    await conversations().getByRole("button", { name: "Star Oak boards" }).click();
+    await lost;
+    await page.unroute("**/app/mailboxes");
+    expect(await box.getByLabel("Subject").inputValue()).toBe("Still here");
+    await box.getByRole("button", { name: "Discard" }).click();
+    await box.waitFor({ state: "hidden" });
+  }, 120_000);
+
+  test("a scheduled message that is discarded is gone from the page", async () => {
+    await page.keyboard.press("c");
+    const box = region("New message");
+    await box.getByRole("combobox", { name: "To" }).fill(BOB);
+    await box.getByLabel("Subject").fill("Next week");
+    await box.getByRole("button", { name: "Send later" }).click();
+    await page.getByRole("menuitem", { name: "Choose a time…" }).click();
+    const inAWeek = new Date(booted.runtime.now() + 7 * 86_400_000);
+    await page.getByLabel("Send at").fill(inAWeek.toISOString().slice(0, 16));
+    await page.getByRole("button", { name: "Send then" }).click();
+    await box.waitFor({ state: "hidden" });
+    await folderLink("Drafts").click();
+    await conversations().getByRole("link", { name: "Next week" }).click();
+    await region("Draft").getByText("“Next week” will be sent").waitFor();
+    await region("Draft").getByRole("button", { name: "Discard" }).click();
+    await region("Draft").waitFor({ state: "hidden" });
+    expect(await threadsIn("drafts")).toEqual([]);
+  }, 120_000);
+
+  test("a reply that cannot be begun is begun when the person tries again", async () => {
+    await page.route("**/answer?*", (route) => route.abort());
+    await openOak();
+    await page.keyboard.press("r");
+    const box = region("Reply");
+    await box.getByRole("alert").getByText("The server does not answer").waitFor();
+    await page.unroute("**/answer?*");
+    await box.getByRole("button", { name: "Try again" }).click();
+    await box.getByRole("combobox", { name: "To" }).waitFor();
   }, 120_000);
 
   test.each(["text", "HTML"])(

@@ -73,7 +73,13 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     await section("API keys").click();
     await page.getByLabel("Name", { exact: true }).fill("Agent");
     await page.getByRole("checkbox", { name: "write" }).uncheck();
+    // The list cannot be loaded again. The key is shown all the same.
+    await page.route("**/app/settings/keys?*", (route) => route.abort());
+    let failures = 0;
+    const lost = page.waitForEvent("requestfailed", { predicate: () => ++failures === 3 });
     await page.getByRole("button", { name: "Create key" }).click();
+    await lost;
+    await page.unroute("**/app/settings/keys?*");
     const key = await page.getByLabel("New API key", { exact: true }).inputValue();
     const used = async () => (await booted.apiWith(key).get("/mailboxes")).status;
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
@@ -82,6 +88,10 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     expect(await page.evaluate<string>("navigator.clipboard.readText()")).toBe(key);
     expect(await used()).toBe(200);
     expect(await barriers(page)).toEqual([]);
+    await page.getByLabel("Name", { exact: true }).fill("Another");
+    await page.getByRole("button", { name: "Create key" }).click();
+    // The button spoke of the first key.
+    await page.getByRole("button", { name: "Copy: New API key" }).waitFor();
     await page.reload();
     const row = page.getByRole("list", { name: "API keys" }).getByRole("listitem").filter({ hasText: "Agent" });
     await row.getByText(/last used/).waitFor();

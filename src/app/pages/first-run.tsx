@@ -5,6 +5,7 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
+import { Refusal } from "../lib/call.ts";
 import { sessionReplaced } from "../lib/session.ts";
 import { type SetupView, setupApi } from "../lib/settings-identity.ts";
 import { Button } from "../parts/button.tsx";
@@ -34,6 +35,11 @@ export function FirstRun() {
         <p role="alert" className="text-sm text-soft">
           {token === "" ? "Open the whole link that the server printed when it started." : admitted.error.message}
         </p>
+        {admitted.error instanceof Refusal && admitted.error.status === 0 && (
+          <Button onClick={() => void admitted.refetch()} className="mt-3">
+            Try again
+          </Button>
+        )}
         <p className="mt-3 text-sm">
           <a href="/sign-in" className="text-accent underline">
             Sign in

@@ -255,7 +255,13 @@ export function FolderPage() {
               ))}
             </ul>
           )}
-          {list.hasNextPage && <More busy={list.isFetchingNextPage} load={() => void list.fetchNextPage()} />}
+          {list.hasNextPage && (
+            <More
+              busy={list.isFetchingNextPage}
+              failure={list.isFetchNextPageError ? list.error.message : undefined}
+              load={() => void list.fetchNextPage()}
+            />
+          )}
         </div>
       </section>
       <div className={`min-w-0 grow ${openId === undefined ? "max-lg:hidden" : ""}`}>
@@ -275,7 +281,7 @@ const useFlat = (pages: readonly { threads: readonly ThreadView[] }[] | undefine
   );
 
 /** Loads the next page when it comes into sight, or by its button. */
-function More({ busy, load }: { busy: boolean; load: () => void }) {
+function More({ busy, failure, load }: { busy: boolean; failure: string | undefined; load: () => void }) {
   const end = useRef<HTMLDivElement>(null);
   const latest = useRef(load);
   latest.current = load;
@@ -286,6 +292,11 @@ function More({ busy, load }: { busy: boolean; load: () => void }) {
   }, []);
   return (
     <div ref={end} className="p-4 text-center">
+      {failure !== undefined && (
+        <p role="alert" className="mb-2 text-sm text-danger">
+          {failure}
+        </p>
+      )}
       <Button kind="quiet" disabled={busy} onClick={load}>
         {busy ? "Loading…" : "Show more"}
       </Button>

@@ -12,7 +12,7 @@ import { SHORTCUTS, useShortcuts } from "../lib/shortcuts.ts";
 import { undoLatest } from "../lib/toast.ts";
 import { NewMessageWindow } from "../parts/composer.tsx";
 import { Dialog } from "../parts/dialog.tsx";
-import { Failed, Skeleton } from "../parts/notice.tsx";
+import { NotLoaded } from "../parts/notice.tsx";
 import { Sidebar } from "../parts/sidebar.tsx";
 import { Toaster } from "../parts/toaster.tsx";
 import { SignInAgain } from "./sign-in.tsx";
@@ -24,13 +24,9 @@ export function Shell() {
   useEffect(preloadWhenIdle, []);
   useShortcuts({ "?": () => setHelps(true), c: () => startMessage(), z: undoLatest });
 
-  if (mailboxes.isError) return <Failed error={mailboxes.error} retry={() => mailboxes.refetch()} />;
   return (
     <div className="flex h-full print:block print:h-auto">
-      <a
-        href="#content"
-        className="sr-only focus:not-sr-only focus:absolute focus:top-2 focus:left-2 focus:z-50 focus:rounded-md focus:bg-raised focus:px-3 focus:py-2"
-      >
+      <a href="#content" className="skip-link">
         Skip to mail
       </a>
       {mailboxes.data ? (
@@ -44,7 +40,7 @@ export function Shell() {
           </main>
         </>
       ) : (
-        <Skeleton what="mailboxes" />
+        <NotLoaded query={mailboxes} what="mailboxes" />
       )}
       {mailboxes.data && <NewMessageWindow mailboxes={mailboxes.data} />}
       <Connection />

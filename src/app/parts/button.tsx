@@ -1,6 +1,7 @@
-/** Buttons with text, and buttons with only an icon. */
-import type { LucideIcon } from "lucide-react";
-import type { ButtonHTMLAttributes } from "react";
+/** Buttons with text, buttons that copy, and buttons with only an icon. */
+import { Check, Copy, type LucideIcon } from "lucide-react";
+import { type ButtonHTMLAttributes, useState } from "react";
+import { toast } from "../lib/toast.ts";
 
 const KINDS = {
   primary: "bg-accent text-on-accent hover:brightness-110 font-medium",
@@ -10,17 +11,37 @@ const KINDS = {
   destroy: "bg-danger text-on-danger hover:brightness-110 font-medium",
 } as const;
 
-export function Button({
-  kind = "plain",
-  className = "",
-  ...rest
-}: ButtonHTMLAttributes<HTMLButtonElement> & { kind?: keyof typeof KINDS }) {
+type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & { kind?: keyof typeof KINDS };
+
+export function Button({ kind = "plain", className = "", ...rest }: ButtonProps) {
   return (
     <button
       type="button"
       className={`inline-flex h-8 items-center justify-center gap-1.5 rounded-md px-3 text-sm whitespace-nowrap disabled:opacity-55 max-md:h-10 ${KINDS[kind]} ${className}`}
       {...rest}
     />
+  );
+}
+
+/** Copies `value`. `label`: what that is, for the accessible name. */
+export function CopyButton({ label, value, ...rest }: Omit<ButtonProps, "value"> & { label: string; value: string }) {
+  const [copied, setCopied] = useState<string>();
+  const isCopied = copied === value;
+  const action = isCopied ? "Copied" : "Copy";
+  async function copy(): Promise<void> {
+    try {
+      await navigator.clipboard.writeText(value);
+      setCopied(value);
+    } catch {
+      // Browsers give pages a clipboard only over https.
+      toast({ text: "The browser does not let this page copy: mark the text and copy it yourself", tone: "danger" });
+    }
+  }
+  return (
+    <Button onClick={copy} aria-label={`${action}: ${label}`} {...rest}>
+      {isCopied ? <Check size={15} aria-hidden /> : <Copy size={15} aria-hidden />}
+      {action}
+    </Button>
   );
 }
 

@@ -114,7 +114,7 @@ export function LabelOverlay({ threads, trigger, open, onOpenChange }: LabelOver
 }
 
 function Labels({ threads, close }: { threads: readonly ThreadView[]; close: () => void }) {
-  const { data: known = [] } = useQuery(labelsQuery(threads[0]?.mailboxId));
+  const { data: known = [], isSuccess } = useQuery(labelsQuery(threads[0]?.mailboxId));
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
   const list = useId();
@@ -198,7 +198,7 @@ function Labels({ threads, close }: { threads: readonly ThreadView[]; close: () 
           </button>
         ))}
       </div>
-      {options.length === 0 && <p className="px-2 py-1.5 text-muted">No labels yet: type one.</p>}
+      {isSuccess && options.length === 0 && <p className="px-2 py-1.5 text-muted">No labels yet: type one.</p>}
       {text.length === LONGEST_LABEL && (
         <p role="status" className="px-2 py-1 text-xs text-muted">
           A label has at most {LONGEST_LABEL} characters.

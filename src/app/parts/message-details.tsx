@@ -1,13 +1,13 @@
 /** Details of a message: verdicts on its sender, reasons for spam, delivery, and the original. */
 import { useQuery } from "@tanstack/react-query";
 import { CircleHelp, ShieldAlert, ShieldCheck } from "lucide-react";
-import { useState } from "react";
 import { type MessageView, originalUrl, type RecipientProgress } from "../lib/api.ts";
 import { explainAuth, whySpam } from "../lib/explanations.ts";
 import { sizeOf } from "../lib/format.ts";
 import { classificationQuery, progressQuery } from "../lib/queries.ts";
 import { fullTime } from "../lib/time.ts";
-import { Button } from "./button.tsx";
+import { CopyButton } from "./button.tsx";
+import { NotLoaded } from "./notice.tsx";
 
 const SHIELDS = {
   good: [ShieldCheck, "text-accent"],
@@ -105,18 +105,16 @@ const LONGEST_SHOWN = 200_000;
 
 /** The original message as text. */
 export function Original({ message: { id } }: { message: MessageView }) {
-  const [copied, setCopied] = useState(false);
   const original = useQuery({
     queryKey: ["original", id],
     queryFn: async () => {
-      const response = await fetch(originalUrl(id));
-      if (!response.ok) throw new Error("The original could not be loaded");
+      const response = await fetch(originalUrl(id)).catch(() => undefined);
+      if (!response?.ok) throw new Error("The original could not be loaded. Check your connection, then try again.");
       return response.text();
     },
     gcTime: 0,
   });
-  if (original.isError) return <p role="alert">{original.error.message}</p>;
-  if (original.data === undefined) return <p className="text-muted">Loading…</p>;
+  if (original.data === undefined) return <NotLoaded query={original} what="the original" />;
   const { length } = original.data;
   return (
     <>
@@ -128,16 +126,7 @@ export function Original({ message: { id } }: { message: MessageView }) {
         >
           Download ({sizeOf(length)})
         </a>
-        <Button
-          onClick={() =>
-            void navigator.clipboard.writeText(original.data).then(
-              () => setCopied(true),
-              () => setCopied(false),
-            )
-          }
-        >
-          {copied ? "Copied" : "Copy"}
-        </Button>
+        <CopyButton label="Original message" value={original.data} />
       </div>
       <textarea
         readOnly

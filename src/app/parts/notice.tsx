@@ -42,7 +42,10 @@ export function Skeleton({ what }: { what: string }) {
   );
 }
 
-/** Stands for the content until the query has succeeded: a placeholder, or the failure with a button to try again. */
+/**
+ * Stands for the content until there is some: a placeholder, or the failure with a button to try again. Content that is
+ * there stays when a later request fails, since it may hold what is typed, or a key that is shown once.
+ */
 export function NotLoaded({
   query: { error, refetch },
   what,

@@ -13,6 +13,7 @@ import { useShortcuts } from "../lib/shortcuts.ts";
 import { fullTime } from "../lib/time.ts";
 import { Button } from "./button.tsx";
 import { Composer, DraftEditor } from "./composer.tsx";
+import { NotLoaded } from "./notice.tsx";
 
 export function Replies({ detail: { thread, messages } }: { detail: ThreadDetailView }) {
   const { data: drafts = [] } = useQuery(replyDraftsQuery(thread.id));
@@ -108,12 +109,7 @@ function ReplyBox({
       aria-label={all ? "Reply to all" : "Reply"}
       className="mt-4 flex min-h-72 flex-col rounded-xl border border-line bg-raised"
     >
-      {defaults.isError && (
-        <p role="alert" className="p-4 text-sm text-danger">
-          {defaults.error.message}
-        </p>
-      )}
-      {defaults.data && (
+      {defaults.data ? (
         <Composer
           start={startOfReply(defaults.data, thread.id)}
           senders={[...new Set([defaults.data.from, thread.mailbox, ...(mailbox?.aliases ?? [])])]}
@@ -125,6 +121,8 @@ function ReplyBox({
           discarded={close}
           saved={({ draftId }) => saved(draftId)}
         />
+      ) : (
+        <NotLoaded query={defaults} what="the reply" />
       )}
     </section>
   );

@@ -1,8 +1,6 @@
 /** Building blocks of the settings pages: heading, panel, rows, search in a list, badge, and values to copy. */
-import { Check, Copy } from "lucide-react";
 import { type ReactNode, useId, useState } from "react";
-import { toast } from "../lib/toast.ts";
-import { Button } from "./button.tsx";
+import { CopyButton } from "./button.tsx";
 
 export function SettingsPage({
   title,
@@ -100,17 +98,6 @@ export function Badge({ tone, children }: { tone: keyof typeof TONES; children: 
 
 /** A value with a button to copy it. `label`: accessible name. */
 export function CopyValue({ label, value }: { label: string; value: string }) {
-  const [copied, setCopied] = useState(false);
-  const action = copied ? "Copied" : "Copy";
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(value);
-      setCopied(true);
-    } catch {
-      // Browsers give pages a clipboard only over https.
-      toast({ text: "The browser does not let this page copy: mark the text and copy it yourself", tone: "danger" });
-    }
-  };
   return (
     <div className="flex items-center gap-1 rounded-md border border-line bg-ground pr-0.5 pl-2.5 focus-within:border-accent">
       <input
@@ -120,10 +107,7 @@ export function CopyValue({ label, value }: { label: string; value: string }) {
         onFocus={(event) => event.currentTarget.select()}
         className="h-9 min-w-0 grow bg-transparent font-mono text-sm text-ellipsis"
       />
-      <Button kind="quiet" onClick={copy} aria-label={`${action}: ${label}`} className="shrink-0">
-        {copied ? <Check size={15} aria-hidden /> : <Copy size={15} aria-hidden />}
-        {action}
-      </Button>
+      <CopyButton label={label} value={value} kind="quiet" className="shrink-0" />
     </div>
   );
 }

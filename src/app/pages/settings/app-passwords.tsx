@@ -18,8 +18,8 @@ import { CopyValue, Facts, Nothing, Panel, Rows, SettingsPage } from "../../part
 export function AppPasswordsPage() {
   const list = useQuery(appPasswordsQuery);
   const me = useQuery(meQuery);
-  if (!list.isSuccess) return <NotLoaded query={list} what="app passwords" />;
-  if (!me.isSuccess) return <NotLoaded query={me} what="app passwords" />;
+  if (!list.data) return <NotLoaded query={list} what="app passwords" />;
+  if (!me.data) return <NotLoaded query={me} what="app passwords" />;
   const { appPasswords, mailApps } = list.data;
   return (
     <SettingsPage

@@ -21,7 +21,7 @@ const STATES = {
 export function DoctorPage() {
   const doctor = useQuery(doctorQuery);
   const examine = useChange(workspaceApi.examine, { key: WORKSPACE });
-  if (!doctor.isSuccess) return <NotLoaded query={doctor} what="findings" />;
+  if (!doctor.data) return <NotLoaded query={doctor} what="findings" />;
   const { running, last, daily } = doctor.data;
   const newest = last !== null && (daily === null || last.at >= daily.at) ? last : daily;
   const busy = running !== null || examine.isPending;

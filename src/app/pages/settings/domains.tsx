@@ -23,7 +23,7 @@ const STATES = { verified: "verified", unverified: "not verified", lost: "verifi
 
 export function DomainsPage() {
   const list = useQuery(domainsQuery);
-  if (!list.isSuccess) return <NotLoaded query={list} what="domains" />;
+  if (!list.data) return <NotLoaded query={list} what="domains" />;
   const domains = list.data;
   return (
     <SettingsPage

@@ -20,7 +20,7 @@ const MEANING = {
 
 export function KeysPage() {
   const list = useQuery(keysQuery);
-  if (!list.isSuccess) return <NotLoaded query={list} what="API keys" />;
+  if (!list.data) return <NotLoaded query={list} what="API keys" />;
   const keys = list.data;
   return (
     <SettingsPage

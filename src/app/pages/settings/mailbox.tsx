@@ -33,8 +33,8 @@ export function MailboxPage() {
   const { id = "" } = useParams({ strict: false });
   const list = useQuery(mailboxesSettingsQuery);
   const workspace = useQuery(workspaceQuery);
-  if (!list.isSuccess) return <NotLoaded query={list} what="the mailbox" />;
-  if (!workspace.isSuccess) return <NotLoaded query={workspace} what="the mailbox" />;
+  if (!list.data) return <NotLoaded query={list} what="the mailbox" />;
+  if (!workspace.data) return <NotLoaded query={workspace} what="the mailbox" />;
   const mailbox = list.data.find((known) => known.id === id);
   return (
     <>
@@ -72,14 +72,14 @@ export function MailboxPage() {
   );
 }
 
-function General({ mailbox: { id, name, ownerId } }: Shown) {
+function General({ mailbox: { id, name, owner, ownerId } }: Shown) {
   const rename = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, success: "Name changed", atForm: true });
   const assign = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, success: "Owner changed" });
   const { data } = useQuery(peopleQuery);
-  const people = (data ?? []).map((person) => ({
-    value: person.id,
-    text: `${person.name}, ${person.email}`,
-  }));
+  // Until the people are loaded, the owner is the only choice, so that the field shows who it is.
+  const people = data
+    ? data.map((person) => ({ value: person.id, text: `${person.name}, ${person.email}` }))
+    : [{ value: ownerId ?? "", text: owner ?? "" }].filter(({ value }) => value !== "");
   return (
     <Panel title="Name and owner">
       <div className="space-y-4">
@@ -245,9 +245,8 @@ function Shares({ mailbox: { id, grants, ownerId } }: Shown) {
     .map(({ email, name }) => ({ value: email, text: `${name}, ${email}` }));
   return (
     <Panel title="Shared with" about="Owners and admins of the workspace reach every mailbox anyway.">
-      {people.length === 0 ? (
-        <Nothing>There is nobody else here to share it with.</Nothing>
-      ) : (
+      {data && people.length === 0 && <Nothing>There is nobody else here to share it with.</Nothing>}
+      {people.length > 0 && (
         <div className="mb-4">
           <LineForm
             action="Share"

@@ -22,8 +22,8 @@ import { Badge, Filtered, Nothing, Panel, Rows, SettingsPage } from "../../parts
 export function MailboxesPage() {
   const list = useQuery(mailboxesSettingsQuery);
   const workspace = useQuery(workspaceQuery);
-  if (!list.isSuccess) return <NotLoaded query={list} what="mailboxes" />;
-  if (!workspace.isSuccess) return <NotLoaded query={workspace} what="mailboxes" />;
+  if (!list.data) return <NotLoaded query={list} what="mailboxes" />;
+  if (!workspace.data) return <NotLoaded query={workspace} what="mailboxes" />;
   const mailboxes = list.data;
   const { defaultQuotaBytes } = workspace.data;
   const used = mailboxes.reduce((sum, { usedBytes }) => sum + usedBytes, 0);

@@ -29,7 +29,7 @@ export function OutboundPage() {
 
 function Queue() {
   const queue = useQuery(queueQuery);
-  if (!queue.isSuccess) return <NotLoaded query={queue} what="the queue" />;
+  if (!queue.data) return <NotLoaded query={queue} what="the queue" />;
   const { queue: entries, nextCursor } = queue.data;
   return (
     <Panel
@@ -104,7 +104,7 @@ function QueueRow({ entry }: { entry: QueueEntryView }) {
 function Suppressions() {
   const list = useQuery(suppressionsQuery);
   const add = useChange(workspaceApi.suppress, { key: WORKSPACE, success: "Added", atForm: true });
-  if (!list.isSuccess) return <NotLoaded query={list} what="the suppression list" />;
+  if (!list.data) return <NotLoaded query={list} what="the suppression list" />;
   const suppressions = list.data;
   return (
     <Panel

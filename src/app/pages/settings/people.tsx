@@ -14,7 +14,7 @@ import { Badge, Filtered, Panel, Rows, SettingsPage } from "../../parts/settings
 export function PeoplePage() {
   const list = useQuery(peopleQuery);
   const { data: me } = useQuery(meQuery);
-  if (!list.isSuccess) return <NotLoaded query={list} what="people" />;
+  if (!list.data) return <NotLoaded query={list} what="people" />;
   const people = list.data;
   return (
     <SettingsPage

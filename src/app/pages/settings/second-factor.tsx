@@ -23,7 +23,7 @@ export function SecondFactorPage() {
   const query = useQuery(secondFactorQuery);
   const [codes, setCodes] = useState<readonly string[]>();
   const [adds, setAdds] = useState(false);
-  if (!query.isSuccess) return <NotLoaded query={query} what="second factor" />;
+  if (!query.data) return <NotLoaded query={query} what="second factor" />;
   const { since, recoveryCodes } = query.data;
 
   return (
@@ -106,7 +106,7 @@ function Add({ done }: { done: (codes: readonly string[]) => void }) {
     success: "Two-step sign-in is on. You are signed out everywhere else.",
     atForm: true,
   });
-  if (!proposed.isSuccess) return <NotLoaded query={proposed} what="QR code" />;
+  if (!proposed.data) return <NotLoaded query={proposed} what="QR code" />;
   const { secret, qr } = proposed.data;
   return (
     <Panel title="Set it up">

@@ -32,7 +32,7 @@ const TITLES: Record<string, string> = {
 
 export function ServerPage() {
   const list = useQuery(serverQuery);
-  if (!list.isSuccess) return <NotLoaded query={list} what="limits" />;
+  if (!list.data) return <NotLoaded query={list} what="limits" />;
   const groups = new Map<string, SettingView[]>();
   for (const setting of list.data.settings) {
     const [group = ""] = setting.name.split(".");

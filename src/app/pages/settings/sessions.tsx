@@ -10,7 +10,7 @@ import { Badge, Facts, Panel, Rows, SettingsPage } from "../../parts/settings.ts
 export function SessionsPage() {
   const list = useQuery(sessionsQuery);
   const endOthers = useChange(identityApi.endOtherSessions, { key: SESSIONS, success: "Signed out everywhere else" });
-  if (!list.isSuccess) return <NotLoaded query={list} what="sessions" />;
+  if (!list.data) return <NotLoaded query={list} what="sessions" />;
   const { sessions } = list.data;
   return (
     <SettingsPage

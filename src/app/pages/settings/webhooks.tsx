@@ -26,7 +26,7 @@ import { Badge, CopyValue, Nothing, Panel, Rows, SettingsPage } from "../../part
 
 export function WebhooksPage() {
   const list = useQuery(webhooksQuery);
-  if (!list.isSuccess) return <NotLoaded query={list} what="webhooks" />;
+  if (!list.data) return <NotLoaded query={list} what="webhooks" />;
   const webhooks = list.data;
   return (
     <SettingsPage
@@ -111,7 +111,7 @@ interface Shown {
 export function WebhookPage() {
   const { id = "" } = useParams({ strict: false });
   const webhook = useQuery(webhookQuery(id));
-  if (!webhook.isSuccess) return <NotLoaded query={webhook} what="the endpoint" />;
+  if (!webhook.data) return <NotLoaded query={webhook} what="the endpoint" />;
   return (
     <>
       <Link to="/settings/webhooks" className="mb-3 inline-flex items-center gap-1.5 text-sm text-soft hover:text-ink">
@@ -302,7 +302,7 @@ function DeliveryLog({ webhookId }: { webhookId: string }) {
       title="Deliveries"
       about="Newest first; finished ones are kept for 30 days unless the server says otherwise."
     >
-      {!log.isSuccess && <NotLoaded query={log} what="deliveries" />}
+      {!log.data && <NotLoaded query={log} what="deliveries" />}
       {log.data?.length === 0 && <Nothing>Nothing was sent to it yet.</Nothing>}
       <Rows label="Deliveries">
         {log.data?.map((delivery) => (

@@ -21,7 +21,7 @@ import { Badge, Facts, Filtered, Panel, Rows, SettingsPage } from "../../parts/s
 export function WorkspacePage() {
   const workspace = useQuery(workspaceQuery);
   const rename = useChange(workspaceApi.renameWorkspace, { key: WORKSPACE, success: "Name changed", atForm: true });
-  if (!workspace.isSuccess) return <NotLoaded query={workspace} what="the workspace" />;
+  if (!workspace.data) return <NotLoaded query={workspace} what="the workspace" />;
   const { name, pausedReason, createdAt, operator } = workspace.data;
   return (
     <SettingsPage title="Workspace" intro={`Since ${fullTime(createdAt)}.`}>
@@ -51,7 +51,7 @@ export function WorkspacePage() {
 /** All workspaces, for the operator: contents, storage use, pauses, and adding one. */
 export function WorkspacesPage() {
   const list = useQuery(workspacesQuery);
-  if (!list.isSuccess) return <NotLoaded query={list} what="workspaces" />;
+  if (!list.data) return <NotLoaded query={list} what="workspaces" />;
   const { workspaces } = list.data;
   const used = workspaces.reduce((sum, { usedBytes }) => sum + usedBytes, 0);
   return (
