@@ -191,6 +191,18 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     expect(await threadsIn("drafts")).toEqual([]);
   }, 120_000);
 
+  test("a new message is open again after a visit to the settings", async () => {
+    await page.keyboard.press("c");
+    await region("New message").getByLabel("Subject").fill("Kept");
+    await page.getByRole("button", { name: /^Account of Alice/ }).click();
+    await page.getByRole("menuitem", { name: "Settings" }).click();
+    await page.getByRole("link", { name: "To your mail" }).click();
+    const box = region("Draft");
+    expect(await box.getByLabel("Subject").inputValue()).toBe("Kept");
+    await box.getByRole("button", { name: "Discard" }).click();
+    await box.waitFor({ state: "hidden" });
+  }, 120_000);
+
   test("a draft that was changed elsewhere shows a conflict, and nothing is lost", async () => {
     await page.keyboard.press("c");
     const box = region("New message");

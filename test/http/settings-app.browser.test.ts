@@ -116,7 +116,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     await booted.advance(0);
     await log().getByText("failed", { exact: true }).waitFor();
     expect(await log().textContent()).toContain("HTTP 503 · 1 attempt");
-    await log().getByText("Answer and ids").click();
+    await log().getByText("Response and ids").click();
     await log().getByText("not today").waitFor();
     expect(await barriers(page)).toEqual([]);
     await log().getByRole("button", { name: "Resend message.inbound" }).click();

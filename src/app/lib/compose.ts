@@ -15,6 +15,8 @@ export type Composing = { key: number } & (
       kind: "new";
       /** Sender address; absent: the address of the mailbox on the page. */
       from?: string | undefined;
+      /** The draft that it was saved as, to be opened when the person returns from the settings. */
+      draftId?: string;
     }
   | {
       kind: "draft";
@@ -37,6 +39,11 @@ const openDraft = (draftId: string, { fresh } = { fresh: false }): void =>
   open.set({ key: ++count, kind: "draft", draftId, fresh });
 /** Opens a message again whose last save failed. */
 export const reopen = (start: Start): void => open.set({ key: ++count, kind: "unsaved", start });
+/** Notes that the new message in the window was saved. */
+export function noteSaved(key: number, draftId: string): void {
+  const composing = open.get();
+  if (composing?.key === key && composing.kind === "new") open.set({ ...composing, draftId });
+}
 export const closeMessage = (): void => open.set(undefined);
 export const useComposing = open.use;
 

@@ -7,7 +7,7 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { Bot, Clock, TriangleAlert, X } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { api, type DraftContent, type MailboxView, type ThreadView } from "../lib/api.ts";
-import { closeMessage, tellSent, undoSend, useComposing } from "../lib/compose.ts";
+import { type Composing, closeMessage, noteSaved, tellSent, undoSend, useComposing } from "../lib/compose.ts";
 import { blank, sendersOf, startOf } from "../lib/draft-content.ts";
 import { chosenMailbox } from "../lib/folders.ts";
 import { lazyPart } from "../lib/lazy-part.tsx";
@@ -174,12 +174,18 @@ function Strip({ icon: Icon, children }: { icon: typeof Bot; children: ReactNode
 /** The window over the page. Closing it keeps the draft. */
 export function NewMessageWindow({ mailboxes }: { mailboxes: readonly MailboxView[] }) {
   const composing = useComposing();
+  return composing && <MessageWindow key={composing.key} composing={composing} mailboxes={mailboxes} />;
+}
+
+function MessageWindow({ composing: latest, mailboxes }: { composing: Composing; mailboxes: readonly MailboxView[] }) {
+  // A new message that is saved stays in its composer while the window is mounted.
+  const [composing] = useState(latest);
   const { mailbox: asked } = useSearch({ strict: false });
-  if (!composing) return null;
+  const draftId = composing.kind === "unsaved" ? undefined : composing.draftId;
   const senders = sendersOf(mailboxes);
   const shown = (composing.kind === "new" && composing.from) || chosenMailbox(mailboxes, asked)?.address;
   const from = senders.find((sender) => sender === shown) ?? senders[0] ?? "";
-  const name = composing.kind === "new" ? "New message" : "Draft";
+  const name = composing.kind === "new" && draftId === undefined ? "New message" : "Draft";
 
   return (
     <section
@@ -190,19 +196,19 @@ export function NewMessageWindow({ mailboxes }: { mailboxes: readonly MailboxVie
         <h2 className="text-sm font-semibold">{name}</h2>
         <IconButton icon={X} label="Save and close" onClick={closeMessage} />
       </header>
-      {composing.kind === "draft" ? (
-        <DraftEditor key={composing.key} draftId={composing.draftId} fresh={composing.fresh} left={closeMessage} />
+      {draftId !== undefined ? (
+        <DraftEditor draftId={draftId} fresh={composing.kind === "draft" && composing.fresh} left={closeMessage} />
       ) : (
         <Composer
-          key={composing.key}
-          start={composing.kind === "new" ? blank(from) : composing.start}
-          senders={composing.kind === "new" ? senders : [...new Set([composing.start.fields.from, ...senders])]}
+          start={composing.kind === "unsaved" ? composing.start : blank(from)}
+          senders={composing.kind === "unsaved" ? [...new Set([composing.start.fields.from, ...senders])] : senders}
           asksSubject
           sent={(outcome) => {
             closeMessage();
             tellSent(outcome);
           }}
           discarded={closeMessage}
+          saved={(draft) => noteSaved(composing.key, draft.draftId)}
         />
       )}
     </section>

@@ -339,11 +339,11 @@ function Entry({ of, webhookId }: { of: DeliveryView; webhookId: string }) {
         <p className="mt-1 text-sm text-muted">{facts.filter((fact) => fact !== undefined).join(" · ")}</p>
         {error !== null && <p className="mt-1 text-sm break-words text-danger">{error}</p>}
         <details className="mt-1 text-sm">
-          <summary className="inline-block text-accent">Answer and ids</summary>
+          <summary className="inline-block text-accent">Response and ids</summary>
           <p className="mt-1 break-words text-muted">Event {eventId}</p>
           <p className="break-words text-muted">Delivery {id}</p>
           <pre className="mt-2 rounded-md bg-code p-3 font-mono text-xs break-all whitespace-pre-wrap text-on-code">
-            {response === null || response === "" ? "No answer was kept." : response}
+            {response === null || response === "" ? "No response was kept." : response}
           </pre>
         </details>
       </div>
