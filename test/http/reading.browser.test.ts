@@ -440,6 +440,16 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await page.getByRole("button", { name: "Try again" }).click();
     await page.getByText("Nothing here").waitFor();
 
+    await page.route("**/app/threads?*folder=archive*", async (route) => {
+      if (route.request().url().includes("cursor=")) return route.fulfill({ status: 400, body: `{"error":"Broken"}` });
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), nextCursor: "next" } });
+    });
+    await folderLink("Archive").click();
+    await page.getByRole("alert").getByText("Broken").waitFor();
+    expect(await page.getByRole("list", { name: "Conversations" }).isVisible()).toBe(true);
+    await page.unroute("**/app/threads?*folder=archive*");
+
     await page.context().setOffline(true);
     await page.getByText("No connection to the server. This page may be out of date.").waitFor();
     await deliver({ subject: "Letter 9" });
