@@ -329,6 +329,13 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
       expect((await threadsIn("drafts")).map(({ subject, snippet }) => [subject, snippet])).toEqual([
         ["Offline", "Begun and ended"],
       ]);
+      await page.getByRole("button", { name: /^Account of Alice/ }).click();
+      await page.getByRole("menuitem", { name: "Settings" }).click();
+      await page.getByRole("link", { name: "To your mail" }).click();
+      await editor(again).click();
+      await page.keyboard.press("End");
+      await page.keyboard.type("!");
+      await saved(again);
       await again.getByRole("button", { name: "Discard" }).click();
       await again.waitFor({ state: "hidden" });
     },

@@ -10,13 +10,15 @@ import { queryClient, refreshMail } from "./queries.ts";
 import { fullTime, msUntil } from "./time.ts";
 import { toast, toastFailure } from "./toast.ts";
 
-export type Composing = { key: number } & (
+export type Composing = {
+  key: number;
+  /** The draft, once it is saved. It is opened when the person returns from the settings. */
+  draftId?: string;
+} & (
   | {
       kind: "new";
       /** Sender address; absent: the address of the mailbox on the page. */
       from?: string | undefined;
-      /** The draft that it was saved as, to be opened when the person returns from the settings. */
-      draftId?: string;
     }
   | {
       kind: "draft";
@@ -39,10 +41,10 @@ const openDraft = (draftId: string, { fresh } = { fresh: false }): void =>
   open.set({ key: ++count, kind: "draft", draftId, fresh });
 /** Opens a message again whose last save failed. */
 export const reopen = (start: Start): void => open.set({ key: ++count, kind: "unsaved", start });
-/** Notes that the new message in the window was saved. */
+/** Notes the draft as which the message in the window was saved. */
 export function noteSaved(key: number, draftId: string): void {
   const composing = open.get();
-  if (composing?.key === key && composing.kind === "new") open.set({ ...composing, draftId });
+  if (composing?.key === key && composing.draftId !== draftId) open.set({ ...composing, draftId });
 }
 export const closeMessage = (): void => open.set(undefined);
 export const useComposing = open.use;

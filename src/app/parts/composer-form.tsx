@@ -33,7 +33,7 @@ export interface ComposerProps {
   sent: (outcome: SentDraft) => void;
   /** Called when the draft was discarded. */
   discarded: () => void;
-  /** Called when the content was saved as a new draft. */
+  /** Called when the content was saved as a new draft, or at last after a failure. */
   saved?: (draft: SavedDraft) => void;
 }
 
@@ -75,10 +75,9 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
         const done = draft
           ? await api.saveDraft(draft.draftId, { ...content, revision: draft.revision }, { leaving })
           : await api.createDraft({ ...content, answers: start.answers }, { leaving });
-        if (done.draftId !== draft?.draftId) {
-          latestAttachments.current?.replace(done.attachments);
-          callbacks.current.saved?.(done);
-        }
+        const isNew = done.draftId !== draft?.draftId;
+        if (isNew) latestAttachments.current?.replace(done.attachments);
+        if (isNew || start.unsaved) callbacks.current.saved?.(done);
         return done;
       },
       tell: setState,

@@ -178,10 +178,11 @@ export function NewMessageWindow({ mailboxes }: { mailboxes: readonly MailboxVie
 }
 
 function MessageWindow({ composing: latest, mailboxes }: { composing: Composing; mailboxes: readonly MailboxView[] }) {
-  // A new message that is saved stays in its composer while the window is mounted.
+  // A message that is saved stays in its composer while the window is mounted.
   const [composing] = useState(latest);
+  const { draftId } = composing;
+  const saved = (id: string) => noteSaved(composing.key, id);
   const { mailbox: asked } = useSearch({ strict: false });
-  const draftId = composing.kind === "unsaved" ? undefined : composing.draftId;
   const senders = sendersOf(mailboxes);
   const shown = (composing.kind === "new" && composing.from) || chosenMailbox(mailboxes, asked)?.address;
   const from = senders.find((sender) => sender === shown) ?? senders[0] ?? "";
@@ -197,7 +198,12 @@ function MessageWindow({ composing: latest, mailboxes }: { composing: Composing;
         <IconButton icon={X} label="Save and close" onClick={closeMessage} />
       </header>
       {draftId !== undefined ? (
-        <DraftEditor draftId={draftId} fresh={composing.kind === "draft" && composing.fresh} left={closeMessage} />
+        <DraftEditor
+          draftId={draftId}
+          fresh={composing.kind === "draft" && composing.fresh}
+          left={closeMessage}
+          moved={saved}
+        />
       ) : (
         <Composer
           start={composing.kind === "unsaved" ? composing.start : blank(from)}
@@ -208,7 +214,7 @@ function MessageWindow({ composing: latest, mailboxes }: { composing: Composing;
             tellSent(outcome);
           }}
           discarded={closeMessage}
-          saved={(draft) => noteSaved(composing.key, draft.draftId)}
+          saved={(draft) => saved(draft.draftId)}
         />
       )}
     </section>
