@@ -7,8 +7,8 @@ const FROM = "bea@remote.example";
 test.each<[dmarc: string, tone: string, short: RegExp]>([
   ["pass", "good", /^It comes from remote\.example/],
   ["fail", "bad", /^remote\.example does not confirm that it sent this/],
-  ["none", "unknown", /^It could not be checked that remote\.example sent this/],
-  ["temperror", "unknown", /^It could not be checked that remote\.example sent this/],
+  ["none", "unknown", /^It could not be checked whether remote\.example sent this/],
+  ["temperror", "unknown", /^It could not be checked whether remote\.example sent this/],
   ["permerror", "unknown", /^It could not be checked/],
 ])("DMARC %s: one sentence says what it means for the sender", (dmarc, tone, short) => {
   const explained = explainAuth({ spf: "pass", dkim: "none", dmarc }, FROM);

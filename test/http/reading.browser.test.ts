@@ -359,7 +359,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await booted.advance(1_000);
     await rowOf("Photo").getByRole("link").click();
     await page.getByRole("heading", { name: "Photo" }).waitFor();
-    await page.getByText("It could not be checked that remote.example sent this.").click();
+    await page.getByText("It could not be checked whether remote.example sent this.").click();
     await page.getByText("It carries no signature.").waitFor();
     await page.getByRole("button", { name: /^oak\.png/ }).click();
     const image = page.getByRole("dialog", { name: "oak.png" }).getByRole("img", { name: "oak.png" });

@@ -60,7 +60,7 @@ export function explainAuth({ spf, dkim, dmarc }: Auth, email: string): Explaine
       checks,
     };
   }
-  return { tone: "unknown", short: `It could not be checked that ${domain} sent this.`, checks };
+  return { tone: "unknown", short: `It could not be checked whether ${domain} sent this.`, checks };
 }
 
 const TRAITS: Record<string, string> = {

@@ -124,7 +124,7 @@ function DraftNotices({ draft, showsAnswered }: { draft: DraftContent; showsAnsw
             search={true}
             className="underline"
           >
-            Show the conversation that it answers
+            Show the conversation that it replies to
           </Link>
         </p>
       )}
