@@ -28,7 +28,8 @@ async function* findRemote(
   const { findInAccount, readAccount } = await import("../transfer/imap.ts");
   const account = readAccount(url);
   if (!account) {
-    throw new UsageError(`--imap is "${url}": give imaps://USER@HOST, with %40 for an @ in the user, and no password`);
+    // The URL is not quoted: a password in it would end up in logs.
+    throw new UsageError("--imap takes imaps://USER@HOST, with %40 for an @ in the user, and no password");
   }
   if (!stdin) throw new UsageError("give the account's password on standard input, with --password-stdin");
   io.writeStderr(`reading from ${account.host}\n`);

@@ -45,6 +45,8 @@ test("wrong usage", async () => {
   ]) {
     expect((await say(...argv)).exitCode).toBe(2);
   }
+  const withPassword = await say("import", ...INTO, "--imap", "imaps://ada:s3cret@localhost", "--password-stdin");
+  expect(withPassword).toMatchObject({ exitCode: 2, stderr: expect.not.stringContaining("s3cret") });
   expect(await say("import", "--mailbox", "eve@acme.test", "x.mbox")).toMatchObject({
     exitCode: 1,
     stderr: "mailroom: there is no mailbox eve@acme.test\n",
