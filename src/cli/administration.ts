@@ -125,7 +125,7 @@ export const webhookCommands = [
       rotate: { summary: "Make a new secret" },
       overlap: {
         value: "HOURS",
-        summary: `How long the one before is good as well; ${DEFAULT_OVERLAP_HOURS} unless told, 0 for not at all`,
+        summary: `How long the previous one stays valid; ${DEFAULT_OVERLAP_HOURS} unless told, 0 for not at all`,
       },
     },
     run({ appliance: { store, developers }, runtime }, { arguments: { id }, options: { rotate, overlap } }) {

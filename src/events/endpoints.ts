@@ -189,8 +189,8 @@ export function createDisabledNotices({ store, notifyAdmins, baseUrl }: Disabled
 const textOf = ({ id, url, events, disabledAt, exhausted }: Endpoint, baseUrl: string): string =>
   [
     disabledAt === null
-      ? `The webhook endpoint ${url} (${id}) was switched off: too many deliveries in a row came to nothing, after all their attempts. It has been switched on again since.`
-      : `The webhook endpoint ${url} (${id}) was switched off on ${new Date(disabledAt).toUTCString()}: ${exhausted} deliveries in a row came to nothing, after all their attempts.`,
+      ? `The webhook endpoint ${url} (${id}) was switched off: too many deliveries in a row failed all their attempts. It has been switched on again since.`
+      : `The webhook endpoint ${url} (${id}) was switched off on ${new Date(disabledAt).toUTCString()}: ${exhausted} deliveries in a row failed all their attempts.`,
     `It was told of ${events.join(", ")}. While it is off, nothing is sent to it and nothing is kept for it; mail itself comes and goes as ever.`,
     "When the receiver works again, send it a test and switch the endpoint on:",
     `    mailroom webhook test ${id}\n    mailroom webhook enable ${id}`,

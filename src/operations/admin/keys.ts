@@ -16,10 +16,10 @@ const fields = {
   userId: t.String({ description: "The person it acts for" }),
   user: email({ description: "Their sign-in name" }),
   scopes: t.Array(oneOf(SCOPES)),
-  hint: t.String({ description: "How the key begins" }),
+  hint: t.String({ description: "The first characters of the key" }),
   createdAt: dateTime(),
-  lastUsedAt: nullable(dateTime(), { description: "To the minute; null for one that was never used" }),
-  revokedAt: nullable(dateTime(), { description: "null while it is good" }),
+  lastUsedAt: nullable(dateTime(), { description: "To the minute; null if it was never used" }),
+  revokedAt: nullable(dateTime(), { description: "null while it is valid" }),
 };
 const ApiKey = t.Object(fields, { $id: "ApiKey" });
 const NewApiKey = t.Object(

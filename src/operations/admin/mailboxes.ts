@@ -18,23 +18,25 @@ const AdminMailbox = t.Object(
   {
     id: t.String(),
     address: email(),
-    name: t.String({ description: "What mail from it carries" }),
-    owner: nullable(email(), { description: "Whom it belongs to; null for nobody's" }),
+    name: t.String({ description: "Display name in the From of its mail" }),
+    owner: nullable(email(), { description: "The person it belongs to; null if nobody owns it" }),
     ownerId: nullable(t.String(), { description: "Id of the owner" }),
     aliases: t.Array(email()),
-    catchAlls: t.Array(t.String(), { description: "As *@domain: takes what no other address does" }),
+    catchAlls: t.Array(t.String(), {
+      description: "As *@domain: receives mail to any address of the domain that does not exist",
+    }),
     grants: t.Array(t.Object({ user: email(), userId: t.String(), access: oneOf(GRANT_ACCESS) }), {
-      description: "Whom it is shared with",
+      description: "People it is shared with",
     }),
     quotaBytes: nullable(t.Integer(), { description: "null: the setting storage.mailboxBytes" }),
     usedBytes: t.Integer(),
-    pausedReason: nullable(t.String(), { description: "Why nothing may be sent from it; null while it may" }),
+    pausedReason: nullable(t.String(), { description: "Why sending from it is paused; null while it may send" }),
     expiresAt: nullable(dateTime(), { description: EXPIRY }),
     removing: t.Boolean({
-      description: "It is being removed: it has no address any more, and its mail is being deleted",
+      description: "It is being removed: it has no address, and its mail is being deleted",
     }),
     lost: t.Boolean({
-      description: "Another workspace has verified the domain of its address: its mail can be read, and that is all",
+      description: "Another workspace has verified the domain of its address: its mail can only be read",
     }),
     createdAt: dateTime(),
   },
@@ -159,8 +161,10 @@ export const addMailbox = operation({
   summary: "Make a mailbox",
   body: strictBody({
     address: email({ description: "At a domain of the workspace" }),
-    name: t.String({ description: "What mail from it carries" }),
-    owner: t.Optional(nullable(Person, { description: "Id or address of the person it belongs to; nobody's without" })),
+    name: t.String({ description: "Display name in the From of its mail" }),
+    owner: t.Optional(
+      nullable(Person, { description: "Id or address of the person it belongs to; nobody owns it when left out" }),
+    ),
     aliases: t.Optional(t.Array(t.String(), { maxItems: 100, description: "Addresses, and *@domain for a catch-all" })),
     quotaBytes: t.Optional(nullable(Quota, { description: "null: the setting storage.mailboxBytes" })),
     expiresAt: t.Optional(nullable(dateTime(), { description: `A time to come. ${EXPIRY}` })),
@@ -228,7 +232,7 @@ export const changeMailbox = operation({
     {
       name: t.Optional(t.String()),
       owner: t.Optional(
-        nullable(Person, { description: "Id or address of a person of the workspace; null: nobody's" }),
+        nullable(Person, { description: "Id or address of a person of the workspace; null: nobody owns it" }),
       ),
       quotaBytes: t.Optional(nullable(Quota, { description: "null: the setting storage.mailboxBytes" })),
       pausedReason: t.Optional(
@@ -318,7 +322,7 @@ export const addAlias = operation({
   path: "/mailboxes/:id/aliases",
   scope: "admin",
   summary: "Add an alias to a mailbox",
-  description: "`*@domain` takes what no other address of the domain does.",
+  description: "`*@domain` receives mail to any address of the domain that does not exist.",
   params: BY_ID,
   body: strictBody({ alias: t.String({ description: "An address, or *@domain" }) }),
   example: { body: { alias: "sales@example.com" } },
@@ -356,7 +360,7 @@ export const addGrant = operation({
   path: "/mailboxes/:id/grants",
   scope: "admin",
   summary: "Share a mailbox with a person, or change how it is shared",
-  description: "`view`: reads. `send`: sends from it, too. `full`: moves, stars and labels its mail, too.",
+  description: "`view`: may read. `send`: may also send from it. `full`: may also move, star and label its mail.",
   params: BY_ID,
   body: strictBody({ user: Person, access: oneOf(GRANT_ACCESS) }),
   example: { body: { user: "ben@example.com", access: "send" } },

@@ -12,11 +12,11 @@ const WHO_MAY = "Owners are made, changed and removed by owners, and nobody chan
 const Person = t.Object(
   {
     id: t.String(),
-    email: email({ description: "What they sign in with" }),
+    email: email({ description: "The address they sign in with" }),
     name: t.String(),
     role: oneOf(ROLES),
-    canSignIn: t.Boolean({ description: "False without a password" }),
-    secondFactor: t.Boolean({ description: "Whether their password alone lets nobody in" }),
+    canSignIn: t.Boolean({ description: "False while they have no password" }),
+    secondFactor: t.Boolean({ description: "Signing in takes a code beside the password" }),
     createdAt: dateTime(),
   },
   { $id: "Person" },
@@ -75,7 +75,7 @@ export const listPeople = operation({
 });
 
 const NewPerson = strictBody({
-  email: email({ description: "What they sign in with" }),
+  email: email({ description: "The address they sign in with" }),
   name: t.String(),
   role: oneOf(ROLES),
   mailbox: t.Optional(
@@ -101,7 +101,7 @@ export const addPerson = operation({
   success: 201,
   response: t.Object({
     ...Person.properties,
-    mailboxId: t.Optional(t.String({ description: "Of the mailbox that was made for them" })),
+    mailboxId: t.Optional(t.String({ description: "Id of the mailbox that was made for them" })),
   }),
   errors: WRITE_ERRORS,
   run: ({ act, people, requireConfirmed }, { body: { email: address, name, role, mailbox: ownMailbox = true } }) =>

@@ -11,7 +11,7 @@ const SuppressionSchema = t.Object(
   {
     id: t.String(),
     address: email(),
-    reason: t.String({ description: "For people: what the server found, or what somebody wrote" }),
+    reason: t.String({ description: "For people to read: found by the server, or written by the person who added it" }),
     createdAt: dateTime(),
   },
   { $id: "Suppression" },
@@ -65,7 +65,7 @@ export const addSuppression = operation({
   path: "/suppressions",
   summary: "Refuse mail from the workspace to an address",
   description: "An address that is suppressed already keeps its reason and its time.",
-  body: strictBody({ address: email(), reason: t.Optional(t.String({ description: "For people, one line" })) }),
+  body: strictBody({ address: email(), reason: t.Optional(t.String({ description: "For people to read, one line" })) }),
   example: { body: { address: "ben@example.net", reason: "Asked not to be written to" } },
   idempotent: true,
   success: 201,

@@ -28,10 +28,10 @@ const fields = {
   id: t.String(),
   url: t.String(),
   events: t.Array(oneOf(EVENT_NAMES)),
-  description: t.String({ description: "For people; may be empty" }),
-  enabled: t.Boolean({ description: "false once deliveries in a row came to nothing, or an admin switched it off" }),
+  description: t.String({ description: "For people to read; may be empty" }),
+  enabled: t.Boolean({ description: "false once too many deliveries in a row failed, or an admin switched it off" }),
   disabledAt: nullable(dateTime(), { description: "null while it is enabled" }),
-  exhausted: t.Integer({ description: "Deliveries in a row that came to nothing" }),
+  exhausted: t.Integer({ description: "Deliveries in a row that failed all their attempts" }),
   createdAt: dateTime(),
 };
 const Webhook = t.Object(fields, { $id: "Webhook" });
@@ -66,14 +66,14 @@ const LoggedDelivery = t.Object(
     id: t.String(),
     event: t.String(),
     eventId: t.String({ description: "Retries and resends repeat it" }),
-    test: t.Boolean({ description: "A sample that was asked for" }),
+    test: t.Boolean({ description: "Sent by the test operation" }),
     state: oneOf(DELIVERY_STATES),
     attempts: t.Integer({ description: "Attempts that have ended" }),
     attempting: t.Boolean({ description: "An attempt is under way" }),
     nextAttemptAt: nullable(dateTime(), { description: "null when none is planned, and during one" }),
     status: nullable(t.Integer(), { description: "HTTP status of the last response" }),
     response: nullable(t.String(), { description: "The start of its body" }),
-    error: nullable(t.String(), { description: "Why there was no response, or none that will do" }),
+    error: nullable(t.String(), { description: "Why the last attempt failed" }),
     createdAt: dateTime(),
     finishedAt: nullable(dateTime(), { description: "null until it is delivered or has failed" }),
   },
@@ -140,7 +140,7 @@ export const addWebhook = operation({
   body: strictBody({
     url,
     events: eventNames,
-    description: t.Optional(t.String({ description: "For people, one line" })),
+    description: t.Optional(t.String({ description: "For people to read, one line" })),
   }),
   example: { body: { url: "https://hooks.example.com/mail", events: ["message.inbound"] } },
   idempotent: true,
@@ -252,15 +252,13 @@ export const testWebhook = operation({
   summary: "Send a signed sample event, once",
   params: BY_ID,
   body: strictBody({
-    event: t.Optional(
-      oneOf(EVENT_NAMES, { description: "The first that the endpoint is told of when it is left out" }),
-    ),
+    event: t.Optional(oneOf(EVENT_NAMES, { description: "When left out: the first event that the endpoint gets" })),
   }),
   bodyOptional: true,
   idempotent: true,
   success: 202,
   response: t.Object({
-    id: t.String({ description: "Of the delivery" }),
+    id: t.String({ description: "Id of the delivery" }),
     event: oneOf(EVENT_NAMES),
     eventId: t.String(),
     state: oneOf(["pending"]),
@@ -306,7 +304,7 @@ export const rotateWebhookSecret = operation({
   response: t.Object({
     id: t.String(),
     secret,
-    previousUntil: nullable(dateTime(), { description: "Until when the secret before is good as well" }),
+    previousUntil: nullable(dateTime(), { description: "The previous secret is valid until then, too" }),
   }),
   errors: WRITE_ERRORS,
   run: ({ act, developers, requireConfirmed }, { params, body: { overlapHours = DEFAULT_OVERLAP_HOURS } }) =>
@@ -396,7 +394,7 @@ export const recoverWebhook = operation({
   example: { body: { since: "2026-03-02T09:30:00Z" } },
   idempotent: true,
   success: 202,
-  response: t.Object({ resent: t.Integer({ description: "How many deliveries" }) }),
+  response: t.Object({ resent: t.Integer({ description: "Number of deliveries" }) }),
   errors: WRITE_ERRORS,
   async run({ act, requireAdministers, caller: { workspaceId }, developers }, { params, body }) {
     const since = Date.parse(body.since);
