@@ -86,7 +86,8 @@ export function RichEditor({
     };
     inner.addEventListener("paste", (event) => take(event, event.clipboardData), { signal });
     inner.addEventListener("drop", (event) => take(event, event.dataTransfer), { signal });
-    if (autoFocus) main.focus();
+    // The document may load late: a person who types in another field by then stays there.
+    if (autoFocus && !document.activeElement?.matches("input, textarea")) main.focus();
     return () => ended.abort();
   }, [loads]);
 
