@@ -72,6 +72,10 @@ declare module "mailauth/lib/dkim/dkim-verifier.js" {
     readonly arc: ARCData;
     /** The signatures to check once the body has been read. */
     protected signatureHeaders: { type: "DKIM" | "ARC" }[];
+    /** Parses the header; all that is written after it is the body. */
+    protected emitHeaders(header: Uint8Array): Promise<void>;
+    /** Checks the signatures once the body has been read. A stream calls it at its end. */
+    protected finish(): Promise<void>;
     /** Called with the header, from the top. */
     protected messageHeaders(headers: ParsedHeaders): Promise<void>;
   }
