@@ -110,7 +110,10 @@ export function createHtmlReading({ store, read }: { store: Store; read: ReadHtm
       return { text: unpackText(row.text), hidden: row.hidden, fromHtml: true };
     },
     /** The sanitised, visible HTML; undefined for a message out of reach. */
-    async getVisibleHtml(caller: Caller, message: Pick<MessageView, "id">): Promise<VisibleHtml | undefined> {
+    async getVisibleHtml(
+      caller: Caller,
+      message: Pick<MessageView, "id">,
+    ): Promise<Pick<VisibleHtml, "html" | "hidden"> | undefined> {
       if (hasNoHtml(message)) return undefined;
       const row = statements(db).source.get({ id: message.id });
       if (!row?.html || !reachTo(db, caller, row.mailboxId)) return undefined;

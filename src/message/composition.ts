@@ -5,9 +5,10 @@
  */
 import type { EmailAddress } from "./address.ts";
 import { type ComposedAttachment, composeMessage, LONGEST_SUBJECT } from "./compose.ts";
+import { textOfHtml } from "./layout.ts";
 import { type Budget, createBudget } from "./markup.ts";
 import { sanitizeHtml } from "./sanitize.ts";
-import { htmlOfText, isForward, textOfHtml, trimLineBreaks } from "./text.ts";
+import { htmlOfText, isForward, trimLineBreaks } from "./text.ts";
 
 export interface Composition {
   /** The boundaries contain it; the author cannot know it. */

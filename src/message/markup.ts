@@ -22,10 +22,7 @@ export interface Budget {
   /** HTML that was read to its end, and the steps that this took. */
   readonly read: Map<string, number>;
   /** Results by HTML, so that two readers of a message share the work. */
-  readonly visible: Map<string, { html: string; hidden: number } | undefined>;
-  readonly texts: Map<string, string>;
-  /** True if that many steps are left. */
-  affords(steps: number): boolean;
+  readonly visible: Map<string, { html: string; text: string; hidden: number } | undefined>;
   /** @throws OverBudget if the budget is exceeded, and on every call after that */
   spend(steps: number): void;
 }
@@ -38,8 +35,6 @@ export function createBudget(most = MOST_STEPS): Budget {
     },
     read: new Map(),
     visible: new Map(),
-    texts: new Map(),
-    affords: (steps) => spent + steps <= most,
     spend(steps) {
       spent += steps;
       if (spent > most) throw new OverBudget(`the HTML takes more than ${most} steps to read`);
@@ -64,7 +59,7 @@ export interface Reader {
 }
 
 /** An upper bound on the tags: each begins with `<`. */
-export function countTags(html: string): number {
+function countTags(html: string): number {
   let count = 0;
   for (let at = html.indexOf("<"); at >= 0; at = html.indexOf("<", at + 1)) count++;
   return count;

@@ -20,9 +20,10 @@ import {
   withoutBcc,
 } from "./headers.ts";
 import { firstMessageId, referencesOf } from "./identity.ts";
+import { stripTags } from "./layout.ts";
 import { type Budget, createBudget } from "./markup.ts";
 import { boundaryOf, type Part, readStructure, TooComplex } from "./structure.ts";
-import { htmlOfText, textOfHtml, trimLineBreaks } from "./text.ts";
+import { htmlOfText, trimLineBreaks } from "./text.ts";
 import { followHtml } from "./visible.ts";
 
 interface ParsedAttachment {
@@ -174,7 +175,7 @@ async function contentOf(
     : undefined;
   // HTML that cannot be followed is shown to people, and indexed, as text with everything in it; seenText decides
   // for models.
-  const textFrom = (html: string) => textOfHtml(followHtml(html, budget)?.html ?? html, budget);
+  const textFrom = (html: string) => followHtml(html, budget)?.text ?? stripTags(html);
   const text = join(
     body.text.map((part) => (isHtml(part) ? textFrom(textOf(part)) : textOf(part))),
     "\n\n",

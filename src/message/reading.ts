@@ -6,7 +6,6 @@ import { type ForwardedMessage, forwardedHtml } from "./composition.ts";
 import { editorDocument, type FramedMessage, frameDocument, previewOf } from "./frame.ts";
 import { createBudget } from "./markup.ts";
 import { sanitizeHtml } from "./sanitize.ts";
-import { textOfHtml } from "./text.ts";
 import { type SeenText, seenText, type VisibleHtml, visibleHtml } from "./visible.ts";
 
 /** Compresses text as bodies are stored: zstd. */
@@ -53,7 +52,7 @@ export type Reading = BodyReading | VisibleReading | FileReading | ForwardReadin
 export type Read<R extends Reading = Reading> = R extends BodyReading
   ? { html: string; seen: SeenText }
   : R extends VisibleReading
-    ? VisibleHtml
+    ? Pick<VisibleHtml, "html" | "hidden">
     : string;
 
 /** The size of what is read: characters, or bytes of packed HTML. */
@@ -72,7 +71,7 @@ export function readHtml<R extends Reading>(reading: R): Read<R>;
 export function readHtml(reading: Reading): Read {
   const budget = createBudget();
   if (reading.kind === "forward") return forwardedHtml(reading.message, budget);
-  if (reading.kind === "text") return textOfHtml(visibleHtml(reading.html, budget).html, budget);
+  if (reading.kind === "text") return visibleHtml(reading.html, budget).text;
   if (reading.kind === "editor") return editorDocument(reading.message);
   if (reading.kind === "frame") {
     const remote = reading.remote ? (url: string) => `\u0000${url}\u0000` : undefined;

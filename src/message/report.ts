@@ -22,9 +22,9 @@ import { decodeOctets } from "./charset.ts";
 import { decodeFile, decodeText } from "./decode.ts";
 import { decodeWords, type HeaderField, headerOf, headersOf, readHeaders } from "./headers.ts";
 import { firstMessageId } from "./identity.ts";
+import { textOfHtml } from "./layout.ts";
 import type { ParsedMessage } from "./parse.ts";
 import { leavesOf, type Part, readStructure } from "./structure.ts";
-import { textOfHtml } from "./text.ts";
 
 /** The outcome of sent messages, as reported by a server that tried to deliver them. */
 export interface DeliveryReport {

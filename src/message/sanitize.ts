@@ -7,8 +7,9 @@
  * are removed too, so that mail cannot pose as parts of the page (DOM clobbering).
  */
 import sanitize from "sanitize-html";
+import { textOfHtml } from "./layout.ts";
 import { type Budget, createBudget, payForReading } from "./markup.ts";
-import { htmlOfText, textOfHtml } from "./text.ts";
+import { htmlOfText } from "./text.ts";
 
 /**
  * Version of this policy, stored beside its output, so that stored HTML can be sanitised again under a stricter one.

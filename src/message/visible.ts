@@ -1,5 +1,5 @@
 /**
- * Removes from the HTML of mail the text that its reader does not see: of no size, in the colour of its ground, outside
+ * Removes from the HTML of mail the text that its reader does not see, and lays out the rest as text: of no size, in the colour of its ground, outside
  * the window, not displayed. Text that is hidden from people is kept from models too, which would take it for part of
  * the message. Chooses between the text of the visible HTML and the text part for a model (seenText).
  *
@@ -7,6 +7,7 @@
  * too large, or costs more than the message's budget, counts as hidden; otherwise a sender could evade the check by
  * adding tags.
  */
+import { createLayout, NO_TEXT } from "./layout.ts";
 import { type Budget, createBudget, isTooLarge, type Reader, readMarkup } from "./markup.ts";
 import {
   DEFAULT_INK,
@@ -22,10 +23,11 @@ import {
   type Sheet,
   type Styled,
 } from "./stylesheet.ts";
-import { textOfHtml } from "./text.ts";
 
 export interface VisibleHtml {
   html: string;
+  /** The same, laid out as text. */
+  text: string;
   /** Characters of text that were left out, without spaces and zero-width ones. */
   hidden: number;
 }
@@ -51,19 +53,6 @@ const MARKERS = new Set(["applet", "marquee", "object", "template"]);
 const CELLS = new Set(["caption", "td", "th"]);
 const END_TAGS = /<\/([a-z][^\s/>]*)[^>]*/gi;
 
-/** Elements without text for readers: their content does not count as hidden. */
-const NO_TEXT = new Set([
-  "script",
-  "style",
-  "title",
-  "template",
-  "noscript",
-  "select",
-  "iframe",
-  "object",
-  "svg",
-  "math",
-]);
 /** Elements whose content is for programs without support for them, or is shown only on request. */
 const NOT_SHOWN = new Set(["video", "audio", "canvas", "datalist", "noembed", "noframes", "dialog"]);
 const NOT_COUNTED = /[\s\p{DI}\u2800]+/gu;
@@ -72,7 +61,7 @@ const SMALLEST_IMAGE = 2;
 
 /** The HTML without its hidden text. Never throws: HTML that cannot be followed counts as hidden. */
 export const visibleHtml = (html: string, budget: Budget = createBudget()): VisibleHtml =>
-  followHtml(html, budget) ?? { html: "", hidden: html.replace(NOT_COUNTED, "").length };
+  followHtml(html, budget) ?? { html: "", text: "", hidden: html.replace(NOT_COUNTED, "").length };
 
 /** The same; undefined if it cannot be followed, because it is too large or exceeds the budget. */
 export function followHtml(html: string, budget: Budget): VisibleHtml | undefined {
@@ -94,10 +83,12 @@ function readVisible(html: string, budget: Budget): VisibleHtml | undefined {
 }
 
 const NO_CLASSES: ReadonlySet<string> = new Set();
+const NO_ATTRIBUTES = {};
 
 function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHtml } {
   const sheet = readSheets(html, budget);
   const looks = createLooks(sheet, budget);
+  const layout = createLayout(budget);
   const path: Open[] = [];
   const kept: string[] = [];
   let copied = 0;
@@ -105,6 +96,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
   /** Number of open elements that hide their content. */
   let hiding = 0;
   let hiddenFrom = 0;
+  /** Number of open elements whose content is no text, and does not count as hidden. */
   let textless = 0;
   let tables = 0;
   /** For each open marker: how many hiding elements, by name, continue past an end tag of another element. */
@@ -135,6 +127,19 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
   const isContinued = (): boolean => continuing.at(-1)?.size !== 0;
   const isConcealed = (): boolean => isContinued() || !isReadable(path.at(-1)?.ink ?? DEFAULT_INK);
 
+  /** Finds what the declarations of the last element of the path do to it. `from`: where its tag begins. */
+  function look(element: Open, from: number): void {
+    const { name, attributes, ink: outer } = element;
+    const { style, hides } = looks(path);
+    element.ink = inkInside(outer, style);
+    if (hides || hidesItself(name, attributes) || (name === "img" && isTiny(attributes, style))) {
+      element.hides = true;
+      if (hiding++ === 0) hiddenFrom = from;
+      if (name === "img") hidden += (attributes.alt ?? "").replace(NOT_COUNTED, "").length;
+    }
+    element.conceals = element.hides || (style.size > 0 && !isReadable(element.ink));
+  }
+
   return {
     pass,
     open(name: string, attributes: Record<string, string>, from: number, to: number): void {
@@ -150,27 +155,22 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
       const outer = path.at(-1)?.ink ?? DEFAULT_INK;
       const element: Open = { name, attributes, classes, ink: outer, hides: false, conceals: false, isMarker };
       path.push(element);
-      if (name === "img" && hiding === 0 && isContinued()) leaveOut(from, to);
-      if (sheet === undefined && isPlain(attributes) && name !== "a" && !NOT_SHOWN.has(name)) return;
-      const { style, hides } = looks(path);
-      element.ink = inkInside(outer, style);
-      if (hides || hidesItself(name, attributes) || (name === "img" && isTiny(attributes, style))) {
-        element.hides = true;
-        if (hiding++ === 0) hiddenFrom = from;
-        if (name === "img") hidden += (attributes.alt ?? "").replace(NOT_COUNTED, "").length;
-      } else if (name === "a" && hiding === 0 && isConcealed()) {
-        // Its target would appear in place of its text.
-        leaveOut(from, to);
-      }
-      element.conceals = element.hides || (style.size > 0 && !isReadable(element.ink));
+      if (sheet !== undefined || !isPlain(attributes) || name === "a" || NOT_SHOWN.has(name)) look(element, from);
+      if (hiding > 0) return;
+      // The target of a link would appear in place of its text, and so would the description of an image.
+      const isLeftOut = (name === "img" && isContinued()) || (name === "a" && isConcealed());
+      if (isLeftOut) leaveOut(from, to);
+      layout.open(name, isLeftOut ? NO_ATTRIBUTES : attributes);
     },
     text(text: string, from: number, to: number): void {
       pass(from, to);
-      if (textless > 0 || (hiding === 0 && !isConcealed())) return;
-      const characters = text.replace(NOT_COUNTED, "").length;
+      const isSeen = hiding === 0 && !isConcealed();
+      const characters = isSeen || textless > 0 ? 0 : text.replace(NOT_COUNTED, "").length;
       hidden += characters;
+      if (hiding > 0) return;
       // Spaces stay, because they separate the words around them.
-      if (hiding === 0 && characters > 0) leaveOut(from, to);
+      if (characters > 0) leaveOut(from, to);
+      else layout.text(text);
     },
     close(name: string, isImplied: boolean, from: number, to: number): void {
       pass(from, to);
@@ -178,6 +178,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
       if (name === "table") tables--;
       const element = path.pop();
       if (element?.isMarker) continuing.pop();
+      if (hiding === 0) layout.close(name);
       // A tag that implicitly closes the element stays, unless it is a void element's own tag.
       if (element?.hides && --hiding === 0) leaveOut(hiddenFrom, isImplied && from !== hiddenFrom ? from : to);
       if (isImplied && element?.conceals && FORMATTING.has(name)) {
@@ -185,7 +186,11 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
         here?.set(name, (here.get(name) ?? 0) + 1);
       }
     },
-    finish: (): VisibleHtml => ({ html: copied === 0 ? html : kept.join("") + html.slice(copied), hidden }),
+    finish: (): VisibleHtml => ({
+      html: copied === 0 ? html : kept.join("") + html.slice(copied),
+      text: layout.finish(),
+      hidden,
+    }),
   };
 }
 
@@ -292,11 +297,10 @@ const MAX_COMPARED = 256 * 1024;
 /** The text for a model. `text`: as stored; `html`: as received, if there is any. Links become `text <https://…>`. */
 export function seenText(text: string, html: string | undefined, budget: Budget = createBudget()): SeenText {
   if (html === undefined) return { text, hidden: 0, fromHtml: false };
-  const visible = visibleHtml(html, budget);
-  const shown = textOfHtml(visible.html, budget);
+  const { text: shown, hidden } = visibleHtml(html, budget);
   const isEmpty = shown.trim() === "";
-  if (visible.hidden === 0 && (isEmpty || saysNoMore(text, shown))) return { text, hidden: 0, fromHtml: false };
-  return { text: shown, hidden: visible.hidden, fromHtml: text !== shown };
+  if (hidden === 0 && (isEmpty || saysNoMore(text, shown))) return { text, hidden: 0, fromHtml: false };
+  return { text: shown, hidden, fromHtml: text !== shown };
 }
 
 /** True if `text` has the links of `shown` and, with few exceptions, only its words. */

@@ -44,6 +44,8 @@ export const HOSTILE_HTML: Record<string, (size: number) => string> = {
   "comments that do not end": (size) => "<!--<style".repeat(size),
   entities: (size) => "&amp;".repeat(size),
   "quotations around lines": (size) => `${"<blockquote>".repeat(40)}${"a<br>".repeat(size)}`,
+  "links inside each other": (size) => `<p><a href=https://a.example>a`.repeat(Math.min(size, 900)) + "b ".repeat(size),
+  "items around lines": (size) => `${"<ul><li>".repeat(40)}<pre>${"a\n".repeat(size)}`,
   "slashes of a link": (size) => `<p>https://${"/".repeat(size)}x</p>`,
   "noscript that does not end": (size) => "<div><noscript></div>".repeat(size),
 };

@@ -1,59 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { htmlOfText, snippetOf, subjectKeyOf, textOfHtml, trimLineBreaks } from "../../src/message/text.ts";
+import { htmlOfText, snippetOf, subjectKeyOf, trimLineBreaks } from "../../src/message/text.ts";
 import { anyCharacter } from "../harness/any-character.ts";
-
-describe("textOfHtml", () => {
-  const cases: [string, string][] = [
-    ["<p>one</p><p>two</p>", "one\n\ntwo"],
-    ["a<br>b", "a\nb"],
-    ['<a href="https://a.example/x?y=1&amp;z=2">here</a>', "here <https://a.example/x?y=1&z=2>"],
-    ['<a href="https://a.example/">https://a.example/</a>', "https://a.example/"],
-    ["<ul><li>one<li>two</ul>", " * one\n * two"],
-    ["<ol><li>one</li><li>two</li></ol>", " 1. one\n 2. two"],
-    ["<table><tr><td>a</td><td>b</td></tr><tr><td>c</td></tr></table>", "a b\nc"],
-    ["<h1>Title</h1>text", "Title\n\ntext"],
-    ["<title>no</title><style>no</style><script>no</script>yes", "yes"],
-    ["<html><body>in</body></html> after", "in after"],
-    ['<img alt="A chart" src="cid:x">', "A chart"],
-    ["1 &lt; 2 &amp;&nbsp;3", "1 < 2 & 3"],
-    ["a&#0;b", "a\ufffdb"],
-    ["", ""],
-  ];
-  for (const [html, expected] of cases) {
-    test(html, () => {
-      const lines = textOfHtml(html).replaceAll("\u00a0", " ").split("\n");
-      expect(lines.map((line) => line.trimEnd()).join("\n")).toBe(expected);
-    });
-  }
-
-  test("keeps a long line whole", () => {
-    expect(textOfHtml(`<p>${"word ".repeat(100).trim()}</p>`)).not.toContain("\n");
-  });
-
-  test("strips the tags of HTML that is too deep or too large", () => {
-    expect(textOfHtml(`${"<div>".repeat(5_000)}deep &amp; down`)).toBe("deep & down");
-    expect(textOfHtml(`<script>${"x".repeat(10)}</script>${"<b>y</b>".repeat(300_000)}`)).toBe("y".repeat(300_000));
-    expect(textOfHtml(`${"<".repeat(3_000_000)}`).length).toBe(3_000_000);
-  });
-
-  test("never throws", () => {
-    const tag = fc.constantFrom(
-      "<p>",
-      "</p>",
-      "<table>",
-      "<td>",
-      "<a href=x>",
-      "<",
-      ">",
-      "<!--",
-      "&#x;",
-      "text",
-      "\ud800",
-    );
-    fc.assert(fc.property(fc.array(tag), (tags) => expect(textOfHtml(tags.join("")).isWellFormed()).toBe(true)));
-  });
-});
 
 test("htmlOfText shows a text unchanged", () => {
   expect(htmlOfText("a <b> & c\n d")).toBe('<div style="white-space:pre-wrap">a &lt;b&gt; &amp; c\n d</div>');

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { textOfHtml } from "../../src/message/layout.ts";
 import { parseMessage } from "../../src/message/parse.ts";
-import { textOfHtml } from "../../src/message/text.ts";
 import { seenText, visibleHtml } from "../../src/message/visible.ts";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
 
-const textSeen = (html: string): string => textOfHtml(visibleHtml(html).html).replace(/\s+/g, " ").trim();
+const textSeen = (html: string): string => visibleHtml(html).text.replace(/\s+/g, " ").trim();
 
 describe("hidden text is left out, and the text after it stays", () => {
   const styles = [
@@ -202,7 +202,7 @@ describe("visible text stays", () => {
     '<img src="https://a.example/p.gif" width="100%" alt="a picture">',
     '<p style="color:#bbb">faint</p>',
   ];
-  for (const html of documents) test(html, () => expect(visibleHtml(html)).toEqual({ html, hidden: 0 }));
+  for (const html of documents) test(html, () => expect(visibleHtml(html)).toMatchObject({ html, hidden: 0 }));
 });
 
 test("HTML that hides nothing keeps exactly its text", () => {
@@ -271,7 +271,7 @@ test("hidden text is found at any position of a long document", () => {
     '<div title="&amp;>">a&nbsp;b &#128512; \u{1f600}<p hidden>secret &amp; more</p><!-- </div> --><i>c</i></div>\n';
   const { html, hidden } = visibleHtml(piece);
   expect(hidden).toBe("secret&more".length);
-  expect(visibleHtml(piece.repeat(2_000))).toEqual({ html: html.repeat(2_000), hidden: hidden * 2_000 });
+  expect(visibleHtml(piece.repeat(2_000))).toMatchObject({ html: html.repeat(2_000), hidden: hidden * 2_000 });
 });
 
 describe("seenText", () => {
@@ -324,7 +324,7 @@ test.skipIf(!corpusPresent)(`real mail keeps its text${corpusNote}`, async () =>
     if (html === undefined) continue;
     letters++;
     const visible = visibleHtml(html);
-    if (visible.hidden === 0) expect(textOfHtml(visible.html)).toBe(textOfHtml(html));
+    if (visible.hidden === 0) expect(visible.text).toBe(textOfHtml(html));
     else expect(visible.html.length).toBeLessThan(html.length);
   }
   expect(letters).toBeGreaterThan(10);

@@ -44,7 +44,7 @@ export interface RenderContext {
     /** The visible text of a message. */
     text(message: MessageView): Promise<SeenText>;
     /** The visible HTML of a message, safe; undefined when the message has no HTML. */
-    visible(message: MessageView): Promise<VisibleHtml | undefined>;
+    visible(message: MessageView): Promise<Pick<VisibleHtml, "html" | "hidden"> | undefined>;
     /** The visible text of an HTML file. */
     ofFile(html: string): Promise<string>;
   };
