@@ -11,6 +11,7 @@ import { type ParsedMessage, parseMessage } from "../message/parse.ts";
 import { packText } from "../message/reading.ts";
 import { type AggregateReport, aggregateReportIn, type Report, readReport } from "../message/report.ts";
 import { SANITIZER_VERSION, sanitizeHtml } from "../message/sanitize.ts";
+import { structureOf } from "../message/structure.ts";
 import { snippetOf, subjectKeyOf } from "../message/text.ts";
 import { SEEN_VERSION, type SeenText, seenText } from "../message/visible.ts";
 import { foldDocument, type IndexDocument } from "../search/fold.ts";
@@ -66,7 +67,9 @@ export async function prepareMessage(
   { written = false } = {},
 ): Promise<PreparedMessage> {
   const budget = createBudget();
-  const { html, attachments, autoSubmitted: _, sender: __, ...parsed } = await parseMessage(bytes, budget);
+  const structure = structureOf(bytes);
+  const read = await parseMessage(bytes, budget, structure);
+  const { html, attachments, autoSubmitted: _, sender: __, ...parsed } = read;
   const stored: PreparedAttachment[] = [];
   for (const { content, ...attachment } of attachments) {
     stored.push({ ...attachment, size: content.byteLength, blob: await blobs.write(content) });
@@ -93,11 +96,11 @@ export async function prepareMessage(
     sanitizer: SANITIZER_VERSION,
     attachments: stored,
     size: bytes.byteLength,
-    fingerprint: fingerprintOf(bytes),
+    fingerprint: fingerprintOf(bytes, structure?.header),
     index,
   };
   if (written) return message;
-  const report = await readReport(bytes);
+  const report = await readReport(bytes, structure);
   const aggregateReport = aggregateReportIn({ ...parsed, attachments });
   return {
     ...message,

@@ -3,7 +3,7 @@
  * brackets, and by a fingerprint of its content.
  */
 import { cleanText } from "./charset.ts";
-import { isTraceHeader, readHeaders } from "./headers.ts";
+import { type HeaderBlock, isTraceHeader, readHeaders } from "./headers.ts";
 
 /** Most identifiers kept of a References header: the root and the newest ones. */
 const MAX_REFERENCES = 100;
@@ -44,17 +44,20 @@ const MOST_PIECES = 100;
 
 /**
  * SHA-256, hex, equal for two transmissions of the same message (rules: Same message). Covers everything except what a
- * transmission changes: trace and authentication headers, the folding of headers, and trailing line breaks.
+ * transmission changes: trace and authentication headers, the folding of headers, and trailing line breaks. `header`: the
+ * message's, if it was read before.
  */
-export function fingerprintOf(bytes: Uint8Array): string {
+export function fingerprintOf(bytes: Uint8Array, header?: HeaderBlock): string {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const hash = new Bun.CryptoHasher("sha256");
   let bodyStart = 0;
   for (let pieces = 0, isMore = true; isMore && pieces < MOST_PIECES; pieces++) {
-    const piece = readHeaders(buffer, bodyStart, undefined, PIECE);
+    const piece: HeaderBlock = header ?? readHeaders(buffer, bodyStart, undefined, PIECE);
+    let fields = "";
     for (const { name, value } of piece.fields) {
-      if (!isTraceHeader(name)) hash.update(`${name.toLowerCase()}:${value.replace(/\s+/g, " ")}\n`);
+      if (!isTraceHeader(name)) fields += `${name.toLowerCase()}:${value.replace(/\s+/g, " ")}\n`;
     }
+    hash.update(fields);
     bodyStart = piece.bodyStart;
     isMore = piece.oversized;
   }

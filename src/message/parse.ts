@@ -74,12 +74,16 @@ export interface ParsedMessage {
 
 /**
  * Parses a message. Resolves for any bytes; `problem` is set if they could not be taken apart. `budget` pays for all
- * work on its HTML.
+ * work on its HTML. `known`: the message's structure, if it was read before.
  */
-export async function parseMessage(bytes: Uint8Array, budget: Budget = createBudget()): Promise<ParsedMessage> {
+export async function parseMessage(
+  bytes: Uint8Array,
+  budget: Budget = createBudget(),
+  known?: Part,
+): Promise<ParsedMessage> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   try {
-    const structure = readStructure(buffer);
+    const structure = known ?? readStructure(buffer);
     const content = await contentOf(buffer, chooseBody(structure), budget);
     const problem = textOutsideParts(buffer, structure);
     if (problem !== undefined) content.attachments.push(originalOf(buffer));

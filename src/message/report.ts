@@ -49,13 +49,16 @@ export interface FeedbackReport {
 
 export type Report = DeliveryReport | FeedbackReport;
 
-/** The report that a message contains; undefined if it is not a report. Bounded time; never rejects. */
-export async function readReport(bytes: Uint8Array): Promise<Report | undefined> {
+/**
+ * The report that a message contains; undefined if it is not a report. `structure`: of the message, if it was read
+ * before. Bounded time; never rejects.
+ */
+export async function readReport(bytes: Uint8Array, structure?: Part): Promise<Report | undefined> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const { fields } = readHeaders(buffer);
+  const { fields } = structure?.header ?? readHeaders(buffer);
   if (!mayBeReport(fields)) return undefined;
   try {
-    const message: Message = { buffer, fields, parts: [...leavesOf(readStructure(buffer))] };
+    const message: Message = { buffer, fields, parts: [...leavesOf(structure ?? readStructure(buffer))] };
     return (await readFeedback(message)) ?? (await readDelivery(message));
   } catch {
     // The message exceeds what honest mail contains (structure.ts), or what the decoder accepts: an unreadable report.

@@ -112,6 +112,15 @@ export function readStructure(bytes: Buffer): Part {
   return root;
 }
 
+/** The same; undefined beyond the limits. */
+export function structureOf(bytes: Uint8Array): Part | undefined {
+  try {
+    return readStructure(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+  } catch {
+    return undefined;
+  }
+}
+
 /** The parts of a tree that hold content, in order. */
 export function* leavesOf(part: Part): Generator<Part> {
   if (part.children.length === 0) yield part;
