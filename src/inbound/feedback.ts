@@ -143,7 +143,10 @@ function namedAmong(
     return entries.length === 1 ? entries : [undefined];
   }
   const byAddress = new Map(entries.map((entry) => [normalizeAddress(entry.recipient) ?? entry.recipient, entry]));
-  return reported.map((spellings) => {
+  const names = report?.kind === "delivery" ? report.recipients : [];
+  return reported.map((spellings, i) => {
+    // The notice names nobody. Of several recipients, any may be meant.
+    if (names[i]?.assumed && entries.length > 1) return undefined;
     const known = spellings.find((spelling) => byAddress.has(spelling));
     return known === undefined ? undefined : byAddress.get(known);
   });
@@ -175,9 +178,9 @@ async function bounces(
     const reported = report.recipients[i];
     if (reported?.action !== "failed" || entry === undefined) continue;
     if (!wasSent(parts.mailbox.isLocal, message, entry)) continue;
-    const { status, code, diagnostic, bareAtRcpt } = reported;
+    const { status, code, diagnostic, bareAtRcpt, assumed = false } = reported;
     const reply = diagnostic ?? [code, status, "delivery failed"].filter((part) => part !== undefined).join(" ");
-    const hard = isHard(bareAtRcpt ? { command: "rcpt", code } : { code, status });
+    const hard = !assumed && isHard(bareAtRcpt ? { command: "rcpt", code } : { code, status });
     failures.set(entry.seq, { entry, hard, reply, status });
   }
   const fresh = [...failures.values()].filter(({ entry }) => entry.state === "delivered");

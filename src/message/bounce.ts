@@ -3,7 +3,7 @@
  * (RFC 3464), or in its text for people, which this file calls the notice. The fields of message/feedback-report (RFC
  * 5965) have the same form. report.ts finds these parts in a message.
  */
-import { normalizeAddress, parseAddressList } from "./address.ts";
+import { normalizeAddress, parseAddressList, splitAddress } from "./address.ts";
 
 type ReportedAction = "failed" | "delayed" | "delivered" | "relayed" | "expanded";
 
@@ -21,6 +21,8 @@ export interface ReportedRecipient {
   diagnostic?: string;
   /** The notice says that the server refused the address in reply to RCPT, without a status of its own. */
   bareAtRcpt?: true;
+  /** The notice names nobody: this is the only addressee in the header of the returned message. */
+  assumed?: true;
 }
 
 /** Values by lower-case field name, unfolded; repeated fields in order. */
@@ -152,8 +154,9 @@ const isUnspecific = (status: string | undefined): boolean => status === undefin
 
 /*
  * Bounces that are written for people only: which addresses a notice names, and what it says of each. No standard
- * describes them, and no rule here is specific to one mail system: a notice names an address at the beginning of a line
- * or after a word that announces it, gives the reply near it, and ends where the header of the returned message begins.
+ * describes them, and no rule here is specific to one mail system: a notice names an address at the beginning of a line,
+ * below a heading, or in a sentence that speaks of failure; it gives the reply near it, and ends where the returned
+ * message begins. An address that it suggests instead has not failed.
  *
  * Linear in the text, of which only the beginning is read.
  */
@@ -184,9 +187,15 @@ const HEADER_FIELD =
 const TELLING_FIELD = /^(received|from|to|subject|date|message-id)[ \t]*:/i;
 const ORIGIN_FIELD = ["received", "from", "message-id"];
 
-/** Splits a text at the first line where a header certainly begins. */
+/** A line that announces a copy of the returned message. */
+const COPY =
+  /^\W{0,20}(?:(?:below this line|this|enclosed|below|included) is (?:just )?a copy of|(?:the )?(?:original|unsent) message(?: (?:follows|below|details|headers?))?[\s:.=_-]*$)/i;
+
+/** Splits a text at the line that announces the returned message, or where its header certainly begins. */
 export function readNotice(text: string): NoticeText {
   const lines = text.slice(0, MAX_LENGTH).split("\n", MAX_LINES);
+  const copy = lines.findIndex((line) => COPY.test(line));
+  const end = (start: number) => (copy < 0 ? start : Math.min(copy, start));
   let start = -1;
   let telling = new Set<string>();
   for (const [index, line] of lines.entries()) {
@@ -196,14 +205,14 @@ export function readNotice(text: string): NoticeText {
       if (name !== undefined) telling.add(name);
       const isHeader = telling.size >= 3 && ORIGIN_FIELD.some((name) => telling.has(name));
       if (isHeader || (telling.size === 2 && telling.has("received"))) {
-        return { lines: lines.slice(0, start).map(readLine), returnedHeader: lines.slice(start).join("\n") };
+        return { lines: lines.slice(0, end(start)).map(readLine), returnedHeader: lines.slice(start).join("\n") };
       }
     } else if (!/^[ \t]+\S|^[a-z][a-z0-9-]{0,60}[ \t]*:/i.test(line)) {
       start = -1;
       telling = new Set();
     }
   }
-  return { lines: lines.map(readLine), returnedHeader: "" };
+  return { lines: lines.slice(0, end(lines.length)).map(readLine), returnedHeader: "" };
 }
 
 function readLine(line: string): NoticeLine {
@@ -216,8 +225,10 @@ interface NoticeContext {
   subject: string;
   /** Values of X-Failed-Recipients header fields. */
   failed: readonly string[];
-  /** Addresses that are not recipients: sender and addressee of the notice. */
+  /** Addresses that are not recipients: sender and addressee of the notice, and sender of the returned message. */
   others: readonly string[];
+  /** The domain of the notice's sender. */
+  domain: string;
   /** Recipients in the header of the returned message. */
   addressed: readonly string[];
 }
@@ -229,7 +240,8 @@ export function readBounce({ lines }: NoticeText, context: NoticeContext): Repor
     group.has("final-recipient") ? (recipientOf(group) ?? []) : [],
   );
   if (fields.length > 0) return withNotice(fields, lines);
-  const isDelayed = DELAYED.test(context.subject) || texts.some((text) => STILL_TRIED.test(text));
+  const isDelayed =
+    (DELAYED.test(context.subject) && !UNKNOWN.test(context.subject)) || texts.some((text) => STILL_TRIED.test(text));
   const isFailed =
     context.failed.length > 0 ||
     replyIn(lines) !== undefined ||
@@ -237,7 +249,7 @@ export function readBounce({ lines }: NoticeText, context: NoticeContext): Repor
   if (!isDelayed && !isFailed) return [];
   const action = isDelayed ? "delayed" : "failed";
   return withNotice(
-    namedIn(lines, context).map((recipient) => ({ recipient, action })),
+    namedIn(lines, context).map((named) => ({ ...named, action })),
     lines,
   );
 }
@@ -279,51 +291,141 @@ function moreSpecific(reported: string | undefined, found: string | undefined): 
     : reported;
 }
 
+/** Words of failure, also in Chinese, French, German, Italian, Japanese, Portuguese, Russian and Spanish. */
 const FAILURE =
-  /\bfail(?:ed|ure|s)?\b|\berror\b|undeliver|(?:not|n't) (?:be |been )?(?:deliver|sent|send)|un(?:able|known)\b|did not reach|was(?: not|n't) able|not listed|aborted|reject|returned (?:mail|message)|mailbox|permanent error|trouble delivering/i;
+  /\bfail(?:ed|ure|s)?\b|\berror\b|undeliver|(?:not|n't) (?:be |been )?(?:deliver|sent|send)|un(?:able|known)\b|did not reach|was(?: not|n't) able|not listed|aborted|reject|returned (?:mail|message)|mailbox|permanent error|trouble delivering|no such|失败|失敗|无法|未能|退信|できません|エラー|non (?:remis|distribué|consegnat|è stat)|pas pu [eê]tre|échec|erreur|(?:nicht|un)zustell|nicht zugestellt|impossibil|não (?:entregue|foi possível)|no (?:se (?:pudo|ha)|entregad|ha sido)|не (?:доставлен|удалось)/iu;
+/** The same of one sentence. */
+const NEGATION = /\b(?:could|did|does|is|was) (?:no longer|not)\b/i;
 const DELAYED = /\bdelay(?:ed)?\b|^warning\b|\bwarning\s*$|still being retried/i;
+const UNKNOWN = /\bunknown\b|\bno such\b/i;
 const STILL_TRIED =
   /\bwill (?:continue|keep)\b.{0,20}\btry|attempts? will continue|still being retried|will be retried|only a temporary failure|warning message only/i;
 
 const ADDRESS = String.raw`[^\s<>"'(),;:@[\]|]{1,64}@[\p{L}\p{N}_-][\p{L}\p{N}._-]{0,253}[\p{L}\p{N}]`;
+/** X.400 systems write `DDA:SMTP=a@b.example`. */
+const TYPE = "(?:SMTP=)?";
 /** A line about an address begins with it, perhaps as an item of a list. */
 const ENTRY = new RegExp(
-  String.raw`^[\s>*•-]{0,40}(?:"[^"<]{0,100}"\s*)?["'<]{0,2}(${ADDRESS})(?=$|[\s>"':,;[(<.])`,
-  "u",
+  String.raw`^[\s>*•-]{0,40}(?:"[^"<]{0,100}"\s*)?["'<[]{0,2}${TYPE}(${ADDRESS})(?=$|[\s>"':,;[(<.\]])`,
+  "iu",
 );
-const ANYWHERE = new RegExp(`(?<![^\\s<>"'(),;:[\\]|])${ADDRESS}`, "gu");
+const ANYWHERE = new RegExp(String.raw`(?<![^\s<>"'(),;:[\]|])${TYPE}(${ADDRESS})`, "giu");
 /** A reply in a transcript: `550 5.1.1 <a@b.example>... User unknown`. */
 const REPLY_ABOUT = new RegExp(String.raw`^\s{0,10}[45]\d\d[\s-](?:[45]\.\d\.\d{1,3}\s)?<(${ADDRESS})>`, "u");
 const COMMAND = new RegExp(String.raw`\brcpt to:\s?<?(${ADDRESS})`, "iu");
+const ACCEPTED = /^\W{0,10}25\d\b/;
 /** Lines about the message or about whom to contact. */
 const ASIDE =
   /^\s*(?:from|sender|subject|message-id|original sender|mail from|reply-to)\s*:|contact|assistance|please send/i;
+/** From here on, a sentence or list has addresses that may be used instead. */
+const SUGGESTED =
+  /\b(?:e\.g\.|for (?:example|instance)|such as|did you mean|alternat|instead|similar|(?:please|should|can|may|could) (?:try|use|write to|resend|forward|reach)|try(?:ing)? (?:e-?mailing|sending|using|one)|(?:new|current|correct) (?:e-?mail )?address|moved to|changed to|now at)/i;
+/** Words for those who are listed below a heading. */
+const RECIPIENTS = /recipient|address|follow|adress|destinat|empfänger|indirizz|endereç|direcc|адрес|地址|宛先/iu;
+/** The one before an address makes it the sender's. */
+const FROM = /(?<!generated |expanded )\b(?:from|sender)\b\W{1,3}$/i;
+
+/** A line, and what the heading above it or the sentence that it continues says of the addresses in it. */
+interface Listed {
+  text: string;
+  as: "failed" | "suggested" | undefined;
+}
+
+/**
+ * A heading is the part of a paragraph that ends in a colon. It is about the lines below, up to the next paragraph that
+ * is no item of a list.
+ */
+function readLists(texts: readonly string[]): Listed[] {
+  let paragraph = "";
+  let as: Listed["as"];
+  let [isBegun, isAfterEmpty] = [false, false];
+  return texts.map((text) => {
+    if (text.trim() === "") {
+      paragraph = "";
+      isAfterEmpty = true;
+      return { text, as };
+    }
+    const isEntry = ENTRY.test(text);
+    const sentence = paragraph.split(SENTENCE_END).at(-1) ?? "";
+    paragraph = `${paragraph} ${text}`.slice(-LONGEST_HEADING);
+    if (text.endsWith(":") && !isEntry) {
+      const isAnnouncing = FAILURE.test(paragraph) && RECIPIENTS.test(paragraph) && addressesOf(paragraph).length === 0;
+      as = SUGGESTED.test(paragraph) ? "suggested" : isAnnouncing ? "failed" : undefined;
+      [isBegun, isAfterEmpty] = [false, false];
+      return { text, as: undefined };
+    }
+    if (isBegun && isAfterEmpty && !isEntry) as = undefined;
+    [isBegun, isAfterEmpty] = [as !== undefined, false];
+    return { text, as: isEntry && SUGGESTED.test(sentence) ? "suggested" : as };
+  });
+}
+
+/** `e.g.` ends no sentence. */
+const SENTENCE_END = /(?<=[^.\s][^.\s][.!?])\s/;
+const LONGEST_HEADING = 500;
+/** A line that has only a local part, as of a screen name. */
+const LOCAL = /^\s+([\w.+-]{1,64})$/;
+
+/** The addresses of a text, except senders'. */
+const addressesOf = (text: string): string[] =>
+  [...text.matchAll(ANYWHERE)].flatMap(({ 1: address = "", index }) =>
+    FROM.test(text.slice(Math.max(0, index - 20), index)) || !splitAddress(address).domain.includes(".")
+      ? []
+      : [address],
+  );
+
+/** The addresses in sentences that speak of failure; where there are none, the only address that is not suggested. */
+function addressesInProse(texts: readonly string[]): string[] {
+  const paragraphs = texts.join("\n").split("\n\n");
+  const sentences = paragraphs.flatMap((paragraph) => paragraph.split(SENTENCE_END));
+  const said = sentences.map((sentence) => sentence.split(SUGGESTED, 1)[0] ?? "");
+  const isFailure = (sentence: string) => [FAILURE, NEGATION, CODE].some((words) => words.test(sentence));
+  const failed = said.filter(isFailure).flatMap(addressesOf);
+  if (failed.length > 0) return failed;
+  const all = said.flatMap(addressesOf);
+  return new Set(all.map(normalizeAddress)).size === 1 ? all : [];
+}
 
 /** The failed addresses, found by the most reliable way that yields any. */
-function namedIn(lines: readonly NoticeLine[], { failed, others, addressed }: NoticeContext): string[] {
+function namedIn(
+  lines: readonly NoticeLine[],
+  { failed, others, domain, addressed }: NoticeContext,
+): Pick<ReportedRecipient, "recipient" | "assumed">[] {
   const excluded = new Set(others.map(normalizeAddress));
-  const texts = lines.filter(({ text }) => !ASIDE.test(text)).map(({ text }) => text);
+  const listed = readLists(lines.map(({ text }) => text)).filter(
+    ({ text, as }) => as !== "suggested" && !ASIDE.test(text),
+  );
+  const texts = listed.map(({ text }) => text);
+  const announced = listed.flatMap(({ text, as }) => (as === "failed" ? [text] : []));
   const entries = texts.map((text) => ENTRY.exec(text)?.[1]);
   const isRecipient = (address: string | undefined) => !excluded.has(normalizeAddress(address ?? ""));
   const ways: (() => (string | undefined)[])[] = [
     () => failed.map(addressIn),
     () => entries.filter(isRecipient),
     () => texts.map((text) => REPLY_ABOUT.exec(text)?.[1]),
-    () => texts.map((text) => COMMAND.exec(text)?.[1]),
-    () => texts.flatMap((text) => text.match(ANYWHERE) ?? []).filter(isRecipient),
-    () => (addressed.length === 1 ? [...addressed] : []),
-    // No other address is left: the sender wrote to themselves.
-    () => entries,
+    () => texts.map((text, i) => (ACCEPTED.test(texts[i + 1] ?? "") ? undefined : COMMAND.exec(text)?.[1])),
+    () => announced.flatMap(addressesOf).filter(isRecipient),
+    () => announced.map((text) => LOCAL.exec(text)?.[1]).map((local) => local && `${local}@${domain}`),
+    () => addressesInProse(texts).filter(isRecipient),
   ];
   for (const way of ways) {
-    const found = new Map<string, string>();
-    for (const address of way()) {
-      const key = normalizeAddress(address ?? "");
-      if (address !== undefined && key !== undefined && !found.has(key)) found.set(key, address);
-    }
-    if (found.size > 0) return [...found.values()].slice(0, MAX_RECIPIENTS);
+    const found = distinct(way());
+    if (found.length > 0) return found.map((recipient) => ({ recipient }));
   }
-  return [];
+  const [only, ...more] = distinct(addressed);
+  if (only !== undefined && more.length === 0) return [{ recipient: only, assumed: true }];
+  // No other address is left: the sender wrote to themselves.
+  return distinct(entries).map((recipient) => ({ recipient }));
+}
+
+/** The valid addresses, each once, up to the limit. */
+function distinct(addresses: readonly (string | undefined)[]): string[] {
+  const found = new Map<string, string>();
+  for (const address of addresses) {
+    const key = normalizeAddress(address ?? "");
+    if (address !== undefined && key !== undefined && !found.has(key)) found.set(key, address);
+  }
+  return [...found.values()].slice(0, MAX_RECIPIENTS);
 }
 
 const GENERATED_FROM = new RegExp(

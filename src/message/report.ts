@@ -58,7 +58,7 @@ export async function readReport(bytes: Uint8Array, structure?: Part): Promise<R
   const { fields } = structure?.header ?? readHeaders(buffer);
   if (!mayBeReport(fields)) return undefined;
   try {
-    const message: Message = { buffer, fields, parts: [...leavesOf(structure ?? readStructure(buffer))] };
+    const message = messageIn(buffer, fields, structure);
     return (await readFeedback(message)) ?? (await readDelivery(message));
   } catch {
     // The message exceeds what honest mail contains (structure.ts), or what the decoder accepts: an unreadable report.
@@ -74,11 +74,21 @@ interface Message {
   parts: readonly Part[];
 }
 
+/** @throws TooComplex */
+const messageIn = (
+  buffer: Buffer,
+  fields: readonly HeaderField[],
+  structure: Part = readStructure(buffer),
+): Message => ({ buffer, fields, parts: [...leavesOf(structure)] });
+
 /** Local parts of mail systems' addresses, and the beginnings of their notices' subjects. */
 const AGENT =
-  /^(?:mailer-?daemon|post-?_?master|(?:e?mail|mdaemon|system)?[._-]?(?:mail|delivery)[._-](?:delivery|system|subsystem).*)$/i;
+  /^(?:mailer-?daemon|mdaemon|post-?_?master|(?:e?mail|mdaemon|system)?[._-]?(?:mail|delivery)[._-](?:delivery|system|subsystem).*)$/i;
 const SUBJECT =
-  /^\W*(?:(?:message |mail )?un-?deliver|non[- ]?deliver|(?:mail |message )?deliver[a-z]* (?:status|fail|has failed|notif|problem|error)|mail (?:system )?(?:fail|error)|fail(?:ed|ure) (?:notice|deliver)|returned (?:e?-?mail|message)|mail (?:could not|returned)|bounce[d]? (?:mail|message|notif)|e?mail bounce|delayed mail|warning: (?:message|could not)|there was an error sending|complaint about message from)/i;
+  /^\W*(?:(?:message |mail )?un-?deliver|non[- ]?deliver|(?:mail |message )?deliver[a-z]* (?:status|fail|has failed|notif|problem|error|warning|delay)|mail (?:system )?(?:fail|error)|fail(?:ed|ure) (?:notice|deliver)|returned (?:e?-?mail|message)|mail (?:could not|returned)|bounce[d]? (?:mail|message|notif)|e?mail bounce|delayed mail|warning: (?:message|could not)|there was an error sending|complaint about message from)/i;
+/** The same in other languages: at the beginning, or behind the subject of the message. */
+const FOREIGN_SUBJECT =
+  /^\W*(?:non (?:remis|distribué|recapitabile)|échec de (?:la |l['’])?(?:remise|distribution|envoi)|unzustellbar|nicht zustellbar|no se puede entregar|não entregue|недоставл|配信不能|送信失敗|邮件发送失败|退信)|: non remis\b/iu;
 
 /** A cheap test on the header that ordinary mail fails. */
 function mayBeReport(fields: readonly HeaderField[]): boolean {
@@ -86,7 +96,9 @@ function mayBeReport(fields: readonly HeaderField[]): boolean {
   if (/multipart\/report|report-type/i.test(type) || headerOf(fields, "x-failed-recipients") !== undefined) return true;
   const from = (headerOf(fields, "from") ?? "").trim();
   const local = splitAddress(parseSender(from)?.email ?? "").local;
-  return from === "<>" || AGENT.test(local) || SUBJECT.test(decodeWords(headerOf(fields, "subject") ?? ""));
+  if (from === "<>" || AGENT.test(local)) return true;
+  const subject = decodeWords(headerOf(fields, "subject") ?? "");
+  return SUBJECT.test(subject) || FOREIGN_SUBJECT.test(subject);
 }
 
 const RETURNED = /^(?:message\/(?:rfc822|rfc822-headers?|global|global-headers|partial)|text\/rfc822-headers?)$/;
@@ -117,7 +129,8 @@ async function readFeedback({ buffer, fields, parts }: Message): Promise<Feedbac
   };
 }
 
-async function readDelivery({ buffer, fields, parts }: Message): Promise<DeliveryReport | undefined> {
+/** `isNested`: the message stands in another one. */
+async function readDelivery({ buffer, fields, parts }: Message, isNested = false): Promise<DeliveryReport | undefined> {
   const textPart = parts.find(({ type }) => type === "text/plain") ?? parts.find(({ type }) => type === "text/html");
   const notice = readNotice(textPart === undefined ? "" : await textOf(buffer, textPart));
   const header = await returnedHeader(buffer, parts, notice);
@@ -131,10 +144,19 @@ async function readDelivery({ buffer, fields, parts }: Message): Promise<Deliver
       : readBounce(notice, {
           subject: decodeWords(headerOf(fields, "subject") ?? ""),
           failed: headersOf(fields, "x-failed-recipients").flatMap((value) => value.split(",", MAX_RECIPIENTS)),
-          others: ["from", "to", "reply-to"].flatMap((name) => addressesIn(fields, name)),
-          addressed: addressesIn(header, "to"),
+          others: [
+            ...["from", "to", "reply-to"].flatMap((name) => addressesIn(fields, name)),
+            ...addressesIn(header, "from"),
+          ],
+          domain: splitAddress(addressesIn(fields, "from")[0] ?? "").domain,
+          addressed: isOfList(header) ? [] : ["to", "cc"].flatMap((name) => addressesIn(header, name)),
         });
-  if (recipients.length === 0) return undefined;
+  const [first] = recipients;
+  if (first === undefined || first.assumed) {
+    const nested = isNested || status.length > 0 ? undefined : await nestedReport(buffer, parts);
+    if (nested !== undefined) return readDelivery(nested, true);
+  }
+  if (first === undefined) return undefined;
   const sender = groups.flatMap((group) => group.get("x-postfix-sender") ?? [])[0];
   const envelopeFrom = addressIn(sender ?? "");
   const named = groups.flatMap((group) => group.get("x-original-message-id") ?? [])[0];
@@ -195,12 +217,25 @@ async function returnedHeader(buffer: Buffer, parts: readonly Part[], notice: No
   return parts.slice(1).find(({ header }) => headerOf(header.fields, "message-id"))?.header.fields ?? [];
 }
 
+/** The report that a filter on the way put into another message. */
+async function nestedReport(buffer: Buffer, parts: readonly Part[]): Promise<Message | undefined> {
+  const part = parts.find(({ type }) => RETURNED.test(type));
+  const fields = part === undefined ? [] : await headerFieldsOf(buffer, part);
+  if (part === undefined || !/report-type="?delivery-status/i.test(headerOf(fields, "content-type") ?? ""))
+    return undefined;
+  return messageIn(Buffer.from(await contentOf(buffer, part)), fields);
+}
+
 async function headerFieldsOf(buffer: Buffer, part: Part): Promise<HeaderField[]> {
   const content = Buffer.from(await contentOf(buffer, part));
   // Skips surplus empty lines before the message.
   const start = content.findIndex((octet) => octet !== 0x0d && octet !== 0x0a);
   return readHeaders(content, Math.max(0, start)).fields;
 }
+
+/** True for a message that a mailing list passed on, to others than the header says. */
+const isOfList = (header: readonly HeaderField[]): boolean =>
+  ["list-id", "list-post"].some((name) => headerOf(header, name) !== undefined);
 
 const addressesIn = (fields: readonly HeaderField[], name: string): string[] =>
   parseAddressList(headerOf(fields, name) ?? "").map(({ email }) => email);

@@ -438,6 +438,44 @@ describe("a delivery report", () => {
   });
 });
 
+describe("a bounce that names nobody", () => {
+  const bounce = ({ messageId }: OutboundMessage) =>
+    lines(
+      "From: MAILER-DAEMON@mx.remote.example",
+      "Subject: failure notice",
+      "",
+      "550 5.1.1 There is nobody of that name.",
+      "",
+      "From: alice@example.test",
+      "To: carol@remote.example",
+      "Subject: Lunch",
+      `Message-ID: ${messageId}`,
+      "",
+    );
+
+  test("counts for the only recipient, and suppresses nobody", async () => {
+    const { delivered, receive, traces } = createReceiver();
+    const message = await delivered({ to: "carol@remote.example" });
+    await receive(bounce(message), { to: [message.returnPath] });
+    const { told, suppressed } = traces(message);
+    expect(told).toMatchObject([{ data: { recipient: "carol@remote.example", hard: false } }]);
+    expect(suppressed).toEqual([]);
+  });
+
+  test.each([{ cc: "dave@remote.example" }, { bcc: "dave@remote.example" }])(
+    "changes nothing where another may be meant: %j",
+    async (others) => {
+      const { delivered, receive, traces } = createReceiver();
+      const message = await delivered({ to: "carol@remote.example", ...others });
+      const filed = await receive(bounce(message), { to: [message.returnPath] });
+      const states = { "carol@remote.example": "delivered", "dave@remote.example": "delivered" };
+      expect(traces(message)).toEqual({ ...UNTOUCHED, states });
+      // It may be about the Bcc recipient.
+      expect(filed).toHaveLength("bcc" in others ? 0 : 1);
+    },
+  );
+});
+
 describe("a forged report", () => {
   const carol = { recipient: "carol@remote.example" };
   const UNKNOWN = `bounce+${"x".repeat(26)}@example.test`;

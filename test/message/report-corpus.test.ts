@@ -68,7 +68,6 @@ const DIFFERENT: Record<string, string> = {
   "lhost-v5sendmail-05.eml": TRANSCRIPT,
   "lhost-v5sendmail-06.eml": TRANSCRIPT,
   "lhost-v5sendmail-07.eml": TRANSCRIPT,
-  "lhost-x5-01.eml": INNER,
   "rfc3464-28.eml": "two messages in one file: we read the first",
   "rhost-franceptt-10.eml": "status and reply are at odds about the class: we believe the field",
 };

@@ -205,6 +205,116 @@ describe("bounces for people", () => {
     expect((await delivery(notice(text))).recipients[0]?.action).toBe("delayed");
   });
 
+  test.each<[string, string, string[]]>([
+    [
+      "in French",
+      "From: relais@remote.example\nTo: ann@our.example\nSubject: Re: Devis : non remis\n\nLe message n'a pas pu etre remis a\nbob@remote.example\n",
+      ["bob"],
+    ],
+    [
+      "in Chinese, in a charset of its own",
+      "From: MAILER-DAEMON@remote.example\nSubject: x\nContent-Type: text/plain; charset=gbk\n\n\xd3\xca\xbc\xfe\xce\xde\xb7\xa8\xcb\xcd\xb4\xef\n\n<bob@remote.example>:\n\n<carol@remote.example>:\n",
+      ["bob", "carol"],
+    ],
+    [
+      "in German, in the subject alone",
+      "From: Rechenzentrum <rz@remote.example>\nSubject: Unzustellbar: Lunch\n\nbob@remote.example gibt es hier nicht.\n",
+      ["bob"],
+    ],
+    [
+      "from MDaemon, with a transcript in which one recipient was accepted",
+      "From: MDaemon@remote.example\nSubject: Permanent problem\n\nThis mail had fatal errors.\n\n RCPT To:<bob@remote.example>\n 250 fine\n RCPT To:<carol@remote.example>\n 552 too large for <carol@remote.example>\n",
+      ["carol"],
+    ],
+    [
+      "from MDaemon, as a warning of an unknown user",
+      "From: MDaemon@remote.example\nSubject: Warning: bob@remote.example - User unknown\n\nbob@remote.example - nobody of that name.\n",
+      ["bob"],
+    ],
+    [
+      "by a screen name",
+      notice(
+        "Mail for these recipients could not be delivered, since they take no mail from list@our.example:\n\tscreen.name\n",
+        "From: MAILER-DAEMON@remote.example",
+      ),
+      ["screen.name"],
+    ],
+    [
+      "in X.400 notation, below what the message said of itself",
+      notice(
+        "The message\n\n  To: list@our.example\n  Sent: Friday\n\ndid not reach the following recipient:\n\nc=US;a= ;p=R;o=X;dda:SMTP=bob@remote.example; on Friday\n    Name is not known\n",
+      ),
+      ["bob"],
+    ],
+    [
+      "in brackets",
+      notice("Delivery failed:\n\n  * [bob@remote.example]: 550 full\n\nTo: carol@remote.example\n"),
+      ["bob"],
+    ],
+    [
+      "before a copy of the message without its header",
+      notice(
+        "failed\n\n<bob@remote.example>:\nno\n\n--- Below this line is a copy of the message.\n\n<carol@remote.example>:\n",
+      ),
+      ["bob"],
+    ],
+  ])("are read %s", async (_, text, expected) => {
+    const bytes = Buffer.from(text.replaceAll("\n", "\r\n"), "latin1");
+    const report = await readReport(bytes);
+    if (report?.kind !== "delivery") return expect.unreachable(`read as ${JSON.stringify(report)}`);
+    expect(report.recipients.map(({ recipient }) => recipient.replace(/@remote\.example$/, ""))).toEqual(expected);
+    expect(report.recipients.map(({ action }) => action)).toEqual(expected.map(() => "failed"));
+  });
+
+  test.each<[string, string, string[]]>([
+    [
+      "in the sentence after",
+      "Mail for bob@remote.example did not arrive. You might try emailing robert@remote.example.",
+      ["bob"],
+    ],
+    [
+      "in the same sentence",
+      "The address bob@remote.example is no longer used; instead use robert@remote.example.",
+      ["bob"],
+    ],
+    [
+      "as a list",
+      "failed\n\nbob@remote.example\n\nDid you mean:\n\n  robert@remote.example\n\n  rob@remote.example\n",
+      ["bob"],
+    ],
+    ["at the beginning of a line", "failed\n\nOur directory has similar names, such as\nrobert@remote.example.\n", []],
+    ["as a pattern", "failed\n\nAddresses here look like first.last@remote.example or last@remote.example.\n", []],
+  ])("do not take a suggested address for a failed one: %s", async (_, text, expected) => {
+    const report = await read(notice(text));
+    const recipients = report?.kind === "delivery" ? report.recipients : [];
+    expect(recipients.map(({ recipient }) => recipient.replace(/@.*/, ""))).toEqual(expected);
+  });
+
+  test("say that a recipient is only assumed, and assume none of mail that a list passed on", async () => {
+    const text = "550 5.1.1 There is nobody of that name.\n\n";
+    const { recipients } = await delivery(notice(`${text}${COPY}`));
+    expect(recipients).toMatchObject([{ recipient: "c@remote.example", assumed: true, status: "5.1.1" }]);
+    expect(await read(notice(`${text}${COPY}List-Id: <talk.our.example>\n`))).toBeUndefined();
+    expect(await read(notice(`${text}${COPY}Cc: d@remote.example\n`))).toBeUndefined();
+  });
+
+  test("are read inside the message into which a filter put them", async () => {
+    const inner = multipart("delivery-status", [
+      "\nfailed",
+      status("Final-Recipient: rfc822; bob@remote.example\nStatus: 5.1.1"),
+      RETURNED,
+    ]);
+    const wrapped = (report: string) =>
+      `From: postmaster@remote.example\nTo: bounce+1@our.example\nContent-Type: multipart/mixed; boundary=m\n\n--m\nContent-Type: message/rfc822\n\n${report}--m--\n`;
+    expect(await read(wrapped(inner))).toEqual({
+      kind: "delivery",
+      ...IDENTITY,
+      recipients: [{ recipient: "bob@remote.example", action: "failed", status: "5.1.1" }],
+    });
+    // Only once: each level would be taken apart again.
+    expect(await read(wrapped(wrapped(inner)))).toBeUndefined();
+  });
+
   test("are not misread: an IP address as a status; a port, size or year as a reply code", async () => {
     const text = "<bob@remote.example>: failed at 5.1.1.3 port 587, 552 bytes, in 1995, v15.4.1\n";
     expect((await delivery(notice(text))).recipients[0]).not.toContainAnyKeys(["code", "status"]);
