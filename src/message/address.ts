@@ -8,6 +8,7 @@
  * (UTS #46). The address that is stored, shown, classified, searched and replied to is therefore one and the same.
  */
 import { domainToASCII, domainToUnicode } from "node:url";
+import { shownLine } from "./characters.ts";
 import { cleanText } from "./charset.ts";
 import { decodeWords } from "./headers.ts";
 
@@ -53,7 +54,7 @@ interface AddressEntry {
    * joining or guessing anything.
    */
   exact: string | undefined;
-  /** One of its addresses is written so that it looks as if it had another domain: see readDomain. */
+  /** One of its addresses is written so that it looks like another one: see readDomain, looksAlike. */
   disguised: boolean;
 }
 
@@ -138,21 +139,41 @@ export const isAnonymous = (email: string): boolean => email.toLowerCase().endsW
  * a bare name gets an address there. Undefined for an empty header.
  */
 export function parseSender(text: string): EmailAddress | undefined {
+  const sender = readSender(text);
+  return sender && withoutFalseName(sender);
+}
+
+function readSender(text: string): EmailAddress | undefined {
   const first = parseAddressList(text)[0];
   if (first !== undefined) return first;
   const [, before = "", angle = ""] = /^([^<]*)<?([^<>]*)/.exec(text.slice(0, MAX_WORD_LENGTH)) ?? [];
   const name = cleanName(decodeWords(before.replace(/["()]/g, " ")));
-  const local = normalizeLocal(angle.trim()) ?? normalizeLocal(name.split(" ", 1)[0] ?? "");
+  const local = [angle.trim(), name.split(" ", 1)[0] ?? ""]
+    .map((text) => (AT.test(text) ? undefined : normalizeLocal(text)))
+    .find((found) => found !== undefined);
   const isLocalOnly = angle === "" && !name.includes(" ");
   if (name === "" && local === undefined) return undefined;
   if (angle !== "" || isLocalOnly) return named(`${local ?? "unknown"}@${NO_DOMAIN}`, isLocalOnly ? "" : name);
   return named(NO_SENDER.email, name);
 }
 
+/** What stands between local part and domain, or looks like it. */
+const AT = /[@\ufe6b\uff20]/;
+const ADDRESS_IN_NAME =
+  /[^\s"'<>()[\],;:@\ufe6b\uff20]+\s?[@\ufe6b\uff20]\s?[\p{L}\p{M}\p{N}_-]+(?:[.\u3002\uff0e\uff61][\p{L}\p{M}\p{N}_-]+)+/gu;
+
+/** The address without a name that contains another one, which a reader would take for the sender. */
+export function withoutFalseName(address: EmailAddress): EmailAddress {
+  const { email, name = "" } = address;
+  if (!AT.test(name)) return address;
+  const own = email.toLowerCase();
+  return (name.match(ADDRESS_IN_NAME) ?? []).every((text) => text.toLowerCase() === own) ? address : { email };
+}
+
 /** The addresses in the From fields of a message. */
 export interface Authors {
   emails: string[];
-  /** One of the domains is written so that it looks like another: see readDomain. */
+  /** One of the addresses is written so that it looks like another: see readDomain, looksAlike. */
   disguised: boolean;
 }
 
@@ -354,11 +375,8 @@ function nameOf(words: PartialEntry["phrase"]): string {
 }
 
 function cleanName(name: string): string {
-  return cleanText(name)
-    .replace(/[\s\p{Cc}]+/gu, " ")
-    .trim()
-    .slice(0, 500)
-    .toWellFormed();
+  const shown = shownLine(cleanText(name).replace(/[\s\p{Cc}]+/gu, " "));
+  return shown.length <= 500 ? shown : shown.slice(0, 500).trimEnd().toWellFormed();
 }
 
 /**
@@ -371,12 +389,32 @@ function cleanAddress(raw: string): Omit<ReadAddress, "name"> | undefined {
   const address = withoutComments(cleanText(raw.slice(route + 1)))
     .replace(/^\s*mailto:([^?]*).*$/is, "$1")
     .replace(/^\s*("(?:[^"\\\p{Cc}]|\\[^\p{Cc}])*")?|[ \p{Cc}<>]+/gu, "$1")
-    .trimEnd();
+    .trimEnd()
+    .replace(/^(["'])([^"']*@[^"'@]*)\1$/, "$2");
   const written = splitAddress(address.startsWith('"') ? address : address.replace(/(?<![,;])[,;]+$/, ""));
   if (address.length > 998) return undefined;
   const local = written.local.replace(UNSEEN, REPLACEMENT);
   const { domain, disguised } = readDomain(written.domain);
-  return local === "" || domain === "" ? undefined : { email: `${local}@${domain}`, disguised };
+  if (local === "" || domain === "") return undefined;
+  const email = `${local}@${domain}`;
+  return { email, disguised: disguised || (!USUAL.test(email) && looksAlike(local, domain)) };
+}
+
+/** A shortcut: most addresses. */
+const USUAL = /^[\w.+=-]+@[\w.-]+$/;
+
+/** Dots may stand anywhere: some providers had such addresses. */
+const PLAIN_LOCAL = /^[^\s\p{Cc}()<>[\]:;@\\,"]+$/u;
+const PLAIN_DOMAIN = /^[\p{L}\p{M}\p{N}._-]+$/u;
+
+/**
+ * True for an address that others may read as another one: the local part contains what looks like an address, or local
+ * part or domain has a character that separates addresses (RFC 5322 §3.2.3).
+ */
+function looksAlike(local: string, domain: string): boolean {
+  const isQuoted = /^".*"$/s.test(local);
+  if (AT.test(local) || !(isQuoted || PLAIN_LOCAL.test(local))) return true;
+  return !PLAIN_DOMAIN.test(domain) && normalizeDomain(domain) === undefined;
 }
 
 function withoutComments(text: string): string {

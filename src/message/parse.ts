@@ -6,7 +6,14 @@
  * the original of a message that exceeds the limits, breaks the parser, or has text outside its parts (rules: Nothing
  * lost).
  */
-import { type Authors, authorsIn, type EmailAddress, parseAddressList, parseSender } from "./address.ts";
+import {
+  type Authors,
+  authorsIn,
+  type EmailAddress,
+  parseAddressList,
+  parseSender,
+  withoutFalseName,
+} from "./address.ts";
 import { cleanText } from "./charset.ts";
 import { parseDate } from "./date.ts";
 import { decodeFile, decodeText, isDecodedWhole } from "./decode.ts";
@@ -111,7 +118,7 @@ function originalOf(buffer: Buffer): ParsedAttachment {
 type Envelope = Omit<ParsedMessage, "text" | "html" | "attachments" | "problem">;
 
 function envelopeOf(fields: readonly HeaderField[]): Envelope {
-  const addresses = (name: string) => parseAddressList(headersOf(fields, name).join(", "));
+  const addresses = (name: string) => parseAddressList(headersOf(fields, name).join(", ")).map(withoutFalseName);
   const sender = addresses("sender")[0];
   const named = parseSender(headerOf(fields, "from") ?? "");
   const from = named ?? sender;

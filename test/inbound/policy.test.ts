@@ -215,6 +215,31 @@ describe("a From domain that looks like another", () => {
     expect(isSpam()).toEqual([true]);
   });
 
+  test.each<[from: string]>([
+    ["<ceo@lax.example,@good.example>"],
+    ['"x" <ceo@lax.example "<a@good.example>'],
+    ["ceo@lax.example(a comment)@good.example"],
+    ['"ceo@lax.example"@good.example'],
+  ])("mail from what looks like another address is spam, although its own domain passes: %s", async (from) => {
+    const { deliver, isSpam } = await world();
+    expect(await deliver({ from, reversePath: "a@good.example" })).toBe("250 2.6.0");
+    expect(isSpam()).toEqual([true]);
+  });
+
+  test("a name that contains another address is not shown, wherever it stands", async () => {
+    const { deliver, newest, isSpam } = await world();
+    const name = '"ceo@lax.example" ';
+    const given = { from: `${name}<a@good.example>`, reversePath: "a@good.example", to: "alice@example.test" };
+    await deliver({ ...given, headers: [`Reply-To: ${name}<b@good.example>`, `Cc: ${name}<c@good.example>`] });
+    expect(isSpam()).toEqual([false]);
+    expect(await newest("inbox")).toMatchObject({
+      from: { email: "a@good.example" },
+      cc: [{ email: "c@good.example" }],
+      auth: { dmarc: "pass" },
+    });
+    expect((await newest("inbox"))?.from).not.toHaveProperty("name");
+  });
+
   test("an encoded word is not decoded, so it names no other domain", async () => {
     const { deliver, newest } = await world();
     expect(await deliver({ from: "ceo@=?utf-8?q?str=C2=ADict?=.example" })).toBe("250 2.6.0");

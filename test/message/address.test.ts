@@ -4,6 +4,8 @@ import {
   authorsIn,
   envelopeAddress,
   isAddressLiteral,
+  isAnonymous,
+  NO_SENDER,
   normalizeAddress,
   parseAddressList,
   parseSender,
@@ -137,6 +139,107 @@ test("authorsIn lists every address in the fields, and says whether one is disgu
     disguised: false,
   });
   expect(authorsIn(["a@b.example,".repeat(3_000)]).emails.length).toBeLessThanOrEqual(2_000);
+});
+
+describe("a From that looks like another address", () => {
+  const authorOf = (from: string) => ({ ...parseSender(from), disguised: authorsIn([from]).disguised });
+
+  test.each<[from: string]>([
+    ["<ceo@bank.example,@attacker.example>"],
+    ['"x" <ceo@bank.example "<evil@attacker.example>'],
+    ["<ceo@bank.example;@attacker.example>"],
+    ["<ceo@bank.example\t@attacker.example>"],
+    ["<ceo@bank.example\u0000@attacker.example>"],
+    ["<ceo@bank.example\u202e@attacker.example>"],
+    ["ceo@bank.example(a comment)@attacker.example"],
+    ["<ceo@bank.example\\@attacker.example>"],
+    ["ceo@[bank.example]@attacker.example"],
+    ['"ceo@bank.example"@attacker.example'],
+    ['<"ceo@bank.example <"@attacker.example>'],
+    ["<ceo\uff20bank.example@attacker.example>"],
+    ["<ceo\ufe6bbank.example@attacker.example>"],
+    ["<route:ceo@bank.example>"],
+    ["ceo@bank.example> <evil@attacker.example>, <ceo@bank.example[>"],
+  ])("%j is disguised", (from) => {
+    expect(authorOf(from).disguised).toBe(true);
+  });
+
+  test.each<[from: string, email: string]>([
+    ["<ann@b.example>", "ann@b.example"],
+    ["<ann.@b.example>", "ann.@b.example"],
+    ["<a..nn@b.example>", "a..nn@b.example"],
+    [`<${"a".repeat(80)}@b.example>`, `${"a".repeat(80)}@b.example`],
+    ["<bounce+ann=b.example@c.example>", "bounce+ann=b.example@c.example"],
+    ["<ann%b.example@c.example>", "ann%b.example@c.example"],
+    ['<"ann b"@c.example>', '"ann b"@c.example'],
+    ["<ann@[192.0.2.1]>", "ann@[192.0.2.1]"],
+    ["<ann@192.0.2.1>", "ann@192.0.2.1"],
+    ["<ann@b_c.example>", "ann@b_c.example"],
+    ["<jörg@bücher.example>", "jörg@bücher.example"],
+    ["<'ann@b.example'>", "ann@b.example"],
+    ['<"ann@b.example">', "ann@b.example"],
+    ["<@relay.example:ann@b.example>", "ann@b.example"],
+    ["ann@b.example <ann@b.example>", "ann@b.example"],
+  ])("%j is not", (from, email) => {
+    expect(authorOf(from)).toEqual({ email, disguised: false });
+  });
+
+  test.each<[from: string, name: string | undefined]>([
+    ['"ceo@bank.example" <evil@attacker.example>', undefined],
+    ["ceo@bank.example <evil@attacker.example>", undefined],
+    ["evil@attacker.example (ceo@bank.example)", undefined],
+    ["=?utf-8?q?The_chief_=3Cceo=40bank.example=3E?= <evil@attacker.example>", undefined],
+    ['"ceo\uff20bank.example" <evil@attacker.example>', undefined],
+    ['"ceo @ bank.example" <evil@attacker.example>', undefined],
+    ['"ceo@b\u0430nk.example" <evil@attacker.example>', undefined],
+    ['"ceo@bank\u3002example" <evil@attacker.example>', undefined],
+    ['"\u200bceo@\u2060bank.example" <evil@attacker.example>', undefined],
+    ['"\u202eelpmaxe.knab\u202c" <evil@attacker.example>', "elpmaxe.knab"],
+    ['"ceo\u0000" <evil@attacker.example>', "ceo"],
+    ["\"'Evil@attacker.example'\" <evil@attacker.example>", "'Evil@attacker.example'"],
+    ['"Ann @ Home" <evil@attacker.example>', "Ann @ Home"],
+    [
+      '"\u0646\u0627\u0645\u0647\u200c\u0627\u06cc" <evil@attacker.example>',
+      "\u0646\u0627\u0645\u0647\u200c\u0627\u06cc",
+    ],
+  ])("%j has the name %j", (from, name) => {
+    expect(parseSender(from)).toEqual({ email: "evil@attacker.example", ...(name !== undefined && { name }) });
+  });
+
+  test.each(["ceo\uff20bank.example", "=?utf-8?q?ceo=40bank.example_Chief?=", '"Chief (ceo@bank.example)"'])(
+    "%j names nobody",
+    (from) => {
+      expect(parseSender(from)).toEqual({ email: "unknown@unknown.invalid" });
+    },
+  );
+
+  test("however it is written, its address is judged, and is shown as one address", () => {
+    const piece = fc.constantFrom(
+      ..."\"'<>()[]{},;:\\@ .\t\u0000\u200b\u202e\uff20\ufe6b\u3002",
+      "ceo@bank.example",
+      "evil@attacker.example",
+      "<evil@attacker.example>",
+      "@attacker.example",
+      "=?utf-8?q?ceo=40bank.example?=",
+      "=?utf-8?q?=3Cceo=40bank.example=3E?=",
+      "mailto:",
+      "x",
+    );
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 10 }), (pieces) => {
+        const from = pieces.join("");
+        const { email, name = "" } = parseSender(from) ?? NO_SENDER;
+        const { emails, disguised } = authorsIn([from]);
+        expect(emails.includes(email) || isAnonymous(email)).toBe(true);
+        if (!disguised) expect(email).toMatch(/^(?:[^\s"<>()[\]\\,;:@\ufe6b\uff20]+|"[^@\ufe6b\uff20]*")@[\w.-]+$/);
+        expect(name.replaceAll(new RegExp(`['"<>]*${RegExp.escape(email)}`, "gi"), "")).not.toMatch(
+          /\w[@\uff20\ufe6b]\w+[.\u3002]\w/,
+        );
+        expect(name).not.toMatch(/[\u200b\u202e]/);
+      }),
+      { numRuns: 3_000 },
+    );
+  });
 });
 
 describe("normalizeAddress", () => {

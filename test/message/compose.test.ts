@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import PostalMime from "postal-mime";
 import { normalizeAddress } from "../../src/message/address.ts";
+import { shownLine } from "../../src/message/characters.ts";
 import {
   addText,
   bytesOfNode,
@@ -230,7 +231,7 @@ describe("for any content", () => {
         expect(to.map(({ email }) => email)).toEqual(given.map(({ email }) => email));
         expect(to.every(({ email }) => /@[a-z0-9.-]+$/.test(email))).toBe(true);
         const shown = ({ name, email }: { name?: string; email: string }) =>
-          (name ?? "").replace(/[\s\p{Cc}]+/gu, " ").trim() || email;
+          shownLine((name ?? "").replace(/[\s\p{Cc}]+/gu, " ")) || email;
         expect(to.map(shown)).toEqual(given.map(shown));
       }),
     );
