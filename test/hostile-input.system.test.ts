@@ -126,6 +126,35 @@ describe("time grows with the input", () => {
   test("text that is seen", () => expectLinearText((text) => seenText(`https://${text}`, "<p>Hello</p>")), 60_000);
 
   test(
+    "octets in no charset",
+    () =>
+      expectLinearText((text) => {
+        const octets = Buffer.from(`é${text}é`, "latin1");
+        const field = Buffer.from(`é${unfolded(text)}`, "latin1");
+        return parseMessage(
+          Buffer.concat([
+            bytesOf("Subject: "),
+            field,
+            bytesOf("\nContent-Type: x;\n name="),
+            field,
+            bytesOf("\n\n"),
+            octets,
+          ]),
+        );
+      }),
+    60_000,
+  );
+
+  test(
+    "base64",
+    () =>
+      expectLinearText((text) =>
+        parseMessage(bytesOf(`Content-Transfer-Encoding: base64\n\n${"QUJD".repeat(9)}\n${text}`)),
+      ),
+    60_000,
+  );
+
+  test(
     "fields of a message",
     () =>
       expectLinearText((text) => {

@@ -68,6 +68,8 @@ export async function prepareMessage(
 ): Promise<PreparedMessage> {
   const budget = createBudget();
   const structure = structureOf(bytes);
+  // Of the fields as they came: parsing decodes those in 8-bit charsets.
+  const fingerprint = fingerprintOf(bytes, structure?.header);
   const read = await parseMessage(bytes, budget, structure);
   const { html, attachments, autoSubmitted: _, sender: __, ...parsed } = read;
   const stored: PreparedAttachment[] = [];
@@ -96,7 +98,7 @@ export async function prepareMessage(
     sanitizer: SANITIZER_VERSION,
     attachments: stored,
     size: bytes.byteLength,
-    fingerprint: fingerprintOf(bytes, structure?.header),
+    fingerprint,
     index,
   };
   if (written) return message;

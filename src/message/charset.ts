@@ -4,6 +4,7 @@
  * Mail often names its charset wrongly or leaves it out. Octets that are invalid in the claimed charset are decoded in
  * the most likely one, which avoids a text of replacement characters.
  */
+import { isAscii, isUtf8 } from "node:buffer";
 
 /** Charset names seen in mail that the Encoding Standard does not list. */
 const ALIASES: Record<string, string> = {
@@ -19,6 +20,7 @@ const ALIASES: Record<string, string> = {
   "iso-2022-jp-ms": "iso-2022-jp",
   cp1250: "windows-1250",
   cp874: "windows-874",
+  cp866: "ibm866",
   "utf-8-mac": "utf-8",
 };
 
@@ -43,30 +45,37 @@ function decoderOf(charset: string): TextDecoder | undefined {
   return decoders.get(name);
 }
 
-/** True if octets in `charset` are read as if it were absent: it is UTF-8, ASCII or unknown. */
-export function isUnlabelled(charset: string): boolean {
-  const name = charset.toLowerCase().trim();
-  return /^(?:utf-?8|(?:us-?)?ascii|)$/.test(name) || decoderOf(name) === undefined;
-}
+/** True for the labels of what any octets may be, and for none. */
+export const isUtf8OrAscii = (charset: string): boolean => /^\s*(?:utf-?8|(?:us-?)?ascii|)\s*$/i.test(charset);
+
+/** Text in these charsets is almost never valid UTF-8, unless it is ASCII: octets that are valid have a wrong label. */
+const SINGLE_BYTE = /^(?:windows|iso-8859|koi8|ibm866|macintosh|x-mac)/;
 
 /**
- * Text of octets in `charset`; undefined for an unknown one. US-ASCII and UTF-8 that are invalid are read like octets
- * without a charset.
+ * Text of octets in `charset`. Octets that are invalid there become replacement characters. Undefined for an unknown
+ * charset, and for US-ASCII and UTF-8 that are invalid.
  */
 export function decodeCharset(octets: Uint8Array, charset: string): string | undefined {
   const name = charset.toLowerCase().trim();
   if (isWide(name) && !isUtf16(octets)) return decodeOctets(octets);
-  if (/^(?:utf-?8|(?:us-?)?ascii|)$/.test(name)) return decodeOctets(octets);
+  if (isUtf8OrAscii(name)) return decodeCertain(octets);
   if (name === "utf-7" || name === "unicode-1-1-utf-7") {
     // UTF-7 is rare today, and decoding a lot of it is slow.
     return octets.length > MAX_UTF7 ? decodeOctets(octets) : decodeUtf7(Buffer.from(octets).toString("latin1"));
   }
-  if (name.startsWith("iso-2022-jp") && octets.some((octet) => octet >= 0x80)) {
+  if (name.startsWith("iso-2022-jp")) {
+    if (!octets.some((octet) => octet >= 0x80)) return decodeJis(octets);
     // ISO-2022-JP has no 8-bit octets: mailers that send them mean one of the other two Japanese charsets.
     return decodeStrictly(octets, "euc-jp") ?? decodeStrictly(octets, "shift_jis") ?? decodeOctets(octets);
   }
-  return decoderOf(name)?.decode(octets);
+  const decoder = decoderOf(name);
+  const isCertain = isJis(octets) || (decoder && SINGLE_BYTE.test(decoder.encoding) && isUtf8(octets));
+  return isCertain ? decodeCertain(octets) : decoder?.decode(octets);
 }
+
+/** True if a label tells how to read 8-bit octets among ASCII. */
+export const isEightBit = (charset: string): boolean =>
+  !isUtf8OrAscii(charset) && !isWide(charset) && decoderOf(charset) !== undefined;
 
 /** True if `charset` encodes ASCII differently. The last two are not charsets, but mailparser decodes them. */
 export function isWide(charset: string): boolean {
@@ -105,25 +114,82 @@ function decodeUtf7(text: string): string {
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 const lenientUtf8 = new TextDecoder("utf-8");
 const windows1252 = new TextDecoder("windows-1252");
+const iso2022jp = new TextDecoder("iso-2022-jp");
 
 /**
- * Text of octets that name no charset: UTF-8 (RFC 6532), or windows-1252, the usual charset of unlabelled 8-bit mail.
- * UTF-8 with a few invalid octets stays UTF-8.
+ * Text of octets whose charset needs no label: UTF-8 (RFC 6532), or ISO-2022-JP, which announces its characters. Undefined
+ * for other octets.
  */
-export function decodeOctets(octets: Uint8Array): string {
+export function decodeCertain(octets: Uint8Array): string | undefined {
   try {
-    return utf8.decode(octets);
+    const text = utf8.decode(octets);
+    return text.includes(ESC) && isJis(octets) ? decodeJis(octets) : text;
   } catch {
-    const text = lenientUtf8.decode(octets);
-    let wrong = 0;
-    let foreign = 0;
-    for (let i = 0; i < text.length; i++) {
-      const unit = text.charCodeAt(i);
-      if (unit === 0xfffd) wrong++;
-      else if (unit >= 0x80) foreign++;
-    }
-    return foreign > 0 && 4 * foreign >= wrong ? text : windows1252.decode(octets);
+    return undefined;
   }
+}
+
+/** Text of octets that name no charset: UTF-8, or windows-1252, the usual charset of unlabelled 8-bit mail. */
+export function decodeOctets(octets: Uint8Array): string {
+  return decodeCertain(octets) ?? decodeNearUtf8(octets, 4) ?? windows1252.decode(octets);
+}
+
+/** Text of invalid UTF-8 that is mostly valid: with at most `most` invalid characters for each other one outside ASCII. */
+export function decodeNearUtf8(octets: Uint8Array, most: number): string | undefined {
+  const text = lenientUtf8.decode(octets);
+  return isMostlyValid(text, most) ? text : undefined;
+}
+
+/** The charset of octets that the declared one does not fit. */
+export type Guess = () => Promise<string>;
+
+export const guessWindows1252: Guess = () => Promise.resolve("windows-1252");
+
+/**
+ * Text of octets that are invalid in the declared charset, where they are `text`: UTF-8 if they are valid there, else the
+ * first of declared charset, UTF-8 and guessed charset in which they are mostly valid.
+ */
+export async function decodeDoubtful(octets: Uint8Array, text: string | undefined, guess: Guess): Promise<string> {
+  const known = decodeCertain(octets) ?? (isMostlyValid(text, 1) ? text : decodeNearUtf8(octets, 1));
+  if (known !== undefined) return known;
+  const guessed = decodeCharset(octets, await guess());
+  return isMostlyValid(guessed, 1 / 10) ? guessed : (text ?? decodeOctets(octets));
+}
+
+/** `most`: the number of invalid characters that are allowed for each other one outside ASCII. */
+function isMostlyValid(text: string | undefined, most: number): text is string {
+  if (text === undefined) return false;
+  const { wrong, foreign } = countForeign(text);
+  return wrong <= most * foreign;
+}
+
+/** The number of replacement characters in a text, and of other characters outside ASCII. */
+function countForeign(text: string): { wrong: number; foreign: number } {
+  let wrong = 0;
+  let foreign = 0;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit === 0xfffd) wrong++;
+    else if (unit >= 0x80) foreign++;
+  }
+  return { wrong, foreign };
+}
+
+/** Escape sequences of ISO-2022-JP (RFC 1468), and the one of half-width katakana. */
+const ESC = "\x1b";
+const TO_KANJI = new RegExp(String.raw`${ESC}\$[@B]`);
+const ESCAPE = String.raw`${ESC}(?:\$[@B]|\([BIJ])`;
+const OVERRIDDEN = new RegExp(`${ESCAPE}(?=${ESCAPE})`, "g");
+
+function isJis(octets: Uint8Array): boolean {
+  if (!octets.includes(ESC.charCodeAt(0))) return false;
+  return TO_KANJI.test(Buffer.from(octets).toString("latin1")) && isAscii(octets);
+}
+
+/** Of consecutive escape sequences the last counts; the decoder would write a replacement character between them. */
+function decodeJis(octets: Uint8Array): string {
+  const text = Buffer.from(octets).toString("latin1").replace(OVERRIDDEN, "");
+  return iso2022jp.decode(Buffer.from(text, "latin1"));
 }
 
 function decodeStrictly(octets: Uint8Array, charset: Label): string | undefined {

@@ -1,43 +1,72 @@
 /**
  * Decodes the content of a part: transfer encodings, charsets, format=flowed, file names. The only user of mailparser.
  *
- * Each part goes through mailparser as a message of its own, so that its decoders work on exactly the bytes that
+ * A text goes through mailparser as a message of its own, so that its decoders work on exactly the bytes that
  * structure.ts found. Time is bounded: input on which those decoders are slow is handled here.
  */
 import { MailParser } from "mailparser";
-import { cleanText, decodeCharset, decodeOctets, isUnlabelled, isWide } from "./charset.ts";
+import {
+  cleanText,
+  decodeCharset,
+  decodeDoubtful,
+  decodeOctets,
+  type Guess,
+  guessWindows1252,
+  isUtf8OrAscii,
+  isWide,
+} from "./charset.ts";
 import { headerOf } from "./headers.ts";
-import { type Part, parseHeaderValue, TooComplex } from "./structure.ts";
+import { type Part, parseHeaderValue } from "./structure.ts";
 import { trimLineBreaks } from "./text.ts";
 
 /** True for charsets that charset.ts decodes: mailparser is very slow on them, or they are often a wrong label. */
 const isDecodedHere = (charset: string): boolean =>
   /^\s*(?:(?:unicode-1-1-)?utf-7|iso-2022-jp\S*)\s*$/i.test(charset) || isWide(charset);
 
-/** The characters of a text part. Line breaks are \n, with none at the end. */
-export async function decodeText(buffer: Buffer, part: Part): Promise<string> {
+/**
+ * The characters of a text part. Line breaks are \n, with none at the end. `guess`: the charset of octets that the
+ * declared one does not fit.
+ */
+export async function decodeText(buffer: Buffer, part: Part, guess: Guess = guessWindows1252): Promise<string> {
   const charset = part.contentType.parameters.get("charset") ?? "";
-  // Octets that need little or no decoding skip the streams, which would take most of the time of a short message.
-  const octets = octetsOf(buffer.subarray(part.start, part.end), part);
-  let text = octets && decodeCharset(octets, charset);
-  if (text === undefined && !isDecodedHere(charset)) text = (await decodePart(buffer, part, "inline")).text;
-  // Octets that are invalid in the claimed charset: mailparser replaces each, charset.ts finds a better charset.
-  if (text === undefined || (text.includes("\ufffd") && isUnlabelled(charset))) {
-    const { content } = await decodePart(buffer, part, "attachment");
-    text = decodeCharset(content, charset) ?? decodeOctets(content);
+  const octets = octetsOf(buffer, part);
+  const isHere = isDecodedHere(charset);
+  // Lines of format=flowed must be joined (RFC 3676). Other octets skip the streams, which would take most of the time
+  // of a short message.
+  const isFlowed = part.contentType.parameters.has("format") && !isHere;
+  let text = isFlowed ? undefined : decodeCharset(octets, charset);
+  if (isFlowed || (text === undefined && !isHere && !isUtf8OrAscii(charset))) {
+    text = await decodePart(part, octets);
   }
+  if (text === undefined || (text.includes("\ufffd") && !isHere)) text = await decodeDoubtful(octets, text, guess);
   return trimLineBreaks(cleanText(text).replace(/\r\n?/g, "\n"));
 }
 
-/**
- * The octets of a text whose transfer encoding is the identity or quoted-printable (RFC 2045 §6.2, §6.7). Undefined for
- * another encoding, and for format=flowed (RFC 3676), whose lines must be joined.
- */
-function octetsOf(content: Buffer, part: Part): Buffer | undefined {
-  if (part.contentType.parameters.has("format")) return undefined;
+/** The octets of a leaf without their transfer encoding (RFC 2045 §6). */
+export function octetsOf(buffer: Buffer, part: Part): Buffer {
+  const content = buffer.subarray(part.start, part.end);
   const encoding = encodingOf(part);
-  if (encoding === "base64") return undefined;
+  if (encoding === "base64") return beginsAsBase64(buffer, part) ? decodeBase64(content) : content;
   return encoding === "" ? content : decodeQuotedPrintable(content);
+}
+
+/** RFC 4648 §3.3, §4: other characters are skipped, and the padding is the end. */
+function decodeBase64(content: Buffer): Buffer {
+  const text = content.toString("latin1", 0, endOfBase64(content));
+  return Buffer.from(text.replaceAll("=", ""), "base64");
+}
+
+/** The offset of the padding: an equals sign after two or three digits of four. */
+function endOfBase64(content: Buffer): number {
+  let digits = 0;
+  let at = 0;
+  for (;;) {
+    const equals = content.indexOf(EQUALS, at);
+    if (equals < 0) return content.length;
+    for (; at < equals; at++) if (BASE64_DIGITS[content[at] as number] === 1) digits++;
+    if (digits % 4 >= 2) return equals;
+    at = equals + 1;
+  }
 }
 
 /** RFC 2045 §6.7. Invalid sequences stand for themselves. mailparser's decoder is quadratic in the length of a line. */
@@ -80,26 +109,48 @@ function hexOf(octet = 0): number {
   return letter >= 0x41 && letter <= 0x46 ? letter - 0x37 : Number.NaN;
 }
 
-interface DecodedPart {
-  text: string;
-  content: Uint8Array;
-  filename: string;
+/** The decoded octets of an attachment, and its file name. */
+export const decodeFile = (buffer: Buffer, part: Part): { content: Uint8Array; filename: string } => ({
+  content: new Uint8Array(octetsOf(buffer, part)),
+  filename:
+    fileNameIn(part.disposition.parameters, "filename") ?? fileNameIn(part.contentType.parameters, "name") ?? "",
+});
+
+/** A parameter that may be split and encoded (RFC 2231 §3, §4); undefined if it is absent. */
+function fileNameIn(parameters: ReadonlyMap<string, string>, name: string): string | undefined {
+  const whole = parameters.get(`${name}*`);
+  const pieces = whole === undefined ? [] : [{ value: whole, isEncoded: true }];
+  // Some mailers count from 1.
+  const start = parameters.has(`${name}*0`) || parameters.has(`${name}*0*`) ? 0 : 1;
+  for (let i = start; whole === undefined; i++) {
+    const encoded = parameters.get(`${name}*${i}*`);
+    const value = encoded ?? parameters.get(`${name}*${i}`);
+    if (value === undefined) break;
+    pieces.push({ value, isEncoded: encoded !== undefined });
+  }
+  const [first] = pieces;
+  if (first === undefined) return parameters.get(name);
+  const [, charset = "", value = first.value] = (first.isEncoded && /^([^']*)'[^']*'(.*)$/s.exec(first.value)) || [];
+  const octets = [{ ...first, value }, ...pieces.slice(1)].map(({ value, isEncoded }) =>
+    isEncoded ? decodePercent(value) : Buffer.from(value),
+  );
+  const joined = Buffer.concat(octets);
+  return decodeCharset(joined, charset) ?? decodeOctets(joined);
 }
 
-/**
- * The decoded octets of an attachment, and its file name.
- * @throws TooComplex, and errors of mailparser.
- */
-export async function decodeFile(buffer: Buffer, part: Part): Promise<{ content: Uint8Array; filename: string }> {
-  return decodePart(buffer, part, "attachment");
-}
+const decodePercent = (value: string): Buffer =>
+  Buffer.from(
+    Buffer.from(value)
+      .toString("latin1")
+      .replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
+    "latin1",
+  );
 
 /**
- * Decodes one leaf with mailparser: as a text, to characters, or as an attachment, to octets.
- * @throws errors of mailparser.
+ * The characters of a text part whose charset only mailparser knows, or whose lines must be joined. `octets`: without
+ * transfer encoding. @throws errors of mailparser
  */
-async function decodePart(buffer: Buffer, part: Part, as: "inline" | "attachment"): Promise<DecodedPart> {
-  refuseTooManyPieces(buffer, part);
+function decodePart(part: Part, octets: Buffer): Promise<string> {
   return new Promise((resolve, reject) => {
     const parser = new MailParser({
       skipTextToHtml: true,
@@ -110,40 +161,23 @@ async function decodePart(buffer: Buffer, part: Part, as: "inline" | "attachment
       ignoreEmbedded: true,
       checksumAlgo: false,
     });
-    const chunks: Uint8Array[] = [];
     let text = "";
-    let filename = "";
     parser.on("data", (data) => {
-      if (data.type === "text") {
-        text = (part.type === "text/html" ? data.html : data.text) || "";
-        return;
-      }
-      filename = data.filename ?? "";
-      data.content.on("data", (chunk: Uint8Array) => chunks.push(chunk));
-      data.content.on("end", () => data.release?.());
+      if (data.type === "text") text = (part.type === "text/html" ? data.html : data.text) || "";
     });
     parser.on("error", reject);
-    parser.on("end", () => resolve({ text, content: new Uint8Array(Buffer.concat(chunks)), filename }));
-    parser.write(leafHeader(buffer, part, as));
-    const content = buffer.subarray(part.start, part.end);
-    parser.end(encodingOf(part) === "quoted-printable" ? decodeQuotedPrintable(content) : content);
+    parser.on("end", () => resolve(text));
+    parser.write(leafHeader(part));
+    parser.end(octets);
   });
 }
 
-/** The header that mailparser gets for a leaf: its MIME fields, with the role `as`. */
-function leafHeader(buffer: Buffer, part: Part, as: "inline" | "attachment"): Buffer {
-  const { fields } = part.header;
-  const withParameters = (name: string, value: string, { parameters }: Part["contentType"]) => {
-    const raw = headerOf(fields, name) ?? "";
-    const written = raw.includes(";") ? raw.slice(raw.indexOf(";")) : "";
-    return `${name}: ${value}${/boundary/i.test(written) ? withoutBoundary(parameters) : written}\r\n`;
-  };
-  return Buffer.from(
-    withParameters("content-type", as === "inline" ? part.type : "application/x-part", part.contentType) +
-      withParameters("content-disposition", as, part.disposition) +
-      (encodingOf(part) === "base64" && beginsAsBase64(buffer, part) ? "content-transfer-encoding: base64\r\n" : "") +
-      "\r\n",
-  );
+/** The header that mailparser gets for a text. */
+function leafHeader({ header, type, contentType }: Part): Buffer {
+  const raw = headerOf(header.fields, "content-type") ?? "";
+  const written = raw.includes(";") ? raw.slice(raw.indexOf(";")) : "";
+  const parameters = /boundary/i.test(written) ? withoutBoundary(contentType.parameters) : written;
+  return Buffer.from(`content-type: ${type}${parameters}\r\ncontent-disposition: inline\r\n\r\n`);
 }
 
 /** mailparser takes any part that names a boundary for a multipart, and drops the text between its delimiters. */
@@ -170,22 +204,24 @@ function beginsAsBase64(buffer: Buffer, part: Part): boolean {
 }
 
 /**
- * True if decoding a leaf keeps all its octets. RFC 2045 §6.8 has decoders ignore characters outside the alphabet,
- * which loses prose that falsely claims base64, or that a mailing list appended. Truncated base64 counts as not whole,
- * too.
+ * True if decoding a leaf keeps all its octets. RFC 2045 §6.8 has decoders ignore characters outside the alphabet and
+ * end at the padding, which loses prose that falsely claims base64, or that a mailing list appended. Truncated base64
+ * counts as not whole, too.
  */
 export function isDecodedWhole(buffer: Buffer, part: Part): boolean {
   if (encodingOf(part) !== "base64" || !beginsAsBase64(buffer, part)) return true;
   let digits = 0;
   let inLine = 0;
   let lineLength = 0;
-  let isLast = false;
+  let [isLast, isPadded] = [false, false];
   for (let i = part.start; i <= part.end; i++) {
     const octet = i < part.end ? (buffer[i] as number) : 0x0a;
     if (BASE64_DIGITS[octet] === 1) {
       // All lines have one length, except for a shorter last one. A line of another length is a word made of base64
       // digits.
       if (isLast || (inLine > 0 && BASE64_DIGITS[buffer[i - 1] as number] !== 1)) return false;
+      if (isPadded && octet !== EQUALS) return false;
+      isPadded = octet === EQUALS;
       digits++;
       inLine++;
     } else if (octet > 0x20) return false;
@@ -203,15 +239,4 @@ export function isDecodedWhole(buffer: Buffer, part: Part): boolean {
 const BASE64_DIGITS = new Uint8Array(256);
 for (const octet of Buffer.from("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")) {
   BASE64_DIGITS[octet] = 1;
-}
-
-/** Base64 may consist of pieces that each end in padding; decoding takes about a microsecond per piece. */
-const MAX_PIECES = 500_000;
-
-function refuseTooManyPieces(buffer: Buffer, part: Part): void {
-  let pieces = 0;
-  if (encodingOf(part) !== "base64") return;
-  for (let at = buffer.indexOf(0x3d, part.start); at >= 0 && at < part.end; at = buffer.indexOf(0x3d, at + 1)) {
-    if (++pieces > MAX_PIECES) throw new TooComplex(`more than ${MAX_PIECES} pieces of base64`);
-  }
 }

@@ -5,12 +5,14 @@
  * Never throws: a line that is not a field is skipped, and text that follows the fields without the blank line is the
  * body. Linear in the bytes read.
  */
-import { decodeCharset, decodeOctets } from "./charset.ts";
+import { decodeCertain, decodeCharset, decodeOctets } from "./charset.ts";
 
 /** A header field; `value` is unfolded, trimmed and free of control characters (RFC 5322 §2.2.3). */
 export interface HeaderField {
   name: string;
   value: string;
+  /** The octets of a value that is not UTF-8. Its charset follows from the rest of the message (undeclared.ts). */
+  octets?: Uint8Array;
 }
 
 export interface HeaderBlock {
@@ -185,14 +187,14 @@ function lineAt(bytes: Buffer, start: number, end: number): string {
 
 function fieldOf(bytes: Buffer, start: number, end: number): HeaderField {
   const colon = bytes.indexOf(COLON, start);
-  return {
-    name: bytes.toString("latin1", start, colon).trimEnd(),
-    value: unfold(decodeOctets(bytes.subarray(colon + 1, end))),
-  };
+  const name = bytes.toString("latin1", start, colon).trimEnd();
+  const octets = bytes.subarray(colon + 1, end);
+  const text = decodeCertain(octets);
+  return text === undefined ? { name, value: unfold(decodeOctets(octets)), octets } : { name, value: unfold(text) };
 }
 
 /** RFC 5322 §2.2.3: removes the line breaks and keeps the white space after them. */
-function unfold(value: string): string {
+export function unfold(value: string): string {
   return (
     value
       .replace(/\r?\n/g, "")

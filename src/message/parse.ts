@@ -14,7 +14,7 @@ import {
   parseSender,
   withoutFalseName,
 } from "./address.ts";
-import { cleanText } from "./charset.ts";
+import { cleanText, type Guess } from "./charset.ts";
 import { parseDate } from "./date.ts";
 import { decodeFile, decodeText, isDecodedWhole } from "./decode.ts";
 import {
@@ -31,6 +31,7 @@ import { stripTags } from "./layout.ts";
 import { type Budget, createBudget } from "./markup.ts";
 import { boundaryOf, type Part, readStructure, TooComplex } from "./structure.ts";
 import { htmlOfText, trimLineBreaks } from "./text.ts";
+import { decodeFields, guessFor } from "./undeclared.ts";
 import { followHtml } from "./visible.ts";
 
 interface ParsedAttachment {
@@ -91,7 +92,9 @@ export async function parseMessage(
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   try {
     const structure = known ?? readStructure(buffer);
-    const content = await contentOf(buffer, chooseBody(structure), budget);
+    const guess = guessFor(buffer, structure);
+    await decodeFields(structure, guess);
+    const content = await contentOf(buffer, chooseBody(structure), guess, budget);
     const problem = textOutsideParts(buffer, structure);
     if (problem !== undefined) content.attachments.push(originalOf(buffer));
     return { ...envelopeOf(structure.header.fields), ...content, ...(problem === undefined ? {} : { problem }) };
@@ -167,11 +170,12 @@ function subjectOf(value: string): string {
 async function contentOf(
   buffer: Buffer,
   body: BodyParts,
+  guess: Guess,
   budget: Budget,
 ): Promise<Pick<ParsedMessage, "text" | "html" | "attachments">> {
   const texts = new Map<Part, string>();
   for (const part of new Set([...body.text, ...body.html]))
-    texts.set(part, trimLineBreaks(await decodeText(buffer, part)));
+    texts.set(part, trimLineBreaks(await decodeText(buffer, part, guess)));
   const textOf = (part: Part) => texts.get(part) ?? "";
   const isHtml = (part: Part) => part.type === "text/html";
 
@@ -194,8 +198,7 @@ async function contentOf(
 
   const shown = contentIdsIn(html ?? "");
   const attachments: ParsedAttachment[] = [];
-  for (const part of body.attachments)
-    attachments.push(await decodeAttachment(buffer, part, attachments.length, shown));
+  for (const part of body.attachments) attachments.push(decodeAttachment(buffer, part, attachments.length, shown));
   return { text, ...(html === undefined ? {} : { html }), attachments };
 }
 
@@ -211,13 +214,8 @@ function contentIdsIn(html: string): Set<string> {
   return ids;
 }
 
-async function decodeAttachment(
-  buffer: Buffer,
-  part: Part,
-  index: number,
-  shown: ReadonlySet<string>,
-): Promise<ParsedAttachment> {
-  const { content, filename } = await decodeFile(buffer, part);
+function decodeAttachment(buffer: Buffer, part: Part, index: number, shown: ReadonlySet<string>): ParsedAttachment {
+  const { content, filename } = decodeFile(buffer, part);
   const contentId = cleanText(headerOf(part.header.fields, "content-id") ?? "")
     .replace(/^[\s<]+|(?<![\s>])[\s>]+$/g, "")
     .slice(0, 500);

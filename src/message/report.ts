@@ -19,7 +19,7 @@ import {
   withNotice,
 } from "./bounce.ts";
 import { decodeOctets } from "./charset.ts";
-import { decodeFile, decodeText } from "./decode.ts";
+import { decodeText, octetsOf } from "./decode.ts";
 import { decodeWords, type HeaderField, headerOf, headersOf, readHeaders } from "./headers.ts";
 import { firstMessageId } from "./identity.ts";
 import { textOfHtml } from "./layout.ts";
@@ -116,7 +116,7 @@ async function readFeedback({ buffer, fields, parts }: Message): Promise<Feedbac
     if (!isComplaint || complainant === undefined) return undefined;
     return { kind: "feedback", type: "abuse", ...identityOf(header), recipients: [complainant] };
   }
-  const groups = fieldGroupsIn(decodeOctets(await contentOf(buffer, part)));
+  const groups = fieldGroupsIn(decodeOctets(contentOf(buffer, part)));
   const values = (name: string) => groups.flatMap((group) => group.get(name) ?? []);
   const envelopeFrom = addressIn(values("original-mail-from")[0] ?? "");
   const recipients = [...values("original-rcpt-to"), ...values("removal-recipient")].map(addressIn);
@@ -136,7 +136,7 @@ async function readDelivery({ buffer, fields, parts }: Message, isNested = false
   const header = await returnedHeader(buffer, parts, notice);
   const status = parts.filter(({ type }) => /^message\/(?:global-)?delivery-status$/.test(type));
   const groups: FieldGroup[] = [];
-  for (const part of status) groups.push(...fieldGroupsIn(decodeOctets(await contentOf(buffer, part))));
+  for (const part of status) groups.push(...fieldGroupsIn(decodeOctets(contentOf(buffer, part))));
   const reported = firstOfEach(groups.flatMap((group) => recipientOf(group) ?? []));
   const recipients =
     reported.length > 0
@@ -223,11 +223,11 @@ async function nestedReport(buffer: Buffer, parts: readonly Part[]): Promise<Mes
   const fields = part === undefined ? [] : await headerFieldsOf(buffer, part);
   if (part === undefined || !/report-type="?delivery-status/i.test(headerOf(fields, "content-type") ?? ""))
     return undefined;
-  return messageIn(Buffer.from(await contentOf(buffer, part)), fields);
+  return messageIn(contentOf(buffer, part), fields);
 }
 
 async function headerFieldsOf(buffer: Buffer, part: Part): Promise<HeaderField[]> {
-  const content = Buffer.from(await contentOf(buffer, part));
+  const content = contentOf(buffer, part);
   // Skips surplus empty lines before the message.
   const start = content.findIndex((octet) => octet !== 0x0d && octet !== 0x0a);
   return readHeaders(content, Math.max(0, start)).fields;
@@ -241,12 +241,8 @@ const addressesIn = (fields: readonly HeaderField[], name: string): string[] =>
   parseAddressList(headerOf(fields, name) ?? "").map(({ email }) => email);
 
 /** The beginning of a part's content, its transfer encoding undone. */
-async function contentOf(buffer: Buffer, part: Part): Promise<Uint8Array> {
-  const encoding = headerOf(part.header.fields, "content-transfer-encoding") ?? "";
-  const beginning = { ...part, end: Math.min(part.end, part.start + MAX_PART) };
-  if (/^\s*(?:quoted-printable|base64)\b/i.test(encoding)) return (await decodeFile(buffer, beginning)).content;
-  return buffer.subarray(beginning.start, beginning.end);
-}
+const contentOf = (buffer: Buffer, part: Part): Buffer =>
+  octetsOf(buffer, { ...part, end: Math.min(part.end, part.start + MAX_PART) });
 
 async function textOf(buffer: Buffer, part: Part): Promise<string> {
   const text = await decodeText(buffer, { ...part, end: Math.min(part.end, part.start + MAX_PART) });

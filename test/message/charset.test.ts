@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { cleanText, decodeCharset, decodeOctets, isUnlabelled } from "../../src/message/charset.ts";
+import { cleanText, decodeCharset, decodeDoubtful, decodeOctets, isEightBit } from "../../src/message/charset.ts";
 
 test("decodeOctets reads UTF-8 if the octets are valid, else windows-1252", () => {
   expect(decodeOctets(Buffer.from("Jörg"))).toBe("Jörg");
@@ -13,9 +13,39 @@ test("decodeCharset knows the charset names of mail", () => {
   expect(decodeCharset(Buffer.from([0xa4, 0xa2]), "ISO-2022-JP")).toBe("あ");
   expect(decodeCharset(Buffer.from("Hi +AOk-+-"), "utf-7")).toBe("Hi é+");
   expect(decodeCharset(Buffer.from("x"), "x-none")).toBeUndefined();
-  expect(isUnlabelled("us-ascii")).toBe(true);
-  expect(isUnlabelled("x-none")).toBe(true);
-  expect(isUnlabelled("koi8-r")).toBe(false);
+  expect(["us-ascii", "", "x-none", "utf-16", "koi8-r"].map(isEightBit)).toEqual([false, false, false, false, true]);
+});
+
+test("decodeCharset reads UTF-8 and ISO-2022-JP under the label of another charset", () => {
+  expect(decodeCharset(Buffer.from("Jörg"), "iso-8859-1")).toBe("Jörg");
+  expect(decodeCharset(Buffer.from("J\xf6rg", "latin1"), "iso-8859-1")).toBe("Jörg");
+  // In two-byte charsets, words may be valid UTF-8 by chance.
+  expect(decodeCharset(Buffer.from([0xc2, 0xa5]), "gbk")).toBe("楼");
+  for (const label of ["us-ascii", "utf-8", "iso-8859-1", "shift_jis", "iso-2022-jp", ""]) {
+    expect(decodeCharset(Buffer.from("a \x1b$B$3$s\x1b(B b"), label)).toBe("a こん b");
+  }
+  expect(decodeCharset(Buffer.from("a \x1b[1m b"), "us-ascii")).toBe("a \x1b[1m b");
+});
+
+test("of consecutive escape sequences in ISO-2022-JP, the last counts", () => {
+  const text = "\x1b(B\x1b$B$3$s\x1b(B\x1b$B$K\x1b(B\x1b(J\x1b(Bx";
+  expect(decodeCharset(Buffer.from(text), "iso-2022-jp")).toBe("こんにx");
+});
+
+test("decodeDoubtful asks for a guess only where declared charset and UTF-8 do not fit", async () => {
+  let asked = 0;
+  const decode = (octets: Uint8Array, charset: string) =>
+    decodeDoubtful(octets, decodeCharset(octets, charset), async () => {
+      asked++;
+      return "windows-1251";
+    });
+  expect(await decode(Buffer.from("Größe \ufffd"), "utf-8")).toBe("Größe \ufffd");
+  expect(await decode(Buffer.from("안녕하세요"), "euc-kr")).toBe("안녕하세요");
+  expect(await decode(Buffer.from("\xbe\xc8\xb3\xe7\xff", "latin1"), "euc-kr")).toBe("안녕\ufffd");
+  expect(await decode(Buffer.from("Größe, Bärbel").subarray(0, -5), "utf-8")).toBe("Größe, B\ufffd");
+  expect(asked).toBe(0);
+  expect(await decode(Buffer.from([0xcf, 0xf0, 0xe8, 0xe2, 0xe5, 0xf2]), "utf-8")).toBe("Привет");
+  expect(asked).toBe(1);
 });
 
 test("cleanText removes NUL and replaces lone surrogates", () => {

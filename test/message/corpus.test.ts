@@ -43,6 +43,9 @@ const CHARSET = "octets that are not of the charset they claim: we read them in 
 const POSTAL_MIME: Record<string, string> = {
   [`${STALWART}eml/rfc/000.eml`]: NOT_BASE64,
   "cpython-test-email/msg_15.txt": NOT_BASE64,
+  [`${MIKEL}attachment_emails/attachment_pdf_non_ascii.eml`]: CHARSET,
+  [`${MIKEL}attachment_emails/attachment_pdf_non_ascii_lf.eml`]: CHARSET,
+  [`${MIKEL}error_emails/content_transfer_encoding_7-bit.eml`]: CHARSET,
   [`${MIKEL}error_emails/content_transfer_encoding_plain.eml`]: CHARSET,
   [`${MIKEL}plain_emails/raw_email6.eml`]: CHARSET,
   [`${MIKEL}plain_emails/raw_email10.eml`]: CHARSET,
@@ -56,6 +59,7 @@ const STALWART_PARTS: Record<string, string> = {
   [`${STALWART}eml/malformed/011.eml`]: NESTED_DELIMITER,
   [`${STALWART}eml/malformed/020.eml`]: FORGOTTEN_DELIMITER,
   [`${STALWART}eml/malformed/021.eml`]: FORGOTTEN_DELIMITER,
+  [`${STALWART}eml/thirdparty/002.eml`]: "a word behind the padding of base64: they decode its letters",
 };
 
 /** Parts of mime4j that this parser reads differently. */

@@ -241,10 +241,6 @@ describe("mail that cannot be parsed", () => {
       Array.from({ length: 99 }, (_, i) => `Content-Type: multipart/mixed; boundary=b${i}\n\n--b${i}\n`).join(""),
     ],
     ["too many headers", `Subject: kept\n${"X: y\n".repeat(100_000)}\nbody`],
-    [
-      "too many pieces of base64",
-      `Content-Type: application/pdf\nContent-Transfer-Encoding: base64\n\n${"QQ==".repeat(300_000)}`,
-    ],
     ["a header line too long", `Subject: kept\nX: ${"y".repeat(1_000_000)}\n\nbody`],
   ];
   for (const [name, source] of cases) {
@@ -280,6 +276,8 @@ describe("text outside the parts", () => {
     ["a footer below base64", "Content-Transfer-Encoding: base64\r\n\r\nc2hvd24K\r\n-- \r\nPay by Friday.\r\n"],
     ["a word below base64", "Content-Transfer-Encoding: base64\r\n\r\nc2hvd24K\r\nPayments\r\nFriday\r\n"],
     ["words beside base64", "Content-Transfer-Encoding: base64\r\n\r\nc2hvd24Kc2hvd24K Payments\r\n"],
+    ["base64 behind its padding", "Content-Transfer-Encoding: base64\r\n\r\nc2hvd24=\r\nUGF5IQ==\r\n"],
+    ["base64 behind its padding on one line", "Content-Transfer-Encoding: base64\r\n\r\nc2hvd24=UGF5IQ==\r\n"],
     ["base64 that ends too early", "Content-Transfer-Encoding: base64\r\n\r\nc2hvd24Kc2hvd24KQ\r\n"],
   ];
   for (const [name, source] of doubtful) {
@@ -288,6 +286,7 @@ describe("text outside the parts", () => {
       expect(message.problem).toBeString();
       expect(message.problem).not.toContain("Pay");
       expect(message.text).toContain("shown");
+      expect(message.text).not.toContain("Pay!");
       const original = message.attachments.at(-1);
       expect([original?.filename, original?.contentType]).toEqual(["original.eml", "message/rfc822"]);
       expect(Buffer.from(original?.content ?? []).toString("latin1")).toBe(source);
