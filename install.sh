@@ -444,9 +444,12 @@ bring_back() {
   install -d -m 700 -o "$user" -g "$user" "$data"
   # Nothing was sent by a version that did not come up, so what was waiting is not held.
   "$command" restore "$backups/upgrades" --generation "$1" --send-queue >/dev/null
-  # No backup has the keys of sealed secrets. They are made once.
+  # No backup has the keys of sealed secrets. They are made once. Root follows no link that the service may have made.
   for aside in "$data".failed-*; do
-    if [ -d "$aside/keys" ]; then cp --archive --no-target-directory "$aside/keys" "$data/keys"; fi
+    if [ -d "$aside/keys" ]; then
+      setpriv --reuid "$user" --regid "$user" --init-groups -- \
+        cp --archive --no-target-directory "$aside/keys" "$data/keys"
+    fi
   done
 }
 

@@ -1,10 +1,13 @@
 /**
  * Durable files of any size: written in pieces under another name, fsynced, then renamed. Only their owner may read
- * them. The owner is that of their folder, so that the server can read the files of a command that root ran.
+ * them. The owner is that of their folder, so that the server can read the files of a command that root ran; links that
+ * this owner put there lead root nowhere (store/ownership.ts).
  */
 import { createHash } from "node:crypto";
-import { chown, type FileHandle, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises";
+import { constants } from "node:fs";
+import { type FileHandle, mkdir, open, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { giveToOwner, refuseLinks, requirePlace } from "../store/ownership.ts";
 
 const PIECE_BYTES = 1024 * 1024;
 /** Suffix of files being written. After a crash they may be removed. */
@@ -20,22 +23,22 @@ export interface Hashed {
 /** True for the error that a file or folder does not exist. */
 export const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException)?.code === "ENOENT";
 
-async function giveToOwnerOf(folder: string, path: string): Promise<void> {
-  if (process.getuid?.() !== 0) return;
-  const { uid, gid } = await stat(folder);
-  await chown(path, uid, gid);
-}
-
-/** Makes a folder in an existing one; false when it existed already. Not fsynced. */
-export async function makeFolder(path: string): Promise<boolean> {
+/** Makes a folder in an existing one, unless it exists. Not fsynced. */
+export async function makeFolder(path: string): Promise<void> {
+  const made = await mkdir(path, { mode: 0o700 }).then(
+    () => true,
+    (error) => {
+      if (error.code === "EEXIST") return false;
+      throw error;
+    },
+  );
+  const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
   try {
-    await mkdir(path, { mode: 0o700 });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
-    throw error;
+    requirePlace(handle.fd, path);
+    if (made) giveToOwner(handle.fd, path);
+  } finally {
+    await handle.close();
   }
-  await giveToOwnerOf(dirname(path), path);
-  return true;
 }
 
 /** Makes the missing folders between `root`, which exists, and `path` in it. */
@@ -59,15 +62,17 @@ export async function syncFolder(path: string): Promise<void> {
 export async function syncFile(path: string): Promise<void> {
   const handle = await open(path, "r");
   try {
+    requirePlace(handle.fd, path);
     await handle.sync();
+    giveToOwner(handle.fd, path);
   } finally {
     await handle.close();
   }
-  await giveToOwnerOf(dirname(path), path);
 }
 
 /** Names in a folder, in order; none when it does not exist. */
 export async function namesIn(folder: string): Promise<string[]> {
+  refuseLinks(folder);
   try {
     return (await readdir(folder)).sort();
   } catch (error) {
@@ -100,6 +105,7 @@ export async function filesBelow(folder: string, skip: (path: string) => boolean
 async function readPieces(path: string, take: (piece: Uint8Array) => Promise<void> | void): Promise<Hashed> {
   const handle = await open(path, "r");
   try {
+    requirePlace(handle.fd, path);
     const hash = createHash("sha256");
     const buffer = new Uint8Array(PIECE_BYTES);
     let size = 0;
@@ -126,24 +132,22 @@ async function writeFileWhole<T>(
   isGood: (result: T) => boolean = () => true,
 ): Promise<T> {
   const unfinished = `${path}${UNFINISHED}`;
-  let good = false;
+  await rm(unfinished, { force: true });
+  const handle = await open(unfinished, "wx", 0o600);
+  let renamed = false;
   try {
-    const handle = await open(unfinished, "w", 0o600);
-    let result: T;
-    try {
-      result = await write(handle);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    good = isGood(result);
-    if (good) {
-      await giveToOwnerOf(dirname(path), unfinished);
+    requirePlace(handle.fd, unfinished);
+    const result = await write(handle);
+    await handle.sync();
+    if (isGood(result)) {
+      giveToOwner(handle.fd, unfinished);
       await rename(unfinished, path);
+      renamed = true;
     }
     return result;
   } finally {
-    if (!good) await unlink(unfinished).catch(() => {});
+    await handle.close();
+    if (!renamed) await rm(unfinished, { force: true }).catch(() => {});
   }
 }
 

@@ -16,6 +16,7 @@ import { closeSync, openSync, readSync } from "node:fs";
 import { open, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
+import { giveToOwner, requirePlace } from "../store/ownership.ts";
 import { isMissing, namesIn, writeText } from "./files.ts";
 
 export const MARKER = "mailroom-backup.json";
@@ -147,6 +148,7 @@ const lineOf = (name: string): string => `${name}  ${BLOBS}/${name.slice(0, 2)}/
 export async function writeBlobList(path: string, names: Iterable<string>): Promise<number> {
   const handle = await open(path, "wx", 0o600);
   try {
+    requirePlace(handle.fd, path);
     let count = 0;
     let text = "";
     for (const name of names) {
@@ -158,6 +160,7 @@ export async function writeBlobList(path: string, names: Iterable<string>): Prom
     }
     await handle.writeFile(text);
     await handle.sync();
+    giveToOwner(handle.fd, path);
     return count;
   } finally {
     await handle.close();

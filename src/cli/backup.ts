@@ -44,6 +44,7 @@ export const backupCommands = [
   }),
   command({
     name: "backup",
+    staysRoot: true,
     summary: "Back up the data folder into DIR, beside the running server; only new files are copied",
     arguments: FOLDER,
     options: {
@@ -63,6 +64,7 @@ export const backupCommands = [
   }),
   command({
     name: "restore",
+    staysRoot: true,
     summary: "Restore a backup into an empty data folder; mail that was waiting to be sent is held",
     arguments: FOLDER,
     options: {

@@ -143,7 +143,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
 async function perform(described: Command, invocation: Invocation, io: Io): Promise<void> {
   const print = (document: Document): Promise<void> =>
     io.writeStdout(render(described, document, invocation.options.json === true));
-  const session = openSession(io, { serving: described === serve });
+  const session = openSession(io, { serving: described === serve, staysRoot: described.staysRoot });
   try {
     const document = await described.run(session, invocation as Parameters<Command["run"]>[1]);
     if (document !== undefined) await print(document);

@@ -20,6 +20,8 @@ interface Description<A extends Arguments, O extends Options> {
   readonly rest?: string;
   /** Columns of the table, for a list. */
   readonly columns?: readonly string[];
+  /** Root runs it as root: it binds low ports, or takes care of links itself. Other commands: see Io.actAsOwnerOf. */
+  readonly staysRoot?: true;
   /** Output without --json, where neither a table nor `name: value` lines fit. */
   text?(document: Document): string;
   /** @throws UsageError, AppError, ConfigError, FailedCheck */

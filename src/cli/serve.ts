@@ -11,6 +11,7 @@ const STOP_WITHIN_MS = 10_000;
 export const serve = command({
   name: "serve",
   summary: "Run the appliance",
+  staysRoot: true,
   options: { demo: { summary: "In an empty data folder: load a demo workspace, and print a key for it" } },
   async run({ io, log, config, appliance }, { options }) {
     // Loaded only when needed: it imports the parser, which otherwise only workers load.

@@ -2,6 +2,7 @@
  * One run of the program: the process around it, and the configuration and appliance that its command uses. Both are
  * opened at first use, so that `version` and `--help` open nothing.
  */
+import { statSync } from "node:fs";
 import { type Appliance, createAppliance } from "../appliance.ts";
 import { ConfigError, UsageError } from "../base/errors.ts";
 import { createLog, type Log } from "../base/log.ts";
@@ -19,6 +20,11 @@ export interface Io {
   runtime(dnsServers: readonly string[]): Runtime;
   /** Resolves at the first SIGTERM or SIGINT; the second ends the process at once. */
   interrupted(): Promise<void>;
+  /**
+   * Root becomes the owner of the data folder for good. What the process makes there then belongs to the server's user,
+   * and links that this user planted there lead no further than that user may go.
+   */
+  actAsOwnerOf(folder: string): void;
 }
 
 /** Resolves at the first SIGTERM or SIGINT; the second ends the process at once. */
@@ -33,6 +39,20 @@ function interrupted(): Promise<void> {
       });
     }
   });
+}
+
+function actAsOwnerOf(folder: string): void {
+  const owner = statSync(folder, { throwIfNoEntry: false });
+  if (process.getuid?.() !== 0 || !owner || owner.uid === 0) return;
+  try {
+    // Missing from the types.
+    (process as { initgroups?(user: number, group: number): void }).initgroups?.(owner.uid, owner.gid);
+  } catch {
+    // The system has no user of that number, and so no groups of it.
+    process.setgroups?.([owner.gid]);
+  }
+  process.setgid?.(owner.gid);
+  process.setuid?.(owner.uid);
 }
 
 export function processIo(): Io {
@@ -50,6 +70,7 @@ export function processIo(): Io {
     },
     runtime: systemRuntime,
     interrupted,
+    actAsOwnerOf,
   };
 }
 
@@ -75,8 +96,11 @@ export function refuseEnvironment(error: unknown): never {
 /** How long a command waits for the server's transactions, which are short but may be many. */
 const BUSY_TIMEOUT_MS = 10_000;
 
-/** `serving`: this process is the server, which must not wait long for a busy store. */
-export function openSession(io: Io, { serving }: { serving: boolean }): Session {
+/** `serving`: this process is the server, which must not wait long for a busy store. `staysRoot`: see Command. */
+export function openSession(
+  io: Io,
+  { serving, staysRoot }: { serving: boolean; staysRoot: boolean | undefined },
+): Session {
   const once = <T>(make: () => T): (() => T) => {
     let made: { value: T } | undefined;
     return () => {
@@ -85,11 +109,14 @@ export function openSession(io: Io, { serving }: { serving: boolean }): Session 
     };
   };
   const config = once(() => {
+    let read: Config;
     try {
-      return readConfig(io.env);
+      read = readConfig(io.env);
     } catch (error) {
       return refuseEnvironment(error);
     }
+    if (!staysRoot) io.actAsOwnerOf(read.data);
+    return read;
   });
   const runtime = once(() => io.runtime(config().dns));
   const log = once(() => createLog(config().log, runtime().now, (line) => io.writeStderr(`${line}\n`)));

@@ -3,8 +3,9 @@
  * process ends in any way, so a crash leaves nothing to clean up.
  */
 import { Database } from "bun:sqlite";
-import { chownSync, closeSync, existsSync, openSync, statSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { closeSync, existsSync, openSync } from "node:fs";
+import { join } from "node:path";
+import { giveToOwner, refuseLinks } from "./ownership.ts";
 
 /**
  * Claims the folder for this process as its server: a second one would clear the first one's spool and run each job
@@ -44,20 +45,23 @@ export function tryClaim(path: string): (() => void) | undefined {
  * is not even opened: under POSIX, closing any descriptor of a file drops all the process's locks on it.
  */
 function makeFile(path: string): void {
+  refuseLinks(path);
+  let file: number;
   try {
-    closeSync(openSync(path, "wx", 0o600));
+    file = openSync(path, "wx", 0o600);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return;
+    throw error;
   }
-  if (process.getuid?.() !== 0) return;
-  const { uid, gid } = statSync(dirname(path));
-  chownSync(path, uid, gid);
+  giveToOwner(file, path);
+  closeSync(file);
 }
 
 /** True if a server runs on the folder. */
 export function isClaimed(folder: string): boolean {
   const path = join(folder, "serving.lock");
   if (!existsSync(path)) return false;
+  refuseLinks(path);
   // A read takes the lock that only an exclusive one refuses, and releases it at once.
   const lock = new Database(path, { readonly: true });
   try {

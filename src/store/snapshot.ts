@@ -9,6 +9,7 @@
 import { Database, SQLiteError } from "bun:sqlite";
 import { closeSync, existsSync, openSync } from "node:fs";
 import { join } from "node:path";
+import { refuseLinks } from "./ownership.ts";
 
 /** How long a snapshot waits for a lock at its beginning, ms. */
 const BUSY_TIMEOUT_MS = 10_000;
@@ -42,6 +43,7 @@ export function takeSnapshot(folder: string, target: string): void {
 function openLive(folder: string): Database {
   const path = join(folder, "mailroom.db");
   if (!existsSync(path)) throw new Error(`there is no database in the data folder ${folder}`);
+  refuseLinks(path);
   const db = new Database(path, { readwrite: true });
   db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
   return db;

@@ -1,8 +1,8 @@
 /** The commands as processes: streams, signals, exit codes, and beside each other on one data folder. */
 import { Database } from "bun:sqlite";
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { readdirSync, readFileSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { chmodSync, chownSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { version } from "../../package.json" with { type: "json" };
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -161,4 +161,34 @@ test("a second demo on the folder of a running one is refused, and changes nothi
   });
   expect(signedIn.status).toBe(204);
   expect(await first.kill("SIGTERM")).toBe(0);
+});
+
+const ATTACHED = [
+  "Subject: Attached",
+  'Content-Type: application/octet-stream; name="a.bin"',
+  "Content-Disposition: attachment",
+  "",
+  "an attachment",
+];
+const isRoot = process.getuid?.() === 0;
+
+test.skipIf(!isRoot)(`root acts as the owner of the data folder${isRoot ? "" : " (only as root)"}`, async () => {
+  const owner = 65_534;
+  const place = { data: temporaryFolder() };
+  chownSync(place.data, owner, owner);
+  await runJson(place, "setup", "--domain", "acme.test", "--email", "ada@acme.test", "--name", "Ada");
+  const mail = join(temporaryFolder(), "one.eml");
+  writeFileSync(mail, `${ATTACHED.join("\r\n")}\r\n`);
+  chmodSync(dirname(mail), 0o755);
+  const into = ["--mailbox", "ada@acme.test"];
+  expect(await runJson(place, "import", ...into, mail)).toMatchObject({ imported: 1 });
+  const paths = readdirSync(place.data, { recursive: true, encoding: "utf8" });
+  expect(paths.some((path) => /^blobs.[0-9a-f]{2}.[0-9a-f]{62}$/.test(path))).toBe(true);
+  expect(paths.filter((path) => statSync(join(place.data, path)).uid !== owner)).toEqual([]);
+
+  const ofRoot = temporaryFolder();
+  symlinkSync(ofRoot, join(place.data, "out"));
+  const exported = await run(place, ["export", ...into, "--to", join(place.data, "out/ada.mbox")]);
+  expect(exported).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("EACCES") });
+  expect(readdirSync(ofRoot)).toEqual([]);
 });

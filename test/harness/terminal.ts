@@ -47,6 +47,8 @@ export function openTerminal({
       },
       runtime: (servers) => ({ ...systemRuntime(servers), ...runtime }),
       interrupted: () => interrupted,
+      // The process of the tests stays who it is.
+      actAsOwnerOf: () => {},
     });
     return { exitCode, stdout, stderr };
   }
