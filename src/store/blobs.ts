@@ -35,45 +35,52 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     }
   }
 
-  /**
-   * Touches a blob, which protects it from the sweep until the row that names it has committed. False if it does not
-   * exist.
-   */
+  /** False if the file does not exist. */
   const touch = (path: string, now: Date): Promise<boolean> =>
     utimes(path, now, now).then(
       () => true,
       () => false,
     );
 
-  /** Creates the folder of a blob. The returned function makes its new entries durable. */
-  async function openShard(name: string): Promise<() => Promise<void>> {
+  /** Shards whose own entries are durable. */
+  const settled = new Set<string>();
+
+  /**
+   * Makes the entries of a blob and its shard durable. Needed for a blob that is found, too: another writer, perhaps of
+   * another process, may have made the entries a moment ago.
+   */
+  async function settle(name: string): Promise<void> {
     const shard = shardOf(name);
-    const madeShard = await mkdir(shard, { recursive: true, mode: 0o700 });
-    return async () => {
-      await syncFolder(shard);
-      if (madeShard !== undefined) await syncFolder(folder);
-    };
+    await syncFolder(shard);
+    if (settled.has(shard)) return;
+    await syncFolder(folder);
+    settled.add(shard);
+  }
+
+  /** True for a blob that is there and durable. Protects it from the sweep until the row that names it has committed. */
+  async function isThere(name: string, now: Date): Promise<boolean> {
+    if (!(await touch(pathOf(name), now))) return false;
+    await settle(name);
+    return true;
   }
 
   /** Takes over a durable file on the same file system, by moving it here. `name`: its SHA-256 in hex. */
   async function adopt(file: string, name: string): Promise<string> {
-    const path = pathOf(name);
     const now = new Date(runtime.now());
-    if (await touch(path, now)) return name;
-    const settle = await openShard(name);
+    if (await isThere(name, now)) return name;
+    await mkdir(shardOf(name), { recursive: true, mode: 0o700 });
     await utimes(file, now, now);
-    await rename(file, path);
-    await settle();
+    await rename(file, pathOf(name));
+    await settle(name);
     return name;
   }
 
   /** Writes the bytes durably and returns their name, SHA-256 in hex. The same bytes again cost no second file. */
   async function write(bytes: Uint8Array): Promise<string> {
     const name = createHash("sha256").update(bytes).digest("hex");
-    const path = pathOf(name);
     const now = new Date(runtime.now());
-    if (await touch(path, now)) return name;
-    const settle = await openShard(name);
+    if (await isThere(name, now)) return name;
+    await mkdir(shardOf(name), { recursive: true, mode: 0o700 });
     const temporary = join(shardOf(name), `.${Buffer.from(runtime.randomBytes(16)).toString("hex")}`);
     try {
       const handle = await open(temporary, "wx", 0o600);
@@ -84,12 +91,12 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
       } finally {
         await handle.close();
       }
-      await rename(temporary, path);
+      await rename(temporary, pathOf(name));
     } catch (error) {
       await unlink(temporary).catch(() => {});
       throw error;
     }
-    await settle();
+    await settle(name);
     return name;
   }
 
@@ -121,10 +128,16 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
 
   async function sweepShard(shard: string, olderThan: number, isNamed: (names: string[]) => Set<string>) {
     const entries = await readdir(join(folder, shard));
-    const named = isNamed(entries.map((entry) => shard + entry));
+    const blobOf = (entry: string): string =>
+      shard + (entry.endsWith(LEAVING) ? entry.slice(0, -LEAVING.length) : entry);
+    const named = isNamed(entries.map(blobOf));
     let removed = 0;
     for (const entry of entries) {
-      if (!named.has(shard + entry) && (await removeOld(join(folder, shard, entry), olderThan))) removed++;
+      const path = join(folder, shard, entry);
+      const blob = blobOf(entry);
+      if (!named.has(blob)) removed += (await removeOld(path, olderThan)) ? 1 : 0;
+      // A sweep was cut off before it restored this blob.
+      else if (entry.endsWith(LEAVING)) await rename(path, pathOf(blob));
     }
     return removed;
   }
