@@ -11,7 +11,7 @@ import { atEndOfFile } from "./harness/end.ts";
 import { temporaryFolder } from "./harness/folder.ts";
 import { shareWorker } from "./harness/parser-worker.ts";
 import { startReceiver } from "./harness/receiver.ts";
-import { startRemoteMx } from "./harness/remote-mx.ts";
+import { deliverTo, startRemoteMx } from "./harness/remote-mx.ts";
 import { fakeRuntime } from "./harness/runtime.ts";
 
 const MINUTE_MS = 60_000;
@@ -52,9 +52,9 @@ async function createWorld() {
         const { userId } = people.addUser(tx, alice);
         apiKey = developers.createKey(tx, { userId, name: "Tests", scopes: MAIL_SCOPES }).key;
         developers.addWebhook(tx, { workspaceId, url: receiver.url, events: ["message.delivered"] });
-        options.set(tx, "smtp.outboundPort", String(remote.port));
         options.set(tx, "sending.mailboxPerHour", "4");
       });
+      deliverTo(remote, appliance);
     }
     const { http } = await appliance.start();
     const api = apiClient(`http://${http}`, apiKey);

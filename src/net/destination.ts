@@ -1,6 +1,6 @@
 /**
- * Destinations of URLs that strangers choose (webhooks, images in mail): reads the URL, resolves its host and checks
- * every address. Callers connect only to the addresses that were checked.
+ * Destinations that strangers choose: those of URLs (webhooks, images in mail), whose hosts are resolved here, and
+ * addresses of mail servers. Callers connect only to the addresses that were checked.
  *
  * Only public unicast addresses pass. Everything in IANA's special-purpose registries (RFC 6890) is refused, even the
  * few blocks that are routed, since no receiver is there; so is IPv6 outside 2000::/3, the only part that IANA has
@@ -57,7 +57,7 @@ export function readDestination(text: string, allow: readonly string[]): Destina
 
   const name = url.hostname.replace(/\.$/, "");
   const host = name.replace(/^\[|\]$/g, "");
-  if (isIP(host)) checkAddress(host, networkList(allow), `${host} is`);
+  if (isIP(host)) checkAddress(host, allow, `${host} is`);
   else checkName(host, allow);
   return { protocol, host, port, authority: url.host.replace(url.hostname, name), path: url.pathname + url.search };
 }
@@ -78,12 +78,12 @@ export async function resolveDestination(
     allow: readonly string[];
   },
 ): Promise<string[]> {
+  if (isIP(host)) return [checkAddress(host, allow, `${host} is`)];
   const isAllowed = networkList(allow);
-  if (isIP(host)) return [checkAddress(host, isAllowed, `${host} is`)];
   const reason = checkName(host, allow);
   // RFC 6761 §6.3: loopback names are not looked up in DNS.
   const found = isLoopbackName(host) ? LOOPBACK.filter(isAllowed) : await lookUp(host, dns);
-  const addresses = found.map((address) => checkAddress(address, isAllowed, `${host} leads to`));
+  const addresses = found.map((address) => checkAddress(address, allow, `${host} leads to`));
   if (reason && !(addresses.length > 0 && addresses.every(isAllowed))) throw refusal(`${host} is`, reason);
   return addresses;
 }
@@ -92,12 +92,21 @@ const refusal = (subject: string, reason: string): RefusedDestination =>
   new RefusedDestination(`${subject} ${reason}, and only public addresses are connected to`);
 
 /** The address in its canonical spelling. @throws RefusedDestination */
-function checkAddress(text: string, isAllowed: (address: string) => boolean, subject: string): string {
+function checkAddress(text: string, allow: readonly string[], subject: string): string {
+  const fault = faultOfAddress(text, allow);
+  if (fault !== undefined) throw refusal(subject, fault);
+  return canonicalAddress(text) as string;
+}
+
+/**
+ * Why the server does not connect to an address, such as "a private address"; undefined when it does. `allow`: as for
+ * readDestination.
+ */
+export function faultOfAddress(text: string, allow: readonly string[]): string | undefined {
   const address = canonicalAddress(text);
-  if (address === undefined) throw refusal(subject, "no IP address");
-  const reason = specialAddress(address, isAllowed) ?? mappedAddress(text, address, isAllowed);
-  if (reason !== undefined) throw refusal(subject, reason);
-  return address;
+  if (address === undefined) return "no IP address";
+  const isAllowed = networkList(allow);
+  return specialAddress(address, isAllowed) ?? mappedAddress(text, address, isAllowed);
 }
 
 /** Why an address is special; undefined for one that the server may connect to. */

@@ -6,7 +6,8 @@
  * most certificates there would not pass, and a strict client would only fall back to plain text. The operator names a
  * smarthost and gives its credentials: there TLS is required and its certificate checked, unless it is on this machine.
  *
- * Invariant: credentials are sent only over TLS to their own host, or to this machine.
+ * Invariants: credentials are sent only over TLS to their own host, or to this machine; mail for a domain goes to public
+ * addresses, or to those that smtp.allowNetworks lists (net/destination.ts).
  */
 import { isIP } from "node:net";
 import { domainToASCII } from "node:url";
@@ -14,6 +15,7 @@ import type { TlsPolicies } from "../authentication/tls-policy.ts";
 import type { Log } from "../base/log.ts";
 import { atMost } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { faultOfAddress } from "../net/destination.ts";
 import { canonicalAddress } from "../net/ip.ts";
 import { type Credentials, openSession, type SmtpSession, type Transaction } from "../smtp/client.ts";
 import type { TlsPolicy } from "../smtp/client-connection.ts";
@@ -115,7 +117,18 @@ export function createTransport({ runtime, hostname, options, tlsPolicies, log }
   /** Opens a session with the first host that accepts one. @throws DeliveryFailure */
   async function openFirst(
     hosts: readonly MailHost[],
-    { port, tlsTo, domain }: { port: number; tlsTo(host: string): Promise<TlsPolicy>; domain: string },
+    {
+      port,
+      tlsTo,
+      domain,
+      allow,
+    }: {
+      port: number;
+      tlsTo(host: string): Promise<TlsPolicy>;
+      domain: string;
+      /** Excepted networks, as faultOfAddress takes them; undefined allows every address. */
+      allow?: readonly string[];
+    },
     signal: AbortSignal,
   ): Promise<Opened> {
     const world = { runtime, hostname, log, signal };
@@ -140,6 +153,12 @@ export function createTransport({ runtime, hostname, options, tlsPolicies, log }
         isCut ||= tried.size >= MOST_TRIES || runtime.now() > latest;
         if (isCut) break;
         tried.add(address);
+        const fault = allow && faultOfAddress(address, allow);
+        if (fault !== undefined) {
+          log.warn("mail is not delivered to a private address", { domain, remote: name, address, fault });
+          failures.push(privateAddress(name, fault));
+          continue;
+        }
         const result = await openSession({ host: name, address, port, tls }, world).catch(resultThrown);
         if (!("reply" in result)) return { remote: name, session: result };
         log.debug("no session", { remote: name, address, reply: result.reply });
@@ -155,7 +174,9 @@ export function createTransport({ runtime, hostname, options, tlsPolicies, log }
   async function openDirect(domain: string, signal: AbortSignal): Promise<Opened> {
     const hosts = await findMailHosts(domain, { runtime, hostname });
     const tlsTo = await tlsPolicies.of(domain);
-    return await openFirst(hosts, { port: options.get("smtp.outboundPort"), tlsTo, domain }, signal);
+    const networks = options.get("smtp.allowNetworks");
+    const allow = networks === "none" ? [] : networks;
+    return await openFirst(hosts, { port: options.get("smtp.outboundPort"), tlsTo, domain, allow }, signal);
   }
 
   /** Opens a session with the smarthost. Defers every failure: the operator has to correct it, and no recipient is at fault. */
@@ -285,6 +306,15 @@ async function unlessAborted<T>(signal: AbortSignal, opening: Promise<T>): Promi
   } finally {
     signal.removeEventListener("abort", abort);
   }
+}
+
+/** The end of the reply for a refused address, by which the doctor finds the mail that waits for it. */
+export const NOT_LISTED = "which smtp.allowNetworks does not list";
+
+/** Makes the result for an address that is not connected to: temporary, since the operator may allow it. */
+function privateAddress(host: string, fault: string): DeliveryResult {
+  const verb = isIP(host) ? "is" : "leads to";
+  return deliveryResultOf({ command: "connect", status: "4.4.4", text: `${host} ${verb} ${fault}, ${NOT_LISTED}` });
 }
 
 /** Returns the result of a DeliveryFailure. Any other error is a fault of ours, and is thrown again. */

@@ -298,6 +298,11 @@ export const SETTINGS = {
     "none",
   ),
   "smtp.outboundPort": number({ unit: "port", min: 1, max: 65_535, integer: true }, 25, "Port on remote MX hosts"),
+  "smtp.allowNetworks": orWord(
+    "none",
+    networks("Private networks to which mail is delivered all the same, where the MX of a domain leads there"),
+    "none",
+  ),
   "smtp.trustedResolvers": orWord(
     "none",
     networks("Networks of resolvers that are believed to have checked DNSSEC, which DANE needs; none: no DANE"),

@@ -67,6 +67,7 @@ async function send({ chain = "right", script, tlsa, change, trusted = ["127.0.0
   const values: Record<string, unknown> = {
     "smtp.relay": "none",
     "smtp.outboundPort": remote.port,
+    "smtp.allowNetworks": ["127.0.0.0/8"],
     "smtp.trustedResolvers": trusted,
   };
   const options = { get: (name: string) => values[name] } as Pick<Options, "get">;

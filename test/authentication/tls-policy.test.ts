@@ -30,6 +30,7 @@ async function send(policy: StsPolicy | undefined, ...scripts: (RemoteScript & {
   const values: Record<string, unknown> = {
     "smtp.relay": "none",
     "smtp.outboundPort": remotes[0]?.port,
+    "smtp.allowNetworks": ["127.0.0.0/8"],
     "smtp.trustedResolvers": "none",
   };
   const options = { get: (name: string) => values[name] } as Pick<Options, "get">;

@@ -11,6 +11,7 @@ import { type ChallengeMode, readConfig } from "../../src/config.ts";
 import type { Finding, State, World } from "../../src/doctor/check.ts";
 import { examine } from "../../src/doctor/doctor.ts";
 import { operatingSystem, type System } from "../../src/doctor/system.ts";
+import { NOT_LISTED } from "../../src/outbound/transport.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import { openStore } from "../../src/store/store.ts";
 import { selfSign } from "../../src/tls/pair.ts";
@@ -461,6 +462,16 @@ describe("one problem", () => {
       },
     ],
     ["mail that waits long", "queue", "warning", /queue list/, (b) => queued(b, START - 2 * DAY_MS, START + HOUR_MS)],
+    [
+      "mail that would go to a private address",
+      "private-destinations",
+      "warning",
+      /settings set smtp\.allowNetworks/,
+      (b) => {
+        queued(b, START - HOUR_MS, START + HOUR_MS);
+        b.sql(`UPDATE queue_entries SET reply = 'mx.d leads to a private address, ${NOT_LISTED}'`);
+      },
+    ],
     ["no backup", "backup", "warning", /backup\.folder/, (b) => writeBackupState(b.data, {})],
     [
       "an old backup",

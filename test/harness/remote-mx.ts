@@ -6,11 +6,30 @@ import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, TLSSocket } from "node:tls";
 import { ANY_TLS, type TlsPolicies } from "../../src/authentication/tls-policy.ts";
 import { createLog } from "../../src/base/log.ts";
+import type { Options } from "../../src/store/settings.ts";
+import type { Store } from "../../src/store/store.ts";
 import { type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
 import { fakeRuntime } from "./runtime.ts";
 import { whenChanged } from "./until.ts";
+
+/** Settings by which an operator has mail delivered to remotes: their port, and loopback, where they are. */
+export const settingsFor = ({ port }: { port: number | undefined }) => ({
+  "smtp.outboundPort": String(port),
+  "smtp.allowNetworks": "127.0.0.0/8",
+});
+
+/** Has an appliance deliver mail to remotes of this port. */
+export function deliverTo(
+  remote: { port: number | undefined },
+  { store, options }: { store: Pick<Store, "transact">; options: Pick<Options, "set"> },
+): void {
+  const settings = Object.entries(settingsFor(remote));
+  store.transact((tx) => {
+    for (const [name, value] of settings) options.set(tx, name, value);
+  });
+}
 
 /** Domains without a policy for TLS. */
 export const OPPORTUNISTIC: TlsPolicies = { of: async () => async () => ANY_TLS, close() {} };

@@ -3,7 +3,7 @@ import { expect } from "bun:test";
 import { type Booted, boot } from "./appliance.ts";
 import { zone } from "./dns-server.ts";
 import { quickHash } from "./quick-hash.ts";
-import { type RemoteMessage, type RemoteMx, startRemoteMx } from "./remote-mx.ts";
+import { deliverTo, type RemoteMessage, type RemoteMx, startRemoteMx } from "./remote-mx.ts";
 import { connectSmtp, type SmtpClient } from "./smtp-client.ts";
 import { authPlain, PASSWORD } from "./submission-rig.ts";
 
@@ -22,10 +22,8 @@ export async function world(): Promise<World> {
   );
   const { appliance, owner } = booted;
   const passwordHash = await hash;
-  appliance.store.transact((tx) => {
-    appliance.options.set(tx, "smtp.outboundPort", String(remote.port));
-    appliance.people.setPassword(tx, owner.userId, passwordHash);
-  });
+  deliverTo(remote, appliance);
+  appliance.store.transact((tx) => appliance.people.setPassword(tx, owner.userId, passwordHash));
   return { ...booted, remote };
 }
 

@@ -18,7 +18,7 @@ import { setPassword, signIn } from "../harness/browser-session.ts";
 import { type Records, type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter } from "../harness/mail.ts";
-import { startRemoteMx } from "../harness/remote-mx.ts";
+import { deliverTo, startRemoteMx } from "../harness/remote-mx.ts";
 import { connectSmtp } from "../harness/smtp-client.ts";
 
 const MINUTE = 60_000;
@@ -241,8 +241,8 @@ describe("mail from here", () => {
       "mail.example": { mx: [[10, "mx.mail.example"]] },
       "mx.mail.example": { a: [remote.host] },
     });
-    const { options, people, store } = it.appliance;
-    it.write((tx) => options.set(tx, "smtp.outboundPort", String(remote.port)));
+    const { people, store } = it.appliance;
+    deliverTo(remote, it.appliance);
     const squatter = await it.claim("Squatter", "mail.example", "squatter@elsewhere.example");
     it.write((tx) => people.addAlias(tx, squatter.mailboxId, "bank@mail.example"));
     it.write((tx) => people.addAlias(tx, squatter.mailboxId, "*@mail.example"));
@@ -443,8 +443,8 @@ describe("mail that was accepted while the domain was verified for its sender", 
   test("is not sent once another workspace has it, and the sender is told", async () => {
     const remote = await startRemoteMx({ rcpt: "450 4.2.0 later" });
     const it = await world({ "far.example": { mx: [[10, "mx.far.example"]] }, "mx.far.example": { a: [remote.host] } });
-    const { options, people, domains, store } = it.appliance;
-    it.write((tx) => options.set(tx, "smtp.outboundPort", String(remote.port)));
+    const { people, domains, store } = it.appliance;
+    deliverTo(remote, it.appliance);
     const former = await it.claim("Former", "shop.test", "former@elsewhere.example");
     it.verify(former);
     const { body } = await send(former, "owner@shop.test", "ann@far.example");

@@ -8,7 +8,7 @@ import { type Booted, boot } from "../harness/appliance.ts";
 import { setPassword, signIn } from "../harness/browser-session.ts";
 import { newSigner, type Signer, signed } from "../harness/dkim-signer.ts";
 import { zone } from "../harness/dns-server.ts";
-import { type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import { deliverTo, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
 import { connectSmtp } from "../harness/smtp-client.ts";
 
 const ALICE = "alice@example.test";
@@ -51,10 +51,8 @@ async function world({ script = {}, relay = false }: { script?: RemoteScript; re
     }),
   );
   const { store, options } = app.appliance;
-  store.transact((tx) => {
-    options.set(tx, "smtp.outboundPort", String(remote.port));
-    if (relay) options.set(tx, "smtp.relay", `smtp://relay.smart.example:${remote.port}`);
-  });
+  deliverTo(remote, app.appliance);
+  if (relay) store.transact((tx) => options.set(tx, "smtp.relay", `smtp://relay.smart.example:${remote.port}`));
 
   async function send(fields: { to?: string; bcc?: string } = { to: CAROL }): Promise<Sent> {
     const { status, body } = await app.api.post<Sent>("/send", {

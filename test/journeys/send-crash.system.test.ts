@@ -9,7 +9,7 @@ import { apiClient } from "../harness/api.ts";
 import { startDnsServer } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { run, runJson, serve } from "../harness/process.ts";
-import { startRemoteMx } from "../harness/remote-mx.ts";
+import { settingsFor, startRemoteMx } from "../harness/remote-mx.ts";
 import { settle } from "../harness/settle.ts";
 import { until } from "../harness/until.ts";
 
@@ -43,7 +43,7 @@ test("kill -9 while sending: each accepted message arrives, and those recorded a
     "sending.mailboxPerHour": "1000000",
     "sending.workspacePerHour": "1000000",
     "sending.warmup": "off",
-    "smtp.outboundPort": String(remote.port),
+    ...settingsFor(remote),
     "smtp.retrySeconds": "0.1,0.1,0.1,0.1,0.1,0.1",
   });
 

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { events, outboundContents, queueEntries, suppressions } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { zone } from "../harness/dns-server.ts";
-import { type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import { deliverTo, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
 
 const ALICE = "alice@example.test";
 const MINUTE = 60_000;
@@ -27,7 +27,7 @@ async function world(script: RemoteScript): Promise<Booted & { remote: RemoteMx 
     "mx.remote.example": { a: [remote.host] },
   });
   const booted = await boot({}, dns);
-  booted.appliance.store.transact((tx) => booted.appliance.options.set(tx, "smtp.outboundPort", String(remote.port)));
+  deliverTo(remote, booted.appliance);
   return { ...booted, remote };
 }
 
@@ -118,6 +118,30 @@ test("given up after the last wait, without blaming the address", async () => {
   expect(told(it)).toMatchObject([{ event: "message.outbound" }, { event: "message.bounced", hard: false }]);
   expect(it.appliance.store.db.select().from(suppressions).all()).toEqual([]);
   expect((await conversation(it, sent)).messages).toHaveLength(2);
+});
+
+test("held back from a private address, which is no bounce, until the operator allows it or the last wait is over", async () => {
+  const it = await world({});
+  const { options, store } = it.appliance;
+  const set = (name: string, value: string) => store.transact((tx) => options.set(tx, name, value));
+  const entries = () => store.db.select().from(queueEntries).all();
+  set("smtp.allowNetworks", "10.0.0.0/8");
+  set("smtp.retrySeconds", "60,300");
+  const reply = "mx.remote.example leads to a loopback address, which smtp.allowNetworks does not list";
+  const sent = await send(it, "bob@remote.example");
+  await it.advance(MINUTE);
+  expect(entries()).toMatchObject([{ state: "waiting", attempts: 2, reply }]);
+  expect(told(it)).toMatchObject([{ event: "message.outbound" }]);
+  await it.advance(5 * MINUTE);
+  expect(entries()).toMatchObject([{ state: "bounced", attempts: 3 }]);
+  expect(told(it)[1]).toMatchObject({ event: "message.bounced", hard: false, detail: expect.stringContaining(reply) });
+  expect((await conversation(it, sent)).messages[1]?.text).toContain("smtp.allowNetworks");
+  expect(it.remote.connections).toBe(0);
+
+  await send(it, "bob@remote.example");
+  set("smtp.allowNetworks", "127.0.0.1/32");
+  await it.advance(MINUTE);
+  expect(it.remote.messages).toHaveLength(1);
 });
 
 test("one mailbox of this server to another: nothing leaves, and all is told", async () => {

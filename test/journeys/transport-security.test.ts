@@ -5,7 +5,7 @@ import { queueEntries } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { makeChain } from "../harness/certificate-chain.ts";
 import { startDnsServer, type Zone, zone } from "../harness/dns-server.ts";
-import { startRemoteMx } from "../harness/remote-mx.ts";
+import { deliverTo, startRemoteMx } from "../harness/remote-mx.ts";
 import { START } from "../harness/runtime.ts";
 
 const HOST = "mx.remote.example";
@@ -14,7 +14,7 @@ const MINUTE_MS = 60_000;
 function setUp(description: Zone, { port }: { port: number }, world: Parameters<typeof boot>[2] = {}) {
   const booted = boot({}, zone(description), world);
   return booted.then((app) => {
-    app.appliance.store.transact((tx) => app.appliance.options.set(tx, "smtp.outboundPort", String(port)));
+    deliverTo({ port }, app.appliance);
     return app;
   });
 }

@@ -8,7 +8,7 @@ import { MAIL_API } from "../../src/api/surfaces.ts";
 import { EVENT_NAMES } from "../../src/events/outbox.ts";
 import { zone } from "../harness/dns-server.ts";
 import { letter, mailer } from "../harness/mail.ts";
-import { startRemoteMx } from "../harness/remote-mx.ts";
+import { settingsFor, startRemoteMx } from "../harness/remote-mx.ts";
 import { faults, type JsonObject, resolve } from "../harness/schema-validator.ts";
 import { openRig, WITH_MX } from "../harness/webhook-rig.ts";
 
@@ -54,11 +54,7 @@ test("all five kinds", async () => {
     "remote.example": { mx: [[10, "mx.remote.example"]], txt: ["v=spf1 ip4:127.0.0.1 -all"] },
     "mx.remote.example": { a: [remote.host] },
   });
-  const { receive, api, settled, mx, appliance } = await openRig(
-    { "smtp.outboundPort": String(remote.port) },
-    WITH_MX,
-    dns,
-  );
+  const { receive, api, settled, mx, appliance } = await openRig(settingsFor(remote), WITH_MX, dns);
   const receiver = receive();
   const { status, body: sent } = await api.post<{ messageId: string; emailId: string }>("/send", {
     from: "alice@example.test",

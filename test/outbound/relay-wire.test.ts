@@ -12,7 +12,14 @@ import { openOptions } from "../../src/store/settings.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { testLog } from "../harness/mx-rig.ts";
 import { createQueue } from "../harness/queue-rig.ts";
-import { gate, OPPORTUNISTIC, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import {
+  deliverTo,
+  gate,
+  OPPORTUNISTIC,
+  type RemoteMx,
+  type RemoteScript,
+  startRemoteMx,
+} from "../harness/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";
 
@@ -33,7 +40,7 @@ async function createNet(scripts: Record<string, RemoteScript>) {
   const { store } = queue;
   const options = openOptions(store);
   store.db.insert(workspaces).values({ id: "wsp_1", name: "One", createdAt: START }).run();
-  store.transact((tx) => options.set(tx, "smtp.outboundPort", String([...remotes.values()][0]?.port)));
+  deliverTo({ port: [...remotes.values()][0]?.port }, { store, options });
   const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log, read: readHere });
   const hostname = "us.test";
   const parts = { store, mailbox, options, runtime, hostname, log };

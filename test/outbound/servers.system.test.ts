@@ -39,7 +39,11 @@ async function listening(child: Bun.Subprocess, port: number): Promise<void> {
 /** A connection to the server on that port, as the MX of postfix.test. */
 async function connectTo(port: number): Promise<Connection> {
   const dns = zone({ "postfix.test": { mx: [[10, "mx.postfix.test"]] }, "mx.postfix.test": { a: ["127.0.0.1"] } });
-  const values: Record<string, unknown> = { "smtp.relay": "none", "smtp.outboundPort": port };
+  const values: Record<string, unknown> = {
+    "smtp.relay": "none",
+    "smtp.outboundPort": port,
+    "smtp.allowNetworks": ["127.0.0.0/8"],
+  };
   const transport = createTransport({
     runtime: { ...systemRuntime(), dns },
     tlsPolicies: OPPORTUNISTIC,

@@ -17,11 +17,16 @@ function createWay(
   {
     relay = "none",
     port = 25,
+    allow = "none",
     tlsPolicies = OPPORTUNISTIC,
-  }: { relay?: string; port?: number; tlsPolicies?: TlsPolicies } = {},
+  }: { relay?: string; port?: number; allow?: "none" | string[]; tlsPolicies?: TlsPolicies } = {},
 ) {
   const runtime = fakeRuntime({ dns: zone(description) });
-  const values: Record<string, unknown> = { "smtp.relay": relay, "smtp.outboundPort": port };
+  const values: Record<string, unknown> = {
+    "smtp.relay": relay,
+    "smtp.outboundPort": port,
+    "smtp.allowNetworks": allow,
+  };
   const options = { get: (name: string) => values[name] } as Pick<Options, "get">;
   const lines: Record<string, unknown>[] = [];
   const log = createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line)));
@@ -58,7 +63,7 @@ async function createNet(...scripts: RemoteScript[]) {
     "example.net": { mx: remotes.map((_, i) => [10 * (i + 1), `mx${i + 1}.example.net`]) },
     ...Object.fromEntries(remotes.map(({ host }, i) => [`mx${i + 1}.example.net`, { a: [host] }])),
   };
-  return { remotes, ...createWay(description, { port: remotes[0]?.port ?? 25 }) };
+  return { remotes, ...createWay(description, { port: remotes[0]?.port ?? 25, allow: ["127.0.0.0/8"] }) };
 }
 
 async function failureOf(attempt: Promise<unknown>): Promise<DeliveryResult> {
@@ -390,6 +395,62 @@ describe("the setting smtp.relay", () => {
     ["smtp://Relay.Müller.test", "relay.xn--mller-kva.test", 25, undefined, OPPORTUNISTIC],
   ])("%s", (setting, host, port, credentials, tls) => {
     expect(readSmarthost(setting)).toEqual({ host, port, credentials, tls } as never);
+  });
+});
+
+describe("to private addresses, which strangers name", () => {
+  const at = (a: string[], aaaa?: string[]): Zone => ({
+    "example.net": { mx: [[10, "mx.example.net"]] },
+    "mx.example.net": { a, ...(aaaa && { aaaa }) },
+  });
+  const LEADS = "mx.example.net leads to";
+  test.each<[what: string, zone: Zone, fault: string]>([
+    ["loopback", at(["127.0.0.1"]), `${LEADS} a loopback address`],
+    ["a private network", at(["10.0.0.1"]), `${LEADS} a private address`],
+    ["a link", at(["169.254.1.1"]), `${LEADS} a link-local address`],
+    ["a metadata service", at(["169.254.169.254"]), `${LEADS} a cloud metadata service`],
+    ["a carrier's NAT", at(["100.64.0.1"]), `${LEADS} a shared address behind a carrier's NAT`],
+    ["this host by zeros", at(["0.0.0.0"]), `${LEADS} the unspecified address`],
+    ["this network", at(["0.1.2.3"]), `${LEADS} a reserved address`],
+    ["multicast", at(["224.0.0.1"]), `${LEADS} a multicast address`],
+    ["loopback over IPv6", at([], ["::1"]), `${LEADS} a loopback address`],
+    ["a mapped address", at([], ["::ffff:127.0.0.1"]), `${LEADS} a loopback address`],
+    ["a unique-local address", at([], ["fd12::1"]), `${LEADS} a unique-local address`],
+    ["an address behind NAT64", at([], ["64:ff9b::7f00:1"]), `${LEADS} a loopback address`],
+    ["an MX that is an address", { "example.net": { mx: [[10, "127.0.0.1"]] } }, "127.0.0.1 is a loopback address"],
+    ["localhost", { "example.net": { mx: [[10, "localhost"]] } }, "localhost leads to a loopback address"],
+    ["a domain without MX", { "example.net": { a: ["127.0.0.1"] } }, "example.net leads to a loopback address"],
+  ])("%s: a temporary failure that names the setting, without a connection", async (_what, description, fault) => {
+    const remote = await startRemoteMx();
+    const { transport } = createWay(description, { port: remote.port });
+    expect(await failureOf(transport.connect("example.net"))).toMatchObject({
+      kind: "deferred",
+      hard: false,
+      status: "4.4.4",
+      reply: `${fault}, which smtp.allowNetworks does not list`,
+    });
+    expect(remote.connections).toBe(0);
+  });
+
+  test("the others of its addresses and hosts are tried, and the listed ones", async () => {
+    const { remotes, description } = await createNet({}, {});
+    Object.assign(description, { "mx1.example.net": { a: ["127.0.0.1", "10.0.0.1"] } });
+    const { transport } = createWay(description, { port: remotes[0]?.port ?? 25, allow: ["127.0.0.2/32"] });
+    expect((await transport.connect("example.net")).remote).toBe("mx2.example.net");
+    expect(remotes.map(({ connections }) => connections)).toEqual([0, 1]);
+  });
+
+  test("a metadata service cannot be listed", async () => {
+    const { transport } = createWay(at(["169.254.169.254"]), { allow: ["0.0.0.0/0"] });
+    expect((await failureOf(transport.connect("example.net"))).reply).toContain("a cloud metadata service");
+  });
+
+  test("a name that changes between two questions is connected to where it was checked", async () => {
+    const { remotes, runtime, transport } = await createNet({}, {});
+    const answers = [["127.0.0.2"], ["127.0.0.1"]];
+    Object.assign(runtime.dns, { resolve4: async () => answers.shift() });
+    await transport.connect("example.net");
+    expect(remotes.map(({ connections }) => connections)).toEqual([0, 1]);
   });
 });
 

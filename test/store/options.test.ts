@@ -28,6 +28,7 @@ test("every documented setting has its default", () => {
     "sending.maxRecipients": "100",
     "smtp.relay": "none",
     "smtp.outboundPort": "25",
+    "smtp.allowNetworks": "none",
     "smtp.trustedResolvers": "127.0.0.0/8,::1/128",
     "smtp.maxMessageBytes": "26214400",
     "smtp.retrySeconds": "60,300,900,1800,3600,7200,14400,28800,57600",
@@ -95,6 +96,7 @@ const TAKEN: [name: SettingName, text: string, value: unknown, kept?: string][] 
   ["webhooks.retrySeconds", "1", [1]],
   ["webhooks.allowNetworks", "10.0.0.0/8, ::1/128", ["10.0.0.0/8", "::1/128"], "10.0.0.0/8,::1/128"],
   ["webhooks.allowNetworks", "none", "none"],
+  ["smtp.allowNetworks", "127.0.0.0/8", ["127.0.0.0/8"], "127.0.0.0/8"],
   ["mx.trustedNetworks", "none", "none"],
   ["mx.trustedNetworks", "192.0.2.0/24", ["192.0.2.0/24"]],
   [

@@ -2,7 +2,7 @@
 import type { DnsRecord, FoundRecord } from "../../admin/dns.ts";
 import type { DomainEntry } from "../../admin/domains.ts";
 import { findMailHosts, mailHost } from "../../outbound/next-hop.ts";
-import { readSmarthost } from "../../outbound/transport.ts";
+import { NOT_LISTED, readSmarthost } from "../../outbound/transport.ts";
 import type { Check, Finding, World } from "../check.ts";
 
 /* The DNS records of each domain: for mail to it, and for the authentication of mail from it. */
@@ -171,6 +171,30 @@ export const checkQueue: Check = ({ store, runtime, serving }) => {
       },
     ];
   }
-  if (acceptedAt !== null && now - acceptedAt > OLD_MS) return [{ ...base, state: "warning", detail, todo: seen }];
-  return [{ ...base, state: "ok", detail }];
+  const state = acceptedAt !== null && now - acceptedAt > OLD_MS ? "warning" : "ok";
+  return [{ ...base, state, detail, ...(state === "warning" && { todo: seen }) }, ...refusedDestinations(store)];
 };
+
+/** Domains named in a finding, at most. */
+const SOME = 5;
+
+/** Mail that waits because the mail servers of its domain are at private addresses. */
+function refusedDestinations({ db }: World["store"]): Finding[] {
+  const domains = db.$client
+    .query<{ domain: string }, [string]>(
+      "SELECT DISTINCT domain FROM queue_entries WHERE state = 'waiting' AND instr(reply, ?) > 0 ORDER BY domain",
+    )
+    .all(NOT_LISTED)
+    .map(({ domain }) => domain);
+  if (domains.length === 0) return [];
+  const more = domains.length > SOME ? ` and ${domains.length - SOME} more` : "";
+  return [
+    {
+      id: "private-destinations",
+      name: "Mail to private addresses",
+      state: "warning",
+      detail: `mail for ${domains.slice(0, SOME).join(", ")}${more} waits, since it would go to addresses of a private network or of this machine`,
+      todo: "If that network is yours, list it, for example: mailroom settings set smtp.allowNetworks 10.0.0.0/8. mailroom queue list names the server.",
+    },
+  ];
+}
