@@ -42,7 +42,7 @@ Of a first installation; asked for where a terminal is there:
   --acme-challenge HOW   how the authority is convinced: http (port 80, the default), tls-alpn (port 443 alone),
                          dns-hook:/PROGRAM (no port; docs/certificates.md tells more)
   --behind-proxy         ports 80 and 443 belong to a proxy on this machine: the web stays on 127.0.0.1:8025
-  --password-stdin       read your password from standard input; made up and shown if left out
+  --password-stdin       read your password (10 characters or more) from standard input; made up and shown if left out
 
   --yes                  ask nothing
   --ready-seconds N      how long a version may take until it answers; 120 if left out

@@ -4,7 +4,7 @@
  *
  * Functions that write take the transaction, so that a caller can join several changes into one.
  */
-import { and, asc, eq, ne, type SQL, sql } from "drizzle-orm";
+import { and, asc, eq, isNotNull, ne, type SQL, sql } from "drizzle-orm";
 import { revokeAppPasswords } from "../access/app-passwords.ts";
 import { hashPassword as hashOf, revokeKeysOf } from "../access/credentials.ts";
 import { type AccessChange, addNotice } from "../access/notices.ts";
@@ -12,6 +12,8 @@ import { removeSecondFactor } from "../access/second-factor.ts";
 import { endSessions } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
+import { isVerifiedElsewhere } from "../mailbox/addresses.ts";
+import { splitAddress } from "../message/address.ts";
 import type { RowPage } from "../store/cursor.ts";
 import type { Role } from "../store/schema.ts";
 import * as schema from "../store/schema.ts";
@@ -23,7 +25,12 @@ import { createWorkspaces, type Workspace } from "./workspaces.ts";
 export { GRANT_ACCESS, ROLES } from "../store/schema.ts";
 export type { MailboxEntry, Workspace };
 
+/** Characters of a new password. People with a shorter one from before this rule sign in and are asked to change it. */
+const SHORTEST_PASSWORD = 10;
+/** Bytes. */
 const LONGEST_PASSWORD = 1024;
+
+const isShort = (password: string): boolean => [...password].length < SHORTEST_PASSWORD;
 
 /**
  * Id of the person who makes a change. Without it, the operator at the command line makes it, who may do anything that
@@ -66,8 +73,11 @@ export interface NewUser {
 
 /** Hashes with argon2id: takes some 50 ms, so callers do it before the transaction. @throws AppError bad_request */
 export async function hashPassword(password: string): Promise<string> {
-  if (password === "" || Buffer.byteLength(password) > LONGEST_PASSWORD) {
-    throw new AppError("bad_request", `give a password of 1 to ${LONGEST_PASSWORD} bytes`);
+  if (isShort(password)) {
+    throw new AppError("bad_request", `give a password of at least ${SHORTEST_PASSWORD} characters`);
+  }
+  if (Buffer.byteLength(password) > LONGEST_PASSWORD) {
+    throw new AppError("bad_request", `give a password of at most ${LONGEST_PASSWORD} bytes`);
   }
   return hashOf(password);
 }
@@ -115,16 +125,46 @@ export function createPeople(parts: MailboxesParts) {
   }
 
   /**
+   * Refuses a sign-in address that is taken or not the workspace's to give. An address is one person's on the whole
+   * server, so beside other workspaces an admin adds people at verified domains only: elsewhere, whether an address is
+   * free would tell who is in the other workspaces.
+   * @throws AppError conflict, unprocessable
+   */
+  function refuseAddress(tx: Tx, by: By, workspaceId: string, email: string): void {
+    const holder = tx.select().from(schema.users).where(eq(schema.users.email, email)).get();
+    if (holder?.workspaceId === workspaceId) throw new AppError("conflict", `there is a user ${email} already`);
+    const { domain } = splitAddress(email);
+    if (isVerifiedElsewhere(tx, workspaceId, domain)) {
+      throw new AppError("unprocessable", `${domain} was verified by another workspace of this server`);
+    }
+    const { name, verifiedAt, workspaceId: claimant } = schema.domains;
+    const isOwn = and(eq(name, domain), eq(claimant, workspaceId), isNotNull(verifiedAt));
+    const isShared = tx.select().from(schema.workspaces).where(ne(schema.workspaces.id, workspaceId)).get();
+    if (by !== undefined && isShared && !tx.select().from(schema.domains).where(isOwn).get()) {
+      throw new AppError(
+        "unprocessable",
+        `${domain} is not a verified domain of this workspace: verify it first, or have the operator of the server add the person`,
+      );
+    }
+    if (!holder) return;
+    // From before the workspace verified its domain.
+    throw new AppError(
+      "conflict",
+      by === undefined
+        ? `there is a user ${email} already, in another workspace`
+        : `${email} is not free: ask the operator of the server`,
+    );
+  }
+
+  /**
    * Adds a person. Returns `mailboxId` if `ownMailbox` asked for a mailbox.
-   * @throws AppError bad_request, conflict for an address that is taken, forbidden, and what addMailbox refuses.
+   * @throws AppError bad_request, forbidden, and what refuseAddress and addMailbox refuse.
    */
   function addUser(tx: Tx, user: NewUser, by?: By): { userId: string; mailboxId?: string } {
     refuseMaking(tx, by, user.workspaceId, user.role);
     const email = addressOf(user.email);
     const name = nameOf("the user", user.name);
-    if (tx.select().from(schema.users).where(eq(schema.users.email, email)).get()) {
-      throw new AppError("conflict", `there is a user ${email} already`);
-    }
+    refuseAddress(tx, by, user.workspaceId, email);
     const userId = newId(runtime, "usr");
     tx.insert(schema.users)
       .values({
@@ -158,7 +198,7 @@ export function createPeople(parts: MailboxesParts) {
       .orderBy(...(page ? [asc(createdAt), asc(id)] : [asc(email)]))
       .limit(page?.limit ?? -1)
       .all()
-      .map(({ user: { passwordHash, undoSeconds: _, ...user }, since }) => ({
+      .map(({ user: { passwordHash, undoSeconds: _, shortPassword: __, ...user }, since }) => ({
         ...user,
         canSignIn: passwordHash !== null,
         secondFactor: since !== null,
@@ -244,8 +284,19 @@ export function createPeople(parts: MailboxesParts) {
   /** Sets a password, and ends the person's sessions except `keepSession`. `passwordHash`: from hashPassword here. */
   function setPassword(tx: Tx, userId: string, passwordHash: string, keepSession?: string): void {
     endSessions(tx, userId, keepSession);
-    tx.update(schema.users).set({ passwordHash }).where(eq(schema.users.id, userId)).run();
+    tx.update(schema.users).set({ passwordHash, shortPassword: false }).where(eq(schema.users.id, userId)).run();
   }
+
+  /** Notes that a person, who has just signed in, has a password that is shorter than a new one may be. */
+  function notePassword(tx: Tx, userId: string, password: string): void {
+    if (!isShort(password)) return;
+    const isUnknown = and(eq(schema.users.id, userId), eq(schema.users.shortPassword, false));
+    tx.update(schema.users).set({ shortPassword: true }).where(isUnknown).run();
+  }
+
+  /** Tells whether a person should change their password, which is shorter than a new one may be. */
+  const hasShortPassword = (userId: string): boolean =>
+    store.db.select().from(schema.users).where(eq(schema.users.id, userId)).get()?.shortPassword ?? false;
 
   /**
    * Ends the chosen credentials of a person beside the password, and adds a notice that tells them about the change.
@@ -333,6 +384,8 @@ export function createPeople(parts: MailboxesParts) {
     setName,
     renameUser,
     setPassword,
+    notePassword,
+    hasShortPassword,
     resetSecondFactor,
     removeUser,
     ...mailboxes,

@@ -29,6 +29,7 @@ import seen from "./migrations/0023_seen.sql" with { type: "text" };
 import webhookQueue from "./migrations/0024_webhook_queue.sql" with { type: "text" };
 import mailboxExpiry from "./migrations/0025_mailbox_expiry.sql" with { type: "text" };
 import webhookDescription from "./migrations/0026_webhook_description.sql" with { type: "text" };
+import shortPasswords from "./migrations/0027_short_passwords.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -131,4 +132,5 @@ export const MIGRATIONS: readonly string[] = [
   webhookQueue,
   mailboxExpiry,
   webhookDescription,
+  shortPasswords,
 ];

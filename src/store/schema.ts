@@ -101,6 +101,8 @@ export const users = sqliteTable(
     createdAt: integer("created_at").notNull(),
     /** How long sending from the app can be undone; 0: not at all. */
     undoSeconds: integer("undo_seconds").notNull().default(10),
+    /** They signed in with a password that is shorter than a new one may be; the app asks them to change it. */
+    shortPassword: flag("short_password").notNull().default(false),
   },
   (table) => [index("users_by_workspace").on(table.workspaceId)],
 );

@@ -66,6 +66,16 @@ test("a refused user leaves nothing behind", () => {
   expect(people.listMailboxes()).toHaveLength(1);
 });
 
+test("somebody who was there before a workspace verified its domain keeps the address, and is not named", () => {
+  const { people, domains, write, acme, beta, ada } = openOffice();
+  const eve = { email: "eve@acme.test", name: "Eve", role: "member", ownMailbox: false } as const;
+  write((tx) => people.addUser(tx, { ...eve, workspaceId: beta }));
+  write((tx) => domains.markVerified(tx, domains.domainNamed("acme.test").id));
+  const add = (by?: string) => () => write((tx) => people.addUser(tx, { ...eve, workspaceId: acme }, by));
+  expect(add(ada)).toThrow("eve@acme.test is not free: ask the operator of the server");
+  expect(add()).toThrow("there is a user eve@acme.test already, in another workspace");
+});
+
 test("the last owner can neither be demoted nor removed; one of two can", () => {
   const { people, write, acme, beta, ada, addUser } = openOffice();
   expect(() => write((tx) => people.setRole(tx, ada, "admin"))).toThrow(
@@ -105,7 +115,7 @@ test("removing a user removes their keys and shares, and leaves the mailbox with
   expect(() => addUser(acme, "bob@acme.test", "member")).toThrow(/bob@acme\.test is a mailbox already/);
 });
 
-test("passwords are stored as argon2id; empty and overlong ones are refused", async () => {
+test("passwords are stored as argon2id; short and overlong ones are refused", async () => {
   const { people, store, write, ada } = openOffice();
   const hash = await hashPassword("correct horse");
   write((tx) => people.setPassword(tx, ada, hash));
@@ -113,6 +123,9 @@ test("passwords are stored as argon2id; empty and overlong ones are refused", as
   expect(row?.passwordHash).toStartWith("$argon2id$");
   expect(people.userAt("ada@acme.test")).toMatchObject({ canSignIn: true });
   expect(people.userAt("ada@acme.test")).not.toHaveProperty("passwordHash");
-  await expect(hashPassword("")).rejects.toThrow(/give a password/);
+  for (const short of ["", "nine char", "👩‍👩‍👧‍👦👩"]) {
+    await expect(hashPassword(short)).rejects.toThrow("give a password of at least 10 characters");
+  }
+  expect(await hashPassword("ten chars!")).toStartWith("$argon2id$");
   await expect(hashPassword("é".repeat(600))).rejects.toThrow(/give a password/);
 });

@@ -77,7 +77,7 @@ test("a second factor is shown, and reset", async () => {
 });
 
 test("a password is replaced: read or generated; sessions and app passwords end, and API keys unless they are kept", async () => {
-  const { data, ask, say } = openTerminal({ stdin: "another\n" });
+  const { data, ask, say } = openTerminal({ stdin: "another one\n" });
   const { userId: id, apiKey } = await ask<{ userId: string; apiKey: string }>(...SETUP);
   const look = <T>(work: (store: ReturnType<typeof openStore>) => T): T => {
     const store = openStore({ folder: data, runtime: fakeRuntime() });

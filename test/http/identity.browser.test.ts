@@ -5,6 +5,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import type { Page } from "playwright-core";
+import { hashPassword } from "../../src/access/credentials.ts";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { barriers } from "../harness/barriers.ts";
@@ -314,6 +315,35 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await visitor.evaluate("window.dispatchEvent(new Event('focus'))");
     await visitor.getByRole("heading", { name: "Settings for the app" }).waitFor();
     expect(await again.count()).toBe(0);
+    await visitor.context().close();
+  }, 120_000);
+
+  test("a short password from before still signs in, and its person is asked to change it until they have", async () => {
+    const { people, store } = booted.appliance;
+    const { workspaceId } = booted.owner;
+    const cara = { workspaceId, email: "cara@example.test", name: "Cara", role: "member", ownMailbox: true } as const;
+    const passwordHash = await hashPassword("old one");
+    store.transact((tx) => people.addUser(tx, { ...cara, passwordHash }));
+    const visitor = await newPage();
+    await visitor.goto(booted.http);
+    await visitor.getByLabel("Email address").fill(cara.email);
+    await visitor.getByLabel("Password").fill("old one");
+    await visitor.getByLabel("Password").press("Enter");
+    await inMail(visitor);
+    const asked = visitor.getByRole("status").filter({ hasText: "Your password is shorter" });
+    await asked.waitFor();
+    expect(await barriers(visitor)).toEqual([]);
+    await asked.getByRole("link", { name: "Profile" }).click();
+    await visitor.getByLabel("Present password").fill("old one");
+    await visitor.getByLabel("New password").fill("nine char");
+    await visitor.getByRole("button", { name: "Change password" }).click();
+    await visitor.getByText("give a password of at least 10 characters").waitFor();
+    await visitor.getByLabel("New password").fill("of ten characters");
+    await visitor.getByRole("button", { name: "Change password" }).click();
+    await visitor.getByText("Password changed.").waitFor();
+    await visitor.getByRole("link", { name: "To your mail" }).click();
+    await inMail(visitor);
+    await asked.waitFor({ state: "detached" });
     await visitor.context().close();
   }, 120_000);
 

@@ -75,7 +75,7 @@ async function notices(): Promise<Notice[]> {
   );
 }
 const replace = (given: object) =>
-  alice.send("POST", `/settings/people/${bobId}/password`, { password: "another", ...given });
+  alice.send("POST", `/settings/people/${bobId}/password`, { password: "another one", ...given });
 const NOTHING = { browser: 401, appPassword: false, key: [false, 401] };
 
 describe("a password replaced by an admin", () => {
@@ -95,7 +95,7 @@ describe("a password replaced by an admin", () => {
     await until(() => heard.includes("event: hello"));
 
     expect((await replace({})).status).toBe(200);
-    expect(await lets("another")).toEqual({ ...NOTHING, password: 204 });
+    expect(await lets("another one")).toEqual({ ...NOTHING, password: 204 });
     expect(await tryIn(PASSWORD)).toBe(401);
     for (const client of [byPassword, byApp, byKey]) {
       expect((await client?.command(`MAIL FROM:<${BOB}>`))?.code).toBe(421);
@@ -113,7 +113,7 @@ describe("a password replaced by an admin", () => {
 
   test("keeps the API keys if asked", async () => {
     expect((await replace({ keepKeys: true })).status).toBe(200);
-    expect(await lets("another")).toEqual({ ...NOTHING, password: 204, key: [true, 200] });
+    expect(await lets("another one")).toEqual({ ...NOTHING, password: 204, key: [true, 200] });
     expect((await notices())[0]?.text).toContain("2 app passwords and 0 API keys were ended");
   });
 
@@ -134,13 +134,13 @@ describe("a password replaced by an admin", () => {
         keys: 1,
       }),
     );
-    for (const secret of ["another", appPassword, key]) expect(JSON.stringify(booted.lines)).not.toContain(secret);
+    for (const secret of ["another one", appPassword, key]) expect(JSON.stringify(booted.lines)).not.toContain(secret);
   });
 
   test("ends nothing when it is the first password", async () => {
     booted.appliance.store.db.$client.exec("UPDATE users SET password_hash = NULL WHERE email = 'bob@example.test'");
     expect((await replace({})).status).toBe(200);
-    expect(await lets("another")).toMatchObject({ password: 204, appPassword: true, key: [true, 200] });
+    expect(await lets("another one")).toMatchObject({ password: 204, appPassword: true, key: [true, 200] });
     expect(await notices()).toEqual([]);
   });
 });
@@ -156,13 +156,14 @@ test("a password replaced by the operator ends the same", async () => {
 });
 
 describe("a password changed by its person", () => {
-  const change = (given: object) => bob.send("POST", "/me/password", { present: PASSWORD, next: "my own", ...given });
+  const change = (given: object) =>
+    bob.send("POST", "/me/password", { present: PASSWORD, next: "my own one", ...given });
 
   test("ends the other sessions, and gives this session another cookie", async () => {
     const [elsewhere, copy] = [await signIn(booted, BOB), page(booted, bob.cookie)];
     expect((await change({})).status).toBe(204);
     expect([(await elsewhere.get("/me")).status, (await copy.get("/me")).status]).toEqual([401, 401]);
-    expect(await lets("my own")).toEqual({ browser: 200, password: 204, appPassword: true, key: [true, 200] });
+    expect(await lets("my own one")).toEqual({ browser: 200, password: 204, appPassword: true, key: [true, 200] });
     const [told] = await notices();
     expect(told?.text).toContain("by somebody who was signed in as you");
     expect(told?.text).toContain("every other browser; 0 app passwords and 0 API keys were ended");
@@ -171,7 +172,7 @@ describe("a password changed by its person", () => {
   test("ends app passwords and API keys too, if asked", async () => {
     expect((await change({ endAppsAndKeys: "yes" })).status).toBe(400);
     expect((await change({ endAppsAndKeys: true })).status).toBe(204);
-    expect(await lets("my own")).toEqual({ ...NOTHING, browser: 200, password: 204 });
+    expect(await lets("my own one")).toEqual({ ...NOTHING, browser: 200, password: 204 });
     expect((await notices())[0]?.text).toContain("2 app passwords and 1 API key were ended");
   });
 });

@@ -259,10 +259,10 @@ describe("people", () => {
   test.each([
     ["an admin makes an owner", "ann", "PATCH", "bob", { role: "owner" }, 403],
     ["an admin demotes an owner", "ann", "PATCH", "alice", { role: "member" }, 403],
-    ["an admin takes over an owner's account", "ann", "POST", "alice/password", { password: "mine now" }, 403],
+    ["an admin takes over an owner's account", "ann", "POST", "alice/password", { password: "mine from now on" }, 403],
     ["an admin removes an owner", "ann", "DELETE", "alice", undefined, 403],
     ["one's own role", "ann", "PATCH", "ann", { role: "member" }, 403],
-    ["one's own password, without the present one", "ann", "POST", "ann/password", { password: "another" }, 403],
+    ["one's own password, without the present one", "ann", "POST", "ann/password", { password: "another one" }, 403],
     ["oneself", "alice", "DELETE", "alice", undefined, 403],
     ["somebody of another workspace", "alice", "PATCH", "zoe", { role: "member" }, 404],
     ["somebody of another workspace, removed", "alice", "DELETE", "zoe", undefined, 404],

@@ -290,7 +290,7 @@ describe("when another workspace verifies the domain", () => {
     const { body } = await loser.api.get("/mailboxes");
     expect(body.mailboxes).toMatchObject([{ aliases: ["sales@shop.test"] }]);
     expect(await deliver(it, "owner@shop.test", "Before")).toMatch(ACCEPTED);
-    const winner = await it.claim("Winner", "shop.test", "boss@example.test");
+    const winner = await it.claim("Winner", "shop.test", "boss@elsewhere.example");
     return { ...it, loser, winner };
   }
 

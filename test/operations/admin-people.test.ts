@@ -1,6 +1,7 @@
 /** The administration API's people over HTTP (rules: Administered people): who may make, change and remove whom. */
 import { describe, expect, test } from "bun:test";
 import { allPages, bootAdminApi, refusal } from "../harness/admin-api.ts";
+import { boot } from "../harness/appliance.ts";
 
 interface Person {
   id: string;
@@ -32,7 +33,7 @@ describe("people are added", () => {
     const { mailboxId, ...person } = body;
     expect((await it.call("GET", `/people/${body.id}`)).body).toEqual(person);
     expect((await it.call("GET", `/mailboxes/${mailboxId}`)).body).toMatchObject({ ownerId: body.id });
-    const without = await it.call("POST", "/people", { ...NEW, email: "ext@remote.example", mailbox: false });
+    const without = await it.call("POST", "/people", { ...NEW, email: "ext@example.test", mailbox: false });
     expect([without.status, without.body.mailboxId]).toEqual([201, undefined]);
   });
 
@@ -56,7 +57,7 @@ describe("people are added", () => {
       [{ password: "secret" }, "400 bad_request"],
       [{ policy: {} }, "400 bad_request"],
       [{ email: "bob@example.test" }, "409 conflict"],
-      [{ email: "zoe@other.test" }, "409 conflict"],
+      [{ email: "zoe@other.test" }, "422 unprocessable"],
       [{ email: "ext@remote.example" }, "422 unprocessable"],
     ] as const) {
       const answer = await it.call("POST", "/people", { ...NEW, ...wrong });
@@ -67,6 +68,38 @@ describe("people are added", () => {
     expect((await allPages<Person>(it.call, "/people", "people")).map(({ email }) => email)).not.toContain(
       "ext@remote.example",
     );
+  });
+
+  test("at verified domains, beside other workspaces: no answer tells who is in those", async () => {
+    const it = await office();
+    const { people, domains } = it.appliance;
+    const { workspaceId } = it.other;
+    const there = ["x@other.test", "x@claimed.example", "x@mail.example"];
+    it.write((tx) => {
+      for (const id of [workspaceId, it.owner.workspaceId]) domains.addDomain(tx, id, "claimed.example", []);
+      for (const email of there) people.addUser(tx, { ...NEW, role: "member", workspaceId, email, ownMailbox: false });
+    });
+    for (const taken of there) {
+      for (const mailbox of [true, false]) {
+        const add = (email: string) => it.call("POST", "/people", { ...NEW, email, mailbox });
+        const refused = await add(taken);
+        expect([taken, refusal(refused)]).toEqual([taken, "422 unprocessable"]);
+        expect(await add(taken.replace("x@", "free@"))).toEqual(refused);
+      }
+    }
+    const operator = { ...NEW, role: "member", workspaceId: it.owner.workspaceId, ownMailbox: false } as const;
+    expect(it.write((tx) => people.addUser(tx, { ...operator, email: "free@mail.example" }))).toHaveProperty("userId");
+    expect(() => it.write((tx) => people.addUser(tx, { ...operator, email: "free@other.test" }))).toThrow(
+      "other.test was verified by another workspace",
+    );
+  });
+
+  test("at any domain, where there is no other workspace", async () => {
+    const { appliance, owner } = await boot();
+    const { people, store } = appliance;
+    const { workspaceId, userId: by } = owner;
+    const ext = { ...NEW, role: "member", workspaceId, email: "ext@remote.example", ownMailbox: false } as const;
+    expect(store.transact((tx) => people.addUser(tx, ext, by))).toHaveProperty("userId");
   });
 
   test("once for one idempotency key", async () => {

@@ -225,7 +225,7 @@ describe("access that ends", () => {
   test("a changed password ends the sessions of the old one", async () => {
     const rig = await listenForSubmission();
     const [byPassword, byKey] = [await rig.connectAs(rig.alice, PASSWORD), await rig.connectAs(rig.alice)];
-    await rig.setPassword(rig.alice, "another");
+    await rig.setPassword(rig.alice, "another one");
     expect(brief(await byPassword.command("MAIL FROM:<alice@example.test>"))).toBe("421 4.7.0");
     expect(brief(await byKey.command("MAIL FROM:<alice@example.test>"))).toBe("250 2.1.0");
     byKey.destroy();

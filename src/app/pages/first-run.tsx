@@ -10,7 +10,7 @@ import { sessionReplaced } from "../lib/session.ts";
 import { type SetupView, setupApi } from "../lib/settings-identity.ts";
 import { Button } from "../parts/button.tsx";
 import { DnsRecords } from "../parts/dns-records.tsx";
-import { Field } from "../parts/fields.tsx";
+import { Field, PASSWORD_HINT } from "../parts/fields.tsx";
 import { Form } from "../parts/form.tsx";
 import { CopyValue } from "../parts/settings.tsx";
 import { SignedOutPage } from "./sign-in.tsx";
@@ -93,7 +93,14 @@ function SetupForm({ token, done }: { token: string; done: (made: SetupView) => 
         required
         hint="The part of your address after the @."
       />
-      <Field label="Password" name="password" type="password" autoComplete="new-password" required />
+      <Field
+        label="Password"
+        name="password"
+        type="password"
+        autoComplete="new-password"
+        hint={PASSWORD_HINT}
+        required
+      />
       <Field
         label="Name of the workspace"
         name="workspace"

@@ -33,7 +33,7 @@ export function Shell() {
         <>
           <Sidebar mailboxes={mailboxes.data} showHelp={() => setHelps(true)} />
           <main className="flex min-w-0 grow flex-col print:block">
-            <DomainWarnings />
+            <Warnings />
             <div className="flex min-h-0 min-w-0 grow print:block">
               <Outlet />
             </div>
@@ -51,15 +51,26 @@ export function Shell() {
   );
 }
 
-/** Warns owners and admins of domains that get no mail, or whose mail another workspace may take. */
-function DomainWarnings() {
-  const me = useQuery(meQuery);
-  const { data } = useQuery({ ...domainsQuery, enabled: me.data !== undefined && administers(me.data) });
-  const warnings = (data ?? []).flatMap((domain) => domainWarning(domain) ?? []);
-  if (warnings.length === 0) return null;
+/**
+ * Warns people of a short password, and owners and admins of domains that get no mail, or whose mail another workspace
+ * may take.
+ */
+function Warnings() {
+  const { data: me } = useQuery(meQuery);
+  const { data } = useQuery({ ...domainsQuery, enabled: me !== undefined && administers(me) });
+  const domains = (data ?? []).flatMap((domain) => domainWarning(domain) ?? []);
+  if (!me?.shortPassword && domains.length === 0) return null;
   return (
     <div role="status" className="space-y-1 border-b border-line bg-notice px-4 py-2 text-sm print:hidden">
-      {warnings.map((warning) => (
+      {me?.shortPassword && (
+        <p>
+          Your password is shorter than passwords may be now. Please choose another one.{" "}
+          <Link to="/settings/profile" className="underline">
+            Profile
+          </Link>
+        </p>
+      )}
+      {domains.map((warning) => (
         <p key={warning}>
           {warning}{" "}
           <Link to="/settings/domains" className="underline">

@@ -17,6 +17,9 @@ function useRefusal(name: string | undefined): string | undefined {
   return name !== undefined && field === name ? message : undefined;
 }
 
+/** Help for the field of a new password: the server refuses shorter ones. */
+export const PASSWORD_HINT = "At least 10 characters.";
+
 /** A text input. */
 export function Field({
   label,

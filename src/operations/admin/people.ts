@@ -81,7 +81,7 @@ const NewPerson = strictBody({
   mailbox: t.Optional(
     t.Boolean({
       description:
-        "Whether they get a mailbox at that address; true unless given. Without one, the address may be anywhere",
+        "Whether they get a mailbox at that address; true unless given. Without one, the address may be anywhere; beside other workspaces it has to be at a verified domain of this one",
     }),
   ),
 });

@@ -22,7 +22,7 @@ const WRONG_WITH_CODE = "Password and code do not match. Each code counts once: 
  * @throws AppError forbidden, whichever was wrong; unauthorized when the session ended meanwhile; rate_limited
  */
 export async function prove<T>(
-  { caller, session, source, store, identity, runtime, log, giveToken }: PersonContext,
+  { caller, session, source, store, people, identity, runtime, log, giveToken }: PersonContext,
   { password, code }: { password: string; code?: string | undefined },
   work: (tx: Tx, userId: string) => T,
 ): Promise<T> {
@@ -31,6 +31,7 @@ export async function prove<T>(
   log.info(proved ? "confirmed" : "confirmation failed", { source, userId });
   const { result, token } = store.transact((tx) => {
     if (!proved?.present()) throw new AppError("forbidden", hasSecondFactor(tx, userId) ? WRONG_WITH_CODE : WRONG);
+    people.notePassword(tx, userId, password);
     return { token: confirmSession(tx, runtime, session), result: work(tx, userId) };
   });
   giveToken(token, session.kept);

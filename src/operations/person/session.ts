@@ -29,7 +29,7 @@ export const signIn = appOperation({
   }),
   largestBody: 16_384,
   async run(
-    { store, identity, runtime, log, source, userAgent, token: formerToken, giveToken },
+    { store, people, identity, runtime, log, source, userAgent, token: formerToken, giveToken },
     { body: { email, password, code, keep: kept = true } },
   ): Promise<{ next: "code" } | undefined> {
     const signedIn = await identity.signIn.inBrowser({ username: email, secret: password, code, source });
@@ -42,6 +42,7 @@ export const signIn = appOperation({
       if (!caller) throw new AppError("unauthorized", code === undefined ? NO_MATCH : NO_MATCH_WITH_CODE);
       const former = formerToken === undefined ? undefined : sessions.findSession(tx, formerToken, runtime.now());
       if (former) sessions.endSession(tx, former.caller.userId, former.id);
+      people.notePassword(tx, caller.userId, password);
       return sessions.startSession(tx, runtime, { userId: caller.userId, userAgent, source, kept });
     });
     giveToken(token, kept);
@@ -54,11 +55,12 @@ export const getMe = appOperation({
   audience: "person",
   method: "GET",
   path: "/me",
-  run: ({ store, session: { name }, caller: { userId, email, role } }) => ({
+  run: ({ store, people, session: { name }, caller: { userId, email, role } }) => ({
     id: userId,
     name,
     email,
     role,
+    shortPassword: people.hasShortPassword(userId),
     /** Position in the feed of changes, from which /app/live goes on without a gap. */
     news: latestChange(store.db),
   }),

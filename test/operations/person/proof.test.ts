@@ -61,7 +61,7 @@ const ASKED: [string, string, object, number][] = [
   [
     "POST",
     "/settings/workspaces",
-    { name: "Other", domain: "other.test", email: "eve@other.test", owner: "Eve", password: "x" },
+    { name: "Other", domain: "other.test", email: "eve@other.test", owner: "Eve", password: "of eve alone" },
     201,
   ],
   ["DELETE", "/settings/people/:bob", {}, 204],
@@ -327,7 +327,7 @@ describe("a request that began before the change", () => {
     const ends = begin(to, body, "", { at: path === "/mcp" ? "/api" : "/api/v1", method, more });
     for (let i = 0; i < 3; i++) await alice.get("/me");
     const { people, store } = booted.appliance;
-    const passwordHash = await hashPassword("another");
+    const passwordHash = await hashPassword("another one");
     const before = store.db.select().from(messages).all();
     store.transact((tx) => people.replacePassword(tx, booted.owner.userId, { passwordHash }));
     expect(await ends()).toContain("401");

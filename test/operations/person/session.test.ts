@@ -1,7 +1,9 @@
 /** Signing in and out over HTTP, the end of sessions, and requests without a session or from other sites. */
 import { beforeAll, describe, expect, test } from "bun:test";
+import { eq } from "drizzle-orm";
+import * as credentials from "../../../src/access/credentials.ts";
 import { describeUserAgent } from "../../../src/operations/person/session.ts";
-import { sessions } from "../../../src/store/schema.ts";
+import { sessions, users } from "../../../src/store/schema.ts";
 import { type Booted, boot } from "../../harness/appliance.ts";
 import { PASSWORD, page, setPassword, signIn } from "../../harness/browser-session.ts";
 import { until } from "../../harness/until.ts";
@@ -42,6 +44,40 @@ describe("signing in", () => {
     const answer = await again(PASSWORD);
     const after = page(booted, answer.headers.get("set-cookie")?.split(";")[0] ?? "");
     expect([(await before.get("/me")).status, (await after.get("/me")).status]).toEqual([401, 200]);
+  });
+
+  test("with a password from before new ones had ten characters: it goes on, and the app is told until it is changed", async () => {
+    const { people, store } = booted.appliance;
+    const old = await credentials.hashPassword("old one");
+    const ben = { email: "ben@example.test", name: "Ben", role: "member", ownMailbox: false } as const;
+    const { workspaceId } = booted.owner;
+    store.transact((tx) => people.addUser(tx, { ...ben, workspaceId, passwordHash: old }));
+    const of = async (password: string) => {
+      const { headers } = await tryIn({ email: ben.email, password });
+      return page(booted, headers.get("set-cookie")?.split(";")[0] ?? "");
+    };
+    const tells = async (browser: ReturnType<typeof page>) => (await browser.get("/me")).body;
+    const here = await of("old one");
+    expect(await tells(here)).toMatchObject({ shortPassword: true });
+    const refused = await here.send("POST", "/me/password", { present: "old one", next: "nine char" });
+    expect([refused.status, refused.body]).toEqual([
+      400,
+      { error: "give a password of at least 10 characters", code: "bad_request" },
+    ]);
+    expect((await here.send("POST", "/me/password", { present: "old one", next: "ten chars." })).status).toBe(204);
+    expect(await tells(await of("ten chars."))).toMatchObject({ shortPassword: false });
+    expect(await tells(await signIn(booted, ALICE))).toMatchObject({ shortPassword: false });
+  });
+
+  test("in an open session tells the app, too, once the password is given again", async () => {
+    const { store, people } = booted.appliance;
+    const alice = await signIn(booted, ALICE);
+    const passwordHash = await credentials.hashPassword("old one");
+    store.transact((tx) => tx.update(users).set({ passwordHash }).where(eq(users.id, booted.owner.userId)).run());
+    expect((await alice.send("POST", "/me/confirm", { password: "old one" })).status).toBe(204);
+    expect(people.hasShortPassword(booted.owner.userId)).toBe(true);
+    await setPassword(booted, booted.owner.userId);
+    expect(people.hasShortPassword(booted.owner.userId)).toBe(false);
   });
 
   test("under https binds the cookie to this host and to TLS", async () => {

@@ -5,7 +5,7 @@ import { counted } from "../../lib/format.ts";
 import { meQuery, useChange } from "../../lib/queries.ts";
 import { type PersonView, peopleQuery, ROLES, WORKSPACE, workspaceApi } from "../../lib/settings-workspace.ts";
 import { ConfirmButton } from "../../parts/dialog.tsx";
-import { Checkbox, Field, Select } from "../../parts/fields.tsx";
+import { Checkbox, Field, PASSWORD_HINT, Select } from "../../parts/fields.tsx";
 import { FormDialog, LineForm } from "../../parts/form.tsx";
 import { Avatar } from "../../parts/graphics.tsx";
 import { NotLoaded } from "../../parts/notice.tsx";
@@ -71,11 +71,13 @@ function NewPerson() {
         name="password"
         type="password"
         autoComplete="new-password"
-        hint="Without a password they cannot sign in until you give them one."
+        hint={`${PASSWORD_HINT} Without one they cannot sign in until you give them one.`}
       />
     </FormDialog>
   );
 }
+
+const CONSEQUENCES = "They are signed out everywhere, and their app passwords and API keys end. They are told by mail.";
 
 function Person({
   person: { id, email, name, role, canSignIn, secondFactor },
@@ -171,9 +173,7 @@ function Person({
                 name="password"
                 type="password"
                 autoComplete="new-password"
-                {...(canSignIn && {
-                  hint: "They are signed out everywhere, and their app passwords and API keys end. They are told by mail.",
-                })}
+                hint={canSignIn ? `${PASSWORD_HINT} ${CONSEQUENCES}` : PASSWORD_HINT}
                 required
               />
               {canSignIn && <Checkbox label="Keep their API keys" name="keepKeys" />}

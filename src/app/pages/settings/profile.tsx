@@ -1,10 +1,10 @@
 /** The person's own name, undo time and password. */
 import { useQuery } from "@tanstack/react-query";
 import { api } from "../../lib/api.ts";
-import { meQuery, sendingQuery, useChange } from "../../lib/queries.ts";
+import { meQuery, queryClient, sendingQuery, useChange } from "../../lib/queries.ts";
 import { identityApi, secondFactorQuery } from "../../lib/settings-identity.ts";
 import { Button } from "../../parts/button.tsx";
-import { Checkbox, Field } from "../../parts/fields.tsx";
+import { Checkbox, Field, PASSWORD_HINT } from "../../parts/fields.tsx";
 import { Form } from "../../parts/form.tsx";
 import { Panel, SettingsPage } from "../../parts/settings.tsx";
 
@@ -42,7 +42,12 @@ export function ProfilePage() {
                 endAppsAndKeys: text("endAppsAndKeys") !== "",
                 ...(guarded && { code: text("code") }),
               },
-              { onSuccess: empty },
+              {
+                onSuccess: () => {
+                  empty();
+                  void queryClient.invalidateQueries({ queryKey: meQuery.queryKey });
+                },
+              },
             )
           }
           className="max-w-96 space-y-3"
@@ -52,7 +57,14 @@ export function ProfilePage() {
           {guarded && (
             <Field label="Code from the app, or a recovery code" name="code" autoComplete="one-time-code" required />
           )}
-          <Field label="New password" name="next" type="password" autoComplete="new-password" required />
+          <Field
+            label="New password"
+            name="next"
+            type="password"
+            autoComplete="new-password"
+            hint={PASSWORD_HINT}
+            required
+          />
           <Checkbox label="End my app passwords and API keys as well" name="endAppsAndKeys" />
           <Button kind="primary" type="submit" disabled={changePassword.isPending}>
             Change password

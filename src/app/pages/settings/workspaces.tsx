@@ -12,7 +12,7 @@ import {
 } from "../../lib/settings-workspace.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
-import { Field } from "../../parts/fields.tsx";
+import { Field, PASSWORD_HINT } from "../../parts/fields.tsx";
 import { FormDialog, LineForm } from "../../parts/form.tsx";
 import { NotLoaded } from "../../parts/notice.tsx";
 import { Badge, Facts, Filtered, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
@@ -140,7 +140,14 @@ function NewWorkspace() {
         hint="They sign in with it, and get a mailbox there."
         required
       />
-      <Field label="Their first password" name="password" type="password" autoComplete="new-password" required />
+      <Field
+        label="Their first password"
+        name="password"
+        type="password"
+        autoComplete="new-password"
+        hint={PASSWORD_HINT}
+        required
+      />
     </FormDialog>
   );
 }
