@@ -5,13 +5,14 @@
  */
 import { createHash } from "node:crypto";
 import { and, desc, eq, isNull, sql } from "drizzle-orm";
-import { AppError } from "../base/errors.ts";
+import { AppError, unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { BASE32, base32, newId, type Runtime, randomToken } from "../base/runtime.ts";
 import { apiKeys, type Role, type Scope, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { type Caller, findPerson, PERSON } from "./caller.ts";
+import { createSlots } from "./slowdown.ts";
 
 const KEY_LENGTH = 43;
 /** Readable characters of a key that are stored, so that people can tell their keys apart: 24 bits of 256. */
@@ -201,20 +202,33 @@ export function createLastUse(
 /** RFC 9106 §4, second recommended option with half the memory, for small machines: about 50 ms. */
 const ARGON2ID = { algorithm: "argon2id", memoryCost: 32_768, timeCost: 3 } as const;
 
-export const hashPassword = (password: string): Promise<string> => Bun.password.hash(password, ARGON2ID);
+/**
+ * Hashes computed at once in the process, each with 32 MiB, and calls that wait for one, for two seconds at most on a
+ * small machine. Limits by source (sign-in.ts) do not bound what many sources cost together.
+ */
+const hashing = createSlots({
+  atOnce: 4,
+  mostWaiting: 60,
+  refusal: () => unavailable("Too many passwords are being checked: try again in a moment"),
+});
+
+/** @throws AppError server_error 503 while too many passwords are hashed or checked */
+export const hashPassword = (password: string): Promise<string> =>
+  hashing.within("", () => Bun.password.hash(password, ARGON2ID));
 
 let nobodysHash: Promise<string> | undefined;
 
 /**
  * True if the password is right. A person without one (null), or an unknown one, takes as long as a wrong password, so
- * that the time does not reveal whether an account exists.
+ * that the time does not reveal whether an account exists. @throws AppError server_error 503, as hashPassword
  */
-export async function verifyPassword(password: string, hash: string | null): Promise<boolean> {
-  if (hash !== null) return Bun.password.verify(password, hash);
-  nobodysHash ??= hashPassword("nobody's");
-  await Bun.password.verify(password, await nobodysHash);
-  return false;
-}
+export const verifyPassword = (password: string, hash: string | null): Promise<boolean> =>
+  hashing.within("", async () => {
+    if (hash !== null) return Bun.password.verify(password, hash);
+    nobodysHash ??= Bun.password.hash("nobody's", ARGON2ID);
+    await Bun.password.verify(password, await nobodysHash);
+    return false;
+  });
 
 /*
  * Secrets that people copy by hand: recovery codes and app passwords. Groups of four unambiguous letters and digits,

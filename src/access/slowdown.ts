@@ -56,8 +56,22 @@ export function createSlowdown(runtime: Pick<Runtime, "now" | "setTimer">, pace 
   };
 }
 
-/** Slots by name (a source, an account): a limited number in use, and a limited number of waiting calls. */
-export function createSlots({ atOnce, mostWaiting }: { atOnce: number; mostWaiting: number }) {
+const tooMany = (): AppError =>
+  new AppError("rate_limited", "Too many sign-ins at once: try again in a moment", { retryAfter: 5 });
+
+/**
+ * Slots by name (a source, an account): a limited number in use, and a limited number of waiting calls. `refusal`: the
+ * error for a call beyond them.
+ */
+export function createSlots({
+  atOnce,
+  mostWaiting,
+  refusal = tooMany,
+}: {
+  atOnce: number;
+  mostWaiting: number;
+  refusal?: () => AppError;
+}) {
   /** By name: slots in use, and waiting calls. */
   const taken = new Map<string, { running: number; waiting: (() => void)[] }>();
 
@@ -68,9 +82,7 @@ export function createSlots({ atOnce, mostWaiting }: { atOnce: number; mostWaiti
       slots.running++;
       return;
     }
-    if (slots.waiting.length >= mostWaiting) {
-      throw new AppError("rate_limited", "Too many sign-ins at once: try again in a moment", { retryAfter: 5 });
-    }
+    if (slots.waiting.length >= mostWaiting) throw refusal();
     await new Promise<void>((resolve) => slots.waiting.push(resolve));
   }
 
@@ -84,7 +96,7 @@ export function createSlots({ atOnce, mostWaiting }: { atOnce: number; mostWaiti
   }
 
   return {
-    /** Runs `work` once a slot is free. @throws AppError rate_limited if too many calls already wait */
+    /** Runs `work` once a slot is free. @throws AppError, by default rate_limited, if too many calls already wait */
     async within<T>(name: string, work: () => Promise<T>): Promise<T> {
       await acquire(name);
       try {

@@ -9,7 +9,7 @@
 import { and, eq, gt, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import type { SignedIn, SignIn } from "../access/sign-in.ts";
-import { AppError } from "../base/errors.ts";
+import { AppError, isUnavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { newTimedToken, type Runtime } from "../base/runtime.ts";
 import {
@@ -144,6 +144,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
           try {
             who = await signIn.inApp({ username, secret: password, scope: "send", source });
           } catch (error) {
+            if (isUnavailable(error)) throw new Refusal("tooManySignIns", error, error.message);
             const busy = error instanceof AppError && error.code === "rate_limited";
             throw busy ? new Refusal("tooManySignIns", error) : error;
           }

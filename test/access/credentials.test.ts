@@ -15,7 +15,7 @@ import {
 import { createLog } from "../../src/base/log.ts";
 import { apiKeys, type Scope, users } from "../../src/store/schema.ts";
 import { createWorld, type World } from "../harness/mailbox-world.ts";
-import { withRealHashes } from "../harness/quick-hash.ts";
+import { holdPasswords, withRealHashes } from "../harness/quick-hash.ts";
 
 let world: World;
 let workspaceId: string;
@@ -120,6 +120,19 @@ describe("passwords", () => {
       expect(await verifyPassword("correct horse", hash)).toBe(true);
       expect(await verifyPassword("Correct horse", hash)).toBe(false);
     }));
+
+  test("four are checked at once, sixty wait, and beyond that there is a brief refusal", async () => {
+    const hash = await hashPassword("correct horse");
+    const hold = holdPasswords();
+    const checks = Array.from({ length: 64 }, (_, i) => verifyPassword("correct horse", i % 2 === 0 ? hash : null));
+    const refusal = { code: "server_error", status: 503, retryAfter: 5 };
+    await expect(verifyPassword("correct horse", hash)).rejects.toMatchObject(refusal);
+    await expect(hashPassword("another horse")).rejects.toMatchObject(refusal);
+    expect(hold.running).toBeLessThanOrEqual(4);
+    hold.release();
+    expect((await Promise.all(checks)).filter(Boolean)).toHaveLength(32);
+    expect(await verifyPassword("correct horse", hash)).toBe(true);
+  });
 
   test("a person without one cannot sign in", async () => {
     for (const guess of ["", "nobody's", "null"]) expect(await verifyPassword(guess, null)).toBe(false);

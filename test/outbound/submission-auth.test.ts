@@ -3,7 +3,9 @@
  */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
+import { verifyPassword } from "../../src/access/credentials.ts";
 import { users } from "../../src/store/schema.ts";
+import { holdPasswords } from "../harness/quick-hash.ts";
 import { START } from "../harness/runtime.ts";
 import { connectSmtp } from "../harness/smtp-client.ts";
 import {
@@ -172,6 +174,19 @@ describe("AUTH", () => {
     const logged = JSON.stringify(rig.lines);
     expect(logged).toContain("sign-in failed");
     if (secret !== "") expect(logged).not.toContain(secret);
+    client.destroy();
+  });
+
+  test("is put off while too many passwords are being checked, but not one by key", async () => {
+    const rig = await listenForSubmission();
+    const hold = holdPasswords();
+    const others = Array.from({ length: 64 }, () => verifyPassword(PASSWORD, null));
+    const client = await rig.connect();
+    const reply = await authPlain(client, "alice@example.test", PASSWORD);
+    expect([brief(reply), reply.lines[0]]).toEqual(["454 4.7.0", expect.stringContaining("Too many passwords")]);
+    expect((await authPlain(client, "alice@example.test", rig.keyOf(rig.alice))).code).toBe(235);
+    hold.release();
+    await Promise.all(others);
     client.destroy();
   });
 

@@ -6,6 +6,7 @@ import { describeUserAgent } from "../../../src/operations/person/session.ts";
 import { sessions, users } from "../../../src/store/schema.ts";
 import { type Booted, boot } from "../../harness/appliance.ts";
 import { PASSWORD, page, setPassword, signIn } from "../../harness/browser-session.ts";
+import { holdPasswords } from "../../harness/quick-hash.ts";
 import { until } from "../../harness/until.ts";
 
 const ALICE = "alice@example.test";
@@ -78,6 +79,16 @@ describe("signing in", () => {
     expect(people.hasShortPassword(booted.owner.userId)).toBe(true);
     await setPassword(booted, booted.owner.userId);
     expect(people.hasShortPassword(booted.owner.userId)).toBe(false);
+  });
+
+  test("is put off while too many passwords are being checked", async () => {
+    const hold = holdPasswords();
+    const others = Array.from({ length: 64 }, () => credentials.verifyPassword("wrong", null));
+    const { status, headers } = await tryIn({ email: ALICE, password: PASSWORD });
+    expect([status, headers.get("retry-after")]).toEqual([503, "5"]);
+    hold.release();
+    await Promise.all(others);
+    expect((await tryIn({ email: ALICE, password: PASSWORD })).status).toBe(204);
   });
 
   test("under https binds the cookie to this host and to TLS", async () => {
