@@ -29,7 +29,7 @@ import { type PreparedInbound, UnparseableError } from "../workers/jobs.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import type { Admitted } from "./connect.ts";
 import { considerReport, type FeedbackParts, type Finding } from "./feedback.ts";
-import { fits, notVerified } from "./rcpt.ts";
+import { notVerified } from "./rcpt.ts";
 
 export interface Accepted {
   /** Empty for a report that our own notice replaces, or that may name a Bcc recipient. */
@@ -43,7 +43,7 @@ export interface Accepted {
 
 interface AcceptParts extends FeedbackParts {
   store: Pick<Store, "db" | "enqueue" | "preparing" | "blobs">;
-  mailbox: FeedbackParts["mailbox"] & Pick<Mailbox, "route" | "routeFor" | "stillReaches" | "usage" | "hasReceived">;
+  mailbox: FeedbackParts["mailbox"] & Pick<Mailbox, "route" | "routeFor" | "stillReaches" | "hasRoom" | "hasReceived">;
   parser: Pick<ParserPool, "prepareInbound" | "authenticate">;
   spool: Pick<Spool, "receive">;
   meters?: Pick<Meters, "countArrival"> | undefined;
@@ -207,7 +207,8 @@ function fileAll(
     throw unverified ?? new Refusal("unknownRecipient");
   }
   // One full mailbox must not cost the others the message, so it gets a copy too.
-  if (!mailboxes.some(([id, { exempt }]) => exempt || fits(mailbox, id, arrived.message.size))) {
+  const { size } = arrived.message;
+  if (!mailboxes.some(([mailboxId, { exempt }]) => mailbox.hasRoom({ mailboxId, exempt }, size))) {
     throw new Refusal("mailboxFull");
   }
   const now = runtime.now();

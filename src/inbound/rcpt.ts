@@ -21,7 +21,7 @@ import type { Greylist } from "./greylist.ts";
 
 interface ResolveParts {
   store: Pick<Store, "db">;
-  mailbox: Pick<Mailbox, "route" | "usage">;
+  mailbox: Pick<Mailbox, "route" | "hasRoom">;
   /** Verifies a domain (A-labels) if its records are published. Limits how often it queries DNS, and how long it takes. */
   verifyOnArrival(domain: string): Promise<void>;
 }
@@ -47,7 +47,7 @@ export async function resolveRecipient(
   if (route.kind === "not-local") throw new Refusal("notOurs");
   if (route.kind === "unverified") throw notVerified(route);
   if (route.kind === "unknown") throw new Refusal("unknownRecipient");
-  if (!route.exempt && !fits(mailbox, route.mailboxId, Math.max(declaredSize, 1))) throw new Refusal("mailboxFull");
+  if (!mailbox.hasRoom(route, Math.max(declaredSize, 1))) throw new Refusal("mailboxFull");
   return { address, route };
 }
 
@@ -64,12 +64,6 @@ function routeOf(mailbox: Pick<Mailbox, "route">, address: string): Route {
 
 export const notVerified = ({ domain }: Extract<Route, { kind: "unverified" }>): Refusal =>
   new Refusal("notVerified", undefined, `${domain} is not verified here yet, try again later`);
-
-/** Tells whether a message of `size` bytes is within the mailbox's quota. */
-export function fits(mailbox: Pick<Mailbox, "usage">, mailboxId: string, size: number): boolean {
-  const { bytes, quotaBytes } = mailbox.usage(mailboxId);
-  return bytes + size <= quotaBytes;
-}
 
 export interface RcptParts {
   /** See resolveRecipient. */

@@ -177,7 +177,7 @@ function summaryOf(attempted: Attempted): string {
 
 interface HereParts {
   db: Db;
-  mailbox: Pick<Mailbox, "routeFor" | "usage" | "file">;
+  mailbox: Pick<Mailbox, "routeFor" | "hasRoom" | "file">;
   parser: Pick<ParserPool, "prepare">;
   runtime: Pick<Runtime, "now">;
 }
@@ -229,8 +229,7 @@ function destinationOf(
 ): Destination {
   const route = mailbox.routeFor(workspaceId, recipient);
   if (route.kind !== "mailbox") return { refusal: "unknownRecipient" };
-  const { bytes, quotaBytes } = mailbox.usage(route.mailboxId);
-  if (!route.exempt && bytes + size > quotaBytes) return { refusal: "mailboxFull" };
+  if (!mailbox.hasRoom(route, size)) return { refusal: "mailboxFull" };
   return { mailboxId: route.mailboxId, receivedOn: route.receivedOn };
 }
 

@@ -60,6 +60,8 @@ export interface Store {
   dataVersion(): number;
   /** True if a commit and a file can be written, for the health page. Tried at most ten times a second. */
   works(): Promise<boolean>;
+  /** True if the disk of the folder has little room left; false if the system does not tell. */
+  isDiskLow(): boolean;
   close(): void;
 }
 
@@ -94,6 +96,9 @@ const CHECKPOINT_PAGES = 4_000;
 const LARGEST_WAL_BYTES = 64 * 1024 * 1024;
 /** The space that SQLite needs to open a database: the index of its write-ahead log. */
 const LEAST_ROOM_BYTES = 32 * 1024;
+/** What isRoomLow calls little. */
+const LOW_BYTES = 2_000_000_000;
+const LOW_SHARE = 0.1;
 /** In the database header, for file(1): "MlRm". */
 const APPLICATION_ID = 0x4d6c526d;
 /**
@@ -152,15 +157,27 @@ function openDatabase(
   }
 }
 
-/** True if the disk lacks space even for the files that SQLite opens beside a database. */
-function isFull(folder: string): boolean {
+/** The bytes of a disk. */
+interface Room {
+  free: number;
+  total: number;
+}
+
+/** True if little of the disk is free: both little of it, and few bytes. */
+export const isRoomLow = ({ free, total }: Room): boolean => free < LOW_BYTES && free < total * LOW_SHARE;
+
+/** Undefined if the system does not tell. */
+function roomOf(folder: string): Room | undefined {
   try {
-    const { bavail, bsize } = statfsSync(folder);
-    return bavail * bsize < LEAST_ROOM_BYTES;
+    const { bavail, blocks, bsize } = statfsSync(folder);
+    return { free: bavail * bsize, total: blocks * bsize };
   } catch {
-    return false;
+    return undefined;
   }
 }
+
+/** True if the disk lacks space even for the files that SQLite opens beside a database. */
+const isFull = (folder: string): boolean => (roomOf(folder)?.free ?? LEAST_ROOM_BYTES) < LEAST_ROOM_BYTES;
 
 /** @throws Error that names the folder and the reason why it cannot be used */
 export function openStore({
@@ -357,6 +374,10 @@ export function openStore({
         health = { checkedAt: now, works: check() };
       }
       return health.works;
+    },
+    isDiskLow() {
+      const room = roomOf(folder);
+      return room !== undefined && isRoomLow(room);
     },
     dataVersion: () => (sqlite.query("PRAGMA data_version").get() as { data_version: number }).data_version,
     close() {

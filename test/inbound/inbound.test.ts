@@ -120,6 +120,22 @@ describe("recipients", () => {
     ).toEqual(["452 4.2.2", "452 4.2.2", "250 2.1.5"]);
     client.destroy();
   });
+
+  test("while the disk has little room, mail to postmaster and abuse is within the quota, too", async () => {
+    const { client, store } = await open();
+    const roles = ["postmaster", "postmaster@example.test", "abuse@example.test"];
+    const answers = () => recipients(client, "<z@remote.example> SIZE=2000", ...roles);
+    store.isDiskLow = () => true;
+    expect(await answers()).toEqual(roles.map(() => "250 2.1.5"));
+    store.transact((tx) => tx.update(mailboxes).set({ quotaBytes: 1000 }).run());
+    expect(await answers()).toEqual(roles.map(() => "452 4.2.2"));
+    // The size was not declared.
+    const sent = await client.deliver({ to: "postmaster@example.test" }, mail("Large", "x".repeat(2000)));
+    expect(brief(sent)).toBe("452 4.2.2");
+    store.isDiskLow = () => false;
+    expect(await answers()).toEqual(roles.map(() => "250 2.1.5"));
+    client.destroy();
+  });
 });
 
 describe("filing", () => {

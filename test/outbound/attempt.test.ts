@@ -136,6 +136,8 @@ describe("results of recipients", () => {
     store.db.update(mailboxes).set({ quotaBytes: 10 }).run();
     expect(await deliver(claimFor("bob@example.test", "postmaster@example.test"))).toEqual([FULL, ACCEPTED]);
     expect(inbound().map(({ data }) => data.mailbox)).toEqual(["alice@example.test"]);
+    store.isDiskLow = () => true;
+    expect(await deliver(claimFor("postmaster@example.test"))).toEqual([FULL]);
   });
 
   test("a message delivered twice, as after a crash, is filed once and announced once", async () => {

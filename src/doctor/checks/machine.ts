@@ -5,13 +5,14 @@ import { readBackupState } from "../../backup/layout.ts";
 import { shareDescriptors } from "../../base/descriptors.ts";
 import { MIGRATIONS } from "../../store/migrate.ts";
 import { messages } from "../../store/schema.ts";
-import type { Db } from "../../store/store.ts";
+import { type Db, isRoomLow } from "../../store/store.ts";
 import type { Check, Finding, State } from "../check.ts";
 
 /* Room for mail: bytes and inodes of the data folder's file system. */
 
 const GB = 1_000_000_000;
-const LOW = { share: 0.1, bytes: 2 * GB };
+/** Inodes, as a share of all. */
+const LOW_SHARE = 0.1;
 const SHORT = { share: 0.03, bytes: GB / 2 };
 
 const gigabytes = (bytes: number): string => `${(bytes / GB).toFixed(1)} GB`;
@@ -19,8 +20,8 @@ const percent = (share: number): string => `${Math.floor(share * 100)} %`;
 
 export const checkDisk: Check = async ({ config, system }) => {
   const { free, total, freeInodes, inodes } = await system.space(config.data);
-  const isBelow = ({ share, bytes }: typeof LOW) => free < bytes && free / total < share;
-  const state: State = isBelow(SHORT) ? "bad" : isBelow(LOW) ? "warning" : "ok";
+  const isShort = free < SHORT.bytes && free / total < SHORT.share;
+  const state: State = isShort ? "bad" : isRoomLow({ free, total }) ? "warning" : "ok";
   const todo = `Make room on the disk of ${config.data}, or move it to a larger one: a full disk refuses mail until there is room. mailroom settings set retention.trashDays 30 empties trash and spam by itself.`;
   const findings: Finding[] = [
     {
@@ -33,7 +34,7 @@ export const checkDisk: Check = async ({ config, system }) => {
   ];
   if (inodes > 0) {
     const share = freeInodes / inodes;
-    const inodeState: State = share < SHORT.share ? "bad" : share < LOW.share ? "warning" : "ok";
+    const inodeState: State = share < SHORT.share ? "bad" : share < LOW_SHARE ? "warning" : "ok";
     findings.push({
       id: "inodes",
       name: "Inodes",
