@@ -1,9 +1,11 @@
 /**
- * Decodes the content of a part: transfer encodings, charsets, format=flowed, file names. The only user of mailparser.
+ * Decodes the content of a part: transfer encodings, charsets, format=flowed, file names. The only user of mailparser
+ * and libmime.
  *
  * A text goes through mailparser as a message of its own, so that its decoders work on exactly the bytes that
  * structure.ts found. Time is bounded: input on which those decoders are slow is handled here.
  */
+import libmime from "libmime";
 import { MailParser } from "mailparser";
 import {
   cleanText,
@@ -29,17 +31,20 @@ const isDecodedHere = (charset: string): boolean =>
  */
 export async function decodeText(buffer: Buffer, part: Part, guess: Guess = guessWindows1252): Promise<string> {
   const charset = part.contentType.parameters.get("charset") ?? "";
-  const octets = octetsOf(buffer, part);
   const isHere = isDecodedHere(charset);
-  // Lines of format=flowed must be joined (RFC 3676). Other octets skip the streams, which would take most of the time
-  // of a short message.
-  const isFlowed = part.contentType.parameters.has("format") && !isHere;
-  let text = isFlowed ? undefined : decodeCharset(octets, charset);
-  if (isFlowed || (text === undefined && !isHere && !isUtf8OrAscii(charset))) {
-    text = await decodePart(part, octets);
-  }
+  const octets = isHere ? octetsOf(buffer, part) : unflow(part, octetsOf(buffer, part));
+  let text = decodeCharset(octets, charset);
+  // Most texts skip mailparser's streams, which would take most of the time of a short message.
+  if (text === undefined && !isHere && !isUtf8OrAscii(charset)) text = await decodePart(part, octets);
   if (text === undefined || (text.includes("\ufffd") && !isHere)) text = await decodeDoubtful(octets, text, guess);
   return trimLineBreaks(cleanText(text).replace(/\r\n?/g, "\n"));
+}
+
+/** The octets of a text with the lines of each paragraph joined, if they are flowed (RFC 3676 §4). */
+function unflow({ type, contentType: { parameters } }: Part, octets: Buffer): Buffer {
+  const is = (name: string, value: string) => parameters.get(name)?.toLowerCase().trim() === value;
+  if (type !== "text/plain" || !is("format", "flowed")) return octets;
+  return Buffer.from(libmime.decodeFlowed(octets.toString("latin1"), is("delsp", "yes")), "latin1");
 }
 
 /** The octets of a leaf without their transfer encoding (RFC 2045 §6). */
@@ -147,8 +152,8 @@ const decodePercent = (value: string): Buffer =>
   );
 
 /**
- * The characters of a text part whose charset only mailparser knows, or whose lines must be joined. `octets`: without
- * transfer encoding. @throws errors of mailparser
+ * The characters of a text part whose charset only mailparser knows. `octets`: without transfer encoding. @throws errors
+ * of mailparser
  */
 function decodePart(part: Part, octets: Buffer): Promise<string> {
   return new Promise((resolve, reject) => {
@@ -173,19 +178,9 @@ function decodePart(part: Part, octets: Buffer): Promise<string> {
 }
 
 /** The header that mailparser gets for a text. */
-function leafHeader({ header, type, contentType }: Part): Buffer {
-  const raw = headerOf(header.fields, "content-type") ?? "";
-  const written = raw.includes(";") ? raw.slice(raw.indexOf(";")) : "";
-  const parameters = /boundary/i.test(written) ? withoutBoundary(contentType.parameters) : written;
-  return Buffer.from(`content-type: ${type}${parameters}\r\ncontent-disposition: inline\r\n\r\n`);
-}
-
-/** mailparser takes any part that names a boundary for a multipart, and drops the text between its delimiters. */
-function withoutBoundary(parameters: ReadonlyMap<string, string>): string {
-  return [...parameters]
-    .filter(([name]) => !name.startsWith("boundary"))
-    .map(([name, value]) => `; ${name}="${value.replace(/["\\]/g, "\\$&")}"`)
-    .join("");
+function leafHeader({ type, contentType }: Part): Buffer {
+  const charset = (contentType.parameters.get("charset") ?? "").replace(/["\\]/g, "");
+  return Buffer.from(`content-type: ${type}; charset="${charset}"\r\ncontent-disposition: inline\r\n\r\n`);
 }
 
 /** The transfer encoding of a leaf (RFC 2045 §6.1); "" for none or an unknown one. */
