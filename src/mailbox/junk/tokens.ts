@@ -156,10 +156,12 @@ function addHeader(traits: Set<string>, { headers, from, replyTo, messageId, sub
 function addLinks(traits: Set<string>, text: string, html: string): void {
   const hosts = new Set<string>();
   for (const from of [text, html]) {
-    for (const [, authority = ""] of from.matchAll(/\bhttps?:\/\/([^\s/?#"'<>()\\]{1,253})/gi)) {
+    for (const [, written = ""] of from.matchAll(/\bhttps?:\/\/([^\s/?#"'<>()\\]{1,253})/gi)) {
       if (hosts.size >= MOST_HOSTS) return;
-      hosts.add(authority.toLowerCase());
-      const host = authority.slice(authority.lastIndexOf("@") + 1).toLowerCase();
+      const authority = written.toLowerCase();
+      if (hosts.has(authority)) continue;
+      hosts.add(authority);
+      const host = authority.slice(authority.lastIndexOf("@") + 1);
       if (host.length < authority.length) traits.add("link:@");
       if (/:\d+$/.test(host)) traits.add("link::port");
       const labels = host.replace(/[.:]*\d*$/, (end) => (end.startsWith(":") ? "" : end)).split(".");
