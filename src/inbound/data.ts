@@ -18,7 +18,7 @@ import type { Route } from "../mailbox/addresses.ts";
 import type { Filed, Filing } from "../mailbox/filing.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { originalOnly, type PreparedMessage } from "../mailbox/prepare.ts";
-import { withoutBcc } from "../message/headers.ts";
+import { withoutBcc, withoutNul } from "../message/headers.ts";
 import type { OutboundMessage } from "../outbound/queue.ts";
 import { traceArrival } from "../outbound/trace-log.ts";
 import { Refusal, refusalOf } from "../smtp/refusal.ts";
@@ -134,7 +134,7 @@ async function prepare(
     if (!(error instanceof UnparseableError)) throw error;
     log.error("message cannot be parsed", { trace: envelope.trace, size: received.size, error });
     const authentication = await authenticate(parser, received, arrival);
-    const bytes = withoutBcc(await readSource(received.source));
+    const bytes = withoutBcc(withoutNul(await readSource(received.source)));
     const message = originalOnly(bytes, reversePath, await store.blobs.write(bytes), error.message);
     return { message: { ...message, headers: [["Authentication-Results", authentication.results]] }, authentication };
   }

@@ -10,6 +10,7 @@ import { encodeWord } from "nodemailer/lib/mime-funcs";
 import MimeNode from "nodemailer/lib/mime-node";
 import { encode as encodeQuotedPrintable, wrap as wrapQuotedPrintable } from "nodemailer/lib/qp";
 import { type EmailAddress, parseAddressList } from "./address.ts";
+import { cleanText } from "./charset.ts";
 import { dateHeader } from "./date.ts";
 import { decodeWords } from "./headers.ts";
 
@@ -94,12 +95,12 @@ export function addText(
 ): MimeNode {
   const node = parent.createChild(`${type}; charset=utf-8`);
   if (content.length > LONG_TEXT) node.setHeader("Content-Transfer-Encoding", "base64");
-  return node.setContent(withCrlf(content));
+  return node.setContent(withCrlf(cleanText(content)));
 }
 
 function attach(parent: MimeNode, attachment: ComposedAttachment, disposition: "inline" | "attachment"): void {
   const content = Buffer.from(attachment.content);
-  const type = safeType(attachment.contentType);
+  const type = safeType(attachment.contentType, content);
   const node = parent.createChild(type, { filename: attachment.filename });
   node.setHeader("Content-Disposition", disposition);
   const contentId = attachment.contentId?.replace(/[\s<>\p{Cc}]+/gu, "");
@@ -113,21 +114,22 @@ function attach(parent: MimeNode, attachment: ComposedAttachment, disposition: "
   node.setContent(content);
 }
 
-/** A type that cannot be attached again as itself becomes data (RFC 2046). */
-function safeType(contentType: string): string {
+/** A type that cannot be attached again as itself becomes data (RFC 2046), as does a message with NUL (rules: NUL). */
+function safeType(contentType: string, content: Uint8Array): string {
   const type = contentType.toLowerCase();
   const isType = /^[a-z0-9!#$&^_.+-]{1,80}\/[a-z0-9!#$&^_.+-]{1,80}$/.test(type);
-  return isType && !type.startsWith("multipart/") ? type : "application/octet-stream";
+  const isSendable = !type.startsWith("multipart/") && !(type === "message/rfc822" && content.includes(0));
+  return isType && isSendable ? type : "application/octet-stream";
 }
 
-/** RFC 2045 §2.7 to §2.9: lines up to 998 octets without NUL are 7bit or 8bit, anything else is binary. */
+/** RFC 2045 §2.7 to §2.9: lines up to 998 octets are 7bit or 8bit, anything else is binary. Expects no NUL. */
 function encodingOfMessage(content: Buffer): "7bit" | "8bit" | "binary" {
   let lineStart = 0;
   let highest = 0;
   for (let i = 0; i < content.length; i++) {
     const octet = content[i] as number;
     if (octet === 0x0a) lineStart = i + 1;
-    else if (octet === 0 || i - lineStart > 998) return "binary";
+    else if (i - lineStart > 998) return "binary";
     if (octet > highest) highest = octet;
   }
   return highest < 0x80 ? "7bit" : "8bit";

@@ -213,6 +213,20 @@ function endOfHeader(buffer: Buffer): number {
   return ends.length === 0 ? buffer.length : Math.min(...ends) + 1;
 }
 
+/** RFC 5322 §4 lets readers meet NUL and forbids to send it (rules: NUL). The same array if there is none. */
+export const withoutNul = (bytes: Uint8Array): Uint8Array =>
+  bytes.includes(0) ? bytes.filter((octet) => octet !== 0) : bytes;
+
+/**
+ * The bytes whose signatures count, of a message that is filed as `filed`: those that came, unless NUL in its header may
+ * hide a field from the verifier that readers then see.
+ */
+export function signedBytes(bytes: Uint8Array, filed: Uint8Array): Uint8Array {
+  if (filed === bytes) return bytes;
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return buffer.indexOf(0) < endOfHeader(buffer) ? filed : bytes;
+}
+
 /** The bytes of a message without its Bcc and Resent-Bcc fields (rules: Bcc); the same array if it has none. */
 export function withoutBcc(bytes: Uint8Array): Uint8Array {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);

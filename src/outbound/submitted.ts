@@ -30,9 +30,11 @@ const ONCE = ["from", "sender", "reply-to", "to", "cc", "message-id", "in-reply-
 const FIELD = /^[!-9;-~]+[ \t]*:/;
 
 /**
- * Reads and checks a submitted message. @throws Refusal malformed, notAccepted when From or Sender is not exactly one address
+ * Reads and checks a submitted message. @throws Refusal malformed, nul, notAccepted when From or Sender is not exactly one
+ * address
  */
 export function readSubmitted(content: Uint8Array): SubmittedMessage {
+  if (content.includes(0)) throw new Refusal("nul");
   const whole = withCrlf(content);
   const fields = readFields(whole);
   const repeated = ONCE.find((name) => headersOf(fields, name).length > 1);

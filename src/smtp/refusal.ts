@@ -46,6 +46,7 @@ const REFUSALS = {
   notYourReversePath: [553, "5.7.1", "This is no address that you may send as"],
   badRecipient: [553, "5.1.3", "This is no address that mail can be sent to"],
   malformed: [550, "5.6.0", "Message is malformed"],
+  nul: [554, "5.6.0", "Message contains NUL"],
 
   // The sending pipeline (rules: Sending pipeline).
   notAccepted: [550, "5.7.1", "Message is not accepted"],

@@ -13,6 +13,7 @@ import { systemRuntime } from "../base/runtime.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import { authorsIn } from "../message/address.ts";
 import { composeBytes, isComposition } from "../message/composition.ts";
+import { signedBytes, withoutNul } from "../message/headers.ts";
 import { readHtml } from "../message/reading.ts";
 import { type Answer, isFresh, type RecordType } from "../net/dns-cache.ts";
 import { readSource } from "../smtp/spool.ts";
@@ -59,13 +60,15 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   if ("reading" in job) return { read: readHtml(job.reading) };
   const { source, blobFolder, arrival, shownFrom, signing, keptElsewhere } = job;
   const { blobs, recent } = keptFor(blobFolder);
-  const bytes = isComposition(source) ? await composeBytes(source, blobs.read) : await readSource(source);
+  const came = isComposition(source) ? await composeBytes(source, blobs.read) : await readSource(source);
+  const bytes = withoutNul(came);
+  const signed = signedBytes(came, bytes);
   if (arrival && shownFrom !== undefined) {
     const shown = async () => ({ authors: authorsIn([`<${shownFrom}>`]) });
-    return { authentication: (await authenticate(id, recent, bytes, arrival, shown)).authentication };
+    return { authentication: (await authenticate(id, recent, signed, arrival, shown)).authentication };
   }
   if (arrival) {
-    const prepared = await authenticate(id, recent, bytes, arrival, () => prepareMessage(bytes, blobs));
+    const prepared = await authenticate(id, recent, signed, arrival, () => prepareMessage(bytes, blobs));
     // The server's own results go on top of the header (RFC 8601 §4.1).
     prepared.message.headers.unshift(["Authentication-Results", prepared.authentication.results]);
     return prepared;
@@ -82,13 +85,13 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
 async function authenticate<M extends Pick<PreparedMessage, "authors" | "report">>(
   id: number,
   recent: Kept["recent"],
-  bytes: Uint8Array,
+  signed: Uint8Array,
   arrival: Arrival,
   read: () => Promise<M>,
 ): Promise<{ message: M; authentication: Authentication }> {
   const ask = (stage: Stage) => resolver(id, recent, stage, arrival.now);
   const message = await read();
-  const evidence = await gatherEvidence(bytes, arrival, ask("evidence"));
+  const evidence = await gatherEvidence(signed, arrival, ask("evidence"));
   const asking = ask("policy");
   const authentication = await judge(evidence, message.authors, arrival, asking);
   if (message.report) authentication.organizations = await organizationsOf(evidence, asking);

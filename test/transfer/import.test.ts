@@ -53,6 +53,13 @@ const entry = (message: string) => mboxEntry(message);
 const gmail = (labels: string) => (message: string) =>
   mboxEntry(`X-GM-THRID: 17\nX-Gmail-Labels: ${labels}\n${message}`);
 
+test("NUL is removed from a message in a file", async () => {
+  const { message, thread } = await placed("m.eml", plain, ["X-No\0te: y"], { text: "At no\0on?" });
+  expect(message).toMatchObject({ bodyText: "At noon?" });
+  // Where the header ends was doubtful, so that the original was attached.
+  expect(thread).toMatchObject({ hasAttachments: false });
+});
+
 describe("the folder and state of a message", () => {
   const cases: [
     what: string,
