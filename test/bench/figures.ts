@@ -16,13 +16,17 @@ export interface Figure {
   unit: string;
   /** The same work without Mailroom, and value / floor. */
   floor?: number;
+  /** Another program in the same run, and value / peer. */
+  peer?: number;
   toReach?: string;
 }
 
 const round = (value: number): number => Number(value.toPrecision(4));
 
-export function print({ figure, value, unit, floor, toReach }: Figure): void {
-  const beside = floor === undefined ? {} : { floor: round(floor), ratio: round(value / floor) };
+export function print({ figure, value, unit, floor, peer, toReach }: Figure): void {
+  const other = floor ?? peer;
+  const beside =
+    other === undefined ? {} : { [floor === undefined ? "peer" : "floor"]: round(other), ratio: round(value / other) };
   console.log(
     JSON.stringify({ figure, value: round(value), unit, ...beside, ...(toReach === undefined ? {} : { toReach }) }),
   );
@@ -66,6 +70,12 @@ export function cpuMs(pid: number): number {
     .split(" ")
     .slice(11, 13);
   return (Number(user) + Number(system)) * 10;
+}
+
+/** A process and those that it started and that run. */
+export function familyOf(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
+  return [pid, ...children.split(" ").filter(Boolean).map(Number).flatMap(familyOf)];
 }
 
 export async function newPlace(name: string): Promise<{ place: Place; apiKey: string; mailboxId: string }> {

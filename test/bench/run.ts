@@ -4,18 +4,21 @@
  *
  *   bun run bench                 everything (about five minutes, most of it making 100,000 messages)
  *   bun run bench ingest read     only the named parts: ingest, authentication, sending, webhooks, read, start, mcp, import,
- *                                 search (a million messages with BENCH_MESSAGES=1000000)
+ *                                 search (a million messages with BENCH_MESSAGES=1000000), peers (beside Debian's Postfix
+ *                                 and Dovecot where they are installed; more turns with BENCH_ROUNDS=9)
  */
 import { Database } from "bun:sqlite";
 import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { newSigner, signed } from "../harness/dkim-signer.ts";
 import { startDnsServer, type Zone } from "../harness/dns-server.ts";
+import { endFile } from "../harness/end.ts";
 import { type Served, serve } from "../harness/process.ts";
 import { ADDRESS, cpuMs, median, newPlace, print, ROOT, residentMB, settled, timings, written } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
 import { importing } from "./import.ts";
 import { mcp } from "./mcp.ts";
+import { peers } from "./peers.ts";
 import { search } from "./search.ts";
 import { COMMON_WORD, MESSAGES, PHRASE, RARE_WORD, seededPlace } from "./seed.ts";
 import { sending } from "./sending.ts";
@@ -211,7 +214,7 @@ async function read(): Promise<void> {
   await server.kill("SIGTERM");
 }
 
-const parts = { ingest, authentication, sending, webhooks, read, start, mcp, import: importing, search };
+const parts = { ingest, authentication, sending, webhooks, read, start, mcp, import: importing, search, peers };
 const chosen = process.argv.slice(2);
 const unknown = chosen.find((name) => !Object.hasOwn(parts, name));
 if (unknown !== undefined) {
@@ -220,7 +223,19 @@ if (unknown !== undefined) {
 }
 const build = Bun.spawnSync([process.execPath, "run", "build"], { cwd: ROOT, stdio: ["ignore", "ignore", "inherit"] });
 if (build.exitCode !== 0) process.exit(1);
-for (const [name, part] of Object.entries(parts)) {
-  if (chosen.length === 0 || chosen.includes(name)) await part();
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => void end(1));
+try {
+  for (const [name, part] of Object.entries(parts)) {
+    if (chosen.length === 0 || chosen.includes(name)) await part();
+  }
+} catch (error) {
+  console.error(error);
+  await end(1);
 }
-process.exit(0);
+await end(0);
+
+/** Ends with every process that was started. */
+async function end(code: number): Promise<never> {
+  await endFile();
+  process.exit(code);
+}

@@ -5,7 +5,7 @@
  *   BENCH_MESSAGES=1000000 bun run bench search        (100,000 unless it says otherwise)
  */
 import { Database } from "bun:sqlite";
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemRuntime } from "../../src/base/runtime.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
@@ -15,7 +15,7 @@ import { openStore } from "../../src/store/store.ts";
 import { apiClient } from "../harness/api.ts";
 import { labelledNote, labelledPresent, readLabelled } from "../harness/labelled-mail.ts";
 import { type Place, run, type Served, serve } from "../harness/process.ts";
-import { ADDRESS, newPlace, print, residentMB, settled, timings, written } from "./figures.ts";
+import { ADDRESS, familyOf, newPlace, print, residentMB, settled, timings, written } from "./figures.ts";
 import { wordAt } from "./generator.ts";
 import { PHRASE, seededPlace } from "./seed.ts";
 
@@ -163,12 +163,6 @@ async function printNatural(): Promise<void> {
   await settled(sqlite);
   await server.kill("SIGTERM");
   printDisk("fts5", pagesBytes(sqlite), textBytes(sqlite), `${count} messages of people, imported`);
-}
-
-/** A process and those it started. */
-function familyOf(pid: number): number[] {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
-  return [pid, ...children.split(" ").filter(Boolean).map(Number).flatMap(familyOf)];
 }
 
 async function withMeilisearch(seeded: Seeded, text: number, executable: string): Promise<void> {

@@ -1,5 +1,5 @@
 /** Debian's Dovecot: an IMAP server as a child process on a free port, with accounts that take any mail. */
-import { chownSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { dirname, join } from "node:path";
 import { selfSign } from "../../src/tls/pair.ts";
@@ -34,12 +34,71 @@ export interface Dovecot {
 
 /** The user that owns the mail: `nobody`. */
 const ID = 65_534;
+export const PASSWORD = "secret";
 const children = new Set<Bun.Subprocess>();
 atEndOfFile(async () => {
   for (const child of children) child.kill("SIGTERM");
   await Promise.all([...children].map((child) => child.exited));
   children.clear();
 });
+
+/** Creates a folder below `folder` for the user that owns the mail. */
+function own(folder: string, path: string): void {
+  mkdirSync(path, { recursive: true });
+  for (let at = path; at !== folder; at = dirname(at)) chownSync(at, ID, ID);
+}
+
+/**
+ * Runs Dovecot with one account, of which `mail` is the home, until the test file ends. Resolves when it listens on `port`.
+ * `settings` are those beside files, accounts and the inbox.
+ */
+export async function runDovecot(
+  { folder, mail, user, port }: { folder: string; mail: string; user: string; port: number },
+  settings: string,
+): Promise<Bun.Subprocess> {
+  const [config, users] = [join(folder, "dovecot.conf"), join(folder, "users")];
+  writeFileSync(users, `${user}:{PLAIN}${PASSWORD}:${ID}:${ID}::${mail}\n`);
+  own(folder, mail);
+  writeFileSync(
+    config,
+    `
+base_dir = ${join(folder, "run")}
+state_dir = ${join(folder, "run")}
+log_path = ${join(folder, "log")}
+mail_location = maildir:~/Maildir
+first_valid_uid = ${ID}
+first_valid_gid = ${ID}
+passdb {
+  driver = passwd-file
+  args = ${users}
+}
+userdb {
+  driver = passwd-file
+  args = ${users}
+}
+namespace inbox {
+  inbox = yes
+  separator = /
+  mailbox Sent {
+    special_use = \\Sent
+  }
+  mailbox Rubbish {
+    special_use = \\Trash
+  }
+}
+${settings}`,
+  );
+  // Other users pass through this folder to their own files.
+  chmodSync(folder, 0o755);
+
+  const child = Bun.spawn([program as string, "-F", "-c", config], { stdio: ["ignore", "ignore", "inherit"] });
+  children.add(child);
+  await until(() => {
+    if (child.exitCode !== null) throw new Error(`dovecot ended with ${child.exitCode}`);
+    return isListening(port);
+  });
+  return child;
+}
 
 export async function startDovecot(): Promise<Dovecot> {
   const folder = temporaryFolder();
@@ -53,25 +112,13 @@ export async function startDovecot(): Promise<Dovecot> {
   );
   writeFileSync(join(folder, "cert.pem"), cert);
   writeFileSync(join(folder, "key.pem"), key);
-  writeFileSync(join(folder, "users"), `ada:{PLAIN}secret:${ID}:${ID}::${mail}\n`);
-  const own = (path: string): void => {
-    mkdirSync(path, { recursive: true });
-    for (let at = path; at !== folder; at = dirname(at)) chownSync(at, ID, ID);
-  };
-  own(mail);
-  writeFileSync(
-    join(folder, "dovecot.conf"),
+  await runDovecot(
+    { folder, mail, user: "ada", port },
     `
-base_dir = ${join(folder, "run")}
-state_dir = ${join(folder, "run")}
-log_path = ${join(folder, "log")}
 protocols = imap
 ssl = required
 ssl_cert = <${join(folder, "cert.pem")}
 ssl_key = <${join(folder, "key.pem")}
-mail_location = maildir:~/Maildir
-first_valid_uid = ${ID}
-first_valid_gid = ${ID}
 service imap-login {
   inet_listener imap {
     port = 0
@@ -81,46 +128,17 @@ service imap-login {
     port = ${port}
   }
 }
-passdb {
-  driver = passwd-file
-  args = ${join(folder, "users")}
-}
-userdb {
-  driver = passwd-file
-  args = ${join(folder, "users")}
-}
-namespace inbox {
-  inbox = yes
-  separator = /
-  mailbox Sent {
-    special_use = \\Sent
-  }
-  mailbox Rubbish {
-    special_use = \\Trash
-  }
-}
 `,
   );
-  // Other users pass through this folder to their own files.
-  Bun.spawnSync(["chmod", "755", folder]);
-
-  const child = Bun.spawn([program as string, "-F", "-c", join(folder, "dovecot.conf")], {
-    stdio: ["ignore", "ignore", "inherit"],
-  });
-  children.add(child);
-  await until(() => {
-    if (child.exitCode !== null) throw new Error(`dovecot ended with ${child.exitCode}`);
-    return isListening(port);
-  });
   const way = await openWay(port);
   return {
     ...way,
     authority: cert,
     user: "ada",
-    password: "secret",
+    password: PASSWORD,
     put(name, messages) {
       const path = join(mail, "Maildir", name === "INBOX" ? "" : `.${name}`);
-      for (const part of ["cur", "new", "tmp"]) own(join(path, part));
+      for (const part of ["cur", "new", "tmp"]) own(folder, join(path, part));
       for (const [file, text] of Object.entries(messages)) {
         writeFileSync(join(path, "cur", file), text.replaceAll(/\r?\n/g, "\r\n"));
         chownSync(join(path, "cur", file), ID, ID);

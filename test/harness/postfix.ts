@@ -1,0 +1,92 @@
+/** Debian's Postfix as a child process, with a configuration and a queue in a folder of its own. */
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { atEndOfFile } from "./end.ts";
+import { temporaryFolder } from "./folder.ts";
+import { isListening, takePort } from "./port.ts";
+import { until } from "./until.ts";
+
+const PATH = `${process.env.PATH}:/usr/sbin:/usr/lib/postfix/sbin`;
+const [postfix, master] = ["postfix", "master"].map((program) => Bun.which(program, { PATH }));
+
+/** The reason why it cannot run, or undefined. */
+export const noPostfix =
+  postfix === null ? "postfix is not installed" : process.getuid?.() === 0 ? undefined : "postfix starts as root only";
+
+const children = new Set<Bun.Subprocess>();
+atEndOfFile(async () => {
+  for (const child of children) child.kill("SIGTERM");
+  await Promise.all([...children].map((child) => child.exited));
+  children.clear();
+});
+
+export interface Postfix {
+  port: number;
+  /** The master, which all its processes are children of. */
+  pid: number;
+}
+
+/** Starts Postfix with settings beside those that say where it lies. The log is `maillog` in its folder. */
+export async function startPostfix(settings: string): Promise<Postfix> {
+  const folder = temporaryFolder();
+  chmodSync(folder, 0o755);
+  const [queue, data, config] = ["queue", "data", "config"].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ];
+  for (const path of [queue, data, config]) mkdirSync(path);
+  await Bun.$`chown postfix ${data}`;
+  const port = await takePort();
+  writeFileSync(
+    join(config, "main.cf"),
+    `
+compatibility_level = 3.6
+queue_directory = ${queue}
+data_directory = ${data}
+maillog_file = ${folder}/maillog
+maillog_file_prefixes = ${folder}
+inet_interfaces = 127.0.0.1
+inet_protocols = ipv4
+mydestination =
+alias_maps =
+${settings}`,
+  );
+  writeFileSync(join(config, "master.cf"), servicesOn(port));
+  const check = Bun.spawnSync([postfix as string, "-c", config, "check"], { env: { PATH } });
+  if (check.exitCode !== 0) throw new Error(`postfix check: ${check.stderr}`);
+  // Its own process group, all of which the master ends with itself.
+  const child = Bun.spawn([master as string, "-c", config, "-d"], {
+    env: { PATH },
+    stdio: ["ignore", "ignore", "inherit"],
+    detached: true,
+  });
+  children.add(child);
+  await until(() => {
+    if (child.exitCode !== null) throw new Error(`postfix ended with ${child.exitCode}`);
+    return isListening(port);
+  });
+  return { port, pid: child.pid };
+}
+
+const servicesOn = (listen: number): string =>
+  [
+    `127.0.0.1:${listen} inet n - n - - smtpd`,
+    "cleanup unix n - n - 0 cleanup",
+    "qmgr unix n - n 300 1 qmgr",
+    "tlsmgr unix - - n 1000? 1 tlsmgr",
+    "rewrite unix - - n - - trivial-rewrite",
+    "bounce unix - - n - 0 bounce",
+    "defer unix - - n - 0 bounce",
+    "trace unix - - n - 0 bounce",
+    "verify unix - - n - 1 verify",
+    "proxymap unix - - n - - proxymap",
+    "smtp unix - - n - - smtp",
+    "lmtp unix - - n - - lmtp",
+    "error unix - - n - - error",
+    "retry unix - - n - - error",
+    "anvil unix - - n - 1 anvil",
+    "scache unix - - n - 1 scache",
+    "postlog unix-dgram n - n - 1 postlogd",
+    "",
+  ].join("\n");
