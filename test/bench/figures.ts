@@ -16,17 +16,18 @@ export interface Figure {
   unit: string;
   /** The same work without Mailroom, and value / floor. */
   floor?: number;
-  /** Another program in the same run, and value / peer. */
+  /** The same work by another server. */
   peer?: number;
+  /** Of several turns beside the peer, instead of value / peer. */
+  ratio?: number;
   toReach?: string;
 }
 
 const round = (value: number): number => Number(value.toPrecision(4));
 
-export function print({ figure, value, unit, floor, peer, toReach }: Figure): void {
-  const other = floor ?? peer;
-  const beside =
-    other === undefined ? {} : { [floor === undefined ? "peer" : "floor"]: round(other), ratio: round(value / other) };
+export function print({ figure, value, unit, floor, peer, ratio, toReach }: Figure): void {
+  const [other] = Object.entries({ floor, peer }).filter((entry) => entry[1] !== undefined) as [string, number][];
+  const beside = other && { [other[0]]: round(other[1]), ratio: round(ratio ?? value / other[1]) };
   console.log(
     JSON.stringify({ figure, value: round(value), unit, ...beside, ...(toReach === undefined ? {} : { toReach }) }),
   );
@@ -40,17 +41,30 @@ export const median = (values: number[]): number =>
     0.5,
   );
 
+/** Runs each of `works` in turn, `times` times, warm, and returns [median, p99] of each in ms. */
+export async function timingsInTurn(
+  works: readonly (() => unknown)[],
+  times: number,
+  warmUp: number,
+): Promise<[median: number, p99: number][]> {
+  const taken = works.map((): number[] => []);
+  for (let i = -warmUp; i < times; i++) {
+    for (const [n, work] of works.entries()) {
+      const started = performance.now();
+      await work();
+      if (i >= 0) taken[n]?.push(performance.now() - started);
+    }
+  }
+  return taken.map((all) => {
+    all.sort((a, b) => a - b);
+    return [percentile(all, 0.5), percentile(all, 0.99)];
+  });
+}
+
 /** Runs `work` `times` times, warm, and returns [median, p99] in ms. */
 export async function timings(work: () => unknown, times = 500, warmUp = 50): Promise<[median: number, p99: number]> {
-  for (let i = 0; i < warmUp; i++) await work();
-  const taken: number[] = [];
-  for (let i = 0; i < times; i++) {
-    const started = performance.now();
-    await work();
-    taken.push(performance.now() - started);
-  }
-  taken.sort((a, b) => a - b);
-  return [percentile(taken, 0.5), percentile(taken, 0.99)];
+  const [of] = await timingsInTurn([work], times, warmUp);
+  return of as [number, number];
 }
 
 /** The text with some letters in upper case, by the bits of `n`: to the index the same, but not what was asked before. */
@@ -62,14 +76,15 @@ export const residentMB = (pid: number): number => {
   return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024;
 };
 
-/** What a process has used of the processors, in steps of 10 ms. */
+/** What a process and its children that have ended have used of the processors, in steps of 10 ms. */
 export function cpuMs(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  const [user, system] = stat
+  // proc(5): utime, stime, cutime and cstime.
+  const times = stat
     .slice(stat.lastIndexOf(")") + 2)
     .split(" ")
-    .slice(11, 13);
-  return (Number(user) + Number(system)) * 10;
+    .slice(11, 15);
+  return times.reduce((sum, time) => sum + Number(time), 0) * 10;
 }
 
 /** A process and those that it started and that run. */

@@ -1,205 +1,283 @@
 /**
- * Mailroom beside Debian's Postfix and Dovecot, in turns in one run: what each takes, files and makes searchable a second, and
- * the processors and disk that a message costs.
+ * Mailroom beside Debian's Postfix and Dovecot, in turns: how many messages a second they accept, file and make searchable, what
+ * a message costs, and how long a search and the first page take. Where those are not installed, Mailroom alone.
  */
 import { Database } from "bun:sqlite";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { apiClient } from "../harness/api.ts";
 import { corpusFiles } from "../harness/corpus.ts";
 import { startDnsServer } from "../harness/dns-server.ts";
 import { labelledPresent, readLabelled } from "../harness/labelled-mail.ts";
 import { serve } from "../harness/process.ts";
-import { ADDRESS, familyOf, median, newPlace, print } from "./figures.ts";
+import { ADDRESS, cpuMs, familyOf, median, newPlace, print, settled, timingsInTurn, written } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
-import { absent, hasIndex, startPostfixDovecot } from "./postfix-dovecot.ts";
+import { absent, noIndex, type PostfixDovecot, startPostfixDovecot } from "./postfix-dovecot.ts";
 import { pump } from "./smtp-load.ts";
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
 const MESSAGES = 1_000;
+/** Messages of a round that Dovecot indexes at delivery, which takes it a tenth of a second each. */
+const INDEXED_MESSAGES = 50;
 const CONNECTIONS = 10;
 const LOOK_MS = 20;
-/** Of a round of Dovecot with its text index, which takes its time. */
-const INDEXED_MESSAGES = 100;
-/** From one message of the corpus to the next: a prime. */
-const STRIDE = 2_503;
-const MESSAGE_ID = /^message-id: *(<[^>\s]+>)/im;
-const IDS = /^(?:message-id|in-reply-to|references):.*(?:\r\n[ \t].*)*/gim;
+/** What a server still does after the last message counts as its cost for so long. */
+const REST_MS = 1_000;
+/** Messages of a mailbox that is read. Dovecot takes a minute to index them. */
+const READ_MESSAGES = 2_000;
+const PAGE = 25;
 
-interface Contender {
+/** The figures of a round, with their units. */
+const UNITS = {
+  accepted: "messages/s",
+  filed: "messages/s",
+  searchable: "messages/s",
+  "CPU a message": "ms",
+  "written a message": "kB",
+};
+type Name = keyof typeof UNITS;
+type Round = Readonly<Record<Name, number>>;
+const ALL = Object.keys(UNITS) as Name[];
+
+interface Contender extends Pick<PostfixDovecot, "port" | "processes" | "filed" | "end"> {
   name: string;
-  /** Where it takes mail. */
-  port: number;
-  /** Those that started all others. */
-  processes: number[];
   /** Messages of a round. */
   messages: number;
-  /** Messages in the mailbox that a reader gets. */
-  filed(): number;
-  /** Resolves when a search has found the message of that Message-ID. */
-  found?(messageId: string): Promise<void>;
+  /** The figures that are compared with it. */
+  figures: readonly Name[];
+  /** Resolves with a search's result, which takes every filed message into account. Absent where there is no index to wait for. */
+  search?(): Promise<unknown>;
 }
 
-interface Kind {
-  label: string;
-  /** The nth message, ready to be sent. */
-  message(n: number): Buffer;
+/** What processes and their children, also those that have ended, have used so far. */
+function used(processes: readonly number[]): { cpu: number; bytes: number } {
+  const family = processes.flatMap(familyOf);
+  // The kernel adds the bytes of a child that has ended to its parent's.
+  const bytesOf = (pid: number): number =>
+    Number(/^write_bytes: (\d+)/m.exec(readFileSync(`/proc/${pid}/io`, "utf8"))?.[1]);
+  const sum = (of: (pid: number) => number): number => family.reduce((total, pid) => total + of(pid), 0);
+  return { cpu: sum(cpuMs), bytes: sum(bytesOf) };
 }
 
-/** What one round gave, by the name of the figure. */
-type Figures = Record<string, number>;
-
-/** What processes have used, with those that they started, ended or not: CPU in ms and bytes written. */
-function used(processes: number[]): { cpu: number; bytes: number } {
-  let [cpu, bytes] = [0, 0];
-  for (const pid of processes.flatMap(familyOf)) {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    // Fields 14 to 17 of proc(5): user and system time, its own and that of children that ended.
-    const times = stat
-      .slice(stat.lastIndexOf(")") + 2)
-      .split(" ")
-      .slice(11, 15);
-    cpu += times.reduce((sum, time) => sum + Number(time) * 10, 0);
-    // The kernel adds the bytes of a child that ended to its parent's.
-    bytes += Number(/^write_bytes: (\d+)/m.exec(readFileSync(`/proc/${pid}/io`, "utf8"))?.[1]);
-  }
-  return { cpu, bytes };
-}
-
-async function measure(contender: Contender, messages: Buffer[]): Promise<Figures> {
+async function measure(contender: Contender, messages: readonly Buffer[]): Promise<Round> {
+  const { port, processes } = contender;
   const count = messages.length;
-  const before = used(contender.processes);
-  const total = contender.filed() + count;
-  const started = performance.now();
-  const perSecond = (): number => count / ((performance.now() - started) / 1_000);
   const message = (n: number): Buffer => messages[n] as Buffer;
-  const accepted = await pump({
-    port: contender.port,
-    to: ADDRESS,
-    connections: CONNECTIONS,
-    messages: count,
-    message,
-  });
+  const total = contender.filed() + count;
+  const before = used(processes);
+  const started = performance.now();
+  const rate = (): number => count / ((performance.now() - started) / 1_000);
+  const accepted = await pump({ port, to: ADDRESS, connections: CONNECTIONS, messages: count, message });
   while (contender.filed() < total) await Bun.sleep(LOOK_MS);
-  const filed = perSecond();
-  const id = MESSAGE_ID.exec((messages.at(-1) as Buffer).toString("latin1"))?.[1] ?? "";
-  await contender.found?.(id);
-  const searchable = contender.found ? { searchable: perSecond() } : {};
-  // What is left to do after the last message is counted too.
-  await Bun.sleep(1_000);
-  const after = used(contender.processes);
-  if (contender.filed() !== total) throw new Error(`${contender.name} has ${contender.filed()} messages, not ${total}`);
+  const filed = rate();
+  await contender.search?.();
+  const searchable = rate();
+  await Bun.sleep(REST_MS);
+  const after = used(processes);
   return {
     accepted,
     filed,
-    ...searchable,
-    cpu: (after.cpu - before.cpu) / count,
-    bytes: (after.bytes - before.bytes) / count / 1_000,
+    searchable,
+    "CPU a message": (after.cpu - before.cpu) / count,
+    "written a message": (after.bytes - before.bytes) / count / 1_000,
   };
 }
 
 /**
- * Mail that people wrote, spread over the corpus, and again from its start once all was sent. Message-IDs, and references to
- * them, get the number of the turn. What lacks a Message-ID or repeats one is left out.
+ * Mail that people wrote, spread over the corpus, and again from its start after all of it: Message-IDs, and the fields that
+ * refer to them, get the number of the pass. What has no Message-ID of its own is left out.
  */
 function realMail(): (n: number) => Buffer {
-  const known = new Set<string>();
-  const mail: { head: string; body: string }[] = [];
+  const known = new Map<string, { head: string; body: string }>();
   for (const { bytes } of labelledPresent ? readLabelled() : corpusFiles()) {
     const text = Buffer.from(bytes)
       .toString("latin1")
       .replace(/^From .*\r?\n/, "")
       .replace(/\r\n|\r|\n/g, "\r\n");
-    const end = text.indexOf("\r\n\r\n");
-    const head = text.slice(0, end + 2);
-    const id = MESSAGE_ID.exec(head)?.[1];
-    if (end < 0 || id === undefined || known.has(id)) continue;
-    known.add(id);
-    mail.push({ head, body: text.slice(end + 2) });
+    const end = text.indexOf("\r\n\r\n") + 2;
+    const [head, body] = [text.slice(0, end), text.slice(end)];
+    const id = /^message-id: *(<[^>\s]+>)/im.exec(head)?.[1];
+    if (id !== undefined && !known.has(id)) known.set(id, { head, body });
   }
+  const mail = [...known.values()];
+  const ids = /^(?:message-id|in-reply-to|references):.*(?:\r\n[ \t].*)*/gim;
+  /** A prime, so that the steps meet each message. */
+  const step = 2_503;
   return (n) => {
-    const { head, body } = mail[(n * STRIDE) % mail.length] as (typeof mail)[number];
-    const own = head.replace(IDS, (field) => field.replaceAll("<", `<${Math.floor(n / mail.length)}.`));
+    const { head, body } = mail[(n * step) % mail.length] as (typeof mail)[number];
+    const pass = Math.floor(n / mail.length);
+    const own = head.replace(ids, (field) => field.replaceAll("<", `<${pass}.`));
+    // RFC 5321 §4.5.2.
     return Buffer.from(`${own}${body}`.replace(/^\./gm, ".."), "latin1");
   };
 }
 
-async function mailroom(name: string, dns: string): Promise<Contender> {
-  const { place } = await newPlace(name);
+async function mailroom(name: string, dns: string) {
+  const { place, apiKey } = await newPlace(name);
+  // It logs what it logs by default, as the others do.
   const server = await serve({ ...place, env: { MAILROOM_DNS: dns } });
   const sqlite = new Database(join(place.data, "mailroom.db"), { readonly: true });
   const count = sqlite.query("SELECT count(*) AS n FROM messages");
   return {
     name: "Mailroom",
+    messages: MESSAGES,
+    figures: ALL,
     port: server.mx.port,
     processes: [server.pid],
-    messages: MESSAGES,
     filed: () => (count.get() as { n: number }).n,
-    // Its 250 says so.
-    found: async () => {},
-  };
-}
-
-async function postfixDovecot(index: boolean): Promise<Contender> {
-  const { open, ...server } = await startPostfixDovecot(index);
-  const name = `Postfix and Dovecot${index ? " with a text index" : ""}`;
-  if (!index) return { ...server, name, messages: MESSAGES };
-  const client = await open();
-  return {
-    ...server,
-    name,
-    messages: INDEXED_MESSAGES,
-    async found(messageId) {
-      await client.command("NOOP");
-      const response = await client.command(`UID SEARCH HEADER MESSAGE-ID "${messageId}"`);
-      if (!/^\* SEARCH \d/m.test(response)) throw new Error(`${messageId} is not found: ${response}`);
+    settled: () => settled(sqlite),
+    api: apiClient(server.http, apiKey),
+    async end() {
+      await server.kill("SIGTERM");
+      sqlite.close();
     },
   };
 }
 
-const UNITS: Readonly<Record<string, string>> = {
-  accepted: "messages/s",
-  filed: "messages/s",
-  searchable: "messages/s",
-  cpu: "ms a message",
-  bytes: "kB written a message",
-};
+async function postfixDovecot() {
+  const server = await startPostfixDovecot(false);
+  const figures = ALL.filter((name) => name !== "searchable");
+  return { ...server, name: "Postfix and Dovecot", messages: MESSAGES, figures };
+}
 
-export async function peers(): Promise<void> {
-  for (const reason of absent) console.error(`${reason}: Postfix and Dovecot are not measured`);
-  if (absent.length === 0 && !hasIndex)
-    console.error("dovecot-fts-xapian is not installed: Dovecot is measured without a text index");
-  const zone = await startDnsServer({ "remote.example": { txt: ["v=spf1 ip4:127.0.0.0/8 -all"] } });
-  const kinds: Kind[] = [
-    { label: "4 kB", message: messageMaker(21, 4_000, ADDRESS) },
-    { label: "10 kB", message: messageMaker(22, 10_000, ADDRESS) },
-    { label: "real mail", message: realMail() },
-  ];
-  const contenders = [await mailroom("peers", zone.address)];
-  if (absent.length === 0) contenders.push(await postfixDovecot(false));
-  if (absent.length === 0 && hasIndex) contenders.push(await postfixDovecot(true));
-  for (const { label, message } of kinds) {
-    const rounds: Figures[][] = contenders.map(() => []);
-    for (let round = 0; round <= ROUNDS; round++) {
-      const messages = Array.from({ length: MESSAGES }, (_, n) => message(round * MESSAGES + n));
-      for (const [i, contender] of contenders.entries()) {
-        const figures = await measure(contender, messages.slice(0, contender.messages));
-        // The first warms up.
-        if (round > 0) rounds[i]?.push(figures);
-      }
-    }
-    const medians = rounds.map((all) =>
-      Object.fromEntries(
-        Object.keys(all[0] ?? {}).map((name) => [name, median(all.map((one) => one[name] as number))]),
-      ),
-    );
-    for (const [i, contender] of contenders.entries()) {
-      for (const [name, peer] of Object.entries(medians[i] ?? {})) {
-        const value = medians[0]?.[name] as number;
-        const unit = UNITS[name] as string;
-        if (i === 0) print({ figure: `${label}, ${name}`, value, unit });
-        else print({ figure: `${label}, ${name}, beside ${contender.name}`, value, unit, peer });
-      }
+/** Dovecot indexes at delivery. */
+async function postfixDovecotIndexing(): Promise<Contender> {
+  const server = await startPostfixDovecot(true);
+  const inbox = await server.openInbox();
+  return {
+    ...server,
+    name: "Postfix and Dovecot with a text index",
+    messages: INDEXED_MESSAGES,
+    figures: ["searchable", "CPU a message", "written a message"],
+    async search() {
+      // The session learns of new messages; the search waits until the index has them.
+      await inbox.command("NOOP");
+      await inbox.command("UID SEARCH BODY mail");
+    },
+  };
+}
+
+const uidsIn = (response: string): string[] => /^\* SEARCH (.*)\r$/m.exec(response)?.[1]?.split(" ") ?? [];
+
+/** Sends the messages to all in turn, and prints medians of the rounds and of their ratios. The first round warms up. */
+async function rounds(label: string, message: (n: number) => Buffer, contenders: readonly Contender[]): Promise<void> {
+  const taken = new Map(contenders.map((contender): [Contender, Round[]] => [contender, []]));
+  for (let round = 0; round <= ROUNDS; round++) {
+    const messages = Array.from({ length: MESSAGES }, (_, n) => message(round * MESSAGES + n));
+    for (const [contender, all] of taken) {
+      const figures = await measure(contender, messages.slice(0, contender.messages));
+      if (round > 0) all.push(figures);
     }
   }
-  await zone.close();
+  const [[, ours = []] = [], ...peers] = taken;
+  if (peers.length === 0) {
+    for (const name of ALL)
+      print({ figure: `${label}, ${name}`, value: median(ours.map((round) => round[name])), unit: UNITS[name] });
+  }
+  for (const [peer, theirs] of peers) {
+    for (const name of peer.figures) {
+      print({
+        figure: `${label}, ${name}, beside ${peer.name}`,
+        value: median(ours.map((round) => round[name])),
+        unit: UNITS[name],
+        peer: median(theirs.map((round) => round[name])),
+        ratio: median(ours.map((round, i) => round[name] / (theirs[i] as Round)[name])),
+      });
+    }
+  }
+}
+
+/** Words that about that share of the messages have. */
+function wordsOf(messages: readonly Buffer[], share: number): string[] {
+  const having = new Map<string, number>();
+  for (const message of messages) {
+    for (const word of new Set(message.toString("latin1").match(/\b[a-z]{5,10}\b/g)))
+      having.set(word, (having.get(word) ?? 0) + 1);
+  }
+  const distance = (n: number): number => Math.abs(n / messages.length - share);
+  return [...having]
+    .sort((a, b) => distance(a[1]) - distance(b[1]))
+    .slice(0, 20)
+    .map(([word]) => word);
+}
+
+/** Prints times of the first page and of searches, over REST and IMAP, in mailboxes of the same real mail. */
+async function reading(own: Awaited<ReturnType<typeof mailroom>>, dovecot?: Contender & PostfixDovecot): Promise<void> {
+  const make = realMail();
+  const messages = Array.from({ length: READ_MESSAGES }, (_, n) => make(n));
+  for (const contender of dovecot ? [own, dovecot] : [own]) await measure(contender, messages);
+  const inbox = await dovecot?.openInbox();
+  if (inbox && noIndex === undefined) {
+    const started = performance.now();
+    await inbox.command("UID SEARCH BODY mail");
+    const seconds = (performance.now() - started) / 1_000;
+    const figure = `Dovecot indexing ${READ_MESSAGES} messages of real mail at the first search`;
+    print({ figure, value: READ_MESSAGES / seconds, unit: "messages/s" });
+  }
+  await own.settled();
+
+  const get = async (path: string): Promise<void> => {
+    const { status } = await own.api.get(path);
+    if (status !== 200) throw new Error(`${path} answered ${status}`);
+  };
+  const fetch = (which: string) => inbox?.command(`${which} (UID FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)`);
+  async function searchAndFetch(word: string): Promise<void> {
+    const hits = uidsIn((await inbox?.command(`UID SEARCH TEXT ${word}`)) ?? "");
+    if (hits.length > 0) await fetch(`UID FETCH ${hits.slice(-PAGE).join(",")}`);
+  }
+  async function compare(figure: string, times: number, rest: () => unknown, imap: () => unknown): Promise<void> {
+    const [ours, theirs] = await timingsInTurn(inbox ? [rest, imap] : [rest], times, times / 5);
+    for (const [i, name] of ["median", "p99"].entries()) {
+      const peer = theirs && { peer: theirs[i] as number };
+      print({ figure: `${figure}, ${name}`, value: ours?.[i] as number, unit: "ms", ...peer });
+    }
+  }
+
+  const lastPage = () => fetch(`FETCH ${READ_MESSAGES - PAGE + 1}:${READ_MESSAGES}`);
+  await compare("first page of /threads, beside IMAP's last 25", 300, () => get(`/threads?limit=${PAGE}`), lastPage);
+  await compare("first page of /messages, beside IMAP's last 25", 300, () => get(`/messages?limit=${PAGE}`), lastPage);
+  for (const [kind, share] of [
+    ["a tenth", 0.1],
+    ["a 200th", 0.005],
+  ] as const) {
+    const words = wordsOf(messages, share);
+    const word = (n: number): string => written(words[n % words.length] as string, n / words.length);
+    let [asked, askedThere] = [0, 0];
+    await compare(
+      `/search, a word of ${kind} of the mail, beside IMAP with its last 25`,
+      noIndex === undefined ? 300 : 20,
+      () => get(`/search?limit=${PAGE}&q=${word(asked++)}`),
+      () => searchAndFetch(word(askedThere++)),
+    );
+  }
+  inbox?.close();
+}
+
+export async function peers(): Promise<void> {
+  const missing = [...absent, noIndex].filter((reason) => reason !== undefined);
+  if (missing.length > 0) {
+    const hence = absent.length > 0 ? "Mailroom is measured alone" : "Dovecot is measured without a text index";
+    console.error(`${missing.join(", ")}: ${hence}`);
+  }
+  const dns = await startDnsServer({
+    "remote.example": { txt: ["v=spf1 ip4:127.0.0.0/8 -all"] },
+    "_dmarc.remote.example": { txt: ["v=DMARC1; p=reject"] },
+  });
+  const startOthers = async () => (absent.length > 0 ? [] : [await postfixDovecot()]);
+  for (const [label, message] of [
+    ["4 kB", messageMaker(21, 4_000, ADDRESS)],
+    ["10 kB", messageMaker(22, 10_000, ADDRESS)],
+    ["real mail", realMail()],
+  ] as const) {
+    const contenders: Contender[] = [await mailroom(`peers-${label}`, dns.address), ...(await startOthers())];
+    if (missing.length === 0) contenders.push(await postfixDovecotIndexing());
+    await rounds(label, message, contenders);
+    for (const contender of contenders) await contender.end();
+  }
+  const own = await mailroom("peers-reading", dns.address);
+  const [dovecot] = await startOthers();
+  await reading(own, dovecot);
+  await own.end();
+  await dovecot?.end();
+  await dns.close();
 }

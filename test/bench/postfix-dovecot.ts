@@ -1,6 +1,6 @@
 /**
- * Postfix that delivers over LMTP to Dovecot, in folders of their own, as an administrator sets them up who wants no mail
- * lost: docs/performance.md gives the reasons.
+ * Postfix that delivers over LMTP to Dovecot, in folders of their own, configured as an administrator does who must not lose
+ * mail. docs/performance.md gives the reasons for each setting.
  */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -13,84 +13,95 @@ import { type ImapClient, imapClient } from "./imap-client.ts";
 
 const MODULES = "/usr/lib/dovecot";
 
-/** Reasons why they cannot run. */
+/** The reasons why they cannot run. */
 export const absent: string[] = [
   noPostfix,
   noDovecot,
   existsSync(join(MODULES, "lmtp")) ? undefined : "dovecot-lmtpd is not installed",
 ].filter((reason) => reason !== undefined);
-export const hasIndex = existsSync(join(MODULES, "modules/lib21_fts_xapian_plugin.so"));
+export const noIndex = existsSync(join(MODULES, "modules/lib21_fts_xapian_plugin.so"))
+  ? undefined
+  : "dovecot-fts-xapian is not installed";
 
 export interface PostfixDovecot {
-  /** Where Postfix takes mail. */
+  /** Postfix's listener. */
   port: number;
-  /** Those that started all others. */
+  /** The two processes that are parents of all others. */
   processes: number[];
-  /** Messages in the mailbox that a reader gets. */
+  /** Counts the messages that a reader finds in the inbox. */
   filed(): number;
   /** Logs in over IMAP and selects the inbox. */
-  open(): Promise<ImapClient>;
+  openInbox(): Promise<ImapClient>;
+  end(): Promise<void>;
 }
 
-const WITH_INDEX = `
-mail_plugins = fts fts_xapian
+/** With `indexed`, the text index takes each message when it is delivered; without, all at the first search. */
+const textIndex = (indexed: boolean): string => `
 plugin {
   fts = xapian
   fts_xapian = partial=3 full=20
-  fts_autoindex = yes
   fts_enforced = yes
+  fts_autoindex = ${indexed ? "yes" : "no"}
 }
+${["imap", "indexer-worker", ...(indexed ? ["lmtp"] : [])]
+  .map((protocol) => `protocol ${protocol} {\n  mail_plugins = fts fts_xapian\n}`)
+  .join("\n")}
 service indexer-worker {
   vsz_limit = 2G
 }
 `;
 
-export async function startPostfixDovecot(index: boolean): Promise<PostfixDovecot> {
+/** With `indexed` and dovecot-fts-xapian, Dovecot indexes each message when it is delivered. */
+export async function startPostfixDovecot(indexed: boolean): Promise<PostfixDovecot> {
   const folder = temporaryFolder();
-  const mail = join(folder, "mail");
-  const [lmtpPort, imapPort] = [await takePort(), await takePort()];
+  const [mail, lmtp] = [join(folder, "mail"), join(folder, "lmtp")];
+  const port = await takePort();
   const dovecot = await runDovecot(
-    { folder, mail, user: ADDRESS, port: imapPort },
+    { folder, mail, user: ADDRESS, port },
     `
 protocols = imap lmtp
-listen = 127.0.0.1
 ssl = no
 disable_plaintext_auth = no
 mail_fsync = optimized
 service imap-login {
   inet_listener imap {
-    port = ${imapPort}
+    address = 127.0.0.1
+    port = ${port}
   }
 }
 service lmtp {
-  inet_listener lmtp {
-    port = ${lmtpPort}
+  unix_listener ${lmtp} {
+    user = postfix
+    mode = 0600
   }
 }
-${index ? WITH_INDEX : ""}`,
+${noIndex === undefined ? textIndex(indexed) : ""}`,
   );
   const postfix = await startPostfix(`
 myhostname = mx.example.test
 virtual_mailbox_domains = example.test
 virtual_mailbox_maps = inline:{ ${ADDRESS}=ok }
-virtual_transport = lmtp:inet:127.0.0.1:${lmtpPort}
+virtual_transport = lmtp:unix:${lmtp}
 smtpd_relay_restrictions = reject_unauth_destination
 smtpd_peername_lookup = no
 in_flow_delay = 0
 `);
-  const inbox = join(mail, "Maildir");
-  const files = (name: string): number => {
-    const path = join(inbox, name);
+  const filesIn = (name: string): number => {
+    const path = join(mail, "Maildir", name);
     return existsSync(path) ? readdirSync(path).length : 0;
   };
   return {
     port: postfix.port,
     processes: [postfix.pid, dovecot.pid],
-    filed: () => files("new") + files("cur"),
-    async open() {
-      const client = await imapClient(imapPort, ADDRESS, PASSWORD);
+    filed: () => filesIn("new") + filesIn("cur"),
+    async openInbox() {
+      const client = await imapClient(port, ADDRESS, PASSWORD);
       await client.command("SELECT INBOX");
       return client;
+    },
+    async end() {
+      await postfix.end();
+      await dovecot.end();
     },
   };
 }

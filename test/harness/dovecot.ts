@@ -3,10 +3,10 @@ import { chmodSync, chownSync, existsSync, mkdirSync, writeFileSync } from "node
 import { connect, createServer, type Socket } from "node:net";
 import { dirname, join } from "node:path";
 import { selfSign } from "../../src/tls/pair.ts";
+import { type Daemon, startDaemon } from "./daemon.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
-import { isListening, takePort } from "./port.ts";
-import { until } from "./until.ts";
+import { takePort } from "./port.ts";
 
 const program = Bun.which("dovecot") ?? (existsSync("/usr/sbin/dovecot") ? "/usr/sbin/dovecot" : null);
 
@@ -35,13 +35,6 @@ export interface Dovecot {
 /** The user that owns the mail: `nobody`. */
 const ID = 65_534;
 export const PASSWORD = "secret";
-const children = new Set<Bun.Subprocess>();
-atEndOfFile(async () => {
-  for (const child of children) child.kill("SIGTERM");
-  await Promise.all([...children].map((child) => child.exited));
-  children.clear();
-});
-
 /** Creates a folder below `folder` for the user that owns the mail. */
 function own(folder: string, path: string): void {
   mkdirSync(path, { recursive: true });
@@ -55,7 +48,7 @@ function own(folder: string, path: string): void {
 export async function runDovecot(
   { folder, mail, user, port }: { folder: string; mail: string; user: string; port: number },
   settings: string,
-): Promise<Bun.Subprocess> {
+): Promise<Daemon> {
   const [config, users] = [join(folder, "dovecot.conf"), join(folder, "users")];
   writeFileSync(users, `${user}:{PLAIN}${PASSWORD}:${ID}:${ID}::${mail}\n`);
   own(folder, mail);
@@ -91,13 +84,7 @@ ${settings}`,
   // Other users pass through this folder to their own files.
   chmodSync(folder, 0o755);
 
-  const child = Bun.spawn([program as string, "-F", "-c", config], { stdio: ["ignore", "ignore", "inherit"] });
-  children.add(child);
-  await until(() => {
-    if (child.exitCode !== null) throw new Error(`dovecot ended with ${child.exitCode}`);
-    return isListening(port);
-  });
-  return child;
+  return await startDaemon([program as string, "-F", "-c", config], port);
 }
 
 export async function startDovecot(): Promise<Dovecot> {

@@ -1,10 +1,10 @@
 /** Debian's Postfix as a child process, with a configuration and a queue in a folder of its own. */
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { atEndOfFile } from "./end.ts";
+import { type Daemon, startDaemon } from "./daemon.ts";
 import { temporaryFolder } from "./folder.ts";
-import { isListening, takePort } from "./port.ts";
-import { until } from "./until.ts";
+import { takePort } from "./port.ts";
+import { run } from "./programs.ts";
 
 const PATH = `${process.env.PATH}:/usr/sbin:/usr/lib/postfix/sbin`;
 const [postfix, master] = ["postfix", "master"].map((program) => Bun.which(program, { PATH }));
@@ -13,20 +13,11 @@ const [postfix, master] = ["postfix", "master"].map((program) => Bun.which(progr
 export const noPostfix =
   postfix === null ? "postfix is not installed" : process.getuid?.() === 0 ? undefined : "postfix starts as root only";
 
-const children = new Set<Bun.Subprocess>();
-atEndOfFile(async () => {
-  for (const child of children) child.kill("SIGTERM");
-  await Promise.all([...children].map((child) => child.exited));
-  children.clear();
-});
-
-export interface Postfix {
+export interface Postfix extends Daemon {
   port: number;
-  /** The master, which all its processes are children of. */
-  pid: number;
 }
 
-/** Starts Postfix with settings beside those that say where it lies. The log is `maillog` in its folder. */
+/** Starts Postfix on a free port, until the test file ends. `settings` are lines of main.cf beside those about files. */
 export async function startPostfix(settings: string): Promise<Postfix> {
   const folder = temporaryFolder();
   chmodSync(folder, 0o755);
@@ -53,20 +44,10 @@ alias_maps =
 ${settings}`,
   );
   writeFileSync(join(config, "master.cf"), servicesOn(port));
-  const check = Bun.spawnSync([postfix as string, "-c", config, "check"], { env: { PATH } });
-  if (check.exitCode !== 0) throw new Error(`postfix check: ${check.stderr}`);
-  // Its own process group, all of which the master ends with itself.
-  const child = Bun.spawn([master as string, "-c", config, "-d"], {
-    env: { PATH },
-    stdio: ["ignore", "ignore", "inherit"],
-    detached: true,
-  });
-  children.add(child);
-  await until(() => {
-    if (child.exitCode !== null) throw new Error(`postfix ended with ${child.exitCode}`);
-    return isListening(port);
-  });
-  return { port, pid: child.pid };
+  // Creates the folders of the queue.
+  const check = await run([postfix as string, "-c", config, "check"]);
+  if (check.exitCode !== 0) throw new Error(`postfix check ended with ${check.exitCode}: ${check.output}`);
+  return { port, ...(await startDaemon([master as string, "-c", config, "-d"], port)) };
 }
 
 const servicesOn = (listen: number): string =>

@@ -1,6 +1,6 @@
 /** Servers of other projects at the other end of a connection: Postfix, and its test server smtp-sink. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createLog } from "../../src/base/log.ts";
 import { systemRuntime } from "../../src/base/runtime.ts";
@@ -10,12 +10,12 @@ import type { Options } from "../../src/store/settings.ts";
 import { zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { isListening, takePort } from "../harness/port.ts";
+import { noPostfix, startPostfix } from "../harness/postfix.ts";
 import { makePair, OPPORTUNISTIC, type RemoteMx, startRemoteMx } from "../harness/remote-mx.ts";
 import { until } from "../harness/until.ts";
 
-const PATH = `${process.env.PATH}:/usr/sbin:/usr/lib/postfix/sbin`;
+const PATH = `${process.env.PATH}:/usr/sbin`;
 const smtpSink = Bun.which("smtp-sink", { PATH });
-const postfix = Bun.which("postfix", { PATH });
 const isRoot = process.getuid?.() === 0;
 
 const children: Bun.Subprocess[] = [];
@@ -115,82 +115,31 @@ describe.skipIf(withoutSink !== "")(`smtp-sink${withoutSink}`, () => {
   });
 });
 
-const withoutPostfix = postfix ? (isRoot ? "" : " (only as root)") : " (not installed)";
-
-describe.skipIf(withoutPostfix !== "")(`Postfix${withoutPostfix}`, () => {
+describe.skipIf(noPostfix !== undefined)(`Postfix${noPostfix === undefined ? "" : ` (${noPostfix})`}`, () => {
   let port = 0;
-  let running: { master: string; started: Bun.Subprocess } | undefined;
   /** The address to which Postfix delivers its mail. */
   let beyond: RemoteMx;
 
   beforeAll(async () => {
-    port = await takePort();
     beyond = await startRemoteMx();
-    const folder = temporaryFolder();
     const { cert, key } = await makePair("mx.postfix.test");
-    chmodSync(folder, 0o755);
-    for (const name of ["queue", "data", "config"]) mkdirSync(join(folder, name));
-    await Bun.$`chown postfix ${join(folder, "data")}`;
-    writeFileSync(join(folder, "pair.pem"), `${key}\n${cert}\n`);
-    const config = join(folder, "config");
-    writeFileSync(join(config, "main.cf"), settingsOf(folder, beyond.port));
-    writeFileSync(join(config, "master.cf"), servicesOn(port));
-    const start = [postfix as string, "-c", config, "start-fg"];
-    const started = Bun.spawn(start, { env: { PATH }, stdio: ["ignore", "ignore", "pipe"] });
-    running = { master: join(folder, "queue", "pid", "master.pid"), started };
-    await listening(started, port);
-  });
-
-  // The started program waits for the master, and would leave it running.
-  afterAll(async () => {
-    if (running === undefined) return;
-    process.kill(Number(readFileSync(running.master, "utf8")));
-    await running.started.exited;
-  });
-
-  const settingsOf = (folder: string, next: number): string => `
-compatibility_level = 3.6
-queue_directory = ${folder}/queue
-data_directory = ${folder}/data
-maillog_file = /dev/stdout
-inet_interfaces = 127.0.0.1
-inet_protocols = ipv4
+    const pair = join(temporaryFolder(), "pair.pem");
+    writeFileSync(pair, `${key}\n${cert}\n`);
+    ({ port } = await startPostfix(`
 myhostname = mx.postfix.test
-mydestination =
 mynetworks = 192.0.2.0/24
-alias_maps =
 relay_domains = postfix.test
 relay_recipient_maps = inline:{ ada@postfix.test=ok, bob@postfix.test=ok, busy@postfix.test=ok, jürgen@postfix.test=ok }
-relay_transport = smtp:[127.0.0.1]:${next}
+relay_transport = smtp:[127.0.0.1]:${beyond.port}
 smtpd_relay_restrictions =
 smtpd_recipient_restrictions =
   check_recipient_access inline:{ { busy@postfix.test = 450 4.2.1 Greylisted } }, reject_unauth_destination
 smtpd_reject_unlisted_recipient = yes
 smtpd_tls_security_level = may
-smtpd_tls_chain_files = ${folder}/pair.pem
+smtpd_tls_chain_files = ${pair}
 message_size_limit = 100000
-`;
-
-  const servicesOn = (listen: number): string =>
-    [
-      `127.0.0.1:${listen} inet n - n - - smtpd`,
-      "cleanup unix n - n - 0 cleanup",
-      "qmgr unix n - n 300 1 qmgr",
-      "tlsmgr unix - - n 1000? 1 tlsmgr",
-      "rewrite unix - - n - - trivial-rewrite",
-      "bounce unix - - n - 0 bounce",
-      "defer unix - - n - 0 bounce",
-      "trace unix - - n - 0 bounce",
-      "verify unix - - n - 1 verify",
-      "proxymap unix - - n - - proxymap",
-      "smtp unix - - n - - smtp",
-      "error unix - - n - - error",
-      "retry unix - - n - - error",
-      "anvil unix - - n - 1 anvil",
-      "scache unix - - n - 1 scache",
-      "postlog unix-dgram n - n - 1 postlogd",
-      "",
-    ].join("\n");
+`));
+  });
 
   test("accepts mail over TLS for known recipients, and refuses the others with a reason", async () => {
     const connection = await connectTo(port);
