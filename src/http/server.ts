@@ -4,6 +4,7 @@
  * answer the challenges of a certificate authority.
  */
 
+import { createHash, timingSafeEqual } from "node:crypto";
 import { pathOf, queryOf } from "../api/request.ts";
 import type { Rest } from "../api/rest.ts";
 import { CONTENT_TYPE, type Metrics } from "../base/metrics.ts";
@@ -92,9 +93,12 @@ type MetricsPage = (request: Request, peer: string | undefined) => Promise<Respo
 const LOOPBACK = networkList(["127.0.0.0/8", "::1/128"]);
 const FORWARDED = ["x-forwarded-for", "forwarded"];
 
+const sha256 = (text: string): Buffer => createHash("sha256").update(text).digest();
+
 /**
- * /metrics (rules: Metrics), for this machine and the networks of metrics.allowNetworks. It refuses forwarded requests,
- * because the proxy's address does not tell who asks.
+ * /metrics (rules: Metrics), for requests with metrics.token, and for this machine and the networks of
+ * metrics.allowNetworks. Without the token it refuses forwarded requests, because the proxy's address does not tell who
+ * asks.
  */
 export function createMetricsPage({
   metrics,
@@ -103,7 +107,14 @@ export function createMetricsPage({
   metrics: Pick<Metrics, "expose">;
   options: Pick<Options, "get">;
 }): MetricsPage {
+  function hasToken(request: Request): boolean {
+    const token = options.get("metrics.token");
+    const given = request.headers.get("authorization") ?? "";
+    return token !== "none" && timingSafeEqual(sha256(given), sha256(`Bearer ${token}`));
+  }
+
   function mayRead(request: Request, peer: string | undefined): boolean {
+    if (hasToken(request)) return true;
     if (FORWARDED.some((name) => request.headers.has(name))) return false;
     const address = canonicalAddress(peer ?? "");
     if (address === undefined) return false;
@@ -116,10 +127,10 @@ export function createMetricsPage({
       ? new Response(await metrics.expose(), {
           headers: { "content-type": CONTENT_TYPE, "cache-control": "no-store", "x-content-type-options": "nosniff" },
         })
-      : new Response("Metrics are for this machine and the networks of metrics.allowNetworks, without a proxy\n", {
-          status: 403,
-          headers: { "x-content-type-options": "nosniff" },
-        });
+      : text(
+          "Metrics are for this machine and the networks of metrics.allowNetworks, without a proxy, or take metrics.token\n",
+          403,
+        );
 }
 
 /** Starts a server with the app. @throws when the address cannot be bound */

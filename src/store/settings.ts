@@ -238,8 +238,8 @@ function serverUrl(description: string): Setting<string> {
 /** Replaces a secret that is set. */
 const SET = "(set)";
 
-/** A value that is never shown again. */
-function secret(description: string): Setting<string> {
+/** A value that is never shown again. `min`: characters. */
+function secret(description: string, min = 1): Setting<string> {
   return {
     default: "",
     description,
@@ -251,7 +251,9 @@ function secret(description: string): Setting<string> {
       },
     },
     parse(text) {
-      if (!/^[\x21-\x7e]{1,512}$/.test(text)) throw new ConfigError("give up to 512 printable ASCII characters");
+      if (!/^[\x21-\x7e]{1,512}$/.test(text) || text.length < min) {
+        throw new ConfigError(`give ${min === 1 ? "up" : `${min}`} to 512 printable ASCII characters`);
+      }
       return text;
     },
     format: String,
@@ -408,6 +410,11 @@ export const SETTINGS = {
   "backup.everyHours": number({ ...HOURS, min: 0.0001 }, 24, "Hours from one backup to the next"),
   "backup.keep": number({ unit: "backups", min: 1, max: 100_000, integer: true }, 7, "Backups kept in backup.folder"),
   "metrics.allowNetworks": orWord("none", networks("Networks that may read /metrics, beside this machine"), "none"),
+  "metrics.token": orWord(
+    "none",
+    secret("Token with which /metrics may be read from anywhere, as Authorization: Bearer", 20),
+    "none",
+  ),
   "search.engine": choice(
     ["fts5", "meilisearch"],
     "fts5",

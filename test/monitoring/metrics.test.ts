@@ -182,6 +182,22 @@ describe("/metrics", () => {
     expect(await ask(peer, headers, networks)).toBe(status);
   });
 
+  test("with the token is for everybody, forwarded or not, and with another for nobody", async () => {
+    const booted = await boot();
+    const { options, store } = booted.appliance;
+    const asProxy = async (authorization: string) => {
+      const headers = { "x-forwarded-for": "192.0.2.1", authorization };
+      return (await fetch(`${booted.http}/metrics`, { headers })).status;
+    };
+    const token = "t0ken/of+twenty=chars";
+    expect(await asProxy(`Bearer ${token}`)).toBe(403);
+    expect(await asProxy("Bearer none")).toBe(403);
+    store.transact((tx) => options.set(tx, "metrics.token", token));
+    expect(await asProxy(`Bearer ${token}`)).toBe(200);
+    for (const wrong of ["", "Bearer", "Bearer ", `Bearer ${token}x`, token]) expect(await asProxy(wrong)).toBe(403);
+    expect((await fetch(`${booted.http}/metrics`)).status).toBe(200);
+  });
+
   test("takes GET and HEAD only", async () => {
     const booted = await boot();
     const ask = async (method: string, headers: Record<string, string> = {}) => {

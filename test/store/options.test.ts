@@ -55,6 +55,7 @@ test("every documented setting has its default", () => {
     "backup.everyHours": "24",
     "backup.keep": "7",
     "metrics.allowNetworks": "none",
+    "metrics.token": "none",
     "search.engine": "fts5",
     "search.meilisearchPath": "auto",
     "search.meilisearchUrl": "none",
@@ -138,6 +139,7 @@ const TAKEN: [name: SettingName, text: string, value: unknown, kept?: string][] 
   ["search.meilisearchUrl", "none", "none"],
   ["search.meilisearchKey", "s3cret+/=_-", "s3cret+/=_-", "(set)"],
   ["search.meilisearchKey", "none", "none"],
+  ["metrics.token", "of-twenty-characters", "of-twenty-characters", "(set)"],
 ];
 
 test.each(TAKEN)("%s accepts %p", (name, text, value, kept = text) => {
@@ -198,6 +200,7 @@ const REFUSED: [name: string, text: string, says: RegExp][] = [
   // The listed form, as a page would send it back.
   ["search.meilisearchKey", "(set)", /cannot be that: give the secret itself/],
   ["search.meilisearchUrl", "http://host/?q=1", /give http/],
+  ["metrics.token", "of-nineteen-charact", /cannot be that: give 20 to 512 printable ASCII characters/],
   ["search.meilisearchKey", "two words", /cannot be that: give up to 512/],
 ];
 
