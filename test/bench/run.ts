@@ -3,9 +3,9 @@
  * compared between machines. It builds the executable and measures it from outside, as a child process, over loopback.
  *
  *   bun run bench                 everything (about five minutes, most of it making 100,000 messages)
- *   bun run bench ingest read     only the named parts: ingest, authentication, sending, webhooks, read, start, mcp, import,
- *                                 search (a million messages with BENCH_MESSAGES=1000000), peers (beside Debian's Postfix
- *                                 and Dovecot where they are installed; more turns with BENCH_ROUNDS=9)
+ *   bun run bench ingest read     only the named parts: ingest, pages, authentication, sending, webhooks, read, start, mcp,
+ *                                 import, search (a million messages with BENCH_MESSAGES=1000000), peers (beside Debian's
+ *                                 Postfix and Dovecot where they are installed; more turns with BENCH_ROUNDS=9)
  */
 import { Database } from "bun:sqlite";
 import { join } from "node:path";
@@ -18,6 +18,7 @@ import { ADDRESS, cpuMs, median, newPlace, print, ROOT, residentMB, settled, tim
 import { messageMaker } from "./generator.ts";
 import { importing } from "./import.ts";
 import { mcp } from "./mcp.ts";
+import { pages } from "./pages.ts";
 import { peers } from "./peers.ts";
 import { search } from "./search.ts";
 import { COMMON_WORD, MESSAGES, PHRASE, RARE_WORD, seededPlace } from "./seed.ts";
@@ -214,7 +215,7 @@ async function read(): Promise<void> {
   await server.kill("SIGTERM");
 }
 
-const parts = { ingest, authentication, sending, webhooks, read, start, mcp, import: importing, search, peers };
+const parts = { ingest, pages, authentication, sending, webhooks, read, start, mcp, import: importing, search, peers };
 const chosen = process.argv.slice(2);
 const unknown = chosen.find((name) => !Object.hasOwn(parts, name));
 if (unknown !== undefined) {
