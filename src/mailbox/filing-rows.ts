@@ -25,7 +25,7 @@ import type { Db, Tx } from "../store/store.ts";
 import { addUsage } from "./mailboxes.ts";
 import { folderOfMessage, moveMessages } from "./message-state.ts";
 import type { PreparedMessage } from "./prepare.ts";
-import { type FilingKind, THREAD_STATE, type ThreadRow, type ThreadState } from "./threading.ts";
+import { type FilingKind, hasMessage, THREAD_STATE, type ThreadRow, type ThreadState } from "./threading.ts";
 
 type Placeholder = ReturnType<typeof sql.placeholder>;
 
@@ -354,8 +354,8 @@ function insertDraft(tx: Tx, { mailboxId, draft = {} }: MessageFacts, messageSeq
 }
 
 /**
- * Stores the Message-IDs by which later mail finds the conversation. Drafts are excluded: nobody can reply to one, and
- * it may reply to the same message as other mail.
+ * Stores the Message-IDs by which later mail finds the conversation, except those of its own messages, which their rows
+ * tell. Drafts are excluded: nobody can reply to one, and it may reply to the same message as other mail.
  */
 function addReferences(
   tx: Tx,
@@ -364,7 +364,9 @@ function addReferences(
   threadSeq: number,
   further: readonly string[],
 ): void {
-  for (const messageId of new Set([message.messageId, message.inReplyTo, ...message.references, ...further])) {
-    if (messageId !== undefined) statements(tx).insertReference.run({ mailboxId, messageId, threadSeq });
+  for (const messageId of new Set([message.inReplyTo, ...message.references, ...further])) {
+    if (messageId === undefined || messageId === message.messageId) continue;
+    if (hasMessage(tx, { seq: threadSeq, mailboxId }, messageId)) continue;
+    statements(tx).insertReference.run({ mailboxId, messageId, threadSeq });
   }
 }

@@ -6,9 +6,10 @@
  * the message it replies to is there. A junk message that merely mentions a Message-ID therefore cannot draw in the
  * mail with that id.
  */
-import { and, desc, eq, gt, gte, isNotNull, lte, sql } from "drizzle-orm";
+import { and, between, desc, eq, gt, gte, isNotNull, lt, lte, sql } from "drizzle-orm";
 import { type EmailAddress, isAnonymous } from "../message/address.ts";
-import { addresses, messages, threadReferences, threads } from "../store/schema.ts";
+import { threadOf } from "../search/document-number.ts";
+import { addresses, MESSAGES_PER_THREAD, messages, threadReferences, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 import { isOwnAddress } from "./addresses.ts";
@@ -28,9 +29,8 @@ const MOST_CANDIDATES = 20;
 
 const statements = prepared((db) => ({
   byReference: db
-    .select({ thread: threads })
+    .select({ threadSeq: threadReferences.threadSeq })
     .from(threadReferences)
-    .innerJoin(threads, eq(threads.seq, threadReferences.threadSeq))
     .where(
       and(
         eq(threadReferences.mailboxId, sql.placeholder("mailboxId")),
@@ -39,6 +39,24 @@ const statements = prepared((db) => ({
     )
     .orderBy(desc(threadReferences.threadSeq))
     .limit(MOST_CANDIDATES)
+    .prepare(),
+  lastMessage: db
+    .select({ seq: messages.seq, kind: messages.kind })
+    .from(messages)
+    .where(
+      and(
+        eq(messages.mailboxId, sql.placeholder("mailboxId")),
+        eq(messages.messageId, sql.placeholder("messageId")),
+        lt(messages.seq, sql.placeholder("before")),
+      ),
+    )
+    .orderBy(desc(messages.seq))
+    .limit(1)
+    .prepare(),
+  bySeq: db
+    .select()
+    .from(threads)
+    .where(eq(threads.seq, sql.placeholder("seq")))
     .prepare(),
   bySubject: db
     .select()
@@ -72,7 +90,7 @@ const statements = prepared((db) => ({
       and(
         eq(messages.mailboxId, sql.placeholder("mailboxId")),
         eq(messages.messageId, sql.placeholder("messageId")),
-        eq(messages.threadSeq, sql.placeholder("threadSeq")),
+        between(messages.seq, sql.placeholder("first"), sql.placeholder("last")),
       ),
     )
     .limit(1)
@@ -145,15 +163,44 @@ export const conversationKnownAs = (tx: Tx, mailboxId: string, name: string): Th
 const takesMore = (thread: ThreadRow): boolean =>
   thread.folder !== "drafts" && thread.messageCount < LONGEST_CONVERSATION;
 
-/** Conversations that refer to the Message-ID, newest first. */
-const candidates = (tx: Tx, { mailboxId }: Pick<Arrival, "mailboxId">, messageId: string): ThreadRow[] =>
-  statements(tx)
-    .byReference.all({ mailboxId, messageId })
-    .map(({ thread }) => thread)
+/** Conversations that have a message with the Message-ID or refer to it, newest first. */
+function candidates(tx: Tx, { mailboxId }: Pick<Arrival, "mailboxId">, messageId: string): ThreadRow[] {
+  const referring = statements(tx).byReference.all({ mailboxId, messageId });
+  const seqs = new Set([
+    ...conversationsWith(tx, mailboxId, messageId),
+    ...referring.map(({ threadSeq }) => threadSeq),
+  ]);
+  return [...seqs]
+    .sort((a, b) => b - a)
+    .slice(0, MOST_CANDIDATES)
+    .flatMap((seq) => statements(tx).bySeq.get({ seq }) ?? [])
     .filter(takesMore);
+}
 
-const hasMessage = (tx: Tx, thread: ThreadRow, messageId: string): boolean =>
-  statements(tx).messageIn.get({ mailboxId: thread.mailboxId, messageId, threadSeq: thread.seq }) !== undefined;
+/** The newest conversations, except drafts, that have a message with the Message-ID. Reads one message of each. */
+function conversationsWith(tx: Tx, mailboxId: string, messageId: string): number[] {
+  const found: number[] = [];
+  for (let before = Number.MAX_SAFE_INTEGER; found.length < MOST_CANDIDATES; ) {
+    const message = statements(tx).lastMessage.get({ mailboxId, messageId, before });
+    if (!message) break;
+    const thread = threadOf(message.seq);
+    if (message.kind !== "draft") found.push(thread);
+    before = thread * MESSAGES_PER_THREAD;
+  }
+  return found;
+}
+
+/** True if the conversation, of that mailbox, has a message with the Message-ID. */
+export const hasMessage = (
+  tx: Tx,
+  { seq, mailboxId }: Pick<ThreadRow, "seq" | "mailboxId">,
+  messageId: string,
+): boolean => {
+  const first = seq * MESSAGES_PER_THREAD;
+  return (
+    statements(tx).messageIn.get({ mailboxId, messageId, first, last: first + MESSAGES_PER_THREAD - 1 }) !== undefined
+  );
+};
 
 function findBySubject(tx: Tx, arrival: Arrival): ThreadRow | undefined {
   const { message, mailboxId, date } = arrival;

@@ -398,7 +398,10 @@ export const threadChanges = sqliteTable("thread_changes", {
   mailboxId: text("mailbox_id").notNull(),
 });
 
-/** Every Message-ID known to belong to a conversation: of its messages, and those they refer to, received or not. */
+/**
+ * The Message-IDs that a conversation's messages refer to while it has no message with them, and names of conversations
+ * that were imported. Databases from before that rule have the Message-IDs of its messages, too.
+ */
 export const threadReferences = sqliteTable(
   "thread_references",
   {

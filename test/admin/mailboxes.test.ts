@@ -133,8 +133,10 @@ test("removing a mailbox removes its addresses, mail and index, and nothing else
   aliasing("sales@acme.test")();
   const { id: ada } = people.mailboxAt("ada@acme.test");
   // More than one portion: 201 conversations of one message.
-  for (let i = 0; i < 201; i++) await file(team, { subject: `Number ${i}`, from: `a${i}@remote.example` });
-  await file(ada, { subject: "Kept" });
+  for (let i = 0; i < 201; i++) {
+    await file(team, { subject: `Number ${i}`, from: `a${i}@remote.example`, headers: [`References: <${i}@x>`] });
+  }
+  await file(ada, { subject: "Kept", headers: ["References: <0@x>"] });
 
   const removed = people.removeMailbox(team);
   // A removal cut short here leaves the mailbox without an address, so that another removal can finish it.

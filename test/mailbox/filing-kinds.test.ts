@@ -109,9 +109,12 @@ describe("a draft", () => {
       from: { email: "carol@remote.example" },
     });
     expect(store.db.select().from(threadReferences).all()).toEqual(known);
-    for (const headers of [["In-Reply-To: <d@example.test>"], []]) {
-      const answer = await receive({ from: "Carol <carol@remote.example>", subject: "Re: Plans", headers });
-      expect(answer.threadId).not.toBe(draft.threadId);
+    for (const folder of ["trash", "drafts"] as const) {
+      store.db.update(threads).set({ folder }).where(eq(threads.id, draft.threadId)).run();
+      for (const headers of [["In-Reply-To: <d@example.test>"], []]) {
+        const answer = await receive({ from: "Carol <carol@remote.example>", subject: "Re: Plans", headers });
+        expect(answer.threadId).not.toBe(draft.threadId);
+      }
     }
   });
 });

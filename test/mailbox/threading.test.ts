@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { LONGEST_CONVERSATION } from "../../src/mailbox/threading.ts";
-import { threads } from "../../src/store/schema.ts";
+import { threadReferences, threads } from "../../src/store/schema.ts";
 import type { Letter } from "../harness/mail.ts";
 import { createAlice } from "../harness/mailbox-world.ts";
 
@@ -58,6 +58,41 @@ describe("mail joins a conversation by References and In-Reply-To", () => {
       }),
       { numRuns: 20 },
     );
+  });
+
+  test("only references to messages that the conversation lacks are stored", async () => {
+    const { receive, store } = createAlice();
+    const stored = () =>
+      store.db
+        .select()
+        .from(threadReferences)
+        .all()
+        .map(({ messageId }) => messageId);
+    await receive({ messageId: "<a@x>" });
+    await receive({ messageId: "<b@x>", headers: references("<a@x>") });
+    await receive({ messageId: "<c@x>", headers: references("<a@x>", "<b@x>") });
+    expect(stored()).toEqual([]);
+    await receive({ messageId: "<e@x>", headers: references("<a@x>", "<d@x>", "<d@x>") });
+    expect(stored()).toEqual(["<d@x>"]);
+  });
+
+  test("a conversation from before that rule, whose own Message-IDs are stored, is joined", async () => {
+    const { receive, store, box } = createAlice();
+    const one = await receive({ messageId: "<a@x>" });
+    const { seq } = store.db.select().from(threads).get() ?? { seq: 0 };
+    store.db.insert(threadReferences).values({ mailboxId: box, messageId: "<a@x>", threadSeq: seq }).run();
+    expect((await receive({ headers: inReplyTo("<a@x>") })).threadId).toBe(one.threadId);
+  });
+
+  test("the newest of the conversations that have or mention the message", async () => {
+    const { receive, store } = createAlice();
+    await receive({ messageId: "<a@x>" });
+    store.db.update(threads).set({ messageCount: LONGEST_CONVERSATION }).run();
+    const copy = await receive({ messageId: "<a@x>", text: "Another copy" });
+    expect((await receive({ headers: inReplyTo("<a@x>") })).threadId).toBe(copy.threadId);
+    store.db.update(threads).set({ messageCount: LONGEST_CONVERSATION }).run();
+    const mention = await receive({ headers: references("<a@x>") });
+    expect((await receive({ headers: inReplyTo("<a@x>") })).threadId).toBe(mention.threadId);
   });
 
   test("within one mailbox only", async () => {
