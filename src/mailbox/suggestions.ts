@@ -28,6 +28,7 @@ import {
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import { labelKey } from "./labels.ts";
+import { newestThreads } from "./walk.ts";
 
 /** Limits on the words of a query that are corrected and examined. */
 const MOST_CORRECTED = 2;
@@ -48,14 +49,12 @@ const MOST_LABELS = 1_000;
 /** Occurrences beyond which a word counts no further. */
 const OFTEN = 100;
 
-const latest = prepared(({ $client: sqlite }) =>
-  sqlite.prepare<{ subject: string; people: string }, [string, number]>(
+const wordsOfThreads = prepared(({ $client: sqlite }) =>
+  sqlite.prepare<{ subject: string; people: string }, [string]>(
     `SELECT subject, (
        SELECT group_concat(coalesce(value ->> 'name', '') || ' ' || (value ->> 'email'), ' ')
        FROM (SELECT value FROM json_each(participants) LIMIT ${MOST_PEOPLE})) AS people
-     FROM threads INDEXED BY threads_by_time
-     WHERE mailbox_id = ? AND folder NOT IN ('trash', 'spam')
-     ORDER BY last_message_at DESC, seq DESC LIMIT ?`,
+     FROM threads WHERE seq IN (SELECT value FROM json_each(?))`,
   ),
 );
 
@@ -82,7 +81,8 @@ async function latestWords(db: Db, field: TextField, { mailboxIds }: SearchScope
   let read = 0;
   const limit = Math.ceil(LATEST / mailboxIds.length);
   for (const mailboxId of mailboxIds.slice(0, LATEST)) {
-    for (const { subject, people } of latest(db).all(mailboxId, limit)) {
+    const latest = JSON.stringify(newestThreads(db, mailboxId, limit));
+    for (const { subject, people } of wordsOfThreads(db).all(latest)) {
       if (++read % READ_AT_ONCE === 0) await letOthersRun();
       const text = isOfPeople(field) ? people : field === "subject" ? subject : `${subject} ${people}`;
       for (const [word] of text.slice(0, LONGEST_TEXT).toLowerCase().matchAll(WORD)) {
@@ -203,12 +203,11 @@ const isOfPeople = (field: TextField): boolean => field === "sender" || field ==
 const LATEST_OF_MAILBOX = 400;
 const MOST_LOOKED_AT = 4_000;
 
-const latestPeople = prepared(({ $client: sqlite }) =>
-  sqlite.prepare<EmailAddress & { name: string | null }, [string, number]>(
-    `SELECT value ->> 'email' AS email, value ->> 'name' AS name
-     FROM (SELECT participants FROM threads INDEXED BY threads_by_time
-           WHERE mailbox_id = ? AND folder NOT IN ('trash', 'spam')
-           ORDER BY last_message_at DESC, seq DESC LIMIT ?), json_each(participants)
+/** In the order of the conversations, which SQLite keeps in a cross join. */
+const peopleOfThreads = prepared(({ $client: sqlite }) =>
+  sqlite.prepare<EmailAddress & { name: string | null }, [string]>(
+    `SELECT person.value ->> 'email' AS email, person.value ->> 'name' AS name
+     FROM json_each(?) AS latest CROSS JOIN threads ON seq = latest.value CROSS JOIN json_each(participants) AS person
      LIMIT ${MOST_LOOKED_AT}`,
   ),
 );
@@ -220,7 +219,8 @@ const plain = (text: string): string => text.normalize("NFKD").replaceAll(/\p{M}
 export function findCorrespondents(db: Db, mailboxId: string, text: string, limit: number): EmailAddress[] {
   const begin = plain(text.trim());
   const found = new Map<string, EmailAddress>();
-  for (const { email, name } of latestPeople(db).all(mailboxId, LATEST_OF_MAILBOX)) {
+  const latest = JSON.stringify(newestThreads(db, mailboxId, LATEST_OF_MAILBOX));
+  for (const { email, name } of peopleOfThreads(db).all(latest)) {
     const key = email.toLowerCase();
     const known = found.get(key);
     if (known) {

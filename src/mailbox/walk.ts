@@ -5,6 +5,7 @@
  */
 import type { Statement } from "bun:sqlite";
 import type { Position } from "../store/cursor.ts";
+import { FOLDERS, type Folder } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import type { ListFolder, MessageFilters } from "./views.ts";
@@ -21,7 +22,9 @@ export const NEWEST: Position = { at: Number.MAX_SAFE_INTEGER, seq: Number.MAX_S
 
 /** `all` and `starred` exclude trash and spam (rules: List filters). */
 const NOT_JUNK = "folder NOT IN ('trash', 'spam')";
-const FOLDERS_OF_ALL = ["inbox", "sent", "drafts", "archive"];
+const FOLDERS_OF_ALL = FOLDERS.filter((folder) => folder !== "trash" && folder !== "spam");
+/** See folderOfMessage. */
+const FOLDERS_OF_OUTGOING = FOLDERS.filter((folder) => folder !== "inbox" && folder !== "archive");
 
 function folderCondition(folder: ListFolder): string {
   switch (folder) {
@@ -53,14 +56,12 @@ interface Source {
 function sourcesOf(selection: Selection): Source[] {
   const { folder, unread } = selection;
   const further = furtherConditions(selection);
-  if (folder === "all" && unread) {
-    return FOLDERS_OF_ALL.map((part) => ({ index: "threads_unread", where: `folder = '${part}'${further}` }));
-  }
+  const index = unread ? "threads_unread" : "threads_by_folder";
+  if (folder === "all") return FOLDERS_OF_ALL.map((part) => ({ index, where: `folder = '${part}'${further}` }));
   const where = folderCondition(folder) + further;
   if (folder === "starred") return [{ index: "threads_starred", where }];
   if (folder === "snoozed") return [{ index: "threads_snoozed", where }];
-  if (folder === "all") return [{ index: "threads_by_time", where }];
-  return [{ index: unread ? "threads_unread" : "threads_by_folder", where }];
+  return [{ index, where }];
 }
 
 type Parameters = (string | number)[];
@@ -157,6 +158,12 @@ function* mergeNewestFirst(walks: readonly Generator<Position>[]): Generator<Pos
   }
 }
 
+/** threads.seq of the newest conversations of a mailbox in `all`, newest first. */
+export function newestThreads(db: Db, mailboxId: string, limit: number): number[] {
+  const selection: Selection = { folder: "all", unread: false, hasAttachments: undefined };
+  return [...newestFirst(db, [mailboxId], selection, NEWEST, limit).take(limit)].map(({ seq }) => seq);
+}
+
 /** The number of selected conversations that are unread. */
 export function countUnread(db: Db, mailboxIds: readonly string[], selection: Selection): number {
   let count = 0;
@@ -215,15 +222,18 @@ export function newestMessages(
   mailboxIds: readonly string[],
   { folder, direction, among, limit }: MessageFilters,
 ): number[] {
-  const index = folder ? "messages_by_folder" : "messages_by_date";
-  const statement = statements(db)<Position>(
-    `SELECT date AS at, seq FROM messages ${among ? "" : `INDEXED BY ${index}`}
-     WHERE mailbox_id = ?${among ? " AND id IN (SELECT value FROM json_each(?))" : ""}${folder ? ` AND folder = '${folder}'` : ""}${direction ? ` AND kind ${direction === "inbound" ? "=" : "<>"} 'received'` : ""}
-     ORDER BY date DESC, seq DESC LIMIT ?`,
-  );
+  const newestIn = (part: Folder | undefined) =>
+    statements(db)<Position>(
+      `SELECT date AS at, seq FROM messages ${among ? "" : "INDEXED BY messages_by_folder"}
+       WHERE mailbox_id = ?${among ? " AND id IN (SELECT value FROM json_each(?))" : ""}${part ? ` AND folder = '${part}'` : ""}${direction ? ` AND kind ${direction === "inbound" ? "=" : "<>"} 'received'` : ""}
+       ORDER BY date DESC, seq DESC LIMIT ?`,
+    );
   const chosen = among ? [JSON.stringify(among)] : [];
+  // The index is in the order of time within one folder only.
+  const all = direction === "outbound" ? FOLDERS_OF_OUTGOING : FOLDERS;
+  const parts = (folder || among ? [folder] : all).map(newestIn);
   return mailboxIds
-    .flatMap((id) => statement.all(id, ...chosen, limit))
+    .flatMap((id) => parts.flatMap((statement) => statement.all(id, ...chosen, limit)))
     .sort((a, b) => (isNewer(a, b) ? -1 : 1))
     .slice(0, limit)
     .map(({ seq }) => seq);

@@ -328,7 +328,8 @@ export const threads = sqliteTable(
     participants: json<EmailAddress[]>("participants").notNull(),
   },
   (table) => [
-    // The index holds every condition of a list page, newest first, so that no row is read in vain.
+    // The index holds every condition of a list page, newest first, so that no row is read in vain. Lists of several
+    // folders merge them (mailbox/walk.ts).
     index("threads_by_folder").on(
       table.mailboxId,
       table.folder,
@@ -337,7 +338,6 @@ export const threads = sqliteTable(
       table.snoozedUntil,
       table.hasAttachments,
     ),
-    index("threads_by_time").on(table.mailboxId, table.lastMessageAt, table.seq, table.folder, table.hasAttachments),
     index("threads_unread").on(
       table.mailboxId,
       table.folder,
@@ -464,7 +464,7 @@ export const messages = sqliteTable(
   (table) => [
     /** Includes the date, so that search/fts5/fts5.ts reads the dates of hits without their rows. */
     index("messages_by_thread").on(table.threadSeq, table.seq, table.date),
-    index("messages_by_date").on(table.mailboxId, table.date, table.seq, table.kind),
+    /** By time within each folder; what covers all folders merges them. */
     index("messages_by_folder").on(table.mailboxId, table.folder, table.date, table.seq, table.kind),
     index("messages_by_message_id").on(table.mailboxId, table.messageId),
     /** For imports: a message without a Message-ID is recognised by its content. */

@@ -283,6 +283,15 @@ describe("recent messages", () => {
     };
   }
 
+  test("outgoing mail counts as that in every folder that it can be in", async () => {
+    const { subjects, send, mailbox, alice } = await several();
+    for (const folder of ["archive", "trash", "spam"] as const) {
+      const { threadId } = await send({ subject: folder, date: "Mon, 05 Jan 2026 08:05:00 +0000" });
+      mailbox.update(alice, threadId, { folder });
+    }
+    expect(subjects({ direction: "outbound" })).toEqual(["spam", "trash", "archive", "out 3"]);
+  });
+
   const cases: [Parameters<Awaited<ReturnType<typeof several>>["subjects"]>[0], string[]][] = [
     [{}, ["junk 4", "out 3", "bob 2", "in 1", "in 0"]],
     [{ limit: 2 }, ["junk 4", "out 3"]],

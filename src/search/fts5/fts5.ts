@@ -10,7 +10,7 @@
  */
 import type { Database } from "bun:sqlite";
 import { letOthersRun } from "../../base/pause.ts";
-import { MESSAGES_PER_THREAD } from "../../store/schema.ts";
+import { FOLDERS, MESSAGES_PER_THREAD } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db, Store } from "../../store/store.ts";
 import { documentNumberOf, isNear, messageOf, messageSql, threadSql, threadsOf } from "../document-number.ts";
@@ -126,8 +126,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
     "SELECT json_group_array(rowid) AS documents FROM message_index WHERE message_index MATCH ?",
   );
   const selectByDate = sqlite.prepare<{ threads: string }, [string, number, number]>(
-    `SELECT json_group_array(seq / ${MESSAGES_PER_THREAD}) AS threads FROM messages
-     WHERE mailbox_id IN (SELECT value FROM json_each(?)) AND date >= ? AND date < ?`,
+    `SELECT json_group_array(seq / ${MESSAGES_PER_THREAD}) AS threads FROM ${IN_MAILBOXES} AND date >= ?2 AND date < ?3`,
   );
   const prune = sqlite.prepare(
     `DELETE FROM message_index WHERE rowid IN
@@ -278,7 +277,9 @@ const FEW = 1_000;
 /** Messages that can be read by date in slightly less than the time of one look-up. */
 const READ_FOR_EACH = 3;
 
-const IN_MAILBOXES = "messages INDEXED BY messages_by_date WHERE mailbox_id IN (SELECT value FROM json_each(?1))";
+const ALL_FOLDERS = JSON.stringify(FOLDERS);
+const IN_MAILBOXES = `messages INDEXED BY messages_by_folder
+  WHERE mailbox_id IN (SELECT value FROM json_each(?1)) AND folder IN (SELECT value FROM json_each('${ALL_FOLDERS}'))`;
 
 /** A JSON array. */
 interface Numbers {
@@ -297,9 +298,11 @@ export function createKeepDated(sqlite: Database, { few = FEW, readForEach = REA
     ),
   );
   const dateAt = (order: string) =>
-    `(SELECT date FROM messages INDEXED BY messages_by_date WHERE mailbox_id = value ORDER BY date ${order} LIMIT 1)`;
+    `(SELECT date FROM messages INDEXED BY messages_by_folder
+      WHERE mailbox_id = mailbox.value AND folder = part.value ORDER BY date ${order} LIMIT 1)`;
   const selectSpan = sqlite.prepare<{ first: number | null; last: number | null }, [string]>(
-    `SELECT min(${dateAt("ASC")}) AS first, max(${dateAt("DESC")}) AS last FROM json_each(?)`,
+    `SELECT min(${dateAt("ASC")}) AS first, max(${dateAt("DESC")}) AS last
+     FROM json_each(?) AS mailbox, json_each('${ALL_FOLDERS}') AS part`,
   );
   const selectLookedUp = sqlite.prepare<Numbers, [string, number, number]>(
     `SELECT json_group_array(value) AS numbers FROM json_each(?) WHERE EXISTS (
