@@ -10,6 +10,7 @@ import { createSending } from "./compose/send.ts";
 import { acceptMessage } from "./inbound/data.ts";
 import { createBlocklists } from "./inbound/dnsbl.ts";
 import { createGreylist } from "./inbound/greylist.ts";
+import { createKnownNetworks } from "./inbound/known.ts";
 import { createMxRole } from "./inbound/mx.ts";
 import { resolveRecipient } from "./inbound/rcpt.ts";
 import type { Mailbox } from "./mailbox/mailbox.ts";
@@ -71,7 +72,8 @@ export function createMailFlow({ folder, startWorker, wake, ...parts }: MailFlow
   const greylist = createGreylist({ store, runtime });
   const blocklists = createBlocklists({ names, runtime, log });
   const sending = createSending({ ...parts, transport, parser, submit, spool, wake });
-  const jobs: readonly Job[] = [relay.job, sending.job, greylist.job, createTraceUpkeep(store, options)];
+  const known = createKnownNetworks({ store, runtime });
+  const jobs: readonly Job[] = [relay.job, sending.job, greylist.job, known.job, createTraceUpkeep(store, options)];
   return {
     /** The role of the MX listener. */
     mxRole: createMxRole({
@@ -80,7 +82,8 @@ export function createMailFlow({ folder, startWorker, wake, ...parts }: MailFlow
       greylist,
       runtime,
       resolve: (...recipient) => resolveRecipient(parts, ...recipient),
-      accept: (...message) => acceptMessage({ ...parts, parser, spool }, ...message),
+      accept: (...message) => acceptMessage({ ...parts, parser, spool, known }, ...message),
+      isKnown: known.isKnown,
     }),
     submit,
     sending,

@@ -29,6 +29,7 @@ import { type PreparedInbound, UnparseableError } from "../workers/jobs.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import type { Admitted } from "./connect.ts";
 import { considerReport, type FeedbackParts, type Finding } from "./feedback.ts";
+import type { KnownNetworks } from "./known.ts";
 import { notVerified } from "./rcpt.ts";
 
 export interface Accepted {
@@ -47,6 +48,7 @@ interface AcceptParts extends FeedbackParts {
   parser: Pick<ParserPool, "prepareInbound" | "authenticate">;
   spool: Pick<Spool, "receive">;
   meters?: Pick<Meters, "countArrival"> | undefined;
+  known?: Pick<KnownNetworks, "noteDelivery"> | undefined;
 }
 
 /** Receives a message, to the last byte of `content`, authenticates and files it. Resolves when it is durable. @throws Refusal */
@@ -81,6 +83,7 @@ export async function acceptMessage(
         finding?.record(tx);
         const filings = fileAll(parts, tx, recipients, { message, spam, auth: authentication.verdicts }, finding);
         const emailIds = filings.map(({ messageId }) => messageId);
+        parts.known?.noteDelivery(tx, ip, emailIds);
         const key = message.messageId ?? emailIds[0];
         if (key !== undefined) {
           const step = { ...detail(), outcome: outcomeOf(filings), emailIds };

@@ -14,6 +14,8 @@ const MOST_RECIPIENTS = 100;
 export interface MxParts extends ConnectParts, RcptParts {
   /** See acceptMessage. */
   accept(envelope: Envelope, recipients: readonly Admitted[], content: AsyncIterable<Uint8Array>): Promise<Accepted>;
+  /** Tells whether a client's network has delivered wanted mail. */
+  isKnown?(ip: string): boolean;
   runtime: RcptParts["runtime"];
 }
 
@@ -25,6 +27,7 @@ export function createMxRole(parts: MxParts): SmtpRole {
     requiresAuth: false,
     maxRecipients: () => MOST_RECIPIENTS,
     isTrusted,
+    ...(parts.isKnown && { isKnown: parts.isKnown }),
     open({ ip }) {
       const peer = connect(ip);
       let transaction: Transaction = { reversePath: "", admitted: new Map() };

@@ -9,6 +9,8 @@ export interface SmtpRole {
   maxRecipients(): number;
   /** Tells whether a client may exceed its share of connections, and speak out of turn. */
   isTrusted(ip: string): boolean;
+  /** Tells whether a client has shown that its mail is wanted: connections are kept for such clients. */
+  isKnown?(ip: string): boolean;
   /** Opens a session; called once a connection. @throws Refusal when it is not admitted */
   open(client: { trace: string; ip: string }): SmtpCommands;
 }

@@ -26,6 +26,7 @@ interface SessionLimits {
 }
 
 export interface Limits extends SessionLimits {
+  /** A quarter is kept for peers that the role trusts or knows, unless it knows nobody. */
   connections: number;
   /**
    * From one source: an IPv4 address, or an IPv6 /64. This limit and the next do not apply to peers that the role
@@ -36,6 +37,12 @@ export interface Limits extends SessionLimits {
   connectionsPerNetwork: number;
   /** Time from 354 to the last byte of the message. */
   dataMs: number;
+  /**
+   * Bytes of a message that must come in each span of `paceMs`. The span is the longest that a client may take for one
+   * block (RFC 5321 §4.5.3.2.5).
+   */
+  leastBytes: number;
+  paceMs: number;
   /** Delay before a client that spoke out of turn is refused. */
   outOfTurnMs: number;
   /**
@@ -53,6 +60,8 @@ export const LIMITS: Limits = {
   replies: 1_000,
   commandMs: 5 * 60_000,
   dataMs: 30 * 60_000,
+  leastBytes: 65_536,
+  paceMs: 3 * 60_000,
   outOfTurnMs: 5_000,
   beforeAuth: { refusals: 5, replies: 30, commandMs: 60_000 },
 };
@@ -89,9 +98,22 @@ export interface Origin {
   network: string;
 }
 
-export function originOf(ip: string | undefined): Origin {
+function originOf(ip: string | undefined): Origin {
   const address = canonicalAddress(ip ?? "");
   return { source: sourceOfAddress(address), network: networkOfAddress(address) };
+}
+
+/** A peer that connects. */
+export interface Newcomer {
+  origin: Origin;
+  isTrusted: boolean;
+  /** Trusted, or known to the role. */
+  isWelcome: boolean;
+}
+
+export function newcomer(ip: string | undefined, role: Pick<SmtpRole, "isTrusted" | "isKnown">): Newcomer {
+  const isTrusted = role.isTrusted(ip ?? "");
+  return { origin: originOf(ip), isTrusted, isWelcome: isTrusted || role.isKnown?.(ip ?? "") === true };
 }
 
 export interface ConnectionParts {
@@ -101,15 +123,14 @@ export interface ConnectionParts {
   hostname: string;
   runtime: Pick<Runtime, "setTimer" | "randomBytes">;
   note: NoteRefusal;
-  /** Tells whether there are too many connections already, or too many from this origin. */
-  isCrowded(origin: Origin, isTrusted: boolean): boolean;
+  /** Tells whether there are too many connections already, or too many from this peer's origin. */
+  isCrowded(peer: Newcomer): boolean;
 }
 
 /** A connection with deadlines and counts. */
 export class Connection extends SMTPConnection {
-  readonly origin = originOf(this.remoteAddress);
+  readonly peer: Newcomer;
   readonly #parts: ConnectionParts;
-  readonly #isTrusted: boolean;
   /** The client may speak out of turn: it is trusted, or a mail app, which can do nothing before it has signed in. */
   readonly #mayInterrupt: boolean;
   #commands: SmtpCommands | undefined;
@@ -127,8 +148,8 @@ export class Connection extends SMTPConnection {
   constructor(server: SMTPServer, socket: Socket, parts: ConnectionParts) {
     super(server, socket, { id: Buffer.from(parts.runtime.randomBytes(9)).toString("base64url") });
     this.#parts = parts;
-    this.#isTrusted = parts.role.isTrusted(this.remoteAddress);
-    this.#mayInterrupt = parts.role.requiresAuth || this.#isTrusted;
+    this.peer = newcomer(this.remoteAddress, parts.role);
+    this.#mayInterrupt = parts.role.requiresAuth || this.peer.isTrusted;
   }
 
   /** @throws Error before `enter` */
@@ -140,7 +161,7 @@ export class Connection extends SMTPConnection {
   /** @throws Refusal */
   enter(): void {
     const { role, isCrowded } = this.#parts;
-    if (isCrowded(this.origin, this.#isTrusted)) throw new Refusal("tooManyConnections");
+    if (isCrowded(this.peer)) throw new Refusal("tooManyConnections");
     this.#commands = role.open({ trace: this.id, ip: this.remoteAddress });
   }
 
@@ -157,7 +178,8 @@ export class Connection extends SMTPConnection {
     const ours = typeof text === "string" && ENHANCED_STATUS.test(text);
     super.send(code, text, ours ? false : context);
     const { refusals, replies, commandMs } = this.#limits();
-    this.setDeadline(code === 354 ? limits.dataMs : commandMs);
+    if (code === 354) this.#awaitMessage(limits.dataMs);
+    else this.setDeadline(commandMs);
     if (this.#refusals > refusals || this.#replies > replies) this.refuse("tooManyErrors");
   }
 
@@ -181,7 +203,7 @@ export class Connection extends SMTPConnection {
   #refuseOutOfTurn(): void {
     this.#spokeOutOfTurn = true;
     if (this.#mayInterrupt) this.refuse("outOfTurn");
-    else this.setDeadline(this.#parts.limits.outOfTurnMs, "outOfTurn");
+    else this.setDeadline(this.#parts.limits.outOfTurnMs, () => this.refuse("outOfTurn"));
   }
 
   /**
@@ -231,11 +253,22 @@ export class Connection extends SMTPConnection {
   }
 
   /** Refuses the client unless it speaks within `ms`. Undefined ends the deadline, while the client waits for us. */
-  setDeadline(ms: number | undefined, reason: RefusalName = "tooSlow"): void {
+  setDeadline(ms: number | undefined, pass: () => void = () => this.refuse("tooSlow")): void {
     this.#cancelDeadline?.();
     // A client that has left needs no deadline.
     const isOff = ms === undefined || this._closing || this._closed;
-    this.#cancelDeadline = isOff ? undefined : this.#parts.runtime.setTimer(() => this.refuse(reason), ms);
+    this.#cancelDeadline = isOff ? undefined : this.#parts.runtime.setTimer(pass, ms);
+  }
+
+  /** Refuses a client that sends a message too slowly: not within `leftMs`, or too little of it in a span. */
+  #awaitMessage(leftMs: number): void {
+    const { paceMs, leastBytes } = this.#parts.limits;
+    const received = () => (this._parser ? this._parser.dataBytes : 0);
+    const before = received();
+    this.setDeadline(Math.min(paceMs, leftMs), () => {
+      if (leftMs <= paceMs || received() - before < leastBytes) this.refuse("tooSlow");
+      else this.#awaitMessage(leftMs - paceMs);
+    });
   }
 
   override close(): void {

@@ -19,8 +19,9 @@ import {
   type ConnectionParts,
   LIMITS,
   type Limits,
+  type Newcomer,
+  newcomer,
   type Origin,
-  originOf,
   SMTPServer,
   type SMTPServerOptions,
   type SMTPServerSession,
@@ -61,17 +62,18 @@ export function createSmtpListener(parts: SmtpListenerParts) {
   let stopping = false;
 
   class Server extends SMTPServer {
-    /** Tells whether there are too many connections, or too many from this source or network. */
-    isCrowded({ source, network }: Origin, isTrusted: boolean): boolean {
-      const origins = [...this._pendingSockets.keys()].map(({ remoteAddress }) => originOf(remoteAddress));
+    /** Tells whether there are too many connections, or too many from the source or network of a peer. */
+    isCrowded({ origin, isTrusted, isWelcome }: Newcomer): boolean {
+      const peers = [...this._pendingSockets.keys()].map(({ remoteAddress }) => newcomer(remoteAddress, role));
       for (const connection of this.connections) {
-        if (connection instanceof Connection) origins.push(connection.origin);
+        if (connection instanceof Connection) peers.push(connection.peer);
       }
-      if (origins.length >= limits.connections) return true;
+      if (peers.length >= limits.connections) return true;
+      const forStrangers = limits.connections - (role.isKnown ? Math.floor(limits.connections / 4) : 0);
+      if (!isWelcome && peers.filter((other) => !other.isWelcome).length >= forStrangers) return true;
+      const from = (key: keyof Origin) => peers.filter((other) => other.origin[key] === origin[key]).length;
       return (
-        !isTrusted &&
-        (origins.filter((other) => other.source === source).length >= limits.connectionsPerSource ||
-          origins.filter((other) => other.network === network).length >= limits.connectionsPerNetwork)
+        !isTrusted && (from("source") >= limits.connectionsPerSource || from("network") >= limits.connectionsPerNetwork)
       );
     }
 
@@ -80,7 +82,7 @@ export function createSmtpListener(parts: SmtpListenerParts) {
      */
     override _acceptSocket(socket: Socket, handshake: boolean): (() => void) | false {
       const { remoteAddress: ip = "" } = socket;
-      if (handshake && this.isCrowded(originOf(ip), role.isTrusted(ip))) {
+      if (handshake && this.isCrowded(newcomer(ip, role))) {
         note("tooManyConnections", { ip });
         socket.on("error", () => {});
         socket.destroy();
@@ -119,7 +121,7 @@ export function createSmtpListener(parts: SmtpListenerParts) {
     hostname,
     runtime,
     note,
-    isCrowded: (...from) => server.isCrowded(...from),
+    isCrowded: (peer) => server.isCrowded(peer),
   };
 
   const serverOptions: SMTPServerOptions = {

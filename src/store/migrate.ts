@@ -30,7 +30,8 @@ import webhookQueue from "./migrations/0024_webhook_queue.sql" with { type: "tex
 import mailboxExpiry from "./migrations/0025_mailbox_expiry.sql" with { type: "text" };
 import webhookDescription from "./migrations/0026_webhook_description.sql" with { type: "text" };
 import shortPasswords from "./migrations/0027_short_passwords.sql" with { type: "text" };
-import fewerPages from "./migrations/0028_fewer_pages.sql" with { type: "text" };
+import knownNetworks from "./migrations/0028_known_networks.sql" with { type: "text" };
+import fewerPages from "./migrations/0029_fewer_pages.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -134,5 +135,6 @@ export const MIGRATIONS: readonly string[] = [
   mailboxExpiry,
   webhookDescription,
   shortPasswords,
+  knownNetworks,
   fewerPages,
 ];

@@ -25,6 +25,7 @@
  *   search_feed, search_changes: data still to be sent to an external search engine.
  *   search_backlog: stored mail that message_index still lacks.
  *   options: the settings.   greylist: first mail that was deferred, or has come back.
+ *   known_networks: where wanted mail came from.
  *
  * Writers:
  *
@@ -44,6 +45,7 @@
  *   suppressions                         outbound/suppression.ts
  *   trace_steps                          outbound/trace-log.ts
  *   greylist                             inbound/greylist.ts
+ *   known_networks                       inbound/known.ts
  *   mta_sts_policies                     authentication/
  *   idempotency_keys                     operations/idempotency.ts
  *   options                              store/settings.ts
@@ -916,6 +918,18 @@ export const greylist = sqliteTable(
     expiresAt: integer("expires_at").notNull(),
   },
   (table) => [index("greylist_by_expiry").on(table.expiresAt)],
+);
+
+/** Networks that have delivered wanted mail (inbound/known.ts). */
+export const knownNetworks = sqliteTable(
+  "known_networks",
+  {
+    /** As networkOfAddress gives it. */
+    network: text("network").primaryKey(),
+    /** When the last wanted mail came, to within a day. */
+    wantedAt: integer("wanted_at").notNull(),
+  },
+  (table) => [index("known_networks_by_time").on(table.wantedAt)],
 );
 
 /** MTA-STS policies as fetched (RFC 8461). */

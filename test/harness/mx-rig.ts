@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { createLog, type Log } from "../../src/base/log.ts";
 import { type Accepted as AcceptedMail, acceptMessage } from "../../src/inbound/data.ts";
 import { createBlocklists } from "../../src/inbound/dnsbl.ts";
+import { createKnownNetworks, type KnownNetworks } from "../../src/inbound/known.ts";
 import { createMxRole, type MxParts } from "../../src/inbound/mx.ts";
 import { resolveRecipient } from "../../src/inbound/rcpt.ts";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
@@ -110,7 +111,7 @@ interface Accepted {
   content: string;
 }
 
-interface Kept {
+interface Kept extends Pick<MxParts, "isKnown"> {
   /** @throws Refusal */
   admit(recipient: string, declaredSize: number): void | Promise<void>;
   accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<AcceptedMail>;
@@ -140,6 +141,7 @@ export async function listenAndKeep(options: ListenerOptions & Partial<Kept> = {
       return { address };
     },
     accept: (envelope, _recipients, content) => kept.accept(envelope, content),
+    ...(options.isKnown && { isKnown: options.isKnown }),
   });
   return { ...(await listenAs(role, { ...options, runtime, logged })), accepted };
 }
@@ -152,7 +154,8 @@ export function openMxRole(
   {
     resolve = async (address) => ({ address }),
     accept = async () => ({ emailIds: [], isReport: false }),
-  }: Partial<Pick<MxParts, "resolve" | "accept">> = {},
+    ...rest
+  }: Partial<Pick<MxParts, "resolve" | "accept" | "isKnown">> = {},
 ): SmtpRole {
   return createMxRole({
     options,
@@ -161,11 +164,13 @@ export function openMxRole(
     runtime,
     resolve,
     accept,
+    ...rest,
   });
 }
 
 export interface MailboxRig extends Rig {
   store: Store;
+  known: KnownNetworks;
   spool: Spool;
   folder: string;
   /** Sets a setting, as the operator does. */
@@ -211,10 +216,12 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
     });
   const spool = openSpool(join(folder, "spool"));
   const hostname = "mx.example.test";
-  const parts = { store, mailbox, parser, spool, options: settings, runtime, hostname, log };
+  const known = createKnownNetworks({ store, runtime });
+  const parts = { store, mailbox, parser, spool, known, options: settings, runtime, hostname, log };
   const role = openMxRole(settings, runtime, log, {
     resolve: (...recipient) => resolveRecipient({ ...parts, verifyOnArrival: async () => {} }, ...recipient),
     accept: (...message) => acceptMessage(parts, ...message),
+    isKnown: known.isKnown,
   });
   const rig = await listenAs(role, {
     ...options,
@@ -229,6 +236,7 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
   return {
     ...rig,
     store,
+    known,
     spool,
     folder,
     set: (name, value) => store.transact((tx) => settings.set(tx, name, value)),

@@ -21,7 +21,10 @@ function admit(recipient: string): void {
 }
 
 /** A listener that trusts no client. */
-function listenUntrusted(settings: ListenerOptions["settings"] = {}, options: ListenerOptions = {}) {
+function listenUntrusted(
+  settings: ListenerOptions["settings"] = {},
+  options: Parameters<typeof listenAndKeep>[0] = {},
+) {
   return listenAndKeep({ admit, ...options, settings: { "mx.trustedNetworks": "none", ...settings } });
 }
 
@@ -73,6 +76,25 @@ describe("limits of one source", () => {
     expect(brief(await third.reply())).toBe("421 4.7.0");
     const elsewhere = await connectSmtp(address, { from: "127.0.1.4" });
     for (const client of [first, second, elsewhere]) client.destroy();
+  });
+
+  test("strangers leave a quarter of all connections to networks whose mail was wanted", async () => {
+    const isKnown = (ip: string) => ip.startsWith("127.0.9.");
+    const { address } = await listenUntrusted({}, { limits: { connections: 5 }, isKnown });
+    const open = (from: string) => connectSmtp(address, { from, greet: false });
+    const strangers = await Promise.all([1, 2, 3, 4].map((i) => open(`127.0.${i}.1`)));
+    for (const client of strangers) expect(brief(await client.reply())).toBe("220");
+    const late = await open("127.0.5.1");
+    expect(brief(await late.reply())).toBe("421 4.7.0");
+    const known = await open("127.0.9.1");
+    expect(brief(await known.reply())).toBe("220");
+    const another = await open("127.0.9.2");
+    expect(brief(await another.reply())).toBe("421 4.7.0");
+    strangers[0]?.destroy();
+    await strangers[0]?.closed;
+    const next = await open("127.0.9.2");
+    expect(brief(await next.reply())).toBe("220");
+    for (const client of [...strangers, known, next]) client.destroy();
   });
 
   test("messages a minute, begun or sent", async () => {

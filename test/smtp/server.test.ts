@@ -283,16 +283,31 @@ describe("limits", () => {
     await client.closed;
   });
 
-  test("a client that sends a message slowly is disconnected after half an hour, and nothing of it is filed", async () => {
-    const { address, runtime, accepted } = await listenAndKeep();
+  const LINE = `${"x".repeat(1022)}\r\n`;
+  test.each([
+    ["less than 64 KiB of a message in three minutes", 63, 1],
+    ["no whole message in half an hour", 65, 10],
+  ])("a client that sends %s is disconnected, and nothing of it is filed", async (_what, lines, spans) => {
+    let received = 0;
+    const { address, runtime, accepted } = await listenAndKeep({
+      maxBytes: () => 10_000_000,
+      async accept(_envelope, content) {
+        for await (const chunk of content) received += chunk.byteLength;
+        throw new Refusal("aborted");
+      },
+    });
     const client = await connectSmtp(address);
     await client.expect(250, "MAIL FROM:<a@remote.example>");
     await client.expect(250, "RCPT TO:<alice@example.test>");
     await client.expect(354, "DATA");
-    client.write("Subject: slow\r\n\r\n");
-    runtime.advanceTo(START + 29 * 60_000);
-    client.write("more\r\n");
-    runtime.advanceTo(START + 30 * 60_000);
+    for (let span = 1; span <= spans; span++) {
+      client.write(LINE.repeat(lines));
+      // The last bytes may belong to the end of the message.
+      await until(() => received >= span * lines * LINE.length - 4);
+      runtime.advanceTo(START + span * 3 * 60_000 - 1);
+      expect(runtime.nextTimer()).toBe(START + span * 3 * 60_000);
+      runtime.advanceTo(START + span * 3 * 60_000);
+    }
     expect(brief(await client.reply())).toBe("421 4.4.2");
     await client.closed;
     expect(accepted).toEqual([]);
