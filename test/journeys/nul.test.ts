@@ -4,7 +4,7 @@ import { queueEntries } from "../../src/store/schema.ts";
 import { boot } from "../harness/appliance.ts";
 import { newSigner, signed } from "../harness/dkim-signer.ts";
 import { zone } from "../harness/dns-server.ts";
-import { startRemoteMx } from "../harness/remote-mx.ts";
+import { deliverTo, startRemoteMx } from "../harness/remote-mx.ts";
 import { connectSmtp } from "../harness/smtp-client.ts";
 import { authPlain, brief } from "../harness/submission-rig.ts";
 
@@ -29,7 +29,7 @@ async function world() {
     "_dmarc.strict.example": { txt: ["v=DMARC1; p=reject"] },
   });
   const app = await boot({}, dns);
-  app.appliance.store.transact((tx) => app.appliance.options.set(tx, "smtp.outboundPort", String(remote.port)));
+  deliverTo(remote, app.appliance);
 
   async function deliver(message: string): Promise<string> {
     const client = await connectSmtp(app.mx);
