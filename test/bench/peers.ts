@@ -6,9 +6,7 @@ import { Database } from "bun:sqlite";
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
-import { corpusFiles } from "../harness/corpus.ts";
 import { startDnsServer } from "../harness/dns-server.ts";
-import { labelledPresent, readLabelled } from "../harness/labelled-mail.ts";
 import { serve } from "../harness/process.ts";
 import {
   ADDRESS,
@@ -24,6 +22,7 @@ import {
 } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
 import { absent, noIndex, type PostfixDovecot, startPostfixDovecot } from "./postfix-dovecot.ts";
+import { realMail } from "./real-mail.ts";
 import { pump } from "./smtp-load.ts";
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
@@ -118,35 +117,6 @@ async function measure(contender: Contender, messages: readonly Buffer[]): Promi
     "CPU a message": (after.cpuMs - before.cpuMs) / count,
     "written a message": (after.writtenBytes - before.writtenBytes) / count / 1_000,
     "written to the disk a message": (after.diskBytes - before.diskBytes) / count / 1_000,
-  };
-}
-
-/**
- * Mail that people wrote, spread over the corpus, and again from its start after all of it: Message-IDs, and the fields that
- * refer to them, get the number of the pass. What has no Message-ID of its own is left out.
- */
-function realMail(): (n: number) => Buffer {
-  const known = new Map<string, { head: string; body: string }>();
-  for (const { bytes } of labelledPresent ? readLabelled() : corpusFiles()) {
-    const text = Buffer.from(bytes)
-      .toString("latin1")
-      .replace(/^From .*\r?\n/, "")
-      .replace(/\r\n|\r|\n/g, "\r\n");
-    const end = text.indexOf("\r\n\r\n") + 2;
-    const [head, body] = [text.slice(0, end), text.slice(end)];
-    const id = /^message-id: *(<[^>\s]+>)/im.exec(head)?.[1];
-    if (id !== undefined && !known.has(id)) known.set(id, { head, body });
-  }
-  const mail = [...known.values()];
-  const ids = /^(?:message-id|in-reply-to|references):.*(?:\r\n[ \t].*)*/gim;
-  /** A prime, so that the steps meet each message. */
-  const step = 2_503;
-  return (n) => {
-    const { head, body } = mail[(n * step) % mail.length] as (typeof mail)[number];
-    const pass = Math.floor(n / mail.length);
-    const own = head.replace(ids, (field) => field.replaceAll("<", `<${pass}.`));
-    // RFC 5321 §4.5.2.
-    return Buffer.from(`${own}${body}`.replace(/^\./gm, ".."), "latin1");
   };
 }
 
