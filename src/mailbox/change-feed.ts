@@ -40,5 +40,7 @@ export const latestChange = (db: Db): number => statements(db).latest.get()?.seq
  * the feed no longer reaches back that far.
  */
 export function changesSince(db: Db, seq: number, limit: number): ThreadChanged[] | undefined {
-  return latestChange(db) - seq > KEPT ? undefined : statements(db).since.all({ seq, limit });
+  const behind = latestChange(db) - seq;
+  if (behind === 0) return [];
+  return behind > KEPT ? undefined : statements(db).since.all({ seq, limit });
 }

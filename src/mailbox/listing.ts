@@ -37,16 +37,7 @@ import {
   type ThreadView,
   threadView,
 } from "./views.ts";
-import {
-  countUnread,
-  isNewer,
-  NEWEST,
-  newestFirst,
-  type Selection,
-  selectAmong,
-  starredSeqs,
-  unreadSeqs,
-} from "./walk.ts";
+import { isNewer, NEWEST, newestFirst, type Selection, selectAmong, starredSeqs, unreadSeqs } from "./walk.ts";
 
 /** The position before the first page, in either order. */
 const START: Position = { ...NEWEST, place: 0 };
@@ -148,7 +139,7 @@ export function createListing({
 
   async function pageOf(asked: Asked, scope: SearchScope, from: Position, limit: number) {
     const narrowing = await narrow(asked, scope);
-    const page = narrowing ? narrowedPage(asked, narrowing, from, limit) : plainPage(db, asked, from, limit);
+    const page = narrowing ? narrowedPage(asked, narrowing, from, limit) : plainPage(asked, from, limit);
     return { ...page, loose: narrowing?.loose };
   }
 
@@ -201,6 +192,15 @@ export function createListing({
     const members = all && without(all, excluded);
     const best = sort === "relevance" && members ? await bestOf(asked, scope, members, loose !== undefined) : [];
     return { members, excluded, best, loose };
+  }
+
+  /** A page by its selection alone, with one more position if there is one. */
+  function plainPage({ mailboxes, selection }: Asked, from: Position, limit: number): Page {
+    const ids = [...mailboxes.keys()];
+    const positions = newestFirst(db, ids, selection, from, limit + 1)
+      .take(limit + 1)
+      .toArray();
+    return { positions, unread: countIn(unreadIn(ids, selection)) };
   }
 
   /** A page of the conversations that match a query: the best, then the others. */
@@ -264,17 +264,6 @@ const scopeOf = (caller: Caller, { mailbox }: ThreadFilters, mailboxes: Asked["m
   workspaceId: mailbox === undefined && caller.role !== "member" ? caller.workspaceId : undefined,
 });
 
-/** A page by its selection alone, with one more position if there is one. */
-function plainPage(db: Db, { mailboxes, selection }: Asked, from: Position, limit: number): Page {
-  const ids = [...mailboxes.keys()];
-  const positions: Position[] = [];
-  for (const position of newestFirst(db, ids, selection, from, limit + 1)) {
-    positions.push(position);
-    if (positions.length > limit) break;
-  }
-  return { positions, unread: countUnread(db, ids, selection) };
-}
-
 /** The positions after the last shown one; if that is no longer among them, from its place on. */
 function bestAfter(best: readonly Position[], { seq, place }: Position): readonly Position[] {
   if (place === undefined) return [];
@@ -303,14 +292,14 @@ function viewsOf(
 }
 
 /*
- * Unread marks: which conversations of a list are unread, one bit each, for counting the unread ones among a hundred
- * thousand matches (rules: Thread list fields). Reading them all from the index takes about as long as the search
- * itself. The marks of the most recent lists are therefore kept and updated from the change feed (change-feed.ts), so
- * the result always equals that of the rows.
+ * Unread marks: which conversations of a list are unread, one bit each, for counting them, all or among a hundred
+ * thousand matches (rules: Thread list fields). Counting some thousands in the index takes longer than the rest of a page,
+ * and reading them all as long as a search. The marks of the most recent lists are therefore kept and updated from the
+ * change feed (change-feed.ts), so the result always equals that of the rows.
  */
 
 /** Number of lists kept: some ten kB each, for a mailbox of a hundred thousand conversations. */
-const KEPT_LISTS = 16;
+const KEPT_LISTS = 64;
 /** From this many changes on, reading everything again is cheaper. */
 const MANY_CHANGES = 1_000;
 
@@ -334,6 +323,7 @@ function readMarks(db: Db, ids: readonly string[], selection: Selection): Marks 
 function catchUp(db: Db, ids: readonly string[], selection: Selection, marks: Marks): boolean {
   const changes = changesSince(db, marks.through, MANY_CHANGES);
   if (changes === undefined || changes.length === MANY_CHANGES) return false;
+  if (changes.length === 0) return true;
   const mailboxIds = new Set(ids);
   const seqs = changes.filter(({ mailboxId }) => mailboxIds.has(mailboxId)).map(({ threadSeq }) => threadSeq);
   marks.unread = withRoomFor(marks.unread, Math.max(0, ...seqs));

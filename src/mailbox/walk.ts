@@ -164,18 +164,6 @@ export function newestThreads(db: Db, mailboxId: string, limit: number): number[
   return [...newestFirst(db, [mailboxId], selection, NEWEST, limit).take(limit)].map(({ seq }) => seq);
 }
 
-/** The number of selected conversations that are unread. */
-export function countUnread(db: Db, mailboxIds: readonly string[], selection: Selection): number {
-  let count = 0;
-  for (const { index, where } of sourcesOf({ ...selection, unread: true })) {
-    const statement = statements(db)<{ count: number }>(
-      `SELECT count(*) AS count FROM threads INDEXED BY ${index} WHERE mailbox_id = ? AND ${where}`,
-    );
-    for (const id of mailboxIds) count += statement.get(id)?.count ?? 0;
-  }
-  return count;
-}
-
 /** The selected conversations that are unread, unordered. One JSON text per mailbox is cheaper than a row each. */
 export function unreadSeqs(db: Db, mailboxIds: readonly string[], selection: Selection): number[] {
   return seqsOf(db, mailboxIds, sourcesOf({ ...selection, unread: true }));
