@@ -40,8 +40,12 @@ const HAS_ATTACHMENT = scopeToken("has attachment");
 /** Most mailboxes outside the scope that a query excludes instead of naming those inside. */
 const MOST_EXCLUDED = 8;
 
-/** Pages written by one step of a merge. */
-const MERGE_PAGES = 32;
+/** Pages written by one step of a merge while nothing else is to do, and segments of a level that are worth one. */
+const IDLE_STEP = { pages: 32, segments: 2 };
+/** The same while mail is filed: fewer and longer steps, because each also writes to every segment that it merges. */
+const FILING_STEP = { pages: 128, segments: 16 };
+/** Pages that merges write for a document: each page of it about four times, at one level of the index after the other. */
+const mergedPagesOf = ({ body }: IndexDocument): number => 4 + body.length / 2_048;
 
 function textExpression({ field, text }: TextCondition): string {
   const address = field === "sender" || field === "recipients" ? foldAddress(text) : undefined;
@@ -133,16 +137,33 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
        (SELECT id FROM message_index_docsize WHERE ${messageSql("id")} NOT IN (SELECT seq FROM messages))`,
   );
   const empty = sqlite.prepare("INSERT INTO message_index (message_index) VALUES ('delete-all')");
-  const merge = sqlite.prepare(`INSERT INTO message_index (message_index, rank) VALUES ('merge', ${MERGE_PAGES})`);
-  const mergeAll = sqlite.prepare(`INSERT INTO message_index (message_index, rank) VALUES ('merge', ${-MERGE_PAGES})`);
+  const command = sqlite.prepare<unknown, [string, number]>(
+    "INSERT INTO message_index (message_index, rank) VALUES (?, ?)",
+  );
+  const selectOption = sqlite.prepare<{ value: number }, [string]>(
+    "SELECT v AS value FROM message_index_config WHERE k = ?",
+  );
   const totalChanges = sqlite.prepare<{ n: number }, []>("SELECT total_changes() AS n");
 
-  /** The number of changed rows tells whether FTS5 found anything to merge. */
-  function step(statement: typeof merge): boolean {
+  function setOption(name: string, value: number): void {
+    if (selectOption.get(name)?.value !== value) command.run(name, value);
+  }
+
+  /**
+   * Merges segments, up to so many pages; a negative number merges all segments into one, which later steps continue.
+   * False if there was nothing to merge. FTS5 itself merges only what would else be too much (crisismerge): its own steps
+   * (automerge) take twice as long.
+   */
+  function merge({ pages, segments }: typeof IDLE_STEP): boolean {
+    setOption("automerge", 0);
+    setOption("usermerge", segments);
     const before = totalChanges.get()?.n ?? 0;
-    statement.run();
+    command.run("merge", pages);
     return (totalChanges.get()?.n ?? 0) - before >= 2;
   }
+
+  /** Pages that merges have yet to write for filed documents. */
+  let unmerged = 0;
 
   const keepDated = createKeepDated(sqlite);
   const keepSet = createKeptSets(sqlite);
@@ -186,19 +207,26 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
 
   /**
    * All documents of a transaction are written together at its end, in order of their numbers: another write in
-   * between, or a lower number, would make FTS5 write out a segment, at twice the cost.
+   * between, or a lower number, would make FTS5 write out a segment, at twice the cost. After some documents follows a
+   * step of a merge.
    */
-  const atEnd = (messageSeq: number, work: () => void): void => store.beforeCommit(work, documentNumberOf(messageSeq));
+  function atEnd(messageSeq: number, document: IndexDocument, work: () => void): void {
+    store.beforeCommit(work, documentNumberOf(messageSeq));
+    unmerged += mergedPagesOf(document);
+    if (unmerged < FILING_STEP.pages) return;
+    unmerged = 0;
+    store.beforeCommit(() => merge(FILING_STEP), Number.POSITIVE_INFINITY);
+  }
 
   function replace(messageSeq: number, scope: DocumentScope, document: IndexDocument): void {
-    atEnd(messageSeq, () => {
+    atEnd(messageSeq, document, () => {
       remove.run(documentNumberOf(messageSeq));
       index(messageSeq, scope, document);
     });
   }
 
   return {
-    add: (_tx, messageSeq, scope, document) => atEnd(messageSeq, () => index(messageSeq, scope, document)),
+    add: (_tx, messageSeq, scope, document) => atEnd(messageSeq, document, () => index(messageSeq, scope, document)),
 
     replace: (_tx, ...entry) => replace(...entry),
     rewrite: (_tx, ...entry) => replace(...entry),
@@ -225,10 +253,9 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
         .map(messageOf)
         .sort((a, b) => a - b),
 
-    maintain: () => step(merge),
+    maintain: () => merge(IDLE_STEP),
 
-    // A negative number of pages requests a single final segment; later steps continue with it.
-    purge: (begin) => step(begin ? mergeAll : merge) || begin,
+    purge: (begin) => merge(begin ? { ...IDLE_STEP, pages: -IDLE_STEP.pages } : IDLE_STEP) || begin,
   };
 }
 

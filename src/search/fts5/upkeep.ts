@@ -107,7 +107,7 @@ const MOST = 200;
 /** The job that indexes the backlog. Its first portion runs as the server starts, and completes a small mailbox. */
 export function createBacklogJob(
   store: Pick<Store, "db" | "onCommit" | "enqueue">,
-  engine: Pick<SearchEngine, "rewrite" | "maintain">,
+  engine: Pick<SearchEngine, "rewrite">,
   runtime: Pick<Runtime, "now">,
 ): Job {
   const commits = createCommitRate(store);
@@ -119,8 +119,6 @@ export function createBacklogJob(
       const busy = commits.isHigh(now);
       // Does not block the event loop while another process writes.
       const more = await store.enqueue((tx) => takeIn(tx, engine, room));
-      // Many small portions would otherwise make FTS5 merge them all at once.
-      engine.maintain();
       const took = runtime.now() - now;
       room = Math.min(MOST, Math.max(FEWEST, Math.min(2 * room, Math.floor((room * PORTION_MS) / Math.max(1, took)))));
       // Its own commit does not count.
@@ -136,7 +134,7 @@ export function createBacklogJob(
 const MERGE_STEP_MS = 50;
 const MERGE_LOOK_MS = 10_000;
 
-/** The job that merges the index in short steps. While it pauses, FTS5 merges what it must on its own. */
+/** The job that merges the index in short steps. While it pauses, filing merges what it must (fts5.ts). */
 export function createIndexUpkeep(store: Pick<Store, "onCommit">, engine: SearchEngine): Job {
   const commits = createCommitRate(store);
   return {

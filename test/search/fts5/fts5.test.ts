@@ -24,6 +24,23 @@ test("merging comes to an end and changes no result", async () => {
   expect(await search("number7")).toEqual(["t7"]);
 });
 
+test("filing merges in steps of its own, and upkeep merges the rest", async () => {
+  const { engine, store, add, search } = seedIndex();
+  const sqlite = store.db.$client;
+  const segments = sqlite.prepare<{ n: number }, []>("SELECT count(DISTINCT segid) AS n FROM message_index_idx");
+  const automerge = sqlite.prepare("SELECT v FROM message_index_config WHERE k = 'automerge'");
+  const wordsOf = (i: number): string => Array.from({ length: 600 }, (_, n) => `w${600 * i + n}`).join(" ");
+  for (let i = 0; i < 200; i++) add({ thread: `t${i}`, text: wordsOf(i) });
+  expect(automerge.get()).toEqual({ v: 0 });
+  const filed = segments.get()?.n ?? 0;
+  // Each of the 200 commits wrote one.
+  expect(filed).toBeLessThan(48);
+  expect(await search("w600")).toEqual(["t1"]);
+  while (engine.maintain());
+  expect(segments.get()?.n).toBeLessThan(Math.min(filed, 8));
+  expect(await search("w600")).toEqual(["t1"]);
+});
+
 describe("kept sets", () => {
   /** Asks, and returns whether the set had to be found. */
   function asker(sqlite: Database, most?: number) {
