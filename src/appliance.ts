@@ -41,6 +41,7 @@ import { createSearch, registerSearchGauges } from "./search/search.ts";
 import type { SmtpRole } from "./smtp/role.ts";
 import { createSmtpListener } from "./smtp/server.ts";
 import { limitsFor } from "./smtp/server-connection.ts";
+import { startCheckpoints } from "./store/checkpoints.ts";
 import { claimFolder } from "./store/claim.ts";
 import { type Options, openOptions } from "./store/settings.ts";
 import { openStore, type Store } from "./store/store.ts";
@@ -219,6 +220,7 @@ export function createAppliance(
       try {
         backends.push({ stop: claimFolder(config.data) });
         await prepare?.();
+        backends.push(startCheckpoints(store, log));
         sidecar.start();
         frontends.push(sidecar);
         const { hostname, data: folder, baseUrl } = config;
