@@ -23,7 +23,7 @@ import type { OutboundMessage } from "../outbound/queue.ts";
 import { traceArrival } from "../outbound/trace-log.ts";
 import { Refusal, refusalOf } from "../smtp/refusal.ts";
 import type { Envelope } from "../smtp/role.ts";
-import { MOST_HOPS, type Received, readSource, type Spool } from "../smtp/spool.ts";
+import { MOST_HOPS, type Received, type Spool } from "../smtp/spool.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type PreparedInbound, UnparseableError } from "../workers/jobs.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
@@ -132,12 +132,12 @@ async function prepare(
   const trustedForwarders = forwarders === "none" ? [] : forwarders;
   const arrival = { ip, helo, reversePath, hostname, trustedForwarders, now: runtime.now() };
   try {
-    return await parser.prepareInbound(received.source, received.size, arrival);
+    return await parser.prepareInbound(received.source, received.size, arrival, received.disposed);
   } catch (error) {
     if (!(error instanceof UnparseableError)) throw error;
     log.error("message cannot be parsed", { trace: envelope.trace, size: received.size, error });
     const authentication = await authenticate(parser, received, arrival);
-    const bytes = withoutBcc(withoutNul(await readSource(received.source)));
+    const bytes = withoutBcc(withoutNul(await received.read()));
     const message = originalOnly(bytes, reversePath, await store.blobs.write(bytes), error.message);
     return { message: { ...message, headers: [["Authentication-Results", authentication.results]] }, authentication };
   }

@@ -10,6 +10,7 @@ import { createHash } from "node:crypto";
 import { mkdirSync, rmSync } from "node:fs";
 import { type FileHandle, open, readFile, rm, unlink } from "node:fs/promises";
 import { join } from "node:path";
+import { collectSoon, createRoom, LARGE_BYTES } from "../base/memory.ts";
 import { Refusal } from "./refusal.ts";
 
 /** RFC 5321 §6.3: at least 100, so that long honest paths work. */
@@ -26,6 +27,10 @@ export interface Received {
   readonly hops: number;
   /** The message was larger than allowed, and nothing of it was kept. */
   readonly tooLarge: boolean;
+  /** Reads it into memory, once there is room for it. It takes the room until `dispose`. */
+  read(): Promise<Uint8Array>;
+  /** Resolves when it is disposed of. */
+  readonly disposed: Promise<void>;
   dispose(): Promise<void>;
 }
 
@@ -48,8 +53,11 @@ const SMALLEST_BUFFER = 16 * 1024;
 /** Bytes of all messages together; beyond this, even small messages go to files. */
 const MOST_IN_MEMORY = 32 * 1024 * 1024;
 
-/** Opens the spool of this process, and empties it. @throws errors of the file system */
-export function openSpool(folder: string) {
+/**
+ * Opens the spool of this process, and empties it. `room`: for messages that are read back into memory. @throws errors
+ * of the file system
+ */
+export function openSpool(folder: string, room = createRoom()) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   let count = 0;
@@ -69,6 +77,8 @@ export function openSpool(folder: string) {
     let size = 0;
     let file: FileHandle | undefined;
     let failure: unknown;
+    let leaveRoom = (): void => {};
+    const disposed = Promise.withResolvers<void>();
 
     const replaceBuffer = (next: Uint8Array<ArrayBuffer>): void => {
       inMemory += next.byteLength - buffer.byteLength;
@@ -80,11 +90,15 @@ export function openSpool(folder: string) {
     };
     const dispose = async (): Promise<void> => {
       release();
+      disposed.resolve();
+      leaveRoom();
+      leaveRoom = () => {};
       const opened = file;
       file = undefined;
       if (!opened) return;
       await opened.close();
       await unlink(path);
+      if (size > LARGE_BYTES) collectSoon();
     };
 
     function grow(needed: number): void {
@@ -143,7 +157,11 @@ export function openSpool(folder: string) {
     }
     if (!file) replaceBuffer(buffer.slice(0, used));
     const source = file ? path : buffer;
-    return { source, size, hops: hops.count(), tooLarge: size > maxBytes, dispose };
+    const read = async (): Promise<Uint8Array> => {
+      leaveRoom = await room.enter(size);
+      return readSource(source);
+    };
+    return { source, size, hops: hops.count(), tooLarge: size > maxBytes, read, disposed: disposed.promise, dispose };
   }
 
   /**

@@ -8,7 +8,6 @@
  * is filed whole or not at all. A message that no parser can read is filed with its original attached. At most a window
  * of messages is in memory.
  */
-import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { isUnavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
@@ -311,7 +310,6 @@ export function createPacing({
 
 /* The parser workers of an import: the appliance's pool, with more jobs queued at each worker. */
 
-const MOST_WORKERS = 4;
 /** Jobs queued at a worker, to last through a transaction, in which the main thread hands out none. */
 const IN_HAND = 32;
 
@@ -329,7 +327,6 @@ export function openParser({
     ...parts,
     blobFolder: join(folder, "blobs"),
     names: createDnsCache(parts.runtime),
-    workers: Math.min(MOST_WORKERS, Math.max(1, availableParallelism() - 1)),
     mostInHand: IN_HAND,
   });
 }

@@ -4,18 +4,20 @@
  * Interactive work and arriving mail have separate workers. Each group has a queue (fair-queue.ts), shared workers, and
  * one isolated worker, which runs tasks that may be costly, one at a time: a task during which a shared worker fell
  * silent or died, other tasks of its source meanwhile, and tasks of sources that recently sent a costly message.
- * Workers start when there is work for them. Shared workers of arriving mail stay; the others end after some idle time.
+ * Workers start when there is work for them, and end after some idle time.
  *
  * Invariants:
  * - A message is blamed only if its worker ran nothing else. A worker that hangs or dies with several messages is
  *   replaced, and the message it was most likely busy with then runs alone.
  * - Arriving mail never takes a worker that sending may need. An idle worker of arriving mail may be lent to sending,
  *   but not the reverse.
+ * - As many large messages are prepared and filed at a time as the memory allows. One that may be costly lets the others go first.
  * - A message waits for DNS only as long as its stages allow, and its worker takes another message meanwhile.
  * - Every message waits for a worker for a limited time, except bulk work.
  */
 import { unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
+import { LARGE_BYTES } from "../base/memory.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { answerWithin, type DnsCache } from "../net/dns-cache.ts";
 import { asUnavailable } from "../store/store.ts";
@@ -46,10 +48,8 @@ const STAGE_MS = 5_000;
  */
 const MOST_PARKED = 1_000;
 const MOST_BYTES_PARKED = 64 * 1024 * 1024;
-/**
- * Most bytes that a shared worker works on at once; a larger message runs alone, so that a few do not fill the memory.
- */
-const MOST_BYTES_IN_HAND = 4 * 1024 * 1024;
+/** Most bytes that a shared worker works on at once. */
+const MOST_BYTES_IN_HAND = LARGE_BYTES;
 
 const TOO_BUSY = "Too much mail waits to be processed; try again";
 /** Reason to replace a shared worker that may merely be slow; no message is blamed. */
@@ -68,6 +68,7 @@ export function createDispatcher({
   log,
   workers,
   mostInHand,
+  mostLargeBytes,
   startWorker,
 }: {
   names: DnsCache;
@@ -77,9 +78,12 @@ export function createDispatcher({
   workers: number;
   /** Most tasks that a worker has in hand at once. */
   mostInHand: number;
+  /** Most bytes of large messages in all workers, and being filed, at once; one alone may have more. */
+  mostLargeBytes: number;
   startWorker(): ParserWorker;
 }) {
   const usage = createUsage(runtime.now);
+  const mostBytesParked = Math.min(MOST_BYTES_PARKED, mostLargeBytes);
   const openGroup = (name: GroupName, mostShared: number): Group => ({
     name,
     mostShared,
@@ -91,6 +95,8 @@ export function createDispatcher({
   const groups = [interactive, arriving];
   const groupOf = ({ group }: Task | Slot): Group => (group === "interactive" ? interactive : arriving);
   const parked = new Set<Task>();
+  /** Large tasks whose results are being filed. */
+  const filing = new Set<Task>();
   /** Number of suspect tasks by source. */
   const suspects = new Map<string, number>();
   let bytesParked = 0;
@@ -111,8 +117,10 @@ export function createDispatcher({
       slot.release(task);
       noteCost(task);
       finish(task);
-      if ("result" in reply) task.resolve(reply.result);
-      else task.reject(failureOf(reply.failure));
+      if ("result" in reply) {
+        if (task.size > LARGE_BYTES && task.released) void keepUntil(task, task.released);
+        task.resolve(reply.result);
+      } else task.reject(failureOf(reply.failure));
       dispatch();
     },
     failed: fail,
@@ -146,7 +154,7 @@ export function createDispatcher({
   }
 
   function park(task: Task): void {
-    if (task.parked || parked.size >= MOST_PARKED || bytesParked + task.size > MOST_BYTES_PARKED) return;
+    if (task.parked || parked.size >= MOST_PARKED || bytesParked + task.size > mostBytesParked) return;
     task.parked = true;
     parked.add(task);
     bytesParked += task.size;
@@ -236,6 +244,21 @@ export function createDispatcher({
   const mayBeCostly = ({ suspect, bulk, source }: Task): boolean =>
     suspect || (!bulk && (suspects.has(source) || usage.isCostly(source)));
 
+  async function keepUntil(task: Task, released: Promise<void>): Promise<void> {
+    filing.add(task);
+    await released;
+    filing.delete(task);
+    dispatch();
+  }
+
+  /** False for a large task while too many bytes of others are in the workers or being filed. */
+  function hasRoom({ size }: Task): boolean {
+    if (size <= LARGE_BYTES) return true;
+    const inHand = groups.flatMap(({ slots }) => [...slots].flatMap((slot) => [...slot.inHand.values()]));
+    const bytes = [...inHand, ...filing].reduce((sum, task) => (task.size > LARGE_BYTES ? sum + task.size : sum), 0);
+    return bytes === 0 || bytes + size <= mostLargeBytes;
+  }
+
   /** The shared worker that should run a task; undefined if none can now. */
   function sharedFor(task: Task): Slot | undefined {
     const group = groupOf(task);
@@ -274,23 +297,23 @@ export function createDispatcher({
     if (stopped) return;
     for (const group of groups) {
       const { queue } = group;
-      const costly = queue.first(mayBeCostly);
-      if (costly) {
-        const slot = isolatedIn(group) ?? open(group, true);
-        if (slot.inHand.size === 0) run(costly, slot);
-      }
       for (;;) {
-        const task = queue.first((task) => !mayBeCostly(task));
+        const task = queue.first((task) => !mayBeCostly(task) && hasRoom(task));
         const slot = task && sharedFor(task);
         if (!slot) break;
         run(task, slot);
+      }
+      const costly = queue.first((task) => mayBeCostly(task) && hasRoom(task));
+      if (costly) {
+        const slot = isolatedIn(group) ?? open(group, true);
+        if (slot.inHand.size === 0) run(costly, slot);
       }
     }
   }
 
   return {
-    /** `size`: bytes. @throws UnparseableError; AppError server_error 503 if too much waits, or after `stop` */
-    add({ kind, source }: Work, job: Job, size: number): Promise<Prepared> {
+    /** `size`: bytes; `released`: see Task. @throws UnparseableError; AppError server_error 503 if too much waits, or after `stop` */
+    add({ kind, source }: Work, job: Job, size: number, released?: Promise<void>): Promise<Prepared> {
       if (stopped) return Promise.reject(unavailable("The service is stopping"));
       return new Promise<Prepared>((resolve, reject) => {
         const group: GroupName = kind === "interactive" ? "interactive" : "arriving";
@@ -301,6 +324,7 @@ export function createDispatcher({
           bulk: kind === "bulk",
           source,
           size,
+          released,
           since: runtime.now(),
           suspect: false,
           took: 0,

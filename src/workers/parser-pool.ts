@@ -6,9 +6,11 @@
  * The dispatcher (dispatcher.ts) gives jobs (jobs.ts) to workers (slot.ts, parser-worker.ts) and answers the workers'
  * DNS questions.
  */
+import { availableParallelism } from "node:os";
 import type { Authentication } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
 import type { Log } from "../base/log.ts";
+import { memoryLimit, mostLargeBytes as mostLarge } from "../base/memory.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
@@ -31,9 +33,9 @@ export interface ParserPool {
   prepareKept(source: Source): Promise<PreparedMessage>;
   /**
    * As `prepare` for an arriving message, charged to its peer. The message is authenticated, with the result in its
-   * topmost header field.
+   * topmost header field. `released`: resolves when the result is no longer in memory.
    */
-  prepareInbound(source: Source, size: number, arrival: Arrival): Promise<PreparedInbound>;
+  prepareInbound(source: Source, size: number, arrival: Arrival, released?: Promise<void>): Promise<PreparedInbound>;
   /**
    * Authenticates a message that cannot be parsed. `shownFrom`: the author that readers will see; "" for none.
    * @throws as prepare
@@ -55,12 +57,16 @@ export type StartWorker = (script: string) => ParserWorker;
 
 /** Enough to continue while the main thread commits and hands out nothing. */
 const MOST_IN_HAND = 8;
+/** Memory for each shared worker of arriving mail, which has itself a few tens of MB and one isolated worker beside it. */
+const MEMORY_PER_WORKER = 512 * 1024 * 1024;
+const MOST_WORKERS = 4;
 const BULK: Work = { kind: "bulk", source: "kept elsewhere" };
 
 export function createParserPool({
   blobFolder,
-  workers,
+  workers = workersFor(memoryLimit(), availableParallelism()),
   mostInHand = MOST_IN_HAND,
+  mostLargeBytes = mostLarge(),
   // The same address in the single executable, where the worker's file lies beside the main one (entry naming [name]).
   script = new URL("./parser-worker.ts", import.meta.url).href,
   // The types are a browser's, whose Worker lacks the `ref` and `unref` of Bun's.
@@ -73,18 +79,30 @@ export function createParserPool({
   runtime: Pick<Runtime, "now" | "setTimer">;
   log: Log;
   /** Most shared workers of arriving mail. */
-  workers: number;
+  workers?: number;
   /** Most tasks that a worker has in hand at once. */
   mostInHand?: number;
+  /** See createDispatcher. */
+  mostLargeBytes?: number;
   /** The worker's script. */
   script?: string;
   /** Starts a worker on it. */
   startWorker?: StartWorker;
 }): ParserPool {
-  const dispatcher = createDispatcher({ ...parts, workers, mostInHand, startWorker: () => startWorker(script) });
+  const dispatcher = createDispatcher({
+    ...parts,
+    workers,
+    mostInHand,
+    mostLargeBytes,
+    startWorker: () => startWorker(script),
+  });
 
-  const add = (work: Work, job: MessageJob | { reading: Reading }, size: number): Promise<Prepared> =>
-    dispatcher.add(work, { ...job, blobFolder }, size);
+  const add = (
+    work: Work,
+    job: MessageJob | { reading: Reading },
+    size: number,
+    released?: Promise<void>,
+  ): Promise<Prepared> => dispatcher.add(work, { ...job, blobFolder }, size, released);
 
   return {
     prepare: async (work, source, size = sizeOf(source)) => given(await add(work, { source }, size), "message").message,
@@ -92,8 +110,8 @@ export function createParserPool({
       given(await add({ kind: "interactive", source }, { reading }, sizeOfReading(reading)), "read").read as Read<R>,
     prepareKept: async (source) =>
       given(await add(BULK, { source, keptElsewhere: true }, sizeOf(source)), "message").message,
-    prepareInbound: async (source, size, arrival) =>
-      given(await add(arrivingFrom(arrival), { source, arrival }, size), "message", "authentication"),
+    prepareInbound: async (source, size, arrival, released) =>
+      given(await add(arrivingFrom(arrival), { source, arrival }, size, released), "message", "authentication"),
     authenticate: async (source, size, arrival, shownFrom) =>
       given(await add(arrivingFrom(arrival), { source, arrival, shownFrom }, size), "authentication").authentication,
     prepareOutbound: async (account, source, signing) =>
@@ -105,6 +123,10 @@ export function createParserPool({
     stop: dispatcher.stop,
   };
 }
+
+/** Leaves a processor to the main thread. `memory`: bytes. */
+const workersFor = (memory: number, processors: number): number =>
+  Math.max(1, Math.min(MOST_WORKERS, processors - 1, Math.round(memory / MEMORY_PER_WORKER)));
 
 const arrivingFrom = ({ ip }: Arrival): Work => ({ kind: "arriving", source: sourceOfAddress(canonicalAddress(ip)) });
 

@@ -9,6 +9,7 @@ import { sign } from "../authentication/dkim.ts";
 import { type Authentication, judge, organizationsOf } from "../authentication/dmarc.ts";
 import { type Arrival, gatherEvidence } from "../authentication/evidence.ts";
 import type { DNSResolver } from "../authentication/mailauth.ts";
+import { collectSoon, LARGE_BYTES } from "../base/memory.ts";
 import { systemRuntime } from "../base/runtime.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import { authorsIn } from "../message/address.ts";
@@ -45,6 +46,9 @@ function keptFor(blobFolder: string): Kept {
 const asked = new Map<number, (answer: Answer) => void>();
 let questions = 0;
 
+/** A large message has been read since the last collection of garbage. */
+let readLarge = false;
+
 async function run({ id, ...job }: Job & { id: number }): Promise<void> {
   let reply: FromWorker;
   try {
@@ -54,6 +58,10 @@ async function run({ id, ...job }: Job & { id: number }): Promise<void> {
     reply = { id, failure: { message, stack, code } };
   }
   self.postMessage(reply, "result" in reply && reply.result.content ? [reply.result.content.buffer] : []);
+  if (readLarge) {
+    readLarge = false;
+    collectSoon();
+  }
 }
 
 async function prepare(id: number, job: Job): Promise<Prepared> {
@@ -61,6 +69,7 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   const { source, blobFolder, arrival, shownFrom, signing, keptElsewhere } = job;
   const { blobs, recent } = keptFor(blobFolder);
   const came = isComposition(source) ? await composeBytes(source, blobs.read) : await readSource(source);
+  readLarge ||= came.byteLength > LARGE_BYTES;
   const bytes = withoutNul(came);
   const signed = signedBytes(came, bytes);
   if (arrival && shownFrom !== undefined) {

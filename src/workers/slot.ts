@@ -26,6 +26,8 @@ export interface Task {
   readonly source: string;
   /** Bytes. */
   readonly size: number;
+  /** Resolves when its result is no longer in memory; without it, at once. */
+  readonly released: Promise<void> | undefined;
   /** Epoch ms at which it began to wait for a worker. */
   readonly since: number;
   /** A worker fell silent or died during it, perhaps because of it; it runs alone. */
@@ -70,6 +72,8 @@ const UNHEARD_MS = 100;
 const START_MS = 60_000;
 /** Idle time after which a worker for interactive or costly work ends, which frees some 30 MB. */
 const IDLE_MS = 60_000;
+/** The same for a shared worker of arriving mail: the next message waits 0.2 s for its successor. */
+const IDLE_ARRIVING_MS = 10 * 60_000;
 
 export class Slot {
   readonly group: GroupName;
@@ -186,8 +190,9 @@ export class Slot {
     if (this.isClosed) return;
     if (!this.started) this.#cancelTimer = this.#runtime.setTimer(() => this.#fail("did not start"), START_MS);
     else if (!this.isIdle) this.#limitSilence(this.isolated ? this.#deadline() : SHARED_MS);
-    else if (this.inHand.size === 0 && (this.isolated || this.group === "interactive")) {
-      this.#cancelTimer = this.#runtime.setTimer(() => this.close(), IDLE_MS);
+    else if (this.inHand.size === 0) {
+      const idleMs = this.group === "arriving" && !this.isolated ? IDLE_ARRIVING_MS : IDLE_MS;
+      this.#cancelTimer = this.#runtime.setTimer(() => this.close(), idleMs);
     }
   }
 

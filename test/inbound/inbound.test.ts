@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eq } from "drizzle-orm";
+import { createRoom } from "../../src/base/memory.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { openSpool, type Received } from "../../src/smtp/spool.ts";
 import { addresses, mailboxes } from "../../src/store/schema.ts";
@@ -423,6 +424,19 @@ describe("the spool", () => {
     expect(inFiles()).toBeLessThan(180);
     await Promise.all(received.map(({ dispose }) => dispose()));
     expect(typeof (await spool.receive(content("x"), 1e6)).source).toBe("object");
+  });
+
+  test("reads large messages back into memory only as far as there is room for them", async () => {
+    const spool = openSpool(join(temporaryFolder(), "spool"), createRoom(1e7));
+    const received = await Promise.all([6e6, 5e6, 10].map((size) => spool.receive(content("x".repeat(size)), 1e7)));
+    const read: number[] = [];
+    const [first, second, small] = received.map(async (message) => read.push((await message.read()).byteLength));
+    await Promise.all([first, small]);
+    expect(read.sort()).toEqual([10, 6e6]);
+    await received[0]?.dispose();
+    await second;
+    expect(read).toEqual([10, 6e6, 5e6]);
+    await Promise.all(received.map(({ dispose }) => dispose()));
   });
 
   test("reports a failing disk only after the last byte", async () => {

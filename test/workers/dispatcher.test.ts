@@ -19,7 +19,9 @@ afterAll(() => {
 /** Longer than any limit. */
 const FOR_EVER = 3_600_000;
 
-function openPool({ workers = 1 } = {}) {
+const MB = 1024 * 1024;
+
+function openPool({ workers = 1, mostLargeBytes = 256 * MB } = {}) {
   const runtime = fakeRuntime();
   const { log, lines } = testLog(runtime);
   /** `worker subject`, and the ms since the start at which it was done. */
@@ -66,10 +68,10 @@ function openPool({ workers = 1 } = {}) {
   }
 
   const names = createDnsCache(runtime);
-  const pool = createParserPool({ blobFolder: "none", names, runtime, log, workers, startWorker });
+  const pool = createParserPool({ blobFolder: "none", names, runtime, log, workers, mostLargeBytes, startWorker });
   pools.push(pool);
-  const give = (kind: Work["kind"], source: string, subject: string, takes: number): Promise<string> =>
-    pool.prepare({ kind, source }, Buffer.from(`${subject} takes ${takes}`)).then(
+  const give = (kind: Work["kind"], source: string, subject: string, takes: number, bytes = 0): Promise<string> =>
+    pool.prepare({ kind, source }, Buffer.from(`${subject} takes ${takes}`.padEnd(bytes))).then(
       (message) => message.subject,
       (error) => (error instanceof UnparseableError ? "blamed" : isUnavailable(error) ? "refused" : String(error)),
     );
@@ -196,6 +198,47 @@ test("sending borrows an idle worker of arriving mail; while that is busy, sendi
   expect([...running]).toEqual([1, 2]);
   await advance(200);
   expect([...running]).toEqual([1]);
+  await advance(9 * 60_000);
+  expect([...running]).toEqual([]);
+  void give("arriving", "a", "mail 3", 5);
+  await advance(5);
+  expect(workerOf("mail 3")).toBe("3");
+});
+
+test("large messages are in the workers together only as far as the memory allows; small ones pass them", async () => {
+  const { give, advance, doneAt } = openPool({ workers: 3, mostLargeBytes: 20 * MB });
+  void give("arriving", "a", "first", 1_000, 8 * MB);
+  void give("arriving", "b", "second", 1_500, 12 * MB);
+  void give("interactive", "mbx_1", "third", 1_000, 8 * MB);
+  void give("arriving", "c", "larger than all", 1_000, 21 * MB);
+  void give("arriving", "d", "small", 5);
+  await advance(5_000);
+  expect(["first", "second", "third", "larger than all", "small"].map(doneAt)).toEqual([1_000, 1_500, 2_000, 3_000, 5]);
+});
+
+test("a large message keeps its room until it is filed", async () => {
+  const { pool, give, advance, doneAt } = openPool({ mostLargeBytes: 8 * MB });
+  const filed = Promise.withResolvers<void>();
+  const arrival = { ip: "192.0.2.1" } as Parameters<ParserPool["prepareInbound"]>[2];
+  const source = Buffer.from("first takes 1000".padEnd(8 * MB));
+  void pool.prepareInbound(source, source.byteLength, arrival, filed.promise).catch(() => {});
+  void give("arriving", "b", "second", 1_000, 8 * MB);
+  await advance(5_000);
+  expect(["first", "second"].map(doneAt)).toEqual([1_000, undefined]);
+  filed.resolve();
+  await advance(0);
+  await advance(1_000);
+  expect(doneAt("second")).toBe(6_000);
+});
+
+test("large messages of a costly source let those of others go first", async () => {
+  const { give, advance, doneAt } = openPool({ mostLargeBytes: 8 * MB });
+  void give("arriving", "evil", "costly", 1_900, 8 * MB);
+  await advance(1_000);
+  for (const i of [1, 2]) void give("arriving", "evil", `next ${i}`, 1_900, 8 * MB);
+  for (const i of [1, 2]) void give("arriving", `honest ${i}`, `mail ${i}`, 500, 8 * MB);
+  await advance(7_000);
+  expect(["costly", "mail 1", "mail 2", "next 1", "next 2"].map(doneAt)).toEqual([1_900, 2_400, 2_900, 4_800, 6_700]);
 });
 
 test("hundreds of sends leave arriving mail its worker", async () => {

@@ -8,9 +8,10 @@
  * word, whatever ended this process. Any survivor is killed before the next start.
  */
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { availableParallelism, totalmem } from "node:os";
+import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import type { Log } from "../../base/log.ts";
+import { memoryLimit } from "../../base/memory.ts";
 import { atMost } from "../../base/pause.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import { freePort } from "../../net/ip.ts";
@@ -60,7 +61,7 @@ const MINUTE_MS = 60_000;
 const LONGEST_LINE = 1_000;
 
 function limits(): { memory: number; threads: number } {
-  const memory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY) * MEMORY_SHARE;
+  const memory = memoryLimit() * MEMORY_SHARE;
   return {
     memory: Math.round(Math.min(MOST_MEMORY, Math.max(LEAST_MEMORY, memory))),
     threads: Math.min(MOST_THREADS, Math.max(1, Math.floor(availableParallelism() / 2))),

@@ -1,0 +1,58 @@
+/** The memory of the machine, and what large messages take of it. */
+import { totalmem } from "node:os";
+
+/** Bytes. A larger message has a worker for itself, waits until there is room, and leaves no garbage. */
+export const LARGE_BYTES = 4 * 1024 * 1024;
+
+/** Bytes that this process may use: the machine's memory, or what a container or systemd (MemoryMax) allows of it. */
+export const memoryLimit = (): number => Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
+
+/** Most bytes of large messages at one stage: each takes up to fifteen times its size while it is prepared. */
+export const mostLargeBytes = (): number => memoryLimit() / 16;
+
+let isCollecting = false;
+
+/**
+ * Collects the garbage of this thread after its present work, in some 15 ms. Left to itself, the engine lets it grow to
+ * as much again as was in use at its last collection, perhaps in the middle of a large message.
+ */
+export function collectSoon(): void {
+  if (isCollecting) return;
+  isCollecting = true;
+  setImmediate(() => {
+    isCollecting = false;
+    Bun.gc(true);
+  });
+}
+
+export type Room = ReturnType<typeof createRoom>;
+
+/** Lets large messages into memory in the order in which they ask, `most` bytes at once; one alone may have more. */
+export function createRoom(most = mostLargeBytes()) {
+  const waiting: { bytes: number; admit(): void }[] = [];
+  let taken = 0;
+
+  function admit(): void {
+    for (let next = waiting[0]; next && (taken === 0 || taken + next.bytes <= most); next = waiting[0]) {
+      waiting.shift();
+      taken += next.bytes;
+      next.admit();
+    }
+  }
+
+  return {
+    /** Resolves once there is room, at once for a message that is not large. The result gives the room back. */
+    async enter(bytes: number): Promise<() => void> {
+      if (bytes <= LARGE_BYTES) return () => {};
+      await new Promise<void>((resolve) => {
+        waiting.push({ bytes, admit: resolve });
+        admit();
+      });
+      return () => {
+        taken -= bytes;
+        admit();
+        collectSoon();
+      };
+    },
+  };
+}
