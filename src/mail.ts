@@ -1,8 +1,8 @@
 /** Creates and connects the modules that move mail, in and out, without the listeners. */
-import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { openTlsPolicies } from "./authentication/tls-policy.ts";
 import type { Log } from "./base/log.ts";
+import { createRoom, mostLargeBytes } from "./base/memory.ts";
 import type { Meters } from "./base/metrics.ts";
 import type { Runtime } from "./base/runtime.ts";
 import type { Job } from "./base/scheduler.ts";
@@ -27,8 +27,6 @@ import type { Options } from "./store/settings.ts";
 import type { Store } from "./store/store.ts";
 import { createParserPool, type StartWorker } from "./workers/parser-pool.ts";
 
-const MOST_PARSERS = 4;
-
 interface MailFlowParts {
   /** The data folder. */
   folder: string;
@@ -50,11 +48,11 @@ interface MailFlowParts {
 
 export function createMailFlow({ folder, startWorker, wake, ...parts }: MailFlowParts) {
   const { store, mailbox, options, runtime, log } = parts;
-  const workers = Math.min(MOST_PARSERS, Math.max(1, availableParallelism() - 1));
   const names = createDnsCache(runtime);
   const blobFolder = join(folder, "blobs");
-  const parser = createParserPool({ blobFolder, names, runtime, log, workers, ...(startWorker && { startWorker }) });
-  const spool = openSpool(join(folder, "spool"));
+  const parser = createParserPool({ blobFolder, names, runtime, log, ...(startWorker && { startWorker }) });
+  const room = createRoom();
+  const spool = openSpool(join(folder, "spool"), room);
   const transport = createTransport({ ...parts, tlsPolicies: openTlsPolicies(parts) });
   const wakeRelay = (): void => wake(relay.job.name);
   const relay = createRelay({
@@ -62,6 +60,7 @@ export function createMailFlow({ folder, startWorker, wake, ...parts }: MailFlow
     transport,
     deliverHere: (claim, content) => deliverHere({ db: store.db, mailbox, parser, runtime }, claim, content),
     conclude: (claim, results) => concludeAttempt(parts, claim, results),
+    rooms: { here: room, away: createRoom(2 * mostLargeBytes()) },
     wake: wakeRelay,
   });
   const submit: Submit = async (...submission) => {

@@ -3,6 +3,7 @@
  * URL, its JSON body. Limits how much of request bodies is under way at once.
  */
 import { AppError, unavailable } from "../base/errors.ts";
+import { mostLargeBytes } from "../base/memory.ts";
 import { canonicalAddress, networkList, sourceOfAddress } from "../net/ip.ts";
 
 /** The address in a hop of X-Forwarded-For, which may have brackets and a port. */
@@ -94,10 +95,10 @@ const MB = 1_048_576;
 
 /**
  * Creates the budget of JSON bodies, in bytes. While a body is read, checked and composed, it takes about five times
- * its size: a machine of 1 GB has room for all of them.
+ * its size.
  */
 export const createBodyBudget = (): Budget =>
-  createBudget({ most: 64 * MB, mostOfOne: 24 * MB, what: "large requests" });
+  createBudget({ most: Math.min(64 * MB, mostLargeBytes()), mostOfOne: 24 * MB, what: "large requests" });
 
 /** Creates the budget of uploads, in files. They go to the disk. */
 export const createUploadBudget = (): Budget => createBudget({ most: 16, mostOfOne: 4, what: "uploads" });

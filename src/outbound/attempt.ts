@@ -6,6 +6,7 @@
  * that an accepted message is not sent again.
  */
 import type { Log } from "../base/log.ts";
+import type { Room } from "../base/memory.ts";
 import type { Meters } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Filing } from "../mailbox/filing.ts";
@@ -31,6 +32,8 @@ export interface AttemptParts {
   log: Log;
   /** Hold mail for other servers instead of sending it. */
   hold: boolean;
+  /** For contents in memory: of deliveries here, and of those to other servers, which may take their time. */
+  rooms: { here: Room; away: Room };
   meters?: Pick<Meters, "countDelivered"> | undefined;
 }
 
@@ -64,22 +67,34 @@ const DOMAIN_LOST: DeliveryResult = {
 const AFTER_FAULT_MS = 15 * 60_000;
 
 export function createAttempts(parts: AttemptParts) {
-  const { store, mailbox, runtime, log, hold, meters } = parts;
+  const { store, mailbox, runtime, log, hold, meters, rooms } = parts;
   const isVerifiedElsewhere = ({ workspaceId, domain }: Claim["message"]) =>
     mailbox.isVerifiedElsewhere(workspaceId, domain);
   /** Commits; waits while the store is unavailable. */
   const commit = createPatientCommit({ store, runtime, log, warning: "the store cannot record a delivery attempt" });
   /** The bytes of messages in use, read once for all destinations that a message is sent to at the same time. */
-  const contents = new Map<number, { bytes: Promise<Uint8Array>; users: number }>();
+  const contents = new Map<number, { bytes: Promise<Uint8Array>; users: number; leaveRoom(): void }>();
 
-  async function withContent<T>(messageSeq: number, use: (bytes: Uint8Array) => Promise<T>): Promise<T> {
-    const shared = contents.get(messageSeq) ?? { bytes: readContent(store, messageSeq), users: 0 };
+  function share(room: Room, messageSeq: number) {
+    const enter = async (size: number): Promise<void> => {
+      const leave = await room.enter(size);
+      shared.leaveRoom = leave;
+    };
+    const shared = { bytes: readContent(store, messageSeq, enter), users: 0, leaveRoom: () => {} };
     contents.set(messageSeq, shared);
+    return shared;
+  }
+
+  async function withContent<T>(room: Room, messageSeq: number, use: (bytes: Uint8Array) => Promise<T>): Promise<T> {
+    const shared = contents.get(messageSeq) ?? share(room, messageSeq);
     shared.users++;
     try {
       return await use(await shared.bytes);
     } finally {
-      if (--shared.users === 0) contents.delete(messageSeq);
+      if (--shared.users === 0) {
+        contents.delete(messageSeq);
+        shared.leaveRoom();
+      }
     }
   }
 
@@ -94,7 +109,7 @@ export function createAttempts(parts: AttemptParts) {
         attempted = { kind: "attempted", results: entries.map(() => DOMAIN_LOST) };
       } else if (mailbox.isLocal(message.workspaceId, domain)) {
         remote = "here";
-        const delivery = await withContent(message.seq, (content) => parts.deliverHere(claim, content));
+        const delivery = await withContent(rooms.here, message.seq, (content) => parts.deliverHere(claim, content));
         attempted = { kind: "attempted", ...delivery };
       } else if (hold) {
         attempted = { kind: "held" };
@@ -102,7 +117,7 @@ export function createAttempts(parts: AttemptParts) {
         const connection = await open();
         remote = connection.remote;
         const recipients = entries.map(({ recipient }) => recipient);
-        const results = await withContent(message.seq, (content) =>
+        const results = await withContent(rooms.away, message.seq, (content) =>
           connection.send({ reversePath: message.returnPath, recipients, content }),
         );
         attempted = { kind: "attempted", results };

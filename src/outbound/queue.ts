@@ -235,11 +235,20 @@ export function contentOf(db: Db, messageSeq: number): OutboundContent | undefin
   return row?.blob ? { blob: row.blob, size: row.size } : undefined;
 }
 
-/** Reads the content as bytes. @throws Error when there is none; the error of the file system */
-export async function readContent({ db, blobs }: Pick<Store, "db" | "blobs">, messageSeq: number): Promise<Uint8Array> {
+/**
+ * Reads the content as bytes; one in a file once `enter`, which gets its size, resolves. @throws Error when there is
+ * none; the error of the file system
+ */
+export async function readContent(
+  { db, blobs }: Pick<Store, "db" | "blobs">,
+  messageSeq: number,
+  enter = async (_size: number): Promise<void> => {},
+): Promise<Uint8Array> {
   const content = contentOf(db, messageSeq);
   if (content === undefined) throw new Error(`outbound message ${messageSeq} has no content`);
-  return "bytes" in content ? content.bytes : blobs.read(content.blob);
+  if ("bytes" in content) return content.bytes;
+  await enter(content.size);
+  return blobs.read(content.blob);
 }
 
 /** Finds the message with this reverse-path, in lower case. */

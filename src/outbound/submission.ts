@@ -23,7 +23,7 @@ import { fingerprintOf } from "../message/identity.ts";
 import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
 import { Refusal, refusalOfSending } from "../smtp/refusal.ts";
 import type { Envelope, SmtpRole } from "../smtp/role.ts";
-import { MOST_HOPS, readSource, type Spool } from "../smtp/spool.ts";
+import { MOST_HOPS, type Spool } from "../smtp/spool.ts";
 import { messages, outboundMessages, queueEntries } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
@@ -99,7 +99,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
       try {
         if (received.tooLarge) throw new Refusal("tooLarge");
         if (received.hops > MOST_HOPS) throw new Refusal("loop");
-        emailId = await send(caller(), envelope, readSubmitted(await readSource(received.source)));
+        emailId = await send(caller(), envelope, readSubmitted(await received.read()));
         outcome = "accepted";
         return `2.0.0 ${emailId} accepted for delivery`;
       } finally {

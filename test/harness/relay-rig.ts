@@ -1,5 +1,6 @@
 /** A relay before remote servers that do as the test says, without sockets, on a clock that the test moves. */
 import { createLog } from "../../src/base/log.ts";
+import { createRoom } from "../../src/base/memory.ts";
 import { createScheduler } from "../../src/base/scheduler.ts";
 import type { Claim } from "../../src/outbound/claims.ts";
 import { setBounced, setDeferred, setDelivered } from "../../src/outbound/queue.ts";
@@ -54,6 +55,8 @@ interface RigOptions {
   /** Functions of the store that differ. */
   enqueue?: (store: Store) => Store["enqueue"];
   queue?: ReturnType<typeof createQueue>;
+  /** Room for large messages that leave. */
+  mostBytesAway?: number;
 }
 
 /** The domains of this server. */
@@ -152,6 +155,7 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
     runtime,
     log,
     hold,
+    rooms: { here: createRoom(), away: createRoom(given.mostBytesAway) },
     wake: () => scheduler.wake("relay"),
   });
   const scheduler = createScheduler(runtime, log, [relay.job]);

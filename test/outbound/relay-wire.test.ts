@@ -1,5 +1,6 @@
 /** The queue on the wire: relay, transport and outcomes together, with mail servers on real sockets. */
 import { expect, test } from "bun:test";
+import { createRoom } from "../../src/base/memory.ts";
 import { createScheduler } from "../../src/base/scheduler.ts";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
 import { readHere } from "../../src/message/reading.ts";
@@ -50,6 +51,7 @@ async function createNet(scripts: Record<string, RemoteScript>) {
     deliverHere: () => Promise.reject(new Error("nothing is delivered here")),
     conclude: (claim, results) => concludeAttempt(parts, claim, results),
     hold: false,
+    rooms: { here: createRoom(), away: createRoom() },
     wake: () => scheduler.wake("relay"),
   });
   const scheduler = createScheduler(runtime, log, [relay.job]);

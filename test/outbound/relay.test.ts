@@ -2,6 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { unavailable } from "../../src/base/errors.ts";
+import { LARGE_BYTES } from "../../src/base/memory.ts";
+import { letOthersRun } from "../../src/base/pause.ts";
 import { retryEntry } from "../../src/outbound/queue.ts";
 import { outboundContents, queueDomains } from "../../src/store/schema.ts";
 import { createQueue } from "../harness/queue-rig.ts";
@@ -613,6 +615,27 @@ test("a large message to many domains is read once for all of them", async () =>
   expect(new Set(sent.map(({ content }) => content))).toEqual(new Set(["large"]));
   stuck.release();
   await until(() => states().every((state) => state === "delivered"));
+});
+
+test("large messages to other servers are in memory only as far as there is room, and small ones pass them", async () => {
+  const SIZE = LARGE_BYTES + 1;
+  const queue = createQueue();
+  const blob = await queue.store.blobs.write(new Uint8Array(SIZE));
+  const stuck = gate();
+  const { accept, start, sent, states, until } = createRelayRig({
+    queue,
+    mostBytesAway: 2 * SIZE,
+    script: { send: ({ destination }) => (destination === "d9.example" ? "accepted" : stuck.wait()) },
+  });
+  for (let i = 0; i < 3; i++) accept({ to: [`ann@d${i}.example`], content: { blob, size: SIZE } });
+  accept({ to: ["ann@d9.example"] });
+  start();
+  await until(() => states().at(-1) === "delivered" && sent.length === 3);
+  await letOthersRun();
+  expect(sent).toHaveLength(3);
+  stuck.release();
+  await until(() => states().every((state) => state === "delivered"));
+  expect(sent).toHaveLength(4);
 });
 
 describe("faults of ours", () => {
