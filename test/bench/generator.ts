@@ -1,4 +1,5 @@
 /** Mail from a seed: the same seed gives the same words, so that figures of two runs speak of the same mail. */
+import { createWriteStream } from "node:fs";
 
 /** A small pseudo-random generator (mulberry32): numbers in [0, 1). */
 function seeded(seed: number): () => number {
@@ -98,4 +99,15 @@ export function messageMaker(seed: number, bytes: number, to: string): (n: numbe
         pool[n % pool.length],
       ].join("\r\n"),
     );
+}
+
+/** Writes an mbox of so many messages. Its lines end in LF. */
+export async function writeMbox(path: string, messages: number, make: (n: number) => Buffer): Promise<void> {
+  const file = createWriteStream(path);
+  for (let n = 0; n < messages; n++) {
+    const text = make(n).toString("latin1").replaceAll("\r\n", "\n");
+    const isTaken = file.write(`From sender@remote.example Thu Jan  1 00:00:00 2026\n${text}\n`, "latin1");
+    if (!isTaken) await new Promise((resolve) => file.once("drain", resolve));
+  }
+  await new Promise((resolve) => file.end(resolve));
 }

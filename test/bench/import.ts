@@ -1,29 +1,16 @@
 /** Import of a large mbox into a stopped appliance: messages a second, and the most memory that it took. */
-import { createWriteStream } from "node:fs";
 import { join } from "node:path";
 import { ADDRESS, folder, newPlace, print, residentMB } from "./figures.ts";
-import { messageMaker } from "./generator.ts";
+import { messageMaker, writeMbox } from "./generator.ts";
 
 const MESSAGES = 200_000;
 const BYTES = 4_000;
 const LOOK_MS = 500;
 
-/** Lines ended by LF. */
-async function writeMbox(path: string): Promise<void> {
-  const make = messageMaker(5, BYTES, ADDRESS);
-  const file = createWriteStream(path);
-  for (let n = 0; n < MESSAGES; n++) {
-    const text = make(n).toString("latin1").replaceAll("\r\n", "\n");
-    const isTaken = file.write(`From sender@remote.example Thu Jan  1 00:00:00 2026\n${text}\n`, "latin1");
-    if (!isTaken) await new Promise((resolve) => file.once("drain", resolve));
-  }
-  await new Promise((resolve) => file.end(resolve));
-}
-
 export async function importing(): Promise<void> {
   const { place } = await newPlace("import");
   const path = join(folder, "import.mbox");
-  await writeMbox(path);
+  await writeMbox(path, MESSAGES, messageMaker(5, BYTES, ADDRESS));
   const started = performance.now();
   const [program = "", ...args] = place.program ?? [];
   const child = Bun.spawn([program, ...args, "import", "--mailbox", ADDRESS, path], {

@@ -1,0 +1,152 @@
+/**
+ * A machine of 512 MB: under the loads that take the most memory the kernel kills nothing, everything acknowledged is there,
+ * and what is refused is refused for now. The executable as users run it, under a limit of the system, on a real disk.
+ */
+import { Database } from "bun:sqlite";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { messageMaker, wordAt, writeMbox } from "../bench/generator.ts";
+import { apiClient } from "../harness/api.ts";
+import { buildExecutable, builtExecutable } from "../harness/executable.ts";
+import { LARGE_MAIL } from "../harness/large-mail.ts";
+import { folderOnDisk, limitMemory, limitNote, type MemoryLimit } from "../harness/memory-limit.ts";
+import { type Place, run, runJson, type Served, serve } from "../harness/process.ts";
+import { settle } from "../harness/settle.ts";
+import { connectSmtp } from "../harness/smtp-client.ts";
+import { until } from "../harness/until.ts";
+
+const MB = 1024 * 1024;
+const MEMORY = 512 * MB;
+/** In use after a load, without the cache of files. */
+const AFTERWARDS = 200 * MB;
+const CONNECTIONS = 10;
+const SECONDS = 20;
+const IMPORTED = 200_000;
+const ADDRESS = "ada@acme.test";
+const MINUTE = 60_000;
+
+interface Machine {
+  limit: MemoryLimit;
+  place: Place;
+  apiKey: string;
+}
+
+async function setUp(): Promise<Machine> {
+  const folder = await folderOnDisk();
+  const limit = limitMemory(MEMORY);
+  const executable = join(folder, "mailroom");
+  // Copied under the limit, so that its pages count there, too.
+  const original = builtExecutable ?? (await buildExecutable(join(folder, "built")));
+  await Bun.spawn([...limit.within(["cp", original, executable])]).exited;
+  const place = { data: join(folder, "data"), cwd: folder, program: limit.within([executable]) };
+  const { apiKey } = await runJson<{ apiKey: string }>(
+    ...([place, "setup", "--domain", "acme.test", "--email", ADDRESS, "--name", "Ada"] as const),
+  );
+  await runJson(place, "domain", "verify", "acme.test", "--skip-dns");
+  const unlimited = { "api.ipRequestsPerMinute": "1000000", "api.keyRequestsPerMinute": "1000000" };
+  settle(place, { ...unlimited, "storage.mailboxBytes": String(2 ** 40) });
+  return { limit, place, apiKey };
+}
+
+/** Delivers messages one after another while `isWanted`; returns the subjects that were acknowledged. Others are refused for now. */
+async function deliver({ mx }: Served, name: string, body: string, isWanted: () => boolean): Promise<string[]> {
+  const accepted: string[] = [];
+  const client = await connectSmtp(mx);
+  for (let n = 0; isWanted(); n++) {
+    const subject = `${name}, ${n}`;
+    const header = [`From: <carol@remote.example>`, `To: <${ADDRESS}>`, `Subject: ${subject}`, `MIME-Version: 1.0`];
+    const { code, lines } = await client.deliver({ to: ADDRESS }, [...header, body].join("\r\n"));
+    if (code === 250) accepted.push(subject);
+    else expect({ code, lines }).toMatchObject({ code: 452 });
+  }
+  client.destroy();
+  return accepted;
+}
+
+function subjectsLike({ data }: Place, pattern: string): string[] {
+  using sqlite = new Database(join(data, "mailroom.db"), { readonly: true });
+  const rows = sqlite.query("SELECT subject FROM messages WHERE subject LIKE ? ORDER BY subject").all(pattern);
+  return (rows as { subject: string }[]).map(({ subject }) => subject);
+}
+
+/** Delivers on some connections at once while `isWanted`. What is acknowledged is there. */
+async function deliverOnAll(
+  machine: Machine,
+  server: Served,
+  connections: number,
+  name: string,
+  body: string,
+  isWanted: () => boolean,
+) {
+  const names = Array.from({ length: connections }, (_, i) => `${name}: ${i}`);
+  const accepted = (await Promise.all(names.map((each) => deliver(server, each, body, isWanted)))).flat();
+  expect(accepted).not.toEqual([]);
+  expect(subjectsLike(machine.place, `${name}: %`)).toEqual(accepted.sort());
+}
+
+describe.skipIf(limitNote !== "")(`a machine of 512 MB${limitNote}`, () => {
+  let machine: Machine;
+  let server: Served;
+  beforeAll(async () => {
+    machine = await setUp();
+    server = await serve(machine.place);
+  }, 2 * MINUTE);
+  afterAll(async () => {
+    expect(await server.kill("SIGTERM")).toBe(0);
+  });
+  const expectNoKill = () => expect(machine.limit.kills()).toBe(0);
+
+  test.each(Object.entries(LARGE_MAIL))(
+    "takes messages of 25 MB on ten connections at once, again and again, and forgets them: %s",
+    async (name, make) => {
+      const end = performance.now() + SECONDS * 1_000;
+      await deliverOnAll(machine, server, CONNECTIONS, name, make(), () => performance.now() < end);
+      expectNoKill();
+      await until(() => machine.limit.used() < AFTERWARDS);
+    },
+    5 * MINUTE,
+  );
+
+  test(
+    "takes an import of 200,000 messages beside the server, while mail arrives",
+    async () => {
+      const path = join(machine.place.cwd ?? "", "mail.mbox");
+      await writeMbox(path, IMPORTED, messageMaker(5, 4_000, ADDRESS));
+      let isOver = false;
+      const importing = run(machine.place, ["import", "--mailbox", ADDRESS, "--json", path]).finally(() => {
+        isOver = true;
+      });
+      await deliverOnAll(machine, server, 1, "beside an import", "\r\nHello\r\n", () => !isOver);
+      const { exitCode, stdout, stderr } = await importing;
+      expect({ exitCode, stderr }).toMatchObject({ exitCode: 0 });
+      expect(JSON.parse(stdout)).toMatchObject({ imported: IMPORTED, skipped: 0, failed: 0 });
+      expectNoKill();
+    },
+    40 * MINUTE,
+  );
+
+  test(
+    "searches them while mail arrives",
+    async () => {
+      const api = apiClient(server.http, machine.apiKey);
+      const end = performance.now() + SECONDS * 1_000;
+      const isWanted = () => performance.now() < end;
+      const search = async (i: number): Promise<void> => {
+        for (let n = 0; isWanted(); n++) {
+          const q = `${wordAt(150 + 8 * n + i)} ${n % 2 === 0 ? "" : wordAt(n)}`;
+          const { status, body } = await api.get<{ threads: unknown[] }>(`/search?q=${encodeURIComponent(q)}`);
+          expect(status).toBe(200);
+          if (n === 0) expect(body.threads.length).toBeGreaterThan(0);
+        }
+      };
+      const body = `\r\n${messageMaker(7, 4_000, ADDRESS)(1).toString("latin1").split("\r\n\r\n")[1]}`;
+      await Promise.all([
+        ...Array.from({ length: 8 }, (_, i) => search(i)),
+        deliverOnAll(machine, server, 4, "beside a search", body, isWanted),
+      ]);
+      expectNoKill();
+      await until(() => machine.limit.used() < AFTERWARDS);
+    },
+    5 * MINUTE,
+  );
+});
