@@ -35,18 +35,21 @@ export function print({ figure, value, unit, floor, peer, ratio, toReach }: Figu
 
 const percentile = (sorted: readonly number[], p: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] as number;
-export const median = (values: number[]): number =>
-  percentile(
-    [...values].sort((a, b) => a - b),
-    0.5,
-  );
+export const median = (values: readonly number[]): number => quantiles(values)[0];
+
+type Quantiles = [median: number, p99: number];
+
+export function quantiles(values: readonly number[]): Quantiles {
+  const sorted = values.toSorted((a, b) => a - b);
+  return [percentile(sorted, 0.5), percentile(sorted, 0.99)];
+}
 
 /** Runs each of `works` in turn, `times` times, warm, and returns [median, p99] of each in ms. */
 export async function timingsInTurn(
   works: readonly (() => unknown)[],
   times: number,
   warmUp: number,
-): Promise<[median: number, p99: number][]> {
+): Promise<Quantiles[]> {
   const taken = works.map((): number[] => []);
   for (let i = -warmUp; i < times; i++) {
     for (const [n, work] of works.entries()) {
@@ -55,16 +58,13 @@ export async function timingsInTurn(
       if (i >= 0) taken[n]?.push(performance.now() - started);
     }
   }
-  return taken.map((all) => {
-    all.sort((a, b) => a - b);
-    return [percentile(all, 0.5), percentile(all, 0.99)];
-  });
+  return taken.map(quantiles);
 }
 
 /** Runs `work` `times` times, warm, and returns [median, p99] in ms. */
-export async function timings(work: () => unknown, times = 500, warmUp = 50): Promise<[median: number, p99: number]> {
+export async function timings(work: () => unknown, times = 500, warmUp = 50): Promise<Quantiles> {
   const [of] = await timingsInTurn([work], times, warmUp);
-  return of as [number, number];
+  return of as Quantiles;
 }
 
 /** The text with some letters in upper case, by the bits of `n`: to the index the same, but not what was asked before. */

@@ -7,10 +7,12 @@ export interface Load {
   connections: number;
   messages: number;
   message: (n: number) => Buffer;
+  /** Default: as many as the server takes. */
+  perSecond?: number;
 }
 
 /** Hands over `messages` on `connections` connections at once; returns messages per second. Every one must get its 250. */
-export async function pump({ port, to, connections, messages, message }: Load): Promise<number> {
+export async function pump({ port, to, connections, messages, message, perSecond }: Load): Promise<number> {
   let next = 0;
   const started = performance.now();
   await Promise.all(Array.from({ length: connections }, () => session()));
@@ -31,9 +33,12 @@ export async function pump({ port, to, connections, messages, message }: Load): 
           resolve();
           return;
         }
+        const due = perSecond === undefined ? 0 : started + (next * 1_000) / perSecond;
         body = message(next++);
         step = "envelope";
-        socket.write(envelope);
+        const wait = due - performance.now();
+        if (wait > 0) setTimeout(() => socket.write(envelope), wait);
+        else socket.write(envelope);
       };
       socket.on("error", reject);
       socket.on("data", (chunk) => {
