@@ -40,8 +40,11 @@ const HAS_ATTACHMENT = scopeToken("has attachment");
 /** Most mailboxes outside the scope that a query excludes instead of naming those inside. */
 const MOST_EXCLUDED = 8;
 
-/** Pages written by one step of a merge while nothing else is to do, and segments of a level that are worth one. */
-const IDLE_STEP = { pages: 32, segments: 2 };
+/**
+ * Pages written by one step of a merge while nothing else is to do, and segments of a level that are worth one: where mail
+ * comes one by one, merges of two would write the whole index again every few messages.
+ */
+const IDLE_STEP = { pages: 32, segments: 8 };
 /** The same while mail is filed: fewer and longer steps, because each also writes to every segment that it merges. */
 const FILING_STEP = { pages: 128, segments: 16 };
 /** Pages that merges write for a document: each page of it about four times, at one level of the index after the other. */
