@@ -52,7 +52,8 @@ export function fingerprintOf(bytes: Uint8Array, header?: HeaderBlock): string {
   const hash = new Bun.CryptoHasher("sha256");
   let bodyStart = 0;
   for (let pieces = 0, isMore = true; isMore && pieces < MOST_PIECES; pieces++) {
-    const piece: HeaderBlock = header ?? readHeaders(buffer, bodyStart, undefined, PIECE);
+    const known = pieces === 0 ? header : undefined;
+    const piece: HeaderBlock = known ?? readHeaders(buffer, bodyStart, undefined, PIECE);
     let fields = "";
     for (const { name, value } of piece.fields) {
       if (!isTraceHeader(name)) fields += `${name.toLowerCase()}:${value.replace(/\s+/g, " ")}\n`;

@@ -83,6 +83,12 @@ export function createLayout(budget: Budget): Layout {
     isBegun = false;
   }
 
+  /** The lines end before or after an element. A list in an item adds no empty line. */
+  function breakLines(name: string, side: 0 | 1): void {
+    const isInnerList = (name === "ul" || name === "ol") && prefixes.at(-1)?.isItem === true;
+    breaks = Math.max(breaks, isInnerList ? 1 : (BREAKS.get(name)?.[side] ?? 0));
+  }
+
   function endLines(): void {
     if (written !== "") for (; breaks > 0; breaks--) newLine();
     breaks = 0;
@@ -160,9 +166,7 @@ export function createLayout(budget: Budget): Layout {
     open(name, attributes) {
       if (NO_TEXT.has(name)) textless++;
       if (textless > 0) return;
-      const [before = 0] = BREAKS.get(name) ?? [];
-      const isInnerList = (name === "ul" || name === "ol") && prefixes.at(-1)?.isItem === true;
-      breaks = Math.max(breaks, isInnerList ? 1 : before);
+      breakLines(name, 0);
       if (name === "br") {
         endLines();
         newLine();
@@ -183,9 +187,7 @@ export function createLayout(budget: Budget): Layout {
         else if (name === "blockquote" || name === "li") leave();
         else if (name === "ul" || name === "ol") lists.pop();
         else if (name === "td" || name === "th") isSpaced = true;
-        const [, after = 0] = BREAKS.get(name) ?? [];
-        const isInnerList = (name === "ul" || name === "ol") && prefixes.at(-1)?.isItem === true;
-        breaks = Math.max(breaks, isInnerList ? 1 : after);
+        breakLines(name, 1);
       }
     },
     text(text) {
