@@ -5,7 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { constants } from "node:fs";
-import { type FileHandle, mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { giveToOwner, refuseLinks, requirePlace } from "../store/ownership.ts";
 
@@ -22,6 +22,33 @@ export interface Hashed {
 
 /** True for the error that a file or folder does not exist. */
 export const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException)?.code === "ENOENT";
+
+const FULL = new Set(["ENOSPC", "EDQUOT", "SQLITE_FULL"]);
+
+/** True for the error that a disk is full. */
+export const isFull = (error: unknown): boolean => FULL.has((error as NodeJS.ErrnoException)?.code ?? "");
+
+/** Size of a file in bytes; undefined for a missing one. */
+export const sizeOf = (path: string): Promise<number | undefined> =>
+  stat(path).then(
+    ({ size }) => size,
+    (error) => {
+      if (isMissing(error)) return undefined;
+      throw error;
+    },
+  );
+
+/** Compares a file with what it should be: its hash if it is to be `reread`, else its size, where that is known. */
+export async function stateOf(
+  path: string,
+  { sha256, size }: { sha256: string; size: number | undefined },
+  reread: boolean,
+): Promise<"missing" | "damaged" | "whole"> {
+  const found = await sizeOf(path);
+  if (found === undefined) return "missing";
+  const isWhole = reread ? (await hashFile(path)).sha256 === sha256 : found === (size ?? found);
+  return isWhole ? "whole" : "damaged";
+}
 
 /** Makes a folder in an existing one, unless it exists. Not fsynced. */
 export async function makeFolder(path: string): Promise<void> {
@@ -56,6 +83,12 @@ export async function syncFolder(path: string): Promise<void> {
   } finally {
     await handle.close();
   }
+}
+
+/** Makes the entries of a folder, and of the folders in it, survive a power cut. */
+export async function syncTree(path: string): Promise<void> {
+  for (const name of await namesIn(path)) await syncFolder(join(path, name));
+  await syncFolder(path);
 }
 
 /** Makes a file durable and gives it to the owner of its folder. */
@@ -101,29 +134,43 @@ export async function filesBelow(folder: string, skip: (path: string) => boolean
   return found.sort();
 }
 
-/** Reads a file in pieces. */
-async function readPieces(path: string, take: (piece: Uint8Array) => Promise<void> | void): Promise<Hashed> {
+/** The bytes of a file in pieces, each of them a buffer of its own. */
+async function* piecesOf(path: string): AsyncGenerator<Uint8Array> {
   const handle = await open(path, "r");
   try {
     requirePlace(handle.fd, path);
-    const hash = createHash("sha256");
-    const buffer = new Uint8Array(PIECE_BYTES);
-    let size = 0;
-    for (;;) {
-      const { bytesRead } = await handle.read(buffer, 0, PIECE_BYTES, size);
-      if (bytesRead === 0) return { sha256: hash.digest("hex"), size };
-      const piece = buffer.subarray(0, bytesRead);
-      hash.update(piece);
-      size += bytesRead;
-      await take(piece);
+    for (let position = 0; ; ) {
+      const buffer = Buffer.allocUnsafe(PIECE_BYTES);
+      const { bytesRead } = await handle.read(buffer, 0, PIECE_BYTES, position);
+      if (bytesRead === 0) return;
+      position += bytesRead;
+      yield buffer.subarray(0, bytesRead);
     }
   } finally {
     await handle.close();
   }
 }
 
+/** Passes pieces on. `hashed` tells their hash and size at the end. */
+function hashing(pieces: AsyncIterable<Uint8Array>) {
+  const hash = createHash("sha256");
+  let size = 0;
+  async function* passOn(): AsyncGenerator<Uint8Array> {
+    for await (const piece of pieces) {
+      hash.update(piece);
+      size += piece.length;
+      yield piece;
+    }
+  }
+  return { pieces: passOn(), hashed: (): Hashed => ({ sha256: hash.digest("hex"), size }) };
+}
+
 /** @throws errors of the file system */
-export const hashFile = (path: string): Promise<Hashed> => readPieces(path, () => {});
+export async function hashFile(path: string): Promise<Hashed> {
+  const { pieces, hashed } = hashing(piecesOf(path));
+  for await (const _ of pieces);
+  return hashed();
+}
 
 /** Writes a file by `write`. It appears whole and durable when `isGood` accepts the result; otherwise not at all. */
 async function writeFileWhole<T>(
@@ -158,8 +205,47 @@ async function writeFileWhole<T>(
 export const copyFile = (from: string, to: string, expected?: string): Promise<Hashed> =>
   writeFileWhole(
     to,
-    (handle) => readPieces(from, async (piece) => void (await handle.writeFile(piece))),
+    async (handle) => {
+      const { pieces, hashed } = hashing(piecesOf(from));
+      for await (const piece of pieces) await handle.writeFile(piece);
+      return hashed();
+    },
     ({ sha256 }) => expected === undefined || sha256 === expected,
+  );
+
+/** Hashes of what was read, and of what was written instead. */
+export interface Changed {
+  read: Hashed;
+  written: Hashed;
+}
+
+/** As copyFile, but writes what `change` makes of the bytes. The copy appears only if it `isGood`. */
+export const copyChanged = (
+  from: string,
+  to: string,
+  change: (bytes: ReadableStream<Uint8Array>) => Promise<ReadableStream<Uint8Array>>,
+  isGood?: (changed: Changed) => boolean,
+): Promise<Changed> =>
+  writeFileWhole(
+    to,
+    async (handle) => {
+      const source = hashing(piecesOf(from));
+      const bytes = new ReadableStream<Uint8Array>({
+        async pull(controller) {
+          const { done, value } = await source.pieces.next();
+          if (done) controller.close();
+          else controller.enqueue(value);
+        },
+      });
+      try {
+        const result = hashing(await change(bytes));
+        for await (const piece of result.pieces) await handle.writeFile(piece);
+        return { read: source.hashed(), written: result.hashed() };
+      } finally {
+        await source.pieces.return(undefined);
+      }
+    },
+    isGood,
   );
 
 /** Writes or replaces a text file, durably with its folder. */

@@ -11,6 +11,15 @@
  *     blobs.sha256                    the blobs that it names, in order, as lines for `sha256sum -c` in the backup folder
  *     files/…                         the data folder's other files, such as certificates and their keys; but not the key
  *                                     of sealed secrets, so that a stolen backup reveals none of them
+ *
+ * An encrypted generation has files in the format of age, which its own program opens, too (encrypted.ts):
+ *
+ *     SHA256SUMS, manifest.json       as above; the manifest says for which public keys
+ *     mailroom.db.age
+ *     blobs.sha256                    the encrypted blobs, which are named by their own hashes, too
+ *     names.db                        which blob each of them holds, by keyed hashes
+ *     contents.json.age               the key of these hashes, and the paths of `files`
+ *     files/0.age …
  */
 import { closeSync, openSync, readSync } from "node:fs";
 import { open, readFile, stat } from "node:fs/promises";
@@ -29,11 +38,20 @@ export const DATABASE = "mailroom.db";
 export const BLOB_LIST = "blobs.sha256";
 export const FILES = "files";
 
+/** Suffix of encrypted files. */
+export const AGE = ".age";
+export const NAMES = "names.db";
+export const CONTENTS = `contents.json${AGE}`;
+
 /** Version of the layout. A program reads its own and older ones. */
-export const FORMAT = 1;
+export const FORMAT = 2;
+/** Of what is not encrypted, so that older programs read it. */
+export const PLAIN_FORMAT = 1;
 
 export interface Manifest {
   format: number;
+  /** The public keys for which it is encrypted, ordered; absent if it is not. */
+  recipients?: string[];
   /** Version of the program that made it. */
   version: string;
   /** Number of migrations applied to its database. */
@@ -44,7 +62,7 @@ export interface Manifest {
   hostname: string;
   databaseBytes: number;
   blobs: number;
-  /** Blobs that the data folder lacked or had damaged; they are not in the backup. */
+  /** Blobs that the data folder lacked or had damaged; they are not in the backup. Keyed hashes if it is encrypted. */
   lacking: string[];
 }
 
@@ -107,6 +125,14 @@ export async function findGeneration(folder: string, id?: string): Promise<Gener
   throw new AppError("not_found", `there is no finished backup${id ? ` ${id}` : ""} in ${folder}; there is: ${known}`);
 }
 
+/** The refusal to restore from a file or a generation. */
+export const damaged = (what: string, cause?: unknown): AppError =>
+  new AppError(
+    "conflict",
+    `${what} is damaged: look at it with mailroom backup verify, and restore another generation (--generation ID)`,
+    { cause },
+  );
+
 /** False once `--keep` has removed it, perhaps while it was read. */
 export const stillExists = ({ path }: Generation): Promise<boolean> =>
   stat(path).then(
@@ -127,14 +153,19 @@ export function readSums(text: string): Map<string, string> {
   const sums = new Map<string, string>();
   for (const line of lines) {
     const [, sha256, path] = SUM_LINE.exec(line) ?? [];
-    if (sha256 === undefined || path === undefined || path.split("/").includes("..") || path.startsWith("/")) {
+    if (sha256 === undefined || path === undefined || !isPathBelow(path)) {
       throw new Error(`"${line}" is no checksum of a file`);
     }
     sums.set(path, sha256);
   }
-  for (const path of [DATABASE, MANIFEST, BLOB_LIST]) if (!sums.has(path)) throw new Error(`it does not list ${path}`);
+  for (const path of [sums.has(CONTENTS) ? `${DATABASE}${AGE}` : DATABASE, MANIFEST, BLOB_LIST]) {
+    if (!sums.has(path)) throw new Error(`it does not list ${path}`);
+  }
   return sums;
 }
+
+/** True for a relative path that leads to no folder above. */
+export const isPathBelow = (path: string): boolean => !path.startsWith("/") && !path.split("/").includes("..");
 
 /* Files that list blobs, ordered by name. They are read line by line and merged, so their size does not matter. */
 

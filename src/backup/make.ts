@@ -7,7 +7,7 @@
  * only one backup at a time reads a data folder or writes a backup folder; the sweeper removes no blob meanwhile.
  */
 import { realpathSync } from "node:fs";
-import { readFile, rename, rm, stat, statfs, unlink } from "node:fs/promises";
+import { readFile, rename, rm, statfs, unlink } from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
@@ -15,18 +15,24 @@ import type { Runtime } from "../base/runtime.ts";
 import { blobPath } from "../store/blobs.ts";
 import { claimBlobs, tryClaim } from "../store/claim.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
-import { openSnapshot, snapshotBytes, takeSnapshot } from "../store/snapshot.ts";
+import { measureDatabase, openSnapshot, takeSnapshot } from "../store/snapshot.ts";
+import { recipientsOf } from "./age.ts";
+import { encryptContent, type WrittenContent } from "./encrypted.ts";
 import {
   copyFile,
   filesBelow,
   hashFile,
+  isFull,
   isMissing,
   makeFolder,
   makeFolders,
   namesIn,
   sideBySide,
+  sizeOf,
+  stateOf,
   syncFile,
   syncFolder,
+  syncTree,
   writeText,
 } from "./files.ts";
 import {
@@ -47,6 +53,7 @@ import {
   type Manifest,
   markOf,
   mergeNames,
+  PLAIN_FORMAT,
   readBlobList,
   readSums,
   recordFailure,
@@ -69,7 +76,7 @@ export interface BackupRequest {
   /** Names of this server and this program, for the manifest. */
   hostname: string;
   version: string;
-  runtime: Pick<Runtime, "now" | "setTimer">;
+  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
 }
 
 export interface Made extends Manifest {
@@ -89,7 +96,6 @@ const CLAIM_WAIT_MS = 60_000;
 const CLAIM_POLL_MS = 200;
 /** Leaves room for a database that grows during the backup. */
 const SPARE = 1.1;
-const FULL = new Set(["ENOSPC", "EDQUOT", "SQLITE_FULL"]);
 
 /**
  * Entries of the data folder that are not copied as files: those with a place of their own in a backup; locks; the key
@@ -122,7 +128,7 @@ export async function makeBackup(request: BackupRequest): Promise<Made> {
       releaseFolder();
     }
   } catch (error) {
-    const told = FULL.has((error as NodeJS.ErrnoException).code ?? "") ? fullDisk(folder, error) : error;
+    const told = isFull(error) ? fullDisk(folder, error) : error;
     await recordFailure(data, folder, told, runtime.now()).catch(() => {});
     throw told;
   }
@@ -174,10 +180,16 @@ async function prepareFolder(data: string, folder: string): Promise<void> {
     if (others.length > 0) {
       throw new AppError("conflict", `${folder} has other files in it: give an empty folder, or one of backups`);
     }
-    await writeText(join(folder, MARKER), markOf(FORMAT));
+    await writeText(join(folder, MARKER), markOf(PLAIN_FORMAT));
   }
   for (const name of [BLOBS, GENERATIONS]) await makeFolder(join(folder, name));
   await syncFolder(folder);
+}
+
+/** Marks the folder as one that programs of an older format do not know. */
+async function raiseFormat(folder: string, format: number): Promise<void> {
+  const marker = join(folder, MARKER);
+  if ((await readFile(marker, "utf8")) < markOf(format)) await writeText(marker, markOf(format));
 }
 
 /** Removes what an interrupted backup left first, and its own files when it fails, to free room. */
@@ -189,33 +201,38 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
   const parent = join(folder, GENERATIONS);
   const unfinished = join(parent, `.${id}`);
   try {
-    await requireRoom(data, folder);
+    const recipients = recipientsOf(data);
+    const isEncrypted = recipients.length > 0;
+    const { bytes, schema } = measureDatabase(data);
+    if (schema > MIGRATIONS.length) {
+      throw new AppError(
+        "conflict",
+        "the data folder was written by a newer Mailroom: make the backup with that version",
+      );
+    }
+    await requireRoom(folder, bytes);
+    if (isEncrypted) await requireRoom(data, bytes);
     await makeFolder(unfinished);
-    const sums = new Map<string, string>();
-    const database = join(unfinished, DATABASE);
-    takeSnapshot(data, database);
-    await syncFile(database);
-    const { sha256, size: databaseBytes } = await hashFile(database);
-    sums.set(DATABASE, sha256);
-    const { schema, ...copies } = await copyBlobs(request, unfinished);
-    sums.set(BLOB_LIST, (await hashFile(join(unfinished, BLOB_LIST))).sha256);
-    for (const [path, hash] of await copyFiles(data, join(unfinished, FILES))) sums.set(`${FILES}/${path}`, hash);
+    const files = await filesBelow(data, (name) => NOT_A_FILE.test(name));
+    if (isEncrypted) await raiseFormat(folder, FORMAT);
+    const { reread = false, runtime } = request;
+    const content = isEncrypted
+      ? await encryptContent({ data, folder, unfinished, recipients, files, reread, runtime })
+      : await copyContent({ data, folder, unfinished, files, reread });
+    const { sums, copied, copiedBytes, mended, ...described } = content;
     const manifest: Manifest = {
-      format: FORMAT,
+      format: isEncrypted ? FORMAT : PLAIN_FORMAT,
+      ...(isEncrypted && { recipients }),
       version: request.version,
-      schema,
       createdAt: new Date(createdAt).toISOString(),
       hostname: request.hostname,
-      databaseBytes,
-      blobs: copies.blobs,
-      lacking: copies.lacking,
+      ...described,
     };
     await writeText(join(unfinished, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
     sums.set(MANIFEST, (await hashFile(join(unfinished, MANIFEST))).sha256);
     await writeText(join(unfinished, SUMS), writeSums(sums));
     await rename(unfinished, join(parent, id));
     await syncFolder(parent);
-    const { copied, copiedBytes, mended } = copies;
     return { id, folder, ...manifest, copied, copiedBytes, mended };
   } catch (error) {
     await rm(unfinished, { recursive: true, force: true }).catch(() => {});
@@ -224,9 +241,9 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
   }
 }
 
-/** @throws AppError insufficient_storage when the database alone does not fit */
-async function requireRoom(data: string, folder: string): Promise<void> {
-  const needed = snapshotBytes(data) * SPARE;
+/** @throws AppError insufficient_storage when the database alone, of so many bytes, does not fit */
+async function requireRoom(folder: string, bytes: number): Promise<void> {
+  const needed = bytes * SPARE;
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
   if (free >= needed) return;
@@ -244,60 +261,49 @@ async function requireRoom(data: string, folder: string): Promise<void> {
  * Invariant: only bytes with the hash in its name replace a blob of the backup folder.
  */
 
-interface Copies {
-  /** Number of migrations applied to the snapshot. */
-  schema: number;
-  blobs: number;
-  copied: number;
-  copiedBytes: number;
-  /** Copied blobs that replaced damaged ones of the backup folder. */
-  mended: number;
-  /** Missing or damaged in the data folder, and so not in this backup. */
-  lacking: string[];
+interface Content {
+  /** The data folder. */
+  data: string;
+  /** The backup folder. */
+  folder: string;
+  /** Folder of the generation. */
+  unfinished: string;
+  /** Paths of other files of the data folder. */
+  files: readonly string[];
+  reread: boolean;
 }
 
-/** Bytes; undefined for a missing file. */
-const sizeOf = (path: string): Promise<number | undefined> =>
-  stat(path).then(
-    ({ size }) => size,
-    (error) => {
-      if (isMissing(error)) return undefined;
-      throw error;
-    },
-  );
-
-/** State of a blob in the backup folder. */
-async function stateOf(
-  { source, target, name }: { source: string; target: string; name: string },
-  reread: boolean,
-): Promise<"missing" | "damaged" | "whole"> {
-  const size = await sizeOf(target);
-  if (size === undefined) return "missing";
-  if (reread) return (await hashFile(target)).sha256 === name ? "whole" : "damaged";
-  return size === ((await sizeOf(source)) ?? size) ? "whole" : "damaged";
+async function copyContent(content: Content): Promise<WrittenContent> {
+  const { data, unfinished, files } = content;
+  const database = join(unfinished, DATABASE);
+  takeSnapshot(data, database);
+  await syncFile(database);
+  const { sha256, size: databaseBytes } = await hashFile(database);
+  const copies = await copyBlobs(content);
+  const sums = new Map([
+    [DATABASE, sha256],
+    [BLOB_LIST, (await hashFile(join(unfinished, BLOB_LIST))).sha256],
+    ...(await copyFiles(data, files, unfinished)),
+  ]);
+  return { sums, databaseBytes, ...copies };
 }
 
-/**
- * Copies the blobs that the snapshot in `unfinished` names and the backup folder lacks, and writes the list of them
- * all.
- * @throws AppError conflict for a snapshot of a newer version; errors of the file system
- */
-async function copyBlobs({ data, folder, reread = false }: BackupRequest, unfinished: string): Promise<Copies> {
+/** Copies the blobs that the snapshot names and the backup folder lacks, and writes the list of them all. */
+async function copyBlobs({
+  data,
+  folder,
+  unfinished,
+  reread,
+}: Content): Promise<Omit<WrittenContent, "sums" | "databaseBytes">> {
   const snapshot = openSnapshot(join(unfinished, DATABASE));
   try {
-    if (snapshot.schema > MIGRATIONS.length) {
-      throw new AppError(
-        "conflict",
-        "the data folder was written by a newer Mailroom: make the backup with that version",
-      );
-    }
     const copies = { copied: 0, copiedBytes: 0, mended: 0 };
     const lacking = new Set<string>();
     const from = join(data, BLOBS);
     const to = join(folder, BLOBS);
     await sideBySide(snapshot.blobs(), async (name) => {
       const [source, target] = [blobPath(from, name), blobPath(to, name)];
-      const state = await stateOf({ source, target, name }, reread);
+      const state = await stateOf(target, { sha256: name, size: await sizeOf(source) }, reread);
       if (state === "whole") return;
       await makeFolder(dirname(target));
       const { sha256, size } = await copyFile(source, target, name).catch((error) => {
@@ -314,8 +320,7 @@ async function copyBlobs({ data, folder, reread = false }: BackupRequest, unfini
       if (state === "damaged") copies.mended++;
     });
     // All shards: an interrupted backup may have left blobs there without fsync, and this one counts them as whole.
-    for (const shard of await namesIn(to)) await syncFolder(join(to, shard));
-    await syncFolder(to);
+    await syncTree(to);
     const there = snapshot.blobs().filter((name) => !lacking.has(name));
     const blobs = await writeBlobList(join(unfinished, BLOB_LIST), there);
     return { schema: snapshot.schema, blobs, lacking: [...lacking].sort(), ...copies };
@@ -324,16 +329,16 @@ async function copyBlobs({ data, folder, reread = false }: BackupRequest, unfini
   }
 }
 
-/** Copies the data folder's other files. Returns hashes by path. */
-async function copyFiles(data: string, to: string): Promise<Map<string, string>> {
+/** Copies other files of the data folder. Returns hashes by path in the generation. */
+async function copyFiles(data: string, files: readonly string[], unfinished: string): Promise<Map<string, string>> {
   const sums = new Map<string, string>();
   const made = new Set<string>();
-  for (const path of await filesBelow(data, (name) => NOT_A_FILE.test(name))) {
-    const target = join(to, path);
-    await makeFolders(dirname(to), dirname(target));
+  for (const path of files) {
+    const target = join(unfinished, FILES, path);
+    await makeFolders(unfinished, dirname(target));
     made.add(dirname(target));
     try {
-      sums.set(path, (await copyFile(join(data, path), target)).sha256);
+      sums.set(`${FILES}/${path}`, (await copyFile(join(data, path), target)).sha256);
     } catch (error) {
       // The server has replaced or removed it meanwhile.
       if (!isMissing(error)) throw error;

@@ -19,11 +19,24 @@ import { claimFolder } from "../store/claim.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { openSnapshot } from "../store/snapshot.ts";
 import { openStore, RESTORING } from "../store/store.ts";
-import { copyFile, hashFile, isMissing, makeFolder, makeFolders, namesIn, sideBySide, syncFolder } from "./files.ts";
+import type { Identities } from "./age.ts";
+import { decryptContent } from "./encrypted.ts";
+import {
+  copyFile,
+  hashFile,
+  isMissing,
+  makeFolder,
+  makeFolders,
+  namesIn,
+  sideBySide,
+  syncFolder,
+  syncTree,
+} from "./files.ts";
 import {
   BLOB_LIST,
   BLOBS,
   DATABASE,
+  damaged,
   FILES,
   findGeneration,
   type Generation,
@@ -43,6 +56,8 @@ export interface RestoreRequest {
   generation?: string | undefined;
   /** The data folder; made when missing. */
   data: string;
+  /** Opens an encrypted generation. */
+  identities?: Identities | undefined;
   /** Sends queued mail and scheduled drafts as if nothing had happened. */
   sendQueue: boolean;
   runtime: Pick<Runtime, "now" | "randomBytes">;
@@ -69,17 +84,20 @@ export async function restoreBackup(request: RestoreRequest): Promise<Restored> 
   const { folder, data } = request;
   const generation = await findGeneration(folder, request.generation);
   const { manifest, sums } = await readGeneration(generation);
+  const identities = requireIdentities(generation, manifest, request.identities);
   await mkdir(data, { recursive: true, mode: 0o700 });
   const release = claimFolder(data);
   try {
     await claimEmpty(data);
     try {
-      await copyGeneration(request, generation, sums);
-      checkDatabase(generation, data, new Set(manifest.lacking));
+      const missing = new Set(manifest.lacking);
+      const lacking = identities
+        ? await decryptContent({ folder, data, generation, sums, lacking: missing, identities })
+        : await copyContent(request, generation, sums, missing);
       const kept = openRestored(request);
       await rm(join(data, RESTORING));
       await syncFolder(data);
-      const { version, schema, createdAt, databaseBytes, lacking, blobs } = manifest;
+      const { version, schema, createdAt, databaseBytes, blobs } = manifest;
       return { id: generation.id, folder, data, version, schema, createdAt, databaseBytes, blobs, lacking, ...kept };
     } catch (error) {
       await clear(data);
@@ -112,12 +130,19 @@ async function readGeneration({ path, id }: Generation): Promise<{ manifest: Man
   }
 }
 
-const damaged = (what: string, cause?: unknown): AppError =>
-  new AppError(
-    "conflict",
-    `${what} is damaged: look at it with mailroom backup verify, and restore another generation (--generation ID)`,
-    { cause },
+/** Returns what opens the generation; undefined if it is not encrypted. @throws AppError bad_request without a fitting one */
+function requireIdentities(
+  { id }: Generation,
+  { recipients }: Manifest,
+  identities: Identities | undefined,
+): Identities | undefined {
+  if (recipients === undefined) return undefined;
+  if (identities?.opens(recipients)) return identities;
+  throw new AppError(
+    "bad_request",
+    `backup ${id} is encrypted: give --identity FILE, with the private key of ${recipients.join(" or ")}`,
   );
+}
 
 /** Puts the marker into a folder that is empty or has an interrupted restore. @throws AppError conflict */
 async function claimEmpty(data: string): Promise<void> {
@@ -142,11 +167,14 @@ async function clear(data: string): Promise<void> {
   await rm(join(data, RESTORING));
 }
 
-async function copyGeneration(
+/** Returns the blobs that the generation lacks. */
+async function copyContent(
   { folder, data }: RestoreRequest,
-  { path }: Generation,
+  generation: Generation,
   sums: ReadonlyMap<string, string>,
-): Promise<void> {
+  lacking: ReadonlySet<string>,
+): Promise<string[]> {
+  const { path } = generation;
   /** @throws AppError for bytes that differ from the backup's checksums */
   async function copySound(from: string, to: string, expected: string): Promise<void> {
     const copied = await copyFile(from, to, expected).catch((error) => {
@@ -171,8 +199,9 @@ async function copyGeneration(
     await makeFolder(dirname(target));
     await copySound(blobPath(join(folder, BLOBS), name), target, name);
   });
-  for (const shard of await namesIn(pool)) await syncFolder(join(pool, shard));
-  await syncFolder(pool);
+  await syncTree(pool);
+  checkDatabase(generation, data, lacking);
+  return [...lacking];
 }
 
 /** @throws AppError for a database that fails SQLite's check or names a blob that was not backed up */

@@ -8,10 +8,13 @@ import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { blobPath } from "../store/blobs.ts";
 import { openSnapshot } from "../store/snapshot.ts";
+import type { Identities } from "./age.ts";
+import { checkEncrypted } from "./encrypted.ts";
 import { filesBelow, hashFile, isMissing, sideBySide } from "./files.ts";
 import {
   BLOB_LIST,
   BLOBS,
+  CONTENTS,
   DATABASE,
   FORMAT,
   GENERATIONS,
@@ -41,6 +44,8 @@ export interface VerifiedGeneration {
   schema?: number;
   databaseBytes?: number;
   blobs?: number;
+  /** The public keys for which it is encrypted. */
+  recipients?: string[];
   ok: boolean;
 }
 
@@ -64,7 +69,10 @@ const reasonOf = (error: unknown): string =>
   isMissing(error) ? "is missing" : error instanceof Error ? error.message : String(error);
 
 /** @throws AppError not_found without a backup or such a generation; conflict for a later format */
-export async function verifyBackup(folder: string, only?: string): Promise<Verified> {
+export async function verifyBackup(
+  folder: string,
+  { generation: only, identities }: { generation?: string | undefined; identities?: Identities | undefined } = {},
+): Promise<Verified> {
   const generations = (await listGenerations(folder)).filter(({ id }) => only === undefined || id === only);
   if (generations.length === 0) {
     throw new AppError("not_found", `there is no finished backup${only ? ` ${only}` : ""} in ${folder}`);
@@ -77,7 +85,7 @@ export async function verifyBackup(folder: string, only?: string): Promise<Verif
   };
   for (const generation of generations) {
     const found: Problem[] = [];
-    const manifest = await checkGeneration(generation, (file, problem) => {
+    const manifest = await checkGeneration(generation, identities, (file, problem) => {
       found.push({ file: `${GENERATIONS}/${generation.id}/${file}`, problem });
     });
     // A newer backup removed it meanwhile.
@@ -96,7 +104,12 @@ export async function verifyBackup(folder: string, only?: string): Promise<Verif
 type Tell = (file: string, problem: string) => void;
 
 /** Checks a generation except the bytes of its blobs. Returns its manifest when that can be read. */
-async function checkGeneration({ path }: Generation, tell: Tell): Promise<Manifest | undefined> {
+async function checkGeneration(
+  generation: Generation,
+  identities: Identities | undefined,
+  tell: Tell,
+): Promise<Manifest | undefined> {
+  const { path } = generation;
   let sums: Map<string, string>;
   try {
     sums = readSums(await readFile(join(path, SUMS), "utf8"));
@@ -125,7 +138,13 @@ async function checkGeneration({ path }: Generation, tell: Tell): Promise<Manife
   for (const name of manifest.lacking) {
     tell(DATABASE, `names ${name}, which was missing or damaged in the data folder already`);
   }
-  if (sound.has(DATABASE)) checkDatabase(path, new Set(manifest.lacking), sound.has(BLOB_LIST), tell);
+  const lacking = new Set(manifest.lacking);
+  if (sound.has(DATABASE)) checkDatabase(path, lacking, sound.has(BLOB_LIST), tell);
+  if (manifest.recipients && [...sums.keys()].every((file) => sound.has(file))) {
+    const opening = identities?.opens(manifest.recipients) ? identities : undefined;
+    if (identities && !opening) tell(MANIFEST, "is encrypted for others than the identity given");
+    await checkEncrypted(generation, lacking, opening, tell).catch((error) => tell(CONTENTS, reasonOf(error)));
+  }
   return manifest;
 }
 

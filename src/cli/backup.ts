@@ -1,5 +1,6 @@
 /** `mailroom backup …` and `mailroom restore`. They do not open the appliance, which would migrate the data folder. */
 import { version } from "../../package.json" with { type: "json" };
+import { makeIdentity, openIdentities } from "../backup/age.ts";
 import { makeBackup } from "../backup/make.ts";
 import { restoreBackup } from "../backup/restore.ts";
 import { type Verified, verifyBackup } from "../backup/verify.ts";
@@ -8,6 +9,8 @@ import { command, type Document, FailedCheck } from "./command.ts";
 import { record, table } from "./output.ts";
 
 const FOLDER = { folder: "DIR" } as const;
+const IDENTITY = { identity: { value: "FILE", summary: "Private key that opens encrypted backups" } } as const;
+const identitiesFrom = (path: string | undefined) => (path === undefined ? undefined : openIdentities(path));
 const generationOr = (otherwise: string) => ({
   generation: { value: "ID", summary: `Which of the backups in the folder; otherwise ${otherwise}` },
 });
@@ -27,13 +30,21 @@ function describeVerified(document: Document): string {
 
 export const backupCommands = [
   command({
+    name: "backup key",
+    staysRoot: true,
+    summary:
+      "Make a private key for encrypted backups in FILE, and print the public one for the setting backup.recipients",
+    arguments: { file: "FILE" },
+    run: async (_session, { arguments: { file } }) => ({ recipient: await makeIdentity(file), file }),
+  }),
+  command({
     name: "backup verify",
     summary: "Check every file of a backup folder",
     arguments: FOLDER,
-    options: generationOr("all"),
+    options: { ...generationOr("all"), ...IDENTITY },
     text: describeVerified,
-    async run(_session, { arguments: { folder }, options: { generation } }) {
-      const verified = await verifyBackup(folder, generation);
+    async run(_session, { arguments: { folder }, options: { generation, identity } }) {
+      const verified = await verifyBackup(folder, { generation, identities: await identitiesFrom(identity) });
       if (verified.ok) return verified;
       const count = verified.problems.length + verified.more;
       throw new FailedCheck(
@@ -69,12 +80,15 @@ export const backupCommands = [
     arguments: FOLDER,
     options: {
       ...generationOr("the newest"),
+      ...IDENTITY,
       "send-queue": { summary: "Send the mail that was waiting, though it may have been sent since the backup" },
     },
     async run({ config, runtime, io }, { arguments: { folder }, options }) {
       const { data } = config;
       const sendQueue = options["send-queue"];
-      const restored = await restoreBackup({ folder, generation: options.generation, data, sendQueue, runtime });
+      const { generation } = options;
+      const identities = await identitiesFrom(options.identity);
+      const restored = await restoreBackup({ folder, generation, identities, data, sendQueue, runtime });
       const { held, unscheduled } = restored;
       if (held + unscheduled > 0) {
         io.writeStderr(

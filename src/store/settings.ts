@@ -5,6 +5,7 @@
 import { isIP } from "node:net";
 import { isAbsolute } from "node:path";
 import { domainToASCII } from "node:url";
+import { bech32 } from "@scure/base";
 import { eq } from "drizzle-orm";
 import { ConfigError } from "../base/errors.ts";
 import * as schema from "./schema.ts";
@@ -200,6 +201,30 @@ function path(what: "a folder" | "an executable", description: string): Setting<
       return text;
     },
     format: String,
+  };
+}
+
+/** Bech32, as age has it: the checksum finds a mistyped character. */
+function isAgeRecipient(text: string): boolean {
+  const decoded = bech32.decodeUnsafe(text);
+  return decoded?.prefix === "age" && bech32.fromWordsUnsafe(decoded.words)?.length === 32;
+}
+
+/** Public keys of age, of the kind that age-keygen makes. */
+function recipients(description: string): Setting<readonly string[]> {
+  return {
+    default: [],
+    description,
+    parse(text) {
+      const list = text.split(",").map((entry) => entry.trim());
+      if (list.length > 16 || !list.every(isAgeRecipient)) {
+        throw new ConfigError(
+          "give up to 16 public keys (age1…), as mailroom backup key prints them, separated by commas",
+        );
+      }
+      return [...new Set(list)];
+    },
+    format: (list) => list.join(),
   };
 }
 
@@ -409,6 +434,11 @@ export const SETTINGS = {
   ),
   "backup.everyHours": number({ ...HOURS, min: 0.0001 }, 24, "Hours from one backup to the next"),
   "backup.keep": number({ unit: "backups", min: 1, max: 100_000, integer: true }, 7, "Backups kept in backup.folder"),
+  "backup.recipients": orWord(
+    "none",
+    recipients("Public keys for which backups are encrypted; whoever restores needs one of their private keys"),
+    "none",
+  ),
   "metrics.allowNetworks": orWord("none", networks("Networks that may read /metrics, beside this machine"), "none"),
   "metrics.token": orWord(
     "none",

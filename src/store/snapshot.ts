@@ -17,11 +17,15 @@ const MOST_FINDINGS = 100;
 
 const scalar = <T>(db: Database, query: string): T => (db.query(query).values()[0] as [T])[0];
 
-/** Upper bound on the bytes of a snapshot of the data folder's database. @throws Error if there is none */
-export function snapshotBytes(folder: string): number {
+/**
+ * Upper bound on the bytes of a snapshot of the data folder's database, and the number of migrations applied to it.
+ * @throws Error if there is none
+ */
+export function measureDatabase(folder: string): { bytes: number; schema: number } {
   const db = openLive(folder);
   try {
-    return scalar<number>(db, "PRAGMA page_count") * scalar<number>(db, "PRAGMA page_size");
+    const bytes = scalar<number>(db, "PRAGMA page_count") * scalar<number>(db, "PRAGMA page_size");
+    return { bytes, schema: scalar<number>(db, "PRAGMA user_version") };
   } finally {
     db.close();
   }
@@ -34,6 +38,16 @@ export function takeSnapshot(folder: string, target: string): void {
     // Private from the start. SQLite accepts an empty file as a new database.
     closeSync(openSync(target, "wx", 0o600));
     db.query("VACUUM INTO ?").run(target);
+  } finally {
+    db.close();
+  }
+}
+
+/** Text of a setting in the data folder's database; undefined if it has its default. @throws Error if there is none */
+export function storedSetting(folder: string, name: string): string | undefined {
+  const db = openLive(folder);
+  try {
+    return db.query<{ value: string }, [string]>("SELECT value FROM options WHERE name = ?").get(name)?.value;
   } finally {
     db.close();
   }

@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { cpSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
+  FORMAT,
   GENERATIONS,
   generationId,
   listGenerations,
@@ -136,7 +137,7 @@ const REFUSED: [what: string, folderOf: (data: string) => string, says: RegExp][
   ["a link into it", (data) => linkTo(data), /is in the data folder/],
   ["a folder that holds other files", (data) => join(data, ".."), /has other files in it/],
   ["a disk that is not mounted", () => join(temporaryFolder(), "disk", "backups"), /is its disk mounted/],
-  ["one of a later format", () => marked('{"format":2}\n'), /newer Mailroom/],
+  ["one of a later format", () => marked(markOf(FORMAT + 1)), /newer Mailroom/],
   ["one with a damaged marker", () => marked('{"format":1'), /is damaged/],
 ];
 
