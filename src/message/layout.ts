@@ -229,9 +229,22 @@ const ENTITIES: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"'
 const LINE_ENDING_TAG = /^<(?:br|\/p|\/div|\/tr|\/li|\/h[1-6])\b/i;
 const UNSEEN_TAG = /^<(script|style|title)\b/i;
 
-/** The characters between the tags. Linear time. */
+/** Characters that are cleaned at once: the engine takes many times their memory for it. */
+const CLEANED_AT_ONCE = 64 * 1024;
+
+/** The characters between the tags. Linear time, and a few times the memory of the text. */
 export function stripTags(html: string): string {
+  const cleaned: string[] = [];
   let text = "";
+  /** Cleans what is there. One space or line break at its end stays, since more may follow. */
+  function clean(): void {
+    const clear = cleanText(decodeEntities(text))
+      .replace(/[ \t\r\f]+/g, " ")
+      .replace(/ ?\n[ \n]*/g, "\n");
+    const end = clear.length - (/[ \n]$/.test(clear) ? 1 : 0);
+    cleaned.push(clear.slice(0, end));
+    text = clear.slice(end);
+  }
   let position = 0;
   while (position < html.length) {
     const open = html.indexOf("<", position);
@@ -241,16 +254,16 @@ export function stripTags(html: string): string {
     const tag = html.slice(open, open + 10);
     const unseen = UNSEEN_TAG.exec(tag)?.[1];
     if (LINE_ENDING_TAG.test(tag)) text += "\n";
+    if (text.length > CLEANED_AT_ONCE) clean();
     position = close + 1;
     if (unseen !== undefined) {
       const end = html.slice(position).search(new RegExp(`</${unseen}`, "i"));
       position = end < 0 ? html.length : position + end;
     }
   }
-  return cleanText(decodeEntities(text + html.slice(position)))
-    .replace(/[ \t\r\f]+/g, " ")
-    .replace(/ ?\n[ \n]*/g, "\n")
-    .trim();
+  text += html.slice(position);
+  clean();
+  return cleaned.join("").trim();
 }
 
 function decodeEntities(text: string): string {

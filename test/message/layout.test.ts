@@ -58,6 +58,9 @@ describe("textOfHtml", () => {
     expect(textOfHtml(`${"<div>".repeat(5_000)}deep &amp; down`)).toBe("deep & down");
     const lines = `${"<blockquote>".repeat(1_900)}${"a<br>".repeat(20_000)}`;
     expect(textOfHtml(lines)).toBe("a\n".repeat(20_000).trim());
+    const spaced = `${"<div>".repeat(5_000)}${"<b>one  </b> two<br> \n &nbsp;</p>\n".repeat(20_000)}`;
+    expect(textOfHtml(spaced)).toBe("one two\n".repeat(20_000).trim());
+    expect(textOfHtml(`${"<div>".repeat(5_000)}${"&nbsp;<b>".repeat(500_000)}`)).toBe("");
     expect(textOfHtml(`<script>${"x".repeat(10)}</script>${"<b>y</b>".repeat(300_000)}`)).toBe("y".repeat(300_000));
     expect(textOfHtml(`${"<".repeat(3_000_000)}`).length).toBe(3_000_000);
   });
