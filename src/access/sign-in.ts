@@ -1,6 +1,8 @@
 /**
  * Signs people in, and slows down guessing (rules: Sign-in failures). slowdown.ts delays the reply to a failure; a
- * guesser who does not wait, but opens other connections, finds all slots of their source occupied until then.
+ * guesser who does not wait, but opens other connections, finds all slots of their source occupied until then, and those
+ * of the account if they have many sources. Sources from which a person has signed in need no slot of the account, so
+ * that guessing does not keep the person out.
  *
  * Every failure gets the same reply. Asking for a code reveals that the password was right, so codes have a pace of
  * their own, at which trying a million takes months. A signed-in person is asked for both at once, and if either is
@@ -28,6 +30,10 @@ export interface Attempt {
 
 /** Attempts per source: few in parallel for a guesser, enough for the mail apps of an office. */
 const BY_SOURCE = { atOnce: 4, mostWaiting: 100 };
+/** Attempts per account from sources that are not known to be its person's. */
+const BY_ACCOUNT = { atOnce: 8, mostWaiting: 100 };
+/** Known sources in memory; beyond it those of the longest ago are dropped. */
+const MOST_KNOWN = 10_000;
 /** Codes per person: one at a time. */
 const BY_PERSON = { atOnce: 1, mostWaiting: 4 };
 /**
@@ -53,18 +59,33 @@ export function createSignIn(parts: {
   const { store, slowdown, secondFactors, touchKey, touchAppPassword, runtime } = parts;
   const { db } = store;
   const sources = createSlots(BY_SOURCE);
+  const accounts = createSlots(BY_ACCOUNT);
+  /** Accounts with sources of a successful attempt, the latest last. */
+  const known = new Set<string>();
   const people = createSlots(BY_PERSON);
   // Separate slots: the holder of a stolen session must not be able to block the person's sign-in.
   const confirming = createSlots(BY_PERSON);
   const codes = createSlowdown(runtime, CODES);
 
   function attempt<T>({ username, source }: Attempt, prove: (email: string) => Promise<T | undefined>) {
-    const email = normalizeAddress(username);
-    return sources.within(source, async () => {
-      const found = await prove(email ?? "");
-      if (!found) await slowdown.failed(source, ...(email === undefined ? [] : [email]));
+    const email = normalizeAddress(username) ?? "";
+    const place = `${email} ${source}`;
+    const tryOnce = async () => {
+      const found = await prove(email);
+      if (found) remember(place);
+      else await slowdown.failed(source, ...(email === "" ? [] : [email]));
       return found;
-    });
+    };
+    return sources.within(source, () => (known.has(place) ? tryOnce() : accounts.within(email, tryOnce)));
+  }
+
+  function remember(place: string): void {
+    known.delete(place);
+    known.add(place);
+    for (const oldest of known) {
+      if (known.size <= MOST_KNOWN) break;
+      known.delete(oldest);
+    }
   }
 
   /** Adds the proof by code to that by password. */

@@ -28,11 +28,13 @@ export function createWorkspaces({ store, runtime }: { store: Store; runtime: Pi
 
   /** @throws AppError as freeName */
   function addWorkspace(tx: Tx, text: string): Workspace {
+    const last = listWorkspaces().at(-1)?.createdAt ?? 0;
     const workspace = {
       id: newId(runtime, "wsp"),
       name: freeName(text),
       pausedReason: null,
-      createdAt: runtime.now(),
+      // The first is the operator's, also if the clock was ahead when it was added.
+      createdAt: Math.max(runtime.now(), last + 1),
     };
     tx.insert(schema.workspaces).values(workspace).run();
     return workspace;

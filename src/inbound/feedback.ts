@@ -83,7 +83,7 @@ export function sentWith(db: Db, recipient: string): OutboundMessage | undefined
 
 /**
  * Finds the sent message that a mail from outside is about; undefined for mail that is no report and is not addressed to a
- * return path. Changes nothing yet. @throws Refusal tooEarly while a recipient that it names is being attempted
+ * return path. Changes nothing yet. @throws Refusal tooEarly while a recipient on which it would count is being attempted
  */
 export async function considerReport(
   parts: FeedbackParts,
@@ -107,7 +107,11 @@ export async function considerReport(
       believed: named.map((entry) => (entry && isBelieved(entry) ? entry : undefined)),
     };
   });
-  if (subjects.some((subject) => isBeingSent(isLocal, subject))) throw new Refusal("tooEarly");
+  const isBeingSent = ({ message, entries }: Subject) =>
+    entries.some((entry) => entry.leased && isBelieved(entry) && !isLocal(message.workspaceId, entry.domain));
+  // The report of a server that bounces at once may arrive before its reply is recorded, and must count. Whom the report
+  // names does not matter: whoever names people in turn would learn who is a Bcc recipient.
+  if (report !== undefined && subjects.some(isBeingSent)) throw new Refusal("tooEarly");
   const isShown = !subjects.some((subject) => mayNameBcc(subject, mail, envelope));
   const withNamed = (is: (entry: QueueEntry) => boolean) =>
     subjects.find(({ message, believed }) =>
@@ -160,13 +164,6 @@ type IsLocal = Mailbox["isLocal"];
  */
 const wasSent = (isLocal: IsLocal, { workspaceId }: OutboundMessage, { state, domain }: QueueEntry): boolean =>
   (state === "delivered" || state === "bounced") && !isLocal(workspaceId, domain);
-
-/**
- * Tells whether a recipient that the report names is being attempted: the report of a server that bounces at once may arrive
- * before its reply is recorded, and must count.
- */
-const isBeingSent = (isLocal: IsLocal, { message, believed }: Subject): boolean =>
-  believed.some((entry) => entry?.leased && !isLocal(message.workspaceId, entry.domain));
 
 async function bounces(
   parts: FeedbackParts,

@@ -94,6 +94,25 @@ test("while four failures of a source are unreported, further attempts wait", as
   expect((await right)?.caller.userId).toBe(alice.userId);
 });
 
+test("while eight failures of an account are unreported, attempts from new sources wait, and from known ones do not", async () => {
+  const { attempt, failures, failuresAre, alice } = await setUp();
+  await attempt("secret", "203.0.113.1");
+  const guesses = Array.from({ length: 10 }, (_, i) => attempt(`guess ${i}`, `192.0.2.${i}`));
+  await failuresAre(8);
+  expect((await attempt("secret", "203.0.113.1"))?.caller.userId).toBe(alice.userId);
+  const elsewhere = attempt("secret", "198.51.100.1");
+  // Another account has slots of its own.
+  const other = attempt("guess", "192.0.2.100", "bob@example.test");
+  await failuresAre(9);
+  expect(failures.map(({ names }) => names[1])).toEqual([...Array(8).fill(alice.email), "bob@example.test"]);
+  for (let told = 0; told < 11; told++) {
+    await failuresAre(told + 1);
+    failures[told]?.tell();
+  }
+  for (const guess of [...guesses, other]) expect(await guess).toBeUndefined();
+  expect((await elsewhere)?.caller.userId).toBe(alice.userId);
+});
+
 test("a source with too many waiting attempts is refused until they are done", async () => {
   const { attempt, failures, failuresAre, key } = await setUp();
   const guesses = Array.from({ length: 4 }, () => attempt("guess"));

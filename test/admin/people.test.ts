@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { findCaller } from "../../src/access/credentials.ts";
 import { hashPassword } from "../../src/admin/people.ts";
-import { users } from "../../src/store/schema.ts";
+import { users, workspaces } from "../../src/store/schema.ts";
 import { openOffice } from "../harness/admin-office.ts";
 
 test("names of workspaces are distinct, ignoring case", () => {
@@ -13,6 +13,15 @@ test("names of workspaces are distinct, ignoring case", () => {
   for (const name of ["", "  ", "two\nlines", "x".repeat(121)]) {
     expect(() => write((tx) => people.addWorkspace(tx, name))).toThrow(/give the workspace a name/);
   }
+});
+
+test("the first workspace is the operator's, also if the clock was ahead when it was added", () => {
+  const { people, write, acme } = openOffice();
+  const ahead = 2 ** 42;
+  write((tx) => tx.update(workspaces).set({ createdAt: ahead }).run());
+  const { id } = write((tx) => people.addWorkspace(tx, "After"));
+  expect(people.listWorkspaces().at(-1)).toMatchObject({ id, createdAt: ahead + 1 });
+  expect([people.isOperator(acme), people.isOperator(id)]).toEqual([true, false]);
 });
 
 test("a workspace is paused for a reason, and resumed, independently of its mailboxes", () => {

@@ -340,6 +340,17 @@ describe("a delivery report", () => {
     expect(traces(message)).toMatchObject({ notices: 1, states: { "carol@remote.example": "bounced" } });
   });
 
+  test("is deferred while the message is being sent, whether it names a Bcc recipient or somebody else", async () => {
+    const { sent, lease, receive, came } = createReceiver();
+    const message = await sent({ to: "carol@remote.example", bcc: "dave@remote.example" });
+    expect(lease()).toBeDefined();
+    const replyTo = (recipient: string) =>
+      receive(dsn({ recipients: [{ recipient, action: "delayed" }] }), { to: [message.returnPath] });
+    const replies = [await replyTo("dave@remote.example"), await replyTo("erin@remote.example")];
+    expect(replies).toEqual(Array(2).fill(expect.stringMatching(/^451 4\.3\.0 /)));
+    expect(came()).toEqual([]);
+  });
+
   test("announces each recipient once, when a report first names it", async () => {
     const { delivered, receive, traces } = createReceiver();
     const message = await delivered({ to: "carol@remote.example, dave@remote.example, frank@remote.example" });
