@@ -287,7 +287,16 @@ export function createAppliance(
         const performing = { mailbox, sending, administration, idempotency, meters, bodies: createBodyBudget() };
         const mostConnections = shares.http;
         const sourceOf = createSourceReader(config.trustedProxies);
-        const api = createApi({ ...base, ...performing, slowdown, touchKey, sourceOf, baseUrl, mostConnections });
+        const api = createApi({
+          ...base,
+          ...performing,
+          spool,
+          slowdown,
+          touchKey,
+          sourceOf,
+          baseUrl,
+          mostConnections,
+        });
         const web = createWeb({
           ...base,
           ...performing,

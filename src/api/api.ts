@@ -2,6 +2,7 @@
 import type { Slowdown } from "../access/slowdown.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
+import type { FileKeeper } from "../compose/files.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
@@ -13,6 +14,7 @@ import { ADMIN_API, MAIL_API } from "./surfaces.ts";
 interface ApiParts extends Serving {
   store: Store;
   options: Options;
+  spool: FileKeeper;
   slowdown: Slowdown;
   /** Notes the use of a key, at a time in epoch ms. */
   touchKey(keyId: string, now: number): void;

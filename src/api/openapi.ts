@@ -58,6 +58,25 @@ const json = (schema: Json, example?: JsonObject): JsonObject => ({
   "application/json": { schema, ...(example && { example }) },
 });
 
+/** The same body with files beside it (RFC 7578). */
+const formWith = (request: JsonObject): JsonObject => ({
+  "multipart/form-data": {
+    schema: {
+      type: "object",
+      properties: {
+        request,
+        files: {
+          type: "array",
+          items: { type: "string", format: "binary" },
+          description: "Attached after those of request; parts of any name with a filename",
+        },
+      },
+      required: ["request"],
+    },
+    encoding: { request: { contentType: "application/json" } },
+  },
+});
+
 /** Replaces each schema that has an `$id` by a reference, and puts the schema into `components` under that name. */
 function extractComponents(value: Json, components: JsonObject): Json {
   if (Array.isArray(value)) return value.map((item) => extractComponents(item, components));
@@ -136,7 +155,13 @@ function completeOperation(operation: Operation, made: JsonObject, surface: Surf
     ...rest,
     ...(parameters.length > 0 && { parameters }),
     ...(operation.body && {
-      requestBody: { required: !operation.bodyOptional, content: json(plain(operation.body), body) },
+      requestBody: {
+        required: !operation.bodyOptional,
+        content: {
+          ...json(plain(operation.body), body),
+          ...(operation.takesFiles && formWith(plain(operation.body))),
+        },
+      },
     }),
     responses: {
       [operation.success]: describeSuccess(operation),

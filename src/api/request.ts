@@ -100,14 +100,14 @@ const MB = 1_048_576;
 export const createBodyBudget = (): Budget =>
   createBudget({ most: Math.min(64 * MB, mostLargeBytes()), mostOfOne: 24 * MB, what: "large requests" });
 
-/** Creates the budget of uploads, in files. They go to the disk. */
-export const createUploadBudget = (): Budget => createBudget({ most: 16, mostOfOne: 4, what: "uploads" });
+/** Creates the budget of uploads, in requests. They go to the disk. */
+export const createUploadBudget = (): Budget => createBudget({ most: 16, mostOfOne: 12, what: "uploads" });
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json$/;
 
 const UTF_8 = new TextDecoder("utf-8", { fatal: true });
 
-function requireJson(headers: Headers): void {
+export function requireJson(headers: Headers): void {
   const contentType = headers.get("content-type") ?? "";
   if (contentType !== "application/json") requireJsonType(contentType);
   const encoding = headers.get("content-encoding");
@@ -130,7 +130,7 @@ function requireJsonType(contentType: string): void {
   }
 }
 
-function tooLarge(mostBytes: number): AppError {
+export function tooLarge(mostBytes: number): AppError {
   return new AppError("payload_too_large", `The body is too large: send at most ${mostBytes} bytes`);
 }
 
@@ -172,10 +172,10 @@ export async function* readParts(request: Request): AsyncGenerator<Uint8Array> {
 }
 
 /** Bodies up to this size are not counted: the limit of connections bounds their total. */
-const SMALL_BYTES = 65_536;
+export const SMALL_BYTES = 65_536;
 
 /** Counts a large body before reading it. @throws AppError bad_request, payload_too_large, and errors of `count` */
-async function readBytes(request: Request, mostBytes: number, count: Count): Promise<Uint8Array> {
+export async function readBytes(request: Request, mostBytes: number, count: Count): Promise<Uint8Array> {
   const length = declaredLength(request);
   if (length !== undefined) {
     if (length > mostBytes) throw tooLarge(mostBytes);
@@ -199,7 +199,8 @@ async function readBytes(request: Request, mostBytes: number, count: Count): Pro
   return Buffer.concat(parts);
 }
 
-function parseJson(bytes: Uint8Array): unknown {
+/** @throws AppError bad_request */
+export function parseJson(bytes: Uint8Array): unknown {
   let text: string;
   try {
     text = UTF_8.decode(bytes);

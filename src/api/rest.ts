@@ -11,16 +11,19 @@ import type { Rate } from "../access/rate.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
+import type { FileKeeper } from "../compose/files.ts";
 import { type AppOperation, type Download, isMediaType, type Operation } from "../operations/operation.ts";
 import { type OperationRequest, type OperationServices, type Performed, performerOf } from "../operations/perform.ts";
 import { readQuery } from "../operations/shape.ts";
+import type { Options } from "../store/settings.ts";
 import { downloadResponse } from "./download.ts";
 import { createFailureReader } from "./failure.ts";
 import type { Admitted, Gate } from "./gate.ts";
 import type { Mcp } from "./mcp.ts";
 import { describeApi } from "./openapi.ts";
-import { type Budget, type Count, pathOf, queryOf, readJson } from "./request.ts";
+import { type Budget, type Count, createUploadBudget, pathOf, queryOf, readJson } from "./request.ts";
 import { documentPathOf, MAIL_API, type Surface } from "./surfaces.ts";
+import { readWithFiles } from "./upload.ts";
 
 const MCP_PATH = "/api/mcp";
 
@@ -32,6 +35,12 @@ const MOST_BODY_BYTES = 1_048_576;
 /** The services that perform operations, and the budget of request bodies. */
 export interface Serving extends OperationServices {
   bodies: Budget;
+}
+
+/** Where files go that come with requests. */
+interface Receiving {
+  spool: FileKeeper;
+  options: Pick<Options, "get">;
 }
 
 export type Rest = ReturnType<typeof createRest>;
@@ -53,18 +62,32 @@ export async function readInput(
 }
 
 /** Makes the function that performs an operation for a request of an admitted caller. */
-function handlerOf(operation: Operation, { gate, ...serving }: Serving & { gate: Gate }) {
-  const perform = performerOf(operation, serving);
+function handlerOf(
+  operation: Operation,
+  { gate, bodies, uploads, spool, options, ...services }: Serving & Receiving & { gate: Gate; uploads: Budget },
+) {
+  const perform = performerOf(operation, services);
+  const { takesFiles, largestBody = MOST_BODY_BYTES } = operation;
 
   return (request: Request, params: Record<string, string | null>, caller: Caller): Promise<Performed> =>
-    serving.bodies.within(caller.userId, (count) =>
-      perform(caller, async () => {
-        // Elysia gives null for a parameter that cannot be decoded. Such a parameter names nothing that exists.
-        if (Object.values(params).includes(null)) throw new NotFoundError();
-        const requireSession = () => gate.readmit(request.headers.get("authorization"));
-        const asked = await readInput(operation, { request, params, count, requireSession });
-        return { ...asked, idempotencyKey: request.headers.get("idempotency-key") ?? undefined };
-      }),
+    bodies.within(caller.userId, (count) =>
+      uploads.within(caller.userId, (countUpload) =>
+        perform(caller, async () => {
+          // Elysia gives null for a parameter that cannot be decoded. Such a parameter names nothing that exists.
+          if (Object.values(params).includes(null)) throw new NotFoundError();
+          const requireSession = () => gate.readmit(request.headers.get("authorization"));
+          const idempotencyKey = request.headers.get("idempotency-key") ?? undefined;
+          if (!takesFiles) {
+            const asked = await readInput(operation, { request, params, count, requireSession });
+            return { ...asked, idempotencyKey };
+          }
+          const largestFiles = options.get("smtp.maxMessageBytes");
+          const limits = { largestBody, largestFiles, count, countUpload, keep: spool.keep };
+          const read = await readWithFiles(request, limits);
+          requireSession();
+          return { params, query: readQuery(queryOf(request.url), operation.query), ...read, idempotencyKey };
+        }),
+      ),
     );
 }
 
@@ -109,18 +132,20 @@ function setHeaders(headers: Headers, { rate, admitted }: Progress): void {
 
 /** `baseUrl` is the public origin; `sourceOf` the reader of request.ts. */
 export function createRest(
-  parts: Serving & {
-    surfaces: readonly Surface[];
-    baseUrl: string;
-    gate: Gate;
-    mcp: Mcp;
-    sourceOf(peer: string | undefined, forwardedFor: string | null): string;
-    runtime: Pick<Runtime, "randomBytes">;
-    log: Log;
-  },
+  parts: Serving &
+    Receiving & {
+      surfaces: readonly Surface[];
+      baseUrl: string;
+      gate: Gate;
+      mcp: Mcp;
+      sourceOf(peer: string | undefined, forwardedFor: string | null): string;
+      runtime: Pick<Runtime, "randomBytes">;
+      log: Log;
+    },
 ) {
   const { surfaces, baseUrl, gate, mcp, sourceOf, meters, log } = parts;
   const readFailure = createFailureReader(parts);
+  const uploads = createUploadBudget();
   const inProgress = new WeakMap<Request, Progress>();
   /** The documents by path. Each is written when a client first asks for it. */
   const documents = new Map(
@@ -184,7 +209,7 @@ export function createRest(
   for (const { prefix, operation } of surfaces.flatMap(({ prefix, operations }) =>
     operations.map((operation) => ({ prefix, operation })),
   )) {
-    const handle = handlerOf(operation, parts);
+    const handle = handlerOf(operation, { ...parts, uploads });
     app.route(
       operation.method,
       prefix + operation.path,

@@ -17,7 +17,6 @@ import type { PreparedMessage } from "../mailbox/prepare.ts";
 import type { AttachmentView, MessageView } from "../mailbox/views.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { type Composition, type ForwardedMessage, forwardedText, forwardSubject } from "../message/composition.ts";
-import { withoutBcc } from "../message/headers.ts";
 import { defaultFilename, safeFilename } from "../message/parse.ts";
 import { readRecipients, readUnfinished } from "../message/recipients.ts";
 import { requireSize } from "../outbound/accept.ts";
@@ -25,6 +24,7 @@ import { recipientsOf, requireRoom, senderFor } from "../outbound/guardrails.ts"
 import type { Spool } from "../smtp/spool.ts";
 import type { DraftAgent, Unfinished } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
+import { bytesWithoutBcc, mediaTypeOf } from "./files.ts";
 import {
   addressesIn,
   type Outgoing,
@@ -96,7 +96,6 @@ export interface Upload {
 }
 
 const MOST_FILES = 100;
-const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,80}\/[a-z0-9!#$&^_.+-]{1,80}$/;
 
 /** Most bytes of a forwarded text in the draft itself; the limit for a message leaves room for some words above it. */
 const LARGEST_INLINE = 900_000;
@@ -285,8 +284,7 @@ export function createDrafts(
 
   /** A message as a file. */
   async function messageFile(caller: Caller, message: MessageView): Promise<StoredFile> {
-    // The sender of a message sees its Bcc, but the recipients of the forwarded copy must not (rules: Bcc).
-    const bytes = withoutBcc(await mailbox.getRawMessage(caller, message.id));
+    const bytes = await bytesWithoutBcc(mailbox, caller, message);
     const blob = await store.blobs.write(bytes);
     const size = bytes.byteLength;
     return { filename: "forwarded.eml", contentType: "message/rfc822", size, inline: false, contentId: null, blob };
@@ -336,9 +334,8 @@ export function createDrafts(
       requireKeepable(opened, declared);
       const kept = await spool.keep(content, (size) => requireKeepable(opened, size));
       try {
-        const type = contentType.split(";", 1)[0]?.trim().toLowerCase() ?? "";
         const file = {
-          contentType: MEDIA_TYPE.test(type) ? type : "application/octet-stream",
+          contentType: mediaTypeOf(contentType),
           size: kept.size,
           inline: false,
           contentId: null,
@@ -463,7 +460,7 @@ function readField(given: string | undefined, strict: boolean): { addresses: Ema
   return strict ? { addresses: readRecipients(given), rest: "" } : readUnfinished(given ?? "");
 }
 
-const compositionFile = (attachment: StoredFile) => {
+export const compositionFile = (attachment: StoredFile) => {
   const { contentId, ...file } = storedFile(attachment);
   return { ...file, ...(contentId !== null && { contentId }) };
 };

@@ -41,7 +41,7 @@ export interface Outgoing {
 export function outgoing(
   runtime: Pick<Runtime, "now" | "randomBytes">,
   { mailbox, from, recipients, subject }: Omit<Outgoing, "messageId" | "composition"> & { subject: string },
-  content: Pick<Composition, "text" | "html" | "quoted" | "files">,
+  content: Pick<Composition, "text" | "html" | "quoted" | "forwarded" | "files">,
   more: Composition["headers"] = [],
 ): Outgoing {
   const messageId = `<${newTimedToken(runtime, TOKEN_LENGTH)}@${splitAddress(from).domain}>`;

@@ -4,17 +4,33 @@
  */
 import { type Caller, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
+import { transmittedSizes } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { EmailAddress } from "../message/address.ts";
-import { type Composition, quotedText } from "../message/composition.ts";
+import {
+  type Composition,
+  type ForwardedMessage,
+  forwardSubject,
+  quotedText,
+  withoutImages,
+} from "../message/composition.ts";
 import { readRecipients } from "../message/recipients.ts";
-import { type GuardParts, requireAcceptable, type Sent, type Submit } from "../outbound/accept.ts";
-import { recipientsOf, senderFor } from "../outbound/guardrails.ts";
-import type { Spool } from "../smtp/spool.ts";
+import { type GuardParts, requireAcceptable, requireSize, type Sent, type Submit } from "../outbound/accept.ts";
+import { recipientsOf, requireRoom, senderFor } from "../outbound/guardrails.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import { createDraftSending } from "./draft-sending.ts";
-import { createDrafts } from "./drafts.ts";
+import { compositionFile, createDrafts } from "./drafts.ts";
+import {
+  type AttachmentRequest,
+  type FileKeeper,
+  type KeptFile,
+  type OutgoingFile,
+  readAttachments,
+  readable,
+  storedAgain,
+  storeFiles,
+} from "./files.ts";
 import { addressesIn, type Outgoing, outgoing, prepareDraft, requireBodySize, type SendView } from "./outgoing.ts";
 import {
   type AnsweredMessage,
@@ -25,16 +41,20 @@ import {
   replySubject,
 } from "./reply.ts";
 
-/** rules: Send request. */
+/** rules: Send request. Attachments are given beside it: see readFiles. */
 export interface SendRequest {
   from: string;
   to: string | string[];
   cc?: string | string[] | undefined;
   bcc?: string | string[] | undefined;
   subject?: string | undefined;
-  /** `text` or `html`, or both. */
+  /** `text` or `html`, or both; a forwarded message needs neither. */
   text?: string | undefined;
   html?: string | undefined;
+  /** Id of a message that is shown below. */
+  forward?: string | undefined;
+  /** Whether its attachments go along; true by default. */
+  forwardAttachments?: boolean | undefined;
 }
 
 /** rules: Reply request. */
@@ -80,7 +100,7 @@ export interface ReplyDefaults {
 export type Sending = ReturnType<typeof createSending>;
 
 /** The part that the API uses. */
-export type ApiSending = Pick<Sending, "send" | "reply" | "draft">;
+export type ApiSending = Pick<Sending, "readFiles" | "send" | "reply" | "draft">;
 
 /** Most characters quoted in a reply that is written in the app, which leaves room for the reply. */
 const LONGEST_QUOTE = 200_000;
@@ -91,23 +111,27 @@ export function createSending(
     mailbox: Mailbox;
     parser: Pick<ParserPool, "prepare">;
     submit: Submit;
-    spool: Pick<Spool, "keep">;
+    spool: FileKeeper;
     /** Wakes a job that has work now, or will have it sooner than it expects. */
     wake(job: string): void;
   },
 ) {
   const { store, mailbox, submit, runtime, log } = parts;
+  /** `files` become durable once the guardrails have passed the message. */
   async function submitOutgoing(
     caller: Caller,
     { composition, ...message }: Outgoing,
     threadId?: string,
     record?: RecordResponse,
+    files: readonly OutgoingFile[] = [],
   ): Promise<SendView> {
     const submission = {
       caller,
       ...message,
       ...(threadId !== undefined && { threadId }),
-      compose: async () => composition,
+      bytes: sizeOf(files),
+      compose: async () =>
+        files.length === 0 ? composition : { ...composition, files: (await storeFiles(files)).map(compositionFile) },
     };
     return sendView(await submit(submission, record && ((tx, sent) => record(tx, sendView(sent)))));
   }
@@ -150,6 +174,21 @@ export function createSending(
     };
   }
 
+  /** @throws AppError unprocessable */
+  async function forwardedBy(
+    caller: Caller,
+    id: string,
+  ): Promise<{ forwarded: ForwardedMessage; files: OutgoingFile[] }> {
+    const find = () => readable("message to forward", () => mailbox.getMessage(caller, id, { html: true }));
+    find();
+    await mailbox.renewHtml(id);
+    const { from, to, cc, subject, date, text, html } = find();
+    return {
+      forwarded: { from, to, cc, subject, date: Date.parse(date), text, html },
+      files: mailbox.filesOf(caller, id).map(storedAgain),
+    };
+  }
+
   const { drafts, writing } = createDrafts(parts);
   const { job, ...draftSending } = createDraftSending({
     store,
@@ -166,6 +205,16 @@ export function createSending(
     ...drafts,
     ...draftSending,
     job,
+
+    /**
+     * Reads the attachments of a request. `uploads`: the files that came with it; more are added, to be disposed of with
+     * the request. @throws AppError payload_too_large, unprocessable, bad_request
+     */
+    readFiles: (
+      caller: Caller,
+      attachments: readonly AttachmentRequest[],
+      uploads: KeptFile[],
+    ): Promise<OutgoingFile[]> => readAttachments(parts, caller, attachments, uploads),
 
     /** The defaults of a reply, before anybody writes it. @throws AppError not_found, forbidden, unprocessable */
     replyDefaults(caller: Caller, threadId: string, options: { all: boolean }): ReplyDefaults {
@@ -185,8 +234,15 @@ export function createSending(
      * Accepts a new message. @throws AppError payload_too_large, forbidden, unprocessable, locked, rate_limited,
      * upstream_failed, insufficient_storage; then nothing was stored
      */
-    async send(caller: Caller, request: SendRequest, record?: RecordResponse): Promise<SendView> {
+    async send(
+      caller: Caller,
+      request: SendRequest,
+      record?: RecordResponse,
+      files: readonly OutgoingFile[] = [],
+    ): Promise<SendView> {
       requireBodySize(request);
+      const { forward } = request;
+      const original = forward === undefined ? undefined : await forwardedBy(caller, forward);
       const { reach, address: from } = senderFor(store.db, caller, request.from, { alias: false });
       const recipients = recipientsOf({
         to: readRecipients(request.to),
@@ -194,32 +250,52 @@ export function createSending(
         bcc: readRecipients(request.bcc),
       });
       if (recipients.length === 0) throw new AppError("unprocessable", "There is nobody to send to: `to` names nobody");
-      const { text, html, subject = "" } = request;
+      const { text, html, subject = original ? forwardSubject(original.forwarded.subject) : "" } = request;
+      const along = request.forwardAttachments === false ? [] : (original?.files ?? []);
+      const forwarded = original && (along.length > 0 ? original.forwarded : withoutImages(original.forwarded));
       return submitOutgoing(
         caller,
-        outgoing(runtime, { mailbox: reach.mailbox, from, recipients, subject }, { text, html }),
+        outgoing(runtime, { mailbox: reach.mailbox, from, recipients, subject }, { text, html, forwarded }),
         undefined,
         record,
+        [...files, ...along],
       );
     },
 
     /** Accepts a reply to a conversation. @throws AppError as send, not_found */
-    async reply(caller: Caller, threadId: string, request: ReplyRequest, record?: RecordResponse): Promise<SendView> {
+    async reply(
+      caller: Caller,
+      threadId: string,
+      request: ReplyRequest,
+      record?: RecordResponse,
+      files: readonly OutgoingFile[] = [],
+    ): Promise<SendView> {
       if (request.quote) await mailbox.renewHtml(threadId);
       const { toNobody, ...message } = replyOf(caller, threadId, request);
       if (toNobody) {
         throw new AppError("unprocessable", "There is nobody to reply to: the message names no address. Give `to`");
       }
-      return submitOutgoing(caller, message, threadId, record);
+      return submitOutgoing(caller, message, threadId, record, files);
     },
 
     /** Keeps a reply as a draft. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
-    async draft(caller: Caller, threadId: string, request: ReplyRequest): Promise<DraftView> {
+    async draft(
+      caller: Caller,
+      threadId: string,
+      request: ReplyRequest,
+      files: readonly OutgoingFile[] = [],
+    ): Promise<DraftView> {
       if (request.quote) await mailbox.renewHtml(threadId);
       const reply = replyOf(caller, threadId, request);
       const { from, recipients, composition } = reply;
       const message = await prepareDraft(parts, reply.mailbox.id, composition);
-      const draftId = await store.enqueue((tx) => writing.begin(tx, caller, reply, message, { answers: threadId }));
+      const size = message.size + transmittedSizes(files);
+      requireSize({ size }, parts.options.get("smtp.maxMessageBytes"));
+      requireRoom(mailbox.usage(reply.mailbox.id), size, reply.mailbox.address, "unprocessable");
+      const stored = await storeFiles(files);
+      const draftId = await store.enqueue((tx) =>
+        writing.begin(tx, caller, reply, message, { answers: threadId }, stored),
+      );
       const cc = addressesIn(recipients, "cc");
       return {
         ok: true,
@@ -233,6 +309,8 @@ export function createSending(
     },
   };
 }
+
+const sizeOf = (files: readonly OutgoingFile[]): number => files.reduce((sum, { size }) => sum + size, 0);
 
 /** Addresses as in a header, for people: names are not encoded. */
 const listed = (addresses: readonly EmailAddress[]): string =>

@@ -42,6 +42,7 @@ import { type LabelInUse, labelsInUse } from "./labels.ts";
 import { createListing } from "./listing.ts";
 import { listMailboxes, mailboxesInReach, mailboxIdOf, type Usage, usageOf } from "./mailboxes.ts";
 import {
+  fileOf,
   filesOf,
   getAttachment,
   getClassification,
@@ -167,6 +168,8 @@ export function createMailbox({
       getMessage(db, caller, id, options),
     /** The message as an RFC 5322 file, composed from what is stored. @throws AppError not_found */
     getRawMessage: (caller: Caller, id: string): Promise<Uint8Array> => getRawMessage(store, caller, id),
+    /** An attachment, to attach it to another message. @throws AppError not_found */
+    fileOf: (caller: Caller, id: string): StoredFile => fileOf(db, caller, id),
     /** The attachments of a message, to attach them to another. @throws AppError not_found */
     filesOf: (caller: Caller, id: string): StoredFile[] => filesOf(db, caller, id),
     /** @throws AppError not_found */

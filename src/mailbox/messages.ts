@@ -271,11 +271,15 @@ export function filesOf(db: Db, caller: Caller, id: string): StoredFile[] {
   return attachmentsOf(db, message.seq).map(storedFile);
 }
 
-export function getAttachment(store: Store, caller: Caller, id: string): AttachmentContent {
-  const found = statements(store.db).attachment.get({ id });
-  if (!found || !reachTo(store.db, caller, found.mailboxId)) throw notFound("attachment");
-  const { filename, contentType, size, blob } = found.attachment;
-  return { filename, contentType, size, content: store.blobs.file(blob) };
+export function fileOf(db: Db, caller: Caller, id: string): StoredFile {
+  const found = statements(db).attachment.get({ id });
+  if (!found || !reachTo(db, caller, found.mailboxId)) throw notFound("attachment");
+  return storedFile(found.attachment);
+}
+
+export function getAttachment({ db, blobs }: Store, caller: Caller, id: string): AttachmentContent {
+  const { filename, contentType, size, blob } = fileOf(db, caller, id);
+  return { filename, contentType, size, content: blobs.file(blob) };
 }
 
 type Summary = NonNullable<ReturnType<ReturnType<typeof statements>["summaries"]["get"]>>;

@@ -114,10 +114,13 @@ function attach(parent: MimeNode, attachment: ComposedAttachment, disposition: "
   node.setContent(content);
 }
 
-/** A type that cannot be attached again as itself becomes data (RFC 2046), as does a message with NUL (rules: NUL). */
+/**
+ * A type, perhaps of text in UTF-8, that cannot be attached again as itself becomes data (RFC 2046), as does a message
+ * with NUL (rules: NUL).
+ */
 function safeType(contentType: string, content: Uint8Array): string {
   const type = contentType.toLowerCase();
-  const isType = /^[a-z0-9!#$&^_.+-]{1,80}\/[a-z0-9!#$&^_.+-]{1,80}$/.test(type);
+  const isType = /^[a-z0-9!#$&^_.+-]{1,80}\/[a-z0-9!#$&^_.+-]{1,80}(?:; charset=utf-8)?$/.test(type);
   const isSendable = !type.startsWith("multipart/") && !(type === "message/rfc822" && content.includes(0));
   return isType && isSendable ? type : "application/octet-stream";
 }

@@ -20,6 +20,8 @@ export interface Composition {
   html?: string | undefined;
   /** Quoted below the body. */
   quoted?: QuotedMessage | undefined;
+  /** Shown below the body. */
+  forwarded?: ForwardedMessage | undefined;
   files?: readonly CompositionFile[] | undefined;
 }
 
@@ -35,21 +37,39 @@ export const isComposition = (source: Composition | Uint8Array | string): source
 
 /** The bytes, lines ended by CRLF. HTML always comes with a text beside it. `readBlob` reads the attachments. */
 export async function composeBytes(
-  { id, headers, text, html, quoted, files = [] }: Composition,
+  { id, headers, files = [], ...content }: Composition,
   readBlob: (name: string) => Promise<Uint8Array>,
 ): Promise<Uint8Array> {
-  const budget = createBudget();
-  const safeHtml = html ? sanitizeHtml(html, budget) : undefined;
-  const ownText = text || textOfHtml(safeHtml ?? "", budget);
   return composeMessage({
     id,
     headers,
-    text: quoted ? `${ownText}\n\n${quotedText(quoted)}` : ownText,
-    ...(safeHtml !== undefined && { html: quoted ? `${safeHtml}\n<br>\n${quotedHtml(quoted, budget)}` : safeHtml }),
+    ...bodiesOf(content),
     attachments: await Promise.all(
       files.map(async ({ blob, size: _, ...file }) => ({ ...file, content: await readBlob(blob) })),
     ),
   });
+}
+
+function bodiesOf({ text, html, quoted, forwarded }: Pick<Composition, "text" | "html" | "quoted" | "forwarded">): {
+  text: string;
+  html?: string;
+} {
+  const budget = createBudget();
+  const safeHtml = html ? sanitizeHtml(html, budget) : undefined;
+  const ownText = text || textOfHtml(safeHtml ?? "", budget);
+  if (forwarded) {
+    const below = forwardedText(forwarded);
+    return {
+      text: ownText === "" ? below.trimStart() : ownText + below,
+      ...((safeHtml ?? forwarded.html) !== undefined && {
+        html: `${safeHtml ?? htmlOfText(ownText)}\n${forwardedHtml(forwarded, budget)}`,
+      }),
+    };
+  }
+  return {
+    text: quoted ? `${ownText}\n\n${quotedText(quoted)}` : ownText,
+    ...(safeHtml !== undefined && { html: quoted ? `${safeHtml}\n<br>\n${quotedHtml(quoted, budget)}` : safeHtml }),
+  };
 }
 
 /*
@@ -124,6 +144,12 @@ export interface ForwardedMessage {
   /** Sanitised. */
   html?: string | undefined;
 }
+
+/** The message as it is forwarded without its attachments: without the images among them. */
+export const withoutImages = (message: ForwardedMessage): ForwardedMessage => ({
+  ...message,
+  html: message.html && withoutAttached(message.html),
+});
 
 /** Adds `Fwd:` once, and cuts an overlong subject. */
 export const forwardSubject = (subject: string): string =>

@@ -29,8 +29,8 @@ interface KeyedRequest {
   /** The API key of the request. Each API key has its own idempotency keys. */
   apiKeyId: string;
   key: string;
-  /** From `fingerprintOf`. Requests with equal fingerprints are the same. */
-  fingerprint: string;
+  /** From `fingerprintOf`. Requests that have one in common are the same. */
+  fingerprints: readonly string[];
   /** The HTTP status of success. */
   status: number;
 }
@@ -140,17 +140,22 @@ export function createIdempotency({
   /** Keys stored before this have expired, also those that are not deleted yet. */
   const earliest = (now: number): number => now - options.get("retention.idempotencyHours") * HOUR_MS;
 
-  /** Finds the answer to an earlier, equal request. @throws AppError idempotency_key_reused */
-  function findAnswer({ apiKeyId, key, fingerprint }: KeyedRequest): IdempotentAnswer | undefined {
+  /** Finds the earlier request with the key. `same`: it has a fingerprint in common. */
+  function find({
+    apiKeyId,
+    key,
+    fingerprints,
+  }: KeyedRequest): { same: boolean; answered: IdempotentAnswer } | undefined {
     const stored = statements(store.db).find.get({ apiKeyId, key });
     if (!stored || stored.createdAt < earliest(runtime.now())) return undefined;
-    if (stored.fingerprint !== fingerprint) {
-      throw new AppError(
-        "idempotency_key_reused",
-        "This idempotency key was used for a different request: use a new one for each",
-      );
-    }
-    return { status: stored.status, answer: stored.response, replayed: true };
+    const same = stored.fingerprint.split(" ").some((fingerprint) => fingerprints.includes(fingerprint));
+    return { same, answered: { status: stored.status, answer: stored.response, replayed: true } };
+  }
+
+  /** The answer to an earlier, equal request. */
+  function earlier(request: KeyedRequest): IdempotentAnswer | undefined {
+    const found = find(request);
+    return found?.same ? found.answered : undefined;
   }
 
   /**
@@ -162,7 +167,7 @@ export function createIdempotency({
     request: KeyedRequest,
     work: (record: RecordAnswer) => Promise<unknown>,
   ): Promise<IdempotentAnswer> {
-    const { apiKeyId, key, fingerprint, status } = request;
+    const { apiKeyId, key, fingerprints, status } = request;
     const name = `${apiKeyId} ${key}`;
     if (inProgress.has(name)) {
       throw new AppError(
@@ -171,11 +176,18 @@ export function createIdempotency({
         { retryAfter: 1 },
       );
     }
-    const earlier = findAnswer(request);
-    if (earlier) return earlier;
+    const found = find(request);
+    if (found && !found.same) {
+      throw new AppError(
+        "idempotency_key_reused",
+        "This idempotency key was used for a different request: use a new one for each",
+      );
+    }
+    if (found) return found.answered;
     inProgress.add(name);
     try {
       const answer = await work((tx, response) => {
+        const fingerprint = fingerprints.join(" ");
         statements(tx).put.run({ apiKeyId, key, fingerprint, status, response, createdAt: runtime.now() });
       });
       return { status, answer, replayed: false };
@@ -205,5 +217,5 @@ export function createIdempotency({
     },
   };
 
-  return { once, job };
+  return { earlier, once, job };
 }

@@ -15,6 +15,7 @@ import type { People } from "../admin/people.ts";
 import type { FirstRun } from "../admin/setup.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
+import type { OutgoingFile } from "../compose/files.ts";
 import type { Sending } from "../compose/send.ts";
 import type { Doctor } from "../doctor/doctor.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
@@ -37,7 +38,7 @@ export type Audience = "key" | "admin" | "operator" | "person" | "visitor";
 export interface MailContext {
   caller: Caller;
   mailbox: Mailbox;
-  sending: Pick<Sending, "send" | "reply" | "draft">;
+  sending: Pick<Sending, "readFiles" | "send" | "reply" | "draft">;
   /** To be called by an idempotent operation, in the transaction that does what it asks. */
   record: RecordAnswer;
 }
@@ -173,6 +174,8 @@ export interface Input<P extends ObjectSchema, Q extends ObjectSchema, B extends
   params: Static<P>;
   query: Static<Q>;
   body: Static<B>;
+  /** The attachments of an operation that takes files. */
+  files?: readonly OutgoingFile[] | undefined;
 }
 
 /** What the definition of any operation has. */
@@ -210,6 +213,8 @@ interface Definition<
   description?: string;
   /** A request as people make it, for the OpenAPI document and the reference made of it. */
   example?: { query?: Partial<Static<Q>>; body?: Static<B> };
+  /** The body has `attachments`, and may come as multipart/form-data with files. */
+  takesFiles?: true;
   /** Takes an idempotency key, in the header or in the body's `idempotencyKey`. */
   idempotent?: true;
   /** Fields of the answer that are shown once: they are not stored, and a replay omits them. */
@@ -249,7 +254,10 @@ interface Erased {
   query: ObjectSchema;
   body?: Schema;
   checkBody?(body: unknown): void;
-  run(context: Contexts[Audience], input: { params: unknown; query: unknown; body: unknown }): unknown;
+  run(
+    context: Contexts[Audience],
+    input: { params: unknown; query: unknown; body: unknown; files?: readonly OutgoingFile[] | undefined },
+  ): unknown;
 }
 
 /** An operation, as lists hold it. `run` answers what `response` says. */

@@ -11,6 +11,13 @@ import { presentCaller, requireLiveKey } from "../access/credentials.ts";
 import type { Session } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
 import type { Meters } from "../base/metrics.ts";
+import {
+  type AttachmentRequest,
+  type KeptFile,
+  type OutgoingFile,
+  requireReadable,
+  uploadName,
+} from "../compose/files.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { Db } from "../store/store.ts";
 import { fingerprintOf, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
@@ -39,6 +46,8 @@ export interface OperationServices {
 
 /** A request as REST, MCP or the app has read it. */
 export interface OperationRequest extends Unchecked {
+  /** The files that came with it. The operation may add some; all are disposed of with the request. */
+  uploads?: KeptFile[] | undefined;
   /** Given beside the body, as in the header. */
   idempotencyKey?: string | undefined;
 }
@@ -132,6 +141,7 @@ function untimedPerformerOf(
     caller: Caller,
     input: OperationRequest,
     record: RecordAnswer,
+    files: readonly OutgoingFile[] | undefined,
     signedIn?: SignedIn,
   ): Promise<unknown> {
     const recordShown: RecordAnswer = (tx, answer) => record(tx, withoutSecrets(answer, operation));
@@ -145,37 +155,70 @@ function untimedPerformerOf(
       operation.audience === "admin"
         ? adminContextOf(administration, operation, caller, signedIn, recordShown)
         : { caller, mailbox, sending, record: recordMail };
-    const answer = await operation.run(context as never, input);
+    const answer = await operation.run(context as never, { ...input, files });
     const fault = faultOf(answer);
     if (fault !== undefined) throw new Error(`${operation.name} answered what its schema does not allow: ${fault}`);
     return answer;
   }
 
-  /** Requests with equal fingerprints are the same. Fields that the operation does not know make no difference. */
-  const fingerprint = ({ params, body }: OperationRequest): string =>
+  /** Of the body without what stands for attachments. Fields that the operation does not know make no difference. */
+  const fingerprint = ({ params, body }: OperationRequest, attachments: unknown): string =>
     fingerprintOf(operation.name, {
       params,
-      body: Object.fromEntries(
-        fields.filter((name) => Object.hasOwn(body as object, name)).map((name) => [name, (body as never)[name]]),
-      ),
+      body: {
+        ...Object.fromEntries(
+          fields.filter((name) => Object.hasOwn(body as object, name)).map((name) => [name, (body as never)[name]]),
+        ),
+        ...(attachments !== undefined && { attachments }),
+      },
     });
+
+  /** Attachments as they were given, with the hash of each file that came along. */
+  const asGiven = ({ body, uploads = [] }: OperationRequest): unknown =>
+    attachmentsIn(body)?.map(({ content, ...attachment }) => ({
+      ...attachment,
+      ...(content !== undefined && { content: uploads.find((_, n) => uploadName(n) === content)?.sha256 }),
+    }));
+
+  async function performRead(caller: Caller, input: OperationRequest, uploads: KeptFile[], signedIn?: SignedIn) {
+    check(input);
+    const { success: status, idempotent, takesFiles } = operation;
+    if (takesFiles) requireReadable(caller, input.body as object);
+    const key = idempotent && readKey(input.idempotencyKey, (input.body as { idempotencyKey?: string }).idempotencyKey);
+    // The body may have taken long to come, so the role may have ended; and nothing else is checked for a replay.
+    if (operation.audience === "admin") requireAdmin(presentCaller(administration.store.db, caller));
+    const attachments = (takesFiles && attachmentsIn(input.body)) || [];
+    const readFiles = () => sending.readFiles(caller, attachments, uploads);
+    // Idempotency keys belong to an API key, which a session of the web app does not have.
+    if (key === undefined || caller.keyId === undefined) {
+      const files = attachments.length > 0 ? await readFiles() : [];
+      return { status, answer: await run(caller, input, () => {}, files, signedIn), replayed: false };
+    }
+    const request = { apiKeyId: caller.keyId, key, fingerprints: [fingerprint(input, asGiven(input))], status };
+    if (attachments.length === 0) return idempotency.once(request, (record) => run(caller, input, record, []));
+    // As it was given, it is known without a look at what it names, which may be gone by now.
+    const earlier = idempotency.earlier(request);
+    if (earlier) return earlier;
+    const files = await readFiles();
+    const contents = files.map(({ filename, sha256, inline, contentId }) => ({ filename, sha256, inline, contentId }));
+    request.fingerprints.push(fingerprint(input, contents));
+    return idempotency.once(request, (record) => run(caller, input, record, files));
+  }
 
   return async (caller, read, signedIn) => {
     requireScope(caller, operation.scope);
     const input = await read();
-    check(input);
-    const { success: status, idempotent } = operation;
-    const key = idempotent && readKey(input.idempotencyKey, (input.body as { idempotencyKey?: string }).idempotencyKey);
-    // The body may have taken long to come, so the role may have ended; and nothing else is checked for a replay.
-    if (operation.audience === "admin") requireAdmin(presentCaller(administration.store.db, caller));
-    // Idempotency keys belong to an API key, which a session of the web app does not have.
-    if (key === undefined || caller.keyId === undefined) {
-      return { status, answer: await run(caller, input, () => {}, signedIn), replayed: false };
+    const uploads = input.uploads ?? [];
+    try {
+      return await performRead(caller, input, uploads, signedIn);
+    } finally {
+      await Promise.all(uploads.map((kept) => kept.dispose()));
     }
-    const request = { apiKeyId: caller.keyId, key, fingerprint: fingerprint(input), status };
-    return idempotency.once(request, (record) => run(caller, input, record));
   };
 }
+
+const attachmentsIn = (body: unknown): AttachmentRequest[] | undefined =>
+  (body as { attachments?: AttachmentRequest[] }).attachments;
 
 /** What the app's own operations are performed with. */
 export interface AppOperationServices extends Pick<OperationServices, "administration" | "meters"> {

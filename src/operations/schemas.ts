@@ -2,6 +2,7 @@
  * The resources of the API as JSON Schema (rules: Resources). Types, checks and the OpenAPI document come from them. A
  * schema with `$id` is a component of the document, under that name.
  */
+import { MOST_ATTACHMENTS } from "../compose/files.ts";
 import { HIGHLIGHT_FIELDS, LONGEST_SNIPPET } from "../mailbox/highlights.ts";
 import { LIST_FOLDERS, SEARCH_ORDERS } from "../mailbox/views.ts";
 import { LONGEST_SUBJECT } from "../message/compose.ts";
@@ -221,13 +222,39 @@ export const ThreadPatch = t.Object(
 
 const addressList = (description: string) => t.Union([t.String(), t.Array(t.String())], { description });
 const LIST = "addresses, as text with commas between them or as a list";
-/** Tells clients that text or html is required. mail/sending.ts checks it, because an empty one is refused too. */
-const NEEDS_CONTENT = { anyOf: [{ required: ["text"] }, { required: ["html"] }] };
+const OutgoingAttachment = t.Object(
+  {
+    attachmentId: t.Optional(t.String({ description: "An attachment that the key can read" })),
+    emailId: t.Optional(t.String({ description: "A message that the key can read: attached as a file, without Bcc" })),
+    filename: t.Optional(
+      t.String({ minLength: 1, maxLength: 255, description: "Required with text and content; renames the others" }),
+    ),
+    contentType: t.Optional(t.String({ maxLength: 200, description: "With text and content" })),
+    text: t.Optional(t.String({ description: "The content of a text file, in UTF-8" })),
+    content: t.Optional(
+      t.String({
+        description: "The content of a file, in base64. As multipart/form-data, send the file itself instead",
+      }),
+    ),
+    inline: t.Optional(t.Boolean({ description: "Shown in the HTML, by cid:" })),
+    contentId: t.Optional(t.String({ minLength: 1, maxLength: 200, description: "What cid: in the HTML names" })),
+  },
+  {
+    $id: "OutgoingAttachment",
+    description: "One of attachmentId, emailId, text and content. The first two need the scope read",
+  },
+);
 
 const content = {
   text: t.Optional(t.String({ description: "Plain-text body. text or html is required; together at most 1 MB" })),
   html: t.Optional(
     t.String({ description: "HTML body. Scripts, event handlers and javascript: URLs are taken out of it" }),
+  ),
+  attachments: t.Optional(
+    t.Array(OutgoingAttachment, {
+      maxItems: MOST_ATTACHMENTS,
+      description: "In order. The composed message has at most 25 MB, which some 18 MB of files reach",
+    }),
   ),
 };
 
@@ -254,11 +281,20 @@ export const SendRequest = t.Object(
     to: addressList(`Recipients: ${LIST}`),
     cc: t.Optional(addressList(`Recipients of a copy: ${LIST}`)),
     bcc: t.Optional(addressList(`Recipients whom no other recipient sees: ${LIST}`)),
-    subject: t.Optional(t.String({ maxLength: LONGEST_SUBJECT })),
+    subject: t.Optional(
+      t.String({ maxLength: LONGEST_SUBJECT, description: "Fwd: and its subject when a message is forwarded" }),
+    ),
     ...content,
+    forward: t.Optional(
+      t.String({
+        description:
+          "Id of a message that is shown below, with its attachments. text and html may both be missing then. Needs the scope read",
+      }),
+    ),
+    forwardAttachments: t.Optional(t.Boolean({ default: true, description: "false leaves its attachments out" })),
     idempotencyKey,
   },
-  { $id: "SendRequest", ...NEEDS_CONTENT },
+  { $id: "SendRequest" },
 );
 
 const reply = {
@@ -282,10 +318,10 @@ const reply = {
 };
 
 /** Body of POST /threads/{id}/reply. */
-export const ReplyRequest = t.Object({ ...reply, idempotencyKey }, { $id: "ReplyRequest", ...NEEDS_CONTENT });
+export const ReplyRequest = t.Object({ ...reply, idempotencyKey }, { $id: "ReplyRequest" });
 
 /** Body of POST /threads/{id}/draft. */
-export const DraftRequest = t.Object(reply, { $id: "DraftRequest", ...NEEDS_CONTENT });
+export const DraftRequest = t.Object(reply, { $id: "DraftRequest" });
 
 export const SendResponse = t.Object(
   {

@@ -23,7 +23,7 @@ import type { Store, Tx } from "../store/store.ts";
 import { type PreparedOutbound, UnparseableError } from "../workers/jobs.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import { countOutside, type Outgoing, requireAllowed, requireRoom } from "./guardrails.ts";
-import { addOutbound, LARGEST_ROW_CONTENT, type OutboundContent, type Recipient, waitingCount } from "./queue.ts";
+import { addOutbound, type Recipient, waitingCount } from "./queue.ts";
 import type { Transport } from "./transport.ts";
 
 /** A message to send. The caller has the right to send from `from`; senderFor has checked that. */
@@ -38,6 +38,8 @@ export interface Submission {
   messageId: string;
   /** The conversation that it belongs to, if known. */
   threadId?: string;
+  /** What it has at least, before it is composed. */
+  bytes?: number;
   /**
    * Makes the message, without Bcc, once the guardrails have passed it. A composition is composed by a worker, and its size is
    * checked against smtp.maxMessageBytes; bytes have lines ended by CRLF.
@@ -153,11 +155,8 @@ export async function submitMessage(
   const { store, mailbox: mail, runtime, log } = parts;
   const { caller, mailbox, from, recipients, messageId, threadId } = submission;
   const outgoing = outgoingOf(submission);
-  await requireAcceptable(parts, submission, 1);
-  const { message, content } = await store.preparing(async () => {
-    const { message, content } = await prepare(parts, submission);
-    return { message, content: await keepContent(store, content) };
-  });
+  await requireAcceptable(parts, submission, submission.bytes || 1);
+  const { message, content } = await store.preparing(() => prepare(parts, submission));
   const { domain } = splitAddress(from);
   const returnPath = newReturnPath(runtime, domain);
 
@@ -239,12 +238,6 @@ async function prepare(
   } catch (error) {
     throw asRefusal(error, log);
   }
-}
-
-/** @throws the error of the file system */
-async function keepContent(store: Pick<Store, "blobs">, bytes: Uint8Array): Promise<OutboundContent> {
-  if (bytes.byteLength <= LARGEST_ROW_CONTENT) return { bytes };
-  return { blob: await store.blobs.write(bytes), size: bytes.byteLength };
 }
 
 /** @throws AppError payload_too_large */

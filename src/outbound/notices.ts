@@ -108,7 +108,7 @@ export async function notifyAdmins(
         acceptedAt: runtime.now(),
         outsideRecipients: 0,
         recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
-        content: { bytes: content },
+        content,
       });
     }
     record(tx);

@@ -23,18 +23,13 @@ import {
 } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
+import type { OutboundContent } from "../workers/jobs.ts";
 
 /** A recipient, with its header field. `email`: the local part as typed, the domain in A-labels. */
 export type Recipient = EmailAddress & { field: RecipientField };
 
 export type OutboundMessage = typeof outboundMessages.$inferSelect;
 export type QueueEntry = typeof queueEntries.$inferSelect;
-
-/** The bytes to transmit, or the blob that holds them, which is durable already. */
-export type OutboundContent = { bytes: Uint8Array } | { blob: string; size: number };
-
-/** Content up to this size, in bytes, is kept in the row; larger content in a blob. */
-export const LARGEST_ROW_CONTENT = 256 * 1024;
 
 /** A message that is being accepted: its row, recipients (each with a new `que_` id) and content. */
 export interface NewOutbound

@@ -7,6 +7,7 @@ import type { Composition } from "../message/composition.ts";
 import type { Read, Reading } from "../message/reading.ts";
 import type { Answer, RecordType } from "../net/dns-cache.ts";
 import type { Source } from "../smtp/spool.ts";
+import type { Blobs } from "../store/blobs.ts";
 
 /** How an outbound message is signed; without keys it stays unsigned. */
 export interface Signing {
@@ -37,13 +38,25 @@ export interface Prepared {
   message?: PreparedMessage;
   /** For an arriving message. */
   authentication?: Authentication;
-  /** For a message that is sent, the bytes to transmit: its signatures, then the message. */
-  content?: Uint8Array<ArrayBuffer>;
+  /** For a message that is sent, what to transmit: its signatures, then the message. */
+  content?: OutboundContent;
   /** The result of reading HTML. */
   read?: Read;
 }
 export type PreparedInbound = Required<Pick<Prepared, "message" | "authentication">>;
 export type PreparedOutbound = Required<Pick<Prepared, "message" | "content">>;
+
+/** The bytes to transmit, or the blob that holds them, which is durable already. */
+export type OutboundContent = { bytes: Uint8Array } | { blob: string; size: number };
+
+/** Content up to this size, in bytes, is kept in a row; larger content in a blob. */
+export const LARGEST_ROW_CONTENT = 256 * 1024;
+
+/** Makes large content durable. @throws the error of the file system */
+export async function keepContent(blobs: Pick<Blobs, "write">, bytes: Uint8Array): Promise<OutboundContent> {
+  if (bytes.byteLength <= LARGEST_ROW_CONTENT) return { bytes };
+  return { blob: await blobs.write(bytes), size: bytes.byteLength };
+}
 
 /**
  * The purpose of a DNS question. Each stage has its own time limit, so that a sender whose DNS hangs cannot use up the

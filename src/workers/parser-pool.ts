@@ -140,7 +140,11 @@ function given<K extends keyof Prepared>(prepared: Prepared, ...parts: K[]): Req
 /** Size in bytes; an estimate for a message that is not composed yet. */
 function sizeOf(source: Source | Composition): number {
   if (!isComposition(source)) return source.length;
-  const { text = "", html = "", quoted, files = [] } = source;
+  const { text = "", html = "", quoted, forwarded, files = [] } = source;
   const attached = files.reduce((sum, { size }) => sum + size, 0);
-  return attached + text.length + html.length + (quoted ? quoted.text.length + (quoted.html?.length ?? 0) : 0);
+  const shown = [quoted, forwarded].reduce(
+    (sum, part) => sum + (part ? part.text.length + (part.html?.length ?? 0) : 0),
+    0,
+  );
+  return attached + text.length + html.length + shown;
 }

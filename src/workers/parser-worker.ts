@@ -19,7 +19,7 @@ import { readHtml } from "../message/reading.ts";
 import { type Answer, isFresh, type RecordType } from "../net/dns-cache.ts";
 import { readSource } from "../smtp/spool.ts";
 import { type Blobs, openBlobs } from "../store/blobs.ts";
-import type { FromWorker, Job, Prepared, Stage, ToWorker } from "./jobs.ts";
+import { type FromWorker, type Job, keepContent, type Prepared, type Stage, type ToWorker } from "./jobs.ts";
 
 declare const self: Worker;
 
@@ -57,7 +57,8 @@ async function run({ id, ...job }: Job & { id: number }): Promise<void> {
     const { message, stack, code } = error as NodeJS.ErrnoException;
     reply = { id, failure: { message, stack, code } };
   }
-  self.postMessage(reply, "result" in reply && reply.result.content ? [reply.result.content.buffer] : []);
+  const content = "result" in reply ? reply.result.content : undefined;
+  self.postMessage(reply, content && "bytes" in content ? [content.bytes.buffer as ArrayBuffer] : []);
   if (readLarge) {
     readLarge = false;
     collectSoon();
@@ -82,9 +83,10 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
     prepared.message.headers.unshift(["Authentication-Results", prepared.authentication.results]);
     return prepared;
   }
-  const content = signing && joined(await sign(bytes, signing.keys, signing.signedAt), bytes);
   const written = signing !== undefined || keptElsewhere === true || isComposition(source);
-  return { message: await prepareMessage(bytes, blobs, { written }), ...(content && { content }) };
+  if (!signing) return { message: await prepareMessage(bytes, blobs, { written }) };
+  const content = await keepContent(blobs, joined(await sign(bytes, signing.keys, signing.signedAt), bytes));
+  return { message: await prepareMessage(bytes, blobs, { written }), content };
 }
 
 /**

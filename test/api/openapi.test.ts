@@ -228,10 +228,24 @@ describe("the operations of the rules", () => {
         required: true,
         content: {
           "application/json": { schema: { $ref: `#/components/schemas/${name}` }, example: expect.any(Object) },
+          "multipart/form-data": {
+            schema: {
+              type: "object",
+              properties: {
+                request: { $ref: `#/components/schemas/${name}` },
+                files: {
+                  type: "array",
+                  items: { type: "string", format: "binary" },
+                  description: expect.any(String),
+                },
+              },
+              required: ["request"],
+            },
+            encoding: { request: { contentType: "application/json" } },
+          },
         },
       });
       expect(schemas[name]).toMatchObject({
-        anyOf: [{ required: ["text"] }, { required: ["html"] }],
         properties: {
           from: { type: "string", format: "email" },
           to: { anyOf: ADDRESSES },
@@ -287,6 +301,7 @@ test("each resource has its documented fields, required and optional", () => {
     SendRequest: "from to",
     ReplyRequest: "",
     DraftRequest: "",
+    OutgoingAttachment: "",
     SendResponse: "ok id messageId emailId threadId mailboxId from",
     DraftResponse: "ok draftId replyToThreadId from to subject",
     MessageInboundEvent: ENVELOPE,
@@ -305,10 +320,14 @@ test("each resource has its documented fields, required and optional", () => {
     SendRequest: "cc bcc subject text html idempotencyKey",
     ReplyRequest: "text html replyAll from to cc bcc subject quote idempotencyKey",
     DraftRequest: "text html replyAll from to cc bcc subject quote",
+    OutgoingAttachment: "attachmentId emailId filename contentType text content inline contentId",
     DraftResponse: "cc",
   };
-  /** Fields added since: responses may gain fields (rules: Versions). */
+  /** Fields added since (rules: Versions). */
   const ADDED: Record<string, string> = {
+    SendRequest: "attachments forward forwardAttachments",
+    ReplyRequest: "attachments",
+    DraftRequest: "attachments",
     Message: "truncated",
     Thread: "highlights",
     ThreadList: "sort suggestion nearWords",

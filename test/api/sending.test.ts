@@ -125,7 +125,7 @@ test("valid fields arrive unchanged, and unknown fields are ignored", async () =
     ["/send", 202, { ...SEND, from: "no address at all", to: "nor here" }],
     ["/threads/thr_1/reply", 202, REPLY],
     ["/threads/thr_1/reply", 202, reply],
-    ["/threads/thr_1/reply", 202, { ...REPLY, attachments: [1], unknown: null }],
+    ["/threads/thr_1/reply", 202, { ...REPLY, forward: [1], unknown: null }],
     ["/threads/thr_1/draft", 201, REPLY],
     ["/threads/thr_1/draft", 201, { ...reply, idempotencyKey: 7 }],
   ];

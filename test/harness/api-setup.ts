@@ -24,11 +24,13 @@ import { readHere } from "../../src/message/reading.ts";
 import { createIdempotency } from "../../src/operations/idempotency.ts";
 import type { Operation } from "../../src/operations/operation.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
+import { openSpool } from "../../src/smtp/spool.ts";
 import * as schema from "../../src/store/schema.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import type { Store } from "../../src/store/store.ts";
 import { storeInMemory } from "./database.ts";
 import { fakeSending } from "./fake-sending.ts";
+import { temporaryFolder } from "./folder.ts";
 import { type FakeRuntime, fakeRuntime } from "./runtime.ts";
 
 export interface Answer {
@@ -90,6 +92,7 @@ export async function startApi(given: Given = {}) {
     administration,
     idempotency,
     bodies: createBodyBudget(),
+    spool: openSpool(temporaryFolder()),
     slowdown: createSlowdown(runtime),
     touchKey: createLastUse(store, log, "a key", noteKeyUse),
     sourceOf: createSourceReader(trustedProxies ?? []),

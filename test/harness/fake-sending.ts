@@ -40,6 +40,7 @@ export function fakeSending({ store, runtime }: { store: Store; runtime: FakeRun
     beforeAccepting: () => {},
     atCommit: () => {},
     accepted: () => store.db.select().from(events).all().length,
+    readFiles: async () => [],
     send(caller, request, record) {
       fake.asked.push({ operation: "send", caller, request });
       return accept(newId(runtime, "thr"), record);

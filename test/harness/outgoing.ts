@@ -13,6 +13,7 @@ import { suppress } from "../../src/outbound/suppression.ts";
 import { openSpool, readSource, type Source } from "../../src/smtp/spool.ts";
 import * as schema from "../../src/store/schema.ts";
 import { openOptions } from "../../src/store/settings.ts";
+import { keepContent } from "../../src/workers/jobs.ts";
 import type { ParserPool } from "../../src/workers/parser-pool.ts";
 import { temporaryFolder } from "./folder.ts";
 import { createWorld } from "./mailbox-world.ts";
@@ -68,7 +69,7 @@ export async function createOffice() {
       const signatures = Buffer.from(await sign(bytes, keys, signedAt), "latin1");
       return {
         message: await prepareMessage(bytes, store.blobs, { written: true }),
-        content: Buffer.concat([signatures, bytes]),
+        content: await keepContent(store.blobs, Buffer.concat([signatures, bytes])),
       };
     },
   };

@@ -354,9 +354,13 @@ test("a stored key outlives the process, and a key in progress does not", async 
   if (!row) throw new Error("nothing is stored");
   const { apiKeyId, fingerprint } = row;
   const restarted = () => createIdempotency({ store, options, runtime });
-  const ask = (key: string) => restarted().once({ apiKeyId, key, fingerprint, status: 202 }, async () => "new");
+  const ask = (key: string) =>
+    restarted().once({ apiKeyId, key, fingerprints: [fingerprint], status: 202 }, async () => "new");
   expect(await ask("k")).toEqual({ status: 202, answer: first.body, replayed: true });
-  void restarted().once({ apiKeyId, key: "running", fingerprint, status: 202 }, () => new Promise(() => {}));
+  void restarted().once(
+    { apiKeyId, key: "running", fingerprints: [fingerprint], status: 202 },
+    () => new Promise(() => {}),
+  );
   expect(await ask("running")).toEqual({ status: 202, answer: "new", replayed: false });
 });
 

@@ -97,8 +97,8 @@ test("a worker composes, prepares and signs a sent message as the main thread wo
   const signatures = Buffer.from(await sign(bytes, signing.keys, signing.signedAt), "latin1");
   const signed = new Uint8Array(Buffer.concat([signatures, bytes]));
   for (const source of [written, bytes]) {
-    expect(await pool.prepareOutbound("mbx_1", source, signing)).toEqual({ message, content: signed });
-    const unsigned = { message, content: new Uint8Array(bytes) };
+    expect(await pool.prepareOutbound("mbx_1", source, signing)).toEqual({ message, content: { bytes: signed } });
+    const unsigned = { message, content: { bytes: new Uint8Array(bytes) } };
     expect(await pool.prepareOutbound("mbx_1", source, { ...signing, keys: [] })).toEqual(unsigned);
   }
   expect(await pool.prepare({ kind: "interactive", source: "mbx_1" }, written)).toEqual(message);

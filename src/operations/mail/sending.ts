@@ -1,5 +1,6 @@
 /** Sending and drafting (rules: Reply request, Drafts, Send request). */
 import { AppError } from "../../base/errors.ts";
+import { type AttachmentRequest, requireWellFormed } from "../../compose/files.ts";
 import { t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { DraftRequest, DraftResponse, parameter, ReplyRequest, SendRequest, SendResponse } from "../schemas.ts";
@@ -12,9 +13,18 @@ const LARGEST_BODY = 8 * 1_048_576;
 
 const REFUSALS = [400, 401, 403, 404, 409, 413, 422, 423, 429, 502, 507] as const;
 
+interface Content {
+  text?: string;
+  html?: string;
+  attachments?: AttachmentRequest[];
+}
+
 /** @throws AppError bad_request */
-function requireContent({ text = "", html = "" }: { text?: string; html?: string }): void {
-  if (text === "" && html === "") throw new AppError("bad_request", "text or html is required, and must not be empty");
+function checkContent({ text = "", html = "", attachments = [] }: Content, isForward = false): void {
+  if (text === "" && html === "" && !isForward) {
+    throw new AppError("bad_request", "text or html is required, and must not be empty");
+  }
+  requireWellFormed(attachments);
 }
 
 /** @throws AppError bad_request for a field without an address */
@@ -27,8 +37,10 @@ function requireAddress(name: "from" | "to", given: string | string[]): void {
 /** Nobody can recall sent mail, and a repeated call sends again. */
 const SENDS = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true };
 const ONCE = "Repeat with the same key to retry without sending twice";
+const FILES = "Each {attachmentId} or {emailId}, or {filename, text}";
 const REPLY_ABOUT = {
   id: "Thread",
+  attachments: FILES,
   to: "Instead of the computed recipients",
   cc: "Added to the computed",
   from: "Mailbox or alias; default: where the mail arrived",
@@ -48,7 +60,8 @@ export const replyToThread = operation({
   params: t.Object({ id: parameter.id }),
   body: ReplyRequest,
   largestBody: LARGEST_BODY,
-  checkBody: requireContent,
+  checkBody: (body) => checkContent(body),
+  takesFiles: true,
   example: { body: { text: "Thanks, Tuesday at ten works for us.", replyAll: true } },
   idempotent: true,
   tool: {
@@ -61,7 +74,7 @@ export const replyToThread = operation({
   success: 202,
   response: SendResponse,
   errors: REFUSALS,
-  run: ({ caller, sending, record }, { params, body }) => sending.reply(caller, params.id, body, record),
+  run: ({ caller, sending, record }, { params, body, files }) => sending.reply(caller, params.id, body, record, files),
 });
 
 export const draftReply = operation({
@@ -77,7 +90,8 @@ export const draftReply = operation({
   params: t.Object({ id: parameter.id }),
   body: DraftRequest,
   largestBody: LARGEST_BODY,
-  checkBody: requireContent,
+  checkBody: (body) => checkContent(body),
+  takesFiles: true,
   example: { body: { text: "Thanks for asking. The invoice goes out on Monday.", quote: true } },
   tool: {
     description: "Save a reply as a draft for a person to review; sends nothing. text or html is required.",
@@ -88,7 +102,7 @@ export const draftReply = operation({
   success: 201,
   response: DraftResponse,
   errors: [400, 401, 403, 404, 413, 422, 429],
-  run: ({ caller, sending }, { params, body }) => sending.draft(caller, params.id, body),
+  run: ({ caller, sending }, { params, body, files }) => sending.draft(caller, params.id, body, files),
 });
 
 export const sendEmail = operation({
@@ -106,8 +120,9 @@ export const sendEmail = operation({
   checkBody(body) {
     requireAddress("from", body.from);
     requireAddress("to", body.to);
-    requireContent(body);
+    checkContent(body, body.forward !== undefined);
   },
+  takesFiles: true,
   example: {
     body: {
       from: "ada@example.com",
@@ -118,13 +133,19 @@ export const sendEmail = operation({
   },
   idempotent: true,
   tool: {
-    description: "Send a new message. text or html is required. Accepted means queued, delivery follows.",
+    description:
+      "Send a new message. text or html is required, unless it forwards a message. Accepted means queued, delivery follows.",
     annotations: SENDS,
-    about: { from: "Address of a mailbox with send access", idempotencyKey: ONCE },
+    about: {
+      from: "Address of a mailbox with send access",
+      attachments: FILES,
+      forward: "Message (emailId) to show below, with its attachments",
+      idempotencyKey: ONCE,
+    },
     result: { emailId: "string|null", messageId: "string", threadId: "string", from: "string" },
   },
   success: 202,
   response: SendResponse,
   errors: REFUSALS,
-  run: ({ caller, sending, record }, { body }) => sending.send(caller, body, record),
+  run: ({ caller, sending, record }, { body, files }) => sending.send(caller, body, record, files),
 });

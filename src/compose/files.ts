@@ -1,0 +1,206 @@
+/**
+ * The attachments of a request (rules: Attachments): files and messages that the caller can read, by their handles; text;
+ * and files that came with the request, which lie in the spool.
+ */
+import { createHash } from "node:crypto";
+import { type Caller, requireScope } from "../access/caller.ts";
+import { AppError } from "../base/errors.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { StoredFile } from "../mailbox/messages.ts";
+import type { MessageView } from "../mailbox/views.ts";
+import { withoutBcc } from "../message/headers.ts";
+import { defaultFilename, safeFilename } from "../message/parse.ts";
+import type { Kept, Spool } from "../smtp/spool.ts";
+import type { Options } from "../store/settings.ts";
+import type { Store } from "../store/store.ts";
+
+export const MOST_ATTACHMENTS = 50;
+
+/** A file that came with a request. */
+export type KeptFile = Kept;
+/** Puts files into the spool: see openSpool. */
+export type FileKeeper = Pick<Spool, "keep">;
+
+/** One of four: `attachmentId`, `emailId`, or `filename` with `text` or `content`. */
+export interface AttachmentRequest {
+  attachmentId?: string | undefined;
+  /** A message, which is attached as a file. */
+  emailId?: string | undefined;
+  filename?: string | undefined;
+  contentType?: string | undefined;
+  text?: string | undefined;
+  /** Names a file that came with the request: see uploadName. */
+  content?: string | undefined;
+  inline?: boolean | undefined;
+  contentId?: string | undefined;
+}
+
+/** What stands for the content of the n-th file that came with a request. */
+export const uploadName = (n: number): string => `upload:${n}`;
+
+/** A file of a message that is being made. */
+export interface OutgoingFile extends Omit<StoredFile, "blob"> {
+  /** Of its content, hex. */
+  sha256: string;
+  /** Makes its content durable. Returns the blob. */
+  store(): Promise<string>;
+}
+
+/** @throws AppError bad_request for an attachment that is none or more than one of the four */
+export function requireWellFormed(attachments: readonly AttachmentRequest[]): void {
+  for (const [i, { attachmentId, emailId, filename, text, content, inline, contentId }] of attachments.entries()) {
+    const forms = [attachmentId, emailId, text, content].filter((form) => form !== undefined);
+    if (forms.length !== 1) {
+      throw new AppError(
+        "bad_request",
+        `attachments[${i}] must be one of attachmentId, emailId, text and content${forms.length === 0 ? "" : ", not several"}`,
+      );
+    }
+    if (attachmentId === undefined && emailId === undefined && !filename) {
+      throw new AppError("bad_request", `attachments[${i}] needs a filename`);
+    }
+    if (inline && contentId === undefined && attachmentId === undefined) {
+      throw new AppError(
+        "bad_request",
+        `attachments[${i}] is inline and needs a contentId, which cid: in the HTML names`,
+      );
+    }
+  }
+}
+
+/** The scope that attachments need beside that of the operation: who attaches by handle has to be able to read. */
+export function requireReadable(
+  caller: Caller,
+  {
+    attachments = [],
+    forward,
+  }: { attachments?: readonly AttachmentRequest[] | undefined; forward?: string | undefined },
+): void {
+  const isByHandle = ({ attachmentId, emailId }: AttachmentRequest) => (attachmentId ?? emailId) !== undefined;
+  if (forward !== undefined || attachments.some(isByHandle)) requireScope(caller, "read");
+}
+
+const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,80}\/[a-z0-9!#$&^_.+-]{1,80}$/;
+
+/** The media type without its parameters; that of any bytes for what is none. */
+export function mediaTypeOf(contentType: string): string {
+  const type = contentType.split(";", 1)[0]?.trim().toLowerCase() ?? "";
+  return MEDIA_TYPE.test(type) ? type : "application/octet-stream";
+}
+
+/** Runs `read`. What does not exist, and what the caller does not reach, is unprocessable, in the same words. */
+export function readable<T>(what: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof AppError && error.code === "not_found") {
+      throw new AppError("unprocessable", `There is no ${what} that this key can read`, { cause: error });
+    }
+    throw error;
+  }
+}
+
+export interface FileParts {
+  store: Pick<Store, "blobs">;
+  mailbox: Pick<Mailbox, "fileOf" | "filesOf" | "getMessage" | "getRawMessage">;
+  options: Pick<Options, "get">;
+  spool: FileKeeper;
+}
+
+/** The bytes of a message without Bcc: its sender sees it, and those whom a copy reaches must not (rules: Bcc). */
+export const bytesWithoutBcc = async (
+  mailbox: Pick<Mailbox, "getRawMessage">,
+  caller: Caller,
+  { id }: Pick<MessageView, "id">,
+): Promise<Uint8Array> => withoutBcc(await mailbox.getRawMessage(caller, id));
+
+/** A file that is stored already, for another message. */
+export const storedAgain = ({ blob, ...file }: StoredFile): OutgoingFile => ({
+  ...file,
+  sha256: blob,
+  store: async () => blob,
+});
+
+/**
+ * Reads the attachments of a request, in order; `uploads`: the files that came with it. Calls `keep` for each file that
+ * it puts into the spool, to be disposed of with the request.
+ * @throws AppError payload_too_large, unprocessable, bad_request (a content that did not come with the request)
+ */
+export async function readAttachments(
+  { store, mailbox, options, spool }: FileParts,
+  caller: Caller,
+  attachments: readonly AttachmentRequest[],
+  uploads: KeptFile[],
+): Promise<OutgoingFile[]> {
+  const files: OutgoingFile[] = [];
+  const byName = new Map(uploads.map((kept, n) => [uploadName(n), kept]));
+
+  const spooled = (kept: KeptFile) => ({
+    size: kept.size,
+    sha256: kept.sha256,
+    store: () => store.blobs.adopt(kept.path, kept.sha256),
+  });
+
+  async function read(request: AttachmentRequest): Promise<OutgoingFile> {
+    const { attachmentId, emailId, contentType, text, content } = request;
+    const given = { inline: request.inline ?? false, contentId: request.contentId ?? null };
+    if (attachmentId !== undefined) {
+      const file = storedAgain(
+        readable(`attachment ${shown(attachmentId)}`, () => mailbox.fileOf(caller, attachmentId)),
+      );
+      return { ...file, inline: request.inline ?? file.inline, contentId: request.contentId ?? file.contentId };
+    }
+    if (emailId !== undefined) {
+      const message = readable(`message ${shown(emailId)}`, () => mailbox.getMessage(caller, emailId, { html: false }));
+      const bytes = await bytesWithoutBcc(mailbox, caller, message);
+      const kept = await spool.keep(once(bytes), () => {});
+      uploads.push(kept);
+      return { filename: "forwarded.eml", contentType: "message/rfc822", ...given, ...spooled(kept) };
+    }
+    if (text !== undefined) {
+      const bytes = Buffer.from(text.toWellFormed());
+      return {
+        filename: "",
+        contentType: `${contentType === undefined ? "text/plain" : mediaTypeOf(contentType)}; charset=utf-8`,
+        size: bytes.byteLength,
+        ...given,
+        sha256: createHash("sha256").update(bytes).digest("hex"),
+        store: () => store.blobs.write(bytes),
+      };
+    }
+    const kept = byName.get(content ?? "");
+    if (kept === undefined) {
+      throw new AppError("bad_request", "content is not taken here: give attachmentId, emailId, or filename and text");
+    }
+    return { filename: "", contentType: mediaTypeOf(contentType ?? ""), ...given, ...spooled(kept) };
+  }
+
+  for (const request of attachments) {
+    const file = await read(request);
+    const filename = safeFilename(request.filename ?? "") || file.filename;
+    files.push({ ...file, filename: filename || defaultFilename(file.contentType, files.length) });
+    requireFit(files, options.get("smtp.maxMessageBytes"));
+  }
+  return files;
+}
+
+/** Refuses early what cannot fit in base64. @throws AppError payload_too_large */
+function requireFit(files: readonly Pick<StoredFile, "size">[], most: number): void {
+  const bytes = files.reduce((sum, { size }) => sum + Math.ceil(size / 3) * 4, 0);
+  if (bytes <= most) return;
+  throw new AppError(
+    "payload_too_large",
+    `The attachments take ${bytes} bytes of a message, in base64; a message takes ${most} at most`,
+  );
+}
+
+/** Makes the contents of files durable. */
+export const storeFiles = (files: readonly OutgoingFile[]): Promise<StoredFile[]> =>
+  Promise.all(files.map(async ({ store, sha256: _, ...file }) => ({ ...file, blob: await store() })));
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
+
+/** An id from a request, for a refusal. */
+const shown = (id: string): string => (id.length > 80 ? `${id.slice(0, 80).toWellFormed()}…` : id);
