@@ -20,7 +20,7 @@ import { deliverHere } from "./outbound/attempt.ts";
 import { type NotifyAdmins, notifyAdmins } from "./outbound/notices.ts";
 import { concludeAttempt } from "./outbound/outcome.ts";
 import { createRelay } from "./outbound/relay.ts";
-import { createTraceUpkeep } from "./outbound/trace-log.ts";
+import { createRefusalLimit, createTraceUpkeep } from "./outbound/trace-log.ts";
 import { createTransport } from "./outbound/transport.ts";
 import { openSpool } from "./smtp/spool.ts";
 import type { Options } from "./store/settings.ts";
@@ -53,6 +53,7 @@ export function createMailFlow({ folder, startWorker, wake, ...parts }: MailFlow
   const parser = createParserPool({ blobFolder, names, runtime, log, ...(startWorker && { startWorker }) });
   const room = createRoom();
   const spool = openSpool(join(folder, "spool"), room);
+  const isTraced = createRefusalLimit(runtime);
   const transport = createTransport({ ...parts, tlsPolicies: openTlsPolicies(parts) });
   const wakeRelay = (): void => wake(relay.job.name);
   const relay = createRelay({
@@ -81,7 +82,7 @@ export function createMailFlow({ folder, startWorker, wake, ...parts }: MailFlow
       greylist,
       runtime,
       resolve: (...recipient) => resolveRecipient(parts, ...recipient),
-      accept: (...message) => acceptMessage({ ...parts, parser, spool, known }, ...message),
+      accept: (...message) => acceptMessage({ ...parts, parser, spool, known, isTraced }, ...message),
       isKnown: known.isKnown,
     }),
     submit,

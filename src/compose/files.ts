@@ -153,7 +153,7 @@ export async function readAttachments(
     if (emailId !== undefined) {
       const message = readable(`message ${shown(emailId)}`, () => mailbox.getMessage(caller, emailId, { html: false }));
       const bytes = await bytesWithoutBcc(mailbox, caller, message);
-      const kept = await spool.keep(once(bytes), () => {});
+      const kept = await spool.keep([bytes], () => {});
       uploads.push(kept);
       return { filename: "forwarded.eml", contentType: "message/rfc822", ...given, ...spooled(kept) };
     }
@@ -197,10 +197,6 @@ function requireFit(files: readonly Pick<StoredFile, "size">[], most: number): v
 /** Makes the contents of files durable. */
 export const storeFiles = (files: readonly OutgoingFile[]): Promise<StoredFile[]> =>
   Promise.all(files.map(async ({ store, sha256: _, ...file }) => ({ ...file, blob: await store() })));
-
-async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes;
-}
 
 /** An id from a request, for a refusal. */
 const shown = (id: string): string => (id.length > 80 ? `${id.slice(0, 80).toWellFormed()}…` : id);

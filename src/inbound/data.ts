@@ -46,7 +46,9 @@ interface AcceptParts extends FeedbackParts {
   store: Pick<Store, "db" | "enqueue" | "preparing" | "blobs">;
   mailbox: FeedbackParts["mailbox"] & Pick<Mailbox, "route" | "routeFor" | "stillReaches" | "hasRoom" | "hasReceived">;
   parser: Pick<ParserPool, "prepareInbound" | "authenticate">;
-  spool: Pick<Spool, "receive">;
+  spool: Pick<Spool, "receive" | "keep">;
+  /** Tells whether one more refusal is recorded: see createRefusalLimit. */
+  isTraced(): boolean;
   meters?: Pick<Meters, "countArrival"> | undefined;
   known?: Pick<KnownNetworks, "noteDelivery"> | undefined;
 }
@@ -73,12 +75,14 @@ export async function acceptMessage(
     try {
       if (received.tooLarge) throw new Refusal("tooLarge");
       if (received.hops > MOST_HOPS) throw new Refusal("loop");
-      arrived = await store.preparing(() => prepare(parts, received, envelope));
-      const { message, authentication } = arrived;
-      const spam = isSpamByPolicy(parts, message, authentication, recipients);
-      const { organizations = [] } = authentication;
-      const returned = recipients.flatMap(({ sent }) => sent ?? []);
-      const finding = await considerReport(parts, message, { reversePath, returned, organizations });
+      const { message, authentication, spam, finding } = await store.preparing(async () => {
+        const prepared = await prepare(parts, received, envelope);
+        arrived = prepared;
+        const decided = await decide(parts, prepared, envelope, recipients);
+        // What is refused leaves no blob.
+        await prepared.staged.adopt(store.blobs);
+        return { ...prepared, ...decided };
+      });
       const filed = await store.enqueue((tx) => {
         finding?.record(tx);
         const filings = fileAll(parts, tx, recipients, { message, spam, auth: authentication.verdicts }, finding);
@@ -95,6 +99,7 @@ export async function acceptMessage(
       outcome = count;
       return { emailIds: filed.map(({ messageId }) => messageId), isReport: finding?.isAboutSent === true };
     } finally {
+      await arrived?.staged.drop();
       await received.dispose();
     }
   } catch (error) {
@@ -105,7 +110,7 @@ export async function acceptMessage(
     }
     const key = arrived?.message.messageId;
     // Not awaited: the reply to the sender does not depend on it.
-    if (key !== undefined) {
+    if (key !== undefined && parts.isTraced()) {
       const at = runtime.now();
       const step = { ...detail(), outcome };
       void store.enqueue((tx) => traceArrival(tx, "refused", { key, at, trace }, step)).catch(() => {});
@@ -118,12 +123,27 @@ export async function acceptMessage(
   }
 }
 
+/** @throws Refusal dmarc, tooEarly, and as destinationsOf */
+async function decide(
+  parts: AcceptParts,
+  { message, authentication }: PreparedInbound,
+  { reversePath }: Envelope,
+  recipients: readonly Admitted[],
+): Promise<{ spam: boolean; finding: Finding | undefined }> {
+  const spam = isSpamByPolicy(parts, message, authentication, recipients);
+  const { organizations = [] } = authentication;
+  const returned = recipients.flatMap(({ sent }) => sent ?? []);
+  const finding = await considerReport(parts, message, { reversePath, returned, organizations });
+  destinationsOf(parts, recipients, message, finding);
+  return { spam, finding };
+}
+
 /**
  * Parses and authenticates a message. A message that no parser can read is filed with its original attached, so that nothing
  * accepted is lost; it is authenticated too, so that unreadable mail gets no way around DMARC.
  */
 async function prepare(
-  { store, parser, options, runtime, hostname, log }: AcceptParts,
+  { parser, spool, options, runtime, hostname, log }: AcceptParts,
   received: Received,
   envelope: Envelope,
 ): Promise<PreparedInbound> {
@@ -138,8 +158,16 @@ async function prepare(
     log.error("message cannot be parsed", { trace: envelope.trace, size: received.size, error });
     const authentication = await authenticate(parser, received, arrival);
     const bytes = withoutBcc(withoutNul(await received.read()));
-    const message = originalOnly(bytes, reversePath, await store.blobs.write(bytes), error.message);
-    return { message: { ...message, headers: [["Authentication-Results", authentication.results]] }, authentication };
+    const kept = await spool.keep([bytes], () => {});
+    const message = originalOnly(bytes, reversePath, kept.sha256, error.message);
+    return {
+      message: { ...message, headers: [["Authentication-Results", authentication.results]] },
+      authentication,
+      staged: {
+        adopt: async (blobs) => void (await blobs.adopt(kept.path, kept.sha256)),
+        drop: kept.dispose,
+      },
+    };
   }
 }
 
@@ -178,14 +206,30 @@ function isSpamByPolicy(
   return disposition !== "none";
 }
 
-/** Files one copy in each mailbox, on the first recipient that reaches it. */
+/** Files one copy in each mailbox, on the first recipient that reaches it. @throws Refusal as destinationsOf */
 function fileAll(
-  { mailbox, runtime }: AcceptParts,
+  parts: AcceptParts,
   tx: Tx,
   recipients: readonly Admitted[],
   arrived: Pick<Filing, "message" | "spam" | "auth">,
   finding: Finding | undefined,
 ): Filed[] {
+  const now = parts.runtime.now();
+  return destinationsOf(parts, recipients, arrived.message, finding).map(([mailboxId, receivedOn]) =>
+    parts.mailbox.file(tx, { ...arrived, mailboxId, receivedOn, now }),
+  );
+}
+
+/**
+ * Lists the mailboxes that a message reaches by now, each with the address of the first recipient that leads there; none for
+ * a report of which our own notice tells. @throws Refusal notVerified, unknownRecipient, mailboxFull
+ */
+function destinationsOf(
+  { mailbox }: AcceptParts,
+  recipients: readonly Admitted[],
+  { size }: Pick<PreparedMessage, "size">,
+  finding: Finding | undefined,
+): [mailboxId: string, receivedOn: string][] {
   const reached = new Map<string, { address: string; exempt: boolean }>();
   let isTold = false;
   let unverified: Refusal | undefined;
@@ -210,14 +254,10 @@ function fileAll(
     throw unverified ?? new Refusal("unknownRecipient");
   }
   // One full mailbox must not cost the others the message, so it gets a copy too.
-  const { size } = arrived.message;
   if (!mailboxes.some(([mailboxId, { exempt }]) => mailbox.hasRoom({ mailboxId, exempt }, size))) {
     throw new Refusal("mailboxFull");
   }
-  const now = runtime.now();
-  return mailboxes.map(([mailboxId, { address }]) =>
-    mailbox.file(tx, { ...arrived, mailboxId, receivedOn: address, now }),
-  );
+  return mailboxes.map(([mailboxId, { address }]) => [mailboxId, address]);
 }
 
 /**

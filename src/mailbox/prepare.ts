@@ -37,7 +37,7 @@ export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" |
   /** Version of the rules for visible text. */
   seenVersion: number;
   attachments: PreparedAttachment[];
-  /** Bytes as received. */
+  /** Bytes as received, and what the files of many small attachments take of the disk beyond them. */
   size: number;
   fingerprint: string;
   index: IndexDocument;
@@ -55,6 +55,15 @@ interface PreparedAttachment extends Omit<ParsedMessage["attachments"][number], 
   /** Name of its blob, already durable. */
   blob: string;
 }
+
+/** The least that a file takes of the disk. */
+const BLOCK_BYTES = 4_096;
+/** As many files as ordinary mail has count as what they are. */
+const FEW_FILES = 4;
+
+/** What files take of the disk beyond their bytes: a message of many tiny ones would take a hundred times its size. */
+const slackOf = (attachments: readonly { size: number }[]): number =>
+  attachments.slice(FEW_FILES).reduce((sum, { size }) => sum + Math.max(0, BLOCK_BYTES - size), 0);
 
 /**
  * Parses a message and writes its attachments. With `written`, for mail composed here, it looks for neither reports nor
@@ -97,7 +106,7 @@ export async function prepareMessage(
     ...(html === undefined ? {} : { html: sanitizeHtml(html, budget), htmlSource: packText(html) }),
     sanitizer: SANITIZER_VERSION,
     attachments: stored,
-    size: bytes.byteLength,
+    size: bytes.byteLength + slackOf(stored),
     fingerprint,
     index,
   };

@@ -6,6 +6,7 @@
  * lost in a crash.
  */
 import { asc, inArray, sql } from "drizzle-orm";
+import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import type { DeliveryResult } from "../smtp/delivery-result.ts";
 import type { Envelope } from "../smtp/role.ts";
@@ -79,6 +80,21 @@ export function traceArrival(
   detail: ArrivalDetail,
 ): void {
   statements(tx).insert.run({ at, key, step, trace, detail });
+}
+
+const HOUR_MS = 3_600_000;
+/** Most refusals recorded in an hour: senders decide how many there are. */
+const MOST_REFUSALS = 500;
+
+/** Returns a function that tells of each refusal whether it is to be recorded. */
+export function createRefusalLimit(runtime: Pick<Runtime, "now">): () => boolean {
+  let hour = 0;
+  let count = 0;
+  return () => {
+    const now = Math.floor(runtime.now() / HOUR_MS);
+    if (now !== hour) [hour, count] = [now, 0];
+    return ++count <= MOST_REFUSALS;
+  };
 }
 
 /** Records an attempt that ended at `at` (epoch ms). `results`: one for each entry, in order. */

@@ -168,7 +168,10 @@ export function openSpool(folder: string, room = createRoom()) {
    * Writes an attachment durably into a file. `check` gets the number of bytes so far, before they are written.
    * @throws errors of `content`, `check` and the file system
    */
-  async function keep(content: AsyncIterable<Uint8Array>, check: (size: number) => void): Promise<Kept> {
+  async function keep(
+    content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+    check: (size: number) => void,
+  ): Promise<Kept> {
     const path = join(folder, `${++count}.file`);
     const dispose = () => rm(path, { force: true });
     const hash = createHash("sha256");

@@ -75,22 +75,29 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     return name;
   }
 
+  const nameOf = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
+
+  /** Writes a new file durably; its name is durable once its folder is. */
+  async function writeFileAt(path: string, bytes: Uint8Array, now: Date): Promise<void> {
+    const handle = await open(path, "wx", 0o600);
+    try {
+      await handle.writeFile(bytes);
+      await handle.utimes(now, now);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+  }
+
   /** Writes the bytes durably and returns their name, SHA-256 in hex. The same bytes again cost no second file. */
   async function write(bytes: Uint8Array): Promise<string> {
-    const name = createHash("sha256").update(bytes).digest("hex");
+    const name = nameOf(bytes);
     const now = new Date(runtime.now());
     if (await isThere(name, now)) return name;
     await mkdir(shardOf(name), { recursive: true, mode: 0o700 });
     const temporary = join(shardOf(name), `.${Buffer.from(runtime.randomBytes(16)).toString("hex")}`);
     try {
-      const handle = await open(temporary, "wx", 0o600);
-      try {
-        await handle.writeFile(bytes);
-        await handle.utimes(now, now);
-        await handle.sync();
-      } finally {
-        await handle.close();
-      }
+      await writeFileAt(temporary, bytes, now);
       await rename(temporary, pathOf(name));
     } catch (error) {
       await unlink(temporary).catch(() => {});
@@ -98,6 +105,20 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     }
     await settle(name);
     return name;
+  }
+
+  /**
+   * As `write`, into a file of the folder `stage` on the same file system, to be adopted or removed. Without a file the
+   * bytes are here already.
+   */
+  async function writeStaged(bytes: Uint8Array, stage: string): Promise<{ name: string; file?: string }> {
+    const name = nameOf(bytes);
+    const now = new Date(runtime.now());
+    if (await isThere(name, now)) return { name };
+    await mkdir(stage, { recursive: true, mode: 0o700 });
+    const file = join(stage, Buffer.from(runtime.randomBytes(16)).toString("hex"));
+    await writeFileAt(file, bytes, now);
+    return { name, file };
   }
 
   /** True if the file was last written before `olderThan`; false if it is gone, as one that a `write` has renamed. */
@@ -154,6 +175,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
 
   return {
     write,
+    writeStaged,
     adopt,
     check,
     /** The file of a blob, for streaming. */

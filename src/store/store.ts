@@ -163,14 +163,20 @@ interface Room {
   total: number;
 }
 
+/** The same, with the files that it takes; 0 where the file system has no limit. */
+interface FileRoom extends Room {
+  files: number;
+  freeFiles: number;
+}
+
 /** True if little of the disk is free: both little of it, and few bytes. */
 export const isRoomLow = ({ free, total }: Room): boolean => free < LOW_BYTES && free < total * LOW_SHARE;
 
 /** Undefined if the system does not tell. */
-function roomOf(folder: string): Room | undefined {
+function roomOf(folder: string): FileRoom | undefined {
   try {
-    const { bavail, blocks, bsize } = statfsSync(folder);
-    return { free: bavail * bsize, total: blocks * bsize };
+    const { bavail, blocks, bsize, files, ffree } = statfsSync(folder);
+    return { free: bavail * bsize, total: blocks * bsize, files, freeFiles: ffree };
   } catch {
     return undefined;
   }
@@ -377,7 +383,7 @@ export function openStore({
     },
     isDiskLow() {
       const room = roomOf(folder);
-      return room !== undefined && isRoomLow(room);
+      return room !== undefined && (isRoomLow(room) || room.freeFiles < room.files * LOW_SHARE);
     },
     dataVersion: () => (sqlite.query("PRAGMA data_version").get() as { data_version: number }).data_version,
     close() {

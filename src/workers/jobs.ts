@@ -24,6 +24,8 @@ export interface MessageJob {
   source: Source | Composition;
   /** The message arrives: the worker authenticates it. */
   arrival?: Arrival;
+  /** For an arriving message: the folder where its attachments wait until it is accepted. The worker makes it. */
+  stage?: string;
   /** Set for a message that cannot be parsed, which the worker only authenticates: the address shown as its author. */
   shownFrom?: string;
   /** The message is being sent: the worker signs it. */
@@ -38,12 +40,24 @@ export interface Prepared {
   message?: PreparedMessage;
   /** For an arriving message. */
   authentication?: Authentication;
+  /** Attachments of an arriving message that were not here yet: names of blobs and durable files. */
+  staged?: { name: string; file: string }[];
   /** For a message that is sent, what to transmit: its signatures, then the message. */
   content?: OutboundContent;
   /** The result of reading HTML. */
   read?: Read;
 }
-export type PreparedInbound = Required<Pick<Prepared, "message" | "authentication">>;
+export interface PreparedInbound extends Required<Pick<Prepared, "message" | "authentication">> {
+  /** Its attachments, which are no blobs before it is accepted: what is refused leaves none. */
+  staged: Staged;
+}
+
+export interface Staged {
+  /** Makes blobs of them. @throws the error of the file system */
+  adopt(blobs: Pick<Blobs, "adopt">): Promise<void>;
+  /** Removes what was not adopted. */
+  drop(): Promise<void>;
+}
 export type PreparedOutbound = Required<Pick<Prepared, "message" | "content">>;
 
 /** The bytes to transmit, or the blob that holds them, which is durable already. */

@@ -6,7 +6,9 @@
  * The dispatcher (dispatcher.ts) gives jobs (jobs.ts) to workers (slot.ts, parser-worker.ts) and answers the workers'
  * DNS questions.
  */
+import { rm } from "node:fs/promises";
 import { availableParallelism } from "node:os";
+import { dirname, join } from "node:path";
 import type { Authentication } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
 import type { Log } from "../base/log.ts";
@@ -33,7 +35,7 @@ export interface ParserPool {
   prepareKept(source: Source): Promise<PreparedMessage>;
   /**
    * As `prepare` for an arriving message, charged to its peer. The message is authenticated, with the result in its
-   * topmost header field. `released`: resolves when the result is no longer in memory.
+   * topmost header field. `released`: resolves when the result is no longer in memory. The caller drops what is staged.
    */
   prepareInbound(source: Source, size: number, arrival: Arrival, released?: Promise<void>): Promise<PreparedInbound>;
   /**
@@ -64,6 +66,7 @@ const BULK: Work = { kind: "bulk", source: "kept elsewhere" };
 
 export function createParserPool({
   blobFolder,
+  stageFolder = join(dirname(blobFolder), "spool"),
   workers = workersFor(memoryLimit(), availableParallelism()),
   mostInHand = MOST_IN_HAND,
   mostLargeBytes = mostLarge(),
@@ -75,6 +78,8 @@ export function createParserPool({
 }: {
   /** Folder of the blobs. */
   blobFolder: string;
+  /** Folder on the same file system where attachments of arriving mail wait; it is emptied at each start. */
+  stageFolder?: string;
   names: DnsCache;
   runtime: Pick<Runtime, "now" | "setTimer">;
   log: Log;
@@ -97,6 +102,8 @@ export function createParserPool({
     startWorker: () => startWorker(script),
   });
 
+  let stages = 0;
+
   const add = (
     work: Work,
     job: MessageJob | { reading: Reading },
@@ -110,8 +117,26 @@ export function createParserPool({
       given(await add({ kind: "interactive", source }, { reading }, sizeOfReading(reading)), "read").read as Read<R>,
     prepareKept: async (source) =>
       given(await add(BULK, { source, keptElsewhere: true }, sizeOf(source)), "message").message,
-    prepareInbound: async (source, size, arrival, released) =>
-      given(await add(arrivingFrom(arrival), { source, arrival }, size, released), "message", "authentication"),
+    async prepareInbound(source, size, arrival, released) {
+      const stage = join(stageFolder, `${++stages}.staged`);
+      const remove = () => rm(stage, { recursive: true, force: true });
+      try {
+        const prepared = await add(arrivingFrom(arrival), { source, arrival, stage }, size, released);
+        const { staged = [] } = prepared;
+        return {
+          ...given(prepared, "message", "authentication"),
+          staged: {
+            async adopt(blobs) {
+              for (const { name, file } of staged) await blobs.adopt(file, name);
+            },
+            drop: staged.length === 0 ? async () => {} : remove,
+          },
+        };
+      } catch (error) {
+        await remove();
+        throw error;
+      }
+    },
     authenticate: async (source, size, arrival, shownFrom) =>
       given(await add(arrivingFrom(arrival), { source, arrival, shownFrom }, size), "authentication").authentication,
     prepareOutbound: async (account, source, signing) =>

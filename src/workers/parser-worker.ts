@@ -67,7 +67,7 @@ async function run({ id, ...job }: Job & { id: number }): Promise<void> {
 
 async function prepare(id: number, job: Job): Promise<Prepared> {
   if ("reading" in job) return { read: readHtml(job.reading) };
-  const { source, blobFolder, arrival, shownFrom, signing, keptElsewhere } = job;
+  const { source, blobFolder, arrival, stage, shownFrom, signing, keptElsewhere } = job;
   const { blobs, recent } = keptFor(blobFolder);
   const came = isComposition(source) ? await composeBytes(source, blobs.read) : await readSource(source);
   readLarge ||= came.byteLength > LARGE_BYTES;
@@ -78,10 +78,16 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
     return { authentication: (await authenticate(id, recent, signed, arrival, shown)).authentication };
   }
   if (arrival) {
-    const prepared = await authenticate(id, recent, signed, arrival, () => prepareMessage(bytes, blobs));
+    const staged: Prepared["staged"] = [];
+    async function write(content: Uint8Array): Promise<string> {
+      const { name, file } = await blobs.writeStaged(content, stage ?? "");
+      if (file !== undefined) staged?.push({ name, file });
+      return name;
+    }
+    const prepared = await authenticate(id, recent, signed, arrival, () => prepareMessage(bytes, { write }));
     // The server's own results go on top of the header (RFC 8601 §4.1).
     prepared.message.headers.unshift(["Authentication-Results", prepared.authentication.results]);
-    return prepared;
+    return { ...prepared, staged };
   }
   const written = signing !== undefined || keptElsewhere === true || isComposition(source);
   if (!signing) return { message: await prepareMessage(bytes, blobs, { written }) };

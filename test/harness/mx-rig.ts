@@ -9,6 +9,7 @@ import { resolveRecipient } from "../../src/inbound/rcpt.ts";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
 import { readHere } from "../../src/message/reading.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
+import { createRefusalLimit } from "../../src/outbound/trace-log.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import type { Envelope, SmtpRole } from "../../src/smtp/role.ts";
 import { createSmtpListener, type SmtpListener } from "../../src/smtp/server.ts";
@@ -217,7 +218,8 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
   const spool = openSpool(join(folder, "spool"));
   const hostname = "mx.example.test";
   const known = createKnownNetworks({ store, runtime });
-  const parts = { store, mailbox, parser, spool, known, options: settings, runtime, hostname, log };
+  const isTraced = createRefusalLimit(runtime);
+  const parts = { store, mailbox, parser, spool, known, isTraced, options: settings, runtime, hostname, log };
   const role = openMxRole(settings, runtime, log, {
     resolve: (...recipient) => resolveRecipient({ ...parts, verifyOnArrival: async () => {} }, ...recipient),
     accept: (...message) => acceptMessage(parts, ...message),

@@ -144,11 +144,13 @@ function createReceiver(authentication = UNCHECKED) {
     prepareInbound: async (source: Source) => ({
       message: await parser.prepare(undefined, source),
       authentication,
+      staged: { adopt: async () => {}, drop: async () => {} },
     }),
     authenticate: async () => authentication,
   };
   const spool = openSpool(temporaryFolder());
-  const parts = { store, mailbox, parser, spool, options, runtime, hostname: "mx.example.test", log };
+  const isTraced = () => true;
+  const parts = { store, mailbox, parser, spool, isTraced, options, runtime, hostname: "mx.example.test", log };
   const verifyOnArrival = async () => {};
   const bob = sender.user(sender.workspaceId, "bob@example.test", "admin");
   sender.world.box(sender.workspaceId, "bob@example.test", bob);

@@ -54,6 +54,7 @@ test("every documented setting has its default", () => {
     "backup.folder": "off",
     "backup.everyHours": "24",
     "backup.keep": "7",
+    "backup.recipients": "none",
     "metrics.allowNetworks": "none",
     "metrics.token": "none",
     "search.engine": "fts5",
