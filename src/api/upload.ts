@@ -1,5 +1,5 @@
 /**
- * Reads requests that bring files along (rules: Attachments): as multipart/form-data, or in base64 as `content` of
+ * Reads requests that bring files along (rules: Attached files): as multipart/form-data, or in base64 as `content` of
  * attachments in JSON. The files go to the spool as they come in, and what is left is JSON of an ordinary size.
  *
  * Invariant: a `content` in what is read names a file of this request.

@@ -1,5 +1,5 @@
 /**
- * The attachments of a request (rules: Attachments): files and messages that the caller can read, by their handles; text;
+ * The attachments of a request (rules: Attached files): files and messages that the caller can read, by their handles; text;
  * and files that came with the request, which lie in the spool.
  */
 import { createHash } from "node:crypto";

@@ -1,4 +1,4 @@
-/** Attachments and forwarding over REST (rules: Attachments), on a whole appliance. */
+/** Attachments and forwarding over REST (rules: Attached files), on a whole appliance. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";

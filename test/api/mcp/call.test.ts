@@ -229,6 +229,29 @@ describe.each(ERAS)("changing and sending with a client of %s", (era) => {
     expect(message).toMatchObject({ threadId: id, messageId: structured.messageId, subject: "Re: Lunch" });
   });
 
+  test("a file of received mail is sent on by its handle, a message whole; base64 is not taken", async () => {
+    const { messages } = await rest(`/threads/${(await threadCalled("Figures for May")).id}`);
+    const [{ id: emailId, attachments }] = messages;
+    const large = attachments.find(({ filename }: Structured) => filename === "large.zip");
+    const mail = { from: ALICE, to: [ALICE], text: "Here it is." };
+    const { structured, text } = await mcp(era).call("send_email", {
+      ...mail,
+      attachments: [{ attachmentId: large.id }, { filename: "note.txt", text: "by hand" }],
+    });
+    expect(text.length).toBeLessThan(800);
+    const { message } = await rest(`/messages/${structured.emailId}`);
+    expect(message.attachments).toMatchObject([
+      { filename: "large.zip", size: 300_000 },
+      { filename: "note.txt", size: 7 },
+    ]);
+    const forwarded = await mcp(era).call("send_email", { from: ALICE, to: [ALICE], forward: emailId });
+    const { message: sent } = await rest(`/messages/${forwarded.structured.emailId}`);
+    expect([sent.subject, sent.attachments.length]).toEqual(["Fwd: Figures for May", 4]);
+    const refused = await mcp(era).call("send_email", { ...mail, attachments: [{ filename: "a", content: "YQ==" }] });
+    expect(refused).toMatchObject({ isError: true, structured: { code: "bad_request" } });
+    expect(refused.structured.error).toContain("content is not taken here");
+  });
+
   test("send_email sends once for each idempotencyKey, also when REST repeats it", async () => {
     const mail = {
       from: ALICE,
