@@ -7,9 +7,6 @@
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { Busboy, type BusboyFileStream } from "@fastify/busboy";
-import { getManyValues, isMany, none } from "stream-chain/defs.js";
-import { jsonParser, type Token } from "stream-json/core/parser.js";
-import stringer from "stream-json/core/stringer.js";
 import { AppError } from "../base/errors.ts";
 import {
   type AttachmentRequest,
@@ -85,7 +82,11 @@ const tooMany = () => new AppError("bad_request", `attachments must be a list of
  * the JSON lists.
  */
 
-async function readMultipart(request: Request, { largestBody, count }: Limits, keep: Keep): Promise<unknown> {
+async function readMultipart(
+  request: Request,
+  { largestBody, largestFiles, count }: Limits,
+  keep: Keep,
+): Promise<unknown> {
   const form = formOf(request);
   const stop = new AbortController();
   const open = new Set<BusboyFileStream>();
@@ -99,7 +100,12 @@ async function readMultipart(request: Request, { largestBody, count }: Limits, k
     for (const stream of open) stream.destroy();
   };
 
-  async function readPart(name: string, stream: BusboyFileStream, filename: string | undefined, contentType: string) {
+  async function readPart(
+    name: string,
+    stream: AsyncIterable<Uint8Array>,
+    filename: string | undefined,
+    contentType: string,
+  ) {
     if (name === "request" && json === undefined) {
       json = new Uint8Array(0);
       json = await readWhole(stream, largestBody, count);
@@ -113,7 +119,7 @@ async function readMultipart(request: Request, { largestBody, count }: Limits, k
 
   form.on("file", (name, stream, filename, _encoding, contentType) => {
     open.add(stream);
-    const part = readPart(name, stream, filename, contentType);
+    const part = readPart(name, bytesOf(stream), filename, contentType);
     parts.push(
       part.then(
         () => void open.delete(stream),
@@ -121,11 +127,11 @@ async function readMultipart(request: Request, { largestBody, count }: Limits, k
       ),
     );
   });
-  form.on("filesLimit", () => fail(tooMany()));
+  for (const limit of ["filesLimit", "partsLimit"]) form.on(limit, () => fail(tooMany()));
   try {
-    await pipeline(Readable.from(readParts(request)), form, { signal: stop.signal });
+    await pipeline(Readable.from(upTo(readParts(request), largestBody + largestFiles)), form, { signal: stop.signal });
   } catch (error) {
-    fail(error instanceof AppError ? error : new AppError("bad_request", "The form is broken", { cause: error }));
+    fail(error instanceof AppError ? error : broken(error));
   }
   await Promise.all(parts);
   if (failure !== undefined) throw failure;
@@ -141,10 +147,31 @@ function formOf(request: Request) {
     return new Busboy({
       headers: { "content-type": request.headers.get("content-type") ?? "" },
       isPartAFile: () => true,
-      limits: { files: MOST_ATTACHMENTS + 1, headerPairs: 20, headerSize: 16_384 },
+      limits: { files: MOST_ATTACHMENTS + 1, parts: MOST_ATTACHMENTS + 1, headerPairs: 20, headerSize: 16_384 },
     });
   } catch (cause) {
     throw new AppError("bad_request", "Content-Type must name the boundary of the form", { cause });
+  }
+}
+
+const broken = (cause: unknown) => new AppError("bad_request", "The form is broken, or broke off", { cause });
+
+/** @throws AppError bad_request for a part that breaks off */
+async function* bytesOf(stream: BusboyFileStream): AsyncGenerator<Uint8Array> {
+  try {
+    yield* stream;
+  } catch (cause) {
+    throw broken(cause);
+  }
+}
+
+/** @throws AppError payload_too_large beyond `most` bytes, those between the parts included */
+async function* upTo(chunks: AsyncIterable<Uint8Array>, most: number): AsyncGenerator<Uint8Array> {
+  let size = 0;
+  for await (const chunk of chunks) {
+    size += chunk.byteLength;
+    if (size > most) throw tooLarge(most);
+    yield chunk;
   }
 }
 
@@ -172,20 +199,20 @@ async function readWhole(stream: AsyncIterable<Uint8Array>, most: number, count:
 const shown = (name: string): string => JSON.stringify(name.slice(0, 80));
 
 /*
- * JSON whose `attachments[…].content` is base64: the string goes to the spool, decoded, and its name takes its place. The
- * rest is written as JSON again and parsed as a whole.
+ * JSON whose `attachments[…].content` is base64: the string goes to the spool, decoded, and its name takes its place. What is
+ * left is parsed as a whole.
  */
 
+const QUOTE = 0x22;
+
 async function readJsonWithFiles(request: Request, { largestBody, count }: Limits, keep: Keep): Promise<unknown> {
-  const tokens = tokensOf(request);
-  const write = stringer({ useKeyValues: true, useNumberValues: true });
-  const pieces: string[] = [];
+  const body = openBody(request);
+  const findContent = createContentFinder();
+  const pieces: Uint8Array[] = [];
   let size = 0;
   let counted = SMALL_BYTES;
-  function put(token: Token): void {
-    const piece = write(token);
-    if (typeof piece !== "string") return;
-    size += piece.length;
+  function put(piece: Uint8Array): void {
+    size += piece.byteLength;
     if (size > largestBody) throw tooLarge(largestBody);
     if (size > counted) {
       count(size - counted);
@@ -193,96 +220,145 @@ async function readJsonWithFiles(request: Request, { largestBody, count }: Limit
     }
     pieces.push(piece);
   }
-  /** The name under which the present value stands in each open object; undefined for an array. */
-  const path: (string | undefined)[] = [];
-  const isContent = () =>
-    path.length === 3 && path[0] === "attachments" && path[1] === undefined && path[2] === "content";
-
-  for (let token = await tokens.next(); token; token = await tokens.next()) {
-    if (token.name === "keyValue") path[path.length - 1] = token.value;
-    else if (token.name === "startObject") path.push("");
-    else if (token.name === "startArray") path.push(undefined);
-    else if (token.name === "endObject" || token.name === "endArray") path.pop();
-    put(token);
-    if (token.name === "startString" && isContent()) {
-      put({ name: "stringChunk", value: await keep(tokens.base64()) });
-      put({ name: "endString" });
-    }
+  while (await body.more()) {
+    const chunk = body.rest();
+    const start = findContent(chunk);
+    put(body.take(start ?? chunk.byteLength));
+    if (start !== undefined) put(Buffer.from(`${await keep(base64In(body))}"`));
   }
-  return parseJson(Buffer.from(pieces.join("")));
+  return parseJson(Buffer.concat(pieces));
 }
 
-/** The tokens of a body of JSON. @throws AppError bad_request */
-function tokensOf(request: Request) {
-  const decoder = new TextDecoder("utf-8", { fatal: true });
-  const parse = jsonParser({ streamKeys: false, packStrings: false, streamNumbers: false });
+/** The body in chunks, a small one as one, read piece by piece. */
+function openBody(request: Request) {
   const chunks = chunksOf(request);
-  let batch: Token[] = [];
-  let at = 0;
-  let isOver = false;
-  let isBlank = true;
-
-  /** Reads on, if there is more. */
-  async function more(): Promise<boolean> {
-    while (at === batch.length && !isOver) {
-      const { done = false, value } = await chunks.next();
-      isOver = done;
-      const text = decode(value);
-      isBlank &&= text.trim() === "";
-      if (isBlank) continue;
-      try {
-        // The types leave out `none`, which ends the text.
-        const found = parse((isOver ? none : text) as string);
-        batch = isMany(found) ? (getManyValues(found) as Token[]) : [];
-        at = 0;
-      } catch (cause) {
-        throw new AppError("bad_request", "The body is not valid JSON: check its quotes, commas and braces", { cause });
-      }
-    }
-    return at < batch.length;
-  }
-
-  function decode(bytes: Uint8Array | undefined): string {
-    try {
-      return decoder.decode(bytes, { stream: bytes !== undefined });
-    } catch (cause) {
-      throw new AppError("bad_request", "The body is not UTF-8: send JSON in UTF-8", { cause });
-    }
-  }
-
+  let chunk: Uint8Array = new Uint8Array(0);
   return {
-    next: async (): Promise<Token | undefined> => ((await more()) ? batch[at++] : undefined),
-
-    /** Decodes the string that has just begun (RFC 4648 §4, with white space as some programs wrap it). */
-    async *base64(): AsyncGenerator<Uint8Array> {
-      let rest = "";
-      let isPadded = false;
-      for (;;) {
-        if (!(await more())) throw new AppError("bad_request", "The body is not valid JSON: it ends within a string");
-        const pieces = [rest];
-        let isEnd = false;
-        while (at < batch.length && !isEnd) {
-          const token = batch[at++] as Token;
-          if (token.name === "stringChunk") pieces.push(token.value);
-          else isEnd = true;
-        }
-        const text = pieces.join("").replace(/[\t\n\r ]+/g, "");
-        const end = text.length - (text.length % 4);
-        const whole = text.slice(0, end);
-        rest = text.slice(end);
-        if ((isPadded && text !== "") || (isEnd && rest !== "") || !/^[A-Za-z0-9+/]*={0,2}$/.test(whole)) {
-          throw new AppError("bad_request", "content is not base64");
-        }
-        isPadded = whole.endsWith("=");
-        if (whole !== "") yield Buffer.from(whole, "base64");
-        if (isEnd) return;
+    /** Reads on if nothing is left of the present chunk. False at the end. */
+    async more(): Promise<boolean> {
+      while (chunk.byteLength === 0) {
+        const { done, value } = await chunks.next();
+        if (done) return false;
+        chunk = value;
       }
+      return true;
+    },
+    rest: (): Uint8Array => chunk,
+    take(bytes: number): Uint8Array {
+      const taken = chunk.subarray(0, bytes);
+      chunk = chunk.subarray(bytes);
+      return taken;
     },
   };
 }
 
-/** The body in pieces; a small one as one. */
 async function* chunksOf(request: Request): AsyncGenerator<Uint8Array> {
   if ((declaredLength(request) ?? Number.POSITIVE_INFINITY) > SMALL_BYTES) yield* readParts(request);
   else yield await readBytes(request, SMALL_BYTES, () => {});
+}
+
+/** Deeper JSON is nobody's request. */
+const DEEPEST = 200;
+/** Raw bytes of a key that may be `content` or `attachments`, every character escaped. */
+const LONGEST_KEY = 6 * "attachments".length;
+
+/**
+ * Returns a function that reads JSON chunk by chunk, and finds where a string at `attachments[…].content` begins: the position
+ * after its opening quote, from where the next chunk must begin behind the closing one. It checks nothing that JSON.parse
+ * does. @throws AppError bad_request for JSON that is nested too deep
+ */
+function createContentFinder(): (chunk: Uint8Array) => number | undefined {
+  /** Names of the present values in the open objects; undefined for an array. */
+  const path: (string | undefined)[] = [];
+  let isInString = false;
+  let isEscaped = false;
+  /** The bytes of the present string if it is a key; undefined otherwise, and for a key that is too long. */
+  let key: number[] | undefined;
+  let expectsKey = false;
+  const isContent = () =>
+    path.length === 3 && path[0] === "attachments" && path[1] === undefined && path[2] === "content";
+
+  function open(name: string | undefined): void {
+    if (path.length === DEEPEST) throw new AppError("bad_request", "The JSON is nested too deep");
+    path.push(name);
+    expectsKey = name !== undefined;
+  }
+
+  return (chunk) => {
+    for (let i = 0; i < chunk.byteLength; i++) {
+      const byte = chunk[i];
+      if (isInString) {
+        if (isEscaped) isEscaped = false;
+        else if (byte === 0x5c) isEscaped = true;
+        else if (byte === QUOTE) {
+          isInString = false;
+          if (key) path[path.length - 1] = keyOf(key);
+          key = undefined;
+          continue;
+        }
+        if (key && key.push(byte as number) > LONGEST_KEY) {
+          path[path.length - 1] = "";
+          key = undefined;
+        }
+      } else if (byte === QUOTE) {
+        if (!expectsKey && isContent()) return i + 1;
+        isInString = true;
+        key = expectsKey ? [] : undefined;
+        expectsKey = false;
+      } else if (byte === 0x7b) open("");
+      else if (byte === 0x5b) open(undefined);
+      else if (byte === 0x7d || byte === 0x5d) {
+        path.pop();
+        expectsKey = false;
+      } else if (byte === 0x2c) expectsKey = path.at(-1) !== undefined;
+    }
+    return undefined;
+  };
+}
+
+function keyOf(bytes: number[]): string {
+  try {
+    return JSON.parse(`"${Buffer.from(bytes).toString()}"`);
+  } catch {
+    return "";
+  }
+}
+
+const notBase64 = () => new AppError("bad_request", "content is not base64");
+
+/**
+ * Decodes the JSON string that has just begun, up to its closing quote (RFC 4648 §4; white space is left out, since some
+ * programs wrap lines).
+ */
+async function* base64In(body: ReturnType<typeof openBody>): AsyncGenerator<Uint8Array> {
+  /** What is not decoded yet: an escape that has begun, and a group of four that has. */
+  let raw = "";
+  let rest = "";
+  let isPadded = false;
+  for (let isEnd = false; !isEnd; ) {
+    if (!(await body.more())) throw new AppError("bad_request", "The body is not valid JSON: it ends within a string");
+    const chunk = body.rest();
+    const end = chunk.indexOf(QUOTE);
+    isEnd = end >= 0;
+    raw += Buffer.from(body.take(isEnd ? end : chunk.byteLength)).toString("latin1");
+    if (isEnd) body.take(1);
+    const begun = isEnd ? "" : (/\\(?:u[0-9a-f]{0,3})?$/i.exec(raw)?.[0] ?? "");
+    const text = rest + unescaped(raw.slice(0, raw.length - begun.length)).replace(/[\t\n\r ]+/g, "");
+    raw = begun;
+    const whole = text.slice(0, text.length - (text.length % 4));
+    rest = text.slice(whole.length);
+    if ((isPadded && text !== "") || (isEnd && rest !== "") || !/^[A-Za-z0-9+/]*={0,2}$/.test(whole)) throw notBase64();
+    isPadded = whole.endsWith("=");
+    if (whole !== "") yield Buffer.from(whole, "base64");
+  }
+}
+
+/** @throws AppError bad_request for what no JSON string holds */
+function unescaped(raw: string): string {
+  if (!raw.includes("\\")) return raw;
+  try {
+    return JSON.parse(`"${raw}"`);
+  } catch {
+    throw notBase64();
+  }
 }

@@ -13,7 +13,7 @@ import { createRateLimit } from "../access/rate.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { MailboxRoute } from "../mailbox/addresses.ts";
 import { canonicalAddress, networkList, networkOfAddress, sourceOfAddress } from "../net/ip.ts";
-import type { OutboundMessage } from "../outbound/queue.ts";
+import type { Returned } from "../outbound/queue.ts";
 import { Refusal } from "../smtp/refusal.ts";
 import type { Options } from "../store/settings.ts";
 import type { Blocklists, Listing } from "./dnsbl.ts";
@@ -36,8 +36,8 @@ export interface Admitted {
   /** As in RCPT TO. */
   address: string;
   route?: MailboxRoute;
-  /** The message that we sent with this address as its return path. */
-  sent?: OutboundMessage;
+  /** The message that we sent with this address as its reverse-path. */
+  sent?: Returned;
 }
 
 /** One message, from MAIL to DATA. */

@@ -235,9 +235,9 @@ function destinationsOf(
   let unverified: Refusal | undefined;
   for (const recipient of recipients) {
     const { sent } = recipient;
-    const route = sent ? returnRoute(mailbox, sent) : presentRoute(mailbox, recipient);
+    const route = sent ? returnRoute(mailbox, sent.message) : presentRoute(mailbox, recipient);
     if (route.kind === "unverified") unverified = notVerified(route);
-    const mailboxId = route.kind === "mailbox" ? route.mailboxId : sent?.mailboxId;
+    const mailboxId = route.kind === "mailbox" ? route.mailboxId : sent?.message.mailboxId;
     if (mailboxId !== undefined && finding?.isFiled(mailboxId, sent !== undefined) === false) {
       isTold = true;
     } else if (route.kind === "mailbox") {

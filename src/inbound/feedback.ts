@@ -20,9 +20,10 @@ import { bounceLater, type LateFailure, namesOf, type OutcomeParts } from "../ou
 import {
   entriesOf,
   findByMessageId,
-  findByReturnPath,
+  findByReversePath,
   type OutboundMessage,
   type QueueEntry,
+  type Returned,
   setComplained,
 } from "../outbound/queue.ts";
 import { suppress } from "../outbound/suppression.ts";
@@ -33,8 +34,8 @@ import type { Db, Tx } from "../store/store.ts";
 interface ReportEnvelope {
   /** Empty for mail that asks for no automatic answer (RFC 5321 §4.5.5). */
   reversePath: string;
-  /** Messages that have a recipient of the mail for their return path. */
-  returned: OutboundMessage[];
+  /** Messages that have a recipient of the mail for their reverse-path. */
+  returned: readonly Returned[];
   /** The organisations that sent it: see Authentication. */
   organizations: readonly string[];
 }
@@ -54,7 +55,6 @@ export interface FeedbackParts extends OutcomeParts {
   mailbox: Pick<Mailbox, "isLocal" | "file" | "markDelivered">;
 }
 
-const RETURN_PATH = /^bounce\+[0-9a-z]+@/i;
 /** Most messages with one Message-ID, the newest, that a report is matched with: mail apps may send the same id again. */
 const MOST_CANDIDATES = 20;
 
@@ -74,11 +74,10 @@ interface Subject {
   believed: (QueueEntry | undefined)[];
 }
 
-/** Finds the message with this return path. Queries the database only for addresses that look like one. */
-export function sentWith(db: Db, recipient: string): OutboundMessage | undefined {
-  if (!RETURN_PATH.test(recipient)) return undefined;
-  const returnPath = normalizeAddress(recipient);
-  return returnPath === undefined ? undefined : findByReturnPath(db, returnPath);
+/** Finds the message with this reverse-path. */
+export function sentWith(db: Db, recipient: string): Returned | undefined {
+  const address = normalizeAddress(recipient);
+  return address === undefined ? undefined : findByReversePath(db, address);
 }
 
 /**
@@ -96,7 +95,8 @@ export async function considerReport(
   const { returned } = envelope;
   if (report === undefined && returned.length === 0) return undefined;
   const reported = report?.recipients.slice(0, MOST_REPORTED).map(spellingsOf) ?? [];
-  const isBelieved = (entry: QueueEntry) => returned.length > 0 || isFrom(envelope.organizations, entry);
+  const isBelieved = (entry: QueueEntry) =>
+    returned.some(({ domain = entry.domain }) => domain === entry.domain) || isFrom(envelope.organizations, entry);
   const subjects = messagesOf(db, returned, report).map((message): Subject => {
     const entries = entriesOf(db, message.seq);
     const named = namedAmong(entries, report, reported);
@@ -129,10 +129,10 @@ export async function considerReport(
   return { isAboutSent, record() {}, isFiled: () => isShown };
 }
 
-function messagesOf(db: Db, returned: OutboundMessage[], report: PreparedMessage["report"]): OutboundMessage[] {
-  if (returned.length > 0) return returned;
+function messagesOf(db: Db, returned: readonly Returned[], report: PreparedMessage["report"]): OutboundMessage[] {
+  if (returned.length > 0) return [...new Map(returned.map(({ message }) => [message.seq, message])).values()];
   const known = report?.envelopeFrom === undefined ? undefined : sentWith(db, report.envelopeFrom);
-  if (known !== undefined) return [known];
+  if (known !== undefined) return [known.message];
   return report?.messageId === undefined ? [] : findByMessageId(db, report.messageId).slice(-MOST_CANDIDATES);
 }
 

@@ -81,9 +81,9 @@ const LARGEST_QUEUE = 1_000_000;
 /** 85 random bits: nobody guesses a return path, so a report that comes to it is about its message. */
 const RETURN_PATH_LENGTH = 26;
 
-/** Makes a unique reverse-path for a message from `domain`. */
+/** Makes a unique return path for a message from `domain`. Each destination gets one of its own: see reversePathTo. */
 export const newReturnPath = (runtime: Pick<Runtime, "now" | "randomBytes">, domain: string): string =>
-  `bounce+${newTimedToken(runtime, RETURN_PATH_LENGTH)}@${domain}`;
+  `bounce+${newTimedToken(runtime, RETURN_PATH_LENGTH)}.@${domain}`;
 
 /** Reads the DKIM keys of a verified domain. Mail from a domain that is only claimed is not signed. */
 export const signingKeys = prepared((db) =>

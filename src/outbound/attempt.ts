@@ -17,7 +17,7 @@ import { Refusal, type RefusalName } from "../smtp/refusal.ts";
 import { createPatientCommit, type Db, type Store, type Tx } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import type { Claim } from "./claims.ts";
-import { entriesOf, readContent, setDeferred, setDelivered, setHeld } from "./queue.ts";
+import { entriesOf, readContent, reversePathTo, setDeferred, setDelivered, setHeld } from "./queue.ts";
 import { traceAttempt } from "./trace-log.ts";
 import type { Connection } from "./transport.ts";
 
@@ -117,8 +117,9 @@ export function createAttempts(parts: AttemptParts) {
         const connection = await open();
         remote = connection.remote;
         const recipients = entries.map(({ recipient }) => recipient);
+        const destinations = entries.map((entry) => entry.domain);
         const results = await withContent(rooms.away, message.seq, (content) =>
-          connection.send({ reversePath: message.returnPath, recipients, content }),
+          connection.send({ reversePath: reversePathTo(message, destinations), recipients, content }),
         );
         attempted = { kind: "attempted", results };
       }

@@ -9,6 +9,7 @@
  * Invariants: a domain with waiting entries has a row in queue_domains, due no later than the earliest of them, or than the
  * time to which the domain was postponed. The bytes of a message are kept while an entry of it is waiting or held.
  */
+import { createHmac } from "node:crypto";
 import { type AnyColumn, and, asc, eq, gt, inArray, isNotNull, max, notInArray, or, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
@@ -247,8 +248,42 @@ export async function readContent(
 }
 
 /** Finds the message with this reverse-path, in lower case. */
-export function findByReturnPath(db: Db, returnPath: string): OutboundMessage | undefined {
-  return reading(db).byReturnPath.get({ returnPath });
+/** Stands for every destination: a smarthost takes the message for several at once. */
+const ANYWHERE = "*";
+
+/** Nobody whom a message reaches knows its id, so nobody can tell the return path of another destination. */
+const destinationTag = (id: string, domain: string): string =>
+  createHmac("sha256", id).update(domain).digest("hex").slice(0, 16);
+
+/**
+ * The reverse-path of a message on its way to recipients at these domains. Whoever gets the message sees it, and can report
+ * what became of the recipients at their own domain alone.
+ */
+export function reversePathTo({ id, returnPath }: OutboundMessage, domains: readonly string[]): string {
+  const [domain = ANYWHERE, ...more] = new Set(domains);
+  return returnPath.replace(/\.(?=@)/, () => `.${destinationTag(id, more.length > 0 ? ANYWHERE : domain)}`);
+}
+
+/** A message that was sent with an address as its reverse-path. */
+export interface Returned {
+  message: OutboundMessage;
+  /** The destination that has this address; undefined if all have it. */
+  domain?: string;
+}
+
+const RETURN_PATH = /^(bounce\+[0-9a-z]+)(?:\.([0-9a-f]{16}))?@(.+)$/i;
+
+/** Finds the message with this reverse-path, a normalized address. Queries the database only for what looks like one. */
+export function findByReversePath(db: Db, address: string): Returned | undefined {
+  const [, local, tag, sender] = RETURN_PATH.exec(address) ?? [];
+  if (local === undefined) return undefined;
+  // Messages from before each destination had its own have no dot.
+  const message = reading(db).byReturnPath.get({ returnPath: `${local}${tag === undefined ? "" : "."}@${sender}` });
+  if (message === undefined || tag === undefined) return message && { message };
+  const destinations = new Set([ANYWHERE, ...entriesOf(db, message.seq).map(({ domain }) => domain)]);
+  const domain = [...destinations].find((one) => destinationTag(message.id, one) === tag);
+  if (domain === undefined) return undefined;
+  return domain === ANYWHERE ? { message } : { message, domain };
 }
 
 /** Lists the messages sent with that Message-ID (with its angle brackets), the oldest first. */

@@ -287,6 +287,32 @@ describe("attachments", () => {
     expect(spoolOf()).toEqual([]);
   });
 
+  test("a form is bounded in its parts and in what stands between them, and may break off", async () => {
+    const headers = { "content-type": "multipart/form-data; boundary=b" };
+    const request = `--b\r\nContent-Disposition: form-data; name="request"\r\n\r\n{"from":"${ALICE}","to":"b@remote.example","text":"x"}\r\n`;
+    expect((await post("/send", `${request}${"--b\r\n\r\n".repeat(100)}--b--\r\n`, headers)).body.error).toMatch(
+      /at most 50 items/,
+    );
+    settle({ "smtp.maxMessageBytes": "100000" });
+    expect((await post("/send", `${"x".repeat(8_600_000)}\r\n${request}--b--\r\n`, headers)).status).toBe(413);
+    settle({ "smtp.maxMessageBytes": "26214400" });
+    const file = '--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\nbegun';
+    for (const body of [`${request}${file}`, `${request}--b\r\nContent-Dis`]) {
+      expect((await post("/send", body, headers)).body).toMatchObject({ code: "bad_request" });
+    }
+    expect(spoolOf()).toEqual([]);
+  });
+
+  test("JSON of eight million escapes or brackets costs no more than reading it", async () => {
+    const json = { "content-type": "application/json" };
+    const begun = performance.now();
+    const escapes = `{"from":"${ALICE}","to":"b@remote.example","text":"x","x":"${"\\n".repeat(4_000_000)}"}`;
+    expect((await post("/send", escapes, json)).status).toBe(202);
+    expect((await post("/send", "[".repeat(8_000_000), json)).body.error).toMatch(/nested too deep/);
+    expect((await post("/send", `{"x":[${"1,".repeat(4_000_000)}1]}`, json)).status).toBe(400);
+    expect(performance.now() - begun).toBeLessThan(5_000);
+  });
+
   test("422 in the same words for what does not exist and for what the key does not reach", async () => {
     const stranger = await strangersKey();
     const asked = (attachmentId: string, emailId: string) => [

@@ -59,7 +59,7 @@ describe("a sent message", () => {
       messageId: view.messageId,
       subject: "Plans",
       domain: "example.test",
-      returnPath: expect.stringMatching(/^bounce\+[0-9a-z]{26}@example\.test$/),
+      returnPath: expect.stringMatching(/^bounce\+[0-9a-z]{26}\.@example\.test$/),
       acceptedAt: START,
       recipients: 3,
       outsideRecipients: 3,

@@ -65,7 +65,7 @@ test("deferred, tried again on the schedule, delivered", async () => {
   expect(it.remote.messages).toHaveLength(1);
   const [message] = it.remote.messages;
   expect(message?.to).toEqual(["bob@remote.example"]);
-  expect(message?.from).toMatch(/^bounce\+[0-9a-z]{26}@example\.test$/);
+  expect(message?.from).toMatch(/^bounce\+[0-9a-z]{26}\.[0-9a-f]{16}@example\.test$/);
   expect(message?.content).toContain(`Message-ID: ${sent.messageId}`);
   expect(message?.content.match(/^DKIM-Signature:/gm)).toHaveLength(2);
   const deliveredAt = new Date(it.runtime.now()).toISOString();

@@ -16,10 +16,11 @@ import {
   contentOf,
   entriesOf,
   findByMessageId,
-  findByReturnPath,
+  findByReversePath,
   readContent,
   recallAccepted,
   retryEntry,
+  reversePathTo,
   setBounced,
   setComplained,
   setDeferred,
@@ -589,14 +590,40 @@ test("a message is found by its reverse-path and by its Message-ID, settled or n
     const { entries } = next;
     store.transact((tx) => setDelivered(tx, entries, START, "250 ok"));
   }
-  expect(findByReturnPath(store.db, "bounce+x@example.test")).toMatchObject({ seq, id: "msg_1", recipients: 2 });
-  expect(findByReturnPath(store.db, "bounce+y@example.test")).toBeUndefined();
+  expect(findByReversePath(store.db, "bounce+x@example.test")).toMatchObject({
+    message: { seq, id: "msg_1", recipients: 2 },
+  });
+  expect(findByReversePath(store.db, "bounce+y@example.test")).toBeUndefined();
   expect(findByMessageId(store.db, "<1@example.test>").map((message) => message.seq)).toEqual([seq, again]);
   expect(findByMessageId(store.db, "<2@example.test>")).toEqual([]);
   expect(entriesOf(store.db, seq).map(({ recipient, field }) => [recipient, field])).toEqual([
     ["ann@a.example", "to"],
     ["bob@b.example", "bcc"],
   ]);
+});
+
+test("each destination has a reverse-path of its own, from which nobody tells another's", () => {
+  const { accept, store } = createQueue();
+  const seq = accept({ to: ["ann@a.example", "bob@b.example"], returnPath: "bounce+x.@example.test" });
+  const [message] = store.db.select().from(outboundMessages).all();
+  if (!message) throw new Error("it was not accepted");
+  const [toA, toB, toBoth] = [["a.example"], ["b.example"], ["a.example", "b.example"]].map((to) =>
+    reversePathTo(message, to),
+  );
+  for (const path of [toA, toB, toBoth]) expect(path).toMatch(/^bounce\+x\.[0-9a-f]{16}@example\.test$/);
+  const found = (path = "") => {
+    const { message, domain } = findByReversePath(store.db, path) ?? {};
+    return [message?.seq, domain];
+  };
+  expect([toA, toB, toBoth].map(found)).toEqual([
+    [seq, "a.example"],
+    [seq, "b.example"],
+    [seq, undefined],
+  ]);
+  const none = [undefined, undefined];
+  for (const forged of ["bounce+x@example.test", "bounce+x.@example.test", `bounce+x.${"0".repeat(16)}@example.test`]) {
+    expect(found(forged)).toEqual(none);
+  }
 });
 
 test("recipients waiting or held are counted, at most once a second", () => {

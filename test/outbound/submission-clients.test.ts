@@ -39,7 +39,7 @@ describe("a message", () => {
     });
     expect(messages.flatMap(({ to }) => to).sort()).toEqual(["bob@remote.example", "hidden@remote.example"]);
     for (const { content, from } of messages) {
-      expect(from).toMatch(/^bounce\+\w{26}@example\.test$/);
+      expect(from).toMatch(/^bounce\+\w{26}\.\w{16}@example\.test$/);
       expect(content).toMatch(/^DKIM-Signature: /);
       expect(content).toContain("\r\nReceived: by localhost (Mailroom) with ESMTPSA id ");
       expect(content).toEndWith(LETTER.slice(LETTER.indexOf("From:")).concat("\r\n"));
