@@ -64,7 +64,7 @@ export type PreparedOutbound = Required<Pick<Prepared, "message" | "content">>;
 export type OutboundContent = { bytes: Uint8Array } | { blob: string; size: number };
 
 /** Content up to this size, in bytes, is kept in a row; larger content in a blob. */
-export const LARGEST_ROW_CONTENT = 256 * 1024;
+const LARGEST_ROW_CONTENT = 256 * 1024;
 
 /** Makes large content durable. @throws the error of the file system */
 export async function keepContent(blobs: Pick<Blobs, "write">, bytes: Uint8Array): Promise<OutboundContent> {
