@@ -64,10 +64,10 @@ export function createMcp(
       return (
         tool &&
         call(tool, args, {
+          request,
           caller,
           refusal,
           readmit: () => gate.readmit(request.headers.get("authorization")),
-          signal: () => request.signal,
         })
       );
     },

@@ -34,6 +34,11 @@ const MEANINGS: Record<number, string> = {
 const COMPONENT_HEADERS: JsonObject = {
   RateLimit: { description: "Requests a minute for this key", required: true, schema: { type: "integer" } },
   RateRemaining: { description: "Requests left in this minute", required: true, schema: { type: "integer" } },
+  RequestId: {
+    description: "Id of this request, which the server's log has as `trace`",
+    required: true,
+    schema: { type: "string" },
+  },
   RetryAfter: { description: "Seconds to wait", required: true, schema: { type: "integer", minimum: 1 } },
   Challenge: { description: "The scheme to authenticate with", required: true, schema: { type: "string" } },
 };
@@ -46,9 +51,11 @@ const describeReplayed = ({ replayed }: Surface): JsonObject => ({
 
 const ref = (kind: string, name: string): JsonObject => ({ $ref: `#/components/${kind}/${name}` });
 
-const RATE_HEADERS: JsonObject = {
+/** Headers of every answer. */
+const COMMON_HEADERS: JsonObject = {
   "X-RateLimit-Limit": ref("headers", "RateLimit"),
   "X-RateLimit-Remaining": ref("headers", "RateRemaining"),
+  "X-Request-Id": ref("headers", "RequestId"),
 };
 
 /** Returns a value as JSON values: without the symbols of schemas, and without undefined properties. */
@@ -114,7 +121,7 @@ function describeFailure(status: number, meanings: Surface["meanings"]): JsonObj
   return {
     description: `${meanings[status] ?? MEANINGS[status]} (${codes.join(", ")})`,
     headers: {
-      ...RATE_HEADERS,
+      ...COMMON_HEADERS,
       ...(status === 401 && { "WWW-Authenticate": ref("headers", "Challenge") }),
       ...(status === 429 && { "Retry-After": ref("headers", "RetryAfter") }),
       ...(status === 409 && { "Retry-After": OPTIONAL_RETRY_AFTER }),
@@ -126,7 +133,7 @@ function describeFailure(status: number, meanings: Surface["meanings"]): JsonObj
 const SERVER_FAILURE: JsonObject = {
   description:
     "server_error: a failure of the service, safe to retry. With 503 and Retry-After it is brief: keep the key and retry",
-  headers: { ...RATE_HEADERS, "Retry-After": OPTIONAL_RETRY_AFTER },
+  headers: { ...COMMON_HEADERS, "Retry-After": OPTIONAL_RETRY_AFTER },
   content: json(plain(Failure)),
 };
 
@@ -137,7 +144,7 @@ function describeSuccess(operation: Operation): JsonObject {
     : json(plain(response));
   return {
     description: isMediaType(response) ? response.description : operation.summary,
-    headers: { ...RATE_HEADERS, ...(operation.idempotent && { "Idempotency-Replayed": ref("headers", "Replayed") }) },
+    headers: { ...COMMON_HEADERS, ...(operation.idempotent && { "Idempotency-Replayed": ref("headers", "Replayed") }) },
     content,
   };
 }

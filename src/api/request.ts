@@ -1,9 +1,10 @@
 /**
  * Reads what any request says, before an operation looks at it: the source that it counts against, the parts of its
- * URL, its JSON body. Limits how much of request bodies is under way at once.
+ * URL, its JSON body. Limits how much of request bodies is under way at once. Gives each request its id.
  */
 import { AppError, unavailable } from "../base/errors.ts";
 import { mostLargeBytes } from "../base/memory.ts";
+import type { Runtime } from "../base/runtime.ts";
 import { canonicalAddress, networkList, sourceOfAddress } from "../net/ip.ts";
 
 /** The address in a hop of X-Forwarded-For, which may have brackets and a port. */
@@ -36,6 +37,22 @@ export function createSourceReader(
     return sourceOfAddress(address);
   };
 }
+
+const TRACE_BYTES = 8;
+const traces = new WeakMap<Request, string>();
+
+/**
+ * Gives a request its id, which its response has in X-Request-Id, and its lines in the log as `trace` (rules: Request
+ * ids). Whatever the client calls it is not believed.
+ */
+export function nameRequest(request: Request, runtime: Pick<Runtime, "randomBytes">): string {
+  const trace = runtime.randomBytes(TRACE_BYTES).toHex();
+  traces.set(request, trace);
+  return trace;
+}
+
+/** The id of a request of the listener. */
+export const traceOf = (request: Request): string | undefined => traces.get(request);
 
 /** The URL from its path on. Bun gives a URL without an origin when the Host header is no host. */
 const targetOf = (url: string): string =>

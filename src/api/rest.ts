@@ -10,7 +10,6 @@ import type { Caller } from "../access/caller.ts";
 import type { Rate } from "../access/rate.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { FileKeeper } from "../compose/files.ts";
 import { type AppOperation, type Download, isMediaType, type Operation } from "../operations/operation.ts";
 import { type OperationRequest, type OperationServices, type Performed, performerOf } from "../operations/perform.ts";
@@ -21,7 +20,7 @@ import { createFailureReader } from "./failure.ts";
 import type { Admitted, Gate } from "./gate.ts";
 import type { Mcp } from "./mcp.ts";
 import { describeApi } from "./openapi.ts";
-import { type Budget, type Count, createUploadBudget, pathOf, queryOf, readJson } from "./request.ts";
+import { type Budget, type Count, createUploadBudget, pathOf, queryOf, readJson, traceOf } from "./request.ts";
 import { documentPathOf, MAIL_API, type Surface } from "./surfaces.ts";
 import { readWithFiles } from "./upload.ts";
 
@@ -139,7 +138,6 @@ export function createRest(
       gate: Gate;
       mcp: Mcp;
       sourceOf(peer: string | undefined, forwardedFor: string | null): string;
-      runtime: Pick<Runtime, "randomBytes">;
       log: Log;
     },
 ) {
@@ -158,11 +156,13 @@ export function createRest(
   const documentNear = (path: string): string =>
     documentPathOf(surfaces.find(({ prefix }) => path.startsWith(`${prefix}/`)) ?? MAIL_API);
 
-  function failureResponse(error: unknown, { method, url }: Request): Response {
+  function failureResponse(error: unknown, request: Request): Response {
+    const { method } = request;
+    const path = pathOf(request.url);
     const refusal =
       error instanceof NotFoundError
-        ? new AppError("not_found", `There is nothing here: ${documentNear(pathOf(url))} lists what there is`)
-        : readFailure(error, { method, path: pathOf(url) });
+        ? new AppError("not_found", `There is nothing here: ${documentNear(path)} lists what there is`)
+        : readFailure(error, request, { method, path });
     meters?.countApiRefusal(refusal.code);
     return Response.json(
       { error: refusal.message, code: refusal.code },
@@ -170,21 +170,27 @@ export function createRest(
     );
   }
 
+  function progressOf(request: Request): Progress {
+    const progress = inProgress.get(request);
+    if (!progress) throw new Error("a request came from nowhere");
+    return progress;
+  }
+
   /** Resolves with the caller of a request to REST; undefined for MCP and for a document. @throws AppError */
   async function admit(request: Request): Promise<Caller | undefined> {
-    const progress = inProgress.get(request);
-    const tell = (rate: Rate) => {
-      if (progress) progress.rate = rate;
-    };
-    const source = sourceOf(progress?.peer, request.headers.get("x-forwarded-for"));
+    const progress = progressOf(request);
     const path = pathOf(request.url);
-    const authorization = request.headers.get("authorization");
     const reads = request.method === "GET" || request.method === "HEAD";
+    const tell = (rate: Rate) => {
+      progress.rate = rate;
+    };
+    const source = sourceOf(progress.peer, request.headers.get("x-forwarded-for"));
+    const authorization = request.headers.get("authorization");
     if (reads && documents.has(path)) {
       gate.admitSource(source, tell);
       return undefined;
     }
-    if (path !== MCP_PATH || !progress) return gate.admit(source, authorization, tell);
+    if (path !== MCP_PATH) return gate.admit(source, authorization, tell);
     progress.admitted = await gate.admitOrDefer(source, authorization, tell);
     const { refusal } = progress.admitted;
     if (refusal) meters?.countApiRefusal(refusal.code);
@@ -198,7 +204,7 @@ export function createRest(
       context.caller = await admit(context.request);
     })
     .onError(({ error, request }) => failureResponse(error, request))
-    .all(MCP_PATH, ({ request }) => mcp.respond(request, requireAdmitted(inProgress.get(request)?.admitted)), {
+    .all(MCP_PATH, ({ request }) => mcp.respond(request, requireAdmitted(progressOf(request).admitted)), {
       parse: "none",
     });
 
@@ -225,14 +231,15 @@ export function createRest(
     );
   }
 
-  /** Responds to a request under /api/. `peer` is the address of the connection, when it is known. Never rejects. */
+  /** Responds to a request under /api/. `peer` is the address of the connection, when it is known. */
   return async (request: Request, peer: string | undefined): Promise<Response> => {
     const progress: Progress = { peer };
     inProgress.set(request, progress);
     const response = await app.handle(request);
     setHeaders(response.headers, progress);
     // The query is not logged: it shows what a person looks for in their mail.
-    log.debug("request", { method: request.method, path: pathOf(request.url), status: response.status });
+    const { method, url } = request;
+    log.debug("request", { trace: traceOf(request), method, path: pathOf(url), status: response.status });
     return response;
   };
 }

@@ -10,11 +10,10 @@ import { type Caller, requireAdmin } from "../access/caller.ts";
 import { type Session, Unconfirmed } from "../access/sessions.ts";
 import { downloadResponse } from "../api/download.ts";
 import { createFailureReader } from "../api/failure.ts";
-import { pathOf } from "../api/request.ts";
+import { pathOf, traceOf } from "../api/request.ts";
 import { readInput, type Serving } from "../api/rest.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
 import {
   type AppOperation,
   type BrowserRequest,
@@ -49,7 +48,6 @@ export interface AppApiParts extends Serving, AppOperationServices {
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
   /** Headers of every response that does not set them itself. */
   headers: Readonly<Record<string, string>>;
-  runtime: Pick<Runtime, "randomBytes">;
   log: Log;
 }
 
@@ -174,7 +172,8 @@ export function createAppApi(parts: AppApiParts): AppApi {
     for (const [name, value] of Object.entries({ ...headers, "cache-control": "private, no-store" })) {
       if (!response.headers.has(name)) response.headers.set(name, value);
     }
-    log.debug("request", { method: request.method, path: pathOf(request.url), status: response.status });
+    const { method, url } = request;
+    log.debug("request", { trace: traceOf(request), method, path: pathOf(url), status: response.status });
     return response;
   };
 }
@@ -183,13 +182,13 @@ export function createAppApi(parts: AppApiParts): AppApi {
  * Gives the response to a failure: `{error, code}` as in the REST API (rules: Errors), and `confirm: {code}` when the
  * person has to sign in again, with a second factor or without.
  */
-function createFailureResponse(parts: Pick<AppApiParts, "runtime" | "log">) {
+function createFailureResponse(parts: Pick<AppApiParts, "log">) {
   const readFailure = createFailureReader(parts);
-  return (error: unknown, { method, url }: Request): Response => {
+  return (error: unknown, request: Request): Response => {
     const { status, message, code, retryAfter } =
       error instanceof NotFoundError
         ? new AppError("not_found", "There is nothing here")
-        : readFailure(error, { method, path: pathOf(url) });
+        : readFailure(error, request, { method: request.method, path: pathOf(request.url) });
     return Response.json(
       { error: message, code, ...(error instanceof Unconfirmed && { confirm: error.confirm }) },
       { status, ...(retryAfter !== undefined && { headers: { "retry-after": String(Math.ceil(retryAfter)) } }) },

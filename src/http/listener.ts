@@ -7,6 +7,7 @@
  * serves only connections that the public one carries.
  */
 import type { Socket } from "bun";
+import { nameRequest } from "../api/request.ts";
 import type { Log } from "../base/log.ts";
 import { atMost, pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -29,7 +30,7 @@ export interface HttpListenerParts {
   /** `peer`: the address the connection came from; undefined when the system does not tell it. */
   respond(request: Request, peer: string | undefined): Promise<Response>;
   connections: Connections;
-  runtime: Pick<Runtime, "now" | "setTimer">;
+  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
   log: Log;
 }
 
@@ -62,6 +63,32 @@ const withOrigin = (request: Request): Request =>
 
 /** Starts the inner listener, on loopback. @throws when no port can be bound */
 export function listenInner({ respond, originOf, runtime, log }: InnerListenerParts): HttpServer {
+  function failureResponse(error: unknown, trace?: string): Response {
+    log.error("an HTTP request failed", { trace, error });
+    return Response.json(
+      { error: "Something failed on our side. It is safe to try again.", code: "server_error" },
+      { status: 500 },
+    );
+  }
+
+  /** Responds to a request, and counts it against its origin until the response. */
+  async function respondCounted(request: Request, { address, admission }: Origin, trace: string): Promise<Response> {
+    const end = admission.begin(request);
+    if (!end) return Response.json(CROWDED, { status: 503, headers: { "retry-after": String(RETRY_AFTER) } });
+    let streams = false;
+    try {
+      const response = await respond(request, address);
+      streams = response.headers.get("content-type") === "text/event-stream";
+      if (streams) response.headers.set("connection", "close");
+      return response;
+    } catch (error) {
+      return failureResponse(error, trace);
+    } finally {
+      // A stream of events counts until its connection closes, which ends with it.
+      if (!streams) end();
+    }
+  }
+
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
@@ -75,26 +102,12 @@ export function listenInner({ respond, originOf, runtime, log }: InnerListenerPa
       const origin = originOf(server.requestIP(request));
       if (!origin) return new Response("Forbidden\n", { status: 403 });
       const asked = withOrigin(request);
-      const end = origin.admission.begin(asked);
-      if (!end) return Response.json(CROWDED, { status: 503, headers: { "retry-after": String(RETRY_AFTER) } });
-      let streams = false;
-      try {
-        const response = await respond(asked, origin.address);
-        streams = response.headers.get("content-type") === "text/event-stream";
-        if (streams) response.headers.set("connection", "close");
-        return response;
-      } finally {
-        // A stream of events counts until its connection closes, which ends with it.
-        if (!streams) end();
-      }
+      const trace = nameRequest(asked, runtime);
+      const response = await respondCounted(asked, origin, trace);
+      response.headers.set("x-request-id", trace);
+      return response;
     },
-    error(error) {
-      log.error("an HTTP request failed", { error });
-      return Response.json(
-        { error: "Something failed on our side. It is safe to try again.", code: "server_error" },
-        { status: 500 },
-      );
-    },
+    error: (error) => failureResponse(error),
   });
 
   return {

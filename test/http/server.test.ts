@@ -98,7 +98,11 @@ test("odd requests get a response", async () => {
     ["GET /healthz?x=1#y HTTP/1.1\r\nHost: mx", /^HTTP\/1.1 200 /],
     ["GET http://other/api/x HTTP/1.1\r\nHost: mx", /^HTTP\/1.1 200 .*"peer":"127.0.0.1"/s],
   ];
-  for (const [head, answer] of table) expect(await raw(`${head}\r\nConnection: close\r\n\r\n`)).toMatch(answer);
+  for (const [head, answer] of table) {
+    const received = await raw(`${head}\r\nConnection: close\r\n\r\n`);
+    expect(received).toMatch(answer);
+    expect(received).toMatch(/\r\nx-request-id: [0-9a-f]{16}\r\n/i);
+  }
 });
 
 test("an error of the API is logged, and its response has no details", async () => {
@@ -111,7 +115,8 @@ test("an error of the API is logged, and its response has no details", async () 
   const body = await answer.text();
   expect([answer.status, JSON.parse(body)]).toMatchObject([500, { code: "server_error" }]);
   expect(body).not.toContain("detail");
-  expect(lines.join("\n")).toContain("a detail");
+  const line = lines.find((line) => line.includes("a detail")) ?? "{}";
+  expect(JSON.parse(line).trace).toBe(answer.headers.get("x-request-id") ?? "");
 });
 
 describe("stopping", () => {

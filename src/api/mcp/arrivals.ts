@@ -101,7 +101,7 @@ export function createArrivals(parts: {
       const messages =
         waitSeconds === 0
           ? next(call.caller)
-          : await waiting.wait(look, { ms: waitSeconds * 1000, key, signal: call.signal() });
+          : await waiting.wait(look, { ms: waitSeconds * 1000, key, signal: call.request.signal });
       const arrivedNow = (found: MessageSummaryView[] | undefined): Arrived => {
         const nextAfter = encode(position);
         return {

@@ -150,7 +150,7 @@ export function createCalls(
       if (call.refusal) throw call.refusal;
       return await perform(tool, given, call);
     } catch (error) {
-      const { code, message, retryAfter } = readFailure(error, { tool: tool.name });
+      const { code, message, retryAfter } = readFailure(error, call.request, { tool: tool.name });
       const rendered = renderError({ code, message, retryAfter }, contextFor(call.caller));
       return `${resultOf(rendered)},"isError":true`;
     }

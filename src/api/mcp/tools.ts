@@ -29,13 +29,12 @@ export interface Arguments {
 
 /** The caller of a tool, as of the request. */
 export interface Call {
+  request: Request;
   caller: Caller;
   /** Set when the call must be refused and not performed. */
   refusal?: AppError | undefined;
   /** Returns the caller as they are by now, after a call has waited. @throws AppError unauthorized */
   readmit(): Caller;
-  /** Gives the signal that is aborted when the client has gone. Few calls need it. */
-  signal(): AbortSignal;
 }
 
 /** JSON Schema in tools/list. */
