@@ -7,13 +7,16 @@
  * at once; a clock set back costs at most one cooldown.
  */
 
-/** The values of the X-RateLimit headers: requests per minute, and how many remain in this minute. */
+/** The values of the rate headers. */
 export interface Rate {
+  /** Requests in a window, and how many of them remain in this one. */
   limit: number;
   remaining: number;
+  /** Whole seconds, 1 or more, until the window ends, or the cooldown. */
+  endsIn: number;
 }
 
-/** `retryAfter` (whole seconds) is set if the request is refused. */
+/** `retryAfter` is set, to `endsIn`, if the request is refused. */
 export interface RateVerdict extends Rate {
   retryAfter?: number;
 }
@@ -25,7 +28,7 @@ interface Window {
   exceededAt?: number;
 }
 
-const WINDOW_MS = 60_000;
+export const WINDOW_SECONDS = 60;
 /** About 10 MB at most. Beyond it the oldest names are dropped: so many never come from one client. */
 const MOST_REMEMBERED = 50_000;
 
@@ -34,7 +37,7 @@ export function createRateLimit(
   mostInWindow: () => number,
   cooldownSeconds: () => number,
   capacity = MOST_REMEMBERED,
-  windowMs = WINDOW_MS,
+  windowMs = WINDOW_SECONDS * 1000,
 ) {
   // Ordered by the start of windows and cooldowns, so that expired ones are at the front.
   const windows = new Map<string, Window>();
@@ -43,6 +46,8 @@ export function createRateLimit(
     const cooldownMs = cooldownSeconds() * 1000;
     return exceededAt === undefined || cooldownMs === 0 ? since + windowMs : exceededAt + cooldownMs;
   };
+
+  const secondsToEnd = (window: Window, now: number): number => Math.max(1, Math.ceil((endOf(window) - now) / 1000));
 
   function forget(now: number): void {
     for (const [name, window] of windows) {
@@ -79,14 +84,15 @@ export function createRateLimit(
       const window = current(name, now);
       if (window.exceededAt === undefined && window.taken < limit) {
         window.taken++;
-        return { limit, remaining: limit - window.taken };
+        return { limit, remaining: limit - window.taken, endsIn: secondsToEnd(window, now) };
       }
       if (window.exceededAt === undefined) {
         window.exceededAt = now;
         windows.delete(name);
         windows.set(name, window);
       }
-      return { limit, remaining: 0, retryAfter: Math.max(1, Math.ceil((endOf(window) - now) / 1000)) };
+      const endsIn = secondsToEnd(window, now);
+      return { limit, remaining: 0, endsIn, retryAfter: endsIn };
     },
     /** Number of names in memory. */
     size: () => windows.size,

@@ -22,6 +22,11 @@ export interface Admitted {
   refusal?: AppError;
 }
 
+/** A rate that a request counts against. */
+export interface CountedRate extends Rate {
+  of: "source" | "key";
+}
+
 export type Gate = ReturnType<typeof createGate>;
 
 /**
@@ -66,13 +71,13 @@ export function createGate(parts: {
   const sources = createRateLimit(() => options.get("api.ipRequestsPerMinute"), cooldownSeconds);
   const keys = createRateLimit(() => options.get("api.keyRequestsPerMinute"), cooldownSeconds);
 
-  function takeSource(source: string, tell: (rate: Rate) => void): AppError | undefined {
+  function takeSource(source: string, tell: (rate: CountedRate) => void): AppError | undefined {
     const rate = sources.take(source, runtime.now());
-    tell(rate);
+    tell({ ...rate, of: "source" });
     return refusalOver(rate, "from this address");
   }
 
-  function admitSource(source: string, tell: (rate: Rate) => void): void {
+  function admitSource(source: string, tell: (rate: CountedRate) => void): void {
     const refusal = takeSource(source, tell);
     if (refusal) throw refusal;
   }
@@ -81,7 +86,7 @@ export function createGate(parts: {
   async function readCaller(
     source: string,
     authorization: string | null,
-    tell: (rate: Rate) => void,
+    tell: (rate: CountedRate) => void,
     refusal?: AppError,
   ): Promise<Admitted> {
     let caller: Caller | undefined;
@@ -96,7 +101,7 @@ export function createGate(parts: {
     }
     const now = runtime.now();
     const rate = keys.take(caller.keyId, now);
-    tell(rate);
+    tell({ ...rate, of: "key" });
     const ofKey = refusalOver(rate, "with this API key");
     const longest = (ofKey?.retryAfter ?? 0) > (refusal?.retryAfter ?? 0) ? ofKey : refusal;
     if (longest) return { caller, refusal: longest };
@@ -106,8 +111,8 @@ export function createGate(parts: {
 
   return {
     /**
-     * Admits a request that needs no key. `tell` gets the rate for the response's headers, also when the request is
-     * refused.
+     * Admits a request that needs no key. `tell` gets the rate of the source, for the response's headers, also when the
+     * request is refused.
      * @throws AppError rate_limited
      */
     admitSource,
@@ -117,7 +122,7 @@ export function createGate(parts: {
      * refusal.
      * @throws AppError rate_limited, unauthorized
      */
-    async admit(source: string, authorization: string | null, tell: (rate: Rate) => void): Promise<Caller> {
+    async admit(source: string, authorization: string | null, tell: (rate: CountedRate) => void): Promise<Caller> {
       admitSource(source, tell);
       const { caller, refusal } = await readCaller(source, authorization, tell);
       if (refusal) throw refusal;
@@ -128,8 +133,11 @@ export function createGate(parts: {
      * counts against both rates; a caller over both gets the refusal with the longer wait.
      * @throws AppError rate_limited, unauthorized
      */
-    admitOrDefer: (source: string, authorization: string | null, tell: (rate: Rate) => void): Promise<Admitted> =>
-      readCaller(source, authorization, tell, takeSource(source, tell)),
+    admitOrDefer: (
+      source: string,
+      authorization: string | null,
+      tell: (rate: CountedRate) => void,
+    ): Promise<Admitted> => readCaller(source, authorization, tell, takeSource(source, tell)),
     /**
      * Returns the caller of an admitted request as they are by now, after it has waited. Counts against no rate.
      * @throws AppError unauthorized when the key has become invalid

@@ -34,6 +34,17 @@ const MEANINGS: Record<number, string> = {
 const COMPONENT_HEADERS: JsonObject = {
   RateLimit: { description: "Requests a minute for this key", required: true, schema: { type: "integer" } },
   RateRemaining: { description: "Requests left in this minute", required: true, schema: { type: "integer" } },
+  ServiceLimit: {
+    description:
+      "What is left of the tighter rate, of this key or of its source address: r requests in the next t seconds (draft-ietf-httpapi-ratelimit-headers-11)",
+    required: true,
+    schema: { type: "string", examples: ['"key";r=117;t=42'] },
+  },
+  QuotaPolicy: {
+    description: "The tighter rate: q requests in w seconds",
+    required: true,
+    schema: { type: "string", examples: ['"key";q=120;w=60'] },
+  },
   RequestId: {
     description: "Id of this request, which the server's log has as `trace`",
     required: true,
@@ -55,6 +66,8 @@ const ref = (kind: string, name: string): JsonObject => ({ $ref: `#/components/$
 const COMMON_HEADERS: JsonObject = {
   "X-RateLimit-Limit": ref("headers", "RateLimit"),
   "X-RateLimit-Remaining": ref("headers", "RateRemaining"),
+  RateLimit: ref("headers", "ServiceLimit"),
+  "RateLimit-Policy": ref("headers", "QuotaPolicy"),
   "X-Request-Id": ref("headers", "RequestId"),
 };
 

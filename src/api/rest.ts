@@ -7,7 +7,7 @@
  */
 import { Elysia, NotFoundError } from "elysia";
 import type { Caller } from "../access/caller.ts";
-import type { Rate } from "../access/rate.ts";
+import { WINDOW_SECONDS } from "../access/rate.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { FileKeeper } from "../compose/files.ts";
@@ -17,7 +17,7 @@ import { readQuery } from "../operations/shape.ts";
 import type { Options } from "../store/settings.ts";
 import { downloadResponse } from "./download.ts";
 import { createFailureReader } from "./failure.ts";
-import type { Admitted, Gate } from "./gate.ts";
+import type { Admitted, CountedRate, Gate } from "./gate.ts";
 import type { Mcp } from "./mcp.ts";
 import { describeApi } from "./openapi.ts";
 import { type Budget, type Count, createUploadBudget, pathOf, queryOf, readJson, traceOf } from "./request.ts";
@@ -107,8 +107,8 @@ function requireAdmitted<T>(caller: T | undefined): T {
 interface Progress {
   /** The address of the connection, when it is known. */
   peer: string | undefined;
-  /** The rate for the response's headers. */
-  rate?: Rate;
+  /** The rates that it counted against. */
+  rates: CountedRate[];
   /** The caller of a request to MCP, and the refusal if they are over a rate. */
   admitted?: Admitted;
 }
@@ -116,17 +116,34 @@ interface Progress {
 /** On every response: no cache keeps somebody's mail, and no browser takes it for another type than it has. */
 const HEADERS = { "cache-control": "private, no-store", "x-content-type-options": "nosniff" };
 
+/** The tighter of two rates: the one that lets less through, and for longer. */
+const tighterOf = (a: CountedRate, b: CountedRate): CountedRate =>
+  a.remaining < b.remaining || (a.remaining === b.remaining && a.endsIn > b.endsIn) ? a : b;
+
+/**
+ * Writes the rate headers. Those with X- tell the rate of the key, or without a valid key that of the source; the others
+ * (draft-ietf-httpapi-ratelimit-headers-11) tell the tighter one.
+ */
+function rateHeaders(rates: readonly CountedRate[]): Record<string, string> {
+  const known = rates.at(-1);
+  if (!known) return {};
+  const { of, limit, remaining, endsIn } = rates.reduce(tighterOf);
+  return {
+    "x-ratelimit-limit": String(known.limit),
+    "x-ratelimit-remaining": String(known.remaining),
+    "ratelimit-policy": `"${of}";q=${limit};w=${WINDOW_SECONDS}`,
+    ratelimit: `"${of}";r=${remaining};t=${endsIn}`,
+  };
+}
+
 /**
  * Sets the headers that every response has. Elysia's `set` changes a Response only in routes whose code names it, and
  * Elysia misreads minified code.
  */
-function setHeaders(headers: Headers, { rate, admitted }: Progress): void {
-  if (admitted?.refusal)
-    for (const [name, value] of Object.entries(refusalHeaders(admitted.refusal))) headers.set(name, value);
+function setHeaders(headers: Headers, { rates, admitted }: Progress): void {
+  const own = { ...(admitted?.refusal && refusalHeaders(admitted.refusal)), ...rateHeaders(rates) };
+  for (const [name, value] of Object.entries(own)) headers.set(name, value);
   for (const [name, value] of Object.entries(HEADERS)) if (!headers.has(name)) headers.set(name, value);
-  if (!rate) return;
-  headers.set("x-ratelimit-limit", String(rate.limit));
-  headers.set("x-ratelimit-remaining", String(rate.remaining));
 }
 
 /** `baseUrl` is the public origin; `sourceOf` the reader of request.ts. */
@@ -181,9 +198,7 @@ export function createRest(
     const progress = progressOf(request);
     const path = pathOf(request.url);
     const reads = request.method === "GET" || request.method === "HEAD";
-    const tell = (rate: Rate) => {
-      progress.rate = rate;
-    };
+    const tell = (rate: CountedRate) => void progress.rates.push(rate);
     const source = sourceOf(progress.peer, request.headers.get("x-forwarded-for"));
     const authorization = request.headers.get("authorization");
     if (reads && documents.has(path)) {
@@ -233,7 +248,7 @@ export function createRest(
 
   /** Responds to a request under /api/. `peer` is the address of the connection, when it is known. */
   return async (request: Request, peer: string | undefined): Promise<Response> => {
-    const progress: Progress = { peer };
+    const progress: Progress = { peer, rates: [] };
     inProgress.set(request, progress);
     const response = await app.handle(request);
     setHeaders(response.headers, progress);

@@ -14,15 +14,15 @@ const limitOf = (limit: number, cooldown: number, capacity?: number) =>
 describe("windows", () => {
   test("begin at the first request and last a minute", () => {
     const rate = limitOf(2, 60);
-    expect(rate.take("a", START)).toEqual({ limit: 2, remaining: 1 });
-    expect(rate.take("a", START + 59_999)).toEqual({ limit: 2, remaining: 0 });
-    expect(rate.take("a", START + 60_000)).toEqual({ limit: 2, remaining: 1 });
+    expect(rate.take("a", START)).toEqual({ limit: 2, remaining: 1, endsIn: 60 });
+    expect(rate.take("a", START + 59_999)).toEqual({ limit: 2, remaining: 0, endsIn: 1 });
+    expect(rate.take("a", START + 60_000)).toEqual({ limit: 2, remaining: 1, endsIn: 60 });
   });
 
   test("count each name by itself", () => {
     const rate = limitOf(1, 60);
     expect(rate.take("a", START).remaining).toBe(0);
-    expect(rate.take("b", START)).toEqual({ limit: 1, remaining: 0 });
+    expect(rate.take("b", START)).toEqual({ limit: 1, remaining: 0, endsIn: 60 });
     expect(rate.take("b", START).retryAfter).toBe(60);
     expect(rate.take("c", START).retryAfter).toBeUndefined();
   });
@@ -32,10 +32,10 @@ describe("the cooldown", () => {
   test("starts at the first request over the limit, and ends in a new window", () => {
     const rate = limitOf(1, 60);
     rate.take("a", START);
-    expect(rate.take("a", START + 50_000)).toEqual({ limit: 1, remaining: 0, retryAfter: 60 });
-    expect(rate.take("a", START + 60_000)).toEqual({ limit: 1, remaining: 0, retryAfter: 50 });
-    expect(rate.take("a", START + 109_999)).toEqual({ limit: 1, remaining: 0, retryAfter: 1 });
-    expect(rate.take("a", START + 110_000)).toEqual({ limit: 1, remaining: 0 });
+    expect(rate.take("a", START + 50_000)).toEqual({ limit: 1, remaining: 0, endsIn: 60, retryAfter: 60 });
+    expect(rate.take("a", START + 60_000)).toEqual({ limit: 1, remaining: 0, endsIn: 50, retryAfter: 50 });
+    expect(rate.take("a", START + 109_999)).toEqual({ limit: 1, remaining: 0, endsIn: 1, retryAfter: 1 });
+    expect(rate.take("a", START + 110_000)).toEqual({ limit: 1, remaining: 0, endsIn: 60 });
     expect(rate.take("a", START + 110_000).retryAfter).toBe(60);
   });
 
@@ -62,10 +62,10 @@ test("changed settings apply at once", () => {
   );
   rate.take("a", START);
   settings.limit = 1;
-  expect(rate.take("a", START)).toEqual({ limit: 1, remaining: 0, retryAfter: 60 });
+  expect(rate.take("a", START)).toEqual({ limit: 1, remaining: 0, endsIn: 60, retryAfter: 60 });
   settings.cooldown = 10;
   expect(rate.take("a", START + 9_000).retryAfter).toBe(1);
-  expect(rate.take("a", START + 10_000)).toEqual({ limit: 1, remaining: 0 });
+  expect(rate.take("a", START + 10_000)).toEqual({ limit: 1, remaining: 0, endsIn: 60 });
 });
 
 describe("a clock set back", () => {
@@ -82,7 +82,7 @@ describe("a clock set back", () => {
   test("begins a new window", () => {
     const rate = limitOf(2, 60);
     rate.take("a", START);
-    expect(rate.take("a", BACK)).toEqual({ limit: 2, remaining: 1 });
+    expect(rate.take("a", BACK)).toEqual({ limit: 2, remaining: 1, endsIn: 60 });
   });
 });
 

@@ -1,5 +1,5 @@
 /** Request rates over HTTP (rules: Request rates, Rate headers). */
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { type Answer, startApi } from "../harness/api-setup.ts";
 
 const PROXY = { trustedProxies: ["127.0.0.1"] };
@@ -65,4 +65,57 @@ test("an IPv6 source is its /64, and a client cannot choose its source", async (
   const open = await startApi({ settings: { "api.ipRequestsPerMinute": "1" } });
   expect((await open.ask("/mailboxes", from("192.0.2.1"))).status).toBe(200);
   expect((await open.ask("/mailboxes", from("192.0.2.2"))).status).toBe(429);
+});
+
+/** The headers of draft-ietf-httpapi-ratelimit-headers. */
+const standardOf = ({ headers }: Answer) => [headers.get("ratelimit-policy"), headers.get("ratelimit")];
+
+describe("RateLimit and RateLimit-Policy", () => {
+  test("tell the rate of the source where that leaves less, and X-RateLimit that of the key", async () => {
+    const { ask, runtime } = await startApi({ ...PROXY, settings: {} });
+    const source = from("192.0.2.1");
+    const first = await ask("/mailboxes", source);
+    expect(standardOf(first)).toEqual(['"source";q=60;w=60', '"source";r=59;t=60']);
+    expect(rateOf(first)).toEqual(["120", "119"]);
+    runtime.advanceTo(runtime.now() + 17_001);
+    const later = await ask("/threads?limit=0", source);
+    expect([later.status, ...standardOf(later)]).toEqual([400, '"source";q=60;w=60', '"source";r=58;t=43']);
+    const unknown = await ask("/mailboxes", { headers: { ...source.headers, authorization: "Bearer nobody" } });
+    expect([unknown.status, ...standardOf(unknown)]).toEqual([401, '"source";q=60;w=60', '"source";r=57;t=43']);
+    const document = await ask("/openapi.json", { headers: { ...source.headers, authorization: "" } });
+    expect(standardOf(document)).toEqual(['"source";q=60;w=60', '"source";r=56;t=43']);
+  });
+
+  test("tell the rate of the key where that leaves less, or as little for longer", async () => {
+    const settings = { "api.ipRequestsPerMinute": "3", "api.keyRequestsPerMinute": "2" };
+    const { ask, runtime } = await startApi({ ...PROXY, settings });
+    const first = await ask("/mailboxes", from("192.0.2.1"));
+    expect(standardOf(first)).toEqual(['"key";q=2;w=60', '"key";r=1;t=60']);
+    runtime.advanceTo(runtime.now() + 10_000);
+    const second = await ask("/mailboxes", from("192.0.2.1"));
+    expect(standardOf(second)).toEqual(['"key";q=2;w=60', '"key";r=0;t=50']);
+    const refused = await ask("/mailboxes", from("192.0.2.1"));
+    expect([refused.status, ...standardOf(refused)]).toEqual([429, '"key";q=2;w=60', '"key";r=0;t=60']);
+    expect(refused.headers.get("retry-after")).toBe("60");
+    // Now the source as well, which has the longer wait.
+    runtime.advanceTo(runtime.now() + 5_000);
+    const both = await ask("/mailboxes", from("192.0.2.1"));
+    expect([both.status, ...standardOf(both)]).toEqual([429, '"source";q=3;w=60', '"source";r=0;t=60']);
+    expect(both.headers.get("retry-after")).toBe("60");
+  });
+
+  test("tell over MCP, where a refusal is a result, the longer of both waits", async () => {
+    const settings = { "api.ipRequestsPerMinute": "2", "api.keyRequestsPerMinute": "1" };
+    const { ask, runtime } = await startApi({ ...PROXY, settings });
+    const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "list_mailboxes", arguments: {} } };
+    const headers = { accept: "application/json, text/event-stream", "x-forwarded-for": "192.0.2.1" };
+    const post = () => ask("/api/mcp", { method: "POST", body: call, headers });
+    expect(standardOf(await post())).toEqual(['"key";q=1;w=60', '"key";r=0;t=60']);
+    await post();
+    runtime.advanceTo(runtime.now() + 20_000);
+    const both = await post();
+    expect([both.status, ...standardOf(both)]).toEqual([200, '"source";q=2;w=60', '"source";r=0;t=60']);
+    expect(both.headers.get("retry-after")).toBe("60");
+    expect(rateOf(both)).toEqual(["1", "0"]);
+  });
 });

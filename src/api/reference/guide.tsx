@@ -79,16 +79,17 @@ export function chaptersOf(document: ApiDocument, origin: string): Chapter[] {
       text: (
         <p>
           Requests are counted for each key and each source address. Every answer says in <code>X-RateLimit-Limit</code>{" "}
-          how many a minute there may be and in <code>X-RateLimit-Remaining</code> how many are left. Above that, and
-          above the hourly limits of sending, the answer is 429 with the seconds to wait in <code>Retry-After</code>.
-          Over MCP it is a result, or an error of JSON-RPC, that says the same.
+          how many a minute there may be for the key and in <code>X-RateLimit-Remaining</code> how many are left;{" "}
+          <code>RateLimit</code> tells what the tighter of both rates leaves. Above that, and above the hourly limits of
+          sending, the answer is 429 with the seconds to wait in <code>Retry-After</code>. Over MCP it is a result, or
+          an error of JSON-RPC, that says the same.
         </p>
       ),
       code: (
         <Code
           title="Headers of an answer"
           language="shell"
-          text={"X-RateLimit-Limit: 120\nX-RateLimit-Remaining: 117"}
+          text={'X-RateLimit-Limit: 120\nX-RateLimit-Remaining: 117\nRateLimit: "source";r=57;t=42'}
         />
       ),
     },
