@@ -15,6 +15,7 @@ import { type AppOperation, type Download, isMediaType, type Operation } from ".
 import { type OperationRequest, type OperationServices, type Performed, performerOf } from "../operations/perform.ts";
 import { readQuery } from "../operations/shape.ts";
 import type { Options } from "../store/settings.ts";
+import { compressJson } from "./compression.ts";
 import { downloadResponse } from "./download.ts";
 import { createFailureReader } from "./failure.ts";
 import type { Admitted, CountedRate, Gate } from "./gate.ts";
@@ -109,6 +110,8 @@ interface Progress {
   peer: string | undefined;
   /** The rates that it counted against. */
   rates: CountedRate[];
+  /** The response may be compressed: it holds no secret that is shown once. */
+  compresses: boolean;
   /** The caller of a request to MCP, and the refusal if they are over a rate. */
   admitted?: Admitted;
 }
@@ -203,9 +206,11 @@ export function createRest(
     const authorization = request.headers.get("authorization");
     if (reads && documents.has(path)) {
       gate.admitSource(source, tell);
+      progress.compresses = true;
       return undefined;
     }
     if (path !== MCP_PATH) return gate.admit(source, authorization, tell);
+    progress.compresses = true;
     progress.admitted = await gate.admitOrDefer(source, authorization, tell);
     const { refusal } = progress.admitted;
     if (refusal) meters?.countApiRefusal(refusal.code);
@@ -231,10 +236,13 @@ export function createRest(
     operations.map((operation) => ({ prefix, operation })),
   )) {
     const handle = handlerOf(operation, { ...parts, uploads });
+    // A download may be a file of JSON, of which clients may ask ranges.
+    const compresses = !operation.secrets && !isMediaType(operation.response);
     app.route(
       operation.method,
       prefix + operation.path,
       async ({ request, params, caller, set }) => {
+        progressOf(request).compresses = compresses;
         // Elysia gives no params to a route without parameters.
         const { status, answer, replayed } = await handle(request, params ?? {}, requireAdmitted(caller));
         if (isMediaType(operation.response)) return downloadResponse(answer as Download);
@@ -248,13 +256,13 @@ export function createRest(
 
   /** Responds to a request under /api/. `peer` is the address of the connection, when it is known. */
   return async (request: Request, peer: string | undefined): Promise<Response> => {
-    const progress: Progress = { peer, rates: [] };
+    const progress: Progress = { peer, rates: [], compresses: false };
     inProgress.set(request, progress);
     const response = await app.handle(request);
     setHeaders(response.headers, progress);
     // The query is not logged: it shows what a person looks for in their mail.
     const { method, url } = request;
     log.debug("request", { trace: traceOf(request), method, path: pathOf(url), status: response.status });
-    return response;
+    return progress.compresses ? compressJson(request, response) : response;
   };
 }

@@ -1,5 +1,6 @@
 /** Static files, compressed once. Browsers keep files with a hash for a name for good. */
 import { createHash } from "node:crypto";
+import { acceptedEncodings } from "../api/compression.ts";
 import { PAGE_HEADERS } from "./headers.ts";
 
 export interface File {
@@ -22,7 +23,7 @@ export function fileResponse(
   headers: Readonly<Record<string, string>>,
   cacheControl = "no-cache",
 ): Response {
-  const gzips = gzip !== undefined && /\bgzip\b/.test(request.headers.get("accept-encoding") ?? "");
+  const gzips = gzip !== undefined && acceptedEncodings(request, ["gzip", "identity"])[0] === "gzip";
   return new Response(gzips ? gzip : bytes, {
     headers: {
       ...headers,

@@ -88,6 +88,13 @@ test("a session performs the operations of the API, with the same responses", as
   expect(await statusOf(alice.get("/threads?limit=1000"))).toBe(400);
 });
 
+test("responses are not compressed", async () => {
+  for (let i = 0; i < 5; i++) await arrive();
+  const answer = await alice.fetch("/threads", { decompress: false } as RequestInit);
+  expect(answer.headers.get("content-encoding")).toBeNull();
+  expect((await answer.text()).length).toBeGreaterThan(1_024);
+});
+
 test("mail out of a person's reach is not found, on any route", async () => {
   const { id } = await arrive();
   const { body } = await alice.get<{ messages: { id: string }[] }>(`/threads/${id}`);

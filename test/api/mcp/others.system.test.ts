@@ -43,6 +43,8 @@ async function withKey(): Promise<string> {
     async fetch(request) {
       const headers = new Headers(request.headers);
       headers.set("authorization", `Bearer ${owner.apiKey}`);
+      // fetch decompresses the body, and leaves the header that says how it was compressed.
+      headers.set("accept-encoding", "identity");
       const body = request.body && (await request.bytes());
       return fetch(`${http}/api/mcp`, { method: request.method, headers, body });
     },
