@@ -5,6 +5,7 @@
  * Invariant: refusals come in their order (rules: Order of refusals). The gate runs in onRequest, before Elysia looks
  * for a route, so that an unknown path without a key is 401. perform.ts does the rest in the handler.
  */
+import { createHash } from "node:crypto";
 import { Elysia, NotFoundError } from "elysia";
 import type { Caller } from "../access/caller.ts";
 import { WINDOW_SECONDS } from "../access/rate.ts";
@@ -149,6 +150,27 @@ function setHeaders(headers: Headers, { rates, admitted }: Progress): void {
   for (const [name, value] of Object.entries(HEADERS)) if (!headers.has(name)) headers.set(name, value);
 }
 
+/** An OpenAPI document. The tag is weak, since the document is also sent compressed. */
+interface Document {
+  text: string;
+  etag: string;
+}
+
+function writeDocument(surface: Surface, baseUrl: string): Document {
+  const text = JSON.stringify(describeApi(surface, baseUrl));
+  return { text, etag: `W/"${createHash("sha256").update(text).digest("base64url").slice(0, 22)}"` };
+}
+
+/** Compares an If-None-Match (RFC 9110 §13.1.2). */
+const matchesTag = (ifNoneMatch: string | null, etag: string): boolean =>
+  ifNoneMatch?.split(",").some((tag) => tag.trim() === "*" || `W/${tag.trim().replace(/^W\//, "")}` === etag) === true;
+
+function documentResponse({ headers: asked }: Request, { text, etag }: Document): Response {
+  const headers = { "cache-control": "no-cache", etag };
+  if (matchesTag(asked.get("if-none-match"), etag)) return new Response(null, { status: 304, headers });
+  return new Response(text, { headers: { ...headers, "content-type": "application/json" } });
+}
+
 /** `baseUrl` is the public origin; `sourceOf` the reader of request.ts. */
 export function createRest(
   parts: Serving &
@@ -168,8 +190,8 @@ export function createRest(
   /** The documents by path. Each is written when a client first asks for it. */
   const documents = new Map(
     surfaces.map((surface) => {
-      let text: string | undefined;
-      return [documentPathOf(surface), () => (text ??= JSON.stringify(describeApi(surface, baseUrl)))];
+      let document: Document | undefined;
+      return [documentPathOf(surface), () => (document ??= writeDocument(surface, baseUrl))];
     }),
   );
   /** The path of the document that lists what there is near `path`. */
@@ -229,7 +251,7 @@ export function createRest(
     });
 
   for (const [path, write] of documents) {
-    app.get(path, () => new Response(write(), { headers: { "content-type": "application/json" } }));
+    app.get(path, ({ request }) => documentResponse(request, write()));
   }
 
   for (const { prefix, operation } of surfaces.flatMap(({ prefix, operations }) =>

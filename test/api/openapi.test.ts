@@ -400,6 +400,42 @@ test("the server gives the document without a key, and counts the source", async
   expect(head).toStartWith("HTTP/1.1 200");
 });
 
+describe("the tag of a document", () => {
+  const PATHS = ["/api/v1/openapi.json", "/api/admin/v1/openapi.json"];
+
+  test.each(PATHS)("answers whether it changed (%s)", async (path) => {
+    const { ask } = await startApi();
+    const open = (method: string, headers: Record<string, string> = {}) =>
+      ask(path, { method, headers: { authorization: "", ...headers } });
+    const first = await open("GET");
+    const etag = first.headers.get("etag") ?? "";
+    expect(etag).toMatch(/^W\/"[\w-]{20,}"$/);
+    expect(first.headers.get("cache-control")).toBe("no-cache");
+    expect((await open("HEAD")).headers.get("etag")).toBe(etag);
+    expect((await open("GET", { "accept-encoding": "gzip" })).headers.get("etag")).toBe(etag);
+
+    for (const known of [etag, etag.slice(2), `"other", ${etag}`, `W/"x",${etag.slice(2)} , "y"`, "*"]) {
+      for (const method of ["GET", "HEAD"]) {
+        const { status, headers, text } = await open(method, { "if-none-match": known });
+        expect([known, status, text]).toEqual([known, 304, ""]);
+        const kept = ["etag", "cache-control", "vary"].map((name) => headers.get(name));
+        expect(kept).toEqual([etag, "no-cache", "accept-encoding"]);
+        expect(headers.get("x-ratelimit-limit")).toBe("1000000");
+      }
+    }
+    for (const known of ['"other"', `${etag.slice(0, -2)}"`, etag.replaceAll('"', ""), "", "W/*"]) {
+      const { status, body } = await open("GET", { "if-none-match": known });
+      expect([known, status, body.openapi]).toEqual([known, 200, "3.1.0"]);
+    }
+  });
+
+  test("differs from that of the other document", async () => {
+    const { ask } = await startApi();
+    const [mail, admin] = await Promise.all(PATHS.map((path) => ask(path)));
+    expect(mail?.headers.get("etag")).not.toBe(admin?.headers.get("etag") as string);
+  });
+});
+
 describe("responses of the server match the document", () => {
   const MAIL = `From: "Zoë" <zoe@remote.example>
 To: olga@example.test, Max <max@example.test>
