@@ -6,6 +6,7 @@ import type { FileKeeper } from "../compose/files.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
+import { createCors } from "./cors.ts";
 import { createGate } from "./gate.ts";
 import { createMcp } from "./mcp.ts";
 import { createRest, type Serving } from "./rest.ts";
@@ -32,8 +33,9 @@ interface ApiParts extends Serving {
 
 export function createApi({ operations = MAIL_API.operations, ...parts }: ApiParts) {
   const gate = createGate(parts);
-  const mcp = createMcp({ ...parts, operations, gate });
-  const rest = createRest({ ...parts, surfaces: [{ ...MAIL_API, operations }, ADMIN_API], gate, mcp });
+  const cors = createCors(parts.options);
+  const mcp = createMcp({ ...parts, operations, gate, cors });
+  const rest = createRest({ ...parts, surfaces: [{ ...MAIL_API, operations }, ADMIN_API], gate, cors, mcp });
   return {
     rest,
     /** Ends the calls that wait for mail. */

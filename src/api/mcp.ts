@@ -13,6 +13,7 @@ import type { Runtime } from "../base/runtime.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { OperationServices } from "../operations/perform.ts";
 import type { Store } from "../store/store.ts";
+import type { Cors } from "./cors.ts";
 import type { Admitted, Gate } from "./gate.ts";
 import { createArrivals } from "./mcp/arrivals.ts";
 import { createCalls } from "./mcp/call.ts";
@@ -41,6 +42,7 @@ export function createMcp(
     bodies: Budget;
     operations: readonly Operation[];
     gate: Pick<Gate, "readmit">;
+    cors: Pick<Cors, "allows">;
     store: Pick<Store, "db" | "onCommit">;
     runtime: Pick<Runtime, "randomBytes" | "setTimer">;
     baseUrl: string;
@@ -48,8 +50,8 @@ export function createMcp(
     log: Log;
   },
 ) {
-  const { operations, gate, baseUrl } = parts;
-  const checkOrigin = createOriginCheck(baseUrl);
+  const { operations, gate, cors, baseUrl } = parts;
+  const checkOrigin = createOriginCheck(baseUrl, cors);
   const tools = createTools(operations);
   const arrivals = createArrivals(parts);
   const call = createCalls({ ...parts, arrivals });
@@ -131,9 +133,10 @@ const isAddress = (hostname: string): boolean => isIP(hostname.replace(/^\[(.*)\
  * Invariant: for programs, which send no Origin, the check looks at the Host alone. An IP address as Host passes, since
  * only a name can be rebound.
  *
- * `baseUrl` is the public origin. The check throws AppError forbidden.
+ * `baseUrl` is the public origin. Pages of origins that `cors` allows may send requests, too. The check throws AppError
+ * forbidden.
  */
-function createOriginCheck(baseUrl: string): (headers: Headers) => void {
+function createOriginCheck(baseUrl: string, cors: Pick<Cors, "allows">): (headers: Headers) => void {
   const base = new URL(baseUrl);
 
   function isOurHost(host: string): boolean {
@@ -158,8 +161,11 @@ function createOriginCheck(baseUrl: string): (headers: Headers) => void {
     }
     known = host;
     const origin = headers.get("origin");
-    if (origin !== null && !isOurOrigin(origin)) {
-      throw new AppError("forbidden", "Requests from pages of this Origin are refused");
+    if (origin !== null && !isOurOrigin(origin) && !cors.allows(origin)) {
+      throw new AppError(
+        "forbidden",
+        "Requests from pages of this Origin are refused: api.allowOrigins does not list it",
+      );
     }
   };
 }

@@ -17,6 +17,7 @@ import { type OperationRequest, type OperationServices, type Performed, performe
 import { readQuery } from "../operations/shape.ts";
 import type { Options } from "../store/settings.ts";
 import { compressJson } from "./compression.ts";
+import type { Cors } from "./cors.ts";
 import { downloadResponse } from "./download.ts";
 import { createFailureReader } from "./failure.ts";
 import type { Admitted, CountedRate, Gate } from "./gate.ts";
@@ -178,12 +179,13 @@ export function createRest(
       surfaces: readonly Surface[];
       baseUrl: string;
       gate: Gate;
+      cors: Cors;
       mcp: Mcp;
       sourceOf(peer: string | undefined, forwardedFor: string | null): string;
       log: Log;
     },
 ) {
-  const { surfaces, baseUrl, gate, mcp, sourceOf, meters, log } = parts;
+  const { surfaces, baseUrl, gate, cors, mcp, sourceOf, meters, log } = parts;
   const readFailure = createFailureReader(parts);
   const uploads = createUploadBudget();
   const inProgress = new WeakMap<Request, Progress>();
@@ -218,25 +220,41 @@ export function createRest(
     return progress;
   }
 
+  /** Counts a request that needs no key. @throws AppError rate_limited */
+  function admitSource(request: Request): void {
+    const { peer, rates } = progressOf(request);
+    gate.admitSource(sourceOf(peer, request.headers.get("x-forwarded-for")), (rate) => rates.push(rate));
+  }
+
   /** Resolves with the caller of a request to REST; undefined for MCP and for a document. @throws AppError */
   async function admit(request: Request): Promise<Caller | undefined> {
     const progress = progressOf(request);
     const path = pathOf(request.url);
     const reads = request.method === "GET" || request.method === "HEAD";
-    const tell = (rate: CountedRate) => void progress.rates.push(rate);
-    const source = sourceOf(progress.peer, request.headers.get("x-forwarded-for"));
-    const authorization = request.headers.get("authorization");
     if (reads && documents.has(path)) {
-      gate.admitSource(source, tell);
+      admitSource(request);
       progress.compresses = true;
       return undefined;
     }
+    const tell = (rate: CountedRate) => void progress.rates.push(rate);
+    const source = sourceOf(progress.peer, request.headers.get("x-forwarded-for"));
+    const authorization = request.headers.get("authorization");
     if (path !== MCP_PATH) return gate.admit(source, authorization, tell);
     progress.compresses = true;
     progress.admitted = await gate.admitOrDefer(source, authorization, tell);
     const { refusal } = progress.admitted;
     if (refusal) meters?.countApiRefusal(refusal.code);
     return undefined;
+  }
+
+  /** Responds to a preflight, which has no key. It counts as a request of its source. */
+  function preflightResponse(request: Request): Response {
+    try {
+      admitSource(request);
+      return cors.preflightResponse();
+    } catch (error) {
+      return failureResponse(error, request);
+    }
   }
 
   // standardHostname: by default, Elysia finds no path after a short host name.
@@ -280,8 +298,9 @@ export function createRest(
   return async (request: Request, peer: string | undefined): Promise<Response> => {
     const progress: Progress = { peer, rates: [], compresses: false };
     inProgress.set(request, progress);
-    const response = await app.handle(request);
+    const response = cors.isPreflight(request) ? preflightResponse(request) : await app.handle(request);
     setHeaders(response.headers, progress);
+    cors.setHeaders(request, response.headers);
     // The query is not logged: it shows what a person looks for in their mail.
     const { method, url } = request;
     log.debug("request", { trace: traceOf(request), method, path: pathOf(url), status: response.status });

@@ -190,6 +190,28 @@ function dnsNames(description: string, what: string, most: number): Setting<read
   };
 }
 
+/** Origins of web pages, as browsers send them in the header Origin. */
+function origins(description: string): Setting<readonly string[]> {
+  return {
+    default: [],
+    description,
+    parse(text) {
+      const list = text.split(",").map((entry) => originOf(entry.trim()));
+      if (list.length > 32 || !list.every((origin) => origin !== undefined)) {
+        throw new ConfigError("give up to 32 origins, such as https://app.example.com, separated by commas");
+      }
+      return [...new Set(list)];
+    },
+    format: (list) => list.join(),
+  };
+}
+
+/** The origin that a text names, and nothing beside it; undefined for any other text. */
+function originOf(text: string): string | undefined {
+  const url = /^https?:\/\/[^/?#@*\\\s]+\/?$/i.test(text) ? URL.parse(text) : null;
+  return url?.origin;
+}
+
 /** A path, which need not exist. */
 function path(what: "a folder" | "an executable", description: string): Setting<string> {
   return {
@@ -306,6 +328,11 @@ export const SETTINGS = {
     "Requests a minute from one source address, checked before the key is read",
   ),
   "api.cooldownSeconds": number(SECONDS, 60, "How long 429 is answered after either rate is exceeded"),
+  "api.allowOrigins": orWord(
+    "none",
+    origins("Origins of web pages that may call the API and MCP with a key, from their visitors' browsers"),
+    "none",
+  ),
   "sending.mailboxPerHour": number(RECIPIENTS, 100, "Recipients a mailbox may send to within 60 minutes"),
   "sending.workspacePerHour": number(RECIPIENTS, 500, "Recipients a workspace may send to within 60 minutes"),
   "sending.warmup": orWord(

@@ -88,6 +88,22 @@ test("a session performs the operations of the API, with the same responses", as
   expect(await statusOf(alice.get("/threads?limit=1000"))).toBe(400);
 });
 
+test("pages of other origins are refused and read nothing, listed or not", async () => {
+  const origin = "https://app.example.com";
+  const { store, options } = booted.appliance;
+  store.transact((tx) => options.set(tx, "api.allowOrigins", origin));
+  const headers = { origin, "access-control-request-method": "GET" };
+  for (const [init, status] of [
+    [{ headers }, 403],
+    [{ headers, method: "OPTIONS" }, 404],
+  ] as const) {
+    const answer = await alice.fetch("/threads", init);
+    expect([answer.status, answer.headers.get("vary")]).toEqual([status, null]);
+    expect([...answer.headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
+  }
+  store.transact((tx) => options.reset(tx, "api.allowOrigins"));
+});
+
 test("responses are not compressed", async () => {
   for (let i = 0; i < 5; i++) await arrive();
   const answer = await alice.fetch("/threads", { decompress: false } as RequestInit);
