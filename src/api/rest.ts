@@ -28,6 +28,8 @@ import { documentPathOf, MAIL_API, type Surface } from "./surfaces.ts";
 import { readWithFiles } from "./upload.ts";
 
 const MCP_PATH = "/api/mcp";
+/** Requests of a person with files at once: their programs. */
+const MOST_UPLOADS = 12;
 
 /**
  * The largest body of an operation that names no size of its own. Far more than any PATCH within the limits of labels.
@@ -187,7 +189,7 @@ export function createRest(
 ) {
   const { surfaces, baseUrl, gate, cors, mcp, sourceOf, meters, log } = parts;
   const readFailure = createFailureReader(parts);
-  const uploads = createUploadBudget();
+  const uploads = createUploadBudget(MOST_UPLOADS);
   const inProgress = new WeakMap<Request, Progress>();
   /** The documents by path. Each is written when a client first asks for it. */
   const documents = new Map(

@@ -11,8 +11,11 @@ async function* checkedAtEnd<T>(parts: AsyncIterable<T>, check: () => void): Asy
   check();
 }
 
+/** Uploads of a person at once: their browser. */
+const MOST_OF_ONE = 4;
+
 export function draftFileRoutes({ mailbox, sending }: { mailbox: Mailbox; sending: Sending }): Route[] {
-  const uploads = createUploadBudget();
+  const uploads = createUploadBudget(MOST_OF_ONE);
 
   return [
     {
