@@ -108,7 +108,7 @@ const statements = prepared((db) => {
       .where(and(eq(messages.id, sql.placeholder("emailId")), eq(messages.kind, "sent"), isNull(messages.deliveredAt)))
       .prepare(),
     ownAddresses: db
-      .select({ address: addresses.address })
+      .select({ address: addresses.address, since: addresses.createdAt })
       .from(addresses)
       .innerJoin(mailboxes, eq(mailboxes.id, addresses.mailboxId))
       .where(and(eq(mailboxes.ownerId, sql.placeholder("userId")), ne(addresses.kind, "catch-all")))
@@ -318,19 +318,20 @@ type BodyRow = typeof messageBodies.$inferSelect;
  * Returns a function that gives the part of a message's Bcc that the caller sees. Their own addresses are read once, on
  * demand.
  */
-function bccReader(db: Db, caller: Caller): (message: Pick<MessageRow, "kind" | "bcc" | "sentBy">) => EmailAddress[] {
-  let own: Set<string> | undefined;
-  return ({ kind, bcc, sentBy }) => {
+function bccReader(
+  db: Db,
+  caller: Caller,
+): (message: Pick<MessageRow, "kind" | "bcc" | "sentBy" | "date">) => EmailAddress[] {
+  let own: { address: string; since: number }[] | undefined;
+  return ({ kind, bcc, sentBy, date }) => {
     if (bcc.length === 0 || sentBy === caller.userId) return bcc;
     // A draft was sent to nobody yet.
     if (kind === "draft") return [];
-    own ??= new Set([
-      caller.email,
-      ...statements(db)
-        .ownAddresses.all({ userId: caller.userId })
-        .map(({ address }) => address),
-    ]);
-    const theirs = own;
+    own ??= statements(db).ownAddresses.all({ userId: caller.userId });
+    // Of what somebody here sent, no address of a later time: whoever may give themselves addresses could ask for one after
+    // the other whether it was in Bcc.
+    const counts = ({ since }: { since: number }) => kind !== "sent" || since <= date;
+    const theirs = new Set([caller.email, ...own.filter(counts).map(({ address }) => address)]);
     return bcc.filter(({ email }) => isOwnAddress(theirs, email));
   };
 }

@@ -160,7 +160,7 @@ function readSender(text: string): EmailAddress | undefined {
 /** What stands between local part and domain, or looks like it. */
 const AT = /[@\ufe6b\uff20]/;
 const ADDRESS_IN_NAME =
-  /[^\s"'<>()[\],;:@\ufe6b\uff20]+\s?[@\ufe6b\uff20]\s?[\p{L}\p{M}\p{N}_-]+(?:[.\u3002\uff0e\uff61][\p{L}\p{M}\p{N}_-]+)+/gu;
+  /[^\s"'<>()[\],;:@\ufe6b\uff20]+\s?[@\ufe6b\uff20]\s?[\p{L}\p{M}\p{N}_-]+(?:[.\u2024\u3002\ufe52\uff0e\uff61][\p{L}\p{M}\p{N}_-]+)+/gu;
 
 /** The address without a name that contains another one, which a reader would take for the sender. */
 export function withoutFalseName(address: EmailAddress): EmailAddress {

@@ -248,8 +248,8 @@ export async function readContent(
 }
 
 /** Finds the message with this reverse-path, in lower case. */
-/** Stands for every destination: a smarthost takes the message for several at once. */
-const ANYWHERE = "*";
+/** Stands for several destinations at once, for which a smarthost takes a message. It is the domain of no recipient. */
+const SEVERAL = "*";
 
 /** Nobody whom a message reaches knows its id, so nobody can tell the return path of another destination. */
 const destinationTag = (id: string, domain: string): string =>
@@ -260,14 +260,17 @@ const destinationTag = (id: string, domain: string): string =>
  * what became of the recipients at their own domain alone.
  */
 export function reversePathTo({ id, returnPath }: OutboundMessage, domains: readonly string[]): string {
-  const [domain = ANYWHERE, ...more] = new Set(domains);
-  return returnPath.replace(/\.(?=@)/, () => `.${destinationTag(id, more.length > 0 ? ANYWHERE : domain)}`);
+  const [domain = SEVERAL, ...more] = new Set(domains);
+  return returnPath.replace(/\.(?=@)/, () => `.${destinationTag(id, more.length > 0 ? SEVERAL : domain)}`);
 }
 
 /** A message that was sent with an address as its reverse-path. */
 export interface Returned {
   message: OutboundMessage;
-  /** The destination that has this address; undefined if all have it. */
+  /**
+   * The destination that has this address; "*" for several, all of which see it; undefined for a message from before each
+   * had its own.
+   */
   domain?: string;
 }
 
@@ -280,10 +283,9 @@ export function findByReversePath(db: Db, address: string): Returned | undefined
   // Messages from before each destination had its own have no dot.
   const message = reading(db).byReturnPath.get({ returnPath: `${local}${tag === undefined ? "" : "."}@${sender}` });
   if (message === undefined || tag === undefined) return message && { message };
-  const destinations = new Set([ANYWHERE, ...entriesOf(db, message.seq).map(({ domain }) => domain)]);
+  const destinations = new Set([SEVERAL, ...entriesOf(db, message.seq).map(({ domain }) => domain)]);
   const domain = [...destinations].find((one) => destinationTag(message.id, one) === tag);
-  if (domain === undefined) return undefined;
-  return domain === ANYWHERE ? { message } : { message, domain };
+  return domain === undefined ? undefined : { message, domain };
 }
 
 /** Lists the messages sent with that Message-ID (with its angle brackets), the oldest first. */

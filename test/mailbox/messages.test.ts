@@ -6,7 +6,7 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { parseMessage } from "../../src/message/parse.ts";
 import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
-import { messageBodies, messages } from "../../src/store/schema.ts";
+import { addresses, messageBodies, messages } from "../../src/store/schema.ts";
 import { createAlice } from "../harness/mailbox-world.ts";
 
 const RICH = [
@@ -180,6 +180,7 @@ describe("Bcc", () => {
     const { messageId, threadId } = await (sentByAlice ? office.send : office.receive)({ headers: BCC });
     return {
       office,
+      admin,
       seen: async (name: "alice" | "admin" | "eve" | "mate") => {
         const caller = { alice, admin, eve, mate }[name];
         const ofMessage = mailbox.getMessage(caller, messageId, { html: true }).bcc;
@@ -206,6 +207,22 @@ describe("Bcc", () => {
     expect(await seen("eve")).toEqual(["eve@remote.example"]);
     expect(await seen("admin")).toBeUndefined();
     expect(await seen("mate")).toBeUndefined();
+  });
+
+  test("of a sent message: an address from after it was sent shows nobody that it was there", async () => {
+    const { office, admin, seen } = await seenBy(true);
+    const { store, runtime, world, workspaceId } = office;
+    const theirs = world.box(workspaceId, "admin@example.test", admin);
+    const setAt = (createdAt: number) =>
+      store.db
+        .update(addresses)
+        .set({ address: "eve@remote.example", createdAt })
+        .where(eq(addresses.mailboxId, theirs))
+        .run();
+    setAt(runtime.now() + 1);
+    expect(await seen("admin")).toBeUndefined();
+    setAt(0);
+    expect(await seen("admin")).toEqual(["eve@remote.example"]);
   });
 
   test("matches with a tag, and in any spelling of the address", async () => {

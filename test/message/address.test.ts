@@ -11,6 +11,7 @@ import {
   parseSender,
   readDomain,
   splitAddress,
+  withoutFalseName,
   withoutTag,
 } from "../../src/message/address.ts";
 import { anyCharacter } from "../harness/any-character.ts";
@@ -343,4 +344,11 @@ describe("envelopeAddress", () => {
       ["a@[192.0.2.1]", "a@[ipv6:2001:db8::1]", "a@remote.example", '"]"@remote.example'].map(isAddressLiteral),
     ).toEqual([true, true, false, false]);
   });
+});
+
+test("a name with another address in it is left out, whatever stands for its dot", () => {
+  for (const dot of [".", "\u2024", "\u3002", "\ufe52", "\uff0e", "\uff61"]) {
+    const address = { email: "x@evil.example", name: `ceo@bank${dot}example` };
+    expect([dot, withoutFalseName(address)]).toEqual([dot, { email: "x@evil.example" }]);
+  }
 });
