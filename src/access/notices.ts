@@ -1,6 +1,6 @@
 /**
- * Mails people about changes to their own access: a replaced password or reset second factor, who did it, and what
- * ended with it. The only writer of access_notices. The change and the due notice commit together, in any
+ * Mails people about changes to their own access: a replaced password, a reset second factor or an API key that somebody
+ * made for them, who did it, and what ended with it. The only writer of access_notices. The change and the due notice commit together, in any
  * process; the mail and the record that it was sent do, too. Each notice is therefore sent exactly once.
  */
 import { asc, eq } from "drizzle-orm";
@@ -69,7 +69,19 @@ const BY = {
 
 const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
 
+const UNEXPECTED = "If you did not expect this, tell whoever runs the server at once.";
+
 function mailOf({ deed, doneBy, appPasswords, keys, createdAt }: typeof accessNotices.$inferSelect) {
+  if (deed === "key") {
+    return {
+      subject: "An API key was made for you",
+      text: [
+        `An API key was made for you on ${new Date(createdAt).toUTCString()}, ${BY[doneBy]}.`,
+        "A program that has it acts as you, within the scopes of the key: it can read what you can read, and send as you.",
+        UNEXPECTED,
+      ].join("\n\n"),
+    };
+  }
   const isPassword = deed === "password";
   const done = isPassword ? "Your password was changed" : "Your two-step sign-in was reset";
   const sessions = doneBy === "self" ? "every other browser" : "every browser";
@@ -79,7 +91,7 @@ function mailOf({ deed, doneBy, appPasswords, keys, createdAt }: typeof accessNo
       `${done} on ${new Date(createdAt).toUTCString()}, ${BY[doneBy]}.`,
       `You were signed out in ${sessions}; ${counted(appPasswords, "app password")} and ${counted(keys, "API key")} were ended.`,
       ...(isPassword ? [] : ["Your password alone signs you in until you set two-step sign-in up again."]),
-      "If you did not expect this, tell whoever runs the server at once.",
+      UNEXPECTED,
     ].join("\n\n"),
   };
 }

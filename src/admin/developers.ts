@@ -11,6 +11,7 @@ import {
   revokeKey as revoke,
   setKeyName,
 } from "../access/credentials.ts";
+import { addNotice } from "../access/notices.ts";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
 import { newSecret } from "../events/delivery.ts";
@@ -87,11 +88,15 @@ export function createDevelopers({
 
   return {
     /**
-     * Creates a key. Only this result shows it.
+     * Creates a key. Only this result shows it. `byAdmin`: an admin makes it for somebody else, who is told by mail.
      * @throws AppError bad_request; unprocessable for the scope admin of a member
      */
-    createKey(tx: Tx, { userId, name, scopes }: NewKey): { id: string; key: string } {
+    createKey(tx: Tx, { userId, name, scopes }: NewKey, { byAdmin = false } = {}): { id: string; key: string } {
       const person = findPerson(tx, userId);
+      if (byAdmin) {
+        const ended = { appPasswords: 0, keys: 0 };
+        addNotice(tx, { userId, deed: "key", doneBy: "admin", ...ended, createdAt: runtime.now() });
+      }
       if (scopes.includes("admin") && person?.role === "member") {
         throw new AppError("unprocessable", `the scope admin is for owners and admins: ${person.email} is a member`);
       }

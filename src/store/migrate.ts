@@ -32,6 +32,7 @@ import webhookDescription from "./migrations/0026_webhook_description.sql" with 
 import shortPasswords from "./migrations/0027_short_passwords.sql" with { type: "text" };
 import knownNetworks from "./migrations/0028_known_networks.sql" with { type: "text" };
 import fewerPages from "./migrations/0029_fewer_pages.sql" with { type: "text" };
+import keyNotices from "./migrations/0032_key_notices.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -137,4 +138,5 @@ export const MIGRATIONS: readonly string[] = [
   shortPasswords,
   knownNetworks,
   fewerPages,
+  keyNotices,
 ];

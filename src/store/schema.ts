@@ -281,7 +281,7 @@ export const appPasswords = sqliteTable(
   (table) => [index("app_passwords_by_user").on(table.userId)],
 );
 
-export const ACCESS_DEEDS = ["password", "second_factor"] as const;
+export const ACCESS_DEEDS = ["password", "second_factor", "key"] as const;
 export const ACCESS_ACTORS = ["self", "admin", "operator"] as const;
 
 /** Notices due to people about their access: what was replaced or reset, by whom, and how much ended with it. */

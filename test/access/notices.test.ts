@@ -27,7 +27,7 @@ function setUp() {
     store.transact((tx) => addNotice(tx, { userId, ...change }));
   };
   const owed = () => store.db.select().from(accessNotices).all().length;
-  return { job, told, broken, owe, owed, logged };
+  return { job, told, broken, owe, owed, logged, store, user, workspaceId };
 }
 
 test("a notice that cannot be sent does not delay the others, and is retried", async () => {
@@ -57,4 +57,15 @@ test("a hundred are sent at once, the others at the next check", async () => {
   expect(told).toHaveLength(100);
   await job.runDue(START);
   expect(told).toHaveLength(101);
+});
+
+test("a key that an admin makes for somebody is told to them", async () => {
+  const { job, told, store, user, workspaceId } = setUp();
+  const { userId } = user(workspaceId, "ann@a.test", "member");
+  const change = { deed: "key", doneBy: "admin", appPasswords: 0, keys: 0, createdAt: START } as const;
+  store.transact((tx) => addNotice(tx, { userId, ...change }));
+  await job.runDue(START);
+  expect(told.map(({ text }) => text)).toEqual([
+    expect.stringMatching(/^An API key was made for you on .* 2026 .*, by an owner or admin of your workspace\./),
+  ]);
 });

@@ -1,6 +1,6 @@
 /** API keys over the administration API. */
 import { describe, expect, test } from "bun:test";
-import { apiKeys, idempotencyKeys, type Scope } from "../../src/store/schema.ts";
+import { accessNotices, apiKeys, idempotencyKeys, type Scope } from "../../src/store/schema.ts";
 import { startAdmin } from "../harness/admin-world.ts";
 
 const READER = { name: "Reader", scopes: ["read"] };
@@ -43,6 +43,14 @@ test("the key is shown once: neither a replay, nor a row, nor the log has it", a
   expect(rows).toContain("Reader");
   expect(rows).not.toContain(key);
   expect(JSON.stringify(lines)).not.toContain(key);
+});
+
+test("whoever gets a key from an admin is told; one's own key is no news", async () => {
+  const { call, store } = await startAdmin();
+  await call("POST", "/keys", READER);
+  await call("POST", "/keys", { ...READER, user: "max" });
+  const owed = store.db.select().from(accessNotices).all();
+  expect(owed).toMatchObject([{ userId: "max", deed: "key", doneBy: "admin" }]);
 });
 
 describe("creating", () => {

@@ -124,7 +124,7 @@ export const createKey = operation({
       if (beyond !== undefined) {
         throw new AppError("forbidden", `You cannot give this key the scope "${beyond}"`);
       }
-      const { id, key } = developers.createKey(tx, { userId: holder.id, name, scopes });
+      const { id, key } = developers.createKey(tx, { userId: holder.id, name, scopes }, { byAdmin: !isOwn });
       return { ...shown(developers.keyOf(tx, id, workspaceId)), key };
     }),
 });
