@@ -5,6 +5,9 @@
 import { describe, test } from "bun:test";
 import { gatherEvidence } from "../src/authentication/evidence.ts";
 import { readStsPolicy, readStsRecord } from "../src/authentication/mta-sts.ts";
+import { readCalendar } from "../src/documents/calendar.ts";
+import { readRtf } from "../src/documents/rtf.ts";
+import { createText } from "../src/documents/text.ts";
 import { tokensOf } from "../src/mailbox/junk/tokens.ts";
 import { parseAddressList, parseSender } from "../src/message/address.ts";
 import { fieldGroupsIn, replyCodesIn } from "../src/message/bounce.ts";
@@ -14,6 +17,7 @@ import { quotedText } from "../src/message/composition.ts";
 import { parseDate } from "../src/message/date.ts";
 import { decodeWords, readHeaders, withoutBcc } from "../src/message/headers.ts";
 import { fingerprintOf, firstMessageId, referencesOf } from "../src/message/identity.ts";
+import { createXmlParser } from "../src/message/markup.ts";
 import { parseMessage, textOutsideParts } from "../src/message/parse.ts";
 import { newTextOf } from "../src/message/quoted-history.ts";
 import { readRecipients, readUnfinished } from "../src/message/recipients.ts";
@@ -58,6 +62,19 @@ const parsers: Record<string, (text: string) => unknown> = {
   },
   "text as shown": shownText,
   snippet: snippetOf,
+  "RTF files": (text) =>
+    refusalOf(() =>
+      readRtf(
+        bytesOf(`{\\rtf1 ${text}`),
+        createText(() => 0),
+      ),
+    ),
+  "calendar files": (text) =>
+    readCalendar(
+      bytesOf(`BEGIN:VCALENDAR\r\nX-A${text}`),
+      createText(() => 0),
+    ),
+  "XML of documents": (text) => refusalOf(() => createXmlParser({ open() {}, text() {} }, 500).write(`<a>${text}`)),
   "new text of an answer": (text) => newTextOf(text, "Hello"),
   quotation: (text) => quotedText({ from: { email: "a@b.example", name: text }, date: 0, text }),
   "reply codes": replyCodesIn,

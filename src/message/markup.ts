@@ -1,5 +1,6 @@
 /**
- * Reads the HTML of mail as tags and text, within a budget of work. The only user of htmlparser2.
+ * Reads the HTML of mail as tags and text, within a budget of work, and the XML of documents. The only user of
+ * htmlparser2.
  *
  * Each message gets one budget, and every reader of its HTML (here, visible.ts, stylesheet.ts, sanitize.ts, text.ts)
  * pays for a step before taking it. Rules, classes, attributes and depth, alone or multiplied, therefore cost only a
@@ -124,4 +125,44 @@ export function payForReading(html: string, budget: Budget): void {
   const steps = budget.read.get(html);
   if (steps === undefined) readMarkup(html, budget, IGNORE);
   budget.spend(2 * (steps ?? budget.read.get(html) ?? 0));
+}
+
+/**
+ * Receives XML. Element names are without prefix. An attribute with a prefix is `:name`, whatever the prefix is, so
+ * that `id` and `r:id` of an element differ.
+ */
+export interface XmlReader {
+  open?(name: string, attributes: Record<string, string>): void;
+  close?(name: string): void;
+  text?(text: string): void;
+}
+
+const withoutPrefix = (name: string): string => name.slice(name.indexOf(":") + 1);
+
+function plainAttributes(attributes: Record<string, string>): Record<string, string> {
+  const plain: Record<string, string> = {};
+  for (const name in attributes) plain[name.slice(Math.max(0, name.indexOf(":")))] = attributes[name] as string;
+  return plain;
+}
+
+/**
+ * Reads XML that comes in pieces; at most `mostDepth` elements may be inside each other. Knows no DTD: entities other
+ * than XML's own and numbers stay as they are written. `write` throws OverBudget, and what the reader throws.
+ */
+export function createXmlParser(reader: XmlReader, mostDepth: number): Pick<Parser, "write" | "end"> {
+  let depth = 0;
+  return new Parser(
+    {
+      onopentag(name, attributes) {
+        if (++depth > mostDepth) throw new OverBudget("elements too deep inside each other");
+        reader.open?.(withoutPrefix(name), plainAttributes(attributes));
+      },
+      ontext: (text) => reader.text?.(text),
+      onclosetag(name) {
+        depth--;
+        reader.close?.(withoutPrefix(name));
+      },
+    },
+    { xmlMode: true },
+  );
 }
