@@ -96,6 +96,8 @@ export function createMailFlow({ folder, startWorker, wake, ...parts }: MailFlow
     jobs,
     /** Reads stored HTML in a worker. */
     read: parser.read,
+    /** Extracts the text of documents in a worker. */
+    readDocument: parser.readDocument,
     /** Ends the parser workers. Called after everything that takes in mail has stopped. */
     stopParsing: () => parser.stop(),
   };

@@ -7,8 +7,14 @@ export const LARGE_BYTES = 4 * 1024 * 1024;
 /** Bytes that this process may use: the machine's memory, or what a container or systemd (MemoryMax) allows of it. */
 export const memoryLimit = (): number => Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
 
-/** Most bytes of large messages at one stage: each takes up to fifteen times its size while it is prepared. */
-export const mostLargeBytes = (): number => memoryLimit() / 16;
+/** A large message takes up to so many times its size while it is prepared. */
+export const TIMES_ITS_SIZE = 15;
+/** Most bytes of large messages at one stage. */
+export const mostLargeBytes = (): number => memoryLimit() / (TIMES_ITS_SIZE + 1);
+
+const MB = 1024 * 1024;
+/** Bytes that extracting the text of one document may take. */
+export const documentMemory = (): number => Math.min(512 * MB, Math.max(128 * MB, memoryLimit() / 8));
 
 let isCollecting = false;
 

@@ -1,8 +1,8 @@
 /**
  * Gives tasks to workers and answers the workers' DNS questions.
  *
- * Interactive work and arriving mail have separate workers. Each group has a queue (fair-queue.ts), shared workers, and
- * one isolated worker, which runs tasks that may be costly, one at a time: a task during which a shared worker fell
+ * Interactive work and arriving mail have separate workers, and documents have one. Each group has a queue
+ * (fair-queue.ts), shared workers (but for documents), and one isolated worker, which runs tasks that may be costly, one at a time: a task during which a shared worker fell
  * silent or died, other tasks of its source meanwhile, and tasks of sources that recently sent a costly message.
  * Workers start when there is work for them, and end after some idle time.
  *
@@ -17,7 +17,7 @@
  */
 import { unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
-import { LARGE_BYTES } from "../base/memory.ts";
+import { LARGE_BYTES, TIMES_ITS_SIZE } from "../base/memory.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { answerWithin, type DnsCache } from "../net/dns-cache.ts";
 import { asUnavailable } from "../store/store.ts";
@@ -29,9 +29,10 @@ import { type GroupName, MS_PER_BYTE, type ParserWorker, Slot, type Task } from 
 export interface Work {
   /**
    * `interactive`: a person or program that has signed in waits for it: sending, drafts, mail to read. `arriving`: mail
-   * from other servers. `bulk`: nobody waits for it, so it may wait without limit.
+   * from other servers. `bulk`: nobody waits for it, so it may wait without limit. `document`: a person or program waits
+   * for its text.
    */
-  kind: "interactive" | "arriving" | "bulk";
+  kind: "interactive" | "arriving" | "bulk" | "document";
   /** Charged with the time that it takes: the id of a mailbox or workspace, or a network address. */
   source: string;
 }
@@ -80,7 +81,7 @@ export function createDispatcher({
   mostInHand: number;
   /** Most bytes of large messages in all workers, and being filed, at once; one alone may have more. */
   mostLargeBytes: number;
-  startWorker(): ParserWorker;
+  startWorker(group: GroupName): ParserWorker;
 }) {
   const usage = createUsage(runtime.now);
   const mostBytesParked = Math.min(MOST_BYTES_PARKED, mostLargeBytes);
@@ -92,8 +93,9 @@ export function createDispatcher({
   });
   const interactive = openGroup("interactive", 1);
   const arriving = openGroup("arriving", workers);
-  const groups = [interactive, arriving];
-  const groupOf = ({ group }: Task | Slot): Group => (group === "interactive" ? interactive : arriving);
+  const documents = openGroup("documents", 0);
+  const groups = [interactive, arriving, documents];
+  const groupOf = ({ group }: Task | Slot): Group => ({ interactive, arriving, documents })[group];
   const parked = new Set<Task>();
   /** Large tasks whose results are being filed. */
   const filing = new Set<Task>();
@@ -104,7 +106,7 @@ export function createDispatcher({
   let stopped = false;
 
   function open(group: Group, isolated: boolean): Slot {
-    const slot = new Slot(startWorker(), { group: group.name, isolated }, { runtime, log, events });
+    const slot = new Slot(startWorker(group.name), { group: group.name, isolated }, { runtime, log, events });
     group.slots.add(slot);
     return slot;
   }
@@ -213,7 +215,8 @@ export function createDispatcher({
     if (likeliest && inHand.length === 1 && reason !== HELD_UP) {
       noteCost(likeliest);
       finish(likeliest);
-      likeliest.reject(new UnparseableError(`The message ${reason}`));
+      const what = likeliest.group === "documents" ? "document" : "message";
+      likeliest.reject(new UnparseableError(`The ${what} ${reason}`));
     } else {
       if (likeliest) suspect(likeliest);
       for (const task of inHand) wait(task);
@@ -241,8 +244,8 @@ export function createDispatcher({
   const isolatedIn = (group: Group): Slot | undefined => [...group.slots].find((slot) => slot.isolated);
   const sharedIn = (group: Group): Slot[] => [...group.slots].filter((slot) => !slot.isolated);
   /** All bulk work has one source, so its costly messages say nothing about the others. */
-  const mayBeCostly = ({ suspect, bulk, source }: Task): boolean =>
-    suspect || (!bulk && (suspects.has(source) || usage.isCostly(source)));
+  const mayBeCostly = ({ group, suspect, bulk, source }: Task): boolean =>
+    group === "documents" || suspect || (!bulk && (suspects.has(source) || usage.isCostly(source)));
 
   async function keepUntil(task: Task, released: Promise<void>): Promise<void> {
     filing.add(task);
@@ -251,11 +254,18 @@ export function createDispatcher({
     dispatch();
   }
 
+  /** The bytes of a large task: those of a message that takes as much memory. 0 for another. */
+  function largeBytesOf({ size, memory }: Task): number {
+    if (memory !== undefined) return memory / TIMES_ITS_SIZE;
+    return size > LARGE_BYTES ? size : 0;
+  }
+
   /** False for a large task while too many bytes of others are in the workers or being filed. */
-  function hasRoom({ size }: Task): boolean {
-    if (size <= LARGE_BYTES) return true;
+  function hasRoom(task: Task): boolean {
+    const size = largeBytesOf(task);
+    if (size === 0) return true;
     const inHand = groups.flatMap(({ slots }) => [...slots].flatMap((slot) => [...slot.inHand.values()]));
-    const bytes = [...inHand, ...filing].reduce((sum, task) => (task.size > LARGE_BYTES ? sum + task.size : sum), 0);
+    const bytes = [...inHand, ...filing].reduce((sum, other) => sum + largeBytesOf(other), 0);
     return bytes === 0 || bytes + size <= mostLargeBytes;
   }
 
@@ -312,11 +322,16 @@ export function createDispatcher({
   }
 
   return {
-    /** `size`: bytes; `released`: see Task. @throws UnparseableError; AppError server_error 503 if too much waits, or after `stop` */
-    add({ kind, source }: Work, job: Job, size: number, released?: Promise<void>): Promise<Prepared> {
+    /** `size`: bytes; `released`, `memory`: see Task. @throws UnparseableError; AppError server_error 503 if too much waits, or after `stop` */
+    add(
+      { kind, source }: Work,
+      job: Job,
+      size: number,
+      { released, memory }: { released?: Promise<void> | undefined; memory?: number } = {},
+    ): Promise<Prepared> {
       if (stopped) return Promise.reject(unavailable("The service is stopping"));
       return new Promise<Prepared>((resolve, reject) => {
-        const group: GroupName = kind === "interactive" ? "interactive" : "arriving";
+        const group: GroupName = kind === "bulk" ? "arriving" : kind === "document" ? "documents" : kind;
         wait({
           id: ++count,
           job,
@@ -324,6 +339,7 @@ export function createDispatcher({
           bulk: kind === "bulk",
           source,
           size,
+          memory,
           released,
           since: runtime.now(),
           suspect: false,

@@ -2,6 +2,7 @@
 import type { SigningKey } from "../authentication/dkim.ts";
 import type { Authentication } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
+import type { DocumentText, FileHints } from "../documents/kind.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import type { Composition } from "../message/composition.ts";
 import type { Read, Reading } from "../message/reading.ts";
@@ -16,8 +17,13 @@ export interface Signing {
   signedAt: number;
 }
 
-/** Work for a worker: reading stored HTML, or preparing a message. */
-export type Job = { blobFolder: string } & (MessageJob | { reading: Reading });
+/** Work for a worker: reading stored HTML, or preparing a message; for a worker of its own kind, reading a document. */
+export type Job = { blobFolder: string } & (MessageJob | { reading: Reading } | DocumentJob);
+
+/** Extracting the text of a document. */
+export interface DocumentJob {
+  document: FileHints & { source: Source };
+}
 
 /** Preparing a message; a Composition is composed first. */
 export interface MessageJob {
@@ -46,6 +52,8 @@ export interface Prepared {
   content?: OutboundContent;
   /** The result of reading HTML. */
   read?: Read;
+  /** The result of reading a document; null when it is none. */
+  document?: DocumentText | null;
 }
 export interface PreparedInbound extends Required<Pick<Prepared, "message" | "authentication">> {
   /** Its attachments, which are no blobs before it is accepted: what is refused leaves none. */
@@ -96,7 +104,7 @@ export type JobReply =
 
 export type FromWorker = { ready: true } | { id: number; question: Question } | JobReply;
 
-/** The parser hung on a message, died of it or failed on it. */
+/** The parser hung on a message or document, died of it or failed on it. */
 export class UnparseableError extends Error {
   override readonly name = "UnparseableError";
 }

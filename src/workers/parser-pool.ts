@@ -12,8 +12,9 @@ import { dirname, join } from "node:path";
 import type { Authentication } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
 import type { Log } from "../base/log.ts";
-import { memoryLimit, mostLargeBytes as mostLarge } from "../base/memory.ts";
+import { documentMemory, memoryLimit, mostLargeBytes as mostLarge } from "../base/memory.ts";
 import type { Runtime } from "../base/runtime.ts";
+import type { ReadDocument } from "../documents/kind.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
 import { type Read, type ReadHtml, type Reading, sizeOfReading } from "../message/reading.ts";
@@ -21,7 +22,15 @@ import type { DnsCache } from "../net/dns-cache.ts";
 import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
 import type { Source } from "../smtp/spool.ts";
 import { createDispatcher, type Work } from "./dispatcher.ts";
-import type { MessageJob, Prepared, PreparedInbound, PreparedOutbound, Signing } from "./jobs.ts";
+import {
+  type DocumentJob,
+  type MessageJob,
+  type Prepared,
+  type PreparedInbound,
+  type PreparedOutbound,
+  type Signing,
+  UnparseableError,
+} from "./jobs.ts";
 import type { ParserWorker } from "./slot.ts";
 
 export interface ParserPool {
@@ -51,6 +60,8 @@ export interface ParserPool {
   prepareOutbound(account: string, source: Uint8Array | Composition, signing: Signing): Promise<PreparedOutbound>;
   /** Reads stored HTML for a caller, as interactive work. @throws as prepare */
   read: ReadHtml;
+  /** Extracts the text of a document, one document at a time. */
+  readDocument: ReadDocument;
   /** Ends the workers; every task rejects as unavailable. */
   stop(): void;
 }
@@ -72,6 +83,7 @@ export function createParserPool({
   mostLargeBytes = mostLarge(),
   // The same address in the single executable, where the worker's file lies beside the main one (entry naming [name]).
   script = new URL("./parser-worker.ts", import.meta.url).href,
+  documentScript = new URL("./document-worker.ts", import.meta.url).href,
   // The types are a browser's, whose Worker lacks the `ref` and `unref` of Bun's.
   startWorker = (script) => new Worker(script) as Worker & ParserWorker,
   ...parts
@@ -91,6 +103,8 @@ export function createParserPool({
   mostLargeBytes?: number;
   /** The worker's script. */
   script?: string;
+  /** The same of the worker for documents. */
+  documentScript?: string;
   /** Starts a worker on it. */
   startWorker?: StartWorker;
 }): ParserPool {
@@ -99,17 +113,17 @@ export function createParserPool({
     workers,
     mostInHand,
     mostLargeBytes,
-    startWorker: () => startWorker(script),
+    startWorker: (group) => startWorker(group === "documents" ? documentScript : script),
   });
 
   let stages = 0;
 
   const add = (
     work: Work,
-    job: MessageJob | { reading: Reading },
+    job: MessageJob | { reading: Reading } | DocumentJob,
     size: number,
-    released?: Promise<void>,
-  ): Promise<Prepared> => dispatcher.add(work, { ...job, blobFolder }, size, released);
+    more?: { released?: Promise<void> | undefined; memory?: number },
+  ): Promise<Prepared> => dispatcher.add(work, { ...job, blobFolder }, size, more);
 
   return {
     prepare: async (work, source, size = sizeOf(source)) => given(await add(work, { source }, size), "message").message,
@@ -121,7 +135,7 @@ export function createParserPool({
       const stage = join(stageFolder, `${++stages}.staged`);
       const remove = () => rm(stage, { recursive: true, force: true });
       try {
-        const prepared = await add(arrivingFrom(arrival), { source, arrival, stage }, size, released);
+        const prepared = await add(arrivingFrom(arrival), { source, arrival, stage }, size, { released });
         const { staged = [] } = prepared;
         return {
           ...given(prepared, "message", "authentication"),
@@ -145,6 +159,17 @@ export function createParserPool({
         "message",
         "content",
       ),
+    async readDocument(owner, source, size, { filename, contentType }) {
+      // Time spent on documents does not count against the person's mail.
+      const work: Work = { kind: "document", source: `documents of ${owner}` };
+      const job = { document: { source, filename, contentType } };
+      try {
+        return given(await add(work, job, size, { memory: documentMemory() }), "document").document ?? undefined;
+      } catch (error) {
+        if (error instanceof UnparseableError) return { failure: error.message.replace(/^T/, "t") };
+        throw error;
+      }
+    },
     stop: dispatcher.stop,
   };
 }

@@ -67,6 +67,7 @@ async function run({ id, ...job }: Job & { id: number }): Promise<void> {
 
 async function prepare(id: number, job: Job): Promise<Prepared> {
   if ("reading" in job) return { read: readHtml(job.reading) };
+  if ("document" in job) throw new Error("documents have workers of their own");
   const { source, blobFolder, arrival, stage, shownFrom, signing, keptElsewhere } = job;
   const { blobs, recent } = keptFor(blobFolder);
   const came = isComposition(source) ? await composeBytes(source, blobs.read) : await readSource(source);

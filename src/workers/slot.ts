@@ -14,8 +14,8 @@ export type ParserWorker = Pick<Worker, "addEventListener" | "postMessage" | "te
   unref(): void;
 };
 
-/** The workers of a group share a queue: interactive work, or arriving mail with bulk work. */
-export type GroupName = "interactive" | "arriving";
+/** The workers of a group share a queue: interactive work, arriving mail with bulk work, or documents. */
+export type GroupName = "interactive" | "arriving" | "documents";
 
 /** A job on its way through the pool. */
 export interface Task {
@@ -26,6 +26,8 @@ export interface Task {
   readonly source: string;
   /** Bytes. */
   readonly size: number;
+  /** Bytes by which the process may grow during it; without it, any. */
+  readonly memory: number | undefined;
   /** Resolves when its result is no longer in memory; without it, at once. */
   readonly released: Promise<void> | undefined;
   /** Epoch ms at which it began to wait for a worker. */
@@ -68,6 +70,8 @@ export const MS_PER_BYTE = 1 / 10_000;
 const SHARED_MS = 2_000;
 /** The last part of these limits, in which the main thread reads what the worker said while the thread was busy. */
 const UNHEARD_MS = 100;
+/** Time between two looks at the memory of a task that has a limit. */
+const LOOK_MS = 50;
 /** Time for a worker to load its code. */
 const START_MS = 60_000;
 /** Idle time after which a worker for interactive or costly work ends, which frees some 30 MB. */
@@ -127,6 +131,7 @@ export class Slot {
     // Without this, Bun spins its event loop where nothing else keeps the process alive, as in a command.
     this.#worker.ref();
     if (wasIdle) this.resume();
+    if (task.memory !== undefined) this.#limitMemory(task, process.memoryUsage.rss() + task.memory);
     this.#worker.postMessage({ ...task.job, id: task.id } satisfies ToWorker);
   }
 
@@ -194,6 +199,15 @@ export class Slot {
       const idleMs = this.group === "arriving" && !this.isolated ? IDLE_ARRIVING_MS : IDLE_MS;
       this.#cancelTimer = this.#runtime.setTimer(() => this.close(), idleMs);
     }
+  }
+
+  /** A thread has no limit of its own, so the memory of the whole process counts. */
+  #limitMemory(task: Task, most: number): void {
+    this.#runtime.setTimer(() => {
+      if (this.isClosed || !this.inHand.has(task.id)) return;
+      if (process.memoryUsage.rss() > most) this.#fail("took too much memory");
+      else this.#limitMemory(task, most);
+    }, LOOK_MS);
   }
 
   #deadline(): number {

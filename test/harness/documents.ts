@@ -216,6 +216,35 @@ export const pagesOfText = (count: number): string[] =>
     ),
   );
 
+/** A PDF of one page: the fourth object is its content, the fifth its font F1 and its form X0. */
+export const onePage = (...objects: PdfObject[]) =>
+  pdfOf([
+    "<< /Type /Catalog /Pages 2 0 R >>",
+    "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+    "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /F1 5 0 R >> /XObject << /X0 5 0 R >> >> /Contents 4 0 R >>",
+    ...objects,
+  ]);
+
+/** A few kilobytes that unpack twice, to four gigabytes. */
+export const streamBomb = () =>
+  onePage({
+    dictionary: "/Filter [/FlateDecode /FlateDecode]",
+    stream: deflateSync(deflateSync(Buffer.alloc(4_000 * 1024 * 1024, 32), { level: 1 })),
+  });
+
+/** A font with a map of billions of characters. */
+export const mapBomb = () => {
+  const ranges = "<00000000> <00ffffff> <0041>\n".repeat(100);
+  return onePage(
+    { dictionary: "", stream: "BT /F1 11 Tf 50 800 Td (abc) Tj ET" },
+    "<< /Type /Font /Subtype /Type0 /BaseFont /X /Encoding /Identity-H /ToUnicode 6 0 R /DescendantFonts [<< /Type /Font /Subtype /CIDFontType2 /BaseFont /X /CIDSystemInfo << /Ordering (Identity) /Registry (Adobe) /Supplement 0 >> >>] >>",
+    {
+      dictionary: "",
+      stream: `/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <00000000> <ffffffff> endcodespacerange 100 beginbfrange ${ranges} endbfrange endcmap`,
+    },
+  );
+};
+
 /** What extractText gives of a document, called in this thread. Fails for a file that is no document. */
 export async function extracted(
   bytes: Uint8Array<ArrayBuffer>,

@@ -1,5 +1,5 @@
 /**
- * One parser worker for all pools of a process, because a worker takes half a second to start, more than most tests.
+ * One parser worker, and one worker for documents, for all pools of a process, because a worker takes half a second to start, more than most tests.
  *
  * Invariant: to a pool, it behaves as a worker of its own. A pool that ends during a message may have made the worker hang, so
  * later pools get another worker.
@@ -14,7 +14,8 @@ interface Shared {
   inHand: Map<number, { pool: EventTarget; id: number }>;
 }
 
-let shared: Shared | undefined;
+/** By script. */
+const shared = new Map<string, Shared>();
 let count = 0;
 
 const say = (pool: EventTarget, data: FromWorker): boolean => pool.dispatchEvent(new MessageEvent("message", { data }));
@@ -32,11 +33,11 @@ function start(script: string): Shared {
   worker.addEventListener("error", (event) => {
     event.preventDefault();
     const { error, message } = event;
-    shared = undefined;
+    shared.delete(script);
     for (const pool of started.pools) pool.dispatchEvent(new ErrorEvent("error", { error, message }));
   });
   worker.addEventListener("close", () => {
-    shared = undefined;
+    shared.delete(script);
     for (const pool of started.pools) pool.dispatchEvent(new Event("close"));
   });
   return started;
@@ -44,9 +45,9 @@ function start(script: string): Shared {
 
 /** The object that a pool uses as its worker. */
 export function shareWorker(script: string): ParserWorker {
-  shared ??= start(script);
-  const { worker, pools, inHand } = shared;
-  const mine = shared;
+  const mine = shared.get(script) ?? start(script);
+  shared.set(script, mine);
+  const { worker, pools, inHand } = mine;
   const pool = new EventTarget();
   pools.add(pool);
   setImmediate(() => say(pool, { ready: true }));
@@ -61,8 +62,9 @@ export function shareWorker(script: string): ParserWorker {
     },
     terminate() {
       pools.delete(pool);
-      if ([...inHand.values()].some((message) => message.pool === pool) && shared === mine) shared = undefined;
-      if (pools.size === 0 && shared !== mine) worker.terminate();
+      if ([...inHand.values()].some((message) => message.pool === pool) && shared.get(script) === mine)
+        shared.delete(script);
+      if (pools.size === 0 && shared.get(script) !== mine) worker.terminate();
     },
   };
 }

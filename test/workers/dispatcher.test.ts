@@ -42,7 +42,8 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB } = {}) {
         queue.shift();
         cancel = undefined;
         done.push([`${number} ${job.subject}`, runtime.now() - START]);
-        say({ id: job.id, result: { message: { subject: job.subject } } } as FromWorker);
+        const { id, subject } = job;
+        say({ id, result: { message: { subject }, document: { text: subject, notes: [] } } } as unknown as FromWorker);
         if (!cancel) work();
       }, job.takes);
     };
@@ -57,11 +58,10 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB } = {}) {
         running.delete(number);
       },
       postMessage(message: ToWorker) {
-        if (!("source" in message)) throw new Error("nothing is asked here");
-        const [subject = "", takes] = Buffer.from(message.source as Uint8Array)
-          .toString()
-          .split(" takes ");
-        queue.push({ id: message.id, subject, takes: Number(takes) });
+        const { source } = "document" in message ? message.document : (message as { source?: unknown });
+        if (!(source instanceof Uint8Array)) throw new Error("nothing is asked here");
+        const [subject = "", takes] = Buffer.from(source).toString().split(" takes ");
+        queue.push({ id: (message as { id: number }).id, subject, takes: Number(takes) });
         if (queue.length === 1) work();
       },
     };
@@ -75,11 +75,13 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB } = {}) {
       (message) => message.subject,
       (error) => (error instanceof UnparseableError ? "blamed" : isUnavailable(error) ? "refused" : String(error)),
     );
+  const read = (owner: string, subject: string, takes: number) =>
+    pool.readDocument(owner, Buffer.from(`${subject} takes ${takes}`), 100, { filename: "a", contentType: "b" });
   const advance = async (ms: number) => runtime.advanceTo(runtime.now() + ms);
   const doneAt = (subject: string) => done.find(([what]) => what.endsWith(` ${subject}`))?.[1];
   const workerOf = (subject: string) => done.find(([what]) => what.endsWith(` ${subject}`))?.[0].split(" ")[0];
   const replaced = () => lines.filter(({ message }) => message === "parser worker replaced").length;
-  return { pool, runtime, give, advance, done, doneAt, workerOf, replaced, running, started: () => started };
+  return { pool, runtime, give, read, advance, done, doneAt, workerOf, replaced, running, started: () => started };
 }
 
 describe.each([1, 2, 4])("with %d workers, hostile mail of one source", (workers) => {
@@ -282,4 +284,53 @@ test("bulk work waits without limit, and a costly message of it does not isolate
   await advance(160_000);
   expect(await Promise.all(bulk)).toEqual(bulk.map((_, i) => `${i}`));
   expect(replaced()).toBe(0);
+});
+
+describe("documents", () => {
+  test("that hang delay no mail, and have a reason", async () => {
+    const { give, read, advance, doneAt, workerOf } = openPool({ workers: 2 });
+    const hanging = read("usr_1", "hanging", FOR_EVER);
+    await advance(1);
+    void give("interactive", "mbx_1", "send", 5);
+    void give("arriving", "a", "mail", 5);
+    await advance(5);
+    expect([doneAt("send"), doneAt("mail")]).toEqual([6, 6]);
+    const next = read("usr_2", "next", 5);
+    await advance(10_000);
+    expect(await hanging).toEqual({ failure: "the document took too long" });
+    await advance(5);
+    expect(await next).toEqual({ text: "next", notes: [] });
+    expect(new Set(["mail", "next"].map(workerOf)).size).toBe(2);
+  });
+
+  test("are read one at a time, those of a person who used much time last", async () => {
+    const { read, advance, done, running } = openPool();
+    void read("usr_1", "first", 3_000);
+    for (const name of ["a", "b", "c"]) void read("usr_1", name, 3_000);
+    await advance(2_900);
+    void read("usr_2", "other", 100);
+    await advance(10_000);
+    expect(done.map(([what]) => what)).toEqual(["1 first", "1 other", "1 a", "1 b", "1 c"]);
+    expect(running.size).toBe(1);
+  });
+
+  test("that take long do not make the person's mail wait", async () => {
+    const { give, read, advance, doneAt } = openPool();
+    void read("usr_1", "slow", 5_000);
+    await advance(5_000);
+    void give("interactive", "usr_1", "send 1", 1_000);
+    void give("interactive", "usr_1", "send 2", 1_000);
+    await advance(1_000);
+    // A source that was costly would have one at a time.
+    expect(["send 1", "send 2"].map(doneAt)).toEqual([6_000, 6_000]);
+  });
+
+  test("count as large messages while memory is short", async () => {
+    const { give, read, advance, doneAt } = openPool({ workers: 2, mostLargeBytes: 20 * MB });
+    void give("arriving", "a", "large", 1_000, 19 * MB);
+    void read("usr_1", "document", 1_000);
+    void give("arriving", "b", "small", 5);
+    await advance(3_000);
+    expect(["large", "document", "small"].map(doneAt)).toEqual([1_000, 2_000, 5]);
+  });
 });

@@ -1,0 +1,85 @@
+/** Documents in the worker that reads them. Limits in time are tested in dispatcher.test.ts. */
+import { afterAll, expect, test } from "bun:test";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { createLog } from "../../src/base/log.ts";
+import { systemRuntime } from "../../src/base/runtime.ts";
+import { createDnsCache } from "../../src/net/dns-cache.ts";
+import { createParserPool } from "../../src/workers/parser-pool.ts";
+import { docx, pagesOfText, paragraph, pdf } from "../harness/documents.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+
+const runtime = systemRuntime();
+const pool = createParserPool({
+  blobFolder: temporaryFolder(),
+  names: createDnsCache(runtime),
+  runtime,
+  log: createLog("error", runtime.now, () => {}),
+});
+afterAll(() => pool.stop());
+
+const read = (source: Uint8Array | string, size: number) =>
+  pool.readDocument("usr_1", source, size, { filename: "a", contentType: "application/octet-stream" });
+
+test("a document is read from its file or from bytes; what is none gives nothing", async () => {
+  const bytes = docx(paragraph("words"));
+  const path = join(temporaryFolder(), "file");
+  writeFileSync(path, bytes);
+  expect(await read(path, bytes.byteLength)).toEqual({ text: "words\n", notes: [] });
+  expect(await read(bytes, bytes.byteLength)).toEqual({ text: "words\n", notes: [] });
+  expect(await read(Buffer.from("plain text"), 10)).toBeUndefined();
+});
+
+test("a file that is gone is a failure of ours, and the next document is read", async () => {
+  expect(await read("/nowhere/file", 10).catch(({ code }) => code)).toBe("ENOENT");
+  expect(await read(docx(paragraph("words")), 10)).toEqual({ text: "words\n", notes: [] });
+});
+
+test("a PDF of 100 pages has its text within two seconds", async () => {
+  const bytes = pdf(pagesOfText(100));
+  const times: number[] = [];
+  // Other programs may be busy. The first time the worker starts, and loads pdf.js.
+  while (times.length < 5 && Math.min(...times) >= 2_000) {
+    const begun = performance.now();
+    const found = await read(bytes, bytes.byteLength);
+    times.push(performance.now() - begun);
+    expect(found).toEqual({ text: expect.stringContaining("--- page 100 of 100 ---"), notes: [] });
+  }
+  expect(Math.min(...times)).toBeLessThan(2_000);
+}, 60_000);
+
+test.skipIf(process.platform !== "linux")(
+  "the thread that reads documents has a lower priority than the main thread",
+  async () => {
+    await read(docx(paragraph("words")), 10);
+    const nicenessOf = (task: string): number => {
+      const stat = readFileSync(`/proc/self/task/${task}/stat`, "latin1");
+      return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[16]);
+    };
+    const isWorker = (task: string): boolean => readFileSync(`/proc/self/task/${task}/comm`, "latin1") === "Worker\n";
+    const workers = readdirSync("/proc/self/task").filter(isWorker).map(nicenessOf);
+    expect(Math.max(...workers)).toBeGreaterThan(nicenessOf(String(process.pid)));
+  },
+);
+
+/** The files below src that a file imports when it is loaded, directly or not. Imports of types do not count. */
+function loadedBy(file: string, seen = new Set<string>()): Set<string> {
+  if (seen.has(file)) return seen;
+  seen.add(file);
+  const src = join(import.meta.dir, "../../src");
+  const code = readFileSync(join(src, file), "utf8");
+  for (const [, path = ""] of code.matchAll(/^(?:import|export) (?!type )[^;]*?"(\.[^"]+\.ts)"/gm)) {
+    loadedBy(relative(src, join(src, dirname(file), path)), seen);
+  }
+  return seen;
+}
+
+test("neither the server nor the workers that prepare mail load the readers of documents", () => {
+  for (const entry of ["main.ts", "workers/parser-worker.ts"]) {
+    const loaded = loadedBy(entry);
+    expect(loaded.size).toBeGreaterThan(40);
+    expect([...loaded].filter((file) => file.startsWith("documents/") && file !== "documents/kind.ts")).toEqual([]);
+  }
+  expect([...loadedBy("workers/document-worker.ts")]).toContain("documents/document.ts");
+  expect([...loadedBy("workers/document-worker.ts")]).not.toContain("documents/pdf.ts");
+});
