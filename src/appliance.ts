@@ -244,7 +244,7 @@ export function createAppliance(
           hold,
           wake,
         });
-        const { relay, submit, spool, sending, notifyAdmins } = mailFlow;
+        const { relay, submit, spool, sending, notifyAdmins, readDocument } = mailFlow;
         read = mailFlow.read;
         backends.push({ stop: mailFlow.stopParsing });
         frontends.push(relay);
@@ -291,6 +291,7 @@ export function createAppliance(
           ...base,
           ...performing,
           spool,
+          readDocument,
           slowdown,
           touchKey,
           sourceOf,

@@ -3,6 +3,7 @@ import type { Slowdown } from "../access/slowdown.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { FileKeeper } from "../compose/files.ts";
+import type { ReadDocument } from "../documents/kind.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
@@ -23,6 +24,7 @@ interface ApiParts extends Serving {
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
   /** Public origin. */
   baseUrl: string;
+  readDocument: ReadDocument;
   /** Limit of HTTP connections. */
   mostConnections: number;
   runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;

@@ -10,6 +10,7 @@ import { version } from "../../package.json" with { type: "json" };
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
+import type { ReadDocument } from "../documents/kind.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { OperationServices } from "../operations/perform.ts";
 import type { Store } from "../store/store.ts";
@@ -43,8 +44,9 @@ export function createMcp(
     operations: readonly Operation[];
     gate: Pick<Gate, "readmit">;
     cors: Pick<Cors, "allows">;
+    readDocument: ReadDocument;
     store: Pick<Store, "db" | "onCommit">;
-    runtime: Pick<Runtime, "randomBytes" | "setTimer">;
+    runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
     baseUrl: string;
     mostConnections: number;
     log: Log;

@@ -16,6 +16,7 @@ import { createBodyBudget, createSourceReader } from "../../src/api/request.ts";
 import { MAIL_API } from "../../src/api/surfaces.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { ApiSending } from "../../src/compose/send.ts";
+import { extractText } from "../../src/documents/document.ts";
 import { createConnections } from "../../src/http/connections.ts";
 import { createHttpServer } from "../../src/http/server.ts";
 import { createMailbox, type Mailbox } from "../../src/mailbox/mailbox.ts";
@@ -24,7 +25,7 @@ import { readHere } from "../../src/message/reading.ts";
 import { createIdempotency } from "../../src/operations/idempotency.ts";
 import type { Operation } from "../../src/operations/operation.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
-import { openSpool } from "../../src/smtp/spool.ts";
+import { openSpool, readSource } from "../../src/smtp/spool.ts";
 import * as schema from "../../src/store/schema.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -91,6 +92,8 @@ export async function startApi(given: Given = {}) {
     sending,
     administration,
     idempotency,
+    readDocument: async (_, source, __, hints) =>
+      extractText(new Uint8Array(await readSource(source)), hints, runtime.now),
     bodies: createBodyBudget(),
     spool: openSpool(temporaryFolder()),
     slowdown: createSlowdown(runtime),

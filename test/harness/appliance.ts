@@ -8,6 +8,7 @@ import type { DnsResolver, Runtime } from "../../src/base/runtime.ts";
 import { readConfig } from "../../src/config.ts";
 import type { DoctorOptions } from "../../src/doctor/doctor.ts";
 import { SCOPES } from "../../src/store/schema.ts";
+import type { StartWorker } from "../../src/workers/parser-pool.ts";
 import { apiClient, type Client } from "./api.ts";
 import { newDatabase } from "./database.ts";
 import { atEndOfFile } from "./end.ts";
@@ -55,8 +56,8 @@ atEndOfFile(async () => {
   running.clear();
 });
 
-/** The doctor's checks, by default none, and the database, by default a new one in memory. */
-type Checked = Pick<DoctorOptions, "checks"> & { file?: string };
+/** The doctor's checks, by default none; the database, by default a new one in memory; the workers, by default shared. */
+type Checked = Pick<DoctorOptions, "checks"> & { file?: string; startWorker?: StartWorker };
 
 /** `dns`: without it, no name exists. `world`: other parts of the runtime that differ. */
 export async function boot(
@@ -97,7 +98,7 @@ export async function boot(
 /** Starts one without a workspace, as after an installation. `prepare` runs before. */
 export async function bootEmpty(
   env: Record<string, string> = {},
-  { checks = {}, file, ...world }: Partial<Runtime> & Checked = {},
+  { checks = {}, file, startWorker = shareWorker, ...world }: Partial<Runtime> & Checked = {},
   prepare: (appliance: Appliance) => void = () => {},
 ): Promise<Omit<Booted, "owner" | "api">> {
   const runtime = fakeRuntime(world);
@@ -113,7 +114,7 @@ export async function bootEmpty(
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
   const appliance = createAppliance(config, runtime, log, {
     file: file ?? newDatabase(),
-    startWorker: shareWorker,
+    startWorker,
     doctor: { checks },
   });
   running.add(appliance);

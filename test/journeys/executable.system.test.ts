@@ -1,12 +1,14 @@
 /** `npm run build` makes one executable that runs from any folder with no file beside it. */
 import { expect, test } from "bun:test";
-import { copyFileSync, readdirSync, writeFileSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { appScripts } from "../harness/app-scripts.ts";
+import { letterWith } from "../harness/documents.ts";
 import { buildExecutable, builtExecutable } from "../harness/executable.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail.ts";
+import { connectMcp } from "../harness/mcp-client.ts";
 import { type Place, runJson, serve } from "../harness/process.ts";
 
 test("the executable stands alone: it sets up, serves, takes mail and gives it out", async () => {
@@ -37,10 +39,25 @@ test("the executable stands alone: it sets up, serves, takes mail and gives it o
     { from: "carol@remote.example", to: "alice@example.test" },
     letter({ subject: "To the executable" }),
   );
+  const files = ["bill.pdf", "cjk.pdf", "offer.docx", "sums.xlsx", "plans.pptx"];
+  const attached = files.map((name): [string, string, Uint8Array] => [
+    name,
+    "application/octet-stream",
+    readFileSync(join(import.meta.dir, "../documents/files", name)),
+  ]);
+  const invitation = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nSUMMARY:Lunch\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n";
+  await sender.send(
+    { from: "carol@remote.example", to: "alice@example.test" },
+    letterWith("alice@example.test", [
+      ...attached,
+      ["letter.rtf", "text/rtf", Buffer.from("{\\rtf1 A letter}")],
+      ["invite.ics", "text/calendar", Buffer.from(invitation)],
+    ]),
+  );
   sender.close();
   const { status, body } = await apiClient(server.http, apiKey).get<{ threads: { subject: string }[] }>("/threads");
   expect(status).toBe(200);
-  expect(body.threads.map((thread) => thread.subject)).toEqual(["To the executable"]);
+  expect(body.threads.map((thread) => thread.subject)).toEqual(["Documents", "To the executable"]);
   // rules: Rate headers; what bundling does to the code must not take them away.
   const headers = { Authorization: `Bearer ${apiKey}` };
   for (const [path, limit] of [
@@ -54,6 +71,26 @@ test("the executable stands alone: it sets up, serves, takes mail and gives it o
     expect([path, answer.headers.get("x-ratelimit-limit")]).toEqual([path, limit]);
     expect([path, answer.headers.get("x-ratelimit-remaining")]).toEqual([path, expect.stringMatching(/^\d+$/)]);
     expect([path, answer.headers.get("cache-control")]).toEqual([path, "private, no-store"]);
+  }
+  // The workers, and what they load when it is needed, are inside.
+  const mcp = await connectMcp(server.http, apiKey);
+  const { structured } = await mcp.call("list_messages", { direction: "inbound", limit: 1 });
+  const message = await mcp.call("get_message", { id: structured.messages[0].id, list: "attachments" });
+  const texts: string[] = [];
+  for (const { id } of message.structured.attachments) {
+    texts.push((await mcp.call("get_attachment", { id })).structured.text);
+  }
+  await mcp.close();
+  for (const words of [
+    "Apples\t3",
+    "日本語の文書",
+    "cell 00\tcell 01",
+    "May\t17.3",
+    "# Slide 1: Plans",
+    "A letter",
+    "# Event: Lunch",
+  ]) {
+    expect([words, texts.filter((text) => text.includes(words)).length]).toEqual([words, 1]);
   }
   const { first, later } = await appScripts(server.http);
   expect([first.length > 0, later.length > 0]).toEqual([true, true]);

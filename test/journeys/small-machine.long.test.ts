@@ -7,8 +7,11 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { messageMaker, wordAt, writeMbox } from "../bench/generator.ts";
 import { apiClient } from "../harness/api.ts";
+import { letterWith, mapBomb, pagesOfText, pdf, streamBomb } from "../harness/documents.ts";
 import { buildExecutable, builtExecutable } from "../harness/executable.ts";
 import { LARGE_MAIL } from "../harness/large-mail.ts";
+import { mailer } from "../harness/mail.ts";
+import { connectMcp } from "../harness/mcp-client.ts";
 import { folderOnDisk, limitMemory, limitNote, type MemoryLimit } from "../harness/memory-limit.ts";
 import { type Place, run, runJson, type Served, serve } from "../harness/process.ts";
 import { settle } from "../harness/settle.ts";
@@ -123,6 +126,43 @@ describe.skipIf(limitNote !== "")(`a machine of 512 MB${limitNote}`, () => {
       expectNoKill();
     },
     40 * MINUTE,
+  );
+
+  test(
+    "reads documents that were made to take its memory, one after another, while mail arrives",
+    async () => {
+      const sender = mailer(server.mx);
+      const files = [streamBomb(), mapBomb(), pdf(pagesOfText(100))].map((content, i): [string, string, Uint8Array] => [
+        `${i}.pdf`,
+        "application/pdf",
+        content,
+      ]);
+      await sender.send({ from: "carol@remote.example", to: ADDRESS }, letterWith(ADDRESS, files));
+      sender.close();
+      const mcp = await connectMcp(server.http, machine.apiKey);
+      const { messages } = (await mcp.call("list_messages", { direction: "inbound", limit: 1 })).structured;
+      const { structured } = await mcp.call("get_message", { id: messages[0].id, list: "attachments" });
+      const results: string[] = [];
+      let isOver = false;
+      const reading = (async () => {
+        for (const { id } of structured.attachments) results.push((await mcp.call("get_attachment", { id })).text);
+      })().finally(() => {
+        isOver = true;
+      });
+      await deliverOnAll(machine, server, 2, "beside documents", "\r\nHello\r\n", () => !isOver);
+      await reading;
+      await mcp.close();
+      expect(
+        results.map((text) => /the document took too (?:much memory|long)|--- page 1 of 100 ---/.exec(text)?.[0]),
+      ).toEqual([
+        expect.stringMatching(/^the document/),
+        expect.stringMatching(/^the document/),
+        "--- page 1 of 100 ---",
+      ]);
+      expectNoKill();
+      await until(() => machine.limit.used() < AFTERWARDS);
+    },
+    5 * MINUTE,
   );
 
   test(

@@ -7,10 +7,12 @@
 import type { Caller } from "../../access/caller.ts";
 import type { Log } from "../../base/log.ts";
 import type { Runtime } from "../../base/runtime.ts";
+import type { ReadDocument } from "../../documents/kind.ts";
 import type { Download } from "../../operations/operation.ts";
 import { type OperationServices, type Perform, type Performed, performerOf } from "../../operations/perform.ts";
 import { createFailureReader } from "../failure.ts";
 import type { Arrivals, Arrived } from "./arrivals.ts";
+import { createDocuments } from "./documents.ts";
 import { RENDERERS, renderError } from "./render.ts";
 import { wantsBytes } from "./render-download.ts";
 import {
@@ -50,9 +52,16 @@ async function bytesOf({ content }: Download): Promise<Uint8Array> {
 
 /** `baseUrl`: public origin. */
 export function createCalls(
-  parts: OperationServices & { arrivals: Arrivals; runtime: Pick<Runtime, "randomBytes">; baseUrl: string; log: Log },
+  parts: OperationServices & {
+    arrivals: Arrivals;
+    readDocument: ReadDocument;
+    runtime: Pick<Runtime, "now" | "randomBytes">;
+    baseUrl: string;
+    log: Log;
+  },
 ) {
   const { mailbox, arrivals, runtime, baseUrl } = parts;
+  const textOfDocument = createDocuments(parts);
   const readFailure = createFailureReader(parts);
   const performers = new Map<string, Perform>();
 
@@ -75,19 +84,25 @@ export function createCalls(
     },
   });
 
-  /** Gives text to the renderer, embeds another small file beside the result, and does not read a large one. */
+  /**
+   * Gives text, and the text of a document, to the renderer, embeds another small file beside the result, and does not
+   * read a large one.
+   */
   async function renderDownload(
     render: Render,
     download: Download,
     { params, shaping }: Arguments,
-    context: RenderContext,
+    caller: Caller,
   ): Promise<string> {
+    const context = contextFor(caller);
     const { filename, contentType, content } = download;
     const size = content instanceof Uint8Array ? content.byteLength : content.size;
-    const kind = wantsBytes({ filename, contentType, size, maxChars: shaping.maxChars ?? DEFAULT_CHARS });
-    const bytes = kind === "link" ? undefined : await bytesOf(download);
+    const document = await textOfDocument(caller, download);
+    const kind = wantsBytes({ filename, contentType, size, document, maxChars: shaping.maxChars ?? DEFAULT_CHARS });
+    const bytes = kind === "text" || kind === "blob" ? await bytesOf(download) : undefined;
     const id = String(params.id);
-    const answer: RenderedDownload = { id, filename, contentType, size, content: kind === "text" ? bytes : undefined };
+    const shown = kind === "text" ? bytes : undefined;
+    const answer: RenderedDownload = { id, filename, contentType, size, document, content: shown };
     const rendered = await render(answer, shaping, context);
     if (kind !== "blob" || !bytes) return resultOf(rendered);
     const uri = `${baseUrl}/api/v1/attachments/${id}`;
@@ -124,7 +139,7 @@ export function createCalls(
     // The cast is right because each operation answers what the renderer of its name takes.
     const render = RENDERERS[tool.operation.name as keyof typeof RENDERERS] as Render;
     if (tool.operation.name === "getAttachment" || tool.operation.name === "getRawMessage") {
-      return renderDownload(render, answer as Download, args, context);
+      return renderDownload(render, answer as Download, args, caller);
     }
     if (tool.operation.name === "listMessages") {
       let arrived = await arrivals.read(answer as Arrived["answer"], args, from, call);

@@ -1,6 +1,6 @@
 /**
- * Attachments, and messages as files: text is shown piece by piece; a small file of another type is embedded, which the
- * caller does; a large one is a link, because base64 is of no use to a model.
+ * Attachments, and messages as files: text, and the text of documents, is shown piece by piece; a small file of another
+ * type is embedded, which the caller does; a large one is a link, because base64 is of no use to a model.
  */
 import { decodeOctets } from "../../message/charset.ts";
 import { budgetOf, jsonLength, type Piece, pieceOf } from "./budget.ts";
@@ -29,12 +29,15 @@ const isTextLike = ({ contentType, filename }: Pick<RenderedDownload, "contentTy
 
 /**
  * Says what the caller does with the bytes. `text`: give them to the renderer. `blob`: embed them beside the result;
- * their base64 is no longer than the budget. `link`: do not read them.
+ * their base64 is no longer than the budget. `none`, `link`: do not read them.
  */
 export function wantsBytes(
-  download: Pick<RenderedDownload, "contentType" | "filename" | "size"> & Pick<RenderArguments, "maxChars">,
-): "text" | "blob" | "link" {
-  if (isTextLike(download) && download.size <= LARGEST_TEXT) return "text";
+  download: Pick<RenderedDownload, "contentType" | "filename" | "size" | "document"> &
+    Pick<RenderArguments, "maxChars">,
+): "text" | "none" | "blob" | "link" {
+  const { document } = download;
+  if (document && "text" in document) return "none";
+  if (!document && isTextLike(download) && download.size <= LARGEST_TEXT) return "text";
   return Math.ceil(download.size / 3) * 4 <= budgetOf(download) ? "blob" : "link";
 }
 
@@ -48,47 +51,63 @@ export function renderDownload(tool: "get_attachment" | "get_raw_message") {
       size: download.size,
       url: `${context.baseUrl}/api/v1/${path(encodeURIComponent(download.id))}`,
     };
-    const text = download.content && (await decode(download, download.content, context));
-    if (text === undefined) return renderFile(file, wantsBytes({ ...download, maxChars: args.maxChars }), context);
-    return renderText(tool, file, text, args, context);
+    const { document, content } = download;
+    if (document && "text" in document) return renderText(tool, file, document, args, context);
+    const text = content && (await decode(download, content, context));
+    if (text !== undefined) return renderText(tool, file, { text, notes: [] }, args, context);
+    const isEmbedded = wantsBytes({ ...download, maxChars: args.maxChars }) === "blob";
+    return renderFile(file, { isEmbedded, failure: document?.failure }, context);
   };
 }
 
-type File = Omit<RenderedDownload, "content"> & { url: string };
+type File = Omit<RenderedDownload, "content" | "document"> & { url: string };
 
 const titleOf = (file: File, nonce: string): string =>
   `${file.id}, ${file.size} bytes\n${fence(nonce, `"${file.filename}" ${file.contentType}`)}`;
 
-function renderFile(file: File, wants: "text" | "blob" | "link", { nonce }: RenderContext): Rendered {
-  const how =
-    wants === "blob"
-      ? "Its bytes come as an embedded resource."
-      : `Cut: it is not shown here, as it is too large or no text. Download it with the same key:\ncurl -H "Authorization: Bearer $KEY" -o FILE ${file.url}`;
-  const structured = { notice: NOTICE, ...file, ...(wants === "blob" ? {} : { cut: [how] }) };
+/** `failure`: why a document gives no text. */
+function renderFile(
+  file: File,
+  { isEmbedded, failure }: { isEmbedded: boolean; failure: string | undefined },
+  { nonce }: RenderContext,
+): Rendered {
+  const why = failure === undefined ? "" : `Its text could not be extracted: ${failure}. `;
+  const how = isEmbedded
+    ? `${why}Its bytes come as an embedded resource.`
+    : `Cut: ${why === "" ? "it is not shown here, as it is too large or no text. " : why}Download it with the same key:\ncurl -H "Authorization: Bearer $KEY" -o FILE ${file.url}`;
+  const structured = { notice: NOTICE, ...file, ...(isEmbedded && why === "" ? {} : { cut: [how] }) };
   return renderedOf(`${titleOf(file, drawNonce(nonce, file.filename, file.contentType))}\n${how}`, structured);
 }
 
 /** An offset longer than any, to measure what stands around a piece. */
 const FAR = 999_999_999;
 
-function renderText(tool: string, file: File, whole: string, args: RenderArguments, context: RenderContext): Rendered {
+/** `notes`: what the text of a document lacks. */
+function renderText(
+  tool: string,
+  file: File,
+  { text: whole, notes }: { text: string; notes: string[] },
+  args: RenderArguments,
+  context: RenderContext,
+): Rendered {
   const budget = budgetOf(args);
   const assemble = ({ shown, start, end }: Piece) => {
     const content = `"${file.filename}" ${file.contentType}\n\n${shown}`;
     const cut = `Cut: characters ${start} to ${end} of ${whole.length}; go on with ${tool}, id ${file.id}, offset ${end}; or download ${file.url} with the same key.`;
     const isCut = end !== whole.length;
+    const told = [
+      ...(isCut ? [cut] : []),
+      ...notes.map((note) => `${note} Download ${file.url} with the same key for the whole.`),
+    ];
     return {
-      text: [
-        `${file.id}, ${file.size} bytes`,
-        fence(drawNonce(context.nonce, content), content),
-        ...(isCut ? [cut] : []),
-      ].join("\n"),
+      text: [`${file.id}, ${file.size} bytes`, fence(drawNonce(context.nonce, content), content), ...told].join("\n"),
       structured: {
         notice: NOTICE,
         ...file,
         text: shown,
         ...(start === 0 ? {} : { offset: start }),
-        ...(isCut ? { nextOffset: end, cut: [cut] } : {}),
+        ...(isCut ? { nextOffset: end } : {}),
+        ...(told.length === 0 ? {} : { cut: told }),
         textLength: whole.length,
       },
     };

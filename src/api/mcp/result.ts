@@ -7,6 +7,7 @@
  *
  * Strings are only concatenated, never joined or sliced, so the engine copies them once, when the result is sent.
  */
+import type { DocumentText } from "../../documents/kind.ts";
 import type { MessageView } from "../../mailbox/views.ts";
 import { isAscii } from "../../message/characters.ts";
 import type { SeenText, VisibleHtml } from "../../message/visible.ts";
@@ -76,6 +77,8 @@ export interface RenderedDownload {
   contentType: string;
   /** Bytes. */
   size: number;
+  /** The text of a document. */
+  document?: DocumentText | undefined;
   content?: Uint8Array | undefined;
 }
 

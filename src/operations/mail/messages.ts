@@ -124,7 +124,8 @@ export const getAttachment = operation({
   summary: "Download an attachment",
   params: t.Object({ id: parameter.id }),
   tool: {
-    description: "An attachment: text, or a small file embedded, else a URL to GET with your API key.",
+    description:
+      "An attachment: text, also of PDF, Office, RTF and calendar files; other small files embedded, else a URL to GET with your API key.",
     annotations: READS_MAIL,
     about: { offset: GO_ON, maxChars: TOTAL },
     shaping: t.Object({ offset, maxChars }),

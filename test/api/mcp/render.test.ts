@@ -80,6 +80,17 @@ const download = fc
     return { id: "att_1", filename, contentType, size: content.length, content };
   });
 
+const aDocument = fc
+  .record({ filename: text(6), body: text(2_000), failure: fc.option(fc.constant("it is broken")) })
+  .map(({ filename, body, failure }) => ({
+    id: "att_1",
+    filename,
+    contentType: "application/pdf",
+    size: 100_000,
+    document:
+      failure === null ? { text: body, notes: ["Left out: hidden rows (3).", "Left out: pages 7 to 9."] } : { failure },
+  }));
+
 const ANSWERS: { [Name in keyof Answers]: fc.Arbitrary<Answers[Name]> } = {
   listMailboxes: fc.constant({
     mailboxes: Array.from({ length: 200 }, (_, index) => ({
@@ -103,7 +114,7 @@ const ANSWERS: { [Name in keyof Answers]: fc.Arbitrary<Answers[Name]> } = {
     .map((messages) => ({ messages, count: messages.length })),
   getMessage: aMessage.map((one) => ({ message: one })),
   getRawMessage: download,
-  getAttachment: download,
+  getAttachment: fc.oneof(download, aDocument),
   sendEmail: fc.constant({
     ok: true,
     id: "<1@example.test>",
