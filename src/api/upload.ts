@@ -259,13 +259,15 @@ async function* chunksOf(request: Request): AsyncGenerator<Uint8Array> {
 
 /** Deeper JSON is nobody's request. */
 const DEEPEST = 200;
+/** More than any request has; parsing takes a microsecond for each. */
+const MOST_KEYS = 10_000;
 /** Raw bytes of a key that may be `content` or `attachments`, every character escaped. */
 const LONGEST_KEY = 6 * "attachments".length;
 
 /**
  * Returns a function that reads JSON chunk by chunk, and finds where a string at `attachments[…].content` begins: the position
  * after its opening quote, from where the next chunk must begin behind the closing one. It checks nothing that JSON.parse
- * does. @throws AppError bad_request for JSON that is nested too deep
+ * does. @throws AppError bad_request for JSON that is nested too deep or has too many fields
  */
 function createContentFinder(): (chunk: Uint8Array) => number | undefined {
   /** Names of the present values in the open objects; undefined for an array. */
@@ -275,6 +277,7 @@ function createContentFinder(): (chunk: Uint8Array) => number | undefined {
   /** The bytes of the present string if it is a key; undefined otherwise, and for a key that is too long. */
   let key: number[] | undefined;
   let expectsKey = false;
+  let keys = 0;
   const isContent = () =>
     path.length === 3 && path[0] === "attachments" && path[1] === undefined && path[2] === "content";
 
@@ -304,6 +307,7 @@ function createContentFinder(): (chunk: Uint8Array) => number | undefined {
         if (!expectsKey && isContent()) return i + 1;
         isInString = true;
         key = expectsKey ? [] : undefined;
+        if (expectsKey && ++keys > MOST_KEYS) throw new AppError("bad_request", "The JSON has too many fields");
         expectsKey = false;
       } else if (byte === 0x7b) open("");
       else if (byte === 0x5b) open(undefined);

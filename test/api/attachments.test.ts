@@ -309,6 +309,8 @@ describe("attachments", () => {
     const escapes = `{"from":"${ALICE}","to":"b@remote.example","text":"x","x":"${"\\n".repeat(4_000_000)}"}`;
     expect((await post("/send", escapes, json)).status).toBe(202);
     expect((await post("/send", "[".repeat(8_000_000), json)).body.error).toMatch(/nested too deep/);
+    const fields = Array.from({ length: 10_001 }, (_, n) => `"k${n}":0`).join();
+    expect((await post("/send", `{${fields}}`, json)).body.error).toMatch(/too many fields/);
     expect((await post("/send", `{"x":[${"1,".repeat(4_000_000)}1]}`, json)).status).toBe(400);
     expect(performance.now() - begun).toBeLessThan(5_000);
   });
