@@ -79,7 +79,9 @@ export function placementOf(
   const filed = marks.folder === undefined ? source : marks;
   const folder = marks.folder ?? source.folder ?? destination.folder;
   const from = ownAddress(parseSender(headerOf(fields, "from") ?? "")?.email ?? "");
-  const isFromUs = from !== undefined && !(folder === "inbox" && headerOf(fields, "received") !== undefined);
+  // Where others' mail arrives, From may be forged.
+  const hasArrived = (folder === "inbox" || folder === "spam") && headerOf(fields, "received") !== undefined;
+  const isFromUs = from !== undefined && !hasArrived;
   const isSent = marks.sent === true || filed.sent === true || folder === "sent" || isFromUs;
   const kind = folder === "drafts" ? "draft" : isSent ? "sent" : "received";
   return {

@@ -110,6 +110,14 @@ describe("the folder and state of a message", () => {
       ["Received: from x by y; Mon, 05 Jan 2026 08:00:00 +0000"],
       { from: "alice+notes@example.test" },
     ],
+    [
+      "forged as from oneself, junk",
+      "Junk.mbox",
+      entry,
+      { folder: "spam", direction: "inbound" },
+      ["Received: from x by y; Mon, 05 Jan 2026 08:00:00 +0000"],
+      { from: "alice@example.test" },
+    ],
     ["Maildir: new", "Maildir/new/1", plain, { folder: "inbox", read: false }],
     [
       "Maildir: seen, answered, flagged",
