@@ -14,6 +14,7 @@
  *  - An operator without a value, an unknown one, and has: or is: with another value are plain text.
  *  - A term without searchable text (punctuation only) is ignored. A q of such terms only, or an empty one, therefore
  *    matches everything.
+ *  - Terms that ask for the same are one.
  *
  * Conditions on words, addresses, attachments and dates must hold of one and the same message; labels, unread and
  * starred describe its conversation.
@@ -21,7 +22,7 @@
  * Also corrects queries that find nothing.
  */
 import { AppError } from "../base/errors.ts";
-import { fold, foldWithOffsets } from "./fold.ts";
+import { fold, foldAddress, foldWithOffsets } from "./fold.ts";
 
 /** The fields in which words are searched; `any` is every field. */
 export type TextField = "any" | "sender" | "recipients" | "subject";
@@ -158,7 +159,19 @@ export function parseQuery(q: string): Query {
       addText("any", `${operator}:${value}`, negated, exact);
     }
   }
-  return { message, thread };
+  return { message: distinct(message), thread: distinct(thread) };
+}
+
+/** The first of conditions that ask for the same. */
+function distinct<T extends MessageCondition | ThreadCondition>(conditions: readonly T[]): T[] {
+  const asked = new Map<string, T>();
+  for (const condition of conditions) {
+    const key = JSON.stringify(condition, (name, value) =>
+      name === "text" ? [fold(value), foldAddress(value)] : value,
+    );
+    if (!asked.has(key)) asked.set(key, condition);
+  }
+  return [...asked.values()];
 }
 
 /*

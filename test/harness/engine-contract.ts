@@ -381,6 +381,42 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
     }, 300_000);
   });
 
+  describe("long phrases, and words that occur very often", () => {
+    const words = Array.from({ length: 40 }, (_, n) => `word${n}`);
+    const swapped = words.with(30, "word31").with(31, "word30");
+    const often = "again ".repeat(3_000);
+    const { search, ranked } = openOnce(open, [
+      { thread: "in order", text: `At first ${words.join(" ")} at last` },
+      { thread: "elsewhere", subject: words.slice(0, 20).join(" "), text: words.slice(20).join(" ") },
+      { thread: "swapped", text: swapped.join(" ") },
+      { thread: "chinese", text: "天地玄黄宇宙洪荒日月盈昃辰宿列张寒来暑往" },
+      { thread: "often", text: `before ${often} after ${often} finally again` },
+    ]);
+    const cases: [q: string, found: string[]][] = [
+      [`"${words.join(" ")}"`, ["in order"]],
+      [`"${swapped.join(" ")}"`, ["swapped"]],
+      [`"${words.join(" ")}" -last`, []],
+      [`word5 -"${swapped.join(" ")}"`, ["in order", "elsewhere"]],
+      [`subject:"${words.slice(0, 20).join(" ")}"`, ["elsewhere"]],
+      [`subject:"${words.join(" ")}"`, []],
+      ["天地玄黄宇宙洪荒日月盈昃辰宿列张寒来暑往", ["chinese"]],
+      ["天地玄黄宇宙洪荒日月盈昃辰宿列张寒来往暑", []],
+      [words.toReversed().join(" "), ["in order", "elsewhere", "swapped"]],
+      ["again", ["often"]],
+      ["again before finally", ["often"]],
+      ['"before again again"', ["often"]],
+      ['"before after"', []],
+      ['"after finally"', []],
+      ['"again after"', []],
+    ];
+    for (const [q, found] of cases) test(q, async () => expect(await search(q)).toEqual(found));
+
+    test("are ranked", async () => {
+      expect(await ranked(`"${words.join(" ")}"`)).toEqual(["in order"]);
+      expect((await ranked(words.toReversed().join(" "))).sort()).toEqual(["elsewhere", "in order", "swapped"]);
+    });
+  });
+
   describe("a conversation of many messages", () => {
     const LENGTH = 36;
     const at = (n: number): number => day("2025-01-01") + n * 86_400_000;

@@ -9,6 +9,7 @@ import {
   foldInTurns,
   foldWithOffsets,
   LONGEST_BODY,
+  MOST_OCCURRENCES,
 } from "../../src/search/fold.ts";
 import { anyCharacter } from "../harness/any-character.ts";
 import { oddText } from "../harness/odd-text.ts";
@@ -116,7 +117,7 @@ test("the cost of one message for the index is bounded", () => {
   const many = Array.from({ length: 3_000 }, (_, i) => ({ email: `u${i}@example.test`, name: "n".repeat(5_000) }));
   const document = foldDocument({
     subject: "s ".repeat(1_000_000),
-    text: "w ".repeat(3_000_000),
+    text: Array.from({ length: 250_000 }, (_, i) => i % 1_000).join(" "),
     from: many,
     to: many,
     cc: many,
@@ -129,6 +130,18 @@ test("the cost of one message for the index is bounded", () => {
   expect(
     foldDocument({ subject: "", text: "漢".repeat(500_000), from: [], to: [], cc: [], filenames: [] }).body.length,
   ).toBe(399_999);
+});
+
+test("a token that occurs too often leaves the others in their places", () => {
+  const message = { subject: "", from: [], to: [], cc: [], filenames: [] };
+  const pairs = `a b${" a".repeat(MOST_OCCURRENCES)} c `;
+  const tokens = foldDocument({ ...message, text: pairs.repeat(2) }).body.split(" ");
+  expect(tokens).toHaveLength(2 * (MOST_OCCURRENCES + 3));
+  expect(tokens.filter((token) => token === "a")).toHaveLength(MOST_OCCURRENCES);
+  for (const [at, token] of pairs.repeat(2).trim().split(" ").entries()) {
+    expect([token, token === "a" ? "\ue000" : token]).toContain(tokens[at] ?? "");
+  }
+  expect(tokens.slice(-3)).toEqual(["\ue000", "\ue000", "c"]);
 });
 
 describe("foldInTurns", () => {

@@ -95,6 +95,10 @@ describe("parseQuery", () => {
       ],
     ],
     ['after:"2024-02-29"', [{ kind: "since", at: Date.UTC(2024, 1, 29) }]],
+    // Terms that ask for the same are one.
+    ["a Á a -a -ä subject:a", [text("a"), not(text("a")), text("a", "subject")]],
+    ['a "a" is:unread IS:unread', [text("a"), quoted("a")], [{ kind: "unread", negated: false }]],
+    ['from:a@b.example from:"a b example"', [text("a@b.example", "sender"), quoted("a b example", "sender")]],
     ["after: before:", [text("after:"), text("before:")]],
     ["AND OR NOT NEAR(a b)", ["AND", "OR", "NOT", "NEAR(a", "b)"].map((word) => text(word))],
   ];

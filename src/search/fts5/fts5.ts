@@ -50,10 +50,26 @@ const FILING_STEP = { pages: 128, segments: 16 };
 /** Pages that merges write for a document: each page of it about four times, at one level of the index after the other. */
 const mergedPagesOf = ({ body }: IndexDocument): number => 4 + body.length / 2_048;
 
-function textExpression({ field, text }: TextCondition): string {
+/**
+ * Tokens of the longest phrase: FTS5 takes a step for each of them at each place in a message where it may begin. A
+ * longer text is found by stretches of that length, each of which shares half with the one before.
+ */
+const LONGEST_PHRASE = 16;
+
+/** The FTS5 phrases, distinct, that a message with the text has. */
+export function phrasesOf({ field, text }: TextCondition): string[] {
   const address = field === "sender" || field === "recipients" ? foldAddress(text) : undefined;
-  return `${COLUMN_FILTER[field]}"${address ?? fold(text)}"`;
+  const tokens = (address ?? fold(text)).split(" ");
+  const last = Math.max(0, tokens.length - LONGEST_PHRASE);
+  const stretches = new Set<string>();
+  for (let at = 0; at < last + LONGEST_PHRASE / 2; at += LONGEST_PHRASE / 2) {
+    const start = Math.min(at, last);
+    stretches.add(`${COLUMN_FILTER[field]}"${tokens.slice(start, start + LONGEST_PHRASE).join(" ")}"`);
+  }
+  return [...stretches];
 }
+
+const textExpression = (condition: TextCondition): string => `(${phrasesOf(condition).join(" AND ")})`;
 
 function scopeExpression(tokens: readonly string[]): string {
   return `scope : (${tokens.map((token) => `"${token}"`).join(" OR ")})`;
@@ -80,7 +96,7 @@ const mailboxesOutside = (db: Db, { mailboxIds }: SearchScope): string[] =>
 export const isEverywhere = (db: Db, scope: SearchScope): boolean => mailboxesOutside(db, scope).length === 0;
 
 /** True if a condition on words or attachments selects documents; false if it only excludes some. */
-export const selectsDocuments = (condition: MessageCondition): boolean =>
+const selectsDocuments = (condition: MessageCondition): boolean =>
   (condition.kind === "text" || condition.kind === "attachment") && !condition.negated;
 
 /** The FTS5 expression for `wanted` and the conditions. One of them must select documents: NOT needs a left operand. */

@@ -15,15 +15,7 @@ import {
 import type { Ranked, SearchScope } from "../engine.ts";
 import { fold } from "../fold.ts";
 import type { Query } from "../query.ts";
-import {
-  COLUMN_FILTER,
-  dateRangeOf,
-  expressionOf,
-  HIT_IS_DATED,
-  isEverywhere,
-  scopeOf,
-  selectsDocuments,
-} from "./fts5.ts";
+import { COLUMN_FILTER, dateRangeOf, expressionOf, HIT_IS_DATED, isEverywhere, phrasesOf, scopeOf } from "./fts5.ts";
 
 /** Hits read to cover all conversations at once; opening the index costs as much as some hundred. */
 const MOST_AT_ONCE = 1_000;
@@ -101,8 +93,8 @@ export function createHits(store: Pick<Store, "db">, mostAtOnce = MOST_AT_ONCE) 
  * own mail could reveal words in mail out of reach. For callers who do not reach everything, each word is therefore
  * scored separately, and its rarity is counted within the scope.
  *
- * Only the given conversations are scored, and the number of scored messages is bounded for any query. Beyond that, a
- * word costs about as much as finding it did.
+ * Only the given conversations are scored, and the number of scored messages and words is bounded for any query: bm25
+ * compares each occurrence of a word with each other word. Beyond that, a word costs about as much as finding it did.
  */
 
 /** Weight of a word, by column of message_index. */
@@ -128,7 +120,7 @@ const THREAD_OF_HIT = threadSql("hit.rowid");
 type Badness = [document: number, badness: number][];
 
 /**
- * Makes the function that scores conversations for a query with words. `found`: conversations (threads.seq, ascending)
+ * Makes the function that scores conversations for a query with words. `threads`: those (threads.seq, ascending)
  * that the query finds in the scope.
  */
 export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORED) {
@@ -136,32 +128,37 @@ export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORE
   const columns = sqlite.query<{ name: string }, []>("SELECT name FROM pragma_table_info('message_index')").all();
   const weights = columns.map(({ name }) => WEIGHTS[name] ?? 0);
   const badness = `bm25(message_index, ${weights.join(", ")})`;
-  const select = (condition: string) =>
+  const select = (score: string, condition: string) =>
     `SELECT json_group_array(json_array(number, badness)) AS scored FROM (
-       SELECT rowid AS number, ${badness} AS badness FROM message_index AS hit
+       SELECT rowid AS number, ${score} AS badness FROM message_index AS hit
        WHERE message_index MATCH ? AND ${condition}
        ORDER BY rowid DESC LIMIT ${mostScored})`;
   const isFound = `${THREAD_OF_HIT} IN (SELECT value FROM json_each(?))`;
-  const selectByWords = sqlite.prepare<{ scored: string }, [string, string]>(select(isFound));
-  const selectByBoth = sqlite.prepare<{ scored: string }, [string, string, number, number]>(
-    select(`${isFound} AND ${HIT_IS_DATED}`),
-  );
+  const finding = (score: string) => ({
+    byWords: sqlite.prepare<{ scored: string }, [string, string]>(select(score, isFound)),
+    byBoth: sqlite.prepare<{ scored: string }, [string, string, number, number]>(
+      select(score, `${isFound} AND ${HIT_IS_DATED}`),
+    ),
+  });
+  const [found, foundAndScored] = [finding("0"), finding(badness)];
   // Without the plus, FTS5 would start a search for each number.
   const selectAmong = sqlite.prepare<{ scored: string }, [string, number, number, string]>(
-    select("rowid BETWEEN ? AND ? AND +rowid IN (SELECT value FROM json_each(?))"),
+    select(badness, "rowid BETWEEN ? AND ? AND +rowid IN (SELECT value FROM json_each(?))"),
   );
   const countDocuments = sqlite.prepare<{ n: number }, [string]>(
     `SELECT count(*) AS n FROM (SELECT 1 FROM message_index WHERE message_index MATCH ? LIMIT ${MOST_COUNTED})`,
   );
   const scoredIn = (row: { scored: string } | null): Badness => JSON.parse(row?.scored ?? "[]");
 
+  /** Those of these documents (descending) that match the expression. */
+  const scoredAmong = (expression: string, documents: readonly number[]): Badness =>
+    scoredIn(selectAmong.get(expression, documents.at(-1) ?? 0, documents[0] ?? 0, JSON.stringify(documents)));
+
   /** The score of these documents (descending): for each word at most 1, times the word's weight. */
   function scoresBy(words: readonly string[], scope: SearchScope, documents: readonly number[]): Map<number, number> {
     const scores = new Map<number, number>();
-    const [from, to] = [documents.at(-1) ?? 0, documents[0] ?? 0];
-    const among = JSON.stringify(documents);
     for (const word of words) {
-      const hits = scoredIn(selectAmong.get(word, from, to, among));
+      const hits = scoredAmong(word, documents);
       const best = Math.min(...hits.map(([, bad]) => bad));
       const messages = countDocuments.get(`${scopeOf(scope)} AND ${word}`)?.n ?? 0;
       for (const [document, bad] of hits) {
@@ -171,25 +168,25 @@ export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORE
     return scores;
   }
 
-  return ({ message: conditions }: Query, scope: SearchScope, found: readonly number[]): Ranked[] => {
-    const expression = expressionOf(conditions);
-    const among = JSON.stringify(found.slice(-mostScored));
-    const range = dateRangeOf(conditions);
-    const row = range
-      ? selectByBoth.get(expression, among, range.since, range.before)
-      : selectByWords.get(expression, among);
-    const scored = scoredIn(row);
-    const chosen = conditions.filter((condition) => condition.kind === "text" && selectsDocuments(condition));
-    const words = [...new Set(chosen.map((condition) => expressionOf([condition])))].slice(0, MOST_WORDS);
+  return ({ message: conditions }: Query, scope: SearchScope, threads: readonly number[]): Ranked[] => {
+    const texts = conditions.filter((condition) => condition.kind === "text");
+    const words = [...new Set(texts.filter(({ negated }) => !negated).flatMap(phrasesOf))].slice(0, MOST_WORDS);
     // The rarity of a single word does not affect the order.
-    const scores =
-      words.length === 1 || isEverywhere(db, scope)
-        ? new Map(scored.map(([document, bad]) => [document, -bad]))
-        : scoresBy(
-            words,
-            scope,
-            scored.map(([document]) => document),
-          );
+    const isTogether = words.length === 1 || isEverywhere(db, scope);
+    const isAtOnce = isTogether && texts.flatMap(phrasesOf).length <= MOST_WORDS;
+    const { byWords, byBoth } = isAtOnce ? foundAndScored : found;
+    const expression = expressionOf(conditions);
+    const among = JSON.stringify(threads.slice(-mostScored));
+    const range = dateRangeOf(conditions);
+    const hits = scoredIn(
+      range ? byBoth.get(expression, among, range.since, range.before) : byWords.get(expression, among),
+    );
+    const documents = hits.map(([document]) => document);
+    const scores = isTogether
+      ? new Map(
+          (isAtOnce ? hits : scoredAmong(words.join(" AND "), documents)).map(([document, bad]) => [document, -bad]),
+        )
+      : scoresBy(words, scope, documents);
     return bestOfEach([...scores].map(([document, score]) => ({ thread: threadOf(messageOf(document)), score })));
   };
 }

@@ -59,7 +59,7 @@ describe("the feed sends", () => {
 
   test("requests of bounded size, however long encoded words become", async () => {
     const server = startFakeMeilisearch();
-    const text = "2b ".repeat(120_000);
+    const text = Array.from({ length: 120_000 }, (_, i) => `${100 + (i % 900)}b`).join(" ");
     const rig = await openFed(server, [
       { thread: "long", text },
       { thread: "longer", text: `${text} and more` },
