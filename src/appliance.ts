@@ -120,7 +120,7 @@ export function createAppliance(
 ): Appliance {
   const store = openStore({ folder: config.data, runtime, log, ...storeOptions });
   const options = openOptions(store);
-  const engine = createSearch({ store, options, runtime, log });
+  const engine = createSearch({ store, options, runtime, log, putOff: () => wake("search-backlog") });
   const sidecar = createSupervisor({ data: config.data, options, runtime, log });
   let read = readHere;
   const mailbox = createMailbox({

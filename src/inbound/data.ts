@@ -7,8 +7,10 @@
  * Only mail of other servers is authenticated. Mail that people submit after signing in has no verdicts, also when it is
  * delivered here without leaving (outbound/attempt.ts).
  *
- * Invariant: a message is either filed in every mailbox that it reaches, in one transaction that has committed, or refused as a
- * whole, and the reply says which. One log line gives the outcome, without bodies or recipients.
+ * Invariant: a message is either filed in every mailbox that it reaches, durably, or refused as a whole, and the reply says
+ * which. All copies are filed in one transaction, unless they are so large that it would keep the server from other work; if a
+ * later portion of those fails, the next attempt finds the first ones filed (rules: Arrival). One log line gives the outcome,
+ * without bodies or recipients.
  */
 import type { Authentication, Policy } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
@@ -17,7 +19,7 @@ import type { Runtime } from "../base/runtime.ts";
 import type { Route } from "../mailbox/addresses.ts";
 import type { Filed, Filing } from "../mailbox/filing.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import { originalOnly, type PreparedMessage } from "../mailbox/prepare.ts";
+import { originalOnly, type PreparedMessage, portionOf } from "../mailbox/prepare.ts";
 import { withoutBcc, withoutNul } from "../message/headers.ts";
 import type { OutboundMessage } from "../outbound/queue.ts";
 import { traceArrival } from "../outbound/trace-log.ts";
@@ -44,7 +46,8 @@ export interface Accepted {
 
 interface AcceptParts extends FeedbackParts {
   store: Pick<Store, "db" | "enqueue" | "preparing" | "blobs">;
-  mailbox: FeedbackParts["mailbox"] & Pick<Mailbox, "route" | "routeFor" | "stillReaches" | "hasRoom" | "hasReceived">;
+  mailbox: FeedbackParts["mailbox"] &
+    Pick<Mailbox, "route" | "routeFor" | "stillReaches" | "hasRoom" | "hasReceived" | "fileCopies">;
   parser: Pick<ParserPool, "prepareInbound" | "authenticate">;
   spool: Pick<Spool, "receive" | "keep">;
   /** Tells whether one more refusal is recorded: see createRefusalLimit. */
@@ -83,17 +86,15 @@ export async function acceptMessage(
         await prepared.staged.adopt(store.blobs);
         return { ...prepared, ...decided };
       });
-      const filed = await store.enqueue((tx) => {
-        finding?.record(tx);
-        const filings = fileAll(parts, tx, recipients, { message, spam, auth: authentication.verdicts }, finding);
-        const emailIds = filings.map(({ messageId }) => messageId);
+      const arrival = { message, spam, auth: authentication.verdicts };
+      const filed = await fileAll(parts, recipients, arrival, finding, (tx, all) => {
+        const emailIds = all.map(({ messageId }) => messageId);
         parts.known?.noteDelivery(tx, ip, emailIds);
         const key = message.messageId ?? emailIds[0];
         if (key !== undefined) {
-          const step = { ...detail(), outcome: outcomeOf(filings), emailIds };
+          const step = { ...detail(), outcome: outcomeOf(all), emailIds };
           traceArrival(tx, "received", { key, at: runtime.now(), trace }, step);
         }
-        return filings;
       });
       count = outcomeOf(filed);
       outcome = count;
@@ -206,29 +207,49 @@ function isSpamByPolicy(
   return disposition !== "none";
 }
 
-/** Files one copy in each mailbox, on the first recipient that reaches it. @throws Refusal as destinationsOf */
-function fileAll(
+/**
+ * Files one copy in each mailbox, in as many transactions as their size takes. The last one also records what the message
+ * reports, and runs `conclude`. @throws Refusal as destinationsOf
+ */
+async function fileAll(
   parts: AcceptParts,
-  tx: Tx,
   recipients: readonly Admitted[],
   arrived: Pick<Filing, "message" | "spam" | "auth">,
   finding: Finding | undefined,
-): Filed[] {
-  const now = parts.runtime.now();
-  return destinationsOf(parts, recipients, arrived.message, finding).map(([mailboxId, receivedOn]) =>
-    parts.mailbox.file(tx, { ...arrived, mailboxId, receivedOn, now }),
-  );
+  conclude: (tx: Tx, filed: readonly Filed[]) => void,
+): Promise<Filed[]> {
+  const { store, mailbox, runtime } = parts;
+  const { atOnce, bytes } = portionOf(arrived.message);
+  const filed = new Map<string, Filed>();
+  for (let isLast = false; !isLast; ) {
+    const portion = await store.enqueue((tx) => {
+      const destinations = destinationsOf(parts, recipients, arrived.message, finding, filed);
+      const isLast = destinations.length <= atOnce;
+      if (isLast) finding?.record(tx);
+      const now = runtime.now();
+      const copies = destinations.slice(0, atOnce);
+      const filings = copies.map(([mailboxId, receivedOn]) => ({ ...arrived, mailboxId, receivedOn, now }));
+      const more = mailbox.fileCopies(tx, filings, { indexLater: filed.size > 0 });
+      if (isLast) conclude(tx, [...filed.values(), ...more]);
+      return { isLast, filed: more.map((one, i) => [filings[i]?.mailboxId ?? "", one] as const) };
+    }, Math.min(recipients.length, atOnce) * bytes);
+    for (const [mailboxId, one] of portion.filed) filed.set(mailboxId, one);
+    ({ isLast } = portion);
+  }
+  return [...filed.values()];
 }
 
 /**
  * Lists the mailboxes that a message reaches by now, each with the address of the first recipient that leads there; none for
- * a report of which our own notice tells. @throws Refusal notVerified, unknownRecipient, mailboxFull
+ * a report of which our own notice tells. `filed`: those that have their copies, which are left out, and after which the
+ * message is not refused. @throws Refusal notVerified, unknownRecipient, mailboxFull
  */
 function destinationsOf(
   { mailbox }: AcceptParts,
   recipients: readonly Admitted[],
   { size }: Pick<PreparedMessage, "size">,
   finding: Finding | undefined,
+  filed: ReadonlyMap<string, Filed> = new Map(),
 ): [mailboxId: string, receivedOn: string][] {
   const reached = new Map<string, { address: string; exempt: boolean }>();
   let isTold = false;
@@ -248,14 +269,16 @@ function destinationsOf(
       });
     }
   }
-  const mailboxes = [...reached];
-  if (mailboxes.length === 0) {
-    if (isTold) return [];
-    throw unverified ?? new Refusal("unknownRecipient");
-  }
-  // One full mailbox must not cost the others the message, so it gets a copy too.
-  if (!mailboxes.some(([mailboxId, { exempt }]) => mailbox.hasRoom({ mailboxId, exempt }, size))) {
-    throw new Refusal("mailboxFull");
+  const mailboxes = [...reached].filter(([mailboxId]) => !filed.has(mailboxId));
+  if (filed.size === 0) {
+    if (mailboxes.length === 0) {
+      if (isTold) return [];
+      throw unverified ?? new Refusal("unknownRecipient");
+    }
+    // One full mailbox must not cost the others the message, so it gets a copy too.
+    if (!mailboxes.some(([mailboxId, { exempt }]) => mailbox.hasRoom({ mailboxId, exempt }, size))) {
+      throw new Refusal("mailboxFull");
+    }
   }
   return mailboxes.map(([mailboxId, { address }]) => [mailboxId, address]);
 }

@@ -234,6 +234,8 @@ export interface MessageFacts {
   sentBy?: string | undefined;
   /** For a draft only. */
   draft?: NewDraft | undefined;
+  /** It is not searchable with the commit, but soon after. */
+  indexLater?: boolean | undefined;
   /** Further Message-IDs by which later mail finds the conversation. */
   references?: readonly string[];
 }
@@ -248,7 +250,7 @@ export interface Written {
 
 /** Needed to write a message. */
 export interface Writing {
-  engine: Pick<SearchEngine, "add">;
+  engine: Pick<SearchEngine, "add" | "addLater">;
   runtime: Pick<Runtime, "now" | "randomBytes">;
 }
 
@@ -268,7 +270,8 @@ export function writeMessage(
   const seq = threadSeq * MESSAGES_PER_THREAD + state.nextOrdinal - 1;
   insertMessage(runtime, tx, message, { ...facts, id, seq, threadSeq, folder: state.folder });
   if (facts.kind === "draft") insertDraft(tx, facts, seq);
-  engine.add(tx, seq, { workspaceId, mailboxId }, message.index);
+  if (facts.indexLater) engine.addLater(tx, seq);
+  else engine.add(tx, seq, { workspaceId, mailboxId }, message.index);
   addUsage(tx, mailboxId, message.size);
   return { seq, threadSeq, messageId: id, threadId };
 }

@@ -6,6 +6,7 @@
 import { newId } from "../base/runtime.ts";
 import { emit } from "../events/outbox.ts";
 import { type EmailAddress, NO_SENDER } from "../message/address.ts";
+import { charactersOf } from "../search/fold.ts";
 import type { AuthVerdicts } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -56,13 +57,43 @@ export interface Filed {
   duplicate: boolean;
 }
 
+/**
+ * Characters of the copies of one message that are indexed in the transaction that files them, except that one copy
+ * always is: a quarter of a second at worst.
+ */
+const INDEXED_AT_ONCE = 1_000_000;
+
 /** The label on reports between mail systems. */
 const REPORT_LABEL = "Reports";
 
+/** Needed to file a message. */
+type FilingParts = Writing & { options: Pick<Options, "get"> };
+
+/**
+ * Files copies of one message. Those of a long one are searchable soon after the commit, and not with it; with
+ * `indexLater`, all of them.
+ */
+export function fileCopies(
+  parts: FilingParts,
+  tx: Tx,
+  filings: readonly Filing[],
+  { indexLater = false } = {},
+): Filed[] {
+  let indexed = 0;
+  return filings.map((filing) => {
+    const characters = charactersOf(filing.message.index);
+    const isLater = indexLater || (indexed > 0 && indexed + characters > INDEXED_AT_ONCE);
+    const filed = fileMessage(parts, tx, filing, { indexLater: isLater });
+    if (!filed.duplicate && !isLater) indexed += characters;
+    return filed;
+  });
+}
+
 export function fileMessage(
-  { engine, options, runtime }: Writing & { options: Pick<Options, "get"> },
+  { engine, options, runtime }: FilingParts,
   tx: Tx,
   filing: Filing,
+  { indexLater = false } = {},
 ): Filed {
   const { mailboxId, receivedOn, message, now, bcc, auth, sentBy, draft } = filing;
   const mailbox = mailboxToFileInto(tx, mailboxId);
@@ -86,7 +117,8 @@ export function fileMessage(
     ? nextState(tx, joined, addition)
     : { ...firstState(addition, spam), ...(isReport && { unread: false }) };
   const read = kind === "sent" || kind === "draft" || isReport;
-  const facts = { mailboxId, workspaceId, receivedOn, kind, date, filedAt: now, read, bcc, auth, sentBy, draft };
+  const times = { date, filedAt: now };
+  const facts = { mailboxId, workspaceId, receivedOn, kind, ...times, read, bcc, auth, sentBy, draft, indexLater };
   const { seq, threadSeq, messageId, threadId } = writeMessage(
     { engine, runtime },
     tx,

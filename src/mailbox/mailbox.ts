@@ -35,7 +35,7 @@ import {
   readDraft,
   removeDraft,
 } from "./drafts.ts";
-import { type Filed, type Filing, fileMessage, hasReceived } from "./filing.ts";
+import { type Filed, type Filing, fileCopies, fileMessage, hasReceived } from "./filing.ts";
 import { hasMessageOfSize } from "./filing-rows.ts";
 import type { ClassificationView } from "./junk/classification.ts";
 import { type LabelInUse, labelsInUse } from "./labels.ts";
@@ -98,6 +98,12 @@ export function createMailbox({
   return {
     /** Files a message into a mailbox: conversation, index, usage and message.inbound, in the given transaction. */
     file: (tx: Tx, filing: Filing): Filed => fileMessage({ engine, options, runtime }, tx, filing),
+    /**
+     * Files copies of one message, in order. Of a long one, some copies are searchable only soon after the transaction;
+     * with `indexLater`, all.
+     */
+    fileCopies: (tx: Tx, filings: readonly Filing[], given: { indexLater: boolean }): Filed[] =>
+      fileCopies({ engine, options, runtime }, tx, filings, given),
     /** True if the mailbox has received the message before, so that filing it would change nothing. */
     hasReceived: (mailboxId: string, message: PreparedMessage): boolean => hasReceived(db, mailboxId, message),
     /** Files a message that was kept elsewhere in its former state; there is no event. */

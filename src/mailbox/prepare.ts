@@ -14,7 +14,7 @@ import { SANITIZER_VERSION, sanitizeHtml } from "../message/sanitize.ts";
 import { structureOf } from "../message/structure.ts";
 import { snippetOf, subjectKeyOf } from "../message/text.ts";
 import { SEEN_VERSION, type SeenText, seenText } from "../message/visible.ts";
-import { foldDocument, type IndexDocument } from "../search/fold.ts";
+import { charactersOf, foldDocument, type IndexDocument } from "../search/fold.ts";
 import type { Blobs } from "../store/blobs.ts";
 import { tokensOf } from "./junk/tokens.ts";
 
@@ -131,6 +131,21 @@ export function storedSeen(
     seenHidden: seen.hidden,
     seenVersion: SEEN_VERSION,
   };
+}
+
+/** Bytes of copies of one message that a transaction files, except for a single copy: some hundred ms. */
+const FILED_AT_ONCE = 8 * 1024 * 1024;
+
+/** How many copies of a message one transaction files, and roughly the bytes that each writes to the database. */
+export function portionOf({ text, html = "", htmlSource, seenText, headers, index }: PreparedMessage): {
+  atOnce: number;
+  bytes: number;
+} {
+  const body = text.length + html.length + (htmlSource?.length ?? 0) + (seenText?.length ?? 0);
+  // Its addresses are stored twice.
+  const header = 2 * headers.reduce((sum, [, value]) => sum + value.length, 0);
+  const bytes = body + header + charactersOf(index);
+  return { atOnce: Math.max(1, Math.floor(FILED_AT_ONCE / bytes)), bytes };
 }
 
 /**

@@ -11,6 +11,7 @@ import type { Meters } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Filing } from "../mailbox/filing.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import { type PreparedMessage, portionOf } from "../mailbox/prepare.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { DeliveryFailure, type DeliveryResult, deliveryResultOf } from "../smtp/delivery-result.ts";
 import { Refusal, type RefusalName } from "../smtp/refusal.ts";
@@ -37,11 +38,18 @@ export interface AttemptParts {
   meters?: Pick<Meters, "countDelivered"> | undefined;
 }
 
+/** Copies of a message to file here, in order, each portion in a transaction of its own. */
+export interface Copies {
+  portions: readonly ((tx: Tx) => void)[];
+  /** Roughly what a portion writes. */
+  bytes: number;
+}
+
 /** The outcome of an attempt, before it is recorded. */
 export type Attempted =
   | { kind: "held" }
-  /** One result for each entry, in order. `file` files the copies that were accepted here. */
-  | { kind: "attempted"; results: readonly DeliveryResult[]; file?: (tx: Tx) => void }
+  /** One result for each entry, in order, and the copies that were accepted here. */
+  | ({ kind: "attempted"; results: readonly DeliveryResult[] } & Partial<Copies>)
   /** No connection: all entries share the result. */
   | { kind: "unreachable"; result: DeliveryResult };
 
@@ -152,20 +160,21 @@ export function createAttempts(parts: AttemptParts) {
       });
     }
     const results = attempted.kind === "attempted" ? attempted.results : entries.map(() => attempted.result);
-    const file = attempted.kind === "attempted" ? attempted.file : undefined;
+    const { portions = [], bytes } = attempted.kind === "attempted" ? attempted : {};
     for (const { kind } of results) meters?.countDelivered(kind);
     try {
       const recordOutcome = await parts.conclude(claim, results);
+      for (const file of portions.slice(0, -1)) await commit(file, bytes);
       return await commit((tx) => {
-        file?.(tx);
+        portions.at(-1)?.(tx);
         recordOutcome(tx);
         traceAttempt(tx, claim, results, runtime.now());
         return next(tx);
-      });
+      }, bytes);
     } catch (error) {
       log.error("the outcome of a delivery attempt cannot be worked out", { emailId: message.id, error });
-      // The copies for mailboxes here are not filed yet.
-      if (file) return record(claim, { kind: "attempted", results: entries.map(() => FAULT) }, next);
+      // Not all copies for mailboxes here are filed yet.
+      if (portions.length > 0) return record(claim, { kind: "attempted", results: entries.map(() => FAULT) }, next);
       return commit((tx) => recordFacts(tx, claim, results, runtime.now()));
     }
   }
@@ -193,7 +202,7 @@ function summaryOf(attempted: Attempted): string {
 
 interface HereParts {
   db: Db;
-  mailbox: Pick<Mailbox, "routeFor" | "hasRoom" | "file">;
+  mailbox: Pick<Mailbox, "routeFor" | "hasRoom" | "hasReceived" | "fileCopies">;
   parser: Pick<ParserPool, "prepare">;
   runtime: Pick<Runtime, "now">;
 }
@@ -202,8 +211,9 @@ interface HereParts {
 type Destination = { mailboxId: string; receivedOn: string } | { refusal: RefusalName };
 
 /**
- * Delivers to mailboxes of this server (rules: Local delivery): decides for every entry of the claim, in order. `file` then
- * files the accepted copies, in the transaction that records the results, and throws when the decisions no longer hold.
+ * Delivers to mailboxes of this server (rules: Local delivery): decides for every entry of the claim, in order. `portions` then
+ * file the accepted copies, the last one in the transaction that records the results. The first throws when the decisions no
+ * longer hold.
  *
  * Invariant: a mailbox gets one copy of a message, whichever recipients reach it. The copy names those of them who were in
  * Bcc, and no other Bcc recipient (rules: Arrival, Bcc).
@@ -213,39 +223,49 @@ export async function deliverHere(
   { db, mailbox, parser, runtime }: HereParts,
   { message, entries }: Claim,
   content: Uint8Array,
-): Promise<{ results: DeliveryResult[]; file(tx: Tx): void }> {
+): Promise<{ results: DeliveryResult[] } & Copies> {
   const prepared = await parser.prepare({ kind: "interactive", source: message.mailboxId }, content);
-  const decide = () =>
-    entries.map(({ recipient }) => destinationOf(mailbox, message.workspaceId, recipient, prepared.size));
+  const decide = () => entries.map(({ recipient }) => destinationOf(mailbox, message.workspaceId, recipient, prepared));
   const decided = decide();
 
-  function file(tx: Tx): void {
-    const present = decide();
-    if (JSON.stringify(present) !== JSON.stringify(decided))
-      throw new Error("recipients changed while mail was prepared");
-    const copies = new Map<string, Pick<Filing, "mailboxId" | "receivedOn">>();
-    for (const destination of present) {
-      if ("refusal" in destination || copies.has(destination.mailboxId)) continue;
-      copies.set(destination.mailboxId, destination);
-    }
-    const bcc = bccByMailbox(db, mailbox, message);
-    for (const copy of copies.values()) {
-      mailbox.file(tx, { ...copy, message: prepared, bcc: bcc.get(copy.mailboxId) ?? [], now: runtime.now() });
-    }
+  const { atOnce, bytes } = portionOf(prepared);
+  const copies = new Map<string, Pick<Filing, "mailboxId" | "receivedOn">>();
+  for (const destination of decided) {
+    if ("refusal" in destination || copies.has(destination.mailboxId)) continue;
+    copies.set(destination.mailboxId, destination);
   }
 
-  return { results: decided.map(resultOn), file };
+  function file(tx: Tx, first: number): void {
+    if (first === 0 && JSON.stringify(decide()) !== JSON.stringify(decided)) {
+      throw new Error("recipients changed while mail was prepared");
+    }
+    const bcc = bccByMailbox(db, mailbox, message);
+    const now = runtime.now();
+    const filings = [...copies.values()]
+      .slice(first, first + atOnce)
+      .map((copy) => ({ ...copy, message: prepared, bcc: bcc.get(copy.mailboxId) ?? [], now }));
+    mailbox.fileCopies(tx, filings, { indexLater: first > 0 });
+  }
+
+  // One portion even without a copy, to check the decisions.
+  const portions = Array.from({ length: Math.max(1, Math.ceil(copies.size / atOnce)) }, (_, i) => (tx: Tx) => {
+    file(tx, i * atOnce);
+  });
+  return { results: decided.map(resultOn), portions, bytes: Math.min(copies.size, atOnce) * bytes };
 }
 
 function destinationOf(
   mailbox: HereParts["mailbox"],
   workspaceId: string,
   recipient: string,
-  size: number,
+  prepared: PreparedMessage,
 ): Destination {
   const route = mailbox.routeFor(workspaceId, recipient);
   if (route.kind !== "mailbox") return { refusal: "unknownRecipient" };
-  if (!mailbox.hasRoom(route, size)) return { refusal: "mailboxFull" };
+  // An earlier attempt may have filed some of the copies.
+  if (!mailbox.hasRoom(route, prepared.size) && !mailbox.hasReceived(route.mailboxId, prepared)) {
+    return { refusal: "mailboxFull" };
+  }
   return { mailboxId: route.mailboxId, receivedOn: route.receivedOn };
 }
 

@@ -42,7 +42,12 @@ export interface SearchEngine {
    * Indexes a stored message once, in the transaction that stores it. Deleting the message removes it from the index.
    */
   add(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
-  /** The same for an indexed message whose content has changed. */
+  /**
+   * The same soon after the commit (fts5/upkeep.ts), for a message whose words would take the transaction too long. It
+   * survives a crash.
+   */
+  addLater(tx: Tx, messageSeq: number): void;
+  /** The same as `add` for an indexed message whose content has changed. */
   replace(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
   /** Indexes a message with unchanged content again; an external index keeps what it has. */
   rewrite(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;

@@ -164,6 +164,10 @@ export function foldAddresses(addresses: readonly EmailAddress[]): string {
   return tokens.filter((token) => token !== "").join(" ");
 }
 
+/** The characters that an index document has in all. */
+export const charactersOf = (document: IndexDocument): number =>
+  Object.values(document).reduce((sum: number, field: string) => sum + field.length, 0);
+
 /** Cuts folded text after `tokens` tokens. */
 function firstTokens(folded: string, tokens: number): string {
   if (folded.length < tokens * 2) return folded;

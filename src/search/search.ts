@@ -60,11 +60,14 @@ export function createSearch({
   options,
   runtime,
   log,
+  putOff = () => {},
 }: {
   store: Store;
   options: Options;
   runtime: Runtime;
   log: Log;
+  /** Called after a transaction that left messages to be indexed. */
+  putOff?: () => void;
 }) {
   const fts5 = createFts5Engine(store);
   const meilisearch = createMeilisearchEngine(store.db, fts5.messagesMatching);
@@ -98,6 +101,12 @@ export function createSearch({
     add(tx, messageSeq, scope, document) {
       noteChange(tx, messageSeq);
       fts5.add(tx, messageSeq, scope, document);
+    },
+    addLater(tx, messageSeq) {
+      noteChange(tx, messageSeq);
+      fts5.addLater(tx, messageSeq);
+      // Transactions are synchronous.
+      queueMicrotask(putOff);
     },
     replace(tx, messageSeq, scope, document) {
       noteChange(tx, messageSeq);
@@ -136,7 +145,7 @@ export function createSearch({
       const fallback = isResting ? "meilisearch did not answer in time" : reasonOf(state);
       const engine = state.phase === "current" && fallback === undefined ? "meilisearch" : "fts5";
       const backlog = countBacklog(store.db);
-      const lacking = backlog === 0 ? undefined : `the index is being made anew: ${messages(backlog)} to go`;
+      const lacking = backlog === 0 ? undefined : `the index is taking in mail: ${messages(backlog)} to go`;
       const reason = [fallback, lacking].filter((one) => one !== undefined).join("; ");
       return { engine, ...(reason !== "" && { reason }), feed: state, backlog, fallbacks };
     },

@@ -33,6 +33,7 @@ import shortPasswords from "./migrations/0027_short_passwords.sql" with { type: 
 import knownNetworks from "./migrations/0028_known_networks.sql" with { type: "text" };
 import fewerPages from "./migrations/0029_fewer_pages.sql" with { type: "text" };
 import keyNotices from "./migrations/0032_key_notices.sql" with { type: "text" };
+import searchWaiting from "./migrations/0033_search_waiting.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -139,4 +140,5 @@ export const MIGRATIONS: readonly string[] = [
   knownNetworks,
   fewerPages,
   keyNotices,
+  searchWaiting,
 ];

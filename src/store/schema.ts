@@ -23,7 +23,7 @@
  *   mta_sts_policies: policies of the domains that mail is sent to.
  *   trace_steps: steps in the delivery of messages.
  *   search_feed, search_changes: data still to be sent to an external search engine.
- *   search_backlog: stored mail that message_index still lacks.
+ *   search_backlog, search_waiting: stored mail that message_index still lacks.
  *   options: the settings.   greylist: first mail that was deferred, or has come back.
  *   known_networks: where wanted mail came from.
  *
@@ -38,7 +38,7 @@
  *   threads to message_judgements, drafts, mailbox_usage   mailbox/
  *   mailbox_labels, thread_changes       triggers (0009_reading.sql), so that no change is missed
  *   discarded_threads                    triggers (0013_discarded.sql) and mailbox/removal.ts
- *   message_index, search_backlog        search/fts5/
+ *   message_index, search_backlog, search_waiting   search/fts5/
  *   search_feed, search_changes          search/meilisearch/ and a trigger (0014_search.sql)
  *   events, webhook_*                    events/
  *   outbound_*, queue_*                  outbound/queue.ts, outbound/claims.ts
@@ -977,6 +977,13 @@ export const searchBacklog = sqliteTable("search_backlog", {
   belowSeq: integer("below_seq").notNull(),
   /** Approximate number of them. */
   messages: integer("messages").notNull(),
+});
+
+/** Messages to be indexed soon, which the transaction that stored them could not afford. */
+export const searchWaiting = sqliteTable("search_waiting", {
+  messageSeq: integer("message_seq")
+    .primaryKey()
+    .references(() => messages.seq, { onDelete: "cascade" }),
 });
 
 /** Messages added, changed or deleted that Meilisearch does not know of yet. */

@@ -39,8 +39,9 @@ export interface Store {
   /**
    * The same, sharing one commit (one fsync) with everything else enqueued meanwhile. Resolves after the commit. An
    * error rejects only its own work: `work` may therefore run twice, the first time rolled back, and must allow that.
+   * `bytes`: roughly how much it writes, if that may be much; works that write much share no commit.
    */
-  enqueue<T>(work: (tx: Tx) => NotAPromise<T>): Promise<T>;
+  enqueue<T>(work: (tx: Tx) => NotAPromise<T>, bytes?: number): Promise<T>;
   /**
    * Runs `prepare`, which is followed by an `enqueue`. While more is being prepared than waits for the commit, the
    * waiting work waits a little longer, so that more share the commit.
@@ -83,6 +84,8 @@ export interface StoreOptions {
 
 /** Most works in one commit: enough to share an fsync, few enough to keep pauses of the event loop short. */
 const LARGEST_GROUP = 32;
+/** Most bytes in one commit of several works, for the same reason. */
+const LARGEST_GROUP_BYTES = 2 * 1024 * 1024;
 /**
  * `enqueue` waits for another process's write in slices of this length, ms, and yields to the event loop in between.
  */
@@ -255,6 +258,7 @@ export function openStore({
     work: (tx: Tx) => unknown;
     resolve: (value: unknown) => void;
     reject: (error: unknown) => void;
+    bytes: number;
     /** Remaining attempts to find the store not busy. */
     patience: number;
   }
@@ -271,7 +275,7 @@ export function openStore({
    */
   function commitGroup(): void {
     scheduled = false;
-    const group = waiting.splice(0, LARGEST_GROUP);
+    const group = takeGroup();
     if (group.length === 0) return;
     if (waiting.length > 0) schedule();
     try {
@@ -292,6 +296,15 @@ export function openStore({
         for (const entry of group) commitAlone(entry);
       }
     }
+  }
+
+  function takeGroup(): Entry[] {
+    let bytes = 0;
+    const end = waiting.findIndex((entry, i) => {
+      bytes += entry.bytes;
+      return i === LARGEST_GROUP || (i > 0 && bytes > LARGEST_GROUP_BYTES);
+    });
+    return waiting.splice(0, end < 0 ? waiting.length : end);
   }
 
   function commitAlone({ work, resolve, reject }: Entry): void {
@@ -340,10 +353,10 @@ export function openStore({
     }
   }
 
-  function enqueue<T>(work: (tx: Tx) => NotAPromise<T>): Promise<T> {
+  function enqueue<T>(work: (tx: Tx) => NotAPromise<T>, bytes = 0): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const patience = Math.ceil(busyTimeoutMs / BUSY_SLICE_MS) - 1;
-      waiting.push({ work, resolve: resolve as Entry["resolve"], reject, patience });
+      waiting.push({ work, resolve: resolve as Entry["resolve"], reject, bytes, patience });
       schedule();
     });
   }
@@ -416,10 +429,10 @@ export function createPatientCommit({
   /** True if the result is no longer needed. */
   isOver?(): boolean;
 }): Store["enqueue"] {
-  return async (work) => {
+  return async (work, bytes) => {
     for (let wait = FIRST_WAIT_MS; ; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {
       try {
-        return await store.enqueue(work);
+        return await store.enqueue(work, bytes);
       } catch (error) {
         if (!isUnavailable(error) || isOver?.()) throw error;
         log.warn(warning, { retryInMs: wait, error });

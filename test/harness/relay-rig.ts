@@ -127,7 +127,7 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
 
   const deliverHere: RelayParts["deliverHere"] = async ({ entries }) => {
     activity++;
-    return { results: entries.map(() => result("accepted")), file: () => {} };
+    return { results: entries.map(() => result("accepted")), portions: [], bytes: 0 };
   };
 
   async function conclude({ entries }: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void> {

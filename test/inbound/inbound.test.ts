@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eq } from "drizzle-orm";
+import { unavailable } from "../../src/base/errors.ts";
 import { createRoom } from "../../src/base/memory.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { openSpool, type Received } from "../../src/smtp/spool.ts";
@@ -179,6 +180,24 @@ describe("filing", () => {
     expect(events(rig)).toHaveLength(1);
     expect(logged(rig).map(({ outcome }) => outcome)).toEqual(["filed", "duplicate"]);
     rig.client.destroy();
+  });
+
+  test("a large message whose copies are not all filed is refused for now, and the retry files the others once", async () => {
+    const rig = await open();
+    const { enqueue } = rig.store;
+    let filings = 0;
+    // Each copy is filed in a transaction of its own, of which the second fails.
+    rig.store.enqueue = (work, bytes = 0) =>
+      bytes > 0 && ++filings === 2 ? Promise.reject(unavailable("full")) : enqueue(work, bytes);
+    const message = mail("large", "The same line of a large message.\r\n".repeat(150_000));
+    const to = ["alice@example.test", "bob@example.test", "carol@other.test"];
+    expect(brief(await rig.client.deliver({ to }, message))).toBe("452 4.3.1");
+    expect(rig.filed().map(({ mailbox }) => mailbox)).toEqual(["alice@example.test"]);
+    const again = await rig.client.deliver({ to }, message);
+    expect(again.code).toBe(250);
+    expect(rig.filed().map(({ mailbox }) => mailbox)).toEqual(to);
+    expect(events(rig)).toHaveLength(3);
+    expect(filings).toBe(5);
   });
 
   test("a message that fits one of its recipients is kept for all, one that fits none is refused", async () => {

@@ -553,7 +553,8 @@ describe("mail to this server", () => {
         claims.push(entries.map(({ recipient }) => recipient));
         return {
           results: entries.map(({ recipient }) => result(recipient.startsWith("no") ? "refused" : "accepted")),
-          file: () => void filed.push("filed"),
+          portions: [() => void filed.push("filed")],
+          bytes: 1,
         };
       },
     });
@@ -569,9 +570,12 @@ describe("mail to this server", () => {
     const { accept, run, outcomes, errors } = createRelayRig({
       deliverHere: async ({ entries }) => ({
         results: entries.map(() => result("accepted")),
-        file: () => {
-          throw new Error("the mailbox is gone");
-        },
+        portions: [
+          () => {
+            throw new Error("the mailbox is gone");
+          },
+        ],
+        bytes: 1,
       }),
     });
     accept({ to: ["ann@here.example"] });

@@ -153,6 +153,17 @@ describe("enqueue", () => {
     expect([done, told]).toEqual([3, 2]);
   });
 
+  test("works that write much share a commit only as far as it stays short", async () => {
+    const store = open();
+    const told: number[] = [];
+    store.onCommit((works) => told.push(works));
+    const MB = 1024 * 1024;
+    const bytes = [0, 1, MB, MB, 5 * MB, 0, 2 * MB, ...Array.from({ length: 40 }, () => 0)];
+    await Promise.all(bytes.map((size, i) => store.enqueue(put(`${i}`), size)));
+    // The fourth would exceed the bytes of the first group; works that write little are counted.
+    expect(told).toEqual([3, 1, 1, 32, 10]);
+  });
+
   test("a work that throws rolls back alone", async () => {
     const store = open();
     const outcomes = await Promise.allSettled([

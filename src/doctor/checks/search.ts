@@ -105,7 +105,7 @@ export const checkSearchIndex: Check = async (world) => {
 
 function stateOf({ store }: World, messages: number, indexed: number): Pick<Finding, "state" | "detail" | "todo"> {
   if (countBacklog(store.db) > 0) {
-    const detail = `it is being made anew and has ${indexed} of ${messages} messages: searches do not find the others`;
+    const detail = `it is taking in mail and has ${indexed} of ${messages} messages: searches do not find the others`;
     return { state: "warning", detail, todo: "Let the server run, which goes on with it" };
   }
   return messages === indexed

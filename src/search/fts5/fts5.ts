@@ -18,7 +18,7 @@ import type { DocumentScope, SearchEngine, SearchScope } from "../engine.ts";
 import { fold, foldAddress, type IndexDocument } from "../fold.ts";
 import type { MessageCondition, TextField } from "../query.ts";
 import { has, type SeqSet, setOf } from "../sets.ts";
-import { beginBacklog, endBacklog } from "./upkeep.ts";
+import { beginBacklog, endBacklog, putOff } from "./upkeep.ts";
 
 type TextCondition = Extract<MessageCondition, { kind: "text" }>;
 
@@ -246,6 +246,8 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
 
   return {
     add: (_tx, messageSeq, scope, document) => atEnd(messageSeq, document, () => index(messageSeq, scope, document)),
+
+    addLater: putOff,
 
     replace: (_tx, ...entry) => replace(...entry),
     rewrite: (_tx, ...entry) => replace(...entry),

@@ -3,15 +3,16 @@
  *
  * The backlog is the stored mail that the index lacks: all of it after an upgrade that changed the index, or after it
  * was emptied. It is indexed newest first. A row records the progress in the transaction of the entries, so the work
- * resumes after any interruption. Mail filed meanwhile is indexed as usual; a message reached twice is replaced.
+ * resumes after any interruption. Mail filed meanwhile is indexed as usual; a message reached twice is replaced. Single
+ * messages wait in rows of their own, and come first: copies of a long message that filing could not index at once.
  */
 import type { Runtime } from "../../base/runtime.ts";
 import type { Job } from "../../base/scheduler.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db, Store, Tx } from "../../store/store.ts";
 import type { SearchEngine } from "../engine.ts";
-import type { IndexDocument } from "../fold.ts";
-import { readStoredBefore } from "../stored.ts";
+import { charactersOf } from "../fold.ts";
+import { readStored, readStoredBefore, type StoredMessage } from "../stored.ts";
 
 interface Backlog {
   /** Messages below this messages.seq are still to be indexed. */
@@ -28,17 +29,28 @@ const statements = prepared(({ $client: client }) => ({
   ),
   advance: client.prepare<unknown, [number, number]>("UPDATE search_backlog SET below_seq = ?, messages = ?"),
   end: client.prepare("DELETE FROM search_backlog"),
+  putOff: client.prepare<unknown, [number]>("INSERT OR IGNORE INTO search_waiting (message_seq) VALUES (?)"),
+  nextWaiting: client.prepare<{ seq: number }, []>(
+    "DELETE FROM search_waiting WHERE message_seq = (SELECT min(message_seq) FROM search_waiting) RETURNING message_seq AS seq",
+  ),
+  countWaiting: client.prepare<{ messages: number }, []>("SELECT count(*) AS messages FROM search_waiting"),
 }));
 
 /** Approximate number of messages that the index lacks; 0 if it is complete. */
-export const countBacklog = (db: Db): number => statements(db).read.get()?.messages ?? 0;
+export const countBacklog = (db: Db): number =>
+  (statements(db).read.get()?.messages ?? 0) + (statements(db).countWaiting.get()?.messages ?? 0);
+
+/** Records that the index lacks a stored message. */
+export function putOff(tx: Tx, messageSeq: number): void {
+  statements(tx).putOff.run(messageSeq);
+}
 
 /** Records that the index lacks all stored mail. */
 export function beginBacklog(tx: Tx): void {
   statements(tx).begin.run();
 }
 
-/** Records that the index is complete. */
+/** Records that the index lacks only messages that were put off. */
 export function endBacklog(tx: Tx): void {
   statements(tx).end.run();
 }
@@ -47,34 +59,41 @@ export function endBacklog(tx: Tx): void {
 const SLICE = 10;
 const CHARACTERS_OF_A_PORTION = 400_000;
 
-const charactersOf = (document: IndexDocument): number =>
-  Object.values(document).reduce((sum: number, field: string) => sum + field.length, 0);
+/** Indexes up to `limit` missing messages, or fewer if they are long: those put off, then the newest of the backlog. */
+function takeIn(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: number): void {
+  let [taken, characters] = [0, 0];
+  const isFull = () => taken === limit || characters >= CHARACTERS_OF_A_PORTION;
+  const index = ({ seq, workspaceId, mailboxId, fold }: StoredMessage): void => {
+    const document = fold();
+    engine.rewrite(tx, seq, { workspaceId, mailboxId }, document);
+    characters += charactersOf(document);
+    taken++;
+  };
 
-/** Indexes the newest `limit` missing messages, or fewer if they are long; false if none is left. */
-function takeIn(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: number): boolean {
+  for (let next = statements(tx).nextWaiting.get(); next; next = isFull() ? null : statements(tx).nextWaiting.get()) {
+    readStored(tx, [next.seq]).forEach(index);
+  }
+
   const backlog = statements(tx).read.get();
-  if (!backlog) return false;
-  let { belowSeq } = backlog;
-  let [taken, characters, more] = [0, 0, true];
-  while (more && taken < limit && characters < CHARACTERS_OF_A_PORTION) {
+  if (!backlog) return;
+  let { belowSeq, messages } = backlog;
+  let more = true;
+  while (more && !isFull()) {
     const slice = readStoredBefore(tx, belowSeq, SLICE);
     more = slice.length === SLICE;
-    for (const { seq, workspaceId, mailboxId, fold } of slice) {
-      if (taken === limit || characters >= CHARACTERS_OF_A_PORTION) {
+    for (const message of slice) {
+      if (isFull()) {
         more = true;
         break;
       }
-      const document = fold();
-      engine.rewrite(tx, seq, { workspaceId, mailboxId }, document);
-      characters += charactersOf(document);
-      belowSeq = seq;
-      taken++;
+      index(message);
+      belowSeq = message.seq;
+      messages--;
     }
   }
   // At least one message is left. The count is approximate, because messages were deleted and added since.
-  if (more) statements(tx).advance.run(belowSeq, Math.max(1, backlog.messages - taken));
+  if (more) statements(tx).advance.run(belowSeq, Math.max(1, messages));
   else endBacklog(tx);
-  return more;
 }
 
 /** Commits per second above which the jobs pause, because mail comes first, and for how long. */
@@ -118,12 +137,12 @@ export function createBacklogJob(
       if (countBacklog(store.db) === 0) return null;
       const busy = commits.isHigh(now);
       // Does not block the event loop while another process writes.
-      const more = await store.enqueue((tx) => takeIn(tx, engine, room));
+      await store.enqueue((tx) => takeIn(tx, engine, room));
       const took = runtime.now() - now;
       room = Math.min(MOST, Math.max(FEWEST, Math.min(2 * room, Math.floor((room * PORTION_MS) / Math.max(1, took)))));
       // Its own commit does not count.
       commits.restart(now);
-      if (!more) return null;
+      if (countBacklog(store.db) === 0) return null;
       // Pauses for as long as the portion took.
       return runtime.now() + (busy ? YIELD_MS : Math.max(1, took));
     },

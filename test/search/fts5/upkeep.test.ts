@@ -184,13 +184,54 @@ test("indexing waits for another process's write without blocking the event loop
 });
 
 test("indexing takes few long messages at a time from the start", async () => {
-  const long = Array.from({ length: 12 }, (_, n) => ({ thread: `t${n}`, text: `word${n} `.repeat(15_000) }));
+  const text = Array.from({ length: 15_000 }, (_, i) => `w${10_000 + i}`).join(" ");
+  const long = Array.from({ length: 12 }, (_, n) => ({ thread: `t${n}`, text }));
   const { folder, entries } = folderBefore(long);
   const { store, step, finish, entries: made } = opened(folder);
   expect(await step()).not.toBeNull();
   expect(countBacklog(store.db)).toBeWithin(6, 10);
   await finish();
   expect(made()).toEqual(entries);
+});
+
+test("messages that were put off are indexed first, also after a crash, and not if they are deleted", async () => {
+  const { folder } = folderBefore(MAIL);
+  const first = opened(folder);
+  const seqs = [1, 2, 3].map((thread) => thread * MESSAGES_PER_THREAD);
+  first.store.transact((tx) => seqs.forEach((seq) => void first.engine.addLater(tx, seq)));
+  expect(countBacklog(first.store.db)).toBe(403);
+  first.store.transact(
+    (tx) =>
+      void tx
+        .delete(messages)
+        .where(eq(messages.seq, 2 * MESSAGES_PER_THREAD))
+        .run(),
+  );
+  expect(countBacklog(first.store.db)).toBe(402);
+  first.store.close();
+
+  const { store, find, step, finish } = opened(folder);
+  expect(await find("word")).toEqual([]);
+  await step();
+  expect([await find("number0"), await find("number2"), await find("number1")]).toEqual([[1], [3], []]);
+  await finish();
+  expect(countBacklog(store.db)).toBe(0);
+  expect(documents(store)).toEqual({ n: 399 });
+});
+
+test("no portion has two long messages that were put off", async () => {
+  const text = Array.from({ length: 60_000 }, (_, i) => `w${10_000 + i}`).join(" ");
+  const { folder } = folderBefore([1, 2, 3].map((n) => ({ thread: `t${n}`, text })));
+  const { store, engine, step } = opened(folder);
+  store.transact((tx) => {
+    engine.complete(tx);
+    for (const thread of [1, 2, 3]) engine.addLater(tx, thread * MESSAGES_PER_THREAD);
+  });
+  const left: number[] = [];
+  do left.push(countBacklog(store.db));
+  while ((await step()) !== null);
+  expect(left).toEqual([3, 2, 1]);
+  expect(countBacklog(store.db)).toBe(0);
 });
 
 test("the search state reports how many messages are missing", async () => {
@@ -201,7 +242,7 @@ test("the search state reports how many messages are missing", async () => {
   expect(search.state()).toMatchObject({
     engine: "fts5",
     backlog: 400,
-    reason: "the index is being made anew: 400 messages to go",
+    reason: "the index is taking in mail: 400 messages to go",
   });
   await finish();
   expect(search.state()).toEqual({
