@@ -2,22 +2,14 @@
  * Single messages: recent ones in a list, one whole, its RFC 5322 file, its attachments (rules: List of messages, One
  * message).
  */
-import { and, asc, between, desc, eq, inArray, isNull, ne, sql } from "drizzle-orm";
+import { and, asc, desc, eq, getTableColumns, inArray, isNull, lt, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { composeMessage, formatAddress } from "../message/compose.ts";
 import { unpackText } from "../message/reading.ts";
 import { SANITIZER_VERSION } from "../message/sanitize.ts";
 import { htmlOfText } from "../message/text.ts";
-import {
-  addresses,
-  attachments,
-  MESSAGES_PER_THREAD,
-  mailboxes,
-  messageBodies,
-  messages,
-  threads,
-} from "../store/schema.ts";
+import { addresses, attachments, mailboxes, messageBodies, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { isOwnAddress } from "./addresses.ts";
@@ -36,18 +28,36 @@ import { newestMessages } from "./walk.ts";
 /** Characters of each message's text in a list, which bounds the memory for a page; GET the message for the rest. */
 const LONGEST_BODY_TEXT = 100_000;
 
-/** Bytes of bodies returned with a conversation; the oldest beyond it are cut. */
-const LARGEST_CONVERSATION_BYTES = 16 * 1024 * 1024;
+/**
+ * Bytes of messages that one answer reads whole, newest first: bodies, addresses and attachments. The others are cut,
+ * which bounds the time and memory for a conversation or list of any mail.
+ */
+const LARGEST_ANSWER_BYTES = 16 * 1024 * 1024;
+/** What an attachment counts. */
+const ATTACHMENT_BYTES = 1_000;
+/** Of a cut message, longer lists of addresses (bytes of JSON) are left out, and attachments after the first ones. */
+const LONGEST_CUT_LIST = 2_000;
+const MOST_CUT_ATTACHMENTS = 10;
+
+/** True for a message whose messages.seq is in the placeholder `cut`, a JSON array. */
+const isCut = sql<boolean>`${messages.seq} in (select value from json_each(${sql.placeholder("cut")}))`.mapWith(
+  Boolean,
+);
+
+/** The bytes of a row's lists of addresses, known without reading them. */
+const addressBytes = sql`octet_length(${messages.to}) + octet_length(${messages.cc}) + octet_length(${messages.bcc})`;
+
+const cutList = (list: typeof messages.to | typeof messages.cc | typeof messages.bcc) =>
+  sql<EmailAddress[]>`iif(${isCut} and octet_length(${list}) > ${LONGEST_CUT_LIST}, '[]', ${list})`.mapWith(list);
+
+const { replyTo: _, ...columns } = getTableColumns(messages);
+const message = { ...columns, to: cutList(messages.to), cc: cutList(messages.cc), bcc: cutList(messages.bcc) };
 
 const statements = prepared((db) => {
-  /** `cut`: placeholder of a JSON array, the messages.seq that are returned without their bodies. */
-  const isCut = sql<boolean>`${messages.seq} in (select value from json_each(${sql.placeholder("cut")}))`.mapWith(
-    Boolean,
-  );
   const whole = (html: boolean) =>
     db
       .select({
-        message: messages,
+        message,
         threadId: threads.id,
         cut: isCut,
         body: {
@@ -77,8 +87,10 @@ const statements = prepared((db) => {
     sizesOfThread: db
       .select({
         seq: messageBodies.messageSeq,
-        text: sql<number>`octet_length(${messageBodies.text})`,
-        html: sql<number>`coalesce(octet_length(${messageBodies.html}), 0)`,
+        bytes: sql<number>`${addressBytes} + octet_length(${messageBodies.text})
+          + iif(${sql.placeholder("html")}, coalesce(octet_length(${messageBodies.html}), 0), 0)
+          + ${ATTACHMENT_BYTES} * (select coalesce(max(${attachments.position}) + 1, 0) from ${attachments}
+            where ${attachments.messageSeq} = ${messages.seq})`,
       })
       .from(messages)
       .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
@@ -88,7 +100,12 @@ const statements = prepared((db) => {
     attachments: db
       .select()
       .from(attachments)
-      .where(between(attachments.messageSeq, sql.placeholder("from"), sql.placeholder("to")))
+      .where(
+        and(
+          inArray(attachments.messageSeq, sql`(select value from json_each(${sql.placeholder("seqs")}))`),
+          lt(attachments.position, sql.placeholder("most")),
+        ),
+      )
       .orderBy(asc(attachments.messageSeq), asc(attachments.position))
       .prepare(),
     attachment: db
@@ -113,11 +130,21 @@ const statements = prepared((db) => {
       .innerJoin(mailboxes, eq(mailboxes.id, addresses.mailboxId))
       .where(and(eq(mailboxes.ownerId, sql.placeholder("userId")), ne(addresses.kind, "catch-all")))
       .prepare(),
+    sizes: db
+      .select({
+        seq: messageBodies.messageSeq,
+        bytes: sql<number>`${addressBytes} + octet_length(${messageBodies.text})`,
+      })
+      .from(messages)
+      .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+      .where(inArray(messages.seq, sql`(select value from json_each(${sql.placeholder("seqs")}))`))
+      .prepare(),
     summaries: db
       .select({
-        message: messages,
+        message,
         threadId: threads.id,
-        text: sql<string>`substr(${messageBodies.text}, 1, ${LONGEST_BODY_TEXT})`,
+        cut: isCut,
+        text: sql<string>`iif(${isCut}, ${messages.snippet}, substr(${messageBodies.text}, 1, ${LONGEST_BODY_TEXT}))`,
       })
       .from(messages)
       .innerJoin(threads, eq(threads.seq, messages.threadSeq))
@@ -144,18 +171,29 @@ export const storedFile = ({ filename, contentType, size, inline, contentId, blo
 
 /** The attachments of a message (messages.seq), in order. */
 export const attachmentsOf = (db: Db, seq: number): AttachmentRow[] =>
-  statements(db).attachments.all({ from: seq, to: seq });
+  statements(db).attachments.all({ seqs: JSON.stringify([seq]), most: Number.MAX_SAFE_INTEGER });
 
-/** messages.seq of the messages that are returned without their bodies, which bounds the memory for a conversation. */
-function cutOfThread(db: Db, threadSeq: number, options: { html: boolean }): number[] {
-  let bytes = 0;
-  return statements(db)
-    .sizesOfThread.all({ threadSeq })
-    .filter(({ text, html }) => {
-      bytes += text + (options.html ? html : 0);
-      return bytes > LARGEST_CONVERSATION_BYTES;
+/** messages.seq of those of these messages that do not fit into an answer beside the ones before them. */
+function cutOf(sizes: readonly { seq: number; bytes: number }[]): number[] {
+  let left = LARGEST_ANSWER_BYTES;
+  return sizes
+    .filter(({ bytes }) => {
+      if (bytes > left) return true;
+      left -= bytes;
+      return false;
     })
     .map(({ seq }) => seq);
+}
+
+/** The attachments of messages, by messages.seq, of those in `cut` only the first ones. */
+function attachmentsOfAll(db: Db, seqs: readonly number[], cut: readonly number[]): Map<number, AttachmentRow[]> {
+  const isCut = new Set(cut);
+  const whole = JSON.stringify(seqs.filter((seq) => !isCut.has(seq)));
+  const rows = [
+    ...statements(db).attachments.all({ seqs: whole, most: Number.MAX_SAFE_INTEGER }),
+    ...statements(db).attachments.all({ seqs: JSON.stringify(cut), most: MOST_CUT_ATTACHMENTS }),
+  ];
+  return Map.groupBy(rows, ({ messageSeq }) => messageSeq);
 }
 
 /** The messages of a conversation, oldest first, as the caller sees them. */
@@ -167,13 +205,10 @@ export function messagesOfThread(
 ): MessageView[] {
   const { db } = store;
   const { ofThread, ofThreadWithoutHtml } = statements(db);
-  const cut = JSON.stringify(cutOfThread(db, threadSeq, options));
-  const rows = (options.html ? ofThread : ofThreadWithoutHtml).all({ threadSeq, cut });
-  const first = threadSeq * MESSAGES_PER_THREAD;
-  const attachmentsOf = Map.groupBy(
-    statements(db).attachments.all({ from: first, to: first + MESSAGES_PER_THREAD - 1 }),
-    ({ messageSeq }) => messageSeq,
-  );
+  const cut = cutOf(statements(db).sizesOfThread.all({ threadSeq, html: options.html ? 1 : 0 }));
+  const rows = (options.html ? ofThread : ofThreadWithoutHtml).all({ threadSeq, cut: JSON.stringify(cut) });
+  const seqs = rows.map(({ message }) => message.seq);
+  const attachmentsOf = attachmentsOfAll(db, seqs, cut);
   const readBcc = bccReader(db, caller);
   return rows.map(({ message, threadId, cut, body }) =>
     messageView(message, {
@@ -200,9 +235,15 @@ export function listMessages(db: Db, caller: Caller, filters: MessageFilters): M
   const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, caller, filters.mailbox);
   const mailboxes = mailboxesInReach(db, caller, mailboxId);
   const seqs = newestMessages(db, [...mailboxes.keys()], filters);
+  const bytesOf = new Map(
+    statements(db)
+      .sizes.all({ seqs: JSON.stringify(seqs) })
+      .map(({ seq, bytes }) => [seq, bytes]),
+  );
+  const cut = cutOf(seqs.map((seq) => ({ seq, bytes: bytesOf.get(seq) ?? 0 })));
   const rows = new Map(
     statements(db)
-      .summaries.all({ seqs: JSON.stringify(seqs) })
+      .summaries.all({ seqs: JSON.stringify(seqs), cut: JSON.stringify(cut) })
       .map((row) => [row.message.seq, row]),
   );
   return seqs.flatMap((seq) => {
@@ -284,7 +325,7 @@ export function getAttachment({ db, blobs }: Store, caller: Caller, id: string):
 
 type Summary = NonNullable<ReturnType<ReturnType<typeof statements>["summaries"]["get"]>>;
 
-const summaryView = ({ message, threadId, text }: Summary, { mailbox }: Reach): MessageSummaryView => ({
+const summaryView = ({ message, threadId, cut, text }: Summary, { mailbox }: Reach): MessageSummaryView => ({
   id: message.id,
   threadId,
   mailbox: mailbox.address,
@@ -296,6 +337,7 @@ const summaryView = ({ message, threadId, text }: Summary, { mailbox }: Reach): 
   subject: message.subject,
   snippet: message.snippet,
   bodyText: text,
+  ...(cut && { truncated: true }),
   date: new Date(message.date).toISOString(),
   read: message.read,
   ...(message.messageId === null ? {} : { headerMessageId: message.messageId }),
@@ -311,7 +353,7 @@ export function markDelivered(tx: Tx, emailId: string, now: number): void {
  * list, a Bcc recipient their own address, and everybody else nothing (rules: Bcc).
  */
 
-type MessageRow = typeof messages.$inferSelect;
+type MessageRow = Omit<typeof messages.$inferSelect, "replyTo">;
 type BodyRow = typeof messageBodies.$inferSelect;
 
 /**
@@ -352,7 +394,7 @@ function messageView(
   row: MessageRow,
   parts: {
     threadId: string;
-    /** The text is only a beginning, and the HTML is left out. */
+    /** The message is cut. */
     truncated: boolean;
     text: string;
     html: string | null;

@@ -239,8 +239,9 @@ function headerAddresses({ from, to, cc }: Pick<PreparedMessage, "from" | "to" |
  * may be any of them by date.
  */
 
-/** Most participants of one conversation: the first ones, and the latest author. */
+/** Most participants of one conversation, and characters of all: the first ones, and the latest author. */
 const MOST_PARTICIPANTS = 500;
+const PARTICIPANTS_LENGTH = 50_000;
 
 /** The columns that filing writes for a new or continued conversation. */
 export const THREAD_STATE = [
@@ -352,12 +353,15 @@ export function nextState(tx: Tx, thread: ThreadRow, addition: Addition): Thread
 /** The participants after one more message: each address once, with the first name given. */
 function participantsWith(known: readonly EmailAddress[], message: Addition["message"]): EmailAddress[] {
   const byAddress = new Map(known.map((participant) => [participant.email.toLowerCase(), participant]));
+  const lengthOf = ({ email, name = "" }: EmailAddress): number => email.length + name.length;
+  let left = known.reduce((length, participant) => length - lengthOf(participant), PARTICIPANTS_LENGTH);
   for (const participant of headerAddresses(message)) {
     const key = participant.email.toLowerCase();
     const before = byAddress.get(key);
-    if (before === undefined ? byAddress.size < MOST_PARTICIPANTS : before.name === undefined) {
-      byAddress.set(key, participant);
-    }
+    if (left <= 0 || (before === undefined ? byAddress.size === MOST_PARTICIPANTS : before.name !== undefined))
+      continue;
+    byAddress.set(key, participant);
+    left -= lengthOf(participant);
   }
   const participants = [...byAddress.values()];
   if (!byAddress.has(message.from.email.toLowerCase())) participants[participants.length - 1] = message.from;

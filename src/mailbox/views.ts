@@ -101,7 +101,8 @@ export interface MessageView {
   read: boolean;
   text: string;
   /**
-   * The conversation is too large to return whole: `text` is the beginning, and GET of this message returns the rest.
+   * The conversation is too large to return whole: `text` is the beginning, HTML, long lists of addresses and further
+   * attachments are left out, and GET of this message returns all of it.
    */
   truncated?: true;
   html?: string;
@@ -123,6 +124,8 @@ export interface MessageSummaryView {
   subject: string;
   snippet: string;
   bodyText: string;
+  /** The list is too large to return whole: `bodyText` is the snippet, and long lists of addresses are left out. */
+  truncated?: true;
   date: string;
   read: boolean;
   headerMessageId?: string;

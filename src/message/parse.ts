@@ -161,10 +161,15 @@ function isKept(name: string): boolean {
   );
 }
 
+/** Characters of a subject; the header field has the rest. */
+const LONGEST_SUBJECT = 2_000;
+
 function subjectOf(value: string): string {
   return cleanText(decodeWords(value))
     .replace(/[\s\p{Cc}]+/gu, " ")
-    .trim();
+    .trim()
+    .slice(0, LONGEST_SUBJECT)
+    .toWellFormed();
 }
 
 async function contentOf(

@@ -162,7 +162,7 @@ export const Message = t.Object(
     truncated: t.Optional(
       t.Boolean({
         description:
-          "True in a conversation too large to be given whole: text is the beginning and html is left out; get the message by itself for the rest",
+          "True in a conversation too large to be given whole: text is the beginning; html, long lists of addresses and attachments after the first ten are left out. Get the message by itself for all of it",
       }),
     ),
     html: t.Optional(t.String({ description: "Without scripts and event handlers; left out with html=false" })),
@@ -188,6 +188,12 @@ export const MessageSummary = t.Object(
     subject: t.String(),
     snippet: t.String(),
     bodyText: t.String(),
+    truncated: t.Optional(
+      t.Boolean({
+        description:
+          "True in a list too large to be given whole: bodyText is the snippet, long lists of addresses are left out. Get the message by itself for all of it",
+      }),
+    ),
     date: dateTime(),
     read: t.Boolean(),
     headerMessageId: t.Optional(t.String({ description: "RFC 5322 Message-ID" })),

@@ -335,6 +335,7 @@ test("each resource has its documented fields, required and optional", () => {
     ReplyRequest: "attachments",
     DraftRequest: "attachments",
     Message: "truncated",
+    MessageSummary: "truncated",
     Thread: "highlights",
     ThreadList: "sort suggestion nearWords",
   };

@@ -283,6 +283,17 @@ describe("a message in a conversation", () => {
     expect(thread(threadId).participants).toHaveLength(500);
     expect(thread(threadId).participants).toContainEqual({ email: "late@remote.example", name: "Late" });
   });
+
+  test("participants with long names are fewer", async () => {
+    const { receive, thread } = createAlice();
+    const name = "n".repeat(400);
+    const many = Array.from({ length: 300 }, (_, i) => `${name} <p${i}@remote.example>`).join(",\n ");
+    const { threadId } = await receive({ messageId: "<1@remote.example>", to: many });
+    await receive({ ...reply, from: "Late <late@remote.example>", to: many.replaceAll("remote", "other") });
+    const { participants } = thread(threadId);
+    expect(JSON.stringify(participants).length).toBeWithin(45_000, 60_000);
+    expect(participants).toContainEqual({ email: "late@remote.example", name: "Late" });
+  });
 });
 
 describe("sent mail", () => {

@@ -6,7 +6,7 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { parseMessage } from "../../src/message/parse.ts";
 import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
-import { addresses, messageBodies, messages } from "../../src/store/schema.ts";
+import { addresses, attachments, messageBodies, messages } from "../../src/store/schema.ts";
 import { createAlice } from "../harness/mailbox-world.ts";
 
 const RICH = [
@@ -418,4 +418,89 @@ test("a conversation too large to return whole marks its oldest messages as cut,
   expect(texts.some(({ truncated }) => truncated)).toBe(false);
   const whole = mailbox.getMessage(alice, ids[0] ?? "", { html: true });
   expect([whole.truncated, whole.html?.length]).toEqual([undefined, html(0).length]);
+});
+
+describe("addresses and attachments count towards what one answer gives whole", () => {
+  const MB = 1_000_000;
+
+  /** A conversation of so many messages, oldest first. */
+  async function conversationOf(count: number) {
+    const office = createAlice();
+    const seqs: number[] = [];
+    const ids: string[] = [];
+    for (let n = 0; n < count; n++) {
+      const headers = n === 0 ? [] : ["References: <0@x>"];
+      const { messageId } = await office.receive({
+        messageId: `<${n}@x>`,
+        headers,
+        cc: "dan@remote.example",
+        text: `${n}`,
+      });
+      ids.push(messageId);
+      seqs.push(office.store.db.select().from(messages).where(eq(messages.id, messageId)).get()?.seq ?? 0);
+      office.runtime.advanceTo(office.runtime.now() + 1_000);
+    }
+    const { threadId } = office.mailbox.getMessage(office.alice, ids[0] ?? "", { html: false });
+    const thread = () => office.mailbox.getThread(office.alice, threadId, { html: true }).messages;
+    const list = () => office.mailbox.listMessages(office.alice, { limit: 100 }).toReversed();
+    const whole = (n: number) => office.mailbox.getMessage(office.alice, ids[n] ?? "", { html: true });
+    return { ...office, seqs, thread, list, whole };
+  }
+
+  /** Some bytes of addresses as they are stored. */
+  const addressesOf = (bytes: number) =>
+    Array.from({ length: bytes / 100 }, (_, i) => ({ email: `${i}`.padStart(70, "a"), name: "Somebody" }));
+
+  test("long lists of addresses", async () => {
+    const { store, seqs, thread, list, whole } = await conversationOf(6);
+    const to = addressesOf(5 * MB);
+    for (const seq of seqs) store.db.update(messages).set({ to }).where(eq(messages.seq, seq)).run();
+    // Three fit into 16 MB; of the others the long list is left out, and the short one is there.
+    const counts = [0, 0, 0, to.length, to.length, to.length];
+    for (const given of [thread(), list()]) {
+      expect(given.map(({ to }) => to.length)).toEqual(counts);
+      expect(given.map(({ truncated }) => truncated ?? false)).toEqual(counts.map((count) => count === 0));
+      expect(given.map(({ cc }) => cc?.length)).toEqual([1, 1, 1, 1, 1, 1]);
+    }
+    expect(list().map(({ bodyText }) => bodyText.trim())).toEqual(["0", "1", "2", "3", "4", "5"]);
+    expect([whole(0).to.length, whole(0).truncated]).toEqual([to.length, undefined]);
+  });
+
+  test("attachments", async () => {
+    const { store, seqs, thread, whole } = await conversationOf(3);
+    for (const seq of seqs) {
+      const row = { messageSeq: seq, contentType: "a/b", size: 1, inline: false, blob: "b" };
+      const rows = Array.from({ length: 6_000 }, (_, position) => ({
+        ...row,
+        id: `att_${seq}_${position}`,
+        position,
+        filename: `${position}.txt`,
+      }));
+      store.transact((tx) => {
+        for (const one of rows) tx.insert(attachments).values(one).run();
+      });
+    }
+    expect(thread().map(({ attachments, truncated }) => [attachments.length, truncated ?? false])).toEqual([
+      [10, true],
+      [6_000, false],
+      [6_000, false],
+    ]);
+    expect(thread()[0]?.attachments.at(-1)?.filename).toBe("9.txt");
+    expect(whole(0).attachments).toHaveLength(6_000);
+  });
+
+  test("a message that is too large by itself is cut alone", async () => {
+    const { store, seqs, thread, list, whole } = await conversationOf(3);
+    const text = "x".repeat(17 * MB);
+    store.db
+      .update(messageBodies)
+      .set({ text })
+      .where(eq(messageBodies.messageSeq, seqs[1] ?? 0))
+      .run();
+    for (const given of [thread(), list()]) {
+      expect(given.map(({ truncated }) => truncated ?? false)).toEqual([false, true, false]);
+    }
+    expect(list()[1]?.bodyText).toBe("1");
+    expect(whole(1).text).toHaveLength(text.length);
+  });
 });

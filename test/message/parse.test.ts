@@ -86,6 +86,13 @@ describe("headers", () => {
     });
   });
 
+  test("have 2,000 characters of a subject, and the field has the rest", async () => {
+    const subject = `${"s".repeat(1_999)}😀${"s".repeat(9)}`;
+    const message = await parse(utf8(`Subject: ${subject}\r\n\r\n`));
+    expect(message.subject).toBe(`${"s".repeat(1_999)}\ufffd`);
+    expect(message.headers).toEqual([["Subject", subject]]);
+  });
+
   test("give the Sender in place of a missing From, and take `Auto-Submitted: no` for a person", async () => {
     const message = await parse("Sender: s@a.example\nAuto-Submitted: no (really)\n\n");
     expect(message.from).toEqual({ email: "s@a.example" });

@@ -2,7 +2,7 @@
  * The app's calls, with the types of their responses. The URLs of the app's API are here and in settings-*.ts, and
  * nowhere else.
  */
-import type { getAttachment, getRawMessage } from "../../operations/mail/messages.ts";
+import type { getAttachment, getMessage, getRawMessage } from "../../operations/mail/messages.ts";
 import type { getThread, listMailboxes, listThreads } from "../../operations/mail/threads.ts";
 import type { AnswerOf } from "../../operations/operation.ts";
 import type {
@@ -65,6 +65,8 @@ export const api = {
   mailboxes: () => call<typeof listMailboxes>("GET", "/mailboxes"),
   threads: (query: ListFilters) => call<typeof listThreads>("GET", "/threads", { query }),
   thread: (id: string) => call<typeof getThread>("GET", "/threads/:id", { params: { id }, query: { html: false } }),
+  message: async (id: string) =>
+    (await call<typeof getMessage>("GET", "/messages/:id", { params: { id }, query: { html: false } })).message,
   /** At most 100 at once. */
   changeThreads: (ids: readonly string[], change: ThreadChange) =>
     call<typeof changeThreads>("POST", "/threads/change", { body: { ids: [...ids], ...change } }),

@@ -54,6 +54,8 @@ export const threadQuery = (id: string) => queryOptions({ queryKey: ["thread", i
 export const progressQuery = (threadId: string, messageId: string) =>
   queryOptions({ queryKey: ["thread", threadId, "progress", messageId], queryFn: () => api.progress(messageId) });
 
+export const messageQuery = (id: string) => queryOptions({ queryKey: ["message", id], queryFn: () => api.message(id) });
+
 export const classificationQuery = (messageId: string) =>
   queryOptions({ queryKey: ["classification", messageId], queryFn: () => api.classification(messageId) });
 

@@ -1,10 +1,13 @@
 /** A message of a conversation: sender, recipients, details, body and attachments. Older ones are folded. */
+
+import { useQuery } from "@tanstack/react-query";
 import { Code, Download, EllipsisVertical, Forward, ImageOff, ShieldAlert } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX } from "../../base/frames.ts";
 import { frameUrl, type MessageView, originalUrl } from "../lib/api.ts";
 import { forwardMessage } from "../lib/compose.ts";
 import { fullNameOf, nameOf, namesOf } from "../lib/format.ts";
+import { messageQuery } from "../lib/queries.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
 import { Attachments } from "./attachments.tsx";
 import { Button, IconButton } from "./button.tsx";
@@ -14,7 +17,7 @@ import { Menu } from "./menus.tsx";
 import { Authentication, Original, Progress, WhySpam } from "./message-details.tsx";
 
 export function MessageCard({
-  message,
+  message: given,
   folder,
   open: initial,
   isSpread,
@@ -29,8 +32,11 @@ export function MessageCard({
   const [blocked, setBlocked] = useState(false);
   const [images, setImages] = useState(false);
   const [source, setSource] = useState(false);
-  const { from, date, text, direction, attachments } = message;
   const open = kept || isSpread;
+  // In a conversation too large to be given whole, recipients and attachments may be missing.
+  const whole = useQuery({ ...messageQuery(given.id), enabled: kept && given.truncated === true });
+  const message = whole.data ?? given;
+  const { from, date, text, direction, attachments } = message;
   const bodyId = `body-${message.id}`;
 
   return (
