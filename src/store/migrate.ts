@@ -32,8 +32,9 @@ import webhookDescription from "./migrations/0026_webhook_description.sql" with 
 import shortPasswords from "./migrations/0027_short_passwords.sql" with { type: "text" };
 import knownNetworks from "./migrations/0028_known_networks.sql" with { type: "text" };
 import fewerPages from "./migrations/0029_fewer_pages.sql" with { type: "text" };
-import keyNotices from "./migrations/0032_key_notices.sql" with { type: "text" };
-import searchWaiting from "./migrations/0033_search_waiting.sql" with { type: "text" };
+import keyNotices from "./migrations/0030_key_notices.sql" with { type: "text" };
+import searchWaiting from "./migrations/0031_search_waiting.sql" with { type: "text" };
+import greylistNetworks from "./migrations/0032_greylist_networks.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -141,4 +142,5 @@ export const MIGRATIONS: readonly string[] = [
   fewerPages,
   keyNotices,
   searchWaiting,
+  greylistNetworks,
 ];

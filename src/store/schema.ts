@@ -50,7 +50,7 @@
  *   idempotency_keys                     operations/idempotency.ts
  *   options                              store/settings.ts
  */
-import { sql } from "drizzle-orm";
+import { desc, sql } from "drizzle-orm";
 import { blob, index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { EmailAddress } from "../message/address.ts";
 
@@ -916,8 +916,16 @@ export const greylist = sqliteTable(
     firstAt: integer("first_at").notNull(),
     /** When it is forgotten: soon if the sender does not return, much later if they do. */
     expiresAt: integer("expires_at").notNull(),
+    /** As networkOfAddress gives it. Null once the sender has returned. */
+    network: text("network"),
+    /** How many such rows the network had with this one when it was written. */
+    nth: integer("nth"),
   },
-  (table) => [index("greylist_by_expiry").on(table.expiresAt)],
+  (table) => [
+    index("greylist_by_expiry").on(table.expiresAt),
+    index("greylist_by_network").on(table.network).where(sql`network IS NOT NULL`),
+    index("greylist_by_surplus").on(desc(table.nth), table.expiresAt).where(sql`network IS NOT NULL`),
+  ],
 );
 
 /** Networks that have delivered wanted mail (inbound/known.ts). */

@@ -22,6 +22,7 @@ function setUp(mostRows?: number) {
   return {
     runtime,
     greylist,
+    store,
     rows: () => store.db.select().from(table).all(),
     after: (ms: number) => runtime.advanceTo(runtime.now() + ms),
     /** Tells whether the mail is accepted. */
@@ -108,6 +109,37 @@ describe("the table", () => {
     }
     expect(await comes()).toBe(true);
     expect(await comes({ reversePath: "\u4e00@flood.example" })).toBe(false);
+  });
+
+  test("first loses rows of the network that has most senders waiting", async () => {
+    const { comes, after, rows } = setUp(20);
+    const host = (i: number) => `${String.fromCodePoint(0x4e00 + i)}@flood.example`;
+    await comes();
+    await comes({ recipient: "bob@example.test" });
+    for (let i = 0; i < 100; i++) {
+      await comes({ network: `198.51.${i % 5}.0/24`, reversePath: host(i) });
+      expect(rows().length).toBeLessThanOrEqual(20);
+    }
+    after(WAIT);
+    expect(await comes()).toBe(true);
+    expect(await comes({ recipient: "bob@example.test" })).toBe(true);
+    // Those of the flood that are left are of all its networks, and a sender that returned is no longer of any.
+    const counts = Map.groupBy(rows(), ({ network }) => network);
+    expect([...counts.values()].map(({ length }) => length).sort()).toEqual([2, 3, 3, 4, 4, 4]);
+    expect(counts.get(null)).toHaveLength(2);
+  });
+
+  test("of an earlier version is bounded, too", async () => {
+    const { comes, rows, store } = setUp(10);
+    for (let i = 0; i < 12; i++) {
+      store.db
+        .insert(table)
+        .values({ key: Buffer.from([i]), firstAt: i, expiresAt: i })
+        .run();
+    }
+    await comes();
+    expect(rows()).toHaveLength(10);
+    expect(rows().map(({ expiresAt }) => expiresAt)).not.toContain(2);
   });
 
   test("loses expired rows in steps", async () => {
