@@ -112,7 +112,9 @@ export async function considerReport(
   // The report of a server that bounces at once may arrive before its reply is recorded, and must count. Whom the report
   // names does not matter: whoever names people in turn would learn who is a Bcc recipient.
   if (report !== undefined && subjects.some(isBeingSent)) throw new Refusal("tooEarly");
-  const isShown = !subjects.some((subject) => mayNameBcc(subject, mail, envelope));
+  const words = wordsOf(mail);
+  // Of each, whatever the others give: the time must not tell.
+  const isShown = !subjects.map((subject) => mayNameBcc(subject, mail, words, envelope)).includes(true);
   const withNamed = (is: (entry: QueueEntry) => boolean) =>
     subjects.find(({ message, believed }) =>
       believed.some((entry) => entry && wasSent(isLocal, message, entry) && is(entry)),
@@ -235,19 +237,21 @@ function spellingsOf(reported: string | { recipient: string; original?: string }
  * other recipients: it may name the addresses to which a Bcc recipient forwards. Other mail might when it is a bounce that we
  * cannot read. Mail that a recipient writes is filed: recipients may tell about themselves.
  */
-function mayNameBcc({ message, entries, named }: Subject, mail: PreparedMessage, envelope: ReportEnvelope): boolean {
+function mayNameBcc(
+  { message, entries, named }: Subject,
+  mail: PreparedMessage,
+  words: string,
+  envelope: ReportEnvelope,
+): boolean {
   if (!entries.some(({ field }) => field === "bcc")) return false;
-  if (mail.report === undefined) {
-    if (envelope.reversePath !== "") return false;
-    const from = mail.from && normalizeAddress(mail.from.email);
-    if (entries.some(({ recipient }) => normalizeAddress(recipient) === from)) return false;
-  } else if (
-    mail.report.recipients.length > named.length ||
-    named.some((entry) => entry?.field !== "to" && entry?.field !== "cc")
-  ) {
-    return true;
+  const says = bccDetector(entries, message.domain)(words) || mail.problem !== undefined;
+  if (mail.report !== undefined) {
+    const isOfOthers = named.every((entry) => entry?.field === "to" || entry?.field === "cc");
+    return says || !isOfOthers || mail.report.recipients.length > named.length;
   }
-  return mail.problem !== undefined || bccDetector(entries, message.domain)(wordsOf(mail));
+  const from = mail.from && normalizeAddress(mail.from.email);
+  const isTheirs = entries.map(({ recipient }) => normalizeAddress(recipient) === from).includes(true);
+  return says && envelope.reversePath === "" && !isTheirs;
 }
 
 const wordsOf = ({ subject, headers, text, html = "", attachments, report }: PreparedMessage): string =>
