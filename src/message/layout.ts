@@ -51,6 +51,8 @@ export interface Layout {
   close(name: string): void;
   /** Decoded characters. @throws OverBudget */
   text(text: string): void;
+  /** Line breaks before the next text, as far as tags have told. */
+  readonly lines: number;
   /** The text so far; lines end in \n. */
   finish(): string;
 }
@@ -61,6 +63,7 @@ export function createLayout(budget: Budget): Layout {
   let isBegun = false;
   /** White space was read since the last word. */
   let isSpaced = false;
+  let lines = 0;
   /** Line breaks due before the next text, at least. */
   let breaks = 0;
   let textless = 0;
@@ -80,6 +83,7 @@ export function createLayout(budget: Budget): Layout {
         .reduce((line, { rest }) => line + rest, "")
         .trimEnd();
     written += "\n";
+    lines++;
     isBegun = false;
   }
 
@@ -194,6 +198,9 @@ export function createLayout(budget: Budget): Layout {
       if (textless > 0) return;
       if (preformatted > 0) literally(text);
       else words(text);
+    },
+    get lines() {
+      return lines + breaks;
     },
     finish: () => cleanText(written),
   };

@@ -187,12 +187,14 @@ async function contentOf(
   const join = (pieces: string[], glue: string) =>
     trimLineBreaks(pieces.filter((piece) => piece.trim() !== "").join(glue));
 
-  const html = body.html.some(isHtml)
+  const given = body.html.some(isHtml)
     ? join(
         body.html.map((part) => (isHtml(part) ? textOf(part) : htmlOfText(textOf(part)))),
         "\n",
       )
     : undefined;
+  // People are shown the text beside it.
+  const html = given !== undefined && showsNothing(given, budget) ? undefined : given;
   // HTML that cannot be followed is shown to people, and indexed, as text with everything in it; seenText decides
   // for models.
   const textFrom = (html: string) => followHtml(html, budget)?.text ?? stripTags(html);
@@ -205,6 +207,12 @@ async function contentOf(
   const attachments: ParsedAttachment[] = [];
   for (const part of body.attachments) attachments.push(decodeAttachment(buffer, part, attachments.length, shown));
   return { text, ...(html === undefined ? {} : { html }), attachments };
+}
+
+/** True for HTML with neither text, hidden or not, nor images. */
+function showsNothing(html: string, budget: Budget): boolean {
+  const visible = followHtml(html, budget);
+  return visible?.text.trim() === "" && visible.hidden === 0 && !/<img\b/i.test(html);
 }
 
 /** The content ids that an HTML body refers to (RFC 2392), also percent-decoded. */

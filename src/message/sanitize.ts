@@ -9,17 +9,18 @@
 import sanitize from "sanitize-html";
 import { textOfHtml } from "./layout.ts";
 import { type Budget, createBudget, payForReading } from "./markup.ts";
+import { legacyColor } from "./stylesheet.ts";
 import { htmlOfText } from "./text.ts";
 
 /**
  * Version of this policy, stored beside its output, so that stored HTML can be sanitised again under a stricter one.
  */
-export const SANITIZER_VERSION = 1;
+export const SANITIZER_VERSION = 2;
 
 /** Characters shown as text: escaping may lengthen them fivefold, and the message's text has all of them. */
 const MAX_SHOWN = 1_000_000;
 /** Elements nested deeper lose their tags and keep their text. */
-const MAX_DEPTH = 200;
+export const MAX_DEPTH = 200;
 
 const TAGS = (
   "address article aside footer header h1 h2 h3 h4 h5 h6 hgroup main nav section blockquote dd div dl dt figcaption " +
@@ -29,7 +30,7 @@ const TAGS = (
 ).split(" ");
 
 /** Elements whose content readers do not see, or that one parser reads as text and another as markup. */
-const DROPPED_WITH_CONTENT = (
+export const DROPPED_WITH_CONTENT = (
   "script style title textarea option optgroup select datalist xmp noscript noembed noframes iframe plaintext template " +
   "svg math object embed applet audio video canvas frameset"
 ).split(" ");
@@ -91,15 +92,21 @@ const OPTIONS: sanitize.IOptions = {
   nestingLimit: MAX_DEPTH,
 };
 
-const safeTags = (budget: Budget): sanitize.IOptions["transformTags"] => ({
-  "*": (tagName, attributes) => {
-    budget.spend(100);
-    return {
-      tagName: tagName === "body" ? "div" : tagName,
-      attribs: safeAttributes(tagName, attributes, budget),
-    };
-  },
-});
+/** Tags before a body that opens the document. */
+const OF_HEAD = new Set("html head base link meta script style title".split(" "));
+export const isOfHead = (tag: string): boolean => OF_HEAD.has(tag);
+
+function safeTags(budget: Budget): sanitize.IOptions["transformTags"] {
+  let isHead = true;
+  return {
+    "*": (tag, attributes) => {
+      budget.spend(100);
+      const tagName = tag === "body" && isHead ? "div" : tag;
+      isHead &&= isOfHead(tag);
+      return { tagName, attribs: safeAttributes(tag, attributes, budget) };
+    },
+  };
+}
 
 /** HTML that is safe to show beside other content; beyond the budget, its text. Never throws. */
 export function sanitizeHtml(html: string, budget: Budget = createBudget()): string {
@@ -117,6 +124,15 @@ function shownAsText(html: string, budget: Budget): string {
   return htmlOfText(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN).toWellFormed()}…` : text);
 }
 
+/** The attributes of a tag as shown; undefined if only its content is shown. @throws OverBudget */
+export function shownAttributes(
+  tag: string,
+  attributes: Record<string, string>,
+  budget: Budget,
+): Record<string, string> | undefined {
+  return tag === "body" || TAGS.includes(tag) ? safeAttributes(tag, attributes, budget) : undefined;
+}
+
 function safeAttributes(tag: string, attributes: Record<string, string>, budget: Budget): Record<string, string> {
   const safe: Record<string, string> = {};
   for (const [name, value] of Object.entries(attributes)) {
@@ -129,6 +145,15 @@ function safeAttributes(tag: string, attributes: Record<string, string>, budget:
     } else if (Object.hasOwn(ATTRIBUTES, name) && ATTRIBUTES[name]?.test(value)) {
       safe[name] = value;
     }
+  }
+  if (tag === "body") {
+    // The div that stands for it has no such attributes.
+    const { bgcolor = "", text = "" } = attributes;
+    const colors = Object.entries({ "background-color": bgcolor, color: text })
+      .filter(([, value]) => isColor(value))
+      .map(([property, value]) => `${property}:${legacyColor(value)}`);
+    if (colors.length > 0) safe.style = [...colors, safe.style ?? []].flat().join(";");
+    delete safe.bgcolor;
   }
   if (tag === "a") {
     const href = safeLink(attributes.href ?? "");

@@ -1,6 +1,6 @@
 /**
  * Finds the declarations of an element in the style sheets of a mail, and decides if declarations hide its text
- * (visible.ts). Reads the rules whose selectors combine types, classes, ids and attributes as descendants, and skips
+ * (visible.ts). Declarations that browsers ignore must not undo those that hide, so colours, lengths and shorthands are checked. Reads the rules whose selectors combine types, classes, ids and attributes as descendants, and skips
  * other rules. The message's budget pays for each comparison: a sheet that exceeds it is an attempt to evade the check.
  */
 import type { Budget } from "./markup.ts";
@@ -32,7 +32,7 @@ interface Block {
 }
 
 const MATTERS =
-  /display|visibility|opacity|font|color|background|position|transform|indent|clip|height|width|overflow|mso-hide|margin|filter/i;
+  /display|visibility|opacity|font|color|background|position|transform|indent|clip|height|width|overflow|mso-hide|margin|filter|padding|white-space|decoration/i;
 /** A property name with an escape may be any property. */
 const mayMatter = (css: string): boolean => MATTERS.test(css) || css.includes("\\");
 
@@ -226,35 +226,84 @@ function hasAttribute(
 
 /*
  * Decides whether declarations hide text. Text of 1 px, or of nearly the colour of its ground, counts as hidden,
- * because it is not legible.
+ * because it is not legible. What cannot be determined counts as hidden, too.
  */
 
 /** Declarations by property, lower case. */
 export type Declarations = ReadonlyMap<string, string>;
 
-/** The properties that text inherits and that an inner element may override. */
+/** The properties that text inherits and that an inner element may override. Lengths are in pixels. */
 export interface Ink {
-  /** Pixels. */
   fontSize: number;
+  lineHeight: readonly [number, "px" | "em"];
+  indent: number;
+  /** `white-space` lets no line wrap. */
+  isUnbroken: boolean;
   /** `visibility` is not hidden. */
   visible: boolean;
-  /** Undefined if it cannot be determined, as over an image. */
+  /** Undefined if it cannot be determined. */
   color: Color | undefined;
+  /** Images count as not loaded: the app does not show those behind text. Undefined if it cannot be determined. */
   ground: Color | undefined;
+  /** Of the elements around it, multiplied. */
+  opacity: number;
+  /** How far the elements around it move its first line, at least. */
+  left: number;
+  top: number;
+  /** The innermost box that cuts off what does not fit. */
+  clip: Clip | undefined;
 }
 
-type Color = readonly [red: number, green: number, blue: number];
+interface Clip {
+  outer: Clip | undefined;
+  /** Clips around it. */
+  depth: number;
+  width: number;
+  height: number;
+  /** Of its content. */
+  left: number;
+  top: number;
+  /** Lines of the layout before its content. */
+  line: number;
+  /** What its content takes so far, at least, in pixels: downwards beside the lines of the layout, and along the last of these. */
+  down: number;
+  along: number;
+  /** The last line of the layout, and the pixels that it takes where it wraps. */
+  lastLine: number;
+  wrapped: number;
+}
 
-const WHITE: Color = [255, 255, 255];
-export const DEFAULT_INK: Ink = { fontSize: 16, visible: true, color: [0, 0, 0], ground: WHITE };
+/** `alpha`: 0 to 1. */
+type Color = readonly [red: number, green: number, blue: number, alpha: number];
+
+const WHITE: Color = [255, 255, 255, 1];
+const BLACK: Color = [0, 0, 0, 1];
+export const DEFAULT_INK: Ink = {
+  fontSize: 16,
+  lineHeight: [1.2, "em"],
+  indent: 0,
+  isUnbroken: false,
+  visible: true,
+  color: BLACK,
+  ground: WHITE,
+  opacity: 1,
+  left: 0,
+  top: 0,
+  clip: undefined,
+};
 
 /** Smallest readable type, in pixels. */
 const SMALLEST_TYPE = 2;
-/** Largest difference in each channel between colours that look alike. */
-const ALIKE = 16;
+/** Largest difference in each channel between colours that look alike: a contrast of 1.25 to 1 on white. */
+const ALIKE = 24;
 /** Distances beyond any window, in pixels. */
 const OFF_SCREEN = 500;
-const FAR_OFF_SCREEN = 3_000;
+const FAR_OFF_SCREEN = 2_000;
+/** A box that scrolls, and is higher than this, shows its reader that there is more. */
+const SCROLLABLE = 40;
+/** Widths of a character in type of 1 px, and of a line where no width is set: few characters and lines, rather than too many. */
+const CHARACTER = 0.35;
+const LINE = 800;
 
 /** Less than a tenth of the size. */
 const NOTHING = /^(?=[\d.])(?:0*(?:\.0\d*)?|\d(?:\.\d*)?%|\de-\d+)(?:\s|$)/;
@@ -267,15 +316,70 @@ export interface Declaration {
   isImportant: boolean;
 }
 
+const SIDES = ["top", "right", "bottom", "left"];
+const COLORS = new Set(["color", "background-color", "-webkit-text-fill-color"]);
+const LENGTHS = new Set([
+  ..."font-size line-height height width max-height max-width letter-spacing text-indent".split(" "),
+  ...SIDES.flatMap((side) => [side, `margin-${side}`, `padding-${side}`]),
+]);
 /** The properties that the rest of this file and visible.ts use. */
-const READ = new Set(
-  (
-    "display visibility opacity color background background-color background-image font font-size position left top right " +
-    "bottom inset margin margin-left margin-top margin-right margin-bottom transform translate scale zoom clip clip-path " +
-    "-webkit-clip-path -webkit-text-fill-color content-visibility mso-hide filter height width max-height max-width " +
-    "overflow overflow-x overflow-y letter-spacing text-indent"
+const READ = new Set([
+  ...COLORS,
+  ...LENGTHS,
+  ...(
+    "display visibility opacity background font position inset margin padding transform translate scale zoom clip clip-path " +
+    "-webkit-clip-path content-visibility mso-hide filter overflow overflow-x overflow-y white-space text-decoration"
   ).split(" "),
+]);
+
+const MAX_VALUE = 500;
+const LENGTH =
+  /^(?:[+-]?0|[+-]?(?:\d+\.?\d*|\.\d+)(?:px|pt|pc|em|rem|ex|ch|in|cm|mm|q|%|v[a-z]{1,3})|auto|none|normal|(?:x{1,3}-)?(?:small|large)|medium|smaller|larger|inherit|initial|unset|revert(?:-layer)?|(?:min|max|fit)-content|.*\(.*)$/;
+const NUMBER = /^(?:\d+\.?\d*|\.\d+)$/;
+const FAMILY = String.raw`(?:"[^"]*"|'[^']*'|-?[a-z_][\w-]*(?: -?[a-z_][\w-]*)*)`;
+/** font: italic bold 0/0 Arial, sans-serif */
+const FONT = new RegExp(
+  String.raw`^(?:(?:normal|italic|oblique|bold|bolder|lighter|small-caps|[1-9]00) )*([a-z\d.%-]+)(?: ?/ ?([a-z\d.%-]+))? ${FAMILY}(?: ?, ?${FAMILY})*$`,
 );
+
+/** The declarations that a valid one stands for; none for one that browsers ignore. `value`: lower case, spaces folded. */
+function longhandsOf(property: string, value: string): [property: string, value: string][] {
+  // Longer than what the app keeps, and not worth a search.
+  if (value.length > MAX_VALUE) return property === "background" ? [["background-color", "transparent"]] : [];
+  if (property === "font") {
+    const [, size = "", line = "normal"] = FONT.exec(value) ?? [];
+    return LENGTH.test(size) && isLineHeight(line)
+      ? [
+          ["font-size", size],
+          ["line-height", line],
+        ]
+      : [];
+  }
+  if (property === "background") return [["background-color", colorIn(value)]];
+  if (property === "margin" || property === "padding" || property === "inset") {
+    const prefix = property === "inset" ? "" : `${property}-`;
+    const [top = "", right = top, bottom = top, left = right, ...more] = value.split(" ");
+    const all = [top, right, bottom, left];
+    if (more.length > 0 || !all.every((one) => LENGTH.test(one))) return [];
+    return SIDES.map((side, index) => [prefix + side, all[index] as string]);
+  }
+  if (property === "text-indent") value = value.replace(/ (?:hanging|each-line)\b/g, "");
+  const isValid = COLORS.has(property)
+    ? INHERITED.test(value) || value === "initial" || parseColor(value) !== "invalid"
+    : property === "line-height"
+      ? isLineHeight(value)
+      : !LENGTHS.has(property) || LENGTH.test(value);
+  return isValid ? [[property, value]] : [];
+}
+
+const isLineHeight = (value: string): boolean => LENGTH.test(value) || NUMBER.test(value);
+
+/** The colour of a `background`, whose images are not shown. */
+const colorIn = (value: string): string =>
+  value
+    .replace(/(?:url|[a-z-]*gradient|image|image-set)\((?:[^()]|\([^()]*\))*\)?/g, " ")
+    .match(/[a-z-]+\([^()]*\)|[^\s]+/g)
+    ?.find((word) => parseColor(word) !== "invalid") ?? "transparent";
 
 /** The declarations of a style attribute or rule that can hide text, in order. @throws OverBudget */
 export function readDeclarations(css: string, budget: Budget): Declaration[] {
@@ -284,15 +388,18 @@ export function readDeclarations(css: string, budget: Budget): Declaration[] {
   for (const declaration of css.replace(/\/\*.*?(?:\*\/|$)/gs, " ").split(";")) {
     const colon = declaration.indexOf(":");
     if (colon < 0) continue;
-    const property = unescapeCss(declaration.slice(0, colon)).trim().toLowerCase();
-    if (!READ.has(property)) continue;
-    const [value = "", mark] = unescapeCss(declaration.slice(colon + 1))
+    const named = unescapeCss(declaration.slice(0, colon)).trim().toLowerCase();
+    if (!READ.has(named)) continue;
+    budget.spend(400);
+    const [given = "", mark] = unescapeCss(declaration.slice(colon + 1))
       .toLowerCase()
       .replace(/\s+/g, " ")
       .split("!", 2);
     const isImportant = mark?.trim() === "important";
-    // The last one counts, and an important one is kept beside it.
-    declarations.set(`${property} ${isImportant}`, { property, value: value.trim(), isImportant });
+    for (const [property, value] of longhandsOf(named, given.trim())) {
+      // The last one counts, and an important one is kept beside it.
+      declarations.set(`${property} ${isImportant}`, { property, value, isImportant });
+    }
   }
   return [...declarations.values()];
 }
@@ -328,38 +435,41 @@ export function hidesAll(style: Declarations): boolean {
   const is = (property: string, pattern: RegExp) => pattern.test(style.get(property) ?? "");
   const size = (property: string) => pixels(style.get(property));
   return (
-    is("display", /^none$/) ||
+    is("display", /^(?:none|table-column(?:-group)?)$/) ||
     is("mso-hide", /^all$/) ||
     is("content-visibility", /^hidden$/) ||
     Number.parseFloat(style.get("opacity") ?? "1") < (is("opacity", /%$/) ? 5 : 0.05) ||
     (size("max-height") ?? 9) <= 1 ||
     (size("max-width") ?? 9) <= 1 ||
-    (["overflow", "overflow-x", "overflow-y"].some((property) => is(property, /hidden|clip|scroll|auto/)) &&
-      ((size("height") ?? 9) <= 1 || (size("width") ?? 9) <= 1)) ||
+    (isCut(style) && ((size("height") ?? 9) <= 1 || (size("width") ?? 9) <= 1)) ||
     is("scale", NOTHING) ||
     is("zoom", NOTHING) ||
     (size("letter-spacing") ?? 0) <= -SMALLEST_TYPE * 4 ||
     (size("text-indent") ?? 0) <= -OFF_SCREEN / 2 ||
+    isStruckOut(style.get("text-decoration") ?? "") ||
     isOffScreen(style) ||
     isClipped(style) ||
     is("filter", /opacity\(\s*0*(?:\.0+)?%?\s*\)/)
   );
 }
 
+const isCut = (style: Declarations): boolean =>
+  ["overflow", "overflow-x", "overflow-y"].some((property) =>
+    /hidden|clip|scroll|auto/.test(style.get(property) ?? ""),
+  );
+
+/** By a line as thick as the text is high. */
+const isStruckOut = (decoration: string): boolean =>
+  decoration.includes("line-through") && decoration.split(" ").some((part) => (pixels(part) ?? 0) >= SMALLEST_TYPE * 3);
+
 function isOffScreen(style: Declarations): boolean {
-  const edges = ["left", "top", "right", "bottom"];
   const placed = /^(?:absolute|fixed|relative)$/.test(style.get("position") ?? "");
-  const margins = edges.map((edge) => pixels(style.get(`margin-${edge}`)) ?? 0);
-  const shorthand = (style.get("margin") ?? "").split(/\s+/, 4).map((value) => pixels(value) ?? 0);
-  if ([...margins, ...shorthand].some((margin) => margin <= -OFF_SCREEN)) return true;
+  if (SIDES.some((side) => (pixels(style.get(`margin-${side}`)) ?? 0) <= -OFF_SCREEN)) return true;
   const moved = (style.get("transform") ?? "").matchAll(/translate[xy3d]*\(([^)]{0,100})\)/g);
   const translated = (style.get("translate") ?? "").split(/\s+/, 3).map((value) => pixels(value) ?? 0);
-  const inset = placed ? (style.get("inset") ?? "").split(/\s+/, 4).map((value) => pixels(value) ?? 0) : [];
   const shifts = [...moved].flatMap(([, values = ""]) => values.split(",").map((value) => pixels(value.trim()) ?? 0));
-  const places = placed ? edges.map((edge) => pixels(style.get(edge)) ?? 0) : [];
-  return [...places, ...inset, ...shifts, ...translated].some(
-    (place) => place <= -OFF_SCREEN || place >= FAR_OFF_SCREEN,
-  );
+  const places = placed ? SIDES.map((side) => pixels(style.get(side)) ?? 0) : [];
+  return [...places, ...shifts, ...translated].some((place) => place <= -OFF_SCREEN || place >= FAR_OFF_SCREEN);
 }
 
 function isClipped(style: Declarations): boolean {
@@ -381,77 +491,203 @@ function isClipped(style: Declarations): boolean {
 
 /** A length in pixels; undefined if it is invalid or depends on the window. */
 function pixels(value: string | undefined): number | undefined {
-  const match = /^([+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}))(px|pt|pc|em|rem|ex|ch|in|cm|mm|%|vw|vh)?$/.exec(
+  const match = /^([+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}))(px|pt|pc|em|rem|ex|ch|in|cm|mm|q|%|vw|vh)?$/.exec(
     value ?? "",
   );
   if (match === null) return undefined;
   const number = Number(match[1]);
   // Percentages of an unknown size: only zero and very large values matter.
-  const factor = { pt: 4 / 3, pc: 16, em: 16, rem: 16, ex: 8, ch: 8, in: 96, cm: 37.8, mm: 3.78, "%": 8, vw: 8, vh: 8 };
+  const factor = {
+    pt: 4 / 3,
+    pc: 16,
+    em: 16,
+    rem: 16,
+    ex: 8,
+    ch: 8,
+    in: 96,
+    cm: 37.8,
+    mm: 3.78,
+    q: 0.945,
+    "%": 8,
+    vw: 8,
+    vh: 8,
+  };
   return number * (factor[(match[2] ?? "") as keyof typeof factor] ?? 1);
 }
 
 /** The ink inside an element with these declarations. */
 export function inkInside(outer: Ink, style: Declarations): Ink {
   if (style.size === 0) return outer;
+  const length = (property: string) => pixels(style.get(property)) ?? 0;
   const visibility = style.get("visibility");
-  const ground = groundOf(style);
+  const fontSize = fontSizeOf(style.get("font-size"), outer.fontSize);
+  const indent = style.get("text-indent");
+  const space = style.get("white-space");
+  const opacity = Number.parseFloat(style.get("opacity") ?? "1") / (style.get("opacity")?.endsWith("%") ? 100 : 1);
+  const left = outer.left + length("margin-left") + length("padding-left");
+  const top = outer.top + length("margin-top") + length("padding-top");
   return {
-    fontSize: fontSizeOf(style, outer.fontSize),
+    fontSize,
+    lineHeight: lineHeightOf(style.get("line-height"), fontSize, outer.lineHeight),
+    indent: indent === undefined ? outer.indent : (pixels(indent) ?? outer.indent),
+    isUnbroken: space === undefined ? outer.isUnbroken : /^(?:nowrap|pre)$/.test(space),
     visible: visibility === undefined || visibility === "inherit" ? outer.visible : visibility === "visible",
-    color: colorOf(style.get("-webkit-text-fill-color") ?? style.get("color"), outer),
-    ground: ground === "inherited" ? outer.ground : ground,
+    color: colorOf(style.get("-webkit-text-fill-color") ?? style.get("color"), outer.color),
+    ground: groundOf(style.get("background-color"), outer.ground),
+    opacity: outer.opacity * (opacity >= 0 ? Math.min(opacity, 1) : 1),
+    left,
+    top,
+    clip: clipOf(style, left, top, outer.clip) ?? outer.clip,
   };
 }
 
 /** True if text in this ink is readable. */
-export function isReadable({ fontSize, visible, color, ground }: Ink): boolean {
-  if (!visible || fontSize < SMALLEST_TYPE) return false;
-  return color === undefined || ground === undefined || !areAlike(color, ground);
+export function isReadable({ fontSize, visible, color, ground, opacity, left, indent }: Ink): boolean {
+  if (!visible || fontSize < SMALLEST_TYPE || left + indent >= FAR_OFF_SCREEN) return false;
+  return color !== undefined && ground !== undefined && !areAlike(color, ground, opacity);
 }
 
-const areAlike = (one: Color, other: Color): boolean =>
-  one.every((channel, index) => Math.abs(channel - (other[index] as number)) <= ALIKE);
+/**
+ * True if the text is not cut off by the boxes that it is in, as far as can be told without laying it out. Takes its room.
+ * `line`: of the layout. @throws OverBudget
+ */
+export function takeRoom(ink: Ink, text: string, line: number, budget: Budget): boolean {
+  if (ink.clip === undefined) return true;
+  budget.spend(500 * (ink.clip.depth + 1) + text.length);
+  const length = CHARACTER * ink.fontSize * text.replace(/[ \t\r\n\f]+/g, " ").length;
+  let fits = true;
+  for (let clip: Clip | undefined = ink.clip; clip; clip = clip.outer)
+    fits = takeRoomIn(clip, ink, length, line) && fits;
+  return fits;
+}
+
+function takeRoomIn(
+  clip: Clip,
+  { fontSize, lineHeight, indent, left, top, isUnbroken }: Ink,
+  length: number,
+  line: number,
+): boolean {
+  if (line !== clip.lastLine) {
+    clip.down += clip.wrapped;
+    Object.assign(clip, { lastLine: line, along: 0, wrapped: 0 });
+  }
+  clip.along += length;
+  const start = indent + left - clip.left;
+  if (start >= clip.width || (isUnbroken && start + clip.along > clip.width)) return false;
+  const height = lineHeight[0] * (lineHeight[1] === "em" ? fontSize : 1);
+  if (!isUnbroken) clip.wrapped = Math.floor(clip.along / Math.min(clip.width, LINE)) * height;
+  // The middle of its last line.
+  return clip.down + clip.wrapped + top - clip.top + (line - clip.line + 0.5) * height <= clip.height;
+}
+
+/** The height that an element takes, at least. `attribute`: its height in HTML. */
+export function heightOf(style: Declarations, attribute = ""): number {
+  const around = ["margin-top", "padding-top", "padding-bottom", "margin-bottom"];
+  const own = pixels(style.get("height")) ?? (/^\d{1,4}(?:px)?$/.test(attribute) ? Number.parseFloat(attribute) : 0);
+  return around.reduce((sum, property) => sum + Math.max(pixels(style.get(property)) ?? 0, 0), own);
+}
+
+const EMPTY = { line: 0, down: 0, along: 0, lastLine: 0, wrapped: 0 };
+
+/** A box with a height or width beyond which nothing is shown. Those of tables grow. */
+function clipOf(style: Declarations, left: number, top: number, outer: Clip | undefined): Clip | undefined {
+  if (!isCut(style) || style.get("display")?.startsWith("table")) return undefined;
+  const sizeOf = (side: string) =>
+    Math.min(
+      ...[style.get(side), style.get(`max-${side}`)].map(
+        (value) => (value?.endsWith("%") ? undefined : pixels(value)) ?? Number.POSITIVE_INFINITY,
+      ),
+    );
+  const [width, height] = [sizeOf("width"), sizeOf("height")];
+  const isHidden = /hidden|clip/.test(`${style.get("overflow")} ${style.get("overflow-x")} ${style.get("overflow-y")}`);
+  if (!isHidden && Math.min(width, height) > SCROLLABLE) return undefined;
+  if (width === Number.POSITIVE_INFINITY && height === Number.POSITIVE_INFINITY) return undefined;
+  return { outer, depth: outer === undefined ? 0 : outer.depth + 1, width, height, left, top, ...EMPTY };
+}
+
+/** In channels of what is drawn: alpha and opacity make a difference smaller in proportion. */
+const areAlike = ([red, green, blue, alpha]: Color, [r, g, b]: Color, opacity: number): boolean =>
+  Math.max(Math.abs(red - r), Math.abs(green - g), Math.abs(blue - b)) * alpha * opacity <= ALIKE;
 
 const TYPE_SIZES: Record<string, number> = { "xx-small": 9, "x-small": 10, small: 13, medium: 16, large: 18 };
+/** Units and words relative to the size around. */
+const RELATIVE: Record<string, number> = { em: 1, "%": 0.01, ex: 0.5, ch: 0.5, smaller: 5 / 6, larger: 1.2 };
 
-function fontSizeOf(style: Declarations, outer: number): number {
-  // font: italic bold 0/0 Arial
-  const shorthand = /(?:^|\s)([\d.]{1,10}(?:px|pt|em|rem|ex|%)?)\s*(?:\/|\s|$)/.exec(style.get("font") ?? "")?.[1];
-  const value = style.get("font-size") ?? shorthand;
-  if (value === undefined) return outer;
-  const relative = /^([\d.]{1,10})(em|%)$/.exec(value);
-  if (relative !== null) return (outer * Number(relative[1])) / (relative[2] === "%" ? 100 : 1);
-  return TYPE_SIZES[value] ?? pixels(value) ?? (value === "inherit" ? outer : 16);
+function fontSizeOf(value: string | undefined, outer: number): number {
+  if (value === undefined || INHERITED.test(value)) return outer;
+  const [, number = "1", unit = ""] = /^([\d.]{1,10})?(em|%|ex|ch|smaller|larger)$/.exec(value) ?? [];
+  const factor = RELATIVE[unit];
+  return factor === undefined ? (TYPE_SIZES[value] ?? pixels(value) ?? 16) : outer * Number(number) * factor;
 }
 
-function colorOf(value: string | undefined, outer: Ink): Color | undefined {
-  if (value === undefined || value === "inherit") return outer.color;
-  const color = parseColor(value);
-  // Transparent text shows the ground behind it.
-  return color === "transparent" ? (outer.ground ?? WHITE) : color;
+function lineHeightOf(value: string | undefined, fontSize: number, outer: Ink["lineHeight"]): Ink["lineHeight"] {
+  if (value === undefined || INHERITED.test(value)) return outer;
+  if (NUMBER.test(value)) return [Number(value), "em"];
+  const [, number, unit] = /^([\d.]+)(%|em)$/.exec(value) ?? [];
+  if (number !== undefined) return [(Number(number) / (unit === "%" ? 100 : 1)) * fontSize, "px"];
+  const length = pixels(value);
+  return length === undefined ? DEFAULT_INK.lineHeight : [length, "px"];
 }
 
-function groundOf(style: Declarations): Color | undefined | "inherited" {
-  const background = style.get("background") ?? "";
-  const image = style.get("background-image") ?? background;
-  if (/url\(|gradient\(/.test(image)) return undefined;
-  const value =
-    style.get("background-color") ?? /#[0-9a-f]{3,8}|[a-z]{3,4}\([^)]{0,60}\)|[a-z]{3,25}/.exec(background)?.[0];
-  if (value === undefined || /^(?:inherit|initial|unset|none)$/.test(value)) return "inherited";
-  const color = parseColor(value);
-  return color === "transparent" ? "inherited" : color;
+const INHERITED = /^(?:inherit|unset|currentcolor|revert(?:-layer)?)$/;
+
+function colorOf(value: string | undefined, outer: Color | undefined): Color | undefined {
+  if (value === undefined || INHERITED.test(value)) return outer;
+  return value === "initial" ? BLACK : knownColor(value);
 }
 
-/** System colours in the light theme, which mail is designed for. */
-const OF_THE_SYSTEM: Record<string, Color> = { canvas: WHITE, window: WHITE, field: WHITE };
+function groundOf(value: string | undefined, outer: Color | undefined): Color | undefined {
+  if (value === undefined || /^(?:initial|unset|inherit|revert(?:-layer)?)$/.test(value)) return outer;
+  const color = knownColor(value);
+  if (color === undefined || color[3] === 1) return color;
+  if (color[3] === 0 || outer === undefined) return outer;
+  const over = (index: 0 | 1 | 2) => color[index] * color[3] + outer[index] * (1 - color[3]);
+  return [over(0), over(1), over(2), 1];
+}
 
-/** The colour of a value in lower case; undefined if it depends on the rest of the page. */
-function parseColor(value: string): Color | "transparent" | undefined {
-  if (Object.hasOwn(OF_THE_SYSTEM, value)) return OF_THE_SYSTEM[value];
-  // Attributes may leave out the number sign (HTML §2.3.6).
-  const color = Bun.color(/^[0-9a-f]{3,8}$/.test(value) ? `#${value}` : value, "[rgba]");
-  if (!Array.isArray(color)) return undefined;
+const named = (names: string, color: Color | undefined) => names.split(" ").map((name) => [name, color] as const);
+/** System colours in the light theme, which mail is designed for. Undefined for those that differ between programs. */
+const OF_THE_SYSTEM = new Map([
+  ...named("canvas window field", WHITE),
+  ...named("canvastext windowtext fieldtext buttontext menutext infotext captiontext marktext", BLACK),
+  ...named(
+    "accentcolor accentcolortext activeborder activecaption activetext appworkspace background buttonborder buttonface " +
+      "buttonhighlight buttonshadow currentcolor graytext highlight highlighttext inactiveborder inactivecaption " +
+      "inactivecaptiontext infobackground linktext mark menu scrollbar selecteditem selecteditemtext threeddarkshadow threedface " +
+      "threedhighlight threedlightshadow threedshadow visitedtext windowframe",
+    undefined,
+  ),
+]);
+
+/** The colour of an attribute, in any spelling that browsers take for one (HTML §2.3.6). Lower case. */
+export function legacyColor(given: string): string {
+  const value = given.toLowerCase().trim();
+  if (/^#[0-9a-f]{3}$/.test(value) || (!value.startsWith("#") && Array.isArray(Bun.color(value, "[rgba]"))))
+    return value;
+  const digits = value
+    .slice(0, 128)
+    .replace(/^#/, "")
+    .replace(/[^0-9a-f]/g, "0");
+  const length = Math.ceil(digits.length / 3) || 1;
+  const padded = digits.padEnd(3 * length, "0");
+  const parts = [0, 1, 2].map((part) => padded.slice(part * length, (part + 1) * length).slice(-8));
+  const zeros = Math.min(...parts.map((part) => Math.min(part.search(/[^0]|$/), part.length - 2)));
+  return `#${parts.map((part) => part.slice(Math.max(zeros, 0)).slice(0, 2).padStart(2, "0")).join("")}`;
+}
+
+/** Bun also reads a colour with something behind it, which browsers ignore. */
+const ONE_COLOR = /^(?:#[0-9a-f]+|[a-z]+|[a-z-]+\([^()]*\))$/;
+
+/** The colour of a value in lower case; undefined if it depends on the reader's program or on the rest of the page. */
+function parseColor(value: string): Color | undefined | "invalid" {
+  if (OF_THE_SYSTEM.has(value)) return OF_THE_SYSTEM.get(value);
+  const color = ONE_COLOR.test(value) ? Bun.color(value, "[rgba]") : undefined;
+  if (!Array.isArray(color)) return value.includes("(") ? undefined : "invalid";
   const [red, green, blue, alpha] = color;
-  return alpha < 16 ? "transparent" : [red, green, blue];
+  return [red, green, blue, alpha / 255];
+}
+
+function knownColor(value: string): Color | undefined {
+  const color = parseColor(value);
+  return color === "invalid" ? undefined : color;
 }

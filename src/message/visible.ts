@@ -1,7 +1,10 @@
 /**
- * Removes from the HTML of mail the text that its reader does not see, and lays out the rest as text: of no size, in the colour of its ground, outside
- * the window, not displayed. Text that is hidden from people is kept from models too, which would take it for part of
- * the message. Chooses between the text of the visible HTML and the text part for a model (seenText).
+ * Removes from the HTML of mail the text that its reader does not see (of no size, in the colour of its ground, outside the window,
+ * not displayed), and lays out the rest as text. Text that is hidden from people is kept from models too, which would take it for
+ * part of the message. Chooses between the text of the visible HTML and the text part for a model (seenText).
+ *
+ * There are two readers: one sees the HTML as received, with its style sheets, the other as the app shows it (sanitize.ts),
+ * without. What either does not see is hidden.
  *
  * Expects HTML as received: sanitised HTML has lost its style sheets and the declarations that hide text. HTML that is
  * too large, or costs more than the message's budget, counts as hidden; otherwise a sender could evade the check by
@@ -9,19 +12,23 @@
  */
 import { createLayout, NO_TEXT } from "./layout.ts";
 import { type Budget, createBudget, isTooLarge, type Reader, readMarkup } from "./markup.ts";
+import { DROPPED_WITH_CONTENT, isOfHead, MAX_DEPTH, shownAttributes } from "./sanitize.ts";
 import {
   DEFAULT_INK,
   type Declaration,
   type Declarations,
   declare,
+  heightOf,
   hidesAll,
   type Ink,
   inkInside,
   isReadable,
+  legacyColor,
   readDeclarations,
   readSheets,
   type Sheet,
   type Styled,
+  takeRoom,
 } from "./stylesheet.ts";
 
 export interface VisibleHtml {
@@ -32,8 +39,15 @@ export interface VisibleHtml {
   hidden: number;
 }
 
+/** One for each reader: as received, and as shown. */
+type Inks = readonly [received: Ink, shown: Ink];
+
 interface Open extends Styled {
-  ink: Ink;
+  inks: Inks;
+  /** Of text before the table that the element is a part of; undefined outside of tables, and in cells. */
+  before: Inks | undefined;
+  /** Its own declarations, for each reader. */
+  styles: readonly [Declarations, Declarations];
   /** Everything inside is invisible, whatever its descendants declare. */
   hides: boolean;
   /** Its own declarations make its text invisible. */
@@ -51,10 +65,24 @@ const FORMATTING = new Set("a b big code em font i nobr s small strike strong tt
 const MARKERS = new Set(["applet", "marquee", "object", "template"]);
 /** Markers only inside a table; elsewhere browsers ignore these tags. */
 const CELLS = new Set(["caption", "td", "th"]);
+/**
+ * Tables and their parts, by depth. Browsers ignore parts outside of tables, end others of the same depth at one, and put in
+ * front of a table what is inside of it, but in no cell (HTML §13.2.6.4.9).
+ */
+const TABLES = new Map<string | undefined, number>([
+  ["table", 1],
+  ...["caption", "colgroup", "tbody", "tfoot", "thead"].map((name) => [name, 2] as const),
+  ...["col", "tr"].map((name) => [name, 3] as const),
+  ...["td", "th"].map((name) => [name, 4] as const),
+]);
+const isPart = (name?: string): boolean => (TABLES.get(name) ?? 1) > 1;
 const END_TAGS = /<\/([a-z][^\s/>]*)[^>]*/gi;
 
-/** Elements whose content is for programs without support for them, or is shown only on request. */
-const NOT_SHOWN = new Set(["video", "audio", "canvas", "datalist", "noembed", "noframes", "dialog"]);
+/** Elements whose content is for programs without support for them, is shown only on request, or is not shown by the app. */
+const NOT_SHOWN = new Set(["dialog", "rp", ...DROPPED_WITH_CONTENT.filter((name) => !NO_TEXT.has(name))]);
+/** Elements that have a look of their own. */
+const HINTED = new Set("a body font mark nobr small sub sup".split(" "));
+const COLORED_GROUNDS = new Set("body table thead tbody tfoot tr td th".split(" "));
 const NOT_COUNTED = /[\s\p{DI}\u2800]+/gu;
 /** Images this small are tracking pixels; their description is hidden as well. */
 const SMALLEST_IMAGE = 2;
@@ -84,6 +112,8 @@ function readVisible(html: string, budget: Budget): VisibleHtml | undefined {
 
 const NO_CLASSES: ReadonlySet<string> = new Set();
 const NO_ATTRIBUTES = {};
+const NO_STYLES: Open["styles"] = [new Map(), new Map()];
+const DEFAULT_INKS: Inks = [DEFAULT_INK, DEFAULT_INK];
 
 function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHtml } {
   const sheet = readSheets(html, budget);
@@ -99,6 +129,8 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
   /** Number of open elements whose content is no text, and does not count as hidden. */
   let textless = 0;
   let tables = 0;
+  /** No tag so far but those of a head. */
+  let isHead = true;
   /** For each open marker: how many hiding elements, by name, continue past an end tag of another element. */
   const continuing: Map<string, number>[] = [new Map()];
   /** Offset up to which the parser has reported everything, except end tags without an open element. */
@@ -125,19 +157,50 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
   }
 
   const isContinued = (): boolean => continuing.at(-1)?.size !== 0;
-  const isConcealed = (): boolean => isContinued() || !isReadable(path.at(-1)?.ink ?? DEFAULT_INK);
+
+  /** The inks around text inside the last element of the path. */
+  function inksOfText(): Inks {
+    const { inks = DEFAULT_INKS, before } = path.at(-1) ?? {};
+    return before ?? inks;
+  }
+
+  /** The inks around an element inside the last element of the path, and those in front of its table. */
+  function inksAround(name: string): Pick<Open, "inks" | "before"> {
+    const depth = TABLES.get(name);
+    if (depth === undefined || tables === 0) return { inks: inksOfText(), before: undefined };
+    if (depth === 1) return { inks: inksOfText(), before: inksOfText() };
+    const at = path.findLastIndex((element) => (TABLES.get(element.name) ?? depth) < depth);
+    budget.spend(20 * (path.length - at));
+    let [received, shown] = path[at]?.inks ?? DEFAULT_INKS;
+    // Formatting goes on in the part.
+    for (const { name, styles } of path.slice(at + 1)) {
+      if (FORMATTING.has(name)) [received, shown] = [inkInside(received, styles[0]), inkInside(shown, styles[1])];
+    }
+    return { inks: [received, shown], before: CELLS.has(name) ? undefined : path[at]?.before };
+  }
+
+  const isConcealed = (): boolean => isContinued() || !inksOfText().every(isReadable);
 
   /** Finds what the declarations of the last element of the path do to it. `from`: where its tag begins. */
   function look(element: Open, from: number): void {
-    const { name, attributes, ink: outer } = element;
-    const { style, hides } = looks(path);
-    element.ink = inkInside(outer, style);
-    if (hides || hidesItself(name, attributes) || (name === "img" && isTiny(attributes, style))) {
+    const { name, attributes, inks: outer } = element;
+    const [received, shown] = looks(path, tables, isHead);
+    element.inks = [inkInside(outer[0], received.style), inkInside(outer[1], shown.style)];
+    element.styles = [received.style, shown.style];
+    const isSmall = () => isTiny(attributes, received.style) || isTiny(attributes, shown.style);
+    if (received.hides || shown.hides || hidesItself(name, attributes) || (name === "img" && isSmall())) {
       element.hides = true;
       if (hiding++ === 0) hiddenFrom = from;
       if (name === "img") hidden += (attributes.alt ?? "").replace(NOT_COUNTED, "").length;
     }
-    element.conceals = element.hides || (style.size > 0 && !isReadable(element.ink));
+    element.conceals = element.hides || (received.style.size + shown.style.size > 0 && !element.inks.every(isReadable));
+  }
+
+  /** True if the boxes around the text have room for it. */
+  function isInside(text: string): boolean {
+    const [received, shown] = inksOfText();
+    const isRoom = takeRoom(received, text, layout.lines, budget);
+    return takeRoom(shown, text, layout.lines, budget) && isRoom;
   }
 
   return {
@@ -152,19 +215,24 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
       if (name === "a" || name === "nobr") continuing.at(-1)?.delete(name);
       // The cost of its attributes covers splitting the class names.
       const classes = sheet === undefined ? NO_CLASSES : classesOf(attributes.class);
-      const outer = path.at(-1)?.ink ?? DEFAULT_INK;
-      const element: Open = { name, attributes, classes, ink: outer, hides: false, conceals: false, isMarker };
+      const { inks: outer, before } = inksAround(name);
+      const rest = { styles: NO_STYLES, hides: false, conceals: false, isMarker };
+      const element: Open = { name, attributes, classes, inks: outer, before, ...rest };
       path.push(element);
-      if (sheet !== undefined || !isPlain(attributes) || name === "a" || NOT_SHOWN.has(name)) look(element, from);
+      if (sheet !== undefined || !isPlain(attributes) || HINTED.has(name) || NOT_SHOWN.has(name)) look(element, from);
+      isHead &&= isOfHead(name);
       if (hiding > 0) return;
       // The target of a link would appear in place of its text, and so would the description of an image.
       const isLeftOut = (name === "img" && isContinued()) || (name === "a" && isConcealed());
       if (isLeftOut) leaveOut(from, to);
       layout.open(name, isLeftOut ? NO_ATTRIBUTES : attributes);
+      for (const [index, { clip }] of element.inks.entries()) {
+        if (clip !== undefined && clip !== outer[index]?.clip) clip.line = clip.lastLine = layout.lines;
+      }
     },
     text(text: string, from: number, to: number): void {
       pass(from, to);
-      const isSeen = hiding === 0 && !isConcealed();
+      const isSeen = hiding === 0 && !isConcealed() && isInside(text);
       const characters = isSeen || textless > 0 ? 0 : text.replace(NOT_COUNTED, "").length;
       hidden += characters;
       if (hiding > 0) return;
@@ -179,6 +247,11 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
       const element = path.pop();
       if (element?.isMarker) continuing.pop();
       if (hiding === 0) layout.close(name);
+      if (hiding === 0 && element !== undefined) {
+        const [received, shown] = inksOfText();
+        if (received.clip) received.clip.down += heightOf(element.styles[0], element.attributes.height);
+        if (shown.clip) shown.clip.down += heightOf(element.styles[1], element.attributes.height);
+      }
       // A tag that implicitly closes the element stays, unless it is a void element's own tag.
       if (element?.hides && --hiding === 0) leaveOut(hiddenFrom, isImplied && from !== hiddenFrom ? from : to);
       if (isImplied && element?.conceals && FORMATTING.has(name)) {
@@ -202,10 +275,16 @@ interface Look {
   hides: boolean;
 }
 
-/** Returns the look of the last element of a path. Equal style attributes are parsed once. */
-function createLooks(sheet: Sheet | undefined, budget: Budget): (path: readonly Styled[]) => Look {
+type Looks = (path: readonly Styled[], tables: number, isHead: boolean) => readonly [received: Look, shown: Look];
+const NO_LOOK: Look = { style: new Map(), hides: false };
+
+/**
+ * Returns the looks of the last element of a path, which is in so many tables; `isHead`: no tag but those of a head comes before
+ * it. Equal style attributes are parsed once.
+ */
+function createLooks(sheet: Sheet | undefined, budget: Budget): Looks {
   const read = new Map<string, readonly Declaration[]>();
-  const looks = new Map<string, Look>();
+  const looks = new Map<string, readonly [Look, Look]>();
 
   const declarationsIn = (css: string): readonly Declaration[] => {
     const declarations = read.get(css) ?? readDeclarations(css, budget);
@@ -213,27 +292,39 @@ function createLooks(sheet: Sheet | undefined, budget: Budget): (path: readonly 
     return declarations;
   };
 
-  function lookOf(path: readonly Styled[]): Look {
-    const { name, attributes } = path.at(-1) as Styled;
+  function lookOf(
+    { name, attributes }: Pick<Styled, "name" | "attributes">,
+    applySheet?: (declared: Map<string, string>, important: Set<string>) => void,
+  ): Look {
     const style = new Map(hintsOf(name, attributes));
     const declared = new Map<string, string>();
     const important = new Set<string>();
-    sheet?.(path, declared, important);
+    applySheet?.(declared, important);
     if (attributes.style !== undefined) declare(declarationsIn(attributes.style), declared, important, budget);
     for (const [property, value] of declared) style.set(property, value);
-    budget.spend(100);
+    budget.spend(1_000);
     return { style, hides: hidesAll(style) };
   }
 
-  return (path) => {
-    const { name, attributes } = path.at(-1) as Styled;
-    const { style = "", color, bgcolor, background } = attributes;
-    const hasHints = name === "body" || color !== undefined || bgcolor !== undefined || background !== undefined;
-    if (sheet !== undefined || hasHints) return lookOf(path);
-    const key = name === "a" && attributes.href !== undefined ? `a ${style}` : style;
-    const look = looks.get(key) ?? lookOf(path);
-    looks.set(key, look);
-    return look;
+  return (path, tables, isHead) => {
+    const element = path.at(-1) as Styled;
+    const { name, attributes } = element;
+    if (tables === 0 && isPart(name)) return [NO_LOOK, NO_LOOK];
+    const { style = "", color, bgcolor, nowrap, text } = attributes;
+    const isDropped = path.length > MAX_DEPTH || (name === "body" && !isHead);
+    const isRepeated = sheet === undefined && [color, bgcolor, nowrap, text].every((hint) => hint === undefined);
+    const key = `${name} ${isDropped} ${attributes.href === undefined} ${style}`;
+    const known = isRepeated ? looks.get(key) : undefined;
+    if (known !== undefined) return known;
+    const shown = isDropped ? undefined : shownAttributes(name, attributes, budget);
+    const received = lookOf(element, sheet && ((declared, important) => sheet(path, declared, important)));
+    const isAlike = isRepeated && shown?.style === attributes.style && "href" in (shown ?? {}) === "href" in attributes;
+    const both = [
+      received,
+      shown === undefined ? NO_LOOK : isAlike ? received : lookOf({ name, attributes: shown }),
+    ] as const;
+    if (isRepeated) looks.set(key, both);
+    return both;
   };
 }
 
@@ -246,20 +337,26 @@ const isPlain = (attributes: Record<string, string>): boolean =>
   attributes.style === undefined &&
   attributes.color === undefined &&
   attributes.bgcolor === undefined &&
-  attributes.background === undefined &&
-  attributes.text === undefined &&
   attributes.hidden === undefined &&
   attributes.popover === undefined &&
-  attributes.width === undefined;
+  attributes.nowrap === undefined &&
+  attributes.width === undefined &&
+  attributes.height === undefined;
 
-/** Declarations from presentational attributes, which any CSS declaration overrides (HTML §15.3). */
-function hintsOf(name: string, { color, bgcolor, background, text, href }: Record<string, string>): [string, string][] {
+/** Declarations from elements and presentational attributes, which any CSS declaration overrides (HTML §15.3). */
+function hintsOf(
+  name: string,
+  { color, bgcolor, text, href, nowrap }: Readonly<Record<string, string>>,
+): [string, string][] {
   const hints: [string, string][] = [];
   if (name === "a" && href !== undefined) hints.push(["color", "blue"]);
-  if (color !== undefined) hints.push(["color", color.toLowerCase().trim()]);
-  if (name === "body" && text !== undefined) hints.push(["color", text.toLowerCase().trim()]);
-  if (bgcolor !== undefined) hints.push(["background-color", bgcolor.toLowerCase().trim()]);
-  if (background !== undefined) hints.push(["background-image", "url()"]);
+  if (name === "font" && color !== undefined) hints.push(["color", legacyColor(color)]);
+  if (name === "body" && text !== undefined) hints.push(["color", legacyColor(text)]);
+  if (COLORED_GROUNDS.has(name) && bgcolor !== undefined) hints.push(["background-color", legacyColor(bgcolor)]);
+  if (TABLES.has(name)) hints.push(["display", "table"]);
+  if (name === "mark") hints.push(["color", "black"], ["background-color", "yellow"]);
+  if (name === "small" || name === "sub" || name === "sup") hints.push(["font-size", "smaller"]);
+  if (name === "nobr" || nowrap !== undefined) hints.push(["white-space", "nowrap"]);
   return hints;
 }
 
@@ -272,56 +369,39 @@ function isTiny(attributes: Record<string, string>, style: ReadonlyMap<string, s
 
 /*
  * The text of a message as its reader sees it, for a model. People are shown the HTML if there is one, so the text part
- * is used only if it says the same. Hidden text and a deviating text part therefore never reach a model.
+ * is used only if it says the same in the same order. Hidden text and a deviating text part therefore never reach a model.
  */
 
 export interface SeenText {
   text: string;
   /** Characters of the HTML that its reader does not see, and that are left out. */
   hidden: number;
-  /** The text comes from the HTML, because the text part lacks its links or says what the HTML does not show. */
+  /** The text comes from the HTML, because the text part says something else, or in another order. */
   fromHtml: boolean;
 }
 
 /** Version of the rules in this file, stored beside the result, so that stored text can be derived anew. */
-export const SEEN_VERSION = 2;
+export const SEEN_VERSION = 3;
 
-/**
- * Words of the text part that the HTML may lack, such as "view in browser": a share of them, or fewer than this number.
- */
-const OTHER_WORDS = 0.1;
-const FEW_WORDS = 8;
 /** Longer texts are not compared with their HTML; the HTML is used. */
 const MAX_COMPARED = 256 * 1024;
 
-/** The text for a model. `text`: as stored; `html`: as received, if there is any. Links become `text <https://…>`. */
+/**
+ * The text for a model. `text`: as stored; `html`: as received, if there is any. Links become `text <https://…>`. A text part
+ * beside HTML that shows no text counts as hidden.
+ */
 export function seenText(text: string, html: string | undefined, budget: Budget = createBudget()): SeenText {
-  if (html === undefined) return { text, hidden: 0, fromHtml: false };
+  // People are shown the text beside empty HTML.
+  if (html === undefined || html.trim() === "") return { text, hidden: 0, fromHtml: false };
   const { text: shown, hidden } = visibleHtml(html, budget);
-  const isEmpty = shown.trim() === "";
-  if (hidden === 0 && (isEmpty || saysNoMore(text, shown))) return { text, hidden: 0, fromHtml: false };
-  return { text: shown, hidden, fromHtml: text !== shown };
+  if (hidden === 0 && saysTheSame(text, shown)) return { text, hidden: 0, fromHtml: false };
+  const unseen = shown.trim() === "" && hidden === 0 ? text.replace(NOT_COUNTED, "").length : 0;
+  return { text: shown, hidden: hidden + unseen, fromHtml: text !== shown };
 }
 
-/** True if `text` has the links of `shown` and, with few exceptions, only its words. */
-function saysNoMore(text: string, shown: string): boolean {
-  if (text === shown) return true;
-  if (text.length > MAX_COMPARED || shown.length > MAX_COMPARED) return false;
-  const links = linksIn(text);
-  for (const link of linksIn(shown)) if (!links.has(link)) return false;
-  const seen = wordsIn(shown);
-  const words = wordsIn(text);
-  let others = 0;
-  for (const word of words) if (!seen.has(word)) others++;
-  return others < FEW_WORDS || others <= words.size * OTHER_WORDS;
-}
+/** True if the texts have the same characters in the same order, but for spaces, marks and capitals. */
+const saysTheSame = (text: string, shown: string): boolean =>
+  text.length <= MAX_COMPARED && shown.length <= MAX_COMPARED && bareOf(text) === bareOf(shown);
 
-const linksIn = (text: string): Set<string> =>
-  new Set(
-    Array.from(text.matchAll(/https?:\/\/[^\s<>"]+/gi), ([link]) =>
-      link.replace(/(?<![/.,;:!?)\]])[/.,;:!?)\]]+$/, ""),
-    ),
-  );
-
-const wordsIn = (text: string): Set<string> =>
-  new Set(Array.from(text.toLowerCase().matchAll(/[\p{L}\p{N}]+/gu), ([word]) => word));
+/** Programs mark quotations, emphasis and lists in different ways. */
+const bareOf = (text: string): string => text.toLowerCase().replace(/[\s!-/:-@[-`{-~\u2022\u200b]+/g, "");

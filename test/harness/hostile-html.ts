@@ -35,6 +35,10 @@ export const HOSTILE_HTML: Record<string, (size: number) => string> = {
   "a long style attribute": (size) => `<p style="${"color:red;margin:0;".repeat(size)}">x</p>`,
   "spaces in a style attribute": (size) => `<p style="filter:opacity(${" ".repeat(10 * size)}x">x</p>`,
   "words in a background": (size) => `<p style="background:${"a".repeat(490)}">x</p>`.repeat(size / 100),
+  "words in a font": (size) => `<p style="font:${"bold ".repeat(size)}(">x</p>`,
+  "boxes that cut off, inside each other": (size) =>
+    `${'<p style="overflow:hidden;height:9px">x'.repeat(100)}${"x<br>".repeat(size)}`,
+  "cells behind formatting": (size) => `<table>${"<b>".repeat(200)}${"<td>x".repeat(size / 10)}`,
   "style attributes, all different": (size) => many(size, (i) => `<p style="width:${i}px;color:#fff">x</p>`),
   elements: (size) => "<b>x</b>".repeat(size),
   "unclosed elements": (size) => "<p><i>".repeat(Math.min(size, 900)) + "x".repeat(size),

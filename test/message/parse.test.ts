@@ -176,6 +176,14 @@ describe("bodies and attachments", () => {
     ]);
   });
 
+  test("HTML that shows neither text nor images counts as absent", async () => {
+    const htmlOf = async (html: string) =>
+      (await parse(multipart("alternative", PLAIN, `Content-Type: text/html\n\n${html}`))).html;
+    expect(await htmlOf("<html><title>DSN</title><body> &nbsp;</body></html>")).toBeUndefined();
+    expect(await htmlOf("<img src=a.png>")).toBe("<img src=a.png>");
+    expect(await htmlOf("<p hidden>secret</p>")).toBe("<p hidden>secret</p>");
+  });
+
   test("images that the HTML shows are inline and keep their cid", async () => {
     const other = IMAGE.replaceAll("pic@x", "other@x");
     const message = await parse(multipart("related", HTML, IMAGE, other));

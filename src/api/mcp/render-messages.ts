@@ -309,7 +309,7 @@ async function bodyOf(
 }
 
 const hiddenNotes = (hidden: number): string[] =>
-  hidden === 0 ? [] : [`Left out: ${hidden} characters that the HTML hides from its reader.`];
+  hidden === 0 ? [] : [`Left out: ${hidden} characters that its reader does not see.`];
 
 /** A message without its body. */
 interface Head {

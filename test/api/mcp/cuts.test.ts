@@ -195,7 +195,7 @@ describe("get_message", () => {
     );
     expect(rendered.text).not.toContain("obey");
     expect(JSON.stringify(rendered.structured)).not.toContain("obey");
-    expect(rendered.text).toContain("Left out: 4 characters that the HTML hides from its reader.");
+    expect(rendered.text).toContain("Left out: 4 characters that its reader does not see.");
   });
 
   test("gives the HTML when asked, safe and without its hidden parts", async () => {
