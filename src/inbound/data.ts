@@ -34,14 +34,19 @@ import { considerReport, type FeedbackParts, type Finding } from "./feedback.ts"
 import type { KnownNetworks } from "./known.ts";
 import { notVerified } from "./rcpt.ts";
 
+/** From the last byte of a report to its reply. To file it takes much less. */
+const REPORT_MS = 1_000;
+
 export interface Accepted {
   /** Empty for a report that our own notice replaces, or that may name a Bcc recipient. */
   emailIds: string[];
   /**
-   * The message is a report on mail that we sent. The reply does not say whether it was filed, since that would give away a Bcc
-   * recipient.
+   * The message is a report on mail that we sent. Neither the reply nor its time says whether it was filed, since that would give
+   * away a Bcc recipient.
    */
   isReport: boolean;
+  /** When a report is answered, epoch ms. */
+  replyAt?: number;
 }
 
 interface AcceptParts extends FeedbackParts {
@@ -75,6 +80,7 @@ export async function acceptMessage(
   try {
     const received = await spool.receive(content, options.get("smtp.maxMessageBytes"));
     size = received.size;
+    const replyAt = runtime.now() + REPORT_MS;
     try {
       if (received.tooLarge) throw new Refusal("tooLarge");
       if (received.hops > MOST_HOPS) throw new Refusal("loop");
@@ -98,7 +104,8 @@ export async function acceptMessage(
       });
       count = outcomeOf(filed);
       outcome = count;
-      return { emailIds: filed.map(({ messageId }) => messageId), isReport: finding?.isAboutSent === true };
+      const emailIds = filed.map(({ messageId }) => messageId);
+      return finding?.isAboutSent ? { emailIds, isReport: true, replyAt } : { emailIds, isReport: false };
     } finally {
       await arrived?.staged.drop();
       await received.dispose();

@@ -38,8 +38,9 @@ export function createMxRole(parts: MxParts): SmtpRole {
         admitRecipient: (recipient, declaredSize) => admitRecipient(peer, transaction, recipient, declaredSize),
         async acceptMessage(envelope, content) {
           const recipients = envelope.recipients.flatMap((recipient) => transaction.admitted.get(recipient) ?? []);
-          const { emailIds, isReport } = await parts.accept(envelope, recipients, content);
+          const { emailIds, isReport, replyAt } = await parts.accept(envelope, recipients, content);
           peer.unknownRecipients = 0;
+          if (replyAt !== undefined) await waitUntil(parts.runtime, replyAt);
           const [first, ...others] = emailIds;
           if (isReport || first === undefined) return "report taken";
           return others.length === 0 ? `${first} filed` : `${first} and ${others.length} more filed`;
@@ -48,3 +49,6 @@ export function createMxRole(parts: MxParts): SmtpRole {
     },
   };
 }
+
+const waitUntil = ({ now, setTimer }: MxParts["runtime"], at: number): Promise<void> =>
+  new Promise((resolve) => void setTimer(resolve, Math.max(at - now(), 0)));

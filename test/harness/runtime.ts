@@ -61,3 +61,17 @@ export function fakeRuntime(overrides: Partial<Runtime> = {}): FakeRuntime {
     timers: () => [...timers].map(({ at }) => at),
   };
 }
+
+/** Waits for a reply that is held for a second of the clock, as those to reports are, or comes at once. */
+export async function heldReply<T>(runtime: FakeRuntime, reply: Promise<T>): Promise<T> {
+  const at = runtime.now() + 1_000;
+  const others = runtime.timers().filter((time) => time === at).length;
+  const isHeld = () => runtime.timers().filter((time) => time === at).length > others;
+  let isDone = false;
+  const done = reply.finally(() => {
+    isDone = true;
+  });
+  while (!isDone && !isHeld()) await new Promise((resolve) => setImmediate(resolve));
+  if (!isDone) runtime.advanceTo(at);
+  return done;
+}

@@ -16,7 +16,7 @@ import { addresses, events, mailboxes, outboundMessages, queueEntries, threads }
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { listenForMailbox } from "../harness/mx-rig.ts";
-import { START } from "../harness/runtime.ts";
+import { heldReply, START } from "../harness/runtime.ts";
 import { createSender, formsOf, said } from "../harness/sent.ts";
 import { connectSmtp } from "../harness/smtp-client.ts";
 
@@ -955,7 +955,7 @@ test("over a socket: RCPT to the return path is accepted, and the report gets it
   });
   const client = await connectSmtp(address);
   const report = dsn({ recipients: [{ recipient: "carol@remote.example" }] }).replaceAll("\n", "\r\n");
-  const reply = await client.deliver({ from: "", to: returnPath }, report);
+  const reply = await heldReply(runtime, client.deliver({ from: "", to: returnPath }, report));
   expect(reply).toMatchObject({ code: 250, lines: [expect.stringContaining("report taken")] });
   client.destroy();
   expect(store.db.select({ state: queueEntries.state }).from(queueEntries).all()).toEqual([{ state: "bounced" }]);

@@ -9,6 +9,7 @@ import { setPassword, signIn } from "../harness/browser-session.ts";
 import { newSigner, type Signer, signed } from "../harness/dkim-signer.ts";
 import { zone } from "../harness/dns-server.ts";
 import { deliverTo, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import { heldReply } from "../harness/runtime.ts";
 import { connectSmtp } from "../harness/smtp-client.ts";
 
 const ALICE = "alice@example.test";
@@ -71,7 +72,10 @@ async function world({ script = {}, relay = false }: { script?: RemoteScript; re
     const client = await connectSmtp(app.mx, { ehlo: false });
     await client.command(`EHLO ${helo}`);
     const text = mail.replaceAll("\n", "\r\n");
-    const reply = await client.deliver({ from, to }, (signer ? signed(text, signer) : text).replace(/\r\n$/, ""));
+    const reply = await heldReply(
+      app.runtime,
+      client.deliver({ from, to }, (signer ? signed(text, signer) : text).replace(/\r\n$/, "")),
+    );
     client.destroy();
     return reply;
   }
@@ -279,15 +283,21 @@ describe("a Bcc recipient", () => {
     const it = await world();
     const sent = await it.send({ to: CAROL, bcc: GRACE });
     const { from: returnPath = "" } = it.remote.messages[0] ?? {};
-    const replies = [
-      await it.hand(bounceOf(sent), { signer: attacker }),
-      await it.hand(bounceOf(sent, CAROL, `Also for ${GRACE}.`), { signer: attacker }),
-      await it.hand(bounceOf(sent, GRACE), { signer: attacker }),
-      await it.hand(bounceOf(sent, "nobody@nowhere.example"), { signer: attacker }),
-      await it.hand("Subject: Away\n\nUntil Monday.\n", { to: returnPath }),
-      await it.hand(`Subject: Away\n\nSo is ${GRACE}.\n`, { to: returnPath }),
+    const mails: [mail: string, handed: Handed][] = [
+      [bounceOf(sent), { signer: attacker }],
+      [bounceOf(sent, CAROL, `Also for ${GRACE}.`), { signer: attacker }],
+      [bounceOf(sent, GRACE), { signer: attacker }],
+      [bounceOf(sent, "nobody@nowhere.example"), { signer: attacker }],
+      ["Subject: Away\n\nUntil Monday.\n", { to: returnPath }],
+      [`Subject: Away\n\nSo is ${GRACE}.\n`, { to: returnPath }],
     ];
-    expect(new Set(replies.map(({ code, lines }) => `${code} ${lines}`)).size).toBe(1);
+    const replies = new Set<string>();
+    for (const [mail, handed] of mails) {
+      const before = it.runtime.now();
+      const { code, lines } = await it.hand(mail, handed);
+      replies.add(`${code} ${lines} after ${it.runtime.now() - before} ms`);
+    }
+    expect([...replies]).toEqual([expect.stringMatching(/^250 .*report taken.* after 1000 ms$/)]);
     expect(await it.inbox()).toEqual(["Away", "A report"]);
   });
 });

@@ -9,6 +9,7 @@ import { EVENT_NAMES } from "../../src/events/outbox.ts";
 import { zone } from "../harness/dns-server.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { settingsFor, startRemoteMx } from "../harness/remote-mx.ts";
+import { heldReply } from "../harness/runtime.ts";
 import { faults, type JsonObject, resolve } from "../harness/schema-validator.ts";
 import { openRig, WITH_MX } from "../harness/webhook-rig.ts";
 
@@ -54,7 +55,7 @@ test("all five kinds", async () => {
     "remote.example": { mx: [[10, "mx.remote.example"]], txt: ["v=spf1 ip4:127.0.0.1 -all"] },
     "mx.remote.example": { a: [remote.host] },
   });
-  const { receive, api, settled, mx, appliance } = await openRig(settingsFor(remote), WITH_MX, dns);
+  const { receive, api, settled, mx, appliance, runtime } = await openRig(settingsFor(remote), WITH_MX, dns);
   const receiver = receive();
   const { status, body: sent } = await api.post<{ messageId: string; emailId: string }>("/send", {
     from: "alice@example.test",
@@ -69,7 +70,8 @@ test("all five kinds", async () => {
   const sender = mailer(mx);
   const from = { from: "carol@remote.example", to: "alice@example.test" };
   await sender.send(from, letter({ cc: "dan@remote.example", text: BODY, headers: ["Bcc: secret@remote.example"] }));
-  await sender.send({ ...from, from: "feedback@remote.example" }, complaint(sent.messageId, "bob@remote.example"));
+  const report = complaint(sent.messageId, "bob@remote.example");
+  await heldReply(runtime, sender.send({ ...from, from: "feedback@remote.example" }, report));
   sender.close();
   await settled();
 
