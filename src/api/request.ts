@@ -117,8 +117,9 @@ const MB = 1_048_576;
 export const createBodyBudget = (): Budget =>
   createBudget({ most: Math.min(64 * MB, mostLargeBytes()), mostOfOne: 24 * MB, what: "large requests" });
 
-/** Creates the budget of uploads, in requests. They go to the disk. `mostOfOne`: of each person. */
-export const createUploadBudget = (mostOfOne: number): Budget => createBudget({ most: 16, mostOfOne, what: "uploads" });
+/** Creates the budget of uploads, in requests. They go to the disk. `mostOfOne`: of each person, a quarter of all. */
+export const createUploadBudget = (mostOfOne: number): Budget =>
+  createBudget({ most: 4 * mostOfOne, mostOfOne, what: "uploads" });
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json$/;
 

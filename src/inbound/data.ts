@@ -134,7 +134,7 @@ export async function acceptMessage(
 /** @throws Refusal dmarc, tooEarly, and as destinationsOf */
 async function decide(
   parts: AcceptParts,
-  { message, authentication }: PreparedInbound,
+  { message, authentication, staged }: PreparedInbound,
   { reversePath }: Envelope,
   recipients: readonly Admitted[],
 ): Promise<{ spam: boolean; finding: Finding | undefined }> {
@@ -142,7 +142,8 @@ async function decide(
   const { organizations = [] } = authentication;
   const returned = recipients.flatMap(({ sent }) => sent ?? []);
   const finding = await considerReport(parts, message, { reversePath, returned, organizations });
-  destinationsOf(parts, recipients, message, finding);
+  // Before they become blobs; the transaction that files the message looks anyway.
+  if (staged.count > 0) destinationsOf(parts, recipients, message, finding);
   return { spam, finding };
 }
 
@@ -172,6 +173,7 @@ async function prepare(
       message: { ...message, headers: [["Authentication-Results", authentication.results]] },
       authentication,
       staged: {
+        count: 1,
         adopt: async (blobs) => void (await blobs.adopt(kept.path, kept.sha256)),
         drop: kept.dispose,
       },

@@ -275,6 +275,9 @@ interface Look {
   hides: boolean;
 }
 
+/** The attributes that give an element a look without a style sheet, but for a link's `href`. */
+const LOOK_ATTRIBUTES = ["style", "color", "bgcolor", "nowrap", "text"] as const;
+
 type Looks = (path: readonly Styled[], tables: number, isHead: boolean) => readonly [received: Look, shown: Look];
 const NO_LOOK: Look = { style: new Map(), hides: false };
 
@@ -310,20 +313,22 @@ function createLooks(sheet: Sheet | undefined, budget: Budget): Looks {
     const element = path.at(-1) as Styled;
     const { name, attributes } = element;
     if (tables === 0 && isPart(name)) return [NO_LOOK, NO_LOOK];
-    const { style = "", color, bgcolor, nowrap, text } = attributes;
     const isDropped = path.length > MAX_DEPTH || (name === "body" && !isHead);
-    const isRepeated = sheet === undefined && [color, bgcolor, nowrap, text].every((hint) => hint === undefined);
-    const key = `${name} ${isDropped} ${attributes.href === undefined} ${style}`;
-    const known = isRepeated ? looks.get(key) : undefined;
+    const given = LOOK_ATTRIBUTES.map((attribute) => attributes[attribute]);
+    const key = sheet ? "" : [name, isDropped, attributes.href === undefined, ...given].join("\0");
+    const known = looks.get(key);
     if (known !== undefined) return known;
     const shown = isDropped ? undefined : shownAttributes(name, attributes, budget);
     const received = lookOf(element, sheet && ((declared, important) => sheet(path, declared, important)));
-    const isAlike = isRepeated && shown?.style === attributes.style && "href" in (shown ?? {}) === "href" in attributes;
+    const isAlike =
+      sheet === undefined &&
+      LOOK_ATTRIBUTES.every((attribute, n) => shown?.[attribute] === given[n]) &&
+      "href" in (shown ?? {}) === "href" in attributes;
     const both = [
       received,
       shown === undefined ? NO_LOOK : isAlike ? received : lookOf({ name, attributes: shown }),
     ] as const;
-    if (isRepeated) looks.set(key, both);
+    if (key !== "") looks.set(key, both);
     return both;
   };
 }

@@ -181,7 +181,7 @@ function firstTokens(folded: string, tokens: number): string {
 
 /** Replaces tokens that occur too often, which leaves the others in their places. */
 function withoutExcess(folded: string): string {
-  if (folded.length < MOST_OCCURRENCES * 2) return folded;
+  if (firstTokens(folded, MOST_OCCURRENCES) === folded) return folded;
   const occurrences = new Map<string, number>();
   const tokens = folded.split(" ");
   for (const [at, token] of tokens.entries()) {

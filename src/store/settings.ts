@@ -128,8 +128,11 @@ const hiddenPassword: Hidden = {
     const url = URL.parse(text);
     if (url?.password !== MASK) return text;
     const known = URL.parse(present);
-    if (!known?.password || known.username !== url.username || known.hostname !== url.hostname) {
-      throw new ConfigError(`give the password itself: ${MASK} only stands for that of the same user and host`);
+    const isElsewhere = known?.username !== url.username || known.hostname !== url.hostname;
+    if (!known?.password || isElsewhere || (known.protocol === "smtps:" && url.protocol !== "smtps:")) {
+      throw new ConfigError(
+        `give the password itself: ${MASK} only stands for that of the same user and host, with TLS if it had it`,
+      );
     }
     url.password = known.password;
     return url.href;

@@ -61,6 +61,8 @@ export interface PreparedInbound extends Required<Pick<Prepared, "message" | "au
 }
 
 export interface Staged {
+  /** How many of them are no blobs yet. */
+  readonly count: number;
   /** Makes blobs of them. @throws the error of the file system */
   adopt(blobs: Pick<Blobs, "adopt">): Promise<void>;
   /** Removes what was not adopted. */

@@ -140,6 +140,7 @@ export function createParserPool({
         return {
           ...given(prepared, "message", "authentication"),
           staged: {
+            count: staged.length,
             async adopt(blobs) {
               for (const { name, file } of staged) await blobs.adopt(file, name);
             },

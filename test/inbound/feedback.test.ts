@@ -144,7 +144,7 @@ function createReceiver(authentication = UNCHECKED) {
     prepareInbound: async (source: Source) => ({
       message: await parser.prepare(undefined, source),
       authentication,
-      staged: { adopt: async () => {}, drop: async () => {} },
+      staged: { count: 0, adopt: async () => {}, drop: async () => {} },
     }),
     authenticate: async () => authentication,
   };

@@ -241,6 +241,7 @@ describe("the password of a smarthost", () => {
     expect(options.get("smtp.relay")).toBe(SECRET);
     set("smtp.relay", "smtps://user:***@relay.example:465");
     expect(options.get("smtp.relay")).toBe("smtps://user:p%40ss@relay.example:465");
+    expect(() => set("smtp.relay", "smtp://user:***@relay.example:465")).toThrow(/with TLS if it had it/);
     set("smtp.relay", "smtp://user:another@relay.example");
     expect(options.get("smtp.relay")).toBe("smtp://user:another@relay.example");
   });
