@@ -8,6 +8,7 @@ import { type EmailAddress, splitAddress } from "../message/address.ts";
 import { formatAddress } from "../message/compose.ts";
 import type { Composition } from "../message/composition.ts";
 import { dateHeader } from "../message/date.ts";
+import { readRecipients } from "../message/recipients.ts";
 import { asRefusal, requireSize } from "../outbound/accept.ts";
 import type { Recipient } from "../outbound/queue.ts";
 import type { Options } from "../store/settings.ts";
@@ -35,6 +36,26 @@ export interface Outgoing {
   recipients: Recipient[];
   messageId: string;
   composition: Composition;
+}
+
+/** What programs may add to the header of a message (rules: Added fields). */
+export interface AddedFields {
+  /** Where replies go; counts as absent if it names nobody. */
+  replyTo?: string | string[] | undefined;
+  /** Fields called `X-…` and `List-…`. */
+  headers?: Readonly<Record<string, string>> | undefined;
+}
+
+/** Names of fields that programs may add. */
+export const ADDED_FIELD = /^(?:x|list)-[a-z0-9_-]{1,60}$/i;
+
+/** The fields of a header. @throws AppError unprocessable for a Reply-To that is no address */
+export function addedFields({ replyTo, headers = {} }: AddedFields): Composition["headers"] {
+  const addresses = readRecipients(replyTo);
+  return [
+    ...(addresses.length === 0 ? [] : [["Reply-To", addresses.map(formatAddress).join(", ")] as const]),
+    ...Object.entries(headers),
+  ];
 }
 
 /** A new message, with a new Message-ID. `more`: further headers. */

@@ -31,7 +31,16 @@ import {
   storedAgain,
   storeFiles,
 } from "./files.ts";
-import { addressesIn, type Outgoing, outgoing, prepareDraft, requireBodySize, type SendView } from "./outgoing.ts";
+import {
+  type AddedFields,
+  addedFields,
+  addressesIn,
+  type Outgoing,
+  outgoing,
+  prepareDraft,
+  requireBodySize,
+  type SendView,
+} from "./outgoing.ts";
 import {
   type AnsweredMessage,
   readReplyContext,
@@ -42,7 +51,7 @@ import {
 } from "./reply.ts";
 
 /** rules: Send request. Attachments are given beside it: see readFiles. */
-export interface SendRequest {
+export interface SendRequest extends AddedFields {
   from: string;
   to: string | string[];
   cc?: string | string[] | undefined;
@@ -58,7 +67,7 @@ export interface SendRequest {
 }
 
 /** rules: Reply request. */
-export interface ReplyRequest {
+export interface ReplyRequest extends AddedFields {
   text?: string | undefined;
   html?: string | undefined;
   replyAll?: boolean | undefined;
@@ -168,7 +177,7 @@ export function createSending(
         runtime,
         { mailbox: reach.mailbox, from, recipients, subject },
         { text: request.text, html: request.html, quoted },
-        replyHeaders(answered),
+        [...replyHeaders(answered), ...addedFields(request)],
       ),
       toNobody: computed.to.length + computed.cc.length === 0,
     };
@@ -255,7 +264,12 @@ export function createSending(
       const forwarded = original && (along.length > 0 ? original.forwarded : withoutImages(original.forwarded));
       return submitOutgoing(
         caller,
-        outgoing(runtime, { mailbox: reach.mailbox, from, recipients, subject }, { text, html, forwarded }),
+        outgoing(
+          runtime,
+          { mailbox: reach.mailbox, from, recipients, subject },
+          { text, html, forwarded },
+          addedFields(request),
+        ),
         undefined,
         record,
         [...files, ...along],

@@ -49,7 +49,7 @@ export interface Draft {
   /** As written, not sanitised. */
   html?: string;
   attachments: AttachmentRow[];
-  /** In-Reply-To and References. */
+  /** In-Reply-To and References, and what a program added. */
   headers: [name: string, value: string][];
   /** Id of the conversation that it replies to, if that still exists. */
   answers?: string;
@@ -134,7 +134,9 @@ const MOST_MARKED = 500;
 /** Drafts sent before the due ones are read again. */
 const MOST_DUE = 50;
 
-const REFERRING = new Set(["in-reply-to", "references"]);
+const REFERRING = /^(?:in-reply-to|references)$/i;
+/** A draft of a person that was imported may have fields that no recipient should see. */
+const REFERRING_OR_ADDED = /^(?:in-reply-to|references|reply-to|(?:x|list)-.*)$/i;
 
 /** @throws AppError not_found, forbidden (drafts need send access), conflict (it is not a draft) */
 export function readDraft(db: Db, caller: Caller, threadId: string): Draft {
@@ -158,7 +160,7 @@ export function readDraft(db: Db, caller: Caller, threadId: string): Draft {
     text: body.text,
     ...(body.htmlSource === null ? {} : { html: unpackText(body.htmlSource) }),
     attachments: attachmentsOf(db, message.seq),
-    headers: body.headers.filter(([name]) => REFERRING.has(name.toLowerCase())),
+    headers: body.headers.filter(([name]) => (draft.agent === null ? REFERRING : REFERRING_OR_ADDED).test(name)),
     ...(answers !== null && { answers }),
     ...(draft.agent !== null && { agent: draft.agent }),
     revision: draft.revision,

@@ -228,6 +228,10 @@ export const ThreadPatch = t.Object(
 
 const addressList = (description: string) => t.Union([t.String(), t.Array(t.String())], { description });
 const LIST = "addresses, as text with commas between them or as a list";
+/** Fields that a program adds to a header, and characters of each. */
+const MOST_FIELDS = 50;
+const LONGEST_FIELD = 2_000;
+
 const OutgoingAttachment = t.Object(
   {
     attachmentId: t.Optional(t.String({ description: "An attachment that the key can read" })),
@@ -250,6 +254,20 @@ const OutgoingAttachment = t.Object(
     description: "One of attachmentId, emailId, text and content. The first two need the scope read",
   },
 );
+
+const added = {
+  replyTo: t.Optional(addressList(`Where replies go: ${LIST}`)),
+  headers: t.Optional(
+    t.Object(
+      {},
+      {
+        additionalProperties: t.String({ maxLength: LONGEST_FIELD }),
+        maxProperties: MOST_FIELDS,
+        description: "Fields of the header called X-… and List-…, each a line of text",
+      },
+    ),
+  ),
+};
 
 const content = {
   text: t.Optional(t.String({ description: "Plain-text body. text or html is required; together at most 1 MB" })),
@@ -298,6 +316,7 @@ export const SendRequest = t.Object(
       }),
     ),
     forwardAttachments: t.Optional(t.Boolean({ default: true, description: "false leaves its attachments out" })),
+    ...added,
     idempotencyKey,
   },
   { $id: "SendRequest" },
@@ -321,6 +340,7 @@ const reply = {
     t.String({ maxLength: LONGEST_SUBJECT, description: "Re: and the conversation's subject when it is left out" }),
   ),
   quote: t.Optional(t.Boolean({ default: false, description: "Append the previous message, quoted" })),
+  ...added,
 };
 
 /** Body of POST /threads/{id}/reply. */

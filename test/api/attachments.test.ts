@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
+import { findPerson } from "../../src/access/caller.ts";
 import { createKey } from "../../src/access/credentials.ts";
 import type { Scope } from "../../src/store/schema.ts";
 import type { Answer, Client } from "../harness/api.ts";
@@ -27,6 +28,7 @@ interface Attachment {
 }
 interface Message {
   id: string;
+  threadId: string;
   subject: string;
   text: string;
   html?: string;
@@ -141,6 +143,12 @@ async function strangersKey(): Promise<Client> {
   });
 }
 
+const alice = () => {
+  const caller = findPerson(booted.appliance.store.db, booted.owner.userId);
+  if (!caller) throw new Error("Alice is gone");
+  return caller;
+};
+
 const spoolOf = (): string[] => readdirSync(join(folder, "spool"));
 
 function settle(settings: Record<string, string>): void {
@@ -183,8 +191,7 @@ describe("attachments", () => {
   });
 
   test("on replies and drafts; a draft keeps them when a person opens it", async () => {
-    const { body: list } = await api.get<{ threads: { id: string; subject: string }[] }>("/threads?folder=inbox");
-    const thread = list.threads.find(({ subject }) => subject === "The invoice")?.id ?? "";
+    const thread = received.threadId;
     const attachments = [{ filename: "a.txt", text: "a" }, { attachmentId: idOf("invoice.pdf") }];
     const reply = await api.post<Sent>(`/threads/${thread}/reply`, { text: "Here.", attachments });
     expect(reply.status).toBe(202);
@@ -484,5 +491,55 @@ describe("forward", () => {
     const raw = await contentOf(attached.attachments[0] as Attachment);
     expect(raw).toContain("Subject: Not for all");
     expect(`${raw}${forwarded.text}${forwarded.html}`).not.toMatch(/secret@|bcc/i);
+  });
+});
+
+describe("fields of the header", () => {
+  const rawOf = async (id: string): Promise<string> =>
+    Buffer.from((await api.bytes(`/messages/${id}/raw`)).body).toString();
+
+  test("Reply-To, X- and List- fields are sent, on replies and drafts too, and a person's draft keeps them", async () => {
+    const added = {
+      replyTo: ["Help <help@example.test>", "desk@example.test"],
+      headers: { "X-Ticket": "42", "List-Unsubscribe": "<https://example.test/u?id=1>" },
+    };
+    const { headers } = added;
+    const { status, body } = await send(added);
+    expect(status).toBe(202);
+    const raw = await rawOf(body.emailId);
+    expect(raw).toMatch(/^Reply-To: Help <help@example\.test>, desk@example\.test\r$/m);
+    expect(raw).toMatch(/^X-Ticket: 42\r$/m);
+    expect(raw).toMatch(/^List-Unsubscribe: <https:\/\/example\.test\/u\?id=1>\r$/m);
+
+    const thread = received.threadId;
+    const reply = await api.post<Sent>(`/threads/${thread}/reply`, { text: "x", replyTo: "help@example.test" });
+    expect(await rawOf(reply.body.emailId)).toMatch(/^Reply-To: help@example\.test\r$/m);
+    const draft = await api.post<Sent>(`/threads/${thread}/draft`, { text: "x", headers });
+    const opened = booted.appliance.mailbox.drafts.read(alice(), draft.body.draftId);
+    expect(opened.headers.map(([name]) => name)).toEqual(expect.arrayContaining(["References", "X-Ticket"]));
+  });
+
+  test.each<[what: string, more: object, status: number, says: RegExp]>([
+    ["another name", { headers: { Subject: "x" } }, 400, /X-… and List-…/],
+    ["a name with a line break", { headers: { "X-A\r\nBcc": "x" } }, 400, /X-… and List-…/],
+    ["a value of two lines", { headers: { "X-A": "x\r\nBcc: eve@remote.example" } }, 400, /X-A must be one line/],
+    ["a value that is no text", { headers: { "X-A": 1 } }, 400, /headers\[X-A\] must be text/],
+    [
+      "more than 50",
+      { headers: Object.fromEntries(Array.from({ length: 51 }, (_, n) => [`X-${n}`, "x"])) },
+      400,
+      /headers/,
+    ],
+    ["a Reply-To that is no address", { replyTo: "nobody" }, 422, /nobody/],
+    ["a name of another API", { reply_to: "help@example.test" }, 400, /reply_to is not a field .* called replyTo/],
+    ["files of another API", { files: [] }, 400, /called attachments/],
+    ["a time, which would be ignored", { sendAt: "2027-01-01T00:00:00Z" }, 400, /nothing like it/],
+    ["a template", { template: "welcome" }, 400, /nothing like it/],
+  ])("%s is refused", async (_what, more, status, says) => {
+    const refused = await send(more);
+    expect<unknown>([refused.status, refused.body]).toEqual([
+      status,
+      { code: expect.any(String), error: expect.stringMatching(says) },
+    ]);
   });
 });

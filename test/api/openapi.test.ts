@@ -331,9 +331,9 @@ test("each resource has its documented fields, required and optional", () => {
   };
   /** Fields added since (rules: Versions). */
   const ADDED: Record<string, string> = {
-    SendRequest: "attachments forward forwardAttachments",
-    ReplyRequest: "attachments",
-    DraftRequest: "attachments",
+    SendRequest: "attachments forward forwardAttachments replyTo headers",
+    ReplyRequest: "attachments replyTo headers",
+    DraftRequest: "attachments replyTo headers",
     Message: "truncated",
     MessageSummary: "truncated",
     Thread: "highlights",

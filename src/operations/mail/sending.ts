@@ -1,6 +1,7 @@
 /** Sending and drafting (rules: Reply request, Drafts, Send request). */
 import { AppError } from "../../base/errors.ts";
 import { type AttachmentRequest, requireWellFormed } from "../../compose/files.ts";
+import { ADDED_FIELD } from "../../compose/outgoing.ts";
 import { t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { DraftRequest, DraftResponse, parameter, ReplyRequest, SendRequest, SendResponse } from "../schemas.ts";
@@ -17,10 +18,36 @@ interface Content {
   text?: string;
   html?: string;
   attachments?: AttachmentRequest[];
+  headers?: Record<string, string>;
 }
 
+/**
+ * Fields that other mail APIs have, under the names that they have here, if any. Left out, they would change what is sent: they
+ * are refused, and other unknown fields ignored.
+ */
+const ELSEWHERE: Record<string, string | undefined> = {
+  reply_to: "replyTo",
+  attachment: "attachments",
+  files: "attachments",
+  send_at: undefined,
+  sendAt: undefined,
+  template: undefined,
+};
+
 /** @throws AppError bad_request */
-function checkContent({ text = "", html = "", attachments = [] }: Content, isForward = false): void {
+function checkContent(body: Content, isForward = false): void {
+  const { text = "", html = "", attachments = [], headers = {} } = body;
+  for (const [name, ours] of Object.entries(ELSEWHERE)) {
+    if (!Object.hasOwn(body, name)) continue;
+    const instead = ours === undefined ? "there is nothing like it" : `it is called ${ours}`;
+    throw new AppError("bad_request", `${name} is not a field of this request: ${instead}`);
+  }
+  for (const [name, value] of Object.entries(headers)) {
+    if (!ADDED_FIELD.test(name)) {
+      throw new AppError("bad_request", "headers takes fields called X-… and List-…, of letters, digits, - and _");
+    }
+    if (/\p{Cc}/u.test(value)) throw new AppError("bad_request", `headers: ${name} must be one line of text`);
+  }
   if (text === "" && html === "" && !isForward) {
     throw new AppError("bad_request", "text or html is required, and must not be empty");
   }
