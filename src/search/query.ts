@@ -9,7 +9,7 @@
  *   quoted   = quote *( anything but quotes ) ( quote / end of q )     matches in order
  *   quote    = U+0022, or the curly double quotes that phones insert instead
  *
- * has: takes `attachment`, is: takes `unread` and `starred`, before: and after: a date YYYY-MM-DD; before: is exclusive,
+ * has: takes `attachment`, is: takes `unread`, `read` and `starred`, before: and after: a date YYYY-MM-DD; before: is exclusive,
  * after: inclusive, both UTC (rules: Query language). Any text is a query, except one with a bad date:
  *  - An operator without a value, an unknown one, and has: or is: with another value are plain text.
  *  - A term without searchable text (punctuation only) is ignored. A q of such terms only, or an empty one, therefore
@@ -63,7 +63,7 @@ const OPERATORS = ["from", "to", "subject", "label", "has", "is", "before", "aft
 /** The values of has: and is:. */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   has: ["attachment"],
-  is: ["unread", "starred"],
+  is: ["unread", "read", "starred"],
 };
 
 const TERM = new RegExp(
@@ -139,8 +139,9 @@ export function parseQuery(q: string): Query {
         return true;
       case "is": {
         const kind = value.toLowerCase();
-        if (kind !== "unread" && kind !== "starred") return false;
-        thread.push({ kind, negated });
+        if (kind === "read") thread.push({ kind: "unread", negated: !negated });
+        else if (kind === "unread" || kind === "starred") thread.push({ kind, negated });
+        else return false;
         return true;
       }
       default: {

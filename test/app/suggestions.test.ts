@@ -13,7 +13,7 @@ const texts = (typed: string, people = KNOWN.people) =>
 
 test.each<[typed: string, completed: string[]]>([
   ["has:", ["has:attachment "]],
-  ["oak is:", ["oak is:unread ", "oak is:starred "]],
+  ["oak is:", ["oak is:unread ", "oak is:read ", "oak is:starred "]],
   ["oak is:s", ["oak is:starred "]],
   ["-ha", ["-has:attachment ", "-from:bea@remote.example ", "-from:kim@remote.example "]],
   ["su", ["subject:", "from:bea@remote.example ", "from:kim@remote.example "]],
@@ -40,7 +40,7 @@ test("with nothing typed, former searches are suggested, then every operator", (
     ["recent", "Is it there"],
   ]);
   expect(found.slice(2).map(({ shown }) => shown)).toEqual([
-    ..."from: to: subject: label: has:attachment is:unread is:starred before: after: -".split(" "),
+    ..."from: to: subject: label: has:attachment is:unread is:read is:starred before: after: -".split(" "),
     '"',
   ]);
 });

@@ -66,7 +66,7 @@ describe("parseQuery", () => {
         { kind: "attachment", negated: true },
       ],
     ],
-    ["has:pdf is:read -is:odd", [text("has:pdf"), text("is:read"), not(text("is:odd"))]],
+    ["has:pdf is:even -is:odd", [text("has:pdf"), text("is:even"), not(text("is:odd"))]],
     [
       "is:unread -is:starred",
       [],
@@ -97,6 +97,8 @@ describe("parseQuery", () => {
     ['after:"2024-02-29"', [{ kind: "since", at: Date.UTC(2024, 1, 29) }]],
     // Terms that ask for the same are one.
     ["a Á a -a -ä subject:a", [text("a"), not(text("a")), text("a", "subject")]],
+    ["-is:read is:unread", [], [{ kind: "unread", negated: false }]],
+    ["is:READ", [], [{ kind: "unread", negated: true }]],
     ['a "a" is:unread IS:unread', [text("a"), quoted("a")], [{ kind: "unread", negated: false }]],
     ['from:a@b.example from:"a b example"', [text("a@b.example", "sender"), quoted("a b example", "sender")]],
     ["after: before:", [text("after:"), text("before:")]],

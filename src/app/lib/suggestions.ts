@@ -22,6 +22,7 @@ const OPERATORS = [
   ["label:", "With a label"],
   ["has:attachment", "With something attached"],
   ["is:unread", "Not read yet"],
+  ["is:read", "Read"],
   ["is:starred", "With a star"],
   ["before:", "Before a day, YYYY-MM-DD"],
   ["after:", "From a day on, YYYY-MM-DD"],

@@ -76,7 +76,7 @@ export const listThreads = operation({
 
 /** The query language, as a model is told it. */
 const SYNTAX =
-  'Words and "phrases", all must match; from: to: subject: label: has:attachment is:unread is:starred before:YYYY-MM-DD after:YYYY-MM-DD; - excludes';
+  'Words and "phrases", all must match; from: to: subject: label: has:attachment is:unread is:read is:starred before:YYYY-MM-DD after:YYYY-MM-DD; - excludes';
 
 export const searchMail = operation({
   name: "searchMail",
