@@ -89,6 +89,21 @@ function pick(from: Record<string, unknown>, names: readonly string[]): Record<s
   return picked;
 }
 
+/** What ids with a prefix are of, by the paths that take them. */
+const KINDS = [
+  { path: "/threads/", prefix: "thr_", kind: "a conversation" },
+  { path: "/messages/", prefix: "msg_", kind: "a message" },
+  { path: "/attachments/", prefix: "att_", kind: "an attachment" },
+];
+
+/** @throws AppError bad_request for the id of something else: "not found" would send a model looking for it */
+function requireKind({ path }: Operation, id: unknown): void {
+  const given = typeof id === "string" ? KINDS.find(({ prefix }) => id.startsWith(prefix)) : undefined;
+  const taken = KINDS.find((one) => path.startsWith(one.path));
+  if (given === undefined || taken === undefined || given === taken) return;
+  throw new AppError("bad_request", `That is the id of ${given.kind}: give that of ${taken.kind}, ${taken.prefix}…`);
+}
+
 function toolOf(operation: Operation): Tool {
   const { tool } = operation;
   if (!tool) throw new Error(`${operation.name} is no tool`);
@@ -133,8 +148,8 @@ function toolOf(operation: Operation): Tool {
       const there: Record<string, unknown> = {};
       for (const argument of Object.keys(given)) {
         const value = given[argument];
-        // Some models write null for an argument that they leave out. No argument here takes null.
-        if (value === null) continue;
+        // Some models write null or nothing for an argument that they leave out. No argument here means either.
+        if (value === null || value === "") continue;
         // REST ignores unknown parameters. A model that invents an argument believes that it works, so it is told.
         if (!known.includes(argument)) {
           throw new AppError(
@@ -144,6 +159,7 @@ function toolOf(operation: Operation): Tool {
         }
         there[argument] = value;
       }
+      requireKind(operation, there.id);
       const shapingValues = pick(there, shapes);
       checkShaping(shapingValues);
       return {

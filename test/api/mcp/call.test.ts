@@ -292,6 +292,11 @@ test.each([
   ["get_message", { id: "msg_0000000000" }, "not_found"],
   ["get_raw_message", { id: "msg_0000000000" }, "not_found"],
   ["get_attachment", { id: "att_0000000000" }, "not_found"],
+  ["get_thread", { id: "msg_0000000000" }, "bad_request"],
+  ["get_message", { id: "att_0000000000" }, "bad_request"],
+  ["get_attachment", { id: "thr_0000000000" }, "bad_request"],
+  ["reply_to_thread", { id: "msg_0000000000", text: "x" }, "bad_request"],
+  ["search_mail", { q: "" }, "bad_request"],
   ["list_threads", { cursor: "x" }, "bad_request"],
   ["list_threads", { limit: 101 }, "bad_request"],
   ["list_messages", { after: "x" }, "bad_request"],
@@ -303,6 +308,13 @@ test.each([
 ])("%s %p is refused: %s", async (name, args, code) => {
   const refused = await mcp().call(name, args);
   expect([refused.isError, refused.structured.code]).toEqual([true, code]);
+});
+
+test("an id of the wrong kind says which kind it is, and an empty argument is as if left out", async () => {
+  const { structured } = await mcp().call("get_thread", { id: "msg_0000000000" });
+  expect(structured.error).toBe("That is the id of a message: give that of a conversation, thr_…");
+  const left = await mcp().call("list_threads", { folder: "", label: "", cursor: "", limit: 1 });
+  expect(left.isError).toBeFalsy();
 });
 
 test("a refusal quotes mail inside a fence", async () => {
