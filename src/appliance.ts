@@ -284,7 +284,15 @@ export function createAppliance(
 
         const idempotency = createIdempotency(base);
         const administration = { store, people, domains, developers, outbound, options, runtime, log };
-        const performing = { mailbox, sending, administration, idempotency, meters, bodies: createBodyBudget() };
+        const performing = {
+          mailbox,
+          sending,
+          snoozed: () => wake("wake-snoozed"),
+          administration,
+          idempotency,
+          meters,
+          bodies: createBodyBudget(),
+        };
         const mostConnections = shares.http;
         const sourceOf = createSourceReader(config.trustedProxies);
         const api = createApi({
@@ -313,7 +321,6 @@ export function createAppliance(
             submissions: portOf(listeners.submissions),
           },
           mostConnections,
-          snoozed: () => wake("wake-snoozed"),
           searching: () => explain(engine.state(), sidecar.state()),
         });
         frontends.push(api, web);

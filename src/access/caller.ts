@@ -97,7 +97,7 @@ export function reachTo(db: Db, caller: Caller, mailboxId: string): Reach | unde
 }
 
 /** The same error for what does not exist and what is out of reach (rules: Reach). */
-export function notFound(what: "mailbox" | "thread" | "message" | "attachment"): AppError {
+export function notFound(what: "mailbox" | "thread" | "message" | "attachment" | "label"): AppError {
   return new AppError("not_found", `There is no such ${what}, or this key does not reach it`);
 }
 

@@ -11,7 +11,7 @@ import { createCors } from "./cors.ts";
 import { createGate } from "./gate.ts";
 import { createMcp } from "./mcp.ts";
 import { createRest, type Serving } from "./rest.ts";
-import { ADMIN_API, MAIL_API } from "./surfaces.ts";
+import { ADMIN_API, EXT_API, MAIL_API } from "./surfaces.ts";
 
 interface ApiParts extends Serving {
   store: Store;
@@ -37,7 +37,7 @@ export function createApi({ operations = MAIL_API.operations, ...parts }: ApiPar
   const gate = createGate(parts);
   const cors = createCors(parts.options);
   const mcp = createMcp({ ...parts, operations, gate, cors });
-  const rest = createRest({ ...parts, surfaces: [{ ...MAIL_API, operations }, ADMIN_API], gate, cors, mcp });
+  const rest = createRest({ ...parts, surfaces: [{ ...MAIL_API, operations }, EXT_API, ADMIN_API], gate, cors, mcp });
   return {
     rest,
     /** Ends the calls that wait for mail. */

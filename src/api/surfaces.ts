@@ -1,8 +1,8 @@
 /**
- * The two APIs over HTTP, of mail and of administration: prefix, operations, and the texts of their OpenAPI documents.
+ * The three APIs over HTTP, of mail, of more of it, and of administration: prefix, operations, and the texts of their OpenAPI documents.
  */
 import type { Operation } from "../operations/operation.ts";
-import { ADMIN_OPERATIONS, MAIL_OPERATIONS } from "../operations/operations.ts";
+import { ADMIN_OPERATIONS, EXT_OPERATIONS, MAIL_OPERATIONS } from "../operations/operations.ts";
 
 export interface Surface {
   /** The path above its operations and its document. */
@@ -13,7 +13,7 @@ export interface Surface {
   version: string;
   description: string;
   /** The document describes the deliveries of webhooks, too. */
-  describesEvents?: true;
+  describesEvents?: true | undefined;
   /** Description of the idempotency key, where that of its schema does not fit. */
   keyDescription?: string;
   /** Description of the header Idempotency-Replayed. */
@@ -35,6 +35,17 @@ export const MAIL_API: Surface = {
     403: "The key lacks the scope, or its user may not do this in the mailbox",
     413: "Too large: text and HTML are at most 1 MB together",
   },
+};
+
+export const EXT_API: Surface = {
+  ...MAIL_API,
+  prefix: "/api/ext/v1",
+  operations: EXT_OPERATIONS,
+  title: "Mailroom, further",
+  version: "1.0.0",
+  description:
+    "Drafts, changes, many conversations at once, deliveries and labels: with the same keys, scopes, limits and errors as /api/v1.",
+  describesEvents: undefined,
 };
 
 export const ADMIN_API: Surface = {

@@ -4,7 +4,7 @@
  */
 import { describeApi } from "../api/openapi.ts";
 import type { ApiDocument } from "../api/reference/document.ts";
-import { ADMIN_API, documentPathOf, MAIL_API, type Surface } from "../api/surfaces.ts";
+import { ADMIN_API, documentPathOf, EXT_API, MAIL_API, type Surface } from "../api/surfaces.ts";
 import { type Assets, type File, fileOf, fileResponse, openAssets } from "./files.ts";
 import { addFonts, ICON, type Pages } from "./pages.ts";
 
@@ -37,7 +37,11 @@ export function createReference({
     const assets = openAssets(`${REFERENCE_PATH}/`);
     const fonts = await addFonts(assets);
     const html = renderReference({
-      apis: [describe(MAIL_API), describe(ADMIN_API)],
+      apis: [
+        describe(MAIL_API),
+        { name: "Further", ...describe(EXT_API) },
+        { name: "Administration", ...describe(ADMIN_API) },
+      ],
       origin: baseUrl,
       files: {
         script: assets.add("js", "text/javascript; charset=utf-8", script),

@@ -21,8 +21,8 @@ import type { ThreadPatch } from "./views.ts";
 
 /** The requested change; `read` is given as `unread`. */
 export interface ThreadChange extends Omit<ThreadPatch, "read"> {
-  /** Epoch ms. Excludes `folder`. */
-  snoozedUntil?: number | undefined;
+  /** Epoch ms; null ends it. Excludes `folder`. */
+  snoozedUntil?: number | null | undefined;
 }
 
 /** Every change except the read state (rules: Changing a conversation). */
@@ -93,7 +93,7 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
   if (folder !== undefined && folder !== "trash" && isDraft(tx, thread.seq)) {
     throw new AppError("conflict", "A draft can only be moved to trash");
   }
-  if (snoozedUntil !== undefined) requireSnoozable(thread);
+  if (typeof snoozedUntil === "number") requireSnoozable(thread);
   const labels = labelsOf(tx, [thread.seq]).get(thread.seq) ?? [];
   const patched = patchedLabels(labels, change);
 
@@ -102,7 +102,9 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
   const touched: (keyof State)[] = [];
   if (folder !== undefined || snoozedUntil !== undefined) touched.push("folder", "snoozedUntil");
   if (folder !== undefined) Object.assign(made, move(tx, thread, folder, now));
-  if (snoozedUntil !== undefined) putInto(tx, thread, "inbox", snoozedUntil);
+  if (typeof snoozedUntil === "number" || (snoozedUntil === null && thread.snoozedUntil !== null)) {
+    putInto(tx, thread, "inbox", snoozedUntil);
+  }
   if (starred !== undefined) {
     touched.push("starred");
     statements(tx).star.run(starred ? 1 : 0, seq);

@@ -2,11 +2,12 @@
  * Labels of conversations: compared without case, stored as first written, in the order they were added. The only
  * writer of thread_labels.
  */
-import { asc, eq, inArray, sql } from "drizzle-orm";
+import { and, asc, eq, inArray, sql } from "drizzle-orm";
+import { type Caller, notFound, reachOf, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { mailboxLabels, threadLabels } from "../store/schema.ts";
+import { mailboxLabels, threadLabels, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
 
 /** Most labels that addLabels may accumulate on a conversation; a request's own limit is fixed (rules: Labels). */
 const MOST_LABELS = 100;
@@ -41,12 +42,53 @@ const statements = prepared((db) => ({
     .orderBy(asc(mailboxLabels.labelKey))
     .limit(sql.placeholder("limit"))
     .prepare(),
+  // A bare column beside max() has the value of the row with the maximum: the spelling that most conversations have.
+  across: db.$client.prepare<LabelInReach, [mailboxIds: string, after: string, limit: number]>(
+    `SELECT label_key AS key, label, sum(threads) AS threads, max(threads) FROM mailbox_labels
+     WHERE mailbox_id IN (SELECT value FROM json_each(?1)) AND label_key > ?2
+     GROUP BY label_key ORDER BY label_key LIMIT ?3`,
+  ),
+  mailboxesWith: db
+    .select({ id: mailboxLabels.mailboxId })
+    .from(mailboxLabels)
+    .where(
+      and(
+        inArray(mailboxLabels.mailboxId, sql`(select value from json_each(${sql.placeholder("mailboxIds")}))`),
+        eq(mailboxLabels.labelKey, sql.placeholder("key")),
+      ),
+    )
+    .prepare(),
+  labelledAfter: db
+    .select({ seq: threadLabels.threadSeq, mailboxId: threads.mailboxId })
+    .from(threadLabels)
+    .innerJoin(threads, eq(threads.seq, threadLabels.threadSeq))
+    .where(
+      and(
+        eq(threadLabels.labelKey, sql.placeholder("key")),
+        sql`${threadLabels.threadSeq} > ${sql.placeholder("after")}`,
+      ),
+    )
+    .orderBy(asc(threadLabels.threadSeq))
+    .limit(PORTION)
+    .prepare(),
+  spell: db.$client.prepare<unknown, [label: string, key: string, mailboxIds: string]>(
+    `UPDATE mailbox_labels SET label = ?1
+     WHERE label_key = ?2 AND mailbox_id IN (SELECT value FROM json_each(?3)) AND label <> ?1`,
+  ),
 }));
+
+/** Conversations looked at in one transaction, all of them in mailboxes of anybody. */
+const PORTION = 200;
 
 /** A label, and the number of conversations in the mailbox that have it. */
 export interface LabelInUse {
   label: string;
   threads: number;
+}
+
+/** A label of several mailboxes together. `key`: from `labelKey`. */
+export interface LabelInReach extends LabelInUse {
+  key: string;
 }
 
 /** The labels of each given conversation that has any. */
@@ -102,6 +144,70 @@ export function writeLabels(tx: Tx, threadSeq: number, labels: readonly string[]
 /** The first `limit` labels used in a mailbox, by name. */
 export const labelsInUse = (db: Db, mailboxId: string, limit: number): LabelInUse[] =>
   statements(db).inUse.all({ mailboxId, limit });
+
+/** A page of labels: those after the one with this key. */
+export interface LabelPage {
+  after?: string | undefined;
+  limit: number;
+}
+
+/** The labels of several mailboxes together, by name. */
+export const labelsAcross = (db: Db, mailboxIds: readonly string[], { after = "", limit }: LabelPage): LabelInReach[] =>
+  statements(db).across.all(JSON.stringify(mailboxIds), after, limit);
+
+/** The mailboxes with a label that the caller may relabel. @throws AppError not_found, forbidden */
+function manageable(db: Db, caller: Caller, key: string): Set<string> {
+  const reached = reachOf(db, caller);
+  const having = statements(db)
+    .mailboxesWith.all({ mailboxIds: JSON.stringify([...reached.keys()]), key })
+    .flatMap(({ id }) => reached.get(id) ?? []);
+  const [first] = having;
+  if (!first) throw notFound("label");
+  const managed = having.filter(({ access }) => access.manage);
+  if (managed.length === 0) requireAccess(first, "manage");
+  return new Set(managed.map(({ mailbox }) => mailbox.id));
+}
+
+/**
+ * Puts `replacement` in the place of a label, or nothing, in every mailbox that the caller manages; returns the number
+ * of conversations. In portions: one that is cut short is finished by the same request again.
+ * @throws AppError bad_request, not_found, forbidden
+ */
+export async function replaceLabel(
+  store: Pick<Store, "db" | "enqueue">,
+  caller: Caller,
+  label: string,
+  replacement?: string,
+): Promise<number> {
+  const key = labelKey(label);
+  if (replacement !== undefined) requireLabels({ labels: [replacement] });
+  const replaced = replacement?.trim();
+  let changed = 0;
+  let next: number | undefined = 0;
+  while (next !== undefined) {
+    const after: number = next;
+    const portion = await store.enqueue((tx) => {
+      // Checked for each portion: the caller's share of a mailbox may end meanwhile.
+      const managed = after === 0 ? manageable(tx, caller, key) : managedBy(tx, caller);
+      const rows = statements(tx).labelledAfter.all({ key, after });
+      const theirs = rows.filter(({ mailboxId }) => managed.has(mailboxId)).map(({ seq }) => seq);
+      for (const [seq, labels] of labelsOf(tx, theirs)) {
+        const others = labels.flatMap((one) => (labelKey(one) === key ? (replaced ?? []) : one));
+        writeLabels(tx, seq, patchedLabels([], { labels: others }));
+      }
+      const isLast = rows.length < PORTION;
+      if (isLast && replaced !== undefined)
+        statements(tx).spell.run(replaced, labelKey(replaced), JSON.stringify([...managed]));
+      return { changed: theirs.length, next: isLast ? undefined : rows.at(-1)?.seq };
+    });
+    changed += portion.changed;
+    next = portion.next;
+  }
+  return changed;
+}
+
+const managedBy = (db: Db, caller: Caller): Set<string> =>
+  new Set([...reachOf(db, caller)].flatMap(([id, { access }]) => (access.manage ? id : [])));
 
 /** The conversations with a label in all mailboxes, ascending. The caller checks access. */
 export function threadsLabelled(db: Db, label: string): number[] {

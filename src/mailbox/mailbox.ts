@@ -3,7 +3,7 @@
  * the transaction; reading or changing for somebody takes the Caller, whose reach limits every query. The only writer
  * of threads, messages and their dependent tables.
  */
-import { type Caller, notFound } from "../access/caller.ts";
+import { type Caller, notFound, reachOf } from "../access/caller.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
@@ -38,7 +38,7 @@ import {
 import { type Filed, type Filing, fileCopies, fileMessage, hasReceived } from "./filing.ts";
 import { hasMessageOfSize } from "./filing-rows.ts";
 import type { ClassificationView } from "./junk/classification.ts";
-import { type LabelInUse, labelsInUse } from "./labels.ts";
+import { type LabelInUse, type LabelPage, labelsAcross, labelsInUse, replaceLabel } from "./labels.ts";
 import { createListing } from "./listing.ts";
 import { listMailboxes, mailboxesInReach, mailboxIdOf, type Usage, usageOf } from "./mailboxes.ts";
 import {
@@ -56,7 +56,16 @@ import type { PreparedMessage } from "./prepare.ts";
 import { createHtmlReading } from "./reading.ts";
 import { deleteDiscarded, sweepBlobs } from "./removal.ts";
 import { findCorrespondents } from "./suggestions.ts";
-import { createUndoableChanges, deleteThreads, emptyFolder, getThread, updateThread } from "./threads.ts";
+import {
+  type BulkResult,
+  createUndoableChanges,
+  deleteThreads,
+  emptyFolder,
+  getThread,
+  snoozeThread,
+  updateThread,
+  updateThreads,
+} from "./threads.ts";
 import { exportMailbox, fileKept, isKept, type KeptMessage, type MessageIdentity } from "./transfer.ts";
 import type {
   AttachmentContent,
@@ -155,6 +164,12 @@ export function createMailbox({
     /** @throws AppError bad_request, not_found, forbidden, conflict, unprocessable; then nothing has changed */
     update: (caller: Caller, id: string, patch: ThreadPatch): ThreadView =>
       updateThread(store, caller, id, patch, runtime.now()),
+    /** Changes or refuses each of several conversations; `ids` are distinct. @throws AppError bad_request */
+    updateAll: (caller: Caller, ids: readonly string[], patch: ThreadPatch): Omit<BulkResult, "undo"> =>
+      updateThreads(store, caller, ids, patch, runtime.now()),
+    /** Snoozes until `until` (epoch ms), or ends that. @throws AppError not_found, forbidden, conflict */
+    snoozeFor: (caller: Caller, id: string, until: number | null): ThreadView =>
+      snoozeThread(store, caller, id, until, runtime.now()),
     ...createUndoableChanges({ store, runtime }),
     /** Deletes drafts and conversations in trash or spam for good, in portions, and reports refusals. */
     deleteThreads: (caller: Caller, ids: readonly string[]) => deleteThreads(store, caller, ids),
@@ -207,6 +222,14 @@ export function createMailbox({
     /** Suggestions from one mailbox while a person labels or addresses mail. @throws AppError not_found (mailbox) */
     listLabels: (caller: Caller, mailbox: string, limit: number): LabelInUse[] =>
       labelsInUse(db, reachedMailbox(caller, mailbox), limit),
+    /** The labels of all mailboxes in reach, by name: those after the one with the key `after`. */
+    labelsInReach: (caller: Caller, page: LabelPage) => labelsAcross(db, [...reachOf(db, caller).keys()], page),
+    /**
+     * Renames a label in every mailbox that the caller manages, or removes it; returns the number of conversations.
+     * @throws AppError bad_request, not_found, forbidden
+     */
+    replaceLabel: (caller: Caller, label: string, replacement?: string): Promise<number> =>
+      replaceLabel(store, caller, label, replacement),
     findCorrespondents: (caller: Caller, mailbox: string, text: string, limit: number): EmailAddress[] =>
       findCorrespondents(db, reachedMailbox(caller, mailbox), text, limit),
 

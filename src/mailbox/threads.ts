@@ -46,6 +46,27 @@ export function updateThread(
   });
 }
 
+/** Changes several conversations; `ids` are distinct, `now` is epoch ms. @throws AppError bad_request */
+export function updateThreads(
+  store: Store,
+  caller: Caller,
+  ids: readonly string[],
+  { read, ...patch }: ThreadPatch,
+  now: number,
+): Omit<BulkResult, "undo"> {
+  const unread = unreadOf({ read, unread: patch.unread });
+  const { changes: _, ...result } = changeEach(store, caller, ids, { ...patch, unread }, now);
+  return result;
+}
+
+/** Snoozes a conversation until `until` (epoch ms), or ends that. @throws AppError not_found, forbidden, conflict */
+export function snoozeThread(store: Store, caller: Caller, id: string, until: number | null, now: number): ThreadView {
+  return store.transact((tx) => {
+    changeThread(tx, caller, id, { snoozedUntil: until }, now);
+    return viewOf(tx, caller, id);
+  });
+}
+
 /** @throws AppError bad_request if `read` and `unread` contradict each other */
 function unreadOf({ read, unread }: Pick<ThreadPatch, "read" | "unread">): boolean | undefined {
   if (read !== undefined && read === unread) {
@@ -102,6 +123,15 @@ const REMEMBERED_MS = 30 * 60_000;
 const MOST_BY_PERSON = 10_000;
 const MOST = 50_000;
 
+/** Changes or refuses each of `ids`, which are distinct; all changes commit together. @throws AppError bad_request */
+function changeEach(store: Store, caller: Caller, ids: readonly string[], change: ThreadChange, now: number) {
+  requireLabels(change);
+  return store.transact((tx) => {
+    const { done, refused } = eachOf(ids, (id) => changeThread(tx, caller, id, change, now));
+    return { changes: done, refused, threads: done.map(({ threadId }) => viewOf(tx, caller, threadId)) };
+  });
+}
+
 interface Remembered {
   userId: string;
   until: number;
@@ -140,11 +170,7 @@ export function createUndoableChanges({
   return {
     /** `ids` are distinct. @throws AppError bad_request for an empty label */
     changeThreads(caller: Caller, ids: readonly string[], change: ThreadChange): BulkResult {
-      requireLabels(change);
-      const { changes, ...result } = store.transact((tx) => {
-        const { done, refused } = eachOf(ids, (id) => changeThread(tx, caller, id, change, runtime.now()));
-        return { changes: done, refused, threads: done.map(({ threadId }) => viewOf(tx, caller, threadId)) };
-      });
+      const { changes, ...result } = changeEach(store, caller, ids, change, runtime.now());
       return { ...result, ...(changes.length > 0 && { undo: remember(caller.userId, changes) }) };
     },
 

@@ -39,8 +39,12 @@ export interface MailContext {
   caller: Caller;
   mailbox: Mailbox;
   sending: Pick<Sending, "readFiles" | "send" | "reply" | "draft">;
+  store: Pick<Store, "db">;
+  runtime: Pick<Runtime, "now">;
   /** To be called by an idempotent operation, in the transaction that does what it asks. */
   record: RecordAnswer;
+  /** To be called when a conversation was snoozed, since it may be the first to return. */
+  snoozed(): void;
 }
 
 /** What operations of administration work with: the functions of admin/, and the store. */

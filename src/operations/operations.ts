@@ -38,15 +38,24 @@ import {
   updateWebhook,
 } from "./admin/webhooks.ts";
 import { getWorkspace, renameWorkspace } from "./admin/workspace.ts";
-import { getAttachment, getMessage, getRawMessage, listMessages } from "./mail/messages.ts";
+import { deleteLabel, listLabels, renameLabel } from "./mail/labels.ts";
+import { getAttachment, getMessage, getRawMessage, listDeliveries, listMessages } from "./mail/messages.ts";
 import { draftReply, replyToThread, sendEmail } from "./mail/sending.ts";
-import { getThread, listMailboxes, listThreads, searchMail, updateThread } from "./mail/threads.ts";
+import {
+  getThread,
+  listMailboxes,
+  listThreads,
+  searchMail,
+  snoozeThread,
+  updateThread,
+  updateThreads,
+} from "./mail/threads.ts";
 import type { AppOperation, Operation } from "./operation.ts";
 import { examineServer, getFindings, getServer, resetSetting, setSetting } from "./operator/server.ts";
 import { addWorkspace, listWorkspaces, pauseWorkspace } from "./operator/workspaces.ts";
 import { createAppPassword, listAppPasswords, revokeAppPassword } from "./person/app-passwords.ts";
 import {
-  createDraft,
+  beginDraft,
   detachFile,
   discardDraft,
   forwardMessage,
@@ -55,7 +64,7 @@ import {
   listMarkedDrafts,
   openDraft,
   saveDraft,
-  sendDraft,
+  sendOpenedDraft,
   undoSend,
 } from "./person/drafts.ts";
 import { checkSetupToken, getSetup, setUpServer } from "./person/first-run.ts";
@@ -63,6 +72,7 @@ import { changeName, changePassword, getSendingPreferences, setSendingPreference
 import { confirmIdentity } from "./person/proof.ts";
 import {
   changeThreads,
+  completeLabels,
   deleteThreads,
   emptySpam,
   emptyTrash,
@@ -70,7 +80,6 @@ import {
   getClassification,
   getProgress,
   getUsage,
-  listLabels,
   undoChange,
 } from "./person/reading.ts";
 import {
@@ -96,6 +105,16 @@ export const MAIL_OPERATIONS: readonly Operation[] = [
   getAttachment,
   searchMail,
   sendEmail,
+];
+
+/** More of mail, for everybody with a key, beyond the twelve operations. */
+export const EXT_OPERATIONS: readonly Operation[] = [
+  updateThreads,
+  snoozeThread,
+  listDeliveries,
+  listLabels,
+  renameLabel,
+  deleteLabel,
 ];
 
 /** A workspace, for its owners and admins. */
@@ -174,17 +193,17 @@ export const APP_OPERATIONS: readonly AppOperation[] = [
   deleteThreads,
   emptyTrash,
   emptySpam,
-  listLabels,
+  completeLabels,
   findCorrespondents,
   getUsage,
   getClassification,
   getProgress,
-  createDraft,
+  beginDraft,
   listMarkedDrafts,
   openDraft,
   saveDraft,
   discardDraft,
-  sendDraft,
+  sendOpenedDraft,
   undoSend,
   detachFile,
   getReplyDefaults,

@@ -39,6 +39,7 @@ import { answerCheckOf, inputCheckOf, type Unchecked } from "./shape.ts";
 export interface OperationServices {
   mailbox: Mailbox;
   sending: MailContext["sending"];
+  snoozed: MailContext["snoozed"];
   administration: Administration;
   idempotency: Idempotency;
   meters?: Pick<Meters, "timeOperation" | "countApiRefusal">;
@@ -129,10 +130,9 @@ function adminContextOf(
   return { ...administration, caller, person, act, requireAdministers: person, requireConfirmed };
 }
 
-function untimedPerformerOf(
-  operation: Operation,
-  { mailbox, sending, administration, idempotency }: OperationServices,
-): Perform {
+function untimedPerformerOf(operation: Operation, services: OperationServices): Perform {
+  const { mailbox, sending, administration, idempotency, snoozed } = services;
+  const { store, runtime } = administration;
   const check = inputCheckOf(operation);
   const faultOf = answerCheckOf(operation);
   const fields = Object.keys(operation.body?.properties ?? {}).filter((name) => name !== "idempotencyKey");
@@ -154,7 +154,7 @@ function untimedPerformerOf(
     const context =
       operation.audience === "admin"
         ? adminContextOf(administration, operation, caller, signedIn, recordShown)
-        : { caller, mailbox, sending, record: recordMail };
+        : { caller, mailbox, sending, store, runtime, record: recordMail, snoozed };
     const answer = await operation.run(context as never, { ...input, files });
     const fault = faultOf(answer);
     if (fault !== undefined) throw new Error(`${operation.name} answered what its schema does not allow: ${fault}`);

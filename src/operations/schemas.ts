@@ -2,6 +2,7 @@
  * The resources of the API as JSON Schema (rules: Resources). Types, checks and the OpenAPI document come from them. A
  * schema with `$id` is a component of the document, under that name.
  */
+import { AppError } from "../base/errors.ts";
 import { MOST_ATTACHMENTS } from "../compose/files.ts";
 import { HIGHLIGHT_FIELDS, LONGEST_SNIPPET } from "../mailbox/highlights.ts";
 import { LIST_FOLDERS, SEARCH_ORDERS } from "../mailbox/views.ts";
@@ -31,6 +32,27 @@ export const BY_ID = t.Object({ id: t.String() });
 /** A time in epoch ms as the text of a `dateTime`; null stays null. */
 export const isoOf = (ms: number): string => new Date(ms).toISOString();
 export const maybeIsoOf = (ms: number | null): string | null => (ms === null ? null : isoOf(ms));
+
+const YEAR_MS = 366 * 86_400_000;
+/** RFC 3339 §5.6: a time without an offset would be read as the server's. */
+const DATE_TIME = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d\d:\d\d)$/;
+
+/** Reads a `dateTime` as epoch ms. @throws AppError bad_request */
+export function readDateTime(field: string, text: string): number {
+  const day = text.slice(0, 10);
+  // A day that its month lacks would roll over into the next.
+  const exists = DATE_TIME.test(text) && new Date(day).toJSON()?.startsWith(day);
+  const at = exists ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(at)) throw new AppError("bad_request", `${field} must be a time as in 2030-01-07T08:00:00Z`);
+  return at;
+}
+
+/** Reads a time in the year to come, as epoch ms. @throws AppError bad_request */
+export function readUntil(field: string, text: string, now: number): number {
+  const until = readDateTime(field, text);
+  if (until > now && until < now + YEAR_MS) return until;
+  throw new AppError("bad_request", `${field} must be a time within the year to come`);
+}
 
 export const Failure = t.Object(
   {
@@ -210,7 +232,7 @@ export const ThreadDetail = t.Object(
   { $id: "ThreadDetail" },
 );
 
-const label = t.String({ maxLength: 60 });
+export const label = t.String({ maxLength: 60 });
 
 /** Body of PATCH /threads/{id}. */
 export const ThreadPatch = t.Object(

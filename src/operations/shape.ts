@@ -29,7 +29,7 @@ function expectation(schema: Schema): string {
     case "integer":
       return `a whole number from ${schema.minimum} to ${schema.maximum}`;
     case "array":
-      return `a list${ofLength(schema.minItems, schema.maxItems, "items")}`;
+      return `a list${ofLength(schema.minItems, schema.maxItems, "items")}${schema.uniqueItems ? ", each once" : ""}`;
     case "string":
       return `text${ofLength(schema.minLength, schema.maxLength, "characters")}`;
     default:

@@ -90,6 +90,7 @@ export async function startApi(given: Given = {}) {
     baseUrl,
     mailbox,
     sending,
+    snoozed() {},
     administration,
     idempotency,
     readDocument: async (_, source, __, hints) =>

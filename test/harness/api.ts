@@ -9,6 +9,7 @@ export interface Client {
   get<T = Record<string, unknown>>(path: string): Promise<Answer<T>>;
   patch<T = Record<string, unknown>>(path: string, body: unknown): Promise<Answer<T>>;
   post<T = Record<string, unknown>>(path: string, body: unknown, headers?: Record<string, string>): Promise<Answer<T>>;
+  delete<T = Record<string, unknown>>(path: string): Promise<Answer<T>>;
   bytes(path: string): Promise<Answer<Uint8Array>>;
 }
 
@@ -36,6 +37,7 @@ export function apiClient(origin: string, key?: string): Client {
     get: async (path) => json(await ask(path)),
     patch: async (path, body) => json(await ask(path, withBody("PATCH", body))),
     post: async (path, body, headers) => json(await ask(path, withBody("POST", body, headers))),
+    delete: async (path) => json(await ask(path, { method: "DELETE" })),
     async bytes(path) {
       const response = await ask(path);
       return { status: response.status, headers: response.headers, body: new Uint8Array(await response.arrayBuffer()) };

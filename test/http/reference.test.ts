@@ -3,13 +3,12 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { describeApi } from "../../src/api/openapi.ts";
 import { type ApiDocument, endpointsOf, successOf } from "../../src/api/reference/document.ts";
 import { exampleOf } from "../../src/api/reference/example.ts";
-import { ADMIN_API, MAIL_API } from "../../src/api/surfaces.ts";
+import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { EVENT_NAMES } from "../../src/events/outbox.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { faults, type Json, type JsonObject } from "../harness/schema-validator.ts";
 
-const document = describeApi(MAIL_API, "http://localhost:8025");
-const administration = describeApi(ADMIN_API, "http://localhost:8025");
+const documents = [MAIL_API, EXT_API, ADMIN_API].map((api) => describeApi(api, "http://localhost:8025"));
 
 let booted: Booted;
 let html: string;
@@ -73,7 +72,7 @@ describe("the content", () => {
   test("has every operation, event, schema and refusal of the document", () => {
     const ids = new Set(all(/\sid="([^"]+)"/g));
     const text = textOf(html);
-    for (const described of [document, administration] as unknown as ApiDocument[]) {
+    for (const described of documents as unknown as ApiDocument[]) {
       for (const { method, path, operation } of endpointsOf(described)) {
         expect([...ids]).toContain(operation.operationId);
         expect(text).toContain(`${method} ${path}`);
@@ -98,7 +97,7 @@ describe("the content", () => {
   });
 
   test("has examples of responses that match their schemas", () => {
-    const checked = ([document, administration] as unknown as ApiDocument[]).flatMap((read) =>
+    const checked = (documents as unknown as ApiDocument[]).flatMap((read) =>
       endpointsOf(read).flatMap(({ operation }) => {
         const schema = successOf(operation).response.content?.["application/json"]?.schema;
         if (!schema) return [];
@@ -107,7 +106,7 @@ describe("the content", () => {
         return [[operation.operationId, faults(read as unknown as JsonObject, schema as JsonObject, example as Json)]];
       }),
     );
-    expect(checked).toHaveLength(10 + ADMIN_API.operations.length);
+    expect(checked).toHaveLength(10 + EXT_API.operations.length + ADMIN_API.operations.length);
     expect(checked.filter(([, found]) => found?.length !== 0)).toEqual([]);
   });
 });

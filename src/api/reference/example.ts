@@ -77,10 +77,10 @@ const SELDOM = new Set([
   "nearWords",
 ]);
 
-const fits = ({ type, anyOf }: Schema, value: unknown): boolean => {
+const fits = ({ type, anyOf, items }: Schema, value: unknown): boolean => {
   if (anyOf) return anyOf.some((one) => fits(one, value));
   if (value === null) return type === "null";
-  if (Array.isArray(value)) return type === "array";
+  if (Array.isArray(value)) return type === "array" && value.every((one) => items !== undefined && fits(items, one));
   return type === (typeof value === "number" ? "integer" : typeof value);
 };
 

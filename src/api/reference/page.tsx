@@ -2,6 +2,7 @@
  * The page of the reference: contents at the side; the guide, the operations, the events and the schemas. The only file
  * that knows React's server side.
  */
+import { Fragment } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { EVENT_NAMES } from "../../events/outbox.ts";
 import { type ApiDocument, type Endpoint, endpointsOf } from "./document.ts";
@@ -54,6 +55,11 @@ interface Api {
   path: string;
 }
 
+/** An API other than that of mail. */
+interface NamedApi extends Api {
+  name: string;
+}
+
 interface Group {
   title: string;
   document: ApiDocument;
@@ -85,8 +91,8 @@ function GroupSections({ of: { title, document, endpoints } }: { of: Group }) {
 }
 
 interface ReferenceParts {
-  /** The API of mail, then that of administration. */
-  apis: readonly [Api, Api];
+  /** The API of mail, then the others. */
+  apis: readonly [Api, ...NamedApi[]];
   /** Public origin. */
   origin: string;
   /** Paths of the page's files. */
@@ -98,11 +104,11 @@ export const renderReference = (parts: ReferenceParts): string =>
   `<!doctype html>${renderToStaticMarkup(<Page {...parts} />)}`;
 
 function Page({ apis, origin, files }: ReferenceParts) {
-  const [{ document }, { document: administration }] = apis;
+  const [{ document, path: documentPath }, ...others] = apis;
   const chapters = chaptersOf(document, origin);
-  const schemas = schemasOf([document, administration]);
+  const schemas = schemasOf(apis.map((api) => api.document));
   const groups = groupsOf(document, (name) => name);
-  const adminGroups = groupsOf(administration, (name) => `Administration: ${name}`);
+  const further = others.map((api) => ({ ...api, groups: groupsOf(api.document, (group) => `${api.name}: ${group}`) }));
   const parts = [
     { title: "Guide", links: chapters.map(({ id, title }) => ({ id, text: title })) },
     ...groups.map(linksOf),
@@ -113,7 +119,7 @@ function Page({ apis, origin, files }: ReferenceParts) {
         ...EVENT_NAMES.map((event) => ({ id: document.webhooks?.[event]?.post.operationId ?? "", text: event })),
       ],
     },
-    ...adminGroups.map(linksOf),
+    ...further.flatMap(({ groups }) => groups.map(linksOf)),
     { title: "Schemas", links: schemas.map(([name]) => ({ id: name, text: name })) },
   ];
   return (
@@ -139,9 +145,10 @@ function Page({ apis, origin, files }: ReferenceParts) {
           <button type="button" popoverTarget="contents">
             Contents
           </button>
-          {apis.map(({ path }) => (
+          <a href={documentPath}>openapi.json</a>
+          {others.map(({ path, name }) => (
             <a key={path} href={path}>
-              {path === apis[0].path ? "openapi.json" : "administration"}
+              {name.toLowerCase()}
             </a>
           ))}
           <a href="/settings/keys">API keys</a>
@@ -171,15 +178,19 @@ function Page({ apis, origin, files }: ReferenceParts) {
               <EventSection key={event} document={document} event={event} />
             ))}
           </div>
-          <div className="opening">
-            <h2>Administration</h2>
-            <p>{administration.info.description}</p>
-            <p>
-              Every path is below <code>{administration.servers[0].url}</code>.
-            </p>
-          </div>
-          {adminGroups.map((group) => (
-            <GroupSections key={group.title} of={group} />
+          {further.map(({ document, name, groups }) => (
+            <Fragment key={name}>
+              <div className="opening">
+                <h2>{name}</h2>
+                <p>{document.info.description}</p>
+                <p>
+                  Every path is below <code>{document.servers[0].url}</code>.
+                </p>
+              </div>
+              {groups.map((group) => (
+                <GroupSections key={group.title} of={group} />
+              ))}
+            </Fragment>
           ))}
           <div className="part">
             <h2>Schemas</h2>

@@ -6,7 +6,7 @@ import type { getAttachment, getMessage, getRawMessage } from "../../operations/
 import type { getThread, listMailboxes, listThreads } from "../../operations/mail/threads.ts";
 import type { AnswerOf } from "../../operations/operation.ts";
 import type {
-  createDraft,
+  beginDraft,
   detachFile,
   discardDraft,
   forwardMessage,
@@ -15,12 +15,13 @@ import type {
   listMarkedDrafts,
   openDraft,
   saveDraft,
-  sendDraft,
+  sendOpenedDraft,
   undoSend,
 } from "../../operations/person/drafts.ts";
 import type { getSendingPreferences, setSendingPreferences } from "../../operations/person/profile.ts";
 import type {
   changeThreads,
+  completeLabels,
   deleteThreads,
   emptySpam,
   emptyTrash,
@@ -28,7 +29,6 @@ import type {
   getClassification,
   getProgress,
   getUsage,
-  listLabels,
   undoChange,
 } from "../../operations/person/reading.ts";
 import type { getMe, signIn, signOut } from "../../operations/person/session.ts";
@@ -46,7 +46,7 @@ export type ReplyDefaults = AnswerOf<typeof getReplyDefaults>;
 export type DraftContent = AnswerOf<typeof openDraft>;
 export type DraftSummary = AnswerOf<typeof listDraftsAnswering>["drafts"][number];
 export type SavedDraft = AnswerOf<typeof saveDraft>;
-export type SentDraft = AnswerOf<typeof sendDraft>;
+export type SentDraft = AnswerOf<typeof sendOpenedDraft>;
 export type Classification = AnswerOf<typeof getClassification>;
 export type RecipientProgress = AnswerOf<typeof getProgress>["recipients"][number];
 /** A change of each of several conversations. */
@@ -78,7 +78,8 @@ export const api = {
     folder === "trash"
       ? call<typeof emptyTrash>("POST", "/trash/empty", { body: { mailbox } })
       : call<typeof emptySpam>("POST", "/spam/empty", { body: { mailbox } }),
-  labels: async (mailbox: string) => (await call<typeof listLabels>("GET", "/labels", { query: { mailbox } })).labels,
+  labels: async (mailbox: string) =>
+    (await call<typeof completeLabels>("GET", "/labels", { query: { mailbox } })).labels,
   usage: (mailbox: string) => call<typeof getUsage>("GET", "/usage", { query: { mailbox } }),
   classification: (id: string) => call<typeof getClassification>("GET", "/messages/:id/judgement", { params: { id } }),
   progress: async (id: string) =>
@@ -90,13 +91,13 @@ export const api = {
   draft: (id: string) => call<typeof openDraft>("GET", "/drafts/:id", { params: { id } }),
   replyDrafts: async (id: string) =>
     (await call<typeof listDraftsAnswering>("GET", "/threads/:id/drafts", { params: { id } })).drafts,
-  createDraft: (body: BodyOf<typeof createDraft>, leaving?: Leaving) =>
-    call<typeof createDraft>("POST", "/drafts", { body }, leaving),
+  createDraft: (body: BodyOf<typeof beginDraft>, leaving?: Leaving) =>
+    call<typeof beginDraft>("POST", "/drafts", { body }, leaving),
   saveDraft: (id: string, body: BodyOf<typeof saveDraft>, leaving?: Leaving) =>
     call<typeof saveDraft>("PATCH", "/drafts/:id", { params: { id }, body }, leaving),
   discardDraft: (id: string) => call<typeof discardDraft>("DELETE", "/drafts/:id", { params: { id } }),
-  sendDraft: (id: string, body: BodyOf<typeof sendDraft>) =>
-    call<typeof sendDraft>("POST", "/drafts/:id/send", { params: { id }, body }),
+  sendDraft: (id: string, body: BodyOf<typeof sendOpenedDraft>) =>
+    call<typeof sendOpenedDraft>("POST", "/drafts/:id/send", { params: { id }, body }),
   undoSend: (id: string) => call<typeof undoSend>("POST", "/drafts/:id/undo", { params: { id } }),
   detach: (id: string, attachmentId: string) =>
     call<typeof detachFile>("DELETE", "/drafts/:id/attachments/:attachmentId", { params: { id, attachmentId } }),

@@ -1,7 +1,9 @@
 /** Messages and their attachments (rules: List of messages, One message, Raw messages, Attachments). */
+import { progressOf } from "../../outbound/progress.ts";
+import { QUEUE_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
 import { oneOf, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
-import { DEFAULT_LIMIT, Message, MessageSummary, parameter } from "../schemas.ts";
+import { DEFAULT_LIMIT, dateTime, Message, MessageSummary, parameter } from "../schemas.ts";
 import { GO_ON, LONGEST_WAIT_SECONDS, maxChars, newTextOnly, offset, READS_MAIL, TOTAL } from "../tool.ts";
 
 export const listMessages = operation({
@@ -142,4 +144,46 @@ export const getAttachment = operation({
   response: { mediaType: "*/*", description: "The bytes, with the attachment's own content type, as a download" },
   errors: [401, 403, 404, 429],
   run: ({ caller, mailbox }, { params }) => mailbox.getAttachment(caller, params.id),
+});
+
+const Delivery = t.Object(
+  {
+    recipient: t.String({ description: "Address, as it was sent to" }),
+    field: oneOf(RECIPIENT_FIELDS),
+    state: oneOf(QUEUE_STATES, {
+      description:
+        "waiting for its next attempt; held, by an admin or in the demo; delivered: its server accepted it; bounced: it was refused, or could not be delivered in time; cancelled by an admin",
+    }),
+    attempts: t.Integer({ description: "Attempts that have ended" }),
+    reply: t.Optional(t.String({ description: "Last reply of its server, or failure, for people to read" })),
+    nextAttemptAt: t.Optional(dateTime()),
+    settledAt: t.Optional(dateTime({ description: "When it was delivered, bounced or cancelled" })),
+    complained: t.Boolean({ description: "The recipient reported it as spam" }),
+  },
+  { $id: "Delivery" },
+);
+
+export const listDeliveries = operation({
+  name: "listDeliveries",
+  group: "Messages",
+  audience: "key",
+  method: "GET",
+  path: "/messages/:id/deliveries",
+  scope: "read",
+  summary: "Follow a sent message to each recipient",
+  description:
+    "Bcc recipients, and replies that name one, are for the person who sent it. The list is empty for a message that was not sent from here.",
+  params: t.Object({ id: parameter.id }),
+  success: 200,
+  response: t.Object({ deliveries: t.Array(Delivery) }),
+  errors: [401, 403, 404, 429],
+  run: ({ caller, store }, { params }) => ({
+    deliveries: progressOf(store.db, caller, params.id).map(({ email, reply, nextAt, settledAt, ...progress }) => ({
+      recipient: email,
+      ...progress,
+      ...(reply !== null && { reply }),
+      ...(nextAt !== null && { nextAttemptAt: nextAt }),
+      ...(settledAt !== null && { settledAt }),
+    })),
+  }),
 });

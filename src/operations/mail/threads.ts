@@ -2,9 +2,21 @@
  * Mailboxes and their conversations (rules: List of mailboxes, List of conversations, Search operation, One
  * conversation, Changing a conversation). Reading marks nothing read.
  */
+import { AppError } from "../../base/errors.ts";
 import { t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
-import { DEFAULT_LIMIT, Mailbox, parameter, Thread, ThreadDetail, ThreadList, ThreadPatch } from "../schemas.ts";
+import {
+  DEFAULT_LIMIT,
+  dateTime,
+  Mailbox,
+  nullable,
+  parameter,
+  readUntil,
+  Thread,
+  ThreadDetail,
+  ThreadList,
+  ThreadPatch,
+} from "../schemas.ts";
 import { GO_ON, maxChars, NEXT, newTextOnly, offset, READS_MAIL, TOTAL } from "../tool.ts";
 
 export const listMailboxes = operation({
@@ -171,4 +183,72 @@ export const updateThread = operation({
   response: t.Object({ thread: Thread }),
   errors: [400, 401, 403, 404, 409, 422, 429],
   run: ({ caller, mailbox }, { params, body }) => ({ thread: mailbox.update(caller, params.id, body) }),
+});
+
+/** Conversations in one request, whose transaction makes all other work wait. */
+export const MOST_AT_ONCE = 100;
+const CHANGES = Object.keys(ThreadPatch.properties);
+
+export const updateThreads = operation({
+  name: "updateThreads",
+  group: "Threads",
+  audience: "key",
+  method: "PATCH",
+  path: "/threads",
+  scope: "write",
+  summary: "Move, star, label or mark many conversations",
+  description:
+    "Changes each conversation as PATCH /threads/{id} does, all in one transaction. Those that cannot be changed are in refused, with the reason, and the others are changed all the same.",
+  body: t.Object(
+    {
+      ids: t.Array(t.String({ maxLength: 100 }), {
+        minItems: 1,
+        maxItems: MOST_AT_ONCE,
+        uniqueItems: true,
+        description: "Ids of conversations, each once",
+      }),
+      ...ThreadPatch.properties,
+    },
+    { additionalProperties: false },
+  ),
+  checkBody(body) {
+    if (CHANGES.every((name) => !Object.hasOwn(body, name))) {
+      throw new AppError("bad_request", `The body needs at least one of ${CHANGES.join(", ")}`);
+    }
+  },
+  example: { body: { ids: ["thr_1", "thr_2"], folder: "archive" } },
+  success: 200,
+  response: t.Object({
+    threads: t.Array(Thread, { description: "Those that were changed" }),
+    refused: t.Array(t.Object({ id: t.String(), code: t.String(), error: t.String() })),
+  }),
+  errors: [400, 401, 403, 404, 413, 429],
+  run: ({ caller, mailbox }, { body: { ids, ...patch } }) => mailbox.updateAll(caller, ids, patch),
+});
+
+export const snoozeThread = operation({
+  name: "snoozeThread",
+  group: "Threads",
+  audience: "key",
+  method: "PATCH",
+  path: "/threads/:id/snooze",
+  scope: "write",
+  summary: "Snooze a conversation, or end that",
+  description:
+    "A snoozed conversation leaves the inbox, and returns there unread at that time, or with new mail. It needs manage access, and is refused (409) in drafts, spam and trash.",
+  params: t.Object({ id: parameter.id }),
+  body: t.Object(
+    { until: nullable(dateTime(), { description: "Within the year to come; null returns it to the inbox now" }) },
+    { additionalProperties: false },
+  ),
+  example: { body: { until: "2030-01-07T08:00:00Z" } },
+  success: 200,
+  response: t.Object({ thread: Thread }),
+  errors: [400, 401, 403, 404, 409, 413, 429],
+  run({ caller, mailbox, runtime, snoozed }, { params, body: { until } }) {
+    const at = until === null ? null : readUntil("until", until, runtime.now());
+    const thread = mailbox.snoozeFor(caller, params.id, at);
+    snoozed();
+    return { thread };
+  },
 });

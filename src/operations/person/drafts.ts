@@ -1,8 +1,7 @@
 /** Writing mail in the app: drafts, their attachments, and sending them now or later. */
 import { t } from "../json-schema.ts";
 import { appOperation } from "../operation.ts";
-import { BY_ID, dateTime, maybeIsoOf, SendRequest } from "../schemas.ts";
-import { readUntil } from "./reading.ts";
+import { BY_ID, dateTime, maybeIsoOf, readUntil, SendRequest } from "../schemas.ts";
 
 /** Text and HTML of 1 MiB, which JSON may write in six times as many bytes (RFC 8259 §7), and addresses. */
 const LARGEST_DRAFT = 8 * 1_048_576;
@@ -20,8 +19,8 @@ const draftFields = {
 };
 
 /** `answers`: id of the conversation that it replies to. */
-export const createDraft = appOperation({
-  name: "createDraft",
+export const beginDraft = appOperation({
+  name: "beginDraft",
   audience: "person",
   method: "POST",
   path: "/drafts",
@@ -85,8 +84,8 @@ export const discardDraft = appOperation({
 });
 
 /** `attachments`: the ids that the page shows. `at`: when to send it if not now. */
-export const sendDraft = appOperation({
-  name: "sendDraft",
+export const sendOpenedDraft = appOperation({
+  name: "sendOpenedDraft",
   audience: "person",
   method: "POST",
   path: "/drafts/:id/send",
@@ -101,7 +100,7 @@ export const sendDraft = appOperation({
   run: ({ caller, sending, runtime }, { params, body: { at, ...request } }) =>
     sending.sendDraft(caller, params.id, {
       ...request,
-      ...(at !== undefined && { at: readUntil(at, runtime.now()) }),
+      ...(at !== undefined && { at: readUntil("at", at, runtime.now()) }),
     }),
 });
 

@@ -5,24 +5,13 @@
 import { AppError } from "../../base/errors.ts";
 import { progressOf } from "../../outbound/progress.ts";
 import { t } from "../json-schema.ts";
+import { MOST_AT_ONCE } from "../mail/threads.ts";
 import { appOperation } from "../operation.ts";
-import { BY_ID, dateTime, ThreadPatch } from "../schemas.ts";
+import { BY_ID, dateTime, readUntil, ThreadPatch } from "../schemas.ts";
 
-/** Conversations in one request, whose transaction makes all other work wait. */
-const MOST_AT_ONCE = 100;
 const MOST_LABELS = 500;
 const MOST_PEOPLE = 8;
 const LONGEST_PREFIX = 100;
-const YEAR_MS = 366 * 86_400_000;
-
-/** Reads a time in the year to come, as epoch ms. @throws AppError bad_request */
-export function readUntil(text: string, now: number): number {
-  const until = Date.parse(text);
-  if (!(until > now && until < now + YEAR_MS)) {
-    throw new AppError("bad_request", "until must be a time within the year to come");
-  }
-  return until;
-}
 
 const ids = t.Array(t.String({ maxLength: 100 }), { minItems: 1, maxItems: MOST_AT_ONCE, uniqueItems: true });
 const { folder, starred, unread, addLabels, removeLabels } = ThreadPatch.properties;
@@ -40,7 +29,8 @@ export const changeThreads = appOperation({
     if (snoozedUntil !== undefined && change.folder !== undefined) {
       throw new AppError("bad_request", "folder and snoozedUntil exclude each other");
     }
-    const until = snoozedUntil === undefined ? {} : { snoozedUntil: readUntil(snoozedUntil, runtime.now()) };
+    const until =
+      snoozedUntil === undefined ? {} : { snoozedUntil: readUntil("snoozedUntil", snoozedUntil, runtime.now()) };
     const result = mailbox.changeThreads(caller, ids, { ...change, ...until });
     if (snoozedUntil !== undefined) snoozed();
     return result;
@@ -88,8 +78,8 @@ export const emptySpam = appOperation({
   run: async ({ caller, mailbox }, { body }) => ({ deleted: await mailbox.emptyFolder(caller, body.mailbox, "spam") }),
 });
 
-export const listLabels = appOperation({
-  name: "listLabels",
+export const completeLabels = appOperation({
+  name: "completeLabels",
   audience: "person",
   method: "GET",
   path: "/labels",
