@@ -4,6 +4,8 @@ import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { FileKeeper } from "../compose/files.ts";
 import type { ReadDocument } from "../documents/kind.ts";
+import { latestEvent } from "../events/outbox.ts";
+import { latestChange } from "../mailbox/change-feed.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
@@ -12,6 +14,7 @@ import { createGate } from "./gate.ts";
 import { createMcp } from "./mcp.ts";
 import { createRest, type Serving } from "./rest.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "./surfaces.ts";
+import { createWaiting } from "./waiting.ts";
 
 interface ApiParts extends Serving {
   store: Store;
@@ -36,11 +39,17 @@ interface ApiParts extends Serving {
 export function createApi({ operations = MAIL_API.operations, ...parts }: ApiParts) {
   const gate = createGate(parts);
   const cors = createCors(parts.options);
-  const mcp = createMcp({ ...parts, operations, gate, cors });
-  const rest = createRest({ ...parts, surfaces: [{ ...MAIL_API, operations }, EXT_API, ADMIN_API], gate, cors, mcp });
+  const { db } = parts.store;
+  const waiting = createWaiting({ ...parts, latest: () => latestEvent(db) + latestChange(db) });
+  const mcp = createMcp({ ...parts, operations, gate, cors, waiting });
+  const surfaces = [{ ...MAIL_API, operations }, EXT_API, ADMIN_API];
+  const rest = createRest({ ...parts, surfaces, gate, cors, mcp, waiting });
   return {
     rest,
-    /** Ends the calls that wait for mail. */
-    stop: mcp.stop,
+    /** Ends the requests that wait. */
+    async stop(): Promise<void> {
+      waiting.stop();
+      await mcp.stop();
+    },
   };
 }

@@ -16,12 +16,12 @@ import type { OperationServices } from "../operations/perform.ts";
 import type { Store } from "../store/store.ts";
 import type { Cors } from "./cors.ts";
 import type { Admitted, Gate } from "./gate.ts";
-import { createArrivals } from "./mcp/arrivals.ts";
 import { createCalls } from "./mcp/call.ts";
 import { FENCE_EXPLAINED } from "./mcp/fence.ts";
 import { createProtocol, isCall } from "./mcp/protocol.ts";
 import { createTools } from "./mcp/tools.ts";
 import { type Budget, readJson } from "./request.ts";
+import type { Waiting } from "./waiting.ts";
 
 /** What the server tells a model at the start. It stays in the model's context, so it is short. */
 export const INSTRUCTIONS = `Mail of a workspace's mailboxes.
@@ -37,7 +37,7 @@ const SERVER = { name: "mailroom", title: "Mailroom", version };
 
 export type Mcp = ReturnType<typeof createMcp>;
 
-/** `baseUrl` is the public origin; `mostConnections` the limit of HTTP connections. */
+/** `baseUrl` is the public origin. */
 export function createMcp(
   parts: OperationServices & {
     bodies: Budget;
@@ -45,18 +45,17 @@ export function createMcp(
     gate: Pick<Gate, "readmit">;
     cors: Pick<Cors, "allows">;
     readDocument: ReadDocument;
-    store: Pick<Store, "db" | "onCommit">;
+    waiting: Pick<Waiting, "of">;
+    store: Pick<Store, "onCommit">;
     runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
     baseUrl: string;
-    mostConnections: number;
     log: Log;
   },
 ) {
   const { operations, gate, cors, baseUrl } = parts;
   const checkOrigin = createOriginCheck(baseUrl, cors);
   const tools = createTools(operations);
-  const arrivals = createArrivals(parts);
-  const call = createCalls({ ...parts, arrivals });
+  const call = createCalls(parts);
   const largestBody = ENVELOPE_BYTES + Math.max(...operations.map(({ largestBody: bytes = 0 }) => bytes));
 
   const protocol = createProtocol<Admitted>({
@@ -112,11 +111,8 @@ export function createMcp(
         return protocol.respond(request, message, admitted);
       });
     },
-    /** Ends the calls that wait for mail, and subscriptions. */
-    async stop(): Promise<void> {
-      arrivals.stop();
-      await protocol.stop();
-    },
+    /** Ends subscriptions. */
+    stop: protocol.stop,
   };
 }
 

@@ -26,6 +26,7 @@ import { describeApi } from "./openapi.ts";
 import { type Budget, type Count, createUploadBudget, pathOf, queryOf, readJson, traceOf } from "./request.ts";
 import { documentPathOf, MAIL_API, type Surface } from "./surfaces.ts";
 import { readWithFiles } from "./upload.ts";
+import type { Waiting } from "./waiting.ts";
 
 const MCP_PATH = "/api/mcp";
 /** Requests of a person with files at once: their programs. */
@@ -68,31 +69,45 @@ export async function readInput(
 /** Makes the function that performs an operation for a request of an admitted caller. */
 function handlerOf(
   operation: Operation,
-  { gate, bodies, uploads, spool, options, ...services }: Serving & Receiving & { gate: Gate; uploads: Budget },
+  {
+    gate,
+    bodies,
+    uploads,
+    spool,
+    options,
+    waiting,
+    ...services
+  }: Serving & Receiving & { gate: Gate; uploads: Budget; waiting: Pick<Waiting, "of"> },
 ) {
   const perform = performerOf(operation, services);
   const { takesFiles, largestBody = MOST_BODY_BYTES } = operation;
 
-  return (request: Request, params: Record<string, string | null>, caller: Caller): Promise<Performed> =>
-    bodies.within(caller.userId, (count) =>
+  return (request: Request, params: Record<string, string | null>, caller: Caller): Promise<Performed> => {
+    const readmit = () => gate.readmit(request.headers.get("authorization"));
+
+    async function read(count: Count, countUpload: Count): Promise<OperationRequest> {
+      // Elysia gives null for a parameter that cannot be decoded. Such a parameter names nothing that exists.
+      if (Object.values(params).includes(null)) throw new NotFoundError();
+      const idempotencyKey = request.headers.get("idempotency-key") ?? undefined;
+      if (!takesFiles) {
+        const asked = await readInput(operation, { request, params, count, requireSession: readmit });
+        return { ...asked, idempotencyKey };
+      }
+      const largestFiles = options.get("smtp.maxMessageBytes");
+      const limits = { largestBody, largestFiles, count, countUpload, keep: spool.keep };
+      const given = await readWithFiles(request, limits);
+      readmit();
+      return { params, query: readQuery(queryOf(request.url), operation.query), ...given, idempotencyKey };
+    }
+
+    return bodies.within(caller.userId, (count) =>
       uploads.within(caller.userId, (countUpload) =>
-        perform(caller, async () => {
-          // Elysia gives null for a parameter that cannot be decoded. Such a parameter names nothing that exists.
-          if (Object.values(params).includes(null)) throw new NotFoundError();
-          const requireSession = () => gate.readmit(request.headers.get("authorization"));
-          const idempotencyKey = request.headers.get("idempotency-key") ?? undefined;
-          if (!takesFiles) {
-            const asked = await readInput(operation, { request, params, count, requireSession });
-            return { ...asked, idempotencyKey };
-          }
-          const largestFiles = options.get("smtp.maxMessageBytes");
-          const limits = { largestBody, largestFiles, count, countUpload, keep: spool.keep };
-          const read = await readWithFiles(request, limits);
-          requireSession();
-          return { params, query: readQuery(queryOf(request.url), operation.query), ...read, idempotencyKey };
+        perform(caller, () => read(count, countUpload), {
+          wait: waiting.of({ caller, signal: request.signal, readmit }),
         }),
       ),
     );
+  };
 }
 
 function refusalHeaders({ code, retryAfter }: AppError): Record<string, string> {
@@ -183,6 +198,7 @@ export function createRest(
       gate: Gate;
       cors: Cors;
       mcp: Mcp;
+      waiting: Pick<Waiting, "of">;
       sourceOf(peer: string | undefined, forwardedFor: string | null): string;
       log: Log;
     },

@@ -107,6 +107,9 @@ const statements = prepared((db) => ({
     .select({ seq: max(events.seq) })
     .from(events)
     .prepare(),
+  atOrAfter: db.$client.prepare<{ seq: number; createdAt: number }, [seq: number]>(
+    "SELECT seq, created_at AS createdAt FROM events WHERE seq >= ? ORDER BY seq LIMIT 1",
+  ),
   arrivals: db
     .select({ seq: events.seq, emailId: sql<string>`${events.data} ->> 'emailId'` })
     .from(events)
@@ -137,6 +140,18 @@ export function deleteEventsOf(tx: Tx, emailIds: readonly string[]): number {
 
 /** Returns the number of the latest event of any kind; 0 before the first. */
 export const latestEvent = (db: Db): number => statements(db).latest.get()?.seq ?? 0;
+
+/** Returns the number of the first event since a time (epoch ms), by bisection: their times grow with their numbers. */
+export function firstEventSince(db: Db, at: number): number {
+  let [first, end] = [1, latestEvent(db) + 1];
+  while (first < end) {
+    const middle = Math.floor((first + end) / 2);
+    const event = statements(db).atOrAfter.get(middle);
+    if (event && event.createdAt < at) first = event.seq + 1;
+    else end = middle;
+  }
+  return first;
+}
 
 /** A message that arrived. `seq`: the number of its event, which grows with every event. */
 export interface Arrival {

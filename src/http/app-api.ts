@@ -153,7 +153,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
     const perform = performerOf(operation, parts);
     addOperation(operation, (_, signedIn, read) => {
       if (!signedIn) throw new Error("a request came past the gate");
-      return perform(signedIn.session.caller, read, signedIn);
+      return perform(signedIn.session.caller, read, { signedIn });
     });
   }
   for (const operation of APP_OPERATIONS) {

@@ -15,7 +15,7 @@ import { queryOf } from "../api/request.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { changesSince, latestChange, type ThreadChanged } from "../mailbox/change-feed.ts";
+import { type ChangeRow, changesSince, latestChange } from "../mailbox/change-feed.ts";
 import type { Store } from "../store/store.ts";
 import type { Asked, Route } from "./route.ts";
 import type { SessionCookie } from "./session-cookie.ts";
@@ -82,11 +82,11 @@ export function createLive({
   /** Caches queries for one round: most streams have the same position, and some the same person. */
   function createLook() {
     const latest = latestChange(db);
-    const changes = new Map<number, readonly ThreadChanged[] | undefined>();
+    const changes = new Map<number, readonly ChangeRow[] | undefined>();
     const reach = new Map<string, ReadonlySet<string>>();
     return {
       latest,
-      changesSince(seq: number): readonly ThreadChanged[] | undefined {
+      changesSince(seq: number): readonly ChangeRow[] | undefined {
         if (!changes.has(seq)) changes.set(seq, changesSince(db, seq, MOST_LOOKED_AT));
         return changes.get(seq);
       },
@@ -102,10 +102,14 @@ export function createLive({
     if (stream.seq === look.latest) return;
     const changes = look.changesSince(stream.seq);
     const reached = look.reachOf(stream.session);
-    const theirs = changes?.filter(({ mailboxId }) => reached.has(mailboxId));
+    const theirs = changes?.filter(({ mailboxId, userId }) =>
+      userId === null ? mailboxId !== null && reached.has(mailboxId) : userId === stream.session.caller.userId,
+    );
     stream.seq = look.latest;
     if (theirs?.length === 0 && changes && changes.length < MOST_LOOKED_AT) return;
-    const isAll = !changes || !theirs || changes.length === MOST_LOOKED_AT || theirs.length > MOST_NAMED;
+    const hasOtherReach = theirs?.some(({ userId }) => userId !== null);
+    const isAll =
+      !changes || !theirs || hasOtherReach || changes.length === MOST_LOOKED_AT || theirs.length > MOST_NAMED;
     const named = isAll ? {} : { threadIds: theirs.map(({ threadId }) => threadId) };
     stream.send(eventOf(isAll ? "all" : "mail", stream.seq, named));
   }

@@ -325,7 +325,9 @@ function catchUp(db: Db, ids: readonly string[], selection: Selection, marks: Ma
   if (changes === undefined || changes.length === MANY_CHANGES) return false;
   if (changes.length === 0) return true;
   const mailboxIds = new Set(ids);
-  const seqs = changes.filter(({ mailboxId }) => mailboxIds.has(mailboxId)).map(({ threadSeq }) => threadSeq);
+  const seqs = changes.flatMap(({ threadSeq, mailboxId }) =>
+    threadSeq !== null && mailboxId !== null && mailboxIds.has(mailboxId) ? threadSeq : [],
+  );
   marks.unread = withRoomFor(marks.unread, Math.max(0, ...seqs));
   for (const seq of seqs) mark(marks, seq, false);
   for (const { seq } of selectAmong(db, seqs, mailboxIds, { ...selection, unread: true })) mark(marks, seq, true);

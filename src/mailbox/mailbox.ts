@@ -23,7 +23,9 @@ import {
   routeWithin,
   stillReaches,
 } from "./addresses.ts";
+import { arrivalsAfter, latestArrival, positionAfter } from "./arrivals.ts";
 import { snooze, wakeSnoozed } from "./change.ts";
+import { type ChangesView, forgetChanges, readChanges, stampChanges } from "./change-feed.ts";
 import {
   createDraftChanges,
   type Draft,
@@ -96,6 +98,7 @@ export function createMailbox({
   read: ReadHtml;
 }) {
   const { db } = store;
+  stampChanges(store, runtime.now);
 
   /** The mailbox id for an id or address. @throws AppError not_found */
   function reachedMailbox(caller: Caller, mailbox: string): string {
@@ -182,8 +185,28 @@ export function createMailbox({
     /** Snoozes a conversation until `until` (epoch ms). @throws AppError not_found, conflict */
     snooze,
 
+    /**
+     * The changes after a cursor in the caller's reach, or in one mailbox (id or address); without a cursor the present
+     * one. @throws AppError bad_request (cursor), not_found (mailbox)
+     */
+    changes: (
+      caller: Caller,
+      { after, mailbox }: { after?: string | undefined; mailbox?: string | undefined },
+    ): ChangesView => {
+      const mailboxId = mailbox === undefined ? undefined : reachedMailbox(caller, mailbox);
+      return readChanges(db, caller, { after, mailboxId }, runtime.now());
+    },
+
     /** Newest first. @throws AppError not_found (mailbox) */
     listMessages: (caller: Caller, filters: MessageFilters): MessageSummaryView[] => listMessages(db, caller, filters),
+    /** The position after the latest arrival. */
+    latestArrival: (): string => latestArrival(db),
+    /** See positionAfter. @throws AppError bad_request */
+    positionAfter: (after: string, readTime: (text: string) => number): string =>
+      positionAfter(db, options, after, runtime.now(), readTime),
+    /** See arrivalsAfter. @throws AppError not_found (mailbox) */
+    arrivalsAfter: (caller: Caller, after: string, filters: MessageFilters) =>
+      arrivalsAfter(db, caller, after, filters),
     /** @throws AppError not_found */
     getMessage: (caller: Caller, id: string, options: { html: boolean }): MessageView =>
       getMessage(db, caller, id, options),
@@ -261,6 +284,11 @@ export function createMailbox({
      * For the scheduler: wake snoozed conversations, remove blobs without a reference, delete what was discarded long
      * ago.
      */
-    jobs: [wakeSnoozed(store), sweepBlobs(store, log), deleteDiscarded(store, options)] as readonly Job[],
+    jobs: [
+      wakeSnoozed(store),
+      sweepBlobs(store, log),
+      deleteDiscarded(store, options),
+      forgetChanges(store),
+    ] as readonly Job[],
   };
 }

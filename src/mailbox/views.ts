@@ -187,11 +187,18 @@ export interface ThreadFilters {
   limit: number;
 }
 
-/** Parameters of GET /messages. `among` limits it to messages with these ids. */
+/** Parameters of GET /messages. */
 export interface MessageFilters {
   mailbox?: string | undefined;
   folder?: Folder | undefined;
   direction?: Direction | undefined;
+  /** RFC 5322 Message-ID, with or without its angle brackets. */
+  messageId?: string | undefined;
+  /** Id of a conversation. */
+  threadId?: string | undefined;
+  /** Address of the sender. Only with `among`: nothing finds a sender's messages in order. */
+  from?: string | undefined;
+  /** Ids of messages. */
   among?: readonly string[] | undefined;
   /** 1 to 100. */
   limit: number;

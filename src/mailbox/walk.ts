@@ -208,20 +208,25 @@ export function selectAmong(
 export function newestMessages(
   db: Db,
   mailboxIds: readonly string[],
-  { folder, direction, among, limit }: MessageFilters,
+  { folder, direction, messageId, threadId, from, among, limit }: MessageFilters,
 ): number[] {
+  const few: [condition: string, value: string][] = [];
+  if (among) few.push(["id IN (SELECT value FROM json_each(?))", JSON.stringify(among)]);
+  if (messageId !== undefined) few.push(["message_id = ?", `<${messageId.replace(/^<|>$/g, "")}>`]);
+  if (threadId !== undefined) few.push(["thread_seq = (SELECT seq FROM threads WHERE id = ?)", threadId]);
+  if (from !== undefined) few.push(["lower(\"from\" ->> 'email') = ?", from.toLowerCase()]);
   const newestIn = (part: Folder | undefined) =>
     statements(db)<Position>(
-      `SELECT date AS at, seq FROM messages ${among ? "" : "INDEXED BY messages_by_folder"}
-       WHERE mailbox_id = ?${among ? " AND id IN (SELECT value FROM json_each(?))" : ""}${part ? ` AND folder = '${part}'` : ""}${direction ? ` AND kind ${direction === "inbound" ? "=" : "<>"} 'received'` : ""}
+      `SELECT date AS at, seq FROM messages ${few.length > 0 ? "" : "INDEXED BY messages_by_folder"}
+       WHERE mailbox_id = ?${few.map(([condition]) => ` AND ${condition}`).join("")}${part ? ` AND folder = '${part}'` : ""}${direction ? ` AND kind ${direction === "inbound" ? "=" : "<>"} 'received'` : ""}
        ORDER BY date DESC, seq DESC LIMIT ?`,
     );
-  const chosen = among ? [JSON.stringify(among)] : [];
   // The index is in the order of time within one folder only.
   const all = direction === "outbound" ? FOLDERS_OF_OUTGOING : FOLDERS;
-  const parts = (folder || among ? [folder] : all).map(newestIn);
+  const parts = (folder || few.length > 0 ? [folder] : all).map(newestIn);
+  const values = few.map(([, value]) => value);
   return mailboxIds
-    .flatMap((id) => parts.flatMap((statement) => statement.all(id, ...chosen, limit)))
+    .flatMap((id) => parts.flatMap((statement) => statement.all(id, ...values, limit)))
     .sort((a, b) => (isNewer(a, b) ? -1 : 1))
     .slice(0, limit)
     .map(({ seq }) => seq);

@@ -34,13 +34,22 @@ import type { ToolDescription } from "./tool.ts";
  */
 export type Audience = "key" | "admin" | "operator" | "person" | "visitor";
 
+/**
+ * Resolves with what `look` finds, at once or after a commit within `seconds`; undefined if nothing came. `look` is
+ * given the caller as they are by then. @throws AppError rate_limited when too many requests wait; unauthorized once
+ * the key has ended
+ */
+export type Wait = <T>(seconds: number, look: (caller: Caller) => T | undefined) => Promise<T | undefined>;
+
 /** What `run` of a mail operation works with. */
 export interface MailContext {
   caller: Caller;
   mailbox: Mailbox;
   sending: Pick<Sending, "readFiles" | "send" | "reply" | "draft">;
   store: Pick<Store, "db">;
+  options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now">;
+  wait: Wait;
   /** To be called by an idempotent operation, in the transaction that does what it asks. */
   record: RecordAnswer;
   /** To be called when a conversation was snoozed, since it may be the first to return. */

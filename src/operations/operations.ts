@@ -38,6 +38,7 @@ import {
   updateWebhook,
 } from "./admin/webhooks.ts";
 import { getWorkspace, renameWorkspace } from "./admin/workspace.ts";
+import { listChanges } from "./mail/changes.ts";
 import { deleteLabel, listLabels, renameLabel } from "./mail/labels.ts";
 import { getAttachment, getMessage, getRawMessage, listDeliveries, listMessages } from "./mail/messages.ts";
 import { draftReply, replyToThread, sendEmail } from "./mail/sending.ts";
@@ -111,6 +112,7 @@ export const MAIL_OPERATIONS: readonly Operation[] = [
 export const EXT_OPERATIONS: readonly Operation[] = [
   updateThreads,
   snoozeThread,
+  listChanges,
   listDeliveries,
   listLabels,
   renameLabel,

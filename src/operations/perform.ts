@@ -32,6 +32,7 @@ import type {
   Operation,
   OperatorContext,
   PersonContext,
+  Wait,
 } from "./operation.ts";
 import { answerCheckOf, inputCheckOf, type Unchecked } from "./shape.ts";
 
@@ -69,19 +70,24 @@ export interface SignedIn {
   requireConfirmed: PersonContext["requireConfirmed"];
 }
 
-/**
- * `read` is called once the caller is known to have the scope. `signedIn`: the caller in the app, who has no key.
- * Rejects with the refusal.
- */
+/** How a request came. */
+interface Way {
+  /** The caller in the app, who has no key. */
+  signedIn?: SignedIn;
+  /** How the request waits; by default, not at all. */
+  wait?: Wait;
+}
+
+/** `read` is called once the caller is known to have the scope. Rejects with the refusal. */
 export type Perform = (
   caller: Caller,
   read: () => OperationRequest | Promise<OperationRequest>,
-  signedIn?: SignedIn,
+  way?: Way,
 ) => Promise<Performed>;
 
 export function performerOf(operation: Operation, services: OperationServices): Perform {
   const perform = untimedPerformerOf(operation, services);
-  return (caller, read, signedIn) => timed(operation, services, () => perform(caller, read, signedIn));
+  return (caller, read, way) => timed(operation, services, () => perform(caller, read, way));
 }
 
 /** Performs an operation, and measures its status and duration. */
@@ -132,7 +138,7 @@ function adminContextOf(
 
 function untimedPerformerOf(operation: Operation, services: OperationServices): Perform {
   const { mailbox, sending, administration, idempotency, snoozed } = services;
-  const { store, runtime } = administration;
+  const { store, options, runtime } = administration;
   const check = inputCheckOf(operation);
   const faultOf = answerCheckOf(operation);
   const fields = Object.keys(operation.body?.properties ?? {}).filter((name) => name !== "idempotencyKey");
@@ -142,7 +148,7 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     input: OperationRequest,
     record: RecordAnswer,
     files: readonly OutgoingFile[] | undefined,
-    signedIn?: SignedIn,
+    { signedIn, wait = async (_, look) => look(caller) }: Way,
   ): Promise<unknown> {
     const recordShown: RecordAnswer = (tx, answer) => record(tx, withoutSecrets(answer, operation));
     // Mail is accepted only if the key is live in that transaction, since a message may take seconds to compose. `act`
@@ -154,7 +160,7 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     const context =
       operation.audience === "admin"
         ? adminContextOf(administration, operation, caller, signedIn, recordShown)
-        : { caller, mailbox, sending, store, runtime, record: recordMail, snoozed };
+        : { caller, mailbox, sending, store, options, runtime, wait, record: recordMail, snoozed };
     const answer = await operation.run(context as never, { ...input, files });
     const fault = faultOf(answer);
     if (fault !== undefined) throw new Error(`${operation.name} answered what its schema does not allow: ${fault}`);
@@ -180,7 +186,7 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
       ...(content !== undefined && { content: uploads.find((_, n) => uploadName(n) === content)?.sha256 }),
     }));
 
-  async function performRead(caller: Caller, input: OperationRequest, uploads: KeptFile[], signedIn?: SignedIn) {
+  async function performRead(caller: Caller, input: OperationRequest, uploads: KeptFile[], way: Way) {
     check(input);
     const { success: status, idempotent, takesFiles } = operation;
     if (takesFiles) requireReadable(caller, input.body as object);
@@ -192,25 +198,25 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     // Idempotency keys belong to an API key, which a session of the web app does not have.
     if (key === undefined || caller.keyId === undefined) {
       const files = attachments.length > 0 ? await readFiles() : [];
-      return { status, answer: await run(caller, input, () => {}, files, signedIn), replayed: false };
+      return { status, answer: await run(caller, input, () => {}, files, way), replayed: false };
     }
     const request = { apiKeyId: caller.keyId, key, fingerprints: [fingerprint(input, asGiven(input))], status };
-    if (attachments.length === 0) return idempotency.once(request, (record) => run(caller, input, record, []));
+    if (attachments.length === 0) return idempotency.once(request, (record) => run(caller, input, record, [], way));
     // As it was given, it is known without a look at what it names, which may be gone by now.
     const earlier = idempotency.earlier(request);
     if (earlier) return earlier;
     const files = await readFiles();
     const contents = files.map(({ filename, sha256, inline, contentId }) => ({ filename, sha256, inline, contentId }));
     request.fingerprints.push(fingerprint(input, contents));
-    return idempotency.once(request, (record) => run(caller, input, record, files));
+    return idempotency.once(request, (record) => run(caller, input, record, files, way));
   }
 
-  return async (caller, read, signedIn) => {
+  return async (caller, read, way = {}) => {
     requireScope(caller, operation.scope);
     const input = await read();
     const uploads = input.uploads ?? [];
     try {
-      return await performRead(caller, input, uploads, signedIn);
+      return await performRead(caller, input, uploads, way);
     } finally {
       await Promise.all(uploads.map((kept) => kept.dispose()));
     }

@@ -35,6 +35,7 @@ import fewerPages from "./migrations/0029_fewer_pages.sql" with { type: "text" }
 import keyNotices from "./migrations/0030_key_notices.sql" with { type: "text" };
 import searchWaiting from "./migrations/0031_search_waiting.sql" with { type: "text" };
 import greylistNetworks from "./migrations/0032_greylist_networks.sql" with { type: "text" };
+import changes from "./migrations/0033_changes.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -143,4 +144,5 @@ export const MIGRATIONS: readonly string[] = [
   keyNotices,
   searchWaiting,
   greylistNetworks,
+  changes,
 ];

@@ -19,7 +19,8 @@
  *   suppressions: addresses a workspace must not write to.   idempotency_keys: responses to replay.
  *   events: the outbox ── webhook_deliveries, queue and log ── webhook_endpoints (a workspace's).   webhook_cursor: how far
  *   the outbox is read.
- *   thread_changes: the latest changes, for open pages; without foreign keys, because it includes deletions.
+ *   thread_changes: the latest changes, for open pages and programs; without foreign keys, because it includes
+ *   deletions.
  *   mta_sts_policies: policies of the domains that mail is sent to.
  *   trace_steps: steps in the delivery of messages.
  *   search_feed, search_changes: data still to be sent to an external search engine.
@@ -36,7 +37,8 @@
  *   second_factors, recovery_codes       access/second-factor.ts
  *   access_notices                       access/notices.ts
  *   threads to message_judgements, drafts, mailbox_usage   mailbox/
- *   mailbox_labels, thread_changes       triggers (0009_reading.sql), so that no change is missed
+ *   mailbox_labels, thread_changes       triggers (0033_changes.sql), so that no change is missed; the times of changes and
+ *                                        their end: mailbox/change-feed.ts, a label's spelling: mailbox/labels.ts
  *   discarded_threads                    triggers (0013_discarded.sql) and mailbox/removal.ts
  *   message_index, search_backlog, search_waiting   search/fts5/
  *   search_feed, search_changes          search/meilisearch/ and a trigger (0014_search.sql)
@@ -392,13 +394,31 @@ export const mailboxLabels = sqliteTable(
   (table) => [primaryKey({ columns: [table.mailboxId, table.labelKey] })],
 );
 
-/** The latest change of each conversation, the newest 20,000. Maintained by triggers; `seq` grows with every change. */
-export const threadChanges = sqliteTable("thread_changes", {
-  seq: integer("seq").primaryKey({ autoIncrement: true }),
-  threadSeq: integer("thread_seq").notNull().unique(),
-  threadId: text("thread_id").notNull(),
-  mailboxId: text("mailbox_id").notNull(),
-});
+export const CHANGE_KINDS = ["upserted", "gone"] as const;
+export type ChangeKind = (typeof CHANGE_KINDS)[number];
+
+/**
+ * The latest change of each conversation, deletions too; and, in rows with a `userId`, who gained or lost reach of a
+ * mailbox. Maintained by triggers; `seq` grows with every change.
+ */
+export const threadChanges = sqliteTable(
+  "thread_changes",
+  {
+    seq: integer("seq").primaryKey({ autoIncrement: true }),
+    /** Null in a row about reach, as is `threadId`. */
+    threadSeq: integer("thread_seq").unique(),
+    threadId: text("thread_id"),
+    /** In a row about reach, null stands for all mailboxes of the workspace. */
+    mailboxId: text("mailbox_id"),
+    kind: text("kind", { enum: CHANGE_KINDS }).notNull(),
+    /** Written at the end of the transaction; null until then, and in the last rows of other writers. */
+    at: integer("at"),
+    userId: text("user_id"),
+    /** In a row about reach: the highest threads.seq by then. */
+    through: integer("through"),
+  },
+  (table) => [index("thread_changes_by_user").on(table.userId).where(sql`user_id IS NOT NULL`)],
+);
 
 /**
  * The Message-IDs that a conversation's messages refer to while it has no message with them, and names of conversations

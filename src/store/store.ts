@@ -52,6 +52,8 @@ export interface Store {
    * together and in order, such as the search index.
    */
   beforeCommit(work: () => void, place?: number): void;
+  /** `work` runs at the end of every transaction of this process, in it, after all other work. */
+  inEveryCommit(work: (tx: Tx) => void): void;
   /**
    * `listener` runs after every commit of this process with the number of works that shared it. Its errors do not
    * affect the commit. Returns the function that removes it.
@@ -219,6 +221,7 @@ export function openStore({
   const rollback = sqlite.prepare("ROLLBACK");
   const listeners = new Set<CommitListener>();
   let atEnd: { work: () => void; place: number }[] = [];
+  const inEveryCommit: ((tx: Tx) => void)[] = [];
 
   function transact<T>(work: (tx: Tx) => NotAPromise<T>, works = 1): T {
     if (sqlite.inTransaction) return work(db as Tx);
@@ -228,6 +231,7 @@ export function openStore({
       try {
         result = work(db as Tx);
         for (const last of atEnd.sort((a, b) => a.place - b.place)) last.work();
+        for (const last of inEveryCommit) last(db as Tx);
         commit.run();
       } catch (error) {
         // On a full disk, SQLite rolls back on its own.
@@ -383,6 +387,7 @@ export function openStore({
       if (!sqlite.inTransaction) throw new Error("beforeCommit was called outside a transaction");
       atEnd.push({ work, place });
     },
+    inEveryCommit: (work) => void inEveryCommit.push(work),
     onCommit(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);

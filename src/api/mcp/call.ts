@@ -5,13 +5,15 @@
  * Only an unknown tool is an error of the protocol (protocol.ts).
  */
 import type { Caller } from "../../access/caller.ts";
+import { AppError } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { ReadDocument } from "../../documents/kind.ts";
 import type { Download } from "../../operations/operation.ts";
 import { type OperationServices, type Perform, type Performed, performerOf } from "../../operations/perform.ts";
+import { LONGEST_WAIT_SECONDS } from "../../operations/tool.ts";
 import { createFailureReader } from "../failure.ts";
-import type { Arrivals, Arrived } from "./arrivals.ts";
+import type { Waiting } from "../waiting.ts";
 import { createDocuments } from "./documents.ts";
 import { RENDERERS, renderError } from "./render.ts";
 import { wantsBytes } from "./render-download.ts";
@@ -53,14 +55,14 @@ async function bytesOf({ content }: Download): Promise<Uint8Array> {
 /** `baseUrl`: public origin. */
 export function createCalls(
   parts: OperationServices & {
-    arrivals: Arrivals;
+    waiting: Pick<Waiting, "of">;
     readDocument: ReadDocument;
     runtime: Pick<Runtime, "now" | "randomBytes">;
     baseUrl: string;
     log: Log;
   },
 ) {
-  const { mailbox, arrivals, runtime, baseUrl } = parts;
+  const { mailbox, waiting, runtime, baseUrl } = parts;
   const textOfDocument = createDocuments(parts);
   const readFailure = createFailureReader(parts);
   const performers = new Map<string, Perform>();
@@ -113,26 +115,29 @@ export function createCalls(
   }
 
   async function perform(tool: Tool, given: Record<string, unknown>, call: Call): Promise<string> {
-    const { caller } = call;
+    const { caller, request, readmit } = call;
     const performer = performerFor(tool);
+    const wait = waiting.of({ caller, signal: request.signal, readmit });
     const read: { args?: Arguments } = {};
-    const ask = (limit?: number): Promise<Performed> =>
-      performer(caller, () => {
-        const args = tool.readArguments(given);
-        read.args = args;
-        return {
-          params: args.params,
-          // The sanitised HTML is for browsers. RenderContext gives a model the visible part of the source.
-          query: {
-            ...args.query,
-            ...(tool.operation.query.properties.html && { html: false }),
-            ...(limit && { limit }),
-          },
-          body: args.body,
-        };
-      });
+    const ask = (instead: Record<string, unknown> = {}): Promise<Performed> =>
+      performer(
+        caller,
+        () => {
+          const args = tool.readArguments(given);
+          read.args = args;
+          return {
+            params: args.params,
+            // The sanitised HTML is for browsers. RenderContext gives a model the visible part of the source.
+            query: { ...args.query, ...(tool.operation.query.properties.html && { html: false }), ...instead },
+            body: args.body,
+          };
+        },
+        { wait },
+      );
 
-    const from = tool.operation.name === "listMessages" ? arrivals.position() : 0;
+    const isList = tool.operation.name === "listMessages";
+    // To read the same arrivals again: those after this position.
+    const before = isList ? mailbox.latestArrival() : "";
     const { answer, replayed } = await ask();
     const args = read.args as Arguments;
     const context = contextFor(caller);
@@ -141,21 +146,18 @@ export function createCalls(
     if (tool.operation.name === "getAttachment" || tool.operation.name === "getRawMessage") {
       return renderDownload(render, answer as Download, args, caller);
     }
-    if (tool.operation.name === "listMessages") {
-      let arrived = await arrivals.read(answer as Arrived["answer"], args, from, call);
-      let rendered = await render(arrived.answer, args.shaping, context);
-      while (rendered.askAgain && arrived.again) {
-        arrived = arrived.again(rendered.askAgain.limit);
-        rendered = await render(arrived.answer, args.shaping, context);
-      }
-      const { nextAfter, note } = arrived;
-      return resultOf(rendered, { note, fields: { nextAfter: JSON.stringify(nextAfter) } });
+    const { after, waitSeconds } = args.query;
+    const isFollowing = isList && (after !== undefined || waitSeconds !== undefined);
+    let [shown, rendered] = [answer, await render(answer, args.shaping, context)];
+    // A plain list of messages goes on at an offset instead.
+    while (rendered.askAgain && (isFollowing || !isList)) {
+      const { limit } = rendered.askAgain;
+      const again = await ask({ limit, ...(isFollowing && { after: after ?? before, waitSeconds: 0 }) });
+      shown = again.answer;
+      rendered = await render(shown, args.shaping, context);
+      if (!isFollowing) break;
     }
-    let rendered = await render(answer, args.shaping, context);
-    if (rendered.askAgain) {
-      const again = await ask(rendered.askAgain.limit);
-      rendered = await render(again.answer, args.shaping, context);
-    }
+    if (isList) return resultOf(rendered, followed(shown as Followed, args, isFollowing));
     return resultOf(rendered, replayed ? { note: REPLAYED, fields: { replayed: "true" } } : {});
   }
 
@@ -172,16 +174,34 @@ export function createCalls(
   };
 }
 
+interface Followed {
+  count: number;
+  nextAfter: string;
+}
+
+/** Tells a model how to follow the mail that arrives. @throws AppError bad_request */
+function followed({ count, nextAfter }: Followed, { shaping: { offset = 0 } }: Arguments, isFollowing: boolean): More {
+  if (offset > 0) {
+    if (!isFollowing) return {};
+    throw new AppError("bad_request", "offset does not go with after or waitSeconds: pass nextAfter");
+  }
+  const note = isFollowing
+    ? `${count === 0 ? "No new mail so far. " : ""}For mail after this: after: "${nextAfter}".`
+    : `To wait for newer mail: after: "${nextAfter}", waitSeconds: ${LONGEST_WAIT_SECONDS}.`;
+  return { note, fields: { nextAfter: JSON.stringify(nextAfter) } };
+}
+
 const REPLAYED = "This is the answer to an earlier call with this idempotencyKey: nothing was done again.";
 
-/**
- * Writes the fields of a CallToolResult, as JSON. `note` is one more line of the text; `fields` are more structured
- * content.
- */
-function resultOf(
-  { text, structured }: Rendered,
-  { note = "", fields, embedded }: { note?: string; fields?: Fields; embedded?: Embedded } = {},
-): string {
+/** What a result has beside what is rendered: one more line of the text, more structured content, a file. */
+interface More {
+  note?: string;
+  fields?: Fields;
+  embedded?: Embedded;
+}
+
+/** Writes the fields of a CallToolResult, as JSON. */
+function resultOf({ text, structured }: Rendered, { note = "", fields, embedded }: More = {}): string {
   const told = stringOf(note === "" ? text : writeLines(text, write(note)));
   const beside = embedded ? `,${JSON.stringify(embedded)}` : "";
   const structuredContent = objectOf(fields ? { ...structured, ...fields } : structured);

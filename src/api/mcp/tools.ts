@@ -13,18 +13,13 @@ import { checkOf } from "../../operations/shape.ts";
 import type { Scope } from "../../store/schema.ts";
 import type { RenderArguments } from "./result.ts";
 
-/** The arguments that the operation itself does not take. */
-interface Shaping extends RenderArguments {
-  after?: string;
-  waitSeconds?: number;
-}
-
 /** A call's arguments by their place. `params`, `query` and `body` are not checked yet. */
 export interface Arguments {
   params: Record<string, unknown>;
   query: Record<string, unknown>;
   body: Record<string, unknown> | undefined;
-  shaping: Shaping;
+  /** The arguments that the operation itself does not take. */
+  shaping: RenderArguments;
 }
 
 /** The caller of a tool, as of the request. */

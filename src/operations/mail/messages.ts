@@ -1,9 +1,10 @@
 /** Messages and their attachments (rules: List of messages, One message, Raw messages, Attachments). */
+import { AppError } from "../../base/errors.ts";
 import { progressOf } from "../../outbound/progress.ts";
 import { QUEUE_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
 import { oneOf, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
-import { DEFAULT_LIMIT, dateTime, Message, MessageSummary, parameter } from "../schemas.ts";
+import { DEFAULT_LIMIT, dateTime, Message, MessageSummary, parameter, readDateTime } from "../schemas.ts";
 import { GO_ON, LONGEST_WAIT_SECONDS, maxChars, newTextOnly, offset, READS_MAIL, TOTAL } from "../tool.ts";
 
 export const listMessages = operation({
@@ -13,11 +14,28 @@ export const listMessages = operation({
   method: "GET",
   path: "/messages",
   scope: "read",
-  summary: "List recent messages, newest first",
+  summary: "List recent messages, newest first, or follow those that arrive",
+  description:
+    "With after or waitSeconds, the messages that arrived since then, in pages in the order of their arrival. Pass each nextAfter on, and you get every message once.",
   query: t.Object({
     mailbox: parameter.mailboxAddress,
     folder: parameter.messageFolder,
     direction: parameter.direction,
+    messageId: t.Optional(t.String({ maxLength: 1_000, description: "RFC 5322 Message-ID" })),
+    threadId: t.Optional(t.String({ maxLength: 100, description: "Only of this conversation" })),
+    from: t.Optional(
+      t.String({ maxLength: 320, description: "Only from this address; with after or waitSeconds. Otherwise, search" }),
+    ),
+    after: t.Optional(
+      t.String({ maxLength: 100, description: "nextAfter of an earlier answer, or a time: only what arrived since" }),
+    ),
+    waitSeconds: t.Optional(
+      t.Integer({
+        minimum: 0,
+        maximum: LONGEST_WAIT_SECONDS,
+        description: "Wait so long for mail that arrives after `after`, or from now on",
+      }),
+    ),
     limit: parameter.limit,
   }),
   example: { query: { direction: "inbound", limit: 10 } },
@@ -26,25 +44,40 @@ export const listMessages = operation({
     annotations: READS_MAIL,
     about: {
       mailbox: "Address",
-      after: "nextAfter of an earlier result: only mail that arrived since",
+      from: "Sender to wait for",
+      after: "nextAfter of an earlier result, or a time: only mail that arrived since",
       waitSeconds: "Wait for mail arriving after `after`, default now",
       offset: GO_ON,
       maxChars: TOTAL,
     },
-    shaping: t.Object({
-      after: t.Optional(t.String()),
-      waitSeconds: t.Optional(t.Integer({ minimum: 0, maximum: LONGEST_WAIT_SECONDS })),
-      offset,
-      maxChars,
-    }),
+    shaping: t.Object({ offset, maxChars }),
     result: { messages: "array", count: "integer", nextAfter: "string", nextOffset: "integer" },
   },
   success: 200,
-  response: t.Object({ messages: t.Array(MessageSummary), count: t.Integer() }),
+  response: t.Object({
+    messages: t.Array(MessageSummary),
+    count: t.Integer(),
+    nextAfter: t.String({ description: "Position after these in the order of arrival, to pass on as after" }),
+  }),
   errors: [400, 401, 403, 404, 429],
-  run: ({ caller, mailbox }, { query: { limit = DEFAULT_LIMIT, ...filters } }) => {
-    const messages = mailbox.listMessages(caller, { ...filters, limit });
-    return { messages, count: messages.length };
+  async run({ caller, mailbox, wait }, { query: { limit = DEFAULT_LIMIT, after, waitSeconds = 0, ...filters } }) {
+    const asked = { ...filters, limit };
+    // Before the list is read, so that a message that arrives meanwhile is not missed.
+    let nextAfter = mailbox.latestArrival();
+    if (after === undefined && waitSeconds === 0) {
+      if (filters.from !== undefined) {
+        throw new AppError("bad_request", "from goes with after or waitSeconds: search finds the mail of a sender");
+      }
+      const messages = mailbox.listMessages(caller, asked);
+      return { messages, count: messages.length, nextAfter };
+    }
+    if (after !== undefined) nextAfter = mailbox.positionAfter(after, (text) => readDateTime("after", text));
+    const messages = await wait(waitSeconds, (present) => {
+      const { messages, next } = mailbox.arrivalsAfter(present, nextAfter, asked);
+      nextAfter = next;
+      return messages;
+    });
+    return { messages: messages ?? [], count: messages?.length ?? 0, nextAfter };
   },
 });
 

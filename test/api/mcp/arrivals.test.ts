@@ -1,6 +1,6 @@
 /** Waiting for mail: list_messages with `waitSeconds` and `after`, on a clock that the test moves. */
 import { expect, test } from "bun:test";
-import { createWaiting } from "../../../src/api/mcp/arrivals.ts";
+import { createWaiting } from "../../../src/api/waiting.ts";
 import { startApi, type TestApi } from "../../harness/api-setup.ts";
 import { connectMcp, type ToolClient, type ToolResult } from "../../harness/mcp-client.ts";
 import { fakeRuntime } from "../../harness/runtime.ts";

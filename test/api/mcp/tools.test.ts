@@ -91,8 +91,7 @@ test.each([
   ["get_message", { id: "msg_1", maxChars: "9000" }, "maxChars must be a whole number from 4000 to 100000"],
   ["get_message", { id: "msg_1", list: "headers" }, "list must be one of recipients, attachments"],
   ["get_message", { id: "msg_1", newTextOnly: 1 }, "newTextOnly must be true or false"],
-  ["list_messages", { waitSeconds: 51 }, "waitSeconds must be a whole number from 0 to 50"],
-  ["list_messages", { after: 7 }, "after must be text"],
+  ["list_messages", { offset: -1 }, "offset must be a whole number from 0"],
 ])("%s refuses %p", (name, given, message) => {
   expect(() => toolNamed(name).readArguments(given)).toThrow(message);
 });

@@ -471,12 +471,12 @@ describe("events for the page", () => {
   test("give the event `all` after too many changes, or from an unknown position", async () => {
     const { body } = await alice.get<{ news: number }>("/me");
     const sqlite = booted.appliance.store.db.$client;
-    const note = sqlite.prepare("INSERT INTO thread_changes (thread_seq, thread_id, mailbox_id) VALUES (?, ?, ?)");
+    const note = sqlite.prepare(
+      "INSERT INTO thread_changes (thread_seq, thread_id, mailbox_id, kind) VALUES (?, ?, ?, 'gone')",
+    );
     sqlite.transaction(() => {
       for (let n = 0; n < 21_000; n++) note.run(-n, `thr_${n}`, booted.owner.mailboxId);
     })();
-    const [kept] = sqlite.query("SELECT count(*) AS n FROM thread_changes").all() as { n: number }[];
-    expect(kept?.n).toBeLessThanOrEqual(20_256);
     const latest = (await alice.get<{ news: number }>("/me")).body.news;
     for (const after of [body.news, latest - 19_000, latest - 500, latest + 7]) {
       const stream = await listen(alice, { after });

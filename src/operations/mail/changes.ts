@@ -1,0 +1,54 @@
+/** What changed in the mail of the caller's reach (rules: Changes). */
+import { CHANGE_KINDS } from "../../store/schema.ts";
+import { oneOf, t } from "../json-schema.ts";
+import { operation } from "../operation.ts";
+import { dateTime, parameter } from "../schemas.ts";
+import { LONGEST_WAIT_SECONDS } from "../tool.ts";
+
+export const listChanges = operation({
+  name: "listChanges",
+  group: "Changes",
+  audience: "key",
+  method: "GET",
+  path: "/changes",
+  scope: "read",
+  summary: "Follow what changes, oldest first",
+  description:
+    "Without after, nothing but the present cursor: list what you need, then pass each next on as after. A conversation is listed with its latest change. One that comes into the key's reach is upserted, and one that leaves it is gone. A cursor is good for 30 days; after that the answer is 400, and you begin anew.",
+  query: t.Object({
+    after: t.Optional(t.String({ maxLength: 100, description: "next of an earlier answer" })),
+    waitSeconds: t.Optional(
+      t.Integer({ minimum: 0, maximum: LONGEST_WAIT_SECONDS, description: "Wait so long for a change" }),
+    ),
+    mailbox: parameter.mailbox,
+  }),
+  success: 200,
+  response: t.Object({
+    changes: t.Array(
+      t.Object(
+        {
+          threadId: t.String(),
+          mailboxId: t.String(),
+          kind: oneOf(CHANGE_KINDS, {
+            description: "upserted: it is new, or something about it changed. gone: it was deleted, or is out of reach",
+          }),
+          at: dateTime(),
+        },
+        { $id: "Change" },
+      ),
+    ),
+    next: t.String({ description: "Cursor after these changes" }),
+    more: t.Boolean({ description: "There is more to read now, even where changes is empty" }),
+  }),
+  errors: [400, 401, 403, 404, 429],
+  async run({ caller, mailbox, wait }, { query: { after, waitSeconds = 0, mailbox: of } }) {
+    let answer = mailbox.changes(caller, { after, mailbox: of });
+    const hasNews = () => answer.changes.length > 0 || answer.more;
+    if (waitSeconds === 0 || hasNews()) return answer;
+    await wait(waitSeconds, (present) => {
+      answer = mailbox.changes(present, { after: answer.next, mailbox: of });
+      return hasNews() || undefined;
+    });
+    return answer;
+  },
+});
