@@ -5,7 +5,7 @@
 import { MAIL_SCOPES, type Scope } from "../../src/store/schema.ts";
 import type { Client } from "./api.ts";
 import { type Booted, boot } from "./appliance.ts";
-import { letter, mailer } from "./mail.ts";
+import { type Letter, letter, mailer } from "./mail.ts";
 
 export const ALICE = "alice@example.test";
 export const MAX = "max@example.test";
@@ -21,7 +21,7 @@ export interface ExtWorld extends Booted {
   receive(
     to: string,
     subject: string,
-    more?: { headers?: string[]; text?: string },
+    more?: Pick<Letter, "from" | "headers" | "text" | "date" | "messageId">,
   ): Promise<{ threadId: string; emailId: string }>;
 }
 
@@ -46,9 +46,9 @@ export async function bootExt(...given: Parameters<typeof boot>): Promise<ExtWor
     maxMailboxId: max.mailboxId ?? "",
     keyFor: (userId, scopes) =>
       apiWith(store.transact((tx) => developers.createKey(tx, { userId, name: "Another", scopes })).key),
-    async receive(to, subject, { headers = [], text = "Hello" } = {}) {
+    async receive(to, subject, more = {}) {
       const sender = mailer(mx);
-      await sender.send({ from: "carol@remote.example", to }, letter({ to, subject, headers, text }));
+      await sender.send({ from: "carol@remote.example", to }, letter({ to, subject, text: "Hello", ...more }));
       sender.close();
       const { body } = await booted.api.get<{ messages: { id: string; threadId: string }[] }>(
         `/messages?mailbox=${to}&direction=inbound&limit=1`,

@@ -4,12 +4,13 @@
  */
 import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
-import { is } from "drizzle-orm";
+import { is, sql } from "drizzle-orm";
 import { SQLiteTable } from "drizzle-orm/sqlite-core";
 import { findSession, requireConfirmed, type Session } from "../../src/access/sessions.ts";
 import { requireEndpoint } from "../../src/events/endpoints.ts";
 import { listDeliveries, resend } from "../../src/events/log.ts";
 import { claim, load, putDeliveries } from "../../src/events/queue.ts";
+import { stampChanges } from "../../src/mailbox/change-feed.ts";
 import { listSuppressions } from "../../src/outbound/suppression.ts";
 import { claimFolder } from "../../src/store/claim.ts";
 import { MIGRATIONS, migrate } from "../../src/store/migrate.ts";
@@ -73,6 +74,32 @@ describe.each(MIGRATIONS.map((_, index) => index + 1))("from schema %i", (versio
 test("every table has a row to be kept", () => {
   const folder = folderOf(LATEST);
   expect(peek(folder, (sqlite) => tablesOf(sqlite).length)).toBeGreaterThan(20);
+});
+
+test("changes from before they had kinds and times get them, and numbers go on from there", () => {
+  const folder = folderOf(32);
+  peek(folder, (sqlite) => {
+    sqlite.exec(`
+      DELETE FROM thread_changes;
+      INSERT INTO thread_changes (seq, thread_seq, thread_id, mailbox_id) VALUES (900, 9999, 'thr_last', 'mbx_1');
+      DELETE FROM thread_changes WHERE seq = 900;
+      INSERT INTO thread_changes (seq, thread_seq, thread_id, mailbox_id) VALUES (800, 9998, 'thr_deleted', 'mbx_1');
+      INSERT INTO thread_changes (seq, thread_seq, thread_id, mailbox_id) SELECT 801, seq, id, mailbox_id FROM threads LIMIT 1;
+    `);
+  });
+  const runtime = fakeRuntime();
+  const store = openStore({ folder, runtime });
+  stampChanges(store, runtime.now);
+  const rows = () => store.db.select().from(schema.threadChanges).orderBy(schema.threadChanges.seq).all();
+  expect(rows().map(({ seq, kind, at }) => [seq, kind, at])).toEqual([
+    [800, "gone", null],
+    [801, "upserted", null],
+  ]);
+  store.transact((tx) => tx.update(schema.threads).set({ starred: sql`1 - starred` }).run());
+  expect(rows().map(({ seq, kind, at }) => [seq, kind, at])).toEqual([
+    [800, "gone", runtime.now()],
+    [901, "upserted", runtime.now()],
+  ]);
 });
 
 test("training from before spoofed senders were distinguished applies to the real senders", () => {
