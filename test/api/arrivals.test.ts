@@ -71,10 +71,13 @@ describe("waiting", () => {
     const ofMax = read("?waitSeconds=50", world.asMax);
     await until(() => timers() === before + 3);
     await world.receive(ALICE, "Something else");
+    await world.advance(250);
     expect(subjects(await ofMax)).toEqual(["Something else"]);
     await world.receive(ALICE, "Re: Question", { headers: ["In-Reply-To: <question@remote.example>"] });
+    await world.advance(250);
     expect(subjects(await inThread)).toEqual(["Re: Question"]);
     await world.receive(ALICE, "From Dave", { from: "Dave <dave@remote.example>" });
+    await world.advance(250);
     expect(subjects(await ofDave)).toEqual(["From Dave"]);
   });
 
