@@ -72,12 +72,15 @@ const liveKey = prepared((db) =>
     .prepare(),
 );
 
+/** True for a key that is valid: it was not revoked, and its creator did not leave. */
+export const isLiveKey = (db: Db, id: string): boolean => Boolean(liveKey(db).get({ id }));
+
 /**
  * Checks at the end of a slow request, before it takes effect, that the caller's key, if they used one, is still valid.
  * @throws AppError unauthorized if it was revoked, or its creator left, meanwhile (rules: API keys)
  */
 export function requireLiveKey(db: Db, { keyId }: Caller): void {
-  if (keyId === undefined || liveKey(db).get({ id: keyId })) return;
+  if (keyId === undefined || isLiveKey(db, keyId)) return;
   throw new AppError("unauthorized", "This API key was revoked, or its creator left, before the request was done");
 }
 

@@ -10,6 +10,7 @@
  */
 import { eq, sql } from "drizzle-orm";
 import { type Caller, findPerson } from "../access/caller.ts";
+import { isLiveKey } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -19,7 +20,7 @@ import type { Mailbox } from "../mailbox/mailbox.ts";
 import { users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { type createDrafts, type DraftRequest, requireUnchanged } from "./drafts.ts";
+import { type createDrafts, type Described, type DraftRequest, requireUnchanged } from "./drafts.ts";
 import { type Outgoing, requireBodySize, type SendView } from "./outgoing.ts";
 
 export interface SendDraftRequest extends DraftRequest {
@@ -74,9 +75,13 @@ export function createDraftSending({
   /** Called when a draft is scheduled, which may be due sooner than the job expects. */
   onScheduled(): void;
 }) {
-  async function sendDue({ id, at, userId }: Due & { id: string }): Promise<void> {
-    const caller = findPerson(store.db, userId);
-    if (!caller) throw new AppError("forbidden", "The person who pressed Send has left");
+  async function sendDue({ id, at, userId, keyId }: Due & { id: string }): Promise<void> {
+    const person = findPerson(store.db, userId);
+    if (!person) throw new AppError("forbidden", "The person who pressed Send has left");
+    if (keyId !== undefined && !isLiveKey(store.db, keyId)) {
+      throw new AppError("forbidden", "The API key with which it was to be sent was revoked");
+    }
+    const caller = { ...person, ...(keyId !== undefined && { keyId }) };
     const draft = mailbox.drafts.read(caller, id);
     await submitOutgoing(caller, writing.stored(caller, draft), draft.answers, (tx) => {
       const present = mailbox.drafts.read(caller, id);
@@ -106,7 +111,30 @@ export function createDraftSending({
     },
   };
 
+  /**
+   * Keeps a message, in place of a draft that must still have the revision or as a new one, to be sent at `due.at`.
+   * `also` runs in the transaction; its result is the result.
+   */
+  async function schedule<T>(
+    caller: Caller,
+    described: Described,
+    { at, also, ...saving }: Parameters<typeof writing.save<T>>[2] & { at: number },
+  ): Promise<T> {
+    const due = { at, userId: caller.userId, keyId: caller.keyId };
+    const saved = await writing.save(caller, described, {
+      ...saving,
+      also(tx, draft) {
+        mailbox.drafts.schedule(tx, draft, due);
+        return also(tx, draft);
+      },
+    });
+    onScheduled();
+    return saved;
+  }
+
   return {
+    schedule,
+
     /** @throws AppError as Sending.send, conflict */
     async sendDraft(
       caller: Caller,
@@ -117,7 +145,8 @@ export function createDraftSending({
       const draft = mailbox.drafts.read(caller, draftId);
       requireUnchanged(draft, request.revision);
       requireSeen(draft, attachments);
-      const { message } = writing.describe(caller, request, { draft, strict: true });
+      const described = writing.describe(caller, request, { draft, strict: true });
+      const { message } = described;
       if (message.recipients.length === 0) {
         throw new AppError("unprocessable", "There is nobody to send to: give an address");
       }
@@ -132,16 +161,15 @@ export function createDraftSending({
         return { sent };
       }
       await requireAcceptable(message, draft.size);
-      const due = { at: at ?? runtime.now() + undoMs, userId: caller.userId };
-      const saved = await writing.keep(caller, request, {
-        draftId,
-        strict: true,
+      const dueAt = at ?? runtime.now() + undoMs;
+      const scheduledId = await schedule(caller, described, {
+        at: dueAt,
+        draft,
+        revision: request.revision,
         check: (present) => requireSeen(present, attachments),
-        also: (tx, kept) => mailbox.drafts.schedule(tx, kept, due),
+        also: (_, saved) => saved.id,
       });
-      onScheduled();
-      const inMs = due.at - runtime.now();
-      return { due: { draftId: saved.draftId, at: new Date(due.at).toISOString(), inMs } };
+      return { due: { draftId: scheduledId, at: new Date(dueAt).toISOString(), inMs: dueAt - runtime.now() } };
     },
 
     /** Makes it a draft again. @throws AppError not_found (it was sent), forbidden, conflict (it is not scheduled) */

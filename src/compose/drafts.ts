@@ -23,7 +23,7 @@ import { requireSize } from "../outbound/accept.ts";
 import { recipientsOf, requireRoom, senderFor } from "../outbound/guardrails.ts";
 import type { Spool } from "../smtp/spool.ts";
 import type { DraftAgent, Unfinished } from "../store/schema.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { NotAPromise, Store, Tx } from "../store/store.ts";
 import { bytesWithoutBcc, mediaTypeOf } from "./files.ts";
 import {
   addressesIn,
@@ -33,7 +33,7 @@ import {
   prepareDraft,
   requireBodySize,
 } from "./outgoing.ts";
-import { readReplyContext, replyHeaders, replySender } from "./reply.ts";
+import { readReplyContext, replyHeaders, replySender, TRANSMITTABLE_ID } from "./reply.ts";
 
 export interface SavedDraft {
   /** Id of its conversation. A draft that is moved to another mailbox, to be sent from there, gets a new one. */
@@ -85,6 +85,14 @@ export interface DraftRequest {
   html?: string | undefined;
 }
 
+/** A message that is to be kept as a draft. */
+export interface Described {
+  message: Outgoing;
+  /** Id of the conversation that it replies to. */
+  answers: string | undefined;
+  unfinished: Unfinished;
+}
+
 /** A file that somebody attaches. */
 export interface Upload {
   filename: string;
@@ -119,9 +127,11 @@ export function createDrafts(
       recipients,
       subject,
       content,
+      messageId,
     }: Pick<Outgoing, "from" | "recipients"> & {
       subject: string;
       content: Pick<Composition, "text" | "html">;
+      messageId?: string;
     },
     answers: string | undefined,
     draft: Draft | undefined,
@@ -135,13 +145,36 @@ export function createDrafts(
         : senderFor(store.db, caller, from, { alias: true });
     return outgoing(
       runtime,
-      { mailbox: sender.reach.mailbox, from: sender.address, recipients, subject },
+      {
+        mailbox: sender.reach.mailbox,
+        from: sender.address,
+        recipients,
+        subject,
+        ...(messageId !== undefined && { messageId }),
+      },
       { ...content, files: draft?.attachments.map(compositionFile) },
       draft?.headers ?? (answered ? replyHeaders(answered) : []),
     );
   }
 
+  /**
+   * The address of a mailbox if the caller may send from there, else of another, preferably their own.
+   * @throws AppError forbidden
+   */
+  function addressFor(caller: Caller, mailboxId?: string): string {
+    const reached = [...reachOf(store.db, caller).values()].filter(({ access }) => access.send);
+    const chosen =
+      reached.find(({ mailbox: { id } }) => id === mailboxId) ??
+      reached.find(({ source }) => source === "owner") ??
+      reached[0];
+    if (!chosen) throw new AppError("forbidden", "You have no mailbox to send from");
+    return chosen.mailbox.address;
+  }
+
   const writing = {
+    compose,
+    addressFor,
+
     /** Files a new draft; returns the id of its conversation. @throws AppError not_found, unprocessable (no room) */
     begin(
       tx: Tx,
@@ -178,7 +211,7 @@ export function createDrafts(
         answers = draft?.answers,
         strict,
       }: { draft?: Draft | undefined; answers?: string | undefined; strict: boolean },
-    ): { message: Outgoing; unfinished: Unfinished } {
+    ): Described {
       const to = readField(request.to, strict);
       const cc = readField(request.cc, strict);
       const bcc = readField(request.bcc, strict);
@@ -186,75 +219,90 @@ export function createDrafts(
       const { from, subject = "" } = request;
       const content = contentOf(request, draft);
       const message = compose(caller, { from, recipients, subject, content }, answers, draft);
-      return { message, unfinished: { to: to.rest, cc: cc.rest, bcc: bcc.rest } };
+      return { message, answers, unfinished: { to: to.rest, cc: cc.rest, bcc: bcc.rest } };
     },
 
-    /** The message of a stored draft. @throws AppError not_found, forbidden, unprocessable */
+    /** The message of a stored draft, which keeps its Message-ID. @throws AppError not_found, forbidden, unprocessable */
     stored(caller: Caller, draft: Draft): Outgoing {
-      const { subject, text, html } = draft;
+      const { subject, text, html, messageId = "" } = draft;
       const fields = { from: draft.from.email, recipients: recipientsOf(draft), subject, content: { text, html } };
-      return compose(caller, fields, draft.answers, draft);
+      return compose(
+        caller,
+        { ...fields, ...(TRANSMITTABLE_ID.test(messageId) && { messageId }) },
+        draft.answers,
+        draft,
+      );
     },
 
     /**
-     * Saves a request in place of the draft `draftId`, or as a new draft with `files`. With `strict` every recipient
-     * must be an address. In the transaction `check` may refuse the draft as it is before, and `also` runs at the end.
+     * Saves a message in place of `draft`, which must still have the revision, or as a new draft. `files` replace those
+     * of the draft. In the transaction `check` may refuse the draft as it is before, and `also` runs at the end: its
+     * result is the result.
+     * @throws AppError as saveDraft, unprocessable
+     */
+    async save<T>(
+      caller: Caller,
+      { message, unfinished, answers }: Described,
+      {
+        draft,
+        revision,
+        files,
+        check,
+        also,
+      }: {
+        draft?: Draft | undefined;
+        revision?: number | undefined;
+        files?: readonly StoredFile[] | undefined;
+        check?: ((draft: Draft) => void) | undefined;
+        also(tx: Tx, draft: Draft): NotAPromise<T>;
+      },
+    ): Promise<T> {
+      // Without its files, which are stored already.
+      const { files: _, ...composition } = message.composition;
+      const prepared = await prepareDraft(parts, message.mailbox.id, composition);
+      const from = prepared.from ?? { email: message.from };
+      const bcc = addressesIn(message.recipients, "bcc");
+      return store.enqueue((tx) => {
+        const present = draft && mailbox.drafts.read(caller, draft.id);
+        if (present) {
+          requireUnchanged(present, revision);
+          check?.(present);
+        }
+        const kept = files ?? present?.attachments ?? [];
+        const size = prepared.size + transmittedSizes(kept);
+        requireSize({ size }, options.get("smtp.maxMessageBytes"));
+        let id = present?.id ?? "";
+        if (present && present.reach.mailbox.id === message.mailbox.id) {
+          requireRoom(mailbox.usage(message.mailbox.id), size - present.size, message.mailbox.address);
+          const change = { message: { ...prepared, from }, bcc, unfinished, userId: caller.userId, now: runtime.now() };
+          mailbox.drafts.change(tx, present, change);
+          if (files) mailbox.drafts.setFiles(tx, mailbox.drafts.read(caller, id), files);
+        } else {
+          const { agent } = { ...present };
+          const more = { unfinished, ...(answers !== undefined && { answers }), ...(agent && { agent }) };
+          id = writing.begin(tx, caller, message, prepared, more, kept.map(storedFile));
+          if (present) mailbox.drafts.remove(tx, present);
+        }
+        return also(tx, mailbox.drafts.read(caller, id));
+      });
+    },
+
+    /**
+     * Saves what a person wrote in place of the draft `draftId`, or as a new draft with `files`.
      * @throws AppError as saveDraft, unprocessable
      */
     async keep(
       caller: Caller,
       request: DraftRequest & { revision?: number; answers?: string | undefined },
-      {
-        draftId,
-        strict = false,
-        files = [],
-        check,
-        also,
-      }: {
-        draftId?: string;
-        strict?: boolean;
-        files?: readonly StoredFile[];
-        check?(draft: Draft): void;
-        also?(tx: Tx, draft: Draft): void;
-      } = {},
+      { draftId, files }: { draftId?: string; files?: readonly StoredFile[] } = {},
     ): Promise<SavedDraft> {
       requireBodySize(request);
       const draft = draftId === undefined ? undefined : mailbox.drafts.read(caller, draftId);
       if (draft) requireUnchanged(draft, request.revision);
-      const { message, unfinished } = writing.describe(caller, request, { draft, answers: request.answers, strict });
-      // Without its files, which are stored already.
-      const { files: _, ...composition } = message.composition;
-      const prepared = await prepareDraft(parts, message.mailbox.id, composition);
-      const from = prepared.from ?? { email: message.from };
-      return store.enqueue((tx) => {
-        const present = draft && mailbox.drafts.read(caller, draft.id);
-        if (present) {
-          requireUnchanged(present, request.revision);
-          check?.(present);
-        }
-        const size = prepared.size + transmittedSizes(present?.attachments ?? files);
-        const most = options.get("smtp.maxMessageBytes");
-        requireSize({ size }, most);
-        let id = present?.id;
-        if (present && present.reach.mailbox.id === message.mailbox.id) {
-          requireRoom(mailbox.usage(message.mailbox.id), size - present.size, message.mailbox.address);
-          mailbox.drafts.change(tx, present, {
-            message: { ...prepared, from },
-            bcc: addressesIn(message.recipients, "bcc"),
-            unfinished,
-            userId: caller.userId,
-            now: runtime.now(),
-          });
-        } else {
-          const { answers, agent } = { answers: request.answers, ...present };
-          const more = { unfinished, ...(answers !== undefined && { answers }), ...(agent && { agent }) };
-          id = writing.begin(tx, caller, message, prepared, more, present?.attachments.map(storedFile) ?? files);
-          if (present) mailbox.drafts.remove(tx, present);
-        }
-        const saved = mailbox.drafts.read(caller, id ?? "");
-        also?.(tx, saved);
-        return savedView(saved, most);
-      });
+      const described = writing.describe(caller, request, { draft, answers: request.answers, strict: false });
+      const { revision } = request;
+      const also = (_: Tx, saved: Draft): SavedDraft => savedView(saved, largestMessage());
+      return writing.save(caller, described, { draft, revision, files, also });
     },
   };
 
@@ -265,21 +313,6 @@ export function createDrafts(
     const draft = mailbox.drafts.read(caller, draftId);
     requireUnscheduled(draft);
     return draft;
-  }
-
-  /**
-   * The address of the message's mailbox if the caller may send from there, else of another mailbox, preferably their
-   * own.
-   * @throws AppError forbidden
-   */
-  function addressFor(caller: Caller, mailboxId: string): string {
-    const reached = [...reachOf(store.db, caller).values()].filter(({ access }) => access.send);
-    const chosen =
-      reached.find(({ mailbox: { id } }) => id === mailboxId) ??
-      reached.find(({ source }) => source === "owner") ??
-      reached[0];
-    if (!chosen) throw new AppError("forbidden", "You have no mailbox to send from");
-    return chosen.mailbox.address;
   }
 
   /** A message as a file. */

@@ -23,6 +23,10 @@ export interface SendView {
   threadId: string;
   mailboxId: string;
   from: string;
+  /** It is kept as a draft, and sent at `sendAt`. */
+  scheduled?: true;
+  sendAt?: string;
+  draftId?: string;
 }
 
 /** Text and HTML together, UTF-8 (rules: Body size). */
@@ -50,22 +54,27 @@ export interface AddedFields {
 export const ADDED_FIELD = /^(?:x|list)-[a-z0-9_-]{1,60}$/i;
 
 /** The fields of a header. @throws AppError unprocessable for a Reply-To that is no address */
-export function addedFields({ replyTo, headers = {} }: AddedFields): Composition["headers"] {
+export function addedFields({ replyTo, headers = {} }: AddedFields): [name: string, value: string][] {
   const addresses = readRecipients(replyTo);
   return [
-    ...(addresses.length === 0 ? [] : [["Reply-To", addresses.map(formatAddress).join(", ")] as const]),
+    ...(addresses.length === 0 ? [] : [["Reply-To", addresses.map(formatAddress).join(", ")] as [string, string]]),
     ...Object.entries(headers),
   ];
 }
 
-/** A new message, with a new Message-ID. `more`: further headers. */
+/** A new message; with a new Message-ID unless it has one. `more`: further headers. */
 export function outgoing(
   runtime: Pick<Runtime, "now" | "randomBytes">,
-  { mailbox, from, recipients, subject }: Omit<Outgoing, "messageId" | "composition"> & { subject: string },
+  {
+    mailbox,
+    from,
+    recipients,
+    subject,
+    messageId = `<${newTimedToken(runtime, TOKEN_LENGTH)}@${splitAddress(from).domain}>`,
+  }: Omit<Outgoing, "messageId" | "composition"> & { subject: string; messageId?: string },
   content: Pick<Composition, "text" | "html" | "quoted" | "forwarded" | "files">,
   more: Composition["headers"] = [],
 ): Outgoing {
-  const messageId = `<${newTimedToken(runtime, TOKEN_LENGTH)}@${splitAddress(from).domain}>`;
   const headers: Composition["headers"] = [
     ["From", formatAddress({ email: from, name: mailbox.name })],
     ...addressHeaders(recipients),

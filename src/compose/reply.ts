@@ -191,7 +191,7 @@ export const replySubject = (subject: string): string =>
 const MOST_REFERENCES = 50;
 const LONGEST_REFERENCES = 8_000;
 /** Fits on a line, and needs no SMTPUTF8. */
-const TRANSMITTABLE_ID = /^<[!-~]{1,250}>$/;
+export const TRANSMITTABLE_ID = /^<[!-~]{1,250}>$/;
 
 /** In-Reply-To and References of a reply (RFC 5322 §3.6.4); none without an identifier to refer to. */
 export function replyHeaders({ messageId, inReplyTo, references }: AnsweredMessage): [name: string, value: string][] {

@@ -4,7 +4,7 @@
  */
 import { type Caller, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { transmittedSizes } from "../mailbox/drafts.ts";
+import { type Draft, transmittedSizes } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { EmailAddress } from "../message/address.ts";
 import {
@@ -16,7 +16,7 @@ import {
 } from "../message/composition.ts";
 import { readRecipients } from "../message/recipients.ts";
 import { type GuardParts, requireAcceptable, requireSize, type Sent, type Submit } from "../outbound/accept.ts";
-import { recipientsOf, requireRoom, senderFor } from "../outbound/guardrails.ts";
+import { recipientsOf, requireRoom, type Sender, senderFor } from "../outbound/guardrails.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import { createDraftSending } from "./draft-sending.ts";
@@ -41,6 +41,7 @@ import {
   requireBodySize,
   type SendView,
 } from "./outgoing.ts";
+import { createProgramDrafts, type DraftFields, type ProgramDraftView } from "./program-drafts.ts";
 import {
   type AnsweredMessage,
   readReplyContext,
@@ -50,8 +51,13 @@ import {
   replySubject,
 } from "./reply.ts";
 
+interface Later {
+  /** When to send it, epoch ms; by default at once. */
+  at?: number | undefined;
+}
+
 /** rules: Send request. Attachments are given beside it: see readFiles. */
-export interface SendRequest extends AddedFields {
+export interface SendRequest extends AddedFields, Later {
   from: string;
   to: string | string[];
   cc?: string | string[] | undefined;
@@ -67,7 +73,7 @@ export interface SendRequest extends AddedFields {
 }
 
 /** rules: Reply request. */
-export interface ReplyRequest extends AddedFields {
+export interface ReplyRequest extends AddedFields, Later {
   text?: string | undefined;
   html?: string | undefined;
   replyAll?: boolean | undefined;
@@ -109,7 +115,18 @@ export interface ReplyDefaults {
 export type Sending = ReturnType<typeof createSending>;
 
 /** The part that the API uses. */
-export type ApiSending = Pick<Sending, "readFiles" | "send" | "reply" | "draft">;
+export type ApiSending = Pick<
+  Sending,
+  | "readFiles"
+  | "send"
+  | "reply"
+  | "draft"
+  | "newDraft"
+  | "getProgramDraft"
+  | "changeProgramDraft"
+  | "discardProgramDraft"
+  | "sendProgramDraft"
+>;
 
 /** Most characters quoted in a reply that is written in the app, which leaves room for the reply. */
 const LONGEST_QUOTE = 200_000;
@@ -199,7 +216,7 @@ export function createSending(
   }
 
   const { drafts, writing } = createDrafts(parts);
-  const { job, ...draftSending } = createDraftSending({
+  const { job, schedule, ...draftSending } = createDraftSending({
     store,
     mailbox,
     requireAcceptable: (message, bytes) => requireAcceptable(parts, message, bytes),
@@ -210,9 +227,75 @@ export function createSending(
     onScheduled: () => parts.wake(job.name),
   });
 
+  /** Keeps a message as a draft that is sent at a time, instead of `draft` or as a new one. @throws AppError as Submit */
+  async function sendLater(
+    caller: Caller,
+    message: Outgoing,
+    { at, draft, answers, files }: { at: number; draft?: Draft; answers?: string; files?: readonly OutgoingFile[] },
+    record?: RecordResponse,
+  ): Promise<SendView> {
+    await requireAcceptable(parts, message, draft?.size ?? sizeOf(files ?? []));
+    const { mailbox: box, from, messageId } = message;
+    return schedule(
+      caller,
+      { message, answers: draft?.answers ?? answers, unfinished: { to: "", cc: "", bcc: "" } },
+      {
+        at,
+        draft,
+        revision: draft?.revision,
+        files: files && (await storeFiles(files)),
+        also(tx, { id }) {
+          const threadId = draft?.answers ?? answers ?? id;
+          const view: SendView = {
+            ...sendView({ messageId, emailId: null, threadId, mailboxId: box.id, from }),
+            scheduled: true,
+            sendAt: new Date(at).toISOString(),
+            draftId: id,
+          };
+          record?.(tx, view);
+          return view;
+        },
+      },
+    );
+  }
+
+  /** A new message, and its files. `from`: where it comes from. @throws AppError unprocessable */
+  async function newMessage(
+    caller: Caller,
+    { reach, address: from }: Sender,
+    request: Omit<SendRequest, "from" | "to"> & { to?: string | string[] | undefined },
+    files: readonly OutgoingFile[],
+  ): Promise<{ message: Outgoing; files: OutgoingFile[] }> {
+    const { forward } = request;
+    const original = forward === undefined ? undefined : await forwardedBy(caller, forward);
+    const recipients = recipientsOf({
+      to: readRecipients(request.to),
+      cc: readRecipients(request.cc),
+      bcc: readRecipients(request.bcc),
+    });
+    const { text, html, subject = original ? forwardSubject(original.forwarded.subject) : "" } = request;
+    const along = request.forwardAttachments === false ? [] : (original?.files ?? []);
+    const forwarded = original && (along.length > 0 ? original.forwarded : withoutImages(original.forwarded));
+    const message = outgoing(
+      runtime,
+      { mailbox: reach.mailbox, from, recipients, subject },
+      { text, html, forwarded },
+      addedFields(request),
+    );
+    return { message, files: [...files, ...along] };
+  }
+
+  const { createProgramDraft, ...programDrafts } = createProgramDrafts({
+    ...parts,
+    writing,
+    submitOutgoing,
+    schedule: (caller, message, draft, at, record) => sendLater(caller, message, { at, draft }, record),
+  });
+
   return {
     ...drafts,
     ...draftSending,
+    ...programDrafts,
     job,
 
     /**
@@ -250,30 +333,31 @@ export function createSending(
       files: readonly OutgoingFile[] = [],
     ): Promise<SendView> {
       requireBodySize(request);
-      const { forward } = request;
-      const original = forward === undefined ? undefined : await forwardedBy(caller, forward);
-      const { reach, address: from } = senderFor(store.db, caller, request.from, { alias: false });
-      const recipients = recipientsOf({
-        to: readRecipients(request.to),
-        cc: readRecipients(request.cc),
-        bcc: readRecipients(request.bcc),
-      });
-      if (recipients.length === 0) throw new AppError("unprocessable", "There is nobody to send to: `to` names nobody");
-      const { text, html, subject = original ? forwardSubject(original.forwarded.subject) : "" } = request;
-      const along = request.forwardAttachments === false ? [] : (original?.files ?? []);
-      const forwarded = original && (along.length > 0 ? original.forwarded : withoutImages(original.forwarded));
-      return submitOutgoing(
-        caller,
-        outgoing(
-          runtime,
-          { mailbox: reach.mailbox, from, recipients, subject },
-          { text, html, forwarded },
-          addedFields(request),
-        ),
-        undefined,
-        record,
-        [...files, ...along],
-      );
+      const sender = senderFor(store.db, caller, request.from, { alias: false });
+      const { message, files: all } = await newMessage(caller, sender, request, files);
+      if (message.recipients.length === 0) {
+        throw new AppError("unprocessable", "There is nobody to send to: `to` names nobody");
+      }
+      const { at } = request;
+      if (at !== undefined) return sendLater(caller, message, { at, files: all }, record);
+      return submitOutgoing(caller, message, undefined, record, all);
+    },
+
+    /**
+     * Keeps a new message as a draft, of which any field may be missing; it comes from the caller's own mailbox unless
+     * `from` says otherwise. @throws AppError payload_too_large, forbidden, unprocessable
+     */
+    async newDraft(
+      caller: Caller,
+      request: Omit<SendRequest, "from" | "to" | "at"> & Pick<DraftFields, "from" | "to">,
+      record: (tx: Tx, view: ProgramDraftView) => void,
+      files: readonly OutgoingFile[] = [],
+    ): Promise<ProgramDraftView> {
+      requireBodySize(request);
+      const from = request.from ?? writing.addressFor(caller);
+      const sender = senderFor(store.db, caller, from, { alias: false });
+      const { message, files: all } = await newMessage(caller, sender, request, files);
+      return createProgramDraft(caller, message, record, all);
     },
 
     /** Accepts a reply to a conversation. @throws AppError as send, not_found */
@@ -289,6 +373,8 @@ export function createSending(
       if (toNobody) {
         throw new AppError("unprocessable", "There is nobody to reply to: the message names no address. Give `to`");
       }
+      const { at } = request;
+      if (at !== undefined) return sendLater(caller, message, { at, answers: threadId, files }, record);
       return submitOutgoing(caller, message, threadId, record, files);
     },
 
@@ -339,7 +425,13 @@ const quotable = ({ from, date, text, html }: AnsweredMessage): NonNullable<Comp
   ...(html !== undefined && { html }),
 });
 
-const sendView = ({ messageId, emailId, threadId, mailboxId, from }: Sent): SendView => ({
+const sendView = ({
+  messageId,
+  emailId,
+  threadId,
+  mailboxId,
+  from,
+}: Omit<Sent, "emailId"> & Pick<SendView, "emailId">): SendView => ({
   ok: true,
   id: messageId,
   messageId,

@@ -71,7 +71,7 @@ const statements = prepared((db) => ({
   ),
   /** A draft in trash is not sent, even after it is brought back. */
   unscheduleDrafts: db.$client.prepare<unknown, [threadSeq: number]>(
-    `UPDATE drafts SET due_at = NULL, due_by = NULL
+    `UPDATE drafts SET due_at = NULL, due_by = NULL, due_key = NULL
      WHERE due_at IS NOT NULL AND message_seq IN (SELECT seq FROM messages WHERE thread_seq = ? AND kind = 'draft')`,
   ),
   star: db.$client.prepare<unknown, [starred: 0 | 1, seq: number]>("UPDATE threads SET starred = ? WHERE seq = ?"),

@@ -36,12 +36,17 @@ export interface Draft {
   id: string;
   /** messages.seq */
   seq: number;
+  /** messages.id */
+  emailId: string;
   threadSeq: number;
   reach: Reach;
+  /** With its angle brackets. */
+  messageId?: string;
   from: EmailAddress;
   to: EmailAddress[];
   cc: EmailAddress[];
   bcc: EmailAddress[];
+  replyTo: EmailAddress[];
   /** Text typed into the recipient fields that is not an address yet. */
   unfinished: Unfinished;
   subject: string;
@@ -61,15 +66,18 @@ export interface Draft {
   savedAt: number;
   /** Bytes counted towards the quota. */
   size: number;
-  /** When it is sent (epoch ms), and by whom. */
+  /** When it is sent, and by whom. */
   due?: Due;
   /** Why it could not be sent when it was due. */
   refusal?: string;
 }
 
 export interface Due {
+  /** Epoch ms. */
   at: number;
   userId: string;
+  /** The API key that asked for it, if one did. */
+  keyId?: string | undefined;
 }
 
 const statements = prepared((db) => ({
@@ -108,7 +116,12 @@ const statements = prepared((db) => ({
     .limit(MOST_MARKED)
     .prepare(),
   due: db
-    .select({ id: threads.id, at: sql<number>`${drafts.dueAt}`, userId: sql<string>`${drafts.dueBy}` })
+    .select({
+      id: threads.id,
+      at: sql<number>`${drafts.dueAt}`,
+      userId: sql<string>`${drafts.dueBy}`,
+      keyId: drafts.dueKey,
+    })
     .from(drafts)
     .innerJoin(messages, eq(messages.seq, drafts.messageSeq))
     .innerJoin(threads, eq(threads.seq, messages.threadSeq))
@@ -138,10 +151,10 @@ const REFERRING = /^(?:in-reply-to|references)$/i;
 /** A draft of a person that was imported may have fields that no recipient should see. */
 const REFERRING_OR_ADDED = /^(?:in-reply-to|references|reply-to|(?:x|list)-.*)$/i;
 
-/** @throws AppError not_found, forbidden (drafts need send access), conflict (it is not a draft) */
-export function readDraft(db: Db, caller: Caller, threadId: string): Draft {
+/** `access`: what the caller needs. @throws AppError not_found, forbidden, conflict (it is not a draft) */
+export function readDraft(db: Db, caller: Caller, threadId: string, access: "read" | "send" = "send"): Draft {
   const { thread, reach } = reachedThread(db, caller, threadId);
-  requireAccess(reach, "send");
+  requireAccess(reach, access);
   const row = statements(db).draft.get({ threadSeq: thread.seq });
   if (!row) throw new AppError("conflict", "This conversation is not a draft");
   if (thread.folder !== "drafts") throw new AppError("conflict", "This draft is in trash");
@@ -149,12 +162,15 @@ export function readDraft(db: Db, caller: Caller, threadId: string): Draft {
   return {
     id: thread.id,
     seq: message.seq,
+    emailId: message.id,
     threadSeq: thread.seq,
     reach,
+    ...(message.messageId !== null && { messageId: message.messageId }),
     from: message.from,
     to: message.to,
     cc: message.cc,
     bcc: message.bcc,
+    replyTo: message.replyTo,
     unfinished: draft.unfinished,
     subject: message.subject,
     text: body.text,
@@ -166,7 +182,10 @@ export function readDraft(db: Db, caller: Caller, threadId: string): Draft {
     revision: draft.revision,
     savedAt: message.filedAt,
     size: message.size,
-    ...(draft.dueAt !== null && draft.dueBy !== null && { due: { at: draft.dueAt, userId: draft.dueBy } }),
+    ...(draft.dueAt !== null &&
+      draft.dueBy !== null && {
+        due: { at: draft.dueAt, userId: draft.dueBy, keyId: draft.dueKey ?? undefined },
+      }),
     ...(draft.refusal !== null && { refusal: draft.refusal }),
   };
 }
@@ -193,7 +212,10 @@ export interface DraftMark {
 export const markedDrafts = (db: Db, mailboxId: string): DraftMark[] => statements(db).marked.all({ mailboxId });
 
 /** Drafts due by `now` (epoch ms), earliest first; a limited number at once. */
-export const dueDrafts = (db: Db, now: number): (Due & { id: string })[] => statements(db).due.all({ now });
+export const dueDrafts = (db: Db, now: number): (Due & { id: string })[] =>
+  statements(db)
+    .due.all({ now })
+    .map(({ keyId, ...due }) => ({ ...due, keyId: keyId ?? undefined }));
 
 /** When the next draft is due, epoch ms. */
 export const nextDue = (db: Db): number | null => statements(db).nextDue.get()?.at ?? null;
@@ -263,6 +285,16 @@ export function createDraftChanges({
     engine.replace(tx, draft.seq, scopeOf(draft), foldDocument({ subject, text, from: [from], to, cc, filenames }));
   }
 
+  /** Writes files from position `first` on; returns their ids. */
+  const insertFiles = (tx: Tx, draft: Draft, files: readonly StoredFile[], first: number): string[] =>
+    files.map((file, i) => {
+      const id = newId(runtime, "att");
+      tx.insert(attachments)
+        .values({ ...file, id, messageSeq: draft.seq, position: first + i })
+        .run();
+      return id;
+    });
+
   return {
     /** Returns the new revision. */
     change(tx: Tx, draft: Draft, { message, bcc, unfinished, userId, now }: DraftChange): number {
@@ -292,6 +324,7 @@ export function createDraftChanges({
           from: message.from,
           to: message.to,
           cc: message.cc,
+          replyTo: message.replyTo,
           subject: message.subject,
           snippet: message.snippet,
           fingerprint: message.fingerprint,
@@ -320,16 +353,16 @@ export function createDraftChanges({
 
     /** Attaches files after the existing ones; returns their ids. */
     attach(tx: Tx, draft: Draft, files: readonly StoredFile[]): string[] {
-      const first = (draft.attachments.at(-1)?.position ?? -1) + 1;
-      const ids = files.map((file, i) => {
-        const id = newId(runtime, "att");
-        tx.insert(attachments)
-          .values({ ...file, id, messageSeq: draft.seq, position: first + i })
-          .run();
-        return id;
-      });
+      const ids = insertFiles(tx, draft, files, (draft.attachments.at(-1)?.position ?? -1) + 1);
       settleFiles(tx, draft);
       return ids;
+    },
+
+    /** Replaces all attachments. */
+    setFiles(tx: Tx, draft: Draft, files: readonly StoredFile[]): void {
+      tx.delete(attachments).where(eq(attachments.messageSeq, draft.seq)).run();
+      insertFiles(tx, draft, files, 0);
+      settleFiles(tx, draft);
     },
 
     detach(tx: Tx, draft: Draft, attachmentId: string): void {
@@ -339,7 +372,7 @@ export function createDraftChanges({
 
     schedule(tx: Tx, draft: Pick<Draft, "seq">, due: Due | undefined): void {
       tx.update(drafts)
-        .set({ dueAt: due?.at ?? null, dueBy: due?.userId ?? null, refusal: null })
+        .set({ dueAt: due?.at ?? null, dueBy: due?.userId ?? null, dueKey: due?.keyId ?? null, refusal: null })
         .where(eq(drafts.messageSeq, draft.seq))
         .run();
     },
@@ -366,7 +399,7 @@ export function createDraftChanges({
         .get();
       if (!found) return;
       tx.update(drafts)
-        .set({ dueAt: null, dueBy: null, refusal: reason })
+        .set({ dueAt: null, dueBy: null, dueKey: null, refusal: reason })
         .where(eq(drafts.messageSeq, found.seq))
         .run();
       markUnread(tx, found.threadSeq);
@@ -378,7 +411,7 @@ export function createDraftChanges({
 export function unschedule(tx: Tx, reason: string): number {
   const changed = tx
     .update(drafts)
-    .set({ dueAt: null, dueBy: null, refusal: reason })
+    .set({ dueAt: null, dueBy: null, dueKey: null, refusal: reason })
     .where(isNotNull(drafts.dueAt))
     .returning({ seq: drafts.messageSeq })
     .all();

@@ -44,6 +44,7 @@ import { type LabelInUse, type LabelPage, labelsAcross, labelsInUse, replaceLabe
 import { createListing } from "./listing.ts";
 import { listMailboxes, mailboxesInReach, mailboxIdOf, type Usage, usageOf } from "./mailboxes.ts";
 import {
+  detailsOf,
   fileOf,
   filesOf,
   getAttachment,
@@ -72,6 +73,7 @@ import { exportMailbox, fileKept, isKept, type KeptMessage, type MessageIdentity
 import type {
   AttachmentContent,
   MailboxView,
+  MessageDetailsView,
   MessageFilters,
   MessageSummaryView,
   MessageView,
@@ -210,6 +212,8 @@ export function createMailbox({
     /** @throws AppError not_found */
     getMessage: (caller: Caller, id: string, options: { html: boolean }): MessageView =>
       getMessage(db, caller, id, options),
+    /** What getMessage leaves out. @throws AppError not_found */
+    detailsOf: (caller: Caller, id: string): MessageDetailsView => detailsOf(db, caller, id),
     /** The message as an RFC 5322 file, composed from what is stored. @throws AppError not_found */
     getRawMessage: (caller: Caller, id: string): Promise<Uint8Array> => getRawMessage(store, caller, id),
     /** An attachment, to attach it to another message. @throws AppError not_found */
@@ -227,9 +231,11 @@ export function createMailbox({
     drafts: {
       ...createDraftChanges({ engine, runtime }),
       /**
-       * Reads a draft for a caller who may send it. @throws AppError not_found, forbidden, conflict (it is not a draft)
+       * Reads a draft for a caller who may send it, or with `access` read it. @throws AppError not_found, forbidden,
+       * conflict (it is not a draft)
        */
-      read: (caller: Caller, draftId: string): Draft => readDraft(db, caller, draftId),
+      read: (caller: Caller, draftId: string, access?: "read" | "send"): Draft =>
+        readDraft(db, caller, draftId, access),
       /** Ids of the drafts that reply to a conversation. @throws AppError not_found */
       answering: (caller: Caller, threadId: string): string[] => draftsAnswering(db, caller, threadId),
       /** Marks for the drafts of a mailbox (id, address or alias address) in a list. @throws AppError not_found */

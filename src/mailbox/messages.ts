@@ -6,6 +6,8 @@ import { and, asc, desc, eq, getTableColumns, inArray, isNull, lt, ne, sql } fro
 import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { composeMessage, formatAddress } from "../message/compose.ts";
+import { referencesOf } from "../message/identity.ts";
+import { listUnsubscribeOf } from "../message/list.ts";
 import { unpackText } from "../message/reading.ts";
 import { SANITIZER_VERSION } from "../message/sanitize.ts";
 import { htmlOfText } from "../message/text.ts";
@@ -19,6 +21,7 @@ import type {
   AttachmentContent,
   AttachmentView,
   Direction,
+  MessageDetailsView,
   MessageFilters,
   MessageSummaryView,
   MessageView,
@@ -113,6 +116,18 @@ const statements = prepared((db) => {
       .from(attachments)
       .innerJoin(messages, eq(messages.seq, attachments.messageSeq))
       .where(eq(attachments.id, sql.placeholder("id")))
+      .prepare(),
+    details: db
+      .select({
+        mailboxId: messages.mailboxId,
+        folder: messages.folder,
+        inReplyTo: messages.inReplyTo,
+        replyTo: messages.replyTo,
+        headers: messageBodies.headers,
+      })
+      .from(messages)
+      .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+      .where(eq(messages.id, sql.placeholder("id")))
       .prepare(),
     source: db
       .select({ headers: messageBodies.headers, htmlSource: messageBodies.htmlSource })
@@ -264,6 +279,25 @@ export function getMessage(db: Db, caller: Caller, id: string, options: { html: 
     attachments: attachmentsOf(db, message.seq),
     bcc: bccReader(db, caller)(message),
   });
+}
+
+export function detailsOf(db: Db, caller: Caller, id: string): MessageDetailsView {
+  const found = statements(db).details.get({ id });
+  const reach = found && reachTo(db, caller, found.mailboxId);
+  if (!found || !reach) throw notFound("message");
+  const { folder, inReplyTo, replyTo, headers } = found;
+  const references = referencesOf(
+    headers.flatMap(([name, value]) => (name.toLowerCase() === "references" ? value : [])).join(" "),
+  );
+  const listUnsubscribe = listUnsubscribeOf(headers);
+  return {
+    folder,
+    mailbox: reach.mailbox.address,
+    ...(inReplyTo !== null && { inReplyTo }),
+    ...(references.length > 0 && { references }),
+    ...(replyTo.length > 0 && { replyTo }),
+    ...(listUnsubscribe && { listUnsubscribe }),
+  };
 }
 
 export function getClassification(db: Db, caller: Caller, id: string): ClassificationView {

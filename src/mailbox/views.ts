@@ -4,6 +4,7 @@
  */
 import type { Access, Reach } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
+import type { ListUnsubscribe } from "../message/list.ts";
 import type { AuthVerdicts, Folder, threads } from "../store/schema.ts";
 import type { HighlightView } from "./highlights.ts";
 
@@ -111,6 +112,16 @@ export interface MessageView {
   deliveredAt?: string;
 }
 
+/** What a message has beside its conversation's view of it (rules: Message fields). */
+export interface MessageDetailsView {
+  folder: Folder;
+  mailbox: string;
+  inReplyTo?: string;
+  references?: string[];
+  replyTo?: EmailAddress[];
+  listUnsubscribe?: ListUnsubscribe;
+}
+
 /** rules: Message summary fields. */
 export interface MessageSummaryView {
   id: string;
@@ -196,7 +207,7 @@ export interface MessageFilters {
   messageId?: string | undefined;
   /** Id of a conversation. */
   threadId?: string | undefined;
-  /** Address of the sender. Only with `among`: nothing finds a sender's messages in order. */
+  /** Address of the sender. Without one of the three before `among`, only some thousands of messages are looked at. */
   from?: string | undefined;
   /** Ids of messages. */
   among?: readonly string[] | undefined;

@@ -204,6 +204,9 @@ export function selectAmong(
     .sort((a, b) => (isNewer(a, b) ? -1 : 1));
 }
 
+/** Messages among which those of a sender are sought: nothing finds these in order of time. */
+const MOST_SOUGHT = 20_000;
+
 /** messages.seq of the newest messages of all given mailboxes, newest first. */
 export function newestMessages(
   db: Db,
@@ -214,19 +217,22 @@ export function newestMessages(
   if (among) few.push(["id IN (SELECT value FROM json_each(?))", JSON.stringify(among)]);
   if (messageId !== undefined) few.push(["message_id = ?", `<${messageId.replace(/^<|>$/g, "")}>`]);
   if (threadId !== undefined) few.push(["thread_seq = (SELECT seq FROM threads WHERE id = ?)", threadId]);
-  if (from !== undefined) few.push(["lower(\"from\" ->> 'email') = ?", from.toLowerCase()]);
-  const newestIn = (part: Folder | undefined) =>
-    statements(db)<Position>(
-      `SELECT date AS at, seq FROM messages ${few.length > 0 ? "" : "INDEXED BY messages_by_folder"}
-       WHERE mailbox_id = ?${few.map(([condition]) => ` AND ${condition}`).join("")}${part ? ` AND folder = '${part}'` : ""}${direction ? ` AND kind ${direction === "inbound" ? "=" : "<>"} 'received'` : ""}
-       ORDER BY date DESC, seq DESC LIMIT ?`,
-    );
+  const isFew = few.length > 0;
   // The index is in the order of time within one folder only.
-  const all = direction === "outbound" ? FOLDERS_OF_OUTGOING : FOLDERS;
-  const parts = (folder || few.length > 0 ? [folder] : all).map(newestIn);
+  const parts = isFew || folder ? [folder] : direction === "outbound" ? FOLDERS_OF_OUTGOING : FOLDERS;
+  const sought = Math.max(limit, Math.floor(MOST_SOUGHT / (parts.length * Math.max(1, mailboxIds.length))));
+  const statement = (part: Folder | undefined) =>
+    statements(db)<Position>(
+      `SELECT at, seq FROM (
+         SELECT date AS at, seq, "from" FROM messages ${isFew ? "" : "INDEXED BY messages_by_folder"}
+         WHERE mailbox_id = ?${few.map(([condition]) => ` AND ${condition}`).join("")}${part ? ` AND folder = '${part}'` : ""}${direction ? ` AND kind ${direction === "inbound" ? "=" : "<>"} 'received'` : ""}
+         ORDER BY date DESC, seq DESC LIMIT ?)
+       ${from === undefined ? "" : `WHERE lower("from" ->> 'email') = ? ORDER BY at DESC, seq DESC LIMIT ?`}`,
+    );
   const values = few.map(([, value]) => value);
+  const last = from === undefined ? [limit] : [sought, from.toLowerCase(), limit];
   return mailboxIds
-    .flatMap((id) => parts.flatMap((statement) => statement.all(id, ...values, limit)))
+    .flatMap((id) => parts.flatMap((part) => statement(part).all(id, ...values, ...last)))
     .sort((a, b) => (isNewer(a, b) ? -1 : 1))
     .slice(0, limit)
     .map(({ seq }) => seq);

@@ -16,7 +16,7 @@ import type { FirstRun } from "../admin/setup.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { OutgoingFile } from "../compose/files.ts";
-import type { Sending } from "../compose/send.ts";
+import type { ApiSending, Sending } from "../compose/send.ts";
 import type { Doctor } from "../doctor/doctor.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { Scope } from "../store/schema.ts";
@@ -45,8 +45,8 @@ export type Wait = <T>(seconds: number, look: (caller: Caller) => T | undefined)
 export interface MailContext {
   caller: Caller;
   mailbox: Mailbox;
-  sending: Pick<Sending, "readFiles" | "send" | "reply" | "draft">;
-  store: Pick<Store, "db">;
+  sending: ApiSending;
+  store: Pick<Store, "db" | "transact">;
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now">;
   wait: Wait;

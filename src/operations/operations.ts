@@ -39,6 +39,7 @@ import {
 } from "./admin/webhooks.ts";
 import { getWorkspace, renameWorkspace } from "./admin/workspace.ts";
 import { listChanges } from "./mail/changes.ts";
+import { createDraft, deleteDraft, getDraft, sendDraft, updateDraft } from "./mail/drafts.ts";
 import { deleteLabel, listLabels, renameLabel } from "./mail/labels.ts";
 import { getAttachment, getMessage, getRawMessage, listDeliveries, listMessages } from "./mail/messages.ts";
 import { draftReply, replyToThread, sendEmail } from "./mail/sending.ts";
@@ -110,6 +111,11 @@ export const MAIL_OPERATIONS: readonly Operation[] = [
 
 /** More of mail, for everybody with a key, beyond the twelve operations. */
 export const EXT_OPERATIONS: readonly Operation[] = [
+  createDraft,
+  getDraft,
+  updateDraft,
+  deleteDraft,
+  sendDraft,
   updateThreads,
   snoozeThread,
   listChanges,

@@ -7,7 +7,8 @@ import { MOST_ATTACHMENTS } from "../compose/files.ts";
 import { HIGHLIGHT_FIELDS, LONGEST_SNIPPET } from "../mailbox/highlights.ts";
 import { LIST_FOLDERS, SEARCH_ORDERS } from "../mailbox/views.ts";
 import { LONGEST_SUBJECT } from "../message/compose.ts";
-import { FOLDERS } from "../store/schema.ts";
+import { DELIVERY_STATES } from "../outbound/progress.ts";
+import { FOLDERS, QUEUE_STATES, RECIPIENT_FIELDS } from "../store/schema.ts";
 import { LONGEST_KEY } from "./idempotency.ts";
 import { oneOf, type Schema, t } from "./json-schema.ts";
 
@@ -166,6 +167,41 @@ const Attachment = t.Object(
 
 const Direction = oneOf(["inbound", "outbound"]);
 
+/** What a message has by itself, not in its conversation. */
+const MESSAGE_ALONE = {
+  folder: t.Optional(oneOf(FOLDERS, { description: "This and what follows: of GET /messages/{id} alone" })),
+  mailbox: t.Optional(email({ description: "The mailbox's address" })),
+  inReplyTo: t.Optional(t.String({ description: "RFC 5322 In-Reply-To" })),
+  references: t.Optional(t.Array(t.String(), { description: "RFC 5322 References, oldest first" })),
+  replyTo: t.Optional(t.Array(EmailAddress)),
+  listUnsubscribe: t.Optional(
+    t.Object(
+      {
+        urls: t.Array(t.String(), { description: "https: and mailto: URLs of List-Unsubscribe (RFC 2369)" }),
+        oneClick: t.Boolean({ description: "Its https: URL takes a POST by itself (RFC 8058)" }),
+      },
+      { description: "How to leave the list that it came by, as its sender says. For a person to press" },
+    ),
+  ),
+  delivery: t.Optional(
+    t.Object(
+      {
+        state: oneOf(DELIVERY_STATES, {
+          description:
+            "Of all recipients together: waiting while any waits or is held, delivered and failed if all are, else partly",
+        }),
+        recipients: t.Array(
+          t.Object({ recipient: t.String(), field: oneOf(RECIPIENT_FIELDS), state: oneOf(QUEUE_STATES) }),
+          {
+            description: "Of Bcc, for the person who sent it. /api/ext/v1/messages/{id}/deliveries has more",
+          },
+        ),
+      },
+      { description: "Of a message that was sent from here" },
+    ),
+  ),
+};
+
 export const Message = t.Object(
   {
     id: t.String({ description: "The emailId of webhooks" }),
@@ -193,6 +229,7 @@ export const Message = t.Object(
       t.Object({ spf: t.String(), dkim: t.String(), dmarc: t.String() }, { description: "Inbound verdicts" }),
     ),
     deliveredAt: t.Optional(dateTime({ description: "When the recipient's server accepted an outbound message" })),
+    ...MESSAGE_ALONE,
   },
   { $id: "Message" },
 );
@@ -304,6 +341,13 @@ const content = {
   ),
 };
 
+const sendAt = t.Optional(
+  dateTime({
+    description:
+      "When to send it, within the year to come. Until then it is a draft: discard that, and nothing is sent",
+  }),
+);
+
 /** An idempotency key, in the header or in the body (rules: Idempotency). */
 export const IdempotencyKey = t.String({
   minLength: 1,
@@ -320,28 +364,62 @@ const idempotencyKey = t.Optional(
   }),
 );
 
+const from = email({ description: "Address of a mailbox, not an alias, that the key may send from" });
+const to = addressList(`Recipients: ${LIST}`);
+const copies = {
+  cc: t.Optional(addressList(`Recipients of a copy: ${LIST}`)),
+  bcc: t.Optional(addressList(`Recipients whom no other recipient sees: ${LIST}`)),
+};
+const subject = t.Optional(
+  t.String({ maxLength: LONGEST_SUBJECT, description: "Fwd: and its subject when a message is forwarded" }),
+);
+const forwarding = {
+  forward: t.Optional(
+    t.String({
+      description:
+        "Id of a message that is shown below, with its attachments. text and html may both be missing then. Needs the scope read",
+    }),
+  ),
+  forwardAttachments: t.Optional(t.Boolean({ default: true, description: "false leaves its attachments out" })),
+};
+
 /** Body of POST /send. */
 export const SendRequest = t.Object(
+  { from, to, ...copies, subject, ...content, ...forwarding, ...added, sendAt, idempotencyKey },
+  { $id: "SendRequest" },
+);
+
+const fieldsOfDraft = {
+  from: t.Optional(from),
+  to: t.Optional(to),
+  ...copies,
+  subject,
+  ...content,
+  ...added,
+};
+
+/** Body of POST /drafts. */
+export const NewDraft = t.Object({ ...fieldsOfDraft, ...forwarding, idempotencyKey }, { $id: "NewDraft" });
+
+/** Body of PATCH /drafts/{id}. */
+export const DraftPatch = t.Object(
   {
-    from: email({ description: "Address of a mailbox, not an alias, that the key may send from" }),
-    to: addressList(`Recipients: ${LIST}`),
-    cc: t.Optional(addressList(`Recipients of a copy: ${LIST}`)),
-    bcc: t.Optional(addressList(`Recipients whom no other recipient sees: ${LIST}`)),
-    subject: t.Optional(
-      t.String({ maxLength: LONGEST_SUBJECT, description: "Fwd: and its subject when a message is forwarded" }),
+    revision: t.Integer({ minimum: 0, maximum: 1e9, description: "Of the draft that you have read" }),
+    ...fieldsOfDraft,
+  },
+  { $id: "DraftPatch" },
+);
+
+/** Body of POST /drafts/{id}/send. */
+export const DraftSendRequest = t.Object(
+  {
+    revision: t.Optional(
+      t.Integer({ minimum: 0, maximum: 1e9, description: "Send only what you have read: 409 if it changed since" }),
     ),
-    ...content,
-    forward: t.Optional(
-      t.String({
-        description:
-          "Id of a message that is shown below, with its attachments. text and html may both be missing then. Needs the scope read",
-      }),
-    ),
-    forwardAttachments: t.Optional(t.Boolean({ default: true, description: "false leaves its attachments out" })),
-    ...added,
+    sendAt,
     idempotencyKey,
   },
-  { $id: "SendRequest" },
+  { $id: "DraftSendRequest" },
 );
 
 const reply = {
@@ -366,7 +444,7 @@ const reply = {
 };
 
 /** Body of POST /threads/{id}/reply. */
-export const ReplyRequest = t.Object({ ...reply, idempotencyKey }, { $id: "ReplyRequest" });
+export const ReplyRequest = t.Object({ ...reply, sendAt, idempotencyKey }, { $id: "ReplyRequest" });
 
 /** Body of POST /threads/{id}/draft. */
 export const DraftRequest = t.Object(reply, { $id: "DraftRequest" });
@@ -380,8 +458,39 @@ export const SendResponse = t.Object(
     threadId: t.String(),
     mailboxId: t.String(),
     from: email(),
+    scheduled: t.Optional(
+      t.Boolean({ description: "true with sendAt: it is a draft until then, and emailId is null" }),
+    ),
+    sendAt: t.Optional(dateTime()),
+    draftId: t.Optional(t.String({ description: "With sendAt: the draft, whose discarding cancels it" })),
   },
   { $id: "SendResponse" },
+);
+
+/** A draft over the further API. */
+export const Draft = t.Object(
+  {
+    id: t.String({ description: "Id of its conversation. A draft that moves to another mailbox gets another" }),
+    draftId: t.String({ description: "The same as id" }),
+    emailId: t.String({ description: "Id of its message, as in GET /messages/{id}" }),
+    revision: t.Integer({ description: "Grows with each change" }),
+    mailboxId: t.String(),
+    from: email(),
+    to: t.Array(EmailAddress),
+    cc: t.Array(EmailAddress),
+    bcc: t.Optional(t.Array(EmailAddress, { description: "For the person who wrote it last" })),
+    replyTo: t.Optional(t.Array(EmailAddress)),
+    headers: t.Optional(t.Object({}, { additionalProperties: t.String() })),
+    subject: t.String(),
+    text: t.String(),
+    html: t.Optional(t.String({ description: "Without scripts and event handlers" })),
+    attachments: t.Array(Attachment),
+    replyToThreadId: nullable(t.String(), { description: "The conversation that it replies to" }),
+    savedAt: dateTime(),
+    sendAt: t.Optional(dateTime({ description: "When it is sent" })),
+    refusal: t.Optional(t.String({ description: "For people: why it could not be sent when it was due" })),
+  },
+  { $id: "Draft" },
 );
 
 export const DraftResponse = t.Object(

@@ -80,6 +80,32 @@ export function progressOf(db: Db, caller: Caller, emailId: string): RecipientPr
     }));
 }
 
+export const DELIVERY_STATES = ["waiting", "delivered", "partly", "failed"] as const;
+
+/** A sent message's delivery, to the recipients whom the caller may see. */
+export interface DeliveryView {
+  state: (typeof DELIVERY_STATES)[number];
+  recipients: { recipient: string; field: RecipientField; state: QueueState }[];
+}
+
+/** Undefined for a message that was not sent from here. @throws AppError not_found */
+export function deliveryOf(db: Db, caller: Caller, emailId: string): DeliveryView | undefined {
+  const progress = progressOf(db, caller, emailId);
+  if (progress.length === 0) return undefined;
+  const some = (...states: QueueState[]): boolean => progress.some(({ state }) => states.includes(state));
+  const state = some("waiting", "held")
+    ? "waiting"
+    : !some("delivered")
+      ? "failed"
+      : some("bounced", "cancelled")
+        ? "partly"
+        : "delivered";
+  return {
+    state,
+    recipients: progress.map(({ email: recipient, field, state: each }) => ({ recipient, field, state: each })),
+  };
+}
+
 /** A recipient that is waiting or held, as the operator sees it. Times are epoch ms. */
 export interface Unsettled {
   /** Position of the entry among those in its state: later entries have higher numbers. */

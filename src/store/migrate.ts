@@ -36,6 +36,7 @@ import keyNotices from "./migrations/0030_key_notices.sql" with { type: "text" }
 import searchWaiting from "./migrations/0031_search_waiting.sql" with { type: "text" };
 import greylistNetworks from "./migrations/0032_greylist_networks.sql" with { type: "text" };
 import changes from "./migrations/0033_changes.sql" with { type: "text" };
+import scheduledByKey from "./migrations/0034_scheduled_by_key.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -145,4 +146,5 @@ export const MIGRATIONS: readonly string[] = [
   searchWaiting,
   greylistNetworks,
   changes,
+  scheduledByKey,
 ];

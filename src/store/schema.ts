@@ -625,6 +625,8 @@ export const drafts = sqliteTable(
     dueBy: text("due_by"),
     /** Why it could not be sent when it was due; for people. */
     refusal: text("refusal"),
+    /** API key with which they pressed Send, if it was one. */
+    dueKey: text("due_key"),
   },
   (table) => [
     index("drafts_by_answered").on(table.answers).where(sql`answers IS NOT NULL`),

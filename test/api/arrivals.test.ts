@@ -126,8 +126,10 @@ describe("messageId and threadId", () => {
     }
   });
 
-  test("from without after or waitSeconds is 400, and says what to use", async () => {
-    const { status, body } = await world.api.get<{ error: string }>("/messages?from=carol@remote.example");
-    expect([status, body.error]).toEqual([400, expect.stringContaining("search")]);
+  test("from lists the latest of a sender, in any case", async () => {
+    const { emailId } = await world.receive(ALICE, "Rare", { from: "Rare <rare@remote.example>" });
+    expect((await read("?from=RARE@remote.example")).messages.map(({ id }) => id)).toEqual([emailId]);
+    expect((await read("?from=RARE@remote.example&folder=sent")).messages).toEqual([]);
+    expect((await read("?from=nobody@remote.example")).messages).toEqual([]);
   });
 });

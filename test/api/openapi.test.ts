@@ -336,10 +336,11 @@ test("each resource has its documented fields, required and optional", () => {
   };
   /** Fields added since (rules: Versions). */
   const ADDED: Record<string, string> = {
-    SendRequest: "attachments forward forwardAttachments replyTo headers",
-    ReplyRequest: "attachments replyTo headers",
+    SendRequest: "attachments forward forwardAttachments replyTo headers sendAt",
+    ReplyRequest: "attachments replyTo headers sendAt",
     DraftRequest: "attachments replyTo headers",
-    Message: "truncated",
+    SendResponse: "scheduled sendAt draftId",
+    Message: "truncated folder mailbox inReplyTo references replyTo listUnsubscribe delivery",
     MessageSummary: "truncated",
     Thread: "highlights",
     ThreadList: "sort suggestion nearWords",

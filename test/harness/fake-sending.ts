@@ -19,6 +19,10 @@ export interface FakeSending extends ApiSending {
   accepted(): number;
 }
 
+function unused(): never {
+  throw new Error("this test has no drafts of programs");
+}
+
 export function fakeSending({ store, runtime }: { store: Store; runtime: FakeRuntime }): FakeSending {
   async function accept(threadId: string, record: RecordResponse | undefined): Promise<SendView> {
     await fake.beforeAccepting();
@@ -41,6 +45,11 @@ export function fakeSending({ store, runtime }: { store: Store; runtime: FakeRun
     atCommit: () => {},
     accepted: () => store.db.select().from(events).all().length,
     readFiles: async () => [],
+    newDraft: unused,
+    getProgramDraft: unused,
+    changeProgramDraft: unused,
+    discardProgramDraft: unused,
+    sendProgramDraft: unused,
     send(caller, request, record) {
       fake.asked.push({ operation: "send", caller, request });
       return accept(newId(runtime, "thr"), record);

@@ -65,9 +65,10 @@ export function faults(document: JsonObject, schema: JsonObject, value: Json, at
         }
         break;
       case "additionalProperties":
-        if (setting !== false) throw new Error("additionalProperties is only known as false");
         for (const name of Object.keys(object ?? {})) {
-          must(Object.hasOwn(schema.properties as JsonObject, name), `has ${name}`);
+          if (Object.hasOwn(schema.properties as JsonObject, name)) continue;
+          if (setting === false) must(false, `has ${name}`);
+          else found.push(...inner(setting, object?.[name] as Json, name));
         }
         break;
       case "minProperties":

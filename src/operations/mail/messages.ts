@@ -1,6 +1,5 @@
 /** Messages and their attachments (rules: List of messages, One message, Raw messages, Attachments). */
-import { AppError } from "../../base/errors.ts";
-import { progressOf } from "../../outbound/progress.ts";
+import { deliveryOf, progressOf } from "../../outbound/progress.ts";
 import { QUEUE_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
 import { oneOf, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
@@ -24,7 +23,7 @@ export const listMessages = operation({
     messageId: t.Optional(t.String({ maxLength: 1_000, description: "RFC 5322 Message-ID" })),
     threadId: t.Optional(t.String({ maxLength: 100, description: "Only of this conversation" })),
     from: t.Optional(
-      t.String({ maxLength: 320, description: "Only from this address; with after or waitSeconds. Otherwise, search" }),
+      t.String({ maxLength: 320, description: "Only from this address; of the latest messages. Search finds others" }),
     ),
     after: t.Optional(
       t.String({ maxLength: 100, description: "nextAfter of an earlier answer, or a time: only what arrived since" }),
@@ -44,7 +43,7 @@ export const listMessages = operation({
     annotations: READS_MAIL,
     about: {
       mailbox: "Address",
-      from: "Sender to wait for",
+      from: "Sender's address",
       after: "nextAfter of an earlier result, or a time: only mail that arrived since",
       waitSeconds: "Wait for mail arriving after `after`, default now",
       offset: GO_ON,
@@ -65,9 +64,6 @@ export const listMessages = operation({
     // Before the list is read, so that a message that arrives meanwhile is not missed.
     let nextAfter = mailbox.latestArrival();
     if (after === undefined && waitSeconds === 0) {
-      if (filters.from !== undefined) {
-        throw new AppError("bad_request", "from goes with after or waitSeconds: search finds the mail of a sender");
-      }
       const messages = mailbox.listMessages(caller, asked);
       return { messages, count: messages.length, nextAfter };
     }
@@ -115,9 +111,12 @@ export const getMessage = operation({
   success: 200,
   response: t.Object({ message: Message }),
   errors: [400, 401, 403, 404, 429],
-  run: async ({ caller, mailbox }, { params, query: { html = true } }) => {
+  run: async ({ caller, mailbox, store }, { params, query: { html = true } }) => {
     if (html) await mailbox.renewHtml(params.id);
-    return { message: mailbox.getMessage(caller, params.id, { html }) };
+    const message = mailbox.getMessage(caller, params.id, { html });
+    const delivery = deliveryOf(store.db, caller, params.id);
+    // The same object, by which renderers for models know its source.
+    return { message: Object.assign(message, mailbox.detailsOf(caller, params.id), delivery && { delivery }) };
   },
 });
 

@@ -1,18 +1,27 @@
 /** Sending and drafting (rules: Reply request, Drafts, Send request). */
 import { AppError } from "../../base/errors.ts";
+import type { Runtime } from "../../base/runtime.ts";
 import { type AttachmentRequest, requireWellFormed } from "../../compose/files.ts";
 import { ADDED_FIELD } from "../../compose/outgoing.ts";
 import { t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
-import { DraftRequest, DraftResponse, parameter, ReplyRequest, SendRequest, SendResponse } from "../schemas.ts";
+import {
+  DraftRequest,
+  DraftResponse,
+  parameter,
+  ReplyRequest,
+  readUntil,
+  SendRequest,
+  SendResponse,
+} from "../schemas.ts";
 
 /**
  * Text and HTML have at most 1 MiB together, which JSON may write in six times as many bytes (RFC 8259 §7). The rest is
  * for addresses. Content within the limit always fits, and larger content gets the refusal that names the limit.
  */
-const LARGEST_BODY = 8 * 1_048_576;
+export const LARGEST_BODY = 8 * 1_048_576;
 
-const REFUSALS = [400, 401, 403, 404, 409, 413, 422, 423, 429, 502, 507] as const;
+export const REFUSALS = [400, 401, 403, 404, 409, 413, 422, 423, 429, 502, 507] as const;
 
 interface Content {
   text?: string;
@@ -29,30 +38,44 @@ const ELSEWHERE: Record<string, string | undefined> = {
   reply_to: "replyTo",
   attachment: "attachments",
   files: "attachments",
-  send_at: undefined,
-  sendAt: undefined,
+  send_at: "sendAt",
   template: undefined,
 };
 
-/** @throws AppError bad_request */
-function checkContent(body: Content, isForward = false): void {
-  const { text = "", html = "", attachments = [], headers = {} } = body;
-  for (const [name, ours] of Object.entries(ELSEWHERE)) {
+/** @throws AppError bad_request for a field of `elsewhere` */
+export function refuseElsewhere(body: object, elsewhere: Record<string, string | undefined>): void {
+  for (const [name, ours] of Object.entries(elsewhere)) {
     if (!Object.hasOwn(body, name)) continue;
     const instead = ours === undefined ? "there is nothing like it" : `it is called ${ours}`;
     throw new AppError("bad_request", `${name} is not a field of this request: ${instead}`);
   }
+}
+
+/** Checks what any message may have, also an unfinished one. @throws AppError bad_request */
+export function checkFields(body: Content): void {
+  const { attachments = [], headers = {} } = body;
+  refuseElsewhere(body, ELSEWHERE);
   for (const [name, value] of Object.entries(headers)) {
     if (!ADDED_FIELD.test(name)) {
       throw new AppError("bad_request", "headers takes fields called X-… and List-…, of letters, digits, - and _");
     }
     if (/\p{Cc}/u.test(value)) throw new AppError("bad_request", `headers: ${name} must be one line of text`);
   }
+  requireWellFormed(attachments);
+}
+
+/** @throws AppError bad_request */
+function checkContent(body: Content, isForward = false): void {
+  const { text = "", html = "" } = body;
+  checkFields(body);
   if (text === "" && html === "" && !isForward) {
     throw new AppError("bad_request", "text or html is required, and must not be empty");
   }
-  requireWellFormed(attachments);
 }
+
+/** Reads when a message is to be sent, as epoch ms. @throws AppError bad_request */
+export const laterOf = ({ sendAt }: { sendAt?: string }, { now }: Pick<Runtime, "now">): { at?: number } =>
+  sendAt === undefined ? {} : { at: readUntil("sendAt", sendAt, now()) };
 
 /** @throws AppError bad_request for a field without an address */
 function requireAddress(name: "from" | "to", given: string | string[]): void {
@@ -101,7 +124,8 @@ export const replyToThread = operation({
   success: 202,
   response: SendResponse,
   errors: REFUSALS,
-  run: ({ caller, sending, record }, { params, body, files }) => sending.reply(caller, params.id, body, record, files),
+  run: ({ caller, sending, runtime, record }, { params, body, files }) =>
+    sending.reply(caller, params.id, { ...body, ...laterOf(body, runtime) }, record, files),
 });
 
 export const draftReply = operation({
@@ -117,7 +141,10 @@ export const draftReply = operation({
   params: t.Object({ id: parameter.id }),
   body: DraftRequest,
   largestBody: LARGEST_BODY,
-  checkBody: (body) => checkContent(body),
+  checkBody(body) {
+    refuseElsewhere(body, { sendAt: undefined });
+    checkContent(body);
+  },
   takesFiles: true,
   example: { body: { text: "Thanks for asking. The invoice goes out on Monday.", quote: true } },
   tool: {
@@ -174,5 +201,6 @@ export const sendEmail = operation({
   success: 202,
   response: SendResponse,
   errors: REFUSALS,
-  run: ({ caller, sending, record }, { body, files }) => sending.send(caller, body, record, files),
+  run: ({ caller, sending, runtime, record }, { body, files }) =>
+    sending.send(caller, { ...body, ...laterOf(body, runtime) }, record, files),
 });

@@ -241,7 +241,7 @@ export const snoozeThread = operation({
     { until: nullable(dateTime(), { description: "Within the year to come; null returns it to the inbox now" }) },
     { additionalProperties: false },
   ),
-  example: { body: { until: "2030-01-07T08:00:00Z" } },
+  example: { body: { until: null } },
   success: 200,
   response: t.Object({ thread: Thread }),
   errors: [400, 401, 403, 404, 409, 413, 429],

@@ -1,0 +1,264 @@
+/**
+ * Drafts of programs, over the API: made of the fields of a request, read, changed field by field, and sent now or at a
+ * time (rules: Drafts over the API). They are the drafts that people open in the app, and each change names the revision
+ * that it starts from.
+ */
+import type { Caller } from "../access/caller.ts";
+import { AppError } from "../base/errors.ts";
+import { type Draft, transmittedSizes } from "../mailbox/drafts.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { AttachmentView } from "../mailbox/views.ts";
+import type { EmailAddress } from "../message/address.ts";
+import { readRecipients } from "../message/recipients.ts";
+import { requireSize } from "../outbound/accept.ts";
+import { recipientsOf, requireRoom, senderFor } from "../outbound/guardrails.ts";
+import type { Options } from "../store/settings.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { type createDrafts, requireUnchanged } from "./drafts.ts";
+import { type OutgoingFile, storeFiles } from "./files.ts";
+import {
+  ADDED_FIELD,
+  type AddedFields,
+  addedFields,
+  type Outgoing,
+  requireBodySize,
+  type SendView,
+} from "./outgoing.ts";
+
+/** The fields of a draft; those that are left out are empty, or stay as they are. */
+export interface DraftFields extends AddedFields {
+  from?: string | undefined;
+  to?: string | string[] | undefined;
+  cc?: string | string[] | undefined;
+  bcc?: string | string[] | undefined;
+  subject?: string | undefined;
+  text?: string | undefined;
+  html?: string | undefined;
+}
+
+/** A draft as its reader may see it. */
+export interface ProgramDraftView {
+  id: string;
+  draftId: string;
+  emailId: string;
+  revision: number;
+  mailboxId: string;
+  from: string;
+  to: EmailAddress[];
+  cc: EmailAddress[];
+  /** For the person who wrote it last. */
+  bcc?: EmailAddress[];
+  replyTo?: EmailAddress[];
+  headers?: Record<string, string>;
+  subject: string;
+  text: string;
+  html?: string;
+  attachments: AttachmentView[];
+  /** The conversation that it replies to. */
+  replyToThreadId: string | null;
+  savedAt: string;
+  /** When it is sent. */
+  sendAt?: string;
+  /** Why it could not be sent when it was due. */
+  refusal?: string;
+}
+
+/** Records an answer in the transaction that makes it true; may run twice, the first time rolled back. */
+type RecordIn<T> = (tx: Tx, answer: T) => void;
+
+const NO_TEXT = { to: "", cc: "", bcc: "" };
+
+export function createProgramDrafts({
+  store,
+  mailbox,
+  options,
+  writing,
+  submitOutgoing,
+  schedule,
+}: {
+  store: Pick<Store, "db">;
+  mailbox: Mailbox;
+  options: Pick<Options, "get">;
+  writing: ReturnType<typeof createDrafts>["writing"];
+  submitOutgoing(
+    caller: Caller,
+    message: Outgoing,
+    threadId: string | undefined,
+    record: (tx: Tx, sent: SendView) => void,
+  ): Promise<SendView>;
+  /** Keeps a message as a draft that is sent at a time, epoch ms. @throws AppError as Submit */
+  schedule(caller: Caller, message: Outgoing, draft: Draft, at: number, record: RecordIn<SendView>): Promise<SendView>;
+}) {
+  function viewOf(caller: Caller, draft: Draft): ProgramDraftView {
+    const { id, emailId, revision, reach, from, replyTo, answers = null, savedAt, due, refusal } = draft;
+    const { to, cc, bcc, subject, text, html, attachments } = mailbox.getMessage(caller, emailId, { html: true });
+    const headers = Object.fromEntries(draft.headers.filter(([name]) => ADDED_FIELD.test(name)));
+    return {
+      id,
+      draftId: id,
+      emailId,
+      revision,
+      mailboxId: reach.mailbox.id,
+      from: from.email,
+      to,
+      cc,
+      ...(bcc && { bcc }),
+      ...(replyTo.length > 0 && { replyTo }),
+      ...(Object.keys(headers).length > 0 && { headers }),
+      subject,
+      text,
+      ...(html !== undefined && { html }),
+      attachments,
+      replyToThreadId: answers,
+      savedAt: new Date(savedAt).toISOString(),
+      ...(due && { sendAt: new Date(due.at).toISOString() }),
+      ...(refusal !== undefined && { refusal }),
+    };
+  }
+
+  /** Makes files durable, once they are known to fit. @throws AppError payload_too_large, unprocessable */
+  async function keepFiles({ mailbox: box }: Outgoing, files: readonly OutgoingFile[]) {
+    const size = transmittedSizes(files);
+    requireSize({ size }, options.get("smtp.maxMessageBytes"));
+    requireRoom(mailbox.usage(box.id), size, box.address, "unprocessable");
+    return storeFiles(files);
+  }
+
+  /** The message after a change. @throws AppError not_found, forbidden, unprocessable */
+  function changed(caller: Caller, draft: Draft, fields: DraftFields): Outgoing {
+    const { from, text, html, subject = draft.subject, replyTo, headers } = fields;
+    if (from !== undefined && draft.answers === undefined) senderFor(store.db, caller, from, { alias: false });
+    const list = (name: "to" | "cc" | "bcc") =>
+      fields[name] === undefined ? draft[name] : readRecipients(fields[name]);
+    const isReplaced = (name: string): boolean =>
+      /^reply-to$/i.test(name) ? replyTo !== undefined : ADDED_FIELD.test(name) && headers !== undefined;
+    return writing.compose(
+      caller,
+      {
+        from: from ?? draft.from.email,
+        recipients: recipientsOf({ to: list("to"), cc: list("cc"), bcc: list("bcc") }),
+        subject,
+        // HTML does not match a changed text.
+        content: text === undefined && html === undefined ? { text: draft.text, html: draft.html } : { text, html },
+      },
+      draft.answers,
+      { ...draft, headers: [...draft.headers.filter(([name]) => !isReplaced(name)), ...addedFields(fields)] },
+    );
+  }
+
+  return {
+    /** Keeps a new message as a draft. @throws AppError payload_too_large, unprocessable */
+    async createProgramDraft(
+      caller: Caller,
+      message: Outgoing,
+      record: RecordIn<ProgramDraftView>,
+      files: readonly OutgoingFile[],
+    ): Promise<ProgramDraftView> {
+      const stored = await keepFiles(message, files);
+      return writing.save(
+        caller,
+        { message, answers: undefined, unfinished: NO_TEXT },
+        {
+          files: stored,
+          also(tx, draft) {
+            const view = viewOf(caller, draft);
+            record(tx, view);
+            return view;
+          },
+        },
+      );
+    },
+
+    /** @throws AppError not_found, conflict (it is not a draft) */
+    async getProgramDraft(caller: Caller, draftId: string): Promise<ProgramDraftView> {
+      await mailbox.renewHtml(draftId);
+      return viewOf(caller, mailbox.drafts.read(caller, draftId, "read"));
+    },
+
+    /**
+     * Changes the fields that are given; `files` replace the attachments. `record` is called in the transaction.
+     * @throws AppError not_found, forbidden, conflict, payload_too_large, unprocessable, insufficient_storage
+     */
+    async changeProgramDraft(
+      caller: Caller,
+      draftId: string,
+      { revision, ...fields }: DraftFields & { revision: number },
+      record: RecordIn<ProgramDraftView>,
+      files?: readonly OutgoingFile[],
+    ): Promise<ProgramDraftView> {
+      requireBodySize(fields);
+      const draft = mailbox.drafts.read(caller, draftId);
+      requireUnchanged(draft, revision);
+      const message = changed(caller, draft, fields);
+      const { to, cc, bcc } = draft.unfinished;
+      const unfinished = {
+        to: fields.to === undefined ? to : "",
+        cc: fields.cc === undefined ? cc : "",
+        bcc: fields.bcc === undefined ? bcc : "",
+      };
+      return writing.save(
+        caller,
+        { message, answers: draft.answers, unfinished },
+        {
+          draft,
+          revision,
+          files: files && (await keepFiles(message, files)),
+          also(tx, saved) {
+            const view = viewOf(caller, saved);
+            record(tx, view);
+            return view;
+          },
+        },
+      );
+    },
+
+    /** Removes a draft, also one that is about to be sent. @throws AppError not_found, forbidden, conflict */
+    discardProgramDraft(tx: Tx, caller: Caller, draftId: string): void {
+      mailbox.drafts.remove(tx, mailbox.drafts.read(caller, draftId));
+    },
+
+    /**
+     * Sends a draft as it is stored, now or at a time (epoch ms). `revision`: the one that the caller has seen.
+     * @throws AppError as Sending.send, not_found, conflict
+     */
+    async sendProgramDraft(
+      caller: Caller,
+      draftId: string,
+      { revision, at }: { revision?: number | undefined; at?: number | undefined },
+      record: RecordIn<SendView>,
+    ): Promise<SendView> {
+      const draft = mailbox.drafts.read(caller, draftId);
+      requireUnchanged(draft, revision ?? draft.revision);
+      requireFinished(draft);
+      const message = writing.stored(caller, draft);
+      if (at !== undefined) return schedule(caller, message, draft, at, record);
+      return submitOutgoing(caller, message, draft.answers, (tx, sent) => {
+        const present = mailbox.drafts.read(caller, draftId);
+        requireUnchanged(present, draft.revision);
+        requireSameFiles(present, draft);
+        mailbox.drafts.remove(tx, present);
+        record(tx, sent);
+      });
+    },
+  };
+}
+
+/** @throws AppError unprocessable */
+function requireFinished({ to, cc, bcc, unfinished, text, html, attachments }: Draft): void {
+  if (Object.values(unfinished).some((typed) => typed.trim() !== "")) {
+    throw new AppError("unprocessable", "The draft has text in its recipient fields that is no address");
+  }
+  if (to.length + cc.length + bcc.length === 0) {
+    throw new AppError("unprocessable", "There is nobody to send to: give the draft a recipient");
+  }
+  if (text.trim() === "" && html === undefined && attachments.length === 0) {
+    throw new AppError("unprocessable", "The draft has neither text nor html");
+  }
+}
+
+/** @throws AppError conflict */
+function requireSameFiles(present: Draft, seen: Draft): void {
+  const idsOf = ({ attachments }: Draft): string => attachments.map(({ id }) => id).join();
+  if (idsOf(present) === idsOf(seen)) return;
+  throw new AppError("conflict", "The attachments of this draft were changed meanwhile");
+}

@@ -1,0 +1,111 @@
+/** Drafts of programs: new messages for a person, or the program itself, to send later (rules: Drafts over the API). */
+import { t } from "../json-schema.ts";
+import { operation } from "../operation.ts";
+import { DONE, Done, Draft, DraftPatch, DraftSendRequest, NewDraft, parameter, SendResponse } from "../schemas.ts";
+import { checkFields, LARGEST_BODY, laterOf, REFUSALS, refuseElsewhere } from "./sending.ts";
+
+const common = { group: "Drafts", audience: "key" } as const;
+const byId = t.Object({ id: parameter.id });
+
+export const createDraft = operation({
+  ...common,
+  name: "createDraft",
+  method: "POST",
+  path: "/drafts",
+  scope: "write",
+  summary: "Draft a new message",
+  description:
+    "Any field may be missing. It comes from the key's own mailbox unless from says otherwise. Nothing is sent.",
+  body: NewDraft,
+  bodyOptional: true,
+  largestBody: LARGEST_BODY,
+  checkBody(body) {
+    refuseElsewhere(body, { sendAt: undefined });
+    checkFields(body);
+  },
+  takesFiles: true,
+  example: { body: { to: ["Ben Okafor <ben@example.net>"], subject: "Contract", text: "Hello Ben,\n\nthe contract" } },
+  idempotent: true,
+  success: 201,
+  response: Draft,
+  errors: [400, 401, 403, 404, 409, 413, 422, 429],
+  run: ({ caller, sending, record }, { body, files }) => sending.newDraft(caller, body, record, files),
+});
+
+export const getDraft = operation({
+  ...common,
+  name: "getDraft",
+  method: "GET",
+  path: "/drafts/:id",
+  scope: "read",
+  summary: "Get a draft",
+  description: "Drafts of people and of POST /threads/{id}/draft, too. GET /threads?folder=drafts lists them.",
+  params: byId,
+  success: 200,
+  response: Draft,
+  errors: [401, 403, 404, 409, 429],
+  run: ({ caller, sending }, { params }) => sending.getProgramDraft(caller, params.id),
+});
+
+export const updateDraft = operation({
+  ...common,
+  name: "updateDraft",
+  method: "PATCH",
+  path: "/drafts/:id",
+  scope: "write",
+  summary: "Change a draft",
+  description:
+    "Fields that are left out stay as they are; text without html leaves no HTML, and html alone makes the text. attachments replaces all of them: name those to keep by their attachmentId. 409 if the draft changed since the revision, or is about to be sent.",
+  params: byId,
+  body: DraftPatch,
+  largestBody: LARGEST_BODY,
+  checkBody(body) {
+    refuseElsewhere(body, { sendAt: undefined, forward: undefined, forwardAttachments: undefined });
+    checkFields(body);
+  },
+  takesFiles: true,
+  example: { body: { revision: 2, subject: "Contract for signature" } },
+  success: 200,
+  response: Draft,
+  errors: [400, 401, 403, 404, 409, 413, 422, 429, 507],
+  run: ({ caller, sending, record }, { params, body, files }) =>
+    sending.changeProgramDraft(caller, params.id, body, record, body.attachments && files),
+});
+
+export const deleteDraft = operation({
+  ...common,
+  name: "deleteDraft",
+  method: "DELETE",
+  path: "/drafts/:id",
+  scope: "write",
+  summary: "Discard a draft",
+  description: "For good. One that was to be sent at a time is not sent.",
+  params: byId,
+  success: 200,
+  response: Done,
+  errors: [401, 403, 404, 409, 429],
+  run({ caller, sending, store }, { params }) {
+    store.transact((tx) => sending.discardProgramDraft(tx, caller, params.id));
+    return DONE;
+  },
+});
+
+export const sendDraft = operation({
+  ...common,
+  name: "sendDraft",
+  method: "POST",
+  path: "/drafts/:id/send",
+  scope: "send",
+  summary: "Send a draft",
+  description: "As it is stored, as POST /send does, or at a time. The draft is gone once it is accepted.",
+  params: byId,
+  body: DraftSendRequest,
+  bodyOptional: true,
+  example: { body: { revision: 2 } },
+  idempotent: true,
+  success: 202,
+  response: SendResponse,
+  errors: REFUSALS,
+  run: ({ caller, sending, runtime, record }, { params, body }) =>
+    sending.sendProgramDraft(caller, params.id, { revision: body.revision, ...laterOf(body, runtime) }, record),
+});
