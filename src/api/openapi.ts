@@ -189,7 +189,7 @@ function completeOperation(operation: Operation, made: JsonObject, surface: Surf
       default: ref("responses", "ServerFailure"),
     },
     // OpenAPI 3.1, Security Requirement Object: for HTTP authentication, the list names the roles that a request needs.
-    security: [{ apiKey: [operation.scope] }],
+    security: [{ bearer: [operation.scope] }],
   };
 }
 
@@ -325,7 +325,7 @@ function routesOf(operations: readonly Operation[]): Elysia {
 
 /** Describes an API whose server has the public origin `baseUrl`. */
 export function describeApi(surface: Surface, baseUrl: string): JsonObject {
-  const { operations, prefix, title, version, description, describesEvents, meanings } = surface;
+  const { operations, groups, prefix, title, version, description, describesEvents, meanings } = surface;
   const made = toOpenAPISchema(routesOf(operations), undefined, undefined, undefined, "3.1.0");
   const paths = plain(made.paths as object) as Record<string, JsonObject>;
   const schemas: JsonObject = {};
@@ -340,15 +340,18 @@ export function describeApi(surface: Surface, baseUrl: string): JsonObject {
   }
   const statuses = [...new Set(operations.flatMap(({ errors }) => errors))].sort();
   const responses: JsonObject = { ServerFailure: SERVER_FAILURE };
+  const tags = [...new Set(operations.map(({ group }) => group))].map((name) => ({
+    name,
+    description: groups[name] ?? "",
+  }));
   for (const status of statuses) responses[nameOfFailure(status)] = describeFailure(status, meanings);
-  const groups = [...new Set(operations.map(({ group }) => group))];
 
   return {
     openapi: "3.1.0",
-    info: { title, version, description },
+    info: { title, version, description, license: { name: "MIT", identifier: "MIT" } },
     servers: [{ url: baseUrl + prefix }],
-    tags: groups.map((name) => ({ name })),
-    security: [{ apiKey: [] }],
+    tags,
+    security: [{ bearer: [] }],
     paths: extractComponents(plain(completed), schemas),
     ...(describesEvents && {
       webhooks: extractComponents(
@@ -358,7 +361,7 @@ export function describeApi(surface: Surface, baseUrl: string): JsonObject {
     }),
     components: {
       securitySchemes: {
-        apiKey: { type: "http", scheme: "bearer", description: "A workspace API key, beginning with mr_" },
+        bearer: { type: "http", scheme: "bearer", description: "A workspace API key, beginning with mr_" },
       },
       headers: { ...COMPONENT_HEADERS, Replayed: describeReplayed(surface) },
       responses: extractComponents(plain(responses), schemas),

@@ -8,6 +8,8 @@ export interface Surface {
   /** The path above its operations and its document. */
   prefix: string;
   operations: readonly Operation[];
+  /** Describes each group of its operations. */
+  groups: Readonly<Record<string, string>>;
   title: string;
   /** The version of the document. The version of the API is in the prefix. */
   version: string;
@@ -25,6 +27,13 @@ export interface Surface {
 export const MAIL_API: Surface = {
   prefix: "/api/v1",
   operations: MAIL_OPERATIONS,
+  groups: {
+    Mailboxes: "The mailboxes that a key reaches",
+    Threads: "Conversations: list, search, read, move, star, label and mark them",
+    Sending: "Send, reply, and draft replies for a person to review",
+    Messages: "Single messages, and each as a file",
+    Attachments: "The files of messages",
+  },
   title: "Mailroom",
   version: "1.1.0",
   description:
@@ -41,6 +50,11 @@ export const EXT_API: Surface = {
   ...MAIL_API,
   prefix: "/api/ext/v1",
   operations: EXT_OPERATIONS,
+  groups: {
+    ...MAIL_API.groups,
+    Labels: "Labels in all mailboxes that a key reaches",
+    Changes: "What changed since a cursor",
+  },
   title: "Mailroom, further",
   version: "1.0.0",
   description:
@@ -51,6 +65,15 @@ export const EXT_API: Surface = {
 export const ADMIN_API: Surface = {
   prefix: "/api/admin/v1",
   operations: ADMIN_OPERATIONS,
+  groups: {
+    Mailboxes: "Mailboxes with their aliases, shares, quotas, pauses and expiry",
+    People: "Who belongs to the workspace, and their roles",
+    Domains: "Domains, and the DNS records that each needs",
+    Suppressions: "Addresses that may not be written to",
+    Queue: "Recipients of outbound mail that are not settled yet",
+    "API keys": "Keys of the workspace's people",
+    Webhooks: "Endpoints that are told of events, and the log of their deliveries",
+  },
   title: "Mailroom administration",
   version: "1.0.0",
   description:

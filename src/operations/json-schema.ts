@@ -2,8 +2,9 @@
  * JSON Schema as values, types and compiled checks. The only file that knows TypeBox. (Elysia's own `t` takes strings
  * for integers.)
  *
- * The checks differ from TypeBox in two ways. They ignore `format`, because mail whose sender has no valid address must
- * stay readable. And `maxLength` counts characters (RFC 8259 §8.2), not UTF-16 units.
+ * The checks differ from TypeBox in three ways. They ignore `format`, because mail whose sender has no valid address must
+ * stay readable. They let what is `filled` be empty, because its operation refuses that in better words. And `maxLength`
+ * counts characters (RFC 8259 §8.2), not UTF-16 units.
  */
 import { Kind, type Static, type TObject, type TSchema, Type, TypeRegistry } from "@sinclair/typebox";
 import { TypeCompiler } from "@sinclair/typebox/compiler";
@@ -23,6 +24,15 @@ export const oneOf = <const T extends string>(
   options: { description?: string; default?: T } = {},
 ) => Type.Unsafe<T>({ [Kind]: ONE_OF, type: "string", enum: words, ...options });
 
+const FILLED = Symbol("filled");
+
+/** Makes the schema of text that its operation refuses when it is empty. */
+export const filled = (options: { maxLength?: number; description?: string } = {}) =>
+  Type.String({ minLength: 1, ...options, ...{ [FILLED]: true } });
+
+/** Makes the schema of a list that its operation refuses when it is empty. */
+export const filledList = <T extends TSchema>(items: T) => Type.Array(items, { minItems: 1, ...{ [FILLED]: true } });
+
 /** The first part of a value that a schema does not allow. */
 export interface Fault {
   kind: "missing" | "unknown" | "empty" | "wrong";
@@ -34,14 +44,16 @@ export interface Fault {
   message: string;
 }
 
-/** Copies a schema without its formats. */
-function withoutFormats<T>(schema: T): T {
-  if (Array.isArray(schema)) return schema.map(withoutFormats) as T;
+/** Copies a schema without what the checks leave to others. */
+function checkedPart<T>(schema: T): T {
+  if (Array.isArray(schema)) return schema.map(checkedPart) as T;
   if (typeof schema !== "object" || schema === null) return schema;
+  const unchecked = FILLED in schema ? ["minLength", "minItems"] : [];
   const copy: Record<string | symbol, unknown> = {};
   for (const key of Reflect.ownKeys(schema)) {
     const value = (schema as Record<string | symbol, unknown>)[key];
-    if (key !== "format" || typeof value !== "string") copy[key] = withoutFormats(value);
+    const isFormat = key === "format" && typeof value === "string";
+    if (!isFormat && !unchecked.includes(String(key))) copy[key] = checkedPart(value);
   }
   return copy as T;
 }
@@ -66,7 +78,7 @@ export function compile(schema: Schema): Check {
 }
 
 function compileCheck(schema: Schema): Check {
-  const typeCheck = TypeCompiler.Compile(withoutFormats(schema));
+  const typeCheck = TypeCompiler.Compile(checkedPart(schema));
   const check: Check = (value) => {
     if (typeCheck.Check(value)) return undefined;
     for (const error of typeCheck.Errors(value)) {

@@ -10,7 +10,7 @@ import { LONGEST_SUBJECT } from "../message/compose.ts";
 import { DELIVERY_STATES } from "../outbound/progress.ts";
 import { FOLDERS, QUEUE_STATES, RECIPIENT_FIELDS } from "../store/schema.ts";
 import { LONGEST_KEY } from "./idempotency.ts";
-import { oneOf, type Schema, t } from "./json-schema.ts";
+import { filled, filledList, oneOf, type Schema, t } from "./json-schema.ts";
 
 export const email = (options: { description?: string } = {}) => t.String({ format: "email", ...options });
 export const dateTime = (options: { description?: string } = {}) => t.String({ format: "date-time", ...options });
@@ -28,7 +28,7 @@ export const Done = t.Object({ ok: t.Boolean({ description: "Always true" }) });
 export const DONE = { ok: true };
 
 /** Path parameters of a resource. */
-export const BY_ID = t.Object({ id: t.String() });
+export const BY_ID = t.Object({ id: filled() });
 
 /** A time in epoch ms as the text of a `dateTime`; null stays null. */
 export const isoOf = (ms: number): string => new Date(ms).toISOString();
@@ -269,7 +269,7 @@ export const ThreadDetail = t.Object(
   { $id: "ThreadDetail" },
 );
 
-export const label = t.String({ maxLength: 60 });
+export const label = filled({ maxLength: 60 });
 
 /** Body of PATCH /threads/{id}. */
 export const ThreadPatch = t.Object(
@@ -293,8 +293,8 @@ const LONGEST_FIELD = 2_000;
 
 const OutgoingAttachment = t.Object(
   {
-    attachmentId: t.Optional(t.String({ description: "An attachment that the key can read" })),
-    emailId: t.Optional(t.String({ description: "A message that the key can read: attached as a file, without Bcc" })),
+    attachmentId: t.Optional(filled({ description: "An attachment that the key can read" })),
+    emailId: t.Optional(filled({ description: "A message that the key can read: attached as a file, without Bcc" })),
     filename: t.Optional(
       t.String({ minLength: 1, maxLength: 255, description: "Required with text and content; renames the others" }),
     ),
@@ -357,15 +357,10 @@ export const IdempotencyKey = t.String({
 });
 
 const idempotencyKey = t.Optional(
-  t.String({
-    minLength: 1,
-    maxLength: LONGEST_KEY,
-    description: "Alternative to the header Idempotency-Key",
-  }),
+  t.String({ minLength: 1, maxLength: LONGEST_KEY, description: "Alternative to the header Idempotency-Key" }),
 );
 
 const from = email({ description: "Address of a mailbox, not an alias, that the key may send from" });
-const to = addressList(`Recipients: ${LIST}`);
 const copies = {
   cc: t.Optional(addressList(`Recipients of a copy: ${LIST}`)),
   bcc: t.Optional(addressList(`Recipients whom no other recipient sees: ${LIST}`)),
@@ -375,23 +370,26 @@ const subject = t.Optional(
 );
 const forwarding = {
   forward: t.Optional(
-    t.String({
+    filled({
       description:
         "Id of a message that is shown below, with its attachments. text and html may both be missing then. Needs the scope read",
     }),
   ),
-  forwardAttachments: t.Optional(t.Boolean({ default: true, description: "false leaves its attachments out" })),
+  forwardAttachments: t.Optional(t.Boolean({ description: "false leaves its attachments out" })),
 };
 
 /** Body of POST /send. */
 export const SendRequest = t.Object(
-  { from, to, ...copies, subject, ...content, ...forwarding, ...added, sendAt, idempotencyKey },
+  {
+    from,
+    to: t.Union([filled(), filledList(t.String())], { description: `Recipients: ${LIST}` }),
+    ...copies, subject, ...content, ...forwarding, ...added, sendAt, idempotencyKey },
   { $id: "SendRequest" },
 );
 
 const fieldsOfDraft = {
   from: t.Optional(from),
-  to: t.Optional(to),
+  to: t.Optional(addressList(`Recipients: ${LIST}`)),
   ...copies,
   subject,
   ...content,
@@ -424,9 +422,7 @@ export const DraftSendRequest = t.Object(
 
 const reply = {
   ...content,
-  replyAll: t.Optional(
-    t.Boolean({ default: false, description: "Reply to everyone on the last message, To and Cc too" }),
-  ),
+  replyAll: t.Optional(t.Boolean({ description: "true replies to everyone on the last message, To and Cc too" })),
   from: t.Optional(
     email({
       description:
@@ -439,7 +435,7 @@ const reply = {
   subject: t.Optional(
     t.String({ maxLength: LONGEST_SUBJECT, description: "Re: and the conversation's subject when it is left out" }),
   ),
-  quote: t.Optional(t.Boolean({ default: false, description: "Append the previous message, quoted" })),
+  quote: t.Optional(t.Boolean({ description: "true appends the previous message, quoted" })),
   ...added,
 };
 
@@ -510,11 +506,10 @@ export const DEFAULT_LIMIT = 25;
 
 /** Parameters of several operations, in the path or the query. */
 export const parameter = {
-  id: t.String(),
-  mailbox: t.Optional(t.String({ description: "Mailbox id, address or alias address" })),
+  id: filled(),
+  mailbox: t.Optional(filled({ description: "Mailbox id, address or alias address" })),
   mailboxAddress: t.Optional(email({ description: "Address or alias address of a mailbox" })),
-  listFolder: (description: string, preset: { default?: "inbox" } = {}) =>
-    t.Optional(oneOf(LIST_FOLDERS, { description, ...preset })),
+  listFolder: (description: string) => t.Optional(oneOf(LIST_FOLDERS, { description })),
   messageFolder: t.Optional(Folder),
   direction: t.Optional(Direction),
   html: t.Optional(t.Boolean({ default: true, description: "false leaves HTML bodies out" })),
@@ -526,7 +521,7 @@ export const parameter = {
         "relevance puts the conversations that answer the words of q best first, at most a thousand of them, before the others, which stay newest first. Without words in q it is newest",
     }),
   ),
-  cursor: t.Optional(t.String({ description: "nextCursor of the previous page, with the filters that made it" })),
+  cursor: t.Optional(filled({ description: "nextCursor of the previous page, with the filters that made it" })),
   limit: t.Optional(
     t.Integer({ minimum: 1, maximum: 100, default: DEFAULT_LIMIT, description: "Most items on a page" }),
   ),

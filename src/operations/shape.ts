@@ -19,8 +19,7 @@ function ofLength(least: number | undefined, most: number | undefined, what: str
 /** Describes the values of a schema, as the end of a sentence with "must be". */
 function expectation(schema: Schema): string {
   if (Array.isArray(schema.enum)) return `one of ${schema.enum.join(", ")}`;
-  // A union. `anyOf` beside a type only says which fields an object needs.
-  if (Array.isArray(schema.anyOf) && schema.type === undefined) return schema.anyOf.map(expectation).join(" or ");
+  if (Array.isArray(schema.anyOf)) return schema.anyOf.map(expectation).join(" or ");
   switch (schema.type) {
     case "null":
       return "null";

@@ -1,7 +1,7 @@
 /** The OpenAPI document (rules: OpenAPI document): it agrees with the rules, and with the responses of the server. */
 import { describe, expect, test } from "bun:test";
 import { describeApi } from "../../src/api/openapi.ts";
-import { MAIL_API } from "../../src/api/surfaces.ts";
+import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { MAIL_OPERATIONS } from "../../src/operations/operations.ts";
 import { startApi } from "../harness/api-setup.ts";
 import { faults, type JsonObject, nodesOf, resolve } from "../harness/schema-validator.ts";
@@ -21,9 +21,40 @@ test("the document is OpenAPI 3.1, in version 1.1.0, and consists of JSON values
     openapi: "3.1.0",
     info: { title: "Mailroom", version: "1.1.0" },
     servers: [{ url: "https://mail.example.test/api/v1" }],
-    components: { securitySchemes: { apiKey: { type: "http", scheme: "bearer" } } },
+    components: { securitySchemes: { bearer: { type: "http", scheme: "bearer" } } },
   });
   expect(JSON.parse(JSON.stringify(document))).toEqual(document);
+});
+
+test.each([MAIL_API, EXT_API, ADMIN_API])(
+  "$title: describes its groups of operations, and names its licence",
+  (surface) => {
+    const { info, tags } = describeApi(surface, "https://mail.example.test") as {
+      info: JsonObject;
+      tags: { name: string; description?: string }[];
+    };
+    expect(info.license).toEqual({ name: "MIT", identifier: "MIT" });
+    expect(tags.map(({ name }) => name)).toEqual([...new Set(surface.operations.map(({ group }) => group))]);
+    for (const { description = "" } of tags) expect(description).toMatch(/^[A-Z].*\w$/);
+  },
+);
+
+test("no field of an object has a default, which some generators require then, and others always send", () => {
+  const found = [MAIL_API, EXT_API, ADMIN_API].flatMap((surface) =>
+    [...nodesOf(describeApi(surface, "https://mail.example.test") as JsonObject)]
+      .flatMap(({ properties }) => Object.entries((properties ?? {}) as Record<string, JsonObject>))
+      .filter(([, schema]) => schema.default !== undefined),
+  );
+  expect(found).toEqual([]);
+});
+
+test("no object says which fields it needs by anyOf, which generators skip", () => {
+  const found = [MAIL_API, EXT_API, ADMIN_API].flatMap((surface) =>
+    [...nodesOf(describeApi(surface, "https://mail.example.test") as JsonObject)].filter(
+      ({ anyOf, type }) => anyOf !== undefined && type !== undefined,
+    ),
+  );
+  expect(found).toEqual([]);
 });
 
 test("every reference leads to a component, and every component is referenced", () => {
@@ -78,6 +109,7 @@ describe("the operations of the rules", () => {
   const LIST_FOLDERS = ["inbox", "sent", "drafts", "archive", "spam", "trash", "starred", "snoozed", "all"];
   const FOLDERS = LIST_FOLDERS.slice(0, 6);
   const string = { type: "string" };
+  const filled = { type: "string", minLength: 1 };
   const boolean = { type: "boolean" };
   const limit = { type: "integer", minimum: 1, maximum: 100, default: 25 };
   const q = { type: "string", maxLength: 500 };
@@ -99,14 +131,15 @@ describe("the operations of the rules", () => {
       "/threads",
       "read",
       {
-        mailbox: string,
-        folder: { type: "string", enum: LIST_FOLDERS, default: "inbox" },
+        mailbox: filled,
+        // inbox is the default without q alone.
+        folder: { type: "string", enum: LIST_FOLDERS },
         unread: boolean,
         label: string,
         hasAttachments: boolean,
         q,
         sort,
-        cursor: string,
+        cursor: filled,
         limit,
       },
       [400, 401, 403, 404, 429],
@@ -124,8 +157,8 @@ describe("the operations of the rules", () => {
         direction: { type: "string", enum: ["inbound", "outbound"] },
         messageId: { type: "string", maxLength: 1_000 },
         threadId: { type: "string", maxLength: 100 },
-        from: { type: "string", maxLength: 320 },
-        after: { type: "string", maxLength: 100 },
+        from: { ...filled, maxLength: 320 },
+        after: { ...filled, maxLength: 100 },
         waitSeconds: { type: "integer", minimum: 0, maximum: 50 },
         limit,
       },
@@ -139,7 +172,7 @@ describe("the operations of the rules", () => {
       "GET",
       "/search",
       "read",
-      { q, mailbox: string, folder: { type: "string", enum: LIST_FOLDERS }, sort, cursor: string, limit },
+      { q, mailbox: filled, folder: { type: "string", enum: LIST_FOLDERS }, sort, cursor: filled, limit },
       [400, 401, 403, 404, 429],
     ],
     ["replyToThread", "POST", "/threads/{id}/reply", "send", {}, SENDING],
@@ -159,7 +192,7 @@ describe("the operations of the rules", () => {
     const operation = operationAt(method, path);
     expect(operation).toMatchObject({
       operationId: name,
-      security: [{ apiKey: [scope] }],
+      security: [{ bearer: [scope] }],
       summary: expect.any(String),
     });
     const given = ((operation.parameters ?? []) as JsonObject[]).filter((parameter) => parameter.in === "query");
@@ -269,7 +302,7 @@ describe("the operations of the rules", () => {
       });
       expect(schemas[name]).not.toHaveProperty("additionalProperties");
     }
-    const flag = { type: "boolean", default: false };
+    const flag = { type: "boolean", description: expect.any(String) };
     for (const name of ["ReplyRequest", "DraftRequest"]) {
       expect(schemas[name]).toMatchObject({ properties: { replyAll: flag, quote: flag } });
     }

@@ -217,7 +217,7 @@ describe("the document", () => {
       ADMIN_OPERATIONS.map(({ name }) => name).sort(),
     );
     for (const [method, { operationId, parameters = [], security, responses }] of described) {
-      expect([operationId, security]).toEqual([operationId, [{ apiKey: ["admin"] }]]);
+      expect([operationId, security]).toEqual([operationId, [{ bearer: ["admin"] }]]);
       const takesKey = (parameters as JsonObject[]).some(({ name }) => name === "Idempotency-Key");
       expect([operationId, takesKey]).toEqual([operationId, method === "post"]);
       expect(Object.keys(responses as JsonObject)).toEqual(expect.arrayContaining(["401", "403", "429", "default"]));

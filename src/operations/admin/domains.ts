@@ -2,7 +2,7 @@
 import type { DnsRecord, FoundRecord } from "../../admin/dns.ts";
 import { type DomainEntry, makeDkimKeys, proveOwnership } from "../../admin/domains.ts";
 import { asCommand, type Shown } from "../command.ts";
-import { oneOf, type Static, t } from "../json-schema.ts";
+import { filled, oneOf, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
 import { BY_ID, DONE, Done, dateTime, isoOf, maybeIsoOf, nullable, strictBody } from "../schemas.ts";
@@ -96,8 +96,8 @@ export const addDomain = operation({
   scope: "admin",
   summary: "Add a domain, with its DKIM keys",
   description: "Publish its records, then verify it. Until then it neither receives nor sends mail.",
-  body: strictBody({ name: t.String({ description: "Such as example.com" }) }),
-  example: { body: { name: "example.com" } },
+  body: strictBody({ name: filled({ description: "Such as example.com" }) }),
+  example: { body: { name: "example.org" } },
   idempotent: true,
   success: 201,
   response: Domain,

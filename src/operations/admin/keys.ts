@@ -4,7 +4,7 @@ import type { KeyRecord } from "../../admin/developers.ts";
 import { AppError } from "../../base/errors.ts";
 import { SCOPES } from "../../store/schema.ts";
 import { asCommand, type Shown } from "../command.ts";
-import { oneOf, type Static, t } from "../json-schema.ts";
+import { filled, oneOf, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
 import { BY_ID, DONE, Done, dateTime, email, isoOf, maybeIsoOf, nullable, strictBody } from "../schemas.ts";
@@ -100,9 +100,9 @@ export const createKey = operation({
   description:
     "It acts for yourself or for a member, and its scopes are at most those of the key that asks. `admin` is for yourself alone.",
   body: strictBody({
-    name: t.String({ maxLength: 120 }),
+    name: filled({ maxLength: 120 }),
     scopes: t.Array(oneOf(SCOPES), { minItems: 1, maxItems: SCOPES.length }),
-    user: t.Optional(t.String({ description: "Id or address of the person it acts for; yourself when left out" })),
+    user: t.Optional(filled({ description: "Id or address of the person it acts for; yourself when left out" })),
   }),
   example: { body: { name: "Invoices", scopes: ["read"] } },
   idempotent: true,
@@ -150,7 +150,7 @@ export const renameKey = operation({
   path: "/keys/:id",
   summary: "Rename an API key",
   params: BY_ID,
-  body: strictBody({ name: t.String({ maxLength: 120 }) }),
+  body: strictBody({ name: filled({ maxLength: 120 }) }),
   example: { body: { name: "Invoices, read only" } },
   success: 200,
   response: ApiKey,

@@ -5,7 +5,7 @@ import { AppError, UsageError } from "../../base/errors.ts";
 import { normalizeAddress } from "../../message/address.ts";
 import type { Tx } from "../../store/store.ts";
 import { asCommand, REASON, type Shown, sendingState } from "../command.ts";
-import { oneOf, type Static, t } from "../json-schema.ts";
+import { filled, oneOf, type Static, t } from "../json-schema.ts";
 import { type AdminContext, operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
 import { BY_ID, DONE, Done, dateTime, email, isoOf, maybeIsoOf, nullable, strictBody } from "../schemas.ts";
@@ -84,7 +84,7 @@ function quotaOf(bytes: string): number | null {
 }
 
 const Quota = t.Integer({ minimum: 0, maximum: LARGEST_QUOTA });
-const Person = t.String({ description: "Id or address of a person of the workspace" });
+const Person = filled({ description: "Id or address of a person of the workspace" });
 
 /** Returns the id of a mailbox's owner, who is named by id or address. @throws AppError unprocessable */
 function ownerNamed(people: People, workspaceId: string, named: string): string {
@@ -161,11 +161,11 @@ export const addMailbox = operation({
   summary: "Make a mailbox",
   body: strictBody({
     address: email({ description: "At a domain of the workspace" }),
-    name: t.String({ description: "Display name in the From of its mail" }),
+    name: filled({ description: "Display name in the From of its mail" }),
     owner: t.Optional(
       nullable(Person, { description: "Id or address of the person it belongs to; nobody owns it when left out" }),
     ),
-    aliases: t.Optional(t.Array(t.String(), { maxItems: 100, description: "Addresses, and *@domain for a catch-all" })),
+    aliases: t.Optional(t.Array(filled(), { maxItems: 100, description: "Addresses, and *@domain for a catch-all" })),
     quotaBytes: t.Optional(nullable(Quota, { description: "null: the setting storage.mailboxBytes" })),
     expiresAt: t.Optional(nullable(dateTime(), { description: `A time to come. ${EXPIRY}` })),
   }),
@@ -230,13 +230,13 @@ export const changeMailbox = operation({
   params: BY_ID,
   body: strictBody(
     {
-      name: t.Optional(t.String()),
+      name: t.Optional(filled()),
       owner: t.Optional(
         nullable(Person, { description: "Id or address of a person of the workspace; null: nobody owns it" }),
       ),
       quotaBytes: t.Optional(nullable(Quota, { description: "null: the setting storage.mailboxBytes" })),
       pausedReason: t.Optional(
-        nullable(t.String(), { description: "Pauses sending from it and says why; null: it may send again" }),
+        nullable(filled(), { description: "Pauses sending from it and says why; null: it may send again" }),
       ),
       expiresAt: t.Optional(nullable(dateTime(), { description: `A time to come. ${EXPIRY}` })),
     },
@@ -324,7 +324,7 @@ export const addAlias = operation({
   summary: "Add an alias to a mailbox",
   description: "`*@domain` receives mail to any address of the domain that does not exist.",
   params: BY_ID,
-  body: strictBody({ alias: t.String({ description: "An address, or *@domain" }) }),
+  body: strictBody({ alias: filled({ description: "An address, or *@domain" }) }),
   example: { body: { alias: "sales@example.com" } },
   idempotent: true,
   success: 201,
@@ -342,7 +342,7 @@ export const removeAlias = operation({
   path: "/mailboxes/:id/aliases/:alias",
   scope: "admin",
   summary: "Take an alias from a mailbox",
-  params: t.Object({ id: t.String(), alias: t.String({ description: "The address, or *@domain" }) }),
+  params: t.Object({ id: filled(), alias: filled({ description: "The address, or *@domain" }) }),
   success: 200,
   response: Done,
   errors: WRITE_ERRORS,
@@ -397,7 +397,7 @@ export const removeGrant = operation({
   path: "/mailboxes/:id/grants/:userId",
   scope: "admin",
   summary: "End the sharing of a mailbox with a person",
-  params: t.Object({ id: t.String(), userId: Person }),
+  params: t.Object({ id: filled(), userId: Person }),
   success: 200,
   response: Done,
   errors: READ_ERRORS,

@@ -1,7 +1,7 @@
 /** People of a workspace (rules: Administered people). admin/people.ts decides who may change whom. */
 import { hashPassword, ROLES, type UserEntry } from "../../admin/people.ts";
 import { asCommand, type Shown } from "../command.ts";
-import { oneOf, type Static, t } from "../json-schema.ts";
+import { filled, oneOf, type Static, t } from "../json-schema.ts";
 import { appOperation, operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
 import { BY_ID, DONE, Done, dateTime, email, isoOf, strictBody } from "../schemas.ts";
@@ -76,7 +76,7 @@ export const listPeople = operation({
 
 const NewPerson = strictBody({
   email: email({ description: "The address they sign in with" }),
-  name: t.String(),
+  name: filled(),
   role: oneOf(ROLES),
   mailbox: t.Optional(
     t.Boolean({
@@ -96,7 +96,7 @@ export const addPerson = operation({
   summary: "Add a person, with a mailbox of their own",
   description: `Without a password they cannot sign in until somebody gives them one in the app or at the command line. ${WHO_MAY}`,
   body: NewPerson,
-  example: { body: { email: "ben@example.com", name: "Ben Weber", role: "member" } },
+  example: { body: { email: "carla@example.com", name: "Carla Weber", role: "member" } },
   idempotent: true,
   success: 201,
   response: t.Object({
@@ -137,7 +137,7 @@ export const changePerson = operation({
   summary: "Change the name or the role of a person",
   description: `A workspace keeps an owner: the last one's role cannot be changed (409). ${WHO_MAY}`,
   params: BY_ID,
-  body: strictBody({ name: t.Optional(t.String()), role: t.Optional(oneOf(ROLES)) }, { minProperties: 1 }),
+  body: strictBody({ name: t.Optional(filled()), role: t.Optional(oneOf(ROLES)) }, { minProperties: 1 }),
   example: { body: { role: "admin" } },
   success: 200,
   response: Person,

@@ -1,7 +1,7 @@
 /** Addresses that a workspace may not write to. */
 import type { Suppression } from "../../admin/outbound.ts";
 import { asCommand } from "../command.ts";
-import { type Static, t } from "../json-schema.ts";
+import { filled, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
 import { BY_ID, DONE, Done, dateTime, email, isoOf, strictBody } from "../schemas.ts";
@@ -65,7 +65,7 @@ export const addSuppression = operation({
   path: "/suppressions",
   summary: "Refuse mail from the workspace to an address",
   description: "An address that is suppressed already keeps its reason and its time.",
-  body: strictBody({ address: email(), reason: t.Optional(t.String({ description: "For people to read, one line" })) }),
+  body: strictBody({ address: email(), reason: t.Optional(filled({ description: "For people to read, one line" })) }),
   example: { body: { address: "ben@example.net", reason: "Asked not to be written to" } },
   idempotent: true,
   success: 201,

@@ -12,14 +12,14 @@ import {
 import { parseDateTime } from "../../admin/names.ts";
 import { AppError } from "../../base/errors.ts";
 import { asCommand, numberOf, type Shown } from "../command.ts";
-import { oneOf, type Static, t } from "../json-schema.ts";
+import { filled, oneOf, type Static, t } from "../json-schema.ts";
 import { appOperation, operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
 import { BY_ID, DONE, Done, dateTime, isoOf, maybeIsoOf, nullable, strictBody } from "../schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const eventNames = t.Array(oneOf(EVENT_NAMES), { minItems: 1, maxItems: EVENT_NAMES.length });
-const url = t.String({
+const url = filled({
   maxLength: 2_048,
   description: "https is advised; private, loopback and metadata addresses are refused",
 });
@@ -295,7 +295,13 @@ export const rotateWebhookSecret = operation({
     "For `overlapHours` deliveries are signed with the secret before as well; with 0 with the new one alone.",
   params: BY_ID,
   body: strictBody({
-    overlapHours: t.Optional(t.Number({ minimum: 0, maximum: LONGEST_OVERLAP_HOURS, default: DEFAULT_OVERLAP_HOURS })),
+    overlapHours: t.Optional(
+      t.Number({
+        minimum: 0,
+        maximum: LONGEST_OVERLAP_HOURS,
+        description: `${DEFAULT_OVERLAP_HOURS} unless given`,
+      }),
+    ),
   }),
   bodyOptional: true,
   idempotent: true,
@@ -367,7 +373,7 @@ export const resendWebhookDelivery = operation({
   method: "POST",
   path: "/webhooks/:id/deliveries/:delivery/resend",
   summary: "Send a delivery once more, now, with the same payload and event id",
-  params: t.Object({ id: t.String(), delivery: t.String() }),
+  params: t.Object({ id: filled(), delivery: filled() }),
   body: strictBody({}),
   bodyOptional: true,
   idempotent: true,

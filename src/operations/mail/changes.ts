@@ -1,6 +1,6 @@
 /** What changed in the mail of the caller's reach (rules: Changes). */
 import { CHANGE_KINDS } from "../../store/schema.ts";
-import { oneOf, t } from "../json-schema.ts";
+import { filled, oneOf, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { dateTime, parameter } from "../schemas.ts";
 import { LONGEST_WAIT_SECONDS } from "../tool.ts";
@@ -16,7 +16,7 @@ export const listChanges = operation({
   description:
     "Without after, nothing but the present cursor: list what you need, then pass each next on as after. A conversation is listed with its latest change. One that comes into the key's reach is upserted, and one that leaves it is gone. A cursor is good for 30 days; after that the answer is 400, and you begin anew.",
   query: t.Object({
-    after: t.Optional(t.String({ maxLength: 100, description: "next of an earlier answer" })),
+    after: t.Optional(filled({ maxLength: 100, description: "next of an earlier answer" })),
     waitSeconds: t.Optional(
       t.Integer({ minimum: 0, maximum: LONGEST_WAIT_SECONDS, description: "Wait so long for a change" }),
     ),

@@ -1,12 +1,12 @@
 /** Labels, in all mailboxes that the caller reaches (rules: Labels over the API). */
 import type { LabelInReach } from "../../mailbox/labels.ts";
-import { t } from "../json-schema.ts";
+import { filled, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
 import { label } from "../schemas.ts";
 
 const common = { group: "Labels", audience: "key" } as const;
-const byName = t.Object({ name: t.String({ description: "Of the label, in any case" }) });
+const byName = t.Object({ name: filled({ description: "Of the label, in any case" }) });
 const Changed = t.Object({ threads: t.Integer({ description: "Conversations that were changed" }) });
 
 export const listLabels = operation({

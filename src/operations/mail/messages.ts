@@ -1,7 +1,7 @@
 /** Messages and their attachments (rules: List of messages, One message, Raw messages, Attachments). */
 import { deliveryOf, progressOf } from "../../outbound/progress.ts";
 import { QUEUE_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
-import { oneOf, t } from "../json-schema.ts";
+import { filled, oneOf, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { DEFAULT_LIMIT, dateTime, Message, MessageSummary, parameter, readDateTime } from "../schemas.ts";
 import { GO_ON, LONGEST_WAIT_SECONDS, maxChars, newTextOnly, offset, READS_MAIL, TOTAL } from "../tool.ts";
@@ -26,7 +26,7 @@ export const listMessages = operation({
       t.String({ maxLength: 320, description: "Only from this address; of the latest messages. Search finds others" }),
     ),
     after: t.Optional(
-      t.String({ maxLength: 100, description: "nextAfter of an earlier answer, or a time: only what arrived since" }),
+      filled({ maxLength: 100, description: "nextAfter of an earlier answer, or a time: only what arrived since" }),
     ),
     waitSeconds: t.Optional(
       t.Integer({

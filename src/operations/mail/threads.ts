@@ -53,11 +53,9 @@ export const listThreads = operation({
   summary: "List conversations, newest first",
   query: t.Object({
     mailbox: parameter.mailbox,
-    folder: parameter.listFolder("all is everything except trash and spam, and so is q without a folder", {
-      default: "inbox",
-    }),
+    folder: parameter.listFolder("inbox when it is left out, and with q all; all is everything except trash and spam"),
     unread: t.Optional(t.Boolean({ description: "true lists only unread conversations" })),
-    label: t.Optional(t.String()),
+    label: t.Optional(t.String({ description: "Case-insensitive" })),
     hasAttachments: t.Optional(t.Boolean()),
     q: t.Optional(parameter.query("Search query, as in /search")),
     sort: parameter.sort,
