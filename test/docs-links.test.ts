@@ -69,6 +69,8 @@ const REASONS: Record<string, RegExp> = {
   dns: /^mailroom domain (dns|verify)\b/,
   outside: /^mailroom import .*--imap\b/,
   client: /^claude mcp add\b/,
+  // snippets.system.test.ts runs these. A body that is JSON ends on a line of its own.
+  snippet: /^(curl |}'$)/,
   values: /^(export KEY=|alias mailroom=)/,
 };
 

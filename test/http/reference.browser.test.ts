@@ -47,9 +47,16 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
     const section = page.locator("#listMailboxes");
     await contents().getByRole("link", { name: "listMailboxes" }).click();
     await contents().locator('[aria-current="true"]').getByText("listMailboxes").waitFor();
-    await section.getByRole("button", { name: "Copy: Request" }).click();
+    await section.getByRole("button", { name: "Copy: Request, with curl" }).click();
     await section.getByText("Copied").waitFor();
     expect(await page.evaluate<string>("navigator.clipboard.readText()")).toStartWith("curl ");
+    await section.getByRole("radio", { name: "curl" }).press("ArrowRight");
+    expect(await section.getByRole("radio", { name: "Python" }).isChecked()).toBe(true);
+    await section.getByRole("button", { name: "Copy: Request, in Python" }).click();
+    await section.getByText("Copied").nth(1).waitFor();
+    expect(await page.evaluate<string>("navigator.clipboard.readText()")).toStartWith("import os\n");
+    expect(await section.getByRole("button", { name: /^(Copy|Copied): Request/ }).count()).toBe(1);
+    expect(await barriers(page)).toEqual([]);
   }, 120_000);
 
   test("fits a phone, also in the dark scheme, with the contents behind a button", async () => {
@@ -70,6 +77,11 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
     await plain.getByRole("navigation", { name: "Contents" }).getByRole("link", { name: "sendEmail" }).click();
     expect(plain.url()).toBe(`${url}#sendEmail`);
     expect(await plain.getByRole("searchbox").count()).toBe(0);
+    const section = plain.locator("#sendEmail");
+    await section.getByText("TypeScript", { exact: true }).click();
+    expect(await section.locator(".snippets pre:visible").allTextContents()).toEqual([
+      expect.stringContaining("await fetch("),
+    ]);
     expect(complaints).toEqual([]);
   }, 120_000);
 });

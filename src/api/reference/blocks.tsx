@@ -5,10 +5,14 @@
  */
 import type { ReactNode } from "react";
 import { nameOfRef, type Schema } from "./document.ts";
+import type { Snippet } from "./snippets.ts";
 
-const TOKENS: Record<"json" | "shell" | "python", RegExp> = {
+const TOKENS: Record<"json" | Snippet["language"], RegExp> = {
   json: /(?<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?<text>"(?:[^"\\]|\\.)*")|(?<word>\b(?:true|false|null)\b|-?\b\d[\d.]*\b)/g,
-  python: /(?<text>"[^"]*")|(?<key>#.*)|(?<word>\b(?:import|def|return|if|for|in|True|False)\b)/g,
+  python:
+    /(?<text>"(?:[^"\\]|\\.)*")|(?<key>#.*)|(?<word>\b(?:import|def|return|with|as|if|for|in|True|False|None)\b)/g,
+  typescript:
+    /(?<text>"(?:[^"\\]|\\.)*"|`[^`]*`)|(?<word>\b(?:import|from|const|new|await|if|throw|true|false|null)\b)/g,
   shell: /(?<word>^curl\b)|(?<key>(?<=\s)--?[A-Za-z][\w-]*)|(?<text>'[^']*'|"[^"]*")/g,
 };
 
@@ -37,6 +41,31 @@ export function Code({ title, language, text }: { title: string; language: keyof
         <code>{highlighted(text, language)}</code>
       </pre>
     </figure>
+  );
+}
+
+/** The example request of an operation in several languages, of which the reader chooses one. */
+export function Snippets({ of: operationId, snippets }: { of: string; snippets: readonly Snippet[] }) {
+  return (
+    <div className="snippets">
+      <fieldset>
+        <legend className="unseen">Language of the request</legend>
+        {snippets.map(({ name }, index) => (
+          <label key={name}>
+            <input type="radio" name={`${operationId}-language`} defaultChecked={index === 0} />
+            {name}
+          </label>
+        ))}
+      </fieldset>
+      {snippets.map(({ name, language, text }) => (
+        <Code
+          key={name}
+          title={`Request, ${name === "curl" ? "with" : "in"} ${name}`}
+          language={language}
+          text={text}
+        />
+      ))}
+    </div>
   );
 }
 

@@ -1,5 +1,5 @@
-/** Examples: a curl command for each operation, and a value for each schema. */
-import { type ApiDocument, type Endpoint, nameOfRef, type Schema, schemaBehind } from "./document.ts";
+/** Examples of answers: a value for each schema. */
+import { type ApiDocument, nameOfRef, type Schema, schemaBehind } from "./document.ts";
 
 const AT = "2026-03-02T09:30:00.000Z";
 const BEN = { email: "ben@example.net", name: "Ben Okafor" };
@@ -109,38 +109,4 @@ export function exampleOf(document: ApiDocument, schema: Schema, name = "", with
   if (type === "integer") return 1;
   if (format === "date-time") return AT;
   return format === "email" ? ADA.email : name;
-}
-
-const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
-
-/** Writes `$THREAD_ID` for the id in `/threads/{id}`. */
-const withVariables = (path: string): string =>
-  path
-    .replaceAll(/\/(\w+?)(s?)\/\{id\}/g, (_, what: string, s: string) => `/${what}${s}/$${what.toUpperCase()}_ID`)
-    .replaceAll(/\{(\w+)\}/g, (_, what: string) => `$${what.toUpperCase()}`);
-
-/** Writes the command that sends the operation's example request, for a POSIX shell. `$KEY` is an API key. */
-export function curlOf({ servers }: ApiDocument, { method, path, operation }: Endpoint): string {
-  const { parameters = [], requestBody, responses } = operation;
-  const query = parameters.filter((one) => one.in === "query" && one.example !== undefined);
-  const body = requestBody?.content["application/json"].example;
-  const isFile = !Object.values(responses).some(
-    (response) => "content" in response && "application/json" in response.content,
-  );
-  const flags = [
-    ...(isFile ? ["-OJ"] : []),
-    ...(query.length > 0 ? ["-G"] : []),
-    ...(method === "PATCH" || method === "DELETE" || (method === "POST" && body === undefined) ? [`-X ${method}`] : []),
-  ];
-  const lines = [
-    ["curl", ...flags, `"${servers[0].url}${withVariables(path)}"`].join(" "),
-    '-H "Authorization: Bearer $KEY"',
-    ...(body === undefined ? [] : ["-H 'Content-Type: application/json'"]),
-    ...(parameters.some(({ name }) => name === "Idempotency-Key")
-      ? [`-H 'Idempotency-Key: ${path.split("/").at(-1)}-1042'`]
-      : []),
-    ...query.map(({ name, example }) => `--data-urlencode ${quoted(`${name}=${example}`)}`),
-    ...(body === undefined ? [] : [`-d ${quoted(JSON.stringify(body, null, 2))}`]),
-  ];
-  return lines.join(" \\\n  ");
 }

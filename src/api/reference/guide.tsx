@@ -50,7 +50,7 @@ export function chaptersOf(document: ApiDocument, origin: string): Chapter[] {
         <Code
           title="With a key"
           language="shell"
-          text={`curl "${base}/mailboxes" \\\n  -H "Authorization: Bearer $KEY"`}
+          text={`curl "${base}/mailboxes" \\\n  -H "Authorization: Bearer $MAILROOM_KEY"`}
         />
       ),
     },
@@ -141,7 +141,7 @@ export function chaptersOf(document: ApiDocument, origin: string): Chapter[] {
         <Code
           title="Claude Code"
           language="shell"
-          text={`claude mcp add --transport http mailroom "${origin}/api/mcp" \\\n  --header "Authorization: Bearer $KEY"`}
+          text={`claude mcp add --transport http mailroom "${origin}/api/mcp" \\\n  --header "Authorization: Bearer $MAILROOM_KEY"`}
         />
       ),
     },

@@ -1,6 +1,6 @@
 /** The sections of the reference that come from the OpenAPI documents: operations, events and schemas. */
 import { type EventName, envelope, sampleOf } from "../../events/outbox.ts";
-import { Code, Fields, Prose, type Row, rowsOf } from "./blocks.tsx";
+import { Code, Fields, Prose, type Row, rowsOf, Snippets } from "./blocks.tsx";
 import {
   type ApiDocument,
   type Endpoint,
@@ -13,7 +13,8 @@ import {
   schemaBehind,
   successOf,
 } from "./document.ts";
-import { curlOf, exampleOf } from "./example.ts";
+import { exampleOf } from "./example.ts";
+import { snippetsOf } from "./snippets.ts";
 
 const PLACES = [
   ["path", "In the path"],
@@ -94,7 +95,7 @@ export function OperationSection({ document, endpoint }: { document: ApiDocument
         <Responses document={document} of={operation} />
       </div>
       <div className="shown">
-        <Code title="Request" language="shell" text={curlOf(document, endpoint)} />
+        <Snippets of={operationId} snippets={snippetsOf(document, endpoint)} />
         {schema && <Code title={status} language="json" text={JSON.stringify(exampleOf(document, schema), null, 2)} />}
       </div>
     </section>

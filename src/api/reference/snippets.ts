@@ -1,0 +1,146 @@
+/**
+ * The example request of each operation with curl, in Python and in TypeScript, for the reference and for
+ * docs/api-examples.md. Each takes the API key from the environment variable MAILROOM_KEY. Ids in paths are placeholders,
+ * such as THREAD_ID.
+ */
+import type { ApiDocument, Endpoint } from "./document.ts";
+
+export interface Snippet {
+  name: "curl" | "Python" | "TypeScript";
+  language: "shell" | "python" | "typescript";
+  text: string;
+}
+
+interface Example {
+  method: string;
+  url: string;
+  query: [name: string, value: string][];
+  /** Headers beside those of the key and of JSON. */
+  headers: [name: string, value: string][];
+  body: unknown;
+  /** Under which name a download is saved; undefined when the answer is JSON. */
+  file: string | undefined;
+}
+
+const SINGULAR: Record<string, string> = { people: "person", mailboxes: "mailbox" };
+
+/** The words that stand for the parameters of a path, by name: THREAD_ID for the id in `/threads/{id}`. */
+export function placeholdersOf(path: string): Record<string, string> {
+  const found = path.matchAll(/(\w+)\/\{(\w+)\}/g);
+  return Object.fromEntries(
+    [...found].map(([, group = "", name = ""]) => {
+      const words = name === "id" ? `${SINGULAR[group] ?? group.replace(/s$/, "")}Id` : name;
+      return [name, words.replaceAll(/[A-Z]/g, "_$&").toUpperCase()];
+    }),
+  );
+}
+
+function exampleRequest({ servers }: ApiDocument, { method, path, operation }: Endpoint): Example {
+  const { parameters = [], requestBody, responses } = operation;
+  const placeholders = placeholdersOf(path);
+  const types = Object.values(responses).flatMap((response) =>
+    "content" in response ? Object.keys(response.content ?? {}) : [],
+  );
+  return {
+    method,
+    url: servers[0].url + path.replaceAll(/\{(\w+)\}/g, (_, name: string) => placeholders[name] ?? name),
+    query: parameters.flatMap(({ in: place, name, example }) =>
+      place === "query" && example !== undefined ? [[name, String(example)] as [string, string]] : [],
+    ),
+    headers: parameters.some(({ name }) => name === "Idempotency-Key")
+      ? [["Idempotency-Key", `${path.split("/").at(-1)}-1042`]]
+      : [],
+    body: requestBody?.content["application/json"].example,
+    file: types.includes("application/json")
+      ? undefined
+      : types.includes("message/rfc822")
+        ? "message.eml"
+        : "attachment",
+  };
+}
+
+const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
+
+function curlOf({ method, url, query, headers, body, file }: Example): string {
+  const flags = [
+    ...(file === undefined ? [] : [`-o ${file}`]),
+    ...(query.length > 0 ? ["-G"] : []),
+    ...(method === "GET" || (method === "POST" && body !== undefined) ? [] : [`-X ${method}`]),
+  ];
+  return [
+    ["curl", ...flags, `"${url}"`].join(" "),
+    '-H "Authorization: Bearer $MAILROOM_KEY"',
+    ...(body === undefined ? [] : ["-H 'Content-Type: application/json'"]),
+    ...headers.map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`),
+    ...query.map(([name, value]) => `--data-urlencode ${quoted(`${name}=${value}`)}`),
+    ...(body === undefined ? [] : [`-d ${quoted(JSON.stringify(body, null, 2))}`]),
+  ].join(" \\\n  ");
+}
+
+/** Writes a JSON value as a literal of Python, on several lines if it is an object. */
+function pythonLiteral(value: unknown, indent: string): string {
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (value === null) return "None";
+  if (Array.isArray(value)) return `[${value.map((item) => pythonLiteral(item, indent)).join(", ")}]`;
+  if (typeof value !== "object") return JSON.stringify(value);
+  const fields = Object.entries(value).map(
+    ([name, field]) => `${indent}    ${JSON.stringify(name)}: ${pythonLiteral(field, `${indent}    `)},\n`,
+  );
+  return `{\n${fields.join("")}${indent}}`;
+}
+
+function pythonOf({ method, url, query, headers, body, file }: Example): string {
+  const argument = (name: string, value: unknown) => `    ${name}=${pythonLiteral(value, "    ")},`;
+  return [
+    "import os",
+    "import requests",
+    "",
+    `response = requests.${method.toLowerCase()}(`,
+    `    ${JSON.stringify(url)},`,
+    "    headers={",
+    '        "Authorization": f"Bearer {os.environ[\'MAILROOM_KEY\']}",',
+    ...headers.map(([name, value]) => `        ${JSON.stringify(name)}: ${JSON.stringify(value)},`),
+    "    },",
+    ...(query.length > 0 ? [argument("params", Object.fromEntries(query))] : []),
+    ...(body === undefined ? [] : [argument("json", body)]),
+    ")",
+    "response.raise_for_status()",
+    ...(file === undefined
+      ? ["print(response.json())"]
+      : [`with open(${JSON.stringify(file)}, "wb") as file:`, "    file.write(response.content)"]),
+  ].join("\n");
+}
+
+const typescriptLiteral = (value: unknown): string =>
+  JSON.stringify(value, null, 2).replaceAll(/^( *)"(\w+)":/gm, "$1$2:");
+
+function typescriptOf({ method, url, query, headers, body, file }: Example): string {
+  return [
+    ...(file === undefined ? [] : ['import { writeFile } from "node:fs/promises";', ""]),
+    ...(query.length > 0
+      ? [`const query = new URLSearchParams(${typescriptLiteral(Object.fromEntries(query))});`]
+      : []),
+    `const response = await fetch(${query.length > 0 ? `\`${url}?\${query}\`` : JSON.stringify(url)}, {`,
+    ...(method === "GET" ? [] : [`  method: ${JSON.stringify(method)},`]),
+    "  headers: {",
+    `    Authorization: \`Bearer \${process.env.MAILROOM_KEY}\`,`,
+    ...(body === undefined ? [] : ['    "Content-Type": "application/json",']),
+    ...headers.map(([name, value]) => `    ${JSON.stringify(name)}: ${JSON.stringify(value)},`),
+    "  },",
+    ...(body === undefined ? [] : [`  body: JSON.stringify(${typescriptLiteral(body).replaceAll("\n", "\n  ")}),`]),
+    "});",
+    "if (!response.ok) throw new Error(await response.text());",
+    file === undefined
+      ? "console.log(await response.json());"
+      : `await writeFile(${JSON.stringify(file)}, Buffer.from(await response.arrayBuffer()));`,
+  ].join("\n");
+}
+
+export function snippetsOf(document: ApiDocument, endpoint: Endpoint): Snippet[] {
+  const example = exampleRequest(document, endpoint);
+  return [
+    { name: "curl", language: "shell", text: curlOf(example) },
+    { name: "Python", language: "python", text: pythonOf(example) },
+    { name: "TypeScript", language: "typescript", text: typescriptOf(example) },
+  ];
+}
