@@ -52,6 +52,7 @@ export const EXT_API: Surface = {
   operations: EXT_OPERATIONS,
   groups: {
     ...MAIL_API.groups,
+    Drafts: "New messages for a person, or the program itself, to send later",
     Labels: "Labels in all mailboxes that a key reaches",
     Changes: "What changed since a cursor",
   },

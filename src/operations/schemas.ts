@@ -383,7 +383,14 @@ export const SendRequest = t.Object(
   {
     from,
     to: t.Union([filled(), filledList(t.String())], { description: `Recipients: ${LIST}` }),
-    ...copies, subject, ...content, ...forwarding, ...added, sendAt, idempotencyKey },
+    ...copies,
+    subject,
+    ...content,
+    ...forwarding,
+    ...added,
+    sendAt,
+    idempotencyKey,
+  },
   { $id: "SendRequest" },
 );
 
