@@ -101,7 +101,7 @@ const parsers: Record<string, (text: string) => unknown> = {
       html: () => text,
     }),
   "words of search": fold,
-  query: (text) => refusalOf(() => parseQuery(text)),
+  query: (text) => refusalOf(() => parseQuery(text, 0)),
   "MTA-STS": (text) => {
     refusalOf(() => readStsPolicy(`version: STSv1\nmx: ${text}`));
     readStsRecord([`v=STSv1; id=${text}`]);

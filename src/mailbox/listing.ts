@@ -6,6 +6,7 @@
  */
 import { inArray, sql } from "drizzle-orm";
 import type { Caller, Reach } from "../access/caller.ts";
+import type { Runtime } from "../base/runtime.ts";
 import type { Loose, SearchEngine, SearchScope } from "../search/engine.ts";
 import { createRanking } from "../search/fts5/hits.ts";
 import { parseQuery, type Query, wantsWords } from "../search/query.ts";
@@ -37,10 +38,22 @@ import {
   type ThreadView,
   threadView,
 } from "./views.ts";
-import { isNewer, NEWEST, newestFirst, type Selection, selectAmong, starredSeqs, unreadSeqs } from "./walk.ts";
+import {
+  type FolderTerm,
+  inFolders,
+  isNewer,
+  NEWEST,
+  newestFirst,
+  type Selection,
+  selectAmong,
+  starredSeqs,
+  unreadSeqs,
+} from "./walk.ts";
 
 /** The position before the first page, in either order. */
 const START: Position = { ...NEWEST, place: 0 };
+
+const DAY_MS = 86_400_000;
 
 /** Most conversations that relevance puts before the others. */
 const MOST_FIRST = 1_000;
@@ -82,24 +95,31 @@ const statements = prepared((db) => ({
 export function createListing({
   store,
   engine,
+  runtime,
 }: {
   store: Store;
   engine: Pick<SearchEngine, "match" | "matchLoosely" | "rank">;
+  runtime: Pick<Runtime, "now">;
 }) {
   const { db } = store;
   const rankHits = createRanking(store);
   const { unreadIn } = createUnreadMarks(db);
 
-  /** @throws AppError not_found (mailbox), bad_request (cursor, date in `q`) */
-  async function listThreads(caller: Caller, filters: ThreadFilters): Promise<ThreadListView> {
+  /**
+   * `usual`: the folder of a list that names none, neither beside nor in `q`.
+   * @throws AppError not_found (mailbox), bad_request (cursor, date in `q`)
+   */
+  async function listThreads(
+    caller: Caller,
+    filters: ThreadFilters,
+    usual: ListFolder = filters.q?.trim() ? "all" : "inbox",
+  ): Promise<ThreadListView> {
     const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, caller, filters.mailbox);
     const q = filters.q?.trim() ?? "";
-    const folder = filters.folder ?? (q === "" ? "inbox" : "all");
-    const parsed = parseQuery(q);
     // The request in one spelling; a cursor is valid only for it.
     const binding = [
       mailboxId ?? null,
-      folder,
+      filters.folder ?? usual,
       filters.unread === true,
       filters.label === undefined ? null : labelKey(filters.label),
       filters.hasAttachments ?? null,
@@ -107,17 +127,21 @@ export function createListing({
       ...(filters.sort === "relevance" ? [filters.sort] : []),
     ];
     const from = filters.cursor === undefined ? START : decodeCursor(filters.cursor, binding);
+    // Further pages are of the day of the first.
+    const day = from.day ?? Math.floor(runtime.now() / DAY_MS);
+    const parsed = parseQuery(q, day * DAY_MS);
     // A bad date or cursor is refused before access is checked (rules: Order of refusals).
     const mailboxes = mailboxesInReach(db, caller, mailboxId);
-    const asked = askedBy(parsed, { ...filters, folder }, mailboxes);
+    const ask = (query: Query): Asked => askedBy(query, filters, usual, mailboxes);
+    const asked = ask(parsed);
     const scope = scopeOf(caller, filters, mailboxes);
     const { positions, unread, loose } = await pageOf(asked, scope, from, filters.limit);
     const suggestion =
       positions.length > 0 || q === "" || filters.cursor !== undefined
         ? undefined
-        : await suggest(db, q, scope, async (query) => {
-            const other = askedBy(query, { ...filters, folder }, mailboxes);
-            const { positions: found, loose: instead } = await pageOf({ ...other, sort: "newest" }, scope, START, 1);
+        : await suggest(db, q, day * DAY_MS, scope, async (query) => {
+            const other: Asked = { ...ask(query), sort: "newest" };
+            const { positions: found, loose: instead } = await pageOf(other, scope, START, 1);
             return found.length > 0 && instead === undefined;
           });
     const page = positions.slice(0, filters.limit);
@@ -129,11 +153,13 @@ export function createListing({
     const highlights = filters.q === undefined ? undefined : await highlightsOf(db, parsed, found, nearWords);
     return {
       threads: views.map(([seq, view]) => (highlights ? { ...view, highlights: highlights.get(seq) ?? [] } : view)),
-      nextCursor: positions.length > page.length && last ? encodeCursor(last, binding) : null,
+      nextCursor:
+        positions.length > page.length && last ? encodeCursor({ ...last, ...(q !== "" && { day }) }, binding) : null,
       unread,
       ...(filters.sort !== undefined && { sort: asked.sort }),
       ...(suggestion !== undefined && { suggestion }),
       ...(nearWords !== undefined && { nearWords }),
+      ...(parsed.notes.length > 0 && { notes: [...parsed.notes] }),
     };
   }
 
@@ -181,8 +207,11 @@ export function createListing({
     for (const condition of query.thread) {
       if (condition.kind === "label") {
         (condition.negated ? excluded : sets).push(setOf(threadsLabelled(db, condition.label)));
+      } else if (condition.kind === "folder") {
+        // The selection has the others.
+        if (isNotStarred(condition)) excluded.push(setOf(starredSeqs(db, ids, "listed")));
       } else if (condition.kind === "starred") {
-        (condition.negated ? excluded : sets).push(setOf(starredSeqs(db, ids)));
+        (condition.negated ? excluded : sets).push(setOf(starredSeqs(db, ids, "any")));
       } else if (condition.negated) {
         excluded.push(unreadIn(ids, selection));
       }
@@ -234,29 +263,35 @@ export function createListing({
   return {
     listThreads,
     /** The same; without a folder it covers everything except trash and spam, even for a blank `q`. */
-    search: (caller: Caller, filters: ThreadFilters & { q: string }) =>
-      listThreads(caller, { ...filters, folder: filters.folder ?? "all" }),
+    search: (caller: Caller, filters: ThreadFilters & { q: string }) => listThreads(caller, filters, "all"),
   };
 }
 
 function askedBy(
   { message, thread: said }: Query,
-  { folder, unread, hasAttachments, label, sort = "newest" }: ThreadFilters & { folder: ListFolder },
+  { folder, unread, hasAttachments, label, sort = "newest" }: ThreadFilters,
+  usual: ListFolder,
   mailboxes: Asked["mailboxes"],
 ): Asked {
   const thread = [...said, ...(label === undefined ? [] : [{ kind: "label", label, negated: false } as const])];
+  const named: FolderTerm[] = thread.filter((condition) => condition.kind === "folder");
+  const isIn = folder ?? (named.every(({ negated }) => negated) ? usual : undefined);
+  const whole: FolderTerm[] = isIn === undefined ? [] : [{ folder: isIn, negated: false }];
   return {
     mailboxes,
     query: { message, thread },
     // Without words every match is equally good.
     sort: wantsWords({ message, thread }) ? sort : "newest",
     selection: {
-      folder,
+      ...inFolders([...whole, ...named.filter((term) => !isNotStarred(term))]),
       unread: unread === true || thread.some(({ kind, negated }) => kind === "unread" && !negated),
       hasAttachments,
     },
   };
 }
+
+/** True for what only the stars can tell. */
+const isNotStarred = ({ folder, negated }: FolderTerm): boolean => folder === "starred" && negated;
 
 /** Scopes all mailboxes of a workspace by the workspace's id. */
 const scopeOf = (caller: Caller, { mailbox }: ThreadFilters, mailboxes: Asked["mailboxes"]): SearchScope => ({
@@ -340,7 +375,7 @@ export function createUnreadMarks(db: Db) {
   const kept = new Map<string, Marks>();
   return {
     unreadIn(mailboxIds: readonly string[], selection: Selection): SeqSet {
-      const list = JSON.stringify([mailboxIds, selection.folder, selection.hasAttachments]);
+      const list = JSON.stringify([mailboxIds, { ...selection, unread: true }]);
       const known = kept.get(list);
       const marks = known && catchUp(db, mailboxIds, selection, known) ? known : readMarks(db, mailboxIds, selection);
       kept.delete(list);

@@ -162,7 +162,7 @@ export function createMailbox({
     usageFor: (caller: Caller, mailbox: string): Usage => usageOf(db, options, reachedMailbox(caller, mailbox)),
     listMailboxes: (caller: Caller): MailboxView[] => listMailboxes(db, caller),
 
-    ...createListing({ store, engine }),
+    ...createListing({ store, engine, runtime }),
     /** @throws AppError not_found */
     getThread: (caller: Caller, id: string, options: { html: boolean }): ThreadDetailView =>
       getThread(store, caller, id, options),

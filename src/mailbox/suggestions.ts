@@ -12,6 +12,7 @@ import type { SearchScope } from "../search/engine.ts";
 import { fold } from "../search/fold.ts";
 import { countWord, knownWords } from "../search/fts5/fts5.ts";
 import {
+  isOfPeople,
   labelPositionsOf,
   oneSlipFrom,
   parseQuery,
@@ -151,17 +152,18 @@ function unknownLabels(db: Db, q: string, { mailboxIds }: SearchScope) {
 
 /**
  * The query to suggest for `q`, which finds nothing. `findsQuery` resolves to true if the caller's search finds
- * anything with another query.
+ * anything with another query. `now`: see parseQuery.
  */
 export async function suggest(
   db: Db,
   q: string,
+  now: number,
   scope: SearchScope,
   findsQuery: (query: Query) => Promise<boolean>,
 ): Promise<string | undefined> {
   if (scope.mailboxIds.length === 0) return undefined;
   const finds = async (text: string): Promise<boolean> => {
-    const query = readQuery(text);
+    const query = readQuery(text, now);
     return query !== undefined && (await findsQuery(query));
   };
   const corrected = withOperatorsCorrected(q);
@@ -188,16 +190,14 @@ export async function suggest(
 }
 
 /** Undefined for a query that would be refused: a misread `before:` may lack a date. */
-function readQuery(text: string): Query | undefined {
+function readQuery(text: string, now: number): Query | undefined {
   try {
-    return parseQuery(text);
+    return parseQuery(text, now);
   } catch (error) {
     if (error instanceof AppError) return undefined;
     throw error;
   }
 }
-
-const isOfPeople = (field: TextField): boolean => field === "sender" || field === "recipients";
 
 /** Limits on the conversations and people that are examined while somebody types. */
 const LATEST_OF_MAILBOX = 400;

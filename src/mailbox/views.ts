@@ -5,8 +5,11 @@
 import type { Access, Reach } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
 import type { ListUnsubscribe } from "../message/list.ts";
+import type { ListFolder } from "../search/query.ts";
 import type { AuthVerdicts, Folder, threads } from "../store/schema.ts";
 import type { HighlightView } from "./highlights.ts";
+
+export { LIST_FOLDERS, type ListFolder } from "../search/query.ts";
 
 export type Direction = "inbound" | "outbound";
 
@@ -76,6 +79,8 @@ export interface ThreadListView {
   suggestion?: string;
   /** Similar words that were found, if no mail has those of `q`. */
   nearWords?: string[];
+  /** For people: the terms of `q` that look like operators and were searched as text, and why. */
+  notes?: string[];
 }
 
 /** rules: Thread detail fields. */
@@ -161,20 +166,6 @@ export interface AttachmentContent {
   size: number;
   content: Bun.BunFile;
 }
-
-/** Folders that a list may name (rules: List filters). */
-export const LIST_FOLDERS = [
-  "inbox",
-  "sent",
-  "drafts",
-  "archive",
-  "spam",
-  "trash",
-  "starred",
-  "snoozed",
-  "all",
-] as const;
-export type ListFolder = (typeof LIST_FOLDERS)[number];
 
 /** Orders of a search: latest message first, or best match first. */
 export const SEARCH_ORDERS = ["newest", "relevance"] as const;

@@ -10,9 +10,14 @@ import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import type { ListFolder, MessageFilters } from "./views.ts";
 
+/** For each folder of conversations: whether those that are snoozed are selected, and those that are not. */
+export type Places = Readonly<Record<Folder, { awake: boolean; snoozed: boolean }>>;
+
 /** The conditions that select the conversations of a list within a mailbox. */
 export interface Selection {
-  folder: ListFolder;
+  places: Places;
+  /** Only starred ones. */
+  starred: boolean;
   unread: boolean;
   hasAttachments: boolean | undefined;
 }
@@ -20,25 +25,54 @@ export interface Selection {
 /** The position before the newest conversation, where the first page starts. */
 export const NEWEST: Position = { at: Number.MAX_SAFE_INTEGER, seq: Number.MAX_SAFE_INTEGER };
 
-/** `all` and `starred` exclude trash and spam (rules: List filters). */
-const NOT_JUNK = "folder NOT IN ('trash', 'spam')";
-const FOLDERS_OF_ALL = FOLDERS.filter((folder) => folder !== "trash" && folder !== "spam");
 /** See folderOfMessage. */
 const FOLDERS_OF_OUTGOING = FOLDERS.filter((folder) => folder !== "inbox" && folder !== "archive");
 
-function folderCondition(folder: ListFolder): string {
+/** A folder of a list, or all but it. */
+export interface FolderTerm {
+  folder: ListFolder;
+  negated: boolean;
+}
+
+/** True if a list of that folder shows a conversation in `place` (rules: List filters); `starred` is `all` with a star. */
+function shows(folder: ListFolder, place: Folder, isSnoozed: boolean): boolean {
   switch (folder) {
     case "all":
-      return NOT_JUNK;
     case "starred":
-      return `starred = 1 AND ${NOT_JUNK}`;
+      return place !== "trash" && place !== "spam";
     case "snoozed":
-      return "snoozed_until IS NOT NULL";
+      return isSnoozed;
     case "inbox":
-      return "folder = 'inbox' AND snoozed_until IS NULL";
+      return place === "inbox" && !isSnoozed;
     default:
-      return `folder = '${folder}'`;
+      return place === folder;
   }
+}
+
+/** The conversations that are in every one of these; `starred` must not be negated. */
+export function inFolders(terms: readonly FolderTerm[]): Pick<Selection, "places" | "starred"> {
+  const isIn = (place: Folder, isSnoozed: boolean): boolean =>
+    terms.every(({ folder, negated }) => shows(folder, place, isSnoozed) !== negated);
+  const places = FOLDERS.map((place) => [place, { awake: isIn(place, false), snoozed: isIn(place, true) }] as const);
+  return { places: Object.fromEntries(places) as Places, starred: terms.some(({ folder }) => folder === "starred") };
+}
+
+/** The folders whose conversations are selected in the same way. */
+const foldersWhere = (places: Places, awake: boolean, snoozed: boolean): Folder[] =>
+  FOLDERS.filter((folder) => places[folder].awake === awake && places[folder].snoozed === snoozed);
+
+const NOWHERE = "0";
+
+/** The folders of `places`, in SQL. */
+function placesCondition(places: Places): string {
+  const among = (folders: readonly Folder[], further: string): string[] =>
+    folders.length === 0 ? [] : [`folder IN (${folders.map((folder) => `'${folder}'`).join()})${further}`];
+  const parts = [
+    ...among(foldersWhere(places, true, true), ""),
+    ...among(foldersWhere(places, true, false), " AND snoozed_until IS NULL"),
+    ...among(foldersWhere(places, false, true), " AND snoozed_until IS NOT NULL"),
+  ];
+  return parts.length === 0 ? NOWHERE : `(${parts.join(" OR ")})`;
 }
 
 /** The remaining conditions, literal in the SQL, because SQLite uses a partial index only then. */
@@ -54,27 +88,37 @@ interface Source {
 
 /** The sources of a selection; several if an index is ordered by time only within one folder. */
 function sourcesOf(selection: Selection): Source[] {
-  const { folder, unread } = selection;
+  const { places, starred, unread } = selection;
   const further = furtherConditions(selection);
+  const condition = placesCondition(places);
+  if (condition === NOWHERE) return [];
+  const where = `${condition}${further}`;
+  if (starred) return [{ index: "threads_starred", where: `starred = 1 AND ${where}` }];
+  const isSnoozed = FOLDERS.every((folder) => !places[folder].awake);
+  if (isSnoozed) return [{ index: "threads_snoozed", where: `snoozed_until IS NOT NULL AND ${where}` }];
   const index = unread ? "threads_unread" : "threads_by_folder";
-  if (folder === "all") return FOLDERS_OF_ALL.map((part) => ({ index, where: `folder = '${part}'${further}` }));
-  const where = folderCondition(folder) + further;
-  if (folder === "starred") return [{ index: "threads_starred", where }];
-  if (folder === "snoozed") return [{ index: "threads_snoozed", where }];
-  return [{ index, where }];
+  return FOLDERS.flatMap((folder) => {
+    const { awake, snoozed } = places[folder];
+    if (!awake && !snoozed) return [];
+    const part = awake && snoozed ? "" : ` AND snoozed_until IS ${awake ? "" : "NOT "}NULL`;
+    return [{ index, where: `folder = '${folder}'${part}${further}` }];
+  });
 }
 
 type Parameters = (string | number)[];
+
+/** Kinds of lists whose statements are kept. */
+const MOST_KINDS = 200;
 
 /** Prepared statements by SQL: one for each kind of list. */
 const statements = prepared((db) => {
   const made = new Map<string, Statement<Record<string, number | string>, Parameters>>();
   return <Row>(text: string): Statement<Row, Parameters> => {
-    let statement = made.get(text);
-    if (!statement) {
-      statement = db.$client.prepare(text);
-      made.set(text, statement);
-    }
+    const statement = made.get(text) ?? db.$client.prepare(text);
+    made.delete(text);
+    made.set(text, statement);
+    const [leastRecent] = made.keys();
+    if (made.size > MOST_KINDS && leastRecent !== undefined) made.delete(leastRecent);
     return statement as unknown as Statement<Row, Parameters>;
   };
 });
@@ -158,9 +202,11 @@ function* mergeNewestFirst(walks: readonly Generator<Position>[]): Generator<Pos
   }
 }
 
+const ALL = inFolders([{ folder: "all", negated: false }]);
+
 /** threads.seq of the newest conversations of a mailbox in `all`, newest first. */
 export function newestThreads(db: Db, mailboxId: string, limit: number): number[] {
-  const selection: Selection = { folder: "all", unread: false, hasAttachments: undefined };
+  const selection = { ...ALL, unread: false, hasAttachments: undefined };
   return [...newestFirst(db, [mailboxId], selection, NEWEST, limit).take(limit)].map(({ seq }) => seq);
 }
 
@@ -169,9 +215,12 @@ export function unreadSeqs(db: Db, mailboxIds: readonly string[], selection: Sel
   return seqsOf(db, mailboxIds, sourcesOf({ ...selection, unread: true }));
 }
 
-/** The starred conversations in any folder, unordered. */
-export function starredSeqs(db: Db, mailboxIds: readonly string[]): number[] {
-  return seqsOf(db, mailboxIds, [{ index: "threads_starred", where: "starred = 1" }]);
+const STARRED: FolderTerm = { folder: "starred", negated: false };
+
+/** The starred conversations in any folder, or those of the list `starred`, unordered. */
+export function starredSeqs(db: Db, mailboxIds: readonly string[], which: "any" | "listed"): number[] {
+  const where = `starred = 1 AND ${placesCondition(inFolders(which === "any" ? [] : [STARRED]).places)}`;
+  return seqsOf(db, mailboxIds, [{ index: "threads_starred", where }]);
 }
 
 function seqsOf(db: Db, mailboxIds: readonly string[], sources: readonly Source[]): number[] {
@@ -196,7 +245,8 @@ export function selectAmong(
 ): (Position & { unread: boolean })[] {
   return statements(db)<Position & { mailboxId: string; unread: number }>(
     `SELECT last_message_at AS at, seq, unread, mailbox_id AS mailboxId FROM threads
-     WHERE seq IN (SELECT value FROM json_each(?)) AND ${folderCondition(selection.folder)}${furtherConditions(selection)}`,
+     WHERE seq IN (SELECT value FROM json_each(?)) AND ${placesCondition(selection.places)}${furtherConditions(selection)}
+       ${selection.starred ? "AND starred = 1" : ""}`,
   )
     .all(JSON.stringify(seqs))
     .filter(({ mailboxId }) => mailboxIds.has(mailboxId))

@@ -21,7 +21,7 @@ export interface IndexDocument {
   subject: string;
   body: string;
   sender: string;
-  /** To and Cc. */
+  /** To and Cc; then Cc again, each token marked (asCc). */
   recipients: string;
   /** Names of attachments. */
   files: string;
@@ -127,6 +127,11 @@ export async function foldInTurns(text: string, turn: () => Promise<void>, piece
 /** A token that no query contains, through which no phrase matches: between two names, and for a token too many. */
 const BARRIER = "\ue000";
 
+const OF_CC = "\ue101";
+/** Marks a token of Cc among the recipients'. */
+export const asCc = (token: string): string => OF_CC + token;
+export const isOfCc = (token: string): boolean => token.startsWith(OF_CC);
+
 /** U+E000 plus an ASCII code replaces a character of an address that would otherwise separate tokens. */
 const asTokenCharacter = (character: string): string => String.fromCharCode(0xe000 + character.charCodeAt(0));
 
@@ -202,6 +207,13 @@ interface Foldable {
   filenames: readonly string[];
 }
 
+/** The recipients, and those of Cc again. */
+function foldRecipients({ to, cc }: Pick<Foldable, "to" | "cc">): string {
+  const all = firstTokens(foldAddresses([...to, ...cc]), MOST_LIST_TOKENS);
+  if (cc.length === 0) return all;
+  return `${all} ${firstTokens(foldAddresses(cc), MOST_LIST_TOKENS).split(" ").map(asCc).join(" ")}`;
+}
+
 const foldedBody = (folded: string): string => withoutExcess(firstTokens(folded, MOST_BODY_TOKENS));
 
 /** The index document of a message. CPU-bound and pure, so it is made where the message is parsed. */
@@ -210,7 +222,7 @@ export function foldDocument(message: Foldable): IndexDocument {
     subject: fold(message.subject.slice(0, LONGEST_SUBJECT)),
     body: foldedBody(fold(message.text.slice(0, LONGEST_BODY))),
     sender: foldAddresses(message.from),
-    recipients: firstTokens(foldAddresses([...message.to, ...message.cc]), MOST_LIST_TOKENS),
+    recipients: foldRecipients(message),
     files: firstTokens(
       message.filenames
         .slice(0, MOST_ENTRIES)

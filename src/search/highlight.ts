@@ -27,7 +27,7 @@ import {
   type Work,
   wholeCharacters,
 } from "./occurrences.ts";
-import type { Query, TextField } from "./query.ts";
+import { isOfPeople, type Query, type TextField } from "./query.ts";
 
 /** Fields of a message that highlights cover; Bcc is never one. */
 export const HIGHLIGHT_FIELDS = ["subject", "text", "from", "to", "cc", "attachment"] as const;
@@ -66,6 +66,8 @@ const FIELDS_OF: Readonly<Record<TextField, readonly HighlightField[]>> = {
   subject: ["subject"],
   sender: ["from"],
   recipients: ["to", "cc"],
+  cc: ["cc"],
+  files: ["attachment"],
 };
 
 /** Fixed cost of an address, in folded units. */
@@ -96,7 +98,7 @@ export function createHighlighter(
   const wanted = [
     ...found.map((word): Wanted => ({ ...soughtOf(word), fields: FIELDS_OF.any, address: undefined })),
     ...texts.map(({ field, text }): Wanted => {
-      const address = field === "sender" || field === "recipients" ? foldAddress(text) : undefined;
+      const address = isOfPeople(field) ? foldAddress(text) : undefined;
       return { ...soughtOf(text), fields: FIELDS_OF[field], address };
     }),
   ];

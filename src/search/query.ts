@@ -3,29 +3,47 @@
  *
  *   q        = *( term / white-space )                      all must hold
  *   term     = [ "-" ] ( operator ":" value / value )       "-" excludes
- *   operator = "from" / "to" / "subject" / "label" / "has" / "is" / "before" / "after"      in any case
+ *   operator = "from" / "to" / "cc" / "subject" / "filename" / "label" / "has" / "is" / "in" / "before" / "after" /
+ *              "older_than" / "newer_than" / "larger" / "smaller"      in any case
  *   value    = word / quoted
  *   word     = 1*( anything but white space and quotes )
  *   quoted   = quote *( anything but quotes ) ( quote / end of q )     matches in order
  *   quote    = U+0022, or the curly double quotes that phones insert instead
  *
- * has: takes `attachment`, is: takes `unread`, `read` and `starred`, before: and after: a date YYYY-MM-DD; before: is exclusive,
- * after: inclusive, both UTC (rules: Query language). Any text is a query, except one with a bad date:
- *  - An operator without a value, an unknown one, and has: or is: with another value are plain text.
+ * has: takes `attachment`, is: takes `unread`, `read` and `starred`, in: a folder as lists name it, before: and after: a
+ * date YYYY-MM-DD; before: is exclusive, after: inclusive, both UTC (rules: Query language). older_than:3d is before: the
+ * day three days ago, newer_than:3d is after: it (d, w, m, y). larger: and smaller: take bytes, or thousands of them
+ * (10k, 2M, 1G), and leave that very size out. Any text is a query, except one with a bad date:
+ *  - An operator without a value, an unknown one, and any but before: and after: with another value are plain text. Notes
+ *    say so.
  *  - A term without searchable text (punctuation only) is ignored. A q of such terms only, or an empty one, therefore
  *    matches everything.
  *  - Terms that ask for the same are one.
  *
- * Conditions on words, addresses, attachments and dates must hold of one and the same message; labels, unread and
- * starred describe its conversation.
+ * Conditions on words, addresses, attachments, dates and sizes must hold of one and the same message; labels, folders,
+ * unread and starred describe its conversation.
  *
  * Also corrects queries that find nothing.
  */
 import { AppError } from "../base/errors.ts";
-import { fold, foldAddress, foldWithOffsets } from "./fold.ts";
+import { asCc, fold, foldAddress, foldWithOffsets } from "./fold.ts";
 
-/** The fields in which words are searched; `any` is every field. */
-export type TextField = "any" | "sender" | "recipients" | "subject";
+/** The fields in which words are searched; `any` is every field. `recipients` includes `cc`. */
+export type TextField = "any" | "sender" | "recipients" | "cc" | "subject" | "files";
+
+/** Folders that a list or a query may name (rules: List filters). */
+export const LIST_FOLDERS = [
+  "inbox",
+  "sent",
+  "drafts",
+  "archive",
+  "spam",
+  "trash",
+  "starred",
+  "snoozed",
+  "all",
+] as const;
+export type ListFolder = (typeof LIST_FOLDERS)[number];
 
 /** A condition on one message. A text, as typed, is a word or phrase that folds to at least one token. */
 export type MessageCondition =
@@ -40,10 +58,16 @@ export type MessageCondition =
   | { readonly kind: "attachment"; readonly negated: boolean }
   /** Message date, epoch ms. */
   | { readonly kind: "since"; readonly at: number }
-  | { readonly kind: "before"; readonly at: number };
+  | { readonly kind: "before"; readonly at: number }
+  /** Bytes of the message. */
+  | { readonly kind: "atLeast"; readonly bytes: number }
+  | { readonly kind: "below"; readonly bytes: number };
+
+export type TextCondition = Extract<MessageCondition, { kind: "text" }>;
 
 /** A condition on the conversation. Labels compare as elsewhere. */
 export type ThreadCondition =
+  | { readonly kind: "folder"; readonly folder: ListFolder; readonly negated: boolean }
   | { readonly kind: "label"; readonly label: string; readonly negated: boolean }
   | { readonly kind: "unread"; readonly negated: boolean }
   | { readonly kind: "starred"; readonly negated: boolean };
@@ -54,16 +78,46 @@ export interface Query {
   readonly thread: readonly ThreadCondition[];
 }
 
+export interface ParsedQuery extends Query {
+  /** For people: the terms that look like operators and were taken as text, and why. */
+  readonly notes: readonly string[];
+}
+
 /** True if the query asks for words, so that one match can be better than another. */
 export const wantsWords = ({ message }: Query): boolean =>
   message.some((condition) => condition.kind === "text" && !condition.negated);
 
-const OPERATORS = ["from", "to", "subject", "label", "has", "is", "before", "after"] as const;
+const OPERATORS = [
+  "from",
+  "to",
+  "cc",
+  "subject",
+  "filename",
+  "label",
+  "has",
+  "is",
+  "in",
+  "before",
+  "after",
+  "older_than",
+  "newer_than",
+  "larger",
+  "smaller",
+] as const;
 
-/** The values of has: and is:. */
+/** The values of operators that have a fixed set of them. */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   has: ["attachment"],
   is: ["unread", "read", "starred"],
+  in: LIST_FOLDERS,
+};
+
+/** What the values of the others look like, for notes. */
+const EXPECTED: Readonly<Record<string, string>> = {
+  older_than: "a number of d, w, m or y, as 3d",
+  newer_than: "a number of d, w, m or y, as 3d",
+  larger: "a number of bytes, k, M or G, as 10k",
+  smaller: "a number of bytes, k, M or G, as 10k",
 };
 
 const TERM = new RegExp(
@@ -99,8 +153,24 @@ function termsOf(q: string): Term[] {
 const FIELD_OF_OPERATOR: Readonly<Record<string, TextField>> = {
   from: "sender",
   to: "recipients",
+  cc: "cc",
   subject: "subject",
+  filename: "files",
 };
+
+const ofPeople: readonly TextField[] = ["sender", "recipients", "cc"];
+
+/** True for a field of names and addresses. */
+export const isOfPeople = (field: TextField): boolean => ofPeople.includes(field);
+
+/** A folded token as the index has it in a field. */
+export const tokenIn = (field: TextField, token: string): string => (field === "cc" ? asCc(token) : token);
+
+/** The tokens of a condition as the index has them. */
+export function tokensOf({ field, text }: TextCondition): string[] {
+  const address = isOfPeople(field) ? foldAddress(text) : undefined;
+  return (address ?? fold(text)).split(" ").map((token) => tokenIn(field, token));
+}
 
 /** Start of the day, epoch ms. @throws AppError bad_request */
 function parseDate(operator: string, value: string): number {
@@ -112,10 +182,67 @@ function parseDate(operator: string, value: string): number {
   return at;
 }
 
-/** @throws AppError bad_request only for a bad date in `before:` or `after:` */
-export function parseQuery(q: string): Query {
+const DAY_MS = 86_400_000;
+
+/** Start of the UTC day so long before `now`, epoch ms; a month that lacks the day ends earlier. Undefined for no age. */
+function parseAge(value: string, now: number): number | undefined {
+  const [, digits, unit = ""] = /^(\d{1,4})([dwmy])$/i.exec(value) ?? [];
+  if (digits === undefined) return undefined;
+  const [count, today] = [Number(digits), Math.floor(now / DAY_MS) * DAY_MS];
+  const days = { d: 1, w: 7 }[unit.toLowerCase()];
+  if (days !== undefined) return today - count * days * DAY_MS;
+  const [date, months] = [new Date(today), unit.toLowerCase() === "y" ? 12 * count : count];
+  const lastOfMonth = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - months + 1, 0));
+  lastOfMonth.setUTCDate(Math.min(date.getUTCDate(), lastOfMonth.getUTCDate()));
+  return lastOfMonth.getTime();
+}
+
+const BYTES_OF: Readonly<Record<string, number>> = { "": 1, k: 1e3, m: 1e6, g: 1e9 };
+
+/** Bytes; undefined for no size. Thousands, as the app shows sizes. */
+function parseSize(value: string): number | undefined {
+  const [, digits, unit = ""] = /^(\d{1,12})([kmg]?)b?$/i.exec(value) ?? [];
+  const bytes = Number(digits) * (BYTES_OF[unit.toLowerCase()] ?? 1);
+  return digits === undefined ? undefined : Math.min(bytes, Number.MAX_SAFE_INTEGER - 1);
+}
+
+/** Limits on notes, and on the characters of a term that they name. */
+const MOST_NOTES = 5;
+const LONGEST_NOTED = 40;
+
+function shortened(term: string): string {
+  const characters = [...term];
+  return characters.length > LONGEST_NOTED ? `${characters.slice(0, LONGEST_NOTED).join("")}…` : term;
+}
+
+/**
+ * The name in an unquoted term of q that looks like an operator: letters and a colon before a value, but no URL. While the
+ * operator is unknown, quoted text after it is a term of its own.
+ */
+function operatorLikeIn(q: string, value: string, start: number): string | undefined {
+  const [, name, rest] = /^([a-z][a-z_-]+):(?!:|\/\/)(.*)/is.exec(value) ?? [];
+  return rest !== "" || /["“”„]/.test(q[start + value.length] ?? "") ? name : undefined;
+}
+
+/** Why an operator was taken as text. */
+function reasonOf(operator: string, value: string): string {
+  if (value === "") return `${operator}: needs a value right after it`;
+  const expected = VALUES[operator]?.join(", ") ?? EXPECTED[operator] ?? "words";
+  return `${operator}: takes ${expected}`;
+}
+
+/**
+ * `now`, epoch ms: the day that older_than: and newer_than: count from.
+ * @throws AppError bad_request only for a bad date in `before:` or `after:`
+ */
+export function parseQuery(q: string, now: number): ParsedQuery {
   const message: MessageCondition[] = [];
   const thread: ThreadCondition[] = [];
+  const notes = new Set<string>();
+
+  function note(term: string, reason: string): void {
+    if (notes.size < MOST_NOTES) notes.add(`"${shortened(term)}" was searched as text: ${reason}`);
+  }
 
   function addText(field: TextField, text: string, negated: boolean, exact: boolean): boolean {
     const searchable = fold(text) !== "";
@@ -123,44 +250,63 @@ export function parseQuery(q: string): Query {
     return searchable;
   }
 
+  function addDate(at: number | undefined, isBefore: boolean): boolean {
+    if (at !== undefined) message.push({ kind: isBefore ? "before" : "since", at });
+    return at !== undefined;
+  }
+
   /** False if the value is invalid for the operator, which makes both plain text. */
   function addOperator(operator: string, value: string, negated: boolean, exact: boolean): boolean {
+    const field = FIELD_OF_OPERATOR[operator];
+    if (field !== undefined) return addText(field, value, negated, exact);
+    const fixed = value.toLowerCase();
+    if (VALUES[operator]?.includes(fixed) === false) return false;
     switch (operator) {
-      case "from":
-      case "to":
-      case "subject":
-        return addText(FIELD_OF_OPERATOR[operator] ?? "any", value, negated, exact);
       case "label":
         thread.push({ kind: "label", label: value, negated });
         return true;
       case "has":
-        if (!VALUES.has?.includes(value.toLowerCase())) return false;
         message.push({ kind: "attachment", negated });
         return true;
-      case "is": {
-        const kind = value.toLowerCase();
-        if (kind === "read") thread.push({ kind: "unread", negated: !negated });
-        else if (kind === "unread" || kind === "starred") thread.push({ kind, negated });
-        else return false;
+      case "is":
+        if (fixed === "starred") thread.push({ kind: "starred", negated });
+        else thread.push({ kind: "unread", negated: negated !== (fixed === "read") });
+        return true;
+      case "in":
+        thread.push({ kind: "folder", folder: fixed as ListFolder, negated });
+        return true;
+      case "larger":
+      case "smaller": {
+        const bytes = parseSize(value);
+        if (bytes === undefined) return false;
+        if ((operator === "larger") !== negated) message.push({ kind: "atLeast", bytes: negated ? bytes : bytes + 1 });
+        else message.push({ kind: "below", bytes: negated ? bytes + 1 : bytes });
         return true;
       }
-      default: {
-        const at = parseDate(operator, value);
-        message.push({ kind: (operator === "before") !== negated ? "before" : "since", at });
-        return true;
-      }
+      case "older_than":
+      case "newer_than":
+        return addDate(parseAge(value, now), (operator === "older_than") !== negated);
+      default:
+        return addDate(parseDate(operator, value), (operator === "before") !== negated);
     }
   }
 
-  for (const { operator, value: given, negated, quoted } of termsOf(q)) {
+  for (const { operator, value: given, negated, quoted, start } of termsOf(q)) {
     const value = given.trim();
     const exact = quoted && value !== "";
-    if (operator === undefined) addText("any", value, negated, exact);
-    else if (value === "" || !addOperator(operator, value, negated, exact)) {
+    const minus = negated ? "-" : "";
+    if (operator === undefined) {
+      addText("any", value, negated, exact);
+      const name = quoted ? undefined : operatorLikeIn(q, value, start);
+      const bare = OPERATORS.find((known) => !quoted && value.toLowerCase() === `${known}:`);
+      if (name !== undefined) note(minus + value, `${shortened(name)}: is no operator`);
+      else if (bare !== undefined) note(minus + value, reasonOf(bare, ""));
+    } else if (value === "" || !addOperator(operator, value, negated, exact)) {
       addText("any", `${operator}:${value}`, negated, exact);
+      note(`${minus}${operator}:${value}`, reasonOf(operator, value));
     }
   }
-  return { message: distinct(message), thread: distinct(thread) };
+  return { message: distinct(message), thread: distinct(thread), notes: [...notes] };
 }
 
 /** The first of conditions that ask for the same. */
@@ -235,14 +381,18 @@ export const labelPositionsOf = (q: string): { label: string; start: number; end
     .filter(({ operator, negated, value }) => operator === "label" && !negated && value.trim() !== "")
     .map(({ value, start, quoted }) => ({ label: value, start, end: start + value.length, quoted }));
 
-/** The nearest of `words` to a word that is none of them, if it is near enough. */
-function nearestOf(word: string, words: readonly string[]): string | undefined {
+/** The nearest of `words` to a word that is none of them, if near enough; of equally near ones, the preferred. */
+function nearestOf(
+  word: string,
+  words: readonly string[],
+  isPreferred: (word: string) => boolean = () => false,
+): string | undefined {
   const typed = word.toLowerCase();
   const most = Math.max(1, slipsAllowed(typed.length));
   const near = words
     .map((known) => ({ known, slips: slipsBetween(typed, known, most) }))
     .filter(({ slips }) => slips <= most)
-    .sort((a, b) => a.slips - b.slips);
+    .sort((a, b) => a.slips - b.slips || Number(isPreferred(b.known)) - Number(isPreferred(a.known)));
   return near[0]?.known;
 }
 
@@ -256,16 +406,13 @@ export function withOperatorsCorrected(q: string): string | undefined {
 
 function operatorCorrections(q: string, { start, value, operator, quoted }: Term): Replacement[] {
   if (operator !== undefined) return valueCorrections(operator, value, start);
-  const colon = value.indexOf(":");
-  if (quoted || colon < 0) return [];
-  const name = value.slice(0, colon);
-  const rest = value.slice(colon + 1);
-  const end = start + value.length;
-  // While the operator is unknown, quoted text after it is a term of its own.
-  if (!/^[a-z]{2,}$/i.test(name) || (rest === "" && !/["“”„]/.test(q[end] ?? ""))) return [];
-  const meant = nearestOf(name, OPERATORS);
+  const name = quoted ? undefined : operatorLikeIn(q, value, start);
+  if (name === undefined) return [];
+  const colon = start + name.length;
+  const rest = value.slice(name.length + 1);
+  const meant = nearestOf(name, OPERATORS, (known) => VALUES[known]?.includes(rest.toLowerCase()) === true);
   if (meant === undefined) return [];
-  return [{ start, end: start + colon, text: meant }, ...valueCorrections(meant, rest, start + colon + 1)];
+  return [{ start, end: colon, text: meant }, ...valueCorrections(meant, rest, colon + 1)];
 }
 
 function valueCorrections(operator: string, value: string, start: number): Replacement[] {

@@ -11,6 +11,8 @@ export interface StoredMessage extends DocumentScope {
   seq: number;
   /** Epoch ms. */
   date: number;
+  /** Bytes. */
+  size: number;
   hasAttachments: boolean;
   /** Folds on demand, because that costs more than reading. */
   fold(): IndexDocument;
@@ -32,6 +34,7 @@ const statements = prepared((db) => {
         mailboxId: messages.mailboxId,
         workspaceId: mailboxes.workspaceId,
         date: messages.date,
+        size: messages.size,
         hasAttachments: messages.hasAttachments,
         subject: messages.subject,
         from: messages.from,
@@ -71,7 +74,7 @@ function withFiles(db: Db, rows: readonly Row[]): StoredMessage[] {
   const filenames = new Map<number, string[]>(rows.map(({ seq }) => [seq, []]));
   const seqs = JSON.stringify([...filenames.keys()]);
   for (const { messageSeq, filename } of statements(db).files.all({ seqs })) filenames.get(messageSeq)?.push(filename);
-  return rows.map(({ seq, workspaceId, mailboxId, date, hasAttachments, from, subject, text, to, cc }) => {
+  return rows.map(({ seq, workspaceId, mailboxId, date, size, hasAttachments, from, subject, text, to, cc }) => {
     const files = filenames.get(seq) ?? [];
     const whole = { subject, text, from: [from], to, cc, filenames: files };
     return {
@@ -79,6 +82,7 @@ function withFiles(db: Db, rows: readonly Row[]): StoredMessage[] {
       workspaceId,
       mailboxId,
       date,
+      size,
       hasAttachments,
       fold: () => foldDocument(whole),
       foldInTurns: (turn) => foldDocumentInTurns(whole, turn),

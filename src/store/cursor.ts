@@ -11,6 +11,8 @@ export interface Position {
   seq: number;
   /** For rows that come first in an order of their own: how many come before this one. */
   place?: number | undefined;
+  /** For a query that counts days from today: the day of its first page, in days since 1970. */
+  day?: number | undefined;
 }
 
 /** The same for rows with a text id: time (epoch ms) and that id. */
@@ -30,8 +32,8 @@ const bindingOf = (query: unknown): string =>
   createHash("sha256").update(JSON.stringify(query)).digest("base64url").slice(0, 12);
 
 export function encodeCursor(position: Position, query: unknown): string {
-  const { at, seq, place } = position;
-  const key = place === undefined ? `${at}.${seq}` : `${at}.${seq}.${place}`;
+  const { at, seq, place, day } = position;
+  const key = `${at}.${seq}${place === undefined ? "" : `.${place}`}${day === undefined ? "" : `.d${day}`}`;
   return Buffer.from(`1.${key}.${bindingOf(query)}`).toString("base64url");
 }
 
@@ -52,13 +54,19 @@ function readCursor(cursor: string, pattern: RegExp, query: unknown): Record<str
   return groups;
 }
 
-const POSITION = /^1\.(?<at>-?\d{1,16})\.(?<seq>\d{1,16})(?:\.(?<place>\d{1,16}))?\.(?<binding>[\w-]{12})$/;
+const POSITION =
+  /^1\.(?<at>-?\d{1,16})\.(?<seq>\d{1,16})(?:\.(?<place>\d{1,16}))?(?:\.d(?<day>\d{1,6}))?\.(?<binding>[\w-]{12})$/;
 const ROW_POSITION = /^2\.(?<at>\d{1,16})\.(?<binding>[\w-]{12})\.(?<id>.{1,512})$/;
 
 /** @throws AppError bad_request for an invalid cursor, or one of another query */
 export function decodeCursor(cursor: string, query: unknown): Position {
-  const { at, seq, place } = readCursor(cursor, POSITION, query);
-  return { at: Number(at), seq: Number(seq), ...(place !== undefined && { place: Number(place) }) };
+  const { at, seq, place, day } = readCursor(cursor, POSITION, query);
+  return {
+    at: Number(at),
+    seq: Number(seq),
+    ...(place !== undefined && { place: Number(place) }),
+    ...(day !== undefined && { day: Number(day) }),
+  };
 }
 
 /** See decodeCursor; for cursors of encodeRowCursor. @throws AppError bad_request */

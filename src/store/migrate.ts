@@ -37,6 +37,7 @@ import searchWaiting from "./migrations/0031_search_waiting.sql" with { type: "t
 import greylistNetworks from "./migrations/0032_greylist_networks.sql" with { type: "text" };
 import changes from "./migrations/0033_changes.sql" with { type: "text" };
 import scheduledByKey from "./migrations/0034_scheduled_by_key.sql" with { type: "text" };
+import searchOperators from "./migrations/0035_search_operators.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -147,4 +148,5 @@ export const MIGRATIONS: readonly string[] = [
   greylistNetworks,
   changes,
   scheduledByKey,
+  searchOperators,
 ];

@@ -484,10 +484,10 @@ export const messages = sqliteTable(
     deliveredAt: integer("delivered_at"),
   },
   (table) => [
-    /** Includes the date, so that search/fts5/fts5.ts reads the dates of hits without their rows. */
-    index("messages_by_thread").on(table.threadSeq, table.seq, table.date),
-    /** By time within each folder; what covers all folders merges them. */
-    index("messages_by_folder").on(table.mailboxId, table.folder, table.date, table.seq, table.kind),
+    /** Includes date and size, so that search/fts5/fts5.ts reads those of hits without their rows. */
+    index("messages_by_thread").on(table.threadSeq, table.seq, table.date, table.size),
+    /** By time within each folder; what covers all folders merges them. With the size, for searches by it. */
+    index("messages_by_folder").on(table.mailboxId, table.folder, table.date, table.seq, table.kind, table.size),
     index("messages_by_message_id").on(table.mailboxId, table.messageId),
     /** For imports: a message without a Message-ID is recognised by its content. */
     index("messages_without_id").on(table.mailboxId, table.fingerprint).where(sql`${table.messageId} is null`),

@@ -56,7 +56,7 @@ test.each<[typed: string, shown: string[]]>([
 ])("%s is completed to days that the search takes", (typed, shown) => {
   const days = suggestionsFor(typed, { ...KNOWN, people: [] });
   expect(days.slice(0, 3).map(({ hint }) => hint)).toEqual(shown);
-  for (const { text } of days) expect(() => parseQuery(text)).not.toThrow();
+  for (const { text } of days) expect(() => parseQuery(text, 0)).not.toThrow();
 });
 
 test("the suggestion of an exclusion says that it leaves out", () => {
@@ -72,6 +72,6 @@ test("the suggestion of an exclusion says that it leaves out", () => {
 test("before: without a day suggests days that the search takes", () => {
   const days = texts("before:");
   expect(days).toHaveLength(5);
-  for (const text of days) expect(() => parseQuery(text)).not.toThrow();
+  for (const text of days) expect(() => parseQuery(text, 0)).not.toThrow();
   expect(texts(days[0]?.trim() ?? "")).toEqual([]);
 });

@@ -25,6 +25,7 @@ const MAIL: SeedMessage[] = [
     to: [bob],
     files: ["Rechnung_März-2025.pdf"],
     date: day("2025-03-01"),
+    size: 20_000,
   },
   {
     thread: "lunch",
@@ -35,6 +36,7 @@ const MAIL: SeedMessage[] = [
     cc: [{ email: "carol@example.org" }],
     bcc: [{ email: "secret@example.net", name: "Hidden Person" }],
     date: day("2025-03-02"),
+    size: 2_000_000,
   },
   {
     thread: "mary",
@@ -146,8 +148,19 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
       ["from:wang@xn--fsqu00a.example", ["chinese"]],
       ["from:例子", ["chinese"]],
       ["from:王小明", ["chinese"]],
+      ["cc:carol", ["lunch"]],
+      ["cc:Carol@example.org", ["lunch"]],
+      ['cc:"carol example.org"', ["lunch"]],
+      ["cc:example", ["lunch"]],
+      ["cc:carol from:bob to:ann@example.com", ["lunch"]],
+      ["pay -cc:carol", ["invoice"]],
+      ["cc:ann", []],
+      ["cc:bob@example.com", []],
+      ['cc:"ann carol"', []],
       // Bcc is not searchable
       ["to:secret@example.net", []],
+      ["cc:secret@example.net", []],
+      ["cc:hidden", []],
       ["secret@example.net", []],
       ["hidden", []],
       // attachments
@@ -156,6 +169,24 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
       ["rechnung_märz-2025.pdf", ["invoice"]],
       ["pdf", ["invoice", "japanese"]],
       ["hasattachment", []],
+      ["filename:pdf", ["invoice", "japanese"]],
+      ["filename:Rechnung", ["invoice"]],
+      ['filename:"märz 2025.pdf"', ["invoice"]],
+      ["filename:*.pdf pay", ["invoice"]],
+      ["filename:請求", ["japanese"]],
+      ["filename:march", []],
+      ["pay -filename:pdf", ["lunch"]],
+      // sizes
+      ["larger:19999", ["invoice", "lunch"]],
+      ["larger:20k", ["lunch"]],
+      ["-larger:20K smaller:2M larger:0", ["invoice"]],
+      ["-smaller:2M", ["lunch"]],
+      ["larger:2M", []],
+      ["pay smaller:2mb", ["invoice"]],
+      ["pay larger:10k -filename:pdf", ["lunch"]],
+      ["larger:20k after:2025-03-03", []],
+      ["larger:10k before:2025-03-02", ["invoice"]],
+      ["larger:999999999999G", []],
       // dates
       ["after:2025-03-02", ["lunch", "two"]],
       ["before:2025-03-02 after:2025-03-01", ["invoice"]],
@@ -163,6 +194,13 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
       ["-before:2025-03-02 pay", ["lunch"]],
       ["after:2025-03-01 before:2025-03-01", []],
       ["after:2025-06-01 -first", ["two"]],
+      // On 3 January 2025.
+      ["newer_than:2d", ["invoice", "lunch", "chinese", "two"]],
+      ["newer_than:3d older_than:2d", ["mary"]],
+      ["-newer_than:2d from:mary", ["mary"]],
+      ["-older_than:2d 会", ["chinese"]],
+      ["older_than:1y from:ann", []],
+      ["older_than:1m from:nobody subject:grusse", ["german"]],
       ["before:1970-01-01", []],
       ["after:2025-01-01 before:2025-01-02 会", ["chinese"]],
       // languages
@@ -357,7 +395,16 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
           " ",
           "from:",
           "to:",
+          "cc:",
+          "filename:",
+          "in:",
           "is:",
+          "larger:",
+          "smaller:10k",
+          "older_than:1y",
+          "newer_than:",
+          "9",
+          "m",
           "has:attachment",
           "NOT ",
           "OR ",
@@ -548,17 +595,18 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
       bcc: fc.array(address, { maxLength: 1 }),
       files: fc.array(words, { maxLength: 2 }),
       date: fc.integer({ min: -3, max: 3 }).map((offset) => day("2025-01-01") + offset * 43_200_000),
+      size: fc.constantFrom(0, 1, 999, 1_000, 1_001, 2_000_000),
     });
 
     interface Condition {
       q: string;
       holds(message: SeedMessage): boolean;
     }
-    const addressesOf = ({ from, to = [], cc = [] }: SeedMessage, field: string) =>
-      (field === "from" ? [from ?? { email: "" }] : [...to, ...cc]).map(({ email }) => email);
+    const addressesOf = ({ from = { email: "" }, to = [], cc = [] }: SeedMessage, field: string) =>
+      ({ from: [from], to: [...to, ...cc], cc })[field]?.map(({ email }) => email) ?? [];
     const textCondition = fc
       .tuple(
-        fc.constantFrom("", "subject:", "from:", "to:"),
+        fc.constantFrom("", "subject:", "from:", "to:", "cc:", "filename:"),
         fc.array(fc.constantFrom(...WORDS), { minLength: 1, maxLength: 3 }),
       )
       .map(([operator, list]): Condition => {
@@ -571,13 +619,15 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
               "subject:": [subject],
               "from:": addressesOf(candidate, "from"),
               "to:": addressesOf(candidate, "to"),
+              "cc:": addressesOf(candidate, "cc"),
+              "filename:": files,
               "": [subject, text, ...files, ...addressesOf(candidate, "from"), ...addressesOf(candidate, "to")],
             }[operator];
             return fields?.some((field) => hasRun(field, run)) === true;
           },
         };
       });
-    const addressCondition = fc.tuple(fc.constantFrom("from", "to"), address).map(
+    const addressCondition = fc.tuple(fc.constantFrom("from", "to", "cc"), address).map(
       ([field, { email }]): Condition => ({
         q: `${field}:${email.toUpperCase()}`,
         holds: (candidate) =>
@@ -590,12 +640,29 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
         holds: ({ date: at = 0 }) => (after ? at >= day(date) : at < day(date)),
       }),
     );
+    const ageCondition = fc.tuple(fc.boolean(), fc.integer({ min: 1, max: 4 })).map(
+      ([newer, days]): Condition => ({
+        q: `${newer ? "newer_than" : "older_than"}:${days}d`,
+        holds: ({ date: at = 0 }) => newer === at >= day("2025-01-03") - days * 86_400_000,
+      }),
+    );
+    const sizeCondition = fc
+      .tuple(fc.boolean(), fc.constantFrom<[string, number]>(["0", 0], ["999", 999], ["1k", 1_000], ["1M", 1_000_000]))
+      .map(
+        ([larger, [written, bytes]]): Condition => ({
+          q: `${larger ? "larger" : "smaller"}:${written}`,
+          holds: ({ size = 0 }) => (larger ? size > bytes : size < bytes),
+        }),
+      );
     const attachmentCondition = fc.constant<Condition>({
       q: "has:attachment",
       holds: ({ files = [] }) => files.length > 0,
     });
     const condition = fc
-      .tuple(fc.oneof(textCondition, addressCondition, dateCondition, attachmentCondition), fc.boolean())
+      .tuple(
+        fc.oneof(textCondition, addressCondition, dateCondition, ageCondition, sizeCondition, attachmentCondition),
+        fc.boolean(),
+      )
       .map(
         ([{ q, holds }, negated]): Condition => ({
           q: negated ? `-${q}` : q,

@@ -24,7 +24,11 @@ export interface SeedMessage {
   bcc?: EmailAddress[];
   files?: string[];
   date?: number;
+  size?: number;
 }
+
+/** The time of every search: what older_than: and newer_than: count from. */
+const NOW = Date.UTC(2025, 0, 3, 12);
 
 const WORKSPACE_OF: Readonly<Record<string, string>> = { mbx_a1: "wsp_a", mbx_a2: "wsp_a", mbx_b1: "wsp_b" };
 
@@ -103,7 +107,7 @@ export function seedIndex(
           replyTo: [],
           subject,
           snippet: "",
-          size: 0,
+          size: message.size ?? 0,
           fingerprint: "",
           hasAttachments: files.length > 0,
         })
@@ -134,13 +138,13 @@ export function seedIndex(
   async function search(q: string, scope: SearchScope = WHOLE_A): Promise<string[]> {
     await ready();
     const names = new Map([...seqs].map(([name, seq]) => [seq, name]));
-    return seqsIn(await engine.match(parseQuery(q), scope)).map((seq) => names.get(seq) ?? `unknown ${seq}`);
+    return seqsIn(await engine.match(parseQuery(q, NOW), scope)).map((seq) => names.get(seq) ?? `unknown ${seq}`);
   }
 
   /** The same by relevance, best first, where they differ. */
   async function ranked(q: string, scope: SearchScope = WHOLE_A): Promise<string[]> {
     await ready();
-    const query = parseQuery(q);
+    const query = parseQuery(q, NOW);
     const found = seqsIn(await engine.match(query, scope));
     const order = (await engine.rank?.(query, scope, found, false)) ?? createRanking(store)(query, scope, found);
     const names = new Map([...seqs].map(([name, seq]) => [seq, name]));

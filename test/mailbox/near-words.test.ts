@@ -7,6 +7,7 @@ import { createListing } from "../../src/mailbox/listing.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { threads } from "../../src/store/schema.ts";
 import { createAlice } from "../harness/mailbox-world.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
 
 test("the words found instead are named and highlighted, page by page, only from mail in reach", async () => {
   const { store, alice, receive, world, workspaceId } = createAlice();
@@ -24,6 +25,7 @@ test("the words found instead are named and highlighted, page by page, only from
   const looked: (readonly number[])[] = [];
   const { search } = createListing({
     store,
+    runtime: fakeRuntime(),
     engine: {
       match: fts5.match,
       matchLoosely: async ({ message: [condition] }) => {

@@ -5,7 +5,7 @@ import type { ThreadFilters, ThreadListView } from "../../src/mailbox/views.ts";
 import type { Ranked } from "../../src/search/engine.ts";
 import { setOf } from "../../src/search/sets.ts";
 import { createAlice } from "../harness/mailbox-world.ts";
-import { START } from "../harness/runtime.ts";
+import { fakeRuntime, START } from "../harness/runtime.ts";
 
 const at = (minutes: number) => new Date(START - minutes * 60_000).toUTCString();
 
@@ -181,6 +181,7 @@ async function crowd(count: number) {
   };
   const { search } = createListing({
     store,
+    runtime: fakeRuntime(),
     engine: {
       match: ({ message: [condition] }) =>
         condition?.kind === "text" && condition.text === "typo" ? setOf([]) : setOf(all),

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { createUnreadMarks } from "../../src/mailbox/listing.ts";
-import { type Selection, unreadSeqs } from "../../src/mailbox/walk.ts";
+import { inFolders, type Selection, unreadSeqs } from "../../src/mailbox/walk.ts";
 import { has } from "../../src/search/sets.ts";
 import { mailboxes, threads, workspaces } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -11,8 +11,8 @@ import { storeInMemory } from "../harness/database.ts";
 const IDS = ["mbx_1", "mbx_2", "mbx_3"];
 const SELECTIONS: Selection[] = (["all", "inbox", "archive", "trash", "starred", "snoozed"] as const).flatMap(
   (folder) => [
-    { folder, unread: false, hasAttachments: undefined },
-    { folder, unread: false, hasAttachments: true },
+    { ...inFolders([{ folder, negated: false }]), unread: false, hasAttachments: undefined },
+    { ...inFolders([{ folder, negated: false }]), unread: false, hasAttachments: true },
   ],
 );
 

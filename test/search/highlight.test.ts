@@ -1,9 +1,9 @@
 /** Highlights: tables by field and language, and properties of every highlight. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { fold, foldAddress, foldDocument } from "../../src/search/fold.ts";
+import { fold, foldDocument } from "../../src/search/fold.ts";
 import { createHighlighter, LONGEST_SNIPPET, type SearchedMessage } from "../../src/search/highlight.ts";
-import { parseQuery } from "../../src/search/query.ts";
+import { parseQuery, tokensOf } from "../../src/search/query.ts";
 import { oddText } from "../harness/odd-text.ts";
 
 const PLENTY = 10_000_000;
@@ -19,7 +19,7 @@ const message = (parts: Partial<SearchedMessage> = {}): SearchedMessage => ({
 });
 
 const highlightsOf = (q: string, parts: Partial<SearchedMessage>, work = { left: PLENTY }) =>
-  createHighlighter(parseQuery(q))?.(message(parts), work) ?? [];
+  createHighlighter(parseQuery(q, 0))?.(message(parts), work) ?? [];
 
 /** `field: snippet`, with marked text in brackets. */
 const marked = (q: string, parts: Partial<SearchedMessage>): string[] =>
@@ -66,6 +66,11 @@ describe("highlights in fields", () => {
     ["to:carol@xn--fsqu00a.example", ["cc: [carol@例子.example]"]],
     ["to:carol@例子.example", ["cc: [carol@例子.example]"]],
     ["to:xn--fsqu00a", ["cc: carol@[xn--fsqu00a].example"]],
+    ["cc:carol", ["cc: [carol]@例子.example"]],
+    ["cc:carol@例子.example", ["cc: [carol@例子.example]"]],
+    ["cc:eve", []],
+    ["filename:pdf", ["attachment: Rechnung_März-2025.[pdf]"]],
+    ["filename:pay", []],
     ["例子", ["cc: carol@[例子].example"]],
     ["to:ann", []],
     ["from:bob", []],
@@ -165,7 +170,7 @@ test("a used-up budget ends the search for matches", () => {
 
 test("words that an engine found in place of the query's are highlighted", () => {
   // Together with the query's own words that are present.
-  const beside = createHighlighter(parseQuery("invioce amount"), ["invoice"]);
+  const beside = createHighlighter(parseQuery("invioce amount", 0), ["invoice"]);
   expect(beside?.(message(INVOICE), { left: PLENTY }).map(({ ranges }) => ranges)).toEqual([
     [[0, 7]],
     [
@@ -173,7 +178,7 @@ test("words that an engine found in place of the query's are highlighted", () =>
       [45, 52],
     ],
   ]);
-  const highlight = createHighlighter(parseQuery("invioce subject:x -old"), ["invoice", "März"]);
+  const highlight = createHighlighter(parseQuery("invioce subject:x -old", 0), ["invoice", "März"]);
   expect(highlight?.(message(INVOICE), { left: PLENTY }).map(({ field }) => field)).toEqual([
     "subject",
     "text",
@@ -190,11 +195,12 @@ function isFound(q: string, parts: SearchedMessage): boolean {
     subject: [subject],
     sender: [sender],
     recipients: [recipients],
+    cc: [recipients],
+    files: [files],
   };
-  return parseQuery(q).message.every((condition) => {
+  return parseQuery(q, 0).message.every((condition) => {
     if (condition.kind !== "text") return true;
-    const address = ["sender", "recipients"].includes(condition.field) ? foldAddress(condition.text) : undefined;
-    const sought = ` ${address ?? fold(condition.text)} `;
+    const sought = ` ${tokensOf(condition).join(" ")} `;
     return columns[condition.field].some((column) => ` ${column} `.includes(sought)) !== condition.negated;
   });
 }
@@ -243,10 +249,10 @@ describe("for any message and any words of it", () => {
   test("every match is highlighted, and every highlight is a match", () => {
     fc.assert(
       fc.property(asked, ({ parts, q }) => {
-        const positive = parseQuery(q).message.some(({ kind }) => kind === "text");
+        const positive = parseQuery(q, 0).message.some(({ kind }) => kind === "text");
         const highlights = highlightsOf(q, parts);
         if (isFound(q, parts)) expect(highlights.length > 0).toBe(positive);
-        const [condition] = parseQuery(q).message;
+        const [condition] = parseQuery(q, 0).message;
         const sought = condition?.kind === "text" ? fold(condition.text) : "";
         for (const { snippet, ranges } of highlights) {
           expect(snippet.length).toBeLessThanOrEqual(LONGEST_SNIPPET);

@@ -8,6 +8,7 @@ import {
   parseQuery,
   replaced,
   slipsBetween,
+  type TextCondition,
   type TextField,
   type ThreadCondition,
   withOperatorsCorrected,
@@ -15,7 +16,6 @@ import {
 } from "../../src/search/query.ts";
 import { anyCharacter } from "../harness/any-character.ts";
 
-type TextCondition = Extract<MessageCondition, { kind: "text" }>;
 const text = (value: string, field: TextField = "any"): TextCondition => ({
   kind: "text",
   field,
@@ -26,6 +26,11 @@ const text = (value: string, field: TextField = "any"): TextCondition => ({
 const quoted = (value: string, field: TextField = "any"): TextCondition => ({ ...text(value, field), exact: true });
 const not = (condition: TextCondition): TextCondition => ({ ...condition, negated: true });
 const label = (value: string): ThreadCondition => ({ kind: "label", label: value, negated: false });
+const NOW = Date.UTC(2025, 2, 31, 17, 30);
+const since = (day: string): MessageCondition => ({ kind: "since", at: Date.parse(`${day}T00:00:00Z`) });
+const before = (day: string): MessageCondition => ({ kind: "before", at: Date.parse(`${day}T00:00:00Z`) });
+const atLeast = (bytes: number): MessageCondition => ({ kind: "atLeast", bytes });
+const below = (bytes: number): MessageCondition => ({ kind: "below", bytes });
 const NEW_YEAR = Date.UTC(2025, 0, 1);
 
 describe("parseQuery", () => {
@@ -57,7 +62,8 @@ describe("parseQuery", () => {
     ['from:"" ann', [text("from:"), text("ann")]],
     ["from:*** -to:", [text("from:***"), not(text("to:"))]],
     ["label:", [text("label:")]],
-    ["cc:ann https://example.com/x", [text("cc:ann"), text("https://example.com/x")]],
+    ["bcc:ann https://example.com/x", [text("bcc:ann"), text("https://example.com/x")]],
+    ['cc:ann -Filename:"a.pdf"', [text("ann", "cc"), not(quoted("a.pdf", "files"))]],
     ["ſubject:x", [text("ſubject:x")]],
     [
       "has:attachment -HAS:Attachment",
@@ -66,6 +72,26 @@ describe("parseQuery", () => {
         { kind: "attachment", negated: true },
       ],
     ],
+    [
+      "in:Spam -in:archive in:nowhere",
+      [text("in:nowhere")],
+      [
+        { kind: "folder", folder: "spam", negated: false },
+        { kind: "folder", folder: "archive", negated: true },
+      ],
+    ],
+    ["larger:10k smaller:2M", [atLeast(10_001), below(2_000_000)]],
+    ["-larger:1G -smaller:7 larger:3kb", [below(1_000_000_001), atLeast(7), atLeast(3_001)]],
+    [
+      "larger:1.5M larger:-1 smaller:k larger:",
+      ["larger:1.5M", "larger:-1", "smaller:k", "larger:"].map((w) => text(w)),
+    ],
+    ["older_than:3d newer_than:2W", [before("2025-03-28"), since("2025-03-17")]],
+    ["-older_than:0d -newer_than:1y", [since("2025-03-31"), before("2024-03-31")]],
+    // A month that lacks the day.
+    ["newer_than:1m newer_than:13m newer_than:4m", ["2025-02-28", "2024-02-29", "2024-11-30"].map(since)],
+    ["newer_than:9999y", [since("-007974-03-31")]],
+    ["newer_than:3 older_than:d newer_than:3h", ["newer_than:3", "older_than:d", "newer_than:3h"].map((w) => text(w))],
     ["has:pdf is:even -is:odd", [text("has:pdf"), text("is:even"), not(text("is:odd"))]],
     [
       "is:unread -is:starred",
@@ -105,8 +131,50 @@ describe("parseQuery", () => {
     ["AND OR NOT NEAR(a b)", ["AND", "OR", "NOT", "NEAR(a", "b)"].map((word) => text(word))],
   ];
   for (const [q, message, thread = []] of cases) {
-    test(JSON.stringify(q), () => expect(parseQuery(q)).toEqual({ message, thread }));
+    test(JSON.stringify(q), () => expect(parseQuery(q, NOW)).toMatchObject({ message, thread }));
   }
+});
+
+describe("notes", () => {
+  const cases: [q: string, notes: string[]][] = [
+    [
+      "fro:ann -Bcc:bob",
+      ['"fro:ann" was searched as text: fro: is no operator', '"-Bcc:bob" was searched as text: Bcc: is no operator'],
+    ],
+    [
+      'fro:"ann lee" after_than:3d',
+      [
+        '"fro:" was searched as text: fro: is no operator',
+        '"after_than:3d" was searched as text: after_than: is no operator',
+      ],
+    ],
+    ["-has:pdf", ['"-has:pdf" was searched as text: has: takes attachment']],
+    ["is:done", ['"is:done" was searched as text: is: takes unread, read, starred']],
+    [
+      "in:nowhere",
+      ['"in:nowhere" was searched as text: in: takes inbox, sent, drafts, archive, spam, trash, starred, snoozed, all'],
+    ],
+    ["larger:abc", ['"larger:abc" was searched as text: larger: takes a number of bytes, k, M or G, as 10k']],
+    ["newer_than:3", ['"newer_than:3" was searched as text: newer_than: takes a number of d, w, m or y, as 3d']],
+    ["from: ann", ['"from:" was searched as text: from: needs a value right after it']],
+    ["cc:***", ['"cc:***" was searched as text: cc: takes words']],
+    ["fro:ann fro:ann", ['"fro:ann" was searched as text: fro: is no operator']],
+    // Neither URLs, times and paths, nor what is quoted or has nothing after its colon.
+    ['https://a.example 10:30 foo::bar C:\\x Re: "fro:ann" a:b ::: größe:x', []],
+    ["from:ann to:b cc:c subject:s filename:f label:l has:attachment is:read in:spam larger:1 older_than:1d", []],
+  ];
+  test.each(cases)("%s", (q, notes) => expect(parseQuery(q, NOW).notes).toEqual(notes));
+
+  test("are few and short", () => {
+    const names = Array.from({ length: 40 }, (_, n) => `${"x".repeat(n + 2)}:${"😀".repeat(100)}`);
+    const { notes } = parseQuery(names.join(" "), NOW);
+    expect(notes).toHaveLength(5);
+    expect(parseQuery(`${"x".repeat(499)}:y`, NOW).notes.join().length).toBeLessThan(200);
+    for (const note of notes) {
+      expect(note.isWellFormed()).toBe(true);
+      expect(note.length).toBeLessThan(200);
+    }
+  });
 });
 
 describe("a bad date is refused and named", () => {
@@ -125,7 +193,7 @@ describe("a bad date is refused and named", () => {
       test(`${operator}:${value}`, () => {
         let refusal: unknown;
         try {
-          parseQuery(`word ${operator}:${value} word`);
+          parseQuery(`word ${operator}:${value} word`, NOW);
         } catch (error) {
           refusal = error;
         }
@@ -148,6 +216,7 @@ test("any text is a query, or is refused for its date", () => {
       "is:unread",
       "before:",
       "after:2025-01-01",
+      ..."cc: filename: in: in:spam larger: smaller:1 older_than: newer_than:2w".split(" "),
       "ſubject:",
       "\ud800",
       "\0",
@@ -158,11 +227,14 @@ test("any text is a query, or is refused for its date", () => {
     fc.property(fc.array(piece), (pieces) => {
       const q = pieces.join("");
       try {
-        const { message, thread } = parseQuery(q);
+        const { message, thread } = parseQuery(q, NOW);
         const texts = message.flatMap((condition) => (condition.kind === "text" ? [condition.text] : []));
         const labels = thread.flatMap((condition) => (condition.kind === "label" ? [condition.label] : []));
         const fromElsewhere = [...texts, ...labels].filter(
-          (value) => !q.includes(value.replace(/^(from|to|subject|has|is):/i, "")),
+          (value) =>
+            !q.includes(
+              value.replace(/^(from|to|cc|subject|filename|has|is|in|larger|smaller|older_than|newer_than):/i, ""),
+            ),
         );
         expect(fromElsewhere).toEqual([]);
       } catch (error) {
@@ -230,6 +302,8 @@ test.each<[q: string, corrected: string | undefined]>([
   ['"form:ann"', undefined],
   ["form: ann", undefined],
   ["from:ann is:unread has:attachment", undefined],
+  ["in:spma fliename:x newer-than:3d", "in:spam filename:x newer_than:3d"],
+  ["im:inbox it:unread", "in:inbox is:unread"],
   ["has:pictures https://x.example 12:30 a:b", undefined],
   ["word for is", undefined],
 ])("withOperatorsCorrected corrects %s", (q, corrected) => {

@@ -26,7 +26,7 @@ async function openFed(): Promise<{ server: FakeMeilisearch; rig: Rig; match(): 
   const server = startFakeMeilisearch();
   const rig = openRig(server, MAIL);
   await rig.joined.idle();
-  return { server, rig, match: async () => seqsIn(await rig.joined.match(parseQuery("alpha"), WHOLE_A)) };
+  return { server, rig, match: async () => seqsIn(await rig.joined.match(parseQuery("alpha", 0), WHOLE_A)) };
 }
 
 describe("FTS5 serves searches in place of Meilisearch", () => {
@@ -64,7 +64,7 @@ describe("FTS5 serves searches in place of Meilisearch", () => {
   ];
   test.each(badly)("and its ranking is ignored when it %s", async (_, answer) => {
     const { server, rig } = await openFed();
-    const rank = async () => rig.joined.rank?.(parseQuery("alpha"), WHOLE_A, [1, 2], false);
+    const rank = async () => rig.joined.rank?.(parseQuery("alpha", 0), WHOLE_A, [1, 2], false);
     server.does.find = () => [131_072, 65_536];
     expect(await rank()).toEqual([
       { thread: 2, score: 1 },

@@ -6,7 +6,7 @@
  * for the mailbox and one for the workspace, which folded text cannot contain: access is a condition of the full-text
  * query itself.
  *
- * Below the engine are its parts: results kept between searches, the filter by date, and a look-up of words that occur.
+ * Below the engine are its parts: results kept between searches, the filter by date and size, and a look-up of words that occur.
  */
 import type { Database } from "bun:sqlite";
 import { letOthersRun } from "../../base/pause.ts";
@@ -15,12 +15,10 @@ import { prepared } from "../../store/statement.ts";
 import type { Db, Store } from "../../store/store.ts";
 import { documentNumberOf, isNear, messageOf, messageSql, threadSql, threadsOf } from "../document-number.ts";
 import type { DocumentScope, SearchEngine, SearchScope } from "../engine.ts";
-import { fold, foldAddress, type IndexDocument } from "../fold.ts";
-import type { MessageCondition, TextField } from "../query.ts";
+import type { IndexDocument } from "../fold.ts";
+import { type MessageCondition, type TextCondition, type TextField, tokenIn, tokensOf } from "../query.ts";
 import { has, type SeqSet, setOf } from "../sets.ts";
 import { beginBacklog, endBacklog, putOff } from "./upkeep.ts";
-
-type TextCondition = Extract<MessageCondition, { kind: "text" }>;
 
 /**
  * The column filter of a field. `any` needs none, because no text contains the words of `scope`; a filter would slow
@@ -31,6 +29,8 @@ export const COLUMN_FILTER: Readonly<Record<TextField, string>> = {
   subject: "subject : ",
   sender: "sender : ",
   recipients: "recipients : ",
+  cc: "recipients : ",
+  files: "files : ",
 };
 
 /** Scope tokens begin with a character that folded text never contains. */
@@ -57,14 +57,13 @@ const mergedPagesOf = ({ body }: IndexDocument): number => 4 + body.length / 2_0
 const LONGEST_PHRASE = 16;
 
 /** The FTS5 phrases, distinct, that a message with the text has. */
-export function phrasesOf({ field, text }: TextCondition): string[] {
-  const address = field === "sender" || field === "recipients" ? foldAddress(text) : undefined;
-  const tokens = (address ?? fold(text)).split(" ");
+export function phrasesOf(condition: TextCondition): string[] {
+  const tokens = tokensOf(condition);
   const last = Math.max(0, tokens.length - LONGEST_PHRASE);
   const stretches = new Set<string>();
   for (let at = 0; at < last + LONGEST_PHRASE / 2; at += LONGEST_PHRASE / 2) {
     const start = Math.min(at, last);
-    stretches.add(`${COLUMN_FILTER[field]}"${tokens.slice(start, start + LONGEST_PHRASE).join(" ")}"`);
+    stretches.add(`${COLUMN_FILTER[condition.field]}"${tokens.slice(start, start + LONGEST_PHRASE).join(" ")}"`);
   }
   return [...stretches];
 }
@@ -112,24 +111,53 @@ export function expressionOf(conditions: readonly MessageCondition[], ...wanted:
   return unwanted.length === 0 ? expression : `(${expression}) NOT (${unwanted.join(" OR ")})`;
 }
 
-/** `since` is inclusive, `before` exclusive; undefined without conditions on dates. */
-export function dateRangeOf(conditions: readonly MessageCondition[]): TimeRange | undefined {
-  const dates = conditions.filter((condition) => condition.kind === "since" || condition.kind === "before");
-  if (dates.length === 0) return undefined;
+/** Epoch ms and bytes: `since` and `atLeast` are inclusive, `before` and `below` exclusive. */
+export interface Range {
+  since: number;
+  before: number;
+  atLeast: number;
+  below: number;
+}
+
+type RangeCondition = Exclude<MessageCondition, { negated: boolean }>;
+const isOfRange = (condition: MessageCondition): condition is RangeCondition => !("negated" in condition);
+
+/** Undefined without conditions on dates and sizes. */
+export function rangeOf(conditions: readonly MessageCondition[]): Range | undefined {
+  const bounds = conditions.filter(isOfRange);
+  if (bounds.length === 0) return undefined;
+  const of = (kind: RangeCondition["kind"]) =>
+    bounds.filter((one) => one.kind === kind).map((one) => ("at" in one ? one.at : one.bytes));
   return {
-    since: Math.max(Number.MIN_SAFE_INTEGER, ...dates.flatMap(({ kind, at }) => (kind === "since" ? [at] : []))),
-    before: Math.min(Number.MAX_SAFE_INTEGER, ...dates.flatMap(({ kind, at }) => (kind === "before" ? [at] : []))),
+    since: Math.max(Number.MIN_SAFE_INTEGER, ...of("since")),
+    before: Math.min(Number.MAX_SAFE_INTEGER, ...of("before")),
+    atLeast: Math.max(0, ...of("atLeast")),
+    below: Math.min(Number.MAX_SAFE_INTEGER, ...of("below")),
   };
 }
 
-/**
- * The SQL condition that `message_index AS hit` lies between two times. It names the SQL index because SQLite would
- * else read the table, whose rows are a hundred times as long.
- */
-export const HIT_IS_DATED = `EXISTS (
+/** The parameters of HIT_IS_IN_RANGE. */
+export type RangeParameters = [since: number, before: number, atLeast: number, below: number];
+export const parametersOf = ({ since, before, atLeast, below }: Range): RangeParameters => [
+  since,
+  before,
+  atLeast,
+  below,
+];
+
+/** True if the row of a message in SQL lies in a range. */
+const IN_RANGE = "date >= ? AND date < ? AND size >= ? AND size < ?";
+
+/** True if `document` is one of a message in a range. */
+const isInRange = (document: string): string => `EXISTS (
   SELECT 1 FROM messages INDEXED BY messages_by_thread
-  WHERE thread_seq = ${threadSql("hit.rowid")} AND seq = ${messageSql("hit.rowid")}
-    AND date >= ? AND date < ?)`;
+  WHERE thread_seq = ${threadSql(document)} AND seq = ${messageSql(document)} AND ${IN_RANGE})`;
+
+/**
+ * The SQL condition that `message_index AS hit` lies in a range. It names the SQL index because SQLite would else read
+ * the table, whose rows are a hundred times as long.
+ */
+export const HIT_IS_IN_RANGE = isInRange("hit.rowid");
 
 export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): SearchEngine & {
   /** The messages (messages.seq, ascending) in scope that satisfy the conditions on words. */
@@ -148,8 +176,8 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
   const selectDocuments = sqlite.prepare<{ documents: string }, [string]>(
     "SELECT json_group_array(rowid) AS documents FROM message_index WHERE message_index MATCH ?",
   );
-  const selectByDate = sqlite.prepare<{ threads: string }, [string, number, number]>(
-    `SELECT json_group_array(seq / ${MESSAGES_PER_THREAD}) AS threads FROM ${IN_MAILBOXES} AND date >= ?2 AND date < ?3`,
+  const selectInRange = sqlite.prepare<{ threads: string }, [string, ...RangeParameters]>(
+    `SELECT json_group_array(seq / ${MESSAGES_PER_THREAD}) AS threads FROM ${IN_MAILBOXES} AND ${IN_RANGE}`,
   );
   const prune = sqlite.prepare(
     `DELETE FROM message_index WHERE rowid IN
@@ -184,7 +212,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
   /** Pages that merges have yet to write for filed documents. */
   let unmerged = 0;
 
-  const keepDated = createKeepDated(sqlite);
+  const keepInRange = createKeepInRange(sqlite);
   const keepSet = createKeptSets(sqlite);
   const documentsMatching = (expression: string): number[] =>
     JSON.parse(selectDocuments.get(expression)?.documents ?? "[]");
@@ -205,14 +233,14 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
   }
 
   function find(conditions: readonly MessageCondition[], scope: SearchScope): SeqSet {
-    const range = dateRangeOf(conditions);
-    if (range && conditions.every(({ kind }) => kind === "since" || kind === "before")) {
-      const mailboxIds = JSON.stringify(scope.mailboxIds);
-      const found: number[] = JSON.parse(selectByDate.get(mailboxIds, range.since, range.before)?.threads ?? "[]");
+    const range = rangeOf(conditions);
+    const mailboxIds = JSON.stringify(scope.mailboxIds);
+    if (range && conditions.every(isOfRange)) {
+      const found: number[] = JSON.parse(selectInRange.get(mailboxIds, ...parametersOf(range))?.threads ?? "[]");
       return setOf(found);
     }
     const found = documentsMatching(expressionInScope(conditions, scope));
-    return threadsOf(range ? keepDated(found, range, JSON.stringify(scope.mailboxIds)) : found);
+    return threadsOf(range ? keepInRange(found, range, mailboxIds) : found);
   }
 
   function index(messageSeq: number, { workspaceId, mailboxId }: DocumentScope, document: IndexDocument): void {
@@ -310,15 +338,9 @@ export function createKeptSets(sqlite: Database, most = KEPT) {
 }
 
 /*
- * Filters many hits by date. Looking each up by number takes several times as long as finding it. If that is cheaper,
- * the messages inside or outside the time range are read from the index by date and compared.
+ * Filters many hits by date and size. Looking each up by number takes several times as long as finding it. If that is
+ * cheaper, the messages inside or outside the range are read from the index by date and compared.
  */
-
-/** Epoch ms: inclusive and exclusive. */
-interface TimeRange {
-  since: number;
-  before: number;
-}
 
 /** Up to this many hits are looked up one by one. */
 const FEW = 1_000;
@@ -334,16 +356,15 @@ interface Numbers {
   numbers: string;
 }
 
-/** Filters documents in the given mailboxes (a JSON array of ids) by the dates of their messages, in the same order. */
-export function createKeepDated(sqlite: Database, { few = FEW, readForEach = READ_FOR_EACH } = {}) {
-  const seqsOf = (messages: string) => `SELECT json_group_array(seq) AS numbers FROM (${messages})`;
-  const selectWithin = sqlite.prepare<Numbers, [string, number, number, number]>(
-    seqsOf(`SELECT seq FROM ${IN_MAILBOXES} AND date >= ?2 AND date < ?3 LIMIT ?4`),
+/** Filters documents in the given mailboxes (a JSON array of ids) by the range of their messages, in the same order. */
+export function createKeepInRange(sqlite: Database, { few = FEW, readForEach = READ_FOR_EACH } = {}) {
+  const selectWithin = sqlite.prepare<Numbers & { read: number }, [string, ...RangeParameters, number]>(
+    `SELECT json_group_array(seq) FILTER (WHERE size >= ?4 AND size < ?5) AS numbers, count(*) AS read
+     FROM (SELECT seq, size FROM ${IN_MAILBOXES} AND date >= ?2 AND date < ?3 LIMIT ?6)`,
   );
-  const selectBeyond = sqlite.prepare<Numbers, [string, number, number, number]>(
-    seqsOf(
-      `SELECT seq FROM ${IN_MAILBOXES} AND date < ?2 UNION ALL SELECT seq FROM ${IN_MAILBOXES} AND date >= ?3 LIMIT ?4`,
-    ),
+  const selectBeyond = sqlite.prepare<Numbers & { read: number }, [string, number, number, number]>(
+    `SELECT json_group_array(seq) AS numbers, count(*) AS read FROM (
+       SELECT seq FROM ${IN_MAILBOXES} AND date < ?2 UNION ALL SELECT seq FROM ${IN_MAILBOXES} AND date >= ?3 LIMIT ?4)`,
   );
   const dateAt = (order: string) =>
     `(SELECT date FROM messages INDEXED BY messages_by_folder
@@ -352,32 +373,32 @@ export function createKeepDated(sqlite: Database, { few = FEW, readForEach = REA
     `SELECT min(${dateAt("ASC")}) AS first, max(${dateAt("DESC")}) AS last
      FROM json_each(?) AS mailbox, json_each('${ALL_FOLDERS}') AS part`,
   );
-  const selectLookedUp = sqlite.prepare<Numbers, [string, number, number]>(
-    `SELECT json_group_array(value) AS numbers FROM json_each(?) WHERE EXISTS (
-       SELECT 1 FROM messages INDEXED BY messages_by_thread
-       WHERE thread_seq = ${threadSql("value")} AND seq = ${messageSql("value")} AND date >= ? AND date < ?)`,
+  const selectLookedUp = sqlite.prepare<Numbers, [string, ...RangeParameters]>(
+    `SELECT json_group_array(value) AS numbers FROM json_each(?) WHERE ${isInRange("value")}`,
   );
   const numbersIn = (row: Numbers | null): number[] => JSON.parse(row?.numbers ?? "[]");
 
-  /** True if most of the mail probably lies in the range, assuming it arrived evenly. */
-  function isMostWithin({ since, before }: TimeRange, mailboxIds: string): boolean {
+  /** True if most of the mail probably lies between the dates, assuming it arrived evenly. */
+  function isMostWithin({ since, before }: Range, mailboxIds: string): boolean {
     const { first, last } = selectSpan.get(mailboxIds) ?? {};
     if (first == null || last == null) return true;
     return Math.min(before, last) - Math.max(since, first) > (last - first) / 2;
   }
 
-  return (documents: readonly number[], range: TimeRange, mailboxIds: string): readonly number[] => {
-    const { since, before } = range;
+  return (documents: readonly number[], range: Range, mailboxIds: string): readonly number[] => {
+    const { since, before, atLeast, below } = range;
     if (documents.length > few) {
       const most = documents.length * readForEach;
-      const isWithin = !isMostWithin(range, mailboxIds);
-      const read = numbersIn((isWithin ? selectWithin : selectBeyond).get(mailboxIds, since, before, most));
-      if (read.length < most) {
-        const isRead = membershipOfDocuments(read.map(documentNumberOf));
+      const isWithin = atLeast > 0 || below < Number.MAX_SAFE_INTEGER || !isMostWithin(range, mailboxIds);
+      const row = isWithin
+        ? selectWithin.get(mailboxIds, ...parametersOf(range), most)
+        : selectBeyond.get(mailboxIds, since, before, most);
+      if (row && row.read < most) {
+        const isRead = membershipOfDocuments(numbersIn(row).map(documentNumberOf));
         return documents.filter((document) => isRead(document) === isWithin);
       }
     }
-    return numbersIn(selectLookedUp.get(JSON.stringify(documents), since, before));
+    return numbersIn(selectLookedUp.get(JSON.stringify(documents), ...parametersOf(range)));
   };
 }
 
@@ -404,7 +425,7 @@ const selectCount = prepared(({ $client: sqlite }) =>
 );
 
 function countAny(db: Db, words: readonly string[], field: TextField, scope: SearchScope, most: number): number {
-  const anyOf = `${COLUMN_FILTER[field]}(${words.map((word) => `"${word}"`).join(" OR ")})`;
+  const anyOf = `${COLUMN_FILTER[field]}(${words.map((word) => `"${tokenIn(field, word)}"`).join(" OR ")})`;
   return selectCount(db).get(expressionOf([], scopeOf(scope), anyOf), most)?.n ?? 0;
 }
 

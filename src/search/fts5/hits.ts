@@ -15,7 +15,17 @@ import {
 import type { Ranked, SearchScope } from "../engine.ts";
 import { fold } from "../fold.ts";
 import type { Query } from "../query.ts";
-import { COLUMN_FILTER, dateRangeOf, expressionOf, HIT_IS_DATED, isEverywhere, phrasesOf, scopeOf } from "./fts5.ts";
+import {
+  COLUMN_FILTER,
+  expressionOf,
+  HIT_IS_IN_RANGE,
+  isEverywhere,
+  parametersOf,
+  phrasesOf,
+  type RangeParameters,
+  rangeOf,
+  scopeOf,
+} from "./fts5.ts";
 
 /** Hits read to cover all conversations at once; opening the index costs as much as some hundred. */
 const MOST_AT_ONCE = 1_000;
@@ -33,8 +43,8 @@ export function createHits(store: Pick<Store, "db">, mostAtOnce = MOST_AT_ONCE) 
        WHERE message_index MATCH ? AND rowid BETWEEN ? AND ? ${condition}
        ORDER BY rowid DESC LIMIT ?)`;
   const selectByWords = sqlite.prepare<{ numbers: string }, [string, number, number, number]>(select(""));
-  const selectByBoth = sqlite.prepare<{ numbers: string }, [string, number, number, number, number, number]>(
-    select(`AND ${HIT_IS_DATED}`),
+  const selectByBoth = sqlite.prepare<{ numbers: string }, [string, number, number, ...RangeParameters, number]>(
+    select(`AND ${HIT_IS_IN_RANGE}`),
   );
   const selectIndexed = sqlite.prepare<unknown, [number, number]>(
     "SELECT 1 FROM message_index_docsize WHERE id BETWEEN ? AND ? LIMIT 1",
@@ -49,12 +59,12 @@ export function createHits(store: Pick<Store, "db">, mostAtOnce = MOST_AT_ONCE) 
     const others = words ? conditions.filter((one) => one.kind !== "text" || one.negated) : conditions;
     const instead = words?.map((word) => `"${fold(word)}"`).join(" OR ");
     const expression = expressionOf(others, ...(instead === undefined ? [] : [`(${COLUMN_FILTER.any}(${instead}))`]));
-    const range = dateRangeOf(conditions);
+    const range = rangeOf(conditions);
 
     /** The latest `limit` of these documents. */
     function hitsBetween({ from, to }: NumberRange, limit: number): number[] {
       const row = range
-        ? selectByBoth.get(expression, from, to, range.since, range.before, limit)
+        ? selectByBoth.get(expression, from, to, ...parametersOf(range), limit)
         : selectByWords.get(expression, from, to, limit);
       return JSON.parse(row?.numbers ?? "[]");
     }
@@ -136,8 +146,8 @@ export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORE
   const isFound = `${THREAD_OF_HIT} IN (SELECT value FROM json_each(?))`;
   const finding = (score: string) => ({
     byWords: sqlite.prepare<{ scored: string }, [string, string]>(select(score, isFound)),
-    byBoth: sqlite.prepare<{ scored: string }, [string, string, number, number]>(
-      select(score, `${isFound} AND ${HIT_IS_DATED}`),
+    byBoth: sqlite.prepare<{ scored: string }, [string, string, ...RangeParameters]>(
+      select(score, `${isFound} AND ${HIT_IS_IN_RANGE}`),
     ),
   });
   const [found, foundAndScored] = [finding("0"), finding(badness)];
@@ -177,9 +187,9 @@ export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORE
     const { byWords, byBoth } = isAtOnce ? foundAndScored : found;
     const expression = expressionOf(conditions);
     const among = JSON.stringify(threads.slice(-mostScored));
-    const range = dateRangeOf(conditions);
+    const range = rangeOf(conditions);
     const hits = scoredIn(
-      range ? byBoth.get(expression, among, range.since, range.before) : byWords.get(expression, among),
+      range ? byBoth.get(expression, among, ...parametersOf(range)) : byWords.get(expression, among),
     );
     const documents = hits.map(([document]) => document);
     const scores = isTogether

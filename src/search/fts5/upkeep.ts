@@ -4,7 +4,8 @@
  * The backlog is the stored mail that the index lacks: all of it after an upgrade that changed the index, or after it
  * was emptied. It is indexed newest first. A row records the progress in the transaction of the entries, so the work
  * resumes after any interruption. Mail filed meanwhile is indexed as usual; a message reached twice is replaced. Single
- * messages wait in rows of their own, and come first: copies of a long message that filing could not index at once.
+ * messages wait in rows of their own, and come first: copies of a long message that filing could not index at once, and
+ * what an upgrade indexes differently.
  */
 import type { Runtime } from "../../base/runtime.ts";
 import type { Job } from "../../base/scheduler.ts";
@@ -31,7 +32,7 @@ const statements = prepared(({ $client: client }) => ({
   end: client.prepare("DELETE FROM search_backlog"),
   putOff: client.prepare<unknown, [number]>("INSERT OR IGNORE INTO search_waiting (message_seq) VALUES (?)"),
   nextWaiting: client.prepare<{ seq: number }, []>(
-    "DELETE FROM search_waiting WHERE message_seq = (SELECT min(message_seq) FROM search_waiting) RETURNING message_seq AS seq",
+    "DELETE FROM search_waiting WHERE message_seq = (SELECT max(message_seq) FROM search_waiting) RETURNING message_seq AS seq",
   ),
   countWaiting: client.prepare<{ messages: number }, []>("SELECT count(*) AS messages FROM search_waiting"),
 }));

@@ -7,7 +7,7 @@
 import { hash } from "node:crypto";
 import { threadOf } from "../document-number.ts";
 import type { DocumentScope } from "../engine.ts";
-import type { IndexDocument } from "../fold.ts";
+import { type IndexDocument, isOfCc } from "../fold.ts";
 import type { TextField } from "../query.ts";
 
 /** The server reads the first 65,535 words of an attribute; a body has up to 200,000. */
@@ -16,6 +16,9 @@ const WORDS_OF_PART = 60_000;
 
 /** Fields for words without operator, from the highest weight to the lowest. */
 export const PLAIN_FIELDS: readonly string[] = ["subject", "sender", "recipients", ...BODY_PARTS, "files"];
+
+/** Fields for words with an operator; several, because the server reads so many words of each. */
+const MARKED_FIELDS: readonly string[] = ["marked", "markedCc", "markedFiles"];
 
 /**
  * Id of the document with the mark, which identifies the last fed state of the database. No message has this number.
@@ -31,7 +34,7 @@ export interface MarkDocument extends Record<string, unknown> {
 export const markDocument = (mark: string): MarkDocument => ({
   id: MARK_ID,
   mark,
-  ...Object.fromEntries([...PLAIN_FIELDS, "marked"].map((field) => [field, ""])),
+  ...Object.fromEntries([...PLAIN_FIELDS, ...MARKED_FIELDS].map((field) => [field, ""])),
 });
 
 export interface MessageDocument extends Record<string, unknown> {
@@ -44,16 +47,26 @@ export interface MessageDocument extends Record<string, unknown> {
   attachment: boolean;
   /** Epoch ms. */
   date: number;
+  /** Bytes. */
+  size: number;
   subject: string;
   sender: string;
   recipients: string;
   files: string;
   /** The words of subject, sender and recipients again, each with its field's mark. */
   marked: string;
+  markedCc: string;
+  markedFiles: string;
 }
 
 /** Prefixes that mark a word as a field's, or as the encoding of other letters; no other word begins so. */
-const MARKS: Readonly<Record<Exclude<TextField, "any">, string>> = { subject: "q1", sender: "q2", recipients: "q3" };
+const MARKS: Readonly<Record<Exclude<TextField, "any">, string>> = {
+  subject: "q1",
+  sender: "q2",
+  recipients: "q3",
+  cc: "q5",
+  files: "q6",
+};
 const HASHED = "q0";
 const ONE_UNIT = "q4";
 const LIKE_A_MARK = /^q[0-9]/;
@@ -64,8 +77,8 @@ const LIKE_A_MARK = /^q[0-9]/;
  */
 const LATIN = /^(?:[a-z][a-z0-9]*|[0-9]+)$/;
 const OF_OTHERS = /^(?:[α-ω]+|[а-я]+|[א-ת]+|[ა-ჰ]+|[ա-ֆ]+)$/;
-/** Tokens of fold.ts for barriers between names and for whole addresses. */
-const PRIVATE = /[\ue000-\uf8ff]/;
+/** Tokens of fold.ts for barriers between names, for whole addresses and for Cc. */
+export const PRIVATE = /[\ue000-\uf8ff]/;
 const HASH_LENGTH = 32;
 
 const isPlainLatin = (token: string): boolean => LATIN.test(token) && !LIKE_A_MARK.test(token);
@@ -99,12 +112,22 @@ const wordsOf = (folded: string): string =>
     .map((token) => wordOf(token, "any"))
     .join(" ");
 
-function markedWords(document: IndexDocument): string {
-  const words = new Set<string>();
-  for (const field of ["subject", "sender", "recipients"] as const) {
-    for (const token of tokensOf(document[field])) words.add(wordOf(token, field));
-  }
-  return [...words].join(" ");
+function markedWords(document: IndexDocument): Pick<MessageDocument, "marked" | "markedCc" | "markedFiles"> {
+  const words = (tokens: readonly string[], field: TextField) => tokens.map((token) => wordOf(token, field));
+  const distinct = (...lists: string[][]): string => [...new Set(lists.flat())].join(" ");
+  const recipients = tokensOf(document.recipients);
+  return {
+    marked: distinct(
+      words(tokensOf(document.subject), "subject"),
+      words(tokensOf(document.sender), "sender"),
+      words(
+        recipients.filter((token) => !isOfCc(token)),
+        "recipients",
+      ),
+    ),
+    markedCc: distinct(words(recipients.filter(isOfCc), "cc")),
+    markedFiles: distinct(words(tokensOf(document.files), "files")),
+  };
 }
 
 function bodyParts(body: string): Record<string, string> {
@@ -117,17 +140,19 @@ function bodyParts(body: string): Record<string, string> {
   );
 }
 
-/** `seq` is messages.seq, `date` epoch ms. */
+/** `seq` is messages.seq, `date` epoch ms, `size` bytes. */
 export function documentOf({
   seq,
   workspaceId,
   mailboxId,
   date,
+  size,
   hasAttachments,
   document,
 }: DocumentScope & {
   seq: number;
   date: number;
+  size: number;
   hasAttachments: boolean;
   document: IndexDocument;
 }): MessageDocument {
@@ -138,12 +163,13 @@ export function documentOf({
     mailbox: mailboxId,
     attachment: hasAttachments,
     date,
+    size,
     subject: wordsOf(document.subject),
     ...bodyParts(document.body),
     sender: wordsOf(document.sender),
     recipients: wordsOf(document.recipients),
     files: wordsOf(document.files),
-    marked: markedWords(document),
+    ...markedWords(document),
   };
 }
 
@@ -155,7 +181,7 @@ export function documentOf({
  * Only typos, and words written together or apart, remain.
  */
 
-export const SETTINGS_VERSION = 2;
+export const SETTINGS_VERSION = 3;
 
 /** Above any number of messages, so that no result is cut. */
 const ALL = 1_000_000_000;
@@ -166,10 +192,10 @@ const filterable = (attributePatterns: string[], comparison: boolean) => ({
 });
 
 export const INDEX_SETTINGS = {
-  searchableAttributes: [...PLAIN_FIELDS, "marked"],
+  searchableAttributes: [...PLAIN_FIELDS, ...MARKED_FIELDS],
   filterableAttributes: [
     filterable(["id", "thread", "workspace", "mailbox", "attachment"], false),
-    filterable(["date"], true),
+    filterable(["date", "size"], true),
   ],
   // The server never returns the content of mail.
   displayedAttributes: ["id", "mark"],
@@ -177,7 +203,7 @@ export const INDEX_SETTINGS = {
   // For relevance only; the mailbox sorts results that are requested newest first. A word in the subject outweighs any
   // number in the text. Among equals, the newest are returned.
   rankingRules: ["words", "typo", "attribute", "exactness", "date:desc"],
-  typoTolerance: { enabled: true, disableOnNumbers: true, disableOnAttributes: ["marked"] },
+  typoTolerance: { enabled: true, disableOnNumbers: true, disableOnAttributes: [...MARKED_FIELDS] },
   localizedAttributes: [{ attributePatterns: ["*"], locales: ["eng" as const] }],
   stopWords: [],
   prefixSearch: "disabled" as const,

@@ -7,21 +7,27 @@ import { letOthersRun } from "../../base/pause.ts";
 import type { Db } from "../../store/store.ts";
 import { threadOf } from "../document-number.ts";
 import type { Loose, Ranked, SearchScope } from "../engine.ts";
-import { fold, foldAddress, type IndexDocument } from "../fold.ts";
+import { fold, type IndexDocument } from "../fold.ts";
 import { bestOfEach } from "../fts5/hits.ts";
-import { type MessageCondition, type Query, slipsBetween, type TextField } from "../query.ts";
+import {
+  type MessageCondition,
+  type Query,
+  slipsBetween,
+  type TextCondition,
+  type TextField,
+  tokenIn,
+  tokensOf,
+} from "../query.ts";
 import { type SeqSet, seqsIn, setOf } from "../sets.ts";
 import { readStored } from "../stored.ts";
 import { type Client, createClient, type IndexQuery, type ServerAddress } from "./client.ts";
-import { mayHaveTypos, PLAIN_FIELDS, wordOf } from "./documents.ts";
+import { mayHaveTypos, PLAIN_FIELDS, PRIVATE, wordOf } from "./documents.ts";
 import type { Fed } from "./feed.ts";
 
 /*
  * The translation of queries. Only single quoted words match exactly: the server knows a phrase only as words that
  * occur near each other. A phrase is therefore searched by its words, and its hits must still be narrowed (`open`).
  */
-
-type TextCondition = Extract<MessageCondition, { kind: "text" }>;
 
 /** Words of q that the server reads, without the excluded ones; it ignores further words. */
 const WORDS_READ = 10;
@@ -33,12 +39,9 @@ const ATTRIBUTES: Readonly<Record<TextField, readonly string[]>> = {
   subject: ["subject"],
   sender: ["sender"],
   recipients: ["recipients"],
+  cc: ["markedCc"],
+  files: ["files"],
 };
-
-function tokensOf({ field, text }: TextCondition): string[] {
-  const address = field === "sender" || field === "recipients" ? foldAddress(text) : undefined;
-  return (address ?? fold(text)).split(" ");
-}
 
 const isText = (condition: MessageCondition): condition is TextCondition => condition.kind === "text";
 const quoted = (word: string): string => `"${word}"`;
@@ -54,6 +57,8 @@ function filterOf(conditions: readonly MessageCondition[], { workspaceId, mailbo
     if (condition.kind === "attachment") parts.push(`attachment = ${!condition.negated}`);
     if (condition.kind === "since") parts.push(`date >= ${condition.at}`);
     if (condition.kind === "before") parts.push(`date < ${condition.at}`);
+    if (condition.kind === "atLeast") parts.push(`size >= ${condition.bytes}`);
+    if (condition.kind === "below") parts.push(`size < ${condition.bytes}`);
   }
   return parts.join(" AND ");
 }
@@ -113,8 +118,11 @@ export function looseQueries(conditions: readonly MessageCondition[], scope: Sea
   const filter = filterOf(conditions, scope);
   const queries = (Object.keys(ATTRIBUTES) as TextField[]).flatMap((field) => {
     const tokens = new Set(texts.filter((text) => text.field === field).flatMap(({ text }) => fold(text).split(" ")));
-    // A word whose letters the server sees encoded can only match exactly.
-    const words = [...tokens].map((token) => (mayHaveTypos(token) ? token : quoted(wordOf(token, "any"))));
+    // A word whose letters the server sees encoded can only match exactly: among others, every one of Cc.
+    const words = [...tokens].map((token) => {
+      if (field === "cc") return quoted(wordOf(tokenIn(field, token), field));
+      return mayHaveTypos(token) ? token : quoted(wordOf(token, "any"));
+    });
     return groupsOf(words, WORDS_READ).map((group) => ({ q: group.join(" "), filter, fields: ATTRIBUTES[field] }));
   });
   return queries.some(({ q }) => /(?:^| )[^" ]/.test(q)) ? queries : undefined;
@@ -224,6 +232,8 @@ const DOCUMENT_FIELDS: Readonly<Record<TextField, readonly (keyof IndexDocument)
   subject: ["subject"],
   sender: ["sender"],
   recipients: ["recipients"],
+  cc: ["recipients"],
+  files: ["files"],
 };
 
 /** For each word of the query that the message lacks, the nearest word that it has, folded, distinct. */
@@ -235,7 +245,12 @@ export function nearestWords(conditions: readonly MessageCondition[], document: 
     if (condition.kind !== "text") continue;
     const { field, text } = condition;
     const words =
-      wordsOf.get(field) ?? new Set(DOCUMENT_FIELDS[field].flatMap((name) => document[name].split(" ", MOST_WORDS)));
+      wordsOf.get(field) ??
+      new Set(
+        DOCUMENT_FIELDS[field].flatMap((name) =>
+          document[name].split(" ", MOST_WORDS).filter((token) => !PRIVATE.test(token)),
+        ),
+      );
     wordsOf.set(field, words);
     for (const sought of fold(text).split(" ").filter(mayHaveTypos)) {
       const nearest = words.has(sought) ? undefined : nearestOf(sought, words, work);

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import fc from "fast-check";
 import { documentNumberOf } from "../../../src/search/document-number.ts";
-import { createKeepDated, createKeptSets } from "../../../src/search/fts5/fts5.ts";
+import { createKeepInRange, createKeptSets } from "../../../src/search/fts5/fts5.ts";
 import { seqsIn, setOf } from "../../../src/search/sets.ts";
 import { messages } from "../../../src/store/schema.ts";
 import { testContract } from "../../harness/engine-contract.ts";
@@ -92,7 +92,7 @@ describe("kept sets", () => {
   });
 });
 
-describe("hits in a time range", () => {
+describe("hits in a range", () => {
   const MAILBOXES = ["mbx_a1", "mbx_a2", "mbx_b1"];
   /** Long and short conversations, some in mailboxes outside the scope; several dates are equal. */
   const MAIL: SeedMessage[] = Array.from({ length: 120 }, (_, n) => ({
@@ -100,34 +100,41 @@ describe("hits in a time range", () => {
     mailbox: (n % 3 !== 0 && MAILBOXES[(n % 50) % 3]) || "mbx_a1",
     text: "word",
     date: ((n * 37) % 60) * 10,
+    size: (n * 13) % 50,
   }));
 
   test("are the same looked up, read from inside and read from outside the range", () => {
     const { store } = seedIndex(MAIL);
     const rows = store.db.select().from(messages).all();
     const ways = [
-      createKeepDated(store.db.$client),
-      createKeepDated(store.db.$client, { few: 0, readForEach: 1 }),
-      createKeepDated(store.db.$client, { few: 0, readForEach: 1_000 }),
+      createKeepInRange(store.db.$client),
+      createKeepInRange(store.db.$client, { few: 0, readForEach: 1 }),
+      createKeepInRange(store.db.$client, { few: 0, readForEach: 1_000 }),
     ];
     const time = fc.oneof(
       fc.integer({ min: -20, max: 620 }),
       fc.constantFrom(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
     );
+    const size = fc.oneof(fc.integer({ min: 0, max: 50 }), fc.constantFrom(0, Number.MAX_SAFE_INTEGER));
     fc.assert(
       fc.property(
         fc.subarray(MAILBOXES),
         time,
         time,
+        size,
+        size,
         fc.infiniteStream(fc.boolean()),
-        (scope, since, before, chosen) => {
+        (scope, since, before, atLeast, below, chosen) => {
           const hits = rows.filter(({ mailboxId }) => scope.includes(mailboxId) && chosen.next().value);
           const documents = hits.map(({ seq }) => documentNumberOf(seq)).sort((a, b) => a - b);
-          const dated = new Set(
-            hits.filter(({ date }) => date >= since && date < before).map(({ seq }) => documentNumberOf(seq)),
+          const inside = new Set(
+            hits
+              .filter(({ date, size }) => date >= since && date < before && size >= atLeast && size < below)
+              .map(({ seq }) => documentNumberOf(seq)),
           );
-          const expected = documents.filter((document) => dated.has(document));
-          for (const keep of ways) expect(keep(documents, { since, before }, JSON.stringify(scope))).toEqual(expected);
+          const expected = documents.filter((document) => inside.has(document));
+          const range = { since, before, atLeast, below };
+          for (const keep of ways) expect(keep(documents, range, JSON.stringify(scope))).toEqual(expected);
         },
       ),
       { numRuns: 300 },

@@ -24,7 +24,7 @@ function finder(messages: readonly SeedMessage[], mostAtOnce?: number) {
   const { store, seqOf } = seedIndex(messages);
   const hitsOf = createHits(store, mostAtOnce);
   return (q: string, threads: readonly string[], most = 3, words?: readonly string[]) => {
-    const found = hitsOf(parseQuery(q), words)(threads.map(seqOf), most);
+    const found = hitsOf(parseQuery(q, 0), words)(threads.map(seqOf), most);
     return threads.flatMap((thread) =>
       (found.get(seqOf(thread)) ?? []).map((seq) => `${thread}.${seq - seqOf(thread) * MESSAGES_PER_THREAD}`),
     );
@@ -85,7 +85,7 @@ describe("ranking", () => {
     const make = (size: number) => {
       const words = Array.from({ length: size }, (_, n) => `w${n}`);
       const { store } = seedIndex([{ thread: "1", text: `${words.join(" ")} `.repeat(MOST_OCCURRENCES) }]);
-      return { rank: createRanking(store), query: parseQuery(words.join(" ")) };
+      return { rank: createRanking(store), query: parseQuery(words.join(" "), 0) };
     };
     await expectLinear({
       make,
@@ -98,7 +98,7 @@ describe("ranking", () => {
 
   test("scores only the latest of the given conversations", () => {
     const { store } = seedIndex(["1", "2", "3", "4"].map((thread) => ({ thread, text: "ash" })));
-    const query = parseQuery("ash");
+    const query = parseQuery("ash", 0);
     expect(threadsIn(createRanking(store, 2)(query, WHOLE_A, [1, 2, 3, 4]))).toEqual([3, 4]);
     expect(threadsIn(createRanking(store, 2)(query, WHOLE_A, [1, 2]))).toEqual([1, 2]);
     expect(threadsIn(createRanking(store)(query, WHOLE_A, [2, 4, 9]))).toEqual([2, 4]);
@@ -108,11 +108,11 @@ describe("ranking", () => {
   test("scores all messages of a long conversation", () => {
     const long: SeedMessage[] = Array.from({ length: 20 }, (_, i) => ({ thread: "1", text: `yew and number${i}` }));
     const { store } = seedIndex([...long, { thread: "1", subject: "yew" }, { thread: "2", text: "yew number" }]);
-    const [first, second] = createRanking(store)(parseQuery("yew"), WHOLE_A, [1, 2]).toSorted(
+    const [first, second] = createRanking(store)(parseQuery("yew", 0), WHOLE_A, [1, 2]).toSorted(
       (a, b) => a.thread - b.thread,
     );
     expect(first?.score).toBeGreaterThan(second?.score ?? Number.POSITIVE_INFINITY);
-    expect(threadsIn(createRanking(store)(parseQuery("number19"), WHOLE_A, [1, 2]))).toEqual([1]);
+    expect(threadsIn(createRanking(store)(parseQuery("number19", 0), WHOLE_A, [1, 2]))).toEqual([1]);
   });
 
   test("gives a rarer word more weight, counting only mail in reach", async () => {

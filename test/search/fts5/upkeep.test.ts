@@ -45,7 +45,7 @@ function opened(folder: string, runtime = fakeRuntime()) {
   const store = openStore({ folder, runtime });
   const engine = createFts5Engine(store);
   const job = createBacklogJob(store, engine, runtime);
-  const find = async (q: string): Promise<number[]> => seqsIn(await engine.match(parseQuery(q), WHOLE_A));
+  const find = async (q: string): Promise<number[]> => seqsIn(await engine.match(parseQuery(q, 0), WHOLE_A));
   async function step(): Promise<number | null> {
     const due = await job.runDue(runtime.now());
     const rest = due === null ? null : due - runtime.now();

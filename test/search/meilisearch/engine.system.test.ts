@@ -47,7 +47,7 @@ describe(`with a real server${WITHOUT_MEILISEARCH}`, () => {
     for (const text of ["б".repeat(64), "ა".repeat(64), "don't", "kg²", "½", "Ⅷ", "ﷺ", "ǅ"]) add(text);
     const all = [...tokens];
     const document = { sender: "", recipients: "", files: "", body: "" };
-    const place = { workspaceId: "wsp_a", mailboxId: "m", date: 0, hasAttachments: false };
+    const place = { workspaceId: "wsp_a", mailboxId: "m", date: 0, size: 0, hasAttachments: false };
     const documents: MessageDocument[] = all.map((subject, i) =>
       documentOf({ ...place, seq: i + 1, document: { ...document, subject } }),
     );
@@ -101,7 +101,7 @@ describe(`with a real server${WITHOUT_MEILISEARCH}`, () => {
       ]);
       await rig.search("");
       const loosely = async (q: string, scope = WHOLE_A) => {
-        const loose = await rig.joined.matchLoosely?.(parseQuery(q), scope);
+        const loose = await rig.joined.matchLoosely?.(parseQuery(q, 0), scope);
         return loose && { threads: loose.threads, words: await loose.wordsIn(loose.threads) };
       };
       expect(await rig.search("quartely")).toEqual([]);

@@ -14,7 +14,7 @@ const SCOPE = 'workspace = "wsp_a"';
 const character = expect.stringMatching(/^"q4[0-9a-f]{4}"$/);
 
 describe("exactQueries", () => {
-  const asked = (q: string, scope = WHOLE_A) => exactQueries(parseQuery(q).message, scope);
+  const asked = (q: string, scope = WHOLE_A) => exactQueries(parseQuery(q, 0).message, scope);
   const cases: [q: string, words: string, filter: string, open: number][] = [
     ["", "", SCOPE, 0],
     ["Pay amount", '"pay" "amount"', SCOPE, 0],
@@ -23,6 +23,8 @@ describe("exactQueries", () => {
     ['pay -"open amount"', '"pay"', SCOPE, 1],
     ["-pay -subject:lunch", '-"pay" -"q1lunch"', SCOPE, 0],
     ["from:ann to:bob subject:hello", '"q2ann" "q3bob" "q1hello"', SCOPE, 0],
+    ["filename:plan -filename:pdf", '"q6plan" -"q6pdf"', SCOPE, 0],
+    ["larger:1k -larger:2k", "", `${SCOPE} AND size >= 1001 AND size < 2001`, 0],
     ["has:attachment", "", `${SCOPE} AND attachment = true`, 0],
     ["-has:attachment x", '"x"', `${SCOPE} AND attachment = false`, 0],
     ["after:1970-01-02 before:1970-01-03", "", `${SCOPE} AND date >= 86400000 AND date < 172800000`, 0],
@@ -53,7 +55,7 @@ describe("exactQueries", () => {
 });
 
 describe("looseQueries", () => {
-  const asked = (q: string) => looseQueries(parseQuery(q).message, WHOLE_A);
+  const asked = (q: string) => looseQueries(parseQuery(q, 0).message, WHOLE_A);
   test.each(['"quoted words"', 'pay "quoted"', "pay -amount", "会议", "has:attachment", "", "after:2025-01-01"])(
     "not %s",
     (q) => expect(asked(q)).toBeUndefined(),
@@ -76,7 +78,7 @@ describe("words", () => {
     .map((text) => fold(text).split(" ")[0] ?? "");
 
   test("two tokens have the same word exactly if they are equal, in any field", () => {
-    const field = fc.constantFrom("any", "subject", "sender", "recipients" as const);
+    const field = fc.constantFrom("any", "subject", "sender", "recipients", "cc", "files" as const);
     const place = fc.tuple(fc.oneof(token, fc.constantFrom("q1", "q1ann", "q0", "ann", "q2ann")), field);
     fc.assert(
       fc.property(place, place, ([a, inA], [b, inB]) => {
@@ -99,7 +101,7 @@ describe("words", () => {
   test("a long body is spread over attributes, none of which has more words than the server reads", () => {
     const body = Array.from({ length: 200_000 }, (_, i) => `w${i}`).join(" ");
     const empty = { subject: "", sender: "", recipients: "", files: "" };
-    const place = { seq: 1, workspaceId: "w", mailboxId: "m", date: 0, hasAttachments: false };
+    const place = { seq: 1, workspaceId: "w", mailboxId: "m", date: 0, size: 0, hasAttachments: false };
     const document = documentOf({ ...place, document: { ...empty, body } });
     const parts = PLAIN_FIELDS.map((field) => document[field]).filter((part) => typeof part === "string");
     expect(parts.filter((part) => part !== "").join(" ")).toBe(body);
@@ -116,10 +118,10 @@ describe("words", () => {
       text: "",
       from: addresses.slice(0, 1),
       to: addresses,
-      cc: [],
+      cc: addresses,
       filenames: names,
     });
-    const place = { seq: 1, workspaceId: "w", mailboxId: "m", date: 0, hasAttachments: true };
+    const place = { seq: 1, workspaceId: "w", mailboxId: "m", date: 0, size: 0, hasAttachments: true };
     for (const [field, words] of Object.entries(documentOf({ ...place, document }))) {
       if (typeof words === "string") expect([field, words.split(" ").length > 65_535]).toEqual([field, false]);
     }
@@ -142,7 +144,7 @@ describe("nearestWords", () => {
     ["drawign has:attachment 会", { files: "drawing pdf" }, ["drawing"]],
   ];
   test.each(cases)("%s", (q, document, words) => {
-    expect(nearestWords(parseQuery(q).message, { ...EMPTY, ...document })).toEqual(words);
+    expect(nearestWords(parseQuery(q, 0).message, { ...EMPTY, ...document })).toEqual(words);
   });
 
   test("compares a bounded number of words, for the oddest mail and the longest query", () => {
@@ -150,7 +152,7 @@ describe("nearestWords", () => {
     const words = letters.flatMap((one) => letters.map((other) => `zz${one}${other}z`));
     const asked = words.slice(0, 80).map((word) => `y${word.slice(1, 4)}y`);
     const document = { ...EMPTY, body: `receive ${words.join(" ")}` };
-    expect(nearestWords(parseQuery(`recieve ${asked.join(" ")}`).message, document)).toEqual(["receive"]);
-    expect(nearestWords(parseQuery(`${asked.join(" ")} recieve`).message, document)).toEqual([]);
+    expect(nearestWords(parseQuery(`recieve ${asked.join(" ")}`, 0).message, document)).toEqual(["receive"]);
+    expect(nearestWords(parseQuery(`${asked.join(" ")} recieve`, 0).message, document)).toEqual([]);
   });
 });

@@ -117,6 +117,7 @@ describe("the feed sends", () => {
         "mailbox",
         "attachment",
         "date",
+        "size",
         "subject",
         "body",
         "body2",
@@ -126,6 +127,8 @@ describe("the feed sends", () => {
         "recipients",
         "files",
         "marked",
+        "markedCc",
+        "markedFiles",
       ]),
     );
   });
@@ -328,10 +331,10 @@ describe("a server that refuses", () => {
     });
     await rig.joined.idle();
     expect(server.messages()).toEqual(SEQS.slice(1));
-    expect(seqsIn(await rig.joined.match(parseQuery("changed"), WHOLE_A))).toEqual([1]);
+    expect(seqsIn(await rig.joined.match(parseQuery("changed", 0), WHOLE_A))).toEqual([1]);
     expect(rig.joined.state()).toMatchObject({ engine: "fts5", reason: "meilisearch refused 1 message" });
     server.does.find = () => [65_537];
-    expect(await rig.joined.matchLoosely?.(parseQuery("chagned"), WHOLE_A)).toMatchObject({ threads: [1] });
+    expect(await rig.joined.matchLoosely?.(parseQuery("chagned", 0), WHOLE_A)).toMatchObject({ threads: [1] });
   });
 
   test("a refused message does not hold up others, and is sent again when it changes", async () => {
