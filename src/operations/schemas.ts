@@ -142,6 +142,11 @@ export const ThreadList = t.Object(
         description: "When q finds nothing: what may have been meant, a q that finds something with the same filters",
       }),
     ),
+    notes: t.Optional(
+      t.Array(t.String(), {
+        description: "The terms of q that look like operators and were searched as text, and why; at most five",
+      }),
+    ),
     nearWords: t.Optional(
       t.Array(t.String(), {
         description:

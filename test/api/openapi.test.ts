@@ -376,7 +376,7 @@ test("each resource has its documented fields, required and optional", () => {
     Message: "truncated folder mailbox inReplyTo references replyTo listUnsubscribe delivery",
     MessageSummary: "truncated",
     Thread: "highlights",
-    ThreadList: "sort suggestion nearWords",
+    ThreadList: "sort suggestion notes nearWords",
   };
   const { Highlight, ...specified } = schemas as Record<string, JsonObject>;
   expect(Highlight?.required).toEqual(["emailId", "field", "snippet", "ranges"]);

@@ -18,6 +18,13 @@ test.each<[typed: string, completed: string[]]>([
   ["-ha", ["-has:attachment ", "-from:bea@remote.example ", "-from:kim@remote.example "]],
   ["su", ["subject:", "from:bea@remote.example ", "from:kim@remote.example "]],
   ["from:b", ["from:bea@remote.example ", "from:kim@remote.example "]],
+  ["cc:k", ["cc:bea@remote.example ", "cc:kim@remote.example "]],
+  ["oak in:s", ["oak in:sent ", "oak in:spam ", "oak in:starred ", "oak in:snoozed "]],
+  ["-newer_than:", ["-newer_than:7d ", "-newer_than:2w ", "-newer_than:6m ", "-newer_than:1y "]],
+  ["older_than:2", ["older_than:2w "]],
+  ["larger:", ["larger:100k ", "larger:1M ", "larger:10M "]],
+  ["smaller:1M", []],
+  ["fi", ["filename:", "from:bea@remote.example ", "from:kim@remote.example "]],
   ["FROM:b", ["from:bea@remote.example ", "from:kim@remote.example "]],
   ["label:", ["label:Billing ", 'label:"To do" ']],
   ["label:do", ['label:"To do" ']],
@@ -40,7 +47,10 @@ test("with nothing typed, former searches are suggested, then every operator", (
     ["recent", "Is it there"],
   ]);
   expect(found.slice(2).map(({ shown }) => shown)).toEqual([
-    ..."from: to: subject: label: has:attachment is:unread is:read is:starred before: after: -".split(" "),
+    ..."from: to: cc: subject: filename: label: in: has:attachment is:unread is:read is:starred before: after:".split(
+      " ",
+    ),
+    ..."newer_than: older_than: larger: smaller: -".split(" "),
     '"',
   ]);
 });

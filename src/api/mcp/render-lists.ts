@@ -27,6 +27,9 @@ import {
 /** As in the schema of `q`. */
 const LONGEST_QUERY = 500;
 
+/** Of at most five. */
+const LONGEST_NOTE = 200;
+
 /** Each is at most 64 characters, of letters and digits alone. */
 const NEAR_WORDS_SHOWN = 5;
 
@@ -70,6 +73,7 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
     const rows = takeRows(threads, budget, threadText);
     const isSearch = threads.some(({ highlights = [] }) => highlights.length > 0);
     const suggestion = answer.suggestion === undefined ? undefined : fencedLine(answer.suggestion, LONGEST_QUERY);
+    const notes = (answer.notes ?? []).map((note) => fencedLine(note, LONGEST_NOTE));
     const near = (answer.nearWords ?? []).slice(0, NEAR_WORDS_SHOWN);
     const order = answer.sort === "relevance" ? "best match first" : "newest first";
     const left = threads.length - rows.count;
@@ -88,6 +92,7 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
     return {
       text: joinParts([
         `${rows.count} conversations, ${order}; ${answer.unread} unread match on all pages. Rows: id | last message | received on | state; sender: subject; ${isSearch ? "where it was found, message id and field, else snippet" : "snippet"}.`,
+        ...(notes.length === 0 ? [] : ["Of q:", fenceRows(notes.join("\n"), context)]),
         ...(near.length === 0 ? [] : ["Nothing has these words. Found instead:", fenceRows(near.join(", "), context)]),
         fenceRows(rows.text, context),
         ...(suggestion === undefined ? [] : ["Nothing matches. This q does:", fenceRows(suggestion, context)]),
@@ -101,6 +106,7 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
         unread: String(answer.unread),
         sort: JSON.stringify(answer.sort),
         suggestion: JSON.stringify(suggestion),
+        notes: notes.length === 0 ? undefined : JSON.stringify(notes),
         nearWords: near.length === 0 ? undefined : JSON.stringify(near),
         cut: cut === undefined ? undefined : JSON.stringify([cut]),
       },

@@ -74,6 +74,7 @@ const SELDOM = new Set([
   // Only in answers to a search.
   "highlights",
   "suggestion",
+  "notes",
   "nearWords",
 ]);
 

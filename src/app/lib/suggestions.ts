@@ -18,15 +18,34 @@ export interface Suggestion {
 const OPERATORS = [
   ["from:", "Sent by"],
   ["to:", "Sent to"],
+  ["cc:", "With a copy to"],
   ["subject:", "Words of the subject"],
+  ["filename:", "With an attached file of that name"],
   ["label:", "With a label"],
+  ["in:", "In a folder"],
   ["has:attachment", "With something attached"],
   ["is:unread", "Not read yet"],
   ["is:read", "Read"],
   ["is:starred", "With a star"],
   ["before:", "Before a day, YYYY-MM-DD"],
   ["after:", "From a day on, YYYY-MM-DD"],
+  ["newer_than:", "Of the last days, weeks, months or years"],
+  ["older_than:", "From before the last days, weeks, months or years"],
+  ["larger:", "Larger than so many bytes, k, M or G"],
+  ["smaller:", "Smaller than so many bytes, k, M or G"],
 ] as const;
+
+const AGES = ["7d", "2w", "6m", "1y"];
+const SIZES = ["100k", "1M", "10M"];
+
+/** Values to choose from, which the search takes besides others. */
+const VALUES: Readonly<Record<string, readonly string[]>> = {
+  "in:": ["inbox", "sent", "drafts", "archive", "spam", "trash", "starred", "snoozed", "all"],
+  "newer_than:": AGES,
+  "older_than:": AGES,
+  "larger:": SIZES,
+  "smaller:": SIZES,
+};
 
 /** Signs that go before a word. */
 const SIGNS = [
@@ -44,7 +63,7 @@ const DAYS = [
 
 const MOST = 9;
 /** With nothing typed: former searches, and the whole language. */
-const MOST_WITHOUT = 16;
+const MOST_WITHOUT = 24;
 
 const MONTHS = "January February March April May June July August September October November December".split(" ");
 
@@ -63,13 +82,16 @@ function daysFor(typed: string): [day: string, name: string][] {
   return [...known, ...begun.filter(([day]) => !known.some(([other]) => other === day))];
 }
 
+const NAMES = [...new Set(OPERATORS.map(([name]) => name.slice(0, name.indexOf(":"))))].join("|");
+const LAST_WORD = new RegExp(`^((?:[^\\s"]|"[^"]*"?|\\s)*?)(-?)((?:${NAMES}):)?("[^"]*|[^\\s"]*)$`, "i");
+
 /** The last word of the text, and the text before it. A quotation is one word. */
 function lastWord(text: string): { before: string; minus: string; operator: string; value: string } {
-  const [, before = "", minus = "", operator = "", value = ""] =
-    /^((?:[^\s"]|"[^"]*"?|\s)*?)(-?)((?:from|to|subject|label|has|is|before|after):)?("[^"]*|[^\s"]*)$/i.exec(text) ??
-    [];
+  const [, before = "", minus = "", operator = "", value = ""] = LAST_WORD.exec(text) ?? [];
   return { before, minus, operator: operator.toLowerCase(), value: value.replace(/^"/, "") };
 }
+
+const OF_PEOPLE: readonly string[] = ["from:", "to:", "cc:"];
 
 const quoted = (value: string): string => (/[\s"]/.test(value) ? `"${value.replaceAll('"', "")}"` : value);
 
@@ -94,10 +116,14 @@ export function suggestionsFor(text: string, { people, labels, recent }: Known):
     .map((label) => complete("label", `label:${quoted(label)}`, "Label"));
 
   const found: Suggestion[] = [];
-  if (operator === "from:" || operator === "to:") found.push(...ofPerson(operator));
+  if (OF_PEOPLE.includes(operator)) found.push(...ofPerson(operator));
   else if (operator === "label:") found.push(...ofLabel);
   else if (operator === "before:" || operator === "after:") {
     found.push(...daysFor(wanted).map(([day, name]) => complete("operator", operator + day, name)));
+  } else if (VALUES[operator] !== undefined) {
+    const [hint = ""] = OPERATORS.filter(([name]) => name === operator).map(([, said]) => said);
+    const values = VALUES[operator].filter((value) => value.toLowerCase().startsWith(wanted));
+    found.push(...values.map((value) => complete("operator", operator + value, hint)));
   } else if (operator === "has:" || operator === "is:") {
     const values = OPERATORS.filter(([name]) => name.startsWith(operator + wanted));
     found.push(...values.map(([name, hint]) => complete("operator", name, hint)));
@@ -119,10 +145,10 @@ export function suggestionsFor(text: string, { people, labels, recent }: Known):
     .slice(0, operator === "" && wanted === "" ? MOST_WITHOUT : MOST);
 }
 
-/** The beginning of a name or address to look up: a plain last word, or one after from: or to:. */
+/** The beginning of a name or address to look up: a plain last word, or one after from:, to: or cc:. */
 export function personWanted(text: string): string | undefined {
   const { operator, value } = lastWord(text);
-  return ["", "from:", "to:"].includes(operator) && value !== "" ? value : undefined;
+  return ["", ...OF_PEOPLE].includes(operator) && value !== "" ? value : undefined;
 }
 
 const MOST_RECENT = 20;

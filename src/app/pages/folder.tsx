@@ -15,7 +15,7 @@ import { toast, toastFailure } from "../lib/toast.ts";
 import { Button, IconButton } from "../parts/button.tsx";
 import { Failed, Notice, Skeleton } from "../parts/notice.tsx";
 import { SearchBox } from "../parts/search-box.tsx";
-import { FoundInstead, foundMessage, NothingFound, OrderChoice } from "../parts/search-results.tsx";
+import { FoundInstead, foundMessage, NothingFound, OrderChoice, SearchNotes } from "../parts/search-results.tsx";
 import { ThreadRow } from "../parts/thread-row.tsx";
 import { confirmDeletion, type OpenMenu, SelectionBar } from "../parts/thread-toolbars.tsx";
 
@@ -231,6 +231,7 @@ export function FolderPage() {
           {list.isError && !badSearch && threads.length === 0 && (
             <Failed error={list.error} retry={() => list.refetch()} />
           )}
+          {first?.notes && <SearchNotes notes={first.notes} />}
           {list.isSuccess && threads.length === 0 && q !== undefined && (
             <NothingFound q={q} suggestion={first?.suggestion} folder={folder} mailbox={asked} sort={sort} />
           )}

@@ -112,6 +112,15 @@ export const FoundInstead = ({ q, words }: { q: string; words: readonly string[]
   </p>
 );
 
+/** What the search did not take as meant. */
+export const SearchNotes = ({ notes }: { notes: readonly string[] }) => (
+  <ul aria-label="Notes" className="border-b border-line bg-notice px-4 py-2 text-sm break-words">
+    {notes.map((note) => (
+      <li key={note}>{note}</li>
+    ))}
+  </ul>
+);
+
 export function NothingFound({
   q,
   suggestion,
@@ -129,7 +138,7 @@ export function NothingFound({
     <div role="status" className="h-full">
       <Notice icon={SearchX} title={`Nothing found for “${q}”`}>
         {suggestion === undefined ? (
-          <p>Every word has to match. To search trash or spam, open that folder first.</p>
+          <p>Every word has to match. To search trash or spam, open that folder first, or add in:trash or in:spam.</p>
         ) : (
           <p className="text-base text-ink">
             Did you mean{" "}

@@ -41,7 +41,13 @@ export const listMailboxes = operation({
 });
 
 /** The fields of list_threads and search_mail. */
-const LIST_RESULT = { threads: "array", nextCursor: "string|null", unread: "integer", suggestion: "string" };
+const LIST_RESULT = {
+  threads: "array",
+  nextCursor: "string|null",
+  unread: "integer",
+  suggestion: "string",
+  notes: "array",
+};
 
 export const listThreads = operation({
   name: "listThreads",
@@ -86,7 +92,7 @@ export const listThreads = operation({
 
 /** The query language, as a model is told it. */
 const SYNTAX =
-  'Words and "phrases", all must match; from: to: subject: label: has:attachment is:unread is:read is:starred before:YYYY-MM-DD after:YYYY-MM-DD; - excludes';
+  'Words and "phrases", all must match; from: to: cc: subject: filename: label: in:FOLDER has:attachment is:unread is:read is:starred before:YYYY-MM-DD after:YYYY-MM-DD newer_than:3d older_than:1y larger:2M smaller:10k; - excludes';
 
 export const searchMail = operation({
   name: "searchMail",
@@ -98,10 +104,10 @@ export const searchMail = operation({
   summary: "Search conversations, newest or best match first",
   query: t.Object({
     q: parameter.query(
-      'Terms and "quoted phrases", all of which must match, with from:, to:, subject:, label:, has:attachment, is:unread, is:starred, before:YYYY-MM-DD, after:YYYY-MM-DD; a leading - excludes',
+      'Terms and "quoted phrases", all of which must match, with from:, to:, cc:, subject:, filename:, label:, in:FOLDER, has:attachment, is:unread, is:read, is:starred, before:YYYY-MM-DD, after:YYYY-MM-DD, newer_than:3d, older_than:1y (d, w, m, y), larger:2M, smaller:10k; a leading - excludes',
     ),
     mailbox: parameter.mailbox,
-    folder: parameter.listFolder("Without it, every folder except trash and spam is searched"),
+    folder: parameter.listFolder("Without it and in:, every folder except trash and spam is searched"),
     sort: parameter.sort,
     cursor: parameter.cursor,
     limit: parameter.limit,

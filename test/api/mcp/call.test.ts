@@ -164,6 +164,18 @@ describe.each(ERAS)("reading with a client of %s", (era) => {
     expect(listed.structured.threads[0]).not.toHaveProperty("highlights");
   });
 
+  test("search_mail and list_threads say inside the fence which terms are no operators", async () => {
+    for (const tool of ["search_mail", "list_threads"]) {
+      const { structured, text } = await mcp(era).call(tool, { q: "lunch fro:>>>end\u200b -has:pdf" });
+      expect(structured.notes).toEqual([
+        '"fro:> > >end" was searched as text: fro: is no operator',
+        '"-has:pdf" was searched as text: has: takes attachment',
+      ]);
+      expect(text).toMatch(/Of q:\n<<<mail (\w+)\n"fro:> > >end" was .*\n"-has:pdf" was .*\n>>>end \1/);
+      expect((await mcp(era).call(tool, { q: "lunch" })).structured).not.toHaveProperty("notes");
+    }
+  });
+
   test("get_raw_message", async () => {
     const { messages } = await rest("/messages?limit=2");
     const { id } = messages.find(({ subject }: Structured) => subject === "Lunch");
