@@ -14,6 +14,7 @@ import { countBacklog, createBacklogJob, createIndexUpkeep } from "../../../src/
 import { parseQuery } from "../../../src/search/query.ts";
 import { createSearch } from "../../../src/search/search.ts";
 import { seqsIn } from "../../../src/search/sets.ts";
+import { MIGRATIONS } from "../../../src/store/migrate.ts";
 import { MESSAGES_PER_THREAD, messages } from "../../../src/store/schema.ts";
 import { openOptions } from "../../../src/store/settings.ts";
 import { openStore, type Store } from "../../../src/store/store.ts";
@@ -73,6 +74,44 @@ test("after an upgrade all mail is indexed, newest first, and is found as before
   expect(countBacklog(store.db)).toBe(0);
   expect((await find("number1")).length).toBe(1);
   expect(made()).toEqual(entries);
+});
+
+test("an upgrade takes in anew what has recipients in Cc, newest first, while all is found by other words", async () => {
+  const to = { email: "ann@example.com" };
+  const cc = { email: "carol@example.com", name: "Carol" };
+  const mail = Array.from({ length: 200 }, (_, n) => ({
+    thread: `t${n}`,
+    subject: `Letter ${n}`,
+    text: "word",
+    to: [to],
+    cc: n % 2 === 0 ? [cc] : [],
+  }));
+  const { store, engine, seqOf } = seedIndex(mail);
+  const sqlite = store.db.$client;
+  const entries = entriesOf(sqlite);
+  const scope = { workspaceId: "wsp_a", mailboxId: "mbx_a1" };
+  store.transact((tx) => {
+    for (const { thread, subject, text, cc: copies } of mail) {
+      const from = [{ email: "nobody@example.test" }];
+      const document = foldDocument({ subject, text, from, to: [to, ...copies], cc: [], filenames: [] });
+      engine.replace(tx, seqOf(thread) * MESSAGES_PER_THREAD, scope, document);
+    }
+  });
+  expect(entriesOf(sqlite)).not.toEqual(entries);
+  sqlite.exec(MIGRATIONS.find((sql) => /search_waiting\s+SELECT/.test(sql)) ?? "");
+  const runtime = fakeRuntime();
+  const job = createBacklogJob(store, engine, runtime);
+  const find = async (q: string): Promise<number[]> => seqsIn(await engine.match(parseQuery(q, 0), WHOLE_A));
+  expect(countBacklog(store.db)).toBe(100);
+  expect(await find("to:carol")).toHaveLength(100);
+  expect(await find("cc:carol")).toEqual([]);
+  await job.runDue(runtime.now());
+  expect(await find("cc:carol subject:198")).toHaveLength(1);
+  expect(await find("cc:carol subject:0")).toEqual([]);
+  expect(await find("to:carol")).toHaveLength(100);
+  while ((await job.runDue(runtime.now())) !== null);
+  expect(await find("cc:carol")).toHaveLength(100);
+  expect(entriesOf(sqlite)).toEqual(entries);
 });
 
 test("indexing resumes after an interruption", async () => {
