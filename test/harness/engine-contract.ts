@@ -382,6 +382,10 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
       expect(await search("pay ".repeat(125))).toEqual(["invoice", "lunch"]);
       expect(await search("-nothing ".repeat(55))).toHaveLength(new Set(MAIL.map(({ thread }) => thread)).size);
       expect(await search("會".repeat(500))).toEqual([]);
+      const each = (term: string): string => Array.from({ length: 60 }, (_, n) => `${term}${n}`).join(" ");
+      expect(await search(each("cc:a"))).toEqual([]);
+      expect(await search(`pay ${each("-filename:a")}`)).toEqual(["invoice", "lunch"]);
+      expect(await search(`${each("-cc:a")} ${each("larger:1")} ${each("newer_than:1")}`)).toEqual([]);
       expect(await search("a b ".repeat(5_000))).toEqual([]);
     });
 
