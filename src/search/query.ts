@@ -191,10 +191,13 @@ function parseAge(value: string, now: number): number | undefined {
   const [count, today] = [Number(digits), Math.floor(now / DAY_MS) * DAY_MS];
   const days = { d: 1, w: 7 }[unit.toLowerCase()];
   if (days !== undefined) return today - count * days * DAY_MS;
-  const [date, months] = [new Date(today), unit.toLowerCase() === "y" ? 12 * count : count];
-  const lastOfMonth = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - months + 1, 0));
-  lastOfMonth.setUTCDate(Math.min(date.getUTCDate(), lastOfMonth.getUTCDate()));
-  return lastOfMonth.getTime();
+  const date = new Date(today);
+  const day = date.getUTCDate();
+  const months = unit.toLowerCase() === "y" ? 12 * count : count;
+  // The last day of that month, then this day of it, if it has that.
+  date.setUTCMonth(date.getUTCMonth() - months + 1, 0);
+  date.setUTCDate(Math.min(day, date.getUTCDate()));
+  return date.getTime();
 }
 
 const BYTES_OF: Readonly<Record<string, number>> = { "": 1, k: 1e3, m: 1e6, g: 1e9 };

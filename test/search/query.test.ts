@@ -90,7 +90,7 @@ describe("parseQuery", () => {
     ["-older_than:0d -newer_than:1y", [since("2025-03-31"), before("2024-03-31")]],
     // A month that lacks the day.
     ["newer_than:1m newer_than:13m newer_than:4m", ["2025-02-28", "2024-02-29", "2024-11-30"].map(since)],
-    ["newer_than:9999y", [since("-007974-03-31")]],
+    ["newer_than:9999y newer_than:1950y", [since("-007974-03-31"), since("0075-03-31")]],
     ["newer_than:3 older_than:d newer_than:3h", ["newer_than:3", "older_than:d", "newer_than:3h"].map((w) => text(w))],
     ["has:pdf is:even -is:odd", [text("has:pdf"), text("is:even"), not(text("is:odd"))]],
     [

@@ -6,7 +6,8 @@
  * for the mailbox and one for the workspace, which folded text cannot contain: access is a condition of the full-text
  * query itself.
  *
- * Below the engine are its parts: results kept between searches, the filter by date and size, and a look-up of words that occur.
+ * Below the engine are its parts: results kept between searches, the filter by date and size, and a look-up of words
+ * that occur.
  */
 import type { Database } from "bun:sqlite";
 import { letOthersRun } from "../../base/pause.ts";
