@@ -157,7 +157,7 @@ describe("the operations of the rules", () => {
         direction: { type: "string", enum: ["inbound", "outbound"] },
         messageId: { type: "string", maxLength: 1_000 },
         threadId: { type: "string", maxLength: 100 },
-        from: { ...filled, maxLength: 320 },
+        from: { type: "string", maxLength: 320 },
         after: { ...filled, maxLength: 100 },
         waitSeconds: { type: "integer", minimum: 0, maximum: 50 },
         limit,

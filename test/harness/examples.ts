@@ -82,6 +82,7 @@ export async function bootExamples(): Promise<ExampleWorld> {
       const { body } = await api.get<{ message: { attachments: { id: string }[] } }>(`/messages/${id}`);
       return body.message.attachments[0]?.id ?? "";
     },
+    drafts: () => made("/api/ext/v1/drafts", { to: "carol@example.net", subject: "Made", text: "Hello" }),
     async labels() {
       const label = `Made ${++count}`;
       await api.patch(`/threads/${(await found()).threadId}`, { addLabels: [label] });

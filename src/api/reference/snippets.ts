@@ -48,7 +48,7 @@ function exampleRequest({ servers }: ApiDocument, { method, path, operation }: E
       place === "query" && example !== undefined ? [[name, String(example)] as [string, string]] : [],
     ),
     headers: parameters.some(({ name }) => name === "Idempotency-Key")
-      ? [["Idempotency-Key", `${path.split("/").at(-1)}-1042`]]
+      ? [["Idempotency-Key", `${operation.operationId}-1042`]]
       : [],
     body: requestBody?.content["application/json"].example,
     file: types.includes("application/json")

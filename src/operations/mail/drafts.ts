@@ -64,7 +64,7 @@ export const updateDraft = operation({
     checkFields(body);
   },
   takesFiles: true,
-  example: { body: { revision: 2, subject: "Contract for signature" } },
+  example: { body: { revision: 1, subject: "Contract for signature" } },
   success: 200,
   response: Draft,
   errors: [400, 401, 403, 404, 409, 413, 422, 429, 507],
@@ -101,7 +101,7 @@ export const sendDraft = operation({
   params: byId,
   body: DraftSendRequest,
   bodyOptional: true,
-  example: { body: { revision: 2 } },
+  example: { body: { revision: 1 } },
   idempotent: true,
   success: 202,
   response: SendResponse,
