@@ -22,6 +22,7 @@ const REFUSALS = {
   tooManyErrors: [421, "4.7.0", "Too many refused or unproductive commands"],
   tooSlow: [421, "4.4.2", "Took too long"],
   lineTooLong: [500, "5.5.2", "Command line is too long"],
+  badChunk: [501, "5.5.4", "BDAT needs the size of the chunk, in bytes"],
   outOfTurn: [554, "5.5.1", "Spoke out of turn: wait for the greeting, and for the reply to EHLO"],
   aborted: [451, "4.4.2", "Connection was lost"],
   failed: [451, "4.3.0", "Local error, try again later"],

@@ -1,12 +1,15 @@
 /**
- * One connection at a listener (server.ts). It adds the limits that smtp-server lacks: refused commands, unproductive
- * commands, and the time that a client takes. It refuses a client that speaks out of turn.
+ * One connection at a listener (server.ts). It adds what smtp-server lacks: limits on refused commands, unproductive
+ * commands and the time that a client takes, BDAT (RFC 3030), and LIMITS (RFC 9422). It refuses a client that speaks out of
+ * turn.
  *
- * Invariants: every reply goes through `send`. AUTH exists under TLS only.
+ * Invariants: every reply goes through `send`. AUTH exists under TLS only. A message that comes by BDAT is handled as one that
+ * comes by DATA, except that only the sizes of its chunks tell where it ends.
  */
 import type { Socket } from "node:net";
 import type { SMTPServer } from "smtp-server";
 import { SMTPConnection } from "smtp-server/lib/smtp-connection.js";
+import { SMTPStream } from "smtp-server/lib/smtp-stream.js";
 import type { Runtime } from "../base/runtime.ts";
 import { canonicalAddress, networkOfAddress, sourceOfAddress } from "../net/ip.ts";
 import { type NoteRefusal, Refusal, type RefusalName } from "./refusal.ts";
@@ -127,6 +130,82 @@ export interface ConnectionParts {
   isCrowded(peer: Newcomer): boolean;
 }
 
+/** A size of more digits is refused: no client sends so many bytes in the time it has. */
+const BDAT = /^BDAT +(\d{1,15})( +LAST)? *$/i;
+/** A smaller chunk counts as an unproductive command. */
+const LEAST_CHUNK = 1024;
+const CRLF = Buffer.from("\r\n");
+
+interface Chunk {
+  /** Bytes that are still to come. */
+  left: number;
+  /** It ends a message. */
+  isLast: boolean;
+  /** Called once it has come, unless it ends a message; `goOn` reads the next command. */
+  received(goOn: () => void): void;
+}
+
+/** The parser of smtp-server, which also reads chunks: bytes without meaning, as many as announced. */
+class Parser extends SMTPStream {
+  #chunk: Chunk | undefined;
+  /** The last two bytes of the message. */
+  #tail = Buffer.alloc(0);
+
+  /** Reads a chunk into the message that startDataMode has opened; discards it where none is open. */
+  readChunk(chunk: Chunk, goOn: () => void): void {
+    this.#chunk = chunk;
+    this._dataMode = true;
+    if (chunk.left === 0) this.#endChunk(chunk, Buffer.alloc(0), goOn);
+    else goOn();
+  }
+
+  /** Forgets the message that was opened. */
+  dropMessage(): void {
+    this._dataStream = null;
+    this.#tail = Buffer.alloc(0);
+  }
+
+  override _feedDataStream(bytes: Buffer, done: (error?: Error | null) => void): void {
+    const chunk = this.#chunk;
+    if (!chunk) {
+      super._feedDataStream(bytes, done);
+      return;
+    }
+    const content = bytes.subarray(0, chunk.left);
+    chunk.left -= content.length;
+    this._countDataBytes(content.length);
+    const rest = bytes.subarray(content.length);
+    // Deferred: thousands of small chunks may stand in one packet.
+    const goOn = chunk.left > 0 ? () => done() : () => void setImmediate(() => this.#endChunk(chunk, rest, done));
+    const stream = this._dataStream;
+    if (stream) this.#tail = Buffer.concat([this.#tail, content.subarray(-2)]).subarray(-2);
+    if (!stream?.writable || stream.write(content)) {
+      goOn();
+      return;
+    }
+    const proceed = () => {
+      stream.off("drain", proceed).off("close", proceed);
+      goOn();
+    };
+    stream.on("drain", proceed).on("close", proceed);
+  }
+
+  #endChunk({ isLast, received }: Chunk, rest: Buffer, done: () => void): void {
+    this.#chunk = undefined;
+    this._dataMode = false;
+    if (this.isClosed) {
+      done();
+    } else if (isLast) {
+      // As after DATA, the last line of a message is whole.
+      const end = this.dataBytes === 0 || this.#tail.equals(CRLF) ? false : CRLF;
+      this.#tail = Buffer.alloc(0);
+      this._endDataMode(end, rest, done);
+    } else {
+      received(() => this._write(rest, "buffer", done));
+    }
+  }
+}
+
 /** A connection with deadlines and counts. */
 export class Connection extends SMTPConnection {
   readonly peer: Newcomer;
@@ -141,6 +220,8 @@ export class Connection extends SMTPConnection {
    * could read the reply.
    */
   #justGreeted = false;
+  /** A message comes in chunks: its first has begun, and its last has no reply yet. */
+  #inChunks = false;
   #cancelDeadline: (() => void) | undefined;
   #refusals = 0;
   #replies = 0;
@@ -171,15 +252,21 @@ export class Connection extends SMTPConnection {
     if (reason === "outOfTurn") this.#refuseOutOfTurn();
     else if (reason) this.refuse(reason);
     if (reason) return;
+    if (code === 354 && this.#inChunks) {
+      this.#awaitMessage(limits.dataMs);
+      return;
+    }
     if (context === "DATA_OK" || code === 235) this.#refusals = this.#replies = 0;
     this.#replies++;
     if (code >= 500) this.#refusals++;
-    const text = role.requiresAuth && !this.secure ? withoutAuth(code, data) : data;
+    // Only the reply to EHLO is a list.
+    const told = Array.isArray(data) ? [...data, "CHUNKING", `LIMITS RCPTMAX=${role.maxRecipients()}`] : data;
+    const text = role.requiresAuth && !this.secure ? withoutAuth(code, told) : told;
     const ours = typeof text === "string" && ENHANCED_STATUS.test(text);
     super.send(code, text, ours ? false : context);
     const { refusals, replies, commandMs } = this.#limits();
     if (code === 354) this.#awaitMessage(limits.dataMs);
-    else this.setDeadline(commandMs);
+    else if (!this.#inChunks) this.setDeadline(commandMs);
     if (this.#refusals > refusals || this.#replies > replies) this.refuse("tooManyErrors");
   }
 
@@ -297,6 +384,66 @@ export class Connection extends SMTPConnection {
     }
     this.send(530, new Refusal("tlsFirst").message);
     callback();
+  }
+
+  override _createParser(): Parser {
+    const parser = new Parser({ maxCommandLength: this._server.options.maxCommandLength });
+    parser.oncommand = (command, callback) => this._onCommand(command, callback);
+    parser.on("error", (error) => this.send(421, `Error: ${error.message}`));
+    return parser;
+  }
+
+  /**
+   * The first chunk begins a message as DATA does. A chunk that is refused is read to its end (RFC 3030 §2), in the time that a
+   * command may take.
+   */
+  handler_BDAT(command: Buffer, callback: () => void): void {
+    const [, digits, last] = BDAT.exec(command.toString("latin1")) ?? [];
+    const parser = this._parser;
+    if (digits === undefined || !(parser instanceof Parser)) {
+      // What follows may be the chunk: it must not be read as commands.
+      this.refuse("badChunk");
+      return;
+    }
+    const size = Number(digits);
+    if (!this.#inChunks && this.session.envelope.rcptTo.length > 0) {
+      this.#inChunks = true;
+      super.handler_DATA(command, () => {});
+    }
+    const isLast = last !== undefined && this.#inChunks;
+    const received = (goOn: () => void) => {
+      if (!this.#inChunks) this.send(503, "Error: need RCPT command");
+      else if (parser.dataBytes > Number(this._server.options.size)) this.send(552, new Refusal("tooLarge").message);
+      else this.send(250, `2.0.0 ${size} octets received`);
+      if (size >= LEAST_CHUNK) this.#replies--;
+      this._whenWritable(goOn);
+    };
+    parser.readChunk({ left: size, isLast, received }, callback);
+  }
+
+  override handler_DATA(command: Buffer, callback: () => void): void {
+    if (this.#inChunks) this.#refuseInChunks(callback);
+    else super.handler_DATA(command, callback);
+  }
+
+  override handler_RCPT(command: Buffer, callback: () => void): void {
+    if (this.#inChunks) this.#refuseInChunks(callback);
+    else super.handler_RCPT(command, callback);
+  }
+
+  #refuseInChunks(callback: () => void): void {
+    this.send(503, "Error: the message has begun, with BDAT");
+    callback();
+  }
+
+  /** Ends the transaction, and with it a message of which chunks are missing. */
+  override _resetSession(): void {
+    super._resetSession();
+    if (!this.#inChunks) return;
+    this.#inChunks = false;
+    if (this._parser instanceof Parser) this._parser.dropMessage();
+    if (this._dataStream) this._dataStream.destroy(new Error("the transaction was reset"));
+    this._dataStream = false;
   }
 
   handler_EXPN(_command: Buffer, callback: () => void): void {

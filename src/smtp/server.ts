@@ -1,9 +1,9 @@
 /**
- * An SMTP listener (RFC 5321), with STARTTLS or implicit TLS, 8BITMIME, SMTPUTF8, SIZE and PIPELINING. Its role
- * (role.ts) decides what the commands do. smtp-server parses commands and DATA. This file limits the number of
- * connections, and server-connection.ts limits each connection.
+ * An SMTP listener (RFC 5321), with STARTTLS or implicit TLS, 8BITMIME, SMTPUTF8, SIZE, PIPELINING, CHUNKING and
+ * LIMITS. Its role (role.ts) decides what the commands do. smtp-server parses commands and DATA. This file limits the
+ * number of connections, and server-connection.ts limits each connection.
  *
- * Invariants: only CRLF . CRLF ends a message, and nothing sent before TLS is read after it; smtp-server sees to both,
+ * Invariants: only CRLF . CRLF ends a message after DATA, and nothing sent before TLS is read after it; smtp-server sees to both,
  * and our tests check them byte by byte. AUTH exists under TLS only.
  */
 import type { Socket } from "node:net";
@@ -57,8 +57,8 @@ export function createSmtpListener(parts: SmtpListenerParts) {
     logRefusal(reason, fields);
   };
   const connectionOf = new WeakMap<SMTPServerSession, Connection>();
-  /** Connections with a message that is being received or filed. */
-  const busy = new Set<Connection>();
+  /** Messages that are being received or filed. */
+  const busy = new Map<object, Connection>();
   let stopping = false;
 
   class Server extends SMTPServer {
@@ -203,12 +203,16 @@ export function createSmtpListener(parts: SmtpListenerParts) {
       const connection = connectionOf.get(session);
       if (!connection) throw new Error("a message came on no connection");
       stream.once("end", () => connection.setDeadline(undefined));
-      busy.add(connection);
+      busy.set(stream, connection);
       connection.commands
         .acceptMessage(envelopeOf(session), stream)
-        .then((text) => callback(null, text), callback)
+        .then(
+          (text) => callback(null, text),
+          // A message that the client has taken back has no reply.
+          (error) => stream.errored || callback(error),
+        )
         .finally(() => {
-          busy.delete(connection);
+          busy.delete(stream);
           if (stopping) connection.refuse("stopping");
         });
     },
@@ -258,8 +262,9 @@ export function createSmtpListener(parts: SmtpListenerParts) {
       forgetCertificates();
       server.options.closeTimeout = Math.max(1, graceMs);
       const closed = new Promise<void>((resolve) => server.close(resolve));
+      const sending = new Set(busy.values());
       for (const connection of [...server.connections]) {
-        if (connection instanceof Connection && !busy.has(connection)) connection.refuse("stopping");
+        if (connection instanceof Connection && !sending.has(connection)) connection.refuse("stopping");
       }
       await closed;
     },
