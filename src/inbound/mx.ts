@@ -23,7 +23,9 @@ export function createMxRole(parts: MxParts): SmtpRole {
   const { isTrusted, connect, startMail } = createAdmission(parts);
   const admitRecipient = createAdmitRecipient(parts);
   return {
+    // No DSN: to tell strangers that their mail arrived would be backscatter, since reverse-paths are forged.
     mailParameters: ["SIZE", "BODY", "SMTPUTF8"],
+    rcptParameters: [],
     requiresAuth: false,
     maxRecipients: () => MOST_RECIPIENTS,
     isTrusted,

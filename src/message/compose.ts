@@ -249,15 +249,17 @@ function* contentOf(node: MimeNode): Generator<string | Buffer> {
 }
 
 /*
- * Delivery status notifications: multipart/report with a text for people, a part for programs (RFC 3464) and the header
- * of the undelivered message (RFC 6522). No value can add a field, a recipient or a part: each is one line of printable
+ * Delivery status notifications: multipart/report with a text for people, a part for programs (RFC 3464) and the message
+ * that it is about or its header (RFC 6522). No value can add a field, a recipient or a part: each is one line of printable
  * ASCII.
  */
 
 export interface NoticeRecipient {
-  /** Absent for a Bcc recipient; host and reply are then left out too (rules: Bcc). */
+  /** Absent for a Bcc recipient; host, reply and original address are then left out too (rules: Bcc). */
   recipient?: string;
-  action: "failed";
+  /** As the sender gave it: its type, `;` and the address. */
+  original?: string;
+  action: "failed" | "delivered" | "relayed";
   /** RFC 3463, as `5.1.1`. */
   status: string;
   /** Name of the host that refused the message. */
@@ -277,9 +279,13 @@ export interface NoticeParts {
   reportingMta: string;
   /** When the message was accepted, epoch milliseconds. */
   arrivalDate: number;
+  /** The sender's name for the message. */
+  envelopeId?: string;
   recipients: readonly NoticeRecipient[];
   /** Header of the message as transmitted, as lines of fields. Anything after an empty line is left out. */
   originalHeaders: string;
+  /** The message as transmitted, to return it whole. */
+  original?: Uint8Array;
 }
 
 /** The bytes of the notice, lines ended by CRLF. */
@@ -287,23 +293,34 @@ export function composeNotice(parts: NoticeParts): Uint8Array {
   const report = rootOf(parts.id).createChild("multipart/report; report-type=delivery-status");
   addText(report, "text/plain", parts.text);
   report.createChild("message/delivery-status").setContent(statusOf(parts));
+  if (parts.original && !parts.original.includes(0)) {
+    const content = Buffer.from(parts.original);
+    const returned = report.createChild("message/rfc822").setContent(content);
+    returned.setHeader("Content-Transfer-Encoding", encodingOfMessage(content));
+    return underHeaders(parts.headers, report);
+  }
   const [header = ""] = parts.originalHeaders.replace(/\r\n?/g, "\n").replace(/^\n+/, "").split("\n\n", 1);
   addText(report, "text/rfc822-headers", header.endsWith("\n") ? header : `${header}\n`);
   return underHeaders(parts.headers, report);
 }
 
 /** The fields of RFC 3464 §2.2 and §2.3: one group for the message and one for each recipient. */
-function statusOf({ reportingMta, arrivalDate, recipients }: NoticeParts): string {
-  const ofMessage = [`Reporting-MTA: dns; ${hostName(reportingMta)}`, `Arrival-Date: ${dateHeader(arrivalDate)}`];
+function statusOf({ envelopeId, reportingMta, arrivalDate, recipients }: NoticeParts): string {
+  const ofMessage = [
+    ...(envelopeId === undefined ? [] : [`Original-Envelope-Id: ${asciiLine(envelopeId)}`]),
+    `Reporting-MTA: dns; ${hostName(reportingMta)}`,
+    `Arrival-Date: ${dateHeader(arrivalDate)}`,
+  ];
   return [ofMessage, ...recipients.map(fieldsOf)].map((group) => `${group.map(fold).join("\r\n")}\r\n`).join("\r\n");
 }
 
-function fieldsOf({ recipient, action, status, remoteMta, diagnostic }: NoticeRecipient): string[] {
+function fieldsOf({ recipient, original, action, status, remoteMta, diagnostic }: NoticeRecipient): string[] {
   const outcome = [`Action: ${action}`, `Status: ${/^[245]\.\d{1,3}\.\d{1,3}$/.test(status) ? status : "5.0.0"}`];
   // A private address type, since the value is not an address (RFC 3464 §2.1.2).
   if (recipient === undefined) return ["Final-Recipient: x-undisclosed; a Bcc recipient", ...outcome];
   const reply = asciiLine(diagnostic ?? "");
   return [
+    ...(original === undefined ? [] : [`Original-Recipient: ${asciiLine(original)}`]),
     `Final-Recipient: ${typedAddress(recipient)}`,
     ...outcome,
     ...(remoteMta === undefined ? [] : [`Remote-MTA: dns; ${hostName(remoteMta)}`]),

@@ -14,8 +14,9 @@ import { newId, newTimedToken, type Runtime } from "../base/runtime.ts";
 import { emit } from "../events/outbox.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
-import { splitAddress } from "../message/address.ts";
+import { type EmailAddress, splitAddress } from "../message/address.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
+import type { MessageDsn } from "../smtp/dsn.ts";
 import { dkimKeys, domains } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
@@ -40,6 +41,8 @@ export interface Submission {
   threadId?: string;
   /** What it has at least, before it is composed. */
   bytes?: number;
+  /** What the mail app wants to be told. */
+  dsn?: MessageDsn;
   /**
    * Makes the message, without Bcc, once the guardrails have passed it. A composition is composed by a worker, and its size is
    * checked against smtp.maxMessageBytes; bytes have lines ended by CRLF.
@@ -171,7 +174,7 @@ export async function submitMessage(
       message,
       now,
       sentBy: caller.userId,
-      bcc: recipients.filter(({ field }) => field === "bcc").map(({ field: _, ...address }) => address),
+      bcc: recipients.filter(({ field }) => field === "bcc").map(addressOf),
       ...(threadId !== undefined && { threadId }),
     });
     const accepted: Sent = {
@@ -195,6 +198,7 @@ export async function submitMessage(
       outsideRecipients: countOutside(parts, outgoing),
       recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
       content,
+      ...submission.dsn,
     });
     emit(tx, {
       id: newId(runtime, "evt"),
@@ -221,6 +225,8 @@ export async function submitMessage(
   });
   return sent;
 }
+
+const addressOf = ({ email, name }: EmailAddress): EmailAddress => (name === undefined ? { email } : { email, name });
 
 /** @throws AppError payload_too_large, unprocessable, server_error 503 */
 async function prepare(

@@ -14,9 +14,11 @@ import type { Mailbox } from "../mailbox/mailbox.ts";
 import { type PreparedMessage, portionOf } from "../mailbox/prepare.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { DeliveryFailure, type DeliveryResult, deliveryResultOf } from "../smtp/delivery-result.ts";
+import { decodeXtext, type TransactionDsn } from "../smtp/dsn.ts";
 import { Refusal, type RefusalName } from "../smtp/refusal.ts";
 import { createPatientCommit, type Db, type Store, type Tx } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
+import { bccDetector } from "./bcc.ts";
 import type { Claim } from "./claims.ts";
 import { entriesOf, readContent, reversePathTo, setDeferred, setDelivered, setHeld } from "./queue.ts";
 import { traceAttempt } from "./trace-log.ts";
@@ -127,7 +129,12 @@ export function createAttempts(parts: AttemptParts) {
         const recipients = entries.map(({ recipient }) => recipient);
         const destinations = entries.map((entry) => entry.domain);
         const results = await withContent(rooms.away, message.seq, (content) =>
-          connection.send({ reversePath: reversePathTo(message, destinations), recipients, content }),
+          connection.send({
+            reversePath: reversePathTo(message, destinations),
+            recipients,
+            content,
+            ...dsnFor(store.db, claim),
+          }),
         );
         attempted = { kind: "attempted", results };
       }
@@ -190,6 +197,37 @@ function recordFacts(tx: Tx, claim: Claim, results: readonly DeliveryResult[], n
     else setDeferred(tx, entry, now + AFTER_FAULT_MS, reply);
   }
   traceAttempt(tx, claim, results, now);
+}
+
+/**
+ * Returns what the remote is told to tell, if the mail app asked for anything. Texts of the app that might name a Bcc recipient
+ * are left out, except for that recipient's own address to its own server (rules: Bcc).
+ */
+function dsnFor(db: Db, { message, entries }: Claim): { dsn?: TransactionDsn } {
+  const { ret, envid } = message;
+  if (ret === null && envid === null && entries.every(({ notify, orcpt }) => notify === null && orcpt === null))
+    return {};
+  const all = entriesOf(db, message.seq);
+  const namesOther = (text: string, own?: number) =>
+    bccDetector(
+      all.filter(({ seq }) => seq !== own),
+      message.domain,
+    )(decodeXtext(text));
+  return {
+    dsn: {
+      ...(ret !== null && { ret }),
+      ...(envid !== null && !namesOther(envid) && { envid }),
+      recipients: new Map(
+        entries.map(({ seq, recipient, notify, orcpt }) => [
+          recipient,
+          {
+            ...(notify !== null && { notify }),
+            ...(orcpt !== null && !namesOther(orcpt, seq) && { orcpt }),
+          },
+        ]),
+      ),
+    },
+  };
 }
 
 /** Counts the results, such as `accepted 2, refused 1`. */

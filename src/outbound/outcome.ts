@@ -2,10 +2,11 @@
  * Turns the results of an attempt, or a report that came later, into outcomes of recipients, and records and announces them
  * (rules: Delivery, Failure, Bcc).
  *
- *   accepted             deliveredAt and message.delivered
+ *   accepted             deliveredAt and message.delivered; a notice if the mail app asked for one (RFC 3461), and the server
+ *                        that accepted does not send it
  *   deferred             the next attempt, on the schedule of smtp.retrySeconds; after its end, as refused
- *   refused              a notice in the sender's conversation and message.bounced; when the address is at fault, it is
- *                        suppressed
+ *   refused              a notice in the sender's conversation, unless the mail app wanted none, and message.bounced; when
+ *                        the address is at fault, it is suppressed
  *
  * Invariants: one transaction records everything. No event and no notice names a Bcc recipient. When a notice cannot be made or
  * filed, the rest is recorded all the same. For mail that the server itself wrote (notices.ts) only the queue keeps the
@@ -21,13 +22,22 @@ import type { EmailAddress } from "../message/address.ts";
 import { composeNotice, fold, formatAddress, type NoticeRecipient } from "../message/compose.ts";
 import { dateHeader } from "../message/date.ts";
 import type { DeliveryResult } from "../smtp/delivery-result.ts";
+import { decodeXtext, isWanted } from "../smtp/dsn.ts";
 import { messageBodies, messages, threads } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { bccDetector } from "./bcc.ts";
 import type { Claim } from "./claims.ts";
-import { entriesOf, type OutboundMessage, type QueueEntry, setBounced, setDeferred, setDelivered } from "./queue.ts";
+import {
+  contentOf,
+  entriesOf,
+  type OutboundMessage,
+  type QueueEntry,
+  setBounced,
+  setDeferred,
+  setDelivered,
+} from "./queue.ts";
 import { suppress } from "./suppression.ts";
 
 /** A failure that a report names: the message did not reach this recipient, although a server had accepted it. */
@@ -53,6 +63,10 @@ export interface OutcomeParts {
 /** RFC 3463 X.4.7: it took too long. */
 const EXPIRED = "4.4.7";
 const NO_STATUS = "5.0.0";
+/** RFC 3463 X.0.0. */
+const SUCCESS = "2.0.0";
+/** A larger message is returned as its header (RFC 3461 §4.3). */
+const MOST_RETURNED_BYTES = 64 * 1024;
 
 /** A recipient that the message failed to reach, for good. */
 interface Failure {
@@ -71,7 +85,7 @@ interface Failure {
 
 /** The outcome of an entry. `reply` is kept with it. */
 type EntryOutcome =
-  | { kind: "delivered"; entry: QueueEntry; reply: string; host: string | undefined }
+  | { kind: "delivered"; entry: QueueEntry; reply: string; host: string | undefined; reports: boolean }
   | { kind: "deferred"; entry: QueueEntry; reply: string; dueAt: number }
   | { kind: "bounced"; entry: QueueEntry; reply: string; failure: Failure };
 type Delivered = Extract<EntryOutcome, { kind: "delivered" }>;
@@ -120,11 +134,15 @@ export async function concludeAttempt(
   const delivered = outcomes.filter((outcome) => outcome.kind === "delivered");
   const deferred = outcomes.filter((outcome) => outcome.kind === "deferred");
   const bounced = outcomes.filter((outcome) => outcome.kind === "bounced");
-  const notice = await prepareNotice(parts, message, bounced, now);
+  const notices = await Promise.all([
+    prepareNotice(parts, message, successNotice(parts, message, delivered, terms.namesBcc), now),
+    prepareNotice(parts, message, failureNotice(parts, message, bounced, terms.namesBcc), now),
+  ]);
   return (tx) => {
     recordDelivered(parts, tx, message, delivered, now);
     for (const { entry, dueAt, reply } of deferred) setDeferred(tx, entry, dueAt, reply);
-    recordBounced(parts, tx, message, bounced, notice, now);
+    recordBounced(parts, tx, message, bounced, now);
+    for (const notice of notices) if (notice !== undefined) fileNotice(parts, tx, message, notice, now);
   };
 }
 
@@ -141,11 +159,12 @@ export async function bounceLater(
     const detail = namesBcc(reply) ? withheld(status) : reply;
     return { kind: "bounced", entry, reply, failure: { entry, hard, detail, status, tried } };
   });
-  const notice = await prepareNotice(parts, message, bounced, now);
+  const notice = await prepareNotice(parts, message, failureNotice(parts, message, bounced, namesBcc), now);
   return (tx) => {
     const state = new Map(entriesOf(tx, message.seq).map((entry) => [entry.seq, entry.state]));
     const fresh = bounced.filter(({ entry }) => state.get(entry.seq) === "delivered");
-    recordBounced(parts, tx, message, fresh, notice, now);
+    recordBounced(parts, tx, message, fresh, now);
+    if (fresh.length > 0 && notice !== undefined) fileNotice(parts, tx, message, notice, now);
   };
 }
 
@@ -171,14 +190,12 @@ function recordDelivered(
 }
 
 function recordBounced(
-  parts: OutcomeParts,
+  { runtime }: OutcomeParts,
   tx: Tx,
   message: OutboundMessage,
   bounced: readonly Bounced[],
-  notice: PreparedMessage | undefined,
   now: number,
 ): void {
-  const { runtime } = parts;
   const { workspaceId } = message;
   for (const { entry, reply, failure } of bounced) {
     const { hard, detail } = failure;
@@ -193,22 +210,89 @@ function recordBounced(
       suppress(tx, { id: newId(runtime, "sup"), ...suppression });
     }
   }
-  if (bounced.length > 0 && notice !== undefined) fileNotice(parts, tx, message, notice, now);
 }
 
-/** Returns undefined when nothing bounced, or the conversation is gone. */
-async function prepareNotice(
-  { store, runtime, hostname, log }: OutcomeParts,
+/** A notice to the sender of a message. */
+interface Notice {
+  /** Goes before the subject of the message. */
+  title: string;
+  /** For people. */
+  text: string;
+  recipients: NoticeRecipient[];
+  /** The message, to return it whole. */
+  original?: Uint8Array;
+}
+
+/** Returns undefined when nobody has to be told of a failure. */
+function failureNotice(
+  { store, hostname, log }: OutcomeParts,
   message: OutboundMessage,
   bounced: readonly Bounced[],
-  now: number,
-): Promise<PreparedMessage | undefined> {
-  if (bounced.length === 0) return undefined;
-  if (message.notice) {
+  namesBcc: BccDetector,
+): Notice | undefined {
+  if (message.notice && bounced.length > 0) {
     log.error("a notice of the server did not arrive", { subject: message.subject, recipients: bounced.length });
     return undefined;
   }
-  const failures = bounced.map(({ failure }) => failure);
+  const failures = bounced.filter(({ entry }) => isWanted(entry, "FAILURE")).map(({ failure }) => failure);
+  if (failures.length === 0) return undefined;
+  const content = message.ret === "FULL" ? contentOf(store.db, message.seq) : undefined;
+  const original = content && "bytes" in content ? content.bytes : undefined;
+  return {
+    title: "Not delivered",
+    text: textOf(message, failures, hostname),
+    recipients: failures.map((failure) => ({ ...statusOf(failure), ...originalOf(failure.entry, namesBcc) })),
+    ...(original && original.byteLength <= MOST_RETURNED_BYTES && { original }),
+  };
+}
+
+/** Returns undefined when nobody has to be told of a success, or other servers tell it. */
+function successNotice(
+  { hostname }: OutcomeParts,
+  message: OutboundMessage,
+  delivered: readonly Delivered[],
+  namesBcc: BccDetector,
+): Notice | undefined {
+  const told = delivered.filter(({ entry, reports }) => isWanted(entry, "SUCCESS") && !reports);
+  if (told.length === 0) return undefined;
+  const isShown = ({ entry }: Delivered) => entry.field !== "bcc";
+  const hidden = told.filter((outcome) => !isShown(outcome)).length;
+  return {
+    title: "Delivered",
+    text: [
+      `${sentOn(message)} has arrived for:`,
+      ...told.filter(isShown).map(({ entry: { recipient, name }, host }) => {
+        const where = host === undefined ? "in the mailbox, on this server" : "at a server that tells no more";
+        return `${formatName(recipient, name)}\n    ${where}`;
+      }),
+      ...(hidden === 0 ? [] : [bccRecipients(hidden)]),
+      `This notice was written by the mail server ${hostname}.`,
+    ].join("\n\n"),
+    recipients: told.map((outcome) => {
+      const { entry, host } = outcome;
+      const status = { action: host === undefined ? "delivered" : "relayed", status: SUCCESS } as const;
+      if (!isShown(outcome)) return status;
+      const remoteMta = host === undefined || namesBcc(host) ? {} : { remoteMta: host };
+      return { recipient: entry.recipient, ...status, ...remoteMta, ...originalOf(entry, namesBcc) };
+    }),
+  };
+}
+
+/** Returns the address as the mail app gave it, unless that would name a Bcc recipient. */
+function originalOf({ field, orcpt }: QueueEntry, namesBcc: BccDetector): { original?: string } {
+  if (orcpt === null || field === "bcc") return {};
+  const original = decodeXtext(orcpt);
+  return namesBcc(original) ? {} : { original };
+}
+
+/** Returns undefined without a notice, and when the conversation is gone. */
+async function prepareNotice(
+  { store, runtime, hostname, log }: OutcomeParts,
+  message: OutboundMessage,
+  notice: Notice | undefined,
+  now: number,
+): Promise<PreparedMessage | undefined> {
+  if (notice === undefined) return undefined;
   try {
     const sent = statements(store.db).sentCopy.get({ id: message.id });
     if (sent === undefined) {
@@ -216,10 +300,12 @@ async function prepareNotice(
       return undefined;
     }
     const id = randomToken(runtime, 24);
-    const bytes = composeBounce({ id, message, failures, headers: sent.headers, hostname, now });
+    const envid = message.envid === null ? undefined : decodeXtext(message.envid);
+    const envelopeId = envid !== undefined && !namesBccOf(store.db, message)(envid) ? { envelopeId: envid } : {};
+    const bytes = compose({ id, message, notice, headers: sent.headers, hostname, now, ...envelopeId });
     return await prepareMessage(bytes, store.blobs);
   } catch (error) {
-    log.error("bounce notice cannot be made", { emailId: message.id, error });
+    log.error("a notice to the sender cannot be made", { emailId: message.id, error });
     return undefined;
   }
 }
@@ -247,10 +333,10 @@ function logUntold(log: Log, message: OutboundMessage): void {
 function outcomeOf(
   message: OutboundMessage,
   entry: QueueEntry,
-  { kind, reply, hard, code, status, remote }: DeliveryResult,
+  { kind, reply, hard, code, status, remote, reports = false }: DeliveryResult,
   { now, retrySeconds, namesBcc }: { now: number; retrySeconds: readonly number[]; namesBcc: BccDetector },
 ): EntryOutcome {
-  if (kind === "accepted") return { kind: "delivered", entry, reply, host: remote };
+  if (kind === "accepted") return { kind: "delivered", entry, reply, host: remote, reports };
   // entry.attempts does not include this attempt.
   const wait = kind === "deferred" ? retrySeconds[entry.attempts] : undefined;
   if (wait !== undefined) return { kind: "deferred", entry, reply, dueAt: now + Math.round(wait * 1_000) };
@@ -291,45 +377,50 @@ export const namesOf = ({ id, threadId, messageId, mailbox }: OutboundMessage) =
 });
 
 /**
- * Writes the notice to the sender: one delivery status notification (RFC 3464) for all recipients that failed together, to be
+ * Writes a notice to the sender: one delivery status notification (RFC 3464) for all recipients with the same outcome, to be
  * filed in the conversation of the message. It names a Bcc recipient only as "a Bcc recipient", without address, host or reply
  * (rules: Bcc): the app shows the sender each outcome beside its address.
  */
-function composeBounce({
+function compose({
   id,
   message,
-  failures,
+  notice: { title, text, recipients, original },
   headers,
   hostname,
   now,
+  envelopeId,
 }: {
   /** Names the notice; cannot be guessed. */
   id: string;
   message: OutboundMessage;
-  failures: readonly Failure[];
+  notice: Notice;
   /** Header of the message, without Bcc: [name, value] in order. */
   headers: readonly (readonly [name: string, value: string])[];
   /** Our host name. */
   hostname: string;
   /** Epoch ms. */
   now: number;
+  /** The sender's name for the message. */
+  envelopeId?: string;
 }): Uint8Array {
   return composeNotice({
     id,
     headers: [
       ["From", formatAddress({ email: `postmaster@${message.domain}`, name: "Mail Delivery System" })],
       ["To", message.mailbox],
-      ["Subject", `Not delivered: ${message.subject}`],
+      ["Subject", `${title}: ${message.subject}`],
       ["Date", dateHeader(now)],
       ["Message-ID", `<${id}@${message.domain}>`],
       ["In-Reply-To", message.messageId],
       ["References", message.messageId],
       ["Auto-Submitted", "auto-replied"],
     ],
-    text: textOf(message, failures, hostname),
+    text,
     reportingMta: hostname,
     arrivalDate: message.acceptedAt,
-    recipients: failures.map(statusOf),
+    ...(envelopeId !== undefined && { envelopeId }),
+    recipients,
+    ...(original && { original }),
     originalHeaders: headers.map(([name, value]) => `${fold(`${name}: ${value}`)}\r\n`).join(""),
   });
 }
@@ -345,19 +436,24 @@ function statusOf({ entry, status, remote, detail }: Failure): NoticeRecipient {
   };
 }
 
-function textOf({ subject, acceptedAt }: OutboundMessage, failures: readonly Failure[], hostname: string): string {
+/** Names a message, as the beginning of a sentence. */
+function sentOn({ subject, acceptedAt }: OutboundMessage): string {
   const named = subject === "" ? "Your message" : `Your message "${subject}"`;
   const sentAt = new Date(acceptedAt).toISOString().slice(0, 16).replace("T", " ");
+  return `${named}, sent on ${sentAt} UTC,`;
+}
+
+const bccRecipients = (count: number): string => (count === 1 ? "a Bcc recipient" : `${count} Bcc recipients`);
+
+function textOf(message: OutboundMessage, failures: readonly Failure[], hostname: string): string {
   const shown = failures.filter(({ entry }) => entry.field !== "bcc");
   const hidden = failures.length - shown.length;
   return [
-    `${named}, sent on ${sentAt} UTC, did not reach:`,
+    `${sentOn(message)} did not reach:`,
     ...shown.map(({ entry: { recipient, name }, detail, tried, hard }) =>
       [formatName(recipient, name), `    ${detail}`, `    ${tried} ${hard ? SUPPRESSED : NOT_TRIED_AGAIN}`].join("\n"),
     ),
-    ...(hidden === 0
-      ? []
-      : [`${hidden === 1 ? "a Bcc recipient" : `${hidden} Bcc recipients`}\n    It is not tried again.`]),
+    ...(hidden === 0 ? [] : [`${bccRecipients(hidden)}\n    It is not tried again.`]),
     `This notice was written by the mail server ${hostname}. The message itself is kept in this conversation.`,
   ].join("\n\n");
 }

@@ -13,6 +13,7 @@ import { createHmac } from "node:crypto";
 import { type AnyColumn, and, asc, eq, gt, inArray, isNotNull, max, notInArray, or, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
+import type { MessageDsn, RecipientDsn } from "../smtp/dsn.ts";
 import {
   domains,
   outboundContents,
@@ -27,14 +28,15 @@ import type { Db, Store, Tx } from "../store/store.ts";
 import type { OutboundContent } from "../workers/jobs.ts";
 
 /** A recipient, with its header field. `email`: the local part as typed, the domain in A-labels. */
-export type Recipient = EmailAddress & { field: RecipientField };
+export type Recipient = EmailAddress & { field: RecipientField } & RecipientDsn;
 
 export type OutboundMessage = typeof outboundMessages.$inferSelect;
 export type QueueEntry = typeof queueEntries.$inferSelect;
 
 /** A message that is being accepted: its row, recipients (each with a new `que_` id) and content. */
 export interface NewOutbound
-  extends Omit<OutboundMessage, "seq" | "recipients" | "mailboxTotal" | "workspaceTotal" | "notice"> {
+  extends Omit<OutboundMessage, "seq" | "recipients" | "mailboxTotal" | "workspaceTotal" | "notice" | "ret" | "envid">,
+    MessageDsn {
   notice?: boolean;
   recipients: readonly (Recipient & { id: string })[];
   content: OutboundContent;
@@ -74,6 +76,8 @@ const adding = prepared((db) => ({
       mailboxTotal: totalWith(outboundMessages.mailboxTotal, outboundMessages.mailboxId, "mailboxId"),
       workspaceTotal: totalWith(outboundMessages.workspaceTotal, outboundMessages.workspaceId, "workspaceId"),
       notice: sql.placeholder("notice"),
+      ret: sql.placeholder("ret"),
+      envid: sql.placeholder("envid"),
     })
     .returning({ seq: outboundMessages.seq })
     .prepare(),
@@ -97,6 +101,8 @@ const adding = prepared((db) => ({
       domain: sql.placeholder("domain"),
       state: "waiting",
       dueAt: sql.placeholder("dueAt"),
+      notify: sql.placeholder("notify"),
+      orcpt: sql.placeholder("orcpt"),
     })
     .prepare(),
 }));
@@ -203,9 +209,13 @@ const reading = prepared((db) => ({
 }));
 
 /** Adds a message to the queue, due at once. Returns its seq. */
-export function addOutbound(tx: Tx, { recipients, content, notice = false, ...message }: NewOutbound): number {
+export function addOutbound(
+  tx: Tx,
+  { recipients, content, notice = false, ret, envid, ...message }: NewOutbound,
+): number {
   const counted = notice ? 0 : recipients.length;
-  const added = adding(tx).message.get({ ...message, notice, recipients: counted });
+  const dsn = { ret: ret ?? null, envid: envid ?? null };
+  const added = adding(tx).message.get({ ...message, ...dsn, notice, recipients: counted });
   if (!added) throw new Error("inserting an outbound message returned no row");
   const messageSeq = added.seq;
   adding(tx).content.run(
@@ -215,10 +225,10 @@ export function addOutbound(tx: Tx, { recipients, content, notice = false, ...me
   );
   const dueAt = message.acceptedAt;
   const found = new Set<string>();
-  for (const { id, email, name = null, field } of recipients) {
+  for (const { id, email, name = null, field, notify = null, orcpt = null } of recipients) {
     const domain = splitAddress(email).domain.toLowerCase();
     found.add(domain);
-    adding(tx).entry.run({ id, messageSeq, email, name, field, domain, dueAt });
+    adding(tx).entry.run({ id, messageSeq, email, name, field, domain, dueAt, notify, orcpt });
   }
   for (const domain of found) domainRows(tx).bringForward.run({ domain, dueAt });
   return messageSeq;

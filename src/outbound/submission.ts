@@ -21,6 +21,7 @@ import {
 } from "../message/address.ts";
 import { fingerprintOf } from "../message/identity.ts";
 import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
+import { MAIL_PARAMETERS, type MessageDsn, RCPT_PARAMETERS } from "../smtp/dsn.ts";
 import { Refusal, refusalOfSending } from "../smtp/refusal.ts";
 import type { Envelope, SmtpRole } from "../smtp/role.ts";
 import { MOST_HOPS, type Spool } from "../smtp/spool.ts";
@@ -70,11 +71,11 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
     if (message.sender !== undefined) sender(caller, message.sender);
     const { mailbox } = reach;
     const { bytes } = message;
-    const recipients = recipientsIn(envelope, message);
+    const { recipients, ...dsn } = wantedIn(envelope, message);
     const accept = async (messageId: string, recipients: readonly Recipient[]): Promise<string> => {
       const completion = { hostname, trace: envelope.trace, messageId, now: runtime.now() };
       const compose = async () => completeSubmitted(message, completion);
-      return (await submit({ caller, mailbox, from: address, recipients, messageId, compose })).emailId;
+      return (await submit({ caller, mailbox, from: address, recipients, messageId, compose, dsn })).emailId;
     };
     const { messageId } = message;
     if (messageId === undefined) {
@@ -122,7 +123,8 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
 
   return {
     // RFC 4954 §5: a server with AUTH accepts the parameter. Its value has no effect.
-    mailParameters: ["SIZE", "BODY", "SMTPUTF8", "AUTH"],
+    mailParameters: ["SIZE", "BODY", "SMTPUTF8", "AUTH", ...MAIL_PARAMETERS],
+    rcptParameters: RCPT_PARAMETERS,
     requiresAuth: true,
     maxRecipients: () => options.get("sending.maxRecipients"),
     isTrusted: () => false,
@@ -199,6 +201,20 @@ function recipientsIn({ recipients }: Envelope, { to, cc, bcc }: SubmittedMessag
     found[field].push(name === undefined ? { email } : { email, name });
   }
   return recipientsOf(found);
+}
+
+/** Finds the recipients, and what the app wants to be told. A message without a return address asks at most for silence. */
+function wantedIn(envelope: Envelope, message: SubmittedMessage): MessageDsn & { recipients: Recipient[] } {
+  const { recipients: given, ...dsn } = envelope.dsn;
+  const asked = [...given].filter(([, { notify }]) => envelope.reversePath !== "" || notify === "NEVER");
+  const byAddress = new Map(asked.map(([recipient, dsn]) => [normalizeAddress(recipientAddress(recipient)), dsn]));
+  return {
+    ...dsn,
+    recipients: recipientsIn(envelope, message).map((recipient) => ({
+      ...recipient,
+      ...byAddress.get(normalizeAddress(recipient.email)),
+    })),
+  };
 }
 
 interface Submitted {

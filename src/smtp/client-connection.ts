@@ -105,6 +105,8 @@ class NodemailerConnection extends (SMTPConnection as unknown as new (
 ) => SMTPConnection & Inside) {
   /** MAIL declares SMTPUTF8 (RFC 6531 §3.4) for the sake of headers: nodemailer looks at addresses alone. */
   declaresUtf8 = false;
+  /** Parameters of MAIL, and of RCPT by recipient, each after a space. */
+  parameters: { mail: string; rcpt: ReadonlyMap<string, string> } | undefined;
   /** STARTTLS was sent. */
   startedTls = false;
   /** The message of the transaction under way has been begun. */
@@ -131,7 +133,13 @@ class NodemailerConnection extends (SMTPConnection as unknown as new (
 
   override _sendCommand(line: string, logged?: string): void {
     this.startedTls ||= line === "STARTTLS";
-    super._sendCommand(this.declaresUtf8 && line.startsWith("MAIL FROM:") ? `${line} SMTPUTF8` : line, logged);
+    super._sendCommand(line + this.#parametersOf(line), logged);
+  }
+
+  #parametersOf(line: string): string {
+    if (line.startsWith("MAIL FROM:")) return (this.declaresUtf8 ? " SMTPUTF8" : "") + (this.parameters?.mail ?? "");
+    const [, recipient] = /^RCPT TO:<(.*)>$/s.exec(line) ?? [];
+    return (recipient !== undefined && this.parameters?.rcpt.get(recipient)) || "";
   }
 }
 

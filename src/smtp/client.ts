@@ -16,6 +16,7 @@ import {
   type Target,
 } from "./client-connection.ts";
 import { DeliveryFailure, type DeliveryResult, deliveryResultOf } from "./delivery-result.ts";
+import { mailParameters, rcptParameters, type TransactionDsn } from "./dsn.ts";
 
 export interface Transaction {
   /** Without angle brackets; "" for the null reverse-path. */
@@ -24,6 +25,8 @@ export interface Transaction {
   recipients: readonly string[];
   /** The message, its lines ending in CRLF. */
   content: Uint8Array;
+  /** Given to a remote that supports DSN. */
+  dsn?: TransactionDsn;
 }
 
 export interface Transmission {
@@ -116,7 +119,7 @@ export async function openSession(target: Target, context: ClientContext): Promi
       }
     },
 
-    async transmit({ reversePath, recipients, content }) {
+    async transmit({ reversePath, recipients, content, dsn }) {
       const bytes = Buffer.from(content.buffer, content.byteOffset, content.byteLength);
       const eightBit = !isAscii(bytes);
       const utf8 = !isAsciiText(reversePath) || (eightBit && !isAscii(headersOf(bytes)));
@@ -125,6 +128,11 @@ export async function openSession(target: Target, context: ClientContext): Promi
         const obstacle = obstacleFor(connection, recipient, bytes.length, utf8);
         if (obstacle) results.set(recipient, obstacle);
       }
+      const given = connection.offered.has("DSN") ? dsn : undefined;
+      connection.nodemailer.parameters = given && {
+        mail: mailParameters(given),
+        rcpt: new Map([...given.recipients].map(([recipient, dsn]) => [recipient, rcptParameters(dsn)])),
+      };
       let left = recipients.filter((recipient) => !results.has(recipient));
       let unstarted = false;
       for (let rounds = 0; left.length > 0; rounds++) {
@@ -134,7 +142,8 @@ export async function openSession(target: Target, context: ClientContext): Promi
         // Recipients beyond the limit of one transaction go into another, while some are accepted each time.
         left = round.taken ? left.filter((recipient) => wasTooMany(results.get(recipient))) : [];
       }
-      return { results: recipients.flatMap((recipient) => results.get(recipient) ?? []), unstarted };
+      const ofAll = recipients.flatMap((recipient) => results.get(recipient) ?? []);
+      return { results: given ? ofAll.map((result) => ({ ...result, reports: true })) : ofAll, unstarted };
     },
     usable: connection.usable,
     isTransmitting: () => connection.nodemailer.hasBegun && !connection.nodemailer.destroyed,

@@ -18,6 +18,8 @@ export interface DeliveryResult {
   status?: string | undefined;
   /** Name of the host that replied. */
   remote?: string | undefined;
+  /** The remote knows what the sender wants to be told, and tells it from now on (RFC 3461 §5.2.1). */
+  reports?: boolean;
 }
 
 /** The step of an attempt that a reply is for, or in which the attempt ended. */

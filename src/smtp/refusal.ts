@@ -45,6 +45,7 @@ const REFUSALS = {
   tooManySignIns: [454, "4.7.0", "Too many sign-ins at once, try again in a moment"],
   signInAgain: [421, "4.7.0", "This sign-in counts no more, connect and sign in again"],
   notYourReversePath: [553, "5.7.1", "This is no address that you may send as"],
+  badDsn: [501, "5.5.4", "A parameter of DSN is malformed"],
   badRecipient: [553, "5.1.3", "This is no address that mail can be sent to"],
   malformed: [550, "5.6.0", "Message is malformed"],
   nul: [554, "5.6.0", "Message contains NUL"],

@@ -1,8 +1,12 @@
 /** The role of a listener decides what SMTP commands do: MX (inbound/mx.ts) or submission (outbound/submission.ts). */
 
+import type { TransactionDsn } from "./dsn.ts";
+
 export interface SmtpRole {
   /** The parameters that MAIL may have; any other is an error (RFC 5321 §4.1.1.11). */
   readonly mailParameters: readonly string[];
+  /** The parameters that RCPT may have. DSN is offered where both lists have those of RFC 3461. */
+  readonly rcptParameters: readonly string[];
   /** Clients must sign in, under TLS, before they send mail. */
   readonly requiresAuth: boolean;
   /** Most recipients of one message; further ones are put off. */
@@ -39,6 +43,7 @@ export interface Envelope {
   reversePath: string;
   /** As in RCPT TO, in order. */
   recipients: readonly string[];
+  dsn: TransactionDsn;
 }
 
 export interface Credentials {

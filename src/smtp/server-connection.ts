@@ -16,7 +16,7 @@ import { type NoteRefusal, Refusal, type RefusalName } from "./refusal.ts";
 import type { SmtpCommands, SmtpRole } from "./role.ts";
 
 // The package smtp-server parses commands and DATA for our listeners. Only this file imports it.
-export { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from "smtp-server";
+export { SMTPServer, type SMTPServerAddress, type SMTPServerOptions, type SMTPServerSession } from "smtp-server";
 
 /** Limits of a session. */
 interface SessionLimits {
@@ -80,7 +80,10 @@ export const limitsFor = (connections: number): Partial<Limits> => ({
  * Splits `MAIL FROM:<`, a source route, a quoted local part (RFC 5321 §4.1.2, RFC 6531 §3.3), and the rest from the `@`
  * on.
  */
-const QUOTED_LOCAL_PART = /^([^<]*<(?:@[^\s:"<>]+:)?)("(?:[^"\\\p{Cc}]|\\[ -~])*")(@[^"]*)$/u;
+const QUOTED_LOCAL_PART = /^([^<]*<(?:@[^\s:"<>]+:)?)("(?:[^"\\\p{Cc}]|\\[ -~])*")(@[^"\s]*(?:\s.*)?)$/u;
+
+/** Parameters whose values are xtext (RFC 3461). */
+const XTEXT_PARAMETERS = /\s(ENVID|ORCPT)=(\S+)/gi;
 
 /** The refusals that replace texts of smtp-server. */
 const REWORDED = new Map<string, RefusalName>([
@@ -365,16 +368,22 @@ export class Connection extends SMTPConnection {
 
   /**
    * Parses a quoted local part, which may hold a space or an `@`: smtp-server ends the path at the first space or
-   * second `@`.
+   * second `@`. Leaves xtext encoded, since smtp-server decodes it, malformed or not.
    */
   override _parseAddressCommand(
     name: string,
     command: Buffer | string,
   ): ReturnType<SMTPConnection["_parseAddressCommand"]> {
     const [, before, quoted, after] = QUOTED_LOCAL_PART.exec(command.toString()) ?? [];
-    if (quoted === undefined) return super._parseAddressCommand(name, command);
-    const parsed = super._parseAddressCommand(name, `${before}quoted${after}`);
-    return parsed && { ...parsed, address: parsed.address.replace("quoted", () => quoted) };
+    // A path without quotes has no space, and so looks like no parameter.
+    const line = quoted === undefined ? command.toString() : `${before}quoted${after}`;
+    const parsed = super._parseAddressCommand(name, line);
+    if (!parsed) return parsed;
+    for (const [, key = "", value = ""] of line.matchAll(XTEXT_PARAMETERS)) {
+      if (parsed.args) parsed.args[key.toUpperCase()] = value;
+    }
+    if (quoted !== undefined) parsed.address = parsed.address.replace("quoted", () => quoted);
+    return parsed;
   }
 
   override handler_AUTH(command: Buffer, callback: () => void): void {

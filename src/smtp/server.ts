@@ -12,6 +12,7 @@ import type { Meters } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Options } from "../store/settings.ts";
 import type { Certificates, KeyPair } from "../tls/certificates.ts";
+import { MAIL_PARAMETERS, readMessageDsn, readRecipientDsn } from "./dsn.ts";
 import { type NoteRefusal, Refusal, type RefusalName, refusalOf } from "./refusal.ts";
 import type { Credentials, Envelope, SmtpRole } from "./role.ts";
 import {
@@ -23,6 +24,7 @@ import {
   newcomer,
   type Origin,
   SMTPServer,
+  type SMTPServerAddress,
   type SMTPServerOptions,
   type SMTPServerSession,
 } from "./server-connection.ts";
@@ -132,6 +134,7 @@ export function createSmtpListener(parts: SmtpListenerParts) {
     heloResponse: "%s greets %s",
     disableReverseLookup: true,
     hideENHANCEDSTATUSCODES: false,
+    hideDSN: !MAIL_PARAMETERS.every((name) => role.mailParameters.includes(name)),
     disabledCommands: ["XCLIENT", "XFORWARD", "WIZ", "SHELL", "KILL", ...(role.requiresAuth ? [] : ["AUTH"])],
     authMethods: ["PLAIN", "LOGIN"],
     authRequiredMessage: new Refusal("signInFirst").message,
@@ -171,8 +174,8 @@ export function createSmtpListener(parts: SmtpListenerParts) {
     onMailFrom(address, session, callback) {
       let refusal: Refusal | null = null;
       try {
-        const unknown = Object.keys(address.args || {}).some((name) => !role.mailParameters.includes(name));
-        if (unknown) throw new Refusal("unknownParameter");
+        requireKnown(address, role.mailParameters);
+        readMessageDsn(address.args);
         connectionOf.get(session)?.commands.startMail(address.address);
       } catch (error) {
         refusal = refusalFor(error, session, "sender not checked");
@@ -185,7 +188,8 @@ export function createSmtpListener(parts: SmtpListenerParts) {
     onRcptTo(address, session, callback) {
       const refuse = (error: unknown) => callback(refusalFor(error, session, "recipient not checked"));
       try {
-        if (address.args) throw new Refusal("unknownParameter");
+        requireKnown(address, role.rcptParameters);
+        readRecipientDsn(address.args);
         const connection = connectionOf.get(session);
         const admitted = connection?.commands.admitRecipient(address.address, declaredSize(session));
         if (admitted) {
@@ -282,7 +286,16 @@ function envelopeOf(session: SMTPServerSession): Envelope {
     tls: session.secure,
     reversePath: mailFrom ? mailFrom.address : "",
     recipients: rcptTo.map(({ address }) => address),
+    dsn: {
+      ...readMessageDsn((mailFrom || undefined)?.args),
+      recipients: new Map(rcptTo.map(({ address, args }) => [address, readRecipientDsn(args)])),
+    },
   };
+}
+
+/** Requires that all parameters of a command are among `names`. @throws Refusal unknownParameter */
+function requireKnown({ args }: SMTPServerAddress, names: readonly string[]): void {
+  if (Object.keys(args || {}).some((name) => !names.includes(name))) throw new Refusal("unknownParameter");
 }
 
 function declaredSize({ envelope }: SMTPServerSession): number {

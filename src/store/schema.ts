@@ -717,6 +717,9 @@ export const outboundMessages = sqliteTable(
     workspaceTotal: integer("workspace_total").notNull(),
     /** Written by the server itself: without a Sent copy and events, and outside every cap (`recipients` is 0). */
     notice: flag("notice").notNull().default(false),
+    /** RET and ENVID of MAIL (RFC 3461), where a mail app gave them; ENVID as xtext. */
+    ret: text("ret", { enum: ["FULL", "HDRS"] }),
+    envid: text("envid"),
   },
   (table) => [
     index("outbound_by_mailbox").on(table.mailboxId, table.acceptedAt, table.mailboxTotal, table.recipients),
@@ -786,6 +789,9 @@ export const queueEntries = sqliteTable(
     complainedAt: integer("complained_at"),
     /** Host that accepted it, lower case: an MX of the domain or the smarthost; null for local delivery. */
     acceptedBy: text("accepted_by"),
+    /** NOTIFY and ORCPT of RCPT (RFC 3461), where a mail app gave them; ORCPT with its address as xtext. */
+    notify: text("notify"),
+    orcpt: text("orcpt"),
   },
   (table) => [
     index("queue_entries_by_message").on(table.messageSeq),

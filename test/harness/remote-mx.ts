@@ -85,6 +85,8 @@ export interface RemoteScript {
   pipelining?: boolean;
   eightBitMime?: boolean;
   smtputf8?: boolean;
+  /** Off by default. */
+  dsn?: boolean;
   /** Bytes, offered as SIZE. */
   size?: number;
   /** Offers AUTH PLAIN and LOGIN, and requires them before MAIL. */
@@ -210,12 +212,13 @@ export async function startRemoteMx(first: RemoteScript = {}): Promise<RemoteMx>
     }
 
     function offers(): string {
-      const { name = "mx.example.net", starttls, pipelining, eightBitMime, smtputf8, size, auth } = script;
+      const { name = "mx.example.net", starttls, pipelining, eightBitMime, smtputf8, dsn, size, auth } = script;
       const secure = socket instanceof TLSSocket;
       const lines = [name, "ENHANCEDSTATUSCODES"];
       if (pipelining !== false) lines.push("PIPELINING");
       if (eightBitMime !== false) lines.push("8BITMIME");
       if (smtputf8 !== false) lines.push("SMTPUTF8");
+      if (dsn) lines.push("DSN");
       if (size !== undefined) lines.push(`SIZE ${size}`);
       if (starttls && !secure) lines.push("STARTTLS");
       if (auth) lines.push("AUTH PLAIN LOGIN");

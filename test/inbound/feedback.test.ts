@@ -158,7 +158,9 @@ function createReceiver(authentication = UNCHECKED) {
   /** Receives a message as a session does; returns the emailIds, or the refusal. */
   async function receive(mail: string | Uint8Array, { to, reversePath = "" }: Arriving): Promise<string[] | string> {
     const content = typeof mail === "string" ? Buffer.from(mail.replaceAll(/\r?\n/g, "\r\n")) : mail;
-    const envelope = { trace: "t", ip: "192.0.2.1", helo: "mx.remote.example", tls: true, reversePath, recipients: to };
+    const dsn = { recipients: new Map() };
+    const client = { trace: "t", ip: "192.0.2.1", helo: "mx.remote.example", tls: true };
+    const envelope = { ...client, reversePath, recipients: to, dsn };
     try {
       const recipients: Admitted[] = [];
       for (const recipient of to) {

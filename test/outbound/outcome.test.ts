@@ -391,7 +391,7 @@ describe("without a conversation to file the notice in", () => {
     expect(rest(sender)).toEqual(REST);
     expect(sender.notices(message)).toEqual([]);
     expect(sender.lines.map(({ level, message }) => [level, message])).toEqual([
-      ["error", "bounce notice cannot be made"],
+      ["error", "a notice to the sender cannot be made"],
     ]);
   });
 });

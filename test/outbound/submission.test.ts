@@ -49,7 +49,7 @@ describe("MAIL", () => {
   test.each([
     ["AUTH=<>", "250 2.1.0"],
     ["AUTH=alice+40example.test SIZE=100 BODY=8BITMIME SMTPUTF8", "250 2.1.0"],
-    ["RET=FULL", "555 5.5.4"],
+    ["XVERP", "555 5.5.4"],
     ["SIZE=26214401", "552 5.3.4"],
   ])("with %s: %s", async (parameters, reply) => {
     const rig = await listenForSubmission();

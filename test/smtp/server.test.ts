@@ -53,6 +53,12 @@ describe("the session", () => {
           tls: false,
           reversePath: "sender@remote.example",
           recipients: ["alice@example.test", "bob@example.test"],
+          dsn: {
+            recipients: new Map([
+              ["alice@example.test", {}],
+              ["bob@example.test", {}],
+            ]),
+          },
         },
         content: `${MESSAGE}\r\n`,
       },
