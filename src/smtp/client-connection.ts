@@ -4,9 +4,12 @@
  */
 import type { X509Certificate } from "node:crypto";
 import { connect as connectTcp, isIP, type Socket } from "node:net";
-import type { Writable } from "node:stream";
+import { PassThrough, type Writable } from "node:stream";
 import { TLSSocket } from "node:tls";
-import SMTPConnection, { type SMTPConnectionOptions } from "nodemailer/lib/smtp-connection";
+import SMTPConnection, {
+  type SMTPConnectionEnvelope,
+  type SMTPConnectionOptions,
+} from "nodemailer/lib/smtp-connection";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { DeliveryFailure, type DeliveryResult, deliveryResultOf } from "./delivery-result.ts";
@@ -93,11 +96,18 @@ interface Inside {
   readonly _remainder: string;
   readonly _socket: Socket | false;
   /** The message, while it is being written; else false. */
-  readonly _currentDataStream: unknown;
+  _currentDataStream: unknown;
+  /** One for each reply that is awaited. */
+  readonly _responseActions: ((reply: string) => void)[];
+  readonly _envelope: Pick<SMTPConnectionEnvelope, "accepted" | "size"> & { mailError?: SmtpError };
   /** Writes every command. */
   _sendCommand(line: string, logged?: string): void;
   /** Begins to write the message. */
   _createSendStream(done: Done<string>): Writable;
+  /** Goes on after the reply to MAIL or RCPT. */
+  _advanceEnvelope(reply: string, done: Done<unknown>): void;
+  /** Takes the reply to the message. */
+  _actionSMTPStream(reply: string, done: Done<string>): void;
 }
 
 class NodemailerConnection extends (SMTPConnection as unknown as new (
@@ -107,12 +117,16 @@ class NodemailerConnection extends (SMTPConnection as unknown as new (
   declaresUtf8 = false;
   /** Parameters of MAIL, and of RCPT by recipient, each after a space. */
   parameters: { mail: string; rcpt: ReadonlyMap<string, string> } | undefined;
+  /** The remote takes a message as one chunk (RFC 3030), which goes as it is, after the replies to RCPT. */
+  takesChunks = false;
   /** STARTTLS was sent. */
   startedTls = false;
   /** The message of the transaction under way has been begun. */
   hasBegun = false;
   /** A reply was there before the message was begun. */
   #repliedAhead = false;
+  /** nodemailer waits for a reply to DATA, which was not sent. */
+  #dataIsDue = false;
 
   /** The remote has sent a reply to no command. */
   get hasUnaskedReply(): boolean {
@@ -128,11 +142,30 @@ class NodemailerConnection extends (SMTPConnection as unknown as new (
   override _createSendStream(done: Done<string>): Writable {
     this.#repliedAhead = this.hasUnaskedReply;
     this.hasBegun = true;
-    return super._createSendStream(done);
+    if (!this.takesChunks || !this._socket) return super._createSendStream(done);
+    this._responseActions.push((reply) => this._actionSMTPStream(reply, done));
+    this._sendCommand(`BDAT ${this._envelope.size} LAST`);
+    const chunk = new PassThrough();
+    this._currentDataStream = chunk;
+    chunk.once("end", () => {
+      this._currentDataStream = false;
+    });
+    chunk.pipe(this._socket, { end: false });
+    return chunk;
+  }
+
+  override _advanceEnvelope(reply: string, done: Done<unknown>): void {
+    super._advanceEnvelope(reply, done);
+    if (!this.#dataIsDue || this._responseActions.length > 1 || reply.startsWith("421")) return;
+    this.#dataIsDue = false;
+    const { accepted, mailError } = this._envelope;
+    this._responseActions.shift()?.(accepted.length > 0 && !mailError ? "354 go on" : "503 no recipient");
   }
 
   override _sendCommand(line: string, logged?: string): void {
     this.startedTls ||= line === "STARTTLS";
+    this.#dataIsDue = line === "DATA" && this.takesChunks;
+    if (this.#dataIsDue) return;
     super._sendCommand(line + this.#parametersOf(line), logged);
   }
 
@@ -238,11 +271,13 @@ async function open(target: Target, context: ClientContext, withTls: boolean): P
     nodemailer.close();
     throw tlsFailure(target, problem);
   }
+  const offered = extensionsOf(nodemailer.lastServerResponse || "");
+  nodemailer.takesChunks = offered.has("CHUNKING");
   log.debug("connected", { remote: host, address: target.address, port, tls: nodemailer.secure });
   return {
     target,
     nodemailer,
-    offered: extensionsOf(nodemailer.lastServerResponse || ""),
+    offered,
     exchange,
     usable: () => !busy && !nodemailer.destroyed && socket.writable,
     close() {

@@ -85,8 +85,9 @@ export interface RemoteScript {
   pipelining?: boolean;
   eightBitMime?: boolean;
   smtputf8?: boolean;
-  /** Off by default. */
+  /** Both off by default. */
   dsn?: boolean;
+  chunking?: boolean;
   /** Bytes, offered as SIZE. */
   size?: number;
   /** Offers AUTH PLAIN and LOGIN, and requires them before MAIL. */
@@ -196,6 +197,8 @@ export async function startRemoteMx(first: RemoteScript = {}): Promise<RemoteMx>
     let busy = false;
     let gone = false;
     let readingMessage = false;
+    /** Bytes of a chunk that are still to come. */
+    let chunk: number | undefined;
     let authenticated = false;
     let login: ((line: string) => string) | undefined;
     let from: string | undefined;
@@ -212,13 +215,24 @@ export async function startRemoteMx(first: RemoteScript = {}): Promise<RemoteMx>
     }
 
     function offers(): string {
-      const { name = "mx.example.net", starttls, pipelining, eightBitMime, smtputf8, dsn, size, auth } = script;
+      const {
+        name = "mx.example.net",
+        starttls,
+        pipelining,
+        eightBitMime,
+        smtputf8,
+        dsn,
+        chunking,
+        size,
+        auth,
+      } = script;
       const secure = socket instanceof TLSSocket;
       const lines = [name, "ENHANCEDSTATUSCODES"];
       if (pipelining !== false) lines.push("PIPELINING");
       if (eightBitMime !== false) lines.push("8BITMIME");
       if (smtputf8 !== false) lines.push("SMTPUTF8");
       if (dsn) lines.push("DSN");
+      if (chunking) lines.push("CHUNKING");
       if (size !== undefined) lines.push(`SIZE ${size}`);
       if (starttls && !secure) lines.push("STARTTLS");
       if (auth) lines.push("AUTH PLAIN LOGIN");
@@ -296,6 +310,9 @@ export async function startRemoteMx(first: RemoteScript = {}): Promise<RemoteMx>
           readingMessage = reply.startsWith("3");
           return say(reply);
         }
+        case "BDAT":
+          chunk = Number(/^(\d+) LAST$/.exec(rest)?.[1]);
+          return;
         case "RSET":
           forget();
           return say((await answer("rset", "", connection)) ?? "250 2.0.0 reset");
@@ -308,9 +325,7 @@ export async function startRemoteMx(first: RemoteScript = {}): Promise<RemoteMx>
       }
     }
 
-    async function take(body: Buffer): Promise<void> {
-      const text = body.toString("latin1").replace(/(^|\r\n)\./g, "$1");
-      const bytes = Buffer.from(text, "latin1");
+    async function take(bytes: Buffer): Promise<void> {
       const reply = (await answer("end", to[0] ?? "", connection)) ?? "250 2.0.0 queued as 4711";
       if (reply.startsWith("2")) {
         const servername = socket instanceof TLSSocket ? socket.servername || undefined : undefined;
@@ -339,6 +354,14 @@ export async function startRemoteMx(first: RemoteScript = {}): Promise<RemoteMx>
         const body = isEmpty ? Buffer.alloc(0) : buffered.subarray(0, found + 2);
         buffered = buffered.subarray(isEmpty ? 3 : found + 5);
         readingMessage = false;
+        const text = body.toString("latin1").replace(/(^|\r\n)\./g, "$1");
+        return () => take(Buffer.from(text, "latin1"));
+      }
+      if (chunk !== undefined) {
+        if (buffered.length < chunk) return undefined;
+        const body = buffered.subarray(0, chunk);
+        buffered = buffered.subarray(chunk);
+        chunk = undefined;
         return () => take(body);
       }
       const end = buffered.indexOf("\r\n");

@@ -31,27 +31,30 @@ async function sessionWith(script: RemoteScript) {
 }
 
 /** A server that stops reading at the first bytes of a message and replies to it then; it reads on once `release` is called. */
-async function startHasty(answer: string, withTls: boolean) {
+async function startHasty(answer: string, withTls: boolean, chunking: boolean) {
   const heard: string[] = [];
   const pair = await makePair("mx.example.net");
   let held: Socket | undefined;
 
   function serve(socket: Socket): void {
     let inMessage = false;
+    function answerAhead(): void {
+      held = socket;
+      socket.pause();
+      socket.write(`${answer}\r\n`);
+    }
     socket.on("error", () => {});
     socket.on("data", (chunk: Buffer) => {
       heard.push(...chunk.toString("latin1").split("\r\n"));
       if (inMessage) {
-        if (held) return;
-        held = socket;
-        socket.pause();
-        socket.write(`${answer}\r\n`);
+        if (!held) answerAhead();
         return;
       }
       for (const [line = ""] of chunk.toString("latin1").matchAll(/^.+$/gm)) {
         if (line.startsWith("EHLO")) {
           const isPlain = withTls && !(socket instanceof TLSSocket);
-          socket.write(`250-mx.example.net\r\n250-PIPELINING\r\n250 ${isPlain ? "STARTTLS" : "8BITMIME"}\r\n`);
+          const more = `250-${chunking ? "CHUNKING" : "SIZE"}\r\n250 ${isPlain ? "STARTTLS" : "8BITMIME"}\r\n`;
+          socket.write(`250-mx.example.net\r\n250-PIPELINING\r\n${more}`);
         } else if (line.startsWith("STARTTLS")) {
           socket.write("220 go ahead\r\n");
           socket.removeAllListeners("data");
@@ -59,6 +62,10 @@ async function startHasty(answer: string, withTls: boolean) {
         } else if (line.startsWith("DATA")) {
           inMessage = true;
           socket.write("354 go on\r\n");
+        } else if (line.startsWith("BDAT")) {
+          inMessage = true;
+          answerAhead();
+          break;
         } else {
           socket.write("250 ok\r\n");
         }
@@ -98,8 +105,17 @@ test.each([
     kind: "deferred",
     reply: "mx.example.net [127.0.0.1]: it answered before it had the whole message",
   },
-])("a reply in the middle of the message ends the connection: %j", async ({ answer, withTls, kind, reply }) => {
-  const remote = await startHasty(answer, withTls);
+  { answer: "552 5.3.4 too large", withTls: false, chunking: true, kind: "refused", reply: "552 5.3.4 too large" },
+  {
+    answer: "250 2.0.0 fine",
+    withTls: true,
+    chunking: true,
+    kind: "deferred",
+    reply: "mx.example.net [127.0.0.1]: it answered before it had the whole message",
+  },
+])("a reply in the middle of the message ends the connection: %j", async (given) => {
+  const { answer, withTls, chunking = false, kind, reply } = given;
+  const remote = await startHasty(answer, withTls, chunking);
   const session = await openTo(remote);
   const { results } = await session.transmit(to(["a@example.net"], LARGE));
   expect(results).toMatchObject([{ kind, reply, hard: false }]);
@@ -110,7 +126,7 @@ test.each([
   expect(remote.heard.filter((line) => /^(?:RSET|QUIT)|<b@/.test(line))).toEqual([]);
 });
 
-test.each([{ starttls: false }, { starttls: true }])(
+test.each([{ starttls: false }, { starttls: true }, { starttls: true, chunking: true }])(
   "a large message is taken whole, and another after it: %j",
   async (script) => {
     const { session, remote } = await sessionWith(script);

@@ -57,9 +57,16 @@ const isAwaited = (runtime: FakeRuntime, ms: number) => until(() => runtime.next
 /** `kind reply` of each result. */
 const told = ({ results }: { results: DeliveryResult[] }) => results.map(({ kind, reply }) => `${kind}: ${reply}`);
 
-describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelining) => {
+describe.each([
+  [true, false],
+  [false, false],
+  [true, true],
+  [false, true],
+])("a transaction, PIPELINING offered: %p, CHUNKING: %p", (pipelining, chunking) => {
+  const offered = { pipelining, chunking };
+
   test("carries the message unchanged, to every recipient", async () => {
-    const session = await sessionWith({ pipelining, size: 1_000_000 });
+    const session = await sessionWith({ ...offered, size: 1_000_000 });
     const content = Buffer.from("Subject: dots\r\n\r\n.\r\n..\r\n.end\r\n\r\n");
     const sent = await send(session, ["a@example.net", "b@example.net"], content);
     expect(sent).toMatchObject({
@@ -80,7 +87,7 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
       `MAIL FROM:<bounce+1@us.test> SIZE=${content.length}`,
       "RCPT TO:<a@example.net>",
       "RCPT TO:<b@example.net>",
-      "DATA",
+      offered.chunking ? `BDAT ${content.length} LAST` : "DATA",
     ]);
   });
 
@@ -90,7 +97,7 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
       "later@example.net": "450 4.2.1 greylisted",
       "full@example.net": "552 5.2.2 full",
     };
-    const session = await sessionWith({ pipelining, rcpt: ({ address }) => replies[address] });
+    const session = await sessionWith({ ...offered, rcpt: ({ address }) => replies[address] });
     const sent = await send(session, ["no@example.net", "yes@example.net", "later@example.net", "full@example.net"]);
     expect(told(sent)).toEqual([
       "refused: 550 5.1.1 There is no such user",
@@ -103,7 +110,7 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
   });
 
   test("whose recipients are all refused transmits nothing", async () => {
-    const session = await sessionWith({ pipelining, rcpt: "550 5.7.1 no" });
+    const session = await sessionWith({ ...offered, rcpt: "550 5.7.1 no" });
     expect(told(await send(session, ["a@example.net"]))).toEqual(["refused: 550 5.7.1 no"]);
     expect(session.remote.messages).toEqual([]);
     expect(session.usable()).toBe(true);
@@ -112,14 +119,13 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
   test.each([
     ["refused: 550 5.1.1 we know no such sender", { mail: "550 5.1.1 we know no such sender" }],
     ["deferred: 451 4.3.0 later", { mail: "451 4.3.0 later" }],
-    ["refused: 554 5.3.0 no data", { data: "554 5.3.0 no data" }],
     ["refused: 554 5.6.0 content", { end: "554 5.6.0 content" }],
     ["refused: 550 5.1.1 whoever", { end: "550 5.1.1 whoever" }],
     ["deferred: 452 4.3.1 disk", { end: "452 4.3.1 disk" }],
   ] as const)(
     "that ends with %s gives all recipients the same result, and no address the fault",
     async (outcome, script) => {
-      const session = await sessionWith({ pipelining, ...script });
+      const session = await sessionWith({ ...offered, ...script });
       const sent = await send(session, ["a@example.net", "b@example.net"]);
       expect(told(sent)).toEqual([outcome, outcome]);
       expect(sent.results.map(({ hard }) => hard)).toEqual([false, false]);
@@ -129,14 +135,14 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
   );
 
   test("to one recipient may be refused for the address in the reply to the message", async () => {
-    const session = await sessionWith({ pipelining, end: "550 5.1.1 no such user" });
+    const session = await sessionWith({ ...offered, end: "550 5.1.1 no such user" });
     const { results } = await send(session, ["a@example.net"]);
     expect(results).toMatchObject([{ kind: "refused", hard: true }]);
   });
 
   test("that follows a refused one starts anew", async () => {
     const session = await sessionWith({
-      pipelining,
+      ...offered,
       mail: ({ attempt }) => (attempt === 1 ? "451 4.3.0 later" : undefined),
       rcpt: ({ address }) => (address === "no@example.net" ? "550 5.1.1 no" : undefined),
       end: ({ address, attempt }) => (address === "a@example.net" && attempt === 1 ? "554 5.6.0 content" : undefined),
@@ -159,7 +165,7 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
   test("recipients beyond the remote's limit go into further transactions", async () => {
     let accepted = 0;
     const session = await sessionWith({
-      pipelining,
+      ...offered,
       mail: () => {
         accepted = 0;
         return undefined;
@@ -173,7 +179,7 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
 
   test("is not repeated for a recipient that the remote refuses as one too many each time", async () => {
     const session = await sessionWith({
-      pipelining,
+      ...offered,
       rcpt: ({ address }) => (address.startsWith("b") ? "452 4.5.3 too many recipients" : undefined),
     });
     expect(told(await send(session, ["a@example.net", "b@example.net"]))).toEqual([
@@ -184,16 +190,71 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
   });
 });
 
-describe("a connection that ends", () => {
+test.each([true, false])("DATA may be refused, PIPELINING offered: %p", async (pipelining) => {
+  const session = await sessionWith({ pipelining, data: "554 5.3.0 no data" });
+  const sent = await send(session, ["a@example.net", "b@example.net"]);
+  expect(told(sent)).toEqual(Array(2).fill("refused: 554 5.3.0 no data"));
+  expect(sent.results.map(({ hard }) => hard)).toEqual([false, false]);
+  expect(session.usable()).toBe(true);
+});
+
+describe("DSN", () => {
+  const dsn = {
+    ret: "FULL",
+    envid: "Q+2B1",
+    recipients: new Map([
+      ["a@example.net", { notify: "SUCCESS", orcpt: "rfc822;A+2B@example.net" }],
+      ["b@example.net", {}],
+    ]),
+  } as const;
+  const transaction = {
+    reversePath: "bounce+1@us.test",
+    recipients: ["a@example.net", "b@example.net"],
+    content: LETTER,
+  };
+
+  test("goes to a remote that supports it, which then reports", async () => {
+    const session = await sessionWith({ dsn: true });
+    const { results } = await session.transmit({ ...transaction, dsn });
+    expect(results.map(({ reports }) => reports)).toEqual([true, true]);
+    // None of it stays for the next message.
+    const { results: others } = await session.transmit(transaction);
+    expect(others.map(({ reports }) => reports)).toEqual([undefined, undefined]);
+    expect(session.remote.commands.filter((line) => /^(MAIL|RCPT)/.test(line))).toEqual([
+      "MAIL FROM:<bounce+1@us.test> RET=FULL ENVID=Q+2B1",
+      "RCPT TO:<a@example.net> NOTIFY=SUCCESS ORCPT=rfc822;A+2B@example.net",
+      "RCPT TO:<b@example.net>",
+      "MAIL FROM:<bounce+1@us.test>",
+      "RCPT TO:<a@example.net>",
+      "RCPT TO:<b@example.net>",
+    ]);
+  });
+
+  test("does not go to another", async () => {
+    const session = await sessionWith();
+    const { results } = await session.transmit({ ...transaction, dsn });
+    expect(results.map(({ reports }) => reports)).toEqual([undefined, undefined]);
+    expect(session.remote.commands.join("\n")).not.toMatch(/RET|ENVID|NOTIFY|ORCPT/);
+  });
+});
+
+test("a message of several megabytes goes as one chunk", async () => {
+  const session = await sessionWith({ chunking: true });
+  const content = Buffer.from(`Subject: long\r\n\r\n${"..\r\n.\r\n".repeat(500_000)}`);
+  expect(told(await send(session, ["a@example.net"], content))).toEqual(["accepted: 250 2.0.0 queued as 4711"]);
+  expect(session.remote.messages[0]?.bytes.length).toBe(content.length);
+});
+
+describe.each([false, true])("a connection that ends, CHUNKING offered: %p", (chunking) => {
   const LOST = "deferred: mx.example.net [127.0.0.1]: ";
 
   test.each([
     ["at MAIL", { mail: HANG_UP }, true],
     ["at RCPT", { rcpt: HANG_UP }, true],
-    ["at DATA", { pipelining: false, data: HANG_UP }, false],
+    ["at DATA", { chunking: false, pipelining: false, data: HANG_UP }, false],
     ["at the end of the message", { end: HANG_UP }, false],
   ] as [string, RemoteScript, boolean][])("%s defers all", async (_when, script, unstarted) => {
-    const session = await sessionWith(script);
+    const session = await sessionWith({ chunking, ...script });
     const sent = await send(session, ["a@example.net", "b@example.net"]);
     expect(sent.unstarted).toBe(unstarted);
     for (const outcome of told(sent)) expect(outcome).toStartWith(LOST);
@@ -203,6 +264,7 @@ describe("a connection that ends", () => {
 
   test("keeps the earlier replies about recipients", async () => {
     const session = await sessionWith({
+      chunking,
       pipelining: false,
       rcpt: ({ address }) => (address.startsWith("no") ? "550 5.1.1 no" : HANG_UP),
     });
@@ -222,7 +284,7 @@ describe("a connection that ends", () => {
     "with 421 to %s defers all, and is not used again",
     async (_what, script, unstarted) => {
       for (const pipelining of [true, false]) {
-        const session = await sessionWith({ ...script, pipelining });
+        const session = await sessionWith({ chunking, ...script, pipelining });
         const sent = await send(session, ["a@example.net", "b@example.net"]);
         expect(told(sent)).toEqual([1, 2].map(() => "deferred: 421 4.7.0 enough for now"));
         expect(sent.unstarted).toBe(unstarted);
@@ -233,7 +295,7 @@ describe("a connection that ends", () => {
   );
 
   test("while it is idle is noticed", async () => {
-    const session = await sessionWith();
+    const session = await sessionWith({ chunking });
     await send(session, ["a@example.net"]);
     await session.remote.close();
     const sent = await send(session, ["a@example.net"]);
@@ -242,7 +304,7 @@ describe("a connection that ends", () => {
   });
 
   test("after a refused RSET is not used again", async () => {
-    const session = await sessionWith({ mail: "451 4.3.0 later", rset: "502 5.5.1 what?" });
+    const session = await sessionWith({ chunking, mail: "451 4.3.0 later", rset: "502 5.5.1 what?" });
     await send(session, ["a@example.net"]);
     expect(await send(session, ["a@example.net"])).toMatchObject({ unstarted: true, results: [{ kind: "deferred" }] });
     expect(session.usable()).toBe(false);
