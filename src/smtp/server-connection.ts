@@ -266,6 +266,7 @@ export class Connection extends SMTPConnection {
     const told = Array.isArray(data) ? [...data, "CHUNKING", `LIMITS RCPTMAX=${role.maxRecipients()}`] : data;
     const text = role.requiresAuth && !this.secure ? withoutAuth(code, told) : told;
     const ours = typeof text === "string" && ENHANCED_STATUS.test(text);
+    answerHalfClosed(this._socket);
     super.send(code, text, ours ? false : context);
     const { refusals, replies, commandMs } = this.#limits();
     if (code === 354) this.#awaitMessage(limits.dataMs);
@@ -292,8 +293,12 @@ export class Connection extends SMTPConnection {
    */
   #refuseOutOfTurn(): void {
     this.#spokeOutOfTurn = true;
-    if (this.#mayInterrupt) this.refuse("outOfTurn");
-    else this.setDeadline(this.#parts.limits.outOfTurnMs, () => this.refuse("outOfTurn"));
+    if (this.#mayInterrupt) {
+      this.refuse("outOfTurn");
+    } else {
+      this._socket.once("end", () => this.close());
+      this.setDeadline(this.#parts.limits.outOfTurnMs, () => this.refuse("outOfTurn"));
+    }
   }
 
   /**
@@ -399,6 +404,8 @@ export class Connection extends SMTPConnection {
     const parser = new Parser({ maxCommandLength: this._server.options.maxCommandLength });
     parser.oncommand = (command, callback) => this._onCommand(command, callback);
     parser.on("error", (error) => this.send(421, `Error: ${error.message}`));
+    // The client has ended its side, and has had its replies.
+    parser.on("finish", () => this.close());
     return parser;
   }
 
@@ -459,6 +466,15 @@ export class Connection extends SMTPConnection {
     this.send(502, "5.5.1 Not implemented");
     callback();
   }
+}
+
+/**
+ * Lets smtp-server, which writes to sockets only that are open both ways, reply to a client that has ended its side behind
+ * its last command, as Exim does behind QUIT.
+ */
+function answerHalfClosed(socket: Socket): void {
+  if (socket.readyState !== "writeOnly") return;
+  Object.defineProperty(socket, "readyState", { get: () => (socket.writable ? "open" : "closed") });
 }
 
 /** Rewrites a reply before TLS: it does not offer AUTH, and tells a client that signs in to begin TLS first. */

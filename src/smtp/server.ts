@@ -133,6 +133,8 @@ export function createSmtpListener(parts: SmtpListenerParts) {
     banner: "Mailroom",
     heloResponse: "%s greets %s",
     disableReverseLookup: true,
+    // Exim ends its side behind QUIT, and waits for the replies.
+    allowHalfOpen: true,
     hideENHANCEDSTATUSCODES: false,
     hideDSN: !MAIL_PARAMETERS.every((name) => role.mailParameters.includes(name)),
     disabledCommands: ["XCLIENT", "XFORWARD", "WIZ", "SHELL", "KILL", ...(role.requiresAuth ? [] : ["AUTH"])],

@@ -28,6 +28,7 @@ describe("before TLS", () => {
     const always = [
       "8BITMIME",
       "CHUNKING",
+      "DSN",
       "ENHANCEDSTATUSCODES",
       "LIMITS RCPTMAX=100",
       "PIPELINING",
