@@ -1,5 +1,5 @@
 /** Debian's Postfix as a child process, with a configuration and a queue in a folder of its own. */
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Daemon, startDaemon } from "./daemon.ts";
 import { temporaryFolder } from "./folder.ts";
@@ -15,6 +15,8 @@ export const noPostfix =
 
 export interface Postfix extends Daemon {
   port: number;
+  /** Its log. */
+  log(): string;
 }
 
 /** Starts Postfix on a free port, until the test file ends. `settings` are lines of main.cf beside those about files. */
@@ -47,7 +49,11 @@ ${settings}`,
   // Creates the folders of the queue.
   const check = await run([postfix as string, "-c", config, "check"]);
   if (check.exitCode !== 0) throw new Error(`postfix check ended with ${check.exitCode}: ${check.output}`);
-  return { port, ...(await startDaemon([master as string, "-c", config, "-d"], port)) };
+  return {
+    port,
+    log: () => readFileSync(join(folder, "maillog"), "utf8"),
+    ...(await startDaemon([master as string, "-c", config, "-d"], port)),
+  };
 }
 
 const servicesOn = (listen: number): string =>
