@@ -460,6 +460,7 @@ export class Connection extends SMTPConnection {
     if (this._parser instanceof Parser) this._parser.dropMessage();
     if (this._dataStream) this._dataStream.destroy(new Error("the transaction was reset"));
     this._dataStream = false;
+    this.setDeadline(this.#limits().commandMs);
   }
 
   handler_EXPN(_command: Buffer, callback: () => void): void {

@@ -30,6 +30,8 @@ interface Addressed {
   bcc?: string;
   subject?: string;
   messageId?: string;
+  /** NOTIFY, of every recipient. */
+  notify?: string;
 }
 
 let count = 0;
@@ -49,13 +51,18 @@ export function createSender(parts: (given: OutcomeParts) => Partial<OutcomePart
     bcc = "",
     subject = "Lunch",
     messageId,
+    notify,
   }: Addressed): Promise<OutboundMessage> {
     const number = ++count;
     const id = messageId ?? `<sent-${number}@example.test>`;
     const fields = { to: parseAddressList(to), cc: parseAddressList(cc), bcc: parseAddressList(bcc) };
     const letter = { to: to || "undisclosed-recipients:;", ...(cc ? { cc } : {}), subject, messageId: id };
     const copy = await alice.send(letter, { bcc: fields.bcc });
-    const recipients = recipientsOf(fields).map((recipient) => ({ ...recipient, id: newId(runtime, "que") }));
+    const recipients = recipientsOf(fields).map((recipient) => ({
+      ...recipient,
+      ...(notify !== undefined && { notify }),
+      id: newId(runtime, "que"),
+    }));
     const seq = store.transact((tx) =>
       addOutbound(tx, {
         id: copy.messageId,

@@ -369,6 +369,29 @@ describe("a delivery report", () => {
     expect(notices).toBe(2);
   });
 
+  test("of a failure that the sender wants not to be told of counts, and is not told", async () => {
+    const { delivered, receive, traces, came } = createReceiver();
+    const message = await delivered({ to: "carol@remote.example", notify: "NEVER" });
+    expect(await receive(dsn({ recipients: [failed] }), { to: [message.returnPath] })).toEqual([]);
+    expect(traces(message)).toMatchObject({
+      told: [{ event: "message.bounced", data: { hard: true } }],
+      states: { "carol@remote.example": "bounced" },
+      notices: 0,
+    });
+    expect(came()).toEqual([]);
+  });
+
+  test("of success is filed with the sender of the message", async () => {
+    const { delivered, receive, traces, came } = createReceiver();
+    const message = await delivered({ to: "carol@remote.example", notify: "SUCCESS" });
+    const delivery = dsn({ recipients: [failed] })
+      .toString()
+      .replace("Action: failed", "Action: delivered");
+    expect(await receive(delivery, { to: [message.returnPath] })).toHaveLength(1);
+    expect(traces(message)).toMatchObject({ states: { "carol@remote.example": "delivered" } });
+    expect(came()).toHaveLength(1);
+  });
+
   test("counts once for each of the messages that share a Message-ID", async () => {
     const { delivered, receive, states } = createReceiver(from("remote.example"));
     const messageId = "<again@example.test>";

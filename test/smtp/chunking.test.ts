@@ -66,6 +66,15 @@ test("chunks make one message, each with a reply of its own", async () => {
   expect(contents()[1]).toBe("another\r\n");
 });
 
+test("a client may take its time again after the last chunk", async () => {
+  const { client, runtime } = await start();
+  client.write(chunk("one\r\n", true));
+  await client.expect(250);
+  expect(runtime.nextTimer()).toBe(START + 5 * 60_000);
+  runtime.advanceTo(START + 5 * 60_000);
+  expect(await client.reply()).toMatchObject({ code: 421, status: "4.4.2" });
+});
+
 test("a mailbox gets the same message by BDAT as by DATA", async () => {
   const { address, filed } = await listenForMailbox();
   const client = await connectSmtp(address);
