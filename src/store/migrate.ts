@@ -38,7 +38,7 @@ import greylistNetworks from "./migrations/0032_greylist_networks.sql" with { ty
 import changes from "./migrations/0033_changes.sql" with { type: "text" };
 import scheduledByKey from "./migrations/0034_scheduled_by_key.sql" with { type: "text" };
 import searchOperators from "./migrations/0035_search_operators.sql" with { type: "text" };
-import dsn from "./migrations/0040_dsn.sql" with { type: "text" };
+import dsn from "./migrations/0036_dsn.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
