@@ -305,7 +305,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
 
     await visitor.context().clearCookies();
     // No click of the mouse, here and above: a request of the page may have opened the dialog already.
-    await visitor.getByRole("link", { name: "Mail apps" }).dispatchEvent("click");
+    await visitor.getByRole("link", { name: "Mail apps", includeHidden: true }).dispatchEvent("click");
     const again = visitor.getByRole("dialog", { name: "You were signed out" });
     await again.waitFor();
     const tab = await visitor.context().newPage();
