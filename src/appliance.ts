@@ -13,7 +13,7 @@ import { createOutbound, type Outbound } from "./admin/outbound.ts";
 import { createPeople, type People } from "./admin/people.ts";
 import { createFirstRun, type FirstRun } from "./admin/setup.ts";
 import { createApi } from "./api/api.ts";
-import { createBodyBudget, createSourceReader } from "./api/request.ts";
+import { createAddressReader, createBodyBudget, createSourceReader } from "./api/request.ts";
 import type { StartBackup } from "./backup/schedule.ts";
 import { createScheduledBackups } from "./backup/schedule.ts";
 import { hasFreeDescriptors, limitOfOpenFiles, shareDescriptors } from "./base/descriptors.ts";
@@ -240,6 +240,7 @@ export function createAppliance(
           verifyOnArrival,
           folder,
           hostname,
+          baseUrl,
           startWorker,
           hold,
           wake,
@@ -294,7 +295,7 @@ export function createAppliance(
           bodies: createBodyBudget(),
         };
         const mostConnections = shares.http;
-        const sourceOf = createSourceReader(config.trustedProxies);
+        const addressOf = createAddressReader(config.trustedProxies);
         const api = createApi({
           ...base,
           ...performing,
@@ -302,7 +303,7 @@ export function createAppliance(
           readDocument,
           slowdown,
           touchKey,
-          sourceOf,
+          addressOf,
           baseUrl,
           mostConnections,
         });
@@ -312,7 +313,7 @@ export function createAppliance(
           people,
           firstRun,
           doctor,
-          sourceOf,
+          sourceOf: createSourceReader(config.trustedProxies),
           baseUrl,
           identity,
           mailApps: {

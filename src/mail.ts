@@ -16,7 +16,9 @@ import { resolveRecipient } from "./inbound/rcpt.ts";
 import type { Mailbox } from "./mailbox/mailbox.ts";
 import { createDnsCache } from "./net/dns-cache.ts";
 import { type Submit, submitMessage } from "./outbound/accept.ts";
+import { createApprovals } from "./outbound/approval.ts";
 import { deliverHere } from "./outbound/attempt.ts";
+import { createHoldNotices } from "./outbound/hold-notices.ts";
 import { type NotifyAdmins, notifyAdmins } from "./outbound/notices.ts";
 import { concludeAttempt } from "./outbound/outcome.ts";
 import { createRelay } from "./outbound/relay.ts";
@@ -31,6 +33,8 @@ interface MailFlowParts {
   /** The data folder. */
   folder: string;
   hostname: string;
+  /** The public origin. */
+  baseUrl: string;
   store: Store;
   mailbox: Mailbox;
   options: Options;
@@ -46,7 +50,7 @@ interface MailFlowParts {
   wake(job: string): void;
 }
 
-export function createMailFlow({ folder, startWorker, wake, ...parts }: MailFlowParts) {
+export function createMailFlow({ folder, startWorker, wake, baseUrl, ...parts }: MailFlowParts) {
   const { store, mailbox, options, runtime, log } = parts;
   const names = createDnsCache(runtime);
   const blobFolder = join(folder, "blobs");
@@ -71,9 +75,23 @@ export function createMailFlow({ folder, startWorker, wake, ...parts }: MailFlow
   };
   const greylist = createGreylist({ store, runtime });
   const blocklists = createBlocklists({ names, runtime, log });
-  const sending = createSending({ ...parts, transport, parser, submit, spool, wake });
+  const approvals = createApprovals({ ...parts, transport, parser, wake, wakeRelay });
+  const sending = createSending({ ...parts, transport, parser, submit, spool, wake, approvals });
   const known = createKnownNetworks({ store, runtime });
-  const jobs: readonly Job[] = [relay.job, sending.job, greylist.job, known.job, createTraceUpkeep(store, options)];
+  const notify: NotifyAdmins = async (...notice) => {
+    await notifyAdmins({ ...parts, parser }, ...notice);
+    wakeRelay();
+  };
+  const holdNotices = createHoldNotices({ store, notify, page: `${baseUrl}/approve` });
+  const jobs: readonly Job[] = [
+    relay.job,
+    sending.job,
+    approvals.job,
+    holdNotices,
+    greylist.job,
+    known.job,
+    createTraceUpkeep(store, options),
+  ];
   return {
     /** The role of the MX listener. */
     mxRole: createMxRole({
@@ -87,10 +105,7 @@ export function createMailFlow({ folder, startWorker, wake, ...parts }: MailFlow
     }),
     submit,
     sending,
-    notifyAdmins: (async (...notice) => {
-      await notifyAdmins({ ...parts, parser }, ...notice);
-      wakeRelay();
-    }) satisfies NotifyAdmins,
+    notifyAdmins: notify,
     spool,
     relay,
     jobs,

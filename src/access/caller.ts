@@ -4,9 +4,19 @@
  */
 import { eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
-import { type GrantAccess, grants, mailboxes, type Role, SCOPES, type Scope, users } from "../store/schema.ts";
+import {
+  type GrantAccess,
+  grants,
+  mailboxes,
+  type Policy,
+  type Role,
+  SCOPES,
+  type Scope,
+  users,
+} from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
+import { leavesMailbox } from "./policy.ts";
 
 /** A person with their current role, and the scopes of their key or session. */
 export interface Caller {
@@ -17,6 +27,12 @@ export interface Caller {
   email: string;
   /** Absent for a session of the web app. */
   keyId?: string;
+  /** Where the request comes from, as canonicalAddress gives it. */
+  address?: string;
+  /** What the key is restricted to. */
+  policy?: Policy;
+  /** The key, or every key of the workspace, is paused. */
+  paused?: boolean;
   scopes: ReadonlySet<Scope>;
 }
 
@@ -70,6 +86,7 @@ const statements = prepared((db) => {
 type Row = NonNullable<ReturnType<ReturnType<typeof statements>["one"]["get"]>>;
 
 function reachBy(caller: Caller, { grant, ...mailbox }: Row): Reach | undefined {
+  if (caller.policy && !leavesMailbox(caller.policy, mailbox)) return undefined;
   if (mailbox.ownerId === caller.userId) return { mailbox, source: "owner", access: EVERYTHING };
   if (isAdmin(caller)) return { mailbox, source: "admin", access: EVERYTHING };
   return grant === null ? undefined : { mailbox, source: "grant", access: ACCESS_OF_GRANT[grant] };
@@ -89,6 +106,9 @@ export function reachOf(db: Db, caller: Caller): Map<string, Reach> {
   }
   return reached;
 }
+
+/** True if the caller's key is restricted to some mailboxes. */
+export const isLimitedToMailboxes = ({ policy }: Pick<Caller, "policy">): boolean => policy?.mailboxes !== undefined;
 
 /** How the caller reaches a mailbox; undefined if it does not exist or is out of reach. */
 export function reachTo(db: Db, caller: Caller, mailboxId: string): Reach | undefined {
@@ -119,11 +139,21 @@ export function requireAdmin(caller: Caller): void {
   if (!isAdmin(caller)) throw new AppError("forbidden", "That takes an owner or an admin of the workspace");
 }
 
-/** @throws AppError missing_scope if the key lacks the scope (rules: Scopes) */
-export function requireScope(caller: Caller, scope: Scope): void {
-  if (!caller.scopes.has(scope)) {
-    throw new AppError("missing_scope", `This API key lacks the scope "${scope}": create one that has it`);
-  }
+/** @throws AppError missing_scope if the key lacks the scope, or all of several (rules: Scopes) */
+export function requireScope(caller: Caller, scope: Scope | readonly Scope[]): void {
+  const scopes = [scope].flat();
+  if (scopes.some((name) => caller.scopes.has(name))) return;
+  throw new AppError(
+    "missing_scope",
+    `This API key lacks the scope "${scopes.join('" or "')}": create one that has it`,
+  );
+}
+
+/** @throws AppError forbidden for a key whose policy restricts what it reads or sends, so that it could get past it */
+export function requireUnrestricted({ policy = {} }: Pick<Caller, "policy">): void {
+  const { mailboxes, recipients, send, codes } = policy;
+  if (mailboxes === undefined && recipients === undefined && send !== "hold" && codes !== false) return;
+  throw new AppError("forbidden", "The policy of this API key does not let it do what concerns the whole workspace");
 }
 
 /** The columns of a person that make a Caller. */

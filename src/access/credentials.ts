@@ -8,7 +8,7 @@ import { and, desc, eq, isNull, sql } from "drizzle-orm";
 import { AppError, unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { BASE32, base32, newId, type Runtime, randomToken } from "../base/runtime.ts";
-import { apiKeys, type Role, type Scope, users } from "../store/schema.ts";
+import { apiKeys, type Policy, type Role, type Scope, users, workspaces } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { type Caller, findPerson, PERSON } from "./caller.ts";
@@ -24,7 +24,7 @@ const hashOf = (key: string): string => createHash("sha256").update(key).digest(
 export function createKey(
   tx: Tx,
   runtime: Pick<Runtime, "now" | "randomBytes">,
-  given: { userId: string; name: string; scopes: readonly Scope[] },
+  given: { userId: string; name: string; scopes: readonly Scope[]; policy?: Policy; madeBy?: string | undefined },
 ): { id: string; key: string } {
   const id = newId(runtime, "key");
   const key = `mr_${randomToken(runtime, KEY_LENGTH)}`;
@@ -36,21 +36,39 @@ export function createKey(
       hash: hashOf(key),
       hint: key.slice(0, HINT_LENGTH),
       scopes: [...new Set(given.scopes)],
+      policy: given.policy ?? {},
+      madeBy: given.madeBy,
       createdAt: runtime.now(),
     })
     .run();
   return { id, key };
 }
 
+/** The columns that restrict a key; workspaces must be joined. */
+const RESTRICTIONS = {
+  policy: apiKeys.policy,
+  paused: sql<number>`${apiKeys.pausedAt} IS NOT NULL OR ${workspaces.keysPausedAt} IS NOT NULL`,
+};
+
+type Restrictions = Pick<Caller, "policy" | "paused">;
+
+/** Absent for a key that is neither restricted nor paused, as most are. */
+const restrictionsIn = ({ policy, paused }: { policy: Policy; paused: number }): Restrictions => ({
+  ...(Object.keys(policy).length > 0 && { policy }),
+  ...(paused !== 0 && { paused: true }),
+});
+
 const callerByHash = prepared((db) =>
   db
     .select({
       keyId: apiKeys.id,
       scopes: apiKeys.scopes,
+      ...RESTRICTIONS,
       ...PERSON,
     })
     .from(apiKeys)
     .innerJoin(users, eq(users.id, apiKeys.userId))
+    .innerJoin(workspaces, eq(workspaces.id, users.workspaceId))
     .where(and(eq(apiKeys.hash, sql.placeholder("hash")), isNull(apiKeys.revokedAt)))
     .prepare(),
 );
@@ -61,27 +79,73 @@ const callerByHash = prepared((db) =>
  */
 export function findCaller(db: Db, key: string): Caller | undefined {
   const row = callerByHash(db).get({ hash: hashOf(key) });
-  return row && { ...row, scopes: new Set(row.scopes) };
+  if (!row) return undefined;
+  const { policy: _, paused: __, ...caller } = row;
+  return { ...caller, scopes: new Set(row.scopes), ...restrictionsIn(row) };
 }
 
-const liveKey = prepared((db) =>
+const restrictions = prepared((db) =>
   db
-    .select({ id: apiKeys.id })
+    .select(RESTRICTIONS)
     .from(apiKeys)
+    .innerJoin(users, eq(users.id, apiKeys.userId))
+    .innerJoin(workspaces, eq(workspaces.id, users.workspaceId))
     .where(and(eq(apiKeys.id, sql.placeholder("id")), isNull(apiKeys.revokedAt)))
     .prepare(),
 );
 
-/** True for a key that is valid: it was not revoked, and its creator did not leave. */
-export const isLiveKey = (db: Db, id: string): boolean => Boolean(liveKey(db).get({ id }));
+/** How a key is restricted now; undefined for one that is not valid: it was revoked, or its creator left. */
+export function restrictionsOf(db: Db, keyId: string): Restrictions | undefined {
+  const row = restrictions(db).get({ id: keyId });
+  return row && restrictionsIn(row);
+}
+
+const stopped = prepared(({ $client: sqlite }) =>
+  sqlite.prepare<{ n: number }, []>(
+    `SELECT (SELECT count(revoked_at) + count(paused_at) FROM api_keys)
+       + (SELECT count(keys_paused_at) FROM workspaces) AS n`,
+  ),
+);
+
+/** A number that grows whenever keys are revoked or paused: requests that wait are then to look again. */
+export const stoppedKeys = (db: Db): number => stopped(db).get()?.n ?? 0;
+
+const makers = prepared(({ $client: sqlite }) =>
+  sqlite.prepare<{ id: string }, [id: string]>(
+    `WITH RECURSIVE line(id, made_by) AS (
+       SELECT id, made_by FROM api_keys WHERE id = ?
+       UNION SELECT k.id, k.made_by FROM api_keys k JOIN line ON k.id = line.made_by)
+     SELECT id FROM line UNION SELECT made_by FROM line WHERE made_by IS NOT NULL`,
+  ),
+);
+
+/** True if the key is `maker`, or was made by it, or by a key that it made, and so on. */
+export const isMadeBy = (db: Db, keyId: string, maker: string): boolean =>
+  keyId === maker ||
+  makers(db)
+    .all(keyId)
+    .some(({ id }) => id === maker);
+
+/** @throws AppError forbidden for a caller whose key is paused */
+export function requireNotPaused({ paused }: Pick<Caller, "paused">): void {
+  if (paused) throw new AppError("forbidden", "This API key is paused: a person of the workspace has to resume it");
+}
 
 /**
- * Checks at the end of a slow request, before it takes effect, that the caller's key, if they used one, is still valid.
- * @throws AppError unauthorized if it was revoked, or its creator left, meanwhile (rules: API keys)
+ * Checks at the end of a slow request, before it takes effect, that the caller's key, if they used one, may still be
+ * used. Returns the caller as the key is restricted by now.
+ * @throws AppError unauthorized if it was revoked, or its creator left, meanwhile (rules: API keys); forbidden if it was
+ * paused
  */
-export function requireLiveKey(db: Db, { keyId }: Caller): void {
-  if (keyId === undefined || isLiveKey(db, keyId)) return;
-  throw new AppError("unauthorized", "This API key was revoked, or its creator left, before the request was done");
+export function requireLiveKey(db: Db, caller: Caller): Caller {
+  if (caller.keyId === undefined) return caller;
+  const restricted = restrictionsOf(db, caller.keyId);
+  if (!restricted) {
+    throw new AppError("unauthorized", "This API key was revoked, or its creator left, before the request was done");
+  }
+  requireNotPaused(restricted);
+  const { policy: _, ...rest } = caller;
+  return { ...rest, ...restricted };
 }
 
 /**
@@ -90,10 +154,10 @@ export function requireLiveKey(db: Db, { keyId }: Caller): void {
  * @throws AppError unauthorized if the key was revoked, or the person left, meanwhile
  */
 export function presentCaller(db: Db, caller: Caller): Caller {
-  requireLiveKey(db, caller);
+  const present = requireLiveKey(db, caller);
   const person = findPerson(db, caller.userId);
   if (!person) throw new AppError("unauthorized", "The person who asks has left the workspace");
-  return { ...caller, role: person.role, email: person.email };
+  return { ...present, role: person.role, email: person.email };
 }
 
 const keyHolder = prepared((db) =>
@@ -120,8 +184,18 @@ export function revokeKey(tx: Tx, id: string, now: number): boolean {
   return revoked.length > 0;
 }
 
-export function setKeyName(tx: Tx, id: string, name: string): void {
-  tx.update(apiKeys).set({ name }).where(eq(apiKeys.id, id)).run();
+/** Changes fields of a key. */
+export function setKey(tx: Tx, id: string, set: { name?: string; policy?: Policy; pausedAt?: number | null }): void {
+  tx.update(apiKeys).set(set).where(eq(apiKeys.id, id)).run();
+}
+
+/** Since when all keys of a workspace are paused, epoch ms. */
+export const allPausedSince = (db: Db, workspaceId: string): number | null =>
+  db.select({ at: workspaces.keysPausedAt }).from(workspaces).where(eq(workspaces.id, workspaceId)).get()?.at ?? null;
+
+/** Pauses all keys of a workspace from `at` (epoch ms) on, also later ones; null resumes those that are not paused by themselves. */
+export function setAllPaused(tx: Tx, workspaceId: string, at: number | null): void {
+  tx.update(workspaces).set({ keysPausedAt: at }).where(eq(workspaces.id, workspaceId)).run();
 }
 
 /** Revokes all keys of a person; returns their number. */
@@ -142,6 +216,9 @@ export interface KeyRecord {
   createdAt: number;
   lastUsedAt: number | null;
   revokedAt: number | null;
+  policy: Policy;
+  /** Since when it is paused by itself. */
+  pausedAt: number | null;
 }
 
 /** The keys of a workspace, newest first, including revoked ones. */
@@ -158,6 +235,8 @@ export function listKeys(db: Db, workspaceId: string): KeyRecord[] {
       createdAt: apiKeys.createdAt,
       lastUsedAt: apiKeys.lastUsedAt,
       revokedAt: apiKeys.revokedAt,
+      policy: apiKeys.policy,
+      pausedAt: apiKeys.pausedAt,
     })
     .from(apiKeys)
     .innerJoin(users, eq(users.id, apiKeys.userId))

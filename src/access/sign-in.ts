@@ -17,6 +17,7 @@ import type { Db, Store } from "../store/store.ts";
 import { findAppPassword } from "./app-passwords.ts";
 import { type Caller, PERSON } from "./caller.ts";
 import { findCaller, type Touch, verifyPassword } from "./credentials.ts";
+import { allowsFrom, hasExpired } from "./policy.ts";
 import { hasSecondFactor, type SecondFactors } from "./second-factor.ts";
 import { createSlots, createSlowdown, type Pace, type Slowdown } from "./slowdown.ts";
 
@@ -26,6 +27,8 @@ export interface Attempt {
   secret: string;
   /** As sourceOfAddress gives it. */
   source: string;
+  /** As canonicalAddress gives it, where keys may be used. */
+  address?: string | undefined;
 }
 
 /** Attempts per source: few in parallel for a guesser, enough for the mail apps of an office. */
@@ -112,9 +115,11 @@ export function createSignIn(parts: {
      */
     inApp: (given: Attempt & { scope: Scope }): Promise<SignedIn | undefined> =>
       attempt(given, async (email) => {
-        const { secret, scope } = given;
+        const { secret, scope, address } = given;
+        const isUsable = ({ paused, policy = {} }: Caller) =>
+          !paused && !hasExpired(policy, runtime.now()) && allowsFrom(policy, address);
         return (
-          byKey(db, email, secret, scope, touchKey) ??
+          byKey(db, email, secret, scope, { touch: touchKey, isUsable }) ??
           byAppPassword(db, email, secret, scope, touchAppPassword) ??
           (await byPassword(db, email, secret, { alone: true, scopes: [scope] }))
         );
@@ -173,10 +178,16 @@ function signedIn(present: () => Caller | undefined, touch: (now: number) => voi
 }
 
 /** By an API key with the scope, of the person with that address. The caller has all scopes of the key. */
-function byKey(db: Db, email: string, key: string, scope: Scope, touch: Touch): SignedIn | undefined {
+function byKey(
+  db: Db,
+  email: string,
+  key: string,
+  scope: Scope,
+  { touch, isUsable }: { touch: Touch; isUsable(caller: Caller): boolean },
+): SignedIn | undefined {
   const present = () => {
     const caller = findCaller(db, key);
-    return caller?.email === email && caller.scopes.has(scope) ? caller : undefined;
+    return caller?.email === email && caller.scopes.has(scope) && isUsable(caller) ? caller : undefined;
   };
   const id = present()?.keyId;
   return id === undefined ? undefined : signedIn(present, (now) => touch(id, now));

@@ -3,15 +3,19 @@
  * endpoints with their deliveries (rules: Events). The server makes the deliveries that are asked for here: at once
  * when it is this process, else when it notices them or starts.
  */
-import { findPerson } from "../access/caller.ts";
+import { and, eq } from "drizzle-orm";
+import { type Caller, findPerson } from "../access/caller.ts";
 import {
+  allPausedSince,
   createKey as createCredential,
   type KeyRecord,
   listKeys as listOf,
   revokeKey as revoke,
-  setKeyName,
+  setAllPaused,
+  setKey,
 } from "../access/credentials.ts";
 import { addNotice } from "../access/notices.ts";
+import { leavesMailbox, readPolicy, widerField } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
 import { newSecret } from "../events/delivery.ts";
@@ -29,8 +33,9 @@ import {
 import { listDeliveries, resend } from "../events/log.ts";
 import { EVENT_NAMES, type EventName, envelope, sampleOf } from "../events/outbox.ts";
 import { type Delivery, putTest } from "../events/queue.ts";
+import { mailboxIdOf } from "../mailbox/mailboxes.ts";
 import { readDestination } from "../net/destination.ts";
-import type { DeliveryState, Scope } from "../store/schema.ts";
+import { type DeliveryState, mailboxes, type Policy, type Scope } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { nameOf, reasonOf } from "./names.ts";
@@ -43,6 +48,10 @@ export interface NewKey {
   userId: string;
   name: string;
   scopes: readonly Scope[];
+  /** As readPolicy gives it; none by default. */
+  policy?: Policy;
+  /** The key that makes it. */
+  madeBy?: string | undefined;
 }
 
 export interface NewWebhook {
@@ -86,21 +95,39 @@ export function createDevelopers({
     return key;
   }
 
+  /** A mailbox that a policy names, in the spelling to keep: its id, or its own address also for an alias. */
+  function mailboxNamed(db: Db, workspaceId: string, named: string, bounds: Policy): string | undefined {
+    const [mailbox] = db
+      .select({ id: mailboxes.id, address: mailboxes.address })
+      .from(mailboxes)
+      .where(and(eq(mailboxes.id, mailboxIdOf(db, { workspaceId }, named)), eq(mailboxes.workspaceId, workspaceId)))
+      .all();
+    if (!mailbox || !leavesMailbox(bounds, mailbox)) return undefined;
+    return named === mailbox.id ? mailbox.id : mailbox.address;
+  }
+
+  const wider = (db: Db, workspaceId: string, policy: Policy, bounds: Policy) =>
+    widerField(policy, bounds, (named) => mailboxIdOf(db, { workspaceId }, named));
+
+  /** True if a policy is at least as narrow as another. */
+  const isWithin = (db: Db, workspaceId: string, policy: Policy, bounds: Policy): boolean =>
+    wider(db, workspaceId, policy, bounds) === undefined;
+
   return {
     /**
      * Creates a key. Only this result shows it. `byAdmin`: an admin makes it for somebody else, who is told by mail.
      * @throws AppError bad_request; unprocessable for the scope admin of a member
      */
-    createKey(tx: Tx, { userId, name, scopes }: NewKey, { byAdmin = false } = {}): { id: string; key: string } {
+    createKey(tx: Tx, { userId, name, ...given }: NewKey, { byAdmin = false } = {}): { id: string; key: string } {
       const person = findPerson(tx, userId);
       if (byAdmin) {
         const ended = { appPasswords: 0, keys: 0 };
         addNotice(tx, { userId, deed: "key", doneBy: "admin", ...ended, createdAt: runtime.now() });
       }
-      if (scopes.includes("admin") && person?.role === "member") {
+      if (given.scopes.includes("admin") && person?.role === "member") {
         throw new AppError("unprocessable", `the scope admin is for owners and admins: ${person.email} is a member`);
       }
-      return createCredential(tx, runtime, { userId, name: nameOf("the key", name), scopes });
+      return createCredential(tx, runtime, { ...given, userId, name: nameOf("the key", name) });
     },
     /** Lists the keys of a workspace, newest first, including revoked ones. */
     listKeys(workspaceId: string): KeyRecord[] {
@@ -108,10 +135,45 @@ export function createDevelopers({
     },
     /** Finds a key of the workspace, even a revoked one. @throws AppError not_found */
     keyOf,
-    /** Renames a key that is not revoked. @throws AppError not_found, bad_request for the name */
-    renameKey(tx: Tx, id: string, workspaceId: string, name: string): void {
-      if (keyOf(tx, id, workspaceId).revokedAt !== null) throw new AppError("not_found", `the key ${id} is revoked`);
-      setKeyName(tx, id, nameOf("the key", name));
+    /**
+     * Brings a policy into its one spelling, for a caller. @throws AppError bad_request for a mailbox that does not exist
+     * for them, and other values that make no sense
+     */
+    readPolicy: (
+      db: Db,
+      { workspaceId, policy: bounds = {} }: Pick<Caller, "workspaceId" | "policy">,
+      policy: Policy,
+    ): Policy => readPolicy(policy, (named) => mailboxNamed(db, workspaceId, named, bounds)),
+    isWithin,
+    /** @throws AppError forbidden for a policy that allows more than `bounds` */
+    requireWithin(db: Db, workspaceId: string, policy: Policy, bounds: Policy): void {
+      const field = wider(db, workspaceId, policy, bounds);
+      if (field === undefined) return;
+      throw new AppError("forbidden", `policy.${field} would allow more than the policy of the key that asks`);
+    },
+    /**
+     * Changes a key that is not revoked: `policy` as readPolicy gives it. @throws AppError not_found, bad_request for the
+     * name
+     */
+    changeKey(
+      tx: Tx,
+      id: string,
+      workspaceId: string,
+      { name, policy, paused }: { name?: string; policy?: Policy; paused?: boolean },
+    ): void {
+      const { revokedAt, pausedAt } = keyOf(tx, id, workspaceId);
+      if (revokedAt !== null) throw new AppError("not_found", `the key ${id} is revoked`);
+      setKey(tx, id, {
+        ...(name !== undefined && { name: nameOf("the key", name) }),
+        ...(policy && { policy }),
+        ...(paused !== undefined && { pausedAt: paused ? (pausedAt ?? runtime.now()) : null }),
+      });
+    },
+    /** Since when all keys of the workspace are paused, epoch ms. */
+    allPausedSince: (db: Db, workspaceId: string): number | null => allPausedSince(db, workspaceId),
+    /** Pauses all keys of a workspace, also later ones; resuming leaves those paused that are by themselves. */
+    pauseAll(tx: Tx, workspaceId: string, paused: boolean): void {
+      setAllPaused(tx, workspaceId, paused ? (allPausedSince(tx, workspaceId) ?? runtime.now()) : null);
     },
     /** Revokes a key, with `workspaceId` of that workspace only. @throws AppError not_found, also for a revoked key */
     revokeKey(tx: Tx, id: string, workspaceId?: string): void {

@@ -1,4 +1,6 @@
 /** The API for callers with an API key: REST and MCP, joined behind one gate. */
+
+import { stoppedKeys } from "../access/credentials.ts";
 import type { Slowdown } from "../access/slowdown.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -24,7 +26,7 @@ interface ApiParts extends Serving {
   /** Notes the use of a key, at a time in epoch ms. */
   touchKey(keyId: string, now: number): void;
   /** The reader that request.ts creates. */
-  sourceOf(peer: string | undefined, forwardedFor: string | null): string;
+  addressOf(peer: string | undefined, forwardedFor: string | null): string | undefined;
   /** Public origin. */
   baseUrl: string;
   readDocument: ReadDocument;
@@ -40,7 +42,7 @@ export function createApi({ operations = MAIL_API.operations, ...parts }: ApiPar
   const gate = createGate(parts);
   const cors = createCors(parts.options);
   const { db } = parts.store;
-  const waiting = createWaiting({ ...parts, latest: () => latestEvent(db) + latestChange(db) });
+  const waiting = createWaiting({ ...parts, latest: () => latestEvent(db) + latestChange(db) + stoppedKeys(db) });
   const mcp = createMcp({ ...parts, operations, gate, cors, waiting });
   const surfaces = [{ ...MAIL_API, operations }, EXT_API, ADMIN_API];
   const rest = createRest({ ...parts, surfaces, gate, cors, mcp, waiting });

@@ -7,11 +7,13 @@
  * MCP message.
  */
 import type { Caller } from "../access/caller.ts";
-import { findCaller } from "../access/credentials.ts";
+import { findCaller, requireNotPaused } from "../access/credentials.ts";
+import { allowsFrom, hasExpired } from "../access/policy.ts";
 import { createRateLimit, type Rate, type RateVerdict } from "../access/rate.ts";
 import type { Slowdown } from "../access/slowdown.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { sourceOfAddress } from "../net/ip.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 
@@ -56,7 +58,14 @@ function refusalOver(rate: RateVerdict, what: string): AppError | undefined {
 }
 
 const invalidKey = () =>
-  new AppError("unauthorized", "This API key is not valid: it is wrong or revoked, or its creator left");
+  new AppError("unauthorized", "This API key is not valid: it is wrong, revoked or expired, or its creator left");
+
+/** @throws AppError forbidden for a key that is paused, or may not be used from this address (rules: Policies) */
+function requireUsable(caller: Caller): void {
+  requireNotPaused(caller);
+  if (allowsFrom(caller.policy ?? {}, caller.address)) return;
+  throw new AppError("forbidden", "This API key may not be used from this network");
+}
 
 /** `touchKey` notes the use of a key, at a time in epoch ms. */
 export function createGate(parts: {
@@ -67,6 +76,13 @@ export function createGate(parts: {
   runtime: Pick<Runtime, "now">;
 }) {
   const { store, options, slowdown, touchKey, runtime } = parts;
+  /** The caller of a key, wherever it may be used from; undefined for one that is not valid. */
+  function callerOf(authorization: string | null, address: string | undefined): Caller | undefined {
+    const caller = findCaller(store.db, readKey(authorization));
+    if (!caller || hasExpired(caller.policy ?? {}, runtime.now())) return undefined;
+    return { ...caller, ...(address !== undefined && { address }) };
+  }
+
   const cooldownSeconds = () => options.get("api.cooldownSeconds");
   const sources = createRateLimit(() => options.get("api.ipRequestsPerMinute"), cooldownSeconds);
   const keys = createRateLimit(() => options.get("api.keyRequestsPerMinute"), cooldownSeconds);
@@ -84,24 +100,25 @@ export function createGate(parts: {
 
   /** `refusal`: the refusal of the source, if it is over its rate. */
   async function readCaller(
-    source: string,
+    address: string | undefined,
     authorization: string | null,
     tell: (rate: CountedRate) => void,
     refusal?: AppError,
   ): Promise<Admitted> {
     let caller: Caller | undefined;
     try {
-      caller = findCaller(store.db, readKey(authorization));
+      caller = callerOf(authorization, address);
     } catch (error) {
       throw refusal ?? error;
     }
     if (caller?.keyId === undefined) {
-      await slowdown.failed(source);
+      await slowdown.failed(sourceOfAddress(address));
       throw refusal ?? invalidKey();
     }
     const now = runtime.now();
     const rate = keys.take(caller.keyId, now);
     tell({ ...rate, of: "key" });
+    requireUsable(caller);
     const ofKey = refusalOver(rate, "with this API key");
     const longest = (ofKey?.retryAfter ?? 0) > (refusal?.retryAfter ?? 0) ? ofKey : refusal;
     if (longest) return { caller, refusal: longest };
@@ -117,34 +134,39 @@ export function createGate(parts: {
      */
     admitSource,
     /**
-     * Admits a request for the person that its key acts for. `authorization` is the header as received. `tell` is
-     * called again with the key's rate once the key is known. A source that keeps sending wrong keys waits for its
-     * refusal.
-     * @throws AppError rate_limited, unauthorized
+     * Admits a request for the person that its key acts for. `address`: where it comes from, as canonicalAddress gives
+     * it. `authorization` is the header as received. `tell` is called again with the key's rate once the key is known. A
+     * source that keeps sending wrong keys waits for its refusal.
+     * @throws AppError rate_limited, unauthorized; forbidden for a paused key, and one used from elsewhere
      */
-    async admit(source: string, authorization: string | null, tell: (rate: CountedRate) => void): Promise<Caller> {
-      admitSource(source, tell);
-      const { caller, refusal } = await readCaller(source, authorization, tell);
+    async admit(
+      address: string | undefined,
+      authorization: string | null,
+      tell: (rate: CountedRate) => void,
+    ): Promise<Caller> {
+      admitSource(sourceOfAddress(address), tell);
+      const { caller, refusal } = await readCaller(address, authorization, tell);
       if (refusal) throw refusal;
       return caller;
     },
     /**
      * Admits as `admit` does, but returns the refusal of a rate beside the caller when the key is right. Such a request
      * counts against both rates; a caller over both gets the refusal with the longer wait.
-     * @throws AppError rate_limited, unauthorized
+     * @throws AppError as admit
      */
     admitOrDefer: (
-      source: string,
+      address: string | undefined,
       authorization: string | null,
       tell: (rate: CountedRate) => void,
-    ): Promise<Admitted> => readCaller(source, authorization, tell, takeSource(source, tell)),
+    ): Promise<Admitted> => readCaller(address, authorization, tell, takeSource(sourceOfAddress(address), tell)),
     /**
      * Returns the caller of an admitted request as they are by now, after it has waited. Counts against no rate.
-     * @throws AppError unauthorized when the key has become invalid
+     * @throws AppError unauthorized when the key has become invalid, forbidden when it may not be used any more
      */
-    readmit(authorization: string | null): Caller {
-      const caller = findCaller(store.db, readKey(authorization));
+    readmit(authorization: string | null, { address }: Pick<Caller, "address">): Caller {
+      const caller = callerOf(authorization, address);
       if (caller === undefined) throw invalidKey();
+      requireUsable(caller);
       return caller;
     },
   };

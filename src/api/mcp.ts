@@ -70,7 +70,7 @@ export function createMcp(
           request,
           caller,
           refusal,
-          readmit: () => gate.readmit(request.headers.get("authorization")),
+          readmit: () => gate.readmit(request.headers.get("authorization"), caller),
         })
       );
     },
@@ -103,7 +103,7 @@ export function createMcp(
           return protocol.respondFault("unreadable", error.message);
         }
         // The body may have taken long, and the key may be revoked by now.
-        gate.readmit(request.headers.get("authorization"));
+        gate.readmit(request.headers.get("authorization"), caller);
         if (Array.isArray(message)) {
           return protocol.respondFault("batch", "Batches are not served: send one message a request");
         }

@@ -189,7 +189,7 @@ function completeOperation(operation: Operation, made: JsonObject, surface: Surf
       default: ref("responses", "ServerFailure"),
     },
     // OpenAPI 3.1, Security Requirement Object: for HTTP authentication, the list names the roles that a request needs.
-    security: [{ bearer: [operation.scope] }],
+    security: [operation.scope].flat().map((scope) => ({ bearer: [scope] })),
   };
 }
 
@@ -215,6 +215,14 @@ const messageFields = {
   threadId: t.String(),
   messageId: t.String({ description: "RFC 5322 Message-ID" }),
   mailbox: email({ description: "The mailbox's address" }),
+};
+const heldFields = {
+  emailId: t.String(),
+  threadId: t.String({ description: "For a reply, the conversation that it answers" }),
+  mailboxId: t.String(),
+  mailbox: email({ description: "The mailbox's address" }),
+  keyId: t.String(),
+  reason: t.String({ description: "For people: why it was held, or rejected" }),
 };
 const to = t.Array(EmailAddress);
 const recipient = email();
@@ -250,6 +258,12 @@ const EVENT_DATA: Record<EventName, Schema> = {
     detail: t.String({ description: "For people: what the recipient's server said" }),
   }),
   "message.complaint": t.Object({ ...messageFields, recipient }),
+  "message.held": t.Object(heldFields),
+  "message.approved": t.Object({ ...heldFields, approvedBy: t.String({ description: "Id of the person" }) }),
+  "message.rejected": t.Object({
+    ...heldFields,
+    rejectedBy: nullable(t.String(), { description: "Id of the person; null if it was not approved in time" }),
+  }),
 };
 
 const EVENT_SUMMARIES: Record<EventName, string> = {
@@ -258,6 +272,9 @@ const EVENT_SUMMARIES: Record<EventName, string> = {
   "message.delivered": "The recipient's server accepted a sent message",
   "message.bounced": "A recipient's server refused a sent message",
   "message.complaint": "A recipient reported a sent message as spam",
+  "message.held": "A message of an API key waits for a person to approve it",
+  "message.approved": "A person approved a held message",
+  "message.rejected": "A held message was rejected, or not approved in time",
 };
 
 /** Turns `message.inbound` into `MessageInbound`. */
@@ -316,7 +333,15 @@ function routesOf(operations: readonly Operation[]): Elysia {
         operationId: name,
         tags: [group],
         summary,
-        description: [description, `Needs the scope \`${scope}\`.`].filter(Boolean).join(" "),
+        description: [
+          description,
+          `Needs the scope ${[scope]
+            .flat()
+            .map((name) => `\`${name}\``)
+            .join(" or ")}.`,
+        ]
+          .filter(Boolean)
+          .join(" "),
       },
     } as object);
   }

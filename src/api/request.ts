@@ -14,16 +14,16 @@ function addressOfHop(hop: string): string | undefined {
 }
 
 /**
- * Creates the reader of a request's source (rules: Request rates): an IPv4 address, or the /64 of an IPv6 address.
- * `peer` is the address of the connection, undefined when the system does not tell it. Behind trusted proxies, the
- * source is the right-most hop of X-Forwarded-For that is no trusted proxy.
+ * Creates the reader of the address that a request comes from, as canonicalAddress gives it. `peer` is the address of the
+ * connection, undefined when the system does not tell it. Behind trusted proxies, it is the right-most hop of
+ * X-Forwarded-For that is no trusted proxy.
  *
  * Invariant: the reader believes only the hops that trusted proxies wrote. Nothing that a client puts there itself
- * changes its source.
+ * changes its address.
  */
-export function createSourceReader(
+export function createAddressReader(
   trustedProxies: readonly string[],
-): (peer: string | undefined, forwardedFor: string | null) => string {
+): (peer: string | undefined, forwardedFor: string | null) => string | undefined {
   const isTrusted = networkList(trustedProxies);
 
   return (peer, forwardedFor) => {
@@ -34,8 +34,19 @@ export function createSourceReader(
       if (nearer === undefined) break;
       address = nearer;
     }
-    return sourceOfAddress(address);
+    return address;
   };
+}
+
+/**
+ * Creates the reader of a request's source (rules: Request rates): an IPv4 address, or the /64 of an IPv6 address. The
+ * arguments are those of createAddressReader.
+ */
+export function createSourceReader(
+  trustedProxies: readonly string[],
+): (peer: string | undefined, forwardedFor: string | null) => string {
+  const addressOf = createAddressReader(trustedProxies);
+  return (peer, forwardedFor) => sourceOfAddress(addressOf(peer, forwardedFor));
 }
 
 const TRACE_BYTES = 8;

@@ -12,6 +12,7 @@ import { WINDOW_SECONDS } from "../access/rate.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { FileKeeper } from "../compose/files.ts";
+import { sourceOfAddress } from "../net/ip.ts";
 import { type AppOperation, type Download, isMediaType, type Operation } from "../operations/operation.ts";
 import { type OperationRequest, type OperationServices, type Performed, performerOf } from "../operations/perform.ts";
 import { readQuery } from "../operations/shape.ts";
@@ -83,7 +84,7 @@ function handlerOf(
   const { takesFiles, largestBody = MOST_BODY_BYTES } = operation;
 
   return (request: Request, params: Record<string, string | null>, caller: Caller): Promise<Performed> => {
-    const readmit = () => gate.readmit(request.headers.get("authorization"));
+    const readmit = () => gate.readmit(request.headers.get("authorization"), caller);
 
     async function read(count: Count, countUpload: Count): Promise<OperationRequest> {
       // Elysia gives null for a parameter that cannot be decoded. Such a parameter names nothing that exists.
@@ -189,7 +190,7 @@ function documentResponse({ headers: asked }: Request, { text, etag }: Document)
   return new Response(text, { headers: { ...headers, "content-type": "application/json" } });
 }
 
-/** `baseUrl` is the public origin; `sourceOf` the reader of request.ts. */
+/** `baseUrl` is the public origin; `addressOf` the reader of request.ts. */
 export function createRest(
   parts: Serving &
     Receiving & {
@@ -199,11 +200,11 @@ export function createRest(
       cors: Cors;
       mcp: Mcp;
       waiting: Pick<Waiting, "of">;
-      sourceOf(peer: string | undefined, forwardedFor: string | null): string;
+      addressOf(peer: string | undefined, forwardedFor: string | null): string | undefined;
       log: Log;
     },
 ) {
-  const { surfaces, baseUrl, gate, cors, mcp, sourceOf, meters, log } = parts;
+  const { surfaces, baseUrl, gate, cors, mcp, addressOf, meters, log } = parts;
   const readFailure = createFailureReader(parts);
   const uploads = createUploadBudget(MOST_UPLOADS);
   const inProgress = new WeakMap<Request, Progress>();
@@ -241,7 +242,8 @@ export function createRest(
   /** Counts a request that needs no key. @throws AppError rate_limited */
   function admitSource(request: Request): void {
     const { peer, rates } = progressOf(request);
-    gate.admitSource(sourceOf(peer, request.headers.get("x-forwarded-for")), (rate) => rates.push(rate));
+    const address = addressOf(peer, request.headers.get("x-forwarded-for"));
+    gate.admitSource(sourceOfAddress(address), (rate) => rates.push(rate));
   }
 
   /** Resolves with the caller of a request to REST; undefined for MCP and for a document. @throws AppError */
@@ -255,11 +257,11 @@ export function createRest(
       return undefined;
     }
     const tell = (rate: CountedRate) => void progress.rates.push(rate);
-    const source = sourceOf(progress.peer, request.headers.get("x-forwarded-for"));
+    const address = addressOf(progress.peer, request.headers.get("x-forwarded-for"));
     const authorization = request.headers.get("authorization");
-    if (path !== MCP_PATH) return gate.admit(source, authorization, tell);
+    if (path !== MCP_PATH) return gate.admit(address, authorization, tell);
     progress.compresses = true;
-    progress.admitted = await gate.admitOrDefer(source, authorization, tell);
+    progress.admitted = await gate.admitOrDefer(address, authorization, tell);
     const { refusal } = progress.admitted;
     if (refusal) meters?.countApiRefusal(refusal.code);
     return undefined;

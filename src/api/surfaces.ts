@@ -73,6 +73,7 @@ export const ADMIN_API: Surface = {
     Suppressions: "Addresses that may not be written to",
     Queue: "Recipients of outbound mail that are not settled yet",
     "API keys": "Keys of the workspace's people",
+    Holds: "Messages of API keys that wait for a person",
     Webhooks: "Endpoints that are told of events, and the log of their deliveries",
   },
   title: "Mailroom administration",

@@ -10,7 +10,6 @@
  */
 import { eq, sql } from "drizzle-orm";
 import { type Caller, findPerson } from "../access/caller.ts";
-import { isLiveKey } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -63,10 +62,10 @@ export function createDraftSending({
   mailbox: Pick<Mailbox, "drafts">;
   writing: ReturnType<typeof createDrafts>["writing"];
   /** @throws AppError as Submit, if the message would not be accepted now with so many bytes */
-  requireAcceptable(message: Outgoing, bytes: number): Promise<void>;
+  requireAcceptable(message: Outgoing & { caller: Caller }, bytes: number): Promise<unknown>;
   submitOutgoing(
     caller: Caller,
-    message: Outgoing,
+    message: Outgoing & { isDue?: boolean },
     threadId: string | undefined,
     record: (tx: Tx) => void,
   ): Promise<SendView>;
@@ -78,13 +77,11 @@ export function createDraftSending({
   async function sendDue({ id, at, userId, keyId }: Due & { id: string }): Promise<void> {
     const person = findPerson(store.db, userId);
     if (!person) throw new AppError("forbidden", "The person who pressed Send has left");
-    if (keyId !== undefined && !isLiveKey(store.db, keyId)) {
-      throw new AppError("forbidden", "The API key with which it was to be sent was revoked");
-    }
+    // What the key may do by now is judged with the message, which waits for a person if that is less than before.
     const caller = { ...person, ...(keyId !== undefined && { keyId }) };
-    const draft = mailbox.drafts.read(caller, id);
-    await submitOutgoing(caller, writing.stored(caller, draft), draft.answers, (tx) => {
-      const present = mailbox.drafts.read(caller, id);
+    const draft = mailbox.drafts.read(person, id);
+    await submitOutgoing(caller, { ...writing.stored(person, draft), isDue: true }, draft.answers, (tx) => {
+      const present = mailbox.drafts.read(person, id);
       if (present.due?.at !== at) throw new AppError("conflict", "The sending was undone");
       mailbox.drafts.remove(tx, present);
     });
@@ -160,7 +157,7 @@ export function createDraftSending({
         });
         return { sent };
       }
-      await requireAcceptable(message, draft.size);
+      await requireAcceptable({ caller, ...message }, draft.size);
       const dueAt = at ?? runtime.now() + undoMs;
       const scheduledId = await schedule(caller, described, {
         at: dueAt,

@@ -23,6 +23,8 @@ export interface SendView {
   threadId: string;
   mailboxId: string;
   from: string;
+  /** It waits for a person to approve it. */
+  held?: true;
   /** It is kept as a draft, and sent at `sendAt`. */
   scheduled?: true;
   sendAt?: string;

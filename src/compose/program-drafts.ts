@@ -74,7 +74,7 @@ export function createProgramDrafts({
   options,
   writing,
   submitOutgoing,
-  schedule,
+  sendLater,
 }: {
   store: Pick<Store, "db">;
   mailbox: Mailbox;
@@ -86,8 +86,16 @@ export function createProgramDrafts({
     threadId: string | undefined,
     record: (tx: Tx, sent: SendView) => void,
   ): Promise<SendView>;
-  /** Keeps a message as a draft that is sent at a time, epoch ms. @throws AppError as Submit */
-  schedule(caller: Caller, message: Outgoing, draft: Draft, at: number, record: RecordIn<SendView>): Promise<SendView>;
+  /**
+   * Keeps a draft to be sent at `at`, epoch ms; `remove` removes it when the message is held instead.
+   * @throws AppError as Submit
+   */
+  sendLater(
+    caller: Caller,
+    message: Outgoing,
+    given: { at: number; draft: Draft; remove(tx: Tx): void },
+    record: RecordIn<SendView>,
+  ): Promise<SendView>;
 }) {
   function viewOf(caller: Caller, draft: Draft): ProgramDraftView {
     const { id, emailId, revision, reach, from, replyTo, answers = null, savedAt, due, refusal } = draft;
@@ -231,12 +239,15 @@ export function createProgramDrafts({
       requireUnchanged(draft, revision ?? draft.revision);
       requireFinished(draft);
       const message = writing.stored(caller, draft);
-      if (at !== undefined) return schedule(caller, message, draft, at, record);
-      return submitOutgoing(caller, message, draft.answers, (tx, sent) => {
+      const remove = (tx: Tx) => {
         const present = mailbox.drafts.read(caller, draftId);
         requireUnchanged(present, draft.revision);
         requireSameFiles(present, draft);
         mailbox.drafts.remove(tx, present);
+      };
+      if (at !== undefined) return sendLater(caller, message, { at, draft, remove }, record);
+      return submitOutgoing(caller, message, draft.answers, (tx, sent) => {
+        remove(tx);
         record(tx, sent);
       });
     },

@@ -15,7 +15,15 @@ import {
   withoutImages,
 } from "../message/composition.ts";
 import { readRecipients } from "../message/recipients.ts";
-import { type GuardParts, requireAcceptable, requireSize, type Sent, type Submit } from "../outbound/accept.ts";
+import {
+  type GuardParts,
+  requireAcceptable,
+  requireSize,
+  type Sent,
+  type Submission,
+  type Submit,
+} from "../outbound/accept.ts";
+import type { Approvals } from "../outbound/approval.ts";
 import { recipientsOf, requireRoom, type Sender, senderFor } from "../outbound/guardrails.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
@@ -120,6 +128,7 @@ export type ApiSending = Pick<
   | "readFiles"
   | "send"
   | "reply"
+  | "approvals"
   | "draft"
   | "newDraft"
   | "getProgramDraft"
@@ -138,6 +147,7 @@ export function createSending(
     parser: Pick<ParserPool, "prepare">;
     submit: Submit;
     spool: FileKeeper;
+    approvals: Approvals;
     /** Wakes a job that has work now, or will have it sooner than it expects. */
     wake(job: string): void;
   },
@@ -146,7 +156,7 @@ export function createSending(
   /** `files` become durable once the guardrails have passed the message. */
   async function submitOutgoing(
     caller: Caller,
-    { composition, ...message }: Outgoing,
+    { composition, ...message }: Outgoing & Pick<Submission, "isDue" | "heldUntil">,
     threadId?: string,
     record?: RecordResponse,
     files: readonly OutgoingFile[] = [],
@@ -219,7 +229,7 @@ export function createSending(
   const { job, schedule, ...draftSending } = createDraftSending({
     store,
     mailbox,
-    requireAcceptable: (message, bytes) => requireAcceptable(parts, message, bytes),
+    requireAcceptable: (...asked) => requireAcceptable(parts, ...asked),
     submitOutgoing,
     runtime,
     log,
@@ -227,14 +237,44 @@ export function createSending(
     onScheduled: () => parts.wake(job.name),
   });
 
-  /** Keeps a message as a draft that is sent at a time, instead of `draft` or as a new one. @throws AppError as Submit */
+  /**
+   * Keeps a message as a draft that is sent at a time, instead of `draft` or as a new one; one that has to wait for a
+   * person is held until then. @throws AppError as Submit
+   */
   async function sendLater(
     caller: Caller,
     message: Outgoing,
-    { at, draft, answers, files }: { at: number; draft?: Draft; answers?: string; files?: readonly OutgoingFile[] },
+    {
+      at,
+      draft,
+      remove,
+      answers,
+      files,
+    }: {
+      at: number;
+      draft?: Draft;
+      /** Removes the draft when the message is held instead. */
+      remove?: (tx: Tx) => void;
+      answers?: string;
+      files?: readonly OutgoingFile[];
+    },
     record?: RecordResponse,
   ): Promise<SendView> {
-    await requireAcceptable(parts, message, draft?.size ?? sizeOf(files ?? []));
+    const threadId = draft?.answers ?? answers;
+    const size = draft?.size ?? sizeOf(files ?? []);
+    const held = await requireAcceptable(parts, { caller, ...message, threadId }, size);
+    if (held !== undefined) {
+      return submitOutgoing(
+        caller,
+        { ...message, heldUntil: at },
+        threadId,
+        (tx, view) => {
+          remove?.(tx);
+          record?.(tx, view);
+        },
+        files,
+      );
+    }
     const { mailbox: box, from, messageId } = message;
     return schedule(
       caller,
@@ -289,13 +329,14 @@ export function createSending(
     ...parts,
     writing,
     submitOutgoing,
-    schedule: (caller, message, draft, at, record) => sendLater(caller, message, { at, draft }, record),
+    sendLater,
   });
 
   return {
     ...drafts,
     ...draftSending,
     ...programDrafts,
+    approvals: parts.approvals,
     job,
 
     /**
@@ -431,6 +472,8 @@ const sendView = ({
   threadId,
   mailboxId,
   from,
+  held,
+  sendAt,
 }: Omit<Sent, "emailId"> & Pick<SendView, "emailId">): SendView => ({
   ok: true,
   id: messageId,
@@ -439,4 +482,6 @@ const sendView = ({
   threadId,
   mailboxId,
   from,
+  ...(held && { held }),
+  ...(sendAt !== undefined && { sendAt: new Date(sendAt).toISOString() }),
 });

@@ -69,6 +69,22 @@ export interface EventData {
     mailbox: string;
     recipient: string;
   };
+  "message.held": HeldMessage;
+  "message.approved": HeldMessage & { approvedBy: string };
+  /** `rejectedBy` is null for a message that was not approved in time. */
+  "message.rejected": HeldMessage & { rejectedBy: string | null };
+}
+
+/** A message of an API key that waits, or waited, for a person. */
+interface HeldMessage {
+  emailId: string;
+  /** For a reply, the conversation that it answers. */
+  threadId: string;
+  mailboxId: string;
+  mailbox: string;
+  keyId: string;
+  /** Why it was held, or rejected; for people. */
+  reason: string;
 }
 
 export type EventName = keyof EventData;
@@ -80,6 +96,9 @@ export const EVENT_NAMES = [
   "message.delivered",
   "message.bounced",
   "message.complaint",
+  "message.held",
+  "message.approved",
+  "message.rejected",
 ] as const satisfies readonly EventName[];
 
 /** `id`: a new `evt_` id; retries and resends of its deliveries repeat it. `now`: epoch ms. */
@@ -193,6 +212,14 @@ export function sampleOf(event: EventName, now: number): EventData[EventName] {
     mailbox,
   };
   const subject = "A test from Mailroom";
+  const held = {
+    emailId: named.emailId,
+    threadId: named.threadId,
+    mailboxId: "mbx_sample",
+    mailbox,
+    keyId: "key_sample",
+    reason: "A person approves everything that this key sends",
+  };
   const samples: EventData = {
     "message.inbound": {
       ...named,
@@ -212,6 +239,9 @@ export function sampleOf(event: EventName, now: number): EventData[EventName] {
     "message.delivered": { ...named, to: [other], subject, deliveredAt: at },
     "message.bounced": { ...named, recipient: other.email, hard: true, detail: "550 5.1.1 No such user" },
     "message.complaint": { ...named, recipient: other.email },
+    "message.held": held,
+    "message.approved": { ...held, approvedBy: "usr_sample" },
+    "message.rejected": { ...held, rejectedBy: "usr_sample" },
   };
   return samples[event];
 }

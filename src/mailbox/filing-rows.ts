@@ -37,7 +37,7 @@ function prepareStatements(db: Db) {
   const thread = placeholders(...THREAD_STATE);
   const same = (messageId: ReturnType<typeof eq>) =>
     db
-      .select({ messageId: messages.id, threadId: threads.id })
+      .select({ seq: messages.seq, messageId: messages.id, threadId: threads.id })
       .from(messages)
       .innerJoin(threads, eq(threads.seq, messages.threadSeq))
       .where(
@@ -236,6 +236,10 @@ export interface MessageFacts {
   draft?: NewDraft | undefined;
   /** It is not searchable with the commit, but soon after. */
   indexLater?: boolean | undefined;
+  /** Of a draft that is a held message: nobody changes it. */
+  held?: boolean | undefined;
+  /** Of a held message that is sent: both stay as they were. */
+  ids?: { message: string; thread: string } | undefined;
   /** Further Message-IDs by which later mail finds the conversation. */
   references?: readonly string[];
 }
@@ -266,10 +270,10 @@ export function writeMessage(
   const { seq: threadSeq, id: threadId } = writeThread(runtime, tx, conversation, facts);
   const { state } = conversation;
   if (facts.kind !== "draft") addReferences(tx, message, mailboxId, threadSeq, facts.references ?? []);
-  const id = newId(runtime, "msg");
+  const id = facts.ids?.message ?? newId(runtime, "msg");
   const seq = threadSeq * MESSAGES_PER_THREAD + state.nextOrdinal - 1;
   insertMessage(runtime, tx, message, { ...facts, id, seq, threadSeq, folder: state.folder });
-  if (facts.kind === "draft") insertDraft(tx, facts, seq);
+  if (facts.kind === "draft" && !facts.held) insertDraft(tx, facts, seq);
   if (facts.indexLater) engine.addLater(tx, seq);
   else engine.add(tx, seq, { workspaceId, mailboxId }, message.index);
   addUsage(tx, mailboxId, message.size);
@@ -280,14 +284,14 @@ function writeThread(
   runtime: Writing["runtime"],
   tx: Tx,
   { joined, state, starred }: Conversation,
-  { mailboxId, receivedOn }: MessageFacts,
+  { mailboxId, receivedOn, ids }: MessageFacts,
 ) {
   if (joined) {
     statements(tx).updateThread.run({ ...state, seq: joined.seq });
     if (state.folder !== joined.folder) moveMessages(tx, joined.seq, state.folder);
     return joined;
   }
-  const id = newId(runtime, "thr");
+  const id = ids?.thread ?? newId(runtime, "thr");
   const inserted = statements(tx).insertThread.get({ ...state, id, mailboxId, receivedOn, starred });
   if (!inserted) throw new Error("inserting a conversation returned no row");
   return { id, seq: inserted.seq };

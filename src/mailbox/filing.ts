@@ -47,9 +47,15 @@ export interface Filing {
   sentBy?: string;
   /** For a draft only. */
   draft?: NewDraft;
+  /** Of a draft that is a held message: nobody changes it. */
+  held?: boolean;
+  /** Of a held message that is sent: both stay as they were. */
+  ids?: { message: string; thread: string };
 }
 
 export interface Filed {
+  /** messages.seq */
+  seq: number;
   /** Message.id, the `emailId` of events. */
   messageId: string;
   threadId: string;
@@ -95,7 +101,7 @@ export function fileMessage(
   filing: Filing,
   { indexLater = false } = {},
 ): Filed {
-  const { mailboxId, receivedOn, message, now, bcc, auth, sentBy, draft } = filing;
+  const { mailboxId, receivedOn, message, now, bcc, auth, sentBy, draft, held, ids } = filing;
   const mailbox = mailboxToFileInto(tx, mailboxId);
   const { workspaceId } = mailbox;
   const kind = filing.kind ?? "received";
@@ -118,7 +124,21 @@ export function fileMessage(
     : { ...firstState(addition, spam), ...(isReport && { unread: false }) };
   const read = kind === "sent" || kind === "draft" || isReport;
   const times = { date, filedAt: now };
-  const facts = { mailboxId, workspaceId, receivedOn, kind, ...times, read, bcc, auth, sentBy, draft, indexLater };
+  const facts = {
+    mailboxId,
+    workspaceId,
+    receivedOn,
+    kind,
+    ...times,
+    read,
+    bcc,
+    auth,
+    sentBy,
+    draft,
+    held,
+    ids,
+    indexLater,
+  };
   const { seq, threadSeq, messageId, threadId } = writeMessage(
     { engine, runtime },
     tx,
@@ -154,7 +174,7 @@ export function fileMessage(
       },
     });
   }
-  return { messageId, threadId, duplicate: false };
+  return { seq, messageId, threadId, duplicate: false };
 }
 
 /** The same message received before. Without a Message-ID a message counts as new. */

@@ -5,7 +5,7 @@
  * the others, which stay newest first.
  */
 import { inArray, sql } from "drizzle-orm";
-import type { Caller, Reach } from "../access/caller.ts";
+import { type Caller, isLimitedToMailboxes, type Reach } from "../access/caller.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Loose, SearchEngine, SearchScope } from "../search/engine.ts";
 import { createRanking } from "../search/fts5/hits.ts";
@@ -296,7 +296,8 @@ const isNotStarred = ({ folder, negated }: FolderTerm): boolean => folder === "s
 /** Scopes all mailboxes of a workspace by the workspace's id. */
 const scopeOf = (caller: Caller, { mailbox }: ThreadFilters, mailboxes: Asked["mailboxes"]): SearchScope => ({
   mailboxIds: [...mailboxes.keys()],
-  workspaceId: mailbox === undefined && caller.role !== "member" ? caller.workspaceId : undefined,
+  workspaceId:
+    mailbox === undefined && caller.role !== "member" && !isLimitedToMailboxes(caller) ? caller.workspaceId : undefined,
 });
 
 /** The positions after the last shown one; if that is no longer among them, from its place on. */

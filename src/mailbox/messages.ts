@@ -15,6 +15,7 @@ import { addresses, attachments, mailboxes, messageBodies, messages, threads } f
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { isOwnAddress } from "./addresses.ts";
+import { heldViewOf } from "./holds.ts";
 import { type ClassificationView, readClassification } from "./junk/classification.ts";
 import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
 import type {
@@ -297,6 +298,7 @@ export function detailsOf(db: Db, caller: Caller, id: string): MessageDetailsVie
     ...(references.length > 0 && { references }),
     ...(replyTo.length > 0 && { replyTo }),
     ...(listUnsubscribe && { listUnsubscribe }),
+    ...heldViewOf(db, id),
   };
 }
 

@@ -7,7 +7,15 @@ import { and, asc, eq, inArray, isNotNull, isNull, lte, sql, sum } from "drizzle
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Job } from "../base/scheduler.ts";
-import { attachments, discardedThreads, type Folder, messages, outboundContents, threads } from "../store/schema.ts";
+import {
+  attachments,
+  discardedThreads,
+  type Folder,
+  holds,
+  messages,
+  outboundContents,
+  threads,
+} from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -116,7 +124,7 @@ export function deleteDiscarded(store: Pick<Store, "enqueue">, options: Pick<Opt
 const FIRST_SWEEP_MS = HOUR_MS;
 const SWEEP_INTERVAL_MS = DAY_MS;
 
-/** Those of the given blobs that a message or the outbound queue names. */
+/** Those of the given blobs that a message, the outbound queue or a held message names. */
 const named = prepared((db) => {
   const among = sql`(select value from json_each(${sql.placeholder("names")}))`;
   return db
@@ -129,11 +137,17 @@ const named = prepared((db) => {
         .from(outboundContents)
         .where(and(isNotNull(outboundContents.blob), inArray(outboundContents.blob, among))),
     )
+    .union(
+      db
+        .select({ blob: sql<string>`${holds.blob}` })
+        .from(holds)
+        .where(and(isNotNull(holds.blob), inArray(holds.blob, among))),
+    )
     .prepare();
 });
 
 /**
- * Removes blobs that neither a message nor the outbound queue names; returns their number, or undefined during a
+ * Removes blobs that no message, held or not, and not the outbound queue names; returns their number, or undefined during a
  * backup. Blobs of the hour before `now` (epoch ms) stay, because a blob is older than its row, which commits
  * afterwards.
  */

@@ -114,7 +114,7 @@ export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage
   if (starred && joined?.starred === false) {
     tx.update(threads).set({ starred }).where(eq(threads.seq, written.threadSeq)).run();
   }
-  return { messageId: written.messageId, threadId: written.threadId, duplicate: false };
+  return { seq: written.seq, messageId: written.messageId, threadId: written.threadId, duplicate: false };
 }
 
 /** Found by its former name, else as for arriving mail. */

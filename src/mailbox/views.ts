@@ -117,6 +117,14 @@ export interface MessageView {
   deliveredAt?: string;
 }
 
+/** rules: Held for approval. */
+export interface HeldView {
+  /** `approved`: it waits for its time. */
+  state: "waiting" | "approved" | "rejected";
+  reason: string;
+  since: string;
+}
+
 /** What a message has beside its conversation's view of it (rules: Message fields). */
 export interface MessageDetailsView {
   folder: Folder;
@@ -125,6 +133,9 @@ export interface MessageDetailsView {
   references?: string[];
   replyTo?: EmailAddress[];
   listUnsubscribe?: ListUnsubscribe;
+  held?: HeldView;
+  /** Id of the person who approved a sent message that was held. */
+  approvedBy?: string;
 }
 
 /** rules: Message summary fields. */

@@ -74,6 +74,23 @@ export function networkList(cidrs: readonly string[]): (address: string) => bool
   return contains;
 }
 
+/** A CIDR, or an address as one of its own, in canonical spelling; undefined for any other text. */
+export function canonicalNetwork(text: string): string | undefined {
+  const [, written = "", bits] = /^([0-9a-f.:]{2,45})(?:\/(\d{1,3}))?$/i.exec(text.trim()) ?? [];
+  const network = canonicalAddress(written);
+  if (network === undefined) return undefined;
+  const longest = isIP(network) === 4 ? 32 : 128;
+  // The bits of an IPv4-mapped network count from the front of the IPv6 one.
+  const length = bits === undefined ? longest : Number(bits) - (isIP(written) === 6 ? 128 - longest : 0);
+  return length < 0 || length > longest ? undefined : `${network}/${length}`;
+}
+
+/** True if the network `inner` lies in `outer`; both as canonicalNetwork gives them. */
+export function networkContains(outer: string, inner: string): boolean {
+  const [address = "", bits] = inner.split("/");
+  return Number(outer.split("/")[1]) <= Number(bits) && networkList([outer])(address);
+}
+
 /** A free port of 127.0.0.1. Another process may still bind it first. */
 export const freePort = (): Promise<number> =>
   new Promise((resolve, reject) => {

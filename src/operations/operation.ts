@@ -19,7 +19,7 @@ import type { OutgoingFile } from "../compose/files.ts";
 import type { ApiSending, Sending } from "../compose/send.ts";
 import type { Doctor } from "../doctor/doctor.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { Scope } from "../store/schema.ts";
+import type { Policy, Scope } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, NotAPromise, Store, Tx } from "../store/store.ts";
 import type { OperationCommand, RowOf } from "./command.ts";
@@ -74,6 +74,7 @@ export interface Administration {
 export interface Administrator {
   workspaceId: string;
   userId?: string;
+  policy?: Policy;
 }
 
 /** What `run` of an administrative operation works with. */
@@ -221,7 +222,8 @@ interface Definition<
 > extends AnyDefinition<A, M, Path, P, Q, B> {
   /** Under which heading documents list it. */
   group: string;
-  scope: Scope;
+  /** Of several, any. */
+  scope: Scope | readonly Scope[];
   summary: string;
   description?: string;
   /** A request as people make it, for the OpenAPI document and the reference made of it. */
@@ -230,6 +232,11 @@ interface Definition<
   takesFiles?: true;
   /** Takes an idempotency key, in the header or in the body's `idempotencyKey`. */
   idempotent?: true;
+  /**
+   * It concerns the whole workspace, so that a key could get past its policy by it: it is refused to keys that are
+   * restricted to mailboxes or recipients, send on approval, or read no codes.
+   */
+  whole?: true;
   /** Fields of the answer that are shown once: they are not stored, and a replay omits them. */
   secrets?: readonly string[];
   /** It is offered to agents as an MCP tool, too. */

@@ -1,6 +1,7 @@
 /** The operations of the service, in the order in which documents list them. The only lists of them. */
 import { addDomain, getDomain, listDomains, removeDomain, verifyDomain } from "./admin/domains.ts";
-import { createKey, getKey, listKeys, renameKey, revokeKey } from "./admin/keys.ts";
+import { approveHold, listHolds, rejectHold } from "./admin/holds.ts";
+import { changeKey, createKey, getKey, listKeys, revokeKey } from "./admin/keys.ts";
 import {
   addAlias,
   addGrant,
@@ -155,8 +156,11 @@ export const ADMIN_OPERATIONS: readonly Operation[] = [
   listKeys,
   createKey,
   getKey,
-  renameKey,
+  changeKey,
   revokeKey,
+  listHolds,
+  approveHold,
+  rejectHold,
   listWebhooks,
   addWebhook,
   getWebhook,

@@ -6,7 +6,7 @@
  * Invariant: a request that repeats an earlier one is answered without a look at the state of anything (rules: Replay
  * before state).
  */
-import { type Caller, requireAdmin, requireScope } from "../access/caller.ts";
+import { type Caller, requireAdmin, requireScope, requireUnrestricted } from "../access/caller.ts";
 import { presentCaller, requireLiveKey } from "../access/credentials.ts";
 import type { Session } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
@@ -189,6 +189,7 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
   async function performRead(caller: Caller, input: OperationRequest, uploads: KeptFile[], way: Way) {
     check(input);
     const { success: status, idempotent, takesFiles } = operation;
+    if (operation.whole) requireUnrestricted(caller);
     if (takesFiles) requireReadable(caller, input.body as object);
     const key = idempotent && readKey(input.idempotencyKey, (input.body as { idempotencyKey?: string }).idempotencyKey);
     // The body may have taken long to come, so the role may have ended; and nothing else is checked for a replay.

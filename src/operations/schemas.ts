@@ -188,6 +188,19 @@ const MESSAGE_ALONE = {
       { description: "How to leave the list that it came by, as its sender says. For a person to press" },
     ),
   ),
+  held: t.Optional(
+    t.Object(
+      {
+        state: oneOf(["waiting", "approved", "rejected"], {
+          description: "`approved`: it is sent when its time comes",
+        }),
+        reason: t.String({ description: "For people: why it waits, or was rejected" }),
+        since: dateTime(),
+      },
+      { description: "A message of an API key that waits for a person to approve it" },
+    ),
+  ),
+  approvedBy: t.Optional(t.String({ description: "Id of the person who approved a message that was held" })),
   delivery: t.Optional(
     t.Object(
       {
@@ -466,6 +479,12 @@ export const SendResponse = t.Object(
     threadId: t.String(),
     mailboxId: t.String(),
     from: email(),
+    held: t.Optional(
+      t.Boolean({
+        description:
+          "true: nothing is sent until a person approves it, by the policy of the key. emailId is its id before and after",
+      }),
+    ),
     scheduled: t.Optional(
       t.Boolean({ description: "true with sendAt: it is a draft until then, and emailId is null" }),
     ),

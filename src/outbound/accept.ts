@@ -2,6 +2,7 @@
  * Accepts messages for sending, from the API and from mail apps alike (rules: Sending pipeline).
  *
  *   guardrails ─► worker: compose, sign, parse ─► one transaction {guardrails again, Sent copy, queue, event, response}
+ *                                                   or, by the policy of the key: {guardrails, held copy, event, response}
  *
  * Invariant: a message is accepted whole, in one transaction that has committed, or refused, and then nothing of it is stored.
  */
@@ -12,6 +13,7 @@ import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { newId, newTimedToken, type Runtime } from "../base/runtime.ts";
 import { emit } from "../events/outbox.ts";
+import { putHold } from "../mailbox/holds.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
@@ -21,9 +23,10 @@ import { dkimKeys, domains } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { type PreparedOutbound, UnparseableError } from "../workers/jobs.ts";
+import { type OutboundContent, type PreparedOutbound, UnparseableError } from "../workers/jobs.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import { countOutside, type Outgoing, requireAllowed, requireRoom } from "./guardrails.ts";
+import { type HoldReason, judge } from "./judgement.ts";
 import { addOutbound, type Recipient, waitingCount } from "./queue.ts";
 import type { Transport } from "./transport.ts";
 
@@ -38,11 +41,15 @@ export interface Submission {
   /** Header value with its angle brackets. */
   messageId: string;
   /** The conversation that it belongs to, if known. */
-  threadId?: string;
+  threadId?: string | undefined;
   /** What it has at least, before it is composed. */
   bytes?: number;
   /** What the mail app wants to be told. */
   dsn?: MessageDsn;
+  /** It was judged when it was scheduled: whatever its key may not do any more makes it wait for a person. */
+  isDue?: boolean | undefined;
+  /** It is to be sent at this time, epoch ms, and waits for a person until it is approved. */
+  heldUntil?: number | undefined;
   /**
    * Makes the message, without Bcc, once the guardrails have passed it. A composition is composed by a worker, and its size is
    * checked against smtp.maxMessageBytes; bytes have lines ended by CRLF.
@@ -58,6 +65,10 @@ export interface Sent {
   threadId: string;
   mailboxId: string;
   from: string;
+  /** It waits for a person. */
+  held?: true;
+  /** A held message is not sent before, epoch ms. */
+  sendAt?: number;
 }
 
 /**
@@ -68,7 +79,7 @@ export interface Sent {
  */
 export type Submit = (submission: Submission, record?: (tx: Tx, sent: Sent) => void) => Promise<Sent>;
 
-interface SubmitParts {
+export interface SubmitParts {
   store: Pick<Store, "db" | "blobs" | "enqueue" | "preparing">;
   mailbox: Pick<Mailbox, "file" | "isLocal" | "usage">;
   transport: Pick<Transport, "refusal">;
@@ -109,22 +120,26 @@ export type GuardParts = Omit<SubmitParts, "store" | "parser"> & { store: Pick<S
 
 /**
  * Checks, before a message is composed, that the queue would accept it now; `bytes`: its size. A draft that is sent later is
- * checked too, so that the caller learns of a refusal at once. @throws AppError as Submit
+ * checked too, so that the caller learns of a refusal at once. Resolves with the reason if it would wait for a person.
+ * @throws AppError as Submit
  */
 export async function requireAcceptable(
   parts: GuardParts,
-  submission: Pick<Submission, "mailbox" | "from" | "recipients">,
+  submission: Pick<Submission, "caller" | "mailbox" | "from" | "recipients" | "threadId" | "isDue">,
   bytes: number,
-): Promise<void> {
+): Promise<HoldReason | undefined> {
   const { store, mailbox: mail, runtime } = parts;
-  const { mailbox } = submission;
-  requireAllowed(parts, store.db, outgoingOf(submission), runtime.now());
-  await requireQueue(parts, submission);
+  const { caller, mailbox, isDue } = submission;
+  const now = runtime.now();
+  const held = judge(store.db, caller, submission, { now, isDue });
+  requireAllowed(parts, store.db, outgoingOf(submission), now, { isHeld: held !== undefined });
+  if (held === undefined) await requireQueue(parts, submission);
   requireRoom(mail.usage(mailbox.id), bytes, mailbox.address);
+  return held;
 }
 
-/** @throws AppError upstream_failed */
-async function requireQueue(
+/** Checks that the queue has room, and that the smarthost takes mail. @throws AppError upstream_failed */
+export async function requireQueue(
   { store, transport, runtime, log, largestQueue = LARGEST_QUEUE }: GuardParts,
   { recipients }: Pick<Submission, "recipients">,
 ): Promise<void> {
@@ -156,75 +171,153 @@ export async function submitMessage(
   record?: (tx: Tx, sent: Sent) => void,
 ): Promise<Sent> {
   const { store, mailbox: mail, runtime, log } = parts;
-  const { caller, mailbox, from, recipients, messageId, threadId } = submission;
-  const outgoing = outgoingOf(submission);
+  const { caller, mailbox, recipients, threadId, isDue, heldUntil } = submission;
   await requireAcceptable(parts, submission, submission.bytes || 1);
   const { message, content } = await store.preparing(() => prepare(parts, submission));
-  const { domain } = splitAddress(from);
-  const returnPath = newReturnPath(runtime, domain);
+  const replyTo = message.replyTo.map(({ email }) => email);
 
   const sent = await store.enqueue((tx) => {
     const now = runtime.now();
-    requireAllowed(parts, tx, outgoing, now);
+    const reason =
+      judge(tx, caller, { ...submission, replyTo }, { now, isDue }) ??
+      (heldUntil === undefined ? undefined : "It waited for approval when it was scheduled");
+    requireAllowed(parts, tx, outgoingOf(submission), now, { isHeld: reason !== undefined });
     requireRoom(mail.usage(mailbox.id), message.size, mailbox.address);
-    const filed = mail.file(tx, {
-      kind: "sent",
-      mailboxId: mailbox.id,
-      receivedOn: from,
-      message,
-      now,
-      sentBy: caller.userId,
-      bcc: recipients.filter(({ field }) => field === "bcc").map(addressOf),
-      ...(threadId !== undefined && { threadId }),
-    });
-    const accepted: Sent = {
-      messageId,
-      emailId: filed.messageId,
-      threadId: filed.threadId,
-      mailboxId: mailbox.id,
-      from,
-    };
-    addOutbound(tx, {
-      id: accepted.emailId,
-      workspaceId: mailbox.workspaceId,
-      mailboxId: mailbox.id,
-      mailbox: mailbox.address,
-      threadId: accepted.threadId,
-      messageId,
-      subject: message.subject,
-      domain,
-      returnPath,
-      acceptedAt: now,
-      outsideRecipients: countOutside(parts, outgoing),
-      recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
-      content,
-      ...submission.dsn,
-    });
-    emit(tx, {
-      id: newId(runtime, "evt"),
-      workspaceId: mailbox.workspaceId,
-      event: "message.outbound",
-      now,
-      data: {
-        emailId: accepted.emailId,
-        threadId: accepted.threadId,
-        messageId,
-        mailbox: mailbox.address,
-        from: message.from ?? { email: from },
-        to: message.to,
-        subject: message.subject,
-      },
-    });
+    const accepted =
+      reason === undefined
+        ? fileSent(parts, tx, { ...submission, sentBy: caller.userId, message, content, now }).sent
+        : hold(parts, tx, submission, { message, content, reason, now });
     record?.(tx, accepted);
     return accepted;
   });
-  log.info("message accepted for sending", {
+  log.info(sent.held ? "message held for approval" : "message accepted for sending", {
     emailId: sent.emailId,
     recipients: recipients.length,
     size: message.size,
+    ...(sent.held && { keyId: caller.keyId, threadId }),
   });
   return sent;
 }
+
+/** A message that is accepted, with its bytes. */
+export interface Accepted extends Pick<Submission, "mailbox" | "from" | "recipients" | "messageId" | "dsn"> {
+  threadId?: string | undefined;
+  /** The user who sends it. */
+  sentBy: string;
+  message: PreparedMessage;
+  content: OutboundContent;
+  /** Epoch ms. */
+  now: number;
+  /** Of a held message: both stay as they were. */
+  ids?: { message: string; thread: string };
+}
+
+/** Files the Sent copy, puts the message into the queue and announces it. `seq`: messages.seq of the copy. */
+export function fileSent(
+  parts: Pick<SubmitParts, "mailbox" | "options" | "runtime">,
+  tx: Tx,
+  { mailbox, from, recipients, messageId, dsn, threadId, sentBy, message, content, now, ids }: Accepted,
+): { sent: Sent; seq: number } {
+  const { mailbox: mail, runtime } = parts;
+  const { domain } = splitAddress(from);
+  const filed = mail.file(tx, {
+    kind: "sent",
+    mailboxId: mailbox.id,
+    receivedOn: from,
+    message,
+    now,
+    sentBy,
+    bcc: bccOf(recipients),
+    ...(threadId !== undefined && { threadId }),
+    ...(ids && { ids }),
+  });
+  const sent: Sent = { messageId, emailId: filed.messageId, threadId: filed.threadId, mailboxId: mailbox.id, from };
+  addOutbound(tx, {
+    id: sent.emailId,
+    workspaceId: mailbox.workspaceId,
+    mailboxId: mailbox.id,
+    mailbox: mailbox.address,
+    threadId: sent.threadId,
+    messageId,
+    subject: message.subject,
+    domain,
+    returnPath: newReturnPath(runtime, domain),
+    acceptedAt: now,
+    outsideRecipients: countOutside(parts, outgoingOf({ mailbox, from, recipients })),
+    recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
+    content,
+    ...dsn,
+  });
+  emit(tx, {
+    id: newId(runtime, "evt"),
+    workspaceId: mailbox.workspaceId,
+    event: "message.outbound",
+    now,
+    data: {
+      emailId: sent.emailId,
+      threadId: sent.threadId,
+      messageId,
+      mailbox: mailbox.address,
+      from: message.from ?? { email: from },
+      to: message.to,
+      subject: message.subject,
+    },
+  });
+  return { sent, seq: filed.seq };
+}
+
+/** Keeps a message of a key until a person decides. */
+function hold(
+  { mailbox: mail, runtime }: SubmitParts,
+  tx: Tx,
+  { caller, mailbox, from, recipients, messageId, dsn = {}, threadId, heldUntil }: Submission,
+  {
+    message,
+    content,
+    reason,
+    now,
+  }: { message: PreparedMessage; content: OutboundContent; reason: string; now: number },
+): Sent {
+  const { userId, keyId } = caller;
+  if (keyId === undefined) throw new Error("a message without a key was held");
+  const filed = mail.file(tx, {
+    kind: "draft",
+    held: true,
+    mailboxId: mailbox.id,
+    receivedOn: from,
+    message,
+    now,
+    sentBy: userId,
+    bcc: bccOf(recipients),
+  });
+  const emailId = filed.messageId;
+  putHold(tx, {
+    seq: filed.seq,
+    emailId,
+    mailboxId: mailbox.id,
+    keyId,
+    userId,
+    reason,
+    since: now,
+    sendAt: heldUntil ?? null,
+    answers: threadId ?? null,
+    recipients: [...recipients],
+    dsn,
+    content,
+  });
+  const hold = { emailId, threadId: threadId ?? filed.threadId, mailboxId: mailbox.id };
+  emit(tx, {
+    id: newId(runtime, "evt"),
+    workspaceId: mailbox.workspaceId,
+    event: "message.held",
+    now,
+    data: { ...hold, mailbox: mailbox.address, keyId, reason },
+  });
+  return { ...hold, messageId, from, held: true, ...(heldUntil !== undefined && { sendAt: heldUntil }) };
+}
+
+const bccOf = (recipients: readonly Recipient[]): EmailAddress[] =>
+  recipients.filter(({ field }) => field === "bcc").map(addressOf);
 
 const addressOf = ({ email, name }: EmailAddress): EmailAddress => (name === undefined ? { email } : { email, name });
 

@@ -208,14 +208,22 @@ export interface LimitsParts {
 }
 
 /**
- * Checks that a message may be sent at `now` (epoch ms), apart from room in queue and mailbox.
+ * Checks that a message may be sent at `now` (epoch ms), apart from room in queue and mailbox. `isHeld`: it waits for a
+ * person first, so the caps do not count yet.
  * @throws AppError unprocessable (sender, recipients), locked (paused), rate_limited (caps, with Retry-After)
  */
-export function requireAllowed(parts: LimitsParts, db: Db, message: Outgoing, now: number): void {
+export function requireAllowed(
+  parts: LimitsParts,
+  db: Db,
+  message: Outgoing,
+  now: number,
+  { isHeld = false }: { isHeld?: boolean } = {},
+): void {
   const { verifiedAt } = requireSender(db, message);
   const mailbox = mailboxOf(db, message, now);
   requireRecipients(parts, db, message);
   requireNotPaused(mailbox);
+  if (isHeld) return;
   requireHourlyCaps(parts, db, message, mailbox.address, now);
   requireWarmup(parts, db, message, verifiedAt, now);
 }

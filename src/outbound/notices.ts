@@ -26,8 +26,8 @@ import { suppressedAmong } from "./suppression.ts";
 
 export interface AdminNotice {
   workspaceId: string;
-  /** Its recipient. Default: the owners and admins. */
-  to?: { email: string; name: string };
+  /** Its recipients. Default: the owners and admins. */
+  to?: { email: string; name: string } | { email: string; name: string }[];
   subject: string;
   text: string;
 }
@@ -61,7 +61,7 @@ export async function notifyAdmins(
   const domain = senderDomain(parts, workspaceId);
   const recipients: Recipient[] = [];
   const formerMailboxes = new Set<string>();
-  for (const person of recipientsAmong(store.db, workspaceId, to ? [to] : adminsOf(store.db, workspaceId))) {
+  for (const person of recipientsAmong(store.db, workspaceId, to ? [to].flat() : adminsOf(store.db, workspaceId))) {
     const former = formerMailbox(mailbox, workspaceId, person.email);
     if (former === undefined) recipients.push(person);
     else if (former !== null) formerMailboxes.add(former);

@@ -29,6 +29,7 @@ import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { bccDetector } from "./bcc.ts";
 import type { Claim } from "./claims.ts";
+import { forgetKnown, noteKnown } from "./known-recipients.ts";
 import {
   contentOf,
   entriesOf,
@@ -164,6 +165,7 @@ export async function bounceLater(
     const state = new Map(entriesOf(tx, message.seq).map((entry) => [entry.seq, entry.state]));
     const fresh = bounced.filter(({ entry }) => state.get(entry.seq) === "delivered");
     recordBounced(parts, tx, message, fresh, now);
+    for (const { entry } of fresh) forgetKnown(tx, message.mailboxId, entry.recipient);
     if (fresh.length > 0 && notice !== undefined) fileNotice(parts, tx, message, notice, now);
   };
 }
@@ -184,6 +186,11 @@ function recordDelivered(
   const to = delivered.filter(({ entry }) => entry.field !== "bcc").map(({ entry }) => addressOf(entry));
   if (to.length === 0 || message.notice) return;
   mailbox.markDelivered(tx, message.id, now);
+  noteKnown(
+    tx,
+    message.mailboxId,
+    to.map(({ email }) => email),
+  );
   const { workspaceId, subject } = message;
   const data = { ...namesOf(message), to, subject, deliveredAt: new Date(now).toISOString() };
   emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.delivered", data, now });

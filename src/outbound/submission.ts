@@ -12,6 +12,7 @@ import type { SignedIn, SignIn } from "../access/sign-in.ts";
 import { AppError, isUnavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { newTimedToken, type Runtime } from "../base/runtime.ts";
+import { heldCopies } from "../mailbox/holds.ts";
 import {
   type EmailAddress,
   envelopeAddress,
@@ -29,7 +30,7 @@ import { messages, outboundMessages, queueEntries } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store } from "../store/store.ts";
-import type { Submit } from "./accept.ts";
+import type { Sent, Submit } from "./accept.ts";
 import { recipientsOf, requireMaySend, type Sender, senderFor } from "./guardrails.ts";
 import type { Recipient } from "./queue.ts";
 import { completeSubmitted, readSubmitted, type SubmittedMessage } from "./submitted.ts";
@@ -65,17 +66,17 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
     }
   }
 
-  /** Resolves with the emailId of the Sent copy. @throws Refusal, AppError */
-  async function send(caller: Caller, envelope: Envelope, message: SubmittedMessage): Promise<string> {
+  /** @throws Refusal, AppError */
+  async function send(caller: Caller, envelope: Envelope, message: SubmittedMessage): Promise<Accepted> {
     const { reach, address } = sender(caller, message.from);
     if (message.sender !== undefined) sender(caller, message.sender);
     const { mailbox } = reach;
     const { bytes } = message;
     const { recipients, ...dsn } = wantedIn(envelope, message);
-    const accept = async (messageId: string, recipients: readonly Recipient[]): Promise<string> => {
+    const accept = (messageId: string, recipients: readonly Recipient[]): Promise<Accepted> => {
       const completion = { hostname, trace: envelope.trace, messageId, now: runtime.now() };
       const compose = async () => completeSubmitted(message, completion);
-      return (await submit({ caller, mailbox, from: address, recipients, messageId, compose, dsn })).emailId;
+      return submit({ caller, mailbox, from: address, recipients, messageId, compose, dsn });
     };
     const { messageId } = message;
     if (messageId === undefined) {
@@ -100,9 +101,10 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
       try {
         if (received.tooLarge) throw new Refusal("tooLarge");
         if (received.hops > MOST_HOPS) throw new Refusal("loop");
-        emailId = await send(caller(), envelope, readSubmitted(await received.read()));
-        outcome = "accepted";
-        return `2.0.0 ${emailId} accepted for delivery`;
+        const accepted = await send(caller(), envelope, readSubmitted(await received.read()));
+        emailId = accepted.emailId;
+        outcome = accepted.held ? "held" : "accepted";
+        return `2.0.0 ${emailId} ${accepted.held ? "waits for a person to approve it" : "accepted for delivery"}`;
       } finally {
         await received.dispose();
       }
@@ -131,7 +133,8 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
 
     open({ trace, ip }) {
       let who: SignedIn | undefined;
-      const source = sourceOfAddress(canonicalAddress(ip));
+      const address = canonicalAddress(ip);
+      const source = sourceOfAddress(address);
 
       /** @throws Refusal signInAgain, which ends the session */
       function caller(): Caller {
@@ -144,7 +147,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
       return {
         async authenticate({ username, password }) {
           try {
-            who = await signIn.inApp({ username, secret: password, scope: "send", source });
+            who = await signIn.inApp({ username, secret: password, scope: "send", source, address });
           } catch (error) {
             if (isUnavailable(error)) throw new Refusal("tooManySignIns", error, error.message);
             const busy = error instanceof AppError && error.code === "rate_limited";
@@ -217,6 +220,8 @@ function wantedIn(envelope: Envelope, message: SubmittedMessage): MessageDsn & {
   };
 }
 
+type Accepted = Pick<Sent, "emailId" | "held">;
+
 interface Submitted {
   mailboxId: string;
   /** Its own Message-ID, with angle brackets. */
@@ -250,31 +255,35 @@ const acceptedEntries = prepared((db) =>
  * splits a long list of recipients. No recipient gets it twice.
  */
 function createAcceptOnce(db: Db, now: () => number) {
-  const underWay = new Map<string, Promise<string>>();
+  const underWay = new Map<string, Promise<Accepted>>();
 
   async function acceptLeft(
     { mailboxId, messageId, bytes, recipients }: Submitted,
-    accept: (recipients: readonly Recipient[]) => Promise<string>,
-  ): Promise<string> {
-    const entries = acceptedEntries(db).all({ mailboxId, messageId, since: now() - REMEMBERED_MS });
+    accept: (recipients: readonly Recipient[]) => Promise<Accepted>,
+  ): Promise<Accepted> {
+    const since = now() - REMEMBERED_MS;
+    const held = heldCopies(db, mailboxId, messageId, since).flatMap(({ recipients: list, ...copy }) =>
+      list.map(({ email }) => ({ ...copy, recipient: email, held: true as const })),
+    );
+    const entries = [...acceptedEntries(db).all({ mailboxId, messageId, since }), ...held];
     const fingerprint = entries.length === 0 ? "" : fingerprintOf(bytes);
     const same = entries.filter((entry) => entry.fingerprint === fingerprint);
     const accepted = new Set(same.map(({ recipient }) => normalizeAddress(recipient)));
     const left = recipients.filter(({ email }) => !accepted.has(normalizeAddress(email)));
     const [first] = same;
-    return first && left.length === 0 ? first.emailId : accept(left);
+    return first && left.length === 0 ? first : accept(left);
   }
 
   /**
    * Calls `accept` for the recipients for whom the message was not accepted within the last hour, once work on the same message
-   * on another connection has ended. Resolves with its emailId, or the earlier one.
+   * on another connection has ended. Resolves with what was accepted, now or earlier.
    */
   return async function acceptOnce(
     message: Submitted,
-    accept: (recipients: readonly Recipient[]) => Promise<string>,
-  ): Promise<string> {
+    accept: (recipients: readonly Recipient[]) => Promise<Accepted>,
+  ): Promise<Accepted> {
     const key = `${message.mailboxId} ${message.messageId}`;
-    const before = underWay.get(key)?.catch(() => {}) ?? Promise.resolve();
+    const before: Promise<unknown> = underWay.get(key)?.catch(() => {}) ?? Promise.resolve();
     const run = before.then(() => acceptLeft(message, accept));
     underWay.set(key, run);
     try {

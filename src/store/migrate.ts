@@ -39,6 +39,8 @@ import changes from "./migrations/0033_changes.sql" with { type: "text" };
 import scheduledByKey from "./migrations/0034_scheduled_by_key.sql" with { type: "text" };
 import searchOperators from "./migrations/0035_search_operators.sql" with { type: "text" };
 import dsn from "./migrations/0036_dsn.sql" with { type: "text" };
+import policies from "./migrations/0037_policies.sql" with { type: "text" };
+import holds from "./migrations/0038_holds.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -151,4 +153,6 @@ export const MIGRATIONS: readonly string[] = [
   scheduledByKey,
   searchOperators,
   dsn,
+  policies,
+  holds,
 ];

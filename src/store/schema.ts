@@ -6,12 +6,12 @@
  *               │          ├─ second_factors ── recovery_codes
  *               ├─ domains ┼─ dkim_keys          grants: a mailbox shared with a user
  *               └─ mailboxes ┬─ addresses        (the mailbox's own, aliases, catch-alls)
- *                            ├─ mailbox_usage
+ *                            ├─ mailbox_usage, known_recipients
  *                            ├─ sender_verdicts  (spam training)
  *                            ├─ junk_filters ── junk_tokens
  *                            ├─ mailbox_labels   (which labels are in use)
  *                            └─ threads ─┬─ thread_labels, thread_references
- *                                        └─ messages ─┬─ message_bodies, message_judgements, drafts
+ *                                        └─ messages ─┬─ message_bodies, message_judgements, drafts, holds
  *                                                     ├─ attachments ── blobs (files)
  *                                                     └─ message_index  (FTS5)
  *   outbound_messages ─┬─ outbound_contents    outgoing mail; without foreign keys to mail, which it outlives
@@ -45,6 +45,7 @@
  *   events, webhook_*                    events/
  *   outbound_*, queue_*                  outbound/queue.ts, outbound/claims.ts
  *   suppressions                         outbound/suppression.ts
+ *   known_recipients                     outbound/known-recipients.ts
  *   trace_steps                          outbound/trace-log.ts
  *   greylist                             inbound/greylist.ts
  *   known_networks                       inbound/known.ts
@@ -69,7 +70,26 @@ export const ROLES = ["owner", "admin", "member"] as const;
 export type Role = (typeof ROLES)[number];
 /** Scopes of a key for mail; a new server's first key has all of them. */
 export const MAIL_SCOPES = ["read", "send", "write"] as const;
-export const SCOPES = [...MAIL_SCOPES, "admin"] as const;
+export const SCOPES = [...MAIL_SCOPES, "admin", "approve"] as const;
+/** What an API key is restricted to (rules: Policies). A field that is left out restricts nothing. */
+export interface Policy {
+  /** Ids and primary addresses. */
+  mailboxes?: string[];
+  /** Comparable addresses, `@domain`, and words for people that the server finds: see access/policy.ts. */
+  recipients?: string[];
+  otherwise?: (typeof OTHERWISE)[number];
+  send?: (typeof SEND_MODES)[number];
+  recipientsPerDay?: number;
+  changesPerHour?: number;
+  /** date-time */
+  expiresAt?: string;
+  /** CIDRs. */
+  networks?: string[];
+  codes?: boolean;
+}
+export const OTHERWISE = ["refuse", "hold"] as const;
+export const SEND_MODES = ["direct", "hold"] as const;
+
 export type Scope = (typeof SCOPES)[number];
 export const GRANT_ACCESS = ["view", "send", "full"] as const;
 export type GrantAccess = (typeof GRANT_ACCESS)[number];
@@ -89,6 +109,8 @@ export const workspaces = sqliteTable("workspaces", {
   createdAt: integer("created_at").notNull(),
   /** Why sending is paused; null if it is not. */
   pausedReason: text("paused_reason"),
+  /** Since when all API keys are paused, also later ones. */
+  keysPausedAt: integer("keys_paused_at"),
 });
 
 export const users = sqliteTable(
@@ -220,6 +242,11 @@ export const apiKeys = sqliteTable(
     createdAt: integer("created_at").notNull(),
     lastUsedAt: integer("last_used_at"),
     revokedAt: integer("revoked_at"),
+    policy: json<Policy>("policy").notNull().default({}),
+    /** Since when it is paused by itself; workspaces.keys_paused_at pauses all. */
+    pausedAt: integer("paused_at"),
+    /** The key that made it, which may be gone. */
+    madeBy: text("made_by"),
   },
   (table) => [index("api_keys_by_user").on(table.userId)],
 );
@@ -302,6 +329,17 @@ export const mailboxUsage = sqliteTable("mailbox_usage", {
   mailboxId: text("mailbox_id").primaryKey(),
   bytes: integer("bytes").notNull(),
 });
+
+/** Whom a mailbox has sent to: see outbound/known-recipients.ts. */
+export const knownRecipients = sqliteTable(
+  "known_recipients",
+  {
+    mailboxId: text("mailbox_id").notNull(),
+    /** As comparableAddress gives it. */
+    address: text("address").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.mailboxId, table.address] })],
+);
 
 /** A conversation, with the fields of its list row precomputed (rules: Thread fields). */
 export const threads = sqliteTable(
@@ -735,6 +773,59 @@ export const outboundMessages = sqliteTable(
  * The transmitted bytes, signatures included: in the row, or in a blob if large. Deleted once all recipients are
  * settled.
  */
+export const HOLD_STATES = ["waiting", "approved", "rejected", "sent"] as const;
+export type HoldState = (typeof HOLD_STATES)[number];
+
+/** What the sender of a held message wanted to be told (RFC 3461), and the recipients, as for the queue. */
+export interface HeldRecipient {
+  email: string;
+  name?: string;
+  field: RecipientField;
+  notify?: string;
+  orcpt?: string;
+}
+
+/** Messages of API keys that wait for a person (rules: Held for approval); once sent, of their Sent copy. */
+export const holds = sqliteTable(
+  "holds",
+  {
+    messageSeq: integer("message_seq").primaryKey(),
+    /** messages.id, also of the Sent copy. */
+    messageId: text("message_id").notNull().unique(),
+    mailboxId: text("mailbox_id").notNull(),
+    keyId: text("key_id").notNull(),
+    /** The person that the key acts for. */
+    userId: text("user_id").notNull(),
+    /** `approved`: it waits for its time. */
+    state: text("state", { enum: HOLD_STATES }).notNull(),
+    /** Why it was held, or rejected; for people. */
+    reason: text("reason").notNull(),
+    since: integer("since").notNull(),
+    /** It is not sent before. */
+    sendAt: integer("send_at"),
+    /** threads.id of the conversation that it answers. */
+    answers: text("answers"),
+    recipients: json<HeldRecipient[]>("recipients").notNull(),
+    dsn: json<{ ret?: "FULL" | "HDRS"; envid?: string }>("dsn").notNull(),
+    /** The message as it goes out, in a row or a file; null once it is sent. */
+    size: integer("size"),
+    bytes: blob("bytes", { mode: "buffer" }),
+    /** Name of the blob. */
+    blob: text("blob"),
+    /** The person who approved or rejected it; null if its time was over. */
+    decidedBy: text("decided_by"),
+    decidedAt: integer("decided_at"),
+    /** When the people who may approve it were told by mail. */
+    toldAt: integer("told_at"),
+  },
+  (table) => [
+    index("holds_by_state").on(table.state, table.since).where(sql`state <> 'sent'`),
+    index("holds_by_mailbox").on(table.mailboxId, table.state, table.since).where(sql`state <> 'sent'`),
+    index("holds_told").on(table.mailboxId, table.toldAt).where(sql`told_at IS NOT NULL`),
+    index("holds_by_blob").on(table.blob).where(sql`blob IS NOT NULL`),
+  ],
+);
+
 export const outboundContents = sqliteTable(
   "outbound_contents",
   {

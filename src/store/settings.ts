@@ -453,6 +453,7 @@ export const SETTINGS = {
     ),
     "none",
   ),
+  "holds.days": number(DAYS, 7, "Days after which a message that waits for approval is rejected"),
   "retention.deliveryLogDays": number(DAYS, 30, "Days that finished webhook deliveries are kept"),
   "retention.idempotencyHours": number(HOURS, 24, "Hours that an idempotency key is remembered"),
   "retention.traceDays": number(DAYS, 30, "Days that the steps of each message on its way are kept (mailroom trace)"),

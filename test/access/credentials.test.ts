@@ -108,6 +108,8 @@ describe("keys", () => {
       createdAt: world.runtime.now(),
       lastUsedAt: null,
       revokedAt: null,
+      policy: {},
+      pausedAt: null,
     });
   });
 });

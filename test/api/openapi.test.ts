@@ -353,6 +353,9 @@ test("each resource has its documented fields, required and optional", () => {
     MessageDeliveredEvent: ENVELOPE,
     MessageBouncedEvent: ENVELOPE,
     MessageComplaintEvent: ENVELOPE,
+    MessageHeldEvent: ENVELOPE,
+    MessageApprovedEvent: ENVELOPE,
+    MessageRejectedEvent: ENVELOPE,
   };
   const OPTIONAL: Record<string, string> = {
     EmailAddress: "name",
@@ -372,8 +375,8 @@ test("each resource has its documented fields, required and optional", () => {
     SendRequest: "attachments forward forwardAttachments replyTo headers sendAt",
     ReplyRequest: "attachments replyTo headers sendAt",
     DraftRequest: "attachments replyTo headers",
-    SendResponse: "scheduled sendAt draftId",
-    Message: "truncated folder mailbox inReplyTo references replyTo listUnsubscribe delivery",
+    SendResponse: "held scheduled sendAt draftId",
+    Message: "truncated folder mailbox inReplyTo references replyTo listUnsubscribe held approvedBy delivery",
     MessageSummary: "truncated",
     Thread: "highlights",
     ThreadList: "sort suggestion notes nearWords",
@@ -407,12 +410,16 @@ test("each operation with a body has an example, and examples match their schema
 
 test("each event has its documented fields, all of them required", () => {
   const named = "emailId threadId messageId mailbox";
+  const held = "emailId threadId mailboxId mailbox keyId reason";
   const DATA: Record<string, string> = {
     "message.inbound": `${named} mailboxId inReplyTo from to cc subject snippet hasAttachments attachmentCount isSpam receivedAt`,
     "message.outbound": `${named} from to subject`,
     "message.delivered": `${named} to subject deliveredAt`,
     "message.bounced": `${named} recipient hard detail`,
     "message.complaint": `${named} recipient`,
+    "message.held": held,
+    "message.approved": `${held} approvedBy`,
+    "message.rejected": `${held} rejectedBy`,
   };
   const webhooks = document.webhooks as Record<string, { post: JsonObject }>;
   expect(Object.keys(webhooks)).toEqual(Object.keys(DATA));

@@ -12,7 +12,7 @@ import { createPublishedPolicy } from "../../src/admin/mta-sts.ts";
 import { createOutbound } from "../../src/admin/outbound.ts";
 import { createPeople } from "../../src/admin/people.ts";
 import { createApi } from "../../src/api/api.ts";
-import { createBodyBudget, createSourceReader } from "../../src/api/request.ts";
+import { createAddressReader, createBodyBudget } from "../../src/api/request.ts";
 import { MAIL_API } from "../../src/api/surfaces.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { ApiSending } from "../../src/compose/send.ts";
@@ -99,7 +99,7 @@ export async function startApi(given: Given = {}) {
     spool: openSpool(temporaryFolder()),
     slowdown: createSlowdown(runtime),
     touchKey: createLastUse(store, log, "a key", noteKeyUse),
-    sourceOf: createSourceReader(trustedProxies ?? []),
+    addressOf: createAddressReader(trustedProxies ?? []),
     mostConnections: 1_000,
     ...(operations && { operations }),
   });

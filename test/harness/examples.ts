@@ -97,6 +97,15 @@ export async function bootExamples(): Promise<ExampleWorld> {
     suppressions: () => admin("/suppressions", { address: newAddress() }),
     keys: () => admin("/keys", { name: "Made", scopes: ["read"] }),
     webhooks: () => admin("/webhooks", { url: "https://hooks.example.com/", events: ["message.inbound"] }),
+    async holds() {
+      const { body } = await api.post<{ key: string }>("/api/admin/v1/keys", {
+        ...{ name: "Made", scopes: ["send"], policy: { send: "hold" } },
+      });
+      const sent = await booted.apiWith(body.key).post<{ emailId: string }>("/send", {
+        ...{ from: ADA, to: "carol@example.net", text: "Hello" },
+      });
+      return sent.body.emailId;
+    },
     async queue() {
       await made("/send", { from: ADA, to: "carol@example.net", text: "Hello" });
       const { body } = await api.get<{ queue: { id: string }[] }>("/api/admin/v1/queue?limit=100");

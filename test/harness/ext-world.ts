@@ -50,10 +50,10 @@ export async function bootExt(...given: Parameters<typeof boot>): Promise<ExtWor
       const sender = mailer(mx);
       await sender.send({ from: "carol@remote.example", to }, letter({ to, subject, text: "Hello", ...more }));
       sender.close();
-      const { body } = await booted.api.get<{ messages: { id: string; threadId: string }[] }>(
-        `/messages?mailbox=${to}&direction=inbound&limit=1`,
+      const { body } = await booted.api.get<{ messages: { id: string; threadId: string; subject: string }[] }>(
+        `/messages?mailbox=${to}&direction=inbound&limit=100`,
       );
-      const [message] = body.messages;
+      const message = body.messages.find((found) => found.subject === subject);
       if (!message) throw new Error("the message was not filed");
       await appliance.settled();
       return { threadId: message.threadId, emailId: message.id };

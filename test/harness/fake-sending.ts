@@ -45,6 +45,13 @@ export function fakeSending({ store, runtime }: { store: Store; runtime: FakeRun
     atCommit: () => {},
     accepted: () => store.db.select().from(events).all().length,
     readFiles: async () => [],
+    approvals: {
+      list: () => [],
+      held: unused,
+      approve: unused,
+      reject: unused,
+      job: { name: "none", runDue: () => null },
+    },
     newDraft: unused,
     getProgramDraft: unused,
     changeProgramDraft: unused,

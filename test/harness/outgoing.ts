@@ -1,4 +1,5 @@
 /** Sending over a store in memory: the parts of the appliance from API fields to the queue, with parsing in this process. */
+
 import { eq } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
@@ -8,6 +9,7 @@ import { createSending } from "../../src/compose/send.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { type Composition, composeBytes, isComposition } from "../../src/message/composition.ts";
 import { type Submission, type Submit, submitMessage } from "../../src/outbound/accept.ts";
+import { createApprovals } from "../../src/outbound/approval.ts";
 import { type Recipient, readContent } from "../../src/outbound/queue.ts";
 import { suppress } from "../../src/outbound/suppression.ts";
 import { openSpool, readSource, type Source } from "../../src/smtp/spool.ts";
@@ -80,7 +82,8 @@ export async function createOffice() {
   const submit: Submit = (...submission) =>
     submitMessage({ ...parts, transport, largestQueue: LARGEST_QUEUE }, ...submission);
   const spool = openSpool(temporaryFolder());
-  const sending = createSending({ ...parts, transport, submit, spool, wake: () => {} });
+  const approvals = createApprovals({ ...parts, transport, wake: () => {}, wakeRelay: () => {} });
+  const sending = createSending({ ...parts, transport, submit, spool, wake: () => {}, approvals });
 
   /** Counts stored rows of each kind. A refused message may leave none. */
   const stored = (): Record<string, unknown> => {

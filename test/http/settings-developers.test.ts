@@ -127,6 +127,8 @@ describe("API keys", () => {
     expect(status).toBe(200);
     const now = new Date(booted.runtime.now()).toISOString();
     expect(body.keys.find((listed) => listed.id === id)).toEqual({
+      policy: {},
+      paused: false,
       id,
       name: "Reader",
       user: ALICE,

@@ -47,7 +47,7 @@ const complaint = (messageId: string, recipient: string): string =>
     "",
   ].join("\n");
 
-test("all five kinds", async () => {
+test("all kinds", async () => {
   const remote = await startRemoteMx({
     rcpt: ({ address }) => (address.startsWith("nobody") ? "550 5.1.1 no such user" : undefined),
   });
@@ -55,7 +55,11 @@ test("all five kinds", async () => {
     "remote.example": { mx: [[10, "mx.remote.example"]], txt: ["v=spf1 ip4:127.0.0.1 -all"] },
     "mx.remote.example": { a: [remote.host] },
   });
-  const { receive, api, settled, mx, appliance, runtime } = await openRig(settingsFor(remote), WITH_MX, dns);
+  const { receive, api, apiWith, settled, mx, appliance, runtime, owner } = await openRig(
+    settingsFor(remote),
+    WITH_MX,
+    dns,
+  );
   const receiver = receive();
   const { status, body: sent } = await api.post<{ messageId: string; emailId: string }>("/send", {
     from: "alice@example.test",
@@ -73,6 +77,22 @@ test("all five kinds", async () => {
   const report = complaint(sent.messageId, "bob@remote.example");
   await heldReply(runtime, sender.send({ ...from, from: "feedback@remote.example" }, report));
   sender.close();
+  const key = appliance.store.transact((tx) =>
+    appliance.developers.createKey(tx, {
+      userId: owner.userId,
+      name: "Agent",
+      scopes: ["send"],
+      policy: { send: "hold" },
+    }),
+  );
+  const hold = async () => {
+    const letter = { from: "alice@example.test", to: "bob@remote.example", bcc: "secret@remote.example", text: BODY };
+    return (await apiWith(key.key).post<{ emailId: string }>("/send", letter)).body.emailId;
+  };
+  const [approved, rejected] = [await hold(), await hold()];
+  for (const path of [`${approved}/approve`, `${rejected}/reject`]) {
+    expect((await api.post(`/api/admin/v1/holds/${path}`, {})).status).toBe(200);
+  }
   await settled();
 
   const told = receiver.hooks.map(({ body }) => JSON.parse(body) as JsonObject & { event: string; data: JsonObject });
@@ -87,8 +107,20 @@ test("all five kinds", async () => {
   const dataOf = (name: string) => told.filter(({ event }) => event === name).map(({ data }) => data);
   const bob = { email: "bob@remote.example", name: "Bob" };
   const zoe = { email: "zoe@remote.example", name: "Zoë" };
-  expect(dataOf("message.outbound")).toMatchObject([{ emailId: sent.emailId, subject: "Grüße", to: [bob, {}] }]);
-  expect(dataOf("message.delivered")).toMatchObject([{ to: [bob, zoe] }]);
+  expect(dataOf("message.outbound")).toMatchObject([
+    { emailId: sent.emailId, subject: "Grüße", to: [bob, {}] },
+    { emailId: approved },
+  ]);
+  expect(dataOf("message.delivered")).toMatchObject([{ to: [bob, zoe] }, { emailId: approved }]);
+  const held = { keyId: key.id, mailbox: "alice@example.test", reason: expect.stringContaining("approves everything") };
+  expect(dataOf("message.held")).toMatchObject([
+    { ...held, emailId: approved },
+    { ...held, emailId: rejected },
+  ]);
+  expect(dataOf("message.approved")).toMatchObject([{ ...held, emailId: approved, approvedBy: owner.userId }]);
+  expect(dataOf("message.rejected")).toMatchObject([
+    { ...held, emailId: rejected, rejectedBy: owner.userId, reason: "rejected" },
+  ]);
   expect(dataOf("message.bounced")).toMatchObject([{ recipient: "nobody@remote.example", hard: true }]);
   expect(dataOf("message.complaint")).toMatchObject([{ recipient: "bob@remote.example" }]);
   expect(dataOf("message.inbound")[0]).toMatchObject({ cc: [{ email: "dan@remote.example" }], isSpam: false });

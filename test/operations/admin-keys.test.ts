@@ -14,7 +14,7 @@ test("a key is created, works, is renamed and revoked", async () => {
   expect(shown).toEqual({
     ...{ id: expect.stringMatching(/^key_/), name: "Reader", userId: "olga", user: "olga@example.test" },
     ...{ scopes: ["read"], hint: key.slice(0, 7), createdAt: expect.stringMatching(/Z$/) },
-    ...{ lastUsedAt: null, revokedAt: null },
+    ...{ lastUsedAt: null, revokedAt: null, policy: {}, paused: false },
   });
   expect((await ask("/mailboxes", { headers: { authorization: `Bearer ${key}` } })).status).toBe(200);
   expect((await as(key, "GET", "/keys")).body.code).toBe("missing_scope");
@@ -69,10 +69,12 @@ describe("creating", () => {
     ["ada", { ...READER, user: "nobody@example.test" }, 404, "not_found"],
     ["ada", READER, 403, "forbidden", ["admin"]],
     ["ada", { ...READER, scopes: ["admin"] }, 201, undefined, ["admin"]],
-    ["ada", { ...READER, scopes: ["approve"] }, 400, "bad_request"],
+    ["ada", { ...READER, scopes: ["approve"] }, 403, "forbidden"],
+    ["ada", { ...READER, scopes: ["delete"] }, 400, "bad_request"],
     ["ada", { ...READER, scopes: [] }, 400, "bad_request"],
     ["ada", { ...READER, name: "  " }, 400, "bad_request"],
-    ["ada", { ...READER, policy: {} }, 400, "bad_request"],
+    ["ada", { ...READER, policy: {} }, 201],
+    ["ada", { ...READER, policy: { mailbox: "x" } }, 400, "bad_request"],
     ["ada", { ...READER, paused: false }, 400, "bad_request"],
     ["ada", { name: "Reader" }, 400, "bad_request"],
   ];
@@ -121,10 +123,10 @@ test("a key revokes itself, and is refused from then on", async () => {
   expect((await call("GET", `/keys/${id}`)).body.revokedAt).toEqual(expect.stringMatching(/Z$/));
 });
 
-test("PATCH takes the field name, and refuses others", async () => {
+test("PATCH takes name, policy and paused, and refuses others", async () => {
   const { call } = await startAdmin();
   const { id } = (await call("POST", "/keys", READER)).body;
-  for (const body of [{}, { name: "x", policy: {} }, { paused: true }, { scopes: ["read"] }, { name: "a\nb" }]) {
+  for (const body of [{}, { policy: { otherwise: "ask" } }, { paused: 1 }, { scopes: ["read"] }, { name: "a\nb" }]) {
     expect([body, (await call("PATCH", `/keys/${id}`, body)).body.code]).toEqual([body, "bad_request"]);
   }
 });

@@ -36,7 +36,7 @@ test.each([
   ["a private address", { ...HOOK, url: "http://127.0.0.1:9/" }, 422, "unprocessable"],
   ["no URL", { ...HOOK, url: "nonsense" }, 422, "unprocessable"],
   ["no events", { ...HOOK, events: [] }, 400, "bad_request"],
-  ["an event that there is not", { ...HOOK, events: ["message.held"] }, 400, "bad_request"],
+  ["an event that there is not", { ...HOOK, events: ["message.read"] }, 400, "bad_request"],
   ["a field that there is not", { ...HOOK, policy: {} }, 400, "bad_request"],
   ["a description of two lines", { ...HOOK, description: "a\nb" }, 400, "bad_request"],
 ])("%s is refused", async (_, body, status, code) => {

@@ -48,6 +48,7 @@ test("every documented setting has its default", () => {
     "spam.rejectDmarc": "true",
     "spam.trustedForwarders": "none",
     "spam.junkThreshold": "0.9999",
+    "holds.days": "7",
     "retention.deliveryLogDays": "30",
     "retention.idempotencyHours": "24",
     "retention.traceDays": "30",

@@ -178,7 +178,9 @@ export function createTools(operations: readonly Operation[]) {
       const key = [...scopes].sort().join();
       let list = lists.get(key);
       if (!list) {
-        list = tools.filter(({ operation }) => scopes.has(operation.scope)).map(({ listed }) => listed);
+        list = tools
+          .filter(({ operation }) => [operation.scope].flat().some((scope) => scopes.has(scope)))
+          .map(({ listed }) => listed);
         lists.set(key, list);
       }
       return list;

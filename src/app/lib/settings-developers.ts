@@ -90,4 +90,7 @@ export const EVENT_MEANING: Readonly<Record<string, string>> = {
   "message.delivered": "the recipient's server accepted it",
   "message.bounced": "the recipient's server refused it",
   "message.complaint": "the recipient reported it as spam",
+  "message.held": "a message of an API key waits for approval",
+  "message.approved": "a person approved a held message",
+  "message.rejected": "a held message was rejected, or not approved in time",
 };

@@ -89,6 +89,7 @@ export const listDomains = operation({
 
 export const addDomain = operation({
   name: "addDomain",
+  whole: true,
   group: "Domains",
   audience: "admin",
   method: "POST",
@@ -141,6 +142,7 @@ export const getDomain = operation({
 
 export const verifyDomain = operation({
   name: "verifyDomain",
+  whole: true,
   group: "Domains",
   audience: "admin",
   method: "POST",
@@ -168,6 +170,7 @@ export const verifyDomain = operation({
 
 export const removeDomain = operation({
   name: "removeDomain",
+  whole: true,
   group: "Domains",
   audience: "admin",
   method: "DELETE",

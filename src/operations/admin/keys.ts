@@ -2,13 +2,56 @@
 import type { Caller } from "../../access/caller.ts";
 import type { KeyRecord } from "../../admin/developers.ts";
 import { AppError } from "../../base/errors.ts";
-import { SCOPES } from "../../store/schema.ts";
+import { OTHERWISE, SCOPES, SEND_MODES } from "../../store/schema.ts";
 import { asCommand, type Shown } from "../command.ts";
 import { filled, oneOf, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
-import { BY_ID, DONE, Done, dateTime, email, isoOf, maybeIsoOf, nullable, strictBody } from "../schemas.ts";
+import {
+  BY_ID,
+  DONE,
+  Done,
+  dateTime,
+  email,
+  isoOf,
+  maybeIsoOf,
+  nullable,
+  readDateTime,
+  strictBody,
+} from "../schemas.ts";
 import { personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+
+/** Limits on the lists and counts of a policy. */
+const MOST_ENTRIES = 1_000;
+const MOST_COUNTED = 1_000_000;
+
+const Policy = t.Object(
+  {
+    mailboxes: t.Optional(
+      t.Array(filled(), {
+        maxItems: MOST_ENTRIES,
+        description: "Ids or addresses; others do not exist for the key",
+      }),
+    ),
+    recipients: t.Optional(
+      t.Array(filled(), {
+        maxItems: MOST_ENTRIES,
+        description:
+          "Whom it may write to: addresses, `@domain`, `thread` (who took part in the conversation), `workspace` (its verified domains), `known` (whom the mailbox has sent to)",
+      }),
+    ),
+    otherwise: t.Optional(oneOf(OTHERWISE, { description: "For other recipients; `refuse` when left out" })),
+    send: t.Optional(oneOf(SEND_MODES, { description: "`hold`: a person approves everything" })),
+    recipientsPerDay: t.Optional(t.Integer({ minimum: 0, maximum: MOST_COUNTED })),
+    changesPerHour: t.Optional(t.Integer({ minimum: 0, maximum: MOST_COUNTED })),
+    expiresAt: t.Optional(dateTime({ description: "From then on the key is not valid" })),
+    networks: t.Optional(t.Array(filled(), { maxItems: MOST_ENTRIES, description: "CIDRs from which it may be used" })),
+    codes: t.Optional(
+      t.Boolean({ description: "false: what looks like a one-time code or a sign-in link is masked in every read" }),
+    ),
+  },
+  { $id: "KeyPolicy", additionalProperties: false, description: "What is left out restricts nothing" },
+);
 
 const fields = {
   id: t.String(),
@@ -20,6 +63,8 @@ const fields = {
   createdAt: dateTime(),
   lastUsedAt: nullable(dateTime(), { description: "To the minute; null if it was never used" }),
   revokedAt: nullable(dateTime(), { description: "null while it is valid" }),
+  policy: Policy,
+  paused: t.Boolean({ description: "Paused by itself: it answers 403 until it is resumed" }),
 };
 const ApiKey = t.Object(fields, { $id: "ApiKey" });
 const NewApiKey = t.Object(
@@ -30,7 +75,19 @@ const NewApiKey = t.Object(
 export type KeyView = Static<typeof ApiKey>;
 
 const shown = (record: KeyRecord): KeyView => {
-  const { id, name, userId, userEmail: user, scopes, hint, createdAt, lastUsedAt, revokedAt } = record;
+  const {
+    id,
+    name,
+    userId,
+    userEmail: user,
+    scopes,
+    hint,
+    createdAt,
+    lastUsedAt,
+    revokedAt,
+    policy,
+    pausedAt,
+  } = record;
   return {
     id,
     name,
@@ -41,6 +98,8 @@ const shown = (record: KeyRecord): KeyView => {
     createdAt: isoOf(createdAt),
     lastUsedAt: maybeIsoOf(lastUsedAt),
     revokedAt: maybeIsoOf(revokedAt),
+    policy,
+    paused: pausedAt !== null,
   };
 };
 
@@ -51,9 +110,15 @@ const keyDocument = ({ id, name, user, scopes, hint, ...rest }: KeyView, { works
   user,
   scopes,
   hint,
-  state: rest.revokedAt === null ? "active" : "revoked",
+  state: rest.revokedAt !== null ? "revoked" : rest.paused ? "paused" : "active",
   ...rest,
   workspace,
+});
+
+/** A policy with its time read. @throws AppError bad_request */
+const timed = (policy: Static<typeof Policy>): Static<typeof Policy> => ({
+  ...policy,
+  ...(policy.expiresAt !== undefined && { expiresAt: isoOf(readDateTime("policy.expiresAt", policy.expiresAt)) }),
 });
 
 const positionOf = ({ createdAt, id }: KeyRecord) => ({ at: createdAt, id });
@@ -98,10 +163,11 @@ export const createKey = operation({
   path: "/keys",
   summary: "Create an API key",
   description:
-    "It acts for yourself or for a member, and its scopes are at most those of the key that asks. `admin` is for yourself alone.",
+    "It acts for yourself or for a member. Its scopes are at most those of the key that asks, without `approve`, and its policy is at least as narrow. `admin` is for yourself alone.",
   body: strictBody({
     name: filled({ maxLength: 120 }),
     scopes: t.Array(oneOf(SCOPES), { minItems: 1, maxItems: SCOPES.length }),
+    policy: t.Optional(Policy),
     user: t.Optional(filled({ description: "Id or address of the person it acts for; yourself when left out" })),
   }),
   example: { body: { name: "Invoices", scopes: ["read"] } },
@@ -110,7 +176,7 @@ export const createKey = operation({
   success: 201,
   response: NewApiKey,
   errors: WRITE_ERRORS,
-  run: ({ act, person, developers, people, requireConfirmed }, { body: { name, scopes, user } }) =>
+  run: ({ act, person, developers, people, requireConfirmed }, { body: { name, scopes, policy = {}, user } }) =>
     act((tx) => {
       const caller = person(tx);
       requireConfirmed(tx);
@@ -120,11 +186,25 @@ export const createKey = operation({
       if (!isOwn && holder.role !== "member") {
         throw new AppError("forbidden", "A key acts for yourself or for a member: others create their own");
       }
-      const beyond = scopes.find((scope) => !caller.scopes.has(scope) || (scope === "admin" && !isOwn));
+      // Only a person gives a key the right to approve.
+      const isByKey = caller.keyId !== undefined;
+      const beyond = scopes.find(
+        (scope) =>
+          !caller.scopes.has(scope) || (scope === "admin" && !isOwn) || (scope === "approve" && (isByKey || !isOwn)),
+      );
       if (beyond !== undefined) {
         throw new AppError("forbidden", `You cannot give this key the scope "${beyond}"`);
       }
-      const { id, key } = developers.createKey(tx, { userId: holder.id, name, scopes }, { byAdmin: !isOwn });
+      const { keyId: madeBy } = caller;
+      const given = {
+        userId: holder.id,
+        name,
+        scopes,
+        policy: developers.readPolicy(tx, caller, timed(policy)),
+        madeBy,
+      };
+      if (caller.policy) developers.requireWithin(tx, workspaceId, given.policy, caller.policy);
+      const { id, key } = developers.createKey(tx, given, { byAdmin: !isOwn });
       return { ...shown(developers.keyOf(tx, id, workspaceId)), key };
     }),
 });
@@ -143,24 +223,47 @@ export const getKey = operation({
     shown(developers.keyOf(store.db, id, workspaceId)),
 });
 
-export const renameKey = operation({
+export const changeKey = operation({
   ...common,
-  name: "renameKey",
+  name: "changeKey",
   method: "PATCH",
   path: "/keys/:id",
-  summary: "Rename an API key",
+  summary: "Rename, restrict, pause or resume an API key",
+  description:
+    "`policy` replaces the whole policy: at least as narrow as that of the key that asks and, for the key of somebody else, as the one before.",
   params: BY_ID,
-  body: strictBody({ name: filled({ maxLength: 120 }) }),
-  example: { body: { name: "Invoices, read only" } },
+  body: strictBody(
+    {
+      name: t.Optional(filled({ maxLength: 120 })),
+      policy: t.Optional(Policy),
+      paused: t.Optional(t.Boolean()),
+    },
+    { minProperties: 1 },
+  ),
+  example: { body: { policy: { recipients: ["thread"], otherwise: "hold" } } },
   success: 200,
   response: ApiKey,
   errors: WRITE_ERRORS,
-  run: ({ act, person, developers }, { params: { id }, body: { name } }) =>
+  run: ({ act, person, developers, requireConfirmed }, { params: { id }, body: { policy, ...change } }) =>
     act((tx) => {
       const caller = person(tx);
-      requireMayChange(caller, developers.keyOf(tx, id, caller.workspaceId));
-      developers.renameKey(tx, id, caller.workspaceId, name);
-      return shown(developers.keyOf(tx, id, caller.workspaceId));
+      const { workspaceId } = caller;
+      const key = developers.keyOf(tx, id, workspaceId);
+      requireMayChange(caller, key);
+      const read = policy && developers.readPolicy(tx, caller, timed(policy));
+      if (read) {
+        if (caller.policy) developers.requireWithin(tx, workspaceId, read, caller.policy);
+        const narrows = developers.isWithin(tx, workspaceId, read, key.policy);
+        if (!narrows && key.userId !== caller.userId) {
+          throw new AppError("forbidden", "The key of somebody else can be restricted further, and not given more");
+        }
+        if (!narrows) requireConfirmed(tx);
+      }
+      // What a person has paused comes back with all that it may do.
+      if (change.paused === false && caller.policy)
+        developers.requireWithin(tx, workspaceId, key.policy, caller.policy);
+      developers.changeKey(tx, id, workspaceId, { ...change, ...(read && { policy: read }) });
+      return shown(developers.keyOf(tx, id, workspaceId));
     }),
 });
 

@@ -1,12 +1,14 @@
 /** Mailboxes of a workspace, with their aliases, shares, quotas, pauses and expiry (rules: Administered mailboxes). */
+import { leavesMailbox } from "../../access/policy.ts";
 import { quoted, timeOf } from "../../admin/names.ts";
 import { GRANT_ACCESS, type MailboxEntry, type People } from "../../admin/people.ts";
 import { AppError, UsageError } from "../../base/errors.ts";
 import { normalizeAddress } from "../../message/address.ts";
+import type { RowPosition } from "../../store/cursor.ts";
 import type { Tx } from "../../store/store.ts";
 import { asCommand, REASON, type Shown, sendingState } from "../command.ts";
 import { filled, oneOf, type Static, t } from "../json-schema.ts";
-import { type AdminContext, operation } from "../operation.ts";
+import { type AdminContext, type Administrator, operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
 import { BY_ID, DONE, Done, dateTime, email, isoOf, maybeIsoOf, nullable, strictBody } from "../schemas.ts";
 import { personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
@@ -95,13 +97,25 @@ function ownerNamed(people: People, workspaceId: string, named: string): string 
 }
 
 /** Changes a mailbox of the caller's workspace and returns it as it is then. @throws AppError not_found */
+/** A mailbox that the caller's policy leaves. @throws AppError not_found */
+function mailboxFor(
+  people: AdminContext["people"],
+  { workspaceId, policy = {} }: Administrator,
+  id: string,
+): MailboxEntry {
+  const mailbox = people.mailboxIn(workspaceId, id);
+  if (!leavesMailbox(policy, mailbox)) throw new AppError("not_found", `there is no mailbox ${id}`);
+  return mailbox;
+}
+
 const changing = (
   { act, people }: AdminContext,
   id: string,
   work: (tx: Tx, workspaceId: string) => void,
 ): MailboxAdminView =>
-  act((tx, { workspaceId }) => {
-    people.mailboxIn(workspaceId, id);
+  act((tx, caller) => {
+    const { workspaceId } = caller;
+    mailboxFor(people, caller, id);
     work(tx, workspaceId);
     return mailboxView(people.mailboxIn(workspaceId, id));
   });
@@ -141,18 +155,22 @@ export const listWorkspaceMailboxes = operation({
       document: mailboxDocument,
     }),
   ],
-  run({ caller: { workspaceId }, people }, { query }) {
+  run({ caller: { workspaceId, policy }, people }, { query }) {
     const positionOf = ({ createdAt, id }: MailboxEntry) => ({ at: createdAt, id });
-    const { page, nextCursor: next } = pageOf(
-      { query: "mailboxes", positionOf, read: (after, limit) => people.listMailboxes(workspaceId, { after, limit }) },
-      query,
-    );
+    const read = (after: RowPosition | undefined, limit: number): MailboxEntry[] =>
+      policy?.mailboxes
+        ? people
+            .listMailboxes(workspaceId, { after, limit: Number.MAX_SAFE_INTEGER })
+            .filter((mailbox) => leavesMailbox(policy, mailbox))
+        : people.listMailboxes(workspaceId, { after, limit });
+    const { page, nextCursor: next } = pageOf({ query: "mailboxes", positionOf, read }, query);
     return { mailboxes: page.map(mailboxView), nextCursor: next };
   },
 });
 
 export const addMailbox = operation({
   name: "addMailbox",
+  whole: true,
   group: "Mailboxes",
   audience: "admin",
   method: "POST",
@@ -216,7 +234,7 @@ export const getMailbox = operation({
   success: 200,
   response: AdminMailbox,
   errors: READ_ERRORS,
-  run: ({ caller: { workspaceId }, people }, { params: { id } }) => mailboxView(people.mailboxIn(workspaceId, id)),
+  run: ({ caller, people }, { params: { id } }) => mailboxView(mailboxFor(people, caller, id)),
 });
 
 export const changeMailbox = operation({
@@ -288,6 +306,7 @@ export const changeMailbox = operation({
 
 export const removeMailbox = operation({
   name: "removeMailbox",
+  whole: true,
   group: "Mailboxes",
   audience: "admin",
   method: "DELETE",
@@ -316,6 +335,7 @@ export const removeMailbox = operation({
 
 export const addAlias = operation({
   name: "addAlias",
+  whole: true,
   group: "Mailboxes",
   audience: "admin",
   method: "POST",
@@ -354,6 +374,7 @@ export const removeAlias = operation({
 
 export const addGrant = operation({
   name: "addGrant",
+  whole: true,
   group: "Mailboxes",
   audience: "admin",
   method: "POST",

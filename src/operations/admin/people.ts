@@ -88,6 +88,7 @@ const NewPerson = strictBody({
 
 export const addPerson = operation({
   name: "addPerson",
+  whole: true,
   group: "People",
   audience: "admin",
   method: "POST",
@@ -129,6 +130,7 @@ export const getPerson = operation({
 
 export const changePerson = operation({
   name: "changePerson",
+  whole: true,
   group: "People",
   audience: "admin",
   method: "PATCH",
@@ -164,6 +166,7 @@ export const changePerson = operation({
 
 export const removePerson = operation({
   name: "removePerson",
+  whole: true,
   group: "People",
   audience: "admin",
   method: "DELETE",

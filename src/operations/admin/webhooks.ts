@@ -102,7 +102,7 @@ export const deliveryView = (delivery: Delivery): DeliveryView => {
   };
 };
 
-const common = { group: "Webhooks", audience: "admin", scope: "admin" } as const;
+const common = { group: "Webhooks", audience: "admin", scope: "admin", whole: true } as const;
 
 export const listWebhooks = operation({
   ...common,

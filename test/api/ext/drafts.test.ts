@@ -407,7 +407,7 @@ describe("sendAt", () => {
     expect((await inboxOfMax()).filter((subject) => subject === "Once later")).toHaveLength(1);
   });
 
-  test("is not sent once the key was revoked: the draft says why", async () => {
+  test("waits for a person once the key was revoked", async () => {
     const { store, developers } = world.appliance;
     const made = store.transact((tx) =>
       developers.createKey(tx, { userId: world.owner.userId, name: "Gone soon", scopes: ["send", "read"] }),
@@ -416,8 +416,10 @@ describe("sendAt", () => {
     store.transact((tx) => developers.revokeKey(tx, made.id));
     await world.advance(60_000);
     expect(await inboxOfMax()).not.toContain("Of a revoked key");
-    const { body: draft } = await get(body.draftId ?? "");
-    expect([draft.sendAt, draft.refusal]).toEqual([undefined, expect.stringContaining("revoked")]);
+    expect(await get(body.draftId ?? "")).toMatchObject({ status: 404 });
+    expect((await world.api.get("/threads?folder=drafts")).body.threads).toContainEqual(
+      expect.objectContaining({ subject: "Of a revoked key" }),
+    );
   });
 
   test("is checked now, too", async () => {

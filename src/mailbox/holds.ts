@@ -1,0 +1,266 @@
+/**
+ * Messages of API keys that wait for a person (rules: Held for approval): each a conversation of its own in the drafts
+ * of its mailbox, which nobody changes, beside the bytes that go out. Once the message is sent, the row tells who
+ * approved it. The only writer of holds.
+ */
+import { and, asc, eq, inArray, isNotNull, isNull, lte, max, min, sql } from "drizzle-orm";
+import { type HeldRecipient, type HoldState, holds, messages, threads } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db, Tx } from "../store/store.ts";
+import { deleteConversations } from "./removal.ts";
+import type { HeldView } from "./views.ts";
+
+/** The bytes that go out, or the blob that holds them. */
+export type HeldContent = { bytes: Uint8Array } | { blob: string; size: number };
+
+export interface Hold {
+  /** messages.seq and messages.id */
+  seq: number;
+  emailId: string;
+  /** Of the conversation in drafts. */
+  threadSeq: number;
+  threadId: string;
+  mailboxId: string;
+  keyId: string;
+  /** The person that the key acts for. */
+  userId: string;
+  state: HoldState;
+  reason: string;
+  /** Epoch ms, as are the other times. */
+  since: number;
+  sendAt: number | null;
+  /** Id of the conversation that it answers. */
+  answers: string | null;
+  recipients: HeldRecipient[];
+  dsn: typeof holds.$inferSelect.dsn;
+  decidedBy: string | null;
+  decidedAt: number | null;
+  /** When people were told by mail that it waits. */
+  toldAt: number | null;
+}
+
+/** Rows that a job reads at once. */
+const PORTION = 100;
+
+const COLUMNS = {
+  seq: holds.messageSeq,
+  emailId: holds.messageId,
+  threadSeq: messages.threadSeq,
+  threadId: threads.id,
+  mailboxId: holds.mailboxId,
+  keyId: holds.keyId,
+  userId: holds.userId,
+  state: holds.state,
+  reason: holds.reason,
+  since: holds.since,
+  sendAt: holds.sendAt,
+  answers: holds.answers,
+  recipients: holds.recipients,
+  dsn: holds.dsn,
+  decidedBy: holds.decidedBy,
+  decidedAt: holds.decidedAt,
+  toldAt: holds.toldAt,
+};
+
+const statements = prepared((db) => {
+  const select = () =>
+    db
+      .select(COLUMNS)
+      .from(holds)
+      .innerJoin(messages, eq(messages.seq, holds.messageSeq))
+      .innerJoin(threads, eq(threads.seq, messages.threadSeq));
+  const before = sql.placeholder("before");
+  // Literals, so that SQLite uses the partial indexes.
+  const inState = (state: HoldState) => eq(holds.state, sql.raw(`'${state}'`));
+  const portion = (state: HoldState, ...more: Parameters<typeof and>) =>
+    select()
+      .where(and(inState(state), ...more))
+      .orderBy(asc(holds.since))
+      .limit(PORTION)
+      .prepare();
+  return {
+    one: select()
+      .where(eq(holds.messageId, sql.placeholder("emailId")))
+      .prepare(),
+    ofMessage: db
+      .select({ state: holds.state, reason: holds.reason, since: holds.since, decidedBy: holds.decidedBy })
+      .from(holds)
+      .where(eq(holds.messageId, sql.placeholder("emailId")))
+      .prepare(),
+    open: db
+      .select({ seq: holds.messageSeq })
+      .from(holds)
+      .innerJoin(messages, eq(messages.seq, holds.messageSeq))
+      .where(
+        and(
+          eq(messages.threadSeq, sql.placeholder("threadSeq")),
+          inArray(holds.state, ["waiting", "approved"]),
+          // Its own conversation has no other message.
+          eq(messages.kind, "draft"),
+        ),
+      )
+      .prepare(),
+    content: db
+      .select({ bytes: holds.bytes, blob: holds.blob, size: holds.size })
+      .from(holds)
+      .where(eq(holds.messageSeq, sql.placeholder("seq")))
+      .prepare(),
+    among: select()
+      .where(
+        and(
+          inArray(holds.mailboxId, sql`(select value from json_each(${sql.placeholder("mailboxIds")}))`),
+          eq(holds.state, sql.placeholder("state")),
+          sql`${holds.state} <> 'sent'`,
+          sql`(${holds.since}, ${holds.messageSeq}) > (${sql.placeholder("at")}, ${sql.placeholder("seq")})`,
+        ),
+      )
+      .orderBy(asc(holds.since), asc(holds.messageSeq))
+      .limit(sql.placeholder("most"))
+      .prepare(),
+    overdue: portion("waiting", lte(holds.since, before)),
+    decided: portion("rejected", lte(holds.decidedAt, before)),
+    due: portion("approved", lte(holds.sendAt, before)),
+    untold: portion("waiting", isNull(holds.toldAt)),
+    nextDue: db
+      .select({ at: min(holds.sendAt) })
+      .from(holds)
+      .where(inState("approved"))
+      .prepare(),
+    lastTold: db
+      .select({ at: max(holds.toldAt) })
+      .from(holds)
+      .where(and(eq(holds.mailboxId, sql.placeholder("mailboxId")), isNotNull(holds.toldAt)))
+      .prepare(),
+    copies: db
+      .select({ emailId: holds.messageId, recipients: holds.recipients, fingerprint: messages.fingerprint })
+      .from(messages)
+      .innerJoin(holds, eq(holds.messageSeq, messages.seq))
+      .where(
+        and(
+          eq(messages.mailboxId, sql.placeholder("mailboxId")),
+          eq(messages.messageId, sql.placeholder("messageId")),
+          sql`${holds.since} > ${sql.placeholder("since")}`,
+        ),
+      )
+      .prepare(),
+  };
+});
+
+/** Notes that a filed message waits for a person. */
+export function putHold(
+  tx: Tx,
+  {
+    seq,
+    emailId,
+    content,
+    ...hold
+  }: Pick<
+    Hold,
+    | "seq"
+    | "emailId"
+    | "mailboxId"
+    | "keyId"
+    | "userId"
+    | "reason"
+    | "since"
+    | "sendAt"
+    | "answers"
+    | "recipients"
+    | "dsn"
+  > & {
+    content: HeldContent;
+  },
+): void {
+  tx.insert(holds)
+    .values({
+      ...hold,
+      messageSeq: seq,
+      messageId: emailId,
+      state: "waiting",
+      ...("bytes" in content
+        ? { bytes: Buffer.from(content.bytes), size: content.bytes.byteLength }
+        : { blob: content.blob, size: content.size }),
+    })
+    .run();
+}
+
+/** The hold of a message, whatever became of it. */
+export const findHold = (db: Db, emailId: string): Hold | undefined => statements(db).one.get({ emailId });
+
+/** The content that goes out. @throws Error for a message that was sent */
+export function contentOfHold(db: Db, { seq }: Pick<Hold, "seq">): HeldContent {
+  const row = statements(db).content.get({ seq });
+  if (row?.bytes) return { bytes: row.bytes };
+  if (!row?.blob) throw new Error(`the held message ${seq} has no content`);
+  return { blob: row.blob, size: row.size ?? 0 };
+}
+
+/** What the readers of a message learn of its hold. */
+export function heldViewOf(db: Db, emailId: string): { held?: HeldView; approvedBy?: string } {
+  const row = statements(db).ofMessage.get({ emailId });
+  if (!row) return {};
+  const { state, reason, since, decidedBy } = row;
+  if (state !== "sent") return { held: { state, reason, since: new Date(since).toISOString() } };
+  return decidedBy === null ? {} : { approvedBy: decidedBy };
+}
+
+/** True if the conversation is a message that waits for a person or for its time. */
+export const isHeld = (db: Db, threadSeq: number): boolean => statements(db).open.get({ threadSeq }) !== undefined;
+
+/** The holds of these mailboxes in a state, the longest waiting first, after one of them. */
+export const holdsAmong = (
+  db: Db,
+  mailboxIds: readonly string[],
+  state: Exclude<HoldState, "sent">,
+  { after, most }: { after: { since: number; seq: number } | undefined; most: number },
+): Hold[] => {
+  const { since: at, seq } = after ?? { since: -1, seq: 0 };
+  return statements(db).among.all({ mailboxIds: JSON.stringify(mailboxIds), state, at, seq, most });
+};
+
+/** The messages of that Message-ID that were held since a time (epoch ms), as submission.ts compares them. */
+export const heldCopies = (db: Db, mailboxId: string, messageId: string, since: number) =>
+  statements(db).copies.all({ mailboxId, messageId, since });
+
+/* For jobs: portions, the longest waiting first. Times are epoch ms. */
+
+export const overdueHolds = (db: Db, before: number): Hold[] => statements(db).overdue.all({ before });
+export const rejectedHolds = (db: Db, before: number): Hold[] => statements(db).decided.all({ before });
+export const dueHolds = (db: Db, now: number): Hold[] => statements(db).due.all({ before: now });
+export const untoldHolds = (db: Db): Hold[] => statements(db).untold.all();
+export const nextDueHold = (db: Db): number | null => statements(db).nextDue.get()?.at ?? null;
+/** When the people of a mailbox were last told that messages wait, epoch ms. */
+export const lastTold = (db: Db, mailboxId: string): number | null =>
+  statements(db).lastTold.get({ mailboxId })?.at ?? null;
+
+export function setTold(tx: Tx, seqs: readonly number[], now: number): void {
+  tx.update(holds)
+    .set({ toldAt: now })
+    .where(inArray(holds.messageSeq, [...seqs]))
+    .run();
+}
+
+/** Records a decision. `reason` replaces the one for holding it. */
+export function decide(
+  tx: Tx,
+  { seq }: Pick<Hold, "seq">,
+  set: { state: Exclude<HoldState, "sent">; reason?: string; decidedBy: string | null; decidedAt: number | null },
+): void {
+  tx.update(holds).set(set).where(eq(holds.messageSeq, seq)).run();
+}
+
+/** Deletes a held message with its conversation, for good or before it is filed as sent. */
+export function removeHold(tx: Tx, { mailboxId, threadSeq }: Pick<Hold, "mailboxId" | "threadSeq">): void {
+  deleteConversations(tx, mailboxId, [threadSeq]);
+}
+
+/** Notes of a Sent copy that it was held, and who approved it. */
+export function putSent(tx: Tx, seq: number, { emailId, ...hold }: Hold): void {
+  const { mailboxId, keyId, userId, reason, since, sendAt, answers, decidedBy, decidedAt, toldAt } = hold;
+  tx.insert(holds)
+    .values({
+      ...{ messageSeq: seq, messageId: emailId, mailboxId, keyId, userId, reason, since, sendAt, answers },
+      ...{ state: "sent", recipients: [], dsn: {}, decidedBy, decidedAt, toldAt },
+    })
+    .run();
+}

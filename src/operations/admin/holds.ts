@@ -1,0 +1,155 @@
+/** Messages of API keys that wait for a person (rules: Held for approval). */
+import { requireAdmin } from "../../access/caller.ts";
+import type { HeldMessage } from "../../outbound/approval.ts";
+import { HOLD_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
+import { filled, oneOf, type Static, t } from "../json-schema.ts";
+import { operation } from "../operation.ts";
+import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
+import {
+  BY_ID,
+  DONE,
+  Done,
+  dateTime,
+  EmailAddress,
+  email,
+  isoOf,
+  maybeIsoOf,
+  nullable,
+  strictBody,
+} from "../schemas.ts";
+import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+
+/** States of messages that were not sent. */
+const UNSENT = HOLD_STATES.filter((state) => state !== "sent");
+const LONGEST_REASON = 500;
+
+const Hold = t.Object(
+  {
+    id: t.String({ description: "Of the message: GET /messages/{id} of the mail API shows it whole" }),
+    threadId: t.String({ description: "For a reply, the conversation that it answers; else its own" }),
+    mailboxId: t.String(),
+    mailbox: email({ description: "The address that it comes from" }),
+    keyId: t.String(),
+    userId: t.String({ description: "The person that the key acts for" }),
+    state: oneOf(UNSENT, { description: "`approved`: it is sent when its time comes" }),
+    reason: t.String({ description: "For people: why it was held, or rejected" }),
+    since: dateTime(),
+    sendAt: nullable(dateTime(), { description: "It is not sent before" }),
+    decidedBy: nullable(t.String(), { description: "Id of the person who approved or rejected it" }),
+    decidedAt: nullable(dateTime(), { description: "When they did" }),
+    recipients: t.Array(
+      t.Object({ field: oneOf(RECIPIENT_FIELDS), email: t.String(), name: EmailAddress.properties.name }),
+      { description: "Bcc too, which nobody else is shown" },
+    ),
+  },
+  { $id: "Hold" },
+);
+
+export type HoldView = Static<typeof Hold>;
+
+const holdView = (held: HeldMessage): HoldView => {
+  const { emailId, threadId, answers, mailbox, keyId, userId, state, reason, recipients, ...times } = held;
+  if (state === "sent") throw new Error(`the message ${emailId} was sent`);
+  return {
+    id: emailId,
+    threadId: answers ?? threadId,
+    mailboxId: mailbox.id,
+    mailbox: mailbox.address,
+    keyId,
+    userId,
+    state,
+    reason,
+    since: isoOf(times.since),
+    sendAt: maybeIsoOf(times.sendAt),
+    decidedBy: times.decidedBy,
+    decidedAt: maybeIsoOf(times.decidedAt),
+    recipients: recipients.map(({ field, email: address, name }) => ({
+      field,
+      email: address,
+      ...(name !== undefined && { name }),
+    })),
+  };
+};
+
+const common = { group: "Holds", audience: "key" } as const;
+
+export const listHolds = operation({
+  ...common,
+  name: "listHolds",
+  method: "GET",
+  path: "/holds",
+  scope: ["admin", "approve"],
+  summary: "List messages of API keys that wait for a person, the longest waiting first",
+  query: t.Object({
+    ...PAGE_QUERY,
+    state: t.Optional(oneOf(UNSENT, { description: "`waiting` when left out" })),
+  }),
+  success: 200,
+  response: t.Object({ holds: t.Array(Hold), nextCursor }),
+  errors: READ_ERRORS,
+  run({ caller, sending: { approvals } }, { query: { state = "waiting", ...query } }) {
+    if (!caller.scopes.has("approve")) requireAdmin(caller);
+    const list = {
+      query: `holds ${state}`,
+      positionOf: ({ since, seq }: HeldMessage) => ({ at: since, id: String(seq) }),
+      read: (after: { at: number; id: string } | undefined, limit: number) =>
+        approvals.list(caller, { state, after: after && { since: after.at, seq: Number(after.id) }, most: limit }),
+    };
+    const { page, nextCursor: next } = pageOf(list, query);
+    return { holds: page.map(holdView), nextCursor: next };
+  },
+});
+
+export const approveHold = operation({
+  ...common,
+  name: "approveHold",
+  method: "POST",
+  path: "/holds/:id/approve",
+  scope: "approve",
+  summary: "Approve a message: it is sent as it was held, now or when its time comes",
+  description:
+    "It passes every check of sending again. When one refuses, the message waits on. A key never approves what it sent itself.",
+  params: BY_ID,
+  body: strictBody({}),
+  bodyOptional: true,
+  idempotent: true,
+  success: 200,
+  response: t.Object({
+    ok: t.Boolean({ description: "Always true" }),
+    emailId: t.String(),
+    threadId: t.String(),
+    sendAt: t.Optional(dateTime({ description: "It is sent then" })),
+  }),
+  errors: [...WRITE_ERRORS, 423, 502, 507],
+  async run({ caller, sending: { approvals }, record }, { params: { id } }) {
+    const viewOf = ({ sendAt, ...sent }: { emailId: string; threadId: string; sendAt?: number }) => ({
+      ok: true,
+      ...sent,
+      ...(sendAt !== undefined && { sendAt: isoOf(sendAt) }),
+    });
+    return viewOf(await approvals.approve(caller, id, (tx, approved) => record(tx, viewOf(approved))));
+  },
+});
+
+export const rejectHold = operation({
+  ...common,
+  name: "rejectHold",
+  method: "POST",
+  path: "/holds/:id/reject",
+  scope: "approve",
+  summary: "Reject a message: it is not sent, and deleted after 30 days",
+  params: BY_ID,
+  body: strictBody({ reason: t.Optional(filled({ maxLength: LONGEST_REASON, description: "For people" })) }),
+  bodyOptional: true,
+  example: { body: { reason: "The price is wrong" } },
+  idempotent: true,
+  success: 200,
+  response: Done,
+  errors: WRITE_ERRORS,
+  run: ({ caller, sending: { approvals }, store, record }, { params: { id }, body: { reason = "" } }) =>
+    store.transact((tx) => {
+      approvals.reject(tx, caller, id, reason.trim() || "rejected");
+      record(tx, DONE);
+      return DONE;
+    }),
+});

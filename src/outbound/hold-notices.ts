@@ -1,0 +1,80 @@
+/**
+ * Tells people by mail that messages of API keys wait for them: within a minute of the first one, then at most once an
+ * hour and mailbox (rules: Held for approval). That they are told, and the record of it, commit together.
+ */
+import { and, asc, eq, inArray, or, sql } from "drizzle-orm";
+import type { Job } from "../base/scheduler.ts";
+import { lastTold, setTold, untoldHolds } from "../mailbox/holds.ts";
+import { grants, mailboxes, users } from "../store/schema.ts";
+import type { Db, Store } from "../store/store.ts";
+import type { NotifyAdmins } from "./notices.ts";
+
+const CHECK_MS = 20_000;
+const HOUR_MS = 3_600_000;
+
+/** `page`: URL of the page where people decide. */
+export function createHoldNotices({
+  store,
+  notify,
+  page,
+}: {
+  store: Pick<Store, "db">;
+  notify: NotifyAdmins;
+  page: string;
+}): Job {
+  return {
+    name: "hold-notices",
+    async runDue(now) {
+      const { db } = store;
+      let failure: unknown;
+      for (const [mailboxId, untold] of Map.groupBy(untoldHolds(db), (hold) => hold.mailboxId)) {
+        const told = lastTold(db, mailboxId);
+        // A time to come is of a clock that was ahead.
+        if (told !== null && told <= now && now - told < HOUR_MS) continue;
+        const mailbox = db.select().from(mailboxes).where(eq(mailboxes.id, mailboxId)).get();
+        if (!mailbox) continue;
+        const { workspaceId, address } = mailbox;
+        const to = peopleOf(db, mailboxId);
+        const seqs = untold.map(({ seq }) => seq);
+        try {
+          await notify({ workspaceId, ...(to.length > 0 && { to }), ...mailOf(address, untold.length, page) }, (tx) =>
+            setTold(tx, seqs, now),
+          );
+        } catch (error) {
+          // A failure for one mailbox does not delay the others, and is retried.
+          failure ??= error;
+        }
+      }
+      if (failure !== undefined) throw failure;
+      return now + CHECK_MS;
+    },
+  };
+}
+
+/** Whose mailbox it is, and with whom it is shared for sending. The owners and admins may approve as well. */
+const peopleOf = (db: Db, mailboxId: string): { email: string; name: string }[] =>
+  db
+    .selectDistinct({ email: users.email, name: users.name })
+    .from(users)
+    .leftJoin(grants, and(eq(grants.userId, users.id), eq(grants.mailboxId, mailboxId)))
+    .where(
+      or(
+        inArray(grants.access, ["send", "full"]),
+        sql`${users.id} = (select ${mailboxes.ownerId} from ${mailboxes} where ${mailboxes.id} = ${mailboxId})`,
+      ),
+    )
+    .orderBy(asc(users.email))
+    .all();
+
+function mailOf(address: string, count: number, page: string): { subject: string; text: string } {
+  const what = count === 1 ? "A message" : `${count} messages`;
+  const wait = count === 1 ? "waits" : "wait";
+  return {
+    subject: `${what} from ${address} ${wait} for approval`,
+    text: [
+      `${what} of an API key ${wait} to be sent from ${address}. Nothing is sent until somebody approves it.`,
+      `Read and decide: ${page}`,
+      "You are told at most once an hour.",
+    ].join("\n\n"),
+  };
+}

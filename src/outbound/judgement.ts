@@ -1,0 +1,133 @@
+/**
+ * Judges by the policy of an API key whether a message may be sent, has to wait for a person, or is refused (rules:
+ * Policies, Held for approval). The accepting code asks before it composes, to refuse early, and again in the
+ * transaction that accepts the message, by the policy of that moment.
+ */
+import { sql } from "drizzle-orm";
+import type { Caller } from "../access/caller.ts";
+import { requireLiveKey, restrictionsOf } from "../access/credentials.ts";
+import { comparableAddress, hasExpired, leavesMailbox, outside, type RecipientWord } from "../access/policy.ts";
+import { AppError } from "../base/errors.ts";
+import { splitAddress } from "../message/address.ts";
+import { domains, type Policy, threads } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db } from "../store/store.ts";
+import { isKnown } from "./known-recipients.ts";
+import type { Recipient } from "./queue.ts";
+
+/** The parts of a message that policies ask for. */
+export interface Judged {
+  mailbox: { id: string; address: string; workspaceId: string };
+  recipients: readonly Recipient[];
+  /** Addresses that answers are to go to; known once the message is composed. */
+  replyTo?: readonly string[];
+  /** The conversation that it answers. */
+  threadId?: string | undefined;
+}
+
+/** Messages of a conversation whose addresses are compared, of those that have the sought local part. */
+const MOST_EXAMINED = 100;
+
+/** Why a message waits for a person. It names no Bcc recipient. */
+export type HoldReason = string;
+
+const statements = prepared((db) => ({
+  verified: db
+    .select({ id: domains.id })
+    .from(domains)
+    .where(
+      sql`${domains.name} = ${sql.placeholder("name")} and ${domains.workspaceId} = ${sql.placeholder("workspaceId")}
+        and ${domains.verifiedAt} is not null`,
+    )
+    .prepare(),
+  thread: db
+    .select({ seq: threads.seq })
+    .from(threads)
+    .where(sql`${threads.id} = ${sql.placeholder("id")} and ${threads.mailboxId} = ${sql.placeholder("mailboxId")}`)
+    .prepare(),
+  // lower() folds ASCII alone, as policies do.
+  people: db.$client.prepare<{ people: string }, [seq: number, plain: string, tagged: string]>(
+    `SELECT people FROM (
+       SELECT seq, '[' || "from" || ',' || "to" || ',' || cc || ']' AS people FROM messages
+       WHERE thread_seq = ?1 AND kind IN ('received', 'sent'))
+     WHERE instr(lower(people), ?2) OR instr(lower(people), ?3) ORDER BY seq DESC LIMIT ${MOST_EXAMINED}`,
+  ),
+}));
+
+/**
+ * Judges a message of a caller; undefined when it may be sent. A caller without a key may send anything. `isDue`: it was
+ * judged when it was scheduled, so whatever its key may not do any more makes it wait. `now`: epoch ms.
+ * @throws AppError forbidden, with the recipients that the policy refuses; as requireLiveKey
+ */
+export function judge(
+  db: Db,
+  caller: Caller,
+  message: Judged,
+  { now, isDue = false }: { now: number; isDue?: boolean | undefined },
+): HoldReason | undefined {
+  if (caller.keyId === undefined) return undefined;
+  if (isDue) {
+    const reason = reasonAgainst(db, caller.keyId, message, now);
+    if (reason !== undefined) return reason;
+  }
+  const { policy = {} } = isDue ? { ...restrictionsOf(db, caller.keyId) } : requireLiveKey(db, caller);
+  const refused = refusedBy(db, policy, message);
+  if (refused.length > 0) {
+    if (!isDue && policy.otherwise !== "hold") {
+      throw new AppError(
+        "forbidden",
+        `The policy of this API key does not let it write to ${refused.join(", ")}, so nothing was sent. Leave them out, or save a draft for a person to send`,
+      );
+    }
+    return `The key may not write to ${namesOf(message, refused)} by itself`;
+  }
+  return policy.send === "hold" ? "A person approves everything that this key sends" : undefined;
+}
+
+/** Why a key cannot send any more what it has scheduled. */
+function reasonAgainst(db: Db, keyId: string, { mailbox }: Judged, now: number): HoldReason | undefined {
+  const restricted = restrictionsOf(db, keyId);
+  if (!restricted) return "The key was revoked before the message was due";
+  const { policy = {}, paused } = restricted;
+  if (paused) return "The key was paused when the message was due";
+  if (hasExpired(policy, now)) return "The key had expired when the message was due";
+  return leavesMailbox(policy, mailbox)
+    ? undefined
+    : `The key lost the mailbox ${mailbox.address} before the message was due`;
+}
+
+/** The addresses, as they are written, that a policy does not let a message go to. */
+function refusedBy(db: Db, policy: Policy, { mailbox, recipients, replyTo = [], threadId }: Judged): string[] {
+  const isIn: Record<RecipientWord, (address: string) => boolean> = {
+    workspace: (address) => isOfWorkspace(db, mailbox.workspaceId, address),
+    known: (address) => isKnown(db, mailbox.id, address),
+    thread: (address) => threadId !== undefined && tookPart(db, mailbox.id, threadId, address),
+  };
+  const own = comparableAddress(mailbox.address);
+  const addresses = [
+    ...recipients.map(({ email }) => email),
+    ...replyTo.filter((address) => comparableAddress(address) !== own),
+  ];
+  return outside(policy, addresses, (word, address) => isIn[word](address));
+}
+
+const isOfWorkspace = (db: Db, workspaceId: string, address: string): boolean =>
+  statements(db).verified.get({ name: splitAddress(address).domain, workspaceId }) !== undefined;
+
+/** True if the address is of a sender, or in To or Cc, of the conversation's received and sent messages. */
+function tookPart(db: Db, mailboxId: string, threadId: string, address: string): boolean {
+  const thread = statements(db).thread.get({ id: threadId, mailboxId });
+  if (!thread) return false;
+  const start = `"email":${JSON.stringify(splitAddress(address).local).slice(0, -1)}`;
+  return statements(db)
+    .people.all(thread.seq, `${start}@`, `${start}+`)
+    .flatMap(({ people }) => (JSON.parse(people) as ({ email: string } | { email: string }[])[]).flat())
+    .some(({ email }) => comparableAddress(email) === address);
+}
+
+/** For everybody who may read the message, so without Bcc. */
+function namesOf({ recipients }: Judged, refused: readonly string[]): string {
+  const hidden = new Set(recipients.filter(({ field }) => field === "bcc").map(({ email }) => email));
+  const shown = refused.filter((address) => !hidden.has(address));
+  return [...shown, ...(shown.length < refused.length ? ["a Bcc recipient"] : [])].join(", ");
+}
