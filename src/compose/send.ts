@@ -64,8 +64,15 @@ interface Later {
   at?: number | undefined;
 }
 
+interface Forwarding {
+  /** Id of a message that is shown below. */
+  forward?: string | undefined;
+  /** Whether its attachments go along; true by default. */
+  forwardAttachments?: boolean | undefined;
+}
+
 /** rules: Send request. Attachments are given beside it: see readFiles. */
-export interface SendRequest extends AddedFields, Later {
+export interface SendRequest extends AddedFields, Forwarding, Later {
   from: string;
   to: string | string[];
   cc?: string | string[] | undefined;
@@ -74,14 +81,10 @@ export interface SendRequest extends AddedFields, Later {
   /** `text` or `html`, or both; a forwarded message needs neither. */
   text?: string | undefined;
   html?: string | undefined;
-  /** Id of a message that is shown below. */
-  forward?: string | undefined;
-  /** Whether its attachments go along; true by default. */
-  forwardAttachments?: boolean | undefined;
 }
 
-/** rules: Reply request. */
-export interface ReplyRequest extends AddedFields, Later {
+/** rules: Reply request; over MCP with a message that is forwarded. */
+export interface ReplyRequest extends AddedFields, Forwarding, Later {
   text?: string | undefined;
   html?: string | undefined;
   replyAll?: boolean | undefined;
@@ -184,8 +187,12 @@ export function createSending(
   }
 
   /** The reply that a request describes. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
-  function replyOf(caller: Caller, threadId: string, request: ReplyRequest): Outgoing & { toNobody: boolean } {
-    requireBodySize(request);
+  function replyOf(
+    caller: Caller,
+    threadId: string,
+    request: ReplyRequest,
+    forwarded?: ForwardedMessage,
+  ): Outgoing & { toNobody: boolean } {
     const { context, answered } = answeredIn(caller, threadId);
     const { reach } = context;
     const from = replySender(context, answered, request.from);
@@ -203,26 +210,41 @@ export function createSending(
       ...outgoing(
         runtime,
         { mailbox: reach.mailbox, from, recipients, subject },
-        { text: request.text, html: request.html, quoted },
+        { text: request.text, html: request.html, quoted, forwarded },
         [...replyHeaders(answered), ...addedFields(request)],
       ),
       toNobody: computed.to.length + computed.cc.length === 0,
     };
   }
 
-  /** @throws AppError unprocessable */
+  /** The message that a request forwards, and the files that go along. @throws AppError unprocessable */
   async function forwardedBy(
     caller: Caller,
-    id: string,
-  ): Promise<{ forwarded: ForwardedMessage; files: OutgoingFile[] }> {
+    { forward: id, forwardAttachments = true }: Forwarding,
+  ): Promise<{ forwarded?: ForwardedMessage; files: OutgoingFile[] }> {
+    if (id === undefined) return { files: [] };
     const find = () => readable("message to forward", () => mailbox.getMessage(caller, id, { html: true }));
     find();
     await mailbox.renewHtml(id);
     const { from, to, cc, subject, date, text, html } = find();
-    return {
-      forwarded: { from, to, cc, subject, date: Date.parse(date), text, html },
-      files: mailbox.filesOf(caller, id).map(storedAgain),
-    };
+    const forwarded = { from, to, cc, subject, date: Date.parse(date), text, html };
+    const files = forwardAttachments ? mailbox.filesOf(caller, id).map(storedAgain) : [];
+    return { forwarded: files.length > 0 ? forwarded : withoutImages(forwarded), files };
+  }
+
+  /** A reply, and its files. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
+  async function newReply(
+    caller: Caller,
+    threadId: string,
+    request: ReplyRequest,
+    files: readonly OutgoingFile[],
+  ): Promise<{ reply: ReturnType<typeof replyOf>; files: OutgoingFile[] }> {
+    requireBodySize(request);
+    if (request.quote) await mailbox.renewHtml(threadId);
+    // The conversation is refused first.
+    if (request.forward !== undefined) answeredIn(caller, threadId);
+    const original = await forwardedBy(caller, request);
+    return { reply: replyOf(caller, threadId, request, original.forwarded), files: [...files, ...original.files] };
   }
 
   const { drafts, writing } = createDrafts(parts);
@@ -306,16 +328,13 @@ export function createSending(
     request: Omit<SendRequest, "from" | "to"> & { to?: string | string[] | undefined },
     files: readonly OutgoingFile[],
   ): Promise<{ message: Outgoing; files: OutgoingFile[] }> {
-    const { forward } = request;
-    const original = forward === undefined ? undefined : await forwardedBy(caller, forward);
+    const { forwarded, files: along } = await forwardedBy(caller, request);
     const recipients = recipientsOf({
       to: readRecipients(request.to),
       cc: readRecipients(request.cc),
       bcc: readRecipients(request.bcc),
     });
-    const { text, html, subject = original ? forwardSubject(original.forwarded.subject) : "" } = request;
-    const along = request.forwardAttachments === false ? [] : (original?.files ?? []);
-    const forwarded = original && (along.length > 0 ? original.forwarded : withoutImages(original.forwarded));
+    const { text, html, subject = forwarded ? forwardSubject(forwarded.subject) : "" } = request;
     const message = outgoing(
       runtime,
       { mailbox: reach.mailbox, from, recipients, subject },
@@ -409,14 +428,14 @@ export function createSending(
       record?: RecordResponse,
       files: readonly OutgoingFile[] = [],
     ): Promise<SendView> {
-      if (request.quote) await mailbox.renewHtml(threadId);
-      const { toNobody, ...message } = replyOf(caller, threadId, request);
+      const { reply, files: all } = await newReply(caller, threadId, request, files);
+      const { toNobody, ...message } = reply;
       if (toNobody) {
         throw new AppError("unprocessable", "There is nobody to reply to: the message names no address. Give `to`");
       }
       const { at } = request;
-      if (at !== undefined) return sendLater(caller, message, { at, answers: threadId, files }, record);
-      return submitOutgoing(caller, message, threadId, record, files);
+      if (at !== undefined) return sendLater(caller, message, { at, answers: threadId, files: all }, record);
+      return submitOutgoing(caller, message, threadId, record, all);
     },
 
     /** Keeps a reply as a draft. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
@@ -426,14 +445,13 @@ export function createSending(
       request: ReplyRequest,
       files: readonly OutgoingFile[] = [],
     ): Promise<DraftView> {
-      if (request.quote) await mailbox.renewHtml(threadId);
-      const reply = replyOf(caller, threadId, request);
+      const { reply, files: all } = await newReply(caller, threadId, request, files);
       const { from, recipients, composition } = reply;
       const message = await prepareDraft(parts, reply.mailbox.id, composition);
-      const size = message.size + transmittedSizes(files);
+      const size = message.size + transmittedSizes(all);
       requireSize({ size }, parts.options.get("smtp.maxMessageBytes"));
       requireRoom(mailbox.usage(reply.mailbox.id), size, reply.mailbox.address, "unprocessable");
-      const stored = await storeFiles(files);
+      const stored = await storeFiles(all);
       const draftId = await store.enqueue((tx) =>
         writing.begin(tx, caller, reply, message, { answers: threadId }, stored),
       );

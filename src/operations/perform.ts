@@ -142,6 +142,11 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
   const check = inputCheckOf(operation);
   const faultOf = answerCheckOf(operation);
   const fields = Object.keys(operation.body?.properties ?? {}).filter((name) => name !== "idempotencyKey");
+  /** The fields of a body that the operation knows. */
+  const knownOf = (body: unknown): Record<string, unknown> =>
+    Object.fromEntries(
+      fields.filter((name) => Object.hasOwn(body as object, name)).map((name) => [name, (body as never)[name]]),
+    );
 
   async function run(
     caller: Caller,
@@ -161,7 +166,8 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
       operation.audience === "admin"
         ? adminContextOf(administration, operation, caller, signedIn, recordShown)
         : { caller, mailbox, sending, store, options, runtime, wait, record: recordMail, snoozed };
-    const answer = await operation.run(context as never, { ...input, files });
+    const body = operation.body && knownOf(input.body);
+    const answer = await operation.run(context as never, { ...input, body, files });
     const fault = faultOf(answer);
     if (fault !== undefined) throw new Error(`${operation.name} answered what its schema does not allow: ${fault}`);
     return answer;
@@ -171,12 +177,7 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
   const fingerprint = ({ params, body }: OperationRequest, attachments: unknown): string =>
     fingerprintOf(operation.name, {
       params,
-      body: {
-        ...Object.fromEntries(
-          fields.filter((name) => Object.hasOwn(body as object, name)).map((name) => [name, (body as never)[name]]),
-        ),
-        ...(attachments !== undefined && { attachments }),
-      },
+      body: { ...knownOf(body), ...(attachments !== undefined && { attachments }) },
     });
 
   /** Attachments as they were given, with the hash of each file that came along. */
