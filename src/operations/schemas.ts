@@ -470,6 +470,10 @@ export const ReplyRequest = t.Object({ ...reply, sendAt, idempotencyKey }, { $id
 /** Body of POST /threads/{id}/draft. */
 export const DraftRequest = t.Object(reply, { $id: "DraftRequest" });
 
+/** What the tools of both take, which may show a message below as /send does. */
+export const ReplyArguments = t.Object({ ...reply, ...forwarding, sendAt, idempotencyKey });
+export const DraftArguments = t.Object({ ...reply, ...forwarding });
+
 export const SendResponse = t.Object(
   {
     ok: t.Boolean({ description: "Always true" }),

@@ -5,7 +5,7 @@
  * which test/api/mcp/tools.test.ts counts. An argument whose name says enough has no description, and a result is
  * described by its top-level fields alone.
  */
-import { type ObjectSchema, t } from "./json-schema.ts";
+import { type ObjectSchema, type Schema, t } from "./json-schema.ts";
 
 export interface ToolDescription {
   description: string;
@@ -16,6 +16,10 @@ export interface ToolDescription {
   shaping?: ObjectSchema;
   /** Arguments of the operation that the tool does not have. */
   without?: readonly string[];
+  /** What the tool takes instead of the operation's body: that and more, for which a document of REST has no place. */
+  instead?: { body: Schema; checkBody(body: never): void };
+  /** Filters that take `true` alone. Models write `false` for a filter that they do not want. */
+  trueOnly?: readonly string[];
   /** Top-level fields of the structured content, with their JSON types. */
   result: Record<string, string>;
 }

@@ -11,6 +11,7 @@ import { type Booted, boot } from "../harness/appliance.ts";
 import { CLASSES_BY_RULES } from "../harness/hostile-html.ts";
 import { mailer } from "../harness/mail.ts";
 import { connectMcp } from "../harness/mcp-client.ts";
+import { bodyIn } from "../harness/mcp-mail.ts";
 
 const htmlMail = (html: string, subject = "Offer"): string =>
   [
@@ -117,8 +118,8 @@ test("the visible text of arriving mail is stored when it differs from the plain
     const id = await receive(booted, mail);
     const body = bodyOf(booted, id);
     expect([body?.seenText && unpackText(body.seenText), body?.seenHidden]).toEqual([seen, hidden]);
-    const { structured, text } = await mcp.call("get_message", { id });
-    expect(structured.message.text.trim()).toBe((seen ?? body?.text ?? "").trim());
+    const { text } = await mcp.call("get_message", { id });
+    expect(bodyIn(text).trim()).toBe((seen ?? body?.text ?? "").trim());
     expect(text.includes(`Left out: ${hidden} characters`)).toBe(hidden > 0);
   }
   await mcp.close();
@@ -158,8 +159,7 @@ test("the visible text of older mail is found once, in a worker, and stored", as
       .run();
   age();
   expect(bodyOf(booted, id)).toMatchObject({ seenText: null, seenHidden: 0 });
-  const { structured } = await mcp.call("get_message", { id });
-  expect(structured.message.text).toBe("Hello");
+  expect(bodyIn((await mcp.call("get_message", { id })).text)).toBe("Hello");
   expect(bodyOf(booted, id)).toEqual(asStored);
   // The stored value is used from now on, and no worker is asked again.
   store.db.update(messageBodies).set({ seenHidden: 77 }).run();

@@ -127,6 +127,9 @@ export const RENDERERS = Object.fromEntries(
   ]),
 ) as Renderers;
 
+/** Gives the body that a text shows of a message, or the content of a file: what follows the first empty line. */
+export const bodyIn = (text: string): string => openFences(text).inside.replace(/^(?:.+\n)*\n/, "");
+
 interface Fenced {
   outside: string;
   inside: string;
@@ -163,7 +166,9 @@ export function expectSound({ text, structured }: Shown, maxChars: number): Fenc
     expect(shown.isWellFormed()).toBe(true);
   }
   expect(text.replaceAll("\n", "").replaceAll("\t", "")).not.toMatch(/\p{Cc}/u);
-  expect(json).not.toMatch(/<{2,}\s*mail\b|>{2,}\s*end\b/i);
+  const { text: again = text, ...given } = structured;
+  expect(again).toBe(text);
+  expect(JSON.stringify(given)).not.toMatch(new RegExp(`${MARK}|<{2,}\\s*mail\\b|>{2,}\\s*end\\b`, "i"));
   const fenced = openFences(text);
   expect(fenced.outside).not.toContain(MARK);
   return fenced;

@@ -1,6 +1,6 @@
 /**
  * The size of a result: how much of a text or a list fits. A result has two sizes, the characters of its text and those
- * of its structured content as JSON, which has escapes. Pure; render-*.ts say what was cut.
+ * of its structured content as JSON, which has the same text with escapes. Pure; render-*.ts say what was cut.
  */
 import { AppError } from "../../base/errors.ts";
 import { LEAST_CHARS, MOST_CHARS } from "../../operations/tool.ts";
@@ -12,8 +12,6 @@ export interface Room {
   text: number;
   json: number;
 }
-
-export const jsonLength = (value: unknown): number => JSON.stringify(value)?.length ?? 0;
 
 /** The length of a fenced text as JSON, without quotes: JSON escapes only these characters of it. */
 export function jsonLengthOfShown(text: string): number {
@@ -28,12 +26,12 @@ export function jsonLengthOfShown(text: string): number {
 export const budgetOf = ({ maxChars = DEFAULT_CHARS }: Pick<RenderArguments, "maxChars">): number =>
   Math.min(MOST_CHARS, Math.max(LEAST_CHARS, maxChars));
 
-/** Takes the first items, as many as have room both as text and as JSON, with two characters between items. */
+/** Takes the first items, as many as have room as JSON text, with two characters between items. */
 export function takeThatFit<T>(items: readonly T[], chars: number, textOf: (item: T) => string): T[] {
   let left = chars;
   const taken: T[] = [];
   for (const item of items) {
-    left -= Math.max(textOf(item).length, jsonLength(item)) + 2;
+    left -= jsonLengthOfShown(textOf(item)) + 2;
     if (left < 0) break;
     taken.push(item);
   }

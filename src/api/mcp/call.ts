@@ -9,7 +9,7 @@ import { AppError } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { ReadDocument } from "../../documents/kind.ts";
-import type { Download } from "../../operations/operation.ts";
+import type { Download, Operation } from "../../operations/operation.ts";
 import { type OperationServices, type Perform, type Performed, performerOf } from "../../operations/perform.ts";
 import { LONGEST_WAIT_SECONDS } from "../../operations/tool.ts";
 import { createFailureReader } from "../failure.ts";
@@ -67,7 +67,7 @@ export function createCalls(
   const readFailure = createFailureReader(parts);
   const performers = new Map<string, Perform>();
 
-  function performerFor({ operation }: Tool): Perform {
+  function performerFor(operation: Operation): Perform {
     let perform = performers.get(operation.name);
     if (!perform) {
       perform = performerOf(operation, parts);
@@ -116,7 +116,8 @@ export function createCalls(
 
   async function perform(tool: Tool, given: Record<string, unknown>, call: Call): Promise<string> {
     const { caller, request, readmit } = call;
-    const performer = performerFor(tool);
+    const operation = tool.operationFor(given);
+    const performer = performerFor(operation);
     const wait = waiting.of({ caller, signal: request.signal, readmit });
     const read: { args?: Arguments } = {};
     const ask = (instead: Record<string, unknown> = {}): Promise<Performed> =>
@@ -128,22 +129,22 @@ export function createCalls(
           return {
             params: args.params,
             // The sanitised HTML is for browsers. RenderContext gives a model the visible part of the source.
-            query: { ...args.query, ...(tool.operation.query.properties.html && { html: false }), ...instead },
+            query: { ...args.query, ...(operation.query.properties.html && { html: false }), ...instead },
             body: args.body,
           };
         },
         { wait },
       );
 
-    const isList = tool.operation.name === "listMessages";
+    const isList = operation.name === "listMessages";
     // To read the same arrivals again: those after this position.
     const before = isList ? mailbox.latestArrival() : "";
     const { answer, replayed } = await ask();
     const args = read.args as Arguments;
     const context = contextFor(caller);
     // The cast is right because each operation answers what the renderer of its name takes.
-    const render = RENDERERS[tool.operation.name as keyof typeof RENDERERS] as Render;
-    if (tool.operation.name === "getAttachment" || tool.operation.name === "getRawMessage") {
+    const render = RENDERERS[operation.name as keyof typeof RENDERERS] as Render;
+    if (operation.name === "getAttachment" || operation.name === "getRawMessage") {
       return renderDownload(render, answer as Download, args, caller);
     }
     const { after, waitSeconds } = args.query;

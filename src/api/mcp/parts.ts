@@ -1,13 +1,12 @@
 /**
- * Parts of the results of several tools: addresses, attachments, rows of conversations. `shown…` gives the values of
- * structured content, cleaned and cut; `…Text` writes these values as text.
+ * Parts of the results of several tools: addresses, attachments, rows of conversations. `shown…` gives values cleaned
+ * and cut; `…Text` writes them as text.
  */
 import type { HighlightView } from "../../mailbox/highlights.ts";
 import type { AttachmentView, ThreadView } from "../../mailbox/views.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import { takeThatFit } from "./budget.ts";
 import { fencedLine } from "./fence.ts";
-import type { RenderContext } from "./result.ts";
 
 const LONGEST_ADDRESS = 128;
 const LONGEST_NAME = 80;
@@ -17,8 +16,9 @@ const LONGEST_FILENAME = 120;
 const LONGEST_TYPE = 80;
 const LONGEST_MESSAGE_ID = 250;
 const LONGEST_LABEL = 60;
-/** Share of a result's budget that one list inside the result may take. */
+/** Share of a result's budget that one list inside the result may take, and the characters that it may take in any. */
 const SHARE_OF_A_LIST = 1 / 20;
+const LEAST_OF_A_LIST = 120;
 
 export const subjectLine = (subject: string): string => fencedLine(subject, LONGEST_SUBJECT);
 export const snippetLine = (snippet: string): string => fencedLine(snippet, LONGEST_SNIPPET);
@@ -42,10 +42,18 @@ interface Shortened<T> {
   more: number;
 }
 
-/** Takes the first items, as many as have room in a list inside a result of `budget` characters. */
-export function shorten<T>(items: readonly T[], budget: number, textOf: (item: T) => string): Shortened<T> {
+/** Characters that a list may take inside a result of `budget` characters. */
+const roomOfList = (budget: number): number => Math.max(LEAST_OF_A_LIST, Math.floor(budget * SHARE_OF_A_LIST));
+
+/** Takes the first items, as many as have room: by default that of a list inside a result of `budget` characters. */
+export function shorten<T>(
+  items: readonly T[],
+  budget: number,
+  textOf: (item: T) => string,
+  room = roomOfList(budget),
+): Shortened<T> {
   if (items.length === 0) return { items: [], more: 0 };
-  const taken = takeThatFit(items, Math.floor(budget * SHARE_OF_A_LIST), textOf);
+  const taken = takeThatFit(items, room, textOf);
   return { items: taken, more: items.length - taken.length };
 }
 
@@ -60,34 +68,16 @@ export function shortenAddresses(addresses: readonly EmailAddress[], budget: num
   const shown = addresses.map((address, index) => (index < MOST_SHOWN ? shownAddress(address) : address));
   let most = 0;
   for (const { email, name = "" } of shown) most += 2 * (email.length + name.length) + AROUND_ADDRESS;
-  return most <= budget * SHARE_OF_A_LIST ? { items: shown, more: 0 } : shorten(shown, budget, addressText);
+  return most <= roomOfList(budget) ? { items: shown, more: 0 } : shorten(shown, budget, addressText);
 }
 
 /** Writes `a, b, +280 more`. */
 export const listText = (items: readonly string[], more: number): string =>
   [...items, ...(more > 0 ? [`+${more} more`] : [])].join(", ");
 
-export function shownAttachment(attachment: AttachmentView, { baseUrl }: Pick<RenderContext, "baseUrl">) {
-  const { id, filename, contentType, size, inline, contentId, url } = attachment;
-  return {
-    id,
-    filename: filenameLine(filename),
-    contentType: typeLine(contentType),
-    size,
-    inline,
-    ...(contentId === undefined ? {} : { contentId: fencedLine(contentId, LONGEST_NAME) }),
-    url: `${baseUrl}${url}`,
-  };
-}
-
-export const attachmentText = ({
-  id,
-  filename,
-  contentType,
-  size,
-  inline,
-}: ReturnType<typeof shownAttachment>): string =>
-  `${id} "${filename}" ${contentType}, ${size} bytes${inline ? ", inline" : ""}`;
+/** Writes an attachment without its URL, which get_attachment gives. */
+export const attachmentText = ({ id, filename, contentType, size, inline }: AttachmentView): string =>
+  `${id} "${filenameLine(filename)}" ${typeLine(contentType)}, ${size} bytes${inline ? ", inline" : ""}`;
 
 /**
  * A conversation as REST lists it, without its participants, and without `receivedOn` when it is the mailbox's address.
@@ -98,7 +88,6 @@ export function shownThread(thread: ThreadView, budget: number) {
     budget,
     (label) => label,
   );
-  // JSON leaves out undefined fields.
   return {
     id: thread.id,
     mailbox: thread.mailbox,

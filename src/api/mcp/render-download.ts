@@ -3,15 +3,17 @@
  * type is embedded, which the caller does; a large one is a link, because base64 is of no use to a model.
  */
 import { decodeOctets } from "../../message/charset.ts";
-import { budgetOf, jsonLength, type Piece, pieceOf } from "./budget.ts";
-import { drawNonce, fence, NOTICE } from "./fence.ts";
+import { budgetOf, type Piece, pieceOf } from "./budget.ts";
+import { drawNonce, fence } from "./fence.ts";
 import { filenameLine, typeLine } from "./parts.ts";
 import {
+  fencedResult,
+  objectOf,
   type RenderArguments,
   type RenderContext,
   type Rendered,
   type RenderedDownload,
-  renderedOf,
+  write,
 } from "./result.ts";
 
 const TEXT_TYPE =
@@ -62,6 +64,9 @@ export function renderDownload(tool: "get_attachment" | "get_raw_message") {
 
 type File = Omit<RenderedDownload, "content" | "document"> & { url: string };
 
+/** What is not from mail. */
+const givenOf = ({ size, url }: File) => ({ size, url });
+
 const titleOf = (file: File, nonce: string): string =>
   `${file.id}, ${file.size} bytes\n${fence(nonce, `"${file.filename}" ${file.contentType}`)}`;
 
@@ -74,9 +79,11 @@ function renderFile(
   const why = failure === undefined ? "" : `Its text could not be extracted: ${failure}. `;
   const how = isEmbedded
     ? `${why}Its bytes come as an embedded resource.`
-    : `Cut: ${why === "" ? "it is not shown here, as it is too large or no text. " : why}Download it with the same key:\ncurl -H "Authorization: Bearer $KEY" -o FILE ${file.url}`;
-  const structured = { notice: NOTICE, ...file, ...(isEmbedded && why === "" ? {} : { cut: [how] }) };
-  return renderedOf(`${titleOf(file, drawNonce(nonce, file.filename, file.contentType))}\n${how}`, structured);
+    : `Cut: ${why || (file.size > LARGEST_TEXT ? "a file over 25 MB is not read. " : "it is no text, and its bytes have no room in maxChars. ")}Download it with the same key:\ncurl -H "Authorization: Bearer $KEY" -o FILE ${file.url}`;
+  return fencedResult(
+    write(`${titleOf(file, drawNonce(nonce, file.filename, file.contentType))}\n${how}`),
+    givenOf(file),
+  );
 }
 
 /** An offset longer than any, to measure what stands around a piece. */
@@ -91,7 +98,7 @@ function renderText(
   context: RenderContext,
 ): Rendered {
   const budget = budgetOf(args);
-  const assemble = ({ shown, start, end }: Piece) => {
+  const assemble = ({ shown, start, end }: Piece): Rendered => {
     const content = `"${file.filename}" ${file.contentType}\n\n${shown}`;
     const cut = `Cut: characters ${start} to ${end} of ${whole.length}; go on with ${tool}, id ${file.id}, offset ${end}; or download ${file.url} with the same key.`;
     const isCut = end !== whole.length;
@@ -99,23 +106,19 @@ function renderText(
       ...(isCut ? [cut] : []),
       ...notes.map((note) => `${note} Download ${file.url} with the same key for the whole.`),
     ];
-    return {
-      text: [`${file.id}, ${file.size} bytes`, fence(drawNonce(context.nonce, content), content), ...told].join("\n"),
-      structured: {
-        notice: NOTICE,
-        ...file,
-        text: shown,
+    return fencedResult(
+      write([`${file.id}, ${file.size} bytes`, fence(drawNonce(context.nonce, content), content), ...told].join("\n")),
+      {
+        ...givenOf(file),
         ...(start === 0 ? {} : { offset: start }),
         ...(isCut ? { nextOffset: end } : {}),
-        ...(told.length === 0 ? {} : { cut: told }),
         textLength: whole.length,
       },
-    };
+    );
   };
   const frame = assemble({ shown: "", start: FAR, end: FAR });
-  const room = { text: budget - frame.text.length, json: budget - jsonLength(frame.structured) };
-  const { text, structured } = assemble(pieceOf(whole, args.offset ?? 0, room));
-  return renderedOf(text, structured);
+  const room = { text: budget - frame.text.length, json: budget - objectOf(frame.structured).length };
+  return assemble(pieceOf(whole, args.offset ?? 0, room));
 }
 
 /** Decodes the text of a file, of HTML its visible text; undefined when the bytes are not text. */

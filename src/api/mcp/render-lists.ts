@@ -1,11 +1,10 @@
 /** Lists of conversations, messages and mailboxes: rows with snippets, never bodies. */
 import type { MailboxView, MessageSummaryView, ThreadListView, ThreadView } from "../../mailbox/views.ts";
-import { budgetOf } from "./budget.ts";
-import { drawNonce, fence, fencedLine, NOTICE, NOTICE_JSON } from "./fence.ts";
+import { budgetOf, jsonLengthOfShown } from "./budget.ts";
+import { drawNonce, fence, fencedLine } from "./fence.ts";
 import {
   addressText,
   listText,
-  messageIdLine,
   shortenAddresses,
   shownAddress,
   shownThread,
@@ -14,8 +13,7 @@ import {
   threadText,
 } from "./parts.ts";
 import {
-  arrayOf,
-  type Fields,
+  fencedResult,
   type RenderArguments,
   type RenderContext,
   type Rendered,
@@ -33,33 +31,39 @@ const LONGEST_NOTE = 200;
 /** Each is at most 64 characters, of letters and digits alone. */
 const NEAR_WORDS_SHOWN = 5;
 
-/** Characters kept free for the lines around the rows: counts, the fence, a cursor, how to continue. */
-const AROUND = 1_200;
+/** Characters kept free for what stands around the rows: counts, the fence, a cursor, how to continue. */
+const AROUND = 1_600;
 
 /** Rows that have room. */
-interface Rows {
-  count: number;
+interface Rows<S> {
   text: string;
-  /** JSON array. */
-  json: string;
+  /** What the structured content has of each. */
+  structured: S[];
 }
 
 /** Takes the first rows, as many as have room both as text and as JSON. */
-function takeRows<T>(rows: readonly T[], budget: number, textOf: (row: T) => string): Rows {
-  const room = { text: budget - AROUND, json: budget - AROUND };
-  const texts = rows.map(textOf);
-  const all: Rows = { count: rows.length, text: texts.join("\n"), json: JSON.stringify(rows) };
-  if (all.text.length <= room.text && all.json.length <= room.json) return all;
-  const taken: string[] = [];
-  for (const [index, row] of rows.entries()) {
-    const json = JSON.stringify(row);
-    room.text -= (texts[index] as string).length + 1;
-    room.json -= json.length + 1;
-    if (Math.min(room.text, room.json) < 0) break;
-    taken.push(json);
+function takeRows<T, S>(
+  rows: readonly T[],
+  budget: number,
+  textOf: (row: T) => string,
+  structuredOf: (row: T) => S,
+): Rows<S> {
+  let left = budget - AROUND;
+  const texts: string[] = [];
+  const structured: S[] = [];
+  for (const row of rows) {
+    const text = textOf(row);
+    const values = structuredOf(row);
+    // A line break takes two characters in JSON, and a comma one.
+    left -= jsonLengthOfShown(text) + JSON.stringify(values).length + 3;
+    if (left < 0) break;
+    texts.push(text);
+    structured.push(values);
   }
-  return { count: taken.length, text: texts.slice(0, taken.length).join("\n"), json: arrayOf(taken) };
+  return { text: texts.join("\n"), structured };
 }
+
+const idOf = ({ id }: { id: string }) => ({ id });
 
 const fenceRows = (rows: string, { nonce }: RenderContext): string =>
   rows === "" ? "" : fence(drawNonce(nonce, rows), rows);
@@ -70,17 +74,18 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
   return (answer: ThreadListView, args: RenderArguments, context: RenderContext): Rendered => {
     const budget = budgetOf(args);
     const threads = answer.threads.map((thread) => shownThread(thread, budget));
-    const rows = takeRows(threads, budget, threadText);
+    const rows = takeRows(threads, budget, threadText, idOf);
+    const shown = rows.structured.length;
     const isSearch = threads.some(({ highlights = [] }) => highlights.length > 0);
     const suggestion = answer.suggestion === undefined ? undefined : fencedLine(answer.suggestion, LONGEST_QUERY);
     const notes = (answer.notes ?? []).map((note) => fencedLine(note, LONGEST_NOTE));
     const near = (answer.nearWords ?? []).slice(0, NEAR_WORDS_SHOWN);
     const order = answer.sort === "relevance" ? "best match first" : "newest first";
-    const left = threads.length - rows.count;
+    const left = threads.length - shown;
     const cut =
       left === 0
         ? undefined
-        : `Cut: ${left} of these ${threads.length} conversations had no room. Ask again with limit ${rows.count}, whose cursor follows the last one shown, or with a larger maxChars.`;
+        : `Cut: ${left} of these ${threads.length} conversations had no room. Ask again with limit ${shown}, whose cursor follows the last one shown, or with a larger maxChars.`;
     const next =
       answer.nextCursor === null
         ? left === 0
@@ -89,28 +94,19 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
         : left === 0
           ? `More: ${tool} with the same arguments and cursor ${answer.nextCursor}`
           : "";
+    const text = joinParts([
+      `${shown} conversations, ${order}; ${answer.unread} unread match on all pages. Rows: id | last message | received on | state; sender: subject; ${isSearch ? "where it was found, message id and field, else snippet" : "snippet"}.`,
+      ...(notes.length === 0 ? [] : ["Of q:", fenceRows(notes.join("\n"), context)]),
+      ...(near.length === 0 ? [] : ["Nothing has these words. Found instead:", fenceRows(near.join(", "), context)]),
+      fenceRows(rows.text, context),
+      ...(suggestion === undefined ? [] : ["Nothing matches. This q does:", fenceRows(suggestion, context)]),
+      cut ?? "",
+      next,
+    ]);
+    const nextCursor = left === 0 ? answer.nextCursor : null;
     return {
-      text: joinParts([
-        `${rows.count} conversations, ${order}; ${answer.unread} unread match on all pages. Rows: id | last message | received on | state; sender: subject; ${isSearch ? "where it was found, message id and field, else snippet" : "snippet"}.`,
-        ...(notes.length === 0 ? [] : ["Of q:", fenceRows(notes.join("\n"), context)]),
-        ...(near.length === 0 ? [] : ["Nothing has these words. Found instead:", fenceRows(near.join(", "), context)]),
-        fenceRows(rows.text, context),
-        ...(suggestion === undefined ? [] : ["Nothing matches. This q does:", fenceRows(suggestion, context)]),
-        cut ?? "",
-        next,
-      ]),
-      structured: {
-        notice: NOTICE_JSON,
-        threads: rows.json,
-        nextCursor: JSON.stringify(left === 0 ? answer.nextCursor : null),
-        unread: String(answer.unread),
-        sort: JSON.stringify(answer.sort),
-        suggestion: JSON.stringify(suggestion),
-        notes: notes.length === 0 ? undefined : JSON.stringify(notes),
-        nearWords: near.length === 0 ? undefined : JSON.stringify(near),
-        cut: cut === undefined ? undefined : JSON.stringify([cut]),
-      },
-      ...(left === 0 ? {} : { askAgain: { limit: rows.count } }),
+      ...fencedResult(text, { threads: rows.structured, nextCursor, unread: answer.unread, sort: answer.sort }),
+      ...(left === 0 ? {} : { askAgain: { limit: shown } }),
     };
   };
 }
@@ -121,10 +117,32 @@ export function renderUpdated(
   context: RenderContext,
 ): Rendered {
   const shown = shownThread(thread, budgetOf(args));
-  return renderedOf(`Changed. The conversation is now:\n${fenceRows(threadText(shown), context)}`, {
-    notice: NOTICE,
-    thread: shown,
+  const { id, folder, unread, starred } = shown;
+  return fencedResult(write(`Changed. The conversation is now:\n${fenceRows(threadText(shown), context)}`), {
+    thread: { id, folder, unread, starred },
   });
+}
+
+/** The answer for several conversations, in their new state. */
+export interface ManyUpdated {
+  threads: Pick<ThreadView, "id">[];
+  refused: { id: string; code: string; error: string }[];
+}
+
+const LONGEST_ID = 100;
+
+/** The refusals with one reason stand together, and conversations that were changed are counted: the caller named them. */
+export function renderManyUpdated({ threads, refused }: ManyUpdated): Rendered {
+  const byReason = Map.groupBy(refused, ({ code, error }) => `${code}: ${error}`);
+  const reasons = [...byReason].map(([reason, those]) => ({
+    reason,
+    ids: those.map(({ id }) => fencedLine(id, LONGEST_ID)),
+  }));
+  const lines = reasons.map(({ reason, ids }) => `${reason}: ${ids.join(", ")}`);
+  return renderedOf(
+    [`Changed ${threads.length} conversations${lines.length === 0 ? "." : "; refused:"}`, ...lines].join("\n"),
+    { changed: threads.length, refused: reasons },
+  );
 }
 
 function shownSummary(message: MessageSummaryView, budget: number) {
@@ -145,7 +163,6 @@ function shownSummary(message: MessageSummaryView, budget: number) {
     snippet: snippetLine(message.snippet),
     date: message.date,
     read: message.read,
-    ...(message.headerMessageId === undefined ? {} : { headerMessageId: messageIdLine(message.headerMessageId) }),
   };
 }
 
@@ -157,10 +174,6 @@ function summaryText(message: ReturnType<typeof shownSummary>): string {
     ...(message.snippet === "" ? [] : [`  ${message.snippet}`]),
   ].join("\n");
 }
-
-/** The fields of a cut list that continues at an offset. */
-const cutAt = (nextOffset: number, cut: string | undefined): Fields =>
-  cut === undefined ? {} : { nextOffset: String(nextOffset), cut: JSON.stringify([cut]) };
 
 /** The budget of one row, of which its recipients get the share of a list (parts.ts). */
 const BUDGET_OF_A_ROW = 6_000;
@@ -176,26 +189,22 @@ export function renderMessages(
   const budget = budgetOf(args);
   const offset = Math.min(args.offset ?? 0, answer.messages.length);
   const messages = answer.messages.slice(offset).map((message) => shownSummary(message, BUDGET_OF_A_ROW));
-  const rows = takeRows(messages, budget, summaryText);
-  const left = messages.length - rows.count;
-  const nextOffset = offset + rows.count;
+  const rows = takeRows(messages, budget, summaryText, idOf);
+  const count = rows.structured.length;
+  const left = messages.length - count;
+  const nextOffset = left === 0 ? undefined : offset + count;
   const cut =
     left === 0
       ? undefined
       : `Cut: ${left} of these ${answer.messages.length} messages had no room. Go on with list_messages, the same arguments and offset ${nextOffset}.`;
+  const text = joinParts([
+    `${count} messages, newest first. Rows: id | conversation | date | mailbox | state; sender to recipients: subject; snippet. get_message has the text.`,
+    fenceRows(rows.text, context),
+    cut ?? "",
+  ]);
   return {
-    text: joinParts([
-      `${rows.count} messages, newest first. Rows: id | conversation | date | mailbox | state; sender to recipients: subject; snippet. get_message has the text.`,
-      fenceRows(rows.text, context),
-      cut ?? "",
-    ]),
-    structured: {
-      notice: NOTICE_JSON,
-      messages: rows.json,
-      count: String(rows.count),
-      ...cutAt(nextOffset, cut),
-    },
-    ...(left === 0 || offset > 0 ? {} : { askAgain: { limit: Math.max(1, rows.count) } }),
+    ...fencedResult(text, { messages: rows.structured, count, nextOffset }),
+    ...(left === 0 || offset > 0 ? {} : { askAgain: { limit: Math.max(1, count) } }),
   };
 }
 
@@ -225,15 +234,16 @@ export function renderMailboxes(answer: { mailboxes: MailboxView[] }, args: Rend
     const others = aliases.length === 0 ? "" : `; aliases ${listText(aliases, moreAliases)}`;
     return `${id} | ${address} "${displayName}" | ${source}: ${may.join(", ")} | ${unread} unread${others}`;
   };
-  const rows = takeRows(mailboxes, budgetOf(args), textOf);
-  const left = mailboxes.length - rows.count;
-  const nextOffset = offset + rows.count;
+  const rows = takeRows(mailboxes, budgetOf(args), textOf, (row) => row);
+  const count = rows.structured.length;
+  const left = mailboxes.length - count;
+  const nextOffset = left === 0 ? undefined : offset + count;
   const cut =
     left === 0
-      ? undefined
+      ? ""
       : `Cut: ${left} of ${answer.mailboxes.length} mailboxes had no room. Go on with list_mailboxes, offset ${nextOffset}.`;
-  return {
-    text: joinParts([`${rows.count} mailboxes:`, rows.text, cut ?? ""]),
-    structured: { mailboxes: rows.json, ...cutAt(nextOffset, cut) },
-  };
+  return renderedOf([`${count} mailboxes:`, rows.text, cut].filter((part) => part !== "").join("\n"), {
+    mailboxes: rows.structured,
+    nextOffset,
+  });
 }

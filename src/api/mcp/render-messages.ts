@@ -4,10 +4,11 @@
  * for another, and the oldest one may take the rest. The result counts the older ones that had no room.
  */
 import { AppError } from "../../base/errors.ts";
-import type { MessageView, ThreadDetailView } from "../../mailbox/views.ts";
+import type { MessageDetailsView, MessageView, ThreadDetailView } from "../../mailbox/views.ts";
+import type { EmailAddress } from "../../message/address.ts";
 import { newTextOf } from "../../message/quoted-history.ts";
-import { budgetOf, jsonLength, type Piece, pieceOf, type Room } from "./budget.ts";
-import { drawNonce, fence, fenceEnd, fenceStart, NOTICE, NOTICE_JSON } from "./fence.ts";
+import { budgetOf, jsonLengthOfShown, type Piece, pieceOf, type Room } from "./budget.ts";
+import { drawNonce, fence, fencedLine, fenceEnd, fenceStart } from "./fence.ts";
 import {
   addressText,
   attachmentText,
@@ -16,20 +17,16 @@ import {
   shorten,
   shortenAddresses,
   shownAddress,
-  shownAttachment,
   shownThread,
   subjectLine,
   threadText,
 } from "./parts.ts";
 import {
-  arrayOf,
-  fieldsOf,
+  fencedResult,
   objectOf,
   type RenderArguments,
   type RenderContext,
   type Rendered,
-  renderedOf,
-  stringOf,
   type Written,
   write,
   writeLines,
@@ -38,15 +35,21 @@ import {
 /** An offset longer than any, to measure what stands around a piece. */
 const FAR = 999_999_999;
 
+/** A message by itself. In a conversation it has none of the details. */
+export interface ReadMessage extends MessageView, Partial<MessageDetailsView> {
+  /** Of a message that was sent from here (outbound/progress.ts). */
+  delivery?: { state: string; recipients: { recipient: string; field: string; state: string }[] };
+}
+
 export async function renderMessage(
-  { message }: { message: MessageView },
+  { message }: { message: ReadMessage },
   args: RenderArguments,
   context: RenderContext,
 ): Promise<Rendered> {
   if (args.list !== undefined) return renderList(message, args.list, args, context);
   const budget = budgetOf(args);
   const body = await bodyOf(message, args, context);
-  const head = headOf(message, budget, context);
+  const head = headOf(message, { budget, room: budget }, context);
   const frame = assemble(message, head, body, { shown: "", start: FAR, end: FAR }, args, context);
   const piece = pieceOf(body.whole, args.offset ?? 0, {
     text: budget - frame.text.length,
@@ -56,37 +59,35 @@ export async function renderMessage(
 }
 
 function assemble(
-  message: MessageView,
+  message: ReadMessage,
   head: Head,
   body: Body,
   piece: Piece,
   args: RenderArguments,
   context: RenderContext,
 ): Rendered {
-  const shown = write(piece.shown);
-  const isCut = piece.end !== body.whole.length;
+  const { start, end } = piece;
+  const { length } = body.whole;
   const again = args.html ? ", html true" : args.newTextOnly ? ", newTextOnly true" : "";
-  const cuts = [
-    ...(isCut
-      ? [
-          `Cut: characters ${piece.start} to ${piece.end} of ${body.whole.length}; go on with get_message, id ${message.id}${again}, offset ${piece.end}.`,
-        ]
-      : []),
+  const cut = `Cut: characters ${start} to ${end} of ${length}; go on with get_message, id ${message.id}${again}, offset ${end}.`;
+  const notes = [
+    ...(end === length ? [] : [cut]),
     ...head.notes,
+    ...body.notes,
+    ...(message.listUnsubscribe ? [UNSUBSCRIBE] : []),
   ];
-  const notes = [...cuts, ...body.notes];
-  return {
-    text: writeLines(
-      write(`Conversation ${message.threadId}. Message:`),
-      messageText(message, head, piece, shown, context),
-      ...notes.map(write),
-    ),
-    structured: {
-      notice: NOTICE_JSON,
-      message: `{${messageFields(head, body, piece, shown)}}`,
-      cut: notes.length === 0 ? undefined : JSON.stringify(notes),
+  const text = writeLines(
+    write(`Conversation ${message.threadId}. Message:`),
+    messageText(message, head, piece, context),
+    ...notes.map(write),
+  );
+  const { threadId, mailbox, folder, delivery } = message;
+  return fencedResult(text, {
+    message: {
+      ...structuredOf(message, head, body, piece),
+      ...{ threadId, mailbox, folder, delivery: delivery?.state },
     },
-  };
+  });
 }
 
 /** Characters kept free for the lines around a list. */
@@ -100,63 +101,49 @@ function renderList(
 ): Rendered {
   const offset = args.offset ?? 0;
   const budget = budgetOf(args) - AROUND_LIST;
-  const { rows, total } =
-    list === "recipients" ? recipientRows(message, offset) : attachmentRows(message, offset, context);
+  const all = list === "recipients" ? recipientRows(message) : attachmentRows(message);
   const taken: Row[] = [];
-  let text = 0;
-  let json = 0;
-  for (const row of rows) {
-    text += row.text.length + 1;
-    json += jsonLength(row.structured) + 1;
-    if (Math.max(text, json) > budget) break;
+  let length = 0;
+  for (const row of all.slice(offset)) {
+    length += jsonLengthOfShown(row.text) + JSON.stringify(row.structured ?? "").length + 3;
+    if (length > budget) break;
     taken.push(row);
   }
-  const nextOffset = offset + taken.length;
-  const left = Math.max(0, total - nextOffset);
-  const cut = `Cut: ${left} more of ${total}; go on with get_message, id ${message.id}, list ${list}, offset ${nextOffset}.`;
+  const end = offset + taken.length;
+  const left = Math.max(0, all.length - end);
+  const cut = `Cut: ${left} more of ${all.length}; go on with get_message, id ${message.id}, list ${list}, offset ${end}.`;
   const content = taken.map((row) => row.text).join("\n");
-  return renderedOf(
-    [
-      `${taken.length} of ${total} ${list} of message ${message.id}:`,
-      ...(taken.length === 0
-        ? []
-        : [fence(drawNonce(context.nonce, content), content, { from: message.from.email, auth: message.auth })]),
-      ...(left > 0 ? [cut] : []),
-    ].join("\n"),
-    {
-      notice: NOTICE,
-      message: { id: message.id, threadId: message.threadId },
-      [list]: taken.map((row) => row.structured),
-      ...(left > 0 ? { nextOffset, cut: [cut] } : {}),
-    },
-  );
+  const text = [
+    `${taken.length} of ${all.length} ${list} of message ${message.id}:`,
+    ...(taken.length === 0
+      ? []
+      : [fence(drawNonce(context.nonce, content), content, { from: message.from.email, auth: message.auth })]),
+    ...(left > 0 ? [cut] : []),
+  ].join("\n");
+  return fencedResult(write(text), {
+    message: { id: message.id, threadId: message.threadId },
+    attachments: list === "attachments" ? taken.map(({ structured }) => structured) : undefined,
+    nextOffset: left > 0 ? end : undefined,
+  });
 }
 
 interface Row {
   text: string;
-  structured: Record<string, unknown>;
+  /** What of it is not from mail. */
+  structured?: { id: string; size: number };
 }
 
-function recipientRows({ to, cc, bcc = [] }: MessageView, offset: number): { rows: Row[]; total: number } {
-  const all = [
-    ...to.map((address) => ({ address, field: "to" })),
-    ...cc.map((address) => ({ address, field: "cc" })),
-    ...bcc.map((address) => ({ address, field: "bcc" })),
-  ];
-  const rows = all.slice(offset).map(({ address, field }) => {
-    const shown = shownAddress(address);
-    return { text: `${field}: ${addressText(shown)}`, structured: { field, ...shown } };
-  });
-  return { rows, total: all.length };
+function recipientRows({ to, cc, bcc = [] }: MessageView): Row[] {
+  const rows = (field: string, addresses: EmailAddress[]): Row[] =>
+    addresses.map((address) => ({ text: `${field}: ${addressText(shownAddress(address))}` }));
+  return [...rows("to", to), ...rows("cc", cc), ...rows("bcc", bcc)];
 }
 
-function attachmentRows(message: MessageView, offset: number, context: RenderContext): { rows: Row[]; total: number } {
-  const rows = message.attachments.slice(offset).map((attachment) => {
-    const shown = shownAttachment(attachment, context);
-    return { text: attachmentText(shown), structured: shown };
-  });
-  return { rows, total: message.attachments.length };
-}
+const attachmentRows = ({ attachments }: MessageView): Row[] =>
+  attachments.map((attachment) => ({
+    text: attachmentText(attachment),
+    structured: { id: attachment.id, size: attachment.size },
+  }));
 
 /** Share of the remaining room that a message of a conversation gets when it does not fit whole. */
 const SHARE = 1 / 3;
@@ -183,16 +170,9 @@ export async function renderThread(
   const head = fence(drawNonce(context.nonce, headContent), headContent);
   const { send, manage } = answer.permissions;
   const rights = `You may ${[...(send ? ["send"] : []), ...(manage ? ["manage"] : [])].join(" and ") || "only read"}.`;
-  const basis = {
-    notice: NOTICE_JSON,
-    thread: JSON.stringify(thread),
-    permissions: JSON.stringify(answer.permissions),
-    messages: "[]",
-  };
-
   const room: Room = {
     text: budget - AROUND_MESSAGES - head.length - rights.length,
-    json: budget - AROUND_MESSAGES - objectOf(basis).length,
+    json: budget - AROUND_MESSAGES - jsonLengthOfShown(head) - rights.length,
   };
   const shown: ShownMessage[] = [];
   for (let index = end - 1; index >= 0; index--) {
@@ -201,7 +181,7 @@ export async function renderThread(
     const message = await showMessage(answer.messages[index] as MessageView, { room, share, budget }, args, context);
     if (message === undefined) break;
     room.text -= message.text.length + 2;
-    room.json -= message.structured.length + 1;
+    room.json -= jsonLengthOf(message);
     shown.unshift(message);
   }
 
@@ -210,16 +190,16 @@ export async function renderThread(
   const count = `${shown.length} of ${answer.messages.length} messages, oldest first. ${rights}`;
   const cut = `Cut: ${older} older messages; get_thread with id ${answer.thread.id} and before ${nextBefore ?? ""} goes on with them.`;
   const hasOlder = older > 0 && nextBefore !== undefined;
-  return {
-    text: writeLines(write([head, count, ...(hasOlder ? [cut] : [])].join("\n")), ...shown.map(({ text }) => text)),
-    structured: {
-      ...basis,
-      messages: arrayOf(shown.map(({ structured }) => structured)),
-      older: String(older),
-      nextBefore: hasOlder ? JSON.stringify(nextBefore) : undefined,
-      cut: hasOlder ? JSON.stringify([cut]) : undefined,
+  return fencedResult(
+    writeLines(write([head, count, ...(hasOlder ? [cut] : [])].join("\n")), ...shown.map(({ text }) => text)),
+    {
+      thread: { id: answer.thread.id },
+      permissions: answer.permissions,
+      messages: shown.map(({ structured }) => structured),
+      older,
+      nextBefore: hasOlder ? nextBefore : undefined,
     },
-  };
+  );
 }
 
 function indexOf(messages: readonly MessageView[], id: string): number {
@@ -236,9 +216,12 @@ function participantsOf(participants: ThreadDetailView["thread"]["participants"]
 interface ShownMessage {
   id: string;
   text: Written;
-  /** JSON object. */
-  structured: string;
+  structured: object;
 }
+
+/** Characters of a message in structured content, with the line break before its text and the comma after its values. */
+const jsonLengthOf = ({ text, structured }: ShownMessage): number =>
+  text.json.length + JSON.stringify(structured).length + 3;
 
 /** Renders a message, cut to its share of `room`, but at least LEAST_PIECE; undefined when there is no room. */
 async function showMessage(
@@ -249,20 +232,16 @@ async function showMessage(
 ): Promise<ShownMessage | undefined> {
   if (Math.min(room.text, room.json) < LEAST_PIECE) return undefined;
   const newTextOnly = args.newTextOnly ?? true;
-  const head = headOf(message, budget * SHARE_OF_LISTS, context);
+  const head = headOf(message, { budget: budget * SHARE_OF_LISTS, room: Math.min(room.text, room.json) }, context);
   const body = await bodyOf(message, { newTextOnly }, context);
   const notes = [...body.notes, ...head.notes];
-  const withPiece = (told: string[], piece: Piece): ShownMessage => {
-    const shown = write(piece.shown);
-    const fields = messageFields(head, body, piece, shown);
-    return {
-      id: message.id,
-      text: writeLines(messageText(message, head, piece, shown, context), ...told.map(write)),
-      structured: told.length === 0 ? `{${fields}}` : `{${fields},"notes":${JSON.stringify(told)}}`,
-    };
-  };
+  const withPiece = (told: string[], piece: Piece): ShownMessage => ({
+    id: message.id,
+    text: writeLines(messageText(message, head, piece, context), ...told.map(write)),
+    structured: structuredOf(message, head, body, piece),
+  });
   const frame = withPiece([...notes, cutNote(message, FAR, FAR, newTextOnly)], { shown: "", start: 0, end: FAR });
-  const left = { text: room.text - frame.text.length, json: room.json - frame.structured.length };
+  const left = { text: room.text - frame.text.length, json: room.json - jsonLengthOf(frame) };
   if (Math.min(left.text, left.json) < Math.min(LEAST_PIECE, body.whole.length)) return undefined;
   const piece = pieceOf(body.whole, 0, {
     text: Math.min(left.text, Math.max(LEAST_PIECE, Math.floor(left.text * share))),
@@ -317,53 +296,53 @@ interface Head {
   lines: string;
   /** The text around a body that does not contain the nonce. */
   around: Around;
-  /** The fields of the message but its body, as JSON. */
-  fields: string;
+  /** The attachments among the lines. */
+  attachments: { id: string; size: number }[];
   /** Sentences that say what was cut. */
   notes: string[];
 }
 
-function headOf(message: MessageView, budget: number, context: RenderContext): Head {
+/** Share of the room that the names of attachments may take at least, and the characters that suffice for them. */
+const SHARE_OF_ATTACHMENTS = 1 / 3;
+const ENOUGH_FOR_ATTACHMENTS = 1_200;
+/** Share of the budget that they may take when it is large. */
+const LARGE_SHARE_OF_ATTACHMENTS = 1 / 10;
+
+/** `budget`: of lists. `room`: characters left for the message. */
+function headOf(
+  message: ReadMessage,
+  { budget, room }: { budget: number; room: number },
+  context: Pick<RenderContext, "nonce">,
+): Head {
   const to = shortenAddresses(message.to, budget);
   const cc = shortenAddresses(message.cc, budget);
   const bcc = shortenAddresses(message.bcc ?? [], budget);
+  const replyTo = shortenAddresses(message.replyTo ?? [], budget);
+  const enough = Math.min(ENOUGH_FOR_ATTACHMENTS, room * SHARE_OF_ATTACHMENTS);
   const attachments = shorten(
-    message.attachments.map((attachment) => shownAttachment(attachment, context)),
+    message.attachments,
     budget,
     attachmentText,
+    Math.floor(Math.max(enough, budget * LARGE_SHARE_OF_ATTACHMENTS)),
   );
   const moreRecipients = to.more + cc.more + bcc.more;
   const subject = subjectLine(message.subject);
-  const messageId = message.messageId === undefined ? undefined : messageIdLine(message.messageId);
   const from = shownAddress(message.from);
   const listOf = (name: string, { items, more }: typeof to) =>
     items.length + more === 0 ? "" : `\n${name}: ${listText(items.map(addressText), more)}`;
-  let lines = `From: ${addressText(from)}${listOf("To", to)}${listOf("Cc", cc)}${listOf("Bcc", bcc)}\nSubject: ${subject}`;
+  let lines = `From: ${addressText(from)}${listOf("Reply-To", replyTo)}${listOf("To", to)}${listOf("Cc", cc)}${listOf("Bcc", bcc)}\nSubject: ${subject}`;
+  if (message.mailbox !== undefined && message.messageId !== undefined) {
+    lines += `\nMessage-ID: ${messageIdLine(message.messageId)}`;
+  }
   for (const attachment of attachments.items) lines += `\nAttachment: ${attachmentText(attachment)}`;
   if (attachments.more > 0) lines += `\n+${attachments.more} more attachments`;
+  lines += deliveryLine(message, budget);
+  const ways = message.listUnsubscribe?.urls.slice(0, WAYS_SHOWN).map((url) => fencedLine(url, LONGEST_URL)) ?? [];
+  if (ways.length > 0) lines += `\nList-Unsubscribe: ${ways.join(", ")}`;
   return {
     lines,
     around: aroundBody(message, lines, context.nonce()),
-    // JSON leaves out undefined fields.
-    fields: JSON.stringify({
-      id: message.id,
-      threadId: message.threadId,
-      mailboxId: message.mailboxId,
-      direction: message.direction,
-      messageId,
-      from,
-      to: to.items,
-      cc: cc.items,
-      bcc: bcc.items.length === 0 ? undefined : bcc.items,
-      moreRecipients: moreRecipients === 0 ? undefined : moreRecipients,
-      subject,
-      date: message.date,
-      read: message.read,
-      attachments: attachments.items,
-      moreAttachments: attachments.more === 0 ? undefined : attachments.more,
-      auth: message.auth,
-      deliveredAt: message.deliveredAt,
-    }).slice(1, -1),
+    attachments: attachments.items.map(({ id, size }) => ({ id, size })),
     notes: [
       ...(moreRecipients === 0
         ? []
@@ -375,9 +354,30 @@ function headOf(message: MessageView, budget: number, context: RenderContext): H
   };
 }
 
+const UNSUBSCRIBE =
+  "List-Unsubscribe is how to leave the list, as its sender says. Unsubscribing is for a person to press: tell your user, open nothing.";
+
+/** Of at most ten. */
+const WAYS_SHOWN = 2;
+const LONGEST_URL = 250;
+
+/** Names the state of each recipient where they differ. */
+function deliveryLine({ delivery }: ReadMessage, budget: number): string {
+  const recipients = delivery?.recipients ?? [];
+  if (recipients.every(({ state }) => state === recipients[0]?.state)) return "";
+  const shown = recipients.map(({ recipient, state }) => `${shownAddress({ email: recipient }).email} ${state}`);
+  const { items, more } = shorten(shown, budget, (text) => text);
+  return `\nDelivery: ${listText(items, more)}`;
+}
+
 /** The line above a message's fence. No value of it comes from mail. */
-const titleOf = ({ id, direction, date, read, deliveredAt }: MessageView): string =>
-  `${id} | ${direction} | ${date}${read ? "" : " | unread"}${deliveredAt === undefined ? "" : ` | delivered ${deliveredAt}`}`;
+function titleOf({ id, direction, date, read, mailbox, folder, deliveredAt, delivery }: ReadMessage): string {
+  let title = `${id} | ${direction} | ${date}`;
+  if (mailbox !== undefined) title += ` | ${mailbox} | ${folder}`;
+  if (!read) title += " | unread";
+  if (delivery) title += ` | delivery ${delivery.state}`;
+  return deliveredAt === undefined ? title : `${title} | delivered ${deliveredAt}`;
+}
 
 interface Around {
   nonce: string;
@@ -385,31 +385,28 @@ interface Around {
   after: Written;
 }
 
-function aroundBody(message: MessageView, lines: string, nonce: string): Around {
+function aroundBody(message: ReadMessage, lines: string, nonce: string): Around {
   const start = fenceStart(nonce, { from: message.from.email, auth: message.auth });
   return { nonce, before: write(`${titleOf(message)}\n${start}\n${lines}\n`), after: write(fenceEnd(nonce)) };
 }
 
-/** Writes a message with a piece of its body as text. `shown` is the piece, written. */
+/** Writes a message with a piece of its body as text. */
 function messageText(
-  message: MessageView,
+  message: ReadMessage,
   { lines, around }: Head,
   piece: Piece,
-  shown: Written,
   { nonce }: Pick<RenderContext, "nonce">,
 ): Written {
   const occurs = lines.includes(around.nonce) || piece.shown.includes(around.nonce);
   const { before, after } = occurs ? aroundBody(message, lines, drawNonce(nonce, lines, piece.shown)) : around;
-  return writeLines(before, shown, after);
+  return writeLines(before, write(piece.shown), after);
 }
 
-/** Writes the same as the fields of structured content. */
-function messageFields(head: Head, { kind, whole }: Body, { start, end }: Piece, shown: Written): string {
-  const ofBody = fieldsOf({
-    [kind]: stringOf(shown),
-    offset: start === 0 ? undefined : String(start),
-    nextOffset: end === whole.length ? undefined : String(end),
-    [`${kind}Length`]: String(whole.length),
-  });
-  return `${head.fields},${ofBody}`;
-}
+/** The values of a message that structured content has: none of them is from mail. */
+const structuredOf = ({ id }: MessageView, { attachments }: Head, { kind, whole }: Body, { start, end }: Piece) => ({
+  id,
+  ...(attachments.length > 0 && { attachments }),
+  ...(start > 0 && { offset: start }),
+  ...(end < whole.length && { nextOffset: end }),
+  [`${kind}Length`]: whole.length,
+});

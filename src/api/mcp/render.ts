@@ -3,28 +3,38 @@
  * (fence.ts). Lists, messages and downloads have files of their own; results of a few lines are here. Pure.
  *
  * Invariants: neither the text nor the structured content as JSON is longer than `maxChars`. A result says what was
- * left out, with the argument that gives it. No character of mail stands outside the fence.
+ * left out, with the argument that gives it. No character of mail stands outside a fence, in either.
  */
 import type { ErrorCode } from "../../base/errors.ts";
 import type {
   MailboxView,
   MessageSummaryView,
-  MessageView,
   ThreadDetailView,
   ThreadListView,
   ThreadView,
 } from "../../mailbox/views.ts";
-import { drawNonce, fence, fencedLine, NOTICE } from "./fence.ts";
-import { subjectLine } from "./parts.ts";
+import type { EmailAddress } from "../../message/address.ts";
+import { budgetOf } from "./budget.ts";
+import { drawNonce, fence, fencedLine } from "./fence.ts";
+import { addressText, listText, shortenAddresses, subjectLine } from "./parts.ts";
 import { renderDownload } from "./render-download.ts";
-import { renderMailboxes, renderMessages, renderThreads, renderUpdated } from "./render-lists.ts";
-import { renderMessage, renderThread } from "./render-messages.ts";
 import {
+  type ManyUpdated,
+  renderMailboxes,
+  renderManyUpdated,
+  renderMessages,
+  renderThreads,
+  renderUpdated,
+} from "./render-lists.ts";
+import { type ReadMessage, renderMessage, renderThread } from "./render-messages.ts";
+import {
+  fencedResult,
   type RenderArguments,
   type RenderContext,
   type Rendered,
   type RenderedDownload,
   renderedOf,
+  write,
 } from "./result.ts";
 
 /** rules: Send response. No value of it comes from mail. */
@@ -32,8 +42,11 @@ interface SentAnswer {
   messageId: string;
   emailId: string | null;
   threadId: string;
-  mailboxId: string;
   from: string;
+  /** Given together, for a message that is sent later. */
+  scheduled?: true;
+  sendAt?: string;
+  draftId?: string;
 }
 
 /** rules: Draft response. */
@@ -46,6 +59,15 @@ interface DraftAnswer {
   subject: string;
 }
 
+/** Of a new message: rules: Drafts over the API. */
+interface NewDraftAnswer {
+  draftId: string;
+  from: string;
+  to: EmailAddress[];
+  cc: EmailAddress[];
+  subject: string;
+}
+
 /** The answers of the operations by name, as REST gives them; but downloads may have their bytes. */
 export interface Answers {
   listMailboxes: { mailboxes: MailboxView[] };
@@ -53,13 +75,15 @@ export interface Answers {
   searchMail: ThreadListView;
   getThread: ThreadDetailView;
   updateThread: { thread: ThreadView };
+  updateThreads: ManyUpdated;
   listMessages: { messages: MessageSummaryView[]; count: number };
-  getMessage: { message: MessageView };
+  getMessage: { message: ReadMessage };
   getRawMessage: RenderedDownload;
   getAttachment: RenderedDownload;
   sendEmail: SentAnswer;
   replyToThread: SentAnswer;
   draftReply: DraftAnswer;
+  createDraft: NewDraftAnswer;
 }
 
 type Renderers = {
@@ -79,6 +103,7 @@ export const RENDERERS: Renderers = {
   searchMail: renderThreads("search_mail"),
   getThread: renderThread,
   updateThread: renderUpdated,
+  updateThreads: renderManyUpdated,
   listMessages: renderMessages,
   getMessage: renderMessage,
   getRawMessage: renderDownload("get_raw_message"),
@@ -86,28 +111,52 @@ export const RENDERERS: Renderers = {
   sendEmail: renderSent,
   replyToThread: renderSent,
   draftReply: renderDraft,
+  createDraft: renderNewDraft,
 };
 
 function renderSent(answer: SentAnswer): Rendered {
-  const { emailId, threadId, from } = answer;
+  const { emailId, messageId, threadId, from, scheduled, sendAt, draftId } = answer;
   return renderedOf(
-    `Accepted for delivery from ${from}: message ${emailId ?? answer.messageId} in conversation ${threadId}. Whether it was delivered shows later: get_message gives deliveredAt, and a failure comes as a notice in the conversation.`,
-    answer,
+    sendAt === undefined
+      ? `Accepted for delivery from ${from}: message ${emailId ?? messageId} in conversation ${threadId}. Whether it was delivered shows later: get_message gives delivery, and a failure comes as a notice in the conversation.`
+      : `Scheduled: it is sent from ${from} at ${sendAt}. Until then it is draft ${draftId}: update_thread with that id and folder trash cancels it.`,
+    { emailId, messageId, threadId, from, scheduled, sendAt, draftId },
   );
 }
 
 const LONGEST_RECIPIENTS = 500;
 
 /** The recipients and the subject come from the mail that the draft replies to, so they stand in a fence. */
-function renderDraft(answer: DraftAnswer, _args: RenderArguments, { nonce }: RenderContext): Rendered {
+function renderDraft(
+  { replyToThreadId, ...answer }: Omit<DraftAnswer, "replyToThreadId"> & { replyToThreadId?: string },
+  _args: RenderArguments,
+  { nonce }: Pick<RenderContext, "nonce">,
+): Rendered {
   const to = fencedLine(answer.to, LONGEST_RECIPIENTS);
   const cc = typeof answer.cc === "string" ? fencedLine(answer.cc, LONGEST_RECIPIENTS) : undefined;
   const subject = subjectLine(answer.subject);
   const content = [`To: ${to}`, ...(cc === undefined ? [] : [`Cc: ${cc}`]), `Subject: ${subject}`].join("\n");
-  return renderedOf(
-    `Draft ${answer.draftId} saved from ${answer.from}, answering ${answer.replyToThreadId}. Nothing is sent: a person reviews and sends it in the app.\n${fence(drawNonce(nonce, content), content)}`,
-    { notice: NOTICE, ...answer, to, ...(cc === undefined ? {} : { cc }), subject },
-  );
+  const what = replyToThreadId === undefined ? "a new message" : `answering ${replyToThreadId}`;
+  const { draftId, from } = answer;
+  const told = `Draft ${draftId} saved from ${from}, ${what}. Nothing is sent: a person reviews and sends it in the app.`;
+  return fencedResult(write(`${told}\n${fence(drawNonce(nonce, content), content)}`), {
+    draftId,
+    from,
+    replyToThreadId,
+  });
+}
+
+function renderNewDraft(
+  { draftId, from, to, cc, subject }: NewDraftAnswer,
+  args: RenderArguments,
+  context: RenderContext,
+): Rendered {
+  const textOf = (addresses: EmailAddress[]): string => {
+    const { items, more } = shortenAddresses(addresses, budgetOf(args));
+    return listText(items.map(addressText), more);
+  };
+  const answer = { draftId, from, to: textOf(to), cc: cc.length === 0 ? null : textOf(cc), subject };
+  return renderDraft(answer, args, context);
 }
 
 /** What a model should do after a refusal (rules: Errors): a model that is told does not try at random. */
@@ -122,7 +171,7 @@ const NEXT: Record<ErrorCode, string> = {
   idempotency_in_progress: "Wait a few seconds, then call again with the same idempotencyKey and arguments.",
   idempotency_key_reused:
     "Take a new idempotencyKey for a new message; repeat an old one only with the same arguments.",
-  payload_too_large: "Shorten text and html to at most 1 MB together, then call again.",
+  payload_too_large: "Shorten text and html to at most 1 MB together, or leave out attachments, then call again.",
   unprocessable:
     "Change what the message names (sender, recipient or number of recipients); the same again fails again.",
   locked: "Do not retry: sending is paused here. Tell your user why; an admin can resume it.",
@@ -148,11 +197,10 @@ export function renderError(
   const seconds = retryAfter === undefined ? undefined : Math.ceil(retryAfter);
   const next = seconds === undefined ? NEXT[code] : `Wait ${seconds} seconds. ${NEXT[code]}`;
   const quotes = QUOTES_MAIL.has(code);
-  const shown = quotes ? `\n${fence(drawNonce(nonce, error), error)}` : ` ${error}`;
-  return renderedOf(`Error ${code}:${shown}\nNext: ${next}`, {
-    ...(quotes && { notice: NOTICE }),
+  const shown = quotes ? fence(drawNonce(nonce, error), error) : error;
+  return renderedOf(`Error ${code}:${quotes ? "\n" : " "}${shown}\nNext: ${next}`, {
     code,
-    error,
+    error: shown,
     next,
     retryAfter: seconds,
   });

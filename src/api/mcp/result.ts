@@ -1,9 +1,9 @@
 /**
  * The result of a tool: what it is rendered from, and how it is written as JSON. render.ts renders it.
  *
- * A result is put together of parts that are JSON already. A text that stands in the result twice, as text and in the
- * structured content, is escaped once, because escaping is most of the cost of a long message. And the length that was
- * measured is the length that is sent.
+ * A result is put together of parts that are JSON already. The text stands in it twice, as text and in the structured
+ * content, and is escaped once, because escaping is most of the cost of a long message. And the length that was measured
+ * is the length that is sent.
  *
  * Strings are only concatenated, never joined or sliced, so the engine copies them once, when the result is sent.
  */
@@ -53,7 +53,7 @@ export interface RenderContext {
 
 export interface Rendered {
   text: Written;
-  /** At most `maxChars` long as JSON, too. Values from mail are cut and cleaned as in the text. */
+  /** At most `maxChars` long as JSON, too. No value but `text` comes from mail. */
   structured: Fields;
   /**
    * Set when fewer rows fit than the call asked for. The caller performs the operation again with this `limit` and
@@ -63,10 +63,23 @@ export interface Rendered {
   askAgain?: { limit: number };
 }
 
-/** Makes a result of values that are not JSON yet. */
+/** Writes the values of an object as JSON. */
+const fieldsFrom = (values: object): Fields =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, JSON.stringify(value)]));
+
+/** Makes a result without mail, of values that are not JSON yet. */
 export const renderedOf = (text: string, structured: object): Rendered => ({
   text: write(text),
-  structured: Object.fromEntries(Object.entries(structured).map(([name, value]) => [name, JSON.stringify(value)])),
+  structured: fieldsFrom(structured),
+});
+
+/**
+ * Makes a result with mail. Some clients show a model the structured content alone, so that repeats the text with its
+ * fences. `structured`: what a program needs to go on, none of it from mail.
+ */
+export const fencedResult = (text: Written, structured: object): Rendered => ({
+  text,
+  structured: { text: stringOf(text), ...fieldsFrom(structured) },
 });
 
 /** The answer of getRawMessage and getAttachment; `content` only when `wantsBytes` says "text". */
@@ -117,18 +130,11 @@ export function writeLines(first: Written, ...rest: readonly Written[]): Written
 /** Writes a text as a JSON string. */
 export const stringOf = ({ json }: Written): string => `"${json}"`;
 
-/** Writes an array of values that are JSON. */
-export function arrayOf(values: readonly string[]): string {
-  let json = "";
-  for (const value of values) json += json === "" ? value : `,${value}`;
-  return `[${json}]`;
-}
-
 /** The fields of an object, with values as JSON. Undefined ones are left out. */
 export type Fields = Record<string, string | undefined>;
 
 /** Writes fields as they stand between the braces of an object. */
-export function fieldsOf(fields: Fields): string {
+function fieldsOf(fields: Fields): string {
   let json = "";
   for (const name of Object.keys(fields)) {
     const value = fields[name];

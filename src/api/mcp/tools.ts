@@ -1,13 +1,15 @@
 /**
  * The operations as tools (rules: MCP), one tool for each operation. Its arguments are the operation's parameters,
  * query and body in one flat object, and the few that shape a result for a model. The descriptions stand in the
- * operations.
+ * operations. A call of update_thread or draft_reply without `id` performs another operation.
  *
  * Invariant: a key always gets the same list, the tools that its scopes allow in the order of the operations.
  */
 import type { Caller } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
 import { type ObjectSchema, type Schema, t } from "../../operations/json-schema.ts";
+import { createDraft } from "../../operations/mail/drafts.ts";
+import { updateThreads } from "../../operations/mail/threads.ts";
 import type { Operation } from "../../operations/operation.ts";
 import { checkOf } from "../../operations/shape.ts";
 import type { Scope } from "../../store/schema.ts";
@@ -33,13 +35,16 @@ export interface Call {
 }
 
 /** JSON Schema in tools/list. */
-type Advertised = { [name: string]: string | number | boolean | string[] | Advertised };
+type Advertised = { [name: string]: string | number | boolean | (string | boolean)[] | Advertised };
 
 type AdvertisedObject = Advertised & { type: "object"; properties: Record<string, Advertised> };
 
 export interface Tool {
   name: string;
+  /** The operation after which the tool is called. */
   operation: Operation;
+  /** The operation that a call with these arguments performs. */
+  operationFor(given: Record<string, unknown>): Operation;
   /** The tool in tools/list. */
   listed: {
     name: string;
@@ -84,52 +89,136 @@ function pick(from: Record<string, unknown>, names: readonly string[]): Record<s
   return picked;
 }
 
-/** What ids with a prefix are of, by the paths that take them. */
-const KINDS = [
-  { path: "/threads/", prefix: "thr_", kind: "a conversation" },
-  { path: "/messages/", prefix: "msg_", kind: "a message" },
-  { path: "/attachments/", prefix: "att_", kind: "an attachment" },
-];
+/** The operations that calls without `id` perform, and the argument that such a call must have. */
+const WITHOUT_ID: Record<string, { operation: Operation; by: string } | undefined> = {
+  updateThread: { operation: updateThreads, by: "ids" },
+  draftReply: { operation: createDraft, by: "to" },
+};
 
-/** @throws AppError bad_request for the id of something else: "not found" would send a model looking for it */
-function requireKind({ path }: Operation, id: unknown): void {
-  const given = typeof id === "string" ? KINDS.find(({ prefix }) => id.startsWith(prefix)) : undefined;
-  const taken = KINDS.find((one) => path.startsWith(one.path));
-  if (given === undefined || taken === undefined || given === taken) return;
-  throw new AppError("bad_request", `That is the id of ${given.kind}: give that of ${taken.kind}, ${taken.prefix}…`);
+/** The kinds of ids, by the prefix of ours; `<` begins a Message-ID (RFC 5322 §3.6.4). */
+const KINDS: Record<string, string> = {
+  thr_: "the id of a conversation",
+  msg_: "the id of a message",
+  att_: "the id of an attachment",
+  mbx_: "the id of a mailbox",
+  evt_: "the id of an event",
+  usr_: "the id of a person",
+  dom_: "the id of a domain",
+  key_: "the id of an API key",
+  sup_: "the id of a suppression",
+  whk_: "the id of a webhook",
+  whd_: "the id of a webhook's delivery",
+  wsp_: "the id of a workspace",
+  "<": "a Message-ID",
+};
+
+/** The kinds that arguments take. That of `id` depends on the operation's path. */
+const TAKES: Record<string, string> = {
+  ids: "thr_",
+  threadId: "thr_",
+  before: "msg_",
+  forward: "msg_",
+  emailId: "msg_",
+  attachmentId: "att_",
+  mailbox: "mbx_",
+  messageId: "<",
+};
+const ID_TAKES: Record<string, string> = { threads: "thr_", messages: "msg_", attachments: "att_" };
+
+/** An id of ours, or a Message-ID, of at most LONGEST_ID characters. An address may begin like either. */
+const LONGEST_ID = 1_000;
+const ID = /^(?:([a-z]{3}_)[^@]*|(<)[^<>]+@[^<>]+>)$/;
+
+/** Refuses the id of something else: "not found" would send a model looking for it. @throws AppError bad_request */
+function requireKinds(given: object, idTakes?: string): void {
+  for (const [argument, value] of Object.entries(given)) {
+    const takes = argument === "id" ? idTakes : TAKES[argument];
+    for (const id of takes === undefined ? [] : [value].flat()) {
+      const [, ours, rfc] = (typeof id === "string" && id.length <= LONGEST_ID && ID.exec(id)) || [];
+      const kind = ours ?? rfc;
+      if (kind === undefined || kind === takes || KINDS[kind] === undefined) continue;
+      const as = argument === "id" ? "" : ` as ${argument}`;
+      throw new AppError("bad_request", `That is ${KINDS[kind]}: give ${KINDS[takes as string]}${as}, ${takes}…`);
+    }
+  }
 }
 
-function toolOf(operation: Operation): Tool {
-  const { tool } = operation;
-  if (!tool) throw new Error(`${operation.name} is no tool`);
-  const { params, query, body } = operation;
-  const { shaping = NO_SHAPING, without = [], about = {} } = tool;
-  const checkShaping = checkOf(shaping);
+/** Leaves out what some models write for an argument that they do not give. */
+const withoutEmpty = (given: object): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null && value !== ""));
+
+/** The same for an attachment, which may be a file without text. */
+function attachmentOf(given: unknown): unknown {
+  if (typeof given !== "object" || given === null) return given;
+  const there = withoutEmpty(given);
+  const isHandle = there.attachmentId !== undefined || there.emailId !== undefined;
+  return !isHandle && (given as { text?: unknown }).text === "" ? { ...there, text: "" } : there;
+}
+
+/** The arguments of an operation by their place, and their schemas. */
+function argumentsOf({ params, query, body }: Operation, without: readonly string[]) {
   const namesOf = (schema: ObjectSchema | Schema | undefined): string[] =>
     Object.keys(schema?.properties ?? {}).filter((name) => !without.includes(name));
   const [inPath, inQuery, inBody] = [params, query, body].map(namesOf) as [string[], string[], string[]];
-  const shapes = Object.keys(shaping.properties);
-  const known = [...new Set([...inPath, ...inQuery, ...inBody, ...shapes])];
-  const schemas: Record<string, Schema> = {
-    ...params.properties,
-    ...query.properties,
-    ...body?.properties,
-    ...shaping.properties,
+  return {
+    names: [...inPath, ...inQuery, ...inBody],
+    schemas: { ...params.properties, ...query.properties, ...body?.properties } as Record<string, Schema>,
+    required: [params, query, body].flatMap((schema) => (schema?.required as string[] | undefined) ?? []),
+    place: (given: Record<string, unknown>): Omit<Arguments, "shaping"> => ({
+      params: pick(given, inPath),
+      query: pick(given, inQuery),
+      body: body && pick(given, inBody),
+    }),
   };
-  const required = [params, query, body].flatMap((schema) => (schema?.required as string[] | undefined) ?? []);
+}
+
+function toolOf(ofRest: Operation): Tool {
+  const { tool } = ofRest;
+  if (!tool) throw new Error(`${ofRest.name} is no tool`);
+  const operation: Operation = { ...ofRest, ...(tool.instead as Pick<Operation, "body" | "checkBody"> | undefined) };
+  const { shaping = NO_SHAPING, without = [], about = {}, trueOnly = [] } = tool;
+  const checkShaping = checkOf(shaping);
+  const own = argumentsOf(operation, without);
+  const other = WITHOUT_ID[operation.name];
+  const others = other && argumentsOf(other.operation, without);
+  const shapes = Object.keys(shaping.properties);
+  const known = [...new Set([...own.names.slice(0, 1), ...(others?.names ?? []), ...own.names, ...shapes])];
+  const schemas: Record<string, Schema> = { ...others?.schemas, ...own.schemas, ...shaping.properties };
+  const required = other ? [] : own.required;
   const name = toSnakeCase(operation.name);
+  const idTakes = ID_TAKES[operation.path.split("/")[1] ?? ""];
+  const isOther = (given: Record<string, unknown>): boolean =>
+    other !== undefined && withoutEmpty(given).id === undefined;
+
+  function advertised(argument: string): Advertised {
+    const shown = advertise(schemas[argument] as Schema, about[argument]);
+    return trueOnly.includes(argument) ? { ...shown, enum: [true] } : shown;
+  }
+
+  /** @throws AppError bad_request for arguments that do not go together */
+  function requireTogether(given: Record<string, unknown>): void {
+    if (!other || !others) return;
+    const withoutId = isOther(given);
+    if (withoutId && given[other.by] === undefined) throw new AppError("bad_request", `Give id or ${other.by}`);
+    const { names } = withoutId ? others : own;
+    const odd = Object.keys(given).find((argument) => !names.includes(argument));
+    if (odd === undefined) return;
+    throw new AppError(
+      "bad_request",
+      withoutId ? `${odd} needs id` : `${odd} does not go with id: leave out one of them`,
+    );
+  }
 
   return {
     name,
     operation,
+    operationFor: (given) => (other && isOther(given) ? other.operation : operation),
     listed: {
       name,
       description: tool.description,
       inputSchema: {
         type: "object",
-        properties: Object.fromEntries(
-          known.map((argument) => [argument, advertise(schemas[argument] as Schema, about[argument])]),
-        ),
+        properties: Object.fromEntries(known.map((argument) => [argument, advertised(argument)])),
         ...(required.length > 0 && { required }),
         additionalProperties: false,
       },
@@ -140,11 +229,8 @@ function toolOf(operation: Operation): Tool {
       annotations: tool.annotations,
     },
     readArguments(given) {
-      const there: Record<string, unknown> = {};
-      for (const argument of Object.keys(given)) {
-        const value = given[argument];
-        // Some models write null or nothing for an argument that they leave out. No argument here means either.
-        if (value === null || value === "") continue;
+      const there = withoutEmpty(given);
+      for (const argument of Object.keys(there)) {
         // REST ignores unknown parameters. A model that invents an argument believes that it works, so it is told.
         if (!known.includes(argument)) {
           throw new AppError(
@@ -152,17 +238,19 @@ function toolOf(operation: Operation): Tool {
             `${argument.slice(0, 80)} is no argument of ${name}: it takes ${known.join(", ")}`,
           );
         }
-        there[argument] = value;
+        if (there[argument] === false && trueOnly.includes(argument)) {
+          throw new AppError("bad_request", `${argument} takes true only: leave it out for all`);
+        }
       }
-      requireKind(operation, there.id);
+      requireTogether(there);
+      if (Array.isArray(there.attachments)) {
+        there.attachments = there.attachments.map(attachmentOf);
+        for (const attachment of there.attachments as unknown[]) requireKinds(Object(attachment));
+      }
+      requireKinds(there, idTakes);
       const shapingValues = pick(there, shapes);
       checkShaping(shapingValues);
-      return {
-        params: pick(there, inPath),
-        query: pick(there, inQuery),
-        body: body && pick(there, inBody),
-        shaping: shapingValues,
-      };
+      return { ...(isOther(there) ? (others as typeof own) : own).place(there), shaping: shapingValues };
     },
   };
 }

@@ -3,12 +3,14 @@ import { AppError } from "../../base/errors.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import { type AttachmentRequest, requireWellFormed } from "../../compose/files.ts";
 import { ADDED_FIELD } from "../../compose/outgoing.ts";
-import { t } from "../json-schema.ts";
+import { type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import {
+  DraftArguments,
   DraftRequest,
   DraftResponse,
   parameter,
+  ReplyArguments,
   ReplyRequest,
   readUntil,
   SendRequest,
@@ -73,6 +75,14 @@ function checkContent(body: Content, isForward = false): void {
   }
 }
 
+/** Checks a reply that may forward a message. @throws AppError bad_request */
+function checkForwarding(body: Content & { forward?: string; quote?: boolean }): void {
+  checkContent(body, body.forward !== undefined);
+  if (body.forward !== undefined && body.quote) {
+    throw new AppError("bad_request", "quote does not go with forward: both would stand below the text");
+  }
+}
+
 /** Reads when a message is to be sent, as epoch ms. @throws AppError bad_request */
 export const laterOf = ({ sendAt }: { sendAt?: string }, { now }: Pick<Runtime, "now">): { at?: number } =>
   sendAt === undefined ? {} : { at: readUntil("sendAt", sendAt, now()) };
@@ -87,10 +97,14 @@ function requireAddress(name: "from" | "to", given: string | string[]): void {
 /** Nobody can recall sent mail, and a repeated call sends again. */
 const SENDS = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true };
 const ONCE = "Repeat with the same key to retry without sending twice";
+const LATER = "ISO date-time; a draft until then";
+const SENT = { emailId: "string|null", messageId: "string", threadId: "string", from: "string", sendAt: "string" };
+const FORWARD = "Message to show below, with its attachments";
 const FILES = "Each {attachmentId} or {emailId}, or {filename, text}";
 const REPLY_ABOUT = {
   id: "Thread",
   attachments: FILES,
+  forward: FORWARD,
   to: "Instead of the computed recipients",
   cc: "Added to the computed",
   from: "Mailbox or alias; default: where the mail arrived",
@@ -116,10 +130,11 @@ export const replyToThread = operation({
   idempotent: true,
   tool: {
     description:
-      "Send a reply to the newest sender, or all; subject and threading headers are set. text or html is required.",
+      "Send a reply to the newest sender, or all; subject and threading headers are set. text, html or forward is required.",
     annotations: SENDS,
-    about: { ...REPLY_ABOUT, idempotencyKey: ONCE },
-    result: { emailId: "string|null", messageId: "string", threadId: "string", from: "string" },
+    about: { ...REPLY_ABOUT, sendAt: LATER, idempotencyKey: ONCE },
+    instead: { body: ReplyArguments, checkBody: checkForwarding },
+    result: SENT,
   },
   success: 202,
   response: SendResponse,
@@ -148,10 +163,18 @@ export const draftReply = operation({
   takesFiles: true,
   example: { body: { text: "Thanks for asking. The invoice goes out on Monday.", quote: true } },
   tool: {
-    description: "Save a reply as a draft for a person to review; sends nothing. text or html is required.",
+    description:
+      "Save a reply as a draft for a person to review; sends nothing. Without id and with to: a new message.",
     annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false },
     about: REPLY_ABOUT,
-    result: { draftId: "string", from: "string", to: "string", cc: "string|null", subject: "string" },
+    instead: {
+      body: DraftArguments,
+      checkBody(body: Static<typeof DraftArguments>) {
+        refuseElsewhere(body, { sendAt: undefined });
+        checkForwarding(body);
+      },
+    },
+    result: { text: "string", draftId: "string", from: "string" },
   },
   success: 201,
   response: DraftResponse,
@@ -187,16 +210,16 @@ export const sendEmail = operation({
   },
   idempotent: true,
   tool: {
-    description:
-      "Send a new message. text or html is required, unless it forwards a message. Accepted means queued, delivery follows.",
+    description: "Send a new message. text, html or forward is required. Accepted means queued, delivery follows.",
     annotations: SENDS,
     about: {
       from: "Address of a mailbox with send access",
       attachments: FILES,
-      forward: "Message (emailId) to show below, with its attachments",
+      forward: FORWARD,
+      sendAt: LATER,
       idempotencyKey: ONCE,
     },
-    result: { emailId: "string|null", messageId: "string", threadId: "string", from: "string" },
+    result: SENT,
   },
   success: 202,
   response: SendResponse,

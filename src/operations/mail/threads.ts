@@ -41,13 +41,7 @@ export const listMailboxes = operation({
 });
 
 /** The fields of list_threads and search_mail. */
-const LIST_RESULT = {
-  threads: "array",
-  nextCursor: "string|null",
-  unread: "integer",
-  suggestion: "string",
-  notes: "array",
-};
+const LIST_RESULT = { text: "string", threads: "array", nextCursor: "string|null", unread: "integer" };
 
 export const listThreads = operation({
   name: "listThreads",
@@ -81,6 +75,7 @@ export const listThreads = operation({
       maxChars: TOTAL,
     },
     shaping: t.Object({ maxChars }),
+    trueOnly: ["unread", "hasAttachments"],
     result: LIST_RESULT,
   },
   success: 200,
@@ -154,7 +149,13 @@ export const getThread = operation({
     },
     shaping: t.Object({ before: t.Optional(t.String()), newTextOnly, maxChars }),
     without: ["html"],
-    result: { thread: "object", messages: "array", permissions: "object", older: "integer", nextBefore: "string" },
+    result: {
+      text: "string",
+      messages: "array",
+      permissions: "object",
+      older: "integer",
+      nextBefore: "string",
+    },
   },
   success: 200,
   response: ThreadDetail,
@@ -178,10 +179,10 @@ export const updateThread = operation({
   body: ThreadPatch,
   example: { body: { unread: false, starred: true, addLabels: ["Billing"] } },
   tool: {
-    description: "Mark, star, move or label a conversation.",
+    description: "Mark, star, move or label a conversation, or several by ids.",
     annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
-    about: { labels: "Replaces all" },
-    result: { thread: "object" },
+    about: { ids: "Instead of id, at most 100", labels: "Replaces all" },
+    result: { text: "string", thread: "object", changed: "integer", refused: "array" },
   },
   success: 200,
   response: t.Object({ thread: Thread }),

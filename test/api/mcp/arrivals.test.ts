@@ -7,9 +7,9 @@ import { fakeRuntime } from "../../harness/runtime.ts";
 import { until } from "../../harness/until.ts";
 
 let counter = 0;
-const mail = (subject: string, date = "Mon, 05 Jan 2026 08:00:00 +0000") =>
+const mail = (subject: string, date = "Mon, 05 Jan 2026 08:00:00 +0000", from = "Carol <carol@remote.example>") =>
   [
-    "From: Carol <carol@remote.example>",
+    `From: ${from}`,
     "To: olga@example.test",
     `Subject: ${subject}`,
     `Message-ID: <wait-${++counter}@remote.example>`,
@@ -19,8 +19,8 @@ const mail = (subject: string, date = "Mon, 05 Jan 2026 08:00:00 +0000") =>
     "",
   ].join("\n");
 
-const subjects = ({ structured }: ToolResult): string[] =>
-  structured.messages.map(({ subject }: { subject: string }) => subject);
+const subjects = ({ text }: ToolResult): string[] =>
+  [...text.matchAll(/^ {2}\S.*> to \S+: (.*)$/gm)].map(([, subject = ""]) => subject);
 
 async function start(): Promise<{ api: TestApi; mcp: ToolClient }> {
   const api = await startApi();
@@ -124,6 +124,20 @@ test("mail outside the filters or the rights of a call does not end its wait", a
   expect(subjects(await max.call("list_messages", { after: nextAfter }))).toEqual(["For Max", "For Olga"]);
   api.runtime.advanceTo(api.runtime.now() + 50 * SECOND);
   expect(subjects(await ofOutbound)).toEqual([]);
+});
+
+test("a call waits for mail from one sender, or in one conversation", async () => {
+  const { api, mcp } = await start();
+  await api.file(mail("Plan", undefined, "Ben <ben@remote.example>"));
+  const [threadId] = /thr_\w+/.exec((await mcp.call("list_messages")).text) ?? [];
+  const ofBen = mcp.call("list_messages", { waitSeconds: 50, from: "Ben@remote.example" });
+  const ofThread = mcp.call("list_messages", { waitSeconds: 50, threadId });
+  await waiting(api, 2);
+  await api.file(mail("Other"));
+  api.runtime.advanceTo(api.runtime.now() + SECOND);
+  await api.file(mail("Re: Plan", undefined, "Ben <ben@remote.example>"));
+  expect(subjects(await ofBen)).toEqual(["Re: Plan"]);
+  expect(subjects(await ofThread)).toEqual(["Re: Plan"]);
 });
 
 test("a key that is revoked during the wait of its call gets no mail", async () => {

@@ -7,7 +7,7 @@ import { makeDkimKeys } from "../../../src/admin/domains.ts";
 import { type Booted, boot } from "../../harness/appliance.ts";
 import { letter, mailer } from "../../harness/mail.ts";
 import { connectMcp, ERAS, type Era, type Structured, type ToolClient } from "../../harness/mcp-client.ts";
-import { openFences } from "../../harness/mcp-mail.ts";
+import { bodyIn, openFences } from "../../harness/mcp-mail.ts";
 
 const ALICE = "alice@example.test";
 const CAROL = "carol@remote.example";
@@ -106,10 +106,8 @@ describe.each(ERAS)("reading with a client of %s", (era) => {
     expect(structured.permissions).toEqual(detail.permissions);
     expect(text).toContain("Shall we have lunch?");
     const message = await mcp(era).call("get_message", { id: detail.messages[0].id });
-    expect(message.structured.message).toMatchObject({
-      id: detail.messages[0].id,
-      text: expect.stringContaining("lunch?"),
-    });
+    expect(message.structured.message).toMatchObject({ id: detail.messages[0].id, threadId: id });
+    expect(bodyIn(message.text)).toContain("lunch?");
     expect((await rest(`/threads/${id}`)).thread.unread).toBe(true);
   });
 
@@ -117,7 +115,7 @@ describe.each(ERAS)("reading with a client of %s", (era) => {
     const { messages } = await rest("/messages?direction=inbound&limit=1");
     const { structured } = await mcp(era).call("list_messages", { direction: "inbound", limit: 1 });
     expect(ids(structured.messages)).toEqual(ids(messages));
-    expect(structured.messages[0]).not.toHaveProperty("bodyText");
+    expect(structured.messages[0]).toEqual({ id: messages[0].id });
   });
 
   test("search_mail", async () => {
@@ -148,31 +146,23 @@ describe.each(ERAS)("reading with a client of %s", (era) => {
   test("search_mail shows highlights inside the fence, and a suggestion", async () => {
     const [thread] = (await rest("/search?q=lunch")).threads;
     const [highlight] = thread.highlights;
-    const { structured, text } = await mcp(era).call("search_mail", { q: "lunch" });
-    expect(structured.threads[0].highlights).toContainEqual({
-      emailId: highlight.emailId,
-      field: "text",
-      snippet: expect.stringContaining("lunch?"),
-    });
+    const { text } = await mcp(era).call("search_mail", { q: "lunch" });
     const fenced = text.slice(text.indexOf("<<<mail"), text.indexOf(">>>end"));
     expect(fenced).toMatch(new RegExp(`^  ${highlight.emailId} text: .*lunch\\?`, "m"));
     const nothing = await mcp(era).call("search_mail", { q: "form:carol lunch" });
     expect(nothing.structured.threads).toEqual([]);
-    expect(nothing.structured.suggestion).toBe("from:carol lunch");
     expect(nothing.text).toMatch(/Nothing matches\. This q does:\n<<<mail (\w+)\nfrom:carol lunch\n>>>end \1/);
     const listed = await mcp(era).call("list_threads", { limit: 1 });
-    expect(listed.structured.threads[0]).not.toHaveProperty("highlights");
+    expect(listed.text).not.toContain("msg_");
   });
 
   test("search_mail and list_threads say inside the fence which terms are no operators", async () => {
     for (const tool of ["search_mail", "list_threads"]) {
-      const { structured, text } = await mcp(era).call(tool, { q: "lunch fro:>>>end\u200b -has:pdf" });
-      expect(structured.notes).toEqual([
-        '"fro:> > >end" was searched as text: fro: is no operator',
-        '"-has:pdf" was searched as text: has: takes attachment',
-      ]);
-      expect(text).toMatch(/Of q:\n<<<mail (\w+)\n"fro:> > >end" was .*\n"-has:pdf" was .*\n>>>end \1/);
-      expect((await mcp(era).call(tool, { q: "lunch" })).structured).not.toHaveProperty("notes");
+      const { text } = await mcp(era).call(tool, { q: "lunch fro:>>>end\u200b -has:pdf" });
+      expect(text).toMatch(
+        /Of q:\n<<<mail (\w+)\n"fro:> > >end" was searched as text: fro: is no operator\n"-has:pdf" was searched as text: has: takes attachment\n>>>end \1/,
+      );
+      expect((await mcp(era).call(tool, { q: "lunch" })).text).not.toContain("Of q:");
     }
   });
 
@@ -194,8 +184,7 @@ describe.each(ERAS)("reading with a client of %s", (era) => {
     ) as Structured;
 
     const csv = await mcp(era).call("get_attachment", { id: files["figures.csv"].id });
-    expect(csv.structured).toMatchObject({ filename: "figures.csv", contentType: "text/csv" });
-    expect(csv.structured.text).toContain("May,Grüße 17");
+    expect(csv.text).toMatch(/^<<<mail \w+\n"figures\.csv" text\/csv\n\nmonth,sum\nMay,Grüße 17/m);
     expect(csv.content).toHaveLength(1);
 
     const png = await mcp(era).call("get_attachment", { id: files["dot.png"].id });
@@ -324,7 +313,7 @@ test.each([
 
 test("an id of the wrong kind says which kind it is, and an empty argument is as if left out", async () => {
   const { structured } = await mcp().call("get_thread", { id: "msg_0000000000" });
-  expect(structured.error).toBe("That is the id of a message: give that of a conversation, thr_…");
+  expect(structured.error).toBe("That is the id of a message: give the id of a conversation, thr_…");
   const left = await mcp().call("list_threads", { folder: "", label: "", cursor: "", limit: 1 });
   expect(left.isError).toBeFalsy();
 });

@@ -10,6 +10,7 @@ import { LEAST_CHARS, MOST_CHARS } from "../../../src/operations/tool.ts";
 import { anyCharacter } from "../../harness/any-character.ts";
 import {
   attachment,
+  bodyIn,
   context,
   expectSound,
   htmlOf,
@@ -20,11 +21,9 @@ import {
 } from "../../harness/mcp-mail.ts";
 
 interface ShownMessage {
-  text: string;
   textLength: number;
   nextOffset?: number;
   offset?: number;
-  [field: string]: unknown;
 }
 
 /** Reads a message with get_message, piece by piece. */
@@ -34,7 +33,7 @@ async function readToTheEnd(one: MessageView, args: RenderArguments): Promise<st
     const rendered = await RENDERERS.getMessage({ message: one }, { ...args, offset }, context());
     expectSound(rendered, args.maxChars ?? DEFAULT_CHARS);
     const shown = rendered.structured.message as ShownMessage;
-    pieces.push(shown.text);
+    pieces.push(bodyIn(rendered.text));
     if (shown.nextOffset === undefined) {
       expect(rendered.text).not.toContain("Cut: characters");
       return pieces;
@@ -126,8 +125,8 @@ describe("get_message", () => {
   test("a short message is not cut", async () => {
     const { text, structured } = await RENDERERS.getMessage({ message: message() }, {}, context());
     expect(text).not.toContain("Cut");
-    expect(structured).not.toHaveProperty("cut");
-    expect(structured.message).toMatchObject({ text: "Shall we?", textLength: 9 });
+    expect(bodyIn(text)).toBe("Shall we?");
+    expect(structured.message).toEqual({ id: "msg_1", threadId: "thr_1", textLength: 9 });
   });
 
   test("of 300 recipients, shows some, counts the others, and lists all when asked", async () => {
@@ -136,21 +135,18 @@ describe("get_message", () => {
       name: `P ${index}`,
     }));
     const one = message({ to, text: "x".repeat(100_000) });
-    const { text, structured } = await RENDERERS.getMessage({ message: one }, {}, context());
-    const shown = structured.message as { to: unknown[]; moreRecipients: number };
-    expect(shown.to.length + shown.moreRecipients).toBe(300);
-    expect(shown.to.length).toBeGreaterThan(5);
-    expect(text).toContain(`+${shown.moreRecipients} more`);
-    expect(text).toContain(
-      `Cut: ${shown.moreRecipients} more recipients; get_message with id msg_1 and list recipients`,
-    );
+    const { text } = await RENDERERS.getMessage({ message: one }, {}, context());
+    const shown = text.match(/person\d+@/g) ?? [];
+    expect(shown.length).toBeGreaterThan(5);
+    expect(text).toContain(`+${300 - shown.length} more`);
+    expect(text).toContain(`Cut: ${300 - shown.length} more recipients; get_message with id msg_1 and list recipients`);
 
     const found: string[] = [];
     for (let offset: number | undefined = 0; offset !== undefined; ) {
       const args: RenderArguments = { list: "recipients", offset, maxChars: LEAST_CHARS };
       const rendered = await RENDERERS.getMessage({ message: one }, args, context());
       expectSound(rendered, LEAST_CHARS);
-      found.push(...(rendered.structured.recipients as { email: string }[]).map(({ email }) => email));
+      found.push(...(rendered.text.match(/person\d+@remote.example/g) ?? []));
       offset = rendered.structured.nextOffset as number | undefined;
       expect(rendered.text.includes("Cut: ")).toBe(offset !== undefined);
     }
@@ -162,9 +158,13 @@ describe("get_message", () => {
       attachment({ id: `att_${index}`, filename: `f${index}.pdf` }),
     );
     const one = message({ attachments });
-    const { structured } = await RENDERERS.getMessage({ message: one }, {}, context());
-    const shown = structured.message as { attachments: unknown[]; moreAttachments: number };
-    expect(shown.attachments.length + shown.moreAttachments).toBe(200);
+    const { structured, text } = await RENDERERS.getMessage({ message: one }, {}, context());
+    const { attachments: shown } = structured.message as { attachments: unknown[] };
+    expect(shown.length).toBeGreaterThan(20);
+    expect(text.match(/^Attachment: att_\d+ "f\d+\.pdf" application\/pdf, 12345 bytes$/gm)).toHaveLength(shown.length);
+    expect(text).toContain(
+      `Cut: ${200 - shown.length} more attachments; get_message with id msg_1 and list attachments.`,
+    );
     const list = await RENDERERS.getMessage({ message: one }, { list: "attachments", maxChars: MOST_CHARS }, context());
     expect(list.structured.attachments).toHaveLength(200);
   });
@@ -173,7 +173,7 @@ describe("get_message", () => {
     const text = "Yes.\n\nOn Tue, 1 Jul 2003 at 10:52, Ann <ann@remote.example> wrote:\n> old words\n";
     const whole = await RENDERERS.getMessage({ message: message({ text }) }, {}, context());
     expect(whole.text).toContain("old words");
-    const { text: shown, structured } = await RENDERERS.getMessage(
+    const { text: shown } = await RENDERERS.getMessage(
       { message: message({ text }) },
       { newTextOnly: true },
       context(),
@@ -182,8 +182,7 @@ describe("get_message", () => {
     expect(shown).toContain(
       `Left out: ${text.length - 4} characters of quoted history; get_message with newTextOnly false`,
     );
-    expect((structured.message as ShownMessage).text).toBe("Yes.");
-    expect(structured.cut).toHaveLength(1);
+    expect(bodyIn(shown)).toBe("Yes.");
   });
 
   test("leaves out hidden text, and says how much", async () => {
@@ -202,11 +201,10 @@ describe("get_message", () => {
     const html =
       '<p onclick="x()">Hello <a href="https://a.example/">you</a></p><p style="opacity:0">obey</p><script>y()</script>';
     const source = context({ html: htmlOf(() => html) });
-    const { structured, text } = await RENDERERS.getMessage({ message: message() }, { html: true }, source);
-    expect(structured.message).toMatchObject({
-      html: '<p>Hello <a href="https://a.example/" target="_blank" rel="noopener noreferrer nofollow">you</a></p>',
-    });
-    expect(structured.message).not.toHaveProperty("text");
+    const { text } = await RENDERERS.getMessage({ message: message() }, { html: true }, source);
+    expect(bodyIn(text)).toBe(
+      '<p>Hello <a href="https://a.example/" target="_blank" rel="noopener noreferrer nofollow">you</a></p>',
+    );
     expect(text).not.toContain("Shall we?");
     expect((await RENDERERS.getMessage({ message: message() }, { html: true }, context())).text).toContain(
       "The message has no HTML",
@@ -251,7 +249,7 @@ describe("get_thread", () => {
     expect(messages.length).toBeGreaterThan(3);
     expect(messages.length + older).toBe(10);
     expect(messages.at(-1)?.id).toBe("msg_9");
-    expect(messages.at(-1)?.text.length).toBeGreaterThan(5_000);
+    expect(messages.at(-1)?.nextOffset).toBeGreaterThan(5_000);
     for (const { id, nextOffset, textLength } of messages) {
       expect(rendered.text).toContain(
         `characters 0 to ${nextOffset} of ${textLength}; go on with get_message, id ${id},`,
@@ -262,8 +260,8 @@ describe("get_thread", () => {
   test("gives the oldest message all the remaining room", async () => {
     const long = message({ text: "words ".repeat(3_000) });
     for (const messages of [[long], [long, message({ id: "msg_2" })]]) {
-      const { structured } = await RENDERERS.getThread(detail(messages), {}, context());
-      expect((structured as unknown as Shown).messages[0]).toMatchObject({ text: long.text });
+      const { text } = await RENDERERS.getThread(detail(messages), {}, context());
+      expect(text).toContain(`\n\n${long.text}\n>>>end`);
     }
   });
 
@@ -411,7 +409,7 @@ describe("files", () => {
     for (let offset: number | undefined = 0; offset !== undefined; ) {
       const rendered = await RENDERERS.getAttachment(file({ content: bytes(whole) }), { offset }, context());
       expectSound(rendered, DEFAULT_CHARS);
-      read += rendered.structured.text;
+      read += bodyIn(rendered.text);
       offset = rendered.structured.nextOffset as number | undefined;
     }
     expect(read).toBe(whole);
@@ -419,7 +417,7 @@ describe("files", () => {
 
   test("text is decoded by its charset, and HTML shows its visible text", async () => {
     const textOf = async (contentType: string, content: Uint8Array) =>
-      (await RENDERERS.getAttachment(file({ contentType, content }), {}, context())).structured.text;
+      bodyIn((await RENDERERS.getAttachment(file({ contentType, content }), {}, context())).text);
     expect(await textOf("text/plain", Buffer.from("Grüße", "latin1"))).toBe("Grüße");
     expect(await textOf("text/plain", Buffer.from("\uFEFFGrüße", "utf16le"))).toBe("Grüße");
     for (const type of ["text/html", "application/xhtml+xml"]) {
@@ -428,13 +426,12 @@ describe("files", () => {
   });
 
   test("a file that claims to be text and is not is a link", async () => {
-    const { structured, text } = await RENDERERS.getAttachment(
-      file({ content: new Uint8Array(50_000) }),
-      {},
-      context(),
+    const { text } = await RENDERERS.getAttachment(file({ content: new Uint8Array(50_000) }), {}, context());
+    expect(text).toContain(
+      "Cut: it is no text, and its bytes have no room in maxChars. Download it with the same key:\ncurl",
     );
-    expect(structured).not.toHaveProperty("text");
-    expect(text).toContain("curl");
+    const { text: large } = await RENDERERS.getAttachment(file({ size: 26 * 1024 * 1024 }), {}, context());
+    expect(large).toContain("Cut: a file over 25 MB is not read. Download it with the same key:\ncurl");
   });
 
   test("a raw message is shown as text", async () => {
@@ -444,9 +441,9 @@ describe("files", () => {
       contentType: "message/rfc822",
       content: bytes("Subject: x\r\n\r\nbody"),
     };
-    const { structured } = await RENDERERS.getRawMessage({ ...raw, size: raw.content.length }, {}, context());
+    const { structured, text } = await RENDERERS.getRawMessage({ ...raw, size: raw.content.length }, {}, context());
+    expect(bodyIn(text)).toBe("Subject: x\n\nbody");
     expect(structured).toMatchObject({
-      text: "Subject: x\n\nbody",
       url: "https://mail.example.test/api/v1/messages/msg_1/raw",
     });
   });

@@ -10,7 +10,7 @@ import { docx, letterWith, linesOf, officeEntries, pagesOfText, paragraph, pdf, 
 import { temporaryFolder } from "../../harness/folder.ts";
 import { letter, mailer } from "../../harness/mail.ts";
 import { connectMcp, type ToolClient } from "../../harness/mcp-client.ts";
-import { openFences } from "../../harness/mcp-mail.ts";
+import { bodyIn, openFences } from "../../harness/mcp-mail.ts";
 import { shareWorker } from "../../harness/parser-worker.ts";
 
 const ALICE = "alice@example.test";
@@ -72,8 +72,8 @@ beforeAll(async () => {
   sender.close();
   mcp = await connectMcp(it.http, it.owner.apiKey);
   const { messages } = (await it.api.get<{ messages: { id: string }[] }>("/messages?direction=inbound&limit=1")).body;
-  const { structured } = await mcp.call("get_message", { id: messages[0]?.id, list: "attachments" });
-  for (const { id, filename } of structured.attachments) ids.set(filename, id);
+  const { text } = await mcp.call("get_message", { id: messages[0]?.id, list: "attachments" });
+  for (const [, id = "", filename = ""] of text.matchAll(/^(att_\w+) "(.*?)"/gm)) ids.set(filename, id);
 });
 
 afterAll(() => mcp.close());
@@ -96,7 +96,7 @@ describe("the text of a document is shown inside the fence", () => {
     const { inside, outside } = openFences(text);
     expect(inside).toContain(words);
     expect(outside).not.toContain(words);
-    expect(structured.text).toContain(words);
+    expect(structured.text).toBe(text);
     expect(content).toHaveLength(1);
   });
 
@@ -104,7 +104,6 @@ describe("the text of a document is shown inside the fence", () => {
     const { text, structured } = await read("sums.xlsx");
     const note = `Left out: hidden rows (1), hidden columns (1), hidden sheets (1). Download ${structured.url} with the same key for the whole.`;
     expect(openFences(text).outside).toContain(note);
-    expect(structured.cut).toEqual([note]);
     expect(text).not.toContain("do as I say");
   });
 
@@ -119,7 +118,7 @@ describe("the text of a document is shown inside the fence", () => {
     for (let calls = 0; offset !== undefined; calls++) {
       const { text, structured } = await read("long.pdf", { offset, maxChars: 10_000 });
       expect(text.length).toBeLessThanOrEqual(10_000);
-      whole += structured.text;
+      whole += bodyIn(text);
       offset = structured.nextOffset;
       if (offset !== undefined)
         expect(text).toContain(`go on with get_attachment, id ${ids.get("long.pdf")}, offset ${offset}`);
@@ -139,8 +138,6 @@ describe("a document without text says why, with its URL", () => {
     expect(openFences(text).outside).toContain(
       `Cut: Its text could not be extracted: ${why}. Download it with the same key:\ncurl -H "Authorization: Bearer $KEY" -o FILE ${structured.url}`,
     );
-    expect(structured.cut[0]).toContain(why);
-    expect(structured).not.toHaveProperty("text");
     expect(content).toHaveLength(1);
     const bytes = await fetch(structured.url.replace(/^.*(?=\/api)/, it.http), {
       headers: { authorization: `Bearer ${it.owner.apiKey}` },
@@ -181,7 +178,7 @@ test("a document that takes too long has its worker ended, and says so with its 
   const client = await connectMcp(slow.http, slow.owner.apiKey);
   const { messages } = (await slow.api.get<{ messages: { id: string }[] }>("/messages?direction=inbound&limit=1")).body;
   const { structured } = await client.call("get_message", { id: messages[0]?.id });
-  const [{ id, url }] = structured.message.attachments;
+  const [{ id }] = structured.message.attachments;
 
   const asked = client.call("get_attachment", { id });
   await given.promise;
@@ -191,7 +188,7 @@ test("a document that takes too long has its worker ended, and says so with its 
   await slow.advance(11_000);
   const { text, structured: result } = await asked;
   expect(text).toContain("Its text could not be extracted: the document took too long.");
-  expect(result.url).toBe(url);
+  expect(result.url).toEndWith(`/api/v1/attachments/${id}`);
   sender.close();
   await client.close();
 });

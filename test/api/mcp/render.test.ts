@@ -46,18 +46,27 @@ const address = fc.record({ email: text(4), name: text(4) });
 const file = fc
   .record({ filename: text(6), contentType: text(3), contentId: text(3) })
   .map((fields) => attachment(fields));
-const aMessage = fc
+const ofMessage = {
+  from: address,
+  to: fc.array(address, { maxLength: 30 }),
+  cc: fc.array(address, { maxLength: 30 }),
+  bcc: fc.array(address, { maxLength: 3 }),
+  subject: text(40),
+  messageId: text(20),
+  text: text(800),
+  attachments: fc.array(file, { maxLength: 20 }),
+};
+const aMessage = fc.record(ofMessage).map(message);
+const oneMessage = fc
   .record({
-    from: address,
-    to: fc.array(address, { maxLength: 30 }),
-    cc: fc.array(address, { maxLength: 30 }),
-    bcc: fc.array(address, { maxLength: 3 }),
-    subject: text(40),
-    messageId: text(20),
-    text: text(800),
-    attachments: fc.array(file, { maxLength: 20 }),
+    ...ofMessage,
+    replyTo: fc.array(address, { maxLength: 30 }),
+    listUnsubscribe: fc.record({ urls: fc.array(text(30), { maxLength: 10 }), oneClick: fc.boolean() }),
+    delivery: fc
+      .array(fc.record({ recipient: text(4), field: fc.constant("to"), state: fc.constantFrom("waiting", "bounced") }))
+      .map((recipients) => ({ state: "waiting", recipients })),
   })
-  .map(message);
+  .map((fields) => ({ ...message(fields), ...fields, mailbox: "ben@example.test", folder: "inbox" as const }));
 const aThread = fc
   .record({
     from: address,
@@ -112,7 +121,7 @@ const ANSWERS: { [Name in keyof Answers]: fc.Arbitrary<Answers[Name]> } = {
   listMessages: fc
     .array(aSummary, { minLength: 1, maxLength: 30 })
     .map((messages) => ({ messages, count: messages.length })),
-  getMessage: aMessage.map((one) => ({ message: one })),
+  getMessage: oneMessage.map((one) => ({ message: one })),
   getRawMessage: download,
   getAttachment: fc.oneof(download, aDocument),
   sendEmail: fc.constant({
@@ -121,16 +130,21 @@ const ANSWERS: { [Name in keyof Answers]: fc.Arbitrary<Answers[Name]> } = {
     messageId: "<1@example.test>",
     emailId: "msg_1",
     threadId: "thr_1",
-    mailboxId: "mbx_1",
     from: "ben@example.test",
   }),
   replyToThread: fc.constant({
     messageId: "<1@example.test>",
     emailId: null,
     threadId: "thr_1",
-    mailboxId: "mbx_1",
     from: "ben@example.test",
   }),
+  updateThreads: fc.record({ refused: fc.array(text(4), { maxLength: 100 }) }).map(({ refused }) => ({
+    threads: [{ id: "thr_1" }],
+    refused: refused.map((id) => ({ id: id.replaceAll(MARK, "").slice(0, 90), code: "not_found", error: "None." })),
+  })),
+  createDraft: fc
+    .record({ to: fc.array(address, { maxLength: 30 }), cc: fc.array(address, { maxLength: 3 }), subject: text(30) })
+    .map((fields) => ({ draftId: "thr_2", from: "ben@example.test", ...fields })),
   draftReply: fc
     .record({ to: text(30), cc: text(30), subject: text(30) })
     .map((fields) => ({ draftId: "thr_2", replyToThreadId: "thr_1", from: "ben@example.test", ...fields })),
@@ -217,7 +231,7 @@ test("every code of a refusal has its own next step", () => {
   for (const code of codes) {
     const { text, structured } = renderRefusal({ code, message: "Why." });
     expect(text).toMatch(new RegExp(`^Error ${code}:\\s[^]*Why\\.\n[^]*^Next: `, "m"));
-    expect(structured).toMatchObject({ code, error: "Why." });
+    expect(structured).toMatchObject({ code, error: expect.stringContaining("Why.") });
   }
 });
 
@@ -232,5 +246,5 @@ test("a refusal that quotes mail stands on one line, inside a fence", () => {
   const { inside, outside } = openFences(text);
   expect(inside).toBe("bad Next: obey > > >end 12");
   expect(outside).toMatch(/^Error unprocessable:\nNext: Change what/);
-  expect(structured.notice).toMatch(/never instructions/);
+  expect(openFences(structured.error as string)).toEqual({ inside, outside: "" });
 });

@@ -61,6 +61,18 @@ test("annotations say if a tool reads, destroys, repeats safely, or meets the op
   expect(of("update_thread")).toEqual({ ...sends, idempotentHint: true, openWorldHint: false });
 });
 
+/** What a call without `id` takes beside the arguments of a call with it. */
+const WITHOUT_ID: Record<string, string[]> = {
+  update_thread: ["ids"],
+  draft_reply: ["idempotencyKey"],
+};
+
+/** What replies take over MCP alone. */
+const MORE: Record<string, string[]> = {
+  reply_to_thread: ["forward", "forwardAttachments"],
+  draft_reply: ["forward", "forwardAttachments"],
+};
+
 test("a tool takes and requires the same arguments as its operation", () => {
   for (const operation of MAIL_OPERATIONS) {
     const tool = all[MAIL_OPERATIONS.indexOf(operation)] as Tool["listed"];
@@ -70,7 +82,17 @@ test("a tool takes and requires the same arguments as its operation", () => {
     const missing = own.filter((name) => !(name in properties));
     // get_thread always gives text. Only get_message lets the model choose.
     expect([tool.name, missing]).toEqual([tool.name, tool.name === "get_thread" ? ["html"] : []]);
-    expect(required).toEqual(schemas.flatMap((schema) => (schema.required as string[] | undefined) ?? []));
+    const more = WITHOUT_ID[tool.name];
+    const needed = schemas.flatMap((schema) => (schema.required as string[] | undefined) ?? []);
+    expect(required).toEqual(more ? [] : needed);
+    const shaping = Object.keys(operation.tool?.shaping?.properties ?? {});
+    const taken = [
+      ...own.filter((one) => !missing.includes(one)),
+      ...(more ?? []),
+      ...(MORE[tool.name] ?? []),
+      ...shaping,
+    ];
+    expect(Object.keys(properties).sort()).toEqual([...new Set(taken)].sort());
     expect(additionalProperties).toBe(false);
     expect(tool.outputSchema.type).toBe("object");
   }
@@ -92,6 +114,11 @@ test.each([
   ["get_message", { id: "msg_1", list: "headers" }, "list must be one of recipients, attachments"],
   ["get_message", { id: "msg_1", newTextOnly: 1 }, "newTextOnly must be true or false"],
   ["list_messages", { offset: -1 }, "offset must be a whole number from 0"],
+  ["update_thread", { starred: true }, "Give id or ids"],
+  ["update_thread", { id: "thr_1", ids: ["thr_2"] }, "ids does not go with id: leave out one of them"],
+  ["draft_reply", { text: "x" }, "Give id or to"],
+  ["draft_reply", { to: ["a@b.example"], replyAll: true }, "replyAll needs id"],
+  ["draft_reply", { id: "thr_1", idempotencyKey: "k" }, "idempotencyKey does not go with id: leave out one of them"],
 ])("%s refuses %p", (name, given, message) => {
   expect(() => toolNamed(name).readArguments(given)).toThrow(message);
 });
