@@ -98,10 +98,10 @@ export async function bootExamples(): Promise<ExampleWorld> {
     keys: () => admin("/keys", { name: "Made", scopes: ["read"] }),
     webhooks: () => admin("/webhooks", { url: "https://hooks.example.com/", events: ["message.inbound"] }),
     async holds() {
-      const { body } = await api.post<{ key: string }>("/api/admin/v1/keys", {
-        ...{ name: "Made", scopes: ["send"], policy: { send: "hold" } },
-      });
-      const sent = await booted.apiWith(body.key).post<{ emailId: string }>("/send", {
+      const agent = store.transact((tx) =>
+        developers.createKey(tx, { userId, name: "Agent", scopes: ["send"], policy: { send: "hold" } }),
+      );
+      const sent = await booted.apiWith(agent.key).post<{ emailId: string }>("/send", {
         ...{ from: ADA, to: "carol@example.net", text: "Hello" },
       });
       return sent.body.emailId;

@@ -86,7 +86,7 @@ test("all kinds", async () => {
     }),
   );
   const hold = async () => {
-    const letter = { from: "alice@example.test", to: "bob@remote.example", bcc: "secret@remote.example", text: BODY };
+    const letter = { from: "alice@example.test", to: "zoe@remote.example", bcc: "secret@remote.example", text: BODY };
     return (await apiWith(key.key).post<{ emailId: string }>("/send", letter)).body.emailId;
   };
   const [approved, rejected] = [await hold(), await hold()];

@@ -21,6 +21,7 @@ const IDS: Record<string, string> = {
   NewWebhook: "whk_01jn9xf6j8m1n3",
   WebhookDelivery: "whd_01jn9xg7k9n2p4",
   QueueEntry: "que_01jn9xd4g6h8j1",
+  Hold: "msg_01jn9xh8m1p4q6",
 };
 
 /** Values by the name of the field. They tell of the same conversation everywhere. */
@@ -60,6 +61,9 @@ const VALUES: Record<string, unknown> = {
   spf: "pass",
   dkim: "pass",
   dmarc: "pass",
+  policy: { recipients: ["thread", "@example.net"], otherwise: "hold" },
+  keyId: IDS.ApiKey,
+  reason: "The key may not write to ben@example.net by itself",
   error: "There is no such conversation",
   code: "not_found",
 };
@@ -71,6 +75,8 @@ const SELDOM = new Set([
   "truncated",
   "snoozedUntil",
   "deliveredAt",
+  "held",
+  "approvedBy",
   // Only in answers to a search.
   "highlights",
   "suggestion",

@@ -1,5 +1,6 @@
 /** Messages of API keys that wait for a person (rules: Held for approval). */
 import { requireAdmin } from "../../access/caller.ts";
+import { reasonOf } from "../../admin/names.ts";
 import type { HeldMessage } from "../../outbound/approval.ts";
 import { HOLD_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
 import { filled, oneOf, type Static, t } from "../json-schema.ts";
@@ -146,9 +147,9 @@ export const rejectHold = operation({
   success: 200,
   response: Done,
   errors: WRITE_ERRORS,
-  run: ({ caller, sending: { approvals }, store, record }, { params: { id }, body: { reason = "" } }) =>
+  run: ({ caller, sending: { approvals }, store, record }, { params: { id }, body: { reason } }) =>
     store.transact((tx) => {
-      approvals.reject(tx, caller, id, reason.trim() || "rejected");
+      approvals.reject(tx, caller, id, reason === undefined ? "rejected" : reasonOf(reason));
       record(tx, DONE);
       return DONE;
     }),
