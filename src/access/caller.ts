@@ -5,6 +5,7 @@
 import { eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import {
+  type Face,
   type GrantAccess,
   grants,
   mailboxes,
@@ -17,6 +18,19 @@ import {
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import { leavesMailbox } from "./policy.ts";
+
+/** How a request with a key came, for the journal. */
+export interface Origin {
+  face: Face;
+  /** Name of the operation; absent until it is known. */
+  operation?: string;
+  /** The name that an MCP client gives itself. */
+  client?: string | undefined;
+  /** As canonicalAddress gives it. */
+  source?: string | undefined;
+  /** The recipients of what is sent were counted when the key had it accepted. */
+  isCounted?: true;
+}
 
 /** A person with their current role, and the scopes of their key or session. */
 export interface Caller {
@@ -33,6 +47,8 @@ export interface Caller {
   policy?: Policy;
   /** The key, or every key of the workspace, is paused. */
   paused?: boolean;
+  /** Of a request with a key. */
+  origin?: Origin;
   scopes: ReadonlySet<Scope>;
 }
 

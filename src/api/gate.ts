@@ -6,7 +6,7 @@
  * since its clients end their session when HTTP refuses: the gate reads the key, and with a right one the refusal is an
  * MCP message.
  */
-import type { Caller } from "../access/caller.ts";
+import type { Caller, Origin } from "../access/caller.ts";
 import { findCaller, requireNotPaused } from "../access/credentials.ts";
 import { allowsFrom, hasExpired } from "../access/policy.ts";
 import { createRateLimit, type Rate, type RateVerdict } from "../access/rate.ts";
@@ -100,29 +100,31 @@ export function createGate(parts: {
 
   /** `refusal`: the refusal of the source, if it is over its rate. */
   async function readCaller(
+    face: Origin["face"],
     address: string | undefined,
     authorization: string | null,
     tell: (rate: CountedRate) => void,
     refusal?: AppError,
   ): Promise<Admitted> {
-    let caller: Caller | undefined;
+    let found: Caller | undefined;
     try {
-      caller = callerOf(authorization, address);
+      found = callerOf(authorization, address);
     } catch (error) {
       throw refusal ?? error;
     }
-    if (caller?.keyId === undefined) {
+    if (found?.keyId === undefined) {
       await slowdown.failed(sourceOfAddress(address));
       throw refusal ?? invalidKey();
     }
+    const caller = { ...found, origin: { face, source: address } };
     const now = runtime.now();
-    const rate = keys.take(caller.keyId, now);
+    const rate = keys.take(found.keyId, now);
     tell({ ...rate, of: "key" });
     requireUsable(caller);
     const ofKey = refusalOver(rate, "with this API key");
     const longest = (ofKey?.retryAfter ?? 0) > (refusal?.retryAfter ?? 0) ? ofKey : refusal;
     if (longest) return { caller, refusal: longest };
-    touchKey(caller.keyId, now);
+    touchKey(found.keyId, now);
     return { caller };
   }
 
@@ -145,7 +147,7 @@ export function createGate(parts: {
       tell: (rate: CountedRate) => void,
     ): Promise<Caller> {
       admitSource(sourceOfAddress(address), tell);
-      const { caller, refusal } = await readCaller(address, authorization, tell);
+      const { caller, refusal } = await readCaller("rest", address, authorization, tell);
       if (refusal) throw refusal;
       return caller;
     },
@@ -158,7 +160,7 @@ export function createGate(parts: {
       address: string | undefined,
       authorization: string | null,
       tell: (rate: CountedRate) => void,
-    ): Promise<Admitted> => readCaller(address, authorization, tell, takeSource(sourceOfAddress(address), tell)),
+    ): Promise<Admitted> => readCaller("mcp", address, authorization, tell, takeSource(sourceOfAddress(address), tell)),
     /**
      * Returns the caller of an admitted request as they are by now, after it has waited. Counts against no rate.
      * @throws AppError unauthorized when the key has become invalid, forbidden when it may not be used any more

@@ -7,6 +7,7 @@
  */
 import { isIP } from "node:net";
 import { version } from "../../package.json" with { type: "json" };
+import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -18,7 +19,7 @@ import type { Cors } from "./cors.ts";
 import type { Admitted, Gate } from "./gate.ts";
 import { createCalls } from "./mcp/call.ts";
 import { FENCE_EXPLAINED } from "./mcp/fence.ts";
-import { createProtocol, isCall } from "./mcp/protocol.ts";
+import { clientNameIn, createProtocol, isCall } from "./mcp/protocol.ts";
 import { createTools } from "./mcp/tools.ts";
 import { type Budget, readJson } from "./request.ts";
 import type { Waiting } from "./waiting.ts";
@@ -56,6 +57,7 @@ export function createMcp(
   const checkOrigin = createOriginCheck(baseUrl, cors);
   const tools = createTools(operations);
   const call = createCalls(parts);
+  const clients = createClientNames();
   const largestBody = ENVELOPE_BYTES + Math.max(...operations.map(({ largestBody: bytes = 0 }) => bytes));
 
   const protocol = createProtocol<Admitted>({
@@ -108,11 +110,37 @@ export function createMcp(
           return protocol.respondFault("batch", "Batches are not served: send one message a request");
         }
         if (refusal && !isCall(message)) return protocol.respondRefusal(message, refusal);
-        return protocol.respond(request, message, admitted);
+        const client = clients.nameOf(caller, message);
+        const told =
+          client === undefined ? caller : { ...caller, origin: { face: "mcp", ...caller.origin, client } as const };
+        return protocol.respond(request, message, { ...admitted, caller: told });
       });
     },
     /** Ends subscriptions. */
     stop: protocol.stop,
+  };
+}
+
+const LONGEST_NAME = 100;
+const MOST_CLIENTS = 1_000;
+
+/**
+ * Remembers what clients call themselves. In revision 2026-07-28 each request says it; a client of 2025 says it once, in
+ * `initialize`, so the latest name from the same key and source counts.
+ */
+function createClientNames() {
+  const names = new Map<string, string>();
+  return {
+    /** The name of the client that sent a message, cut to LONGEST_NAME characters; undefined if it did not say. */
+    nameOf({ keyId, origin }: Caller, message: unknown): string | undefined {
+      const key = `${keyId} ${origin?.source}`;
+      const said = clientNameIn(message);
+      if (said === undefined) return names.get(key);
+      const name = [...said.replace(/\p{Cc}/gu, " ")].slice(0, LONGEST_NAME).join("");
+      if (!names.has(key) && names.size >= MOST_CLIENTS) names.delete(names.keys().next().value as string);
+      names.set(key, name);
+      return name;
+    },
   };
 }
 

@@ -14,6 +14,7 @@ import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
+import { noteDeed } from "../journal/entries.ts";
 import type { Draft, Due } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { users } from "../store/schema.ts";
@@ -78,7 +79,8 @@ export function createDraftSending({
     const person = findPerson(store.db, userId);
     if (!person) throw new AppError("forbidden", "The person who pressed Send has left");
     // What the key may do by now is judged with the message, which waits for a person if that is less than before.
-    const caller = { ...person, ...(keyId !== undefined && { keyId }) };
+    const origin = { face: "schedule", operation: "sendDraft", isCounted: true } as const;
+    const caller = { ...person, ...(keyId !== undefined && { keyId, origin }) };
     const draft = mailbox.drafts.read(person, id);
     await submitOutgoing(caller, { ...writing.stored(person, draft), isDue: true }, draft.answers, (tx) => {
       const present = mailbox.drafts.read(person, id);
@@ -122,6 +124,8 @@ export function createDraftSending({
       ...saving,
       also(tx, draft) {
         mailbox.drafts.schedule(tx, draft, due);
+        const { recipients } = described.message;
+        noteDeed(tx, caller, { ids: [draft.id], recipients: recipients.length }, runtime.now());
         return also(tx, draft);
       },
     });

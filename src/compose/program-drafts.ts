@@ -5,6 +5,8 @@
  */
 import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { noteDeed } from "../journal/entries.ts";
 import { type Draft, transmittedSizes } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { AttachmentView } from "../mailbox/views.ts";
@@ -72,6 +74,7 @@ export function createProgramDrafts({
   store,
   mailbox,
   options,
+  runtime,
   writing,
   submitOutgoing,
   sendLater,
@@ -79,6 +82,7 @@ export function createProgramDrafts({
   store: Pick<Store, "db">;
   mailbox: Mailbox;
   options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now">;
   writing: ReturnType<typeof createDrafts>["writing"];
   submitOutgoing(
     caller: Caller,
@@ -170,6 +174,7 @@ export function createProgramDrafts({
           files: stored,
           also(tx, draft) {
             const view = viewOf(caller, draft);
+            noteDeed(tx, caller, { ids: [view.id] }, runtime.now());
             record(tx, view);
             return view;
           },
@@ -213,6 +218,7 @@ export function createProgramDrafts({
           files: files && (await keepFiles(message, files)),
           also(tx, saved) {
             const view = viewOf(caller, saved);
+            noteDeed(tx, caller, { ids: [view.id] }, runtime.now());
             record(tx, view);
             return view;
           },
@@ -223,6 +229,7 @@ export function createProgramDrafts({
     /** Removes a draft, also one that is about to be sent. @throws AppError not_found, forbidden, conflict */
     discardProgramDraft(tx: Tx, caller: Caller, draftId: string): void {
       mailbox.drafts.remove(tx, mailbox.drafts.read(caller, draftId));
+      noteDeed(tx, caller, { ids: [draftId] }, runtime.now());
     },
 
     /**

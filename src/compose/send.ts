@@ -4,6 +4,7 @@
  */
 import { type Caller, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
+import { noteDeed } from "../journal/entries.ts";
 import { type Draft, transmittedSizes } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { EmailAddress } from "../message/address.ts";
@@ -452,9 +453,11 @@ export function createSending(
       requireSize({ size }, parts.options.get("smtp.maxMessageBytes"));
       requireRoom(mailbox.usage(reply.mailbox.id), size, reply.mailbox.address, "unprocessable");
       const stored = await storeFiles(all);
-      const draftId = await store.enqueue((tx) =>
-        writing.begin(tx, caller, reply, message, { answers: threadId }, stored),
-      );
+      const draftId = await store.enqueue((tx) => {
+        const id = writing.begin(tx, caller, reply, message, { answers: threadId }, stored);
+        noteDeed(tx, caller, { ids: [id, threadId] }, runtime.now());
+        return id;
+      });
       const cc = addressesIn(recipients, "cc");
       return {
         ok: true,

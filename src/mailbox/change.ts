@@ -131,6 +131,12 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
   };
 }
 
+/** True unless everything was as asked before, and the mailbox learned nothing new from it. */
+export const changedAnything = ({ before, after, relearned, taught }: AppliedChange): boolean =>
+  !isDeepStrictEqual(before, after) ||
+  taught.length > 0 ||
+  relearned.some((learned) => learned.before?.verdict !== learned.after.verdict);
+
 /**
  * Takes a change back. @throws AppError conflict if the same was changed again since, otherwise as changeThread; then
  * nothing has changed

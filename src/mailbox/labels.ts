@@ -5,6 +5,7 @@
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
 import { type Caller, notFound, reachOf, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
+import { noteDeed } from "../journal/entries.ts";
 import { mailboxLabels, threadLabels, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
@@ -59,7 +60,7 @@ const statements = prepared((db) => ({
     )
     .prepare(),
   labelledAfter: db
-    .select({ seq: threadLabels.threadSeq, mailboxId: threads.mailboxId })
+    .select({ seq: threadLabels.threadSeq, id: threads.id, mailboxId: threads.mailboxId })
     .from(threadLabels)
     .innerJoin(threads, eq(threads.seq, threadLabels.threadSeq))
     .where(
@@ -176,8 +177,7 @@ function manageable(db: Db, caller: Caller, key: string): Set<string> {
 export async function replaceLabel(
   store: Pick<Store, "db" | "enqueue">,
   caller: Caller,
-  label: string,
-  replacement?: string,
+  { label, replacement, now }: { label: string; replacement?: string | undefined; now(): number },
 ): Promise<number> {
   const key = labelKey(label);
   if (replacement !== undefined) requireLabels({ labels: [replacement] });
@@ -190,7 +190,11 @@ export async function replaceLabel(
       // Checked for each portion: the caller's share of a mailbox may end meanwhile.
       const managed = after === 0 ? manageable(tx, caller, key) : managedBy(tx, caller);
       const rows = statements(tx).labelledAfter.all({ key, after });
-      const theirs = rows.filter(({ mailboxId }) => managed.has(mailboxId)).map(({ seq }) => seq);
+      const labelled = rows.filter(({ mailboxId }) => managed.has(mailboxId));
+      const theirs = labelled.map(({ seq }) => seq);
+      if (labelled.length > 0) {
+        noteDeed(tx, caller, { ids: labelled.map(({ id }) => id), changes: labelled.length }, now());
+      }
       for (const [seq, labels] of labelsOf(tx, theirs)) {
         const others = labels.flatMap((one) => (labelKey(one) === key ? (replaced ?? []) : one));
         writeLabels(tx, seq, patchedLabels([], { labels: others }));

@@ -258,7 +258,7 @@ export function createMailbox({
      * @throws AppError bad_request, not_found, forbidden
      */
     replaceLabel: (caller: Caller, label: string, replacement?: string): Promise<number> =>
-      replaceLabel(store, caller, label, replacement),
+      replaceLabel(store, caller, { label, replacement, now: runtime.now }),
     findCorrespondents: (caller: Caller, mailbox: string, text: string, limit: number): EmailAddress[] =>
       findCorrespondents(db, reachedMailbox(caller, mailbox), text, limit),
 

@@ -8,8 +8,16 @@
 import { type Caller, notFound, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
+import { noteDeed } from "../journal/entries.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
-import { type AppliedChange, changeThread, reachedThread, revertChange, type ThreadChange } from "./change.ts";
+import {
+  type AppliedChange,
+  changedAnything,
+  changeThread,
+  reachedThread,
+  revertChange,
+  type ThreadChange,
+} from "./change.ts";
 import { labelsOf, requireLabels } from "./labels.ts";
 import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
 import { messagesOfThread } from "./messages.ts";
@@ -41,7 +49,7 @@ export function updateThread(
   const unread = unreadOf({ read, unread: patch.unread });
   requireLabels(patch);
   return store.transact((tx) => {
-    changeThread(tx, caller, id, { ...patch, unread }, now);
+    note(tx, caller, [changeThread(tx, caller, id, { ...patch, unread }, now)], now);
     return viewOf(tx, caller, id);
   });
 }
@@ -62,9 +70,15 @@ export function updateThreads(
 /** Snoozes a conversation until `until` (epoch ms), or ends that. @throws AppError not_found, forbidden, conflict */
 export function snoozeThread(store: Store, caller: Caller, id: string, until: number | null, now: number): ThreadView {
   return store.transact((tx) => {
-    changeThread(tx, caller, id, { snoozedUntil: until }, now);
+    note(tx, caller, [changeThread(tx, caller, id, { snoozedUntil: until }, now)], now);
     return viewOf(tx, caller, id);
   });
+}
+
+/** Notes the changes of a key that changed anything. */
+function note(tx: Tx, caller: Caller, changes: readonly AppliedChange[], now: number): void {
+  const ids = changes.filter(changedAnything).map(({ threadId }) => threadId);
+  if (ids.length > 0) noteDeed(tx, caller, { ids, changes: ids.length }, now);
 }
 
 /** @throws AppError bad_request if `read` and `unread` contradict each other */
@@ -128,6 +142,7 @@ function changeEach(store: Store, caller: Caller, ids: readonly string[], change
   requireLabels(change);
   return store.transact((tx) => {
     const { done, refused } = eachOf(ids, (id) => changeThread(tx, caller, id, change, now));
+    note(tx, caller, done, now);
     return { changes: done, refused, threads: done.map(({ threadId }) => viewOf(tx, caller, threadId)) };
   });
 }

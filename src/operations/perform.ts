@@ -18,6 +18,7 @@ import {
   requireReadable,
   uploadName,
 } from "../compose/files.ts";
+import { noteDeed } from "../journal/entries.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { Db } from "../store/store.ts";
 import { fingerprintOf, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
@@ -111,6 +112,11 @@ async function timed(
 const withoutSecrets = (answer: unknown, { secrets }: Operation): unknown =>
   secrets ? Object.fromEntries(Object.entries(answer as object).filter(([name]) => !secrets.includes(name))) : answer;
 
+/** The id that a request names, and that of what it made. */
+const idsIn = (...given: unknown[]): string[] => [
+  ...new Set(given.flatMap((one) => (one as { id?: string } | undefined)?.id ?? [])),
+];
+
 /** Makes the context of administration for a person. `record` is called in the transaction of `act`. */
 function adminContextOf(
   administration: Administration,
@@ -155,7 +161,10 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     files: readonly OutgoingFile[] | undefined,
     { signedIn, wait = async (_, look) => look(caller) }: Way,
   ): Promise<unknown> {
-    const recordShown: RecordAnswer = (tx, answer) => record(tx, withoutSecrets(answer, operation));
+    const recordShown: RecordAnswer = (tx, answer) => {
+      noteDeed(tx, caller, { ids: idsIn(input.params, answer) }, runtime.now());
+      record(tx, withoutSecrets(answer, operation));
+    };
     // Mail is accepted only if the key is live in that transaction, since a message may take seconds to compose. `act`
     // checks the key itself, before its work: the work may revoke that very key.
     const recordMail: RecordAnswer = (tx, answer) => {
@@ -213,7 +222,9 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     return idempotency.once(request, (record) => run(caller, input, record, files, way));
   }
 
-  return async (caller, read, way = {}) => {
+  return async (asking, read, way = {}) => {
+    const { origin } = asking;
+    const caller = origin ? { ...asking, origin: { ...origin, operation: operation.name } } : asking;
     requireScope(caller, operation.scope);
     const input = await read();
     const uploads = input.uploads ?? [];

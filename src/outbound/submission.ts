@@ -141,7 +141,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
         const present = who?.present();
         if (!present) throw new Refusal("signInAgain");
         who?.touch(runtime.now());
-        return present;
+        return { ...present, origin: { face: "smtp", operation: "submit", source } };
       }
 
       return {

@@ -25,6 +25,7 @@
  *   trace_steps: steps in the delivery of messages.
  *   search_feed, search_changes: data still to be sent to an external search engine.
  *   search_backlog, search_waiting: stored mail that message_index still lacks.
+ *   journal_entries: what keys did ── key_changes: what takes their changes back; without foreign keys, which they outlive.
  *   options: the settings.   greylist: first mail that was deferred, or has come back.
  *   known_networks: where wanted mail came from.
  *
@@ -51,6 +52,7 @@
  *   known_networks                       inbound/known.ts
  *   mta_sts_policies                     authentication/
  *   idempotency_keys                     operations/idempotency.ts
+ *   journal_entries, key_changes         journal/
  *   options                              store/settings.ts
  */
 import { desc, sql } from "drizzle-orm";
@@ -723,6 +725,86 @@ export const idempotencyKeys = sqliteTable(
   (table) => [
     primaryKey({ columns: [table.apiKeyId, table.key] }),
     index("idempotency_keys_by_time").on(table.createdAt),
+  ],
+);
+
+export const FACES = ["rest", "mcp", "smtp", "schedule", "app", "cli"] as const;
+/**
+ * The way by which a request came. `smtp`: a mail app that signs in with the key. `schedule`: a message that the key had
+ * accepted for a later time. `app` and `cli`: a person or the operator took back what the key did.
+ */
+export type Face = (typeof FACES)[number];
+
+/** What API keys did: an entry for each transaction of a request, and one a minute for reads (rules: Journal). */
+export const journalEntries = sqliteTable(
+  "journal_entries",
+  {
+    seq: integer("seq").primaryKey({ autoIncrement: true }),
+    at: integer("at").notNull(),
+    workspaceId: text("workspace_id").notNull(),
+    keyId: text("key_id").notNull(),
+    /** The person for whom the key acted, or who took back what it did; null for the operator. */
+    userId: text("user_id"),
+    operation: text("operation").notNull(),
+    face: text("face", { enum: FACES }),
+    /** The name that an MCP client gave itself. */
+    client: text("client"),
+    /** The address from which it came, as sourceOfAddress gives it. */
+    source: text("source"),
+    /** Ids of conversations, messages and others that it was about; the first ones. */
+    ids: json<string[]>("ids").notNull(),
+    /** `ok`, `held`, or the code of a refusal. */
+    outcome: text("outcome").notNull(),
+    /** How many reads the entry stands for; null if it is about something else. */
+    reads: integer("reads"),
+    /** Conversations that were changed. */
+    changes: integer("changes").notNull(),
+    /** Recipients of a message that was accepted or held. */
+    recipients: integer("recipients").notNull(),
+  },
+  (table) => [
+    index("journal_by_key").on(table.workspaceId, table.keyId, table.at, table.seq),
+    index("journal_by_time").on(table.at).where(sql`reads IS NULL`),
+    index("journal_reads_by_time").on(table.at).where(sql`reads IS NOT NULL`),
+    index("journal_by_changes").on(table.keyId, table.at, table.changes).where(sql`changes > 0`),
+    index("journal_by_recipients").on(table.keyId, table.at, table.recipients).where(sql`recipients > 0`),
+  ],
+);
+
+export const CHANGED_FIELDS = ["folder", "starred", "unread", "label", "training"] as const;
+export type ChangedField = (typeof CHANGED_FIELDS)[number];
+export const SETTLERS = ["person", "key", "mail", "server", "undone"] as const;
+export type Settler = (typeof SETTLERS)[number];
+
+/** What each change of an API key needs to be taken back, a row a field of a conversation (rules: Undo). */
+export const keyChanges = sqliteTable(
+  "key_changes",
+  {
+    seq: integer("seq").primaryKey({ autoIncrement: true }),
+    at: integer("at").notNull(),
+    workspaceId: text("workspace_id").notNull(),
+    keyId: text("key_id").notNull(),
+    mailboxId: text("mailbox_id").notNull(),
+    threadSeq: integer("thread_seq").notNull(),
+    threadId: text("thread_id").notNull(),
+    /** `training`: what a move taught the junk filter. */
+    field: text("field", { enum: CHANGED_FIELDS }).notNull(),
+    /** For `label`, the label; each is a field of its own. */
+    labelKey: text("label_key"),
+    /** The value before; its shape depends on the field */
+    before: json<unknown>("before").notNull(),
+    /** Who changed or confirmed the field afterwards, or `undone`; null while the change can be taken back. */
+    settledBy: text("settled_by", { enum: SETTLERS }),
+    /** The change of another key that settled it; taking that back opens it again. */
+    settledSeq: integer("settled_seq"),
+  },
+  (table) => [
+    index("key_changes_by_key").on(table.workspaceId, table.keyId, table.seq),
+    index("key_changes_open").on(table.threadSeq, table.field, table.labelKey).where(sql`settled_by IS NULL`),
+    index("key_changes_by_label")
+      .on(table.labelKey, table.mailboxId)
+      .where(sql`settled_by IS NULL AND label_key IS NOT NULL`),
+    index("key_changes_settled").on(table.settledSeq).where(sql`settled_seq IS NOT NULL`),
   ],
 );
 

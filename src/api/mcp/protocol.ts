@@ -10,6 +10,7 @@
  * Invariant: a plain request gets the response that the SDK would give, and the SDK would refuse no plain request.
  */
 import {
+  CLIENT_INFO_META_KEY,
   classifyInboundRequest,
   createMcpHandler,
   isLegacyRequest,
@@ -36,6 +37,14 @@ const RATE_LIMITED = -32_005;
 /** True for a request that calls a tool. */
 export const isCall = (message: unknown): boolean =>
   isObject(message) && message.method === "tools/call" && message.id !== undefined;
+
+/** The name that a client gives itself in a request: in its `_meta`, or when it begins. */
+export function clientNameIn(message: unknown): string | undefined {
+  const params = isObject(message) && isObject(message.params) ? message.params : {};
+  const meta = isObject(params._meta) ? params._meta : {};
+  const info = meta[CLIENT_INFO_META_KEY] ?? params.clientInfo;
+  return isObject(info) && typeof info.name === "string" ? info.name : undefined;
+}
 
 const faultOf = (code: number, message: string): Response =>
   Response.json({ jsonrpc: "2.0", error: { code, message }, id: null }, { status: 400 });

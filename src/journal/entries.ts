@@ -1,0 +1,96 @@
+/**
+ * The journal of API keys: what each did, sent and was refused (rules: Journal). An entry is written in the transaction of
+ * what it tells. The only writer of journal_entries.
+ *
+ * Invariant: an entry holds ids, and never text of mail, queries or recipients.
+ */
+import { sql } from "drizzle-orm";
+import type { Caller } from "../access/caller.ts";
+import { journalEntries } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db, Tx } from "../store/store.ts";
+
+/** Ids that one entry holds. */
+export const MOST_IDS = 200;
+
+/** What a request of a key did, or tried to do. */
+export interface Deed {
+  /** Ids of conversations, messages, drafts and others; the first MOST_IDS are kept. */
+  ids: readonly string[];
+  /** `held`, or the code of the refusal; by default `ok`. */
+  outcome?: string;
+  /** Conversations that were changed. */
+  changes?: number;
+  /** Recipients of a message that was accepted or held. */
+  recipients?: number;
+}
+
+/** What counts against a limit. */
+export interface Used {
+  count: number;
+  /** When the earliest of it happened, epoch ms; null if there is none. */
+  earliest: number | null;
+}
+
+const statements = prepared((db) => ({
+  put: db
+    .insert(journalEntries)
+    .values({
+      at: sql.placeholder("at"),
+      workspaceId: sql.placeholder("workspaceId"),
+      keyId: sql.placeholder("keyId"),
+      userId: sql.placeholder("userId"),
+      operation: sql.placeholder("operation"),
+      face: sql.placeholder("face"),
+      client: sql.placeholder("client"),
+      source: sql.placeholder("source"),
+      ids: sql.placeholder("ids"),
+      outcome: sql.placeholder("outcome"),
+      changes: sql.placeholder("changes"),
+      recipients: sql.placeholder("recipients"),
+    })
+    .prepare(),
+  changes: db.$client.prepare<Used, [keyId: string, since: number]>(
+    `SELECT coalesce(sum(changes), 0) AS count, min(at) AS earliest
+     FROM journal_entries WHERE key_id = ? AND at > ? AND changes > 0`,
+  ),
+  recipients: db.$client.prepare<Used, [keyId: string, since: number]>(
+    `SELECT coalesce(sum(recipients), 0) AS count, min(at) AS earliest
+     FROM journal_entries WHERE key_id = ? AND at > ? AND recipients > 0`,
+  ),
+}));
+
+/**
+ * Writes the entry of a request with a key, in the transaction of what it did; of a request without one, nothing. A
+ * refusal or a hold has an entry if policy asked for it. `now`: epoch ms.
+ */
+export function noteDeed(
+  tx: Tx,
+  { keyId, userId, workspaceId, origin }: Caller,
+  { ids, outcome = "ok", changes = 0, recipients = 0 }: Deed,
+  now: number,
+): void {
+  if (keyId === undefined) return;
+  statements(tx).put.run({
+    at: now,
+    workspaceId,
+    keyId,
+    userId,
+    operation: origin?.operation ?? "other",
+    face: origin?.face ?? null,
+    client: origin?.client ?? null,
+    source: origin?.source ?? null,
+    ids: ids.slice(0, MOST_IDS),
+    outcome,
+    changes,
+    recipients: origin?.isCounted ? 0 : recipients,
+  });
+}
+
+/** The conversations that a key changed after `since` (epoch ms): one counts once for each request that changed it. */
+export const conversationsChangedSince = (db: Db, keyId: string, since: number): Used =>
+  statements(db).changes.get(keyId, since) as Used;
+
+/** The recipients of messages of a key that were accepted or held after `since` (epoch ms). */
+export const recipientsSince = (db: Db, keyId: string, since: number): Used =>
+  statements(db).recipients.get(keyId, since) as Used;
