@@ -6,7 +6,7 @@
  */
 import { sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
-import { journalEntries } from "../store/schema.ts";
+import { type Face, journalEntries } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 
@@ -84,6 +84,32 @@ export function noteDeed(
     outcome,
     changes,
     recipients: origin?.isCounted ? 0 : recipients,
+  });
+}
+
+/**
+ * Writes the entry of an undo: somebody took back what a key did to these conversations. `by`: the person; absent for the
+ * operator. It counts against no limit. `now`: epoch ms.
+ */
+export function noteUndo(
+  tx: Tx,
+  { workspaceId, keyId }: { workspaceId: string; keyId: string },
+  { by, face, ids }: { by: Caller | undefined; face: Face; ids: readonly string[] },
+  now: number,
+): void {
+  statements(tx).put.run({
+    at: now,
+    workspaceId,
+    keyId,
+    userId: by?.userId ?? null,
+    operation: "undo",
+    face,
+    client: null,
+    source: by?.origin?.source ?? null,
+    ids: ids.slice(0, MOST_IDS),
+    outcome: "ok",
+    changes: 0,
+    recipients: 0,
   });
 }
 

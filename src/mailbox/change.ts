@@ -9,13 +9,14 @@ import { and, asc, desc, eq, isNotNull, lte, min, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Job } from "../base/scheduler.ts";
+import { confirmLabels, noteTouches, settle, type Touch } from "../journal/key-changes.ts";
 import { type Folder, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { isHeld } from "./holds.ts";
 import { forgive, type Relearned, type Sender, senderOf, trainAsSpam, unlearnSender } from "./junk/senders.ts";
 import { revertTraining, type Taught, teachConversation } from "./junk/training.ts";
-import { labelsOf, patchedLabels, writeLabels } from "./labels.ts";
+import { labelKey, labelsOf, labelTouches, patchedLabels, writeLabels } from "./labels.ts";
 import { markRead, markUnread, moveMessages, putBackReadState, type ReadState, readStateOf } from "./message-state.ts";
 import { isDraft, type ThreadRow } from "./threading.ts";
 import type { ThreadPatch } from "./views.ts";
@@ -123,12 +124,38 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
     if (unread) markUnread(tx, seq);
     else markRead(tx, seq);
   }
-  return {
+  const applied = {
     threadId: id,
     before: pick({ ...thread, labels }, touched),
     after: pick(stateOf(tx, id), touched),
     ...made,
   };
+  // Changes go before confirmations, so that they settle what they can open again.
+  noteTouches(tx, caller, thread, [...labelTouches(labels, patched), ...touchesOf(change, applied)], now);
+  if (change.labels !== undefined) confirmLabels(tx, caller, seq);
+  return applied;
+}
+
+/** What a change set, but for labels that it changed. */
+function touchesOf(change: ThreadChange, { before, after, readState, relearned, taught }: AppliedChange): Touch[] {
+  const { folder, snoozedUntil, starred, unread, addLabels = [], removeLabels = [] } = change;
+  const touches: Touch[] = [];
+  if (folder !== undefined || snoozedUntil !== undefined) {
+    const was = { folder: before.folder, snoozedUntil: before.snoozedUntil };
+    const moved = before.folder !== after.folder || before.snoozedUntil !== after.snoozedUntil;
+    touches.push({ field: "folder", ...(moved && { before: was }) });
+  }
+  if (folder !== undefined && folder !== "trash") {
+    const learned = relearned.length + taught.length > 0;
+    const labelKey = folder === "spam" ? "spam" : "ham";
+    touches.push({ field: "training", labelKey, ...(learned && { before: { relearned, taught } }) });
+  }
+  if (starred !== undefined) {
+    touches.push({ field: "starred", ...(before.starred !== starred && { before: before.starred }) });
+  }
+  if (unread !== undefined) touches.push({ field: "unread", ...(readState && { before: readState }) });
+  for (const label of [...addLabels, ...removeLabels]) touches.push({ field: "label", labelKey: labelKey(label) });
+  return touches;
 }
 
 /** True unless everything was as asked before, and the mailbox learned nothing new from it. */
@@ -138,8 +165,8 @@ export const changedAnything = ({ before, after, relearned, taught }: AppliedCha
   relearned.some((learned) => learned.before?.verdict !== learned.after.verdict);
 
 /**
- * Takes a change back. @throws AppError conflict if the same was changed again since, otherwise as changeThread; then
- * nothing has changed
+ * Takes a person's change back. @throws AppError conflict if the same was changed again since, otherwise as changeThread;
+ * then nothing has changed
  */
 export function revertChange(tx: Tx, caller: Caller, changed: AppliedChange): void {
   const { thread, reach } = reachedThread(tx, caller, changed.threadId);
@@ -149,14 +176,33 @@ export function revertChange(tx: Tx, caller: Caller, changed: AppliedChange): vo
   if (!isDeepStrictEqual(pick(stateOf(tx, thread.id), touched), after)) {
     throw new AppError("conflict", "The conversation has changed since");
   }
-  const { seq, mailboxId } = thread;
+  putBack(tx, thread, before, changed.readState);
+  forgetTaught(tx, thread.mailboxId, changed);
+  for (const name of touched) {
+    if (name === "folder" || name === "starred" || name === "unread") settle(tx, thread.seq, name, "person");
+  }
+  for (const { labelKey: label } of labelTouches(after.labels ?? [], before.labels ?? [])) {
+    settle(tx, thread.seq, "label", "person", label);
+  }
+}
+
+/** Gives fields of a conversation back the values that they had. */
+export function putBack(tx: Tx, thread: ThreadRow, before: Omit<State, "unread">, readState?: ReadState): void {
   const { folder, snoozedUntil, starred, labels } = before;
   if (folder !== undefined) putInto(tx, thread, folder, snoozedUntil ?? null);
-  if (starred !== undefined) statements(tx).star.run(starred ? 1 : 0, seq);
-  if (labels !== undefined) writeLabels(tx, seq, labels);
-  if (changed.readState) putBackReadState(tx, seq, changed.readState);
-  for (const one of changed.relearned.toReversed()) unlearnSender(tx, mailboxId, one);
-  revertTraining(tx, mailboxId, changed.taught);
+  if (starred !== undefined) statements(tx).star.run(starred ? 1 : 0, thread.seq);
+  if (labels !== undefined) writeLabels(tx, thread.seq, labels);
+  if (readState) putBackReadState(tx, thread.seq, readState);
+}
+
+/** Takes back what a move taught a mailbox, except what it was taught otherwise since. */
+export function forgetTaught(
+  tx: Tx,
+  mailboxId: string,
+  { relearned, taught }: Pick<AppliedChange, "relearned" | "taught">,
+): void {
+  for (const one of relearned.toReversed()) unlearnSender(tx, mailboxId, one);
+  revertTraining(tx, mailboxId, taught);
 }
 
 function stateOf(tx: Tx, id: string): Required<State> {

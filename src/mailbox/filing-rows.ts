@@ -4,6 +4,7 @@
  */
 import { and, eq, isNull, sql } from "drizzle-orm";
 import { newId, type Runtime } from "../base/runtime.ts";
+import { settle } from "../journal/key-changes.ts";
 import { type EmailAddress, NO_SENDER } from "../message/address.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import {
@@ -288,7 +289,9 @@ function writeThread(
 ) {
   if (joined) {
     statements(tx).updateThread.run({ ...state, seq: joined.seq });
-    if (state.folder !== joined.folder) moveMessages(tx, joined.seq, state.folder);
+    const moves = state.folder !== joined.folder;
+    if (moves) moveMessages(tx, joined.seq, state.folder);
+    if (moves || state.snoozedUntil !== joined.snoozedUntil) settle(tx, joined.seq, "folder", "mail");
     return joined;
   }
   const id = ids?.thread ?? newId(runtime, "thr");

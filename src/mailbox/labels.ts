@@ -6,6 +6,7 @@ import { and, asc, eq, inArray, sql } from "drizzle-orm";
 import { type Caller, notFound, reachOf, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { noteDeed } from "../journal/entries.ts";
+import { noteTouches, settleLabelIn, type Touch } from "../journal/key-changes.ts";
 import { mailboxLabels, threadLabels, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
@@ -126,6 +127,37 @@ export function patchedLabels(labels: readonly string[], patch: LabelPatch): str
   return [...byKey.values()];
 }
 
+/** A label of a conversation before a change, and its place among the others. */
+export interface PlacedLabel {
+  label: string;
+  position: number;
+}
+
+/** What a change of labels set, label by label: null is the value before of one that was added. */
+export function labelTouches(before: readonly string[], after: readonly string[]): Touch[] {
+  const present = new Map(
+    before.map((label, position): [string, PlacedLabel] => [labelKey(label), { label, position }]),
+  );
+  const next = new Map(after.map((label) => [labelKey(label), label]));
+  return [...new Set([...present.keys(), ...next.keys()])].flatMap((key) => {
+    const old = present.get(key);
+    return old?.label === next.get(key) ? [] : { field: "label", labelKey: key, before: old ?? null };
+  });
+}
+
+/**
+ * The labels with some put back to what they were, by key; null for those that were not there. Labels that no longer fit are
+ * left out.
+ */
+export function labelsPutBack(present: readonly string[], before: ReadonlyMap<string, PlacedLabel | null>): string[] {
+  const labels = present.filter((label) => !before.has(labelKey(label)));
+  const missing = [...before.values()].filter((placed) => placed !== null);
+  for (const { label, position } of missing.sort((a, b) => a.position - b.position)) {
+    if (labels.length < MOST_LABELS) labels.splice(position, 0, label);
+  }
+  return labels;
+}
+
 /** Adds labels to a conversation, up to the limit. */
 export function addLabels(tx: Tx, threadSeq: number, added: readonly string[]): void {
   const present = labelsOf(tx, [threadSeq]).get(threadSeq) ?? [];
@@ -184,20 +216,25 @@ export async function replaceLabel(
   const replaced = replacement?.trim();
   let changed = 0;
   let next: number | undefined = 0;
+  let managed = new Set<string>();
   while (next !== undefined) {
     const after: number = next;
     const portion = await store.enqueue((tx) => {
       // Checked for each portion: the caller's share of a mailbox may end meanwhile.
-      const managed = after === 0 ? manageable(tx, caller, key) : managedBy(tx, caller);
+      managed = after === 0 ? manageable(tx, caller, key) : managedBy(tx, caller);
       const rows = statements(tx).labelledAfter.all({ key, after });
       const labelled = rows.filter(({ mailboxId }) => managed.has(mailboxId));
       const theirs = labelled.map(({ seq }) => seq);
       if (labelled.length > 0) {
         noteDeed(tx, caller, { ids: labelled.map(({ id }) => id), changes: labelled.length }, now());
       }
-      for (const [seq, labels] of labelsOf(tx, theirs)) {
+      const labelsBefore = labelsOf(tx, theirs);
+      for (const thread of labelled) {
+        const labels = labelsBefore.get(thread.seq) ?? [];
         const others = labels.flatMap((one) => (labelKey(one) === key ? (replaced ?? []) : one));
-        writeLabels(tx, seq, patchedLabels([], { labels: others }));
+        const patched = patchedLabels([], { labels: others });
+        writeLabels(tx, thread.seq, patched);
+        noteTouches(tx, caller, thread, labelTouches(labels, patched), now());
       }
       const isLast = rows.length < PORTION;
       if (isLast && replaced !== undefined)
@@ -207,7 +244,16 @@ export async function replaceLabel(
     changed += portion.changed;
     next = portion.next;
   }
+  // A label that a key had removed from a conversation does not come back, either.
+  while ((await store.enqueue((tx) => settleSome(tx, caller, managed, key))) > 0);
   return changed;
+}
+
+/** Settles a portion of what keys did with a label in these mailboxes; returns the number of changes. */
+function settleSome(tx: Tx, caller: Caller, mailboxIds: Iterable<string>, key: string): number {
+  let left = PORTION;
+  for (const id of mailboxIds) if (left > 0) left -= settleLabelIn(tx, caller, id, key, left);
+  return PORTION - left;
 }
 
 const managedBy = (db: Db, caller: Caller): Set<string> =>

@@ -70,6 +70,7 @@ import {
   updateThreads,
 } from "./threads.ts";
 import { exportMailbox, fileKept, isKept, type KeptMessage, type MessageIdentity } from "./transfer.ts";
+import { createUndo } from "./undo.ts";
 import type {
   AttachmentContent,
   MailboxView,
@@ -176,6 +177,8 @@ export function createMailbox({
     snoozeFor: (caller: Caller, id: string, until: number | null): ThreadView =>
       snoozeThread(store, caller, id, until, runtime.now()),
     ...createUndoableChanges({ store, runtime }),
+    /** Takes back what an API key did to conversations. The caller checks who may. */
+    undoKey: createUndo({ store, runtime }),
     /** Deletes drafts and conversations in trash or spam for good, in portions, and reports refusals. */
     deleteThreads: (caller: Caller, ids: readonly string[]) => deleteThreads(store, caller, ids),
     /**

@@ -10,6 +10,7 @@
  * order restores the same conversations.
  */
 import { and, asc, eq, gt, sql } from "drizzle-orm";
+import { settle } from "../journal/key-changes.ts";
 import { type EmailAddress, NO_SENDER } from "../message/address.ts";
 import { type AuthVerdicts, type Folder, mailboxes, messageBodies, messages, threads, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
@@ -17,7 +18,7 @@ import type { Db, Store, Tx } from "../store/store.ts";
 import { routeWithin } from "./addresses.ts";
 import type { Filed } from "./filing.ts";
 import { findIdentical, hasMessageId, mailboxToFileInto, type Writing, writeMessage } from "./filing-rows.ts";
-import { addLabels, labelsOf } from "./labels.ts";
+import { addLabels, labelKey, labelsOf } from "./labels.ts";
 import { composeStored } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import {
@@ -111,6 +112,8 @@ export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage
     },
   );
   if (labels.length > 0) addLabels(tx, written.threadSeq, labels);
+  if (joined) for (const label of labels) settle(tx, joined.seq, "label", "server", labelKey(label));
+  if (starred && joined) settle(tx, joined.seq, "starred", "server");
   if (starred && joined?.starred === false) {
     tx.update(threads).set({ starred }).where(eq(threads.seq, written.threadSeq)).run();
   }

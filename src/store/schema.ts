@@ -789,7 +789,7 @@ export const keyChanges = sqliteTable(
     threadId: text("thread_id").notNull(),
     /** `training`: what a move taught the junk filter. */
     field: text("field", { enum: CHANGED_FIELDS }).notNull(),
-    /** For `label`, the label; each is a field of its own. */
+    /** For `label`, which one: each is a field of its own. For `training`, `spam` or `ham`. */
     labelKey: text("label_key"),
     /** The value before; its shape depends on the field */
     before: json<unknown>("before").notNull(),
@@ -799,12 +799,11 @@ export const keyChanges = sqliteTable(
     settledSeq: integer("settled_seq"),
   },
   (table) => [
-    index("key_changes_by_key").on(table.workspaceId, table.keyId, table.seq),
-    index("key_changes_open").on(table.threadSeq, table.field, table.labelKey).where(sql`settled_by IS NULL`),
-    index("key_changes_by_label")
-      .on(table.labelKey, table.mailboxId)
-      .where(sql`settled_by IS NULL AND label_key IS NOT NULL`),
+    index("key_changes_by_key").on(table.workspaceId, table.keyId, table.at, table.seq),
+    index("key_changes_by_thread").on(table.threadSeq, table.seq),
+    index("key_changes_by_mailbox").on(table.mailboxId, table.labelKey),
     index("key_changes_settled").on(table.settledSeq).where(sql`settled_seq IS NOT NULL`),
+    index("key_changes_by_time").on(table.at),
   ],
 );
 

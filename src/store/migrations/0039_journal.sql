@@ -32,6 +32,7 @@ CREATE TABLE key_changes (
   mailbox_id TEXT NOT NULL,
   thread_seq INTEGER NOT NULL,
   thread_id TEXT NOT NULL,
+  -- training: what a move taught the junk filter.
   field TEXT NOT NULL CHECK (field IN ('folder', 'starred', 'unread', 'label', 'training')),
   label_key TEXT,
   before TEXT NOT NULL,
@@ -39,7 +40,8 @@ CREATE TABLE key_changes (
   -- The change of another key that settled it, if that can be taken back.
   settled_seq INTEGER
 );
-CREATE INDEX key_changes_by_key ON key_changes(workspace_id, key_id, seq);
-CREATE INDEX key_changes_open ON key_changes(thread_seq, field, label_key) WHERE settled_by IS NULL;
-CREATE INDEX key_changes_by_label ON key_changes(label_key, mailbox_id) WHERE settled_by IS NULL AND label_key IS NOT NULL;
+CREATE INDEX key_changes_by_key ON key_changes(workspace_id, key_id, at, seq);
+CREATE INDEX key_changes_by_thread ON key_changes(thread_seq, seq);
+CREATE INDEX key_changes_by_mailbox ON key_changes(mailbox_id, label_key);
 CREATE INDEX key_changes_settled ON key_changes(settled_seq) WHERE settled_seq IS NOT NULL;
+CREATE INDEX key_changes_by_time ON key_changes(at);

@@ -1,0 +1,192 @@
+/**
+ * What it takes to take back the changes of a key: for each field of a conversation that a key changed, the value before,
+ * and who changed or confirmed it afterwards (rules: Undo). The only writer of key_changes; mailbox/undo.ts reads it.
+ *
+ *   open ──► settled: somebody else changed or confirmed the field ──► open, when another key's change is taken back
+ *     └────► undone
+ *
+ * Invariant: of the open changes of a field, the earliest has the value to which undo returns. All are of one key, because
+ * the change of another settles those before it.
+ */
+import { and, asc, desc, eq, gte, sql } from "drizzle-orm";
+import type { Caller } from "../access/caller.ts";
+import { type ChangedField, keyChanges, type Settler } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db, Tx } from "../store/store.ts";
+
+/** A field of a conversation that somebody set. */
+export interface Touch {
+  field: ChangedField;
+  /** See keyChanges.labelKey. */
+  labelKey?: string;
+  /** The value before; undefined if it was confirmed, not changed. */
+  before?: unknown;
+}
+
+/** A change of a key. */
+export type KeyChange = typeof keyChanges.$inferSelect;
+
+/** A conversation. */
+interface Conversation {
+  seq: number;
+  id: string;
+  mailboxId: string;
+}
+
+const statements = prepared((db) => {
+  const ofKey = and(
+    eq(keyChanges.workspaceId, sql.placeholder("workspaceId")),
+    eq(keyChanges.keyId, sql.placeholder("keyId")),
+    gte(keyChanges.at, sql.placeholder("since")),
+  );
+  return {
+    put: db
+      .insert(keyChanges)
+      .values({
+        at: sql.placeholder("at"),
+        workspaceId: sql.placeholder("workspaceId"),
+        keyId: sql.placeholder("keyId"),
+        mailboxId: sql.placeholder("mailboxId"),
+        threadSeq: sql.placeholder("threadSeq"),
+        threadId: sql.placeholder("threadId"),
+        field: sql.placeholder("field"),
+        labelKey: sql.placeholder("labelKey"),
+        before: sql.placeholder("before"),
+      })
+      .returning({ seq: keyChanges.seq })
+      .prepare(),
+    settle: db.$client.prepare<
+      unknown,
+      [by: Settler, seq: number | null, thread: number, field: ChangedField, label: string | null, but: string]
+    >(
+      `UPDATE key_changes SET settled_by = ?, settled_seq = ?
+       WHERE thread_seq = ? AND field = ? AND label_key IS ? AND settled_by IS NULL AND key_id <> ?`,
+    ),
+    settleLabels: db.$client.prepare<unknown, [by: Settler, thread: number, but: string]>(
+      `UPDATE key_changes SET settled_by = ?
+       WHERE thread_seq = ? AND field = 'label' AND settled_by IS NULL AND key_id <> ?`,
+    ),
+    settleLabelIn: db.$client.prepare<
+      unknown,
+      [by: Settler, mailbox: string, label: string, but: string, limit: number]
+    >(
+      `UPDATE key_changes SET settled_by = ?1 WHERE seq IN
+         (SELECT seq FROM key_changes WHERE mailbox_id = ?2 AND label_key = ?3 AND field = 'label' AND settled_by IS NULL
+            AND key_id <> ?4 LIMIT ?5)`,
+    ),
+    reopen: db.$client.prepare<unknown, [seqs: string]>(
+      `UPDATE key_changes SET settled_by = NULL, settled_seq = NULL
+       WHERE settled_seq IN (SELECT value FROM json_each(?))`,
+    ),
+    undo: db.$client.prepare<unknown, [seqs: string]>(
+      `UPDATE key_changes SET settled_by = 'undone', settled_seq = NULL
+       WHERE seq IN (SELECT value FROM json_each(?))`,
+    ),
+    latest: db
+      .select()
+      .from(keyChanges)
+      .where(
+        and(ofKey, sql`(${keyChanges.at}, ${keyChanges.seq}) < (${sql.placeholder("at")}, ${sql.placeholder("seq")})`),
+      )
+      .orderBy(desc(keyChanges.at), desc(keyChanges.seq))
+      .limit(sql.placeholder("limit"))
+      .prepare(),
+    ofThread: db
+      .select()
+      .from(keyChanges)
+      .where(and(eq(keyChanges.threadSeq, sql.placeholder("threadSeq")), ofKey))
+      .orderBy(asc(keyChanges.seq))
+      .prepare(),
+    forgetOld: db.$client.prepare<unknown, [before: number, limit: number]>(
+      "DELETE FROM key_changes WHERE seq IN (SELECT seq FROM key_changes WHERE at < ? ORDER BY at LIMIT ?)",
+    ),
+    forgetMailbox: db.$client.prepare<unknown, [mailbox: string, limit: number]>(
+      "DELETE FROM key_changes WHERE seq IN (SELECT seq FROM key_changes WHERE mailbox_id = ? LIMIT ?)",
+    ),
+    forgetKey: db.$client.prepare<unknown, [workspace: string, key: string, limit: number]>(
+      "DELETE FROM key_changes WHERE seq IN (SELECT seq FROM key_changes WHERE workspace_id = ? AND key_id = ? LIMIT ?)",
+    ),
+  };
+});
+
+/** No key has this id. */
+const NO_KEY = "";
+
+const settlerOf = (caller: Caller): Settler => (caller.keyId === undefined ? "person" : "key");
+
+/**
+ * Notes that the caller set fields of a conversation: keeps what takes a key's changes back, and settles the changes that
+ * other keys made to these fields before. `now`: epoch ms.
+ */
+export function noteTouches(
+  tx: Tx,
+  caller: Caller,
+  { seq: threadSeq, id: threadId, mailboxId }: Conversation,
+  touches: readonly Touch[],
+  now: number,
+): void {
+  const { put, settle } = statements(tx);
+  const { keyId, workspaceId } = caller;
+  for (const { field, labelKey = null, before } of touches) {
+    const made =
+      keyId !== undefined && before !== undefined
+        ? put.get({ at: now, workspaceId, keyId, mailboxId, threadSeq, threadId, field, labelKey, before })
+        : undefined;
+    settle.run(settlerOf(caller), made?.seq ?? null, threadSeq, field, labelKey, keyId ?? NO_KEY);
+  }
+}
+
+/** Settles the changes of all labels of a conversation, since the caller said which it is to have. */
+export const confirmLabels = (tx: Tx, caller: Caller, threadSeq: number): void =>
+  void statements(tx).settleLabels.run(settlerOf(caller), threadSeq, caller.keyId ?? NO_KEY);
+
+/** Settles the changes of a field that nobody set, but `by` changed. */
+export const settle = (tx: Tx, threadSeq: number, field: ChangedField, by: Settler, labelKey?: string): void =>
+  void statements(tx).settle.run(by, null, threadSeq, field, labelKey ?? null, NO_KEY);
+
+/**
+ * Settles changes of a label in a mailbox, since the caller renames or removes it everywhere; at most `limit`. Returns their
+ * number.
+ */
+export const settleLabelIn = (tx: Tx, caller: Caller, mailboxId: string, labelKey: string, limit: number): number =>
+  statements(tx).settleLabelIn.run(settlerOf(caller), mailboxId, labelKey, caller.keyId ?? NO_KEY, limit).changes;
+
+/** Marks changes as undone, and opens those of other keys that they had settled. */
+export function markUndone(tx: Tx, seqs: readonly number[]): void {
+  const list = JSON.stringify(seqs);
+  statements(tx).reopen.run(list);
+  statements(tx).undo.run(list);
+}
+
+/** A key, even one that is gone, and the time (epoch ms) since which its changes are wanted. */
+export interface Wanted {
+  workspaceId: string;
+  keyId: string;
+  since: number;
+}
+
+/** A position among changes, newest first. */
+export type Position = Pick<KeyChange, "at" | "seq">;
+
+/** Before the newest change. */
+export const NEWEST: Position = { at: Number.MAX_SAFE_INTEGER, seq: Number.MAX_SAFE_INTEGER };
+
+/** Changes behind a position, newest first. */
+export const changesBehind = (db: Db, wanted: Wanted, { at, seq }: Position, limit: number): KeyChange[] =>
+  statements(db).latest.all({ ...wanted, at, seq, limit });
+
+/** Changes of one conversation, oldest first. */
+export const changesOf = (db: Db, wanted: Wanted, threadSeq: number): KeyChange[] =>
+  statements(db).ofThread.all({ ...wanted, threadSeq });
+
+/** Deletes changes from before a time (epoch ms), at most `limit`; returns their number. */
+export const forgetChangesBefore = (tx: Tx, before: number, limit: number): number =>
+  statements(tx).forgetOld.run(before, limit).changes;
+
+/** The same for changes in a mailbox. */
+export const forgetChangesIn = (tx: Tx, mailboxId: string, limit: number): number =>
+  statements(tx).forgetMailbox.run(mailboxId, limit).changes;
+
+/** The same for changes of a key. */
+export const forgetChangesOf = (tx: Tx, workspaceId: string, keyId: string, limit: number): number =>
+  statements(tx).forgetKey.run(workspaceId, keyId, limit).changes;

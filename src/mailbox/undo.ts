@@ -1,0 +1,296 @@
+/**
+ * Takes back what an API key did to conversations since a time (rules: Undo): conversation by conversation, field by field,
+ * in portions that leave the event loop to others. What it taught the spam filter is taken back first, newest first, because
+ * lessons about one sender build on each other.
+ *
+ * Invariants: each portion is whole, and a second run does what a first one left. A dry run reports what a run would.
+ */
+import { isDeepStrictEqual } from "node:util";
+import { eq, sql } from "drizzle-orm";
+import { type Caller, reachTo } from "../access/caller.ts";
+import { letOthersRun } from "../base/pause.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { noteUndo } from "../journal/entries.ts";
+import {
+  changesBehind,
+  changesOf,
+  type KeyChange,
+  markUndone,
+  NEWEST,
+  type Position,
+  type Wanted,
+} from "../journal/key-changes.ts";
+import { type ChangedField, type Face, type Folder, type Settler, threads } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
+import { type AppliedChange, forgetTaught, putBack } from "./change.ts";
+import { labelKey, labelsOf, labelsPutBack, type PlacedLabel } from "./labels.ts";
+import { type ReadState, readStateOf } from "./message-state.ts";
+import type { ThreadRow } from "./threading.ts";
+
+/** Why a field was left: who changed or confirmed it, or `deleted`, `out_of_reach`, `too_many_labels`. */
+export type LeftReason = Exclude<Settler, "undone"> | "deleted" | "out_of_reach" | "too_many_labels";
+
+/** A field of a conversation. */
+interface Field {
+  threadId: string;
+  field: ChangedField;
+  /** Of `label`, as labels are compared. */
+  label?: string;
+}
+
+export interface Undone {
+  /** Number of conversations of which something was taken back. */
+  threads: number;
+  /** Number of fields that were taken back. */
+  changes: number;
+  /** The first ones. */
+  fields: Field[];
+  /** Number of fields that were left, and the first ones. */
+  leftChanges: number;
+  left: (Field & { reason: LeftReason })[];
+}
+
+/** Who takes back. */
+export interface Undoing {
+  /** Returns the person as they are by now; absent for the operator. @throws AppError */
+  person?(db: Db): Caller;
+  face: Face;
+  /** Only tells what would be taken back. */
+  dryRun: boolean;
+}
+
+/** Changes read at once. */
+const PAGE = 500;
+/** Messages and conversations that one transaction looks at, and messages that it unteaches; each some 10 to 20 ms. */
+const MOST_MESSAGES = 400;
+const MOST_TAUGHT = 8;
+/** What a conversation costs beside its messages. */
+const THREAD_COST = 4;
+/** Fields that the result lists. */
+const MOST_LISTED = 1_000;
+
+const bySeq = prepared((db) =>
+  db
+    .select()
+    .from(threads)
+    .where(eq(threads.seq, sql.placeholder("seq")))
+    .prepare(),
+);
+
+/** Collects a result, with at most `most` fields of each kind. A transaction may run twice, so it collects into its own. */
+function createTally(most = Number.POSITIVE_INFINITY) {
+  const touched = new Set<string>();
+  const tally: Undone = { threads: 0, changes: 0, fields: [], leftChanges: 0, left: [] };
+  return {
+    tally,
+    takenBack(field: Field): void {
+      touched.add(field.threadId);
+      tally.threads = touched.size;
+      tally.changes++;
+      if (tally.fields.length < most) tally.fields.push(field);
+    },
+    left(field: Field, reason: LeftReason): void {
+      tally.leftChanges++;
+      if (tally.left.length < most) tally.left.push({ ...field, reason });
+    },
+  };
+}
+type Tally = ReturnType<typeof createTally>;
+
+const fieldOf = ({ threadId, field, labelKey: label }: KeyChange): Field => ({
+  threadId,
+  field,
+  ...(field === "label" && label !== null && { label }),
+});
+
+export function createUndo({
+  store,
+  runtime,
+}: {
+  store: Pick<Store, "db" | "enqueue">;
+  runtime: Pick<Runtime, "now">;
+}) {
+  /** Runs `work` on each of `given` in portions of at most `budget`, in transactions unless it is a dry run. */
+  async function inPortions<T>(
+    given: readonly T[],
+    { costOf, budget, dryRun }: { costOf(one: T): number; budget: number; dryRun: boolean },
+    tally: Tally,
+    work: (tx: Tx, one: T, tally: Tally) => void,
+    after: (tx: Tx, tally: Tally) => void,
+  ): Promise<void> {
+    for (let next = 0; next < given.length; ) {
+      const from = next;
+      const portion = (tx: Tx): Tally => {
+        const own = createTally();
+        next = from;
+        for (let cost = 0; next < given.length; next++) {
+          const one = given[next] as T;
+          cost += costOf(one);
+          if (cost > budget && next > from) break;
+          work(tx, one, own);
+        }
+        if (!dryRun) after(tx, own);
+        return own;
+      };
+      // A dry run writes nothing.
+      const { tally: done } = dryRun ? portion(store.db as Tx) : await store.enqueue(portion);
+      for (const field of done.fields) tally.takenBack(field);
+      for (const { reason, ...field } of done.left) tally.left(field, reason);
+      await letOthersRun();
+    }
+  }
+
+  /** Takes back what a move taught. */
+  function untrain(tx: Tx, change: KeyChange, person: Caller | undefined, dryRun: boolean, tally: Tally): void {
+    if (change.settledBy === "undone") return;
+    const field = fieldOf(change);
+    const reason = change.settledBy ?? (mayManage(tx, change, person) ? undefined : "out_of_reach");
+    if (reason !== undefined) {
+      tally.left(field, reason);
+      return;
+    }
+    tally.takenBack(field);
+    if (dryRun) return;
+    forgetTaught(tx, change.mailboxId, change.before as Taught);
+    markUndone(tx, [change.seq]);
+  }
+
+  /** Takes back the other fields of a conversation. */
+  function restore(
+    tx: Tx,
+    changes: readonly KeyChange[],
+    person: Caller | undefined,
+    dryRun: boolean,
+    tally: Tally,
+  ): void {
+    const [first] = changes;
+    if (!first) return;
+    const thread = bySeq(tx).get({ seq: first.threadSeq });
+    const reach = person && thread && reachTo(tx, person, thread.mailboxId);
+    const present = thread && presentOf(tx, thread);
+    const open: KeyChange[] = [];
+    const before: Partial<Present> = {};
+    const labels = new Map<string, PlacedLabel | null>();
+    for (const [, ofField] of Map.groupBy(changes, ({ field, labelKey: label }) => `${field} ${label}`)) {
+      const last = ofField.at(-1) as KeyChange;
+      const toUndo = ofField.filter(({ settledBy }) => settledBy === null);
+      const [earliest] = toUndo;
+      if (!earliest) {
+        if (last.settledBy !== null && last.settledBy !== "undone") tally.left(fieldOf(last), last.settledBy);
+        continue;
+      }
+      if (!thread || !present) {
+        tally.left(fieldOf(earliest), "deleted");
+        continue;
+      }
+      if (person && !(earliest.field === "unread" ? reach?.access.read : reach?.access.manage)) {
+        tally.left(fieldOf(earliest), "out_of_reach");
+        continue;
+      }
+      open.push(...toUndo);
+      if (earliest.field === "label") labels.set(earliest.labelKey as string, earliest.before as PlacedLabel | null);
+      else Object.assign(before, { [earliest.field]: earliest.before });
+    }
+    if (!thread || !present || open.length === 0) return;
+
+    for (const name of Object.keys(before) as (keyof Present)[]) {
+      if (isChanged(name, before, present)) tally.takenBack({ threadId: thread.id, field: name });
+    }
+    const labelsNow = labelsOf(tx, [thread.seq]).get(thread.seq) ?? [];
+    const labelsThen = labelsPutBack(labelsNow, labels);
+    for (const [key, placed] of labels) {
+      const field: Field = { threadId: thread.id, field: "label", label: key };
+      const is = labelsNow.find((label) => labelKey(label) === key);
+      const becomes = labelsThen.find((label) => labelKey(label) === key);
+      if (placed !== null && becomes === undefined) tally.left(field, "too_many_labels");
+      else if (is !== becomes) tally.takenBack(field);
+    }
+    if (dryRun) return;
+    const { folder, starred, unread } = before;
+    putBack(
+      tx,
+      thread,
+      { ...folder, ...(starred !== undefined && { starred }), ...(labels.size > 0 && { labels: labelsThen }) },
+      unread,
+    );
+    markUndone(
+      tx,
+      open.map(({ seq }) => seq),
+    );
+  }
+
+  /**
+   * Takes back what a key did since a time, or tells what it would. Rejects with what `person` throws; portions before
+   * that are done.
+   */
+  return async function undo(wanted: Wanted, { person, face, dryRun }: Undoing): Promise<Undone> {
+    const tally = createTally(MOST_LISTED);
+    const finish = (tx: Tx, { tally: { fields } }: Tally): void => {
+      const ids = [...new Set(fields.map(({ threadId }) => threadId))];
+      if (ids.length > 0) noteUndo(tx, wanted, { by: person?.(tx), face, ids }, runtime.now());
+    };
+
+    for await (const page of pagesOf(store.db, wanted)) {
+      await inPortions(
+        page.filter(({ field }) => field === "training"),
+        { costOf: ({ before }) => Math.max(1, (before as Taught).taught.length), budget: MOST_TAUGHT, dryRun },
+        tally,
+        (tx, change, own) => untrain(tx, change, person?.(tx), dryRun, own),
+        finish,
+      );
+    }
+    const seen = new Set<number>();
+    for await (const page of pagesOf(store.db, wanted)) {
+      const next = new Set(page.flatMap(({ field, threadSeq }) => (field === "training" ? [] : threadSeq)));
+      const costOf = (seq: number): number => THREAD_COST + (bySeq(store.db).get({ seq })?.messageCount ?? 0);
+      await inPortions(
+        [...next].filter((seq) => !seen.has(seq)),
+        { costOf, budget: MOST_MESSAGES, dryRun },
+        tally,
+        (tx, seq, own) => {
+          const changes = changesOf(tx, wanted, seq).filter(({ field }) => field !== "training");
+          restore(tx, changes, person?.(tx), dryRun, own);
+        },
+        finish,
+      );
+      for (const seq of next) seen.add(seq);
+    }
+    return tally.tally;
+  };
+}
+
+type Taught = Pick<AppliedChange, "relearned" | "taught">;
+
+/** The fields of a conversation but for its labels, each as its change keeps the value before. */
+interface Present {
+  folder: { folder: Folder; snoozedUntil: number | null };
+  starred: boolean;
+  unread: ReadState;
+}
+
+const presentOf = (tx: Tx, { seq, folder, snoozedUntil, starred }: ThreadRow): Present => ({
+  folder: { folder, snoozedUntil },
+  starred,
+  unread: readStateOf(tx, seq),
+});
+
+/** True if a field has another value than before. Messages that came later do not count. */
+function isChanged(name: keyof Present, before: Partial<Present>, present: Present): boolean {
+  if (name !== "unread" || before.unread === undefined) return !isDeepStrictEqual(before[name], present[name]);
+  const { unreadSeqs, newestSeq } = before.unread;
+  return !isDeepStrictEqual(new Set(unreadSeqs), new Set(present.unread.unreadSeqs.filter((seq) => seq <= newestSeq)));
+}
+
+const mayManage = (tx: Tx, { mailboxId }: KeyChange, person: Caller | undefined): boolean =>
+  person === undefined || reachTo(tx, person, mailboxId)?.access.manage === true;
+
+/** Pages of changes, newest first. */
+async function* pagesOf(db: Db, wanted: Wanted): AsyncGenerator<KeyChange[]> {
+  for (let position: Position | undefined = NEWEST; position; ) {
+    const page = changesBehind(db, wanted, position, PAGE);
+    position = page.at(-1);
+    if (page.length > 0) yield page;
+    await letOthersRun();
+  }
+}
