@@ -8,6 +8,7 @@ import { createAccessNotices } from "./access/notices.ts";
 import { createDevelopers, type Developers } from "./admin/developers.ts";
 import { createDomains, createLossNotices, type Domains } from "./admin/domains.ts";
 import { createErasure } from "./admin/erasure.ts";
+import { createKeyJournal, type KeyJournal } from "./admin/journal.ts";
 import { createPublishedPolicy } from "./admin/mta-sts.ts";
 import { createOutbound, type Outbound } from "./admin/outbound.ts";
 import { createPeople, type People } from "./admin/people.ts";
@@ -28,6 +29,8 @@ import { createEvents, type Events } from "./events/events.ts";
 import { createConnections } from "./http/connections.ts";
 import { createMetricsPage, type HttpParts, startHttp } from "./http/server.ts";
 import { createWeb } from "./http/web.ts";
+import { createReadJournal } from "./journal/reads.ts";
+import { forgetJournal } from "./journal/retention.ts";
 import { createMailFlow } from "./mail.ts";
 import { createMailbox, type Mailbox } from "./mailbox/mailbox.ts";
 import { readHere } from "./message/reading.ts";
@@ -70,6 +73,7 @@ export interface Appliance {
   readonly outbound: Outbound;
   readonly firstRun: FirstRun;
   readonly mailbox: Mailbox;
+  readonly journal: KeyJournal;
   readonly doctor: Doctor;
   /**
    * Starts listeners and jobs; resolves when all listen. `hold`: holds mail to the outside instead of sending it.
@@ -141,6 +145,7 @@ export function createAppliance(
   const developers = createDevelopers({ store, options, runtime, deliverSoon });
   const firstRun = createFirstRun({ store, people, domains, developers, runtime });
   let endRests = (): void => {};
+  const journal = createKeyJournal({ store, options, runtime, mailbox, snoozed: () => wake("wake-snoozed") });
   const outbound = createOutbound({ store, runtime, sendSoon: () => endRests() });
 
   /** Parts that take in work. They stop at the same time, each within the grace. */
@@ -215,6 +220,7 @@ export function createAppliance(
     outbound,
     firstRun,
     mailbox,
+    journal,
     doctor,
     async start({ hold = false, prepare } = {}) {
       try {
@@ -284,6 +290,8 @@ export function createAppliance(
         };
 
         const idempotency = createIdempotency(base);
+        const reads = createReadJournal(base);
+        backends.push({ stop: reads.flush });
         const administration = { store, people, domains, developers, outbound, options, runtime, log };
         const performing = {
           mailbox,
@@ -291,6 +299,7 @@ export function createAppliance(
           snoozed: () => wake("wake-snoozed"),
           administration,
           idempotency,
+          reads,
           meters,
           bodies: createBodyBudget(),
         };
@@ -358,6 +367,8 @@ export function createAppliance(
           createBacklogJob(store, engine, runtime),
           ...(certificates ? [certificates.job] : []),
           idempotency.job,
+          reads.job,
+          forgetJournal(store, options),
           identity.sweepSessions,
           createAccessNotices({ ...base, notify: notifyAdmins }),
           people.finishRemovals,
@@ -381,6 +392,7 @@ export function createAppliance(
             web.look();
             engine.look();
             wake("search-backlog");
+            wake("wake-snoozed");
             for (const { name } of opened.jobs) wake(name);
           }),
         ]);

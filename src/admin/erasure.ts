@@ -1,9 +1,9 @@
 /**
  * Erases a person: their mailboxes with the mail, its files, its words in the search index and what the junk filter
- * learned from it, the mail they sent with its outcomes, and the events about all of it.
+ * learned from it, the mail they sent with its outcomes, the events about all of it, and the journal of their keys.
  *
- * It keeps mail to and from them in other people's mailboxes, the suppressed addresses of their workspace, the log, and
- * earlier backups until they are replaced.
+ * It keeps mail to and from them in other people's mailboxes, the suppressed addresses of their workspace, the log, the ids
+ * that the journal of others' keys has, and earlier backups until they are replaced.
  *
  * SQLite overwrites deleted rows (secure_delete), and the search index is merged so that it drops their words. All of
  * this happens in short transactions, so a running server goes on. Only rewriting the database (`compact`) removes
@@ -11,14 +11,16 @@
  * that was cut short must be asked for again.
  */
 import { and, count, eq, gt, inArray, ne } from "drizzle-orm";
+import { revokeKeysOf } from "../access/credentials.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { deleteEventsOf } from "../events/outbox.ts";
+import { forgetKey } from "../journal/retention.ts";
 import { sweepUnnamed } from "../mailbox/removal.ts";
 import { deleteOutboundOf } from "../outbound/queue.ts";
 import { deleteSteps } from "../outbound/trace-log.ts";
 import type { SearchEngine } from "../search/engine.ts";
-import { mailboxes, messages } from "../store/schema.ts";
+import { apiKeys, mailboxes, messages, users } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { People } from "./people.ts";
 
@@ -83,6 +85,7 @@ export function createErasure({
           await forgetTold(id, erased);
         });
       }
+      await forgetKeys(userId);
       store.transact((tx) => people.removeUser(tx, userId));
       erased.files = await sweepUnnamed(store, runtime.now());
       for (let more = engine.purge(true); more; more = engine.purge(false)) await rest();
@@ -92,6 +95,20 @@ export function createErasure({
       return erased;
     } finally {
       sqlite.exec("PRAGMA secure_delete = OFF");
+    }
+  }
+
+  /** Ends the person's keys and deletes their journal. */
+  async function forgetKeys(userId: string): Promise<void> {
+    store.transact((tx) => void revokeKeysOf(tx, userId, runtime.now()));
+    const keys = db
+      .select({ id: apiKeys.id, workspaceId: users.workspaceId })
+      .from(apiKeys)
+      .innerJoin(users, eq(users.id, apiKeys.userId))
+      .where(eq(apiKeys.userId, userId))
+      .all();
+    for (const { id, workspaceId } of keys) {
+      while (store.transact((tx) => forgetKey(tx, workspaceId, id))) await rest();
     }
   }
 

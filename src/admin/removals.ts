@@ -10,6 +10,7 @@
 import { and, eq, exists, inArray, isNull, lte, notExists } from "drizzle-orm";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { forgetChangesIn } from "../journal/key-changes.ts";
 import { deleteMail } from "../mailbox/removal.ts";
 import * as schema from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -37,6 +38,7 @@ export function createRemovals({
   const removeSome = (mailboxId: string): boolean =>
     store.transact((tx) => {
       if (deleteMail(tx, mailboxId, DELETED_AT_ONCE)) return true;
+      if (forgetChangesIn(tx, mailboxId, DELETED_AT_ONCE) > 0) return true;
       tx.delete(schema.mailboxes).where(eq(schema.mailboxes.id, mailboxId)).run();
       return false;
     });

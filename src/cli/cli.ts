@@ -17,6 +17,7 @@ import {
   usageOf,
 } from "./command.ts";
 import { doctor, trace } from "./diagnosis.ts";
+import { journalCommands } from "./journal.ts";
 import { OPERATION_COMMANDS } from "./operation-command.ts";
 import { render } from "./output.ts";
 import { reindex } from "./reindex.ts";
@@ -56,7 +57,7 @@ const COMMANDS: readonly Command[] = [
   ...about("domain", domainCommands),
   ...about("user", userCommands),
   ...about("mailbox", mailboxCommands),
-  ...about("key", keyCommands),
+  ...about("key", [...keyCommands, ...journalCommands]),
   ...about("webhook", webhookCommands),
   ...about("suppression"),
   ...about("queue", queueCommands),

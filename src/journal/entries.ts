@@ -1,6 +1,6 @@
 /**
  * The journal of API keys: what each did, sent and was refused (rules: Journal). An entry is written in the transaction of
- * what it tells. The only writer of journal_entries.
+ * what it tells; reads are gathered in reads.ts. With it and retention.ts the only writer of journal_entries.
  *
  * Invariant: an entry holds ids, and never text of mail, queries or recipients.
  */
@@ -23,6 +23,8 @@ export interface Deed {
   changes?: number;
   /** Recipients of a message that was accepted or held. */
   recipients?: number;
+  /** Recipients to whom it goes out. */
+  sent?: number;
 }
 
 /** What counts against a limit. */
@@ -48,6 +50,7 @@ const statements = prepared((db) => ({
       outcome: sql.placeholder("outcome"),
       changes: sql.placeholder("changes"),
       recipients: sql.placeholder("recipients"),
+      sent: sql.placeholder("sent"),
     })
     .prepare(),
   changes: db.$client.prepare<Used, [keyId: string, since: number]>(
@@ -67,7 +70,7 @@ const statements = prepared((db) => ({
 export function noteDeed(
   tx: Tx,
   { keyId, userId, workspaceId, origin }: Caller,
-  { ids, outcome = "ok", changes = 0, recipients = 0 }: Deed,
+  { ids, outcome = "ok", changes = 0, recipients = 0, sent = 0 }: Deed,
   now: number,
 ): void {
   if (keyId === undefined) return;
@@ -84,6 +87,7 @@ export function noteDeed(
     outcome,
     changes,
     recipients: origin?.isCounted ? 0 : recipients,
+    sent,
   });
 }
 
@@ -110,6 +114,7 @@ export function noteUndo(
     outcome: "ok",
     changes: 0,
     recipients: 0,
+    sent: 0,
   });
 }
 

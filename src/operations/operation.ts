@@ -243,6 +243,8 @@ interface Definition<
   tool?: ToolDescription;
   /** It is offered at the command line, too, as one command or several. */
   commands?: readonly OperationCommand<NoInfer<Input<P, Q, B>>, NoInfer<R extends Schema ? RowOf<Static<R>> : never>>[];
+  /** Of an operation that shows mail: the ids of what it showed, for the journal of the key that asks. */
+  shows?(input: NoInfer<Input<P, Q, B>>, answer: NoInfer<R extends Schema ? Static<R> : Download>): readonly string[];
   success: 200 | 201 | 202;
   response: R;
   /** Statuses it may refuse with, apart from a failure of ours. */
@@ -274,6 +276,7 @@ interface Erased {
   query: ObjectSchema;
   body?: Schema;
   checkBody?(body: unknown): void;
+  shows?(input: { params: unknown; query: unknown; body: unknown }, answer: unknown): readonly string[];
   run(
     context: Contexts[Audience],
     input: { params: unknown; query: unknown; body: unknown; files?: readonly OutgoingFile[] | undefined },

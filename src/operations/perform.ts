@@ -19,6 +19,7 @@ import {
   uploadName,
 } from "../compose/files.ts";
 import { noteDeed } from "../journal/entries.ts";
+import type { ReadJournal } from "../journal/reads.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { Db } from "../store/store.ts";
 import { fingerprintOf, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
@@ -44,6 +45,7 @@ export interface OperationServices {
   snoozed: MailContext["snoozed"];
   administration: Administration;
   idempotency: Idempotency;
+  reads: Pick<ReadJournal, "note">;
   meters?: Pick<Meters, "timeOperation" | "countApiRefusal">;
 }
 
@@ -143,7 +145,7 @@ function adminContextOf(
 }
 
 function untimedPerformerOf(operation: Operation, services: OperationServices): Perform {
-  const { mailbox, sending, administration, idempotency, snoozed } = services;
+  const { mailbox, sending, administration, idempotency, reads, snoozed } = services;
   const { store, options, runtime } = administration;
   const check = inputCheckOf(operation);
   const faultOf = answerCheckOf(operation);
@@ -179,6 +181,7 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     const answer = await operation.run(context as never, { ...input, body, files });
     const fault = faultOf(answer);
     if (fault !== undefined) throw new Error(`${operation.name} answered what its schema does not allow: ${fault}`);
+    if (operation.shows) reads.note(caller, operation.shows(input, answer));
     return answer;
   }
 

@@ -13,8 +13,8 @@ import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { newId, newTimedToken, type Runtime } from "../base/runtime.ts";
 import { emit } from "../events/outbox.ts";
-import { putHold } from "../mailbox/holds.ts";
 import { noteDeed } from "../journal/entries.ts";
+import { putHold } from "../mailbox/holds.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
@@ -189,8 +189,8 @@ export async function submitMessage(
         ? fileSent(parts, tx, { ...submission, sentBy: caller.userId, message, content, now }).sent
         : hold(parts, tx, submission, { message, content, reason, now });
     const ids = [accepted.emailId, accepted.threadId];
-    const outcome = accepted.held && { outcome: "held" };
-    noteDeed(tx, caller, { ids, recipients: recipients.length, ...outcome }, now);
+    const count = recipients.length;
+    noteDeed(tx, caller, { ids, recipients: count, ...(accepted.held ? { outcome: "held" } : { sent: count }) }, now);
     record?.(tx, accepted);
     return accepted;
   });

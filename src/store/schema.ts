@@ -735,6 +735,9 @@ export const FACES = ["rest", "mcp", "smtp", "schedule", "app", "cli"] as const;
  */
 export type Face = (typeof FACES)[number];
 
+export const JOURNAL_KINDS = ["changed", "sent", "refused", "read"] as const;
+export type JournalKind = (typeof JOURNAL_KINDS)[number];
+
 /** What API keys did: an entry for each transaction of a request, and one a minute for reads (rules: Journal). */
 export const journalEntries = sqliteTable(
   "journal_entries",
@@ -759,8 +762,10 @@ export const journalEntries = sqliteTable(
     reads: integer("reads"),
     /** Conversations that were changed. */
     changes: integer("changes").notNull(),
-    /** Recipients of a message that was accepted or held. */
+    /** Recipients of a message that was accepted or held; each counts once, also when it is sent later. */
     recipients: integer("recipients").notNull(),
+    /** Recipients to whom a message went out. */
+    sent: integer("sent").notNull(),
   },
   (table) => [
     index("journal_by_key").on(table.workspaceId, table.keyId, table.at, table.seq),
@@ -768,6 +773,7 @@ export const journalEntries = sqliteTable(
     index("journal_reads_by_time").on(table.at).where(sql`reads IS NOT NULL`),
     index("journal_by_changes").on(table.keyId, table.at, table.changes).where(sql`changes > 0`),
     index("journal_by_recipients").on(table.keyId, table.at, table.recipients).where(sql`recipients > 0`),
+    index("journal_by_sent").on(table.keyId, table.at, table.sent).where(sql`sent > 0`),
   ],
 );
 
@@ -791,7 +797,7 @@ export const keyChanges = sqliteTable(
     field: text("field", { enum: CHANGED_FIELDS }).notNull(),
     /** For `label`, which one: each is a field of its own. For `training`, `spam` or `ham`. */
     labelKey: text("label_key"),
-    /** The value before; its shape depends on the field */
+    /** The value before; its shape depends on the field (mailbox/change.ts, mailbox/labels.ts). */
     before: json<unknown>("before").notNull(),
     /** Who changed or confirmed the field afterwards, or `undone`; null while the change can be taken back. */
     settledBy: text("settled_by", { enum: SETTLERS }),

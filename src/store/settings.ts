@@ -456,6 +456,12 @@ export const SETTINGS = {
   "holds.days": number(DAYS, 7, "Days after which a message that waits for approval is rejected"),
   "retention.deliveryLogDays": number(DAYS, 30, "Days that finished webhook deliveries are kept"),
   "retention.idempotencyHours": number(HOURS, 24, "Hours that an idempotency key is remembered"),
+  "retention.journalDays": number(
+    { ...DAYS, min: 1 },
+    90,
+    "Days that the journal of API keys, and with it undo, reaches back",
+  ),
+  "retention.journalReadDays": number(DAYS, 14, "Days that the journal tells what API keys read"),
   "retention.traceDays": number(DAYS, 30, "Days that the steps of each message on its way are kept (mailroom trace)"),
   "retention.trashDays": orWord("off", number(DAYS, 30, "Days after which trash and spam are deleted for good"), "off"),
   "backup.folder": orWord(

@@ -19,6 +19,7 @@ import type { ApiSending } from "../../src/compose/send.ts";
 import { extractText } from "../../src/documents/document.ts";
 import { createConnections } from "../../src/http/connections.ts";
 import { createHttpServer } from "../../src/http/server.ts";
+import { createReadJournal } from "../../src/journal/reads.ts";
 import { createMailbox, type Mailbox } from "../../src/mailbox/mailbox.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { readHere } from "../../src/message/reading.ts";
@@ -93,6 +94,7 @@ export async function startApi(given: Given = {}) {
     snoozed() {},
     administration,
     idempotency,
+    reads: createReadJournal({ store, runtime, log }),
     readDocument: async (_, source, __, hints) =>
       extractText(new Uint8Array(await readSource(source)), hints, runtime.now),
     bodies: createBodyBudget(),

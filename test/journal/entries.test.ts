@@ -40,12 +40,13 @@ const entries = () =>
     .all()
     .filter(({ keyId, reads }) => keyId === agent.id && reads === null);
 const told = () =>
-  entries().map(({ operation, ids, outcome, changes, recipients }) => ({
+  entries().map(({ operation, ids, outcome, changes, recipients, sent }) => ({
     operation,
     ids,
     outcome,
     changes,
     recipients,
+    sent,
   }));
 const entry = (operation: string, ids: string[], more: object = {}) => ({
   operation,
@@ -53,6 +54,7 @@ const entry = (operation: string, ids: string[], more: object = {}) => ({
   outcome: "ok",
   changes: 0,
   recipients: 0,
+  sent: 0,
   ...more,
 });
 const receive = async (subject = "News") => (await world.receive(ALICE, subject)).threadId;
@@ -76,6 +78,7 @@ test("an entry tells when, who, for whom, by which way and from where", async ()
       reads: null,
       changes: 1,
       recipients: 0,
+      sent: 0,
     },
   ]);
 });
@@ -138,8 +141,8 @@ describe("mail", () => {
     const sent = await agent.api.post<{ emailId: string; threadId: string }>("/send", mail);
     const reply = await agent.api.post<{ emailId: string }>(`/threads/${id}/reply`, { to: MAX, text: "Thanks" });
     expect(told()).toEqual([
-      entry("sendEmail", [sent.body.emailId, sent.body.threadId], { recipients: 3 }),
-      entry("replyToThread", [reply.body.emailId, id], { recipients: 1 }),
+      entry("sendEmail", [sent.body.emailId, sent.body.threadId], { recipients: 3, sent: 3 }),
+      entry("replyToThread", [reply.body.emailId, id], { recipients: 1, sent: 1 }),
     ]);
     expect(JSON.stringify(entries())).not.toMatch(/example\.test|Secret/);
   });
@@ -161,7 +164,7 @@ describe("mail", () => {
       entry("createDraft", [made.body.id]),
       entry("updateDraft", [made.body.id]),
       entry("deleteDraft", [reply.body.draftId]),
-      entry("sendDraft", [sent.body.emailId, sent.body.threadId], { recipients: 3 }),
+      entry("sendDraft", [sent.body.emailId, sent.body.threadId], { recipients: 3, sent: 3 }),
     ]);
   });
 
@@ -172,7 +175,7 @@ describe("mail", () => {
     await world.advance(HOUR_MS);
     await world.appliance.settled();
     expect(told().slice(1)).toEqual([
-      entry("sendDraft", [expect.stringMatching(/^msg_/), expect.stringMatching(/^thr_/)]),
+      entry("sendDraft", [expect.stringMatching(/^msg_/), expect.stringMatching(/^thr_/)], { sent: 3 }),
     ]);
     expect(entries()[1]).toMatchObject({ face: "schedule", source: null });
   });
@@ -189,7 +192,7 @@ describe("mail", () => {
     await client.expect(250, `From: ${ALICE}\r\nTo: ${MAX}\r\nSubject: App\r\n\r\nHi\r\n.`);
     client.destroy();
     expect(told()).toEqual([
-      entry("submit", [expect.stringMatching(/^msg_/), expect.stringMatching(/^thr_/)], { recipients: 1 }),
+      entry("submit", [expect.stringMatching(/^msg_/), expect.stringMatching(/^thr_/)], { recipients: 1, sent: 1 }),
     ]);
     expect(entries()[0]).toMatchObject({ face: "smtp", source: "127.0.0.1" });
   });

@@ -4,7 +4,7 @@ import { asc, eq } from "drizzle-orm";
 import fc from "fast-check";
 import type { Caller } from "../../src/access/caller.ts";
 import type { ThreadChange } from "../../src/mailbox/change.ts";
-import { type Folder, messages, threads } from "../../src/store/schema.ts";
+import { messages, threads } from "../../src/store/schema.ts";
 import { createAlice } from "../harness/mailbox-world.ts";
 
 const MINUTE_MS = 60_000;
@@ -13,7 +13,7 @@ const THREADS = 3;
 const KEYS = ["key_one", "key_two"] as const;
 type Actor = (typeof KEYS)[number] | "person" | "mail";
 
-const folder = fc.constantFrom<Folder>("inbox", "archive", "trash", "spam");
+const folder = fc.constantFrom("inbox" as const, "archive" as const, "trash" as const, "spam" as const);
 const someLabels = fc.subarray(LABELS);
 const change = fc.oneof(
   fc.record({ folder }),

@@ -366,7 +366,14 @@ test("a stored key outlives the process, and a key in progress does not", async 
 
 test("a session without an API key ignores idempotency keys", async () => {
   const { sending, mailbox, administration, idempotency, rows } = await start();
-  const perform = performerOf(sendEmail, { mailbox, sending, snoozed() {}, administration, idempotency });
+  const perform = performerOf(sendEmail, {
+    mailbox,
+    sending,
+    snoozed() {},
+    administration,
+    idempotency,
+    reads: { note() {} },
+  });
   const caller: Caller = {
     userId: "olga",
     workspaceId: "wsp_1",

@@ -51,6 +51,8 @@ test("every documented setting has its default", () => {
     "holds.days": "7",
     "retention.deliveryLogDays": "30",
     "retention.idempotencyHours": "24",
+    "retention.journalDays": "90",
+    "retention.journalReadDays": "14",
     "retention.traceDays": "30",
     "retention.trashDays": "off",
     "backup.folder": "off",

@@ -41,6 +41,7 @@ export const getDraft = operation({
   summary: "Get a draft",
   description: "Drafts of people and of POST /threads/{id}/draft, too. GET /threads?folder=drafts lists them.",
   params: byId,
+  shows: ({ params }) => [params.id],
   success: 200,
   response: Draft,
   errors: [401, 403, 404, 409, 429],

@@ -14,13 +14,15 @@ CREATE TABLE journal_entries (
   outcome TEXT NOT NULL,
   reads INTEGER,
   changes INTEGER NOT NULL,
-  recipients INTEGER NOT NULL
+  recipients INTEGER NOT NULL,
+  sent INTEGER NOT NULL
 );
 CREATE INDEX journal_by_key ON journal_entries(workspace_id, key_id, at, seq);
 CREATE INDEX journal_by_time ON journal_entries(at) WHERE reads IS NULL;
 CREATE INDEX journal_reads_by_time ON journal_entries(at) WHERE reads IS NOT NULL;
 CREATE INDEX journal_by_changes ON journal_entries(key_id, at, changes) WHERE changes > 0;
 CREATE INDEX journal_by_recipients ON journal_entries(key_id, at, recipients) WHERE recipients > 0;
+CREATE INDEX journal_by_sent ON journal_entries(key_id, at, sent) WHERE sent > 0;
 
 -- What each change of a key needs to be taken back, a row a field of a conversation. Without foreign keys, because undo says
 -- what it cannot take back any more.

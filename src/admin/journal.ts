@@ -1,0 +1,101 @@
+/**
+ * The journal of a key and its undo (rules: Journal, Undo), for the key's person, the admins of its workspace, and the
+ * operator. A key that is gone with its person keeps its journal.
+ */
+import { eq } from "drizzle-orm";
+import type { Caller } from "../access/caller.ts";
+import { AppError } from "../base/errors.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { Position } from "../journal/key-changes.ts";
+import {
+  type JournalEntry,
+  type JournalSubject,
+  listJournal,
+  maySeeJournal,
+  type SentByKey,
+  sentSince,
+  subjectOfEntries,
+} from "../journal/list.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { LeftReason, Undoing, Undone } from "../mailbox/undo.ts";
+import { apiKeys, type JournalKind, users } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
+import type { Db, Store } from "../store/store.ts";
+
+export type { JournalEntry, LeftReason };
+
+const DAY_MS = 86_400_000;
+
+/** What an undo did, or would do. */
+export interface UndoReport extends Undone {
+  /** Epoch ms. */
+  since: number;
+  /** False if the journal is not kept for that long: what was done before is not known any more. */
+  reachesBack: boolean;
+  /** What was sent since, and cannot be taken back. */
+  sent: SentByKey;
+}
+
+export type KeyJournal = ReturnType<typeof createKeyJournal>;
+
+export function createKeyJournal({
+  store,
+  options,
+  runtime,
+  mailbox,
+  snoozed,
+}: {
+  store: Pick<Store, "db">;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now">;
+  mailbox: Pick<Mailbox, "undoKey">;
+  /** Called when a conversation may be snoozed again. */
+  snoozed(): void;
+}) {
+  return {
+    /**
+     * Finds a key, also one that is revoked or gone. `by`: for that person; the operator may see all.
+     * @throws AppError not_found, forbidden
+     */
+    subjectOf(db: Db, keyId: string, by?: Caller): JournalSubject {
+      const known = db
+        .select({ userId: apiKeys.userId, workspaceId: users.workspaceId })
+        .from(apiKeys)
+        .innerJoin(users, eq(users.id, apiKeys.userId))
+        .where(eq(apiKeys.id, keyId))
+        .get();
+      const subject = known ? { ...known, keyId } : subjectOfEntries(db, keyId);
+      if (!subject || (by && by.workspaceId !== subject.workspaceId)) {
+        throw new AppError("not_found", `there is no key ${keyId}`);
+      }
+      if (by && !maySeeJournal(by, subject)) {
+        throw new AppError("forbidden", "The journal of a key is for its person and the admins of the workspace");
+      }
+      return subject;
+    },
+
+    /** A page of entries, newest first; `since` is epoch ms, by default the beginning. */
+    list: (
+      subject: JournalSubject,
+      {
+        since = 0,
+        ...page
+      }: { since?: number; behind?: Position | undefined; kinds?: readonly JournalKind[] | undefined; limit: number },
+    ) => listJournal(store.db, { ...subject, since }, page),
+
+    /**
+     * Takes back what the key did to conversations since a time (epoch ms), or with `dryRun` tells what that would be.
+     * Rejects with AppError bad_request for a time to come, and with what `person` throws.
+     */
+    async undo(subject: JournalSubject, since: number, undoing: Undoing): Promise<UndoReport> {
+      const now = runtime.now();
+      if (since > now) throw new AppError("bad_request", "since must be a time in the past");
+      const wanted = { ...subject, since };
+      const sent = sentSince(store.db, wanted);
+      const undone = await mailbox.undoKey(wanted, undoing);
+      if (undone.changes > 0 && !undoing.dryRun) snoozed();
+      const reachesBack = since >= now - options.get("retention.journalDays") * DAY_MS;
+      return { ...undone, since, reachesBack, sent };
+    },
+  };
+}

@@ -1,0 +1,119 @@
+/** `mailroom key journal` and `mailroom key undo`: what a key did, and taking it back (rules: Journal, Undo). */
+import type { JournalEntry, LeftReason, UndoReport } from "../admin/journal.ts";
+import { AppError, UsageError } from "../base/errors.ts";
+import { isoOf, readDateTime } from "../operations/schemas.ts";
+import { command, type Document } from "./command.ts";
+
+const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+
+/** Reads a time in the past: 30m, 2h, 3d or 1w ago, or a date and time. Returns epoch ms. @throws UsageError */
+export function readSince(text: string, now: number): number {
+  const [, count, unit = ""] = /^(\d{1,6})([mhdw])$/.exec(text) ?? [];
+  if (count !== undefined) return Math.max(0, now - Number(count) * (UNITS[unit] as number));
+  try {
+    return readDateTime("--since", text);
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    throw new UsageError(`--since is "${text}": give a time such as 2026-03-02T09:30:00Z, or 30m, 2h, 3d, 1w ago`);
+  }
+}
+
+const SINCE = { value: "TIME", summary: "From then on: 30m, 2h, 3d or 1w ago, or 2026-03-02T09:30:00Z" } as const;
+
+/** Entries read at once, and entries printed without --since. */
+const PAGE = 500;
+const LATEST = 100;
+
+const entryDocument = ({ seq, at, kind, reads, ...entry }: JournalEntry) => ({
+  id: String(seq),
+  at: isoOf(at),
+  kind,
+  ...entry,
+  ...(reads !== null && { reads }),
+});
+
+const journal = command({
+  name: "key journal",
+  summary: "List what an API key did, newest first",
+  arguments: { key: "ID" },
+  options: { since: { ...SINCE, summary: `${SINCE.summary}; without it the latest ${LATEST}` } },
+  columns: ["at", "kind", "operation", "outcome", "face", "client", "source", "reads", "changes", "recipients", "ids"],
+  run({ appliance, runtime }, { arguments: { key }, options }) {
+    const { journal: journals, store } = appliance;
+    const subject = journals.subjectOf(store.db, key);
+    const since = options.since === undefined ? undefined : readSince(options.since, runtime.now());
+    if (since === undefined) return journals.list(subject, { limit: LATEST }).entries.map(entryDocument);
+    const documents: object[] = [];
+    for (let behind: Parameters<typeof journals.list>[1]["behind"]; ; ) {
+      const { entries, next } = journals.list(subject, { since, behind, limit: PAGE });
+      documents.push(...entries.map(entryDocument));
+      if (!next) return documents;
+      behind = next;
+    }
+  },
+});
+
+const REASONS: Record<LeftReason, string> = {
+  person: "a person changed or confirmed it since",
+  key: "another key changed or confirmed it since",
+  mail: "new mail brought the conversation back",
+  server: "it was imported again since",
+  deleted: "the conversation was deleted for good",
+  out_of_reach: "out of reach",
+  too_many_labels: "the conversation has too many labels",
+};
+
+const named = ({ field, label }: { field: string; label?: string }): string =>
+  label === undefined ? field : `${field} "${label}"`;
+
+const counted = (count: number, one: string): string => `${count} ${one}${count === 1 ? "" : "s"}`;
+
+function describeUndo(document: Document): string {
+  const { dryRun, threads, changes, fields, leftChanges, left, sent, reachesBack } = document as UndoReport & {
+    dryRun: boolean;
+  };
+  const lines = [
+    `${dryRun ? "Would take back" : "Took back"} ${counted(changes, "change")} of ${counted(threads, "conversation")}`,
+    ...fields.map((one) => `  ${one.threadId}  ${named(one)}`),
+    ...(changes > fields.length ? ["  …"] : []),
+    ...(leftChanges > 0 ? [`Left ${counted(leftChanges, "change")}`] : []),
+    ...left.map((one) => `  ${one.threadId}  ${named(one)}: ${REASONS[one.reason]}`),
+    ...(leftChanges > left.length ? ["  …"] : []),
+    ...(sent.messages > 0
+      ? [
+          `Sent, and not to be taken back: ${counted(sent.messages, "message")}, ${counted(sent.recipients, "recipient")}`,
+        ]
+      : []),
+    ...sent.latest.map(({ at, ids }) => `  ${at}  ${ids[0]}`),
+    ...(sent.messages > sent.latest.length ? ["  …"] : []),
+    ...(reachesBack ? [] : ["The journal does not reach back so far: see retention.journalDays"]),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+const undo = command({
+  name: "key undo",
+  summary: "Take back what an API key did to conversations; says what is left, and what was sent",
+  arguments: { key: "ID" },
+  options: {
+    since: { ...SINCE, required: true },
+    "dry-run": { summary: "Only say what would be taken back" },
+  },
+  text: describeUndo,
+  async run({ appliance, runtime }, { arguments: { key }, options }) {
+    const { journal: journals, store } = appliance;
+    const subject = journals.subjectOf(store.db, key);
+    const since = readSince(options.since, runtime.now());
+    const dryRun = options["dry-run"];
+    const { sent, ...report } = await journals.undo(subject, since, { face: "cli", dryRun });
+    return {
+      id: key,
+      ...report,
+      since: isoOf(since),
+      dryRun,
+      sent: { ...sent, latest: sent.latest.map(({ at, ids, recipients }) => ({ at: isoOf(at), ids, recipients })) },
+    };
+  },
+});
+
+export const journalCommands = [journal, undo];

@@ -1,0 +1,110 @@
+/** The journal of a key as people see it (rules: Journal). */
+import type { Caller } from "../access/caller.ts";
+import { type Face, JOURNAL_KINDS, type JournalKind } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db } from "../store/store.ts";
+import { NEWEST, type Position, type Wanted } from "./key-changes.ts";
+
+export interface JournalEntry extends Position {
+  kind: JournalKind;
+  userId: string | null;
+  operation: string;
+  face: Face | null;
+  client: string | null;
+  source: string | null;
+  ids: string[];
+  outcome: string;
+  reads: number | null;
+  changes: number;
+  recipients: number;
+  sent: number;
+}
+
+/** Messages that a key had sent. */
+export interface SentByKey {
+  messages: number;
+  recipients: number;
+  /** The latest ones. */
+  latest: (Position & { ids: string[]; recipients: number })[];
+}
+
+/** Entries that one look goes through, whatever it finds: some 10 ms. */
+const MOST_LOOKED_AT = 5_000;
+const MOST_SENT = 200;
+
+const KIND = `CASE WHEN reads IS NOT NULL THEN 'read' WHEN outcome NOT IN ('ok', 'held') THEN 'refused'
+  WHEN recipients > 0 OR sent > 0 THEN 'sent' ELSE 'changed' END`;
+
+type Row = Omit<JournalEntry, "ids"> & { ids: string };
+type Look = [workspaceId: string, keyId: string, since: number, at: number, seq: number];
+
+const statements = prepared(({ $client: sqlite }) => {
+  const behind = `FROM journal_entries WHERE workspace_id = ?1 AND key_id = ?2 AND at >= ?3 AND (at, seq) < (?4, ?5)
+    ORDER BY at DESC, seq DESC`;
+  return {
+    page: sqlite.prepare<Row, [...Look, kinds: string, limit: number]>(
+      `SELECT * FROM (SELECT seq, at, user_id AS userId, operation, face, client, source, ids, outcome, reads, changes,
+           recipients, sent, ${KIND} AS kind ${behind} LIMIT ${MOST_LOOKED_AT})
+       WHERE kind IN (SELECT value FROM json_each(?6)) LIMIT ?7`,
+    ),
+    endOfLook: sqlite.prepare<Position, Look>(`SELECT at, seq ${behind} LIMIT 1 OFFSET ${MOST_LOOKED_AT - 1}`),
+    counts: sqlite.prepare<{ messages: number; recipients: number }, [keyId: string, since: number]>(
+      `SELECT count(*) AS messages, coalesce(sum(sent), 0) AS recipients FROM journal_entries
+       WHERE key_id = ? AND at >= ? AND sent > 0`,
+    ),
+    sent: sqlite.prepare<Position & { ids: string; recipients: number }, [keyId: string, since: number]>(
+      `SELECT at, seq, ids, sent AS recipients FROM journal_entries
+       WHERE key_id = ? AND at >= ? AND sent > 0 ORDER BY at DESC, seq DESC LIMIT ${MOST_SENT}`,
+    ),
+    workspaceOf: sqlite.prepare<{ workspaceId: string; userId: string | null }, [keyId: string]>(
+      `SELECT workspace_id AS workspaceId, user_id AS userId FROM workspaces
+       CROSS JOIN journal_entries ON workspace_id = workspaces.id AND key_id = ? AND operation <> 'undo' LIMIT 1`,
+    ),
+  };
+});
+
+/** A key whose journal is asked for. */
+export interface JournalSubject {
+  workspaceId: string;
+  keyId: string;
+  /** The person for whom it acts; null if that is no longer known. */
+  userId: string | null;
+}
+
+/** True for the key's person, and for owners and admins of its workspace. */
+export const maySeeJournal = (
+  { workspaceId, userId, role }: Pick<Caller, "workspaceId" | "userId" | "role">,
+  key: Pick<JournalSubject, "workspaceId" | "userId">,
+): boolean => workspaceId === key.workspaceId && (userId === key.userId || role !== "member");
+
+/** A page of entries, newest first; `next` is where the next page begins. A page may be short and still have one. */
+export function listJournal(
+  db: Db,
+  { workspaceId, keyId, since }: Wanted,
+  {
+    behind = NEWEST,
+    kinds = JOURNAL_KINDS,
+    limit,
+  }: { behind?: Position | undefined; kinds?: readonly JournalKind[] | undefined; limit: number },
+): { entries: JournalEntry[]; next?: Position | undefined } {
+  const look: Look = [workspaceId, keyId, since, behind.at, behind.seq];
+  const rows = statements(db).page.all(...look, JSON.stringify(kinds), limit);
+  const entries = rows.map((row) => ({ ...row, ids: JSON.parse(row.ids) as string[] }));
+  const last = entries.at(-1);
+  const next =
+    entries.length === limit && last ? { at: last.at, seq: last.seq } : statements(db).endOfLook.get(...look);
+  return { entries, ...(next && { next }) };
+}
+
+/** What a key had sent since a time. */
+export function sentSince(db: Db, { keyId, since }: Wanted): SentByKey {
+  const counts = statements(db).counts.get(keyId, since) as Omit<SentByKey, "latest">;
+  const latest = statements(db).sent.all(keyId, since);
+  return { ...counts, latest: latest.map(({ ids, ...one }) => ({ ...one, ids: JSON.parse(ids) })) };
+}
+
+/** Workspace and person of a key that is gone, as its entries have them. */
+export const subjectOfEntries = (db: Db, keyId: string): JournalSubject | undefined => {
+  const known = statements(db).workspaceOf.get(keyId);
+  return known ? { ...known, keyId } : undefined;
+};
