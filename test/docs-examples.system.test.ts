@@ -47,6 +47,8 @@ describe.skipIf(missing.length > 0)(`examples${note}`, () => {
     await runJson(place, "webhook", "test", endpoint.id);
     const [delivery] = await runJson<{ id: string }[]>(place, "webhook", "deliveries", endpoint.id);
 
+    const [known] = await runJson<{ id: string }[]>(place, "key", "list");
+
     const bin = join(folder, "bin");
     mkdirSync(bin);
     const program = PROGRAM.map((part) => `'${part}'`).join(" ");
@@ -59,6 +61,7 @@ describe.skipIf(missing.length > 0)(`examples${note}`, () => {
       CURL_HOME: folder,
       MAILROOM_DATA: place.data,
       KEY: key,
+      KEY_ID: known?.id ?? "",
       THREAD: thread,
       MESSAGE: message?.id ?? "",
       MESSAGE_ID: message?.messageId ?? "",

@@ -17,7 +17,7 @@ import {
 } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
-import { leavesMailbox } from "./policy.ts";
+import { leavesMailbox, PolicyRefusal } from "./policy.ts";
 
 /** How a request with a key came, for the journal. */
 export interface Origin {
@@ -169,7 +169,10 @@ export function requireScope(caller: Caller, scope: Scope | readonly Scope[]): v
 export function requireUnrestricted({ policy = {} }: Pick<Caller, "policy">): void {
   const { mailboxes, recipients, send, codes } = policy;
   if (mailboxes === undefined && recipients === undefined && send !== "hold" && codes !== false) return;
-  throw new AppError("forbidden", "The policy of this API key does not let it do what concerns the whole workspace");
+  throw new PolicyRefusal(
+    "forbidden",
+    "The policy of this API key does not let it do what concerns the whole workspace",
+  );
 }
 
 /** The columns of a person that make a Caller. */

@@ -30,6 +30,9 @@ export function comparableAddress(text: string): string | undefined {
 /** `@domain` in A-labels. */
 const comparableDomain = (entry: string): string | undefined => comparableAddress(`x${entry}`)?.slice(1);
 
+/** A request that the policy of its key does not allow; the journal has an entry of it. */
+export class PolicyRefusal extends AppError {}
+
 const wrong = (field: string, what: string) => new AppError("bad_request", `policy.${field}: ${what}`);
 
 /**

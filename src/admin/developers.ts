@@ -15,7 +15,7 @@ import {
   setKey,
 } from "../access/credentials.ts";
 import { addNotice } from "../access/notices.ts";
-import { leavesMailbox, readPolicy, widerField } from "../access/policy.ts";
+import { leavesMailbox, PolicyRefusal, readPolicy, widerField } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
 import { newSecret } from "../events/delivery.ts";
@@ -149,7 +149,7 @@ export function createDevelopers({
     requireWithin(db: Db, workspaceId: string, policy: Policy, bounds: Policy): void {
       const field = wider(db, workspaceId, policy, bounds);
       if (field === undefined) return;
-      throw new AppError("forbidden", `policy.${field} would allow more than the policy of the key that asks`);
+      throw new PolicyRefusal("forbidden", `policy.${field} would allow more than the policy of the key that asks`);
     },
     /**
      * Changes a key that is not revoked: `policy` as readPolicy gives it. @throws AppError not_found, bad_request for the

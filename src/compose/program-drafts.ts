@@ -218,7 +218,7 @@ export function createProgramDrafts({
           files: files && (await keepFiles(message, files)),
           also(tx, saved) {
             const view = viewOf(caller, saved);
-            noteDeed(tx, caller, { ids: [view.id] }, runtime.now());
+            noteDeed(tx, caller, { ids: [view.id], changes: 1 }, runtime.now());
             record(tx, view);
             return view;
           },

@@ -8,7 +8,9 @@ import { sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import { type Face, journalEntries } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
+import type { Tx } from "../store/store.ts";
+
+import { requireLeft } from "./limits.ts";
 
 /** Ids that one entry holds. */
 export const MOST_IDS = 200;
@@ -25,13 +27,6 @@ export interface Deed {
   recipients?: number;
   /** Recipients to whom it goes out. */
   sent?: number;
-}
-
-/** What counts against a limit. */
-export interface Used {
-  count: number;
-  /** When the earliest of it happened, epoch ms; null if there is none. */
-  earliest: number | null;
 }
 
 const statements = prepared((db) => ({
@@ -53,27 +48,22 @@ const statements = prepared((db) => ({
       sent: sql.placeholder("sent"),
     })
     .prepare(),
-  changes: db.$client.prepare<Used, [keyId: string, since: number]>(
-    `SELECT coalesce(sum(changes), 0) AS count, min(at) AS earliest
-     FROM journal_entries WHERE key_id = ? AND at > ? AND changes > 0`,
-  ),
-  recipients: db.$client.prepare<Used, [keyId: string, since: number]>(
-    `SELECT coalesce(sum(recipients), 0) AS count, min(at) AS earliest
-     FROM journal_entries WHERE key_id = ? AND at > ? AND recipients > 0`,
-  ),
 }));
 
 /**
  * Writes the entry of a request with a key, in the transaction of what it did; of a request without one, nothing. A
  * refusal or a hold has an entry if policy asked for it. `now`: epoch ms.
+ * @throws PolicyRefusal rate_limited for changes beyond the limit of the key
  */
 export function noteDeed(
   tx: Tx,
-  { keyId, userId, workspaceId, origin }: Caller,
+  caller: Caller,
   { ids, outcome = "ok", changes = 0, recipients = 0, sent = 0 }: Deed,
   now: number,
 ): void {
+  const { keyId, userId, workspaceId, origin } = caller;
   if (keyId === undefined) return;
+  requireLeft(tx, caller, "changesPerHour", changes, now);
   statements(tx).put.run({
     at: now,
     workspaceId,
@@ -117,11 +107,3 @@ export function noteUndo(
     sent: 0,
   });
 }
-
-/** The conversations that a key changed after `since` (epoch ms): one counts once for each request that changed it. */
-export const conversationsChangedSince = (db: Db, keyId: string, since: number): Used =>
-  statements(db).changes.get(keyId, since) as Used;
-
-/** The recipients of messages of a key that were accepted or held after `since` (epoch ms). */
-export const recipientsSince = (db: Db, keyId: string, since: number): Used =>
-  statements(db).recipients.get(keyId, since) as Used;

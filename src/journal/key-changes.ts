@@ -94,7 +94,11 @@ const statements = prepared((db) => {
     ofThread: db
       .select()
       .from(keyChanges)
-      .where(and(eq(keyChanges.threadSeq, sql.placeholder("threadSeq")), ofKey))
+      // The plus keeps the planner from the index of the key, which may have very many changes.
+      .where(
+        sql`${keyChanges.threadSeq} = ${sql.placeholder("threadSeq")} AND +${keyChanges.keyId} = ${sql.placeholder("keyId")}
+          AND +${keyChanges.workspaceId} = ${sql.placeholder("workspaceId")} AND +${keyChanges.at} >= ${sql.placeholder("since")}`,
+      )
       .orderBy(asc(keyChanges.seq))
       .prepare(),
     forgetOld: db.$client.prepare<unknown, [before: number, limit: number]>(

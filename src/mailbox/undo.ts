@@ -62,8 +62,8 @@ export interface Undoing {
 
 /** Changes read at once. */
 const PAGE = 500;
-/** Messages and conversations that one transaction looks at, and messages that it unteaches; each some 10 to 20 ms. */
-const MOST_MESSAGES = 400;
+/** Messages and conversations that one transaction looks at, and messages that it unteaches; each some 10 ms. */
+const MOST_MESSAGES = 150;
 const MOST_TAUGHT = 8;
 /** What a conversation costs beside its messages. */
 const THREAD_COST = 4;

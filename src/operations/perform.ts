@@ -8,6 +8,7 @@
  */
 import { type Caller, requireAdmin, requireScope, requireUnrestricted } from "../access/caller.ts";
 import { presentCaller, requireLiveKey } from "../access/credentials.ts";
+import { PolicyRefusal } from "../access/policy.ts";
 import type { Session } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
 import type { Meters } from "../base/metrics.ts";
@@ -225,6 +226,10 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     return idempotency.once(request, (record) => run(caller, input, record, files, way));
   }
 
+  function noteRefusal(caller: Caller, { params }: OperationRequest, { code: outcome }: AppError): void {
+    store.transact((tx) => noteDeed(tx, caller, { ids: idsIn(params, {}), outcome }, runtime.now()));
+  }
+
   return async (asking, read, way = {}) => {
     const { origin } = asking;
     const caller = origin ? { ...asking, origin: { ...origin, operation: operation.name } } : asking;
@@ -233,6 +238,9 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     const uploads = input.uploads ?? [];
     try {
       return await performRead(caller, input, uploads, way);
+    } catch (error) {
+      if (error instanceof PolicyRefusal) noteRefusal(caller, input, error);
+      throw error;
     } finally {
       await Promise.all(uploads.map((kept) => kept.dispose()));
     }

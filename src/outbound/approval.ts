@@ -13,6 +13,7 @@ import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import { emit } from "../events/outbox.ts";
+import { noteDeed } from "../journal/entries.ts";
 import {
   contentOfHold,
   decide,
@@ -251,6 +252,7 @@ export function createApprovals(parts: ApprovalParts) {
         await store.enqueue((tx) => {
           stillIn(tx, held, "waiting");
           decide(tx, held, { state: "approved", decidedBy: approvedBy, decidedAt: runtime.now() });
+          noteDeed(tx, caller, { ids: [emailId] }, runtime.now());
           announce(tx, held, { event: "message.approved", approvedBy, reason });
           record(tx, approved);
         });
@@ -260,6 +262,7 @@ export function createApprovals(parts: ApprovalParts) {
       const approvedIn = (tx: Tx) => {
         const hold = stillIn(tx, held, "waiting");
         announce(tx, held, { event: "message.approved", approvedBy, reason });
+        noteDeed(tx, caller, { ids: [emailId] }, runtime.now());
         return hold;
       };
       const { threadId } = await send(held, approvedBy, approvedIn, (tx, sent) =>
@@ -270,6 +273,7 @@ export function createApprovals(parts: ApprovalParts) {
 
     /** Rejects a message. @throws AppError not_found, forbidden, conflict */
     reject(tx: Tx, caller: Caller, emailId: string, reason: string): void {
+      noteDeed(tx, caller, { ids: [emailId] }, runtime.now());
       rejectIn(tx, waiting(caller, emailId), reason, caller.userId);
     },
 

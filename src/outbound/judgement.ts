@@ -6,8 +6,15 @@
 import { sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import { requireLiveKey, restrictionsOf } from "../access/credentials.ts";
-import { comparableAddress, hasExpired, leavesMailbox, outside, type RecipientWord } from "../access/policy.ts";
-import { AppError } from "../base/errors.ts";
+import {
+  comparableAddress,
+  hasExpired,
+  leavesMailbox,
+  outside,
+  PolicyRefusal,
+  type RecipientWord,
+} from "../access/policy.ts";
+import { requireLeft } from "../journal/limits.ts";
 import { splitAddress } from "../message/address.ts";
 import { domains, type Policy, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
@@ -57,7 +64,7 @@ const statements = prepared((db) => ({
 /**
  * Judges a message of a caller; undefined when it may be sent. A caller without a key may send anything. `isDue`: it was
  * judged when it was scheduled, so whatever its key may not do any more makes it wait. `now`: epoch ms.
- * @throws AppError forbidden, with the recipients that the policy refuses; as requireLiveKey
+ * @throws PolicyRefusal forbidden, with the recipients that the policy refuses, or rate_limited; as requireLiveKey
  */
 export function judge(
   db: Db,
@@ -65,16 +72,23 @@ export function judge(
   message: Judged,
   { now, isDue = false }: { now: number; isDue?: boolean | undefined },
 ): HoldReason | undefined {
-  if (caller.keyId === undefined) return undefined;
+  const { keyId } = caller;
+  if (keyId === undefined) return undefined;
+  let policy: Policy;
   if (isDue) {
-    const reason = reasonAgainst(db, caller.keyId, message, now);
+    const reason = reasonAgainst(db, keyId, message, now);
     if (reason !== undefined) return reason;
+    policy = restrictionsOf(db, keyId)?.policy ?? {};
+  } else {
+    const present = requireLiveKey(db, caller);
+    policy = present.policy ?? {};
+    // Of what is due, they were counted when it was scheduled.
+    requireLeft(db, present, "recipientsPerDay", message.recipients.length, now);
   }
-  const { policy = {} } = isDue ? { ...restrictionsOf(db, caller.keyId) } : requireLiveKey(db, caller);
   const refused = refusedBy(db, policy, message);
   if (refused.length > 0) {
     if (!isDue && policy.otherwise !== "hold") {
-      throw new AppError(
+      throw new PolicyRefusal(
         "forbidden",
         `The policy of this API key does not let it write to ${refused.join(", ")}, so nothing was sent. Leave them out, or save a draft for a person to send`,
       );

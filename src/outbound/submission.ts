@@ -8,10 +8,12 @@
  */
 import { and, eq, gt, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
+import { PolicyRefusal } from "../access/policy.ts";
 import type { SignedIn, SignIn } from "../access/sign-in.ts";
 import { AppError, isUnavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { newTimedToken, type Runtime } from "../base/runtime.ts";
+import { noteDeed } from "../journal/entries.ts";
 import { heldCopies } from "../mailbox/holds.ts";
 import {
   type EmailAddress,
@@ -37,7 +39,7 @@ import { completeSubmitted, readSubmitted, type SubmittedMessage } from "./submi
 import { suppressedAmong } from "./suppression.ts";
 
 export interface SubmissionParts {
-  store: Pick<Store, "db">;
+  store: Pick<Store, "db" | "transact">;
   signIn: Pick<SignIn, "inApp">;
   submit: Submit;
   spool: Spool;
@@ -101,7 +103,13 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
       try {
         if (received.tooLarge) throw new Refusal("tooLarge");
         if (received.hops > MOST_HOPS) throw new Refusal("loop");
-        const accepted = await send(caller(), envelope, readSubmitted(await received.read()));
+        const present = caller();
+        const accepted = await send(present, envelope, readSubmitted(await received.read())).catch((error) => {
+          if (error instanceof PolicyRefusal) {
+            store.transact((tx) => noteDeed(tx, present, { ids: [], outcome: error.code }, runtime.now()));
+          }
+          throw error;
+        });
         emailId = accepted.emailId;
         outcome = accepted.held ? "held" : "accepted";
         return `2.0.0 ${emailId} ${accepted.held ? "waits for a person to approve it" : "accepted for delivery"}`;

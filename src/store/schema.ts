@@ -250,7 +250,10 @@ export const apiKeys = sqliteTable(
     /** The key that made it, which may be gone. */
     madeBy: text("made_by"),
   },
-  (table) => [index("api_keys_by_user").on(table.userId)],
+  (table) => [
+    index("api_keys_by_user").on(table.userId),
+    index("api_keys_by_maker").on(table.madeBy).where(sql`made_by IS NOT NULL`),
+  ],
 );
 
 /** Browsers in which a person is signed in. */

@@ -1,7 +1,7 @@
 /** The entries of what keys do, and what counts against their limits (rules: Journal). */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { asc } from "drizzle-orm";
-import { conversationsChangedSince, recipientsSince } from "../../src/journal/entries.ts";
+import { usedBy } from "../../src/journal/limits.ts";
 import { journalEntries, SCOPES } from "../../src/store/schema.ts";
 import type { Client } from "../harness/api.ts";
 import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/ext-world.ts";
@@ -162,7 +162,7 @@ describe("mail", () => {
     expect(told()).toEqual([
       entry("draftReply", [reply.body.draftId, id]),
       entry("createDraft", [made.body.id]),
-      entry("updateDraft", [made.body.id]),
+      entry("updateDraft", [made.body.id], { changes: 1 }),
       entry("deleteDraft", [reply.body.draftId]),
       entry("sendDraft", [sent.body.emailId, sent.body.threadId], { recipients: 3, sent: 3 }),
     ]);
@@ -228,7 +228,7 @@ describe("limits", () => {
   test("changes and recipients of a time, and when the earliest was", async () => {
     const { db } = world.appliance.store;
     const start = world.runtime.now();
-    const changed = () => conversationsChangedSince(db, agent.id, world.runtime.now() - HOUR_MS);
+    const changed = () => usedBy(db, agent.id, "changesPerHour", world.runtime.now());
     expect(changed()).toEqual({ count: 0, earliest: null });
     const ids = [await receive(), await receive()];
     await agent.api.patch(`${EXT}/threads`, { ids, starred: true });
@@ -238,7 +238,10 @@ describe("limits", () => {
     await world.advance(HOUR_MS / 2);
     expect(changed()).toEqual({ count: 2, earliest: start + HOUR_MS / 2 });
     await agent.api.post("/send", { from: ALICE, to: [MAX, "carol@example.test"], text: "Hi" });
-    expect(recipientsSince(db, agent.id, start)).toEqual({ count: 2, earliest: start + HOUR_MS });
+    expect(usedBy(db, agent.id, "recipientsPerDay", world.runtime.now())).toEqual({
+      count: 2,
+      earliest: start + HOUR_MS,
+    });
   });
 
   test("both read an index and nothing else", () => {

@@ -1,7 +1,8 @@
 /** Policies of API keys (rules: Policies, Comparing addresses, Paused keys) over real sockets, and attempts to get past them. */
 import { beforeAll, describe, expect, test } from "bun:test";
+import { eq } from "drizzle-orm";
 import { createTransport } from "nodemailer";
-import { outboundMessages, type Policy, type Scope } from "../../src/store/schema.ts";
+import { journalEntries, outboundMessages, type Policy, type Scope } from "../../src/store/schema.ts";
 import type { Client } from "../harness/api.ts";
 import { zone } from "../harness/dns-server.ts";
 import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/ext-world.ts";
@@ -491,4 +492,77 @@ describe("what a key makes", () => {
     expect(outcome(await change(id, { policy: { send: "hold", recipients: [] } }))).toBe(200);
     expect(outcome(await change(id, { paused: true }))).toBe(200);
   });
+});
+
+describe("limits", () => {
+  test("recipientsPerDay counts To, Cc and Bcc of a rolling day, held and scheduled ones too", async () => {
+    const { api, id } = await keyWith({ recipientsPerDay: 4 });
+    expect(
+      outcome(
+        await api.post("/send", letterTo("a@remote.example", { cc: "b@remote.example", bcc: "c@remote.example" })),
+      ),
+    ).toBe(202);
+    const over = await api.post<{ error: string }>("/send", letterTo("d@remote.example, e@remote.example"));
+    expect([outcome(over), over.headers.get("retry-after")]).toEqual([[429, "rate_limited"], String(24 * 3600)]);
+    expect(over.body.error).toContain("4 recipients a day, of which 3 are used");
+    await change(id, { policy: { recipientsPerDay: 4, send: "hold" } });
+    const held = await api.post("/send", letterTo("d@remote.example"));
+    expect(held.body).toMatchObject({ held: true });
+    expect(outcome(await api.post("/send", letterTo("e@remote.example")))).toEqual([429, "rate_limited"]);
+    await change(id, { policy: { recipientsPerDay: 6 } });
+    const sendAt = new Date(world.runtime.now() + 3_600_000).toISOString();
+    expect(outcome(await api.post("/send", letterTo("e@remote.example", { sendAt })))).toBe(202);
+    expect(outcome(await api.post("/send", letterTo("f@remote.example, g@remote.example")))).toEqual([
+      429,
+      "rate_limited",
+    ]);
+    expect(outcome(await api.post("/send", letterTo("f@remote.example")))).toBe(202);
+    await world.advance(24 * 3_600_000);
+    expect(outcome(await api.post("/send", letterTo("f@remote.example")))).toBe(202);
+  });
+
+  test("changesPerHour counts what changes something, of several conversations each", async () => {
+    const { api } = await keyWith({ changesPerHour: 3 });
+    const { threadId: first } = await world.receive(ALICE, "Changed once");
+    const { threadId: second } = await world.receive(ALICE, "Changed twice");
+    const star = (id: string, starred: boolean) => api.patch(`/threads/${id}`, { starred });
+    expect(outcome(await star(first, true))).toBe(200);
+    // Nothing changes, so nothing counts.
+    expect(outcome(await star(first, true))).toBe(200);
+    const two = { ids: [first, second], folder: "archive" };
+    expect(outcome(await api.patch("/api/ext/v1/threads", two))).toBe(200);
+    const over = await star(first, false);
+    expect([outcome(over), over.headers.get("retry-after")]).toEqual([[429, "rate_limited"], "3600"]);
+    expect((await api.get<{ thread: object }>(`/threads/${first}`)).body.thread).toMatchObject({ starred: true });
+    await world.advance(3_600_000);
+    expect(outcome(await star(first, false))).toBe(200);
+  });
+
+  test("what the keys of a key do counts for it", async () => {
+    const policy = { recipientsPerDay: 2 };
+    const { api } = await keyWith(policy, ["send", "admin"]);
+    const child = async () => {
+      const { body } = await api.post<{ key: string }>("/api/admin/v1/keys", {
+        name: "Child",
+        scopes: ["send"],
+        policy,
+      });
+      return world.apiWith(body.key);
+    };
+    const [one, other] = [await child(), await child()];
+    for (const by of [one, other]) expect(outcome(await by.post("/send", letterTo("a@remote.example")))).toBe(202);
+    for (const by of [one, other, api]) {
+      expect(outcome(await by.post("/send", letterTo("b@remote.example")))).toEqual([429, "rate_limited"]);
+    }
+  });
+});
+
+test("a refusal by policy has an entry in the journal, without recipients; one that is no policy's has none", async () => {
+  const { api, id } = await keyWith({ recipients: [] });
+  await api.post("/send", letterTo("eve@evil.example"));
+  await api.post("/send", letterTo("not an address"));
+  await api.get("/threads/thr_nothing");
+  const rows = world.appliance.store.db.select().from(journalEntries).where(eq(journalEntries.keyId, id)).all();
+  expect(rows).toMatchObject([{ operation: "sendEmail", outcome: "forbidden", face: "rest" }]);
+  expect(JSON.stringify(rows)).not.toContain("evil");
 });

@@ -1,6 +1,6 @@
 /** Taking back what a key did to conversations: what is left and why, and what it taught the spam filter (rules: Undo). */
 import { describe, expect, test } from "bun:test";
-import { eq } from "drizzle-orm";
+import { eq, isNull } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";
 import { deleteConversations } from "../../src/mailbox/removal.ts";
 import type { Undone } from "../../src/mailbox/undo.ts";
@@ -184,6 +184,34 @@ describe("takes back", () => {
     expect(stateOf(threadId).folder).toBe("archive");
     await undo();
     expect(stateOf(threadId).folder).toBe("inbox");
+  });
+
+  test("in short portions, of few messages each", async () => {
+    const { receive, agent, undo, mailbox, store } = createAgent();
+    const ids: string[] = [];
+    for (let i = 0; i < 60; i++) ids.push((await receive({ subject: `Number ${i}` })).threadId);
+    for (const folder of ["trash", "spam"] as const) {
+      mailbox.updateAll(agent, ids, { folder });
+      const portions: number[] = [];
+      const stopListening = store.onCommit(() => {
+        const left = store.db.select().from(keyChanges).where(isNull(keyChanges.settledBy)).all().length;
+        portions.push(left);
+      });
+      expect(await undo()).toMatchObject({ threads: 60 });
+      stopListening();
+      const sizes = portions.map((left, i) => (portions[i - 1] ?? (folder === "spam" ? 120 : 60)) - left);
+      expect(Math.max(...sizes)).toBeLessThanOrEqual(30);
+      expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(folder === "spam" ? 120 : 60);
+    }
+  });
+
+  test("so that those who follow changes learn of it", async () => {
+    const { receive, change, undo, mailbox, alice } = createAgent();
+    const { threadId } = await receive({});
+    change(threadId, { folder: "trash" });
+    const { next } = mailbox.changes(alice, {});
+    await undo();
+    expect(mailbox.changes(alice, { after: next }).changes).toMatchObject([{ threadId, kind: "upserted" }]);
   });
 
   test("with an entry in the key's journal, by the person who undid", async () => {

@@ -2,6 +2,7 @@
 ALTER TABLE api_keys ADD COLUMN policy TEXT NOT NULL DEFAULT '{}';
 ALTER TABLE api_keys ADD COLUMN paused_at INTEGER;
 ALTER TABLE api_keys ADD COLUMN made_by TEXT;
+CREATE INDEX api_keys_by_maker ON api_keys (made_by) WHERE made_by IS NOT NULL;
 -- All keys of the workspace are paused, also those that are made later.
 ALTER TABLE workspaces ADD COLUMN keys_paused_at INTEGER;
 -- Whom each mailbox has sent to, as policies compare addresses: accepted by their server, and not as Bcc.
