@@ -14,10 +14,10 @@ const SHOWN = 80;
 
 /**
  * The addresses given, in order: a list with commas, or several such lists; groups give their members. `email` is the
- * local part as typed and the domain in A-labels. Empty for white space and commas.
+ * local part as typed and the domain in A-labels. Empty for white space and commas. `what`: what a refusal calls an entry.
  * @throws AppError `unprocessable`, naming the first entry that mail cannot be sent to.
  */
-export function readRecipients(given: string | readonly string[] | undefined): EmailAddress[] {
+export function readRecipients(given: string | readonly string[] | undefined, what = "recipient"): EmailAddress[] {
   const lists = typeof given === "string" ? [given] : (given ?? []);
   const recipients: EmailAddress[] = [];
   for (const list of lists) {
@@ -25,8 +25,8 @@ export function readRecipients(given: string | readonly string[] | undefined): E
       if (recipients.length >= MAX_RECIPIENTS)
         throw new AppError("unprocessable", `more than ${MAX_RECIPIENTS} recipients`);
       const email = exact === undefined ? undefined : envelopeAddress(exact);
-      if (email === undefined) throw refusal(source, "is not an email address");
-      if (isAddressLiteral(email)) throw refusal(source, "names a host by its IP address, not by a domain");
+      if (email === undefined) throw refusal(what, source, "is not an email address");
+      if (isAddressLiteral(email)) throw refusal(what, source, "names a host by its IP address, not by a domain");
       const name = addresses[0]?.name;
       recipients.push(name === undefined ? { email } : { email, name });
     }
@@ -57,8 +57,8 @@ function readEntry(source: string): EmailAddress[] | undefined {
   }
 }
 
-const refusal = (source: string, why: string): AppError =>
-  new AppError("unprocessable", `recipient ${quoteGiven(source)} ${why}`);
+const refusal = (what: string, source: string, why: string): AppError =>
+  new AppError("unprocessable", `${what} ${quoteGiven(source)} ${why}`);
 
 /** The beginning of an input as its refusal shows it: in quotation marks, on one line. */
 export function quoteGiven(given: string): string {

@@ -129,12 +129,21 @@ export function* leavesOf(part: Part): Generator<Part> {
 
 /**
  * Value and parameters of a structured header value. Comments are skipped, quoted strings unquoted; the first of two
- * equal parameters counts.
+ * equal parameters counts. Only a piece of a parameter (RFC 2231 §3) keeps the quoted space at its ends.
  */
 export function parseHeaderValue(text: string): HeaderValue {
   const parameters = new Map<string, string>();
   const pieces: string[] = [];
   let piece = "";
+  let last = "";
+  /** Characters of the piece up to the end of its last quoted string. */
+  let quoted = 0;
+  const endPiece = (): void => {
+    pieces.push(piece.slice(0, quoted) + piece.slice(quoted).trimEnd());
+    piece = "";
+    last = "";
+    quoted = 0;
+  };
   let i = 0;
   while (i < text.length && pieces.length < 100) {
     const character = text[i] as string;
@@ -143,22 +152,26 @@ export function parseHeaderValue(text: string): HeaderValue {
         if (text[i] === "\\" && i + 1 < text.length) i++;
         piece += text[i];
       }
+      quoted = piece.length;
+      last = character;
     } else if (character === "(" && (piece === "" || /[\s;]$/.test(text[i - 1] ?? ""))) {
       const close = text.indexOf(")", i);
       i = close < 0 ? text.length : close;
     } else if (character === ";") {
-      pieces.push(piece);
-      piece = "";
-    } else {
+      endPiece();
+    } else if (character.trim() !== "" || (last !== "" && last !== "=")) {
       piece += character;
+      last = character;
     }
     i++;
   }
-  pieces.push(piece);
+  endPiece();
   for (const parameter of pieces.slice(1)) {
     const equals = parameter.indexOf("=");
     const name = parameter.slice(0, equals).trim().toLowerCase();
-    if (equals > 0 && name !== "" && !parameters.has(name)) parameters.set(name, parameter.slice(equals + 1).trim());
+    if (equals <= 0 || name === "" || parameters.has(name)) continue;
+    const value = parameter.slice(equals + 1);
+    parameters.set(name, name.includes("*") ? value : value.trim());
   }
   return { value: (pieces[0] ?? "").trim().toLowerCase(), parameters };
 }

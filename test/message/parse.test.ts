@@ -231,6 +231,7 @@ describe("bodies and attachments", () => {
   const names: [header: string, expected: string][] = [
     ["attachment; filename*=utf-8''na%C3%AFve%20%E2%82%AC.pdf", "naïve €.pdf"],
     ["attachment; filename*0*=utf-8''a%20; filename*1=b.pdf", "a b.pdf"],
+    ['attachment; filename*0*=utf-8\'\'%C3%A4 ; filename*1= " b " ; filename*2="\r\n .pdf"', "ä b  .pdf"],
     ['attachment; filename="=?utf-8?q?J=C3=B6rg=2Epdf?="', "Jörg.pdf"],
     ["attachment; filename==?utf-8?b?SsO2cmcucGRm?=", "Jörg.pdf"],
     [`attachment; filename="${utf8("Jörg.pdf")}"`, "Jörg.pdf"],
