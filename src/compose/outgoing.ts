@@ -57,7 +57,7 @@ export const ADDED_FIELD = /^(?:x|list)-[a-z0-9_-]{1,60}$/i;
 
 /** The fields of a header. @throws AppError unprocessable for a Reply-To that is no address */
 export function addedFields({ replyTo, headers = {} }: AddedFields): [name: string, value: string][] {
-  const addresses = readRecipients(replyTo);
+  const addresses = readRecipients(replyTo, "replyTo");
   return [
     ...(addresses.length === 0 ? [] : [["Reply-To", addresses.map(formatAddress).join(", ")] as [string, string]]),
     ...Object.entries(headers),

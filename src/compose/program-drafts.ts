@@ -11,6 +11,7 @@ import { type Draft, transmittedSizes } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { AttachmentView } from "../mailbox/views.ts";
 import type { EmailAddress } from "../message/address.ts";
+import { decodeWords } from "../message/headers.ts";
 import { readRecipients } from "../message/recipients.ts";
 import { requireSize } from "../outbound/accept.ts";
 import { recipientsOf, requireRoom, senderFor } from "../outbound/guardrails.ts";
@@ -104,7 +105,8 @@ export function createProgramDrafts({
   function viewOf(caller: Caller, draft: Draft): ProgramDraftView {
     const { id, emailId, revision, reach, from, replyTo, answers = null, savedAt, due, refusal } = draft;
     const { to, cc, bcc, subject, text, html, attachments } = mailbox.getMessage(caller, emailId, { html: true });
-    const headers = Object.fromEntries(draft.headers.filter(([name]) => ADDED_FIELD.test(name)));
+    const added = draft.headers.filter(([name]) => ADDED_FIELD.test(name));
+    const headers = Object.fromEntries(added.map(([name, value]) => [name, decodeWords(value)]));
     return {
       id,
       draftId: id,

@@ -7,6 +7,15 @@ import { checkFields, LARGEST_BODY, laterOf, REFUSALS, refuseElsewhere } from ".
 const common = { group: "Drafts", audience: "key" } as const;
 const byId = t.Object({ id: parameter.id });
 
+/** Fields of other mail APIs that sending a draft does not take: what is sent stands in the draft. */
+const ELSEWHERE = {
+  send_at: "sendAt",
+  reply_to: undefined,
+  attachment: undefined,
+  files: undefined,
+  template: undefined,
+};
+
 export const createDraft = operation({
   ...common,
   name: "createDraft",
@@ -102,6 +111,7 @@ export const sendDraft = operation({
   params: byId,
   body: DraftSendRequest,
   bodyOptional: true,
+  checkBody: (body) => refuseElsewhere(body, ELSEWHERE),
   example: { body: { revision: 1 } },
   idempotent: true,
   success: 202,
