@@ -8,6 +8,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { Busboy, type BusboyFileStream } from "@fastify/busboy";
 import { AppError } from "../base/errors.ts";
+import { collectSoon, LARGE_BYTES } from "../base/memory.ts";
 import {
   type AttachmentRequest,
   type FileKeeper,
@@ -66,7 +67,9 @@ export async function readWithFiles(request: Request, limits: Limits): Promise<{
   }
   try {
     const read = isMultipart ? readMultipart : readJsonWithFiles;
-    return { body: await read(request, limits, keep), uploads };
+    const body = await read(request, limits, keep);
+    if (bytes > LARGE_BYTES) collectSoon();
+    return { body, uploads };
   } catch (error) {
     await Promise.all(uploads.map((kept) => kept.dispose()));
     throw error;

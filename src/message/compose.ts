@@ -5,7 +5,6 @@
  * Deterministic: the same parts give the same bytes. No field can add a header or a part: header values lose their
  * control characters, and boundaries come from an id that the author of the content cannot know.
  */
-import { encode as encodeBase64, wrap as wrapBase64 } from "nodemailer/lib/base64";
 import { encodeWord } from "nodemailer/lib/mime-funcs";
 import MimeNode from "nodemailer/lib/mime-node";
 import { encode as encodeQuotedPrintable, wrap as wrapQuotedPrintable } from "nodemailer/lib/qp";
@@ -48,7 +47,7 @@ function underHeaders(headers: MessageParts["headers"], body: MimeNode): Uint8Ar
   const lines = headers
     .filter(([name]) => /^[!-9;-~]{1,200}$/.test(name) && !/^(?:content-.*|mime-version)$/i.test(name))
     .map(([name, value]) => fold(`${name}: ${encodedValue(name, value)}`));
-  return Buffer.concat([Buffer.from([...lines, "MIME-Version: 1.0", ""].join("\r\n")), bytesOfNode(body)]);
+  return bytesOfNode(body, [...lines, "MIME-Version: 1.0", ""].join("\r\n"));
 }
 
 /** A parent to throw away for the body of message `id`: MimeNode gives a root a Date and a Message-ID of its own. */
@@ -99,7 +98,8 @@ export function addText(
 }
 
 function attach(parent: MimeNode, attachment: ComposedAttachment, disposition: "inline" | "attachment"): void {
-  const content = Buffer.from(attachment.content);
+  const { buffer, byteOffset, byteLength } = attachment.content;
+  const content = Buffer.from(buffer, byteOffset, byteLength);
   const type = safeType(attachment.contentType, content);
   const node = parent.createChild(type, { filename: attachment.filename });
   node.setHeader("Content-Disposition", disposition);
@@ -198,16 +198,29 @@ export function fold(field: string): string {
  * its streams take five times as long as the work itself. A test compares the two.
  */
 
-/** Header and body of `node`. Lines end in CRLF if those of its content do. Content is text or octets. */
-export function bytesOfNode(node: MimeNode): Buffer {
-  const pieces = [...piecesOf(node)].map((piece) => (typeof piece === "string" ? Buffer.from(piece) : piece));
-  const last = pieces.findLast(({ length }) => length > 0)?.at(-1);
-  if (last !== LF) pieces.push(Buffer.from(last === CR ? "\n" : "\r\n"));
-  return Buffer.concat(pieces);
+/**
+ * Header and body of `node`, with further fields `above` it. Lines end in CRLF if those of its content do. Content is text or
+ * octets. The pieces of a large message are never all in memory beside it.
+ */
+export function bytesOfNode(node: MimeNode, above = ""): Uint8Array {
+  const sink = new Bun.ArrayBufferSink();
+  sink.start({ highWaterMark: estimatedSize(node), asUint8Array: true });
+  sink.write(above);
+  let last: string | undefined;
+  for (const piece of piecesOf(node)) {
+    sink.write(piece);
+    const end = piece.at(-1);
+    if (end !== undefined) last = typeof end === "string" ? end : String.fromCharCode(end);
+  }
+  if (last !== "\n") sink.write(last === "\r" ? "\n" : "\r\n");
+  return sink.end() as Uint8Array;
 }
 
-const CR = 0x0d;
-const LF = 0x0a;
+/** Bytes that a node takes in base64; for other encodings a guess. */
+function estimatedSize({ content, childNodes }: MimeNode): number {
+  const length = typeof content === "string" || Buffer.isBuffer(content) ? content.length : 0;
+  return childNodes.reduce((sum, child) => sum + estimatedSize(child), Math.ceil(length / BASE64_LINE) * 78 + 1_024);
+}
 
 function* piecesOf(node: MimeNode): Generator<string | Buffer> {
   yield `${node.buildHeaders()}\r\n\r\n`;
@@ -222,10 +235,35 @@ function* piecesOf(node: MimeNode): Generator<string | Buffer> {
   yield `\r\n--${node.boundary}--\r\n`;
 }
 
+/** Octets of a line of base64, and of a thousand: a large attachment is encoded in slices. */
+const BASE64_LINE = 57;
+const BASE64_SLICE = 1_000 * BASE64_LINE;
+const BASE64_DIGITS = Buffer.from("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
+
 /**
- * Octets of a thousand lines of base64, 76 columns each: a large attachment is encoded in slices, never as one string.
+ * Lines of 76 digits, without a line break at the end (RFC 2045 §6.8). Makes no strings: those of a large attachment would
+ * take several times its size.
  */
-const BASE64_SLICE = 57 * 1_000;
+function base64Of(octets: Buffer): Buffer {
+  const lines = Buffer.allocUnsafe(78 * Math.ceil(octets.length / BASE64_LINE));
+  let length = 0;
+  for (let i = 0; i < octets.length; i += 3) {
+    if (i > 0 && i % BASE64_LINE === 0) {
+      lines[length++] = CR;
+      lines[length++] = LF;
+    }
+    const bits = ((octets[i] as number) << 16) | ((octets[i + 1] ?? 0) << 8) | (octets[i + 2] ?? 0);
+    lines[length++] = BASE64_DIGITS[bits >> 18] as number;
+    lines[length++] = BASE64_DIGITS[(bits >> 12) & 63] as number;
+    lines[length++] = i + 1 < octets.length ? (BASE64_DIGITS[(bits >> 6) & 63] as number) : EQUALS;
+    lines[length++] = i + 2 < octets.length ? (BASE64_DIGITS[bits & 63] as number) : EQUALS;
+  }
+  return lines.subarray(0, length);
+}
+
+const CR = 0x0d;
+const LF = 0x0a;
+const EQUALS = 0x3d;
 
 function* contentOf(node: MimeNode): Generator<string | Buffer> {
   const { content } = node;
@@ -239,7 +277,7 @@ function* contentOf(node: MimeNode): Generator<string | Buffer> {
       const octets = typeof content === "string" ? Buffer.from(content) : content;
       for (let start = 0; start < octets.length; start += BASE64_SLICE) {
         if (start > 0) yield "\r\n";
-        yield Buffer.from(wrapBase64(encodeBase64(octets.subarray(start, start + BASE64_SLICE))), "latin1");
+        yield base64Of(octets.subarray(start, start + BASE64_SLICE));
       }
       return;
     }

@@ -75,13 +75,17 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     return name;
   }
 
-  const nameOf = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
+  function nameOf(pieces: readonly Uint8Array[]): string {
+    const hash = createHash("sha256");
+    for (const piece of pieces) hash.update(piece);
+    return hash.digest("hex");
+  }
 
   /** Writes a new file durably; its name is durable once its folder is. */
-  async function writeFileAt(path: string, bytes: Uint8Array, now: Date): Promise<void> {
+  async function writeFileAt(path: string, pieces: readonly Uint8Array[], now: Date): Promise<void> {
     const handle = await open(path, "wx", 0o600);
     try {
-      await handle.writeFile(bytes);
+      for (const piece of pieces) await handle.appendFile(piece);
       await handle.utimes(now, now);
       await handle.sync();
     } finally {
@@ -89,15 +93,18 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     }
   }
 
-  /** Writes the bytes durably and returns their name, SHA-256 in hex. The same bytes again cost no second file. */
-  async function write(bytes: Uint8Array): Promise<string> {
-    const name = nameOf(bytes);
+  /**
+   * Writes the bytes, which may come in pieces, durably and returns their name, SHA-256 in hex. The same bytes again cost no
+   * second file.
+   */
+  async function write(...pieces: readonly Uint8Array[]): Promise<string> {
+    const name = nameOf(pieces);
     const now = new Date(runtime.now());
     if (await isThere(name, now)) return name;
     await mkdir(shardOf(name), { recursive: true, mode: 0o700 });
     const temporary = join(shardOf(name), `.${Buffer.from(runtime.randomBytes(16)).toString("hex")}`);
     try {
-      await writeFileAt(temporary, bytes, now);
+      await writeFileAt(temporary, pieces, now);
       await rename(temporary, pathOf(name));
     } catch (error) {
       await unlink(temporary).catch(() => {});
@@ -112,12 +119,12 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
    * bytes are here already.
    */
   async function writeStaged(bytes: Uint8Array, stage: string): Promise<{ name: string; file?: string }> {
-    const name = nameOf(bytes);
+    const name = nameOf([bytes]);
     const now = new Date(runtime.now());
     if (await isThere(name, now)) return { name };
     await mkdir(stage, { recursive: true, mode: 0o700 });
     const file = join(stage, Buffer.from(runtime.randomBytes(16)).toString("hex"));
-    await writeFileAt(file, bytes, now);
+    await writeFileAt(file, [bytes], now);
     return { name, file };
   }
 

@@ -76,10 +76,18 @@ export type OutboundContent = { bytes: Uint8Array } | { blob: string; size: numb
 /** Content up to this size, in bytes, is kept in a row; larger content in a blob. */
 const LARGEST_ROW_CONTENT = 256 * 1024;
 
-/** Makes large content durable. @throws the error of the file system */
-export async function keepContent(blobs: Pick<Blobs, "write">, bytes: Uint8Array): Promise<OutboundContent> {
-  if (bytes.byteLength <= LARGEST_ROW_CONTENT) return { bytes };
-  return { blob: await blobs.write(bytes), size: bytes.byteLength };
+/** Makes large content durable, given in two pieces. @throws the error of the file system */
+export async function keepContent(
+  blobs: Pick<Blobs, "write">,
+  signatures: Uint8Array,
+  message: Uint8Array,
+): Promise<OutboundContent> {
+  const size = signatures.byteLength + message.byteLength;
+  if (size > LARGEST_ROW_CONTENT) return { blob: await blobs.write(signatures, message), size };
+  const bytes = new Uint8Array(size);
+  bytes.set(signatures);
+  bytes.set(message, signatures.byteLength);
+  return { bytes };
 }
 
 /**

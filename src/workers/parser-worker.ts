@@ -72,6 +72,8 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   const { blobs, recent } = keptFor(blobFolder);
   const came = isComposition(source) ? await composeBytes(source, blobs.read) : await readSource(source);
   readLarge ||= came.byteLength > LARGE_BYTES;
+  // Its attachments, and the pieces of their encoding.
+  if (isComposition(source) && came.byteLength > LARGE_BYTES) Bun.gc(true);
   const bytes = withoutNul(came);
   const signed = signedBytes(came, bytes);
   if (arrival && shownFrom !== undefined) {
@@ -92,7 +94,8 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   }
   const written = signing !== undefined || keptElsewhere === true || isComposition(source);
   if (!signing) return { message: await prepareMessage(bytes, blobs, { written }) };
-  const content = await keepContent(blobs, joined(await sign(bytes, signing.keys, signing.signedAt), bytes));
+  const signatures = Buffer.from(await sign(bytes, signing.keys, signing.signedAt), "latin1");
+  const content = await keepContent(blobs, signatures, bytes);
   return { message: await prepareMessage(bytes, blobs, { written }), content };
 }
 
@@ -148,15 +151,6 @@ function resolver(id: number, recent: Kept["recent"], stage: Stage, now: number)
     known.set(key, first);
     return first;
   };
-}
-
-/** Joins both in a new buffer, which can be transferred. */
-function joined(text: string, bytes: Uint8Array): Uint8Array<ArrayBuffer> {
-  const head = Buffer.from(text, "latin1");
-  const whole = new Uint8Array(head.byteLength + bytes.byteLength);
-  whole.set(head);
-  whole.set(bytes, head.byteLength);
-  return whole;
 }
 
 self.onmessage = (event: MessageEvent<ToWorker>) => {

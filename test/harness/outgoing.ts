@@ -71,7 +71,7 @@ export async function createOffice() {
       const signatures = Buffer.from(await sign(bytes, keys, signedAt), "latin1");
       return {
         message: await prepareMessage(bytes, store.blobs, { written: true }),
-        content: await keepContent(store.blobs, Buffer.concat([signatures, bytes])),
+        content: await keepContent(store.blobs, signatures, bytes),
       };
     },
   };

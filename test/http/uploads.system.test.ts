@@ -209,6 +209,18 @@ describe("a body in memory", () => {
   );
 });
 
+test("a file of 18 MB is sent without taking many times its size of memory", async () => {
+  const { server, apiKey } = await start(temporaryFolder());
+  const before = peakOf(server);
+  const form = new FormData();
+  form.set("request", JSON.stringify({ from: OWNER, to: "reader@remote.invalid", subject: "Large", text: "x" }));
+  form.append("file", new Blob([new Uint8Array(18_000_000)]), "a.bin");
+  const headers = { authorization: `Bearer ${apiKey}` };
+  const { status } = await fetch(`${server.http}/api/v1/send`, { method: "POST", headers, body: form });
+  expect(status).toBe(202);
+  expect(peakOf(server) - before).toBeLessThan(140_000_000);
+}, 60_000);
+
 test.skipIf(diskNote !== "")(
   `a full disk refuses an upload and keeps nothing of it${diskNote}`,
   async () => {

@@ -202,6 +202,28 @@ describe("bodies and attachments", () => {
     expect(message.html).toContain("footer &lt;b&gt;");
   });
 
+  test("an attachment in base64 is decoded, whatever stands between its digits and behind its end", async () => {
+    const noise = fc.constantFrom("\n", "\r\n", " ", "\t", "!", "\xff");
+    await fc.assert(
+      fc.asyncProperty(
+        fc.uint8Array({ maxLength: 200 }),
+        fc.array(fc.tuple(fc.nat(300), noise)),
+        async (octets, added) => {
+          // The beginning says that it is base64.
+          const content = Buffer.concat([Buffer.from("It begins so."), octets]);
+          let text = content.toString("base64");
+          const [head, padding = ""] = text.split(/(?=={1,2}$)/);
+          text = head ?? "";
+          for (const [at, character] of added) text = `${text.slice(0, 16 + at)}${character}${text.slice(16 + at)}`;
+          const part = `Content-Type: image/png\nContent-Transfer-Encoding: base64\n\n${text}${padding}`;
+          const { attachments } = await parse(multipart("mixed", PLAIN, part + (padding && "\nQUJD")));
+          expect(Buffer.from(attachments[0]?.content ?? []).equals(content)).toBe(true);
+        },
+      ),
+      { numRuns: 500 },
+    );
+  });
+
   test("a text that is meant as a file is attached", async () => {
     const file = 'Content-Type: text/plain; name="notes.txt"\n\nnotes';
     const attached = "Content-Type: text/html\nContent-Disposition: attachment\n\n<p>";
