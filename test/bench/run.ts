@@ -3,9 +3,10 @@
  * compared between machines. It builds the executable and measures it from outside, as a child process, over loopback.
  *
  *   bun run bench                 everything (about nine minutes, without peers)
- *   bun run bench ingest read     only the named parts: ingest, pages, authentication, sending, webhooks, read, tails, start,
- *                                 mcp, import, search (a million messages with BENCH_MESSAGES=1000000), peers (beside
- *                                 Debian's Postfix and Dovecot where they are installed; more turns with BENCH_ROUNDS=9)
+ *   bun run bench ingest read     only the named parts: ingest, pages, authentication, sending, uploads, webhooks, read, changes,
+ *                                 tails, start, mcp, import, search, peers (beside Debian's Postfix and Dovecot where they
+ *                                 are installed; more turns with BENCH_ROUNDS=9). BENCH_MESSAGES=1000000: changes and search
+ *                                 among a million messages
  */
 import { Database } from "bun:sqlite";
 import { join } from "node:path";
@@ -14,6 +15,7 @@ import { newSigner, signed } from "../harness/dkim-signer.ts";
 import { startDnsServer, type Zone } from "../harness/dns-server.ts";
 import { endFile } from "../harness/end.ts";
 import { type Served, serve } from "../harness/process.ts";
+import { changes } from "./changes.ts";
 import { ADDRESS, cpuMs, median, newPlace, print, ROOT, residentMB, settled, timings, written } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
 import { importing } from "./import.ts";
@@ -25,6 +27,7 @@ import { COMMON_WORD, MESSAGES, PHRASE, RARE_WORD, seededPlace } from "./seed.ts
 import { sending } from "./sending.ts";
 import { pump } from "./smtp-load.ts";
 import { tails } from "./tails.ts";
+import { uploads } from "./uploads.ts";
 import { webhooks } from "./webhooks.ts";
 
 /** The same load into smtp-server alone, which throws it away. */
@@ -221,8 +224,10 @@ const parts = {
   pages,
   authentication,
   sending,
+  uploads,
   webhooks,
   read,
+  changes,
   tails,
   start,
   mcp,
