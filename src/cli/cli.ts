@@ -17,7 +17,7 @@ import {
   usageOf,
 } from "./command.ts";
 import { doctor, trace } from "./diagnosis.ts";
-import { journalCommands } from "./journal.ts";
+import { keyCommands } from "./key.ts";
 import { OPERATION_COMMANDS } from "./operation-command.ts";
 import { render } from "./output.ts";
 import { reindex } from "./reindex.ts";
@@ -25,7 +25,7 @@ import { serve } from "./serve.ts";
 import { type Io, openSession } from "./session.ts";
 import { settingsCommands } from "./settings.ts";
 import { exportCommand, importCommand } from "./transfer.ts";
-import { keyCommands, userCommands } from "./user.ts";
+import { userCommands } from "./user.ts";
 import { setup, workspaceCommands } from "./workspace.ts";
 
 const version = command({
@@ -57,7 +57,7 @@ const COMMANDS: readonly Command[] = [
   ...about("domain", domainCommands),
   ...about("user", userCommands),
   ...about("mailbox", mailboxCommands),
-  ...about("key", [...keyCommands, ...journalCommands]),
+  ...about("key", keyCommands),
   ...about("webhook", webhookCommands),
   ...about("suppression"),
   ...about("queue", queueCommands),

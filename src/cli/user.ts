@@ -1,10 +1,9 @@
-/** `mailroom user …` and `mailroom key …`: what is for the operator alone. */
-import { SCOPES } from "../admin/developers.ts";
+/** `mailroom user …`: what is for the operator alone. */
 import { hashPassword, ROLES } from "../admin/people.ts";
 import { personDocument, personView } from "../operations/admin/people.ts";
 import { command, FailedCheck } from "./command.ts";
 import { find } from "./operation-command.ts";
-import { randomPassword, WORKSPACE, workspaceFor, workspaceIdOf, workspaceName } from "./workspace.ts";
+import { randomPassword, WORKSPACE, workspaceFor, workspaceName } from "./workspace.ts";
 
 const USER = { address: "ADDRESS" } as const;
 
@@ -100,38 +99,6 @@ export const userCommands = [
       }
       store.transact((tx) => people.removeUser(tx, id));
       return { id, address: email, removed: true };
-    },
-  }),
-];
-
-export const keyCommands = [
-  command({
-    name: "key create",
-    summary: "Create an API key that acts for a person; it is shown once",
-    options: {
-      user: { value: "ADDRESS", required: true, summary: "The person it acts for" },
-      name: { value: "NAME", required: true, summary: "What it is called" },
-      scopes: { value: SCOPES, list: true, required: true, summary: "What it may do" },
-      ...WORKSPACE,
-    },
-    run(session, { options }) {
-      const { store, developers } = session.appliance;
-      const user = find("person", session, options.user, options.workspace);
-      const { name, scopes } = options;
-      const { id, key } = store.transact((tx) => developers.createKey(tx, { userId: user.id, name, scopes }));
-      return { id, key, name, user: user.email, scopes };
-    },
-  }),
-  command({
-    name: "key revoke",
-    summary: "Revoke an API key",
-    arguments: { id: "ID" },
-    options: WORKSPACE,
-    run(session, { arguments: { id }, options }) {
-      const { store, developers } = session.appliance;
-      const workspaceId = workspaceIdOf(session, options.workspace);
-      store.transact((tx) => developers.revokeKey(tx, id, workspaceId));
-      return { id, state: "revoked" };
     },
   }),
 ];

@@ -10,6 +10,7 @@ import type { Identity } from "../access/identity.ts";
 import type { Session } from "../access/sessions.ts";
 import type { Developers } from "../admin/developers.ts";
 import type { Domains } from "../admin/domains.ts";
+import type { KeyJournal } from "../admin/journal.ts";
 import type { Outbound } from "../admin/outbound.ts";
 import type { People } from "../admin/people.ts";
 import type { FirstRun } from "../admin/setup.ts";
@@ -62,6 +63,7 @@ export interface Administration {
   people: People;
   domains: Domains;
   developers: Developers;
+  journal: KeyJournal;
   outbound: Outbound;
   options: Options;
   runtime: Pick<Runtime, "now" | "randomBytes">;

@@ -1,6 +1,7 @@
 /** The operations of the service, in the order in which documents list them. The only lists of them. */
 import { addDomain, getDomain, listDomains, removeDomain, verifyDomain } from "./admin/domains.ts";
 import { approveHold, listHolds, rejectHold } from "./admin/holds.ts";
+import { getKeyJournal, undoKey } from "./admin/journal.ts";
 import { changeKey, createKey, getKey, listKeys, revokeKey } from "./admin/keys.ts";
 import {
   addAlias,
@@ -158,6 +159,8 @@ export const ADMIN_OPERATIONS: readonly Operation[] = [
   getKey,
   changeKey,
   revokeKey,
+  getKeyJournal,
+  undoKey,
   listHolds,
   approveHold,
   rejectHold,

@@ -8,6 +8,7 @@ import { createKey, createLastUse, noteKeyUse } from "../../src/access/credentia
 import { createSlowdown } from "../../src/access/slowdown.ts";
 import { createDevelopers } from "../../src/admin/developers.ts";
 import { createDomains } from "../../src/admin/domains.ts";
+import { createKeyJournal } from "../../src/admin/journal.ts";
 import { createPublishedPolicy } from "../../src/admin/mta-sts.ts";
 import { createOutbound } from "../../src/admin/outbound.ts";
 import { createPeople } from "../../src/admin/people.ts";
@@ -80,6 +81,7 @@ export async function startApi(given: Given = {}) {
     domains: createDomains({ store, runtime, log, hostname: "mail.example.test", policy }),
     developers: createDevelopers({ store, options, runtime, deliverSoon: () => {} }),
     outbound: createOutbound({ store, runtime, sendSoon: () => {} }),
+    journal: createKeyJournal({ store, options, runtime, mailbox, snoozed: () => {} }),
   };
   const sending = (given.sending ?? fakeSending)({ store, runtime });
   const idempotency = createIdempotency({ store, options, runtime });

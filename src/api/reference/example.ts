@@ -84,7 +84,8 @@ const SELDOM = new Set([
   "nearWords",
 ]);
 
-const fits = ({ type, anyOf, items }: Schema, value: unknown): boolean => {
+const fits = ({ type, anyOf, items, enum: words }: Schema, value: unknown): boolean => {
+  if (words) return words.some((word) => word === value);
   if (anyOf) return anyOf.some((one) => fits(one, value));
   if (value === null) return type === "null";
   if (Array.isArray(value)) return type === "array" && value.every((one) => items !== undefined && fits(items, one));

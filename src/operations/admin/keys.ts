@@ -2,7 +2,7 @@
 import type { Caller } from "../../access/caller.ts";
 import type { KeyRecord } from "../../admin/developers.ts";
 import { AppError } from "../../base/errors.ts";
-import { OTHERWISE, SCOPES, SEND_MODES } from "../../store/schema.ts";
+import { OTHERWISE, SCOPES, SEND_MODES, type Policy as StoredPolicy } from "../../store/schema.ts";
 import { asCommand, type Shown } from "../command.ts";
 import { filled, oneOf, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
@@ -19,6 +19,7 @@ import {
   readDateTime,
   strictBody,
 } from "../schemas.ts";
+import { checkOf } from "../shape.ts";
 import { personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 /** Limits on the lists and counts of a policy. */
@@ -74,7 +75,8 @@ const NewApiKey = t.Object(
 
 export type KeyView = Static<typeof ApiKey>;
 
-const shown = (record: KeyRecord): KeyView => {
+/** A key as it is shown. */
+export const keyView = (record: KeyRecord): KeyView => {
   const {
     id,
     name,
@@ -104,7 +106,10 @@ const shown = (record: KeyRecord): KeyView => {
 };
 
 /** A key as the command line shows it. */
-const keyDocument = ({ id, name, user, scopes, hint, ...rest }: KeyView, { workspace }: Shown) => ({
+export const keyDocument = (
+  { id, name, user, scopes, hint, ...rest }: KeyView,
+  { workspace }: Pick<Shown, "workspace">,
+) => ({
   id,
   name,
   user,
@@ -120,6 +125,14 @@ const timed = (policy: Static<typeof Policy>): Static<typeof Policy> => ({
   ...policy,
   ...(policy.expiresAt !== undefined && { expiresAt: isoOf(readDateTime("policy.expiresAt", policy.expiresAt)) }),
 });
+
+const checkPolicy = checkOf(Policy);
+
+/** Reads a policy that was given elsewhere than in a request. @throws AppError bad_request */
+export function readKeyPolicy(given: unknown): StoredPolicy {
+  checkPolicy(given);
+  return timed(given as Static<typeof Policy>);
+}
 
 const positionOf = ({ createdAt, id }: KeyRecord) => ({ at: createdAt, id });
 
@@ -152,7 +165,7 @@ export const listKeys = operation({
   run({ caller: { workspaceId }, developers }, { query }) {
     const read = readAmong(developers.listKeys(workspaceId), positionOf, "newest first");
     const { page, nextCursor: next } = pageOf({ query: "keys", positionOf, read }, query);
-    return { keys: page.map(shown), nextCursor: next };
+    return { keys: page.map(keyView), nextCursor: next };
   },
 });
 
@@ -205,7 +218,7 @@ export const createKey = operation({
       };
       if (caller.policy) developers.requireWithin(tx, workspaceId, given.policy, caller.policy);
       const { id, key } = developers.createKey(tx, given, { byAdmin: !isOwn });
-      return { ...shown(developers.keyOf(tx, id, workspaceId)), key };
+      return { ...keyView(developers.keyOf(tx, id, workspaceId)), key };
     }),
 });
 
@@ -220,7 +233,7 @@ export const getKey = operation({
   response: ApiKey,
   errors: READ_ERRORS,
   run: ({ caller: { workspaceId }, store, developers }, { params: { id } }) =>
-    shown(developers.keyOf(store.db, id, workspaceId)),
+    keyView(developers.keyOf(store.db, id, workspaceId)),
 });
 
 export const changeKey = operation({
@@ -263,7 +276,7 @@ export const changeKey = operation({
       if (change.paused === false && caller.policy)
         developers.requireWithin(tx, workspaceId, key.policy, caller.policy);
       developers.changeKey(tx, id, workspaceId, { ...change, ...(read && { policy: read }) });
-      return shown(developers.keyOf(tx, id, workspaceId));
+      return keyView(developers.keyOf(tx, id, workspaceId));
     }),
 });
 

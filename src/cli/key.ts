@@ -1,0 +1,132 @@
+/** `mailroom key …`: API keys of anybody, with what they are restricted to, for the operator. */
+import { readFileSync } from "node:fs";
+import { type KeyRecord, SCOPES } from "../admin/developers.ts";
+import { AppError, UsageError } from "../base/errors.ts";
+import { keyDocument, keyView, readKeyPolicy } from "../operations/admin/keys.ts";
+import type { Policy } from "../store/schema.ts";
+import { command } from "./command.ts";
+import { journalCommands } from "./journal.ts";
+import { find } from "./operation-command.ts";
+import type { Session } from "./session.ts";
+import { WORKSPACE, workspaceIdOf, workspaceName } from "./workspace.ts";
+
+const POLICY = { value: "FILE|JSON", summary: "What it is restricted to, as JSON or in a file" } as const;
+
+/** Reads `--policy`. @throws UsageError for text that is no JSON; AppError bad_request for another policy */
+function policyOf(given: string): Policy {
+  const isJson = given.trimStart().startsWith("{");
+  let text = given;
+  let value: unknown;
+  try {
+    if (!isJson) text = readFileSync(given, "utf8");
+    value = JSON.parse(text);
+  } catch (error) {
+    const what = error instanceof SyntaxError ? "is no JSON" : "cannot be read";
+    throw new UsageError(`--policy ${isJson ? "" : `${given} `}${what}: give a JSON object, or a file that has one`);
+  }
+  return readKeyPolicy(value);
+}
+
+/** A key of any workspace, or of the named one. @throws AppError not_found */
+function keyNamed(session: Session, id: string, workspace?: string): { key: KeyRecord; workspaceId: string } {
+  const { developers, people } = session.appliance;
+  const only = workspaceIdOf(session, workspace);
+  for (const workspaceId of only === undefined ? people.listWorkspaces().map((known) => known.id) : [only]) {
+    const key = developers.listKeys(workspaceId).find((known) => known.id === id);
+    if (key) return { key, workspaceId };
+  }
+  throw new AppError("not_found", `there is no key ${id}`);
+}
+
+/** Changes a key, and shows it. */
+function change(
+  session: Session,
+  id: string,
+  workspace: string | undefined,
+  set: { name?: string; policy?: Policy; paused?: boolean },
+) {
+  const { store, developers } = session.appliance;
+  const { workspaceId } = keyNamed(session, id, workspace);
+  const key = store.transact((tx) => {
+    const { policy } = set;
+    developers.changeKey(tx, id, workspaceId, {
+      ...set,
+      ...(policy && { policy: developers.readPolicy(tx, { workspaceId }, policy) }),
+    });
+    return developers.keyOf(tx, id, workspaceId);
+  });
+  return keyDocument(keyView(key), { workspace: workspaceName(session, workspaceId) });
+}
+
+const pausing = (name: "key pause" | "key resume", summary: string, all: string) =>
+  command({
+    name,
+    summary,
+    rest: "ID",
+    options: { all: { summary: all }, ...WORKSPACE },
+    run(session, { rest: [id, ...more], options: { all, workspace } }) {
+      const paused = name === "key pause";
+      if (more.length > 0 || (id === undefined) !== all) throw new UsageError("give the ID of a key, or --all");
+      if (id !== undefined) return change(session, id, workspace, { paused });
+      const { store, developers, people } = session.appliance;
+      const only = workspaceIdOf(session, workspace);
+      const workspaces = people.listWorkspaces().filter((known) => only === undefined || known.id === only);
+      store.transact((tx) => {
+        for (const known of workspaces) developers.pauseAll(tx, known.id, paused);
+      });
+      return { all: true, paused, workspaces: workspaces.map((known) => known.name) };
+    },
+  });
+
+export const keyCommands = [
+  command({
+    name: "key create",
+    summary: "Create an API key that acts for a person; it is shown once",
+    options: {
+      user: { value: "ADDRESS", required: true, summary: "The person it acts for" },
+      name: { value: "NAME", required: true, summary: "What it is called" },
+      scopes: { value: SCOPES, list: true, required: true, summary: "What it may do" },
+      policy: POLICY,
+      ...WORKSPACE,
+    },
+    run(session, { options }) {
+      const { store, developers } = session.appliance;
+      const user = find("person", session, options.user, options.workspace);
+      const { name, scopes } = options;
+      const given = options.policy === undefined ? {} : policyOf(options.policy);
+      const { id, key, policy } = store.transact((tx) => {
+        const policy = developers.readPolicy(tx, user, given);
+        return { ...developers.createKey(tx, { userId: user.id, name, scopes, policy }), policy };
+      });
+      return { id, key, name, user: user.email, scopes, ...(options.policy !== undefined && { policy }) };
+    },
+  }),
+  command({
+    name: "key update",
+    summary: "Rename an API key, or change what it is restricted to",
+    arguments: { id: "ID" },
+    options: { name: { value: "NAME", summary: "What it is called" }, policy: POLICY, ...WORKSPACE },
+    run(session, { arguments: { id }, options: { name, policy, workspace } }) {
+      if (name === undefined && policy === undefined) throw new UsageError("give --name or --policy");
+      return change(session, id, workspace, {
+        ...(name !== undefined && { name }),
+        ...(policy !== undefined && { policy: policyOf(policy) }),
+      });
+    },
+  }),
+  pausing("key pause", "Pause an API key: it answers 403 to everything", "All keys, also those made later"),
+  pausing("key resume", "Let a paused API key go on", "Those that are not paused by themselves"),
+  command({
+    name: "key revoke",
+    summary: "Revoke an API key",
+    arguments: { id: "ID" },
+    options: WORKSPACE,
+    run(session, { arguments: { id }, options }) {
+      const { store, developers } = session.appliance;
+      const workspaceId = workspaceIdOf(session, options.workspace);
+      store.transact((tx) => developers.revokeKey(tx, id, workspaceId));
+      return { id, state: "revoked" };
+    },
+  }),
+  ...journalCommands,
+];
