@@ -38,12 +38,15 @@ test("a file that is gone is a failure of ours, and the next document is read", 
 test("a PDF of 100 pages has its text within two seconds", async () => {
   const bytes = pdf(pagesOfText(100));
   const times: number[] = [];
-  // Other programs may be busy. The first time the worker starts, and loads pdf.js.
+  // Other programs may be busy, until too little time is left for all pages. The first time the worker starts, and loads
+  // pdf.js.
   while (times.length < 5 && Math.min(...times) >= 2_000) {
     const begun = performance.now();
     const found = await read(bytes, bytes.byteLength);
     times.push(performance.now() - begun);
-    expect(found).toEqual({ text: expect.stringContaining("--- page 100 of 100 ---"), notes: [] });
+    if ((times.at(-1) ?? 0) < 2_000) {
+      expect(found).toEqual({ text: expect.stringContaining("--- page 100 of 100 ---"), notes: [] });
+    }
   }
   expect(Math.min(...times)).toBeLessThan(2_000);
 }, 60_000);
