@@ -16,6 +16,7 @@ import {
   sentSince,
   subjectOfEntries,
 } from "../journal/list.ts";
+import { changesKeptSince } from "../journal/retention.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { LeftReason, Undoing, Undone } from "../mailbox/undo.ts";
 import { apiKeys, type JournalKind, users } from "../store/schema.ts";
@@ -23,8 +24,6 @@ import type { Options } from "../store/settings.ts";
 import type { Db, Store } from "../store/store.ts";
 
 export type { JournalEntry, LeftReason };
-
-const DAY_MS = 86_400_000;
 
 /** What an undo did, or would do. */
 export interface UndoReport extends Undone {
@@ -94,7 +93,7 @@ export function createKeyJournal({
       const sent = sentSince(store.db, wanted);
       const undone = await mailbox.undoKey(wanted, undoing);
       if (undone.changes > 0 && !undoing.dryRun) snoozed();
-      const reachesBack = since >= now - options.get("retention.journalDays") * DAY_MS;
+      const reachesBack = since >= changesKeptSince(store.db, options, now);
       return { ...undone, since, reachesBack, sent };
     },
   };

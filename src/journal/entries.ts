@@ -81,14 +81,19 @@ export function noteDeed(
   });
 }
 
-/**
- * Writes the entry of an undo: somebody took back what a key did to these conversations. `by`: the person; absent for the
- * operator. It counts against no limit. `now`: epoch ms.
- */
-export function noteUndo(
+/** What a person did about the deeds of a key: took them back, or approved a message. */
+interface Decision extends Pick<Deed, "ids" | "sent"> {
+  operation: string;
+  face: Face;
+  /** The person; absent for the operator. */
+  by?: Pick<Caller, "userId" | "origin"> | undefined;
+}
+
+/** Writes the entry of a decision about a key. It counts against no limit. `now`: epoch ms. */
+export function noteDecision(
   tx: Tx,
   { workspaceId, keyId }: { workspaceId: string; keyId: string },
-  { by, face, ids }: { by: Caller | undefined; face: Face; ids: readonly string[] },
+  { operation, face, by, ids, sent = 0 }: Decision,
   now: number,
 ): void {
   statements(tx).put.run({
@@ -96,7 +101,7 @@ export function noteUndo(
     workspaceId,
     keyId,
     userId: by?.userId ?? null,
-    operation: "undo",
+    operation,
     face,
     client: null,
     source: by?.origin?.source ?? null,
@@ -104,6 +109,6 @@ export function noteUndo(
     outcome: "ok",
     changes: 0,
     recipients: 0,
-    sent: 0,
+    sent,
   });
 }

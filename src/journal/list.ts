@@ -58,7 +58,7 @@ const statements = prepared(({ $client: sqlite }) => {
     ),
     workspaceOf: sqlite.prepare<{ workspaceId: string; userId: string | null }, [keyId: string]>(
       `SELECT workspace_id AS workspaceId, user_id AS userId FROM workspaces
-       CROSS JOIN journal_entries ON workspace_id = workspaces.id AND key_id = ? AND operation <> 'undo' LIMIT 1`,
+       CROSS JOIN journal_entries ON workspace_id = workspaces.id AND key_id = ? AND operation NOT IN ('undo', 'approve') LIMIT 1`,
     ),
   };
 });

@@ -1,12 +1,19 @@
-/** Deletes old entries of the journal, and what would take old changes back (rules: Journal). */
+/**
+ * Deletes old entries of the journal, and what would take old changes back (rules: Journal); the oldest also where there are
+ * very many, since a key may make thousands a minute, and a full disk would stop the mail of all.
+ */
 import type { Job } from "../base/scheduler.ts";
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
 import { forgetChangesBefore, forgetChangesOf } from "./key-changes.ts";
 
 const DAY_MS = 86_400_000;
-const LOOK_MS = 3_600_000;
+const LOOK_MS = 10 * 60_000;
+/** Rows that are kept at most, counting from the latest: of either table some 1.7 GB. */
+const MOST = 5_000_000;
+/** The oldest row that is left may be gone with its mailbox. */
+const NEARLY = 0.99;
 /** Rows that one transaction deletes. */
 const PORTION = 500;
 
@@ -16,9 +23,19 @@ const statements = prepared(({ $client: sqlite }) => {
       `DELETE FROM journal_entries WHERE seq IN
          (SELECT seq FROM journal_entries WHERE at < ? AND ${condition} ORDER BY at LIMIT ${PORTION})`,
     );
+  const excess = (table: string) =>
+    sqlite.prepare<unknown, [most: number]>(
+      `DELETE FROM ${table} WHERE seq IN (SELECT seq FROM ${table}
+         WHERE seq <= (SELECT max(seq) FROM ${table}) - ? ORDER BY seq LIMIT ${PORTION})`,
+    );
   return {
     reads: remove("reads IS NOT NULL"),
     others: remove("reads IS NULL"),
+    excessEntries: excess("journal_entries"),
+    excessChanges: excess("key_changes"),
+    oldest: sqlite.prepare<{ at: number; span: number }, []>(
+      `SELECT at, (SELECT max(seq) FROM key_changes) - seq + 1 AS span FROM key_changes ORDER BY seq LIMIT 1`,
+    ),
     ofKey: sqlite.prepare<unknown, [workspace: string, key: string]>(
       `DELETE FROM journal_entries WHERE seq IN
          (SELECT seq FROM journal_entries WHERE workspace_id = ? AND key_id = ? LIMIT ${PORTION})`,
@@ -26,7 +43,8 @@ const statements = prepared(({ $client: sqlite }) => {
   };
 });
 
-export function forgetJournal(store: Pick<Store, "enqueue">, options: Pick<Options, "get">): Job {
+/** `most`: rows of either table. */
+export function forgetJournal(store: Pick<Store, "enqueue">, options: Pick<Options, "get">, most = MOST): Job {
   return {
     name: "forget-journal",
     deletes: true,
@@ -37,9 +55,19 @@ export function forgetJournal(store: Pick<Store, "enqueue">, options: Pick<Optio
       while ((await store.enqueue((tx) => statements(tx).reads.run(keptReads).changes)) > 0);
       while ((await store.enqueue((tx) => statements(tx).others.run(kept).changes)) > 0);
       while ((await store.enqueue((tx) => forgetChangesBefore(tx, kept, PORTION))) > 0);
+      while ((await store.enqueue((tx) => statements(tx).excessEntries.run(most).changes)) > 0);
+      while ((await store.enqueue((tx) => statements(tx).excessChanges.run(most).changes)) > 0);
       return now + LOOK_MS;
     },
   };
+}
+
+/** Since when all changes of keys are kept, epoch ms. `now`: epoch ms. */
+export function changesKeptSince(db: Db, options: Pick<Options, "get">, now: number, most = MOST): number {
+  const byAge = now - options.get("retention.journalDays") * DAY_MS;
+  const oldest = statements(db).oldest.get();
+  // Others were deleted for their number only if what is left reaches to that limit.
+  return oldest && oldest.span >= most * NEARLY ? Math.max(byAge, oldest.at) : byAge;
 }
 
 /** Deletes a portion of all that the journal has of a key. False if nothing was left. */

@@ -10,7 +10,7 @@ import { eq, sql } from "drizzle-orm";
 import { type Caller, reachTo } from "../access/caller.ts";
 import { letOthersRun } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { noteUndo } from "../journal/entries.ts";
+import { noteDecision } from "../journal/entries.ts";
 import {
   changesBehind,
   changesOf,
@@ -199,12 +199,15 @@ export function createUndo({
     }
     const labelsNow = labelsOf(tx, [thread.seq]).get(thread.seq) ?? [];
     const labelsThen = labelsPutBack(labelsNow, labels);
+    const unfit = new Set<string | null>();
     for (const [key, placed] of labels) {
       const field: Field = { threadId: thread.id, field: "label", label: key };
       const is = labelsNow.find((label) => labelKey(label) === key);
       const becomes = labelsThen.find((label) => labelKey(label) === key);
-      if (placed !== null && becomes === undefined) tally.left(field, "too_many_labels");
-      else if (is !== becomes) tally.takenBack(field);
+      if (placed !== null && becomes === undefined) {
+        tally.left(field, "too_many_labels");
+        unfit.add(key);
+      } else if (is !== becomes) tally.takenBack(field);
     }
     if (dryRun) return;
     const { folder, starred, unread } = before;
@@ -214,9 +217,10 @@ export function createUndo({
       { ...folder, ...(starred !== undefined && { starred }), ...(labels.size > 0 && { labels: labelsThen }) },
       unread,
     );
+    const undone = open.filter(({ field, labelKey: label }) => field !== "label" || !unfit.has(label));
     markUndone(
       tx,
-      open.map(({ seq }) => seq),
+      undone.map(({ seq }) => seq),
     );
   }
 
@@ -228,7 +232,7 @@ export function createUndo({
     const tally = createTally(MOST_LISTED);
     const finish = (tx: Tx, { tally: { fields } }: Tally): void => {
       const ids = [...new Set(fields.map(({ threadId }) => threadId))];
-      if (ids.length > 0) noteUndo(tx, wanted, { by: person?.(tx), face, ids }, runtime.now());
+      if (ids.length > 0) noteDecision(tx, wanted, { operation: "undo", face, by: person?.(tx), ids }, runtime.now());
     };
 
     for await (const page of pagesOf(store.db, wanted)) {

@@ -13,7 +13,7 @@ import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import { emit } from "../events/outbox.ts";
-import { noteDeed } from "../journal/entries.ts";
+import { noteDecision, noteDeed } from "../journal/entries.ts";
 import {
   contentOfHold,
   decide,
@@ -128,6 +128,18 @@ export function createApprovals(parts: ApprovalParts) {
         ids: { message: hold.emailId, thread: hold.threadId },
       });
       putSent(tx, filed.seq, hold);
+      noteDecision(
+        tx,
+        { workspaceId: mailbox.workspaceId, keyId: hold.keyId },
+        {
+          operation: "approve",
+          face: "app",
+          by: decidedBy === null ? undefined : { userId: decidedBy },
+          ids: [filed.sent.emailId, filed.sent.threadId],
+          sent: hold.recipients.length,
+        },
+        now,
+      );
       record(tx, filed.sent);
       return filed.sent;
     });

@@ -734,7 +734,7 @@ export const idempotencyKeys = sqliteTable(
 export const FACES = ["rest", "mcp", "smtp", "schedule", "app", "cli"] as const;
 /**
  * The way by which a request came. `smtp`: a mail app that signs in with the key. `schedule`: a message that the key had
- * accepted for a later time. `app` and `cli`: a person or the operator took back what the key did.
+ * accepted for a later time. `app` and `cli`: a person or the operator took back what the key did, or approved a message of it.
  */
 export type Face = (typeof FACES)[number];
 
@@ -749,7 +749,7 @@ export const journalEntries = sqliteTable(
     at: integer("at").notNull(),
     workspaceId: text("workspace_id").notNull(),
     keyId: text("key_id").notNull(),
-    /** The person for whom the key acted, or who took back what it did; null for the operator. */
+    /** The person for whom the key acted; of an undo or an approval, who did it, and null for the operator. */
     userId: text("user_id"),
     operation: text("operation").notNull(),
     face: text("face", { enum: FACES }),

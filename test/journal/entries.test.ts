@@ -180,6 +180,32 @@ describe("mail", () => {
     expect(entries()[1]).toMatchObject({ face: "schedule", source: null });
   });
 
+  test("what waits for approval counts when it is held, and has a second entry when a person lets it go", async () => {
+    const { appliance, owner, apiWith } = world;
+    const { developers, journal, store } = appliance;
+    const [held, approver] = store.transact((tx) => {
+      const made = { userId: owner.userId, name: "Agent" };
+      const policy = { send: "hold" } as const;
+      return [
+        developers.createKey(tx, { ...made, scopes: SCOPES, policy }),
+        developers.createKey(tx, { ...made, scopes: SCOPES }),
+      ] as const;
+    });
+    agent = { ...held, api: apiWith(held.key) };
+    const { body } = await agent.api.post<{ emailId: string; threadId: string }>("/send", mail);
+    expect(told()).toEqual([entry("sendEmail", [body.emailId, body.threadId], { outcome: "held", recipients: 3 })]);
+    const sentSince = () =>
+      journal.undo(journal.subjectOf(store.db, held.id), 0, { face: "cli", dryRun: true }).then(({ sent }) => sent);
+    expect(await sentSince()).toEqual({ messages: 0, recipients: 0, latest: [] });
+    expect((await apiWith(approver.key).post(`${ADMIN}/holds/${body.emailId}/approve`, {})).status).toBe(200);
+    expect(told().slice(1)).toEqual([entry("approve", [body.emailId, body.threadId], { sent: 3 })]);
+    expect(await sentSince()).toMatchObject({
+      messages: 1,
+      recipients: 3,
+      latest: [{ ids: [body.emailId, body.threadId] }],
+    });
+  });
+
   test("a mail app that signs in with a key", async () => {
     const client = await connectSmtp(world.submission);
     await client.expect(220, "STARTTLS");

@@ -349,6 +349,9 @@ describe("leaves", () => {
     meddle(threadId, { addLabels: many });
     expect(summary(await undo()).left).toEqual(["label news: too_many_labels"]);
     expect(stateOf(threadId).labels).toEqual(many);
+    meddle(threadId, { removeLabels: many.slice(1) });
+    await undo();
+    expect(stateOf(threadId).labels).toEqual(["News", "Label 0"]);
   });
 });
 

@@ -1,0 +1,30 @@
+/** What the journal keeps at most, whatever its age (rules: Undo). */
+import { expect, test } from "bun:test";
+import { changesKeptSince, forgetJournal } from "../../src/journal/retention.ts";
+import { journalEntries, keyChanges } from "../../src/store/schema.ts";
+import { createAlice } from "../harness/mailbox-world.ts";
+import { START } from "../harness/runtime.ts";
+
+const DAY_MS = 86_400_000;
+
+test("the latest entries and changes are kept, and how far undo reaches back is known", async () => {
+  const { alice, receive, mailbox, store, options, runtime } = createAlice();
+  const { threadId } = await receive({});
+  const agent = { ...alice, keyId: "key_agent" };
+  const most = 100;
+  const keptSince = () => changesKeptSince(store.db, options, runtime.now(), most);
+  const toggle = (times: number): void => {
+    for (let i = 0; i < times; i++) {
+      runtime.setBy(1_000);
+      mailbox.update(agent, threadId, { starred: i % 2 === 0 });
+    }
+  };
+  toggle(90);
+  expect(keptSince()).toBe(runtime.now() - 90 * DAY_MS);
+  toggle(60);
+  const job = forgetJournal(store, options, most);
+  await job.runDue(runtime.now());
+  expect(store.db.select().from(journalEntries).all()).toHaveLength(most);
+  expect(store.db.select().from(keyChanges).all()).toHaveLength(most);
+  expect(keptSince()).toBe(START + 51_000);
+});
