@@ -3,8 +3,11 @@ import { connect } from "node:net";
 import { createAppliance } from "../src/appliance.ts";
 import { createLog } from "../src/base/log.ts";
 import { readConfig } from "../src/config.ts";
+import { prepareMessage } from "../src/mailbox/prepare.ts";
+import { SCOPES } from "../src/store/schema.ts";
 import { boot } from "./harness/appliance.ts";
 import { temporaryFolder } from "./harness/folder.ts";
+import { letter } from "./harness/mail.ts";
 import { fakeRuntime } from "./harness/runtime.ts";
 import { settle } from "./harness/settle.ts";
 
@@ -44,17 +47,55 @@ test("while stopping, no listener accepts, and requests in flight are finished",
   await stopped;
 });
 
-test("the server follows a command's changes within 2 s", async () => {
+/** An appliance on a data folder without listeners; `beside` makes another, as a command does. */
+function onDisk() {
   const runtime = fakeRuntime();
   const data = temporaryFolder();
   const off = { MAILROOM_HTTP: "off", MAILROOM_MX: "off", MAILROOM_SUBMISSION: "off", MAILROOM_SUBMISSIONS: "off" };
   const log = createLog("silent", runtime.now, () => {});
-  const appliance = createAppliance(readConfig({ MAILROOM_DATA: data, ...off }), runtime, log);
+  const open = () => createAppliance(readConfig({ MAILROOM_DATA: data, ...off }), runtime, log);
+  return { runtime, data, appliance: open(), beside: open };
+}
+
+test("the server follows a command's changes within 2 s", async () => {
+  const { runtime, data, appliance } = onDisk();
   await appliance.start();
   settle({ data }, { "api.keyRequestsPerMinute": "4711" });
   expect(appliance.options.get("api.keyRequestsPerMinute")).not.toBe(4711);
   runtime.advanceTo(runtime.now() + 2_000);
   await appliance.settled();
   expect(appliance.options.get("api.keyRequestsPerMinute")).toBe(4711);
+  await appliance.stop(0);
+});
+
+test("a snooze that a command's undo brings back ends on time", async () => {
+  const { runtime, appliance, beside } = onDisk();
+  await appliance.start();
+  const command = beside();
+  const { store, people, mailbox, journal } = command;
+  const { workspaceId, caller, mailboxId } = store.transact((tx) => {
+    const workspaceId = people.addWorkspace(tx, "Demo").id;
+    command.domains.addDomain(tx, workspaceId, "example.test", []);
+    const email = "alice@example.test";
+    const made = people.addUser(tx, { workspaceId, email, name: "Alice", role: "owner", ownMailbox: true });
+    const caller = { ...made, workspaceId, role: "owner", email, scopes: new Set(SCOPES) } as const;
+    return { workspaceId, caller, mailboxId: made.mailboxId ?? "" };
+  });
+  const message = await prepareMessage(new TextEncoder().encode(letter({})), store.blobs);
+  const filing = { mailboxId, receivedOn: caller.email, message, now: runtime.now() };
+  const { threadId } = store.transact((tx) => mailbox.file(tx, filing));
+  mailbox.snoozeFor(caller, threadId, runtime.now() + 3_600_000);
+  mailbox.update({ ...caller, keyId: "key_agent" }, threadId, { folder: "archive" });
+  runtime.advanceTo(runtime.now() + 60_000);
+  await appliance.settled();
+  await journal.undo({ workspaceId, keyId: "key_agent", userId: null }, 0, { face: "cli", dryRun: false });
+  for (let minutes = 0; minutes < 60; minutes++) {
+    runtime.advanceTo(runtime.now() + 60_000);
+    await appliance.settled();
+  }
+  const { thread } = appliance.mailbox.getThread(caller, threadId, { html: false });
+  expect(thread).toMatchObject({ folder: "inbox", unread: true });
+  expect(thread).not.toHaveProperty("snoozedUntil");
+  command.close();
   await appliance.stop(0);
 });

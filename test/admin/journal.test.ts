@@ -145,7 +145,7 @@ describe("the list", () => {
 });
 
 describe("undo", () => {
-  test("an agent trashes 300 conversations and marks others; a person takes all of it back exactly", async () => {
+  test("an agent trashes 300 conversations and marks others; a person pauses it and takes all of it back exactly", async () => {
     const world = await bootExt();
     const { appliance, runtime, owner } = world;
     const agent = newKey(world);
@@ -183,6 +183,8 @@ describe("undo", () => {
     });
     await world.advance(60_000);
 
+    expect((await world.api.patch(`/api/admin/v1/keys/${agent.id}`, { paused: true })).status).toBe(200);
+    expect((await agent.api.patch(`/threads/${ids[0]}`, { folder: "spam" })).status).toBe(403);
     const alice = callerOf(world, { userId: owner.userId, role: "owner", email: ALICE });
     const subject = appliance.journal.subjectOf(appliance.store.db, agent.id, alice);
     const undo = (dryRun: boolean) =>
