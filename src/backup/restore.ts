@@ -13,6 +13,7 @@ import { dirname, join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { unschedule } from "../mailbox/drafts.ts";
+import { unapprove } from "../mailbox/holds.ts";
 import { holdWaiting } from "../outbound/queue.ts";
 import { blobPath } from "../store/blobs.ts";
 import { claimFolder } from "../store/claim.ts";
@@ -222,7 +223,10 @@ function openRestored({ data, sendQueue, runtime }: RestoreRequest): Pick<Restor
   const store = openStore({ folder: data, restoring: true, runtime });
   try {
     if (sendQueue) return { held: 0, unscheduled: 0 };
-    return store.transact((tx) => ({ held: holdWaiting(tx, HELD), unscheduled: unschedule(tx, UNSCHEDULED) }));
+    return store.transact((tx) => ({
+      held: holdWaiting(tx, HELD),
+      unscheduled: unschedule(tx, UNSCHEDULED) + unapprove(tx, UNSCHEDULED),
+    }));
   } finally {
     store.close();
   }

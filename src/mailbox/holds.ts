@@ -249,6 +249,13 @@ export function decide(
   tx.update(holds).set(set).where(eq(holds.messageSeq, seq)).run();
 }
 
+/** Has approved messages wait again; returns their number. */
+export function unapprove(tx: Tx, reason: string): number {
+  const waiting = { state: "waiting", reason, decidedBy: null, decidedAt: null } as const;
+  return tx.update(holds).set(waiting).where(eq(holds.state, "approved")).returning({ seq: holds.messageSeq }).all()
+    .length;
+}
+
 /** Deletes a held message with its conversation, for good or before it is filed as sent. */
 export function removeHold(tx: Tx, { mailboxId, threadSeq }: Pick<Hold, "mailboxId" | "threadSeq">): void {
   deleteConversations(tx, mailboxId, [threadSeq]);

@@ -65,6 +65,9 @@ const statements = prepared(({ $client: client }) => ({
     "SELECT state, count(*) AS count FROM webhook_endpoints GROUP BY state",
   ),
   mail: client.prepare<{ bytes: number }, []>("SELECT coalesce(sum(bytes), 0) AS bytes FROM mailbox_usage"),
+  holds: client.prepare<{ count: number }, []>(
+    "SELECT count(*) AS count FROM holds WHERE state <> 'sent' AND state = 'waiting'",
+  ),
   mailboxes: client.prepare<{ count: number }, []>("SELECT count(*) AS count FROM mailboxes"),
   pages: client.prepare<{ bytes: number }, []>(
     "SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size",
@@ -120,6 +123,9 @@ function registerGauges({ metrics, store, options, folder, certificate, runtime 
     return [...counts].map(([state, count]) => [{ state }, count]);
   });
 
+  gauge("mailroom_held_messages", "Messages of API keys that wait for a person to approve them", () =>
+    one(statements(db).holds.get()?.count ?? 0),
+  );
   gauge("mailroom_mailboxes", "Mailboxes", () => one(statements(db).mailboxes.get()?.count ?? 0));
   gauge("mailroom_mail_bytes", "Mail kept in all mailboxes, as their quotas count it", () =>
     one(statements(db).mail.get()?.bytes ?? 0),

@@ -197,7 +197,12 @@ export function createApprovals(parts: ApprovalParts) {
           log.info("an approved message was not sent when it was due", { emailId: hold.emailId, reason: error.code });
           await store.enqueue((tx) => {
             if (findHold(tx, hold.emailId)?.state !== "approved") return;
-            decide(tx, hold, { state: "waiting", reason: error.message, decidedBy: null, decidedAt: null });
+            // Who reads the message learns the reason, and not whom it names in Bcc.
+            const namesBcc = hold.recipients.some(
+              ({ field, email }) => field === "bcc" && error.message.includes(email),
+            );
+            const reason = namesBcc ? "It was refused when it was due: approve it to see why" : error.message;
+            decide(tx, hold, { state: "waiting", reason, decidedBy: null, decidedAt: null });
           });
         }
       }

@@ -81,11 +81,11 @@ function assemble(
     messageText(message, head, piece, context),
     ...notes.map(write),
   );
-  const { threadId, mailbox, folder, delivery } = message;
+  const { threadId, mailbox, folder, held, delivery } = message;
   return fencedResult(text, {
     message: {
       ...structuredOf(message, head, body, piece),
-      ...{ threadId, mailbox, folder, delivery: delivery?.state },
+      ...{ threadId, mailbox, folder, held: held?.state, delivery: delivery?.state },
     },
   });
 }
@@ -336,6 +336,7 @@ function headOf(
   }
   for (const attachment of attachments.items) lines += `\nAttachment: ${attachmentText(attachment)}`;
   if (attachments.more > 0) lines += `\n+${attachments.more} more attachments`;
+  if (message.held) lines += `\nHeld: ${message.held.state}, ${fencedLine(message.held.reason, LONGEST_REASON)}`;
   lines += deliveryLine(message, budget);
   const ways = message.listUnsubscribe?.urls.slice(0, WAYS_SHOWN).map((url) => fencedLine(url, LONGEST_URL)) ?? [];
   if (ways.length > 0) lines += `\nList-Unsubscribe: ${ways.join(", ")}`;
@@ -357,6 +358,7 @@ function headOf(
 const UNSUBSCRIBE =
   "List-Unsubscribe is how to leave the list, as its sender says. Unsubscribing is for a person to press: tell your user, open nothing.";
 
+const LONGEST_REASON = 500;
 /** Of at most ten. */
 const WAYS_SHOWN = 2;
 const LONGEST_URL = 250;
@@ -371,10 +373,11 @@ function deliveryLine({ delivery }: ReadMessage, budget: number): string {
 }
 
 /** The line above a message's fence. No value of it comes from mail. */
-function titleOf({ id, direction, date, read, mailbox, folder, deliveredAt, delivery }: ReadMessage): string {
+function titleOf({ id, direction, date, read, mailbox, folder, deliveredAt, held, delivery }: ReadMessage): string {
   let title = `${id} | ${direction} | ${date}`;
   if (mailbox !== undefined) title += ` | ${mailbox} | ${folder}`;
   if (!read) title += " | unread";
+  if (held) title += ` | ${held.state === "waiting" ? "waits for approval" : held.state}`;
   if (delivery) title += ` | delivery ${delivery.state}`;
   return deliveredAt === undefined ? title : `${title} | delivered ${deliveredAt}`;
 }

@@ -43,6 +43,8 @@ interface SentAnswer {
   emailId: string | null;
   threadId: string;
   from: string;
+  /** It waits for a person to approve it. */
+  held?: true;
   /** Given together, for a message that is sent later. */
   scheduled?: true;
   sendAt?: string;
@@ -115,7 +117,11 @@ export const RENDERERS: Renderers = {
 };
 
 function renderSent(answer: SentAnswer): Rendered {
-  const { emailId, messageId, threadId, from, scheduled, sendAt, draftId } = answer;
+  const { emailId, messageId, threadId, from, held, scheduled, sendAt, draftId } = answer;
+  if (held) {
+    const told = `Held for approval: message ${emailId} is sent from ${from} once a person approves it${sendAt === undefined ? "" : `, and not before ${sendAt}`}. Do not send it again; get_message of that id shows what became of it.`;
+    return renderedOf(told, { emailId, messageId, threadId, from, held, sendAt });
+  }
   return renderedOf(
     sendAt === undefined
       ? `Accepted for delivery from ${from}: message ${emailId ?? messageId} in conversation ${threadId}. Whether it was delivered shows later: get_message gives delivery, and a failure comes as a notice in the conversation.`
