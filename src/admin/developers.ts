@@ -42,7 +42,7 @@ import { nameOf, reasonOf } from "./names.ts";
 
 export { EVENT_NAMES } from "../events/outbox.ts";
 export { DELIVERY_STATES, SCOPES } from "../store/schema.ts";
-export type { Delivery, Endpoint, KeyRecord };
+export type { Delivery, Endpoint, KeyRecord, Policy };
 
 export interface NewKey {
   userId: string;

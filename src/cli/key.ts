@@ -1,9 +1,8 @@
 /** `mailroom key …`: API keys of anybody, with what they are restricted to, for the operator. */
 import { readFileSync } from "node:fs";
-import { type KeyRecord, SCOPES } from "../admin/developers.ts";
+import { type KeyRecord, type Policy, SCOPES } from "../admin/developers.ts";
 import { AppError, UsageError } from "../base/errors.ts";
 import { keyDocument, keyView, readKeyPolicy } from "../operations/admin/keys.ts";
-import type { Policy } from "../store/schema.ts";
 import { command } from "./command.ts";
 import { journalCommands } from "./journal.ts";
 import { find } from "./operation-command.ts";

@@ -396,6 +396,30 @@ test("people are told by mail within a minute, then at most once an hour and mai
   expect(newest?.bodyText).not.toMatch(/Second|Third/);
 });
 
+test("over MCP it says that it waits, what to do, and what became of it", async () => {
+  const both = keyOf({ send: "hold" }, ["read", "send"]);
+  const call = async (name: string, args: object) => {
+    const response = await fetch(`${world.http}/api/mcp`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${both.key}`,
+        "content-type": "application/json",
+        accept: "application/json, text/event-stream",
+      },
+      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: args } }),
+    });
+    return response.text();
+  };
+  const sent = await call("send_email", letter());
+  expect(sent).toContain("Held for approval");
+  expect(sent).toContain("Do not send it again");
+  const [{ id = "" } = {}] = await waiting();
+  expect(sent).toContain(id);
+  expect(await call("get_message", { id })).toContain("waits for approval");
+  await reject(id, { reason: "Not this price" });
+  expect(await call("get_message", { id })).toContain("Held: rejected, Not this price");
+});
+
 test("with its mailbox go its held messages", async () => {
   await hold();
   const { store, people } = world.appliance;

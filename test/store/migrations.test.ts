@@ -138,6 +138,37 @@ test("a mailbox from before an upgrade never expires", () => {
   expect(open(folder).db.select().from(schema.mailboxes).all()).toMatchObject([{ id: "mbx_1", expiresAt: null }]);
 });
 
+test("keys from before policies have none; whom mailboxes had sent to is known, except by Bcc", () => {
+  const folder = folderOf(36);
+  peek(folder, (sqlite) => {
+    sqlite.exec("DELETE FROM queue_entries");
+    sqlite.exec("UPDATE outbound_messages SET notice = 0, mailbox_id = (SELECT id FROM mailboxes LIMIT 1)");
+    const [message] = sqlite.query<{ seq: number }, []>("SELECT seq FROM outbound_messages").all();
+    const add = sqlite.query(
+      "INSERT INTO queue_entries (id, message_seq, recipient, field, domain, state) VALUES (?, ?, ?, ?, 'remote.example', ?)",
+    );
+    const rows = [
+      ["Ada+news@remote.example", "to", "delivered"],
+      ['"odd+one x"@remote.example', "cc", "delivered"],
+      ["+tag@remote.example", "cc", "delivered"],
+      ["secret@remote.example", "bcc", "delivered"],
+      ["waits@remote.example", "to", "waiting"],
+      ["gone@remote.example", "to", "bounced"],
+    ];
+    for (const [recipient = "", field = "", state = ""] of rows) {
+      add.run(`que_${recipient}`, message?.seq ?? 0, recipient, field, state);
+    }
+  });
+  const { db } = open(folder);
+  const known = db.select({ address: schema.knownRecipients.address }).from(schema.knownRecipients).all();
+  expect(known.map(({ address }) => address).sort()).toEqual([
+    '"odd+one x"@remote.example',
+    "+tag@remote.example",
+    "ada@remote.example",
+  ]);
+  expect(db.select().from(schema.apiKeys).all()).toMatchObject([{ policy: {}, pausedAt: null, madeBy: null }]);
+});
+
 test("a webhook created after an upgrade gets no earlier events", () => {
   const folder = folderOf(2);
   expect(open(folder).db.select().from(schema.webhookCursor).all()).toEqual([{ id: 1, eventSeq: 1 }]);
