@@ -31,6 +31,12 @@ export function collectSoon(): void {
   });
 }
 
+/** The same; resolves afterwards. Whoever awaits it has left the stack, which would keep what they no longer use. */
+export async function collected(): Promise<void> {
+  collectSoon();
+  await new Promise((resolve) => setImmediate(resolve));
+}
+
 export type Room = ReturnType<typeof createRoom>;
 
 /** Lets large messages into memory in the order in which they ask, `most` bytes at once; one alone may have more. */

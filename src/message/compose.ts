@@ -222,6 +222,7 @@ function estimatedSize({ content, childNodes }: MimeNode): number {
   return childNodes.reduce((sum, child) => sum + estimatedSize(child), Math.ceil(length / BASE64_LINE) * 78 + 1_024);
 }
 
+/** The next piece may overwrite one before. */
 function* piecesOf(node: MimeNode): Generator<string | Buffer> {
   yield `${node.buildHeaders()}\r\n\r\n`;
   yield* contentOf(node);
@@ -241,11 +242,10 @@ const BASE64_SLICE = 1_000 * BASE64_LINE;
 const BASE64_DIGITS = Buffer.from("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
 
 /**
- * Lines of 76 digits, without a line break at the end (RFC 2045 §6.8). Makes no strings: those of a large attachment would
- * take several times its size.
+ * Writes lines of 76 digits, without a line break at the end (RFC 2045 §6.8), into `lines`. Makes no strings: those of a large
+ * attachment would take several times its size.
  */
-function base64Of(octets: Buffer): Buffer {
-  const lines = Buffer.allocUnsafe(78 * Math.ceil(octets.length / BASE64_LINE));
+function base64Of(octets: Buffer, lines: Buffer): Buffer {
   let length = 0;
   for (let i = 0; i < octets.length; i += 3) {
     if (i > 0 && i % BASE64_LINE === 0) {
@@ -275,9 +275,10 @@ function* contentOf(node: MimeNode): Generator<string | Buffer> {
       return;
     case "base64": {
       const octets = typeof content === "string" ? Buffer.from(content) : content;
+      const lines = Buffer.allocUnsafe(78 * Math.ceil(Math.min(octets.length, BASE64_SLICE) / BASE64_LINE));
       for (let start = 0; start < octets.length; start += BASE64_SLICE) {
         if (start > 0) yield "\r\n";
-        yield base64Of(octets.subarray(start, start + BASE64_SLICE));
+        yield base64Of(octets.subarray(start, start + BASE64_SLICE), lines);
       }
       return;
     }

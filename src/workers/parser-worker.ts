@@ -9,7 +9,7 @@ import { sign } from "../authentication/dkim.ts";
 import { type Authentication, judge, organizationsOf } from "../authentication/dmarc.ts";
 import { type Arrival, gatherEvidence } from "../authentication/evidence.ts";
 import type { DNSResolver } from "../authentication/mailauth.ts";
-import { collectSoon, LARGE_BYTES } from "../base/memory.ts";
+import { collected, collectSoon, LARGE_BYTES } from "../base/memory.ts";
 import { systemRuntime } from "../base/runtime.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import { authorsIn } from "../message/address.ts";
@@ -73,7 +73,7 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   const came = isComposition(source) ? await composeBytes(source, blobs.read) : await readSource(source);
   readLarge ||= came.byteLength > LARGE_BYTES;
   // Its attachments, and the pieces of their encoding.
-  if (isComposition(source) && came.byteLength > LARGE_BYTES) Bun.gc(true);
+  if (isComposition(source) && came.byteLength > LARGE_BYTES) await collected();
   const bytes = withoutNul(came);
   const signed = signedBytes(came, bytes);
   if (arrival && shownFrom !== undefined) {
