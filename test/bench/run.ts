@@ -3,10 +3,10 @@
  * compared between machines. It builds the executable and measures it from outside, as a child process, over loopback.
  *
  *   bun run bench                 everything (about nine minutes, without peers)
- *   bun run bench ingest read     only the named parts: ingest, pages, authentication, sending, uploads, webhooks, read, changes,
- *                                 tails, start, mcp, import, search, peers (beside Debian's Postfix and Dovecot where they
- *                                 are installed; more turns with BENCH_ROUNDS=9). BENCH_MESSAGES=1000000: changes and search
- *                                 among a million messages
+ *   bun run bench ingest read     only the named parts: ingest, pages, authentication, sending, uploads, documents, webhooks,
+ *                                 read, changes, tails, start, mcp, import, search, peers (beside Debian's Postfix and
+ *                                 Dovecot where they are installed; more turns with BENCH_ROUNDS=9). BENCH_MESSAGES=1000000:
+ *                                 changes and search among a million messages
  */
 import { Database } from "bun:sqlite";
 import { join } from "node:path";
@@ -16,6 +16,7 @@ import { startDnsServer, type Zone } from "../harness/dns-server.ts";
 import { endFile } from "../harness/end.ts";
 import { type Served, serve } from "../harness/process.ts";
 import { changes } from "./changes.ts";
+import { documents } from "./documents.ts";
 import { ADDRESS, cpuMs, median, newPlace, print, ROOT, residentMB, settled, timings, written } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
 import { importing } from "./import.ts";
@@ -225,6 +226,7 @@ const parts = {
   authentication,
   sending,
   uploads,
+  documents,
   webhooks,
   read,
   changes,
