@@ -3,7 +3,6 @@
  * Policies, Held for approval). The accepting code asks before it composes, to refuse early, and again in the
  * transaction that accepts the message, by the policy of that moment.
  */
-import { sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import { requireLiveKey, restrictionsOf } from "../access/credentials.ts";
 import {
@@ -16,7 +15,7 @@ import {
 } from "../access/policy.ts";
 import { requireLeft } from "../journal/limits.ts";
 import { splitAddress } from "../message/address.ts";
-import { domains, type Policy, threads } from "../store/schema.ts";
+import type { Policy } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import { isKnown } from "./known-recipients.ts";
@@ -38,22 +37,15 @@ const MOST_EXAMINED = 100;
 /** Why a message waits for a person. It names no Bcc recipient. */
 export type HoldReason = string;
 
-const statements = prepared((db) => ({
-  verified: db
-    .select({ id: domains.id })
-    .from(domains)
-    .where(
-      sql`${domains.name} = ${sql.placeholder("name")} and ${domains.workspaceId} = ${sql.placeholder("workspaceId")}
-        and ${domains.verifiedAt} is not null`,
-    )
-    .prepare(),
-  thread: db
-    .select({ seq: threads.seq })
-    .from(threads)
-    .where(sql`${threads.id} = ${sql.placeholder("id")} and ${threads.mailboxId} = ${sql.placeholder("mailboxId")}`)
-    .prepare(),
+const statements = prepared(({ $client: sqlite }) => ({
+  verified: sqlite.prepare<object, [name: string, workspaceId: string]>(
+    "SELECT 1 FROM domains WHERE name = ? AND workspace_id = ? AND verified_at IS NOT NULL",
+  ),
+  thread: sqlite.prepare<{ seq: number }, [id: string, mailboxId: string]>(
+    "SELECT seq FROM threads WHERE id = ? AND mailbox_id = ?",
+  ),
   // lower() folds ASCII alone, as policies do.
-  people: db.$client.prepare<{ people: string }, [seq: number, plain: string, tagged: string]>(
+  people: sqlite.prepare<{ people: string }, [seq: number, plain: string, tagged: string]>(
     `SELECT people FROM (
        SELECT seq, '[' || "from" || ',' || "to" || ',' || cc || ']' AS people FROM messages
        WHERE thread_seq = ?1 AND kind IN ('received', 'sent'))
@@ -126,11 +118,11 @@ function refusedBy(db: Db, policy: Policy, { mailbox, recipients, replyTo = [], 
 }
 
 const isOfWorkspace = (db: Db, workspaceId: string, address: string): boolean =>
-  statements(db).verified.get({ name: splitAddress(address).domain, workspaceId }) !== undefined;
+  statements(db).verified.get(splitAddress(address).domain, workspaceId) !== null;
 
 /** True if the address is of a sender, or in To or Cc, of the conversation's received and sent messages. */
 function tookPart(db: Db, mailboxId: string, threadId: string, address: string): boolean {
-  const thread = statements(db).thread.get({ id: threadId, mailboxId });
+  const thread = statements(db).thread.get(threadId, mailboxId);
   if (!thread) return false;
   const start = `"email":${JSON.stringify(splitAddress(address).local).slice(0, -1)}`;
   return statements(db)
