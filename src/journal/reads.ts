@@ -24,6 +24,8 @@ const MOST_ENTRIES = 10_000;
 /** Entries written in one transaction. */
 const PORTION = 200;
 
+type Reader = Pick<Caller, "keyId" | "userId" | "workspaceId" | "origin">;
+
 interface Gathered {
   values: {
     at: number;
@@ -121,10 +123,10 @@ export function createReadJournal({
   let untold = 0;
 
   /** Notes a read of a key; of a caller without one, nothing. */
-  function note({ keyId, userId, workspaceId, origin = {} }: CallerWithOrigin, ids: readonly string[]): void {
+  function note({ keyId, userId, workspaceId, origin }: Reader, ids: readonly string[]): void {
     if (keyId === undefined) return;
     const at = runtime.now();
-    const { operation = "other", face = null, client = null, source = null } = origin;
+    const { operation = "other", face = null, client = null, source = null } = { ...origin };
     const name = [minuteOf(at), keyId, operation, face, source, client].join(" ");
     let one = gathered.get(name);
     if (!one) {
@@ -170,5 +172,3 @@ export function createReadJournal({
 
   return { note, flush: () => flush(), job };
 }
-
-type CallerWithOrigin = Pick<Caller, "keyId" | "userId" | "workspaceId"> & { origin?: Partial<Caller["origin"]> };
