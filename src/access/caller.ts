@@ -165,10 +165,21 @@ export function requireScope(caller: Caller, scope: Scope | readonly Scope[]): v
   );
 }
 
-/** @throws AppError forbidden for a key whose policy restricts what it reads or sends, so that it could get past it */
-export function requireUnrestricted({ policy = {} }: Pick<Caller, "policy">): void {
-  const { mailboxes, recipients, send, codes } = policy;
-  if (mailboxes === undefined && recipients === undefined && send !== "hold" && codes !== false) return;
+/** Ways in which a policy restricts what a key reads or sends. */
+const RESTRICTS = {
+  mailboxes: ({ mailboxes }: Policy) => mailboxes !== undefined,
+  recipients: ({ recipients }: Policy) => recipients !== undefined,
+  send: ({ send }: Policy) => send === "hold",
+  codes: ({ codes }: Policy) => codes === false,
+};
+export type Restriction = keyof typeof RESTRICTS;
+
+/** @throws PolicyRefusal forbidden for a key whose policy restricts it in one of these ways, so that it could get past it */
+export function requireUnrestricted(
+  { policy = {} }: Pick<Caller, "policy">,
+  restrictions: readonly Restriction[] = Object.keys(RESTRICTS) as Restriction[],
+): void {
+  if (!restrictions.some((name) => RESTRICTS[name](policy))) return;
   throw new PolicyRefusal(
     "forbidden",
     "The policy of this API key does not let it do what concerns the whole workspace",

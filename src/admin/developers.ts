@@ -109,6 +109,22 @@ export function createDevelopers({
   const wider = (db: Db, workspaceId: string, policy: Policy, bounds: Policy) =>
     widerField(policy, bounds, (named) => mailboxIdOf(db, { workspaceId }, named));
 
+  /** The addresses of the mailboxes that a policy restricts a key to. */
+  const addressesOf = (db: Db, workspaceId: string, policy: Policy = {}): string[] | undefined =>
+    policy.mailboxes &&
+    db
+      .select({ id: mailboxes.id, address: mailboxes.address })
+      .from(mailboxes)
+      .where(eq(mailboxes.workspaceId, workspaceId))
+      .all()
+      .flatMap((mailbox) => (leavesMailbox(policy, mailbox) ? mailbox.address : []));
+
+  /** True if a key with that policy may know of all that an endpoint is told. */
+  function isLeft(policy: Policy | undefined, { workspaceId, mailboxes: told }: Endpoint): boolean {
+    const left = addressesOf(store.db, workspaceId, policy);
+    return left === undefined || (told?.every((address) => left.includes(address)) ?? false);
+  }
+
   /** True if a policy is at least as narrow as another. */
   const isWithin = (db: Db, workspaceId: string, policy: Policy, bounds: Policy): boolean =>
     wider(db, workspaceId, policy, bounds) === undefined;
@@ -184,25 +200,31 @@ export function createDevelopers({
     },
 
     /**
-     * Adds an endpoint.
+     * Adds an endpoint; one that a key adds is told of the mailboxes alone that its `policy` leaves.
      * @throws AppError unprocessable for a refused destination, bad_request for the events, conflict
      */
-    addWebhook(tx: Tx, { workspaceId, url, events, description = "" }: NewWebhook): Endpoint {
+    addWebhook(tx: Tx, { workspaceId, url, events, description = "" }: NewWebhook, policy?: Policy): Endpoint {
       refuseDestination(url);
       const id = newId(runtime, "whk");
       const chosen = eventsOf(events);
       const [secret, now] = [newSecret(runtime), runtime.now()];
       const told = description.trim() === "" ? "" : reasonOf(description);
-      putEndpoint(tx, { id, workspaceId, url, secret, now, description: told, events: chosen });
+      const mailboxes = addressesOf(tx, workspaceId, policy);
+      putEndpoint(tx, { id, workspaceId, url, secret, now, description: told, events: chosen, mailboxes });
       return requireEndpoint(tx, id);
     },
-    /** Lists the endpoints of one workspace or of all, oldest first. */
-    listWebhooks(workspaceId?: string): Endpoint[] {
-      return listEndpoints(store.db, workspaceId);
+    /** Lists the endpoints of one workspace or of all, oldest first; `policy`: those that a key with it may know. */
+    listWebhooks(workspaceId?: string, policy?: Policy): Endpoint[] {
+      return listEndpoints(store.db, workspaceId).filter((endpoint) => isLeft(policy, endpoint));
     },
-    /** Finds an endpoint, with `workspaceId` in that workspace only. @throws AppError not_found */
-    webhook(id: string, workspaceId?: string): Endpoint {
-      return requireEndpoint(store.db, id, workspaceId);
+    /**
+     * Finds an endpoint, with `by` in their workspace only, and for a key that is restricted to mailboxes only one that
+     * is told of no others. @throws AppError not_found
+     */
+    webhook(id: string, by?: { workspaceId: string; policy?: Policy }): Endpoint {
+      const endpoint = requireEndpoint(store.db, id, by?.workspaceId);
+      if (by && !isLeft(by.policy, endpoint)) throw new AppError("not_found", `there is no webhook endpoint ${id}`);
+      return endpoint;
     },
     /**
      * Sends a signed sample once, even to a disabled endpoint. `event`: by default the endpoint's first. Returns the

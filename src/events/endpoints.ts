@@ -26,6 +26,8 @@ export interface NewEndpoint {
   /** For people; empty by default. */
   description?: string;
   events: readonly EventName[];
+  /** Addresses of the mailboxes that it is told of; all by default. */
+  mailboxes?: readonly string[] | undefined;
   secret: string;
   now: number;
 }
@@ -41,7 +43,7 @@ const newestDelivery = sql<number>`(SELECT seq FROM sqlite_sequence WHERE name =
 /** Adds an endpoint. @throws AppError conflict when the workspace has MOST_ENDPOINTS already */
 export function putEndpoint(
   tx: Tx,
-  { id, workspaceId, url, description = "", events, secret, now }: NewEndpoint,
+  { id, workspaceId, url, description = "", events, mailboxes, secret, now }: NewEndpoint,
 ): void {
   if (listEndpoints(tx, workspaceId).length >= MOST_ENDPOINTS) {
     throw new AppError("conflict", `a workspace has at most ${MOST_ENDPOINTS} webhook endpoints: remove one first`);
@@ -55,6 +57,7 @@ export function putEndpoint(
       secret,
       createdAt: now,
       events: [...events],
+      mailboxes: mailboxes && [...mailboxes],
       state: "active",
       health: "unproven",
       afterEvent: newestEvent,

@@ -82,8 +82,16 @@ const statements = prepared((db) => ({
   eventsAfter: db.$client.prepare<{ seq: number; id: string; workspaceId: string; event: string }, [number, number]>(
     "SELECT seq, id, workspace_id AS workspaceId, event FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2",
   ),
+  mailboxOf: db.$client.prepare<{ mailbox: string | null }, [seq: number]>(
+    "SELECT data ->> 'mailbox' AS mailbox FROM events WHERE seq = ?",
+  ),
   endpointsOf: db
-    .select({ seq: webhookEndpoints.seq, events: webhookEndpoints.events, afterEvent: webhookEndpoints.afterEvent })
+    .select({
+      seq: webhookEndpoints.seq,
+      events: webhookEndpoints.events,
+      mailboxes: webhookEndpoints.mailboxes,
+      afterEvent: webhookEndpoints.afterEvent,
+    })
     .from(webhookEndpoints)
     .where(and(eq(webhookEndpoints.workspaceId, sql.placeholder("workspaceId")), eq(webhookEndpoints.state, "active")))
     .orderBy(asc(webhookEndpoints.seq))
@@ -179,7 +187,9 @@ export function fanOut(tx: Tx, runtime: Pick<Runtime, "now" | "randomBytes">): v
     }
     if (made.length > 0 && made.length + endpoints.length > PORTION) break;
     for (const endpoint of endpoints) {
-      if (seq <= endpoint.afterEvent || !endpoint.events.includes(event)) continue;
+      const { afterEvent, events, mailboxes } = endpoint;
+      if (seq <= afterEvent || !events.includes(event)) continue;
+      if (mailboxes && !mailboxes.includes(statements(tx).mailboxOf.get(seq)?.mailbox ?? "")) continue;
       made.push({ id: newId(runtime, "whd"), endpointSeq: endpoint.seq, eventSeq: seq, eventId: id, event });
     }
     last = seq;

@@ -5,7 +5,7 @@
  * Invariant: perform.ts calls `run` only with input that the operation's schemas allow, for a caller of its audience
  * who has its scope. `run` knows no HTTP: it returns a value or throws an AppError.
  */
-import type { Caller } from "../access/caller.ts";
+import type { Caller, Restriction } from "../access/caller.ts";
 import type { Identity } from "../access/identity.ts";
 import type { Session } from "../access/sessions.ts";
 import type { Developers } from "../admin/developers.ts";
@@ -235,10 +235,10 @@ interface Definition<
   /** Takes an idempotency key, in the header or in the body's `idempotencyKey`. */
   idempotent?: true;
   /**
-   * It concerns the whole workspace, so that a key could get past its policy by it: it is refused to keys that are
-   * restricted to mailboxes or recipients, send on approval, or read no codes.
+   * It concerns the whole workspace, so that a key could get past its policy by it: it is refused to keys that the policy
+   * restricts in one of these ways, or in any.
    */
-  whole?: true;
+  whole?: true | readonly Restriction[];
   /** Fields of the answer that are shown once: they are not stored, and a replay omits them. */
   secrets?: readonly string[];
   /** It is offered to agents as an MCP tool, too. */

@@ -203,7 +203,8 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
   async function performRead(caller: Caller, input: OperationRequest, uploads: KeptFile[], way: Way) {
     check(input);
     const { success: status, idempotent, takesFiles } = operation;
-    if (operation.whole) requireUnrestricted(caller);
+    const { whole } = operation;
+    if (whole) requireUnrestricted(caller, whole === true ? undefined : whole);
     if (takesFiles) requireReadable(caller, input.body as object);
     const key = idempotent && readKey(input.idempotencyKey, (input.body as { idempotencyKey?: string }).idempotencyKey);
     // The body may have taken long to come, so the role may have ended; and nothing else is checked for a replay.

@@ -1053,6 +1053,8 @@ export const webhookEndpoints = sqliteTable(
     dueAt: integer("due_at"),
     /** For people; may be empty. */
     description: text("description").notNull().default(""),
+    /** Addresses of the mailboxes that it is told of, where a restricted key added it; null: all. */
+    mailboxes: json<string[]>("mailboxes"),
   },
   (table) => [
     index("webhook_endpoints_by_workspace").on(table.workspaceId, table.seq),

@@ -22,6 +22,7 @@ const endpoint = (given: Partial<Endpoint> = {}): Endpoint => ({
     url: "https://example.com/",
     description: "",
     events: [],
+    mailboxes: null,
     secret: "",
   },
   ...{ previousSecret: null, previousUntil: null, state: "active", createdAt: 0, disabledAt: null, exhausted: 0 },

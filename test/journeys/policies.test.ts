@@ -149,7 +149,6 @@ describe("mailboxes", () => {
     ]);
     expect(outcome(await api.patch(admin(`/mailboxes/${world.maxMailboxId}`), { name: "Max" }))).toBe(200);
     const wide: [path: string, body: object][] = [
-      ["/webhooks", { url: "https://hooks.example.com/", events: ["message.inbound"] }],
       ["/people", { email: "eve@example.test", name: "Eve", role: "admin" }],
       ["/mailboxes", { address: "eve@example.test", name: "Eve" }],
       [`/mailboxes/${world.maxMailboxId}/grants`, { user: MAX, access: "full" }],
@@ -157,6 +156,44 @@ describe("mailboxes", () => {
     for (const [path, given] of wide)
       expect([path, outcome(await api.post(admin(path), given))]).toEqual([path, REFUSED]);
     expect(outcome(await api.get(admin("/queue")))).toEqual(REFUSED);
+  });
+});
+
+describe("webhooks", () => {
+  const WEBHOOKS = "/api/admin/v1/webhooks";
+  const hook = { url: "https://hooks.example.com/", events: ["message.inbound"] };
+  const add = async (api: Client) => (await api.post<{ id: string }>(WEBHOOKS, hook)).body.id;
+
+  test("of a key with mailboxes are told of these alone, and it knows no others", async () => {
+    const { api } = await keyWith({ mailboxes: [world.maxMailboxId] }, ["read", "admin"]);
+    const [own, wide] = [await add(api), await add(world.api)];
+    await world.receive(ALICE, "Not told");
+    await world.receive(MAX, "Told");
+    await world.appliance.settled();
+    const told = async (id: string) =>
+      (await world.api.get<{ deliveries: unknown[] }>(`${WEBHOOKS}/${id}/deliveries`)).body.deliveries.length;
+    expect([await told(own), await told(wide)]).toEqual([1, 2]);
+    const { webhooks } = (await api.get<{ webhooks: { id: string }[] }>(WEBHOOKS)).body;
+    expect(webhooks.map(({ id }) => id)).toEqual([own]);
+    const asks = [
+      (id: string) => api.get(`${WEBHOOKS}/${id}`),
+      (id: string) => api.get(`${WEBHOOKS}/${id}/deliveries`),
+      (id: string) => api.patch(`${WEBHOOKS}/${id}`, { enabled: true }),
+      (id: string) => api.post(`${WEBHOOKS}/${id}/test`, {}),
+      (id: string) => api.post(`${WEBHOOKS}/${id}/secret`, {}),
+      (id: string) => api.post(`${WEBHOOKS}/${id}/recover`, { since: "2020-01-01T00:00:00Z" }),
+      (id: string) => api.delete(`${WEBHOOKS}/${id}`),
+    ];
+    for (const ask of asks) {
+      expect(outcome(await ask(wide))).toEqual([404, "not_found"]);
+      expect((await ask(own)).status).toBeLessThan(300);
+    }
+  });
+
+  test("are refused to a key that reads no codes", async () => {
+    const { api } = await keyWith({ codes: false }, ["read", "admin"]);
+    expect(outcome(await api.post(WEBHOOKS, hook))).toEqual(REFUSED);
+    expect(outcome(await api.get(WEBHOOKS))).toEqual(REFUSED);
   });
 });
 

@@ -57,7 +57,7 @@ export const queueEntryView = ({
   };
 };
 
-const common = { group: "Queue", audience: "admin", scope: "admin", whole: true } as const;
+const common = { group: "Queue", audience: "admin", scope: "admin", whole: ["mailboxes"] } as const;
 
 export const listQueue = operation({
   ...common,

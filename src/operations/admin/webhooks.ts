@@ -102,7 +102,7 @@ export const deliveryView = (delivery: Delivery): DeliveryView => {
   };
 };
 
-const common = { group: "Webhooks", audience: "admin", scope: "admin", whole: true } as const;
+const common = { group: "Webhooks", audience: "admin", scope: "admin", whole: ["codes"] } as const;
 
 export const listWebhooks = operation({
   ...common,
@@ -123,9 +123,9 @@ export const listWebhooks = operation({
       document: webhookDocument,
     }),
   ],
-  run({ caller: { workspaceId }, developers }, { query }) {
+  run({ caller: { workspaceId, policy }, developers }, { query }) {
     const positionOf = ({ createdAt, id }: Endpoint) => ({ at: createdAt, id });
-    const read = readAmong(developers.listWebhooks(workspaceId), positionOf, "oldest first");
+    const read = readAmong(developers.listWebhooks(workspaceId, policy), positionOf, "oldest first");
     const { page, nextCursor: next } = pageOf({ query: "webhooks", positionOf, read }, query);
     return { webhooks: page.map(shown), nextCursor: next };
   },
@@ -161,9 +161,9 @@ export const addWebhook = operation({
     }),
   ],
   run: ({ act, developers, requireConfirmed }, { body }) =>
-    act((tx, { workspaceId }) => {
+    act((tx, { workspaceId, policy }) => {
       requireConfirmed(tx);
-      const added = developers.addWebhook(tx, { ...body, workspaceId });
+      const added = developers.addWebhook(tx, { ...body, workspaceId }, policy);
       return { ...shown(added), secret: added.secret };
     }),
 });
@@ -178,7 +178,7 @@ export const getWebhook = operation({
   success: 200,
   response: Webhook,
   errors: READ_ERRORS,
-  run: ({ caller: { workspaceId }, developers }, { params: { id } }) => shown(developers.webhook(id, workspaceId)),
+  run: ({ caller, developers }, { params: { id } }) => shown(developers.webhook(id, caller)),
 });
 
 export const updateWebhook = operation({
@@ -209,8 +209,8 @@ export const updateWebhook = operation({
     }),
   ],
   run: ({ act, developers, requireConfirmed }, { params: { id }, body: { enabled, ...target } }) =>
-    act((tx, { workspaceId }) => {
-      const before = developers.webhook(id, workspaceId);
+    act((tx, caller) => {
+      const before = developers.webhook(id, caller);
       if (target.url !== undefined && target.url !== before.url) requireConfirmed(tx);
       const changed = developers.changeWebhook(tx, id, target);
       if (enabled === undefined) return shown(changed);
@@ -238,8 +238,8 @@ export const removeWebhook = operation({
     }),
   ],
   run: ({ act, developers }, { params: { id } }) =>
-    act((tx, { workspaceId }) => {
-      developers.removeWebhook(tx, developers.webhook(id, workspaceId).id);
+    act((tx, caller) => {
+      developers.removeWebhook(tx, developers.webhook(id, caller).id);
       return DONE;
     }),
 });
@@ -278,8 +278,8 @@ export const testWebhook = operation({
     }),
   ],
   run: ({ act, developers }, { params, body: { event } }) =>
-    act((tx, { workspaceId }) => {
-      const webhook = developers.webhook(params.id, workspaceId);
+    act((tx, caller) => {
+      const webhook = developers.webhook(params.id, caller);
       const test = developers.testWebhook(tx, webhook.id, event);
       return { id: test.id, event: test.event, eventId: test.eventId, state: "pending" as const };
     }),
@@ -314,8 +314,8 @@ export const rotateWebhookSecret = operation({
   }),
   errors: WRITE_ERRORS,
   run: ({ act, developers, requireConfirmed }, { params, body: { overlapHours = DEFAULT_OVERLAP_HOURS } }) =>
-    act((tx, { workspaceId }) => {
-      const { id } = developers.webhook(params.id, workspaceId);
+    act((tx, caller) => {
+      const { id } = developers.webhook(params.id, caller);
       requireConfirmed(tx);
       const rotated = developers.rotateWebhookSecret(tx, id, overlapHours);
       return { id, secret: rotated.secret, previousUntil: maybeIsoOf(rotated.previousUntil) };
@@ -354,8 +354,8 @@ export const listWebhookDeliveries = operation({
       document: (delivery: object) => delivery,
     }),
   ],
-  run({ caller: { workspaceId }, developers }, { params, query: { state, ...asked } }) {
-    const { id } = developers.webhook(params.id, workspaceId);
+  run({ caller, developers }, { params, query: { state, ...asked } }) {
+    const { id } = developers.webhook(params.id, caller);
     const list = {
       query: ["deliveries", id, state],
       positionOf: ({ createdAt, seq }: Delivery) => ({ at: createdAt, id: String(seq) }),
@@ -381,8 +381,9 @@ export const resendWebhookDelivery = operation({
   response: LoggedDelivery,
   errors: WRITE_ERRORS,
   run: ({ act, developers }, { params: { id, delivery } }) =>
-    act((tx, { workspaceId }) => {
-      const { seq } = developers.webhook(id, workspaceId);
+    act((tx, caller) => {
+      const { workspaceId } = caller;
+      const { seq } = developers.webhook(id, caller);
       const resent = developers.resendDelivery(tx, delivery, workspaceId);
       if (resent.endpointSeq !== seq) throw new AppError("not_found", `there is no webhook delivery ${delivery}`);
       return deliveryView(resent);
@@ -402,9 +403,9 @@ export const recoverWebhook = operation({
   success: 202,
   response: t.Object({ resent: t.Integer({ description: "Number of deliveries" }) }),
   errors: WRITE_ERRORS,
-  async run({ act, requireAdministers, caller: { workspaceId }, developers }, { params, body }) {
+  async run({ act, requireAdministers, caller, developers }, { params, body }) {
     const since = Date.parse(body.since);
-    const { id } = developers.webhook(params.id, workspaceId);
+    const { id } = developers.webhook(params.id, caller);
     const resent = await developers.recoverWebhook(id, since, requireAdministers);
     return act(() => ({ resent }));
   },
@@ -425,8 +426,8 @@ export const revealWebhookSecret = appOperation({
   method: "GET",
   path: "/webhooks/:id/secret",
   params: BY_ID,
-  run({ caller: { workspaceId }, store, developers, requireConfirmed, runtime }, { params: { id } }) {
-    const { secret, previousSecret, previousUntil } = developers.webhook(id, workspaceId);
+  run({ caller, store, developers, requireConfirmed, runtime }, { params: { id } }) {
+    const { secret, previousSecret, previousUntil } = developers.webhook(id, caller);
     requireConfirmed(store.db);
     const isRotating = previousSecret !== null && previousUntil !== null && previousUntil > runtime.now();
     return { secret, ...(isRotating && { previous: { secret: previousSecret, until: isoOf(previousUntil) } }) };

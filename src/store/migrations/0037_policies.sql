@@ -5,6 +5,8 @@ ALTER TABLE api_keys ADD COLUMN made_by TEXT;
 CREATE INDEX api_keys_by_maker ON api_keys (made_by) WHERE made_by IS NOT NULL;
 -- All keys of the workspace are paused, also those that are made later.
 ALTER TABLE workspaces ADD COLUMN keys_paused_at INTEGER;
+-- The mailboxes, by address, of whose events a key may tell an endpoint; null: all.
+ALTER TABLE webhook_endpoints ADD COLUMN mailboxes TEXT;
 -- Whom each mailbox has sent to, as policies compare addresses: accepted by their server, and not as Bcc.
 CREATE TABLE known_recipients (
   mailbox_id TEXT NOT NULL REFERENCES mailboxes(id) ON DELETE CASCADE,
