@@ -16,9 +16,9 @@ interface Filled {
   text: string;
 }
 
-/** Gives the snippets of all operations in a language, with ids, and with times that are still to come. */
+/** Gives the snippets of all operations in a language, with ids, and with times that make sense. */
 async function snippetsIn(name: Snippet["name"], { http, paramsFor, runtime }: ExampleWorld): Promise<Filled[]> {
-  const soon = new Date(runtime.now() + WEEK_MS).toISOString();
+  const [soon, ago] = [WEEK_MS, -WEEK_MS].map((ms) => new Date(runtime.now() + ms).toISOString());
   const filled: Filled[] = [];
   for (const surface of [MAIL_API, EXT_API, ADMIN_API]) {
     const document = describeApi(surface, http) as unknown as ApiDocument;
@@ -26,7 +26,12 @@ async function snippetsIn(name: Snippet["name"], { http, paramsFor, runtime }: E
       const { path, operation } = endpoint;
       const params = await paramsFor(surface, path);
       const snippet = snippetsOf(document, endpoint).find((one) => one.name === name);
-      let text = snippet?.text.replaceAll(/\d{4}-\d\d-\d\dT[\d:]+Z/g, soon) ?? "";
+      // On the clock of this world: since is a time past, any other is to come.
+      let text =
+        snippet?.text.replaceAll(
+          /(since"?: )?"\d{4}-\d\d-\d\dT[\d:]+Z"/g,
+          (_, since = "") => `${since}"${since === "" ? soon : ago}"`,
+        ) ?? "";
       for (const [param, placeholder] of Object.entries(placeholdersOf(path))) {
         expect(text).toContain(placeholder);
         text = text.replaceAll(placeholder, encodeURIComponent(params[param] ?? ""));

@@ -35,20 +35,20 @@ test("a file that is gone is a failure of ours, and the next document is read", 
   expect(await read(docx(paragraph("words")), 10)).toEqual({ text: "words\n", notes: [] });
 });
 
-test("a PDF of 100 pages has its text within two seconds", async () => {
+test("a PDF of 100 pages has its text within two seconds of work", async () => {
   const bytes = pdf(pagesOfText(100));
-  const times: number[] = [];
-  // Other programs may be busy, until too little time is left for all pages. The first time the worker starts, and loads
-  // pdf.js.
-  while (times.length < 5 && Math.min(...times) >= 2_000) {
-    const begun = performance.now();
+  let work = 0;
+  let text = "";
+  // The first time the worker starts, and loads pdf.js. While other programs are busy, the time is over before the last page.
+  for (let tries = 0; tries < 10 && (tries < 2 || !text.includes("--- page 100 of 100 ---")); tries++) {
+    const begun = process.cpuUsage();
     const found = await read(bytes, bytes.byteLength);
-    times.push(performance.now() - begun);
-    if ((times.at(-1) ?? 0) < 2_000) {
-      expect(found).toEqual({ text: expect.stringContaining("--- page 100 of 100 ---"), notes: [] });
-    }
+    text = found && "text" in found ? found.text : "";
+    const { user, system } = process.cpuUsage(begun);
+    work = (user + system) / 1_000;
   }
-  expect(Math.min(...times)).toBeLessThan(2_000);
+  expect(text).toContain("--- page 100 of 100 ---");
+  expect(work).toBeLessThan(2_000);
 }, 60_000);
 
 test.skipIf(process.platform !== "linux")(

@@ -135,7 +135,7 @@ export const undoKey = operation({
     since: dateTime(),
     dryRun: t.Optional(t.Boolean({ description: "Only tell what would be taken back" })),
   }),
-  example: { body: { since: "2026-03-02T09:30:00Z", dryRun: true } },
+  example: { body: { since: "2026-01-02T09:30:00Z", dryRun: true } },
   idempotent: true,
   success: 200,
   response: Undo,
