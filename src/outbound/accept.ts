@@ -175,12 +175,12 @@ export async function submitMessage(
   const { caller, mailbox, recipients, threadId, isDue, heldUntil } = submission;
   await requireAcceptable(parts, submission, submission.bytes || 1);
   const { message, content } = await store.preparing(() => prepare(parts, submission));
-  const replyTo = message.replyTo.map(({ email }) => email);
+  const named = [...message.to, ...message.cc, ...message.replyTo].map(({ email }) => email);
 
   const sent = await store.enqueue((tx) => {
     const now = runtime.now();
     const reason =
-      judge(tx, caller, { ...submission, replyTo }, { now, isDue }) ??
+      judge(tx, caller, { ...submission, named }, { now, isDue }) ??
       (heldUntil === undefined ? undefined : "It waited for approval when it was scheduled");
     requireAllowed(parts, tx, outgoingOf(submission), now, { isHeld: reason !== undefined });
     requireRoom(mail.usage(mailbox.id), message.size, mailbox.address);

@@ -25,8 +25,8 @@ import type { Recipient } from "./queue.ts";
 export interface Judged {
   mailbox: { id: string; address: string; workspaceId: string };
   recipients: readonly Recipient[];
-  /** Addresses that answers are to go to; known once the message is composed. */
-  replyTo?: readonly string[];
+  /** Addresses in its To, Cc and Reply-To, which a mail app writes as it likes; known once it is composed. */
+  named?: readonly string[];
   /** The conversation that it answers. */
   threadId?: string | undefined;
 }
@@ -102,19 +102,22 @@ function reasonAgainst(db: Db, keyId: string, { mailbox }: Judged, now: number):
     : `The key lost the mailbox ${mailbox.address} before the message was due`;
 }
 
-/** The addresses, as they are written, that a policy does not let a message go to. */
-function refusedBy(db: Db, policy: Policy, { mailbox, recipients, replyTo = [], threadId }: Judged): string[] {
+/**
+ * The addresses, as they are written, that a policy does not let a message go to. Those that its header alone names count:
+ * answers go there, and they would take part in the conversation.
+ */
+function refusedBy(db: Db, policy: Policy, { mailbox, recipients, named = [], threadId }: Judged): string[] {
   const isIn: Record<RecipientWord, (address: string) => boolean> = {
     workspace: (address) => isOfWorkspace(db, mailbox.workspaceId, address),
     known: (address) => isKnown(db, mailbox.id, address),
     thread: (address) => threadId !== undefined && tookPart(db, mailbox.id, threadId, address),
   };
-  const own = comparableAddress(mailbox.address);
-  const addresses = [
+  const known = new Set([mailbox.address, ...recipients.map(({ email }) => email)].map(comparableAddress));
+  const addresses = new Set([
     ...recipients.map(({ email }) => email),
-    ...replyTo.filter((address) => comparableAddress(address) !== own),
-  ];
-  return outside(policy, addresses, (word, address) => isIn[word](address));
+    ...named.filter((address) => !known.has(comparableAddress(address))),
+  ]);
+  return outside(policy, [...addresses], (word, address) => isIn[word](address));
 }
 
 const isOfWorkspace = (db: Db, workspaceId: string, address: string): boolean =>

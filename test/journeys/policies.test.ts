@@ -380,6 +380,22 @@ describe("recipients", () => {
     client.close();
   });
 
+  test("over SMTP, whom the header alone names counts, and takes part in no conversation", async () => {
+    const { key, api } = await keyWith({ recipients: ["thread", "workspace"] });
+    const { host, port } = world.submission;
+    const auth = { user: ALICE, pass: key };
+    const client = createTransport({ host, port, auth, tls: { rejectUnauthorized: false } });
+    const { threadId } = await world.receive(ALICE, "Joined by header", { messageId: "<joined@remote.example>" });
+    for (const header of ["To", "Cc"]) {
+      const raw = [`From: ${ALICE}`, `${header}: eve@evil.example`, "In-Reply-To: <joined@remote.example>", "", "x"];
+      const mail = { envelope: { from: ALICE, to: [MAX] }, raw: raw.join("\r\n") };
+      expect([header, await client.sendMail(mail).catch(({ responseCode }) => responseCode)]).toEqual([header, 550]);
+    }
+    client.close();
+    const reply = await api.post(`/threads/${threadId}/reply`, { text: "x", to: "eve@evil.example" });
+    expect(outcome(reply)).toEqual(REFUSED);
+  });
+
   test("a replay is answered though the policy was tightened since; a new request is judged by the present one", async () => {
     const { api, id } = await keyWith({ recipients: ALLOWED });
     const letter = { ...letterTo("bob@remote.example"), idempotencyKey: "once" };
@@ -557,6 +573,17 @@ describe("limits", () => {
     await world.advance(24 * 3_600_000);
     expect(outcome(await api.post("/send", letterTo("f@remote.example")))).toBe(202);
   });
+
+  test.each(["at once", "later"])(
+    "two messages that are sent %s at the same time do not exceed it together",
+    async (when) => {
+      const { api } = await keyWith({ recipientsPerDay: 1 });
+      const sendAt = new Date(world.runtime.now() + 3_600_000).toISOString();
+      const letter = letterTo("a@remote.example", when === "later" ? { sendAt } : {});
+      const answers = await Promise.all([1, 2, 3].map(() => api.post("/send", letter)));
+      expect(answers.map(({ status }) => status).sort()).toEqual([202, 429, 429]);
+    },
+  );
 
   test("changesPerHour counts what changes something, of several conversations each", async () => {
     const { api } = await keyWith({ changesPerHour: 3 });
