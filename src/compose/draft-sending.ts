@@ -17,6 +17,7 @@ import type { Job } from "../base/scheduler.ts";
 import { noteDeed } from "../journal/entries.ts";
 import type { Draft, Due } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import { judge } from "../outbound/judgement.ts";
 import { users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -124,7 +125,10 @@ export function createDraftSending({
       ...saving,
       also(tx, draft) {
         mailbox.drafts.schedule(tx, draft, due);
-        const { recipients } = described.message;
+        const { message, answers: threadId } = described;
+        const { recipients } = message;
+        // Messages that were judged at the same time may exceed a limit together; what makes this one wait does so when it is due.
+        judge(tx, caller, { ...message, threadId }, { now: runtime.now() });
         noteDeed(tx, caller, { ids: [draft.id], recipients: recipients.length }, runtime.now());
         return also(tx, draft);
       },
