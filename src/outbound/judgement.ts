@@ -14,7 +14,7 @@ import {
   type RecipientWord,
 } from "../access/policy.ts";
 import { requireLeft } from "../journal/limits.ts";
-import { splitAddress } from "../message/address.ts";
+import { type EmailAddress, splitAddress } from "../message/address.ts";
 import type { Policy } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
@@ -31,8 +31,12 @@ export interface Judged {
   threadId?: string | undefined;
 }
 
-/** Messages of a conversation whose addresses are compared, of those that have the sought local part. */
-const MOST_EXAMINED = 100;
+/**
+ * Characters of a conversation's addresses that are read, some 100 ms, and addresses that are compared, of those that begin
+ * like a sought one. Only strangers write more.
+ */
+const MOST_READ = 10_000_000;
+const MOST_COMPARED = 10_000;
 
 /** Why a message waits for a person. It names no Bcc recipient. */
 export type HoldReason = string;
@@ -44,12 +48,9 @@ const statements = prepared(({ $client: sqlite }) => ({
   thread: sqlite.prepare<{ seq: number }, [id: string, mailboxId: string]>(
     "SELECT seq FROM threads WHERE id = ? AND mailbox_id = ?",
   ),
-  // lower() folds ASCII alone, as policies do.
-  people: sqlite.prepare<{ people: string }, [seq: number, plain: string, tagged: string]>(
-    `SELECT people FROM (
-       SELECT seq, '[' || "from" || ',' || "to" || ',' || cc || ']' AS people FROM messages
-       WHERE thread_seq = ?1 AND kind IN ('received', 'sent'))
-     WHERE instr(lower(people), ?2) OR instr(lower(people), ?3) ORDER BY seq DESC LIMIT ${MOST_EXAMINED}`,
+  people: sqlite.prepare<{ people: string }, [seq: number]>(
+    `SELECT '[' || "from" || ',' || "to" || ',' || cc || ']' AS people FROM messages
+     WHERE thread_seq = ? AND kind IN ('received', 'sent') ORDER BY seq DESC`,
   ),
 }));
 
@@ -107,32 +108,55 @@ function reasonAgainst(db: Db, keyId: string, { mailbox }: Judged, now: number):
  * answers go there, and they would take part in the conversation.
  */
 function refusedBy(db: Db, policy: Policy, { mailbox, recipients, named = [], threadId }: Judged): string[] {
-  const isIn: Record<RecipientWord, (address: string) => boolean> = {
-    workspace: (address) => isOfWorkspace(db, mailbox.workspaceId, address),
-    known: (address) => isKnown(db, mailbox.id, address),
-    thread: (address) => threadId !== undefined && tookPart(db, mailbox.id, threadId, address),
-  };
   const known = new Set([mailbox.address, ...recipients.map(({ email }) => email)].map(comparableAddress));
   const addresses = new Set([
     ...recipients.map(({ email }) => email),
     ...named.filter((address) => !known.has(comparableAddress(address))),
   ]);
+  let participants: Set<string> | undefined;
+  const tookPart = (address: string): boolean => {
+    if (threadId === undefined) return false;
+    const sought = () => new Set([...addresses].flatMap((text) => comparableAddress(text) ?? []));
+    participants ??= participantsAmong(db, mailbox.id, threadId, sought());
+    return participants.has(address);
+  };
+  const isIn: Record<RecipientWord, (address: string) => boolean> = {
+    workspace: (address) => isOfWorkspace(db, mailbox.workspaceId, address),
+    known: (address) => isKnown(db, mailbox.id, address),
+    thread: tookPart,
+  };
   return outside(policy, [...addresses], (word, address) => isIn[word](address));
 }
 
 const isOfWorkspace = (db: Db, workspaceId: string, address: string): boolean =>
   statements(db).verified.get(splitAddress(address).domain, workspaceId) !== null;
 
-/** True if the address is of a sender, or in To or Cc, of the conversation's received and sent messages. */
-function tookPart(db: Db, mailboxId: string, threadId: string, address: string): boolean {
+/**
+ * Those of the sought addresses, as comparableAddress gives them, that are of a sender, or in To or Cc, of the conversation's
+ * received and sent messages. Reads them once, however many are sought, the newest first.
+ */
+function participantsAmong(db: Db, mailboxId: string, threadId: string, sought: ReadonlySet<string>): Set<string> {
+  const found = new Set<string>();
   const thread = statements(db).thread.get(threadId, mailboxId);
-  if (!thread) return false;
-  const start = `"email":${JSON.stringify(splitAddress(address).local).slice(0, -1)}`;
-  return statements(db)
-    .people.all(thread.seq, `${start}@`, `${start}+`)
-    .flatMap(({ people }) => (JSON.parse(people) as ({ email: string } | { email: string }[])[]).flat())
-    .some(({ email }) => comparableAddress(email) === address);
+  if (!thread) return found;
+  const starts = new Set([...sought].map(startOf));
+  let read = 0;
+  let compared = 0;
+  for (const { people } of statements(db).people.iterate(thread.seq)) {
+    read += people.length;
+    if (read > MOST_READ || compared > MOST_COMPARED) break;
+    for (const { email } of (JSON.parse(people) as (EmailAddress | EmailAddress[])[]).flat()) {
+      if (!starts.has(startOf(email))) continue;
+      compared++;
+      const address = comparableAddress(email);
+      if (address !== undefined && sought.has(address)) found.add(address);
+    }
+  }
+  return found;
 }
+
+/** A part of an address that is quick to compare: the local part, up to a tag. */
+const startOf = (address: string): string => (/^[^+@]*/.exec(address)?.[0] ?? "").toLowerCase();
 
 /** For everybody who may read the message, so without Bcc. */
 function namesOf({ recipients }: Judged, refused: readonly string[]): string {

@@ -321,6 +321,38 @@ describe("recipients", () => {
       );
     });
 
+    test("a long conversation is read once for however many recipients", async () => {
+      const { api } = await keyWith({ recipients: ["thread"] });
+      const { threadId } = await world.receive(ALICE, "A long thread");
+      const { $client } = world.appliance.store.db;
+      const people = Array.from({ length: 100 }, (_, i) => ({ email: `guest${i}@remote.example` }));
+      const columns = $client
+        .query<{ name: string }, []>(
+          "SELECT name FROM pragma_table_info('messages') WHERE name NOT IN ('seq', 'id', 'cc')",
+        )
+        .all()
+        .map(({ name }) => `"${name}"`)
+        .join();
+      $client
+        .query(
+          `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400)
+           INSERT INTO messages (seq, id, cc, ${columns}) SELECT seq + i, id || i, ?, ${columns} FROM messages, n
+           WHERE thread_seq = (SELECT seq FROM threads WHERE id = ?)`,
+        )
+        .run(JSON.stringify(people), threadId);
+      const timeOf = async (count: number) => {
+        const to = Array.from({ length: count }, (_, i) => `nobody${i}@evil.example`);
+        const start = performance.now();
+        expect(outcome(await api.post(`/threads/${threadId}/reply`, { text: "x", to }))).toEqual(REFUSED);
+        return performance.now() - start;
+      };
+      await timeOf(1);
+      expect(await timeOf(500)).toBeLessThan(50 * (await timeOf(1)));
+      const to = ["Guest7+tag@remote.example", "eve@evil.example"];
+      const { body } = await api.post<{ error: string }>(`/threads/${threadId}/reply`, { text: "x", to });
+      expect(body.error).toContain("write to eve@evil.example, so");
+    });
+
     test("Bcc of what was sent makes nobody a participant; Cc does", async () => {
       const { api } = await keyWith({ recipients: ["thread"] });
       const { threadId } = await world.receive(ALICE, "With a reply");
