@@ -11,6 +11,7 @@
  */
 import { gt, max, sql } from "drizzle-orm";
 import { type Caller, reachOf } from "../access/caller.ts";
+import { leavesMailbox } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
 import type { Job } from "../base/scheduler.ts";
 import { type ChangeKind, mailboxes, threadChanges } from "../store/schema.ts";
@@ -95,9 +96,14 @@ const statements = prepared((db) => ({
      ORDER BY 1 LIMIT ${LARGEST_PAGE + 1}`,
   ),
   mailboxesOf: db
-    .select({ id: mailboxes.id })
+    .select({ id: mailboxes.id, address: mailboxes.address })
     .from(mailboxes)
     .where(sql`${mailboxes.workspaceId} = ${sql.placeholder("workspaceId")}`)
+    .prepare(),
+  mailbox: db
+    .select({ id: mailboxes.id, address: mailboxes.address })
+    .from(mailboxes)
+    .where(sql`${mailboxes.id} = ${sql.placeholder("mailboxId")}`)
     .prepare(),
 }));
 
@@ -160,20 +166,21 @@ function decode(db: Db, cursor: string, now: number): FeedPosition {
   );
 }
 
-/** The mailboxes that a change of somebody's reach was about. `reached`: those in reach now. */
+/** The mailboxes, of those that the policy leaves, that a change of the person's reach was about. `reached`: those in reach now. */
 function concerned(
   db: Db,
-  { workspaceId }: Caller,
+  { workspaceId, policy = {} }: Caller,
   { kind, mailboxId }: { kind: ChangeKind; mailboxId: string | null },
   reached: ReadonlySet<string>,
 ): string[] {
   const all =
     mailboxId === null
-      ? statements(db)
-          .mailboxesOf.all({ workspaceId })
-          .map(({ id }) => id)
-      : [mailboxId];
-  return all.filter((id) => reached.has(id) === (kind === "upserted"));
+      ? statements(db).mailboxesOf.all({ workspaceId })
+      : // One that is gone has no address any more.
+        [statements(db).mailbox.get({ mailboxId }) ?? { id: mailboxId, address: "" }];
+  return all
+    .filter((mailbox) => leavesMailbox(policy, mailbox) && reached.has(mailbox.id) === (kind === "upserted"))
+    .map(({ id }) => id);
 }
 
 /**

@@ -137,6 +137,28 @@ describe("mailboxes", () => {
     ]);
   });
 
+  test("what their person loses elsewhere is no news to the key", async () => {
+    const { store, people, developers } = world.appliance;
+    const { maxId, maxMailboxId, owner } = world;
+    const key = (policy: Policy) =>
+      world.apiWith(
+        store.transact((tx) => developers.createKey(tx, { userId: maxId, name: "x", scopes: ["read"], policy })).key,
+      );
+    const [limited, free] = [key({ mailboxes: [maxMailboxId] }), key({})];
+    await world.receive(ALICE, "Shared with max");
+    const { next } = (await free.get<{ next: string }>("/api/ext/v1/changes")).body;
+    store.transact((tx) => people.revokeGrant(tx, owner.mailboxId, maxId));
+    const seen = async (api: Client) =>
+      new Set(
+        (await api.get<{ changes: { mailboxId: string }[] }>(`/api/ext/v1/changes?after=${next}`)).body.changes.map(
+          ({ mailboxId }) => mailboxId,
+        ),
+      );
+    expect(await seen(free)).toContain(owner.mailboxId);
+    expect([...(await seen(limited))]).toEqual([]);
+    store.transact((tx) => people.grant(tx, owner.mailboxId, maxId, "view"));
+  });
+
   test("an admin's key sees them alone in administration, and does not what concerns all", async () => {
     const { api } = await keyWith({ mailboxes: [MAX] }, ["read", "admin"]);
     const admin = (path: string) => `/api/admin/v1${path}`;
