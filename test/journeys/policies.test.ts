@@ -585,6 +585,23 @@ describe("what a key makes", () => {
     for (const policy of [BOUNDS, less]) expect(outcome(await make(policy))).toBe(201);
   });
 
+  test("a key gives no more to one that has a scope which it lacks or may not give", async () => {
+    const { store, developers } = world.appliance;
+    const wide = (scopes: Scope[]) =>
+      store.transact((tx) =>
+        developers.createKey(tx, { userId: world.owner.userId, name: "x", scopes, policy: { send: "hold" } }),
+      ).id;
+    const admin = (await keyWith({}, ["admin", "read"])).api;
+    const all = world.keyFor(world.owner.userId, ["read", "send", "write", "admin", "approve"]);
+    const widen = (api: Client, id: string) => api.patch(`/api/admin/v1/keys/${id}`, { policy: {} });
+    expect(outcome(await widen(admin, wide(["read", "send"])))).toEqual(REFUSED);
+    expect(outcome(await widen(all, wide(["read", "approve"])))).toEqual(REFUSED);
+    expect(outcome(await widen(admin, wide(["read"])))).toBe(200);
+    expect(outcome(await widen(all, wide(["read", "send"])))).toBe(200);
+    const narrow = { policy: { send: "hold", recipients: [] } };
+    expect(outcome(await admin.patch(`/api/admin/v1/keys/${wide(["send"])}`, narrow))).toBe(200);
+  });
+
   test("the key of somebody else is restricted, and not given more", async () => {
     const { store, developers } = world.appliance;
     const { id } = store.transact((tx) =>

@@ -2,7 +2,7 @@
 import type { Caller } from "../../access/caller.ts";
 import type { KeyRecord } from "../../admin/developers.ts";
 import { AppError } from "../../base/errors.ts";
-import { OTHERWISE, SCOPES, SEND_MODES, type Policy as StoredPolicy } from "../../store/schema.ts";
+import { OTHERWISE, SCOPES, type Scope, SEND_MODES, type Policy as StoredPolicy } from "../../store/schema.ts";
 import { asCommand, type Shown } from "../command.ts";
 import { filled, oneOf, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
@@ -142,6 +142,10 @@ function requireMayChange({ userId, role }: Caller, { userId: holderId, userRole
   throw new AppError("forbidden", "That takes an owner: an admin changes their own keys and those of members");
 }
 
+/** True if the caller has the scope, and may give it: only a person gives a key the right to approve. */
+const mayGive = ({ scopes, keyId }: Caller, scope: Scope): boolean =>
+  scopes.has(scope) && (scope !== "approve" || keyId === undefined);
+
 const common = { group: "API keys", audience: "admin", scope: "admin" } as const;
 
 export const listKeys = operation({
@@ -199,11 +203,8 @@ export const createKey = operation({
       if (!isOwn && holder.role !== "member") {
         throw new AppError("forbidden", "A key acts for yourself or for a member: others create their own");
       }
-      // Only a person gives a key the right to approve.
-      const isByKey = caller.keyId !== undefined;
       const beyond = scopes.find(
-        (scope) =>
-          !caller.scopes.has(scope) || (scope === "admin" && !isOwn) || (scope === "approve" && (isByKey || !isOwn)),
+        (scope) => !mayGive(caller, scope) || (!isOwn && (scope === "admin" || scope === "approve")),
       );
       if (beyond !== undefined) {
         throw new AppError("forbidden", `You cannot give this key the scope "${beyond}"`);
@@ -271,6 +272,8 @@ export const changeKey = operation({
           throw new AppError("forbidden", "The key of somebody else can be restricted further, and not given more");
         }
         if (!narrows) requireConfirmed(tx);
+        const beyond = !narrows && key.scopes.find((scope) => !mayGive(caller, scope));
+        if (beyond) throw new AppError("forbidden", `You cannot give more to a key that has the scope "${beyond}"`);
       }
       // What a person has paused comes back with all that it may do.
       if (change.paused === false && caller.policy)
