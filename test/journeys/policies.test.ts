@@ -170,6 +170,7 @@ describe("mailboxes", () => {
       "not_found",
     ]);
     expect(outcome(await api.patch(admin(`/mailboxes/${world.maxMailboxId}`), { name: "Max" }))).toBe(200);
+    expect(outcome(await api.patch(admin(`/mailboxes/${world.maxMailboxId}`), { owner: ALICE }))).toEqual(REFUSED);
     const wide: [path: string, body: object][] = [
       ["/people", { email: "eve@example.test", name: "Eve", role: "admin" }],
       ["/mailboxes", { address: "eve@example.test", name: "Eve" }],

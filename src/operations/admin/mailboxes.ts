@@ -1,4 +1,5 @@
 /** Mailboxes of a workspace, with their aliases, shares, quotas, pauses and expiry (rules: Administered mailboxes). */
+import { requireUnrestricted } from "../../access/caller.ts";
 import { leavesMailbox } from "../../access/policy.ts";
 import { quoted, timeOf } from "../../admin/names.ts";
 import { GRANT_ACCESS, type MailboxEntry, type People } from "../../admin/people.ts";
@@ -96,7 +97,6 @@ function ownerNamed(people: People, workspaceId: string, named: string): string 
   return person.id;
 }
 
-/** Changes a mailbox of the caller's workspace and returns it as it is then. @throws AppError not_found */
 /** A mailbox that the caller's policy leaves. @throws AppError not_found */
 function mailboxFor(
   people: AdminContext["people"],
@@ -108,6 +108,7 @@ function mailboxFor(
   return mailbox;
 }
 
+/** Changes a mailbox of the caller's workspace and returns it as it is then. @throws AppError not_found */
 const changing = (
   { act, people }: AdminContext,
   id: string,
@@ -291,9 +292,11 @@ export const changeMailbox = operation({
   ],
   run: (context, { params: { id }, body: { name, owner, quotaBytes, pausedReason, expiresAt } }) =>
     changing(context, id, (tx, workspaceId) => {
-      const { people, requireConfirmed } = context;
+      const { caller, people, requireConfirmed } = context;
       if (name !== undefined) people.renameMailbox(tx, id, name);
       if (owner !== undefined) {
+        // As with a share, somebody gets all of its mail.
+        requireUnrestricted(caller);
         requireConfirmed(tx);
         people.assignMailbox(tx, id, owner === null ? null : ownerNamed(people, workspaceId, owner));
       }
