@@ -207,7 +207,7 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     if (whole) requireUnrestricted(caller, whole === true ? undefined : whole);
     if (takesFiles) requireReadable(caller, input.body as object);
     const key = idempotent && readKey(input.idempotencyKey, (input.body as { idempotencyKey?: string }).idempotencyKey);
-    // The body may have taken long to come, so the role may have ended; and nothing else is checked for a replay.
+    // Nothing else is checked for a replay.
     if (operation.audience === "admin") requireAdmin(presentCaller(administration.store.db, caller));
     const attachments = (takesFiles && attachmentsIn(input.body)) || [];
     const readFiles = () => sending.readFiles(caller, attachments, uploads);
@@ -238,7 +238,9 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     const input = await read();
     const uploads = input.uploads ?? [];
     try {
-      return await performRead(caller, input, uploads, way);
+      // The body may have taken long to come: the key, its policy and the person's role are those of now.
+      const present = operation.body ? presentCaller(store.db, caller) : caller;
+      return await performRead(present, input, uploads, way);
     } catch (error) {
       if (error instanceof PolicyRefusal) noteRefusal(caller, input, error);
       throw error;

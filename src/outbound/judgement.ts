@@ -75,6 +75,9 @@ export function judge(
   } else {
     const present = requireLiveKey(db, caller);
     policy = present.policy ?? {};
+    if (!leavesMailbox(policy, message.mailbox)) {
+      throw new PolicyRefusal("forbidden", `This API key has lost the mailbox ${message.mailbox.address} meanwhile`);
+    }
     // Of what is due, they were counted when it was scheduled.
     requireLeft(db, present, "recipientsPerDay", message.recipients.length, now);
   }

@@ -462,6 +462,33 @@ describe("recipients", () => {
   });
 });
 
+test("a request whose body takes long is judged by the policy of the time when it is there", async () => {
+  const { key, id } = await keyWith({});
+  const { threadId } = await world.receive(ALICE, "Slowly");
+  const during = async (path: string, method: string, body: object) => {
+    await change(id, { policy: {} });
+    const [start, end] = [JSON.stringify(body).slice(0, 5), JSON.stringify(body).slice(5)];
+    const { promise: begun, resolve } = Promise.withResolvers<void>();
+    const stream = new ReadableStream({
+      async pull(controller) {
+        controller.enqueue(new TextEncoder().encode(start));
+        resolve();
+        // By then, an answer to another request came: the first one was admitted.
+        await world.apiWith(key).get("/mailboxes");
+        await change(id, { policy: { mailboxes: [MAX] } });
+        controller.enqueue(new TextEncoder().encode(end));
+        controller.close();
+      },
+    });
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+    const answer = fetch(`${world.http}/api/v1${path}`, { method, body: stream, headers });
+    await begun;
+    return (await answer).status;
+  };
+  expect(await during("/send", "POST", letterTo("bob@remote.example"))).toBe(422);
+  expect(await during(`/threads/${threadId}`, "PATCH", { starred: true })).toBe(404);
+});
+
 describe("expiresAt and networks", () => {
   test("an expired key is 401, over REST, MCP and SMTP", async () => {
     const { api, key, id } = await keyWith({});
