@@ -225,7 +225,7 @@ function openRestored({ data, sendQueue, runtime }: RestoreRequest): Pick<Restor
     if (sendQueue) return { held: 0, unscheduled: 0 };
     return store.transact((tx) => ({
       held: holdWaiting(tx, HELD),
-      unscheduled: unschedule(tx, UNSCHEDULED) + unapprove(tx, UNSCHEDULED),
+      unscheduled: unschedule(tx, UNSCHEDULED) + unapprove(tx, UNSCHEDULED, runtime.now()),
     }));
   } finally {
     store.close();

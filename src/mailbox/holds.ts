@@ -3,7 +3,7 @@
  * of its mailbox, which nobody changes, beside the bytes that go out. Once the message is sent, the row tells who
  * approved it. The only writer of holds.
  */
-import { and, asc, eq, inArray, isNotNull, isNull, lte, max, min, sql } from "drizzle-orm";
+import { and, asc, desc, eq, inArray, isNotNull, lte, min, sql } from "drizzle-orm";
 import { type HeldRecipient, type HoldState, holds, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -35,7 +35,7 @@ export interface Hold {
   dsn: typeof holds.$inferSelect.dsn;
   decidedBy: string | null;
   decidedAt: number | null;
-  /** When people were told by mail that it waits. */
+  /** When people were told by mail that it and those before it wait. */
   toldAt: number | null;
 }
 
@@ -120,16 +120,43 @@ const statements = prepared((db) => {
     overdue: portion("waiting", lte(holds.since, before)),
     decided: portion("rejected", lte(holds.decidedAt, before)),
     due: portion("approved", lte(holds.sendAt, before)),
-    untold: portion("waiting", isNull(holds.toldAt)),
+    mailboxes: db
+      .selectDistinct({ mailboxId: holds.mailboxId })
+      .from(holds)
+      .where(and(inState("waiting"), sql`${holds.state} <> 'sent'`))
+      .prepare(),
+    told: db
+      .select({ at: sql<number>`${holds.toldAt}`, since: holds.since, seq: holds.messageSeq })
+      .from(holds)
+      .where(
+        and(
+          eq(holds.mailboxId, sql.placeholder("mailboxId")),
+          isNotNull(holds.toldAt),
+          // A time to come is of a clock that was ahead.
+          lte(holds.toldAt, sql.placeholder("now")),
+        ),
+      )
+      .orderBy(desc(holds.toldAt))
+      .limit(1)
+      .prepare(),
+    untold: db
+      .select({ seq: holds.messageSeq, count: sql<number>`count(*) OVER ()` })
+      .from(holds)
+      .where(
+        and(
+          eq(holds.mailboxId, sql.placeholder("mailboxId")),
+          inState("waiting"),
+          sql`${holds.state} <> 'sent'`,
+          sql`(${holds.since}, ${holds.messageSeq}) > (${sql.placeholder("since")}, ${sql.placeholder("seq")})`,
+        ),
+      )
+      .orderBy(desc(holds.since), desc(holds.messageSeq))
+      .limit(1)
+      .prepare(),
     nextDue: db
       .select({ at: min(holds.sendAt) })
       .from(holds)
       .where(inState("approved"))
-      .prepare(),
-    lastTold: db
-      .select({ at: max(holds.toldAt) })
-      .from(holds)
-      .where(and(eq(holds.mailboxId, sql.placeholder("mailboxId")), isNotNull(holds.toldAt)))
       .prepare(),
     copies: db
       .select({ emailId: holds.messageId, recipients: holds.recipients, fingerprint: messages.fingerprint })
@@ -227,34 +254,51 @@ export const heldCopies = (db: Db, mailboxId: string, messageId: string, since: 
 export const overdueHolds = (db: Db, before: number): Hold[] => statements(db).overdue.all({ before });
 export const rejectedHolds = (db: Db, before: number): Hold[] => statements(db).decided.all({ before });
 export const dueHolds = (db: Db, now: number): Hold[] => statements(db).due.all({ before: now });
-export const untoldHolds = (db: Db): Hold[] => statements(db).untold.all();
 export const nextDueHold = (db: Db): number | null => statements(db).nextDue.get()?.at ?? null;
-/** When the people of a mailbox were last told that messages wait, epoch ms. */
-export const lastTold = (db: Db, mailboxId: string): number | null =>
-  statements(db).lastTold.get({ mailboxId })?.at ?? null;
+/** The mailboxes in which messages wait. */
+export const mailboxesWithWaiting = (db: Db): string[] =>
+  statements(db)
+    .mailboxes.all()
+    .map(({ mailboxId }) => mailboxId);
 
-export function setTold(tx: Tx, seqs: readonly number[], now: number): void {
-  tx.update(holds)
-    .set({ toldAt: now })
-    .where(inArray(holds.messageSeq, [...seqs]))
-    .run();
+/**
+ * When the people of a mailbox were last told by mail that messages wait, how many wait since, and the newest of these. Only
+ * that one is marked as told, since a row is written whole.
+ */
+export function untoldIn(db: Db, mailboxId: string, now: number): { toldAt?: number; count: number; newest: number } {
+  const told = statements(db).told.get({ mailboxId, now });
+  const after = told ?? { since: -1, seq: 0 };
+  const { count = 0, seq: newest = 0 } =
+    statements(db).untold.get({ mailboxId, since: after.since, seq: after.seq }) ?? {};
+  return { ...(told && { toldAt: told.at }), count, newest };
+}
+
+export function setTold(tx: Tx, newest: number, now: number): void {
+  tx.update(holds).set({ toldAt: now }).where(eq(holds.messageSeq, newest)).run();
 }
 
 /** Records a decision. `reason` replaces the one for holding it. */
 export function decide(
   tx: Tx,
   { seq }: Pick<Hold, "seq">,
-  set: { state: Exclude<HoldState, "sent">; reason?: string; decidedBy: string | null; decidedAt: number | null },
+  set: { state: Exclude<HoldState, "sent" | "waiting">; reason?: string; decidedBy: string | null; decidedAt: number },
 ): void {
   tx.update(holds).set(set).where(eq(holds.messageSeq, seq)).run();
 }
 
-/** Has approved messages wait again; returns their number. */
-export function unapprove(tx: Tx, reason: string): number {
-  const waiting = { state: "waiting", reason, decidedBy: null, decidedAt: null } as const;
-  return tx.update(holds).set(waiting).where(eq(holds.state, "approved")).returning({ seq: holds.messageSeq }).all()
-    .length;
+/** What makes an approved message wait anew: its time to be approved begins, and people are told. */
+const anew = (reason: string, now: number) =>
+  ({ state: "waiting", reason, since: now, decidedBy: null, decidedAt: null, toldAt: null }) as const;
+
+/** Has an approved message wait again. */
+export function waitAgain(tx: Tx, { seq }: Pick<Hold, "seq">, reason: string, now: number): void {
+  tx.update(holds).set(anew(reason, now)).where(eq(holds.messageSeq, seq)).run();
 }
+
+/** Has all approved messages wait again; returns their number. */
+export const unapprove = (tx: Tx, reason: string, now: number): number =>
+  tx.update(holds).set(anew(reason, now)).where(eq(holds.state, "approved")).returning({ seq: holds.messageSeq }).all()
+    .length;
 
 /** Deletes a held message with its conversation, for good or before it is filed as sent. */
 export function removeHold(tx: Tx, { mailboxId, threadSeq }: Pick<Hold, "mailboxId" | "threadSeq">): void {

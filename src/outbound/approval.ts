@@ -26,6 +26,7 @@ import {
   putSent,
   rejectedHolds,
   removeHold,
+  waitAgain,
 } from "../mailbox/holds.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { normalizeAddress } from "../message/address.ts";
@@ -181,6 +182,7 @@ export function createApprovals(parts: ApprovalParts) {
       for (const hold of rejectedHolds(store.db, now - REJECTED_DAYS * DAY_MS)) {
         await store.enqueue((tx) => removeHold(tx, hold));
       }
+      let failure: unknown;
       for (const hold of dueHolds(store.db, now)) {
         const mailbox = mailboxOf(store.db, hold.mailboxId);
         if (!mailbox) continue;
@@ -192,7 +194,11 @@ export function createApprovals(parts: ApprovalParts) {
             () => {},
           );
         } catch (error) {
-          if (!(error instanceof AppError) || error.code === "server_error") throw error;
+          if (!(error instanceof AppError) || error.code === "server_error") {
+            // It delays no other, and is tried again.
+            failure ??= error;
+            continue;
+          }
           // It waits for a person again, who learns why when they approve it.
           log.info("an approved message was not sent when it was due", { emailId: hold.emailId, reason: error.code });
           await store.enqueue((tx) => {
@@ -202,10 +208,11 @@ export function createApprovals(parts: ApprovalParts) {
               ({ field, email }) => field === "bcc" && error.message.includes(email),
             );
             const reason = namesBcc ? "It was refused when it was due: approve it to see why" : error.message;
-            decide(tx, hold, { state: "waiting", reason, decidedBy: null, decidedAt: null });
+            waitAgain(tx, hold, reason, runtime.now());
           });
         }
       }
+      if (failure !== undefined) throw failure;
       return Math.min(now + CHECK_MS, nextDueHold(store.db) ?? Number.POSITIVE_INFINITY);
     },
   };

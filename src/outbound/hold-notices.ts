@@ -4,7 +4,7 @@
  */
 import { and, asc, eq, inArray, or, sql } from "drizzle-orm";
 import type { Job } from "../base/scheduler.ts";
-import { lastTold, setTold, untoldHolds } from "../mailbox/holds.ts";
+import { mailboxesWithWaiting, setTold, untoldIn } from "../mailbox/holds.ts";
 import { grants, mailboxes, users } from "../store/schema.ts";
 import type { Db, Store } from "../store/store.ts";
 import type { NotifyAdmins } from "./notices.ts";
@@ -27,18 +27,16 @@ export function createHoldNotices({
     async runDue(now) {
       const { db } = store;
       let failure: unknown;
-      for (const [mailboxId, untold] of Map.groupBy(untoldHolds(db), (hold) => hold.mailboxId)) {
-        const told = lastTold(db, mailboxId);
-        // A time to come is of a clock that was ahead.
-        if (told !== null && told <= now && now - told < HOUR_MS) continue;
+      for (const mailboxId of mailboxesWithWaiting(db)) {
+        const { toldAt, count, newest } = untoldIn(db, mailboxId, now);
+        if (count === 0 || (toldAt !== undefined && now - toldAt < HOUR_MS)) continue;
         const mailbox = db.select().from(mailboxes).where(eq(mailboxes.id, mailboxId)).get();
         if (!mailbox) continue;
         const { workspaceId, address } = mailbox;
         const to = peopleOf(db, mailboxId);
-        const seqs = untold.map(({ seq }) => seq);
         try {
-          await notify({ workspaceId, ...(to.length > 0 && { to }), ...mailOf(address, untold.length, page) }, (tx) =>
-            setTold(tx, seqs, now),
+          await notify({ workspaceId, ...(to.length > 0 && { to }), ...mailOf(address, count, page) }, (tx) =>
+            setTold(tx, newest, now),
           );
         } catch (error) {
           // A failure for one mailbox does not delay the others, and is retried.

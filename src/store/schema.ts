@@ -905,7 +905,7 @@ export const holds = sqliteTable(
     /** The person who approved or rejected it; null if its time was over. */
     decidedBy: text("decided_by"),
     decidedAt: integer("decided_at"),
-    /** When the people who may approve it were told by mail. */
+    /** When the people who may approve it and those before it were told by mail. */
     toldAt: integer("told_at"),
   },
   (table) => [

@@ -324,6 +324,30 @@ describe("with sendAt", () => {
     expect(held).toMatchObject({ id: emailId, reason: expect.stringContaining("suppression") });
   });
 
+  test("its time to be approved begins anew then", async () => {
+    const { emailId } = await hold({ sendAt: later(10 * DAY) });
+    await approve(emailId);
+    const { store, people } = world.appliance;
+    store.transact((tx) => people.pauseMailbox(tx, world.owner.mailboxId, "for a test"));
+    await world.advance(10 * DAY);
+    await world.advance(MINUTE);
+    expect(await waiting()).toMatchObject([{ id: emailId, since: expect.stringMatching(/^2026-01-1/) }]);
+    await world.advance(MINUTE);
+    expect(await waiting()).toHaveLength(1);
+  });
+
+  test("one that cannot be read delays no other", async () => {
+    const sendAt = later(60 * MINUTE);
+    const content = Buffer.alloc(400_000, "x").toString("base64");
+    const broken = await hold({ sendAt, attachments: [{ filename: "big.bin", content }] });
+    const { emailId } = await hold({ sendAt, subject: "Second" });
+    for (const id of [broken.emailId, emailId]) await approve(id);
+    world.appliance.store.db.$client.exec("UPDATE holds SET blob = 'gone' WHERE blob IS NOT NULL");
+    await world.advance(60 * MINUTE);
+    expect(await arrived()).toEqual(["Second"]);
+    expect(await waiting(world.api, "approved")).toMatchObject([{ id: broken.emailId }]);
+  });
+
   test.each<[string, () => Promise<unknown>]>([
     ["is paused", () => world.api.patch(`/api/admin/v1/keys/${agent.id}`, { paused: true })],
     ["has a narrower policy", () => world.api.patch(`/api/admin/v1/keys/${agent.id}`, { policy: { recipients: [] } })],
@@ -367,21 +391,25 @@ describe("rejecting", () => {
   });
 });
 
-test("people are told by mail within a minute, then at most once an hour and mailbox", async () => {
-  const notices = async () => {
+/** Subjects and bodies of the notices in a mailbox, newest first. */
+async function noticesIn(mailbox: string) {
+  await world.appliance.settled();
+  const { body } = await world.api.get<{ messages: { subject: string; bodyText: string }[] }>(
+    `/messages?mailbox=${mailbox}&direction=inbound`,
+  );
+  return body.messages.filter(({ subject }) => subject.includes("for approval"));
+}
+
+/** In steps: a worker composes the mail, and has half a minute for it. */
+async function pass(minutes: number) {
+  for (let i = 0; i < minutes * 3; i++) {
+    await world.advance(MINUTE / 3);
     await world.appliance.settled();
-    const { body } = await world.api.get<{ messages: { subject: string; bodyText: string }[] }>(
-      `/messages?mailbox=${ALICE}&direction=inbound`,
-    );
-    return body.messages.filter(({ subject }) => subject.includes("for approval"));
-  };
-  // In steps: a worker composes the mail, and has half a minute for it.
-  const pass = async (minutes: number) => {
-    for (let i = 0; i < minutes * 3; i++) {
-      await world.advance(MINUTE / 3);
-      await world.appliance.settled();
-    }
-  };
+  }
+}
+
+test("people are told by mail within a minute, then at most once an hour and mailbox", async () => {
+  const notices = () => noticesIn(ALICE);
   await hold();
   await pass(1);
   expect(await notices()).toMatchObject([{ subject: `A message from ${ALICE} waits for approval` }]);
@@ -394,6 +422,20 @@ test("people are told by mail within a minute, then at most once an hour and mai
   expect([newest?.subject, more.length]).toEqual([`2 messages from ${ALICE} wait for approval`, 1]);
   expect(newest?.bodyText).toContain("/approve");
   expect(newest?.bodyText).not.toMatch(/Second|Third/);
+});
+
+test("very many messages in one mailbox keep nobody from being told of another, and are told together", async () => {
+  await hold();
+  await pass(1);
+  for (let i = 0; i < 12; i++) await Promise.all(Array.from({ length: 9 }, () => hold()));
+  await hold({ from: MAX, to: ALICE });
+  await pass(1);
+  expect(await noticesIn(MAX)).toMatchObject([{ subject: `A message from ${MAX} waits for approval` }]);
+  await pass(60);
+  expect(await noticesIn(ALICE)).toMatchObject([
+    { subject: `108 messages from ${ALICE} wait for approval` },
+    { subject: `A message from ${ALICE} waits for approval` },
+  ]);
 });
 
 test("over MCP it says that it waits, what to do, and what became of it", async () => {
