@@ -5,6 +5,7 @@
  *
  * Invariant: a draft that is scheduled for sending does not change; the sending is undone first.
  */
+import { eq, sql } from "drizzle-orm";
 import { type Caller, notFound, reachOf, reachTo, requireAccess } from "../access/caller.ts";
 import { holderOf } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
@@ -16,14 +17,17 @@ import { attachmentView, type StoredFile, storedFile } from "../mailbox/messages
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import type { AttachmentView, MessageView } from "../mailbox/views.ts";
 import type { EmailAddress } from "../message/address.ts";
+import { formatAddress } from "../message/compose.ts";
 import { type Composition, type ForwardedMessage, forwardedText, forwardSubject } from "../message/composition.ts";
 import { defaultFilename, safeFilename } from "../message/parse.ts";
 import { readRecipients, readUnfinished } from "../message/recipients.ts";
 import { requireSize } from "../outbound/accept.ts";
+import type { Approvals } from "../outbound/approval.ts";
 import { recipientsOf, requireRoom, senderFor } from "../outbound/guardrails.ts";
 import type { Spool } from "../smtp/spool.ts";
-import type { DraftAgent, Unfinished } from "../store/schema.ts";
-import type { NotAPromise, Store, Tx } from "../store/store.ts";
+import { type DraftAgent, type RecipientField, threads, type Unfinished } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db, NotAPromise, Store, Tx } from "../store/store.ts";
 import { bytesWithoutBcc, mediaTypeOf } from "./files.ts";
 import {
   addressesIn,
@@ -115,9 +119,10 @@ export function createDrafts(
     mailbox: Mailbox;
     runtime: Pick<Runtime, "now" | "randomBytes">;
     spool: Pick<Spool, "keep">;
+    approvals: Pick<Approvals, "held">;
   },
 ) {
-  const { store, mailbox, options, runtime, spool } = parts;
+  const { store, mailbox, options, runtime, spool, approvals } = parts;
 
   /** Checks that the caller may send from the address. @throws AppError not_found, forbidden, unprocessable */
   function compose(
@@ -422,10 +427,39 @@ export function createDrafts(
       }
       return writing.keep(caller, { ...envelope, text: "" }, { files: [await messageFile(caller, message)] });
     },
+
+    /**
+     * Creates a draft of the caller's own with what a held message has, which stays as it is.
+     * @throws AppError not_found, forbidden, payload_too_large, unprocessable (no room)
+     */
+    async copyHeld(caller: Caller, messageId: string): Promise<SavedDraft> {
+      const { recipients, subject, answers } = approvals.held(caller, messageId);
+      const { from } = mailbox.getMessage(caller, messageId, { html: false });
+      const field = (name: RecipientField) => addressesIn(recipients, name).map(formatAddress).join(", ");
+      const request = {
+        from: from.email,
+        ...{ to: field("to"), cc: field("cc"), bcc: field("bcc") },
+        subject,
+        ...mailbox.writtenContent(caller, messageId),
+        ...(answers !== null && isThread(store.db, answers) && { answers }),
+      };
+      return writing.keep(caller, request, { files: mailbox.filesOf(caller, messageId) });
+    },
   };
 
   return { drafts, writing };
 }
+
+const threadById = prepared((db) =>
+  db
+    .select({ id: threads.id })
+    .from(threads)
+    .where(eq(threads.id, sql.placeholder("id")))
+    .prepare(),
+);
+
+/** False for a conversation that was deleted. */
+const isThread = (db: Db, id: string): boolean => threadById(db).get({ id }) !== undefined;
 
 /** Characters of the text in a summary. */
 const LONGEST_BEGINNING = 300;

@@ -13,7 +13,7 @@ import { confirmLabels, noteTouches, settle, type Touch } from "../journal/key-c
 import { type Folder, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
-import { isHeld } from "./holds.ts";
+import { requireNotHeld } from "./holds.ts";
 import { forgive, type Relearned, type Sender, senderOf, trainAsSpam, unlearnSender } from "./junk/senders.ts";
 import { revertTraining, type Taught, teachConversation } from "./junk/training.ts";
 import { labelKey, labelsOf, labelTouches, patchedLabels, writeLabels } from "./labels.ts";
@@ -92,9 +92,7 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
   const { folder, snoozedUntil, starred, unread } = change;
   const { thread, reach } = reachedThread(tx, caller, id);
   if (NEEDS_MANAGE.some((name) => change[name] !== undefined)) requireAccess(reach, "manage");
-  if (folder !== undefined && isHeld(tx, thread.seq)) {
-    throw new AppError("conflict", "This message waits for approval: a person approves or rejects it");
-  }
+  if (folder !== undefined) requireNotHeld(tx, thread);
   if (folder !== undefined && folder !== "trash" && isDraft(tx, thread.seq)) {
     throw new AppError("conflict", "A draft can only be moved to trash");
   }

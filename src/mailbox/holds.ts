@@ -4,7 +4,8 @@
  * approved it. The only writer of holds.
  */
 import { and, asc, desc, eq, inArray, isNotNull, lte, min, sql } from "drizzle-orm";
-import { type HeldRecipient, type HoldState, holds, messages, threads } from "../store/schema.ts";
+import { AppError } from "../base/errors.ts";
+import { type HeldRecipient, type HoldState, holds, messages, threads, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { deleteConversations } from "./removal.ts";
@@ -32,8 +33,12 @@ export interface Hold {
   /** Id of the conversation that it answers. */
   answers: string | null;
   recipients: HeldRecipient[];
+  subject: string;
+  snippet: string;
   dsn: typeof holds.$inferSelect.dsn;
   decidedBy: string | null;
+  /** The name of that person, while they are here. */
+  decider: string | null;
   decidedAt: number | null;
   /** When people were told by mail that it and those before it wait. */
   toldAt: number | null;
@@ -41,6 +46,8 @@ export interface Hold {
 
 /** Rows that a job reads at once. */
 const PORTION = 100;
+/** Messages marked in a list of drafts. */
+const MOST_MARKED = 500;
 
 const COLUMNS = {
   seq: holds.messageSeq,
@@ -56,8 +63,11 @@ const COLUMNS = {
   sendAt: holds.sendAt,
   answers: holds.answers,
   recipients: holds.recipients,
+  subject: messages.subject,
+  snippet: messages.snippet,
   dsn: holds.dsn,
   decidedBy: holds.decidedBy,
+  decider: users.name,
   decidedAt: holds.decidedAt,
   toldAt: holds.toldAt,
 };
@@ -68,7 +78,8 @@ const statements = prepared((db) => {
       .select(COLUMNS)
       .from(holds)
       .innerJoin(messages, eq(messages.seq, holds.messageSeq))
-      .innerJoin(threads, eq(threads.seq, messages.threadSeq));
+      .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+      .leftJoin(users, eq(users.id, holds.decidedBy));
   const before = sql.placeholder("before");
   // Literals, so that SQLite uses the partial indexes.
   const inState = (state: HoldState) => eq(holds.state, sql.raw(`'${state}'`));
@@ -86,6 +97,21 @@ const statements = prepared((db) => {
       .select({ state: holds.state, reason: holds.reason, since: holds.since, decidedBy: holds.decidedBy })
       .from(holds)
       .where(eq(holds.messageId, sql.placeholder("emailId")))
+      .prepare(),
+    approver: db
+      .select({ name: users.name })
+      .from(holds)
+      .leftJoin(users, eq(users.id, holds.decidedBy))
+      .where(and(eq(holds.messageId, sql.placeholder("emailId")), eq(holds.state, "sent")))
+      .prepare(),
+    marked: db
+      .select({ draftId: threads.id, emailId: holds.messageId, state: holds.state })
+      .from(holds)
+      .innerJoin(messages, eq(messages.seq, holds.messageSeq))
+      .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+      .where(and(eq(holds.mailboxId, sql.placeholder("mailboxId")), sql`${holds.state} <> 'sent'`))
+      .orderBy(desc(holds.since), desc(holds.messageSeq))
+      .limit(MOST_MARKED)
       .prepare(),
     open: db
       .select({ seq: holds.messageSeq })
@@ -231,8 +257,25 @@ export function heldViewOf(db: Db, emailId: string): { held?: HeldView; approved
   return decidedBy === null ? {} : { approvedBy: decidedBy };
 }
 
-/** True if the conversation is a message that waits for a person or for its time. */
-export const isHeld = (db: Db, threadSeq: number): boolean => statements(db).open.get({ threadSeq }) !== undefined;
+/** Who approved a sent message; undefined for one that was not held. Their name is null once they have left. */
+export const approverOf = (db: Db, emailId: string): { name: string | null } | undefined =>
+  statements(db).approver.get({ emailId });
+
+/** A message among the drafts of a mailbox that was held, and not sent. `draftId`: id of its conversation there. */
+export interface HeldMark {
+  draftId: string;
+  emailId: string;
+  state: HoldState;
+}
+
+/** The latest such messages of a mailbox. */
+export const heldMarks = (db: Db, mailboxId: string): HeldMark[] => statements(db).marked.all({ mailboxId });
+
+/** @throws AppError conflict for a conversation that is a message which waits for a person or for its time */
+export function requireNotHeld(db: Db, { seq: threadSeq }: { seq: number }): void {
+  if (!statements(db).open.get({ threadSeq })) return;
+  throw new AppError("conflict", "This message waits for approval: a person approves or rejects it");
+}
 
 /** The holds of these mailboxes in a state, the longest waiting first, after one of them. */
 export const holdsAmong = (

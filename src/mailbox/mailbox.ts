@@ -39,6 +39,7 @@ import {
 } from "./drafts.ts";
 import { type Filed, type Filing, fileCopies, fileMessage, hasReceived } from "./filing.ts";
 import { hasMessageOfSize } from "./filing-rows.ts";
+import { type HeldMark, heldMarks } from "./holds.ts";
 import type { ClassificationView } from "./junk/classification.ts";
 import { type LabelInUse, type LabelPage, labelsAcross, labelsInUse, replaceLabel } from "./labels.ts";
 import { createListing } from "./listing.ts";
@@ -54,6 +55,7 @@ import {
   listMessages,
   markDelivered,
   type StoredFile,
+  writtenContent,
 } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { createHtmlReading } from "./reading.ts";
@@ -217,6 +219,8 @@ export function createMailbox({
       getMessage(db, caller, id, options),
     /** What getMessage leaves out. @throws AppError not_found */
     detailsOf: (caller: Caller, id: string): MessageDetailsView => detailsOf(db, caller, id),
+    /** Text and HTML of a message as they were written. @throws AppError not_found */
+    writtenContent: (caller: Caller, id: string): { text: string; html?: string } => writtenContent(db, caller, id),
     /** The message as an RFC 5322 file, composed from what is stored. @throws AppError not_found */
     getRawMessage: (caller: Caller, id: string): Promise<Uint8Array> => getRawMessage(store, caller, id),
     /** An attachment, to attach it to another message. @throws AppError not_found */
@@ -243,6 +247,8 @@ export function createMailbox({
       answering: (caller: Caller, threadId: string): string[] => draftsAnswering(db, caller, threadId),
       /** Marks for the drafts of a mailbox (id, address or alias address) in a list. @throws AppError not_found */
       marked: (caller: Caller, mailbox: string): DraftMark[] => markedDrafts(db, reachedMailbox(caller, mailbox)),
+      /** The same for messages that were held. @throws AppError not_found */
+      held: (caller: Caller, mailbox: string): HeldMark[] => heldMarks(db, reachedMailbox(caller, mailbox)),
       /** Removes a draft that becomes something else in this transaction. */
       remove: removeDraft,
       /** The drafts due by `now` (epoch ms), earliest first. */

@@ -282,6 +282,13 @@ export function getMessage(db: Db, caller: Caller, id: string, options: { html: 
   });
 }
 
+/** Text and HTML of a message as they were written. @throws AppError not_found */
+export function writtenContent(db: Db, caller: Caller, id: string): { text: string; html?: string } {
+  const { message, body } = reachedMessage(db, caller, id, { html: false });
+  const { htmlSource } = statements(db).source.get({ seq: message.seq }) ?? {};
+  return { text: body.text, ...(htmlSource && { html: unpackText(htmlSource) }) };
+}
+
 export function detailsOf(db: Db, caller: Caller, id: string): MessageDetailsView {
   const found = statements(db).details.get({ id });
   const reach = found && reachTo(db, caller, found.mailboxId);

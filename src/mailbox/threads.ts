@@ -18,6 +18,7 @@ import {
   revertChange,
   type ThreadChange,
 } from "./change.ts";
+import { requireNotHeld } from "./holds.ts";
 import { labelsOf, requireLabels } from "./labels.ts";
 import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
 import { messagesOfThread } from "./messages.ts";
@@ -243,6 +244,7 @@ function deleteThread(tx: Tx, caller: Caller, id: string): number {
   const { thread, reach } = reachedThread(tx, caller, id);
   requireAccess(reach, "manage");
   requireDeletable(tx, thread);
+  requireNotHeld(tx, thread);
   deleteConversations(tx, thread.mailboxId, [thread.seq]);
   return thread.messageCount;
 }

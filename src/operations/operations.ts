@@ -2,7 +2,7 @@
 import { addDomain, getDomain, listDomains, removeDomain, verifyDomain } from "./admin/domains.ts";
 import { approveHold, listHolds, rejectHold } from "./admin/holds.ts";
 import { getKeyJournal, undoKey } from "./admin/journal.ts";
-import { changeKey, createKey, getKey, listKeys, revokeKey } from "./admin/keys.ts";
+import { changeKey, createKey, getKey, getKeyPause, listKeys, revokeKey, setKeyPause } from "./admin/keys.ts";
 import {
   addAlias,
   addGrant,
@@ -58,6 +58,7 @@ import type { AppOperation, Operation } from "./operation.ts";
 import { examineServer, getFindings, getServer, resetSetting, setSetting } from "./operator/server.ts";
 import { addWorkspace, listWorkspaces, pauseWorkspace } from "./operator/workspaces.ts";
 import { createAppPassword, listAppPasswords, revokeAppPassword } from "./person/app-passwords.ts";
+import { copyHeld, getApproval, listApprovals } from "./person/approvals.ts";
 import {
   beginDraft,
   detachFile,
@@ -224,8 +225,13 @@ export const APP_OPERATIONS: readonly AppOperation[] = [
   getReplyDefaults,
   listDraftsAnswering,
   forwardMessage,
+  listApprovals,
+  getApproval,
+  copyHeld,
   getWorkspace,
   renameWorkspace,
+  getKeyPause,
+  setKeyPause,
   addPersonWithPassword,
   setPersonPassword,
   resetSecondFactor,

@@ -42,6 +42,7 @@ import dsn from "./migrations/0036_dsn.sql" with { type: "text" };
 import policies from "./migrations/0037_policies.sql" with { type: "text" };
 import holds from "./migrations/0038_holds.sql" with { type: "text" };
 import journal from "./migrations/0039_journal.sql" with { type: "text" };
+import holdChanges from "./migrations/0040_hold_changes.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -157,4 +158,5 @@ export const MIGRATIONS: readonly string[] = [
   policies,
   holds,
   journal,
+  holdChanges,
 ];

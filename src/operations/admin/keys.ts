@@ -1,11 +1,12 @@
 /** API keys of a workspace (rules: Keys over the API). */
 import type { Caller } from "../../access/caller.ts";
-import type { KeyRecord } from "../../admin/developers.ts";
+import type { Developers, KeyRecord } from "../../admin/developers.ts";
 import { AppError } from "../../base/errors.ts";
 import { OTHERWISE, SCOPES, type Scope, SEND_MODES, type Policy as StoredPolicy } from "../../store/schema.ts";
+import type { Db } from "../../store/store.ts";
 import { asCommand, type Shown } from "../command.ts";
 import { filled, oneOf, type Static, t } from "../json-schema.ts";
-import { operation } from "../operation.ts";
+import { appOperation, operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
 import {
   BY_ID,
@@ -299,5 +300,32 @@ export const revokeKey = operation({
       requireMayChange(caller, developers.keyOf(tx, id, caller.workspaceId));
       developers.revokeKey(tx, id, caller.workspaceId);
       return DONE;
+    }),
+});
+
+const pauseView = (developers: Developers, db: Db, workspaceId: string) => ({
+  /** Since when all keys are paused; null if they are not. */
+  since: maybeIsoOf(developers.allPausedSince(db, workspaceId)),
+});
+
+/** The switch over all keys of the workspace. */
+export const getKeyPause = appOperation({
+  name: "getKeyPause",
+  audience: "admin",
+  method: "GET",
+  path: "/key-pause",
+  run: ({ caller: { workspaceId }, store, developers }) => pauseView(developers, store.db, workspaceId),
+});
+
+export const setKeyPause = appOperation({
+  name: "setKeyPause",
+  audience: "admin",
+  method: "PATCH",
+  path: "/key-pause",
+  body: strictBody({ paused: t.Boolean() }),
+  run: ({ act, developers }, { body: { paused } }) =>
+    act((tx, { workspaceId }) => {
+      developers.pauseAll(tx, workspaceId, paused);
+      return pauseView(developers, tx, workspaceId);
     }),
 });

@@ -30,7 +30,7 @@ export const beginDraft = appOperation({
   run: ({ caller, sending }, { body }) => sending.createDraft(caller, body),
 });
 
-/** Lists the drafts of a mailbox that stand out in its list: by an agent, scheduled, or refused when due. */
+/** Lists the drafts of a mailbox that stand out in its list: by an agent, scheduled, refused when due, or held. */
 export const listMarkedDrafts = appOperation({
   name: "listMarkedDrafts",
   audience: "person",
@@ -47,6 +47,7 @@ export const listMarkedDrafts = appOperation({
       /** It was not sent when it was due. */
       refused: refusal !== null,
     })),
+    held: mailbox.drafts.held(caller, query.mailbox),
   }),
 });
 

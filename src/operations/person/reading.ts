@@ -3,6 +3,7 @@
  * search, and details of a message.
  */
 import { AppError } from "../../base/errors.ts";
+import { approverOf } from "../../mailbox/holds.ts";
 import { progressOf } from "../../outbound/progress.ts";
 import { t } from "../json-schema.ts";
 import { MOST_AT_ONCE } from "../mail/threads.ts";
@@ -117,12 +118,15 @@ export const getClassification = appOperation({
   run: ({ caller, mailbox }, { params }) => mailbox.getClassification(caller, params.id),
 });
 
-/** The delivery of a sent message. */
+/** The delivery of a sent message, and who approved it if it was held. */
 export const getProgress = appOperation({
   name: "getProgress",
   audience: "person",
   method: "GET",
   path: "/messages/:id/progress",
   params: BY_ID,
-  run: ({ store, caller }, { params }) => ({ recipients: progressOf(store.db, caller, params.id) }),
+  run: ({ store, caller }, { params }) => ({
+    recipients: progressOf(store.db, caller, params.id),
+    approver: approverOf(store.db, params.id) ?? null,
+  }),
 });

@@ -1,0 +1,77 @@
+/** Messages of API keys that wait for a person, as the app shows them; it decides by admin/holds.ts. */
+import { type KeyRecord, listKeys } from "../../access/credentials.ts";
+import type { HeldMessage } from "../../outbound/approval.ts";
+import type { Db } from "../../store/store.ts";
+import { appOperation } from "../operation.ts";
+import { BY_ID, isoOf, maybeIsoOf } from "../schemas.ts";
+
+const MOST_LISTED = 100;
+
+/** The keys of a workspace by id. */
+const keysOf = (db: Db, workspaceId: string): ReadonlyMap<string, KeyRecord> =>
+  new Map(listKeys(db, workspaceId).map((key) => [key.id, key]));
+
+/** `key`: the name of the key that sent it; null for one that is gone. */
+const summary = (
+  { emailId, subject, snippet, mailbox, keyId, ...hold }: HeldMessage,
+  keys: ReturnType<typeof keysOf>,
+) => ({
+  id: emailId,
+  subject,
+  snippet,
+  mailbox: mailbox.address,
+  key: keys.get(keyId)?.name ?? null,
+  since: isoOf(hold.since),
+  sendAt: maybeIsoOf(hold.sendAt),
+});
+
+/** Lists what the person may approve, the longest waiting first. `more`: there are more than these. */
+export const listApprovals = appOperation({
+  name: "listApprovals",
+  audience: "person",
+  method: "GET",
+  path: "/approvals",
+  run({ caller, store: { db }, sending: { approvals } }) {
+    const held = approvals.list(caller, { most: MOST_LISTED + 1 });
+    const keys = held.length === 0 ? new Map() : keysOf(db, caller.workspaceId);
+    return {
+      waiting: held.slice(0, MOST_LISTED).map((one) => summary(one, keys)),
+      more: held.length > MOST_LISTED,
+    };
+  },
+});
+
+/** One that was not sent, whatever was decided about it, with every recipient. `answers`: id of a conversation. */
+export const getApproval = appOperation({
+  name: "getApproval",
+  audience: "person",
+  method: "GET",
+  path: "/approvals/:id",
+  params: BY_ID,
+  run({ caller, store: { db }, sending: { approvals } }, { params: { id } }) {
+    const held = approvals.held(caller, id);
+    const keys = keysOf(db, caller.workspaceId);
+    const key = keys.get(held.keyId);
+    const { state, reason, recipients, answers, decider, decidedAt } = held;
+    return {
+      ...summary(held, keys),
+      ...{ state, reason, recipients, answers, decider },
+      decidedAt: maybeIsoOf(decidedAt),
+      /** Null if the key's person has left. */
+      agent: key
+        ? { name: key.name, person: key.userEmail, policy: key.policy, isRevoked: key.revokedAt !== null }
+        : null,
+    };
+  },
+});
+
+/** Makes a draft of the person's own with what the message has. */
+export const copyHeld = appOperation({
+  name: "copyHeld",
+  audience: "person",
+  method: "POST",
+  path: "/approvals/:id/copy",
+  params: BY_ID,
+  success: 201,
+  run: ({ caller, sending }, { params: { id } }) => sending.copyHeld(caller, id),
+});
