@@ -47,7 +47,7 @@ const signIn = createRoute({
   component: SignIn,
   // Only pages of this app, since anybody can make a link. Undefined removes `to`; a missing key would keep it.
   validateSearch: ({ to }: Record<string, unknown>): SignInSearch => ({
-    to: typeof to === "string" && /^\/(mail|settings)(?=[/?]|$)/.test(to) ? to : undefined,
+    to: typeof to === "string" && /^\/(mail|approve|settings)(?=[/?]|$)/.test(to) ? to : undefined,
   }),
 });
 
@@ -63,12 +63,15 @@ async function requireMe({ location: asked }: { location: { href: string } }) {
 
 const HOME = "/mail/inbox";
 
-const mail = createRoute({
+/** The pages beside the sidebar. */
+const shell = createRoute({
   getParentRoute: () => root,
-  path: "/mail",
+  id: "shell",
   component: Shell,
   beforeLoad: async (asked) => void (await requireMe(asked)),
 });
+
+const mail = createRoute({ getParentRoute: () => shell, path: "/mail" });
 
 interface FolderSearch {
   /** Id of a mailbox; absent: the person's own. */
@@ -105,6 +108,10 @@ const nothingOpen = createRoute({
 });
 
 const conversation = createRoute({ getParentRoute: () => folder, path: "$threadId", component: ConversationPage });
+
+const ApprovePage = lazyPart("what waits", async () => (await import("./pages/approve.tsx")).ApprovePage);
+const approve = createRoute({ getParentRoute: () => shell, path: "/approve", component: ApprovePage });
+const approveOne = createRoute({ getParentRoute: () => approve, path: "$emailId" });
 
 const settingsPart = (name: keyof typeof import("./pages/settings/pages.ts")) =>
   lazyPart("the settings", async () => (await import("./pages/settings/pages.ts"))[name]);
@@ -168,7 +175,10 @@ export const router = createRouter({
     home,
     signIn,
     setUp,
-    mail.addChildren([folder.addChildren([nothingOpen, conversation])]),
+    shell.addChildren([
+      mail.addChildren([folder.addChildren([nothingOpen, conversation])]),
+      approve.addChildren([approveOne]),
+    ]),
     settings.addChildren([settingsHome, ...own, adminSettings.addChildren([keys, webhooks, webhook, ...workspace])]),
   ]),
   scrollRestoration: false,

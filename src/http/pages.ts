@@ -9,7 +9,7 @@ import { VIEWER_PATH, VIEWER_SANDBOX } from "../base/frames.ts";
 import { type Assets, type File, fileOf, fileResponse, openAssets } from "./files.ts";
 
 /** First parts of the paths that the app's router knows (app/router.tsx). */
-const PAGES = /^\/(?:$|sign-in$|setup$|mail(?:\/|$)|settings(?:\/|$))/;
+const PAGES = /^\/(?:$|sign-in$|setup$|mail(?:\/|$)|approve(?:\/|$)|settings(?:\/|$))/;
 
 const SCRIPT = "text/javascript; charset=utf-8";
 

@@ -2,9 +2,11 @@
  * The app's calls, with the types of their responses. The URLs of the app's API are here and in settings-*.ts, and
  * nowhere else.
  */
+import type { approveHold, rejectHold } from "../../operations/admin/holds.ts";
 import type { getAttachment, getMessage, getRawMessage } from "../../operations/mail/messages.ts";
 import type { getThread, listMailboxes, listThreads } from "../../operations/mail/threads.ts";
 import type { AnswerOf } from "../../operations/operation.ts";
+import type { copyHeld, getApproval, listApprovals } from "../../operations/person/approvals.ts";
 import type {
   beginDraft,
   detachFile,
@@ -45,10 +47,14 @@ export type AttachmentView = MessageView["attachments"][number];
 export type ReplyDefaults = AnswerOf<typeof getReplyDefaults>;
 export type DraftContent = AnswerOf<typeof openDraft>;
 export type DraftSummary = AnswerOf<typeof listDraftsAnswering>["drafts"][number];
+export type DraftMarks = AnswerOf<typeof listMarkedDrafts>;
 export type SavedDraft = AnswerOf<typeof saveDraft>;
 export type SentDraft = AnswerOf<typeof sendOpenedDraft>;
 export type Classification = AnswerOf<typeof getClassification>;
 export type RecipientProgress = AnswerOf<typeof getProgress>["recipients"][number];
+/** A message that waits for approval, as the list has it, and whole. */
+export type WaitingView = AnswerOf<typeof listApprovals>["waiting"][number];
+export type ApprovalView = AnswerOf<typeof getApproval>;
 /** A change of each of several conversations. */
 export type ThreadChange = Omit<BodyOf<typeof changeThreads>, "ids">;
 /** A conversation that was not changed, and why. */
@@ -82,12 +88,10 @@ export const api = {
     (await call<typeof completeLabels>("GET", "/labels", { query: { mailbox } })).labels,
   usage: (mailbox: string) => call<typeof getUsage>("GET", "/usage", { query: { mailbox } }),
   classification: (id: string) => call<typeof getClassification>("GET", "/messages/:id/judgement", { params: { id } }),
-  progress: async (id: string) =>
-    (await call<typeof getProgress>("GET", "/messages/:id/progress", { params: { id } })).recipients,
+  progress: (id: string) => call<typeof getProgress>("GET", "/messages/:id/progress", { params: { id } }),
   replyDefaults: (id: string, all: boolean) =>
     call<typeof getReplyDefaults>("GET", "/threads/:id/answer", { params: { id }, query: { all } }),
-  draftMarks: async (mailbox: string) =>
-    (await call<typeof listMarkedDrafts>("GET", "/drafts", { query: { mailbox } })).drafts,
+  draftMarks: (mailbox: string) => call<typeof listMarkedDrafts>("GET", "/drafts", { query: { mailbox } }),
   draft: (id: string) => call<typeof openDraft>("GET", "/drafts/:id", { params: { id } }),
   replyDrafts: async (id: string) =>
     (await call<typeof listDraftsAnswering>("GET", "/threads/:id/drafts", { params: { id } })).drafts,
@@ -102,6 +106,12 @@ export const api = {
   detach: (id: string, attachmentId: string) =>
     call<typeof detachFile>("DELETE", "/drafts/:id/attachments/:attachmentId", { params: { id, attachmentId } }),
   forward: (id: string) => call<typeof forwardMessage>("POST", "/messages/:id/forward", { params: { id } }),
+  approvals: () => call<typeof listApprovals>("GET", "/approvals"),
+  approval: (id: string) => call<typeof getApproval>("GET", "/approvals/:id", { params: { id } }),
+  approve: (id: string) => call<typeof approveHold>("POST", "/holds/:id/approve", { params: { id } }),
+  reject: (id: string, body: BodyOf<typeof rejectHold>) =>
+    call<typeof rejectHold>("POST", "/holds/:id/reject", { params: { id }, body }),
+  copyHeld: (id: string) => call<typeof copyHeld>("POST", "/approvals/:id/copy", { params: { id } }),
   people: async (mailbox: string, q: string) =>
     (await call<typeof findCorrespondents>("GET", "/people", { query: { mailbox, q } })).people,
   sendingPreferences: () => call<typeof getSendingPreferences>("GET", "/me/sending"),

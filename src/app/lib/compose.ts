@@ -60,6 +60,17 @@ export async function forwardMessage(messageId: string): Promise<void> {
   }
 }
 
+/** Makes a draft of the person's own with what a held message has, and opens it. */
+export async function editCopy(messageId: string): Promise<void> {
+  try {
+    const { draftId } = await api.copyHeld(messageId);
+    openDraft(draftId);
+    refreshMail([]);
+  } catch (error) {
+    toastFailure(error);
+  }
+}
+
 /** A message that is due later than this is shown as scheduled, ms. */
 const SOON_MS = 60_000;
 export const isOnItsWay = (dueAt: string): boolean => msUntil(dueAt) <= SOON_MS;

@@ -81,6 +81,12 @@ export const draftQuery = (id: string) =>
 export const draftMarksQuery = (mailboxId: string) =>
   queryOptions({ queryKey: ["marks", mailboxId], queryFn: () => api.draftMarks(mailboxId) });
 
+/** What waits for approval, the longest first. */
+export const approvalsQuery = queryOptions({ queryKey: ["approvals"], queryFn: api.approvals });
+
+export const approvalQuery = (id: string) =>
+  queryOptions({ queryKey: ["approvals", id], queryFn: () => api.approval(id) });
+
 /** Drafts that reply to a conversation. */
 export const replyDraftsQuery = (threadId: string) =>
   queryOptions({ queryKey: ["reply-drafts", threadId], queryFn: () => api.replyDrafts(threadId) });
@@ -102,7 +108,7 @@ export const replyDefaultsQuery = (id: string, all: boolean) =>
 
 /** Reloads everything that depends on mail. `threadIds`: the changed conversations; absent: all. */
 export function refreshMail(threadIds?: readonly string[]): void {
-  for (const key of ["threads", "mailboxes", "unread", "labels", "usage", "reply-drafts", "marks"])
+  for (const key of ["threads", "mailboxes", "unread", "labels", "usage", "reply-drafts", "marks", "approvals"])
     void queryClient.invalidateQueries({ queryKey: [key] });
   if (threadIds === undefined) void queryClient.invalidateQueries({ queryKey: ["thread"] });
   for (const id of threadIds ?? []) void queryClient.invalidateQueries({ queryKey: ["thread", id] });

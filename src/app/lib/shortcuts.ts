@@ -22,6 +22,7 @@ export const SHORTCUTS: readonly ShortcutGroup[] = [
       ["g then d", "Drafts"],
       ["g then t", "Sent"],
       ["g then a", "All mail"],
+      ["g then w", "What waits for approval"],
       ["/", "Search"],
     ],
   },
@@ -50,6 +51,14 @@ export const SHORTCUTS: readonly ShortcutGroup[] = [
       ["a", "Reply to all"],
       ["f", "Forward"],
       ["Ctrl + Enter", "Send what is being written"],
+    ],
+  },
+  {
+    name: "To approve",
+    shortcuts: [
+      ["y", "Approve"],
+      ["n", "Reject"],
+      ["m", "Edit a copy"],
     ],
   },
   { name: "Help", shortcuts: [["?", "These shortcuts"]] },

@@ -1,10 +1,10 @@
 /** One conversation: its messages, oldest first, with actions and replies. Opening it marks it as read. */
 import { useQuery } from "@tanstack/react-query";
-import { Link, useLocation, useParams } from "@tanstack/react-router";
+import { Link, Navigate, useLocation, useParams } from "@tanstack/react-router";
 import { ArrowLeft, X } from "lucide-react";
 import { use, useEffect, useRef, useState } from "react";
 import type { ThreadView } from "../lib/api.ts";
-import { threadQuery } from "../lib/queries.ts";
+import { draftMarksQuery, threadQuery } from "../lib/queries.ts";
 import { ListContext } from "../lib/selection.ts";
 import { threadActions } from "../lib/thread-actions.ts";
 import { fullTime } from "../lib/time.ts";
@@ -15,7 +15,7 @@ import { Replies } from "../parts/replies.tsx";
 import { ThreadToolbar } from "../parts/thread-toolbars.tsx";
 
 export function ConversationPage() {
-  const { folder, threadId } = useParams({ from: "/mail/$folder/$threadId" });
+  const { folder, threadId } = useParams({ from: "/shell/mail/$folder/$threadId" });
   // The key keeps an unfinished reply from moving to the next conversation.
   return <Conversation key={threadId} folder={folder} threadId={threadId} />;
 }
@@ -27,6 +27,7 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
   const unread = detail?.thread.unread ?? false;
   const isDraft = detail?.thread.folder === "drafts";
   const maySend = detail?.permissions.send === true && !isDraft;
+  const marks = useQuery({ ...draftMarksQuery(detail?.thread.mailboxId ?? ""), enabled: isDraft });
 
   // Marked as read only once, at opening, so that the person can mark it as unread.
   const [seen, setSeen] = useState(false);
@@ -50,6 +51,11 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
 
   if (!detail) return <NotLoaded query={query} what="the conversation" />;
   const { thread, messages, permissions } = detail;
+  if (isDraft && permissions.send) {
+    if (marks.isPending) return <NotLoaded query={marks} what="the draft" />;
+    const held = marks.data?.held.find(({ draftId }) => draftId === threadId);
+    if (held) return <Navigate to="/approve/$emailId" params={{ emailId: held.emailId }} replace />;
+  }
   const newest = messages.at(-1);
   const begin = beginning ?? newest?.id;
 

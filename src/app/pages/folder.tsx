@@ -20,9 +20,9 @@ import { ThreadRow } from "../parts/thread-row.tsx";
 import { confirmDeletion, type OpenMenu, SelectionBar } from "../parts/thread-toolbars.tsx";
 
 export function FolderPage() {
-  const { folder } = useParams({ from: "/mail/$folder" });
+  const { folder } = useParams({ from: "/shell/mail/$folder" });
   const { threadId: openId } = useParams({ strict: false });
-  const { mailbox: asked, q, sort, label } = useSearch({ from: "/mail/$folder" });
+  const { mailbox: asked, q, sort, label } = useSearch({ from: "/shell/mail/$folder" });
   const navigate = useNavigate();
   const { data: mailboxes = [] } = useQuery(mailboxesQuery);
   const mailbox = chosenMailbox(mailboxes, asked);
@@ -58,8 +58,6 @@ export function FolderPage() {
           hash: foundMessage(thread),
         })
       : navigate({ to: "/mail/$folder", params: { folder }, search: true });
-  const go = (to: string) => () =>
-    void navigate({ to: "/mail/$folder", params: { folder: to }, search: inMailbox(asked) });
 
   function step(by: 1 | -1): void {
     const next = threads[index < 0 ? 0 : index + by];
@@ -136,12 +134,6 @@ export function FolderPage() {
     I: markRead,
     U: markUnread,
     "/": () => search.current?.focus(),
-    "g i": go("inbox"),
-    "g s": go("starred"),
-    "g b": go("snoozed"),
-    "g d": go("drafts"),
-    "g t": go("sent"),
-    "g a": go("all"),
   });
 
   const known = folderOf(folder);

@@ -1,6 +1,6 @@
 /** The layout of all mail pages: the sidebar beside the page, the composer window over it. */
 import { useQuery } from "@tanstack/react-query";
-import { Link, Outlet } from "@tanstack/react-router";
+import { Link, Outlet, useNavigate, useSearch } from "@tanstack/react-router";
 import { CloudOff } from "lucide-react";
 import { useEffect, useState } from "react";
 import { startMessage } from "../lib/compose.ts";
@@ -22,7 +22,22 @@ export function Shell() {
   const [helps, setHelps] = useState(false);
   useLiveMail();
   useEffect(preloadWhenIdle, []);
-  useShortcuts({ "?": () => setHelps(true), c: () => startMessage(), z: undoLatest });
+  const navigate = useNavigate();
+  const { mailbox } = useSearch({ strict: false });
+  const go = (folder: string) => () =>
+    void navigate({ to: "/mail/$folder", params: { folder }, search: mailbox === undefined ? {} : { mailbox } });
+  useShortcuts({
+    "?": () => setHelps(true),
+    c: () => startMessage(),
+    z: undoLatest,
+    "g i": go("inbox"),
+    "g s": go("starred"),
+    "g b": go("snoozed"),
+    "g d": go("drafts"),
+    "g t": go("sent"),
+    "g a": go("all"),
+    "g w": () => void navigate({ to: "/approve" }),
+  });
 
   return (
     <div className="flex h-full print:block print:h-auto">

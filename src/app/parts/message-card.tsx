@@ -29,8 +29,6 @@ export function MessageCard({
   isSpread: boolean;
 }) {
   const [kept, setOpen] = useState(initial);
-  const [blocked, setBlocked] = useState(false);
-  const [images, setImages] = useState(false);
   const [source, setSource] = useState(false);
   const open = kept || isSpread;
   // In a conversation too large to be given whole, recipients and attachments may be missing.
@@ -96,25 +94,43 @@ export function MessageCard({
               </details>
             </Banner>
           )}
-          {blocked && !images && (
-            <Banner icon={ImageOff}>
-              <span className="grow">Images are not loaded, so that the sender does not learn that you read this.</span>
-              <Button onClick={() => setImages(true)}>Show images</Button>
-            </Banner>
-          )}
-          <MessageFrame
-            messageId={message.id}
-            images={images}
-            title={`Text of the message of ${nameOf(from)}`}
-            onBlocked={() => setBlocked(true)}
-          />
-          <Attachments attachments={attachments.filter(({ inline }) => !inline)} />
+          <MessageBody message={message} attachments={attachments.filter(({ inline }) => !inline)} />
         </div>
       )}
       <Dialog open={source} close={() => setSource(false)} title="Original message" wide>
         <Original message={message} />
       </Dialog>
     </article>
+  );
+}
+
+/** Text and attachments. Remote images wait until the person asks for them. */
+export function MessageBody({
+  message: { id, from },
+  attachments,
+}: {
+  message: Pick<MessageView, "id" | "from">;
+  /** The ones to list. */
+  attachments: MessageView["attachments"];
+}) {
+  const [blocked, setBlocked] = useState(false);
+  const [images, setImages] = useState(false);
+  return (
+    <>
+      {blocked && !images && (
+        <Banner icon={ImageOff}>
+          <span className="grow">Images are not loaded, so that the sender does not learn that you read this.</span>
+          <Button onClick={() => setImages(true)}>Show images</Button>
+        </Banner>
+      )}
+      <MessageFrame
+        messageId={id}
+        images={images}
+        title={`Text of the message of ${nameOf(from)}`}
+        onBlocked={() => setBlocked(true)}
+      />
+      <Attachments attachments={attachments} />
+    </>
   );
 }
 

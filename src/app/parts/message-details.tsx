@@ -1,6 +1,6 @@
 /** Details of a message: verdicts on its sender, reasons for spam, delivery, and the original. */
 import { useQuery } from "@tanstack/react-query";
-import { CircleHelp, ShieldAlert, ShieldCheck } from "lucide-react";
+import { CircleHelp, ShieldAlert, ShieldCheck, UserCheck } from "lucide-react";
 import { type MessageView, originalUrl, type RecipientProgress } from "../lib/api.ts";
 import { explainAuth, whySpam } from "../lib/explanations.ts";
 import { sizeOf } from "../lib/format.ts";
@@ -65,11 +65,24 @@ const STATES: Record<RecipientProgress["state"], (recipient: RecipientProgress) 
       : `Tried ${attempts === 1 ? "once" : `${attempts} times`}; again ${nextAt === null ? "soon" : fullTime(nextAt)}`,
 };
 
-/** The delivery of a sent message to each recipient. */
+/** Who approved a sent message that was held, and its delivery to each recipient. */
 export function Progress({ message: { id, threadId } }: { message: MessageView }) {
   const progress = useQuery(progressQuery(threadId, id));
-  const recipients = progress.data ?? [];
-  if (recipients.length === 0) return null;
+  const { recipients = [], approver = null } = progress.data ?? {};
+  return (
+    <>
+      {approver && (
+        <p className="mb-1 flex items-center gap-1.5 text-sm text-muted">
+          <UserCheck size={14} className="shrink-0" aria-hidden />
+          Approved by {approver.name ?? "somebody who has left"}
+        </p>
+      )}
+      {recipients.length > 0 && <Delivery recipients={recipients} />}
+    </>
+  );
+}
+
+function Delivery({ recipients }: { recipients: readonly RecipientProgress[] }) {
   const bounced = recipients.filter(({ state }) => state === "bounced").length;
   const waiting = recipients.filter(({ state }) => state === "waiting" || state === "held").length;
   const short =

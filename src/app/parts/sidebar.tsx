@@ -1,7 +1,7 @@
 /** Mailboxes, folders and labels. On a phone the sidebar covers the list, and is opened from there. */
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { ChevronsUpDown, Keyboard, LogOut, PenLine, Settings, Tag } from "lucide-react";
+import { Link, useLocation, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { ChevronsUpDown, Hourglass, Keyboard, LogOut, PenLine, Settings, Tag } from "lucide-react";
 import { useEffect, useState } from "react";
 import { api, type MailboxView } from "../lib/api.ts";
 import { saveEverything } from "../lib/autosave.ts";
@@ -9,7 +9,7 @@ import { Refusal } from "../lib/call.ts";
 import { startMessage } from "../lib/compose.ts";
 import { chosenMailbox, closeSidebar, FOLDERS, useSidebar } from "../lib/folders.ts";
 import { sizeOf } from "../lib/format.ts";
-import { labelsQuery, meQuery, unreadQuery, usageQuery } from "../lib/queries.ts";
+import { approvalsQuery, labelsQuery, meQuery, unreadQuery, usageQuery } from "../lib/queries.ts";
 import { forgetSearches } from "../lib/suggestions.ts";
 import { toastFailure } from "../lib/toast.ts";
 import { Button } from "./button.tsx";
@@ -59,6 +59,7 @@ export function Sidebar({ mailboxes, showHelp }: { mailboxes: readonly MailboxVi
           </Button>
         </div>
         <nav aria-label="Mail" className="min-h-0 grow overflow-y-auto px-2 pb-4">
+          {mailboxes.some(({ access }) => access.send) && <ToApprove />}
           {chosen && <Folders mailbox={chosen} folder={label === undefined ? folder : undefined} asked={asked} />}
           {chosen && <Labels mailbox={chosen} label={label} asked={asked} />}
           {mailboxes.length > 1 && (
@@ -91,6 +92,25 @@ export function Sidebar({ mailboxes, showHelp }: { mailboxes: readonly MailboxVi
         <Account showHelp={showHelp} />
       </aside>
     </>
+  );
+}
+
+/** What waits for somebody who may send it. */
+function ToApprove() {
+  const { data } = useQuery(approvalsQuery);
+  const { pathname } = useLocation();
+  const isHere = /^\/approve(?:\/|$)/.test(pathname);
+  return (
+    <Link
+      to="/approve"
+      onClick={closeSidebar}
+      aria-current={isHere ? "page" : undefined}
+      className={`mb-3 flex h-8 items-center gap-2.5 rounded-md px-2 max-md:h-10 ${isHere ? "bg-chosen font-medium text-ink" : "text-soft hover:bg-hover"}`}
+    >
+      <Hourglass size={16} strokeWidth={1.8} aria-hidden className="text-muted" />
+      To approve
+      <Count of={data?.waiting.length} beyond={data?.more} what="waiting" />
+    </Link>
   );
 }
 
@@ -193,12 +213,21 @@ function QuotaUse({ mailbox }: { mailbox: MailboxView }) {
   );
 }
 
-function Count({ of }: { of: number | undefined }) {
+/** `beyond`: there are more than these. */
+function Count({
+  of,
+  beyond = false,
+  what = "unread",
+}: {
+  of: number | undefined;
+  beyond?: boolean | undefined;
+  what?: string;
+}) {
   if (!of) return null;
   return (
     <span className="ml-auto text-xs font-medium text-accent tabular-nums">
-      {of > 999 ? "999+" : of}
-      <span className="sr-only"> unread</span>
+      {of > 999 ? "999+" : `${of}${beyond ? "+" : ""}`}
+      <span className="sr-only"> {what}</span>
     </span>
   );
 }

@@ -1,9 +1,9 @@
 /** A conversation in a list, to open, select and star. The browser skips the layout of rows out of sight, for speed. */
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { Bot, Clock, Paperclip, Star, TriangleAlert } from "lucide-react";
+import { Bot, CircleX, Clock, Hourglass, type LucideIcon, Paperclip, Star, TriangleAlert } from "lucide-react";
 import { memo, useEffect, useRef } from "react";
-import type { ThreadView } from "../lib/api.ts";
+import type { DraftMarks, ThreadView } from "../lib/api.ts";
 import { otherOf } from "../lib/format.ts";
 import { draftMarksQuery } from "../lib/queries.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
@@ -105,21 +105,30 @@ export const ThreadRow = memo(function ThreadRow({
   );
 });
 
-/** Shows that an agent made a draft, that it is scheduled, or that sending it failed. */
+/** Shows that a message is held, that an agent made a draft, that it is scheduled, or that sending it failed. */
 function DraftMark({ thread: { id, mailboxId } }: { thread: ThreadView }) {
-  const { data = [] } = useQuery(draftMarksQuery(mailboxId));
-  const mark = data.find(({ draftId }) => draftId === id);
-  if (!mark) return null;
-  const { agent, dueAt, refused } = mark;
-  const [Icon, what] = refused
-    ? [TriangleAlert, "Not sent"]
-    : dueAt !== null
-      ? [Clock, `To be sent ${shortTime(dueAt)}`]
-      : [Bot, `By agent “${agent}”`];
+  const { data } = useQuery(draftMarksQuery(mailboxId));
+  const held = data?.held.find(({ draftId }) => draftId === id);
+  const mark = data?.drafts.find(({ draftId }) => draftId === id);
+  const shown = held ? heldMark(held.state) : mark && draftMark(mark);
+  if (!shown) return null;
+  const [Icon, what] = shown;
   return (
     <span className="flex min-w-0 items-center gap-1 rounded bg-notice px-1.5 text-xs text-ink">
       <Icon size={12} className="shrink-0" aria-hidden />
       <span className="truncate">{what}</span>
     </span>
   );
+}
+
+type Marks = DraftMarks["drafts"][number];
+
+const draftMark = ({ agent, dueAt, refused }: Marks): [LucideIcon, string] => {
+  if (refused) return [TriangleAlert, "Not sent"];
+  return dueAt !== null ? [Clock, `To be sent ${shortTime(dueAt)}`] : [Bot, `By agent “${agent}”`];
+};
+
+function heldMark(state: DraftMarks["held"][number]["state"]): [LucideIcon, string] {
+  if (state === "rejected") return [CircleX, "Rejected"];
+  return state === "approved" ? [Clock, "Approved, for later"] : [Hourglass, "Waits for approval"];
 }
