@@ -148,6 +148,7 @@ const adminSettings = createRoute({
 });
 
 const keys = createRoute({ getParentRoute: () => adminSettings, path: "keys", component: settingsPart("KeysPage") });
+const key = createRoute({ getParentRoute: () => adminSettings, path: "keys/$id", component: settingsPart("KeyPage") });
 const webhooks = createRoute({
   getParentRoute: () => adminSettings,
   path: "webhooks",
@@ -179,7 +180,11 @@ export const router = createRouter({
       mail.addChildren([folder.addChildren([nothingOpen, conversation])]),
       approve.addChildren([approveOne]),
     ]),
-    settings.addChildren([settingsHome, ...own, adminSettings.addChildren([keys, webhooks, webhook, ...workspace])]),
+    settings.addChildren([
+      settingsHome,
+      ...own,
+      adminSettings.addChildren([keys, key, webhooks, webhook, ...workspace]),
+    ]),
   ]),
   scrollRestoration: false,
 });

@@ -71,6 +71,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
 
   test("an API key is made, shown once, used and revoked", async () => {
     await section("API keys").click();
+    await page.getByRole("radio", { name: /^Full access/ }).check();
     await page.getByLabel("Name", { exact: true }).fill("Agent");
     await page.getByRole("checkbox", { name: "write" }).uncheck();
     // The list cannot be loaded again. The key is shown all the same.
@@ -88,6 +89,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     expect(await page.evaluate<string>("navigator.clipboard.readText()")).toBe(key);
     expect(await used()).toBe(200);
     expect(await barriers(page)).toEqual([]);
+    await page.getByRole("radio", { name: /^Reading/ }).check();
     await page.getByLabel("Name", { exact: true }).fill("Another");
     await page.getByRole("button", { name: "Create key" }).click();
     // The button spoke of the first key.

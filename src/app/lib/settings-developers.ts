@@ -1,6 +1,14 @@
 /** Calls about API keys and webhooks. */
 import { queryOptions } from "@tanstack/react-query";
-import type { createKey, listKeys, revokeKey } from "../../operations/admin/keys.ts";
+import type {
+  changeKey,
+  createKey,
+  getKey,
+  getKeyPause,
+  listKeys,
+  revokeKey,
+  setKeyPause,
+} from "../../operations/admin/keys.ts";
 import type {
   addWebhook,
   getWebhook,
@@ -26,6 +34,10 @@ interface Id {
 
 export const developerApi = {
   createKey: (body: BodyOf<typeof createKey>) => call<typeof createKey>("POST", "/settings/keys", { body }),
+  changeKey: ({ id, ...body }: Id & BodyOf<typeof changeKey>) =>
+    call<typeof changeKey>("PATCH", "/settings/keys/:id", { params: { id }, body }),
+  /** Pauses or resumes all keys of the workspace. */
+  pauseAll: (paused: boolean) => call<typeof setKeyPause>("PATCH", "/settings/key-pause", { body: { paused } }),
   revokeKey: (id: string) => call<typeof revokeKey>("DELETE", "/settings/keys/:id", { params: { id } }),
   addWebhook: (body: BodyOf<typeof addWebhook>) => call<typeof addWebhook>("POST", "/settings/webhooks", { body }),
   removeWebhook: (id: string) => call<typeof removeWebhook>("DELETE", "/settings/webhooks/:id", { params: { id } }),
@@ -43,6 +55,17 @@ export const KEYS = ["settings", "keys"] as const;
 export const keysQuery = queryOptions({
   queryKey: KEYS,
   queryFn: () => callAll<typeof listKeys>("/settings/keys", "keys"),
+});
+
+export const keyQuery = (id: string) =>
+  queryOptions({
+    queryKey: [...KEYS, id],
+    queryFn: () => call<typeof getKey>("GET", "/settings/keys/:id", { params: { id } }),
+  });
+/** Since when all keys are paused. */
+export const keyPauseQuery = queryOptions({
+  queryKey: [...KEYS, "pause"],
+  queryFn: () => call<typeof getKeyPause>("GET", "/settings/key-pause"),
 });
 
 export const WEBHOOKS = ["settings", "webhooks"] as const;

@@ -14,7 +14,7 @@ import { counted } from "../lib/format.ts";
 import { approvalsQuery, refreshMail } from "../lib/queries.ts";
 import { useShortcuts } from "../lib/shortcuts.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
-import { toast, toastFailure } from "../lib/toast.ts";
+import { toast } from "../lib/toast.ts";
 import { Button, IconButton } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { Field } from "../parts/fields.tsx";
@@ -84,7 +84,7 @@ export function ApprovePage() {
     setBusy(undefined);
     setRefusals(refused);
     setChosen(new Set());
-    tell(deed, { done, of: ids.length, later, refusal: refused.get(ids[0] ?? "") });
+    tell(deed, { done, of: ids.length, later });
     // The next one, unless the open one stays.
     if (openId !== undefined && ids.includes(openId) && !refused.has(openId)) {
       const gone = new Set(ids.filter((id) => !refused.has(id)));
@@ -225,18 +225,14 @@ export function ApprovePage() {
 const questionOf = (deed: Deed, count: number): string =>
   `${deed === "approve" ? "Approve" : "Reject"} ${count === 1 ? "this message" : counted(count, "message")}?`;
 
-/** `later`: when an approved message is sent, if not now. */
-function tell(
-  deed: Deed,
-  { done, of, later, refusal }: { done: number; of: number; later: string | undefined; refusal: string | undefined },
-): void {
+/** `later`: when an approved message is sent, if not now. The refusal of a single one stands beside it. */
+function tell(deed: Deed, { done, of, later }: { done: number; of: number; later: string | undefined }): void {
   const did = deed === "approve" ? "Approved" : "Rejected";
   const failed = of - done;
   if (of > 1) {
     const text = `${did}: ${counted(done, "message")}`;
     toast(failed === 0 ? { text } : { text: `${text}. Not done: ${failed}; the list says why`, tone: "danger" });
-  } else if (refusal !== undefined) toastFailure(new Error(refusal));
-  else toast({ text: later === undefined ? did : `${did}: it is sent ${fullTime(later)}` });
+  } else if (failed === 0) toast({ text: later === undefined ? did : `${did}: it is sent ${fullTime(later)}` });
 }
 
 function Row({

@@ -4,6 +4,7 @@ import {
   type InputHTMLAttributes,
   type ReactNode,
   type SelectHTMLAttributes,
+  type TextareaHTMLAttributes,
   useContext,
   useId,
 } from "react";
@@ -20,45 +21,77 @@ function useRefusal(name: string | undefined): string | undefined {
 /** Help for the field of a new password: the server refuses shorter ones. */
 export const PASSWORD_HINT = "At least 10 characters.";
 
+/** What an input needs to be labelled, explained and refused. */
+interface Labelling {
+  label: string;
+  /** True: only screen readers get the label. */
+  hidden?: boolean;
+  /** Help for the input. */
+  hint?: ReactNode;
+}
+
+/** The accessible description of an input, and what stands below it: its refusal and its hint. */
+function useNotes(name: string | undefined, hint: ReactNode): { aria: object; notes: ReactNode } {
+  const id = useId();
+  const refusal = useRefusal(name);
+  const describedBy = [hint !== undefined && `${id}-hint`, refusal !== undefined && `${id}-refusal`]
+    .filter(Boolean)
+    .join(" ");
+  return {
+    aria: {
+      "aria-invalid": refusal !== undefined || undefined,
+      ...(describedBy !== "" && { "aria-describedby": describedBy }),
+    },
+    notes: (
+      <>
+        {refusal !== undefined && (
+          <p id={`${id}-refusal`} role="alert" className="mt-1 max-w-96 text-sm text-danger">
+            {refusal}
+          </p>
+        )}
+        {hint !== undefined && (
+          <p id={`${id}-hint`} className="mt-1 max-w-96 text-xs text-muted">
+            {hint}
+          </p>
+        )}
+      </>
+    ),
+  };
+}
+
 /** A text input. */
 export function Field({
   label,
   hint,
   hidden = false,
   ...rest
-}: Omit<InputHTMLAttributes<HTMLInputElement>, "hidden"> & {
-  label: string;
-  /** True: only screen readers get the label. */
-  hidden?: boolean;
-  /** Help for the input. */
-  hint?: ReactNode;
-}) {
-  const id = useId();
-  const refusal = useRefusal(rest.name);
-  const describedBy = [hint !== undefined && `${id}-hint`, refusal !== undefined && `${id}-refusal`]
-    .filter(Boolean)
-    .join(" ");
+}: Omit<InputHTMLAttributes<HTMLInputElement>, "hidden"> & Labelling) {
+  const { aria, notes } = useNotes(rest.name, hint);
   return (
     <div className="min-w-0">
       <label className="block">
         <span className={hidden ? "sr-only" : "field-label"}>{label}</span>
-        <input
-          className="control w-full"
-          aria-invalid={refusal !== undefined || undefined}
-          {...(describedBy !== "" && { "aria-describedby": describedBy })}
-          {...rest}
-        />
+        <input className="control w-full" {...aria} {...rest} />
       </label>
-      {refusal !== undefined && (
-        <p id={`${id}-refusal`} role="alert" className="mt-1 max-w-96 text-sm text-danger">
-          {refusal}
-        </p>
-      )}
-      {hint !== undefined && (
-        <p id={`${id}-hint`} className="mt-1 max-w-96 text-xs text-muted">
-          {hint}
-        </p>
-      )}
+      {notes}
+    </div>
+  );
+}
+
+/** An input of several lines. */
+export function Area({
+  label,
+  hint,
+  ...rest
+}: TextareaHTMLAttributes<HTMLTextAreaElement> & Omit<Labelling, "hidden">) {
+  const { aria, notes } = useNotes(rest.name, hint);
+  return (
+    <div className="min-w-0">
+      <label className="block">
+        <span className="field-label">{label}</span>
+        <textarea className="control h-auto! w-full py-1.5" rows={3} {...aria} {...rest} />
+      </label>
+      {notes}
     </div>
   );
 }

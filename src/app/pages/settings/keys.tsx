@@ -1,22 +1,19 @@
-/** API keys: makes one, which is shown once, and revokes them. */
+/** API keys: the list, a new one for a purpose, which is shown once, and a page for each. */
 import { useQuery } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import { ArrowLeft } from "lucide-react";
 import { useState } from "react";
-import { useChange } from "../../lib/queries.ts";
-import { developerApi, KEYS, type KeyView, keysQuery } from "../../lib/settings-developers.ts";
+import { draftOf, type Policy, PURPOSES, type Purpose, policyOf, SCOPE_MEANING } from "../../lib/policy.ts";
+import { mailboxesQuery, useChange } from "../../lib/queries.ts";
+import { developerApi, KEYS, type KeyView, keyQuery, keysQuery } from "../../lib/settings-developers.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
 import { ConfirmButton } from "../../parts/dialog.tsx";
 import { Checkboxes, Field } from "../../parts/fields.tsx";
-import { Form } from "../../parts/form.tsx";
+import { Form, LineForm } from "../../parts/form.tsx";
 import { NotLoaded } from "../../parts/notice.tsx";
+import { PolicyFields, PolicySentences } from "../../parts/policy-fields.tsx";
 import { Badge, CopyValue, Facts, Filtered, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
-
-const MEANING = {
-  read: "see mailboxes, conversations, messages and attachments, and search",
-  send: "send and reply",
-  write: "move, star and label, and draft replies for a person to send",
-  admin: "administer the workspace: mailboxes, people, domains, keys and webhooks",
-};
 
 export function KeysPage() {
   const list = useQuery(keysQuery);
@@ -52,34 +49,45 @@ export function KeysPage() {
   );
 }
 
+/** Asks what the key is for, and then proposes what that takes. */
 function NewKey() {
-  const create = useChange(developerApi.createKey, { key: KEYS, atForm: true });
+  const [purpose, setPurpose] = useState<Purpose>();
   const [made, setMade] = useState<string>();
   return (
     <Panel title="New key" about="Give each program one of its own, with no more than it needs.">
-      <Form
-        sending={create}
-        submit={({ text, all, empty }) =>
-          create.mutate(
-            { name: text("name"), scopes: all("scopes") },
-            {
-              onSuccess: ({ key }) => {
-                setMade(key);
-                empty();
-              },
-            },
-          )
-        }
-        className="space-y-4"
-      >
-        <div className="max-w-96">
-          <Field label="Name" name="name" placeholder="The program that uses it" autoComplete="off" required />
+      <fieldset>
+        <legend className="field-label">What is it for?</legend>
+        <div className="grid gap-2 sm:grid-cols-2">
+          {PURPOSES.map((one) => (
+            <label
+              key={one.id}
+              className="flex items-start gap-2 rounded-lg border border-line px-3 py-2 text-sm hover:bg-hover has-checked:border-accent has-checked:bg-chosen"
+            >
+              <input
+                type="radio"
+                name="purpose"
+                checked={one === purpose}
+                onChange={() => setPurpose(one)}
+                className="mt-0.5 size-4 shrink-0 accent-accent"
+              />
+              <span>
+                <span className="font-medium">{one.name}</span>
+                <span className="block text-xs text-muted">{one.about}</span>
+              </span>
+            </label>
+          ))}
         </div>
-        <Checkboxes legend="It may" name="scopes" choices={Object.keys(MEANING)} meaning={MEANING} />
-        <Button kind="primary" type="submit" disabled={create.isPending}>
-          Create key
-        </Button>
-      </Form>
+      </fieldset>
+      {purpose && (
+        <NewKeyForm
+          key={purpose.id}
+          purpose={purpose}
+          made={(key) => {
+            setMade(key);
+            setPurpose(undefined);
+          }}
+        />
+      )}
       {made !== undefined && (
         <div role="status" className="mt-4 space-y-2 rounded-lg bg-notice p-4">
           <p className="font-medium">Copy this key now: it is not shown again.</p>
@@ -90,45 +98,202 @@ function NewKey() {
   );
 }
 
-function KeyRow({ of: { id, name, hint, user, scopes, createdAt, lastUsedAt, revokedAt } }: { of: KeyView }) {
+function NewKeyForm({ purpose, made }: { purpose: Purpose; made: (key: string) => void }) {
+  const create = useChange(developerApi.createKey, { key: KEYS, atForm: true });
+  const [draft, setDraft] = useState(() => draftOf(purpose.policy));
+  return (
+    <Form
+      sending={create}
+      submit={({ text, all }) =>
+        create.mutate(
+          { name: text("name"), scopes: all("scopes"), policy: policyOf(draft) },
+          { onSuccess: ({ key = "" }) => made(key) },
+        )
+      }
+      className="mt-5 space-y-4"
+    >
+      <div className="max-w-96">
+        <Field label="Name" name="name" placeholder="The program that uses it" autoComplete="off" required />
+      </div>
+      <Checkboxes
+        legend="It may"
+        name="scopes"
+        choices={Object.keys(SCOPE_MEANING)}
+        chosen={purpose.scopes}
+        meaning={SCOPE_MEANING}
+      />
+      <PolicyFields draft={draft} change={(part) => setDraft({ ...draft, ...part })} />
+      <Button kind="primary" type="submit" disabled={create.isPending}>
+        Create key
+      </Button>
+    </Form>
+  );
+}
+
+/** Pauses a key, or resumes it. */
+function PauseButton({ of: { id, name, paused } }: { of: KeyView }) {
+  const pause = useChange(developerApi.changeKey, { key: KEYS });
+  return (
+    <Button
+      aria-label={`${paused ? "Resume" : "Pause"} ${name}`}
+      disabled={pause.isPending}
+      onClick={() => pause.mutate({ id, paused: !paused })}
+    >
+      {paused ? "Resume" : "Pause"}
+    </Button>
+  );
+}
+
+function RevokeButton({ of: { id, name } }: { of: KeyView }) {
   const revoke = useChange(developerApi.revokeKey, { key: KEYS, success: "Key revoked" });
+  return (
+    <ConfirmButton
+      question={`Revoke ${name}?`}
+      action="Revoke key"
+      consequences={
+        <p>Programs that use it are refused at once. A revoked key cannot be brought back: make another.</p>
+      }
+      aria-label={`Revoke ${name}…`}
+      disabled={revoke.isPending}
+      run={() => revoke.mutate(id)}
+    >
+      Revoke…
+    </ConfirmButton>
+  );
+}
+
+/** Its scopes and whether it works. */
+function KeyBadges({ of: { scopes, revokedAt, paused } }: { of: KeyView }) {
+  return (
+    <>
+      {scopes.map((scope) => (
+        <Badge key={scope} tone="quiet">
+          {scope}
+        </Badge>
+      ))}
+      {revokedAt !== null && <Badge tone="bad">revoked</Badge>}
+      {revokedAt === null && paused && <Badge tone="warn">paused</Badge>}
+    </>
+  );
+}
+
+const usedAs = ({ user, createdAt, lastUsedAt }: KeyView): string =>
+  `${user}, created ${fullTime(createdAt)}, ${lastUsedAt === null ? "never used" : `last used ${fullTime(lastUsedAt)}`}`;
+
+function KeyRow({ of: key }: { of: KeyView }) {
+  const { id, name, hint, revokedAt, policy } = key;
   return (
     <li className={revokedAt === null ? "" : "bg-panel"}>
       <Facts
         title={
           <>
-            <span>{name}</span>
+            <Link to="/settings/keys/$id" params={{ id }} className="underline-offset-2 hover:underline">
+              {name}
+            </Link>
             <code className="text-xs font-normal text-muted">{hint}…</code>
-            {scopes.map((scope) => (
-              <Badge key={scope} tone="quiet">
-                {scope}
-              </Badge>
-            ))}
-            {revokedAt !== null && <Badge tone="bad">revoked</Badge>}
+            <KeyBadges of={key} />
           </>
         }
         facts={
           <>
-            {user}, created {fullTime(createdAt)},{" "}
-            {lastUsedAt === null ? "never used" : `last used ${fullTime(lastUsedAt)}`}
+            <p>{usedAs(key)}</p>
+            {Object.keys(policy).length > 0 && <PolicySentences of={policy} />}
           </>
         }
       >
         {revokedAt === null && (
-          <ConfirmButton
-            question={`Revoke ${name}?`}
-            action="Revoke key"
-            consequences={
-              <p>Programs that use it are refused at once. A revoked key cannot be brought back: make another.</p>
-            }
-            aria-label={`Revoke ${name}…`}
-            disabled={revoke.isPending}
-            run={() => revoke.mutate(id)}
-          >
-            Revoke…
-          </ConfirmButton>
+          <>
+            <PauseButton of={key} />
+            <RevokeButton of={key} />
+          </>
         )}
       </Facts>
     </li>
+  );
+}
+
+/** A key with its policy. */
+export function KeyPage() {
+  const { id } = useParams({ from: "/settings/admin/keys/$id" });
+  const query = useQuery(keyQuery(id));
+  const mailboxes = useQuery(mailboxesQuery);
+  if (!query.data) return <NotLoaded query={query} what="the API key" />;
+  if (!mailboxes.data) return <NotLoaded query={mailboxes} what="mailboxes" />;
+  const key = query.data;
+  const { name, hint, policy, revokedAt } = key;
+  return (
+    <>
+      <Link to="/settings/keys" className="mb-3 inline-flex items-center gap-1.5 text-sm text-soft hover:text-ink">
+        <ArrowLeft size={15} aria-hidden /> All API keys
+      </Link>
+      <SettingsPage
+        title={name}
+        intro={usedAs(key)}
+        action={
+          revokedAt === null && (
+            <div className="flex gap-2">
+              <PauseButton of={key} />
+              <RevokeButton of={key} />
+            </div>
+          )
+        }
+      >
+        <p className="-mt-3 flex flex-wrap items-center gap-2">
+          <code className="text-xs text-muted">{hint}…</code>
+          <KeyBadges of={key} />
+        </p>
+        {revokedAt === null ? (
+          <>
+            <Panel title="Name">
+              <Rename of={key} />
+            </Panel>
+            <Panel
+              title="Policy"
+              about="It restricts the key beyond what it may do, from the next request on. The key of somebody else can be restricted further, and not given more."
+            >
+              {/* The server may spell it otherwise; the form then shows that. */}
+              <PolicyForm key={JSON.stringify(policy)} of={key} mailboxes={mailboxes.data} />
+            </Panel>
+          </>
+        ) : (
+          <Panel title="Policy">
+            <PolicySentences of={policy} />
+          </Panel>
+        )}
+      </SettingsPage>
+    </>
+  );
+}
+
+function Rename({ of: { id, name } }: { of: KeyView }) {
+  const rename = useChange(developerApi.changeKey, { key: KEYS, success: "Name changed", atForm: true });
+  return (
+    <LineForm action="Save name" sending={rename} submit={({ text }) => rename.mutate({ id, name: text("name") })}>
+      <Field label="Name" name="name" defaultValue={name} autoComplete="off" required />
+    </LineForm>
+  );
+}
+
+function PolicyForm({
+  of: { id, policy },
+  mailboxes,
+}: {
+  of: KeyView;
+  mailboxes: readonly { id: string; address: string }[];
+}) {
+  const save = useChange((changed: Policy) => developerApi.changeKey({ id, policy: changed }), {
+    key: KEYS,
+    success: "Policy changed",
+    atForm: true,
+  });
+  const idOf = (address: string) => mailboxes.find((mailbox) => mailbox.address === address)?.id;
+  const [draft, setDraft] = useState(() => draftOf(policy, idOf));
+  return (
+    <Form sending={save} submit={() => save.mutate(policyOf(draft))} className="space-y-4">
+      <PolicyFields draft={draft} change={(part) => setDraft({ ...draft, ...part })} />
+      <Button kind="primary" type="submit" disabled={save.isPending}>
+        Save policy
+      </Button>
+    </Form>
   );
 }

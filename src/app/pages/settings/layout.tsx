@@ -6,6 +6,7 @@ import {
   AtSign,
   Boxes,
   Building2,
+  CirclePause,
   Gauge,
   Globe,
   KeyRound,
@@ -22,10 +23,12 @@ import {
 import { useEffect, useRef } from "react";
 import { administers, meQuery, useChange } from "../../lib/queries.ts";
 import { endConfirmation, useWantedProof } from "../../lib/session.ts";
+import { developerApi, KEYS, keyPauseQuery } from "../../lib/settings-developers.ts";
 import { identityApi, SESSIONS } from "../../lib/settings-identity.ts";
 import { workspaceQuery } from "../../lib/settings-workspace.ts";
+import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
-import { Dialog } from "../../parts/dialog.tsx";
+import { ConfirmButton, Dialog } from "../../parts/dialog.tsx";
 import { Field } from "../../parts/fields.tsx";
 import { Form } from "../../parts/form.tsx";
 import { Toaster } from "../../parts/toaster.tsx";
@@ -81,6 +84,7 @@ export function SettingsLayout() {
   const { data: me } = useQuery(meQuery);
   const isAdmin = me !== undefined && administers(me);
   const { data: workspace } = useQuery({ ...workspaceQuery, enabled: isAdmin });
+  const pause = useQuery({ ...keyPauseQuery, enabled: isAdmin });
   const groups = SECTIONS.map(({ title, sections }) => ({
     title,
     shown: sections.filter((section) => {
@@ -102,7 +106,7 @@ export function SettingsLayout() {
       <a href="#settings" className="skip-link">
         Skip to the settings
       </a>
-      <div className="flex w-60 shrink-0 flex-col border-r border-line bg-ground max-md:w-full max-md:border-r-0 max-md:border-b">
+      <div className="flex w-60 shrink-0 flex-col border-r border-line bg-ground max-md:grid max-md:w-full max-md:grid-cols-[1fr_auto] max-md:border-r-0 max-md:border-b">
         <Link
           to="/mail/$folder"
           params={{ folder: "inbox" }}
@@ -112,7 +116,11 @@ export function SettingsLayout() {
           <ArrowLeft size={16} aria-hidden />
           To your mail
         </Link>
-        <nav ref={nav} aria-label="Settings" className="min-h-0 overflow-auto px-2 pb-2 max-md:flex max-md:gap-1">
+        <nav
+          ref={nav}
+          aria-label="Settings"
+          className="min-h-0 grow overflow-auto px-2 pb-2 max-md:col-span-2 max-md:row-start-2 max-md:flex max-md:gap-1"
+        >
           {groups.map(({ title, shown }) => (
             <div key={title} className="mb-4 max-md:mb-0 max-md:contents">
               <p className="mb-1 px-2 text-xs font-semibold text-muted max-md:hidden">{title}</p>
@@ -137,6 +145,7 @@ export function SettingsLayout() {
             </div>
           ))}
         </nav>
+        {pause.data?.since === null && <PauseAll />}
       </div>
       <main
         ref={content}
@@ -145,12 +154,57 @@ export function SettingsLayout() {
         className="min-h-0 min-w-0 grow overflow-y-auto bg-panel focus:outline-none"
       >
         <div className="mx-auto max-w-3xl px-8 py-8 max-md:px-4 max-md:py-5">
+          {pause.data && pause.data.since !== null && <AllPaused since={pause.data.since} />}
           <Outlet />
         </div>
       </main>
       <Toaster />
       <ConfirmIdentity />
       <SignInAgain />
+    </div>
+  );
+}
+
+/** Stops all agents and programs at once. */
+function PauseAll() {
+  const pause = useChange(developerApi.pauseAll, { key: KEYS });
+  return (
+    <div className="p-3 max-md:row-start-1 max-md:col-start-2 max-md:p-1">
+      <ConfirmButton
+        question="Pause all agents?"
+        action="Pause all"
+        consequences={
+          <p>
+            Every API key of the workspace, of agents and of other programs, is refused at once, until an owner or an
+            admin resumes them. People, and mail that comes in, are not concerned.
+          </p>
+        }
+        disabled={pause.isPending}
+        run={() => pause.mutate(true)}
+        className="w-full"
+      >
+        <CirclePause size={15} aria-hidden /> Pause all agents…
+      </ConfirmButton>
+    </div>
+  );
+}
+
+/** `since`: ISO 8601. */
+function AllPaused({ since }: { since: string }) {
+  const resume = useChange(developerApi.pauseAll, { key: KEYS, success: "Agents may work again" });
+  return (
+    <div
+      role="status"
+      className="mb-6 flex flex-wrap items-center gap-x-4 gap-y-2 rounded-xl border border-line bg-notice px-5 py-3"
+    >
+      <CirclePause size={18} className="shrink-0" aria-hidden />
+      <p className="min-w-0 grow basis-64">
+        <strong className="font-semibold">All API keys are paused</strong> since {fullTime(since)}. Agents and programs
+        are refused. Keys that are paused by themselves stay so afterwards.
+      </p>
+      <Button kind="primary" disabled={resume.isPending} onClick={() => resume.mutate(false)}>
+        Resume all
+      </Button>
     </div>
   );
 }

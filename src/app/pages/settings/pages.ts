@@ -3,7 +3,7 @@
 export { AppPasswordsPage } from "./app-passwords.tsx";
 export { DoctorPage } from "./doctor.tsx";
 export { DomainsPage } from "./domains.tsx";
-export { KeysPage } from "./keys.tsx";
+export { KeyPage, KeysPage } from "./keys.tsx";
 export { SettingsLayout } from "./layout.tsx";
 export { MailboxPage } from "./mailbox.tsx";
 export { MailboxesPage } from "./mailboxes.tsx";
