@@ -6,9 +6,9 @@ import { eq } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
-import type { Position } from "../journal/key-changes.ts";
 import {
   type JournalEntry,
+  type JournalPage,
   type JournalSubject,
   listJournal,
   maySeeJournal,
@@ -19,7 +19,7 @@ import {
 import { changesKeptSince } from "../journal/retention.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { LeftReason, Undoing, Undone } from "../mailbox/undo.ts";
-import { apiKeys, type JournalKind, users } from "../store/schema.ts";
+import { apiKeys, users } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, Store } from "../store/store.ts";
 
@@ -74,13 +74,8 @@ export function createKeyJournal({
     },
 
     /** A page of entries, newest first; `since` is epoch ms, by default the beginning. */
-    list: (
-      subject: JournalSubject,
-      {
-        since = 0,
-        ...page
-      }: { since?: number; behind?: Position | undefined; kinds?: readonly JournalKind[] | undefined; limit: number },
-    ) => listJournal(store.db, { ...subject, since }, page),
+    list: (subject: JournalSubject, { since = 0, ...page }: JournalPage & { since?: number }) =>
+      listJournal(store.db, { ...subject, since }, page),
 
     /**
      * Takes back what the key did to conversations since a time (epoch ms), or with `dryRun` tells what that would be.

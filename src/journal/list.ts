@@ -42,10 +42,10 @@ const statements = prepared(({ $client: sqlite }) => {
   const behind = `FROM journal_entries WHERE workspace_id = ?1 AND key_id = ?2 AND at >= ?3 AND (at, seq) < (?4, ?5)
     ORDER BY at DESC, seq DESC`;
   return {
-    page: sqlite.prepare<Row, [...Look, kinds: string, limit: number]>(
+    page: sqlite.prepare<Row, [...Look, kinds: string, limit: number, outcome: string | null]>(
       `SELECT * FROM (SELECT seq, at, user_id AS userId, operation, face, client, source, ids, outcome, reads, changes,
            recipients, sent, ${KIND} AS kind ${behind} LIMIT ${MOST_LOOKED_AT})
-       WHERE kind IN (SELECT value FROM json_each(?6)) LIMIT ?7`,
+       WHERE kind IN (SELECT value FROM json_each(?6)) AND outcome = coalesce(?8, outcome) LIMIT ?7`,
     ),
     endOfLook: sqlite.prepare<Position, Look>(`SELECT at, seq ${behind} LIMIT 1 OFFSET ${MOST_LOOKED_AT - 1}`),
     counts: sqlite.prepare<{ messages: number; recipients: number }, [keyId: string, since: number]>(
@@ -77,18 +77,22 @@ export const maySeeJournal = (
   key: Pick<JournalSubject, "workspaceId" | "userId">,
 ): boolean => workspaceId === key.workspaceId && (userId === key.userId || role !== "member");
 
+/** Which entries; all kinds and outcomes unless some are named. */
+export interface JournalPage {
+  behind?: Position | undefined;
+  kinds?: readonly JournalKind[] | undefined;
+  outcome?: string | null | undefined;
+  limit: number;
+}
+
 /** A page of entries, newest first; `next` is where the next page begins. A page may be short and still have one. */
 export function listJournal(
   db: Db,
   { workspaceId, keyId, since }: Wanted,
-  {
-    behind = NEWEST,
-    kinds = JOURNAL_KINDS,
-    limit,
-  }: { behind?: Position | undefined; kinds?: readonly JournalKind[] | undefined; limit: number },
+  { behind = NEWEST, kinds = JOURNAL_KINDS, outcome = null, limit }: JournalPage,
 ): { entries: JournalEntry[]; next?: Position | undefined } {
   const look: Look = [workspaceId, keyId, since, behind.at, behind.seq];
-  const rows = statements(db).page.all(...look, JSON.stringify(kinds), limit);
+  const rows = statements(db).page.all(...look, JSON.stringify(kinds), limit, outcome);
   const entries = rows.map((row) => ({ ...row, ids: JSON.parse(row.ids) as string[] }));
   const last = entries.at(-1);
   const next =

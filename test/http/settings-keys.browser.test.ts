@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { barriers } from "../harness/barriers.ts";
-import { confirmIn, PASSWORD, setPassword } from "../harness/browser-session.ts";
+import { confirmIn, PASSWORD, setPassword, signInOnly } from "../harness/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
 import { ALICE, bootExt, type ExtWorld, MAX } from "../harness/ext-world.ts";
 
@@ -85,7 +85,7 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
   test("a key's policy is replaced; giving more takes the password again", async () => {
     await row("Agent").getByRole("link", { name: "Agent" }).click();
     await page.getByRole("heading", { name: "Agent" }).waitFor();
-    await page.getByLabel("Sending").selectOption("Everything waits for a person");
+    await page.getByRole("combobox", { name: "Sending", exact: true }).selectOption("Everything waits for a person");
     await button("Save policy").click();
     await page.getByText("Policy changed").waitFor();
     expect(keyOf("Agent")?.policy).toMatchObject({ send: "hold", recipientsPerDay: 5 });
@@ -95,9 +95,9 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
     await said().getByText("Everything it sends waits for a person.").waitFor();
     await button("Save policy").click();
     await page.getByRole("dialog").getByLabel("Your password").fill(PASSWORD);
+    const saved = page.waitForResponse((answer) => answer.request().method() === "PATCH" && answer.ok());
     await button("Confirm").click();
-    await page.getByText("It writes to at most").waitFor({ state: "detached" });
-    await page.getByText("Policy changed").waitFor();
+    await saved;
     expect(keyOf("Agent")?.policy).toEqual({
       mailboxes: [world.maxMailboxId],
       send: "hold",
@@ -108,10 +108,10 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
 
   test("somebody else's key is not given more", async () => {
     await page.goto(`${world.http}/settings/keys/${world.maxKeyId}`);
-    await page.getByLabel("Sending").selectOption("Everything waits for a person");
+    await page.getByRole("combobox", { name: "Sending", exact: true }).selectOption("Everything waits for a person");
     await button("Save policy").click();
     await page.getByText("Policy changed").waitFor();
-    await page.getByLabel("Sending").selectOption("It sends by itself");
+    await page.getByRole("combobox", { name: "Sending", exact: true }).selectOption("It sends by itself");
     await button("Save policy").click();
     await page
       .getByRole("alert")
@@ -129,6 +129,71 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
     await row("Max's tests").getByRole("button", { name: "Resume Max's tests" }).click();
     await row("Max's tests").getByRole("button", { name: "Pause Max's tests" }).waitFor();
     expect(await used()).toBe(200);
+  }, 120_000);
+
+  test("its journal tells what a key did, and an undo first tells what it would take back", async () => {
+    const { store, developers } = world.appliance;
+    const { id, key } = store.transact((tx) =>
+      developers.createKey(tx, {
+        ...{ userId: world.owner.userId, name: "Tidier", scopes: ["read", "send", "write"] },
+        policy: { recipients: [MAX] },
+      }),
+    );
+    const tidier = world.apiWith(key);
+    const threads: string[] = [];
+    for (const subject of ["Oak boards", "An invoice", "A question"]) {
+      threads.push((await world.receive(ALICE, subject)).threadId);
+    }
+    const [oak = "", invoice = "", question = ""] = threads;
+    await tidier.patch(`/threads/${oak}`, { folder: "trash" });
+    await tidier.patch(`/threads/${invoice}`, { starred: true, addLabels: ["Bills"] });
+    await tidier.patch(`/threads/${question}`, { starred: true });
+    await tidier.post("/send", { from: ALICE, to: MAX, subject: "Done", text: "Done" });
+    await tidier.post("/send", { from: ALICE, to: "eve@evil.example", subject: "Out", text: "Out" });
+    // A person confirms one of its changes.
+    await world.appliance.settled();
+    const alice = await signInOnly(world, ALICE);
+    await alice.send("POST", "/threads/change", { ids: [question], starred: true });
+
+    await page.goto(`${world.http}/settings/keys/${id}`);
+    const entries = page.getByRole("list", { name: "Journal" }).locator(":scope > li");
+    await entries.filter({ hasText: "Sent a message to 1 recipient." }).waitFor();
+    expect(await entries.filter({ hasText: "Changed a conversation." }).count()).toBe(3);
+    await page.getByRole("combobox", { name: "What", exact: true }).selectOption("Refused by its policy");
+    await entries.filter({ hasText: "Changed a conversation." }).first().waitFor({ state: "detached" });
+    await entries.getByText("Refused, or it would have sent a message: its policy does not allow it.").waitFor();
+    await page.getByRole("combobox", { name: "Outcome", exact: true }).selectOption("Waits for approval");
+    await page.getByText("There is nothing of this kind.").waitFor();
+    await page.getByRole("combobox", { name: "Outcome", exact: true }).selectOption("Any outcome");
+    await page.getByRole("combobox", { name: "What", exact: true }).selectOption("Changes");
+    await entries
+      .filter({ hasText: "Changed a conversation." })
+      .last()
+      .getByText(/^\d+ ids?$/)
+      .click();
+    await entries.last().getByRole("link", { name: oak }).waitFor();
+    expect(await barriers(page)).toEqual([]);
+
+    await entries
+      .last()
+      .getByRole("button", { name: /^Undo from here/ })
+      .click();
+    const dialog = page.getByRole("dialog", { name: "Undo what Tidier did" });
+    await dialog.getByText(/^Would be taken back: 3 changes of 2 conversations since/).waitFor();
+    await dialog.getByText("Oak boards: its folder").waitFor();
+    await dialog.getByText(/^An invoice: .*the label “bills”/i).waitFor();
+    await dialog.getByText("1 change: a person changed or confirmed it since").waitFor();
+    await dialog.getByText("Sent, which cannot be taken back: 1 message to 1 recipient").waitFor();
+    expect(await barriers(page)).toEqual([]);
+    const folder = async () =>
+      (await world.api.get<{ thread: { folder: string } }>(`/threads/${oak}`)).body.thread.folder;
+    expect(await folder()).toBe("trash");
+    await dialog.getByRole("button", { name: "Take back 3 changes" }).click();
+    await dialog.getByText(/^Taken back: 3 changes of 2 conversations since/).waitFor();
+    expect(await folder()).toBe("inbox");
+    await dialog.getByRole("button", { name: "Close" }).last().click();
+    await page.getByRole("combobox", { name: "What", exact: true }).selectOption("Everything");
+    await entries.first().getByText("What it did was taken back").waitFor();
   }, 120_000);
 
   test("all are paused from any settings page in two clicks, which every page says, and resumed", async () => {

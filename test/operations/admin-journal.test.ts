@@ -49,6 +49,8 @@ test("an agent trashes conversations and marks others; a person pauses it, reads
   const page = await journal("?limit=1&kind=changed");
   expect(page.entries).toEqual(all.entries.slice(1, 2));
   expect((await journal(`?limit=2&kind=changed&cursor=${page.nextCursor}`)).entries).toEqual(all.entries.slice(2));
+  expect((await journal("?kind=changed&outcome=ok")).entries).toEqual(all.entries.slice(1));
+  expect((await journal("?outcome=held")).entries).toEqual([]);
   expect(JSON.stringify(all)).not.toMatch(/Number|Done|example\.test/);
 
   const undo = (body: object) => world.api.post<Record<string, unknown>>(`${ADMIN}/keys/${agent.id}/undo`, body);

@@ -1,5 +1,6 @@
 /** Calls about API keys and webhooks. */
-import { queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import type { getKeyJournal, undoKey } from "../../operations/admin/journal.ts";
 import type {
   changeKey,
   createKey,
@@ -22,11 +23,15 @@ import type {
   updateWebhook,
 } from "../../operations/admin/webhooks.ts";
 import type { AnswerOf } from "../../operations/operation.ts";
-import { type BodyOf, call, callAll, MOST_OF_A_PAGE } from "./call.ts";
+import { type BodyOf, call, callAll, MOST_OF_A_PAGE, type QueryOf } from "./call.ts";
 
 export type KeyView = AnswerOf<typeof listKeys>["keys"][number];
 export type WebhookView = AnswerOf<typeof getWebhook>;
 export type DeliveryView = AnswerOf<typeof listWebhookDeliveries>["deliveries"][number];
+
+export type JournalEntryView = AnswerOf<typeof getKeyJournal>["entries"][number];
+export type JournalFilters = Omit<QueryOf<typeof getKeyJournal>, "cursor" | "limit">;
+export type UndoView = AnswerOf<typeof undoKey>;
 
 interface Id {
   id: string;
@@ -36,6 +41,8 @@ export const developerApi = {
   createKey: (body: BodyOf<typeof createKey>) => call<typeof createKey>("POST", "/settings/keys", { body }),
   changeKey: ({ id, ...body }: Id & BodyOf<typeof changeKey>) =>
     call<typeof changeKey>("PATCH", "/settings/keys/:id", { params: { id }, body }),
+  undoKey: ({ id, ...body }: Id & BodyOf<typeof undoKey>) =>
+    call<typeof undoKey>("POST", "/settings/keys/:id/undo", { params: { id }, body }),
   /** Pauses or resumes all keys of the workspace. */
   pauseAll: (paused: boolean) => call<typeof setKeyPause>("PATCH", "/settings/key-pause", { body: { paused } }),
   revokeKey: (id: string) => call<typeof revokeKey>("DELETE", "/settings/keys/:id", { params: { id } }),
@@ -61,6 +68,18 @@ export const keyQuery = (id: string) =>
   queryOptions({
     queryKey: [...KEYS, id],
     queryFn: () => call<typeof getKey>("GET", "/settings/keys/:id", { params: { id } }),
+  });
+/** What a key did, newest first. */
+export const journalQuery = (id: string, filters: JournalFilters) =>
+  infiniteQueryOptions({
+    queryKey: [...KEYS, id, "journal", filters],
+    queryFn: ({ pageParam: cursor }) =>
+      call<typeof getKeyJournal>("GET", "/settings/keys/:id/journal", {
+        params: { id },
+        query: { ...filters, cursor },
+      }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ nextCursor }) => nextCursor ?? undefined,
   });
 /** Since when all keys are paused. */
 export const keyPauseQuery = queryOptions({

@@ -69,6 +69,9 @@ export function readLocalTime(text: string): Date | undefined {
   return date.getTime() > now().getTime() && text <= most ? date : undefined;
 }
 
+/** The time `hours` ago, ISO 8601. */
+export const hoursAgo = (hours: number): string => new Date(now().getTime() - hours * 3_600_000).toISOString();
+
 /** The date `days` before today, YYYY-MM-DD. */
 export function dayBefore(days: number): string {
   const date = now();

@@ -101,18 +101,20 @@ export const getKeyJournal = operation({
     ...PAGE_QUERY,
     since: t.Optional(dateTime({ description: "From then on" })),
     kind: t.Optional(oneOf(JOURNAL_KINDS)),
+    outcome: t.Optional(t.String({ maxLength: 100, description: "As entries have it" })),
   }),
   success: 200,
   response: t.Object({ entries: t.Array(Entry), nextCursor }),
   errors: READ_ERRORS,
-  run({ person, store, journal }, { params: { id }, query: { since, kind, cursor, limit = DEFAULT_LIMIT } }) {
+  run({ person, store, journal }, { params: { id }, query: { since, kind, outcome, cursor, limit = DEFAULT_LIMIT } }) {
     const subject = journal.subjectOf(store.db, id, person(store.db));
-    const asked = ["journal", id, since, kind];
+    const asked = ["journal", id, since, kind, outcome];
     const after = cursor === undefined ? undefined : decodeRowCursor(cursor, asked);
     const { entries, next } = journal.list(subject, {
       ...(since !== undefined && { since: readDateTime("since", since) }),
       behind: after && { at: after.at, seq: Number(after.id) },
       kinds: kind && [kind],
+      outcome,
       limit,
     });
     return {

@@ -11,6 +11,7 @@ import { Button } from "../../parts/button.tsx";
 import { ConfirmButton } from "../../parts/dialog.tsx";
 import { Checkboxes, Field } from "../../parts/fields.tsx";
 import { Form, LineForm } from "../../parts/form.tsx";
+import { KeyJournal } from "../../parts/key-journal.tsx";
 import { NotLoaded } from "../../parts/notice.tsx";
 import { PolicyFields, PolicySentences } from "../../parts/policy-fields.tsx";
 import { Badge, CopyValue, Facts, Filtered, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
@@ -212,7 +213,7 @@ function KeyRow({ of: key }: { of: KeyView }) {
   );
 }
 
-/** A key with its policy. */
+/** A key with its policy and its journal. */
 export function KeyPage() {
   const { id } = useParams({ from: "/settings/admin/keys/$id" });
   const query = useQuery(keyQuery(id));
@@ -260,6 +261,7 @@ export function KeyPage() {
             <PolicySentences of={policy} />
           </Panel>
         )}
+        <KeyJournal of={key} />
       </SettingsPage>
     </>
   );

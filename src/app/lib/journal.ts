@@ -1,0 +1,97 @@
+/** The journal of an API key, and what its undo does, in plain words. Pure. */
+import { counted } from "./format.ts";
+import type { JournalEntryView, UndoView } from "./settings-developers.ts";
+
+/** What operations do, in words for people. */
+const DEEDS: Readonly<Record<string, string>> = {
+  updateThread: "changed a conversation",
+  updateThreads: "changed conversations",
+  snoozeThread: "snoozed a conversation",
+  renameLabel: "renamed a label",
+  deleteLabel: "removed a label",
+  draftReply: "drafted a reply",
+  createDraft: "wrote a draft",
+  updateDraft: "changed a draft",
+  deleteDraft: "discarded a draft",
+  listMailboxes: "listed mailboxes",
+  listThreads: "listed conversations",
+  listMessages: "listed messages",
+  listChanges: "asked what changed",
+  listLabels: "listed labels",
+  listDeliveries: "asked for deliveries",
+  getThread: "read conversations",
+  getMessage: "read messages",
+  getRawMessage: "read original messages",
+  getAttachment: "read attachments",
+  getDraft: "read drafts",
+  searchMail: "searched",
+  sendEmail: "sent a message",
+  sendDraft: "sent a draft",
+  replyToThread: "replied",
+  undo: "what it did was taken back",
+  approve: "a message of it was approved",
+};
+
+const REFUSALS: Readonly<Record<string, string>> = {
+  forbidden: "its policy does not allow it",
+  rate_limited: "it has done too much for its policy",
+};
+
+const deedOf = (operation: string): string => DEEDS[operation] ?? operation;
+
+/** A sentence for an entry. */
+export function journalSentence(entry: JournalEntryView): string {
+  const text = saidOf(entry);
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+}
+
+function saidOf({ kind, operation, outcome, reads, changes, recipients, sent }: JournalEntryView): string {
+  const to = (count: number) => counted(count, "recipient");
+  const deed = deedOf(operation);
+  if (kind === "read") return reads === null || reads === 1 ? deed : `${deed} ${reads} times`;
+  if (kind === "refused") return `refused, or it would have ${deed}: ${REFUSALS[outcome] ?? outcome}`;
+  if (operation === "undo") return changes > 0 ? `${deed}, of ${counted(changes, "conversation")}` : deed;
+  if (operation === "approve") return sent > 0 ? `${deed}, and went to ${to(sent)}` : deed;
+  if (outcome === "held") return `a message to ${to(recipients)} waits for approval`;
+  if (sent > 0) return `sent a message to ${to(sent)}`;
+  if (recipients > 0) return `a message to ${to(recipients)} is to be sent later`;
+  return changes > 1 ? `changed ${counted(changes, "conversation")}` : deed;
+}
+
+type UndoneField = UndoView["fields"][number];
+
+const FIELDS: Readonly<Record<UndoneField["field"], string>> = {
+  folder: "its folder",
+  starred: "its star",
+  unread: "its read mark",
+  label: "a label",
+  training: "what the spam filter learned",
+};
+
+const fieldName = ({ field, label }: UndoneField): string =>
+  field === "label" && label !== undefined ? `the label “${label}”` : FIELDS[field];
+
+/** The fields of each conversation, in the order in which the conversations come. */
+export function byThread(fields: readonly UndoneField[]): [threadId: string, fields: string[]][] {
+  const found = new Map<string, string[]>();
+  for (const field of fields) found.set(field.threadId, [...(found.get(field.threadId) ?? []), fieldName(field)]);
+  return [...found];
+}
+
+const REASONS: Readonly<Record<UndoView["left"][number]["reason"], string>> = {
+  person: "a person changed or confirmed it since",
+  key: "another key changed or confirmed it since",
+  mail: "new mail changed it since",
+  server: "the server changed it since",
+  deleted: "the conversation was deleted",
+  out_of_reach: "you do not reach its mailbox",
+  too_many_labels: "the conversation has too many labels",
+};
+
+/** What was left, a line for each reason. */
+export function leftBecause({ left, leftChanges }: Pick<UndoView, "left" | "leftChanges">): string[] {
+  const counts = new Map<string, number>();
+  for (const { reason } of left) counts.set(REASONS[reason], (counts.get(REASONS[reason]) ?? 0) + 1);
+  const lines = [...counts].map(([reason, count]) => `${counted(count, "change")}: ${reason}`);
+  return leftChanges > left.length ? [...lines, `${leftChanges - left.length} more`] : lines;
+}
