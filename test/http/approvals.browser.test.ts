@@ -164,6 +164,7 @@ describe.skipIf(!chromiumPresent)(`what waits for approval${chromiumNote}`, () =
     await row("An offer").click();
     await page.getByRole("heading", { name: "An offer" }).waitFor();
     await button("Edit a copy").click();
+    await page.getByText(/^This copy is yours\./).waitFor();
     const draft = page.getByRole("region", { name: "Draft", exact: true });
     await draft.getByText("secret@remote.example").or(draft.getByLabel("Bcc")).first().waitFor();
     const { body } = await world.api.get<{ threads: { subject: string; id: string }[] }>("/threads?folder=drafts");

@@ -65,6 +65,7 @@ export async function editCopy(messageId: string): Promise<void> {
   try {
     const { draftId } = await api.copyHeld(messageId);
     openDraft(draftId);
+    toast({ text: "This copy is yours. The message itself waits on: reject it if you send yours instead" });
     refreshMail([]);
   } catch (error) {
     toastFailure(error);

@@ -252,8 +252,7 @@ export function KeyPage() {
               title="Policy"
               about="It restricts the key beyond what it may do, from the next request on. The key of somebody else can be restricted further, and not given more."
             >
-              {/* The server may spell it otherwise; the form then shows that. */}
-              <PolicyForm key={JSON.stringify(policy)} of={key} mailboxes={mailboxes.data} />
+              <ChangeablePolicy of={key} mailboxes={mailboxes.data} />
             </Panel>
           </>
         ) : (
@@ -276,13 +275,26 @@ function Rename({ of: { id, name } }: { of: KeyView }) {
   );
 }
 
-function PolicyForm({
-  of: { id, policy },
-  mailboxes,
-}: {
+interface PolicyProps {
   of: KeyView;
   mailboxes: readonly { id: string; address: string }[];
-}) {
+}
+
+/** The policy as sentences, or in a form. */
+function ChangeablePolicy(props: PolicyProps) {
+  const [changes, setChanges] = useState(false);
+  if (changes) return <PolicyForm {...props} close={() => setChanges(false)} />;
+  return (
+    <>
+      <PolicySentences of={props.of.policy} />
+      <Button className="mt-4" onClick={() => setChanges(true)}>
+        Change policy
+      </Button>
+    </>
+  );
+}
+
+function PolicyForm({ of: { id, policy }, mailboxes, close }: PolicyProps & { close: () => void }) {
   const save = useChange((changed: Policy) => developerApi.changeKey({ id, policy: changed }), {
     key: KEYS,
     success: "Policy changed",
@@ -291,11 +303,14 @@ function PolicyForm({
   const idOf = (address: string) => mailboxes.find((mailbox) => mailbox.address === address)?.id;
   const [draft, setDraft] = useState(() => draftOf(policy, idOf));
   return (
-    <Form sending={save} submit={() => save.mutate(policyOf(draft))} className="space-y-4">
+    <Form sending={save} submit={() => save.mutate(policyOf(draft), { onSuccess: close })} className="space-y-4">
       <PolicyFields draft={draft} change={(part) => setDraft({ ...draft, ...part })} />
-      <Button kind="primary" type="submit" disabled={save.isPending}>
-        Save policy
-      </Button>
+      <div className="flex gap-2">
+        <Button kind="primary" type="submit" disabled={save.isPending}>
+          Save policy
+        </Button>
+        <Button onClick={close}>Cancel</Button>
+      </div>
     </Form>
   );
 }
