@@ -121,6 +121,8 @@ describe.skipIf(!chromiumPresent)(`what waits for approval${chromiumNote}`, () =
     await page.getByRole("heading", { name: "Second" }).waitFor();
     expect((await stateOf(first)).held).toMatchObject({ state: "rejected", reason: "The price is wrong" });
     await whole().frameLocator("iframe").getByText("About Second").waitFor();
+    await page.evaluate(`document.dispatchEvent(new KeyboardEvent("keydown", { key: "y", repeat: true }))`);
+    expect((await stateOf(second)).held?.state).toBe("waiting");
     await page.keyboard.press("y");
     await page.getByText("Nothing waits", { exact: true }).waitFor();
     expect((await stateOf(second)).folder).toBe("sent");

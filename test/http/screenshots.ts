@@ -29,10 +29,10 @@ const served = await serve({ data, program: FROM_SOURCE }, "--demo");
 const [, key = ""] = /API key +(\S+)/.exec(served.stderr()) ?? [];
 const [, email = "", password = ""] = /Sign in +(\S+) +(\S+)/.exec(served.stderr()) ?? [];
 
-async function api<T>(method: string, path: string, body?: object): Promise<T> {
+async function api<T>(method: string, path: string, body?: object, as = key): Promise<T> {
   const answer = await fetch(`${served.http}/api/v1${path}`, {
     method,
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    headers: { authorization: `Bearer ${as}`, "content-type": "application/json" },
     ...(body && { body: JSON.stringify(body) }),
   });
   if (!answer.ok) throw new Error(`${method} ${path} was answered ${answer.status}`);
@@ -92,6 +92,21 @@ async function useWebhook(page: Page): Promise<string> {
   return id;
 }
 
+/** Has an agent answer a conversation, which waits for a person. */
+async function haveApproved(page: Page, { id }: Listed): Promise<string> {
+  await app(page, "POST", "/me/confirm", { password });
+  const made = (await app(page, "POST", "/settings/keys", {
+    name: "Answering agent",
+    scopes: ["read", "send", "write"],
+    policy: { recipients: ["thread"], otherwise: "hold", recipientsPerDay: 50 },
+  })) as { key: string };
+  const letter = {
+    html: "<p>Hello Mira,</p><p>yes, we engrave the base: up to <b>40 letters</b>, in oak or ash. It takes two days more, so a lamp ordered today would be with you on the 4th.</p><p>Ada</p>",
+    cc: "Workshop <workshop@partner.example>",
+  };
+  return (await api<{ emailId: string }>("POST", `/threads/${id}/reply`, letter, made.key)).emailId;
+}
+
 async function signIn(context: BrowserContext): Promise<Page> {
   const page = await context.newPage();
   await page.goto(`${served.http}/sign-in`);
@@ -126,6 +141,11 @@ async function takeAll(): Promise<void> {
 
   await page.emulateMedia({ colorScheme: "light" });
   await page.setViewportSize(WIDE);
+  const held = await haveApproved(page, asked);
+  await page.goto(`${served.http}/approve/${held}`);
+  await page.getByRole("region", { name: "What it answers" }).locator("iframe").first().waitFor();
+  await shoot(page, "to-approve");
+
   const webhook = await useWebhook(page);
   await page.goto(`${served.http}/settings/webhooks/${webhook}`);
   await page.getByRole("list", { name: "Deliveries" }).getByText("HTTP 503").waitFor();

@@ -28,6 +28,8 @@ type Deed = "approve" | "reject";
 
 export function ApprovePage() {
   const { emailId: openId } = useParams({ strict: false });
+  const nowOpen = useRef(openId);
+  nowOpen.current = openId;
   const navigate = useNavigate();
   const list = useQuery(approvalsQuery);
   const waiting = list.data?.waiting ?? [];
@@ -66,15 +68,15 @@ export function ApprovePage() {
   async function decide(deed: Deed, ids: readonly string[], reason = ""): Promise<void> {
     setAsked(undefined);
     const refused = new Map(refusals);
-    let done = 0;
+    const gone = new Set<string>();
     let later: string | undefined;
     for (const id of ids) {
-      setBusy({ done, of: ids.length });
+      setBusy({ done: gone.size, of: ids.length });
       try {
         if (deed === "reject") await api.reject(id, reason.trim() === "" ? {} : { reason });
         else later = (await api.approve(id)).sendAt;
         refused.delete(id);
-        done++;
+        gone.add(id);
       } catch (error) {
         refused.set(id, (error as Error).message);
         // The others would fail alike.
@@ -84,12 +86,11 @@ export function ApprovePage() {
     setBusy(undefined);
     setRefusals(refused);
     setChosen(new Set());
-    tell(deed, { done, of: ids.length, later });
-    // The next one, unless the open one stays.
-    if (openId !== undefined && ids.includes(openId) && !refused.has(openId)) {
-      const gone = new Set(ids.filter((id) => !refused.has(id)));
-      const left = waiting.filter(({ id }, at) => !gone.has(id) && at > index);
-      open((left[0] ?? waiting.findLast(({ id }) => !gone.has(id)))?.id);
+    tell(deed, { done: gone.size, of: ids.length, later });
+    // The next one, unless the person went elsewhere meanwhile.
+    if (openId !== undefined && gone.has(openId) && nowOpen.current === openId) {
+      const next = waiting.find(({ id }, at) => !gone.has(id) && at > index);
+      open((next ?? waiting.findLast(({ id }) => !gone.has(id)))?.id);
     }
     refreshMail();
   }
@@ -110,7 +111,8 @@ export function ApprovePage() {
     x: () => openId !== undefined && index >= 0 && toggle(openId),
     "* a": chooseAll,
     "* n": chooseNone,
-    y: () => begin("approve"),
+    // A key that is held down would approve what nobody has read.
+    y: ({ repeat }) => !repeat && begin("approve"),
     n: () => begin("reject"),
     m: () => toOpen !== undefined && void editCopy(toOpen),
   });

@@ -193,9 +193,10 @@ function MessageFrame({
     observer.observe(main);
     measure();
     const pressed = (event: KeyboardEvent) => {
-      const { key, ctrlKey, metaKey, altKey, shiftKey } = event;
+      const { key, repeat, ctrlKey, metaKey, altKey, shiftKey } = event;
       const copy = new KeyboardEvent("keydown", {
         key,
+        repeat,
         ctrlKey,
         metaKey,
         altKey,
