@@ -46,7 +46,7 @@ export function composeMessage(parts: MessageParts): Uint8Array {
 function underHeaders(headers: MessageParts["headers"], body: MimeNode): Uint8Array {
   const lines = headers
     .filter(([name]) => /^[!-9;-~]{1,200}$/.test(name) && !/^(?:content-.*|mime-version)$/i.test(name))
-    .map(([name, value]) => fold(`${name}: ${encodedValue(name, value)}`));
+    .map(([name, value]) => headerField(name, value));
   return bytesOfNode(body, [...lines, "MIME-Version: 1.0", ""].join("\r\n"));
 }
 
@@ -148,6 +148,9 @@ const ADDRESS_HEADERS = /^(?:resent-)?(?:from|sender|to|cc|bcc|reply-to)$/i;
  * Header fields that may not hold encoded words (RFC 2047 §5); characters outside ASCII are sent as RFC 6532 has it.
  */
 const STRUCTURED = /^(?:(?:resent-)?(?:date|message-id)|in-reply-to|references)$/i;
+
+/** A field as it is transmitted, without the line break at its end. ASCII values are kept; others are encoded. */
+export const headerField = (name: string, value: string): string => fold(`${name}: ${encodedValue(name, value)}`);
 
 /** The value in ASCII, without control characters; other characters become encoded words (RFC 2047). */
 function encodedValue(name: string, value: string): string {

@@ -2,6 +2,8 @@
  * Reads stored HTML when a person or a model asks for it. Strangers wrote it, so a worker does the work
  * (workers/parser-worker.ts), each reading within a budget of its own. Also packs and unpacks stored bodies.
  */
+import { type CodedPart, maskCodes } from "./codes.ts";
+import { type CodedFile, maskFile } from "./codes-file.ts";
 import { type ForwardedMessage, forwardedHtml } from "./composition.ts";
 import { editorDocument, type FramedMessage, frameDocument, previewOf } from "./frame.ts";
 import { createBudget } from "./markup.ts";
@@ -46,18 +48,47 @@ interface EditorReading {
   kind: "editor";
   message: Pick<FramedMessage, "html" | "attachments">;
 }
-export type Reading = BodyReading | VisibleReading | FileReading | ForwardReading | FrameReading | EditorReading;
+/** The parts of several messages, with their codes masked (codes.ts). */
+interface CodesReading {
+  kind: "codes";
+  messages: readonly { parts: readonly CodedPart[]; known: readonly string[] }[];
+}
+/** A file with its codes masked; null if there is nothing to mask (codes-file.ts). */
+interface CodedFileReading {
+  kind: "file codes";
+  file: CodedFile;
+}
+export type Reading =
+  | CodesReading
+  | CodedFileReading
+  | BodyReading
+  | VisibleReading
+  | FileReading
+  | ForwardReading
+  | FrameReading
+  | EditorReading;
 
 /** The result of a reading. */
 export type Read<R extends Reading = Reading> = R extends BodyReading
   ? { html: string; seen: SeenText }
   : R extends VisibleReading
     ? Pick<VisibleHtml, "html" | "hidden">
-    : string;
+    : R extends CodesReading
+      ? ReturnType<typeof maskCodes>[]
+      : R extends CodedFileReading
+        ? Uint8Array | null
+        : string;
 
-/** The size of what is read: characters, or bytes of packed HTML. */
-export const sizeOfReading = (reading: Reading): number =>
-  ("message" in reading ? reading.message.html : reading.html)?.length ?? 0;
+/** The size of what is read: characters, or bytes of packed HTML or a file. */
+export function sizeOfReading(reading: Reading): number {
+  if ("file" in reading) return reading.file.content.byteLength;
+  if ("messages" in reading) return sizeOfParts(reading.messages);
+  return ("message" in reading ? reading.message.html : reading.html)?.length ?? 0;
+}
+
+/** Characters of the parts of several messages. */
+export const sizeOfParts = (messages: CodesReading["messages"]): number =>
+  messages.reduce((sum, { parts }) => parts.reduce((of, { content }) => of + content.length, sum), 0);
 
 /**
  * Runs a reading in a worker. `source`: id of the owner that the time is charged to. @throws AppError server_error 503
@@ -65,10 +96,16 @@ export const sizeOfReading = (reading: Reading): number =>
 export type ReadHtml = <R extends Reading>(source: string, reading: R) => Promise<Read<R>>;
 
 /** Runs a reading in this thread, for commands, which delay no other request. */
-export const readHere: ReadHtml = async (_, reading) => readHtml(reading);
+export const readHere: ReadHtml = (_, reading) => performReading(reading);
 
-export function readHtml<R extends Reading>(reading: R): Read<R>;
-export function readHtml(reading: Reading): Read {
+export async function performReading<R extends Reading>(reading: R): Promise<Read<R>> {
+  return (reading.kind === "file codes" ? ((await maskFile(reading.file)) ?? null) : readHtml(reading)) as Read<R>;
+}
+
+/** Every reading but that of a file, which takes its time. */
+export function readHtml<R extends Exclude<Reading, CodedFileReading>>(reading: R): Read<R>;
+export function readHtml(reading: Exclude<Reading, CodedFileReading>): Read {
+  if (reading.kind === "codes") return reading.messages.map(({ parts, known }) => maskCodes(parts, known));
   const budget = createBudget();
   if (reading.kind === "forward") return forwardedHtml(reading.message, budget);
   if (reading.kind === "text") return visibleHtml(reading.html, budget).text;

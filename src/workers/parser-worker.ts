@@ -15,7 +15,7 @@ import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import { authorsIn } from "../message/address.ts";
 import { composeBytes, isComposition } from "../message/composition.ts";
 import { signedBytes, withoutNul } from "../message/headers.ts";
-import { readHtml } from "../message/reading.ts";
+import { performReading } from "../message/reading.ts";
 import { type Answer, isFresh, type RecordType } from "../net/dns-cache.ts";
 import { readSource } from "../smtp/spool.ts";
 import { type Blobs, openBlobs } from "../store/blobs.ts";
@@ -66,7 +66,7 @@ async function run({ id, ...job }: Job & { id: number }): Promise<void> {
 }
 
 async function prepare(id: number, job: Job): Promise<Prepared> {
-  if ("reading" in job) return { read: readHtml(job.reading) };
+  if ("reading" in job) return { read: await performReading(job.reading) };
   if ("document" in job) throw new Error("documents have workers of their own");
   const { source, blobFolder, arrival, stage, shownFrom, signing, keptElsewhere } = job;
   const { blobs, recent } = keptFor(blobFolder);

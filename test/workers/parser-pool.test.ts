@@ -7,7 +7,7 @@ import { isUnavailable } from "../../src/base/errors.ts";
 import type { DnsResolver } from "../../src/base/runtime.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { composeBytes } from "../../src/message/composition.ts";
-import { packText, type Reading, readHtml } from "../../src/message/reading.ts";
+import { packText, performReading, type Reading } from "../../src/message/reading.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
 import type { Work } from "../../src/workers/dispatcher.ts";
@@ -309,6 +309,8 @@ test("a worker reads HTML as the main thread would, for every kind of reading", 
     { kind: "visible", html },
     { kind: "text", html: "<p>Hello</p><p hidden>secret</p>" },
     { kind: "forward", message },
+    { kind: "codes", messages: [{ parts: [{ content: "Your code is 482913" }], known: [] }] },
+    { kind: "file codes", file: { filename: "a", contentType: "text/plain", content: Buffer.from("Hello") } },
   ];
-  for (const reading of readings) expect(await pool.read("mbx_1", reading)).toEqual(readHtml(reading));
+  for (const reading of readings) expect(await pool.read("mbx_1", reading)).toEqual(await performReading(reading));
 });
