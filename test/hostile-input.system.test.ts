@@ -12,6 +12,7 @@ import { tokensOf } from "../src/mailbox/junk/tokens.ts";
 import { parseAddressList, parseSender } from "../src/message/address.ts";
 import { fieldGroupsIn, replyCodesIn } from "../src/message/bounce.ts";
 import { shownLine, shownText } from "../src/message/characters.ts";
+import { maskCodes } from "../src/message/codes.ts";
 import { composeMessage, fold as foldField } from "../src/message/compose.ts";
 import { quotedText } from "../src/message/composition.ts";
 import { parseDate } from "../src/message/date.ts";
@@ -40,6 +41,8 @@ function refusalOf(read: () => unknown): void {
 }
 
 const parsers: Record<string, (text: string) => unknown> = {
+  "codes in text": (text) => maskCodes([{ content: text }, { content: `Your code: ${text}` }]),
+  "codes in HTML": (text) => maskCodes([{ content: "" }, { content: `<b>Your code: ${text}`, html: true }]),
   "parameters of a field": parseHeaderValue,
   addresses: (text) => {
     parseAddressList(text);

@@ -126,6 +126,9 @@ export function reachOf(db: Db, caller: Caller): Map<string, Reach> {
 /** True if the caller's key is restricted to some mailboxes. */
 export const isLimitedToMailboxes = ({ policy }: Pick<Caller, "policy">): boolean => policy?.mailboxes !== undefined;
 
+/** True if the caller's key reads no one-time codes and no links that sign in (rules: Codes). */
+export const readsNoCodes = ({ policy }: Pick<Caller, "policy">): boolean => policy?.codes === false;
+
 /** How the caller reaches a mailbox; undefined if it does not exist or is out of reach. */
 export function reachTo(db: Db, caller: Caller, mailboxId: string): Reach | undefined {
   const row = statements(db).one.get({ userId: caller.userId, workspaceId: caller.workspaceId, mailboxId });

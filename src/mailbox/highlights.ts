@@ -34,6 +34,9 @@ const MESSAGES_OF_A_TURN = 30;
 
 type Row = SearchedMessage & { seq: number; emailId: string };
 
+/** Masks what highlights must not show. */
+export type MaskRows = (rows: readonly Row[]) => Promise<Row[]>;
+
 // Lists of numbers are JSON arrays. Results come as one string, because a row costs more than its content; texts come
 // as rows, because quoting them costs more.
 const statements = prepared(({ $client: sqlite }) => ({
@@ -66,13 +69,14 @@ const hits = prepared((db) => createHits({ db }));
 
 /**
  * Highlights by threads.seq, possibly none for a conversation. `words`: words that an engine found in place of the
- * query's.
+ * query's. `maskRows`: masks messages before they are looked at.
  */
 export async function highlightsOf(
   db: Db,
   query: Query,
   threads: readonly Found[],
   words?: readonly string[],
+  maskRows?: MaskRows,
 ): Promise<Map<number, HighlightView[]>> {
   const result = new Map<number, HighlightView[]>(threads.map(({ seq }) => [seq, []]));
   const highlight = createHighlighter(query, words);
@@ -92,7 +96,8 @@ export async function highlightsOf(
   let workLeft = MOST_WORK;
   for (const { messages, bodies } of turnsOf(db, seqs)) {
     let workOfTurn = WORK_OF_A_TURN;
-    for (const { seq, emailId, ...message } of readMessages(db, messages, bodies)) {
+    const rows = readMessages(db, messages, bodies);
+    for (const { seq, emailId, ...message } of maskRows ? await maskRows(rows) : rows) {
       const given = Math.min(workLeft, MOST_WORK_OF_A_MESSAGE);
       const work = { left: given };
       const highlights = highlight(message, work);

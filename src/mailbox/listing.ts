@@ -5,11 +5,21 @@
  * the others, which stay newest first.
  */
 import { inArray, sql } from "drizzle-orm";
-import { type Caller, isLimitedToMailboxes, type Reach } from "../access/caller.ts";
+import { type Caller, isLimitedToMailboxes, type Reach, readsNoCodes } from "../access/caller.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { mayFindCode } from "../message/codes.ts";
 import type { Loose, SearchEngine, SearchScope } from "../search/engine.ts";
+import { fold, foldAddress } from "../search/fold.ts";
 import { createRanking } from "../search/fts5/hits.ts";
-import { parseQuery, type Query, wantsWords } from "../search/query.ts";
+import {
+  isOfPeople,
+  type MessageCondition,
+  type ParsedQuery,
+  parseQuery,
+  type Query,
+  type TextCondition,
+  wantsWords,
+} from "../search/query.ts";
 import {
   countCommon,
   countIn,
@@ -26,7 +36,7 @@ import { threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store } from "../store/store.ts";
 import { changesSince, latestChange } from "./change-feed.ts";
-import { highlightsOf } from "./highlights.ts";
+import { highlightsOf, type MaskRows } from "./highlights.ts";
 import { labelKey, labelsOf, threadsLabelled } from "./labels.ts";
 import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
 import { suggest } from "./suggestions.ts";
@@ -67,6 +77,8 @@ interface Asked {
   selection: Selection;
   query: Query;
   sort: SearchOrder;
+  /** No similar words are found in place of the query's. */
+  literally: boolean;
 }
 
 /** The conversations that satisfy a query's conditions; `members` undefined: all except the excluded ones. */
@@ -92,11 +104,14 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
+/** `maskRows`: masks the codes in messages of which highlights are made. */
 export function createListing({
   store,
   engine,
   runtime,
+  maskRows,
 }: {
+  maskRows: (caller: Caller) => MaskRows;
   store: Store;
   engine: Pick<SearchEngine, "match" | "matchLoosely" | "rank">;
   runtime: Pick<Runtime, "now">;
@@ -129,15 +144,17 @@ export function createListing({
     const from = filters.cursor === undefined ? START : decodeCursor(filters.cursor, binding);
     // Further pages are of the day of the first.
     const day = from.day ?? Math.floor(runtime.now() / DAY_MS);
-    const parsed = parseQuery(q, day * DAY_MS);
+    const hidesCodes = readsNoCodes(caller);
+    const given = parseQuery(q, day * DAY_MS);
+    const parsed = hidesCodes ? withoutCodes(given) : given;
     // A bad date or cursor is refused before access is checked (rules: Order of refusals).
     const mailboxes = mailboxesInReach(db, caller, mailboxId);
-    const ask = (query: Query): Asked => askedBy(query, filters, usual, mailboxes);
+    const ask = (query: Query): Asked => ({ ...askedBy(query, filters, usual, mailboxes), literally: hidesCodes });
     const asked = ask(parsed);
     const scope = scopeOf(caller, filters, mailboxes);
     const { positions, unread, loose } = await pageOf(asked, scope, from, filters.limit);
     const suggestion =
-      positions.length > 0 || q === "" || filters.cursor !== undefined
+      positions.length > 0 || q === "" || filters.cursor !== undefined || hidesCodes
         ? undefined
         : await suggest(db, q, day * DAY_MS, scope, async (query) => {
             const other: Asked = { ...ask(query), sort: "newest" };
@@ -150,7 +167,10 @@ export function createListing({
     const found = views.map(([seq, { messageCount }]) => ({ seq, messageCount }));
     // Words in the shown mail only, and so none from trash, for example.
     const nearWords = page.length === 0 ? undefined : await loose?.wordsIn(page.map(({ seq }) => seq));
-    const highlights = filters.q === undefined ? undefined : await highlightsOf(db, parsed, found, nearWords);
+    const highlights =
+      filters.q === undefined
+        ? undefined
+        : await highlightsOf(db, parsed, found, nearWords, hidesCodes ? maskRows(caller) : undefined);
     return {
       threads: views.map(([seq, view]) => (highlights ? { ...view, highlights: highlights.get(seq) ?? [] } : view)),
       nextCursor:
@@ -194,13 +214,13 @@ export function createListing({
 
   /** The set of conversations that a query selects; undefined if it adds no condition to the selection. */
   async function narrow(asked: Asked, scope: SearchScope): Promise<Narrowing | undefined> {
-    const { query, mailboxes, selection, sort } = asked;
+    const { query, mailboxes, selection, sort, literally } = asked;
     const sets: SeqSet[] = [];
     const excluded: SeqSet[] = [];
     let loose: Loose | undefined;
     if (query.message.length > 0) {
       const found = await engine.match(query, scope);
-      loose = countIn(found) === 0 ? await engine.matchLoosely?.(query, scope) : undefined;
+      loose = countIn(found) === 0 && !literally ? await engine.matchLoosely?.(query, scope) : undefined;
       sets.push(loose ? setOf(loose.threads) : found);
     }
     const ids = [...mailboxes.keys()];
@@ -272,7 +292,7 @@ function askedBy(
   { folder, unread, hasAttachments, label, sort = "newest" }: ThreadFilters,
   usual: ListFolder,
   mailboxes: Asked["mailboxes"],
-): Asked {
+): Omit<Asked, "literally"> {
   const thread = [...said, ...(label === undefined ? [] : [{ kind: "label", label, negated: false } as const])];
   const named: FolderTerm[] = thread.filter((condition) => condition.kind === "folder");
   const isIn = folder ?? (named.every(({ negated }) => negated) ? usual : undefined);
@@ -292,6 +312,26 @@ function askedBy(
 
 /** True for what only the stars can tell. */
 const isNotStarred = ({ folder, negated }: FolderTerm): boolean => folder === "starred" && negated;
+
+/** No message is that small. */
+const NO_MESSAGE: MessageCondition = { kind: "below", bytes: 0 };
+const MOST_NOTES = 5;
+
+/**
+ * The query of a key that reads no codes: what may find one, or a part of one, finds nothing, and excludes nothing
+ * either. Otherwise the key could find a code digit by digit.
+ */
+function withoutCodes(query: ParsedQuery): ParsedQuery {
+  const isHidden = (condition: MessageCondition): condition is TextCondition =>
+    condition.kind === "text" &&
+    !(isOfPeople(condition.field) && foldAddress(condition.text) !== undefined) &&
+    (mayFindCode(condition.text) || mayFindCode(fold(condition.text)));
+  const hidden = query.message.filter(isHidden);
+  const message: MessageCondition[] = query.message.filter((condition) => !isHidden(condition));
+  if (hidden.some(({ negated }) => !negated)) message.push(NO_MESSAGE);
+  const notes = hidden.map(({ text }) => `${JSON.stringify(text)} was not searched: this key reads no codes`);
+  return { ...query, message, notes: [...query.notes, ...notes].slice(0, MOST_NOTES) };
+}
 
 /** Scopes all mailboxes of a workspace by the workspace's id. */
 const scopeOf = (caller: Caller, { mailbox }: ThreadFilters, mailboxes: Asked["mailboxes"]): SearchScope => ({

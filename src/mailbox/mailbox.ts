@@ -26,6 +26,7 @@ import {
 import { arrivalsAfter, latestArrival, positionAfter } from "./arrivals.ts";
 import { snooze, wakeSnoozed } from "./change.ts";
 import { type ChangesView, forgetChanges, readChanges, stampChanges } from "./change-feed.ts";
+import { createCodes } from "./codes.ts";
 import {
   createDraftChanges,
   type Draft,
@@ -104,6 +105,8 @@ export function createMailbox({
 }) {
   const { db } = store;
   stampChanges(store, runtime.now);
+  const reading = createHtmlReading({ store, read });
+  const codes = createCodes({ db, read, reading });
 
   /** The mailbox id for an id or address. @throws AppError not_found */
   function reachedMailbox(caller: Caller, mailbox: string): string {
@@ -165,7 +168,7 @@ export function createMailbox({
     usageFor: (caller: Caller, mailbox: string): Usage => usageOf(db, options, reachedMailbox(caller, mailbox)),
     listMailboxes: (caller: Caller): MailboxView[] => listMailboxes(db, caller),
 
-    ...createListing({ store, engine, runtime }),
+    ...createListing({ store, engine, runtime, maskRows: codes.maskRows }),
     /** @throws AppError not_found */
     getThread: (caller: Caller, id: string, options: { html: boolean }): ThreadDetailView =>
       getThread(store, caller, id, options),
@@ -233,7 +236,8 @@ export function createMailbox({
     getClassification: (caller: Caller, id: string): ClassificationView => getClassification(db, caller, id),
     /** Records that a recipient's server accepted the sent message at `now` (epoch ms). The first call counts. */
     markDelivered,
-    ...createHtmlReading({ store, read }),
+    ...reading,
+    ...codes,
 
     drafts: {
       ...createDraftChanges({ engine, runtime }),

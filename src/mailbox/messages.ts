@@ -113,7 +113,7 @@ const statements = prepared((db) => {
       .orderBy(asc(attachments.messageSeq), asc(attachments.position))
       .prepare(),
     attachment: db
-      .select({ attachment: attachments, mailboxId: messages.mailboxId })
+      .select({ attachment: attachments, emailId: messages.id, mailboxId: messages.mailboxId })
       .from(attachments)
       .innerJoin(messages, eq(messages.seq, attachments.messageSeq))
       .where(eq(attachments.id, sql.placeholder("id")))
@@ -355,15 +355,19 @@ export function filesOf(db: Db, caller: Caller, id: string): StoredFile[] {
   return attachmentsOf(db, message.seq).map(storedFile);
 }
 
-export function fileOf(db: Db, caller: Caller, id: string): StoredFile {
+function reachedAttachment(db: Db, caller: Caller, id: string) {
   const found = statements(db).attachment.get({ id });
   if (!found || !reachTo(db, caller, found.mailboxId)) throw notFound("attachment");
-  return storedFile(found.attachment);
+  return found;
 }
 
+export const fileOf = (db: Db, caller: Caller, id: string): StoredFile =>
+  storedFile(reachedAttachment(db, caller, id).attachment);
+
 export function getAttachment({ db, blobs }: Store, caller: Caller, id: string): AttachmentContent {
-  const { filename, contentType, size, blob } = fileOf(db, caller, id);
-  return { filename, contentType, size, content: blobs.file(blob) };
+  const { attachment, emailId } = reachedAttachment(db, caller, id);
+  const { filename, contentType, size, blob } = attachment;
+  return { emailId, filename, contentType, size, content: blobs.file(blob) };
 }
 
 type Summary = NonNullable<ReturnType<ReturnType<typeof statements>["summaries"]["get"]>>;

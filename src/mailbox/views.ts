@@ -172,6 +172,8 @@ export interface AttachmentView {
 
 /** The bytes of an attachment, for a download. */
 export interface AttachmentContent {
+  /** Id of its message. */
+  emailId: string;
   filename: string;
   contentType: string;
   size: number;

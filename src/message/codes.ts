@@ -351,7 +351,7 @@ function isInLargerThing(text: string, start: number, end: number): boolean {
   const behind = text.slice(end, end + 12);
   return (
     /(?:[\d][.,:/'’]|[A-Za-z0-9][./@\\&?%=]|[#$€£¥₹@&%\\/+~]|[$€£¥₹] |\b(?:usd|eur|gbp|chf|rs\.?) )$/i.test(before) ||
-    /^(?:[.,:/'’]\d|[@=\\/~]|\.[A-Za-z])/.test(behind) ||
+    /^(?:[.,:/'’]\d|[@=\\/~]|\.(?!(?:txt|pdf|html?|eml|png|jpe?g|csv|docx?|zip)\b)[A-Za-z])/.test(behind) ||
     UNIT.test(behind) ||
     // Telephone numbers.
     /(?:\+|\(|\b0)\d[\d ()./-]{0,16}[ )./-]$/.test(before) ||

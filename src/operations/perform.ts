@@ -6,7 +6,7 @@
  * Invariant: a request that repeats an earlier one is answered without a look at the state of anything (rules: Replay
  * before state).
  */
-import { type Caller, requireAdmin, requireScope, requireUnrestricted } from "../access/caller.ts";
+import { type Caller, readsNoCodes, requireAdmin, requireScope, requireUnrestricted } from "../access/caller.ts";
 import { presentCaller, requireLiveKey } from "../access/credentials.ts";
 import { PolicyRefusal } from "../access/policy.ts";
 import type { Session } from "../access/sessions.ts";
@@ -240,7 +240,9 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     try {
       // The body may have taken long to come: the key, its policy and the person's role are those of now.
       const present = operation.body ? presentCaller(store.db, caller) : caller;
-      return await performRead(present, input, uploads, way);
+      const performed = await performRead(present, input, uploads, way);
+      if (!readsNoCodes(present)) return performed;
+      return { ...performed, answer: await mailbox.maskAnswer(present, performed.answer) };
     } catch (error) {
       if (error instanceof PolicyRefusal) noteRefusal(caller, input, error);
       throw error;

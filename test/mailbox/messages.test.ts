@@ -274,7 +274,8 @@ test("an attachment returns its bytes", async () => {
   const { messageId } = await receive(RICH);
   for (const attachment of mailbox.getMessage(alice, messageId, { html: false }).attachments) {
     const { content, ...rest } = mailbox.getAttachment(alice, attachment.id);
-    expect(rest).toEqual({ filename: attachment.filename, contentType: attachment.contentType, size: attachment.size });
+    const { filename, contentType, size } = attachment;
+    expect(rest).toEqual({ emailId: messageId, filename, contentType, size });
     const bytes = await content.bytes();
     expect(bytes.byteLength).toBe(attachment.size);
     expect(Buffer.from(bytes).toString("base64")).toBe(attachment.inline ? "iVBORw0KGgo=" : btoa("1,2,3"));

@@ -24,6 +24,7 @@ test("the words found instead are named and highlighted, page by page, only from
   const asked: string[] = [];
   const looked: (readonly number[])[] = [];
   const { search } = createListing({
+    maskRows: () => async (rows) => [...rows],
     store,
     runtime: fakeRuntime(),
     engine: {
@@ -56,6 +57,12 @@ test("the words found instead are named and highlighted, page by page, only from
 
   const out = await search(bob, { q: "invioce", limit: 1 });
   expect(out).toEqual({ threads: [], nextCursor: null, unread: 0 });
+
+  // Nor may a key that reads no codes come near one.
+  asked.length = 0;
+  const withoutCodes = { ...alice, policy: { codes: false } };
+  expect(await search(withoutCodes, { q: "invioce", limit: 1 })).toEqual({ threads: [], nextCursor: null, unread: 0 });
+  expect(asked).toEqual([]);
 
   // Words that are found literally cause no loose search.
   asked.length = 0;

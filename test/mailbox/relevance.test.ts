@@ -180,6 +180,7 @@ async function crowd(count: number) {
     candidates: [],
   };
   const { search } = createListing({
+    maskRows: () => async (rows) => [...rows],
     store,
     runtime: fakeRuntime(),
     engine: {

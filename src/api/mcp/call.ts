@@ -99,7 +99,11 @@ export function createCalls(
     const context = contextFor(caller);
     const { filename, contentType, content } = download;
     const size = content instanceof Uint8Array ? content.byteLength : content.size;
-    const document = await textOfDocument(caller, download);
+    const extracted = await textOfDocument(caller, download);
+    const document =
+      extracted && "text" in extracted
+        ? { ...extracted, text: await mailbox.documentFor(caller, extracted.text) }
+        : extracted;
     const kind = wantsBytes({ filename, contentType, size, document, maxChars: shaping.maxChars ?? DEFAULT_CHARS });
     const bytes = kind === "text" || kind === "blob" ? await bytesOf(download) : undefined;
     const id = String(params.id);

@@ -1,0 +1,227 @@
+/**
+ * Masks one-time codes and sign-in links for callers that may not read them (rules: Codes): in the answers of operations,
+ * whatever these are, and in what a model is shown of a message beside its answer.
+ *
+ * Invariant: text that cannot be checked is not shown.
+ */
+import { type Caller, readsNoCodes } from "../access/caller.ts";
+import { AppError } from "../base/errors.ts";
+import { type CodedPart, maskCodes, UNCHECKED_MASK } from "../message/codes.ts";
+import { CODED_HEAD_BYTES, isBinary } from "../message/codes-file.ts";
+import { type ReadHtml, sizeOfParts, unpackText } from "../message/reading.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db } from "../store/store.ts";
+import type { MaskRows } from "./highlights.ts";
+import type { createHtmlReading } from "./reading.ts";
+
+/** Messages of a conversation, the latest, that say what its snippet and subject are about, and characters of each. */
+const MOST_MESSAGES = 5;
+const LONGEST_BEGINNING = 2_000;
+/** Bytes of packed text that are unpacked for it. */
+const LARGEST_PACKED = 20_000;
+
+const statements = prepared(({ $client: sqlite }) => {
+  const beginnings = (where: "threads.id" | "messages.id") =>
+    sqlite.prepare<{ subject: string; text: string; seen: Uint8Array | null }, [id: string]>(
+      `SELECT messages.subject, substr(text, 1, ${LONGEST_BEGINNING}) AS text,
+         iif(octet_length(seen_text) <= ${LARGEST_PACKED}, seen_text, NULL) AS seen
+       FROM threads JOIN messages ON thread_seq = threads.seq JOIN message_bodies ON message_seq = messages.seq
+       WHERE ${where} = ? ORDER BY messages.date DESC LIMIT ${MOST_MESSAGES}`,
+    );
+  return { ofThread: beginnings("threads.id"), ofMessage: beginnings("messages.id") };
+});
+
+/** Characters that are checked in this thread. */
+const FEW = 16_000;
+/** Characters of a text in which highlights are looked for. */
+const LONGEST_SEARCHED = 32_000;
+/** Bytes of a file that is checked. */
+const LARGEST_FILE = 32 * 1024 * 1024;
+
+/** Fields of answers that hold text of mail, wherever they are. Highlights are made of masked text (listing.ts). */
+const TEXTS: ReadonlySet<string> = new Set(["subject", "text", "bodyText", "html", "snippet", "filename", "name"]);
+const UNTOUCHED: ReadonlySet<string> = new Set(["highlights"]);
+const SHORT: ReadonlySet<string> = new Set(["filename", "name"]);
+
+interface Message {
+  parts: readonly CodedPart[];
+  known: readonly string[];
+}
+
+/** An object of an answer. */
+type Fields = Record<string, unknown>;
+
+const isFields = (value: unknown): value is Fields => typeof value === "object" && value !== null;
+
+/** A place in an answer that holds text of mail. */
+interface Place extends CodedPart {
+  of: Fields;
+  name: string;
+}
+
+/** The places below `value`, in order. */
+function placesIn(value: unknown, found: Place[] = []): Place[] {
+  if (!isFields(value)) return found;
+  for (const [name, content] of Object.entries(value)) {
+    if (UNTOUCHED.has(name)) continue;
+    if (typeof content !== "string") placesIn(content, found);
+    else if (TEXTS.has(name) && (!SHORT.has(name) || /\p{N}|:\/\/|-/u.test(content))) {
+      found.push({ of: value, name, content, html: name === "html" });
+    }
+  }
+  return found;
+}
+
+/** The objects of an answer that are each about one conversation or message. */
+function itemsOf(answer: Fields): Fields[] {
+  const list = answer.thread === undefined ? (answer.threads ?? answer.messages) : undefined;
+  return Array.isArray(list) ? list : [answer];
+}
+
+/** The conversations whose messages the item does not have whole. */
+function conversationsIn(item: Fields): string[] {
+  const { thread = item, messages = [], message = item } = item as Record<string, Fields> & { messages?: Fields[] };
+  const cut = [message, ...messages].find(({ truncated }) => truncated === true);
+  if (typeof cut?.threadId === "string") return [cut.threadId];
+  const isAlone = messages.length === 0 && typeof thread.messageCount === "number";
+  return isAlone && typeof thread.id === "string" ? [thread.id] : [];
+}
+
+interface Download {
+  /** The message that it belongs to. */
+  emailId?: string;
+  filename: string;
+  contentType: string;
+  content: Uint8Array | Bun.BunFile;
+}
+
+const isDownload = (answer: Fields): answer is Fields & Download =>
+  answer.content instanceof Uint8Array || answer.content instanceof Blob;
+
+/** A file that says that it was not checked. */
+const unchecked = (): Uint8Array => Buffer.from(UNCHECKED_MASK);
+
+export function createCodes({
+  db,
+  read,
+  reading,
+}: {
+  db: Db;
+  read: ReadHtml;
+  reading: Pick<ReturnType<typeof createHtmlReading>, "getSeen" | "getVisibleHtml" | "textOfFile">;
+}) {
+  /** The subjects and codes of messages whose views were masked, for what is read of them later. */
+  const readBefore = new WeakMap<object, { subject: string; codes: readonly string[] }>();
+
+  /** Each message on its own. @throws AppError server_error 503 */
+  async function mask(caller: Caller, messages: readonly Message[]): Promise<ReturnType<typeof maskCodes>[]> {
+    if (sizeOfParts(messages) <= FEW) return messages.map(({ parts, known }) => maskCodes(parts, known));
+    return read(caller.userId, { kind: "codes", messages }).catch((error) => {
+      if (error instanceof AppError) throw error;
+      return messages.map(({ parts }) => ({ contents: parts.map(() => UNCHECKED_MASK), codes: [] }));
+    });
+  }
+
+  /** Masks a text or HTML that belongs to a message, if it is of one. */
+  async function maskOne(caller: Caller, part: CodedPart, message: object = part): Promise<string> {
+    const { subject = "", codes = [] } = readBefore.get(message) ?? {};
+    const [result] = await mask(caller, [{ parts: [{ content: subject }, part], known: codes }]);
+    return result?.contents[1] ?? UNCHECKED_MASK;
+  }
+
+  /** What these messages begin with. */
+  const beginningsOf = (name: "ofThread" | "ofMessage", id: string): CodedPart[] =>
+    statements(db)
+      [name].all(id)
+      .flatMap(({ subject, text, seen }) => {
+        const shown = seen === null ? "" : unpackText(seen).slice(0, LONGEST_BEGINNING);
+        return [subject, text, shown].map((content) => ({ content }));
+      });
+
+  async function maskItems(caller: Caller, items: readonly Fields[]): Promise<void> {
+    const work = items.map((item) => {
+      const places = placesIn(item);
+      const beginnings = conversationsIn(item).flatMap((id) => beginningsOf("ofThread", id));
+      // The subject comes first, or none.
+      const subject = places.find(({ name }) => name === "subject");
+      const others = places.filter((place) => place !== subject);
+      return { item, places: [subject, ...others], parts: [subject ?? { content: "" }, ...others, ...beginnings] };
+    });
+    const masked = await mask(
+      caller,
+      work.map(({ parts }) => ({ parts: parts.map(({ content, html = false }) => ({ content, html })), known: [] })),
+    );
+    for (const [n, { item, places }] of work.entries()) {
+      const { contents = [], codes = [] } = masked[n] ?? {};
+      for (const [i, place] of places.entries()) if (place) place.of[place.name] = contents[i] ?? UNCHECKED_MASK;
+      for (const view of [item, item.message, ...((item.messages as Fields[]) ?? [])]) {
+        if (isFields(view)) readBefore.set(view, { subject: places[0]?.content ?? "", codes });
+      }
+    }
+  }
+
+  async function maskDownload(caller: Caller, download: Download): Promise<Download> {
+    const { emailId, filename, contentType, content } = download;
+    const beginnings = emailId === undefined ? [] : beginningsOf("ofMessage", emailId);
+    const [named] = await mask(caller, [{ parts: [{ content: "" }, { content: filename }, ...beginnings], known: [] }]);
+    const name = named?.contents[1] ?? UNCHECKED_MASK;
+    const isFile = !(content instanceof Uint8Array);
+    // A blob that is gone is told by whoever reads it.
+    if (isFile && !(await content.exists())) return { ...download, filename: name };
+    const head = isFile ? await content.slice(0, CODED_HEAD_BYTES).bytes() : content;
+    if (isBinary(head)) return { ...download, filename: name };
+    const bytes = isFile && content.size <= LARGEST_FILE ? await content.bytes() : content;
+    if (!(bytes instanceof Uint8Array)) return { ...download, filename: name, content: unchecked() };
+    const file = { filename, contentType, content: bytes };
+    const masked = await read(caller.userId, { kind: "file codes", file }).catch((error) => {
+      if (error instanceof AppError) throw error;
+      return unchecked();
+    });
+    return { ...download, filename: name, content: masked ?? content };
+  }
+
+  const maskText = (caller: Caller, text: string): Promise<string> => maskOne(caller, { content: text });
+
+  return {
+    /**
+     * The answer of an operation for a caller that reads no codes; its objects are changed in place. @throws AppError
+     * server_error 503
+     */
+    async maskAnswer(caller: Caller, answer: unknown): Promise<unknown> {
+      if (!isFields(answer)) return answer;
+      if (isDownload(answer)) return maskDownload(caller, answer);
+      await maskItems(caller, itemsOf(answer));
+      return answer;
+    },
+    /** Masks the messages that a search looks at to show where it matched, at the beginning of their texts. */
+    maskRows:
+      (caller: Caller): MaskRows =>
+      async (rows) => {
+        const shortened = rows.map(({ filenames, text, ...row }) => ({
+          ...row,
+          text: text.length <= LONGEST_SEARCHED ? text : text.slice(0, LONGEST_SEARCHED).replace(/\S{1,100}$/, ""),
+          files: filenames.map((filename) => ({ filename })),
+        }));
+        await maskItems(caller, shortened);
+        return shortened.map(({ files, ...row }) => ({ ...row, filenames: files.map(({ filename }) => filename) }));
+      },
+    /** The text of a document, as the caller may read it. */
+    documentFor: async (caller: Caller, text: string): Promise<string> =>
+      readsNoCodes(caller) ? maskText(caller, text) : text,
+    getSeen: async (...given: Parameters<typeof reading.getSeen>) => {
+      const [caller, message] = given;
+      const seen = await reading.getSeen(...given);
+      return readsNoCodes(caller) ? { ...seen, text: await maskOne(caller, { content: seen.text }, message) } : seen;
+    },
+    getVisibleHtml: async (...given: Parameters<typeof reading.getVisibleHtml>) => {
+      const [caller, message] = given;
+      const visible = await reading.getVisibleHtml(...given);
+      if (!visible || !readsNoCodes(caller)) return visible;
+      return { ...visible, html: await maskOne(caller, { content: visible.html, html: true }, message) };
+    },
+    textOfFile: async (caller: Caller, html: string) => {
+      const text = await reading.textOfFile(caller, html);
+      return readsNoCodes(caller) ? maskText(caller, text) : text;
+    },
+  };
+}
