@@ -38,10 +38,13 @@ const LONGEST_SEARCHED = 32_000;
 /** Bytes of a file that is checked. */
 const LARGEST_FILE = 32 * 1024 * 1024;
 
-/** Fields of answers that hold text of mail, wherever they are. Highlights are made of masked text (listing.ts). */
-const TEXTS: ReadonlySet<string> = new Set(["subject", "text", "bodyText", "html", "snippet", "filename", "name"]);
-const UNTOUCHED: ReadonlySet<string> = new Set(["highlights"]);
-const SHORT: ReadonlySet<string> = new Set(["filename", "name"]);
+/**
+ * Fields of answers that hold text of mail, wherever they are, also in arrays: recipients as text have names. Highlights
+ * are made of masked text.
+ */
+const LONG = ["subject", "text", "bodyText", "html", "snippet"];
+const SHORT: ReadonlySet<string> = new Set(["filename", "filenames", "name", "to", "cc", "bcc"]);
+const TEXTS: ReadonlySet<string> = new Set([...LONG, ...SHORT]);
 
 interface Message {
   parts: readonly CodedPart[];
@@ -59,14 +62,15 @@ interface Place extends CodedPart {
   name: string;
 }
 
-/** The places below `value`, in order. */
-function placesIn(value: unknown, found: Place[] = []): Place[] {
+/** The places below `value`, in order. `field`: the name of the array that `value` is. */
+function placesIn(value: unknown, found: Place[] = [], field?: string): Place[] {
   if (!isFields(value)) return found;
   for (const [name, content] of Object.entries(value)) {
-    if (UNTOUCHED.has(name)) continue;
-    if (typeof content !== "string") placesIn(content, found);
-    else if (TEXTS.has(name) && (!SHORT.has(name) || /\p{N}|:\/\/|-/u.test(content))) {
-      found.push({ of: value, name, content, html: name === "html" });
+    const of = field ?? name;
+    if (typeof content !== "string") {
+      if (of !== "highlights") placesIn(content, found, Array.isArray(content) ? of : undefined);
+    } else if (TEXTS.has(of) && (!SHORT.has(of) || /\p{N}|:\/\/|-/u.test(content))) {
+      found.push({ of: value, name, content, html: of === "html" });
     }
   }
   return found;
@@ -197,13 +201,12 @@ export function createCodes({
     maskRows:
       (caller: Caller): MaskRows =>
       async (rows) => {
-        const shortened = rows.map(({ filenames, text, ...row }) => ({
+        const shortened = rows.map(({ text, ...row }) => ({
           ...row,
           text: text.length <= LONGEST_SEARCHED ? text : text.slice(0, LONGEST_SEARCHED).replace(/\S{1,100}$/, ""),
-          files: filenames.map((filename) => ({ filename })),
         }));
         await maskItems(caller, shortened);
-        return shortened.map(({ files, ...row }) => ({ ...row, filenames: files.map(({ filename }) => filename) }));
+        return shortened;
       },
     /** The text of a document, as the caller may read it. */
     documentFor: async (caller: Caller, text: string): Promise<string> =>

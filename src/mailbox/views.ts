@@ -79,7 +79,7 @@ export interface ThreadListView {
   suggestion?: string;
   /** Similar words that were found, if no mail has those of `q`. */
   nearWords?: string[];
-  /** For people: the terms of `q` that look like operators and were searched as text, and why. */
+  /** For people: terms of `q` that were searched as text though they look like operators, or were not searched, and why. */
   notes?: string[];
 }
 

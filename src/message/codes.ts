@@ -299,7 +299,7 @@ const LONGEST_CODE = 40;
 function shapeOf(token: string): Shape | undefined {
   if (token.length < 4 || token.length > LONGEST_CODE) return undefined;
   if (/^\d+$/.test(token)) return token.length > 10 ? undefined : /^(?:19|20)\d\d$/.test(token) ? "year" : "digits";
-  if (/^(?:\d{3}-\d{3}(?:-\d{3})?|\d{4}-\d{4}|\d{3}-\d{4}|\d{4}-\d{3})$/.test(token)) {
+  if (/^(?:\d{3}-\d{3}(?:-\d{3})?|\d{4}-\d{4}|\d{3}-\d{4}|\d{4}-\d{3}|\d(?:-\d){3,9})$/.test(token)) {
     return /^(?:19|20)\d\d-(?:19|20)\d\d$/.test(token) ? undefined : "grouped";
   }
   // Other numbers with hyphens are dates and telephone numbers.
@@ -309,7 +309,9 @@ function shapeOf(token: string): Shape | undefined {
     if (/^\d+(?:st|nd|rd|th|am|pm|[a-z]{1,3})$|^v\d+$/i.test(token) && !/^\d{4,}[A-Z]$/.test(token)) return undefined;
     return /^[A-Z0-9-]+$/.test(token) ? "capitals" : "mixed";
   }
-  return /^[A-Z]{3,8}(?:-[A-Z]{3,8}){1,3}$|^[A-Z]{5,10}$/.test(token) ? "letters" : undefined;
+  return /^[A-Z]{3,8}(?:-[A-Z]{3,8}){1,3}$|^[A-Z]{5,10}$|^[a-z]{3,8}(?:-[a-z]{3,8}){2,4}$/.test(token)
+    ? "letters"
+    : undefined;
 }
 
 function candidatesIn(text: string): Candidate[] {
@@ -350,7 +352,7 @@ function isInLargerThing(text: string, start: number, end: number): boolean {
   const before = text.slice(Math.max(0, start - 24), start);
   const behind = text.slice(end, end + 12);
   return (
-    /(?:[\d][.,:/'’]|[A-Za-z0-9][./@\\&?%=]|[#$€£¥₹@&%\\/+~]|[$€£¥₹] |\b(?:usd|eur|gbp|chf|rs\.?) )$/i.test(before) ||
+    /(?:[\d][.,:/'’]|[A-Za-z0-9][./@\\&?%]|[#$€£¥₹@&%\\/+~]|[$€£¥₹] |\b(?:usd|eur|gbp|chf|rs\.?) )$/i.test(before) ||
     /^(?:[.,:/'’]\d|[@=\\/~]|\.(?!(?:txt|pdf|html?|eml|png|jpe?g|csv|docx?|zip)\b)[A-Za-z])/.test(behind) ||
     UNIT.test(behind) ||
     // Telephone numbers.
@@ -442,6 +444,8 @@ function codesIn(text: string, { about, isSubject }: Context): Span[] {
       const word = words[n] as Word;
       const gap = start - word.end;
       if (gap > FAR) break;
+      // As in OTP-123456.
+      if (word.strength > 1 && word.start === start && text[word.end] === "-" && word.end < end) return true;
       if (gap < 0) continue;
       const linesApart = first - lineAt(word.start);
       if (word.strength > 1 && linesApart <= 1 && gap <= 60) {
@@ -513,6 +517,7 @@ function isNear(
       if (alone) return linesApart <= 3 && (shape !== "letters" || linesApart <= 1);
       return CLEAR.has(shape) && ((linesApart === 0 && gap <= 100) || (linesApart === 1 && gap <= 80));
     case 2:
+      if (alone && shape === "letters") return linesApart <= 1 && gap <= 80;
       if (alone) return linesApart <= 2 && gap <= 160 && (shape === "capitals" || isNumber);
       return linesApart === 0 && gap <= 40 && isNumber;
     case 1:

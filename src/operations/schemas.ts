@@ -144,7 +144,8 @@ export const ThreadList = t.Object(
     ),
     notes: t.Optional(
       t.Array(t.String(), {
-        description: "The terms of q that look like operators and were searched as text, and why; at most five",
+        description:
+          "Terms of q that look like operators and were searched as text, or that were not searched, and why; at most five",
       }),
     ),
     nearWords: t.Optional(

@@ -151,6 +151,67 @@ const READS: Record<string, () => string[]> = {
 /** Operations that read no mail of others. */
 const WITHOUT_MAIL = ["listMailboxes", "listDeliveries", "listLabels", "listChanges"];
 
+/** Fields of answers that hold text of mail, which is masked, and the others that are strings. */
+const MASKED = ["bodyText", "cc", "filename", "html", "name", "snippet", "subject", "text", "to"];
+const NO_TEXT_OF_MAIL = [
+  ...[
+    "address",
+    "aliases",
+    "approvedBy",
+    "at",
+    "code",
+    "contentId",
+    "contentType",
+    "date",
+    "deliveredAt",
+    "displayName",
+  ],
+  ...["dkim", "dmarc", "draftId", "email", "emailId", "error", "from", "headerMessageId", "id", "inReplyTo", "labels"],
+  ...[
+    "lastMessageAt",
+    "mailbox",
+    "mailboxId",
+    "messageId",
+    "nearWords",
+    "next",
+    "nextAfter",
+    "nextAttemptAt",
+    "nextCursor",
+  ],
+  ...[
+    "notes",
+    "reason",
+    "receivedOn",
+    "recipient",
+    "references",
+    "refusal",
+    "reply",
+    "replyToThreadId",
+    "savedAt",
+    "sendAt",
+  ],
+  ...["settledAt", "since", "snoozedUntil", "spf", "suggestion", "threadId", "url", "urls"],
+];
+
+test("every field of an answer is masked, or known to hold no text of mail", () => {
+  interface Schema {
+    type?: string;
+    enum?: unknown;
+    properties?: Record<string, Schema>;
+    items?: Schema;
+    anyOf?: Schema[];
+    allOf?: Schema[];
+  }
+  const names = new Set<string>();
+  const note = (schema: Schema, name: string): void => {
+    if (schema.type === "string" && schema.enum === undefined) names.add(name);
+    for (const [field, of] of Object.entries(schema.properties ?? {})) note(of, field);
+    for (const of of [schema.items ?? [], schema.anyOf ?? [], schema.allOf ?? []].flat()) note(of, name);
+  };
+  for (const { response } of [...MAIL_OPERATIONS, ...EXT_OPERATIONS]) note(response as Schema, "");
+  expect([...names].sort()).toEqual([...MASKED, ...NO_TEXT_OF_MAIL].sort());
+});
+
 describe("no read over REST has a code or a link", () => {
   const gets = [...MAIL_OPERATIONS, ...EXT_OPERATIONS].filter(({ method }) => method === "GET").map(({ name }) => name);
   test("every operation that reads is looked at", () => {
@@ -193,13 +254,16 @@ describe("no read over REST has a code or a link", () => {
     const body = { subject: `Your code is ${CODE}`, text: SAID };
     const headers = { "idempotency-key": "codes-1" };
     for (let time = 0; time < 2; time++) {
-      const { status, body: draft } = await agent.post<Record<string, string>>(`${EXT}/drafts`, body, headers);
-      expect([status, draft.subject, secretsIn(JSON.stringify(draft))]).toEqual([
-        201,
-        "Your code is [code hidden]",
-        [],
-      ]);
+      const { status, body: made } = await agent.post<Record<string, string>>(`${EXT}/drafts`, body, headers);
+      expect([status, made.subject, secretsIn(JSON.stringify(made))]).toEqual([201, "Your code is [code hidden]", []]);
     }
+    const draft = await agent.post(`/threads/${mail.threadId}/draft`, { text: "Thanks", quote: true });
+    expect([draft.status, draft.body.to]).toEqual([
+      201,
+      '"[code hidden] is your Nimbus code" <no-reply@remote.example>',
+    ]);
+    const { isError, text, structured } = await tools.call("draft_reply", { id: mail.threadId, text: "Thanks" });
+    expect([isError, secretsIn(text + JSON.stringify(structured))]).toEqual([false, []]);
     const { body: changed } = await agent.patch(`/threads/${mail.threadId}`, { unread: true });
     expect(JSON.stringify(changed)).toContain("[code hidden] is your Nimbus code");
     const all = await agent.patch(`${EXT}/threads`, { ids: [mail.threadId, late.threadId], starred: false });
@@ -313,11 +377,11 @@ describe("a search does not find a code", () => {
   });
 
   test("words and whole addresses are found as ever, and shown masked", async () => {
-    const { threads, notes } = await search(agent, "nimbus hello");
+    const { threads, notes } = await search(agent, "nimbus hello in:inbox");
     expect(threads.map(({ id }) => id)).toEqual([mail.threadId]);
     expect(JSON.stringify(threads[0]?.highlights)).toContain("[code hidden] is your Nimbus code");
     expect(notes).toBeUndefined();
-    expect((await search(agent, "from:no-reply@remote.example")).threads).toHaveLength(2);
+    expect((await search(agent, "from:no-reply@remote.example in:inbox")).threads).toHaveLength(2);
     const member = await world.receive(ALICE, "From a number", { from: "Agent <agent007@remote.example>" });
     expect((await search(agent, "from:agent007@remote.example")).threads.map(({ id }) => id)).toEqual([
       member.threadId,

@@ -38,14 +38,14 @@ test("what is found in one part is masked in all", () => {
     { content: "Welcome, 482913" },
     { content: "Your login code is 482 913." },
     { content: '<p data-x="482913">482913</p>', html: true },
-    { content: "code-482913.txt" },
+    { content: "a_482913.txt" },
     { content: "We look forward to it. Your number is 4829…" },
   ]);
   expect(contents).toEqual([
     `Welcome, ${CODE_MASK}`,
     `Your login code is ${CODE_MASK}.`,
     `<p data-x="${CODE_MASK}">${CODE_MASK}</p>`,
-    `code-${CODE_MASK}.txt`,
+    `a_${CODE_MASK}.txt`,
     `We look forward to it. Your number is ${CODE_MASK}…`,
   ]);
   expect(maskCodes([{ content: "482913.pdf" }], codes).contents).toEqual([`${CODE_MASK}.pdf`]);

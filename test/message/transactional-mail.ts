@@ -223,6 +223,38 @@ export const SIGN_IN_MAIL: Layout[] = [
     secrets: ["731 902"],
   },
   {
+    name: "letters alone, as shops of games send them",
+    subject: "Your Kettle account: access from a new computer",
+    text: "Dear ann,\n\nhere is the Kettle Guard code you need to log in:\n\nBXQVT\n\nThis mail was made because somebody knows your password.",
+    secrets: ["BXQVT"],
+  },
+  {
+    name: "words with hyphens",
+    subject: "Your temporary login code",
+    text: "Copy and paste this temporary login code:\n\nspell-vagis-pump-yok\n",
+    secrets: ["spell-vagis"],
+  },
+  {
+    name: "label in the token, and digits with hyphens",
+    subject: "Anmeldung",
+    text: "OTP-118822 oder Code=553311.\nVerification code 4-8-2-9-1-3",
+    secrets: ["118822", "553311", "4-8-2-9"],
+  },
+  {
+    name: "links of common services",
+    subject: "Links",
+    text: [
+      "https://blog.example/wp-login.php?action=rp&key=AbC123xyzDEF&login=ann",
+      "https://project.app.example/__/auth/action?mode=signIn&oobCode=kd93-Xw_0aBcD&lang=en",
+      "https://chat.example/verify#token=Njk4.abcDEF123",
+      "https://read.example/m/callback/email?token=0f1e2d3c4b5a&operation=login",
+      "https://meet.example/j/86341234567?pwd=Qk1yZ3x5",
+      "https://letters.example/redirect/2/eyJlIjoiaHR0cHM6Ly9sZXR0ZXJzLmV4YW1wbGUifQ",
+      "https://ann:hunter2@files.example/",
+    ].join("\n"),
+    secrets: ["AbC123", "kd93-X", "abcDEF123", "0f1e2d3c", "Qk1yZ3x5", "eyJlIjoi", "hunter2"],
+  },
+  {
     name: "in the text of an image and in a field",
     subject: "Your access code",
     html: '<p>Your access code:</p><img alt="5 5 1 2 8 0" src="https://cdn.example/c.png"><input value="551280">',
