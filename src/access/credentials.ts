@@ -4,7 +4,7 @@
  * its argon2id.
  */
 import { createHash } from "node:crypto";
-import { and, desc, eq, isNull, sql } from "drizzle-orm";
+import { and, desc, eq, inArray, isNull, sql } from "drizzle-orm";
 import { AppError, unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { BASE32, base32, newId, type Runtime, randomToken } from "../base/runtime.ts";
@@ -221,9 +221,8 @@ export interface KeyRecord {
   pausedAt: number | null;
 }
 
-/** The keys of a workspace, newest first, including revoked ones. */
-export function listKeys(db: Db, workspaceId: string): KeyRecord[] {
-  return db
+const selectKeys = (db: Db) =>
+  db
     .select({
       id: apiKeys.id,
       name: apiKeys.name,
@@ -239,11 +238,20 @@ export function listKeys(db: Db, workspaceId: string): KeyRecord[] {
       pausedAt: apiKeys.pausedAt,
     })
     .from(apiKeys)
-    .innerJoin(users, eq(users.id, apiKeys.userId))
-    .where(eq(users.workspaceId, workspaceId))
-    .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))
-    .all();
-}
+    .innerJoin(users, eq(users.id, apiKeys.userId));
+
+/** The keys of a workspace, newest first, including revoked ones. */
+export const listKeys = (db: Db, workspaceId: string): KeyRecord[] =>
+  selectKeys(db).where(eq(users.workspaceId, workspaceId)).orderBy(desc(apiKeys.createdAt), desc(apiKeys.id)).all();
+
+/** Those of these keys that there are, even revoked ones, by id. */
+export const keysById = (db: Db, ids: readonly string[]): ReadonlyMap<string, KeyRecord> =>
+  new Map(
+    selectKeys(db)
+      .where(inArray(apiKeys.id, [...new Set(ids)]))
+      .all()
+      .map((key) => [key.id, key]),
+  );
 
 /** For createLastUse. */
 export function noteKeyUse(tx: Tx, id: string, now: number): void {

@@ -1,6 +1,7 @@
 /**
  * The feed of changed conversations in commit order, for any cause and process: arriving mail, moves, labels, read
- * state, drafts, delivery outcomes, deletions. Triggers write it (0033_changes.sql); this file adds the times, and
+ * state, drafts, decisions about held messages, delivery outcomes, deletions. Triggers write it (0033_changes.sql,
+ * 0040_hold_changes.sql); this file adds the times, and
  * removes old changes.
  *
  * Open pages and counts follow all changes by number. Programs follow those in their reach by cursor: a conversation

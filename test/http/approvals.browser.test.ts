@@ -92,6 +92,9 @@ describe.skipIf(!chromiumPresent)(`what waits for approval${chromiumNote}`, () =
     const answered = page.getByRole("region", { name: "What it answers" });
     await answered.frameLocator("iframe").getByText("What does it cost?").waitFor();
     expect(await barriers(page)).toEqual([]);
+    await answered.getByRole("link", { name: "A question" }).click();
+    await page.getByRole("link", { name: /^An answer of “Agent” waits for approval/ }).click();
+    await whole().frameLocator("iframe").getByText("It costs nothing.").waitFor();
     await button("Approve").click();
     await page.getByText("Approved", { exact: true }).waitFor();
     await page.getByText("Nothing waits", { exact: true }).waitFor();

@@ -1,14 +1,15 @@
 /**
- * The area below the messages of a conversation: drafts that reply to it, agents' drafts included, and the buttons to
- * reply or forward. The server proposes the recipients (rules: Reply), and the person may change them.
+ * The area below the messages of a conversation: answers that wait for approval, drafts that reply to it, agents' drafts
+ * included, and the buttons to reply or forward. The server proposes the recipients (rules: Reply), and the person may change them.
  */
 import { useQuery } from "@tanstack/react-query";
-import { Bot, Clock, Forward, PencilLine, ReplyAll, Reply as ReplyIcon } from "lucide-react";
+import { Link } from "@tanstack/react-router";
+import { Bot, Clock, Forward, Hourglass, PencilLine, ReplyAll, Reply as ReplyIcon } from "lucide-react";
 import { useState } from "react";
 import type { DraftSummary, ThreadDetailView, ThreadView } from "../lib/api.ts";
 import { forwardMessage, isOnItsWay, tellSent } from "../lib/compose.ts";
 import { startOfReply } from "../lib/draft-content.ts";
-import { mailboxesQuery, refreshMail, replyDefaultsQuery, replyDraftsQuery } from "../lib/queries.ts";
+import { approvalsQuery, mailboxesQuery, refreshMail, replyDefaultsQuery, replyDraftsQuery } from "../lib/queries.ts";
 import { useShortcuts } from "../lib/shortcuts.ts";
 import { fullTime } from "../lib/time.ts";
 import { Button } from "./button.tsx";
@@ -17,6 +18,8 @@ import { NotLoaded } from "./notice.tsx";
 
 export function Replies({ detail: { thread, messages } }: { detail: ThreadDetailView }) {
   const { data: drafts = [] } = useQuery(replyDraftsQuery(thread.id));
+  const { data: approvals } = useQuery(approvalsQuery);
+  const held = approvals?.waiting.filter(({ answers }) => answers === thread.id) ?? [];
   const [replyingTo, setReplyingTo] = useState<"sender" | "all">();
   /** Id of the draft that the reply in the composer was saved as, so that it is not shown twice. */
   const [written, setWritten] = useState<string>();
@@ -31,6 +34,20 @@ export function Replies({ detail: { thread, messages } }: { detail: ThreadDetail
 
   return (
     <>
+      {held.map(({ id, key, snippet }) => (
+        <Link
+          key={id}
+          to="/approve/$emailId"
+          params={{ emailId: id }}
+          className="mt-3 flex items-center gap-3 rounded-xl border border-dashed border-line bg-raised px-4 py-3 text-sm hover:bg-hover print:hidden"
+        >
+          <Hourglass size={16} className="shrink-0 text-muted" aria-hidden />
+          <span className="font-medium md:shrink-0">
+            {key === null ? "An answer waits for approval" : `An answer of “${key}” waits for approval`}
+          </span>
+          <span className="min-w-0 truncate text-muted max-md:hidden">{snippet}</span>
+        </Link>
+      ))}
       {drafts
         .filter(({ draftId }) => draftId !== written)
         .map((draft) => (

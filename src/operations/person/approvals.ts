@@ -1,25 +1,21 @@
 /** Messages of API keys that wait for a person, as the app shows them; it decides by admin/holds.ts. */
-import { type KeyRecord, listKeys } from "../../access/credentials.ts";
+import { keysById } from "../../access/credentials.ts";
 import type { HeldMessage } from "../../outbound/approval.ts";
-import type { Db } from "../../store/store.ts";
 import { appOperation } from "../operation.ts";
 import { BY_ID, isoOf, maybeIsoOf } from "../schemas.ts";
 
 const MOST_LISTED = 100;
 
-/** The keys of a workspace by id. */
-const keysOf = (db: Db, workspaceId: string): ReadonlyMap<string, KeyRecord> =>
-  new Map(listKeys(db, workspaceId).map((key) => [key.id, key]));
-
-/** `key`: the name of the key that sent it; null for one that is gone. */
+/** `key`: the name of the key that sent it; null for one that is gone. `answers`: id of a conversation. */
 const summary = (
   { emailId, subject, snippet, mailbox, keyId, ...hold }: HeldMessage,
-  keys: ReturnType<typeof keysOf>,
+  keys: ReturnType<typeof keysById>,
 ) => ({
   id: emailId,
   subject,
   snippet,
   mailbox: mailbox.address,
+  answers: hold.answers,
   key: keys.get(keyId)?.name ?? null,
   since: isoOf(hold.since),
   sendAt: maybeIsoOf(hold.sendAt),
@@ -33,7 +29,10 @@ export const listApprovals = appOperation({
   path: "/approvals",
   run({ caller, store: { db }, sending: { approvals } }) {
     const held = approvals.list(caller, { most: MOST_LISTED + 1 });
-    const keys = held.length === 0 ? new Map() : keysOf(db, caller.workspaceId);
+    const keys = keysById(
+      db,
+      held.map(({ keyId }) => keyId),
+    );
     return {
       waiting: held.slice(0, MOST_LISTED).map((one) => summary(one, keys)),
       more: held.length > MOST_LISTED,
@@ -41,7 +40,7 @@ export const listApprovals = appOperation({
   },
 });
 
-/** One that was not sent, whatever was decided about it, with every recipient. `answers`: id of a conversation. */
+/** One that was not sent, whatever was decided about it, with every recipient. */
 export const getApproval = appOperation({
   name: "getApproval",
   audience: "person",
@@ -50,12 +49,12 @@ export const getApproval = appOperation({
   params: BY_ID,
   run({ caller, store: { db }, sending: { approvals } }, { params: { id } }) {
     const held = approvals.held(caller, id);
-    const keys = keysOf(db, caller.workspaceId);
+    const keys = keysById(db, [held.keyId]);
     const key = keys.get(held.keyId);
-    const { state, reason, recipients, answers, decider, decidedAt } = held;
+    const { state, reason, recipients, decider, decidedAt } = held;
     return {
       ...summary(held, keys),
-      ...{ state, reason, recipients, answers, decider },
+      ...{ state, reason, recipients, decider },
       decidedAt: maybeIsoOf(decidedAt),
       /** Null if the key's person has left. */
       agent: key
