@@ -222,7 +222,7 @@ const WORDS = new RegExp(
 
 /** What makes a word for codes mean something else, before and behind it. */
 const OTHER_CODE =
-  /(?:zip|post\p{L}{0,3}|country|area|source|error|status|exit|bar|dress|tax|sort|response|http|smtp|reply|colou?r|machine|byte|qr|promo\p{L}{0,9}|discount|coupon|voucher|gutschein|rabatt|language|currency|airport|swift|bic|branch|open|morse|hex|product|item|model|tracking|order|booking|reference|return)[ -]?$/iu;
+  /(?:zip|post\p{L}{0,3}|country|area|source|error|status|exit|bar|dress|tax|sort|response|http|smtp|reply|colou?r|machine|byte|qr|promo\p{L}{0,9}|discount|coupon|voucher|gutschein|rabatt|language|currency|airport|swift|bic|branch|open|morse|hex|product|item|model|tracking|order|booking|reference|return|diagnostic|(?:respond|repl|fail|exit|return)(?:ed|ied) with)[ -]?$/iu;
 const OTHER_USE =
   /^(?:[ -](?:of|review|base|blocks?|style|paths?|quality|coverage|freeze|generat\p{L}{1,5}|snippets?|changes?|owners?|points?|pages?|postal\p{L}?|fuente|fonte|source|civil|pénal)\b|\p{L})/iu;
 /** Short words that mean codes only in capitals. */
@@ -241,7 +241,7 @@ function wordsIn(text: string, from = 0, to = text.length): Word[] {
     else if (groups.plain) strength = 2;
     else if (groups.weak ?? groups.weakAnywhere) strength = 1;
     if (strength === 0 || ONLY_IN_CAPITALS.test(written)) continue;
-    if (strength > 1 && OTHER_CODE.test(text.slice(Math.max(0, start - 14), start))) continue;
+    if (strength > 1 && OTHER_CODE.test(text.slice(Math.max(0, start - 20), start))) continue;
     if (strength > 1 && !groups.strongAnywhere && OTHER_USE.test(text.slice(end, end + 16))) continue;
     words.push({ start, end, strength, spent: HAS_CODE.test(text.slice(end, end + 60)) });
   }
