@@ -9,10 +9,19 @@
  * messages are filed, those in trash and those in spam share conversations with no others. Filing an export in its
  * order restores the same conversations.
  */
-import { and, asc, eq, gt, sql } from "drizzle-orm";
+import { and, asc, eq, gt, isNull, ne, sql } from "drizzle-orm";
 import { settle } from "../journal/key-changes.ts";
 import { type EmailAddress, NO_SENDER } from "../message/address.ts";
-import { type AuthVerdicts, type Folder, mailboxes, messageBodies, messages, threads, users } from "../store/schema.ts";
+import {
+  type AuthVerdicts,
+  type Folder,
+  holds,
+  mailboxes,
+  messageBodies,
+  messages,
+  threads,
+  users,
+} from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { routeWithin } from "./addresses.ts";
@@ -155,7 +164,15 @@ const statements = prepared((db) => ({
     .innerJoin(threads, eq(threads.seq, messages.threadSeq))
     .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
     .leftJoin(users, eq(users.id, messages.sentBy))
-    .where(and(eq(messages.mailboxId, sql.placeholder("mailboxId")), gt(messages.seq, sql.placeholder("after"))))
+    .leftJoin(holds, and(eq(holds.messageSeq, messages.seq), ne(holds.state, "sent")))
+    .where(
+      and(
+        eq(messages.mailboxId, sql.placeholder("mailboxId")),
+        gt(messages.seq, sql.placeholder("after")),
+        // Filed again, it would be a draft that anybody sends.
+        isNull(holds.messageSeq),
+      ),
+    )
     .orderBy(asc(messages.seq))
     .limit(sql.placeholder("limit"))
     .prepare(),

@@ -462,6 +462,16 @@ test("over MCP it says that it waits, what to do, and what became of it", async 
   expect(await call("get_message", { id })).toContain("Held: rejected, Not this price");
 });
 
+test("an export has the message once it was sent, and not while it waits or was rejected", async () => {
+  const [sent, rejected] = [await hold({ subject: "Sent" }), await hold({ subject: "Rejected" })];
+  await hold({ subject: "Waits" });
+  await approve(sent.emailId);
+  await reject(rejected.emailId);
+  const subjects: string[] = [];
+  for await (const { row } of world.appliance.mailbox.exportMail(world.owner.mailboxId)) subjects.push(row.subject);
+  expect(subjects).toEqual(["Sent"]);
+});
+
 test("with its mailbox go its held messages", async () => {
   await hold();
   const { store, people } = world.appliance;
