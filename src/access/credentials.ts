@@ -119,12 +119,14 @@ const makers = prepared(({ $client: sqlite }) =>
   ),
 );
 
-/** True if the key is `maker`, or was made by it, or by a key that it made, and so on. */
-export const isMadeBy = (db: Db, keyId: string, maker: string): boolean =>
-  keyId === maker ||
-  makers(db)
-    .all(keyId)
-    .some(({ id }) => id === maker);
+/**
+ * True if the key is `maker`, or was made by it, or by a key that it made, and so on; also if that is no longer known, since
+ * the key is gone with its person.
+ */
+export function mayBeMadeBy(db: Db, keyId: string, maker: string): boolean {
+  const line = makers(db).all(keyId);
+  return line.length === 0 || line.some(({ id }) => id === maker);
+}
 
 /** @throws AppError forbidden for a caller whose key is paused */
 export function requireNotPaused({ paused }: Pick<Caller, "paused">): void {

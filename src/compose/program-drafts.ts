@@ -231,7 +231,7 @@ export function createProgramDrafts({
     /** Removes a draft, also one that is about to be sent. @throws AppError not_found, forbidden, conflict */
     discardProgramDraft(tx: Tx, caller: Caller, draftId: string): void {
       mailbox.drafts.remove(tx, mailbox.drafts.read(caller, draftId));
-      noteDeed(tx, caller, { ids: [draftId] }, runtime.now());
+      noteDeed(tx, caller, { ids: [draftId], changes: 1 }, runtime.now());
     },
 
     /**

@@ -4,6 +4,7 @@
  */
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
 import { type Caller, notFound, reachOf, requireAccess } from "../access/caller.ts";
+import { presentCaller } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { noteTouches, settleLabelIn, type Touch } from "../journal/key-changes.ts";
@@ -220,8 +221,9 @@ export async function replaceLabel(
   while (next !== undefined) {
     const after: number = next;
     const portion = await store.enqueue((tx) => {
-      // Checked for each portion: the caller's share of a mailbox may end meanwhile.
-      managed = after === 0 ? manageable(tx, caller, key) : managedBy(tx, caller);
+      // Checked for each portion: the key may be paused, or the caller's share of a mailbox end, meanwhile.
+      const present = presentCaller(tx, caller);
+      managed = after === 0 ? manageable(tx, present, key) : managedBy(tx, present);
       const rows = statements(tx).labelledAfter.all({ key, after });
       const labelled = rows.filter(({ mailboxId }) => managed.has(mailboxId));
       const theirs = labelled.map(({ seq }) => seq);

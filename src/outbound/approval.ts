@@ -8,7 +8,7 @@
 
 import { eq } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachOf, reachTo, requireAccess } from "../access/caller.ts";
-import { isMadeBy } from "../access/credentials.ts";
+import { mayBeMadeBy } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
@@ -68,7 +68,7 @@ export function createApprovals(parts: ApprovalParts) {
     const reach = hold && reachTo(store.db, caller, hold.mailboxId);
     if (!hold || hold.state === "sent" || !reach) throw notFound("message");
     requireAccess(reach, "send");
-    if (caller.keyId !== undefined && isMadeBy(store.db, hold.keyId, caller.keyId)) {
+    if (caller.keyId !== undefined && mayBeMadeBy(store.db, hold.keyId, caller.keyId)) {
       throw new AppError("forbidden", "A key does not decide about what it sent itself, or had a key of its own send");
     }
     return { ...hold, mailbox: reach.mailbox };

@@ -266,6 +266,19 @@ describe("approving", () => {
     expect((await get(emailId)).approvedBy).toBe(world.maxId);
   });
 
+  test("no key what a key that is gone with its person sent: it may have made that key", async () => {
+    const { store, people } = world.appliance;
+    store.transact((tx) => people.grant(tx, world.owner.mailboxId, world.maxId, "send"));
+    const admin = keyOf({}, ["send", "approve", "admin", "read"]);
+    const made = await admin.api.post<{ key: string }>("/api/admin/v1/keys", {
+      ...{ name: "For max", scopes: ["send"], policy: { send: "hold" }, user: world.maxId },
+    });
+    const { emailId } = await hold({}, world.apiWith(made.body.key));
+    expect(outcome(await admin.api.delete(`/api/admin/v1/people/${world.maxId}`))).toBe(200);
+    expect(outcome(await approve(emailId, admin.api))).toEqual([403, "forbidden"]);
+    expect(await waiting()).toHaveLength(1);
+  });
+
   test("one of two who decide at the same time", async () => {
     const { emailId } = await hold();
     const all = await Promise.all([approve(emailId), approve(emailId), reject(emailId)]);

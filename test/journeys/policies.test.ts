@@ -701,6 +701,20 @@ describe("limits", () => {
     expect(outcome(await star(first, false))).toBe(200);
   });
 
+  test("changesPerHour counts drafts that are removed", async () => {
+    const { api } = await keyWith({ changesPerHour: 1 });
+    const draft = async () => (await api.post<{ id: string }>("/api/ext/v1/drafts", letterTo(MAX))).body.id;
+    const remove = async () => outcome(await api.delete(`/api/ext/v1/drafts/${await draft()}`));
+    expect([await remove(), await remove()]).toEqual([200, [429, "rate_limited"]]);
+  });
+
+  test("a limit that a key gets counts for the keys that it made before", async () => {
+    const { api, id } = await keyWith({}, ["send", "admin"]);
+    const { body } = await api.post<{ key: string }>("/api/admin/v1/keys", { name: "Child", scopes: ["send"] });
+    await change(id, { policy: { recipientsPerDay: 0 } });
+    expect(outcome(await world.apiWith(body.key).post("/send", letterTo(MAX)))).toEqual([429, "rate_limited"]);
+  });
+
   test("what the keys of a key do counts for it", async () => {
     const policy = { recipientsPerDay: 2 };
     const { api } = await keyWith(policy, ["send", "admin"]);

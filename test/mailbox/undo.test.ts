@@ -6,6 +6,7 @@ import { deleteConversations } from "../../src/mailbox/removal.ts";
 import type { Undone } from "../../src/mailbox/undo.ts";
 import type { ThreadPatch } from "../../src/mailbox/views.ts";
 import {
+  apiKeys,
   grants,
   journalEntries,
   junkFilters,
@@ -25,6 +26,8 @@ function createAgent() {
   const it = createAlice();
   const { alice, mailbox, store, runtime, workspaceId } = it;
   const agent: Caller = { ...alice, keyId: AGENT };
+  const key = { id: AGENT, userId: alice.userId, name: "Agent", hash: "", hint: "", scopes: [], createdAt: 0 };
+  store.db.insert(apiKeys).values(key).run();
   return {
     ...it,
     agent,
@@ -353,6 +356,15 @@ describe("leaves", () => {
     await undo();
     expect(stateOf(threadId).labels).toEqual(["News", "Label 0"]);
   });
+});
+
+test("a key that is paused meanwhile renames no label further", async () => {
+  const { receive, mailbox, alice, agent, store, stateOf } = createAgent();
+  const { threadId } = await receive({});
+  mailbox.update(alice, threadId, { labels: ["News"] });
+  store.db.update(apiKeys).set({ pausedAt: 0 }).run();
+  expect(await mailbox.replaceLabel(agent, "news", "Press").catch(({ code }) => code)).toBe("forbidden");
+  expect(stateOf(threadId).labels).toEqual(["News"]);
 });
 
 test("takes back a label that the key renamed or removed everywhere", async () => {
