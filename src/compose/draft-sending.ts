@@ -17,6 +17,8 @@ import type { Job } from "../base/scheduler.ts";
 import { noteDeed } from "../journal/entries.ts";
 import type { Draft, Due } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import { refusalForReaders } from "../outbound/bcc.ts";
+import { recipientsOf } from "../outbound/guardrails.ts";
 import { judge } from "../outbound/judgement.ts";
 import { users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
@@ -100,8 +102,10 @@ export function createDraftSending({
           await sendDue(due);
         } catch (error) {
           if (error instanceof AppError && error.code !== "server_error") {
+            const reason = (draft: Pick<Draft, "from" | "to" | "cc" | "bcc">) =>
+              refusalForReaders(error.message, recipientsOf(draft), draft.from.email);
             log.info("a draft was not sent when it was due", { draftId: due.id, reason: error.code });
-            await store.enqueue((tx) => mailbox.drafts.refuse(tx, due.id, due.at, error.message));
+            await store.enqueue((tx) => mailbox.drafts.refuse(tx, due.id, due.at, reason));
           } else failure ??= error;
         }
       }

@@ -386,12 +386,21 @@ export function createDraftChanges({
     },
 
     /**
-     * Keeps it as an unread draft with the reason why it was not sent. Does nothing if it is no longer due at that
-     * time.
+     * Keeps it as an unread draft with the reason why it was not sent, which all who read the draft see. Does nothing if it
+     * is no longer due at that time.
      */
-    refuse(tx: Tx, draftId: string, dueAt: number, reason: string): void {
+    refuse(
+      tx: Tx,
+      draftId: string,
+      dueAt: number,
+      reasonFor: (draft: Pick<Draft, "from" | "to" | "cc" | "bcc">) => string,
+    ): void {
       const found = tx
-        .select({ seq: messages.seq, threadSeq: messages.threadSeq })
+        .select({
+          seq: messages.seq,
+          threadSeq: messages.threadSeq,
+          draft: { from: messages.from, to: messages.to, cc: messages.cc, bcc: messages.bcc },
+        })
         .from(drafts)
         .innerJoin(messages, eq(messages.seq, drafts.messageSeq))
         .innerJoin(threads, eq(threads.seq, messages.threadSeq))
@@ -399,7 +408,7 @@ export function createDraftChanges({
         .get();
       if (!found) return;
       tx.update(drafts)
-        .set({ dueAt: null, dueBy: null, dueKey: null, refusal: reason })
+        .set({ dueAt: null, dueBy: null, dueKey: null, refusal: reasonFor(found.draft) })
         .where(eq(drafts.messageSeq, found.seq))
         .run();
       markUnread(tx, found.threadSeq);

@@ -34,6 +34,7 @@ import { mailboxes } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import { asRefusal, fileSent, requireQueue, type Sent, type SubmitParts } from "./accept.ts";
+import { refusalForReaders } from "./bcc.ts";
 import { requireAllowed, requireRoom } from "./guardrails.ts";
 
 const DAY_MS = 86_400_000;
@@ -203,11 +204,7 @@ export function createApprovals(parts: ApprovalParts) {
           log.info("an approved message was not sent when it was due", { emailId: hold.emailId, reason: error.code });
           await store.enqueue((tx) => {
             if (findHold(tx, hold.emailId)?.state !== "approved") return;
-            // Who reads the message learns the reason, and not whom it names in Bcc.
-            const namesBcc = hold.recipients.some(
-              ({ field, email }) => field === "bcc" && error.message.includes(email),
-            );
-            const reason = namesBcc ? "It was refused when it was due: approve it to see why" : error.message;
+            const reason = refusalForReaders(error.message, hold.recipients, mailbox.address);
             waitAgain(tx, hold, reason, runtime.now());
           });
         }

@@ -56,6 +56,17 @@ export function bccDetector(
   };
 }
 
+/** Why a message was not sent when it was due, for all who read it. `from`: the address that it comes from. */
+export function refusalForReaders(
+  text: string,
+  recipients: readonly { email: string; field: RecipientField }[],
+  from: string,
+): string {
+  const entries = recipients.map(({ email, field }) => ({ recipient: email, field }));
+  const namesBcc = bccDetector(entries, splitAddress(from).domain);
+  return namesBcc(text) ? "It was refused when it was due: send it again to see why" : text;
+}
+
 /** Counts a word where no letter or digit stands before or after it. */
 function countWord(text: string, word: string): number {
   const isPartOfWord = (character: string | undefined) => character !== undefined && /[\p{L}\p{N}]/u.test(character);

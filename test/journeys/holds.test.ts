@@ -337,6 +337,35 @@ describe("with sendAt", () => {
     expect(held).toMatchObject({ id: emailId, reason: expect.stringContaining("suppression") });
   });
 
+  test.each(["held", "scheduled"])(
+    "a refusal of one that is %s names nobody in Bcc, however it is spelled",
+    async (what) => {
+      const api = what === "held" ? agent.api : world.api;
+      const sendAt = later(60 * MINUTE);
+      const { body } = await api.post<Sent>("/send", letter({ sendAt, bcc: "Secret.Bcc@remote.example" }));
+      if (what === "held") await approve(body.emailId);
+      const { store, outbound } = world.appliance;
+      store.transact((tx) =>
+        outbound.suppress(tx, {
+          ...{ workspaceId: world.owner.workspaceId, address: "secret.bcc@remote.example", reason: "Asked" },
+        }),
+      );
+      await world.advance(60 * MINUTE);
+      // Max may only view the mailbox.
+      const { body: list } = await world.asMax.get<{ threads: { id: string }[] }>(
+        `/threads?mailbox=${ALICE}&folder=drafts`,
+      );
+      const [{ id = "" } = {}] = list.threads;
+      const { messages } = (await world.asMax.get<{ messages: { id: string }[] }>(`/threads/${id}`)).body;
+      const shown = JSON.stringify([
+        await get(messages[0]?.id ?? "", world.asMax),
+        (await world.asMax.get(`/api/ext/v1/drafts/${id}`)).body,
+      ]);
+      expect(shown).toContain("refused when it was due");
+      expect(shown.toLowerCase()).not.toContain("secret");
+    },
+  );
+
   test("its time to be approved begins anew then", async () => {
     const { emailId } = await hold({ sendAt: later(10 * DAY) });
     await approve(emailId);
