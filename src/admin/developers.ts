@@ -160,6 +160,17 @@ export function createDevelopers({
       { workspaceId, policy: bounds = {} }: Pick<Caller, "workspaceId" | "policy">,
       policy: Policy,
     ): Policy => readPolicy(policy, (named) => mailboxNamed(db, workspaceId, named, bounds)),
+    /** A key as a caller sees it: mailboxes that their own policy does not leave do not exist for them. */
+    shownTo(
+      db: Db,
+      { workspaceId, policy: bounds = {} }: Pick<Caller, "workspaceId" | "policy">,
+      key: KeyRecord,
+    ): KeyRecord {
+      const { mailboxes: named } = key.policy;
+      if (!named || bounds.mailboxes === undefined) return key;
+      const left = named.filter((mailbox) => mailboxNamed(db, workspaceId, mailbox, bounds) !== undefined);
+      return { ...key, policy: { ...key.policy, mailboxes: left } };
+    },
     isWithin,
     /** @throws AppError forbidden for a policy that allows more than `bounds` */
     requireWithin(db: Db, workspaceId: string, policy: Policy, bounds: Policy): void {

@@ -171,6 +171,11 @@ describe("mailboxes", () => {
     ]);
     expect(outcome(await api.patch(admin(`/mailboxes/${world.maxMailboxId}`), { name: "Max" }))).toBe(200);
     expect(outcome(await api.patch(admin(`/mailboxes/${world.maxMailboxId}`), { owner: ALICE }))).toEqual(REFUSED);
+    const both = await keyWith({ mailboxes: [ALICE, MAX] });
+    const ofBoth = async (by: Client) => (await by.get<{ policy: Policy }>(admin(`/keys/${both.id}`))).body.policy;
+    expect([await ofBoth(api), await ofBoth(world.api)]).toEqual([{ mailboxes: [MAX] }, { mailboxes: [ALICE, MAX] }]);
+    const keys = await api.get<{ keys: { policy: Policy }[] }>(admin("/keys"));
+    expect(JSON.stringify(keys.body.keys.map(({ policy }) => policy))).not.toContain(ALICE);
     const wide: [path: string, body: object][] = [
       ["/people", { email: "eve@example.test", name: "Eve", role: "admin" }],
       ["/mailboxes", { address: "eve@example.test", name: "Eve" }],

@@ -167,10 +167,10 @@ export const listKeys = operation({
       document: keyDocument,
     }),
   ],
-  run({ caller: { workspaceId }, developers }, { query }) {
-    const read = readAmong(developers.listKeys(workspaceId), positionOf, "newest first");
+  run({ caller, store, developers }, { query }) {
+    const read = readAmong(developers.listKeys(caller.workspaceId), positionOf, "newest first");
     const { page, nextCursor: next } = pageOf({ query: "keys", positionOf, read }, query);
-    return { keys: page.map(keyView), nextCursor: next };
+    return { keys: page.map((key) => keyView(developers.shownTo(store.db, caller, key))), nextCursor: next };
   },
 });
 
@@ -234,8 +234,8 @@ export const getKey = operation({
   success: 200,
   response: ApiKey,
   errors: READ_ERRORS,
-  run: ({ caller: { workspaceId }, store, developers }, { params: { id } }) =>
-    keyView(developers.keyOf(store.db, id, workspaceId)),
+  run: ({ caller, store, developers }, { params: { id } }) =>
+    keyView(developers.shownTo(store.db, caller, developers.keyOf(store.db, id, caller.workspaceId))),
 });
 
 export const changeKey = operation({
@@ -280,7 +280,7 @@ export const changeKey = operation({
       if (change.paused === false && caller.policy)
         developers.requireWithin(tx, workspaceId, key.policy, caller.policy);
       developers.changeKey(tx, id, workspaceId, { ...change, ...(read && { policy: read }) });
-      return keyView(developers.keyOf(tx, id, workspaceId));
+      return keyView(developers.shownTo(tx, caller, developers.keyOf(tx, id, workspaceId)));
     }),
 });
 
