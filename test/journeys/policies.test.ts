@@ -635,6 +635,21 @@ describe("what a key makes", () => {
     expect(outcome(await admin.patch(`/api/admin/v1/keys/${wide(["send"])}`, narrow))).toBe(200);
   });
 
+  test("a key neither resumes the key that made it nor gives it more", async () => {
+    const maker = await keyWith({}, ["read", "send", "admin"]);
+    const made = await maker.api.post<{ key: string }>("/api/admin/v1/keys", {
+      ...{ name: "Child", scopes: ["read", "send", "admin"] },
+    });
+    const child = world.apiWith(made.body.key);
+    await change(maker.id, { paused: true, policy: { send: "hold" } });
+    for (const body of [{ paused: false }, { policy: {} }]) {
+      expect(outcome(await child.patch(`/api/admin/v1/keys/${maker.id}`, body))).toEqual(REFUSED);
+    }
+    expect(
+      outcome(await child.patch(`/api/admin/v1/keys/${maker.id}`, { policy: { recipients: [], send: "hold" } })),
+    ).toBe(200);
+  });
+
   test("the key of somebody else is restricted, and not given more", async () => {
     const { store, developers } = world.appliance;
     const { id } = store.transact((tx) =>

@@ -1,5 +1,6 @@
 /** API keys of a workspace (rules: Keys over the API). */
 import type { Caller } from "../../access/caller.ts";
+import { mayBeMadeBy } from "../../access/credentials.ts";
 import type { Developers, KeyRecord } from "../../admin/developers.ts";
 import { AppError } from "../../base/errors.ts";
 import { OTHERWISE, SCOPES, type Scope, SEND_MODES, type Policy as StoredPolicy } from "../../store/schema.ts";
@@ -266,6 +267,7 @@ export const changeKey = operation({
       const key = developers.keyOf(tx, id, workspaceId);
       requireMayChange(caller, key);
       const read = policy && developers.readPolicy(tx, caller, timed(policy));
+      let gives = change.paused === false;
       if (read) {
         if (caller.policy) developers.requireWithin(tx, workspaceId, read, caller.policy);
         const narrows = developers.isWithin(tx, workspaceId, read, key.policy);
@@ -273,8 +275,12 @@ export const changeKey = operation({
           throw new AppError("forbidden", "The key of somebody else can be restricted further, and not given more");
         }
         if (!narrows) requireConfirmed(tx);
+        gives ||= !narrows;
         const beyond = !narrows && key.scopes.find((scope) => !mayGive(caller, scope));
         if (beyond) throw new AppError("forbidden", `You cannot give more to a key that has the scope "${beyond}"`);
+      }
+      if (gives && caller.keyId !== undefined && mayBeMadeBy(tx, caller.keyId, id)) {
+        throw new AppError("forbidden", "A key cannot resume, or give more to, the key that made it");
       }
       // What a person has paused comes back with all that it may do.
       if (change.paused === false && caller.policy)
