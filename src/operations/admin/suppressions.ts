@@ -26,7 +26,7 @@ const shown = ({ id, address, reason, createdAt }: Suppression): SuppressionView
   createdAt: isoOf(createdAt),
 });
 
-const common = { group: "Suppressions", audience: "admin", scope: "admin" } as const;
+const common = { group: "Suppressions", audience: "admin", scope: "admin", whole: ["mailboxes"] } as const;
 
 export const listSuppressions = operation({
   ...common,
