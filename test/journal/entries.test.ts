@@ -163,7 +163,7 @@ describe("mail", () => {
       entry("draftReply", [reply.body.draftId, id]),
       entry("createDraft", [made.body.id]),
       entry("updateDraft", [made.body.id], { changes: 1 }),
-      entry("deleteDraft", [reply.body.draftId]),
+      entry("deleteDraft", [reply.body.draftId], { changes: 1 }),
       entry("sendDraft", [sent.body.emailId, sent.body.threadId], { recipients: 3, sent: 3 }),
     ]);
   });
