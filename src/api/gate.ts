@@ -8,11 +8,12 @@
  */
 import type { Caller, Origin } from "../access/caller.ts";
 import { findCaller, requireNotPaused } from "../access/credentials.ts";
-import { allowsFrom, hasExpired } from "../access/policy.ts";
+import { allowsFrom, hasExpired, PolicyRefusal } from "../access/policy.ts";
 import { createRateLimit, type Rate, type RateVerdict } from "../access/rate.ts";
 import type { Slowdown } from "../access/slowdown.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { noteDeed } from "../journal/entries.ts";
 import { sourceOfAddress } from "../net/ip.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
@@ -64,12 +65,12 @@ const invalidKey = () =>
 function requireUsable(caller: Caller): void {
   requireNotPaused(caller);
   if (allowsFrom(caller.policy ?? {}, caller.address)) return;
-  throw new AppError("forbidden", "This API key may not be used from this network");
+  throw new PolicyRefusal("forbidden", "This API key may not be used from this network");
 }
 
 /** `touchKey` notes the use of a key, at a time in epoch ms. */
 export function createGate(parts: {
-  store: Pick<Store, "db">;
+  store: Pick<Store, "db" | "enqueue">;
   options: Options;
   slowdown: Slowdown;
   touchKey(keyId: string, now: number): void;
@@ -120,8 +121,16 @@ export function createGate(parts: {
     const now = runtime.now();
     const rate = keys.take(found.keyId, now);
     tell({ ...rate, of: "key" });
-    requireUsable(caller);
     const ofKey = refusalOver(rate, "with this API key");
+    try {
+      requireUsable(caller);
+    } catch (error) {
+      // Of a key over its rate nothing is noted, so that whoever stole it cannot fill the journal.
+      if (error instanceof PolicyRefusal && !ofKey) {
+        await store.enqueue((tx) => noteDeed(tx, caller, { ids: [], outcome: error.code }, now));
+      }
+      throw error;
+    }
     const longest = (ofKey?.retryAfter ?? 0) > (refusal?.retryAfter ?? 0) ? ofKey : refusal;
     if (longest) return { caller, refusal: longest };
     touchKey(found.keyId, now);

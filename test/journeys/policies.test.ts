@@ -517,6 +517,8 @@ describe("expiresAt and networks", () => {
   test("from elsewhere it is 403", async () => {
     const { api, id } = await keyWith({ networks: ["192.0.2.0/24", "2001:db8::/32"] });
     expect(outcome(await api.get("/mailboxes"))).toEqual(REFUSED);
+    const { entries } = (await world.api.get<{ entries: object[] }>(`/api/admin/v1/keys/${id}/journal`)).body;
+    expect(entries).toMatchObject([{ kind: "refused", outcome: "forbidden", face: "rest", source: "127.0.0.1" }]);
     await change(id, { policy: { networks: ["127.0.0.0/8", "::1"] } });
     expect((await api.get("/mailboxes")).status).toBe(200);
   });
