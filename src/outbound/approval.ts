@@ -30,7 +30,7 @@ import {
 } from "../mailbox/holds.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { normalizeAddress } from "../message/address.ts";
-import { mailboxes } from "../store/schema.ts";
+import { type Face, mailboxes } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import { asRefusal, fileSent, requireQueue, type Sent, type SubmitParts } from "./accept.ts";
@@ -75,10 +75,10 @@ export function createApprovals(parts: ApprovalParts) {
     return { ...hold, mailbox: reach.mailbox };
   }
 
-  /** @throws AppError not_found, forbidden; conflict for a message that was decided about */
-  function waiting(caller: Caller, emailId: string): HeldMessage {
+  /** @throws AppError not_found, forbidden; conflict for a message in none of these states */
+  function heldIn(states: readonly Hold["state"][], caller: Caller, emailId: string): HeldMessage {
     const hold = reached(caller, emailId);
-    if (hold.state === "waiting") return hold;
+    if (states.includes(hold.state)) return hold;
     throw new AppError("conflict", `This message was ${hold.state} before`);
   }
 
@@ -93,10 +93,13 @@ export function createApprovals(parts: ApprovalParts) {
     }
   }
 
-  /** Sends a held message. `also` runs first in the transaction, and returns its hold. @throws AppError as Submit */
+  /**
+   * Sends a held message. `face`: how that came about. `also` runs first in the transaction, and returns its hold.
+   * @throws AppError as Submit
+   */
   async function send(
     held: HeldMessage,
-    decidedBy: string | null,
+    { decidedBy, face }: { decidedBy: string | null; face: Face },
     also: (tx: Tx) => Hold,
     record: (tx: Tx, sent: Sent) => void,
   ): Promise<Sent> {
@@ -135,7 +138,7 @@ export function createApprovals(parts: ApprovalParts) {
         { workspaceId: mailbox.workspaceId, keyId: hold.keyId },
         {
           operation: "approve",
-          face: "app",
+          face,
           by: decidedBy === null ? undefined : { userId: decidedBy },
           ids: [filed.sent.emailId, filed.sent.threadId],
           sent: hold.recipients.length,
@@ -190,7 +193,7 @@ export function createApprovals(parts: ApprovalParts) {
         try {
           await send(
             { ...hold, mailbox },
-            hold.decidedBy,
+            { decidedBy: hold.decidedBy, face: "schedule" },
             (tx) => stillIn(tx, hold, "approved"),
             () => {},
           );
@@ -265,7 +268,7 @@ export function createApprovals(parts: ApprovalParts) {
       emailId: string,
       record: (tx: Tx, approved: { emailId: string; threadId: string; sendAt?: number }) => void = () => {},
     ): Promise<{ emailId: string; threadId: string; sendAt?: number }> {
-      const held = waiting(caller, emailId);
+      const held = heldIn(["waiting"], caller, emailId);
       const { reason, sendAt } = held;
       const approvedBy = caller.userId;
       if (sendAt !== null && sendAt > runtime.now()) {
@@ -286,16 +289,17 @@ export function createApprovals(parts: ApprovalParts) {
         noteDeed(tx, caller, { ids: [emailId] }, runtime.now());
         return hold;
       };
-      const { threadId } = await send(held, approvedBy, approvedIn, (tx, sent) =>
+      const by = { decidedBy: approvedBy, face: caller.origin?.face ?? "app" } as const;
+      const { threadId } = await send(held, by, approvedIn, (tx, sent) =>
         record(tx, { emailId, threadId: sent.threadId }),
       );
       return { emailId, threadId };
     },
 
-    /** Rejects a message. @throws AppError not_found, forbidden, conflict */
+    /** Rejects a message, also one that was approved and waits for its time. @throws AppError not_found, forbidden, conflict */
     reject(tx: Tx, caller: Caller, emailId: string, reason: string): void {
       noteDeed(tx, caller, { ids: [emailId] }, runtime.now());
-      rejectIn(tx, waiting(caller, emailId), reason, caller.userId);
+      rejectIn(tx, heldIn(["waiting", "approved"], caller, emailId), reason, caller.userId);
     },
 
     job,

@@ -325,6 +325,30 @@ describe("with sendAt", () => {
     expect((await arrived()).sort()).toEqual(["Early", "Late"]);
   });
 
+  test("until then, one that was approved can be rejected", async () => {
+    const { emailId } = await hold({ sendAt: later(60 * MINUTE) });
+    await approve(emailId);
+    expect(outcome(await reject(emailId, { reason: "Not yet" }))).toBe(200);
+    expect(outcome(await reject(emailId))).toEqual([409, "conflict"]);
+    await world.advance(60 * MINUTE);
+    expect(await arrived()).toEqual([]);
+    expect(await get(emailId)).toMatchObject({ held: { state: "rejected", reason: "Not yet" } });
+  });
+
+  test("the journal of the key says how it came to be sent", async () => {
+    const faceOf = async () => {
+      const path = `/api/admin/v1/keys/${agent.id}/journal?kind=sent`;
+      const { entries } = (await world.api.get<{ entries: { operation: string; face: string }[] }>(path)).body;
+      return entries.find(({ operation }) => operation === "approve")?.face;
+    };
+    await approve((await hold()).emailId);
+    expect(await faceOf()).toBe("rest");
+    await approve((await hold({ sendAt: later(60 * MINUTE) })).emailId);
+    await world.advance(60 * MINUTE);
+    expect(await arrived()).toHaveLength(2);
+    expect(await faceOf()).toBe("schedule");
+  });
+
   test("what refuses then has it wait again, and says why", async () => {
     const { emailId } = await hold({ sendAt: later(60 * MINUTE) });
     await approve(emailId);
