@@ -38,6 +38,9 @@ export interface Judged {
 const MOST_READ = 10_000_000;
 const MOST_COMPARED = 10_000;
 
+/** Addresses that a refusal or a reason names, of those that it is about. */
+const MOST_NAMED = 20;
+
 /** Why a message waits for a person. It names no Bcc recipient. */
 export type HoldReason = string;
 
@@ -86,7 +89,7 @@ export function judge(
     if (!isDue && policy.otherwise !== "hold") {
       throw new PolicyRefusal(
         "forbidden",
-        `The policy of this API key does not let it write to ${refused.join(", ")}, so nothing was sent. Leave them out, or save a draft for a person to send`,
+        `The policy of this API key does not let it write to ${listed(refused)}, so nothing was sent. Leave them out, or save a draft for a person to send`,
       );
     }
     return `The key may not write to ${namesOf(message, refused)} by itself`;
@@ -165,5 +168,13 @@ const startOf = (address: string): string => (/^[^+@]*/.exec(address)?.[0] ?? ""
 function namesOf({ recipients }: Judged, refused: readonly string[]): string {
   const hidden = new Set(recipients.filter(({ field }) => field === "bcc").map(({ email }) => email));
   const shown = refused.filter((address) => !hidden.has(address));
-  return [...shown, ...(shown.length < refused.length ? ["a Bcc recipient"] : [])].join(", ");
+  return [
+    ...(shown.length > 0 ? [listed(shown)] : []),
+    ...(shown.length < refused.length ? ["a Bcc recipient"] : []),
+  ].join(", ");
 }
+
+const listed = (names: readonly string[]): string =>
+  names.length <= MOST_NAMED
+    ? names.join(", ")
+    : `${names.slice(0, MOST_NAMED).join(", ")} and ${names.length - MOST_NAMED} more`;

@@ -284,6 +284,13 @@ describe("recipients", () => {
     expect(body.error).toMatch(/draft/);
   });
 
+  test("of very many it names some", async () => {
+    const to = Array.from({ length: 3_000 }, (_, i) => `guest${i}@evil.example`);
+    const { api } = await keyWith({ recipients: ALLOWED });
+    const { body } = await api.post<{ error: string }>("/send", letterTo(to));
+    expect(body.error).toContain("guest19@evil.example and 2980 more, so");
+  });
+
   test("[] means nobody; a draft is not judged, whoever sends it is", async () => {
     const { api } = await keyWith({ recipients: [] });
     expect(outcome(await api.post("/send", letterTo("bob@remote.example")))).toEqual(REFUSED);
