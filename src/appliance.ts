@@ -23,6 +23,7 @@ import type { Meters } from "./base/metrics.ts";
 import type { Runtime } from "./base/runtime.ts";
 import { createScheduler, type Job, type Scheduler } from "./base/scheduler.ts";
 import type { Config, Listen } from "./config.ts";
+import { findDemo, requireLoopback } from "./demo/folder.ts";
 import { newestFiledAt } from "./doctor/checks/machine.ts";
 import { createDoctor, type Doctor, type DoctorOptions } from "./doctor/doctor.ts";
 import { createEvents, type Events } from "./events/events.ts";
@@ -78,8 +79,9 @@ export interface Appliance {
   /**
    * Starts listeners and jobs; resolves when all listen. `hold`: holds mail to the outside instead of sending it.
    * `prepare` may change the data folder: it runs after this server has claimed the folder, before everything else.
-   * @throws ConfigError for unusable certificate files; Error for a folder that another server has claimed, or with the
-   * variable of a listener that cannot bind; errors of `prepare`. Nothing is left running then.
+   * @throws ConfigError for unusable certificate files, and for a demo's listeners that are not loopback; Error for a
+   * folder that another server has claimed, or with the variable of a listener that cannot bind; errors of `prepare`.
+   * Nothing is left running then.
    */
   start(options?: { hold?: boolean; prepare?(): Promise<void> }): Promise<Ready>;
   /** Stops accepting, finishes work in flight for up to `graceMs`, and closes the store. */
@@ -226,6 +228,8 @@ export function createAppliance(
       try {
         backends.push({ stop: claimFolder(config.data) });
         await prepare?.();
+        const isDemo = findDemo({ people, domains }) !== undefined;
+        if (isDemo) requireLoopback(config);
         backends.push(startCheckpoints(store, log));
         sidecar.start();
         frontends.push(sidecar);
@@ -352,6 +356,7 @@ export function createAppliance(
           [{ kind: "most" }, mostConnections],
         ]);
         const addresses = await startWeb({
+          localOnly: isDemo,
           rest: api.rest,
           web,
           health,

@@ -20,14 +20,21 @@ const HINT_LENGTH = 7;
 
 const hashOf = (key: string): string => createHash("sha256").update(key).digest("hex");
 
-/** Creates a key that acts for `userId`. `key` is returned only here. */
+/** Creates a key that acts for `userId`. `key` is returned only here; one that is given is public, as the demo's is. */
 export function createKey(
   tx: Tx,
   runtime: Pick<Runtime, "now" | "randomBytes">,
-  given: { userId: string; name: string; scopes: readonly Scope[]; policy?: Policy; madeBy?: string | undefined },
+  given: {
+    userId: string;
+    name: string;
+    scopes: readonly Scope[];
+    policy?: Policy;
+    madeBy?: string | undefined;
+    key?: string;
+  },
 ): { id: string; key: string } {
   const id = newId(runtime, "key");
-  const key = `mr_${randomToken(runtime, KEY_LENGTH)}`;
+  const key = given.key ?? `mr_${randomToken(runtime, KEY_LENGTH)}`;
   tx.insert(apiKeys)
     .values({
       id,
@@ -198,6 +205,17 @@ export const allPausedSince = (db: Db, workspaceId: string): number | null =>
 /** Pauses all keys of a workspace from `at` (epoch ms) on, also later ones; null resumes those that are not paused by themselves. */
 export function setAllPaused(tx: Tx, workspaceId: string, at: number | null): void {
   tx.update(workspaces).set({ keysPausedAt: at }).where(eq(workspaces.id, workspaceId)).run();
+}
+
+/** Makes a key valid again that was revoked, or whose person has left, for `userId`. False if it was never created. */
+export function reviveKey(tx: Tx, key: string, userId: string): boolean {
+  const revived = tx
+    .update(apiKeys)
+    .set({ userId, revokedAt: null })
+    .where(eq(apiKeys.hash, hashOf(key)))
+    .returning({ id: apiKeys.id })
+    .all();
+  return revived.length > 0;
 }
 
 /** Revokes all keys of a person; returns their number. */

@@ -2,6 +2,7 @@
 
 import { atMost } from "../base/pause.ts";
 import type { Demo } from "../demo/demo.ts";
+import { requireLoopback } from "../demo/folder.ts";
 import { command } from "./command.ts";
 import { refuseEnvironment } from "./session.ts";
 
@@ -13,11 +14,15 @@ export const serve = command({
   summary: "Run the appliance",
   staysRoot: true,
   options: { demo: { summary: "In an empty data folder: load a demo workspace, and print a key for it" } },
-  async run({ io, log, config, appliance }, { options }) {
+  async run(session, { options }) {
+    const { io, log, config } = session;
     // Loaded only when needed: it imports the parser, which otherwise only workers load.
     const demo = options.demo ? await import("../demo/demo.ts") : undefined;
+    // Before the data folder is opened, and so made. The appliance says it of a demo's folder without --demo.
+    if (demo) await Promise.try(requireLoopback, config).catch(refuseEnvironment);
+    const { appliance } = session;
     let loaded: Demo | undefined;
-    // Runs once this server has the folder, so that it replaces no key or password of another server's demo.
+    // Runs once this server has the folder, so that it changes nothing in the demo of another server.
     const prepare = async () => {
       loaded = await demo?.loadDemo(appliance);
     };

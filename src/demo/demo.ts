@@ -1,29 +1,27 @@
 /**
  * The demo workspace, with people, mailboxes and mail. Its mail goes through prepareMessage and filing like all mail,
  * so the demo shows what the appliance does. It is loaded whole or not at all.
- *
- * A data folder is the demo's if its workspace is called Demo and has the domain example.test, which no real mail can
- * have (RFC 6761 §6.2).
  */
-import { findCaller } from "../access/credentials.ts";
-import type { Developers } from "../admin/developers.ts";
+import { eq } from "drizzle-orm";
+import { createKey, findCaller, reviveKey, verifyPassword } from "../access/credentials.ts";
 import { type Domains, makeDkimKeys } from "../admin/domains.ts";
 import { hashPassword, type People } from "../admin/people.ts";
 import { AppError } from "../base/errors.ts";
-import { type Runtime, randomToken } from "../base/runtime.ts";
+import type { Runtime } from "../base/runtime.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import { normalizeAddress, parseAddressList } from "../message/address.ts";
 import { composeMessage } from "../message/compose.ts";
-import { MAIL_SCOPES } from "../store/schema.ts";
+import { MAIL_SCOPES, users } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { ADA, ALIASES, BEN, CONVERSATIONS, type DemoConversation, type DemoMessage, SUPPORT } from "./conversations.ts";
+import { DOMAIN, findDemo, NAME } from "./folder.ts";
 
-const NAME = "Demo";
-const DOMAIN = "example.test";
-const KEY_NAME = "Demo";
-/** 95 bits. */
-const PASSWORD_LENGTH = 16;
+/** The same in every demo. */
+const CREDENTIALS = {
+  password: "publicDemoPassword",
+  key: "mr_demoThisKeyIsPublicAndOpensOnlyDemosOfMailroom",
+} as const;
 const HOUR_MS = 3_600_000;
 
 export interface Demo {
@@ -38,70 +36,74 @@ export interface DemoParts {
   runtime: Pick<Runtime, "now" | "randomBytes">;
   people: People;
   domains: Domains;
-  developers: Developers;
   mailbox: Mailbox;
 }
 
 /**
- * Loads the demo into an empty data folder. The demo's own data folder keeps its mail and gets a new key and password,
- * since the old ones are stored nowhere. @throws AppError conflict for any other data folder
+ * Loads the demo into an empty data folder. The demo's own data folder keeps its mail; its key and password work again
+ * if they were changed. @throws AppError conflict for any other data folder
  */
 export async function loadDemo(parts: DemoParts): Promise<Demo> {
-  const { store, runtime, people, domains } = parts;
-  const password = randomToken(runtime, PASSWORD_LENGTH);
-  const passwordHash = await hashPassword(password);
-  const workspaces = people.listWorkspaces();
-  if (workspaces.length > 0) {
-    const known = workspaces.find(({ name }) => name === NAME);
-    if (!known || !domains.listDomains(known.id).some(({ name }) => name === DOMAIN)) {
-      throw new AppError(
-        "conflict",
-        "--demo needs an empty data folder, and this one is in use: set MAILROOM_DATA to another",
-      );
-    }
-    return { ...store.transact((tx) => reopen(tx, parts, known.id, passwordHash)), password };
+  const { store, runtime, people } = parts;
+  const known = findDemo(parts);
+  if (known) return { address: await reopen(parts, known.id), ...CREDENTIALS };
+  if (people.listWorkspaces().length > 0) {
+    throw new AppError(
+      "conflict",
+      "--demo needs an empty data folder, and this one is in use: set MAILROOM_DATA to another",
+    );
   }
-  const [keys, prepared] = await Promise.all([makeDkimKeys(), prepareAll(store, runtime.now())]);
-  const key = store.transact((tx) => {
-    const callerKey = populate(tx, parts, keys, passwordHash);
-    file(tx, parts, prepared, callerKey);
-    return callerKey;
+  const [keys, prepared, passwordHash] = await Promise.all([
+    makeDkimKeys(),
+    prepareAll(store, runtime.now()),
+    hashPassword(CREDENTIALS.password),
+  ]);
+  store.transact((tx) => {
+    populate(tx, parts, keys, passwordHash);
+    file(tx, parts, prepared);
   });
-  return { address: ADA, password, key };
+  return { address: ADA, ...CREDENTIALS };
 }
 
 /** The text for the terminal. `http`: the listener's `host:port`, or `off`. */
 export function describeDemo({ address, password, key }: Demo, http: string): string {
-  // A listener on all addresses is shown with the loopback address.
-  const origin = `http://${http.replace(/^0\.0\.0\.0:/, "127.0.0.1:").replace(/^\[::\]:/, "[::1]:")}`;
   return [
-    `Mailroom serves the workspace ${NAME} at ${DOMAIN}.`,
+    `Mailroom serves the workspace ${NAME} at ${DOMAIN}. Key and password are those of every demo.`,
     `  API key   ${key}`,
     `  Sign in   ${address}  ${password}`,
-    ...(http === "off" ? [] : [`  Try       curl -H 'Authorization: Bearer ${key}' ${origin}/api/v1/threads`]),
+    ...(http === "off" ? [] : [`  Try       curl -H 'Authorization: Bearer ${key}' http://${http}/api/v1/threads`]),
     "",
   ].join("\n");
 }
 
-function reopen(tx: Tx, { people, developers }: DemoParts, workspaceId: string, passwordHash: string) {
+/** Makes the key and the password of the owner work; returns the owner's address. */
+async function reopen({ store, runtime, people }: DemoParts, workspaceId: string): Promise<string> {
   const owners = people.listUsers(workspaceId).filter(({ role }) => role === "owner");
   const owner = owners.find(({ email }) => email === ADA) ?? owners[0];
   if (!owner) throw new AppError("conflict", `the workspace ${NAME} has no owner any more: add one with user add`);
-  people.setPassword(tx, owner.id, passwordHash);
-  for (const { id, name, revokedAt } of developers.listKeys(workspaceId)) {
-    if (name === KEY_NAME && revokedAt === null) developers.revokeKey(tx, id);
-  }
-  const { key } = developers.createKey(tx, { userId: owner.id, name: KEY_NAME, scopes: MAIL_SCOPES });
-  return { address: owner.email, key };
+  const { id: userId, email } = owner;
+  const hash = store.db.select().from(users).where(eq(users.id, userId)).get()?.passwordHash ?? null;
+  // Another password would end the sessions of open pages.
+  const isSame = await verifyPassword(CREDENTIALS.password, hash);
+  const passwordHash = isSame ? undefined : await hashPassword(CREDENTIALS.password);
+  store.transact((tx) => {
+    if (passwordHash !== undefined) people.setPassword(tx, userId, passwordHash);
+    if (!reviveKey(tx, CREDENTIALS.key, userId)) addKey(tx, runtime, userId);
+  });
+  return email;
 }
 
-/** Makes workspace, people, mailboxes, aliases, a share, and a key with MAIL_SCOPES, which it returns. */
+function addKey(tx: Tx, runtime: DemoParts["runtime"], userId: string): void {
+  createKey(tx, runtime, { userId, name: NAME, scopes: MAIL_SCOPES, key: CREDENTIALS.key });
+}
+
+/** Makes workspace, people, mailboxes, aliases, a share, and the key. */
 function populate(
   tx: Tx,
-  { people, domains, developers }: DemoParts,
+  { people, domains, runtime }: DemoParts,
   keys: Awaited<ReturnType<typeof makeDkimKeys>>,
   passwordHash: string,
-): string {
+): void {
   const workspaceId = people.addWorkspace(tx, NAME).id;
   domains.markVerified(tx, domains.addDomain(tx, workspaceId, DOMAIN, keys).id);
   const person = { workspaceId, ownMailbox: true };
@@ -110,7 +112,7 @@ function populate(
   const support = people.addMailbox(tx, { workspaceId, address: SUPPORT, name: "Lantern Works Support" });
   people.grant(tx, support, ben.userId, "full");
   for (const [alias, address] of Object.entries(ALIASES)) people.addAlias(tx, people.mailboxAt(address).id, alias);
-  return developers.createKey(tx, { userId: ada.userId, name: KEY_NAME, scopes: MAIL_SCOPES }).key;
+  addKey(tx, runtime, ada.userId);
 }
 
 interface PreparedConversation {
@@ -159,8 +161,8 @@ function headersOf({ subject, messages }: DemoConversation, i: number, j: number
   ];
 }
 
-function file(tx: Tx, { people, mailbox, runtime }: DemoParts, prepared: PreparedConversation[], key: string): void {
-  const caller = findCaller(tx, key);
+function file(tx: Tx, { people, mailbox, runtime }: DemoParts, prepared: PreparedConversation[]): void {
+  const caller = findCaller(tx, CREDENTIALS.key);
   if (!caller) throw new Error("the demo's key does not work");
   for (const { conversation, messages } of prepared) {
     for (const address of [conversation.mailbox, conversation.alsoIn]) {

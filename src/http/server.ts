@@ -8,7 +8,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { pathOf, queryOf } from "../api/request.ts";
 import type { Rest } from "../api/rest.ts";
 import { CONTENT_TYPE, type Metrics } from "../base/metrics.ts";
-import { canonicalAddress, networkList } from "../net/ip.ts";
+import { canonicalAddress, isLoopback, isLoopbackHost, networkList } from "../net/ip.ts";
 import type { Options } from "../store/settings.ts";
 import type { Certificates } from "../tls/certificates.ts";
 import { STRICT_TRANSPORT_SECURITY } from "./headers.ts";
@@ -47,6 +47,11 @@ interface HttpServerParts extends OpenParts, Pick<HttpListenerParts, "runtime" |
   policyAt?: (host: string, path: string) => string | null | undefined;
   /** Behind our TLS: responses tell browsers to use HTTPS only. */
   secure?: boolean;
+  /**
+   * Answers only requests to loopback addresses and names. A page whose own name leads here (DNS rebinding) could
+   * otherwise use the public key of a demo.
+   */
+  localOnly?: boolean;
 }
 
 /** A public listener, or an inner one. */
@@ -90,7 +95,6 @@ async function openResponse(request: Request, path: string, parts: OpenParts): P
 /** `peer`: the address the connection came from, undefined when the system does not tell it. */
 type MetricsPage = (request: Request, peer: string | undefined) => Promise<Response>;
 
-const LOOPBACK = networkList(["127.0.0.0/8", "::1/128"]);
 const FORWARDED = ["x-forwarded-for", "forwarded"];
 
 const sha256 = (text: string): Buffer => createHash("sha256").update(text).digest();
@@ -119,7 +123,7 @@ export function createMetricsPage({
     const address = canonicalAddress(peer ?? "");
     if (address === undefined) return false;
     const networks = options.get("metrics.allowNetworks");
-    return LOOPBACK(address) || (networks !== "none" && networkList(networks)(address));
+    return isLoopback(address) || (networks !== "none" && networkList(networks)(address));
   }
 
   return async (request, peer) =>
@@ -140,6 +144,7 @@ export function createHttpServer({
   metrics,
   policyAt,
   secure = false,
+  localOnly = false,
   ...parts
 }: HttpServerParts & ListenerKind): HttpServer {
   async function respond(request: Request, peer: string | undefined): Promise<Response> {
@@ -152,6 +157,9 @@ export function createHttpServer({
     const path = pathOf(request.url);
     if (request.url.startsWith("/")) {
       return Response.json({ error: "The Host header is not a host name", code: "bad_request" }, { status: 400 });
+    }
+    if (localOnly && !isLoopbackHost(new URL(request.url).hostname)) {
+      return Response.json({ error: "A demo answers to localhost alone", code: "forbidden" }, { status: 403 });
     }
     if (path === "/metrics" && metrics && (request.method === "GET" || request.method === "HEAD")) {
       return metrics(request, peer);

@@ -91,6 +91,14 @@ export function networkContains(outer: string, inner: string): boolean {
   return Number(outer.split("/")[1]) <= Number(bits) && networkList([outer])(address);
 }
 
+export const isLoopback = networkList(["127.0.0.0/8", "::1/128"]);
+
+/** True for a loopback address, also in brackets, and for `localhost` and the names below it (RFC 6761 §6.3). */
+export function isLoopbackHost(host: string): boolean {
+  const address = canonicalAddress(host.replace(/^\[|\]$/g, ""));
+  return address === undefined ? /(^|\.)localhost$/i.test(host) : isLoopback(address);
+}
+
 /** A free port of 127.0.0.1. Another process may still bind it first. */
 export const freePort = (): Promise<number> =>
   new Promise((resolve, reject) => {

@@ -3,12 +3,13 @@ import { expect, test } from "bun:test";
 import { inflateSync } from "node:zlib";
 import { eq } from "drizzle-orm";
 import { findCaller, verifyPassword } from "../../src/access/credentials.ts";
+import { hashPassword } from "../../src/admin/people.ts";
 import { createAppliance } from "../../src/appliance.ts";
 import { createLog } from "../../src/base/log.ts";
 import { readConfig } from "../../src/config.ts";
-import { lampPicture, pdfOf } from "../../src/demo/conversations.ts";
+import { ADA, BEN, lampPicture, pdfOf } from "../../src/demo/conversations.ts";
 import { describeDemo, loadDemo } from "../../src/demo/demo.ts";
-import { users } from "../../src/store/schema.ts";
+import { apiKeys, users } from "../../src/store/schema.ts";
 import { newDatabase } from "../harness/database.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
@@ -90,18 +91,61 @@ test("its mail is filed like all mail: attachments open, inline pictures are lin
   expect(await content.bytes()).toEqual(new Uint8Array(lampPicture(96, 64, [222, 184, 135])));
 });
 
-test("on the demo's own data folder, the mail stays and key and password are new", async () => {
+test("on the demo's own data folder, mail, key and password stay, and sessions go on", async () => {
   const { appliance, demo, caller } = await openDemo();
   const before = await appliance.mailbox.listThreads(caller, { folder: "all", limit: 100 });
-  const again = await loadDemo(appliance);
-  expect(findCaller(appliance.store.db, demo.key)).toBeUndefined();
-  const anew = findCaller(appliance.store.db, again.key);
-  expect(anew?.scopes).toEqual(new Set(["read", "send", "write"]));
-  expect(anew).toMatchObject({ email: "ada@example.test" });
-  expect(await appliance.mailbox.listThreads(anew ?? caller, { folder: "all", limit: 100 })).toEqual(before);
-  const ada = appliance.store.db.select().from(users).where(eq(users.email, again.address)).get();
-  expect(await verifyPassword(again.password, ada?.passwordHash ?? null)).toBe(true);
-  expect(await verifyPassword(demo.password, ada?.passwordHash ?? null)).toBe(false);
+  const people = () => appliance.store.db.select().from(users).all();
+  const keys = () => appliance.store.db.select().from(apiKeys).all();
+  const [peopleBefore, keysBefore] = [people(), keys()];
+  expect(await loadDemo(appliance)).toEqual(demo);
+  // A new hash would end Ada's sessions.
+  expect([people(), keys()]).toEqual([peopleBefore, keysBefore]);
+  expect(await appliance.mailbox.listThreads(caller, { folder: "all", limit: 100 })).toEqual(before);
+});
+
+test("key and password are the same in every demo, and say that they are public", async () => {
+  const [first, second] = [await openDemo(), await openDemo()];
+  expect(second.demo).toEqual(first.demo);
+  expect(first.demo.key).toMatch(/^mr_demo[A-Za-z0-9]*Public[A-Za-z0-9]*$/);
+  expect(first.demo.key.length).toBeGreaterThanOrEqual("mr_".length + 40);
+  expect(first.demo.password).toMatch(/public.*demo/i);
+  expect(describeDemo(first.demo, "off")).toContain("Key and password are those of every demo.");
+});
+
+test("a demo from before gets key and password; a revoked key and a changed password work again", async () => {
+  const { appliance, demo, caller } = await openDemo();
+  const { store, people, developers } = appliance;
+  const isOpen = async () => {
+    const ada = store.db.select().from(users).where(eq(users.email, ADA)).get();
+    return {
+      key: findCaller(store.db, demo.key)?.email,
+      password: await verifyPassword(demo.password, ada?.passwordHash ?? null),
+    };
+  };
+  const changed = await hashPassword("something else");
+  store.transact((tx) => {
+    people.setPassword(tx, caller.userId, changed);
+    developers.revokeKey(tx, caller.keyId ?? "");
+  });
+  expect(await isOpen()).toEqual({ key: undefined, password: false });
+  expect(await loadDemo(appliance)).toEqual(demo);
+  expect(await isOpen()).toEqual({ key: ADA, password: true });
+  // The key had no fixed value once.
+  store.transact((tx) => tx.delete(apiKeys).run());
+  await loadDemo(appliance);
+  expect(await isOpen()).toEqual({ key: ADA, password: true });
+});
+
+test("key and password are those of another owner once Ada is gone", async () => {
+  const { appliance, demo, caller } = await openDemo();
+  const { store, people } = appliance;
+  store.transact((tx) => {
+    people.setRole(tx, people.userAt(BEN).id, "owner");
+    people.removeUser(tx, caller.userId);
+  });
+  expect(findCaller(store.db, demo.key)).toBeUndefined();
+  expect(await loadDemo(appliance)).toEqual({ ...demo, address: BEN });
+  expect(findCaller(store.db, demo.key)).toMatchObject({ email: BEN, role: "owner" });
 });
 
 test("a data folder in use is refused and left as it is", async () => {
@@ -115,12 +159,11 @@ test("a data folder in use is refused and left as it is", async () => {
   await expect(loadDemo(other)).rejects.toThrow(/--demo needs an empty data folder/);
 });
 
-test("the commands on the terminal can be pasted", () => {
+test("the command on the terminal can be pasted", () => {
   const demo = { address: "ada@example.test", password: "p", key: "mr_k" };
-  expect(describeDemo(demo, "0.0.0.0:8025")).toContain(
-    "'Authorization: Bearer mr_k' http://127.0.0.1:8025/api/v1/threads",
+  expect(describeDemo(demo, "127.0.0.1:8025")).toContain(
+    "curl -H 'Authorization: Bearer mr_k' http://127.0.0.1:8025/api/v1/threads",
   );
-  expect(describeDemo(demo, "[::]:80")).toContain(" http://[::1]:80/api");
   expect(describeDemo(demo, "off")).not.toContain("curl");
 });
 

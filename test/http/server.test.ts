@@ -15,7 +15,7 @@ afterEach(async () => {
 
 type Parts = Parameters<typeof createHttpServer>[0];
 
-function start({ rest, health = {} }: Partial<Pick<Parts, "rest" | "health">> = {}) {
+function start({ rest, health = {}, localOnly }: Partial<Pick<Parts, "rest" | "health" | "localOnly">> = {}) {
   const runtime = fakeRuntime();
   const lines: string[] = [];
   const server = createHttpServer({
@@ -24,6 +24,7 @@ function start({ rest, health = {} }: Partial<Pick<Parts, "rest" | "health">> = 
     rest: rest ?? (async (request, peer) => Response.json({ url: request.url, peer })),
     web: { respond: async (_request, path) => (path === "/" ? new Response("the app") : undefined) },
     health,
+    ...(localOnly !== undefined && { localOnly }),
     runtime,
     log: createLog("debug", runtime.now, (line) => lines.push(line)),
   });
@@ -68,6 +69,19 @@ describe("/healthz", () => {
       { status: "failing", checks: { store: "failing", smtp: "failing", queue: "failing", http: "ok" } },
     ]);
   });
+});
+
+test("a demo answers to loopback addresses and names alone, so that no page can lead its own name there", async () => {
+  const statusOf = async (localOnly: boolean, host: string) => {
+    const answer = await start({ localOnly }).raw(`GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+    return Number(answer.slice(9, 12));
+  };
+  for (const host of ["localhost:8025", "LOCALHOST", "127.0.0.1", "[::1]:8025", "demo.localhost"]) {
+    expect([host, await statusOf(true, host)]).toEqual([host, 200]);
+  }
+  for (const host of ["evil.example", "localhost.evil.example", "notlocalhost", "192.0.2.1:8025"]) {
+    expect([host, await statusOf(true, host), await statusOf(false, host)]).toEqual([host, 403, 200]);
+  }
 });
 
 test("serves /api/ and the web app's paths, and nothing else", async () => {

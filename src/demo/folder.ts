@@ -1,0 +1,46 @@
+/**
+ * Data folders of demos. Every demo has the same key and password, known to everybody, so a demo is reachable from its
+ * own machine alone: requireLoopback refuses other listeners, and http/server.ts requests to other host names.
+ */
+import type { Domains } from "../admin/domains.ts";
+import type { People, Workspace } from "../admin/people.ts";
+import { ConfigError } from "../base/errors.ts";
+import type { Config, Listen } from "../config.ts";
+import { isLoopbackHost } from "../net/ip.ts";
+
+export const NAME = "Demo";
+/** No real mail can have it (RFC 6761 §6.2), so a workspace with this name and domain is a demo's. */
+export const DOMAIN = "example.test";
+
+/** The demo's workspace; undefined when the data folder is no demo's. */
+export function findDemo({
+  people,
+  domains,
+}: {
+  people: Pick<People, "listWorkspaces">;
+  domains: Pick<Domains, "listDomains">;
+}): Workspace | undefined {
+  const known = people.listWorkspaces().find(({ name }) => name === NAME);
+  return known && domains.listDomains(known.id).some(({ name }) => name === DOMAIN) ? known : undefined;
+}
+
+type Listener = { [Name in keyof Config]: Config[Name] extends Listen ? Name : never }[keyof Config];
+
+const VARIABLES: Record<Listener, string> = {
+  http: "MAILROOM_HTTP",
+  https: "MAILROOM_HTTPS",
+  mx: "MAILROOM_MX",
+  submission: "MAILROOM_SUBMISSION",
+  submissions: "MAILROOM_SUBMISSIONS",
+};
+
+/** Refuses listeners of a demo that other machines may reach. @throws ConfigError that names the variable */
+export function requireLoopback(config: Config): void {
+  for (const [name, variable] of Object.entries(VARIABLES) as [Listener, string][]) {
+    const listen = config[name];
+    if (listen === "off" || isLoopbackHost(listen.host)) continue;
+    throw new ConfigError(
+      `${variable} is on ${listen.host}, but everybody knows a demo's key and password: give a loopback address, such as 127.0.0.1, or another data folder`,
+    );
+  }
+}

@@ -1,0 +1,41 @@
+/** Which listeners a demo may have, with --demo and without. */
+import { expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
+import { createAppliance } from "../../src/appliance.ts";
+import { createLog } from "../../src/base/log.ts";
+import { readConfig } from "../../src/config.ts";
+import { loadDemo } from "../../src/demo/demo.ts";
+import { requireLoopback } from "../../src/demo/folder.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+import { openTerminal } from "../harness/terminal.ts";
+
+const VARIABLES = ["MAILROOM_HTTP", "MAILROOM_HTTPS", "MAILROOM_MX", "MAILROOM_SUBMISSION", "MAILROOM_SUBMISSIONS"];
+
+test.each(["127.0.0.1:0", "127.8.9.1:25", "[::1]:0", "localhost:0", "off"])("a demo may listen on %s", (listen) => {
+  const config = readConfig(Object.fromEntries(VARIABLES.map((variable) => [variable, listen])));
+  expect(() => requireLoopback(config)).not.toThrow();
+});
+
+test.each(["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "mail.example.com:0"])("a demo is refused on %s", async (listen) => {
+  for (const variable of VARIABLES) {
+    const { say, data } = openTerminal({ env: { [variable]: listen } });
+    const said = await say("serve", "--demo");
+    expect(said).toMatchObject({ exitCode: 2, stdout: "" });
+    expect(said.stderr).toMatch(new RegExp(`^mailroom: ${variable} is on \\S+, but everybody knows a demo's key`));
+    expect(readdirSync(data)).toEqual([]);
+  }
+});
+
+test("a demo's folder is refused there without --demo too, since its key and password work", async () => {
+  const data = temporaryFolder();
+  const runtime = fakeRuntime();
+  const silent = createLog("silent", runtime.now, () => {});
+  const demo = createAppliance(readConfig({ MAILROOM_DATA: data }), runtime, silent);
+  await loadDemo(demo);
+  demo.close();
+  const { say } = openTerminal({ data, env: { MAILROOM_HTTP: "0.0.0.0:0" } });
+  const said = await say("serve");
+  expect(said).toMatchObject({ exitCode: 2, stdout: "" });
+  expect(said.stderr).toMatch(/^mailroom: MAILROOM_HTTP is on 0\.0\.0\.0, but everybody knows/);
+});
