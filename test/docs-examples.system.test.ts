@@ -9,7 +9,8 @@ import { PROGRAM, runJson, serve } from "./harness/process.ts";
 import { startReceiver } from "./harness/receiver.ts";
 import { settle } from "./harness/settle.ts";
 
-const missing = ["bash", "curl"].filter((program) => !Bun.which(program));
+const ROOT = join(import.meta.dir, "..");
+const missing = ["bash", "curl", "npm", "npx"].filter((program) => !Bun.which(program));
 const note = missing.length === 0 ? "" : ` (skipped: no ${missing.join(", ")})`;
 
 interface Shown {
@@ -59,6 +60,8 @@ describe.skipIf(missing.length > 0)(`examples${note}`, () => {
     env = {
       PATH: `${bin}:${process.env.PATH}`,
       CURL_HOME: folder,
+      npm_config_cache: join(folder, "npm"),
+      npm_config_offline: "true",
       MAILROOM_DATA: place.data,
       KEY: key,
       KEY_ID: known?.id ?? "",
@@ -80,9 +83,10 @@ describe.skipIf(missing.length > 0)(`examples${note}`, () => {
       const ofPage = runnable.filter((example) => example.page === page);
       let script = ofPage.map(({ line, code }) => `: ${page}:${line}\n${code}`).join("");
       for (const [written, actual] of Object.entries(addresses)) script = script.replaceAll(written, actual);
+      // README's reader is in a checkout, and takes the key from the page.
+      const { KEY: _, ...withoutKey } = env;
       const child = Bun.spawn(["bash", "-euxo", "pipefail", "-c", script], {
-        cwd: folder,
-        env,
+        ...(page === "README.md" ? { cwd: ROOT, env: withoutKey } : { cwd: folder, env }),
         stdio: ["ignore", "pipe", "pipe"],
       });
       const [stdout, stderr] = await Promise.all([
@@ -98,4 +102,37 @@ describe.skipIf(missing.length > 0)(`examples${note}`, () => {
     },
     120_000,
   );
+
+  test("npm start serves the demo, and npm run mailroom is the command line", async () => {
+    expect(EXAMPLES.find(({ page, mark }) => page === "README.md" && mark === "no-run=project")?.code).toMatch(
+      /^npm start /,
+    );
+    const listeners = ["HTTP", "MX", "SUBMISSION", "SUBMISSIONS"].map((name) => [`MAILROOM_${name}`, "127.0.0.1:0"]);
+    const place = { ...env, ...Object.fromEntries(listeners), MAILROOM_DATA: temporaryFolder() };
+    // A group of its own gets the signal, as from a terminal.
+    const demo = Bun.spawn(["npm", "start"], {
+      cwd: ROOT,
+      env: place,
+      detached: true,
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    try {
+      let said = "";
+      for await (const chunk of demo.stdout.pipeThrough(new TextDecoderStream())) {
+        said += chunk;
+        if (/^\{"ready":true.*\n/m.test(said)) break;
+      }
+      const { http } = JSON.parse(/^\{"ready":true.*$/m.exec(said)?.[0] ?? "{}") as { http: string };
+      expect((await apiClient(`http://${http}`, env.KEY).get("/threads")).status).toBe(200);
+      const listed = Bun.spawn(["npm", "run", "--silent", "mailroom", "--", "key", "list", "--json"], {
+        cwd: ROOT,
+        env: place,
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      expect(await new Response(listed.stdout).json()).toMatchObject([{ name: "Demo", user: "ada@example.test" }]);
+    } finally {
+      process.kill(-demo.pid, "SIGINT");
+      await demo.exited;
+    }
+  }, 120_000);
 });

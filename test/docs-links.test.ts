@@ -71,7 +71,6 @@ const REASONS: Record<string, RegExp> = {
   client: /^claude mcp add\b/,
   // snippets.system.test.ts runs these. A body that is JSON ends on a line of its own.
   snippet: /^(curl |}'$)/,
-  values: /^(export KEY=|alias mailroom=)/,
 };
 
 test("an example that does not run says why, and is one of those that cannot", () => {
