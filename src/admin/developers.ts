@@ -18,7 +18,7 @@ import { addNotice } from "../access/notices.ts";
 import { leavesMailbox, PolicyRefusal, readPolicy, widerField } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
-import { newSecret } from "../events/delivery.ts";
+import { describeRefusal, newSecret } from "../events/delivery.ts";
 import {
   type Endpoint,
   listEndpoints,
@@ -34,7 +34,7 @@ import { listDeliveries, resend } from "../events/log.ts";
 import { EVENT_NAMES, type EventName, envelope, sampleOf } from "../events/outbox.ts";
 import { type Delivery, putTest } from "../events/queue.ts";
 import { mailboxIdOf } from "../mailbox/mailboxes.ts";
-import { readDestination } from "../net/destination.ts";
+import { RefusedDestination, readDestination } from "../net/destination.ts";
 import { type DeliveryState, mailboxes, type Policy, type Scope } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
@@ -86,7 +86,11 @@ export function createDevelopers({
   /** Checks a URL without asking DNS; every attempt checks it again. @throws AppError unprocessable */
   function refuseDestination(url: string): void {
     const allowed = options.get("webhooks.allowNetworks");
-    readDestination(url, allowed === "none" ? [] : allowed);
+    try {
+      readDestination(url, allowed === "none" ? [] : allowed);
+    } catch (error) {
+      throw error instanceof RefusedDestination ? new AppError("unprocessable", describeRefusal(error)) : error;
+    }
   }
 
   function keyOf(db: Db, id: string, workspaceId: string): KeyRecord {

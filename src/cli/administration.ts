@@ -152,6 +152,7 @@ export const webhookCommands = [
 export const queueCommands = [
   command({
     name: "queue list",
+    lists: true,
     summary: "List the recipients of outbound mail that are not settled yet",
     options: WORKSPACE,
     columns: ["id", "recipient", "field", "state", "attempts", "nextAttemptAt", "mailbox", "reply"],

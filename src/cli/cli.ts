@@ -24,6 +24,7 @@ import { reindex } from "./reindex.ts";
 import { serve } from "./serve.ts";
 import { type Io, openSession } from "./session.ts";
 import { settingsCommands } from "./settings.ts";
+import { nearest } from "./suggest.ts";
 import { exportCommand, importCommand } from "./transfer.ts";
 import { userCommands } from "./user.ts";
 import { setup, workspaceCommands } from "./workspace.ts";
@@ -50,54 +51,87 @@ const about = (noun: string, byHand: readonly Command[] = []): Command[] =>
     (a, b) => rankOf(a) - rankOf(b),
   );
 
-const COMMANDS: readonly Command[] = [
-  serve,
-  setup,
-  ...workspaceCommands,
-  ...about("domain", domainCommands),
-  ...about("user", userCommands),
-  ...about("mailbox", mailboxCommands),
-  ...about("key", keyCommands),
-  ...about("webhook", webhookCommands),
-  ...about("suppression"),
-  ...about("queue", queueCommands),
-  ...settingsCommands,
-  trace,
-  ...backupCommands,
-  importCommand,
-  exportCommand,
-  reindex,
-  doctor,
-  version,
+const GROUPS: Readonly<Record<string, readonly Command[]>> = {
+  "To begin with": [setup, serve],
+  "People and their mail": [
+    ...workspaceCommands,
+    ...about("domain", domainCommands),
+    ...about("user", userCommands),
+    ...about("mailbox", mailboxCommands),
+  ],
+  "Programs and agents": [...about("key", keyCommands), ...about("webhook", webhookCommands)],
+  "Mail that leaves": [...about("suppression"), ...about("queue", queueCommands)],
+  "The server": [...settingsCommands, doctor, trace, reindex, version],
+  "Copies of the mail": [...backupCommands, importCommand, exportCommand],
+};
+
+const COMMANDS = Object.values(GROUPS).flat();
+
+const EXAMPLES = [
+  'setup --domain example.com --email you@example.com --name "Your Name"',
+  "user add ben@example.com --name Ben --role member",
+  "key create --user you@example.com --name Agent --scopes read,write",
+  "key list --json",
+  "help key create",
 ];
 
+const linesOf = (commands: readonly Command[], width: number): string[] =>
+  commands.map(({ name, summary }) => `  mailroom ${name.padEnd(width)}  ${summary}`);
+
+const widthOf = (commands: readonly Command[]): number => Math.max(...commands.map(({ name }) => name.length));
+
 function overview(commands: readonly Command[]): string {
-  const width = Math.max(...commands.map((described) => described.name.length));
+  const listed =
+    commands === COMMANDS
+      ? Object.entries(GROUPS).flatMap(([title, group]) => [`${title}:`, ...linesOf(group, widthOf(COMMANDS)), ""])
+      : [...linesOf(commands, widthOf(commands)), ""];
+  const examples = commands === COMMANDS ? ["Examples:", ...EXAMPLES.map((line) => `  mailroom ${line}`), ""] : [];
   return [
     "Mailroom, a mail server for code, AI agents and the people beside them.",
     "",
-    ...commands.map((described) => `  mailroom ${described.name.padEnd(width)}  ${described.summary}`),
-    "",
-    "mailroom COMMAND --help says what a command takes. --json prints one JSON document.",
+    ...listed,
+    ...examples,
+    "mailroom help COMMAND says what a command takes. --json prints one JSON document.",
     "",
   ].join("\n");
 }
 
-/** The command's name is made of the first words after leading `--json` and `--help`. */
+const LEADING = new Set(["--json", "--help", "-h"]);
+
+/** The command's name is made of the first words after leading options. */
 function findCommand(argv: readonly string[]): { described: Command; rest: string[] } | { group: readonly Command[] } {
-  const leading = argv.findIndex((word) => word !== "--json" && word !== "--help");
+  const leading = argv.findIndex((word) => !LEADING.has(word));
   const start = leading < 0 ? argv.length : leading;
   const [first = "", second] = argv.slice(start);
+  if (first === "--version") return { described: version, rest: argv.toSpliced(start, 1) };
+  if (first === "help") return findCommand([...argv.toSpliced(start, 1), "--help"]);
   for (const described of COMMANDS) {
     const words = described.name.split(" ");
     if (words[0] !== first || (words[1] !== undefined && words[1] !== second)) continue;
     return { described, rest: [...argv.slice(0, start), ...argv.slice(start + words.length)] };
   }
+  if (first === "") return { group: COMMANDS };
   const group = COMMANDS.filter((described) => described.name.startsWith(`${first} `));
-  if (first === "" || first === "help") return { group: COMMANDS };
-  if (group.length === 0) throw new UsageError(`there is no command "${first}"`);
-  if (second !== undefined && !second.startsWith("-")) throw new UsageError(`there is no command "${first} ${second}"`);
-  return { group };
+  const verb = second?.startsWith("-") ? undefined : second;
+  if (group.length > 0 && verb === undefined) return { group };
+  throw new UsageError(unknownCommand(first, verb));
+}
+
+function unknownCommand(noun: string, verb = ""): string {
+  const words = COMMANDS.map(({ name }) => name.split(" "));
+  const nouns = [...new Set(words.map(([first = ""]) => first))];
+  if (nouns.includes(noun)) {
+    const verbs = words.flatMap(([first, second = ""]) => (first === noun ? second : []));
+    return `there is no command "${noun} ${verb}"${meaning(nearest(verb, verbs), noun)}`;
+  }
+  const names = words.map((parts) => parts.join(" "));
+  return `there is no command "${noun}"${meaning(nearest(`${noun} ${verb}`, names) ?? nearest(noun, nouns))}`;
+}
+
+/** `meant`: a command, or the verb of one about `noun`. */
+function meaning(meant: string | undefined, noun?: string): string {
+  const about = noun === undefined ? "" : `${noun} `;
+  return meant === undefined ? `: see mailroom ${about}--help` : `: did you mean "${about}${meant}"?`;
 }
 
 const EXPECTED = [AppError, ConfigError, UsageError, FailedCheck];
@@ -119,7 +153,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
   try {
     const found = findCommand(argv);
     if ("group" in found) {
-      const asked = argv.some((word) => word === "--help" || word === "help");
+      const asked = argv.some((word) => word === "--help" || word === "-h" || word === "help");
       if (!asked) throw new UsageError(`name a command:\n${overview(found.group)}`);
       await io.writeStdout(overview(found.group));
       return 0;
@@ -144,7 +178,11 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
 async function perform(described: Command, invocation: Invocation, io: Io): Promise<void> {
   const print = (document: Document): Promise<void> =>
     io.writeStdout(render(described, document, invocation.options.json === true));
-  const session = openSession(io, { serving: described === serve, staysRoot: described.staysRoot });
+  const session = openSession(io, {
+    serving: described === serve,
+    staysRoot: described.staysRoot,
+    lists: described.lists,
+  });
   try {
     const document = await described.run(session, invocation as Parameters<Command["run"]>[1]);
     if (document !== undefined) await print(document);

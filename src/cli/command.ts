@@ -22,6 +22,8 @@ interface Description<A extends Arguments, O extends Options> {
   readonly columns?: readonly string[];
   /** Root runs it as root: it binds low ports, or takes care of links itself. Other commands: see Io.actAsOwnerOf. */
   readonly staysRoot?: true;
+  /** Lists what is there. In a data folder that is not there yet, it finds nothing, and makes nothing. */
+  readonly lists?: true;
   /** Output without --json, where neither a table nor `name: value` lines fit. */
   text?(document: Document): string;
   /** @throws UsageError, AppError, ConfigError, FailedCheck */
@@ -51,7 +53,7 @@ export class FailedCheck extends Error {
 
 const COMMON_OPTIONS = {
   json: { summary: "Print one JSON document" },
-  help: { summary: "Print this help" },
+  help: { summary: "Print this help; -h too" },
 } as const satisfies Options;
 
 const optionsOf = (described: Command): Options => ({ ...described.options, ...COMMON_OPTIONS });
@@ -87,7 +89,10 @@ export function parseInvocation(described: Command, argv: readonly string[]): In
       args: argv.map(markNumber),
       allowPositionals: true,
       options: Object.fromEntries(
-        Object.entries(specs).map(([name, spec]) => [name, { type: spec.value === undefined ? "boolean" : "string" }]),
+        Object.entries(specs).map(([name, spec]) => [
+          name,
+          { type: spec.value === undefined ? "boolean" : "string", ...(name === "help" && { short: "h" }) },
+        ]),
       ),
     });
   } catch (error) {

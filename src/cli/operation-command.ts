@@ -91,7 +91,15 @@ function commandOf(operation: Operation, described: OperationCommand): Command {
   }
 
   const options = { ...described.options, ...(!BY_ID.has(kind) && WORKSPACE) };
-  return { name, summary, arguments: expected, options, ...(columns && { columns }), run };
+  return {
+    name,
+    summary,
+    arguments: expected,
+    options,
+    ...(columns && { columns }),
+    ...(isList && { lists: true }),
+    run,
+  };
 }
 
 /** All of them, in the order of the operations. */

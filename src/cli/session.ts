@@ -2,7 +2,9 @@
  * One run of the program: the process around it, and the configuration and appliance that its command uses. Both are
  * opened at first use, so that `version` and `--help` open nothing.
  */
-import { statSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { type Appliance, createAppliance } from "../appliance.ts";
 import { ConfigError, UsageError } from "../base/errors.ts";
 import { createLog, type Log } from "../base/log.ts";
@@ -96,10 +98,16 @@ export function refuseEnvironment(error: unknown): never {
 /** How long a command waits for the server's transactions, which are short but may be many. */
 const BUSY_TIMEOUT_MS = 10_000;
 
-/** `serving`: this process is the server, which must not wait long for a busy store. `staysRoot`: see Command. */
+/** True for a folder that is not there, or has nothing in it, such as the one of a checkout. */
+function isUnused(folder: string): boolean {
+  const found = statSync(folder, { throwIfNoEntry: false });
+  return !found || (found.isDirectory() && readdirSync(folder).every((name) => name === ".gitkeep"));
+}
+
+/** `serving`: this process is the server, which must not wait long for a busy store. `staysRoot`, `lists`: see Command. */
 export function openSession(
   io: Io,
-  { serving, staysRoot }: { serving: boolean; staysRoot: boolean | undefined },
+  { serving, staysRoot, lists }: { serving: boolean; staysRoot: boolean | undefined; lists: boolean | undefined },
 ): Session {
   const once = <T>(make: () => T): (() => T) => {
     let made: { value: T } | undefined;
@@ -121,8 +129,15 @@ export function openSession(
   const runtime = once(() => io.runtime(config().dns));
   const log = once(() => createLog(config().log, runtime().now, (line) => io.writeStderr(`${line}\n`)));
   let opened: Appliance | undefined;
+  let standIn: string | undefined;
   const appliance = once(() => {
-    opened = createAppliance(config(), runtime(), log(), serving ? {} : { busyTimeoutMs: BUSY_TIMEOUT_MS });
+    let used = config();
+    if (lists && isUnused(used.data)) {
+      io.writeStderr(`mailroom: there is nothing in ${used.data} yet (MAILROOM_DATA names another data folder)\n`);
+      standIn = mkdtempSync(join(tmpdir(), "mailroom-"));
+      used = { ...used, data: standIn };
+    }
+    opened = createAppliance(used, runtime(), log(), serving ? {} : { busyTimeoutMs: BUSY_TIMEOUT_MS });
     return opened;
   });
   return {
@@ -140,6 +155,9 @@ export function openSession(
       return appliance();
     },
     readSecret: async () => (await io.readStdin()).split(/\r?\n/)[0] as string,
-    close: () => opened?.close(),
+    close() {
+      opened?.close();
+      if (standIn !== undefined) rmSync(standIn, { recursive: true, force: true });
+    },
   };
 }

@@ -6,12 +6,14 @@ const SETTING = { name: "NAME" } as const;
 export const settingsCommands = [
   command({
     name: "settings list",
+    lists: true,
     summary: "List the settings, their values and what they mean",
     columns: ["name", "value", "default", "description"],
     run: ({ appliance }) => appliance.options.list(),
   }),
   command({
     name: "settings get",
+    lists: true,
     summary: "Print the value of a setting",
     arguments: SETTING,
     text: (document) => `${(document as { value: string }).value}\n`,

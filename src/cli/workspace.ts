@@ -93,6 +93,7 @@ export const workspaceCommands = [
   }),
   command({
     name: "workspace list",
+    lists: true,
     summary: "List the workspaces",
     columns: ["id", "name", "state", "paused", "createdAt"],
     run: ({ appliance }) => appliance.people.listWorkspaces().map(present),

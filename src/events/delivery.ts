@@ -76,6 +76,10 @@ async function readStart(response: Response): Promise<string> {
   return text.replace(/[^\P{Cc}\t\r\n]/gu, "\ufffd");
 }
 
+/** The refusal, with the setting that may except the address. */
+export const describeRefusal = ({ message, isExceptable }: RefusedDestination): string =>
+  isExceptable ? `${message} (webhooks.allowNetworks lists exceptions)` : message;
+
 const describeStatus = (status: number): string =>
   status >= 300 && status < 400 ? `answered ${status}, and redirects are not followed` : `answered ${status}`;
 
@@ -91,7 +95,8 @@ const REASONS: Record<string, string> = {
 /** Replaces the message of an error that has a code: Bun wrote that message, and it names the address. */
 function describeError(error: Error): string {
   const code = codeOf(error);
-  if (error instanceof RefusedDestination || code === undefined) return error.message;
+  if (error instanceof RefusedDestination) return describeRefusal(error);
+  if (code === undefined) return error.message;
   if (REASONS[code]) return REASONS[code];
   if (/CERT|ISSUER|PURPOSE|VERIFY/.test(code)) return `the certificate cannot be trusted (${code})`;
   return /HTTP|Content|Headers|Upgrade/.test(code) ? `the answer is not valid HTTP (${code})` : `no answer (${code})`;

@@ -17,8 +17,12 @@ import { canonicalAddress, networkList } from "./ip.ts";
 
 /** The server never connects to this URL; a retry changes nothing. */
 export class RefusedDestination extends AppError {
-  constructor(message: string) {
+  /** Listing its network among the excepted ones would let it pass. */
+  readonly isExceptable: boolean;
+
+  constructor(message: string, isExceptable = false) {
     super("unprocessable", message);
+    this.isExceptable = isExceptable;
   }
 }
 
@@ -89,7 +93,7 @@ export async function resolveDestination(
 }
 
 const refusal = (subject: string, reason: string): RefusedDestination =>
-  new RefusedDestination(`${subject} ${reason}, and only public addresses are connected to`);
+  new RefusedDestination(`${subject} ${reason}, and only public addresses are connected to`, reason !== METADATA);
 
 /** The address in its canonical spelling. @throws RefusedDestination */
 function checkAddress(text: string, allow: readonly string[], subject: string): string {

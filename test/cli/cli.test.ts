@@ -3,7 +3,8 @@ import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { version } from "../../package.json" with { type: "json" };
-import { openTerminal, SETUP } from "../harness/terminal.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { openTerminal, type Said, SETUP } from "../harness/terminal.ts";
 
 const WRONG_USAGE: [line: string, says: RegExp][] = [
   ["", /^mailroom: name a command:\n/],
@@ -129,6 +130,81 @@ test("an impossible data folder is refused", async () => {
   expect(said.stderr).toMatch(/^mailroom: .*file/);
   mkdirSync(join(data, "mailroom.db"));
   expect((await say("user", "list")).stderr).toMatch(/^mailroom: .+\n$/);
+});
+
+test.each([
+  ["srve", "serve"],
+  ["usr list", "user list"],
+  ["mailbxo", "mailbox"],
+  ["domian ad acme.test", "domain add"],
+  ["domain ad acme.test", "domain add"],
+  ["key craete --json", "key create"],
+  ["exprt all.mbox", "export"],
+  ["help doctr", "doctor"],
+])("a mistyped command: mailroom %s", async (line, meant) => {
+  const said = await openTerminal().say(...line.split(" "));
+  expect(said).toMatchObject({ exitCode: 2, stdout: "" });
+  expect(said.stderr).toMatch(/^mailroom: there is no command ".+"/);
+  expect(said.stderr).toEndWith(`: did you mean "${meant}"?\n`);
+});
+
+test.each([
+  ["frobnicate", "see mailroom --help"],
+  ["webhook create", "see mailroom webhook --help"],
+])("what resembles no command gets no suggestion: mailroom %s", async (line, says) => {
+  expect((await openTerminal().say(...line.split(" "))).stderr).toEndWith(`: ${says}\n`);
+});
+
+test("-h and help COMMAND are --help, --version is version", async () => {
+  const { say, data } = openTerminal();
+  const same = async (...lines: string[]) => {
+    const [first, ...others] = await Promise.all(lines.map((line) => say(...line.split(" "))));
+    expect(first).toMatchObject({ exitCode: 0, stderr: "" });
+    for (const said of others) expect(said).toEqual(first as Said);
+  };
+  await same("--help", "-h", "help");
+  await same("user --help", "user -h", "help user");
+  await same("key create --help", "-h key create", "key create -h", "help key create", "help key create --json");
+  await same("version", "--version");
+  await same("version --json", "--version --json", "--json --version");
+  expect(readdirSync(data)).toEqual([]);
+});
+
+test("the examples of the help work, one after the other", async () => {
+  const { say } = openTerminal();
+  const { stdout } = await say("--help");
+  const examples = [...(stdout.split("\nExamples:\n")[1] ?? "").matchAll(/^ {2}mailroom (.+)$/gm)];
+  expect(examples.length).toBeGreaterThan(3);
+  for (const [, line = ""] of examples) {
+    const words = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, word]) => quoted ?? word ?? "");
+    expect([line, await say(...words)]).toEqual([line, expect.objectContaining({ exitCode: 0, stderr: "" })]);
+  }
+});
+
+test("a listing of a data folder that is not there lists nothing, makes nothing, and says so", async () => {
+  const parent = temporaryFolder();
+  const data = join(parent, "none");
+  const { say, ask } = openTerminal({ data });
+  const { stdout } = await say("--help");
+  const lists = [...stdout.matchAll(/^ {2}mailroom (\w+ list) /gm)].map(([, name = ""]) => name);
+  expect(lists).toContain("key list");
+  for (const name of lists) {
+    const said = await say(...name.split(" "), "--json");
+    expect(said).toMatchObject({
+      exitCode: 0,
+      stderr: `mailroom: there is nothing in ${data} yet (MAILROOM_DATA names another data folder)\n`,
+    });
+    if (name !== "settings list") expect([name, said.stdout]).toEqual([name, "[]\n"]);
+  }
+  expect(await ask("settings", "get", "api.cooldownSeconds")).toMatchObject({ value: "60" });
+  expect(readdirSync(parent)).toEqual([]);
+  // As in a checkout.
+  mkdirSync(data);
+  writeFileSync(join(data, ".gitkeep"), "");
+  await ask("key", "list");
+  expect(readdirSync(data)).toEqual([".gitkeep"]);
+  await ask("workspace", "add", "Acme");
+  expect((await say("workspace", "list")).stderr).toBe("");
 });
 
 test("help comes from the table, whatever other arguments are missing or wrong", async () => {

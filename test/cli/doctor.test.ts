@@ -38,3 +38,21 @@ test("for people: a line a finding, and what to do below it", async () => {
   expect(stdout).toContain("ok       Search index: it has all 0 messages\n");
   expect(stdout).toMatch(/BAD {6}MX of acme\.test: it is not published as it should be\n {9}Mail for the domain/);
 });
+
+test("in a demo it says which findings need nothing there; --json is the same", async () => {
+  const { ask, say } = openTerminal({ runtime: { dns: zone({}) } });
+  await ask("workspace", "add", "Demo");
+  await ask("domain", "add", "example.test");
+  const { exitCode, stdout, stderr } = await say("doctor", "--json");
+  expect(exitCode).toBe(1);
+  expect(stderr).toMatch(/^mailroom: \d+ things need attention, but in a demo not: .*MX of example\.test.*\n$/);
+  const spared = stderr.trim().split(": ").at(-1)?.split(", ") ?? [];
+  const findings = JSON.parse(stdout) as Named[];
+  const stateOf = (wanted: string) => findings.find(({ name }) => name === wanted)?.state;
+  for (const name of spared) expect(["bad", "warning", "unknown"]).toContain(stateOf(name) ?? "");
+  for (const name of ["SPF", "DKIM", "DMARC"]) expect(spared).toContain(`${name} of example.test`);
+  expect(spared).toEqual(expect.arrayContaining(["DNS", "Server name", "Backup"]));
+  await ask("workspace", "add", "Acme");
+  await ask("domain", "add", "acme.test", "--workspace", "Acme");
+  expect((await say("doctor")).stderr).not.toContain("acme.test");
+});

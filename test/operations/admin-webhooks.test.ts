@@ -45,6 +45,20 @@ test.each([
   expect([answer.status, answer.body.code]).toEqual([status, code]);
 });
 
+test("a refusal of a private address names it, and the setting that may except it", async () => {
+  const { call } = await startAdmin();
+  const refusal = async (url: string) => (await call("POST", "/webhooks", { ...HOOK, url })).body.error;
+  for (const host of ["127.0.0.1", "10.0.0.1", "localhost"]) {
+    expect(await refusal(`http://${host}:9000/`)).toMatch(
+      new RegExp(`^${host} is .*\\(webhooks\\.allowNetworks lists exceptions\\)$`),
+    );
+  }
+  // Nothing excepts these.
+  for (const url of ["http://169.254.169.254/", "ftp://127.0.0.1/"]) {
+    expect(await refusal(url)).not.toContain("allowNetworks");
+  }
+});
+
 test("PATCH takes the documented fields, at least one of them", async () => {
   const { call } = await startAdmin();
   const { id } = (await call("POST", "/webhooks", HOOK)).body;
