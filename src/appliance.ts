@@ -36,6 +36,7 @@ import { createMailFlow } from "./mail.ts";
 import { createMailbox, type Mailbox } from "./mailbox/mailbox.ts";
 import { readHere } from "./message/reading.ts";
 import { createMonitoring } from "./monitoring/monitoring.ts";
+import { createOAuth } from "./oauth/oauth.ts";
 import { createIdempotency } from "./operations/idempotency.ts";
 import { createSubmissionRole } from "./outbound/submission.ts";
 import { createBacklogJob, createIndexUpkeep } from "./search/fts5/upkeep.ts";
@@ -293,6 +294,7 @@ export function createAppliance(
           }),
         };
 
+        const oauth = createOAuth({ ...base, baseUrl });
         const idempotency = createIdempotency(base);
         const reads = createReadJournal(base);
         backends.push({ stop: reads.flush });
@@ -329,6 +331,7 @@ export function createAppliance(
           sourceOf: createSourceReader(config.trustedProxies),
           baseUrl,
           identity,
+          oauth,
           mailApps: {
             host: hostname,
             submission: portOf(listeners.submission),
@@ -375,6 +378,7 @@ export function createAppliance(
           reads.job,
           forgetJournal(store, options),
           identity.sweepSessions,
+          oauth.job,
           createAccessNotices({ ...base, notify: notifyAdmins }),
           people.finishRemovals,
           people.removeExpired,

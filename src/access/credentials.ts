@@ -4,11 +4,20 @@
  * its argon2id.
  */
 import { createHash } from "node:crypto";
-import { and, desc, eq, inArray, isNull, sql } from "drizzle-orm";
+import { and, desc, eq, gt, inArray, isNull, sql } from "drizzle-orm";
 import { AppError, unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { BASE32, base32, newId, type Runtime, randomToken } from "../base/runtime.ts";
-import { apiKeys, type Policy, type Role, type Scope, users, workspaces } from "../store/schema.ts";
+import {
+  apiKeys,
+  oauthGrants,
+  oauthTokens,
+  type Policy,
+  type Role,
+  type Scope,
+  users,
+  workspaces,
+} from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { type Caller, findPerson, PERSON } from "./caller.ts";
@@ -18,9 +27,16 @@ const KEY_LENGTH = 43;
 /** Readable characters of a key that are stored, so that people can tell their keys apart: 24 bits of 256. */
 const HINT_LENGTH = 7;
 
-const hashOf = (key: string): string => createHash("sha256").update(key).digest("hex");
+/** SHA-256, hex, of a credential that is random enough for a fast hash. */
+export const hashOf = (key: string): string => createHash("sha256").update(key).digest("hex");
 
-/** Creates a key that acts for `userId`. `key` is returned only here; one that is given is public, as the demo's is. */
+/** How access tokens begin (oauth/grants.ts). */
+export const ACCESS_TOKEN_PREFIX = "mro_";
+
+/**
+ * Creates a key that acts for `userId`. `key` is returned only here; one that is given is public, as the demo's is.
+ * `hint`: shown instead of its first characters, for a grant, whose key nobody gets.
+ */
 export function createKey(
   tx: Tx,
   runtime: Pick<Runtime, "now" | "randomBytes">,
@@ -31,6 +47,7 @@ export function createKey(
     policy?: Policy;
     madeBy?: string | undefined;
     key?: string;
+    hint?: string;
   },
 ): { id: string; key: string } {
   const id = newId(runtime, "key");
@@ -41,7 +58,7 @@ export function createKey(
       userId: given.userId,
       name: given.name,
       hash: hashOf(key),
-      hint: key.slice(0, HINT_LENGTH),
+      hint: given.hint ?? key.slice(0, HINT_LENGTH),
       scopes: [...new Set(given.scopes)],
       policy: given.policy ?? {},
       madeBy: given.madeBy,
@@ -84,12 +101,45 @@ const callerByHash = prepared((db) =>
  * The person for whom a key acts, with their current role; undefined for an unknown or revoked key, or one whose
  * creator left. Keys are looked up by hash, so the time reveals nothing about a guess.
  */
-export function findCaller(db: Db, key: string): Caller | undefined {
-  const row = callerByHash(db).get({ hash: hashOf(key) });
+export const findCaller = (db: Db, key: string): Caller | undefined =>
+  callerIn(callerByHash(db).get({ hash: hashOf(key) }));
+
+type CallerRow = ReturnType<ReturnType<typeof callerByHash>["get"]>;
+
+function callerIn(row: CallerRow): Caller | undefined {
   if (!row) return undefined;
   const { policy: _, paused: __, ...caller } = row;
   return { ...caller, scopes: new Set(row.scopes), ...restrictionsIn(row) };
 }
+
+const callerByToken = prepared((db) =>
+  db
+    .select({
+      keyId: apiKeys.id,
+      scopes: apiKeys.scopes,
+      ...RESTRICTIONS,
+      ...PERSON,
+    })
+    .from(oauthTokens)
+    .innerJoin(apiKeys, eq(apiKeys.id, oauthTokens.keyId))
+    .innerJoin(users, eq(users.id, apiKeys.userId))
+    .innerJoin(workspaces, eq(workspaces.id, users.workspaceId))
+    .where(
+      and(
+        eq(oauthTokens.hash, sql.placeholder("hash")),
+        eq(oauthTokens.kind, "access"),
+        gt(oauthTokens.expiresAt, sql.placeholder("now")),
+        isNull(apiKeys.revokedAt),
+      ),
+    )
+    .prepare(),
+);
+
+/** As findCaller, for a key or an access token at `now`, epoch ms. */
+export const findBearer = (db: Db, credential: string, now: number): Caller | undefined =>
+  credential.startsWith(ACCESS_TOKEN_PREFIX)
+    ? callerIn(callerByToken(db).get({ hash: hashOf(credential), now }))
+    : findCaller(db, credential);
 
 const restrictions = prepared((db) =>
   db
@@ -193,6 +243,11 @@ export function revokeKey(tx: Tx, id: string, now: number): boolean {
   return revoked.length > 0;
 }
 
+/** Deletes a key that was never used. */
+export function discardKey(tx: Tx, id: string): void {
+  tx.delete(apiKeys).where(eq(apiKeys.id, id)).run();
+}
+
 /** Changes fields of a key. */
 export function setKey(tx: Tx, id: string, set: { name?: string; policy?: Policy; pausedAt?: number | null }): void {
   tx.update(apiKeys).set(set).where(eq(apiKeys.id, id)).run();
@@ -239,6 +294,8 @@ export interface KeyRecord {
   policy: Policy;
   /** Since when it is paused by itself. */
   pausedAt: number | null;
+  /** The program, of a grant. */
+  client: { id: string; name: string; host: string } | null;
 }
 
 const selectKeys = (db: Db) =>
@@ -256,9 +313,11 @@ const selectKeys = (db: Db) =>
       revokedAt: apiKeys.revokedAt,
       policy: apiKeys.policy,
       pausedAt: apiKeys.pausedAt,
+      client: { id: oauthGrants.clientId, name: oauthGrants.clientName, host: oauthGrants.clientHost },
     })
     .from(apiKeys)
-    .innerJoin(users, eq(users.id, apiKeys.userId));
+    .innerJoin(users, eq(users.id, apiKeys.userId))
+    .leftJoin(oauthGrants, eq(oauthGrants.keyId, apiKeys.id));
 
 /** The keys of a workspace, newest first, including revoked ones. */
 export const listKeys = (db: Db, workspaceId: string): KeyRecord[] =>

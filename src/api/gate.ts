@@ -1,5 +1,5 @@
 /**
- * Admits requests that carry an API key, over REST and MCP alike (rules: Order of refusals): the rate of the source,
+ * Admits requests that carry an API key or the access token of a grant, over REST and MCP alike (rules: Order of refusals): the rate of the source,
  * the key, the rate of the key. Scope, shape and the rest need the operation, so perform.ts checks them.
  *
  * Invariant: for a source over its rate, the gate reads no key and asks nothing of the store. MCP is the exception,
@@ -7,7 +7,7 @@
  * MCP message.
  */
 import type { Caller, Origin } from "../access/caller.ts";
-import { findCaller, requireNotPaused } from "../access/credentials.ts";
+import { findBearer, requireNotPaused } from "../access/credentials.ts";
 import { allowsFrom, hasExpired, PolicyRefusal } from "../access/policy.ts";
 import { createRateLimit, type Rate, type RateVerdict } from "../access/rate.ts";
 import type { Slowdown } from "../access/slowdown.ts";
@@ -79,8 +79,9 @@ export function createGate(parts: {
   const { store, options, slowdown, touchKey, runtime } = parts;
   /** The caller of a key, wherever it may be used from; undefined for one that is not valid. */
   function callerOf(authorization: string | null, address: string | undefined): Caller | undefined {
-    const caller = findCaller(store.db, readKey(authorization));
-    if (!caller || hasExpired(caller.policy ?? {}, runtime.now())) return undefined;
+    const now = runtime.now();
+    const caller = findBearer(store.db, readKey(authorization), now);
+    if (!caller || hasExpired(caller.policy ?? {}, now)) return undefined;
     return { ...caller, ...(address !== undefined && { address }) };
   }
 

@@ -13,6 +13,7 @@ import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { FileKeeper } from "../compose/files.ts";
 import { sourceOfAddress } from "../net/ip.ts";
+import { resourceMetadataUrl } from "../oauth/metadata.ts";
 import { type AppOperation, type Download, isMediaType, type Operation } from "../operations/operation.ts";
 import { type OperationRequest, type OperationServices, type Performed, performerOf } from "../operations/perform.ts";
 import { readQuery } from "../operations/shape.ts";
@@ -111,13 +112,19 @@ function handlerOf(
   };
 }
 
-function refusalHeaders({ code, retryAfter }: AppError): Record<string, string> {
+/** `challenge`: of a 401 (RFC 6750 §3). */
+function refusalHeaders({ code, retryAfter }: AppError, challenge: string): Record<string, string> {
   return {
     ...(retryAfter !== undefined && { "retry-after": String(Math.max(1, Math.ceil(retryAfter))) }),
-    // RFC 6750 §3
-    ...(code === "unauthorized" && { "www-authenticate": 'Bearer realm="mailroom"' }),
+    ...(code === "unauthorized" && { "www-authenticate": challenge }),
   };
 }
+
+const REALM = 'Bearer realm="mailroom"';
+
+/** The challenge of MCP, by which a program finds out how to be let in (RFC 9728 §5.1). */
+const challengeOfMcp = (baseUrl: string, { headers }: Request): string =>
+  `Bearer resource_metadata="${resourceMetadataUrl(baseUrl)}"${headers.get("authorization") ? ', error="invalid_token"' : ""}`;
 
 function requireAdmitted<T>(caller: T | undefined): T {
   if (!caller) throw new Error("a request came past the gate");
@@ -164,7 +171,7 @@ function rateHeaders(rates: readonly CountedRate[]): Record<string, string> {
  * Elysia misreads minified code.
  */
 function setHeaders(headers: Headers, { rates, admitted }: Progress): void {
-  const own = { ...(admitted?.refusal && refusalHeaders(admitted.refusal)), ...rateHeaders(rates) };
+  const own = { ...(admitted?.refusal && refusalHeaders(admitted.refusal, REALM)), ...rateHeaders(rates) };
   for (const [name, value] of Object.entries(own)) headers.set(name, value);
   for (const [name, value] of Object.entries(HEADERS)) if (!headers.has(name)) headers.set(name, value);
 }
@@ -227,9 +234,10 @@ export function createRest(
         ? new AppError("not_found", `There is nothing here: ${documentNear(path)} lists what there is`)
         : readFailure(error, request, { method, path });
     meters?.countApiRefusal(refusal.code);
+    const challenge = path === MCP_PATH ? challengeOfMcp(baseUrl, request) : REALM;
     return Response.json(
       { error: refusal.message, code: refusal.code },
-      { status: refusal.status, headers: refusalHeaders(refusal) },
+      { status: refusal.status, headers: refusalHeaders(refusal, challenge) },
     );
   }
 

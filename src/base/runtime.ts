@@ -55,12 +55,12 @@ export const BASE32 = "0123456789abcdefghjkmnpqrstvwxyz";
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /**
- * The prefixes of public ids (rules: Ids), and those that the rules do not list: `apw` app password, `dom` domain,
+ * The prefixes of public ids (rules: Ids), and those that the rules do not list: `apw` app password, `cli` OAuth client, `dom` domain,
  * `que` queue entry, `ses` session, `sup` suppression, `und` a change that can be undone, `whd` webhook delivery.
  */
 export type IdPrefix =
   | ("wsp" | "usr" | "mbx" | "thr" | "msg" | "att" | "evt" | "whk" | "key")
-  | ("apw" | "dom" | "que" | "ses" | "sup" | "und" | "whd");
+  | ("apw" | "cli" | "dom" | "que" | "ses" | "sup" | "und" | "whd");
 
 /** One character for each byte, from its low 5 bits. */
 export function base32(bytes: Uint8Array): string {

@@ -6,10 +6,14 @@ import cyrillic from "@fontsource-variable/geist/files/geist-cyrillic-wght-norma
 import latinExtended from "@fontsource-variable/geist/files/geist-latin-ext-wght-normal.woff2" with { type: "file" };
 import latin from "@fontsource-variable/geist/files/geist-latin-wght-normal.woff2" with { type: "file" };
 import { VIEWER_PATH, VIEWER_SANDBOX } from "../base/frames.ts";
+import { AUTHORIZE_PATH } from "../oauth/metadata.ts";
 import { type Assets, type File, fileOf, fileResponse, openAssets } from "./files.ts";
 
 /** First parts of the paths that the app's router knows (app/router.tsx). */
-const PAGES = /^\/(?:$|sign-in$|setup$|mail(?:\/|$)|approve(?:\/|$)|settings(?:\/|$))/;
+const PAGES = /^\/(?:$|sign-in$|setup$|mail(?:\/|$)|approve(?:\/|$)|settings(?:\/|$)|oauth\/authorize$)/;
+
+/** A program may open this page in a window of its own, and waits there for what comes back. */
+const OPENED_BY_OTHERS = { "cross-origin-opener-policy": "unsafe-none" };
 
 const SCRIPT = "text/javascript; charset=utf-8";
 
@@ -66,7 +70,9 @@ export function createPages(headers: Readonly<Record<string, string>>): Pages {
     if (!isPage && !path.startsWith("/assets/")) return undefined;
     files ??= readAppFiles();
     const { document, assets } = await files;
-    if (isPage) return fileResponse(request, document, headers);
+    if (isPage) {
+      return fileResponse(request, document, path === AUTHORIZE_PATH ? { ...headers, ...OPENED_BY_OTHERS } : headers);
+    }
     return assets.respond(request, path, headers);
   };
 }

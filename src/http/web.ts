@@ -3,6 +3,7 @@ import type { Serving } from "../api/rest.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Sending } from "../compose/send.ts";
 import type { AppServices, OperatorContext } from "../operations/operation.ts";
+import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 import { APP_PREFIX, createAppApi } from "./app-api.ts";
 import { draftFileRoutes } from "./draft-files.ts";
@@ -11,12 +12,14 @@ import { createPageGate } from "./gate.ts";
 import { commonHeaders } from "./headers.ts";
 import { openImageProxy } from "./images.ts";
 import { createLive } from "./live.ts";
+import { createOAuthEndpoints } from "./oauth.ts";
 import { createPages, createPdfPage } from "./pages.ts";
 import { createReference } from "./reference.ts";
 import { createSessionCookie } from "./session-cookie.ts";
 
 export interface WebParts extends Serving, AppServices, Pick<OperatorContext, "doctor" | "searching"> {
   store: Pick<Store, "db" | "transact" | "onCommit">;
+  options: Pick<Options, "get">;
   sending: Sending;
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
   /** Limit of HTTP connections. */
@@ -27,7 +30,7 @@ export interface WebParts extends Serving, AppServices, Pick<OperatorContext, "d
 }
 
 export interface Web {
-  /** Responds for pages, the API reference, their files, and /app/; undefined for other paths. */
+  /** Responds for pages, the API reference, their files, OAuth and /app/; undefined for other paths. */
   respond(request: Request, path: string, peer: string | undefined): Promise<Response | undefined>;
   /** Looks for changes that another process wrote. */
   look(): void;
@@ -45,6 +48,7 @@ export function createWeb(parts: WebParts): Web {
   const pages = createPages(headers);
   const pdfPage = createPdfPage(headers);
   const reference = createReference({ ...parts, headers });
+  const oauth = createOAuthEndpoints({ ...parts, slowdown: parts.identity.slowdown });
   const api = createAppApi({
     ...parts,
     gate,
@@ -57,13 +61,15 @@ export function createWeb(parts: WebParts): Web {
   return {
     async respond(request, path, peer) {
       if (path.startsWith(`${APP_PREFIX}/`)) return api(request, peer);
-      if (request.method !== "GET" && request.method !== "HEAD") return undefined;
+      const answered = await oauth(request, path, peer);
+      if (answered || (request.method !== "GET" && request.method !== "HEAD")) return answered;
       return (await pdfPage(request, path)) ?? (await pages(request, path)) ?? reference(request, path);
     },
     look: live.look,
     stop() {
       live.stop();
       images.close();
+      parts.oauth.stop();
     },
   };
 }

@@ -20,6 +20,7 @@ import type { OutgoingFile } from "../compose/files.ts";
 import type { ApiSending, Sending } from "../compose/send.ts";
 import type { Doctor } from "../doctor/doctor.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { OAuth } from "../oauth/oauth.ts";
 import type { Policy, Scope } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, NotAPromise, Store, Tx } from "../store/store.ts";
@@ -135,6 +136,7 @@ export interface AppServices {
   identity: Identity;
   firstRun: FirstRun;
   mailApps: MailApps;
+  oauth: OAuth;
   /** To be called when a conversation was snoozed, since it may be the first to return. */
   snoozed(): void;
   runtime: Pick<Runtime, "now" | "randomBytes">;

@@ -73,6 +73,7 @@ import {
   undoSend,
 } from "./person/drafts.ts";
 import { checkSetupToken, getSetup, setUpServer } from "./person/first-run.ts";
+import { approveAuthorization, denyAuthorization, openAuthorization } from "./person/oauth.ts";
 import { changeName, changePassword, getSendingPreferences, setSendingPreferences } from "./person/profile.ts";
 import { confirmIdentity } from "./person/proof.ts";
 import {
@@ -204,6 +205,9 @@ export const APP_OPERATIONS: readonly AppOperation[] = [
   listAppPasswords,
   createAppPassword,
   revokeAppPassword,
+  openAuthorization,
+  approveAuthorization,
+  denyAuthorization,
   changeThreads,
   undoChange,
   deleteThreads,

@@ -3,6 +3,7 @@
  * the two. Times are epoch milliseconds.
  *
  *   workspaces ─┬─ users ──┬─ api_keys, app_passwords, sessions, access_notices
+ *               │          │     └─ oauth_grants ── oauth_tokens
  *               │          ├─ second_factors ── recovery_codes
  *               ├─ domains ┼─ dkim_keys          grants: a mailbox shared with a user
  *               └─ mailboxes ┬─ addresses        (the mailbox's own, aliases, catch-alls)
@@ -26,6 +27,7 @@
  *   search_feed, search_changes: data still to be sent to an external search engine.
  *   search_backlog, search_waiting: stored mail that message_index still lacks.
  *   journal_entries: what keys did ── key_changes: what takes their changes back; without foreign keys, which they outlive.
+ *   oauth_clients: programs that registered themselves; a grant outlives its program's registration.
  *   options: the settings.   greylist: first mail that was deferred, or has come back.
  *   known_networks: where wanted mail came from.
  *
@@ -37,6 +39,8 @@
  *   sessions                             access/sessions.ts
  *   second_factors, recovery_codes       access/second-factor.ts
  *   access_notices                       access/notices.ts
+ *   oauth_clients                        oauth/clients.ts
+ *   oauth_grants, oauth_tokens           oauth/grants.ts
  *   threads to message_judgements, drafts, mailbox_usage   mailbox/
  *   mailbox_labels, thread_changes       triggers (0033_changes.sql), so that no change is missed; the times of changes and
  *                                        their end: mailbox/change-feed.ts, a label's spelling: mailbox/labels.ts
@@ -253,6 +257,67 @@ export const apiKeys = sqliteTable(
   (table) => [
     index("api_keys_by_user").on(table.userId),
     index("api_keys_by_maker").on(table.madeBy).where(sql`made_by IS NOT NULL`),
+  ],
+);
+
+/** Programs that registered themselves (RFC 7591). */
+export const oauthClients = sqliteTable(
+  "oauth_clients",
+  {
+    id: text("id").primaryKey(),
+    /** As the program says; made one line. */
+    name: text("name").notNull(),
+    redirectUris: json<string[]>("redirect_uris").notNull(),
+    createdAt: integer("created_at").notNull(),
+    /** When a person last gave it a grant. */
+    usedAt: integer("used_at"),
+  },
+  (table) => [index("oauth_clients_by_age").on(table.usedAt, table.createdAt)],
+);
+
+/** Keys that are grants: the program, and the code for its first tokens. */
+export const oauthGrants = sqliteTable(
+  "oauth_grants",
+  {
+    keyId: text("key_id").primaryKey(),
+    /** Of oauth_clients, or the URL of the program's document. */
+    clientId: text("client_id").notNull(),
+    clientName: text("client_name").notNull(),
+    clientHost: text("client_host").notNull(),
+    resource: text("resource").notNull(),
+    /** How long its access tokens last. */
+    accessMs: integer("access_ms").notNull(),
+    /** SHA-256, hex. */
+    codeHash: text("code_hash").notNull().unique(),
+    /** As the request for the code gave it; null if it gave none. */
+    redirectUri: text("redirect_uri"),
+    challenge: text("challenge").notNull(),
+    codeExpiresAt: integer("code_expires_at").notNull(),
+    codeUsedAt: integer("code_used_at"),
+  },
+  (table) => [
+    index("oauth_grants_by_client").on(table.clientId),
+    index("oauth_grants_unused").on(table.codeExpiresAt).where(sql`code_used_at IS NULL`),
+  ],
+);
+
+export const TOKEN_KINDS = ["access", "refresh"] as const;
+
+/** Tokens of grants; refresh tokens also after they were used, so that their reuse is noticed. */
+export const oauthTokens = sqliteTable(
+  "oauth_tokens",
+  {
+    seq: integer("seq").primaryKey(),
+    /** SHA-256, hex. */
+    hash: text("hash").notNull().unique(),
+    keyId: text("key_id").notNull(),
+    kind: text("kind", { enum: TOKEN_KINDS }).notNull(),
+    expiresAt: integer("expires_at").notNull(),
+    usedAt: integer("used_at"),
+  },
+  (table) => [
+    index("oauth_tokens_by_grant").on(table.keyId, table.kind, table.seq),
+    index("oauth_tokens_by_expiry").on(table.expiresAt),
   ],
 );
 

@@ -336,6 +336,11 @@ export const SETTINGS = {
     origins("Origins of web pages that may call the API and MCP with a key, from their visitors' browsers"),
     "none",
   ),
+  "oauth.grants": choice(
+    ["admins", "everyone"],
+    "admins",
+    "Who may let programs in over OAuth: owners and admins, or everyone with an account",
+  ),
   "sending.mailboxPerHour": number(RECIPIENTS, 100, "Recipients a mailbox may send to within 60 minutes"),
   "sending.workspacePerHour": number(RECIPIENTS, 500, "Recipients a workspace may send to within 60 minutes"),
   "sending.warmup": orWord(

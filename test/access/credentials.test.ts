@@ -110,6 +110,7 @@ describe("keys", () => {
       revokedAt: null,
       policy: {},
       pausedAt: null,
+      client: null,
     });
   });
 });

@@ -32,12 +32,12 @@ const postModern = (api: TestApi, method: string, params: Record<string, unknown
 const LIST = message("tools/list");
 
 describe("the gate", () => {
-  test("a request without a valid key is 401, with the scheme", async () => {
+  test("a request without a valid key is 401, and led to the metadata (rules: OAuth metadata)", async () => {
     const api = await startApi();
     for (const authorization of ["", "Bearer nonsense", "Basic eDp5"]) {
       const { status, headers, body } = await post(api, LIST, { authorization });
       expect([status, body.code]).toEqual([401, "unauthorized"]);
-      expect(headers.get("www-authenticate")).toBe('Bearer realm="mailroom"');
+      expect(headers.get("www-authenticate")).toStartWith('Bearer resource_metadata="');
     }
     expect((await api.ask("/api/mcp", { headers: { authorization: "" } })).status).toBe(401);
     const withoutKey = connectMcp(api.origin, "mr_wrong", "2025");

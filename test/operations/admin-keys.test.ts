@@ -14,7 +14,7 @@ test("a key is created, works, is renamed and revoked", async () => {
   expect(shown).toEqual({
     ...{ id: expect.stringMatching(/^key_/), name: "Reader", userId: "olga", user: "olga@example.test" },
     ...{ scopes: ["read"], hint: key.slice(0, 7), createdAt: expect.stringMatching(/Z$/) },
-    ...{ lastUsedAt: null, revokedAt: null, policy: {}, paused: false },
+    ...{ lastUsedAt: null, revokedAt: null, policy: {}, paused: false, client: null },
   });
   expect((await ask("/mailboxes", { headers: { authorization: `Bearer ${key}` } })).status).toBe(200);
   expect((await as(key, "GET", "/keys")).body.code).toBe("missing_scope");

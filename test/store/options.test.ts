@@ -23,6 +23,7 @@ test("every documented setting has its default", () => {
     "api.ipRequestsPerMinute": "60",
     "api.cooldownSeconds": "60",
     "api.allowOrigins": "none",
+    "oauth.grants": "admins",
     "sending.mailboxPerHour": "100",
     "sending.workspacePerHour": "500",
     "sending.warmup": "50,100,200,400,800,1600,3200",

@@ -28,7 +28,7 @@ import { personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 const MOST_ENTRIES = 1_000;
 const MOST_COUNTED = 1_000_000;
 
-const Policy = t.Object(
+export const KeyPolicy = t.Object(
   {
     mailboxes: t.Optional(
       t.Array(filled(), {
@@ -66,8 +66,16 @@ const fields = {
   createdAt: dateTime(),
   lastUsedAt: nullable(dateTime(), { description: "To the minute; null if it was never used" }),
   revokedAt: nullable(dateTime(), { description: "null while it is valid" }),
-  policy: Policy,
+  policy: KeyPolicy,
   paused: t.Boolean({ description: "Paused by itself: it answers 403 until it is resumed" }),
+  client: nullable(
+    t.Object({
+      id: t.String(),
+      name: t.String({ description: "What it says it is called" }),
+      host: t.String({ description: "Where its document is, or where its answer went" }),
+    }),
+    { description: "Of a grant, the program that a person let in over OAuth; else null" },
+  ),
 };
 const ApiKey = t.Object(fields, { $id: "ApiKey" });
 const NewApiKey = t.Object(
@@ -91,6 +99,7 @@ export const keyView = (record: KeyRecord): KeyView => {
     revokedAt,
     policy,
     pausedAt,
+    client,
   } = record;
   return {
     id,
@@ -104,6 +113,7 @@ export const keyView = (record: KeyRecord): KeyView => {
     revokedAt: maybeIsoOf(revokedAt),
     policy,
     paused: pausedAt !== null,
+    client,
   };
 };
 
@@ -123,17 +133,17 @@ export const keyDocument = (
 });
 
 /** A policy with its time read. @throws AppError bad_request */
-const timed = (policy: Static<typeof Policy>): Static<typeof Policy> => ({
+const timed = (policy: Static<typeof KeyPolicy>): Static<typeof KeyPolicy> => ({
   ...policy,
   ...(policy.expiresAt !== undefined && { expiresAt: isoOf(readDateTime("policy.expiresAt", policy.expiresAt)) }),
 });
 
-const checkPolicy = checkOf(Policy);
+const checkPolicy = checkOf(KeyPolicy);
 
 /** Reads a policy that was given elsewhere than in a request. @throws AppError bad_request */
 export function readKeyPolicy(given: unknown): StoredPolicy {
   checkPolicy(given);
-  return timed(given as Static<typeof Policy>);
+  return timed(given as Static<typeof KeyPolicy>);
 }
 
 const positionOf = ({ createdAt, id }: KeyRecord) => ({ at: createdAt, id });
@@ -186,7 +196,7 @@ export const createKey = operation({
   body: strictBody({
     name: filled({ maxLength: 120 }),
     scopes: t.Array(oneOf(SCOPES), { minItems: 1, maxItems: SCOPES.length }),
-    policy: t.Optional(Policy),
+    policy: t.Optional(KeyPolicy),
     user: t.Optional(filled({ description: "Id or address of the person it acts for; yourself when left out" })),
   }),
   example: { body: { name: "Invoices", scopes: ["read"] } },
@@ -251,7 +261,7 @@ export const changeKey = operation({
   body: strictBody(
     {
       name: t.Optional(filled({ maxLength: 120 })),
-      policy: t.Optional(Policy),
+      policy: t.Optional(KeyPolicy),
       paused: t.Optional(t.Boolean()),
     },
     { minProperties: 1 },

@@ -1,0 +1,136 @@
+/**
+ * The endpoints of OAuth that programs call (rules: OAuth): metadata, token, revocation, registration. The authorization
+ * endpoint is a page of the app, whose requests come with a person's session (operations/person/oauth.ts).
+ *
+ * Invariant: these endpoints read no cookie.
+ */
+import { createRateLimit } from "../access/rate.ts";
+import type { Slowdown } from "../access/slowdown.ts";
+import { createCors } from "../api/cors.ts";
+import { createFailureReader } from "../api/failure.ts";
+import { readBytes, readJson, traceOf } from "../api/request.ts";
+import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { OAuthError } from "../oauth/error.ts";
+import { REGISTER_PATH, REVOKE_PATH, TOKEN_PATH } from "../oauth/metadata.ts";
+import type { OAuth } from "../oauth/oauth.ts";
+import type { Options } from "../store/settings.ts";
+
+const LARGEST_BODY = 16 * 1024;
+
+/** RFC 6749 §5.1; nothing that is told here is kept by a cache. */
+const FRESH = { "cache-control": "no-store", pragma: "no-cache" };
+
+/** Of a document, which changes with an upgrade. */
+const DOCUMENT = { "cache-control": "public, max-age=300" };
+
+const STATUS: Partial<Record<OAuthError["code"], number>> = { invalid_client: 401 };
+
+export interface OAuthEndpointParts {
+  oauth: OAuth;
+  options: Pick<Options, "get">;
+  slowdown: Slowdown;
+  sourceOf(peer: string | undefined, forwardedFor: string | null): string;
+  runtime: Pick<Runtime, "now">;
+  log: Log;
+}
+
+/** @throws OAuthError invalid_request */
+function requireForm({ headers }: Request): void {
+  const type = headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
+  if (type === "application/x-www-form-urlencoded") return;
+  throw new OAuthError("invalid_request", "send application/x-www-form-urlencoded");
+}
+
+/** Responds to requests for the endpoints; undefined for other paths. */
+export function createOAuthEndpoints(parts: OAuthEndpointParts) {
+  const { oauth, options, slowdown, sourceOf, runtime, log } = parts;
+  const cors = createCors(options);
+  const readFailure = createFailureReader(parts);
+  const sources = createRateLimit(
+    () => options.get("api.ipRequestsPerMinute"),
+    () => options.get("api.cooldownSeconds"),
+  );
+
+  /** The text of a form. @throws OAuthError; AppError */
+  async function readForm(request: Request): Promise<string> {
+    requireForm(request);
+    if (request.headers.has("authorization")) {
+      throw new OAuthError("invalid_client", "programs have no secret here: give client_id in the body");
+    }
+    return new TextDecoder().decode(await readBytes(request, LARGEST_BODY, () => {}));
+  }
+
+  const endpoints: Record<string, (request: Request, source: string) => Promise<Response>> = {
+    [TOKEN_PATH]: async (request) => Response.json(oauth.exchange(await readForm(request)), { headers: FRESH }),
+    async [REVOKE_PATH](request, source) {
+      if (!oauth.revoke(await readForm(request))) await slowdown.failed(source);
+      return new Response(null, { headers: FRESH });
+    },
+    [REGISTER_PATH]: async (request, source) =>
+      Response.json(oauth.register(await readJson(request, LARGEST_BODY), source), { status: 201, headers: FRESH }),
+  };
+
+  function refusalResponse(error: unknown, request: Request, path: string): Response {
+    if (error instanceof OAuthError) {
+      const { code, message } = error;
+      const challenge = code === "invalid_client" && { "www-authenticate": 'Basic realm="mailroom"' };
+      return Response.json(
+        { error: code, error_description: message },
+        { status: STATUS[code] ?? 400, headers: { ...FRESH, ...challenge } },
+      );
+    }
+    const { code, status, message, retryAfter } = readFailure(error, request, { method: request.method, path });
+    const isLater = code === "rate_limited" || status === 503;
+    const told = isLater ? "temporarily_unavailable" : status < 500 ? malformed(path) : "server_error";
+    return Response.json(
+      { error: told, error_description: message },
+      {
+        status,
+        headers: { ...FRESH, ...(retryAfter !== undefined && { "retry-after": String(Math.ceil(retryAfter)) }) },
+      },
+    );
+  }
+
+  const malformed = (path: string) => (path === REGISTER_PATH ? "invalid_client_metadata" : "invalid_request");
+
+  /** @throws AppError rate_limited */
+  function admit(source: string): void {
+    const { retryAfter } = sources.take(source, runtime.now());
+    if (retryAfter === undefined) return;
+    throw new AppError("rate_limited", "Too many requests from this address", { retryAfter });
+  }
+
+  async function respondTo(request: Request, path: string, source: string): Promise<Response> {
+    const document = oauth.documents.get(path);
+    const method = document ? "GET" : "POST";
+    try {
+      admit(source);
+      if (cors.isPreflight(request)) return cors.preflightResponse();
+      if (request.method !== method && !(document && request.method === "HEAD")) {
+        return Response.json(
+          { error: "invalid_request", error_description: `use ${method}` },
+          { status: 405, headers: { allow: method } },
+        );
+      }
+      if (document) return Response.json(document, { headers: DOCUMENT });
+      return (await endpoints[path]?.(request, source)) as Response;
+    } catch (error) {
+      // The codes for what a guess gets wrong.
+      const isGuess =
+        error instanceof OAuthError && (error.code === "invalid_grant" || error.code === "invalid_client");
+      if (isGuess) await slowdown.failed(source);
+      return refusalResponse(error, request, path);
+    }
+  }
+
+  return async (request: Request, path: string, peer: string | undefined): Promise<Response | undefined> => {
+    if (!oauth.documents.has(path) && !Object.hasOwn(endpoints, path)) return undefined;
+    const response = await respondTo(request, path, sourceOf(peer, request.headers.get("x-forwarded-for")));
+    response.headers.set("x-content-type-options", "nosniff");
+    cors.setHeaders(request, response.headers);
+    log.debug("request", { trace: traceOf(request), method: request.method, path, status: response.status });
+    return response;
+  };
+}

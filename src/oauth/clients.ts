@@ -1,0 +1,247 @@
+/**
+ * Programs that ask for grants. One names itself by the URL of its document (draft-ietf-oauth-client-id-metadata-document),
+ * or registers (RFC 7591). All are public: they have no secret, since PKCE and the redirect URI prove as much as a secret
+ * would that anybody may register. The only writer of oauth_clients.
+ *
+ * Invariant: a document is fetched only for a person who is signed in, to an address that net/destination.ts allows.
+ */
+import { and, asc, count, eq, isNotNull, isNull, lt, notExists, sql } from "drizzle-orm";
+import { createRateLimit } from "../access/rate.ts";
+import { createSlots } from "../access/slowdown.ts";
+import { AppError } from "../base/errors.ts";
+import { newId, type Runtime } from "../base/runtime.ts";
+import { type HttpClient, openHttpClient } from "../net/http-client.ts";
+import { apiKeys, oauthClients, oauthGrants } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { OAuthError } from "./error.ts";
+import { placeOf } from "./redirects.ts";
+
+export interface Client {
+  id: string;
+  /** What it says it is called. */
+  name: string;
+  redirectUris: readonly string[];
+  /** The host of its document; absent for one that registered. */
+  host?: string;
+  /** It may ask for codes. */
+  asksForCodes: boolean;
+}
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** Registrations of one source an hour. */
+const MOST_AN_HOUR = 20;
+/** Programs that registered and have no grant yet; beyond it the oldest go. */
+const MOST_UNUSED = 1_000;
+const UNUSED_MS = DAY_MS;
+/** How long a program is remembered after its last grant ended, counted from when that was given. */
+const REMEMBERED_MS = 90 * DAY_MS;
+const MOST_REDIRECTS = 20;
+const LONGEST_NAME = 100;
+const LONGEST_ID = 512;
+/** Bytes of a document. */
+const LARGEST_DOCUMENT = 16 * 1024;
+const FETCH_MS = 5_000;
+
+export type Clients = ReturnType<typeof createClients>;
+
+/** A name as one line, without characters that reorder or hide others. */
+const nameIn = (given: unknown, otherwise: string): string =>
+  (typeof given === "string"
+    ? [...given.replace(/[\p{C}\p{Z}]+/gu, " ").trim()].slice(0, LONGEST_NAME).join("")
+    : "") || otherwise;
+
+/** @throws OAuthError invalid_redirect_uri */
+function readRedirects(given: unknown): string[] {
+  const isList = Array.isArray(given) && given.length > 0 && given.length <= MOST_REDIRECTS;
+  if (!isList || !given.every((uri) => typeof uri === "string")) {
+    throw new OAuthError("invalid_redirect_uri", `redirect_uris must be a list of 1 to ${MOST_REDIRECTS} addresses`);
+  }
+  if (!given.every((uri) => placeOf(uri) !== undefined)) {
+    throw new OAuthError(
+      "invalid_redirect_uri",
+      "a redirect URI must be https, http on loopback, or of the scheme of an app, without fragment and user name",
+    );
+  }
+  return [...new Set(given)];
+}
+
+const isMissing = (list: unknown, needed: string): boolean =>
+  list !== undefined && !(Array.isArray(list) && list.includes(needed));
+
+/** True if `id` is the URL of a document: https, with a path, without anything that a second spelling could hide in. */
+function isDocumentUrl(id: string): boolean {
+  const url = URL.parse(id);
+  return (
+    url?.protocol === "https:" &&
+    url.href === id &&
+    url.pathname !== "/" &&
+    url.hash === "" &&
+    url.username + url.password === ""
+  );
+}
+
+export function createClients({
+  store,
+  options,
+  runtime,
+}: {
+  store: Pick<Store, "db" | "transact">;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now" | "randomBytes" | "dns" | "setTimer" | "authorities">;
+}) {
+  const registrations = createRateLimit(
+    () => MOST_AN_HOUR,
+    () => 0,
+    10_000,
+    HOUR_MS,
+  );
+  const allowed = () => {
+    const networks = options.get("webhooks.allowNetworks");
+    return networks === "none" ? NONE : networks;
+  };
+  const http = openHttpClient({ runtime, allow: allowed, mostIdle: 1 });
+  /** One document at a time for a person, and few waiting. */
+  const fetches = createSlots({ atOnce: 1, mostWaiting: 3 });
+
+  /** @throws AppError unprocessable, with what a person can do */
+  async function readDocument(id: string, personId: string): Promise<Client> {
+    const { host } = new URL(id);
+    const fault = (why: string) =>
+      new AppError("unprocessable", `The document of the program at ${host} cannot be used: ${why}`);
+    const text = await fetches
+      .within(personId, () => fetchText(http, id))
+      .catch((error) => {
+        if (error instanceof AppError && error.code === "rate_limited") throw error;
+        throw fault(error instanceof Error ? error.message : String(error));
+      });
+    let given: Record<string, unknown>;
+    try {
+      given = JSON.parse(text);
+    } catch {
+      throw fault("it is not JSON");
+    }
+    if (given?.client_id !== id) throw fault("it names another client_id");
+    const secret = /^client_secret/.test(String(given.token_endpoint_auth_method ?? "none"));
+    if (secret || given.client_secret !== undefined)
+      throw fault("it asks for a secret, which a public document cannot have");
+    try {
+      return {
+        id,
+        name: nameIn(given.client_name, host),
+        redirectUris: readRedirects(given.redirect_uris),
+        host,
+        asksForCodes: !isMissing(given.grant_types, "authorization_code") && !isMissing(given.response_types, "code"),
+      };
+    } catch (error) {
+      throw error instanceof OAuthError ? fault(error.message) : error;
+    }
+  }
+
+  return {
+    /**
+     * Registers a program (RFC 7591 §3). Fields that it gives and that mean nothing here are left out of the response.
+     * @throws OAuthError; AppError rate_limited
+     */
+    register(given: unknown, source: string): Record<string, unknown> {
+      const now = runtime.now();
+      const { retryAfter } = registrations.take(source, now);
+      if (retryAfter !== undefined) {
+        throw new AppError("rate_limited", "Too many programs were registered from this address", { retryAfter });
+      }
+      if (typeof given !== "object" || given === null || Array.isArray(given)) {
+        throw new OAuthError("invalid_client_metadata", "send a JSON object");
+      }
+      const metadata = given as Record<string, unknown>;
+      const redirectUris = readRedirects(metadata.redirect_uris);
+      if (isMissing(metadata.grant_types, "authorization_code") || isMissing(metadata.response_types, "code")) {
+        throw new OAuthError(
+          "invalid_client_metadata",
+          "only the grant authorization_code with the response code is served",
+        );
+      }
+      const id = newId(runtime, "cli");
+      const name = nameIn(metadata.client_name, "A program without a name");
+      store.transact((tx) => {
+        const unused = tx.select({ n: count() }).from(oauthClients).where(isNull(oauthClients.usedAt)).get()?.n ?? 0;
+        if (unused >= MOST_UNUSED) {
+          const oldest = tx
+            .select({ id: oauthClients.id })
+            .from(oauthClients)
+            .where(isNull(oauthClients.usedAt))
+            .orderBy(asc(oauthClients.createdAt))
+            .limit(1)
+            .get();
+          if (oldest) tx.delete(oauthClients).where(eq(oauthClients.id, oldest.id)).run();
+        }
+        tx.insert(oauthClients).values({ id, name, redirectUris, createdAt: now }).run();
+      });
+      return {
+        client_id: id,
+        client_id_issued_at: Math.floor(now / 1_000),
+        client_name: name,
+        redirect_uris: redirectUris,
+        grant_types: ["authorization_code", "refresh_token"],
+        response_types: ["code"],
+        token_endpoint_auth_method: "none",
+      };
+    },
+    /**
+     * The client of that id, for a person who is signed in: a document is fetched. Undefined for an unknown one.
+     * @throws AppError unprocessable for a document that cannot be fetched or used; rate_limited
+     */
+    async find(id: string, personId: string): Promise<Client | undefined> {
+      if (id.length > LONGEST_ID) return undefined;
+      if (isDocumentUrl(id)) return readDocument(id, personId);
+      const known = store.db.select().from(oauthClients).where(eq(oauthClients.id, id)).get();
+      return known && { id, name: known.name, redirectUris: known.redirectUris, asksForCodes: true };
+    },
+    /** True for a registered program, and for any URL of a document, which is not fetched. */
+    isKnown: (id: string): boolean =>
+      isDocumentUrl(id) || store.db.select().from(oauthClients).where(eq(oauthClients.id, id)).get() !== undefined,
+    /** Notes that a person gave a grant. */
+    noteUse(tx: Tx, id: string): void {
+      tx.update(oauthClients).set({ usedAt: runtime.now() }).where(eq(oauthClients.id, id)).run();
+    },
+    /** Forgets programs that nobody let in for a day, and those without a grant for long. */
+    sweep(tx: Tx, now: number): void {
+      tx.delete(oauthClients)
+        .where(and(isNull(oauthClients.usedAt), lt(oauthClients.createdAt, now - UNUSED_MS)))
+        .run();
+      const live = tx
+        .select({ one: sql`1` })
+        .from(oauthGrants)
+        .innerJoin(apiKeys, eq(apiKeys.id, oauthGrants.keyId))
+        .where(and(eq(oauthGrants.clientId, oauthClients.id), isNull(apiKeys.revokedAt)));
+      tx.delete(oauthClients)
+        .where(and(isNotNull(oauthClients.usedAt), lt(oauthClients.usedAt, now - REMEMBERED_MS), notExists(live)))
+        .run();
+    },
+    close: http.close,
+  };
+}
+
+const NONE: readonly string[] = [];
+
+/** @throws Error that says what is wrong with the response; RefusedDestination; errors of the connection */
+function fetchText(http: HttpClient, url: string): Promise<string> {
+  return http.within(FETCH_MS, async (signal) => {
+    const response = await http.send({ method: "GET", url, headers: { accept: "application/json" } }, signal);
+    try {
+      if (response.status !== 200) throw new Error(`its server answers ${response.status}`);
+      const type = (response.headers.get("content-type") ?? "").split(";")[0]?.trim() ?? "";
+      if (!/^application\/(json|[\w.-]+\+json)$/i.test(type)) throw new Error("it is not sent as JSON");
+      const parts: Uint8Array[] = [];
+      let size = 0;
+      for await (const part of response.body ?? []) {
+        size += part.byteLength;
+        if (size > LARGEST_DOCUMENT) throw new Error(`it has more than ${LARGEST_DOCUMENT} bytes`);
+        parts.push(part);
+      }
+      return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(parts));
+    } finally {
+      await response.body?.cancel().catch(() => {});
+    }
+  });
+}

@@ -1,0 +1,235 @@
+/**
+ * The authorization server for MCP (rules: OAuth): programs find it (metadata.ts), name themselves (clients.ts) and ask
+ * (authorization.ts); a person who is signed in answers in the app; the program exchanges its code for tokens (grants.ts).
+ *
+ * Invariant: a stranger's request does nothing but register a program or present a code or token. Everything else waits for a
+ * person who is signed in, also the refusal of a malformed request, so that nobody is led away without having looked.
+ */
+import type { Caller } from "../access/caller.ts";
+import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import { type Runtime, randomToken } from "../base/runtime.ts";
+import type { Policy, Scope } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { type AuthorizationRequest, readClientId, readRedirect, readRequest, scopesIn } from "./authorization.ts";
+import { type Client, createClients } from "./clients.ts";
+import { OAuthError, type Parameters, readParameters } from "./error.ts";
+import { ACCESS_MS, createGrants, LASTING_ACCESS_MS, type Tokens } from "./grants.ts";
+import { describeOAuth, OFFLINE, resourceOf } from "./metadata.ts";
+import { type Place, placeOf, withParameters } from "./redirects.ts";
+
+/** A person at a browser. */
+type Answering = { sessionId: string; caller: Pick<Caller, "userId" | "role"> };
+
+/** A request that a person looks at. */
+interface Pending extends AuthorizationRequest {
+  sessionId: string;
+  openedAt: number;
+  client: Pick<Client, "id" | "name" | "host">;
+  place: Place;
+  /** Where the answer goes. */
+  returnsTo: string;
+  state: string | undefined;
+}
+
+/** What the person is shown. */
+export interface Opened {
+  client: {
+    /** What it says it is called. */
+    name: string;
+    /** The host whose document it is; absent for a program that registered itself, which proves nothing. */
+    host?: string;
+  };
+  /** Where the answer leads. */
+  place: Place;
+  /** To be answered by approve or deny. */
+  request?: { id: string; scopes: readonly Scope[]; suggested: readonly Scope[] };
+  /** The request cannot be granted. `returnTo` tells the program so, if the person goes there. */
+  refusal?: { code: string; reason: string; returnTo: string };
+}
+
+const PENDING_MS = 10 * 60_000;
+const MOST_PENDING = 1_000;
+const MOST_OF_ONE = 20;
+/** What a person is advised to give. */
+const SUGGESTED: readonly Scope[] = ["read", "write"];
+const HOUR_MS = 3_600_000;
+/** Pause between two portions of a sweep. */
+const PORTION_MS = 100;
+
+export type OAuth = ReturnType<typeof createOAuth>;
+
+/** `baseUrl`: the public origin, which is the issuer. */
+export function createOAuth({
+  store,
+  options,
+  runtime,
+  baseUrl,
+  log,
+}: {
+  store: Pick<Store, "db" | "transact">;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now" | "randomBytes" | "dns" | "setTimer" | "authorities">;
+  baseUrl: string;
+  log: Log;
+}) {
+  const resource = resourceOf(baseUrl);
+  const clients = createClients({ store, options, runtime });
+  const grants = createGrants({ runtime, log });
+  /** By id, oldest first. */
+  const pending = new Map<string, Pending>();
+
+  function keep(opened: Pending): string {
+    for (const [id, { openedAt }] of pending) {
+      if (pending.size < MOST_PENDING && runtime.now() - openedAt < PENDING_MS) break;
+      pending.delete(id);
+    }
+    const own = [...pending].filter(([, { sessionId }]) => sessionId === opened.sessionId);
+    if (own[0] && own.length >= MOST_OF_ONE) pending.delete(own[0][0]);
+    const id = randomToken(runtime, 22);
+    pending.set(id, opened);
+    return id;
+  }
+
+  /** @throws AppError not_found for a request that was answered, was opened elsewhere or waited too long */
+  function pendingOf(id: string, sessionId: string): Pending {
+    const found = pending.get(id);
+    if (found?.sessionId === sessionId && runtime.now() - found.openedAt < PENDING_MS) return found;
+    throw new AppError("not_found", "This request was answered, or waited too long: start again in the program");
+  }
+
+  const answerTo = ({ returnsTo, state }: Pick<Pending, "returnsTo" | "state">, answer: Record<string, string>) =>
+    withParameters(returnsTo, { ...answer, state, iss: baseUrl });
+
+  const mayGrant = ({ role }: Pick<Caller, "role">): boolean =>
+    role !== "member" || options.get("oauth.grants") === "everyone";
+  const NOT_YOURS = "On this server, owners and admins let programs in: ask one of them";
+
+  /** The parameters of a request to the token or revocation endpoint, and the client that sends it. @throws OAuthError */
+  function readForm(text: string): Parameters & { clientId: string; required(name: string): string } {
+    const form = readParameters(text);
+    if (form.repeated.size > 0) throw new OAuthError("invalid_request", "a parameter is given twice");
+    const required = (name: string): string => {
+      const value = form.get(name);
+      if (value === undefined) throw new OAuthError("invalid_request", `${name} is missing`);
+      return value;
+    };
+    if (form.get("client_secret") !== undefined || form.get("client_assertion") !== undefined) {
+      throw new OAuthError("invalid_client", "programs have no secret here: authenticate with none");
+    }
+    const clientId = required("client_id");
+    if (!clients.isKnown(clientId)) throw new OAuthError("invalid_client", "this program is not registered");
+    return { ...form, clientId, required };
+  }
+
+  return {
+    /** Documents to be published, by path. */
+    documents: describeOAuth(baseUrl),
+    register: clients.register,
+
+    /** Answers the token endpoint's form (RFC 6749 §4.1.3, §6). @throws OAuthError */
+    exchange(text: string): Tokens {
+      const type = readParameters(text).get("grant_type");
+      if (type !== undefined && type !== "authorization_code" && type !== "refresh_token") {
+        throw new OAuthError("unsupported_grant_type", "grant_type must be authorization_code or refresh_token");
+      }
+      const { get, required, clientId, resources } = readForm(text);
+      required("grant_type");
+      const given = store.transact((tx) => {
+        if (type === "refresh_token") {
+          const scopes = scopesIn(get("scope")).filter((scope) => scope !== OFFLINE);
+          return grants.refresh(tx, { token: required("refresh_token"), clientId, scopes, resources });
+        }
+        const [code, verifier] = [required("code"), required("code_verifier")];
+        return grants.exchange(tx, { code, verifier, clientId, resources, redirectUri: get("redirect_uri") });
+      });
+      if (given instanceof OAuthError) throw given;
+      return given;
+    },
+    /** Revokes the token of a form (RFC 7009). False if there is none. @throws OAuthError */
+    revoke(text: string): boolean {
+      const { required, clientId } = readForm(text);
+      return store.transact((tx) => grants.revoke(tx, { token: required("token"), clientId }));
+    },
+
+    /**
+     * Opens the request in the query of an authorization URL, for a person to answer.
+     * @throws AppError unprocessable for one that nothing may be sent back for, with what to tell the person
+     */
+    async open({ sessionId, caller }: Answering, query: string): Promise<Opened> {
+      const given = readParameters(query);
+      const id = readClientId(given);
+      const client = await clients.find(id, caller.userId);
+      if (!client)
+        throw new AppError("unprocessable", "This program is not registered here: start again in the program");
+      const returnsTo = readRedirect(given, client);
+      const place = placeOf(returnsTo) as Place;
+      const { name, host } = client;
+      const shown = { client: { name, ...(host !== undefined && { host }) }, place };
+      const state = given.get("state");
+      try {
+        const asked = readRequest(given, client, resource);
+        if (!mayGrant(caller)) throw new OAuthError("access_denied", NOT_YOURS);
+        const opened = { ...asked, sessionId, openedAt: runtime.now(), client, place, returnsTo, state };
+        const suggested = asked.scopes.filter((scope) => SUGGESTED.includes(scope));
+        return { ...shown, request: { id: keep(opened), scopes: asked.scopes, suggested } };
+      } catch (error) {
+        if (!(error instanceof OAuthError)) throw error;
+        const { code, message: reason } = error;
+        const returnTo = answerTo({ returnsTo, state }, { error: code, error_description: reason });
+        return { ...shown, refusal: { code, reason, returnTo } };
+      }
+    },
+    /**
+     * Gives what a person chose, in `tx`; returns where the browser goes next. `lasts`: for a program that does not renew
+     * its access. @throws AppError bad_request, forbidden, not_found
+     */
+    approve(
+      tx: Tx,
+      { sessionId, caller }: Answering,
+      id: string,
+      { scopes, policy, lasts }: { scopes: readonly Scope[]; policy: Policy; lasts: boolean },
+    ): string {
+      const asked = pendingOf(id, sessionId);
+      if (scopes.length === 0 || !scopes.every((scope) => asked.scopes.includes(scope))) {
+        throw new AppError("bad_request", "Choose one or more of the scopes that the program asks for");
+      }
+      if (!mayGrant(caller)) throw new AppError("forbidden", NOT_YOURS);
+      const { client, place, redirectUri, challenge } = asked;
+      const { keyId, code } = grants.give(tx, {
+        userId: caller.userId,
+        client: { id: client.id, name: client.name, host: client.host ?? place.name },
+        scopes,
+        policy,
+        resource,
+        redirectUri,
+        challenge,
+        accessMs: lasts ? LASTING_ACCESS_MS : ACCESS_MS,
+      });
+      clients.noteUse(tx, client.id);
+      pending.delete(id);
+      log.info("a grant was given", { keyId, userId: caller.userId });
+      return answerTo(asked, { code });
+    },
+    /** Refuses a request; returns where the browser goes next. @throws AppError not_found */
+    deny({ sessionId }: Pick<Answering, "sessionId">, id: string): string {
+      const asked = pendingOf(id, sessionId);
+      pending.delete(id);
+      return answerTo(asked, { error: "access_denied", error_description: "the person refused" });
+    },
+
+    job: {
+      name: "sweep-oauth",
+      deletes: true,
+      runDue(now: number): number {
+        const more = store.transact((tx) => {
+          clients.sweep(tx, now);
+          return grants.sweep(tx, now);
+        });
+        return now + (more ? PORTION_MS : HOUR_MS);
+      },
+    },
+    stop: clients.close,
+  };
+}

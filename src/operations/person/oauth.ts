@@ -1,0 +1,63 @@
+/** How a person answers a program that asks to be let in (rules: OAuth). */
+import { findPerson, reachOf } from "../../access/caller.ts";
+import { readPolicy } from "../../access/policy.ts";
+import { AppError } from "../../base/errors.ts";
+import { mailboxIdOf } from "../../mailbox/mailboxes.ts";
+import { SCOPES } from "../../store/schema.ts";
+import { KeyPolicy, readKeyPolicy } from "../admin/keys.ts";
+import { oneOf, t } from "../json-schema.ts";
+import { appOperation, type PersonContext } from "../operation.ts";
+import { BY_ID } from "../schemas.ts";
+
+const answering = ({ session, caller }: Pick<PersonContext, "session" | "caller">) => ({
+  sessionId: session.id,
+  caller,
+});
+
+/** `query`: of the URL that the program opened in the browser. */
+export const openAuthorization = appOperation({
+  name: "openAuthorization",
+  audience: "person",
+  method: "POST",
+  path: "/oauth/requests",
+  body: t.Object({ query: t.String({ maxLength: 16_384 }) }),
+  run: (context, { body: { query } }) => context.oauth.open(answering(context), query),
+});
+
+/** `lasts`: its access lasts longer, since the program does not renew it. */
+export const approveAuthorization = appOperation({
+  name: "approveAuthorization",
+  audience: "person",
+  method: "POST",
+  path: "/oauth/requests/:id/approve",
+  params: BY_ID,
+  body: t.Object({
+    scopes: t.Array(oneOf(SCOPES), { maxItems: SCOPES.length }),
+    policy: KeyPolicy,
+    lasts: t.Optional(t.Boolean()),
+  }),
+  run(context, { params: { id }, body: { lasts = false, ...chosen } }) {
+    const { store, oauth, requireConfirmed } = context;
+    return store.transact((tx) => {
+      requireConfirmed(tx);
+      const caller = findPerson(tx, context.caller.userId);
+      if (!caller) throw new AppError("unauthorized", "Sign in to go on");
+      const reached = reachOf(tx, caller);
+      const policy = readPolicy(readKeyPolicy(chosen.policy), (named) => {
+        const mailbox = reached.get(mailboxIdOf(tx, caller, named))?.mailbox;
+        return named === mailbox?.id ? named : mailbox?.address;
+      });
+      const given = { scopes: chosen.scopes, policy, lasts };
+      return { returnTo: oauth.approve(tx, { ...answering(context), caller }, id, given) };
+    });
+  },
+});
+
+export const denyAuthorization = appOperation({
+  name: "denyAuthorization",
+  audience: "person",
+  method: "POST",
+  path: "/oauth/requests/:id/deny",
+  params: BY_ID,
+  run: (context, { params: { id } }) => ({ returnTo: context.oauth.deny(answering(context), id) }),
+});
