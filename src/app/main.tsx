@@ -3,16 +3,20 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
+import { lazyPart } from "./lib/lazy-part.tsx";
+import { AUTHORIZE_PATH } from "./lib/oauth.ts";
 import { queryClient } from "./lib/queries.ts";
 import { router } from "./router.tsx";
 import "./styles.css";
+
+const ConsentPage = lazyPart("the request", async () => (await import("./pages/consent.tsx")).ConsentPage);
 
 const root = document.getElementById("root");
 if (!root) throw new Error("the page has no #root");
 createRoot(root).render(
   <StrictMode>
     <QueryClientProvider client={queryClient}>
-      <RouterProvider router={router} />
+      {window.location.pathname === AUTHORIZE_PATH ? <ConsentPage /> : <RouterProvider router={router} />}
     </QueryClientProvider>
   </StrictMode>,
 );

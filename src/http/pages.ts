@@ -9,7 +9,7 @@ import { VIEWER_PATH, VIEWER_SANDBOX } from "../base/frames.ts";
 import { AUTHORIZE_PATH } from "../oauth/metadata.ts";
 import { type Assets, type File, fileOf, fileResponse, openAssets } from "./files.ts";
 
-/** First parts of the paths that the app's router knows (app/router.tsx). */
+/** First parts of the paths that the app's router knows (app/router.tsx), and the page of OAuth (app/main.tsx). */
 const PAGES = /^\/(?:$|sign-in$|setup$|mail(?:\/|$)|approve(?:\/|$)|settings(?:\/|$)|oauth\/authorize$)/;
 
 /** A program may open this page in a window of its own, and waits there for what comes back. */

@@ -652,6 +652,8 @@ describe("attacks", () => {
     expect(page.headers.get("content-security-policy")).toContain("frame-ancestors 'none'");
     expect(page.headers.get("x-frame-options")).toBe("DENY");
     expect(page.headers.get("referrer-policy")).toBe("no-referrer");
+    // A program that opened it in a window of its own waits there for the answer.
+    expect(page.headers.get("cross-origin-opener-policy")).toBe("unsafe-none");
     const signedIn = await fetch(`${world.origin}/app/sign-in`, {
       method: "POST",
       headers: { "content-type": "application/json", origin: world.origin },

@@ -51,7 +51,7 @@ interface Given {
  * The sign-in form: address and password, then a code if the person has a second factor. After a refusal the field to
  * correct has the focus.
  */
-function SignInForm({
+export function SignInForm({
   email,
   done,
 }: {

@@ -181,8 +181,12 @@ function KeyBadges({ of: { scopes, revokedAt, paused } }: { of: KeyView }) {
 const usedAs = ({ user, createdAt, lastUsedAt }: KeyView): string =>
   `${user}, created ${fullTime(createdAt)}, ${lastUsedAt === null ? "never used" : `last used ${fullTime(lastUsedAt)}`}`;
 
+/** Of a grant: who it is for. */
+const grantText = ({ name, host }: NonNullable<KeyView["client"]>): string =>
+  `Given over OAuth to a program that calls itself “${name}”, of ${host}`;
+
 function KeyRow({ of: key }: { of: KeyView }) {
-  const { id, name, hint, revokedAt, policy } = key;
+  const { id, name, hint, revokedAt, policy, client } = key;
   return (
     <li className={revokedAt === null ? "" : "bg-panel"}>
       <Facts
@@ -191,13 +195,14 @@ function KeyRow({ of: key }: { of: KeyView }) {
             <Link to="/settings/keys/$id" params={{ id }} className="underline-offset-2 hover:underline">
               {name}
             </Link>
-            <code className="text-xs font-normal text-muted">{hint}…</code>
+            {client === null && <code className="text-xs font-normal text-muted">{hint}…</code>}
             <KeyBadges of={key} />
           </>
         }
         facts={
           <>
             <p>{usedAs(key)}</p>
+            {client && <p>{grantText(client)}</p>}
             {Object.keys(policy).length > 0 && <PolicySentences of={policy} />}
           </>
         }
@@ -221,7 +226,7 @@ export function KeyPage() {
   if (!query.data) return <NotLoaded query={query} what="the API key" />;
   if (!mailboxes.data) return <NotLoaded query={mailboxes} what="mailboxes" />;
   const key = query.data;
-  const { name, hint, policy, revokedAt } = key;
+  const { name, hint, policy, revokedAt, client } = key;
   return (
     <>
       <Link to="/settings/keys" className="mb-3 inline-flex items-center gap-1.5 text-sm text-soft hover:text-ink">
@@ -240,9 +245,10 @@ export function KeyPage() {
         }
       >
         <p className="-mt-3 flex flex-wrap items-center gap-2">
-          <code className="text-xs text-muted">{hint}…</code>
+          {client === null && <code className="text-xs text-muted">{hint}…</code>}
           <KeyBadges of={key} />
         </p>
+        {client && <p>{grantText(client)}</p>}
         {revokedAt === null ? (
           <>
             <Panel title="Name">

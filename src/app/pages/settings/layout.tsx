@@ -210,7 +210,7 @@ function AllPaused({ since }: { since: string }) {
 }
 
 /** A dialog that asks for a proof of identity. The request that needs it continues afterwards (lib/session.ts). */
-function ConfirmIdentity() {
+export function ConfirmIdentity() {
   const wanted = useWantedProof();
   const { data: me } = useQuery(meQuery);
   const confirm = useChange(identityApi.confirm, { key: SESSIONS, atForm: true });

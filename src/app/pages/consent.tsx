@@ -1,0 +1,193 @@
+/**
+ * The page that a program opens to be let in: who asks for what, and what the person gives. It is no page of the router,
+ * which would rewrite the query that the program made.
+ */
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { CircleAlert, CircleCheck } from "lucide-react";
+import { type ReactNode, useState } from "react";
+import { Refusal } from "../lib/call.ts";
+import { AUTHORIZATION, type AuthorizationView, authorizationQuery, oauthApi } from "../lib/oauth.ts";
+import { draftOf, policyOf, SCOPE_MEANING, type Scope } from "../lib/policy.ts";
+import { meQuery, useChange } from "../lib/queries.ts";
+import { sessionReplaced } from "../lib/session.ts";
+import { Button } from "../parts/button.tsx";
+import { Checkbox, Checkboxes } from "../parts/fields.tsx";
+import { Form } from "../parts/form.tsx";
+import { Notice, NotLoaded } from "../parts/notice.tsx";
+import { PolicyFields } from "../parts/policy-fields.tsx";
+import { Badge } from "../parts/settings.tsx";
+import { Toaster } from "../parts/toaster.tsx";
+import { ConfirmIdentity } from "./settings/layout.tsx";
+import { SignedOutPage, SignInAgain, SignInForm } from "./sign-in.tsx";
+
+export function ConsentPage() {
+  const me = useQuery({ ...meQuery, retry: false });
+  const client = useQueryClient();
+  if (me.error instanceof Refusal && me.error.status === 401) {
+    return (
+      <SignedOutPage title="Sign in to Mailroom">
+        <p className="mb-4 text-sm text-soft">A program asks to be let into your mail. Sign in to see which.</p>
+        <SignInForm
+          done={() => {
+            client.clear();
+            sessionReplaced();
+            return me.refetch();
+          }}
+        />
+      </SignedOutPage>
+    );
+  }
+  if (!me.data) return <NotLoaded query={me} what="the request" />;
+  return (
+    <>
+      <Request email={me.data.email} />
+      <ConfirmIdentity />
+      <SignInAgain />
+      <Toaster />
+    </>
+  );
+}
+
+function Request({ email }: { email: string }) {
+  const opened = useQuery(authorizationQuery);
+  const [left, setLeft] = useState<string>();
+  if (left !== undefined) return <Left to={left} />;
+  if (opened.error) {
+    return (
+      <Notice icon={CircleAlert} title="Nothing was sent to the program">
+        <p role="alert">{opened.error.message}</p>
+      </Notice>
+    );
+  }
+  if (!opened.data) return <NotLoaded query={opened} what="the request" />;
+  const { data } = opened;
+  const leave = (to: string) => {
+    setLeft(to);
+    window.location.assign(to);
+  };
+  return (
+    <SignedOutPage title={data.refusal ? "This program cannot be let in" : "Let this program into your mail?"} wide>
+      <Asking of={data} email={email} />
+      {data.refusal && <Refused of={data} refusal={data.refusal} leave={leave} />}
+      {data.request && <Choice of={data} request={data.request} leave={leave} />}
+    </SignedOutPage>
+  );
+}
+
+/** Once the browser was sent on, which for the scheme of an app leaves this page open. */
+const Left = ({ to }: { to: string }) => (
+  <Notice icon={CircleCheck} title="Go on in the program">
+    <p>
+      You can close this page.{" "}
+      <a href={to} rel="noreferrer" className="text-accent underline">
+        Back to the program
+      </a>
+    </p>
+  </Notice>
+);
+
+function placeText({ kind, name }: AuthorizationView["place"]): string {
+  if (kind === "computer") return `A program on this computer, at ${name}`;
+  return kind === "app" ? `Whichever app opens ${name} links on this device` : name;
+}
+
+/** Who asks: what the program claims, and what is known of it. */
+function Asking({ of: { client, place }, email }: { of: AuthorizationView; email: string }) {
+  const leadsElsewhere = client.host !== undefined && place.kind === "host" && place.name !== client.host;
+  return (
+    <>
+      <dl className="grid gap-x-4 gap-y-3 text-sm sm:grid-cols-[9rem_1fr]">
+        <Fact name="It calls itself" badge={<Badge tone="warn">its claim</Badge>}>
+          {client.name}
+        </Fact>
+        <Fact name="Its host" badge={client.host !== undefined && <Badge tone="good">a fact</Badge>}>
+          {client.host ?? "Not known: it registered itself, as anybody can under any name"}
+        </Fact>
+        <Fact name="It leads back to" badge={<Badge tone="good">a fact</Badge>}>
+          {placeText(place)}
+        </Fact>
+        <Fact name="You are">{email}</Fact>
+      </dl>
+      {(leadsElsewhere || place.kind !== "host") && (
+        <p className="mt-4 rounded-lg bg-notice px-4 py-3 text-sm">
+          {leadsElsewhere
+            ? "It leads back to another host than its own. Go on only if you know both."
+            : "Any program on this device can ask in this name. Go on only if you have just started this one yourself."}
+        </p>
+      )}
+    </>
+  );
+}
+
+const Fact = ({ name, badge, children }: { name: string; badge?: ReactNode; children: ReactNode }) => (
+  <>
+    <dt className="text-muted">{name}</dt>
+    <dd className="flex flex-wrap items-center gap-2 font-medium wrap-anywhere max-sm:-mt-2.5">
+      {children}
+      {badge}
+    </dd>
+  </>
+);
+
+function Refused({
+  of: { place },
+  refusal: { code, reason, returnTo },
+  leave,
+}: {
+  of: AuthorizationView;
+  refusal: NonNullable<AuthorizationView["refusal"]>;
+  leave: (to: string) => void;
+}) {
+  return (
+    <div className="mt-5 space-y-4 border-t border-line pt-5">
+      <p role="alert" className="text-sm">
+        {code === "access_denied" ? reason : `Its request is faulty (${code}: ${reason}).`}
+      </p>
+      <Button onClick={() => leave(returnTo)}>Go back to {place.name}</Button>
+    </div>
+  );
+}
+
+function Choice({
+  of: { place },
+  request: { id, scopes, suggested },
+  leave,
+}: {
+  of: AuthorizationView;
+  request: NonNullable<AuthorizationView["request"]>;
+  leave: (to: string) => void;
+}) {
+  const approve = useChange(oauthApi.approve, { key: AUTHORIZATION_ANSWERED, atForm: true });
+  const deny = useChange(oauthApi.deny, { key: AUTHORIZATION_ANSWERED });
+  const [draft, setDraft] = useState(() => draftOf({ send: "hold" }));
+  const answered = { onSuccess: ({ returnTo }: { returnTo: string }) => leave(returnTo) };
+  return (
+    <Form
+      sending={approve}
+      submit={({ all }) => {
+        const lasts = all("lasts").length > 0;
+        approve.mutate({ id, scopes: all<Scope>("scopes"), policy: policyOf(draft), lasts }, answered);
+      }}
+      className="mt-5 space-y-4 border-t border-line pt-5"
+    >
+      <Checkboxes legend="It may" name="scopes" choices={scopes} chosen={suggested} meaning={SCOPE_MEANING} />
+      <PolicyFields draft={draft} change={(part) => setDraft({ ...draft, ...part })} />
+      <Checkbox label="It does not renew its access: let it last 30 days instead of an hour at a time" name="lasts" />
+      <p className="text-sm text-muted">
+        It acts as you, as long as you let it. It stands among the API keys, with what it did, and can be paused,
+        restricted and revoked there.
+      </p>
+      <div className="flex flex-wrap gap-2">
+        <Button kind="primary" type="submit" disabled={approve.isPending}>
+          Let it in, and go back to {place.name}
+        </Button>
+        <Button disabled={deny.isPending} onClick={() => deny.mutate(id, answered)}>
+          Refuse
+        </Button>
+      </div>
+    </Form>
+  );
+}
+
+/** The request itself is not opened again. */
+const AUTHORIZATION_ANSWERED = [...AUTHORIZATION, "answered"] as const;
