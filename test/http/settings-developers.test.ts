@@ -134,6 +134,7 @@ describe("API keys", () => {
     expect(body.keys.find((listed) => listed.id === id)).toEqual({
       policy: {},
       paused: false,
+      client: null,
       id,
       name: "Reader",
       user: ALICE,
