@@ -158,14 +158,14 @@ export function restrictionsOf(db: Db, keyId: string): Restrictions | undefined 
 }
 
 const stopped = prepared(({ $client: sqlite }) =>
-  sqlite.prepare<{ n: number }, []>(
-    `SELECT (SELECT count(revoked_at) + count(paused_at) FROM api_keys)
-       + (SELECT count(keys_paused_at) FROM workspaces) AS n`,
+  sqlite.prepare<{ ids: string }, []>(
+    `SELECT (SELECT count(revoked_at) || ':' || coalesce(group_concat(iif(paused_at IS NULL, NULL, id)), '') FROM api_keys)
+       || ':' || (SELECT coalesce(group_concat(id), '') FROM workspaces WHERE keys_paused_at IS NOT NULL) AS ids`,
   ),
 );
 
-/** A number that grows whenever keys are revoked or paused: requests that wait are then to look again. */
-export const stoppedKeys = (db: Db): number => stopped(db).get()?.n ?? 0;
+/** A text that is another whenever keys were revoked or paused: requests that wait are then to look again. */
+export const stoppedKeys = (db: Db): string => stopped(db).get()?.ids ?? "";
 
 const makers = prepared(({ $client: sqlite }) =>
   sqlite.prepare<{ id: string }, [id: string]>(

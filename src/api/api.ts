@@ -42,7 +42,10 @@ export function createApi({ operations = MAIL_API.operations, ...parts }: ApiPar
   const gate = createGate(parts);
   const cors = createCors(parts.options);
   const { db } = parts.store;
-  const waiting = createWaiting({ ...parts, latest: () => latestEvent(db) + latestChange(db) + stoppedKeys(db) });
+  const waiting = createWaiting({
+    ...parts,
+    latest: () => [latestEvent(db), latestChange(db), stoppedKeys(db)].join(),
+  });
   const mcp = createMcp({ ...parts, operations, gate, cors, waiting });
   const surfaces = [{ ...MAIL_API, operations }, EXT_API, ADMIN_API];
   const rest = createRest({ ...parts, surfaces, gate, cors, mcp, waiting });

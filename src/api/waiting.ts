@@ -18,13 +18,13 @@ const LOOK_MS = 250;
 export type Waiting = ReturnType<typeof createWaiting>;
 
 /**
- * `latest` grows when there is something new to look for. `mostConnections`: limit of HTTP connections, of which
+ * `latest` changes when there is something new to look for. `mostConnections`: limit of HTTP connections, of which
  * waiting requests take at most a quarter.
  */
 export function createWaiting(parts: {
   store: Pick<Store, "onCommit">;
   runtime: Pick<Runtime, "setTimer">;
-  latest(): number;
+  latest(): string;
   mostConnections: number;
 }) {
   const { store, runtime, latest, mostConnections } = parts;

@@ -557,6 +557,26 @@ describe("a paused key", () => {
     expect(outcome(await waiting)).toEqual(REFUSED);
   });
 
+  test("is told so though another is resumed in the same moment", async () => {
+    const [{ api, id }, other] = [await keyWith({}), await keyWith({})];
+    await change(other.id, { paused: true });
+    const { body } = await api.get<{ next: string }>("/api/ext/v1/changes");
+    const waiting = api.get(`/api/ext/v1/changes?after=${body.next}&waitSeconds=50`);
+    await api.get("/mailboxes");
+    const { store, developers } = world.appliance;
+    store.transact((tx) => {
+      for (const [key, paused] of [
+        [other.id, false],
+        [id, true],
+      ] as const) {
+        developers.changeKey(tx, key, world.owner.workspaceId, { paused });
+      }
+    });
+    // A look of the test before may rest.
+    await world.advance(1_000);
+    expect(outcome(await waiting)).toEqual(REFUSED);
+  });
+
   test("all keys of the workspace are paused by one switch, later ones too, and each keeps its own pause", async () => {
     const { store, developers } = world.appliance;
     const [free, paused] = [await keyWith({}), await keyWith({})];

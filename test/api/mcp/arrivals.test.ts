@@ -185,7 +185,7 @@ test("a client that disconnected before the wait does not wait", async () => {
   const { wait } = createWaiting({
     store: { onCommit: () => () => {} },
     runtime: fakeRuntime(),
-    latest: () => 0,
+    latest: () => "",
     mostConnections: 1_000,
   });
   const signal = AbortSignal.abort();
@@ -196,7 +196,7 @@ test("waiting calls take at most a quarter of the connections", async () => {
   const { wait, stop } = createWaiting({
     store: { onCommit: () => () => {} },
     runtime: fakeRuntime(),
-    latest: () => 0,
+    latest: () => "",
     mostConnections: 8,
   });
   const { signal } = new AbortController();
