@@ -34,7 +34,8 @@ const DAY_MS = 24 * HOUR_MS;
 const MOST_AN_HOUR = 20;
 /** Programs that registered and have no grant yet; beyond it the oldest go. */
 const MOST_UNUSED = 1_000;
-const UNUSED_MS = DAY_MS;
+/** A hosted client may be added by one person, and used by another only later. */
+const UNUSED_MS = 30 * DAY_MS;
 /** How long a program is remembered after its last grant ended, counted from when that was given. */
 const REMEMBERED_MS = 90 * DAY_MS;
 const MOST_REDIRECTS = 20;
@@ -204,7 +205,7 @@ export function createClients({
     noteUse(tx: Tx, id: string): void {
       tx.update(oauthClients).set({ usedAt: runtime.now() }).where(eq(oauthClients.id, id)).run();
     },
-    /** Forgets programs that nobody let in for a day, and those without a grant for long. */
+    /** Forgets programs that nobody let in for long, and those without a grant for long. */
     sweep(tx: Tx, now: number): void {
       tx.delete(oauthClients)
         .where(and(isNull(oauthClients.usedAt), lt(oauthClients.createdAt, now - UNUSED_MS)))
