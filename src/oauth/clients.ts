@@ -45,8 +45,6 @@ const LONGEST_ID = 512;
 const LARGEST_DOCUMENT = 16 * 1024;
 const FETCH_MS = 5_000;
 
-export type Clients = ReturnType<typeof createClients>;
-
 /** A name as one line, without characters that reorder or hide others. */
 const nameIn = (given: unknown, otherwise: string): string =>
   (typeof given === "string"

@@ -74,8 +74,6 @@ const refusal = (why: string) => new OAuthError("invalid_grant", why);
 const ENDED = "the grant has ended: ask the person again";
 const UNKNOWN = "this is no code or token of this program, or it has expired";
 
-export type Grants = ReturnType<typeof createGrants>;
-
 export function createGrants({ runtime, log }: { runtime: Pick<Runtime, "now" | "randomBytes">; log: Log }) {
   /** Gives a program its next tokens. */
   function issue(
