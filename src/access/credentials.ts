@@ -71,7 +71,12 @@ export function createKey(
 /** The columns that restrict a key; workspaces must be joined. */
 const RESTRICTIONS = {
   policy: apiKeys.policy,
-  paused: sql<number>`${apiKeys.pausedAt} IS NOT NULL OR ${workspaces.keysPausedAt} IS NOT NULL`,
+  // By itself, with all keys of the workspace, or with a key that made it.
+  paused: sql<number>`${apiKeys.pausedAt} IS NOT NULL OR ${workspaces.keysPausedAt} IS NOT NULL
+    OR (${apiKeys.madeBy} IS NOT NULL AND EXISTS (
+      WITH RECURSIVE line(id) AS (
+        SELECT ${apiKeys.madeBy} UNION SELECT k.made_by FROM api_keys k JOIN line ON k.id = line.id WHERE k.made_by IS NOT NULL)
+      SELECT 1 FROM line JOIN api_keys k ON k.id = line.id WHERE k.paused_at IS NOT NULL))`,
 };
 
 type Restrictions = Pick<Caller, "policy" | "paused">;

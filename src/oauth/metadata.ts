@@ -7,7 +7,7 @@ export const TOKEN_PATH = "/oauth/token";
 export const REVOKE_PATH = "/oauth/revoke";
 export const REGISTER_PATH = "/oauth/register";
 /** With the path of the resource behind it (RFC 9728 §3.1), and by itself for programs that look only there. */
-export const RESOURCE_METADATA_PATH = "/.well-known/oauth-protected-resource";
+const RESOURCE_METADATA_PATH = "/.well-known/oauth-protected-resource";
 const SERVER_METADATA_PATH = "/.well-known/oauth-authorization-server";
 
 const RESOURCE_PATH = "/api/mcp";

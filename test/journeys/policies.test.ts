@@ -577,6 +577,23 @@ describe("a paused key", () => {
     expect(outcome(await waiting)).toEqual(REFUSED);
   });
 
+  test("pauses the keys that it made, and those that they made", async () => {
+    const parent = await keyWith({}, ["read", "admin"]);
+    const made = async (by: Client) => {
+      const { body } = await by.post<{ key: string }>("/api/admin/v1/keys", {
+        name: "Child",
+        scopes: ["read", "admin"],
+      });
+      return world.apiWith(body.key);
+    };
+    const child = await made(parent.api);
+    const grandchild = await made(child);
+    await change(parent.id, { paused: true });
+    for (const api of [parent.api, child, grandchild]) expect(outcome(await api.get("/mailboxes"))).toEqual(REFUSED);
+    await change(parent.id, { paused: false });
+    for (const api of [parent.api, child, grandchild]) expect(outcome(await api.get("/mailboxes"))).toBe(200);
+  });
+
   test("all keys of the workspace are paused by one switch, later ones too, and each keeps its own pause", async () => {
     const { store, developers } = world.appliance;
     const [free, paused] = [await keyWith({}), await keyWith({})];
