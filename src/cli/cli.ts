@@ -18,6 +18,7 @@ import {
 } from "./command.ts";
 import { doctor, trace } from "./diagnosis.ts";
 import { keyCommands } from "./key.ts";
+import { listen } from "./listen.ts";
 import { OPERATION_COMMANDS } from "./operation-command.ts";
 import { render } from "./output.ts";
 import { reindex } from "./reindex.ts";
@@ -59,7 +60,7 @@ const GROUPS: Readonly<Record<string, readonly Command[]>> = {
     ...about("user", userCommands),
     ...about("mailbox", mailboxCommands),
   ],
-  "Programs and agents": [...about("key", keyCommands), ...about("webhook", webhookCommands)],
+  "Programs and agents": [...about("key", keyCommands), ...about("webhook", webhookCommands), listen],
   "Mail that leaves": [...about("suppression"), ...about("queue", queueCommands)],
   "The server": [...settingsCommands, doctor, trace, reindex, version],
   "Copies of the mail": [...backupCommands, importCommand, exportCommand],

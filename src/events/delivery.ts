@@ -10,7 +10,6 @@
 import type { Runtime } from "../base/runtime.ts";
 import { RefusedDestination } from "../net/destination.ts";
 import { codeOf, type HttpClient } from "../net/http-client.ts";
-import type { Loaded } from "./queue.ts";
 
 export interface AttemptOutcome {
   /** The receiver sent a whole 2xx response in time (rules: Webhook attempts). */
@@ -29,10 +28,17 @@ export interface AttemptOutcome {
 
 const KEPT_BYTES = 4_096;
 
+/** What an attempt needs to know. `body`: the same bytes at every attempt. */
+export interface Attempted {
+  delivery: { eventId: string; event: string; attempts: number };
+  endpoint: Secrets & { url: string };
+  body: string;
+}
+
 /** Makes the next attempt at a delivery. Never rejects. */
 export async function attempt(
   { http, runtime }: { http: HttpClient; runtime: Pick<Runtime, "now"> },
-  { delivery, endpoint, body }: Loaded,
+  { delivery, endpoint, body }: Attempted,
   timeoutMs: number,
 ): Promise<AttemptOutcome> {
   const since = runtime.now();

@@ -129,6 +129,10 @@ const statements = prepared((db) => ({
   atOrAfter: db.$client.prepare<{ seq: number; createdAt: number }, [seq: number]>(
     "SELECT seq, created_at AS createdAt FROM events WHERE seq >= ? ORDER BY seq LIMIT 1",
   ),
+  since: db.$client.prepare<KeptEvent, [seq: number, limit: number]>(
+    `SELECT seq, workspace_id AS workspaceId, id AS eventId, event, created_at AS createdAt, data
+       FROM events WHERE seq > ? ORDER BY seq LIMIT ?`,
+  ),
   arrivals: db
     .select({ seq: events.seq, emailId: sql<string>`${events.data} ->> 'emailId'` })
     .from(events)
@@ -171,6 +175,19 @@ export function firstEventSince(db: Db, at: number): number {
   }
   return first;
 }
+
+/** An event of the outbox. `createdAt`: epoch ms; `data`: JSON text. */
+export interface KeptEvent {
+  seq: number;
+  workspaceId: string;
+  eventId: string;
+  event: EventName;
+  createdAt: number;
+  data: string;
+}
+
+/** Lists up to `limit` events after the event `seq`, in the order of their commits. */
+export const eventsSince = (db: Db, seq: number, limit: number): KeptEvent[] => statements(db).since.all(seq, limit);
 
 /** A message that arrived. `seq`: the number of its event, which grows with every event. */
 export interface Arrival {

@@ -18,13 +18,17 @@ export interface Terminal {
   ask<T = Record<string, unknown>>(...argv: string[]): Promise<T>;
 }
 
-/** `stdin` is the input of every command. `runtime` replaces parts of the runtime. `interrupted` resolves when SIGINT comes. */
+/**
+ * `stdin` is the input of every command. `runtime` replaces parts of the runtime. `interrupted` resolves when SIGINT comes.
+ * `written` is told what a command has written so far.
+ */
 export function openTerminal({
   env = {},
   stdin = "",
   runtime = {},
   data = temporaryFolder(),
   interrupted = Promise.resolve(),
+  written = () => {},
 }: {
   env?: Record<string, string>;
   /** MAILROOM_DATA */
@@ -32,6 +36,7 @@ export function openTerminal({
   stdin?: string;
   runtime?: Partial<Runtime>;
   interrupted?: Promise<void>;
+  written?: (said: Omit<Said, "exitCode">) => void;
 } = {}): Terminal {
   async function say(...argv: string[]): Promise<Said> {
     let stdout = "";
@@ -41,9 +46,11 @@ export function openTerminal({
       readStdin: async () => stdin,
       writeStdout: async (text) => {
         stdout += text;
+        written({ stdout, stderr });
       },
       writeStderr: (text) => {
         stderr += text;
+        written({ stdout, stderr });
       },
       runtime: (servers) => ({ ...systemRuntime(servers), ...runtime }),
       interrupted: () => interrupted,

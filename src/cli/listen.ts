@@ -1,0 +1,66 @@
+/** `mailroom listen`: events as they come, for who develops a receiver of webhooks (rules: Listening). */
+import { EVENT_NAMES } from "../admin/developers.ts";
+import { createForwarder, followEvents, type HeardEvent } from "../admin/listening.ts";
+import { atMost } from "../base/pause.ts";
+import { isoOf } from "../operations/schemas.ts";
+import { command } from "./command.ts";
+import { WORKSPACE, workspaceIdOf } from "./workspace.ts";
+
+const POLL_MS = 250;
+
+type Outcome = Awaited<ReturnType<ReturnType<typeof createForwarder>["forward"]>>;
+
+/** The event and its outcome on one line. A terminal obeys control characters, and strangers choose subjects. */
+function describe({ createdAt, event, data }: HeardEvent, outcome: Outcome | undefined): string {
+  const { mailbox, emailId, subject, recipient, reason } = JSON.parse(data) as Record<string, string | undefined>;
+  const about = subject ?? recipient ?? reason ?? "";
+  const answered = outcome && `-> ${outcome.error ?? outcome.status} (${outcome.ms} ms)`;
+  return [isoOf(createdAt), event, mailbox, emailId, about, answered]
+    .filter((part) => part !== undefined && part !== "")
+    .join("  ")
+    .replace(/\p{Cc}/gu, "\ufffd");
+}
+
+/** What --json prints for an event: the body of a delivery, with what came of it. */
+function documentOf({ body }: HeardEvent, outcome: Outcome | undefined): string {
+  if (!outcome) return body;
+  const { ok, status, error, ms } = outcome;
+  return JSON.stringify({ ...JSON.parse(body), forwarded: { ok, status, error, ms } });
+}
+
+export const listen = command({
+  name: "listen",
+  summary: "Print events as they come, and post them to a receiver that you develop; without an endpoint, until Ctrl-C",
+  options: {
+    forward: { value: "URL", summary: "Post each there, once, signed with a secret that is printed" },
+    events: { value: EVENT_NAMES, list: true, summary: "Only these" },
+    ...WORKSPACE,
+  },
+  async run(session, { options }) {
+    const { io, runtime, appliance } = session;
+    const json = (options as { json?: boolean }).json === true;
+    let isOver = false;
+    const interrupted = io.interrupted().then(() => {
+      isOver = true;
+    });
+    const workspaceId = workspaceIdOf(session, options.workspace);
+    const forwarder = options.forward === undefined ? undefined : createForwarder(appliance, options.forward);
+    const next = followEvents(appliance.store, { workspaceId, events: options.events });
+    if (forwarder) io.writeStderr(`Forwarding to ${options.forward}, signed with the secret ${forwarder.secret}\n`);
+    io.writeStderr("Listening for events; Ctrl-C ends it\n");
+    try {
+      for (; !isOver; await atMost(runtime, POLL_MS, interrupted)) {
+        for (let heard = next(); heard; heard = next()) {
+          for (const event of heard) {
+            if (isOver) return undefined;
+            const outcome = await forwarder?.forward(event);
+            await io.writeStdout(`${json ? documentOf(event, outcome) : describe(event, outcome)}\n`);
+          }
+        }
+      }
+    } finally {
+      forwarder?.close();
+    }
+    return undefined;
+  },
+});
