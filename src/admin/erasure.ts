@@ -1,6 +1,7 @@
 /**
  * Erases a person: their mailboxes with the mail, its files, its words in the search index and what the junk filter
- * learned from it, the mail they sent with its outcomes, the events about all of it, and the journal of their keys.
+ * learned from it, the mail they sent with its outcomes, the events about all of it, the journal of their keys, and the
+ * programs that they alone let in.
  *
  * It keeps mail to and from them in other people's mailboxes, the suppressed addresses of their workspace, the log, the ids
  * that the journal of others' keys has, and earlier backups until they are replaced.
@@ -17,6 +18,7 @@ import type { Runtime } from "../base/runtime.ts";
 import { deleteEventsOf } from "../events/outbox.ts";
 import { forgetKey } from "../journal/retention.ts";
 import { sweepUnnamed } from "../mailbox/removal.ts";
+import { forgetClientsOf } from "../oauth/clients.ts";
 import { deleteOutboundOf } from "../outbound/queue.ts";
 import { deleteSteps } from "../outbound/trace-log.ts";
 import type { SearchEngine } from "../search/engine.ts";
@@ -86,7 +88,10 @@ export function createErasure({
         });
       }
       await forgetKeys(userId);
-      store.transact((tx) => people.removeUser(tx, userId));
+      store.transact((tx) => {
+        forgetClientsOf(tx, userId);
+        people.removeUser(tx, userId);
+      });
       erased.files = await sweepUnnamed(store, runtime.now());
       for (let more = engine.purge(true); more; more = engine.purge(false)) await rest();
       if (compact) sqlite.exec("VACUUM");

@@ -68,6 +68,12 @@ const statements = prepared(({ $client: client }) => ({
   holds: client.prepare<{ count: number }, []>(
     "SELECT count(*) AS count FROM holds WHERE state <> 'sent' AND state = 'waiting'",
   ),
+  grants: client.prepare<{ count: number }, []>(
+    `SELECT count(*) AS count FROM oauth_grants JOIN api_keys ON id = key_id WHERE revoked_at IS NULL`,
+  ),
+  programs: client.prepare<{ used: number; unused: number }, []>(
+    "SELECT count(used_at) AS used, count(*) - count(used_at) AS unused FROM oauth_clients",
+  ),
   mailboxes: client.prepare<{ count: number }, []>("SELECT count(*) AS count FROM mailboxes"),
   pages: client.prepare<{ bytes: number }, []>(
     "SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size",
@@ -126,6 +132,16 @@ function registerGauges({ metrics, store, options, folder, certificate, runtime 
   gauge("mailroom_held_messages", "Messages of API keys that wait for a person to approve them", () =>
     one(statements(db).holds.get()?.count ?? 0),
   );
+  gauge("mailroom_oauth_grants", "Grants of people to programs that are not revoked", () =>
+    one(statements(db).grants.get()?.count ?? 0),
+  );
+  gauge("mailroom_oauth_clients", "Programs that registered themselves", () => {
+    const { used = 0, unused = 0 } = statements(db).programs.get() ?? {};
+    return [
+      [{ state: "used" }, used],
+      [{ state: "unused" }, unused],
+    ];
+  });
   gauge("mailroom_mailboxes", "Mailboxes", () => one(statements(db).mailboxes.get()?.count ?? 0));
   gauge("mailroom_mail_bytes", "Mail kept in all mailboxes, as their quotas count it", () =>
     one(statements(db).mail.get()?.bytes ?? 0),

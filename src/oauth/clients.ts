@@ -221,6 +221,13 @@ export function createClients({
   };
 }
 
+/** Forgets the programs that a person let in, and nobody else. */
+export function forgetClientsOf(tx: Tx, userId: string): void {
+  tx.run(sql`DELETE FROM oauth_clients WHERE id IN
+    (SELECT client_id FROM oauth_grants JOIN api_keys ON id = key_id GROUP BY client_id
+     HAVING min(user_id) = ${userId} AND max(user_id) = ${userId})`);
+}
+
 const NONE: readonly string[] = [];
 
 /** @throws Error that says what is wrong with the response; RefusedDestination; errors of the connection */

@@ -88,6 +88,28 @@ async function rig() {
     const { workspace_id: workspaceId } = store.db.$client.query("SELECT workspace_id FROM mailboxes").get() as {
       workspace_id: string;
     };
+    const bobs = store.db.$client.query("SELECT id FROM users WHERE email = 'bob@acme.test'").get() as { id: string };
+    store.transact((tx) => {
+      const { $client: sqlite } = tx;
+      // Programs that Bob let in, of which Ada let one in, too.
+      const ada = sqlite.query("SELECT id FROM users WHERE email = 'ada@acme.test'").get() as { id: string };
+      for (const [client, people] of [
+        ["bobsprogram", [bobs.id]],
+        ["bothprogram", [bobs.id, ada.id]],
+      ] as const) {
+        sqlite.run("INSERT INTO oauth_clients VALUES (?, ?, '[]', 0, 0)", [client, client]);
+        for (const person of people) {
+          const id = `key_${client}${person}`;
+          sqlite.run(
+            "INSERT INTO api_keys (id, user_id, name, hash, hint, scopes, created_at) VALUES (?, ?, ?, ?, '', '[]', 0)",
+            [id, person, client, id],
+          );
+          const grant = [id, client, client, "h.example", "r", 0, id, null, "", 0, 0];
+          sqlite.run("INSERT INTO oauth_grants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", grant);
+          sqlite.run(`INSERT INTO oauth_tokens VALUES (NULL, ?, ?, 'access', 0, NULL)`, [id, id]);
+        }
+      }
+    });
     store.transact((tx) => {
       const url = "https://hook.example/";
       putEndpoint(tx, { id: "whk_1", workspaceId, url, events: ["message.inbound"], secret: "whsec_", now: 0 });
@@ -109,8 +131,19 @@ function leftOn(data: string, words: readonly string[]): string[] {
   return words.filter((word) => files.some((text) => text.includes(word)));
 }
 
-const HIS = ["bobsubject", "bobbody", "bobfile", "bobsent", "bobswife", "bobsfriend", "<bobs-7@", "bob@acme.test"];
-const NOT_HIS = ["adasubject", "adabody", "adafile", "sharedword"];
+const TABLES = ["messages", "events", "webhook_deliveries", "trace_steps", "queue_entries", "queue_domains"];
+const HIS = [
+  "bobsubject",
+  "bobbody",
+  "bobfile",
+  "bobsent",
+  "bobswife",
+  "bobsfriend",
+  "<bobs-7@",
+  "bob@acme.test",
+  "bobsprogram",
+];
+const NOT_HIS = ["adasubject", "adabody", "adafile", "sharedword", "bothprogram"];
 
 test("everything of the person is removed, from the disk too; everything of the others stays", async () => {
   const { data, ask, say, later, key, within } = await rig();
@@ -132,12 +165,12 @@ test("everything of the person is removed, from the disk too; everything of the 
   expect(await ask<object>("mailbox", "list")).toEqual(before.filter(({ address }) => address !== "bob@acme.test"));
   expect(await ask("key", "list")).not.toContainEqual(expect.objectContaining({ id: key.id }));
   const counts = await within(({ db }) =>
-    ["messages", "events", "webhook_deliveries", "trace_steps", "queue_entries", "queue_domains"].map(
+    [...TABLES, "oauth_clients", "oauth_grants", "oauth_tokens"].map(
       (table) => (db.$client.query(`SELECT count(*) AS n FROM ${table}`).get() as { n: number }).n,
     ),
   );
   // Ada's two messages, their events and deliveries, and the steps of their arrival.
-  expect(counts).toEqual([2, 2, 2, 3, 0, 0]);
+  expect(counts).toEqual([2, 2, 2, 3, 0, 0, 1, 1, 1]);
   expect(await say("trace", "<bobs-7@remote.example>")).toMatchObject({ exitCode: 1 });
   expect(await ask("trace", "<shared@remote.example>")).toMatchObject({ steps: expect.any(Array) });
   expect(await within(({ db }) => db.$client.query("PRAGMA integrity_check").get())).toEqual({ integrity_check: "ok" });

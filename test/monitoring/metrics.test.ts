@@ -141,6 +141,11 @@ test("the machine has disk, memory, certificate, backups, event loop", async () 
   const value = (name: string, labels?: Record<string, string>) => sampleOf(families, name, labels) ?? Number.NaN;
   expect(value("mailroom_info")).toBe(1);
   expect(value("mailroom_mailboxes")).toBe(1);
+  expect(value("mailroom_oauth_grants")).toBe(0);
+  expect([
+    value("mailroom_oauth_clients", { state: "used" }),
+    value("mailroom_oauth_clients", { state: "unused" }),
+  ]).toEqual([0, 0]);
   expect(value("mailroom_disk_bytes", { kind: "free" })).toBeLessThanOrEqual(
     value("mailroom_disk_bytes", { kind: "size" }),
   );
