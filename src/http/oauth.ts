@@ -1,5 +1,6 @@
 /**
- * The endpoints of OAuth that programs call (rules: OAuth): metadata, token, revocation, registration. The authorization
+ * The endpoints of OAuth that programs call (rules: OAuth), and the documents by which they find MCP: metadata, token,
+ * revocation, registration. The authorization
  * endpoint is a page of the app, whose requests come with a person's session (operations/person/oauth.ts).
  *
  * Invariant: these endpoints read no cookie.
@@ -8,12 +9,13 @@ import { createRateLimit } from "../access/rate.ts";
 import type { Slowdown } from "../access/slowdown.ts";
 import { createCors } from "../api/cors.ts";
 import { createFailureReader } from "../api/failure.ts";
+import { describeMcp } from "../api/mcp/discovery.ts";
 import { readBytes, readJson, traceOf } from "../api/request.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { OAuthError } from "../oauth/error.ts";
-import { REGISTER_PATH, REVOKE_PATH, TOKEN_PATH } from "../oauth/metadata.ts";
+import { describeOAuth, REGISTER_PATH, REVOKE_PATH, resourceOf, TOKEN_PATH } from "../oauth/metadata.ts";
 import type { OAuth } from "../oauth/oauth.ts";
 import type { Options } from "../store/settings.ts";
 
@@ -22,13 +24,20 @@ const LARGEST_BODY = 16 * 1024;
 /** RFC 6749 §5.1; nothing that is told here is kept by a cache. */
 const FRESH = { "cache-control": "no-store", pragma: "no-cache" };
 
-/** Of a document, which changes with an upgrade. */
-const DOCUMENT = { "cache-control": "public, max-age=300" };
+/** Of a document: pages of every origin may read it, for it says nothing that a stranger may not know. */
+const DOCUMENT = {
+  "cache-control": "public, max-age=300",
+  "access-control-allow-origin": "*",
+  "access-control-allow-methods": "GET",
+  "access-control-allow-headers": "*",
+};
 
 const STATUS: Partial<Record<OAuthError["code"], number>> = { invalid_client: 401 };
 
 export interface OAuthEndpointParts {
   oauth: OAuth;
+  /** Public origin. */
+  baseUrl: string;
   options: Pick<Options, "get">;
   slowdown: Slowdown;
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
@@ -45,7 +54,8 @@ function requireForm({ headers }: Request): void {
 
 /** Responds to requests for the endpoints; undefined for other paths. */
 export function createOAuthEndpoints(parts: OAuthEndpointParts) {
-  const { oauth, options, slowdown, sourceOf, runtime, log } = parts;
+  const { oauth, baseUrl, options, slowdown, sourceOf, runtime, log } = parts;
+  const documents = new Map([...describeOAuth(baseUrl), ...describeMcp(baseUrl, resourceOf(baseUrl))]);
   const cors = createCors(options);
   const readFailure = createFailureReader(parts);
   const sources = createRateLimit(
@@ -103,10 +113,11 @@ export function createOAuthEndpoints(parts: OAuthEndpointParts) {
   }
 
   async function respondTo(request: Request, path: string, source: string): Promise<Response> {
-    const document = oauth.documents.get(path);
+    const document = documents.get(path);
     const method = document ? "GET" : "POST";
     try {
       admit(source);
+      if (document && request.method === "OPTIONS") return new Response(null, { status: 204, headers: DOCUMENT });
       if (cors.isPreflight(request)) return cors.preflightResponse();
       if (request.method !== method && !(document && request.method === "HEAD")) {
         return Response.json(
@@ -126,10 +137,10 @@ export function createOAuthEndpoints(parts: OAuthEndpointParts) {
   }
 
   return async (request: Request, path: string, peer: string | undefined): Promise<Response | undefined> => {
-    if (!oauth.documents.has(path) && !Object.hasOwn(endpoints, path)) return undefined;
+    if (!documents.has(path) && !Object.hasOwn(endpoints, path)) return undefined;
     const response = await respondTo(request, path, sourceOf(peer, request.headers.get("x-forwarded-for")));
     response.headers.set("x-content-type-options", "nosniff");
-    cors.setHeaders(request, response.headers);
+    if (!documents.has(path)) cors.setHeaders(request, response.headers);
     log.debug("request", { trace: traceOf(request), method: request.method, path, status: response.status });
     return response;
   };

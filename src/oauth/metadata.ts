@@ -25,7 +25,7 @@ export const resourceOf = (baseUrl: string): string => `${baseUrl}${RESOURCE_PAT
 export const resourceMetadataUrl = (baseUrl: string): string => `${baseUrl}${RESOURCE_METADATA_PATH}${RESOURCE_PATH}`;
 
 /** The documents by path. */
-export function describeOAuth(baseUrl: string): Map<string, Record<string, unknown>> {
+export function describeOAuth(baseUrl: string): [path: string, document: Record<string, unknown>][] {
   const resource = {
     resource: resourceOf(baseUrl),
     authorization_servers: [baseUrl],
@@ -49,9 +49,9 @@ export function describeOAuth(baseUrl: string): Map<string, Record<string, unkno
     authorization_response_iss_parameter_supported: true,
     client_id_metadata_document_supported: true,
   };
-  return new Map<string, Record<string, unknown>>([
+  return [
     [RESOURCE_METADATA_PATH, resource],
     [RESOURCE_METADATA_PATH + RESOURCE_PATH, resource],
     [SERVER_METADATA_PATH, server],
-  ]);
+  ];
 }

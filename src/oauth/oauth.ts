@@ -16,7 +16,7 @@ import { type AuthorizationRequest, readClientId, readRedirect, readRequest, sco
 import { type Client, createClients } from "./clients.ts";
 import { OAuthError, type Parameters, readParameters } from "./error.ts";
 import { ACCESS_MS, createGrants, LASTING_ACCESS_MS, type Tokens } from "./grants.ts";
-import { describeOAuth, OFFLINE, resourceOf } from "./metadata.ts";
+import { OFFLINE, resourceOf } from "./metadata.ts";
 import { type Place, placeOf, withParameters } from "./redirects.ts";
 
 /** A person at a browser. */
@@ -124,8 +124,6 @@ export function createOAuth({
   }
 
   return {
-    /** Documents to be published, by path. */
-    documents: describeOAuth(baseUrl),
     register: clients.register,
 
     /** Answers the token endpoint's form (RFC 6749 §4.1.3, §6). @throws OAuthError */
