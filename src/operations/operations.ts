@@ -73,7 +73,7 @@ import {
   undoSend,
 } from "./person/drafts.ts";
 import { checkSetupToken, getSetup, setUpServer } from "./person/first-run.ts";
-import { approveAuthorization, denyAuthorization, openAuthorization } from "./person/oauth.ts";
+import { approveAuthorization, denyAuthorization, listGrants, openAuthorization, revokeGrant } from "./person/oauth.ts";
 import { changeName, changePassword, getSendingPreferences, setSendingPreferences } from "./person/profile.ts";
 import { confirmIdentity } from "./person/proof.ts";
 import {
@@ -208,6 +208,8 @@ export const APP_OPERATIONS: readonly AppOperation[] = [
   openAuthorization,
   approveAuthorization,
   denyAuthorization,
+  listGrants,
+  revokeGrant,
   changeThreads,
   undoChange,
   deleteThreads,

@@ -117,6 +117,13 @@ describe.skipIf(!chromiumPresent)(`consent${chromiumNote}`, () => {
     await page.getByText("Given over OAuth").waitFor();
   }, 120_000);
 
+  test("it is locked out beside the sessions", async () => {
+    await page.goto(`${world.origin}/settings/sessions`);
+    await page.getByRole("button", { name: "Lock out Helper" }).click();
+    await page.getByRole("heading", { name: "Programs" }).waitFor({ state: "hidden" });
+    expect((await world.keys()).find(({ client }) => client)?.revokedAt).not.toBeNull();
+  }, 120_000);
+
   test("they refuse", async () => {
     await page.goto(urlFor());
     await page.getByRole("button", { name: "Refuse" }).click();

@@ -604,6 +604,30 @@ describe("who may let programs in (rules: OAuth grants)", () => {
     expect((await own.refresh(id, body.refresh_token)).body.error).toBe("invalid_grant");
   });
 
+  test("a person sees their own, also as a member, and locks them out", async () => {
+    const own = await startOAuth();
+    own.set("oauth.grants", "everyone");
+    const { page } = await addMax(own);
+    const id = (await own.register()).body.client_id;
+    const code = (await own.approve(own.queryOf(id), { scopes: ["read"] }, page)).searchParams.get("code") ?? "";
+    const { access_token: access } = (await own.exchange(id, code)).body;
+    await own.letIn();
+    type Grants = { grants: { id: string; client: object; scopes: string[] }[] };
+    const listed = async (of = page) => (await of.get<Grants>("/oauth/grants")).body.grants;
+    const [mine] = await listed();
+    expect(await listed()).toHaveLength(1);
+    expect(mine).toMatchObject({ client: { id, name: "App", host: "app.example" }, scopes: ["read"] });
+    const [hers] = await listed(own.alice);
+    expect((await page.send("DELETE", `/oauth/grants/${hers?.id}`)).status).toBe(404);
+    expect((await page.send("DELETE", `/oauth/grants/${mine?.id}`)).status).toBe(204);
+    expect(await own.tryToken(access)).toBe(401);
+    expect(await listed()).toEqual([]);
+    expect((await page.send("DELETE", `/oauth/grants/${mine?.id}`)).status).toBe(404);
+    const keys = await own.keys();
+    const made = keys.find(({ client }) => client === null);
+    expect((await own.alice.send("DELETE", `/oauth/grants/${made?.id}`)).status).toBe(404);
+  });
+
   test("scopes are some of those asked for, and never more", async () => {
     const { body } = await world.open(world.queryOf(clientId, { scope: "read" }));
     expect(body.request).toMatchObject({ scopes: ["read"], suggested: ["read"] });

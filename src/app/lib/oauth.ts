@@ -1,7 +1,13 @@
 /** Calls about programs that ask to be let in. */
 import { queryOptions } from "@tanstack/react-query";
 import type { AnswerOf } from "../../operations/operation.ts";
-import type { approveAuthorization, denyAuthorization, openAuthorization } from "../../operations/person/oauth.ts";
+import type {
+  approveAuthorization,
+  denyAuthorization,
+  listGrants,
+  openAuthorization,
+  revokeGrant,
+} from "../../operations/person/oauth.ts";
 import { type BodyOf, call } from "./call.ts";
 
 /** Path of the page, as programs know it from the server's metadata. */
@@ -19,8 +25,17 @@ export const authorizationQuery = queryOptions({
   staleTime: Number.POSITIVE_INFINITY,
 });
 
+export const GRANTS = ["grants"] as const;
+/** The programs that the person let in. */
+export const grantsQuery = queryOptions({
+  queryKey: GRANTS,
+  queryFn: async () => (await call<typeof listGrants>("GET", "/oauth/grants")).grants,
+});
+export type GrantView = AnswerOf<typeof listGrants>["grants"][number];
+
 export const oauthApi = {
   approve: ({ id, ...body }: { id: string } & BodyOf<typeof approveAuthorization>) =>
     call<typeof approveAuthorization>("POST", "/oauth/requests/:id/approve", { params: { id }, body }),
   deny: (id: string) => call<typeof denyAuthorization>("POST", "/oauth/requests/:id/deny", { params: { id } }),
+  revoke: (id: string) => call<typeof revokeGrant>("DELETE", "/oauth/grants/:id", { params: { id } }),
 };

@@ -174,8 +174,8 @@ function Choice({
       <PolicyFields draft={draft} change={(part) => setDraft({ ...draft, ...part })} />
       <Checkbox label="It does not renew its access: let it last 30 days instead of an hour at a time" name="lasts" />
       <p className="text-sm text-muted">
-        It acts as you, as long as you let it. It stands among the API keys, with what it did, and can be paused,
-        restricted and revoked there.
+        It acts as you, until you lock it out, which you do under “Sessions” in the settings. Owners and admins see it
+        among the API keys, with what it did, and can pause, restrict and revoke it there.
       </p>
       <div className="flex flex-wrap gap-2">
         <Button kind="primary" type="submit" disabled={approve.isPending}>

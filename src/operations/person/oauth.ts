@@ -1,13 +1,15 @@
 /** How a person answers a program that asks to be let in (rules: OAuth). */
-import { findPerson, reachOf } from "../../access/caller.ts";
+import { type Caller, findPerson, reachOf } from "../../access/caller.ts";
+import { listKeys, revokeKey } from "../../access/credentials.ts";
 import { readPolicy } from "../../access/policy.ts";
 import { AppError } from "../../base/errors.ts";
 import { mailboxIdOf } from "../../mailbox/mailboxes.ts";
 import { SCOPES } from "../../store/schema.ts";
+import type { Db } from "../../store/store.ts";
 import { KeyPolicy, readKeyPolicy } from "../admin/keys.ts";
 import { oneOf, t } from "../json-schema.ts";
 import { appOperation, type PersonContext } from "../operation.ts";
-import { BY_ID } from "../schemas.ts";
+import { BY_ID, isoOf, maybeIsoOf } from "../schemas.ts";
 
 const answering = ({ session, caller }: Pick<PersonContext, "session" | "caller">) => ({
   sessionId: session.id,
@@ -60,4 +62,44 @@ export const denyAuthorization = appOperation({
   path: "/oauth/requests/:id/deny",
   params: BY_ID,
   run: (context, { params: { id } }) => ({ returnTo: context.oauth.deny(answering(context), id) }),
+});
+
+/** The person's live grants. */
+const grantsOf = (db: Db, { workspaceId, userId }: Caller) =>
+  listKeys(db, workspaceId).flatMap(({ client, revokedAt, ...key }) =>
+    client && revokedAt === null && key.userId === userId ? [{ ...key, client }] : [],
+  );
+
+/** Newest first: also for members, who do not see the settings of keys. */
+export const listGrants = appOperation({
+  name: "listGrants",
+  audience: "person",
+  method: "GET",
+  path: "/oauth/grants",
+  run: ({ store, caller }) => ({
+    grants: grantsOf(store.db, caller).map(({ id, client, scopes, policy, createdAt, lastUsedAt }) => ({
+      id,
+      client,
+      scopes,
+      policy,
+      createdAt: isoOf(createdAt),
+      lastUsedAt: maybeIsoOf(lastUsedAt),
+    })),
+  }),
+});
+
+export const revokeGrant = appOperation({
+  name: "revokeGrant",
+  audience: "person",
+  method: "DELETE",
+  path: "/oauth/grants/:id",
+  params: BY_ID,
+  run({ store, runtime, caller }, { params: { id } }) {
+    store.transact((tx) => {
+      if (!grantsOf(tx, caller).some((grant) => grant.id === id)) {
+        throw new AppError("not_found", "There is no such grant of yours");
+      }
+      revokeKey(tx, id, runtime.now());
+    });
+  },
 });

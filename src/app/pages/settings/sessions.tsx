@@ -4,6 +4,7 @@ import { useChange } from "../../lib/queries.ts";
 import { identityApi, SESSIONS, type SessionView, sessionsQuery } from "../../lib/settings-identity.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
+import { Grants } from "../../parts/grants.tsx";
 import { NotLoaded } from "../../parts/notice.tsx";
 import { Badge, Facts, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
@@ -33,6 +34,7 @@ export function SessionsPage() {
           ))}
         </Rows>
       </Panel>
+      <Grants />
     </SettingsPage>
   );
 }

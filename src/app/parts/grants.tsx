@@ -1,0 +1,61 @@
+/** The programs that a person let in, with buttons to end that. */
+import { useQuery } from "@tanstack/react-query";
+import { GRANTS, type GrantView, grantsQuery, oauthApi } from "../lib/oauth.ts";
+import { useChange } from "../lib/queries.ts";
+import { fullTime } from "../lib/time.ts";
+import { Button } from "./button.tsx";
+import { PolicySentences } from "./policy-fields.tsx";
+import { Badge, Facts, Panel, Rows } from "./settings.tsx";
+
+/** Nothing where there is none. */
+export function Grants() {
+  const { data: grants = [] } = useQuery(grantsQuery);
+  if (grants.length === 0) return null;
+  return (
+    <Panel title="Programs" about="You let them into your mail. Owners and admins see them among the API keys.">
+      <Rows label="Programs">
+        {grants.map((grant) => (
+          <GrantRow key={grant.id} of={grant} />
+        ))}
+      </Rows>
+    </Panel>
+  );
+}
+
+function GrantRow({ of: { id, client, scopes, policy, createdAt, lastUsedAt } }: { of: GrantView }) {
+  const revoke = useChange(oauthApi.revoke, { key: GRANTS, success: "The program is locked out" });
+  return (
+    <li>
+      <Facts
+        title={
+          <>
+            {client.name}
+            {scopes.map((scope) => (
+              <Badge key={scope} tone="quiet">
+                {scope}
+              </Badge>
+            ))}
+          </>
+        }
+        facts={
+          <>
+            <p>
+              Of {client.host}. Let in {fullTime(createdAt)},{" "}
+              {lastUsedAt === null ? "never used" : `last used ${fullTime(lastUsedAt)}`}.
+            </p>
+            {Object.keys(policy).length > 0 && <PolicySentences of={policy} />}
+          </>
+        }
+      >
+        <Button
+          kind="danger"
+          aria-label={`Lock out ${client.name}`}
+          disabled={revoke.isPending}
+          onClick={() => revoke.mutate(id)}
+        >
+          Lock out
+        </Button>
+      </Facts>
+    </li>
+  );
+}
