@@ -6,6 +6,7 @@
  * It needs a browser with fonts for Latin letters, and hides conversations in other scripts, since a machine may lack their
  * fonts.
  */
+import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -107,6 +108,34 @@ async function haveApproved(page: Page, { id }: Listed): Promise<string> {
   return (await api<{ emailId: string }>("POST", `/threads/${id}/reply`, letter, made.key)).emailId;
 }
 
+/** Where a program that is on this computer asks to be let in. */
+async function consentUrl(): Promise<string> {
+  const redirect = "http://localhost:3118/callback";
+  const answer = await fetch(`${served.http}/oauth/register`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({
+      client_name: "Desk assistant",
+      redirect_uris: [redirect],
+      token_endpoint_auth_method: "none",
+    }),
+  });
+  const { client_id } = (await answer.json()) as { client_id: string };
+  const metadata = await fetch(`${served.http}/.well-known/oauth-protected-resource`);
+  const { resource } = (await metadata.json()) as { resource: string };
+  const query = new URLSearchParams({
+    response_type: "code",
+    client_id,
+    redirect_uri: redirect,
+    code_challenge: createHash("sha256").update("verifier").digest("base64url"),
+    code_challenge_method: "S256",
+    scope: "read write send",
+    state: "state",
+    resource,
+  });
+  return `${served.http}/oauth/authorize?${query}`;
+}
+
 async function signIn(context: BrowserContext): Promise<Page> {
   const page = await context.newPage();
   await page.goto(`${served.http}/sign-in`);
@@ -145,6 +174,14 @@ async function takeAll(): Promise<void> {
   await page.goto(`${served.http}/approve/${held}`);
   await page.getByRole("region", { name: "What it answers" }).locator("iframe").first().waitFor();
   await shoot(page, "to-approve");
+
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    await page.goto(await consentUrl());
+    await page.getByRole("button", { name: /^Let it in/ }).waitFor();
+    await shoot(page, `consent-${colorScheme}`);
+  }
+  await page.emulateMedia({ colorScheme: "light" });
 
   const webhook = await useWebhook(page);
   await page.goto(`${served.http}/settings/webhooks/${webhook}`);
