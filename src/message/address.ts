@@ -417,16 +417,21 @@ function looksAlike(local: string, domain: string): boolean {
   return !PLAIN_DOMAIN.test(domain) && normalizeDomain(domain) === undefined;
 }
 
+/** Parentheses in a quoted string are no comment. */
 function withoutComments(text: string): string {
+  if (!text.includes("(")) return text;
   let kept = "";
-  let position = 0;
-  while (position < text.length) {
-    const open = text.indexOf("(", position);
-    if (open < 0) break;
-    kept += text.slice(position, open);
-    position = endOfComment(text, open);
+  for (let i = 0; i < text.length; ) {
+    const quotedEnd = text[i] === '"' ? quotedAt(text, i).end : Number.POSITIVE_INFINITY;
+    if (text[i] === "(") {
+      i = endOfComment(text, i);
+    } else {
+      const end = quotedEnd <= text.length ? quotedEnd : i + 1;
+      kept += text.slice(i, end);
+      i = end;
+    }
   }
-  return kept + text.slice(position);
+  return kept;
 }
 
 /*

@@ -113,6 +113,13 @@ test("addresses written into a header read back unchanged", () => {
   );
 });
 
+test("parentheses in a quoted local part belong to it", () => {
+  for (const text of ['"("@c.example', '"a (b) c"@c.example']) {
+    expect(parseAddressList(text)).toEqual([{ email: text }]);
+    expect(readRecipients(text)).toEqual([{ email: text }]);
+  }
+});
+
 test("any text is refused, or gives as many usable addresses as a lenient reader finds", () => {
   const soup = fc
     .array(fc.constantFrom("a@b.example", "c", "<", ">", ",", ";", ":", '"', "(", ")", "\\", " ", "@", "[", "]", "é"), {
