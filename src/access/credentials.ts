@@ -87,14 +87,12 @@ const restrictionsIn = ({ policy, paused }: { policy: Policy; paused: number }):
   ...(paused !== 0 && { paused: true }),
 });
 
+/** The columns of a key's caller. */
+const CALLER = { keyId: apiKeys.id, scopes: apiKeys.scopes, ...RESTRICTIONS, ...PERSON };
+
 const callerByHash = prepared((db) =>
   db
-    .select({
-      keyId: apiKeys.id,
-      scopes: apiKeys.scopes,
-      ...RESTRICTIONS,
-      ...PERSON,
-    })
+    .select(CALLER)
     .from(apiKeys)
     .innerJoin(users, eq(users.id, apiKeys.userId))
     .innerJoin(workspaces, eq(workspaces.id, users.workspaceId))
@@ -119,12 +117,7 @@ function callerIn(row: CallerRow): Caller | undefined {
 
 const callerByToken = prepared((db) =>
   db
-    .select({
-      keyId: apiKeys.id,
-      scopes: apiKeys.scopes,
-      ...RESTRICTIONS,
-      ...PERSON,
-    })
+    .select(CALLER)
     .from(oauthTokens)
     .innerJoin(apiKeys, eq(apiKeys.id, oauthTokens.keyId))
     .innerJoin(users, eq(users.id, apiKeys.userId))

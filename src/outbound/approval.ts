@@ -271,24 +271,22 @@ export function createApprovals(parts: ApprovalParts) {
       const held = heldIn(["waiting"], caller, emailId);
       const { reason, sendAt } = held;
       const approvedBy = caller.userId;
-      if (sendAt !== null && sendAt > runtime.now()) {
-        const approved = { emailId, threadId: held.answers ?? held.threadId, sendAt };
-        await store.enqueue((tx) => {
-          stillIn(tx, held, "waiting");
-          decide(tx, held, { state: "approved", decidedBy: approvedBy, decidedAt: runtime.now() });
-          noteDeed(tx, caller, { ids: [emailId] }, runtime.now());
-          announce(tx, held, { event: "message.approved", approvedBy, reason });
-          record(tx, approved);
-        });
-        wake(job.name);
-        return approved;
-      }
       const approvedIn = (tx: Tx) => {
         const hold = stillIn(tx, held, "waiting");
         announce(tx, held, { event: "message.approved", approvedBy, reason });
         noteDeed(tx, caller, { ids: [emailId] }, runtime.now());
         return hold;
       };
+      if (sendAt !== null && sendAt > runtime.now()) {
+        const approved = { emailId, threadId: held.answers ?? held.threadId, sendAt };
+        await store.enqueue((tx) => {
+          approvedIn(tx);
+          decide(tx, held, { state: "approved", decidedBy: approvedBy, decidedAt: runtime.now() });
+          record(tx, approved);
+        });
+        wake(job.name);
+        return approved;
+      }
       const by = { decidedBy: approvedBy, face: caller.origin?.face ?? "app" } as const;
       const { threadId } = await send(held, by, approvedIn, (tx, sent) =>
         record(tx, { emailId, threadId: sent.threadId }),

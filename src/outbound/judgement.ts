@@ -72,9 +72,10 @@ export function judge(
   if (keyId === undefined) return undefined;
   let policy: Policy;
   if (isDue) {
-    const reason = reasonAgainst(db, keyId, message, now);
+    const restricted = restrictionsOf(db, keyId);
+    const reason = reasonAgainst(restricted, message, now);
     if (reason !== undefined) return reason;
-    policy = restrictionsOf(db, keyId)?.policy ?? {};
+    policy = restricted?.policy ?? {};
   } else {
     const present = requireLiveKey(db, caller);
     policy = present.policy ?? {};
@@ -98,8 +99,11 @@ export function judge(
 }
 
 /** Why a key cannot send any more what it has scheduled. */
-function reasonAgainst(db: Db, keyId: string, { mailbox }: Judged, now: number): HoldReason | undefined {
-  const restricted = restrictionsOf(db, keyId);
+function reasonAgainst(
+  restricted: ReturnType<typeof restrictionsOf>,
+  { mailbox }: Judged,
+  now: number,
+): HoldReason | undefined {
   if (!restricted) return "The key was revoked before the message was due";
   const { policy = {}, paused } = restricted;
   if (paused) return "The key was paused when the message was due";
