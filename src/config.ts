@@ -20,6 +20,18 @@ export type ChallengeMode =
   /** `program`: path of the program that is called as `present|cleanup NAME VALUE`. */
   | { type: "dns-hook"; program: string };
 
+/** A place in an S3 bucket, with the credentials for it. */
+export interface S3Location {
+  readonly bucket: string;
+  /** Keys begin with it; it is empty or ends with a slash. */
+  readonly prefix: string;
+  /** Origin of the server, without a trailing slash. The bucket is the first part of the path. */
+  readonly endpoint: string;
+  readonly region: string;
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+}
+
 export interface Config {
   /** The data folder. */
   readonly data: string;
@@ -40,6 +52,10 @@ export interface Config {
   readonly dns: readonly string[];
   /** CIDRs whose X-Forwarded-For is believed. */
   readonly trustedProxies: readonly string[];
+  /** Where the blobs are; undefined for the data folder. */
+  readonly blobs: S3Location | undefined;
+  /** Where the database is replicated to; undefined for nowhere. */
+  readonly replica: S3Location | undefined;
   readonly log: "debug" | "info" | "warn" | "error" | "silent";
 }
 
@@ -118,6 +134,33 @@ function checkAcme({ tls, http, https, hostname }: Pick<Config, "tls" | "http" |
   }
 }
 
+const S3_FORM = "give s3://BUCKET/PREFIX?endpoint=https://HOST&region=REGION";
+
+/** Reads `s3://BUCKET/PREFIX?endpoint=…&region=…`; both parameters may be left out for Amazon's own. @throws ConfigError */
+function parseS3(name: string, env: Environment): S3Location | undefined {
+  const value = env[name];
+  if (!value) return undefined;
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  const [, bucket] = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:[/?]|$)/.exec(value) ?? [];
+  const path = url?.pathname.replaceAll(/^\/+|\/+$/g, "") ?? "";
+  const unknown = [...(url?.searchParams.keys() ?? [])].find((key) => key !== "endpoint" && key !== "region");
+  if (!url || bucket === undefined || url.hash || !/^[\w.=/-]*$/.test(path) || unknown !== undefined) {
+    throw new ConfigError(`${name} is "${value}": ${S3_FORM}`);
+  }
+  const region = url.searchParams.get("region") || "us-east-1";
+  const endpoint = url.searchParams.get("endpoint") || `https://s3.${region}.amazonaws.com`;
+  const origin = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
+  if (!origin || !/^https?:$/.test(origin.protocol) || origin.href !== `${origin.origin}/`) {
+    throw new ConfigError(`${name} has the endpoint "${endpoint}": ${S3_FORM}`);
+  }
+  const { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey } = env;
+  if (!accessKeyId || !secretAccessKey) {
+    throw new ConfigError(`${name} needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY`);
+  }
+  const prefix = path === "" ? "" : `${path}/`;
+  return { bucket, prefix, endpoint: origin.origin, region, accessKeyId, secretAccessKey };
+}
+
 const isIp = (text: string): boolean =>
   /^\d{1,3}(\.\d{1,3}){3}$/.test(text) || /^[0-9a-fA-F:.]*:[0-9a-fA-F:.]*$/.test(text);
 
@@ -184,6 +227,8 @@ export function readConfig(env: Environment): Config {
     hostname,
     dns: parseDnsServers(env.MAILROOM_DNS || ""),
     trustedProxies: parseCidrs(env.MAILROOM_TRUSTED_PROXIES || ""),
+    blobs: parseS3("MAILROOM_BLOBS", env),
+    replica: parseS3("MAILROOM_REPLICA", env),
     log: parseLogLevel(env.MAILROOM_LOG || "info"),
   });
   checkAcme(config);

@@ -16,6 +16,8 @@ describe("the environment", () => {
       hostname: "localhost",
       dns: [],
       trustedProxies: [],
+      blobs: undefined,
+      replica: undefined,
       log: "info",
     });
   });
@@ -59,6 +61,49 @@ describe("the environment", () => {
     ["off", "http://localhost:8025"],
   ])("MAILROOM_HTTP=%s gives the base URL %s", (http, baseUrl) => {
     expect(readConfig({ MAILROOM_HTTP: http })).toMatchObject({ baseUrl, hostname: "localhost" });
+  });
+
+  test("names places in S3, by default Amazon's own", () => {
+    const credentials = { AWS_ACCESS_KEY_ID: "id", AWS_SECRET_ACCESS_KEY: "secret" };
+    const env = {
+      ...credentials,
+      MAILROOM_BLOBS: "s3://mail.files/team/a/?endpoint=http://127.0.0.1:9000&region=eu-central-1",
+      MAILROOM_REPLICA: "s3://mail-replica",
+    };
+    const keys = { accessKeyId: "id", secretAccessKey: "secret" };
+    expect(readConfig(env)).toMatchObject({
+      blobs: {
+        ...{ bucket: "mail.files", prefix: "team/a/", endpoint: "http://127.0.0.1:9000", region: "eu-central-1" },
+        ...keys,
+      },
+      replica: {
+        ...{ bucket: "mail-replica", prefix: "", endpoint: "https://s3.us-east-1.amazonaws.com", region: "us-east-1" },
+        ...keys,
+      },
+    });
+    for (const value of [
+      ...[
+        "s3://B",
+        "s3:bucket",
+        "https://bucket/prefix",
+        "bucket",
+        "s3://bucket/a b",
+        "s3://bucket/p?enpoint=http://h",
+      ],
+      ...[
+        "s3://bucket?endpoint=host:9000",
+        "s3://bucket?endpoint=http://host/path",
+        "s3://user@bucket/p",
+        "s3://bucket#a",
+      ],
+    ]) {
+      expect(() => readConfig({ ...credentials, MAILROOM_BLOBS: value })).toThrow(
+        /^MAILROOM_BLOBS .*give s3:\/\/BUCKET/,
+      );
+    }
+    expect(() => readConfig({ MAILROOM_REPLICA: "s3://bucket" })).toThrow(
+      "MAILROOM_REPLICA needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    );
   });
 
   test("names an authority, by default Let's Encrypt", () => {
