@@ -37,7 +37,15 @@ const TARGETS: Readonly<Record<string, { target: string; runtime: string }>> = {
 
 /** Executable files of every archive, beside the executable itself. */
 const PROGRAMS = ["install.sh", "packaging/mailroom", "packaging/nsupdate-hook"];
-const DOCUMENTS = ["packaging/mailroom.service", "README.md", "CHANGELOG.md", "LICENSE", ...filesIn("docs")];
+const DOCUMENTS = [
+  "packaging/mailroom.service",
+  "packaging/Dockerfile",
+  "packaging/compose.yaml",
+  "README.md",
+  "CHANGELOG.md",
+  "LICENSE",
+  ...filesIn("docs"),
+];
 
 /** The files in a folder of the project and in the folders below it: paths from the project's root. */
 function filesIn(folder: string): string[] {

@@ -66,6 +66,8 @@ const REASONS: Record<string, RegExp> = {
     /^(npm (start|test|run (build|bench|test:system|test:long))|bun test|BENCH_MESSAGES=\d+ npm run bench|export MAILROOM_DATA|dist\/mailroom)\b/,
   machine:
     /^(sha256sum|\.\/install\.sh|systemctl|journalctl|mv \/var\/lib\/mailroom|mailroom (doctor|restore|queue release|settings set search\.engine))\b/,
+  // packaging/container.system.test.ts runs these.
+  container: /^docker (build|compose) /,
   dns: /^mailroom domain (dns|verify)\b/,
   outside: /^mailroom import .*--imap\b/,
   client: /^claude mcp add\b/,

@@ -142,6 +142,8 @@ describe.skipIf(!asked)(`a release${note}`, () => {
         ["-rwxr-xr-x", "install.sh"],
         ["-rwxr-xr-x", "mailroom"],
         ["drwxr-xr-x", "packaging/"],
+        ["-rw-r--r--", "packaging/Dockerfile"],
+        ["-rw-r--r--", "packaging/compose.yaml"],
         ["-rwxr-xr-x", "packaging/mailroom"],
         ["-rw-r--r--", "packaging/mailroom.service"],
         ["-rwxr-xr-x", "packaging/nsupdate-hook"],
