@@ -8,6 +8,7 @@ import { and, desc, eq, gt, inArray, isNull, sql } from "drizzle-orm";
 import { AppError, unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { BASE32, base32, newId, type Runtime, randomToken } from "../base/runtime.ts";
+import { requireServed } from "../store/moving.ts";
 import {
   apiKeys,
   oauthGrants,
@@ -192,9 +193,10 @@ export function requireNotPaused({ paused }: Pick<Caller, "paused">): void {
  * Checks at the end of a slow request, before it takes effect, that the caller's key, if they used one, may still be
  * used. Returns the caller as the key is restricted by now.
  * @throws AppError unauthorized if it was revoked, or its creator left, meanwhile (rules: API keys); forbidden if it was
- * paused
+ * paused; server_error 503 if the workspace moves away
  */
 export function requireLiveKey(db: Db, caller: Caller): Caller {
+  requireServed(db, caller.workspaceId);
   if (caller.keyId === undefined) return caller;
   const restricted = restrictionsOf(db, caller.keyId);
   if (!restricted) {

@@ -15,6 +15,9 @@ import { createSlowdown } from "./slowdown.ts";
 
 export type Identity = ReturnType<typeof openIdentity>;
 
+/** The key that seals second factors. Backups exclude its folder (backup/make.ts). */
+export const sealKeyIn = (folder: string): string => join(folder, "keys", "second-factor.key");
+
 /** `folder`: the data folder. */
 export function openIdentity({
   store,
@@ -27,8 +30,7 @@ export function openIdentity({
   folder: string;
   log: Log;
 }) {
-  // Backups exclude the folder of such keys (backup/make.ts).
-  const secondFactors = createSecondFactors(openSeal(join(folder, "keys", "second-factor.key"), runtime, log), runtime);
+  const secondFactors = createSecondFactors(openSeal(sealKeyIn(folder), runtime, log), runtime);
   const slowdown = createSlowdown(runtime);
   const touchKey = createLastUse(store, log, "an API key", noteKeyUse);
   const touchAppPassword = createLastUse(store, log, "an app password", noteAppPasswordUse);

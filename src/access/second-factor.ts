@@ -53,6 +53,11 @@ export function renewRecoveryCodes(tx: Tx, runtime: Pick<Runtime, "randomBytes">
   return codes;
 }
 
+/** Replaces the sealed secret of a second factor that came from another server. */
+export function replaceSecret(tx: Tx, userId: string, sealed: Buffer): void {
+  tx.update(secondFactors).set({ secret: sealed }).where(eq(secondFactors.userId, userId)).run();
+}
+
 /** Removes the second factor with its recovery codes. False if there is none. */
 export function removeSecondFactor(tx: Tx, userId: string): boolean {
   return tx.delete(secondFactors).where(eq(secondFactors.userId, userId)).returning().all().length > 0;

@@ -12,6 +12,7 @@ import { and, desc, eq, gt, lte, ne, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { newId, type Runtime, randomToken } from "../base/runtime.ts";
+import { requireServed } from "../store/moving.ts";
 import { SCOPES, sessions, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
@@ -109,6 +110,7 @@ function sessionByHash(db: Db, hash: string, now: number): Session | undefined {
 export function presentSession(db: Db, { hash }: Session, now: number): Session {
   const present = sessionByHash(db, hash, now);
   if (!present) throw new AppError("unauthorized", "Sign in to go on");
+  requireServed(db, present.caller.workspaceId);
   return present;
 }
 

@@ -11,6 +11,7 @@
 import { eq, sql } from "drizzle-orm";
 import type { Runtime } from "../base/runtime.ts";
 import { normalizeAddress } from "../message/address.ts";
+import { requireServed } from "../store/moving.ts";
 import { SCOPES, type Scope, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store } from "../store/store.ts";
@@ -172,7 +173,17 @@ export interface SignedIn {
   touch(now: number): void;
 }
 
-function signedIn(present: () => Caller | undefined, touch: (now: number) => void = () => {}): SignedIn | undefined {
+/** @throws AppError server_error 503, at once and by `present`, while the workspace moves to another server */
+function signedIn(
+  db: Db,
+  find: () => Caller | undefined,
+  touch: (now: number) => void = () => {},
+): SignedIn | undefined {
+  const present = () => {
+    const caller = find();
+    if (caller) requireServed(db, caller.workspaceId);
+    return caller;
+  };
   const caller = present();
   return caller && { caller, present, touch };
 }
@@ -190,7 +201,7 @@ function byKey(
     return caller?.email === email && caller.scopes.has(scope) && isUsable(caller) ? caller : undefined;
   };
   const id = present()?.keyId;
-  return id === undefined ? undefined : signedIn(present, (now) => touch(id, now));
+  return id === undefined ? undefined : signedIn(db, present, (now) => touch(id, now));
 }
 
 /** By an app password of the person with that address. The caller has only that scope. */
@@ -198,6 +209,7 @@ function byAppPassword(db: Db, email: string, password: string, scope: Scope, to
   const id = findAppPassword(db, password)?.appPasswordId;
   if (id === undefined) return undefined;
   return signedIn(
+    db,
     () => {
       const found = findAppPassword(db, password);
       if (found?.email !== email) return undefined;
@@ -231,7 +243,7 @@ async function byPassword(
 ): Promise<SignedIn | undefined> {
   const hash = personByEmail(db).get({ email })?.passwordHash ?? null;
   if (!(await verifyPassword(password, hash))) return undefined;
-  return signedIn(() => {
+  return signedIn(db, () => {
     const row = personByEmail(db).get({ email });
     if (row?.passwordHash !== hash) return undefined;
     const { passwordHash: _, ...person } = row;

@@ -7,11 +7,12 @@
  * asked for again (erasure.ts). A plain removal takes the mailbox's owner away at once; an erasure leaves the owner,
  * which tells them apart.
  */
-import { and, eq, exists, inArray, isNull, lte, notExists } from "drizzle-orm";
+import { and, eq, exists, inArray, isNull, lte, notExists, sql } from "drizzle-orm";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { forgetChangesIn } from "../journal/key-changes.ts";
 import { deleteMail } from "../mailbox/removal.ts";
+import { UNSERVED } from "../store/moving.ts";
 import * as schema from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 
@@ -75,6 +76,9 @@ export function createRemovals({
     .from(schema.addresses)
     .where(eq(schema.addresses.mailboxId, schema.mailboxes.id));
 
+  // An import makes mailboxes before they have addresses.
+  const isServed = sql`${schema.mailboxes.workspaceId} NOT IN ${sql.raw(UNSERVED)}`;
+
   /** Takes addresses and owner from mailboxes, so that only their mail is left to delete. */
   function begin(tx: Tx, mailboxIds: string[]): void {
     tx.delete(schema.addresses).where(inArray(schema.addresses.mailboxId, mailboxIds)).run();
@@ -90,7 +94,7 @@ export function createRemovals({
       const expired = tx
         .select({ id: schema.mailboxes.id })
         .from(schema.mailboxes)
-        .where(and(lte(schema.mailboxes.expiresAt, before), exists(ownAddresses)))
+        .where(and(lte(schema.mailboxes.expiresAt, before), exists(ownAddresses), isServed))
         .all();
       begin(
         tx,
@@ -104,7 +108,7 @@ export function createRemovals({
     store.db
       .select({ id: schema.mailboxes.id })
       .from(schema.mailboxes)
-      .where(and(isNull(schema.mailboxes.ownerId), notExists(ownAddresses)))
+      .where(and(isNull(schema.mailboxes.ownerId), notExists(ownAddresses), isServed))
       .limit(1)
       .get()?.id;
 

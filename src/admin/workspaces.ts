@@ -15,6 +15,8 @@ export interface Workspace {
   /** Why sending from it is paused; null when it is not. */
   pausedReason: string | null;
   createdAt: number;
+  /** It is not served here: it has left (`out`), or an import of it is under way (`in`). */
+  moving: (typeof schema.MOVING)[number] | null;
 }
 
 export function createWorkspaces({ store, runtime }: { store: Store; runtime: Pick<Runtime, "now" | "randomBytes"> }) {
@@ -33,6 +35,7 @@ export function createWorkspaces({ store, runtime }: { store: Store; runtime: Pi
       id: newId(runtime, "wsp"),
       name: freeName(text),
       pausedReason: null,
+      moving: null,
       // The first is the operator's, also if the clock was ahead when it was added.
       createdAt: Math.max(runtime.now(), last + 1),
     };

@@ -15,6 +15,7 @@ import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { sourceOfAddress } from "../net/ip.ts";
+import { requireServed } from "../store/moving.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 
@@ -77,11 +78,15 @@ export function createGate(parts: {
   runtime: Pick<Runtime, "now">;
 }) {
   const { store, options, slowdown, touchKey, runtime } = parts;
-  /** The caller of a key, wherever it may be used from; undefined for one that is not valid. */
+  /**
+   * The caller of a key, wherever it may be used from; undefined for one that is not valid.
+   * @throws AppError server_error 503 while the workspace moves to another server
+   */
   function callerOf(authorization: string | null, address: string | undefined): Caller | undefined {
     const now = runtime.now();
     const caller = findBearer(store.db, readKey(authorization), now);
     if (!caller || hasExpired(caller.policy ?? {}, now)) return undefined;
+    requireServed(store.db, caller.workspaceId);
     return { ...caller, ...(address !== undefined && { address }) };
   }
 

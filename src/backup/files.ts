@@ -254,6 +254,10 @@ export async function writeText(path: string, text: string): Promise<void> {
   await syncFolder(dirname(path));
 }
 
+/** Writes a file whole. Its name is durable once its folder is fsynced. */
+export const writeBytes = (path: string, bytes: Uint8Array): Promise<void> =>
+  writeFileWhole(path, (handle) => handle.writeFile(bytes));
+
 /** Files read or written at once, so that their fsyncs share the disk's. */
 const CONCURRENCY = 8;
 

@@ -28,7 +28,14 @@ import { AppError } from "../base/errors.ts";
 import { giveToOwner, requirePlace } from "../store/ownership.ts";
 import { isMissing, namesIn, writeText } from "./files.ts";
 
+/** A kind of folder with generations: the file that marks it, and its name for people. */
+export interface FolderKind {
+  marker: string;
+  name: string;
+}
+
 export const MARKER = "mailroom-backup.json";
+export const BACKUP: FolderKind = { marker: MARKER, name: "Mailroom backup" };
 export const LOCK = "backup.lock";
 export const BLOBS = "blobs";
 export const GENERATIONS = "generations";
@@ -84,17 +91,17 @@ export function generationTime(id: string): number | undefined {
   return Number.isNaN(time) ? undefined : time;
 }
 
-/** True for a backup folder of a known format. @throws AppError for a damaged marker or a later format */
-export async function isBackupFolder(folder: string): Promise<boolean> {
+/** True for a folder of that kind and of a known format. @throws AppError for a damaged marker or a later format */
+export async function isFolderOf({ marker }: FolderKind, folder: string): Promise<boolean> {
   let text: string;
   try {
-    text = await readFile(join(folder, MARKER), "utf8");
+    text = await readFile(join(folder, marker), "utf8");
   } catch (error) {
     if (isMissing(error)) return false;
     throw error;
   }
   const [, format] = MARK.exec(text) ?? [];
-  if (format === undefined) throw new AppError("conflict", `${join(folder, MARKER)} is damaged`);
+  if (format === undefined) throw new AppError("conflict", `${join(folder, marker)} is damaged`);
   requireFormat(folder, Number(format));
   return true;
 }
@@ -108,9 +115,9 @@ export function requireFormat(what: string, format: number): void {
   throw new AppError("conflict", `${what} was written by a newer Mailroom: use that version`);
 }
 
-/** Finished generations, the oldest first. @throws AppError not_found when the folder is no backup folder */
-export async function listGenerations(folder: string): Promise<Generation[]> {
-  if (!(await isBackupFolder(folder))) throw new AppError("not_found", `${folder} is no Mailroom backup`);
+/** Finished generations, the oldest first. @throws AppError not_found when the folder is of another kind */
+export async function listGenerations(folder: string, kind = BACKUP): Promise<Generation[]> {
+  if (!(await isFolderOf(kind, folder))) throw new AppError("not_found", `${folder} is no ${kind.name}`);
   const parent = join(folder, GENERATIONS);
   const ids = (await namesIn(parent)).filter((name) => !name.startsWith("."));
   return ids.map((id) => ({ id, path: join(parent, id) }));

@@ -36,6 +36,7 @@ import {
   writeText,
 } from "./files.ts";
 import {
+  BACKUP,
   BLOB_LIST,
   BLOBS,
   DATABASE,
@@ -45,7 +46,7 @@ import {
   type Generation,
   generationId,
   generationTime,
-  isBackupFolder,
+  isFolderOf,
   LOCK,
   listGenerations,
   MANIFEST,
@@ -135,7 +136,7 @@ export async function makeBackup(request: BackupRequest): Promise<Made> {
 }
 
 /** Waits for another backup, or a sweep of blobs, to end. @throws AppError conflict when it does not in time */
-async function patiently(
+export async function patiently(
   claim: () => (() => void) | undefined,
   what: string,
   runtime: BackupRequest["runtime"],
@@ -152,7 +153,7 @@ const fullDisk = (folder: string, cause: unknown): AppError =>
   new AppError("insufficient_storage", `the disk of ${folder} is full; the former backups are as they were`, { cause });
 
 /** @throws AppError when the folder cannot be one for backups of that data folder */
-async function prepareFolder(data: string, folder: string): Promise<void> {
+export async function prepareFolder(data: string, folder: string, kind = BACKUP): Promise<void> {
   const real = (path: string): string => {
     try {
       return realpathSync(path);
@@ -175,12 +176,12 @@ async function prepareFolder(data: string, folder: string): Promise<void> {
     );
   }
   await makeFolder(folder);
-  if (!(await isBackupFolder(folder))) {
-    const others = (await namesIn(folder)).filter((name) => name !== "lost+found" && !name.startsWith(MARKER));
+  if (!(await isFolderOf(kind, folder))) {
+    const others = (await namesIn(folder)).filter((name) => name !== "lost+found" && !name.startsWith(kind.marker));
     if (others.length > 0) {
-      throw new AppError("conflict", `${folder} has other files in it: give an empty folder, or one of backups`);
+      throw new AppError("conflict", `${folder} has other files in it: give an empty folder, or a ${kind.name}`);
     }
-    await writeText(join(folder, MARKER), markOf(PLAIN_FORMAT));
+    await writeText(join(folder, kind.marker), markOf(PLAIN_FORMAT));
   }
   for (const name of [BLOBS, GENERATIONS]) await makeFolder(join(folder, name));
   await syncFolder(folder);
@@ -242,7 +243,7 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
 }
 
 /** @throws AppError insufficient_storage when the database alone, of so many bytes, does not fit */
-async function requireRoom(folder: string, bytes: number): Promise<void> {
+export async function requireRoom(folder: string, bytes: number): Promise<void> {
   const needed = bytes * SPARE;
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
@@ -359,10 +360,15 @@ async function copyFiles(data: string, files: readonly string[], unfinished: str
  * Removes the oldest generations beyond the newest `keep`. Returns their ids. A generation from the future (`now`:
  * epoch ms) was made while the clock was ahead; it counts as the oldest, so that the one made just now stays.
  */
-export async function keepNewest(folder: string, keep: number | undefined, now: number): Promise<string[]> {
+export async function keepNewest(
+  folder: string,
+  keep: number | undefined,
+  now: number,
+  kind = BACKUP,
+): Promise<string[]> {
   if (keep === undefined) return [];
   const parent = join(folder, GENERATIONS);
-  const generations = await listGenerations(folder);
+  const generations = await listGenerations(folder, kind);
   const isOfFuture = ({ id }: Generation): boolean => (generationTime(id) ?? 0) > now;
   const oldestFirst = [...generations.filter(isOfFuture), ...generations.filter((one) => !isOfFuture(one))];
   const leaving = oldestFirst.slice(0, -keep);
@@ -377,7 +383,7 @@ export async function keepNewest(folder: string, keep: number | undefined, now: 
 }
 
 /** Removes unfinished generations, which an interrupted backup was making or removing. */
-async function sweepUnfinished(folder: string): Promise<void> {
+export async function sweepUnfinished(folder: string): Promise<void> {
   const parent = join(folder, GENERATIONS);
   for (const name of await namesIn(parent)) {
     if (name.startsWith(".")) await rm(join(parent, name), { recursive: true });
@@ -385,8 +391,8 @@ async function sweepUnfinished(folder: string): Promise<void> {
 }
 
 /** Removes blobs that no finished generation names. Returns their number; 0 while some list cannot be trusted. */
-async function sweepPool(folder: string): Promise<number> {
-  const generations = await listGenerations(folder);
+export async function sweepPool(folder: string, kind = BACKUP): Promise<number> {
+  const generations = await listGenerations(folder, kind);
   if (!(await Promise.all(generations.map(hasItsList))).every(Boolean)) return 0;
   const named = mergeNames(generations.map(({ path }) => readBlobList(join(path, BLOB_LIST))));
   try {

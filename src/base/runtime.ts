@@ -56,11 +56,11 @@ const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /**
  * The prefixes of public ids (rules: Ids), and those that the rules do not list: `apw` app password, `cli` OAuth client, `dom` domain,
- * `que` queue entry, `ses` session, `sup` suppression, `und` a change that can be undone, `whd` webhook delivery.
+ * `exp` export of a workspace, `que` queue entry, `ses` session, `sup` suppression, `und` a change that can be undone, `whd` webhook delivery.
  */
 export type IdPrefix =
   | ("wsp" | "usr" | "mbx" | "thr" | "msg" | "att" | "evt" | "whk" | "key")
-  | ("apw" | "cli" | "dom" | "que" | "ses" | "sup" | "und" | "whd");
+  | ("apw" | "cli" | "dom" | "exp" | "que" | "ses" | "sup" | "und" | "whd");
 
 /** One character for each byte, from its low 5 bits. */
 export function base32(bytes: Uint8Array): string {

@@ -19,6 +19,7 @@ import {
 import { doctor, trace } from "./diagnosis.ts";
 import { keyCommands } from "./key.ts";
 import { listen } from "./listen.ts";
+import { movingCommands } from "./moving.ts";
 import { OPERATION_COMMANDS } from "./operation-command.ts";
 import { render } from "./output.ts";
 import { reindex } from "./reindex.ts";
@@ -56,6 +57,7 @@ const GROUPS: Readonly<Record<string, readonly Command[]>> = {
   "To begin with": [setup, serve],
   "People and their mail": [
     ...workspaceCommands,
+    ...movingCommands,
     ...about("domain", domainCommands),
     ...about("user", userCommands),
     ...about("mailbox", mailboxCommands),

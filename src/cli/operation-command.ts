@@ -5,6 +5,7 @@ import type { OperationCommand, Targets } from "../operations/command.ts";
 import { isMediaType, type Operation } from "../operations/operation.ts";
 import { ADMIN_OPERATIONS } from "../operations/operations.ts";
 import { performAsOperator } from "../operations/perform.ts";
+import { requireServed } from "../store/moving.ts";
 import type { Command, Document } from "./command.ts";
 import type { Session } from "./session.ts";
 import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
@@ -36,14 +37,19 @@ const BY_ID: ReadonlySet<keyof Targets | undefined> = new Set(["webhook", "recip
 
 /**
  * Finds what an argument names, in the named workspace or in all.
- * @throws AppError not_found, bad_request; conflict or UsageError when several workspaces have one
+ * @throws AppError not_found, bad_request; conflict or UsageError when several workspaces have one; server_error 503 for one of
+ * a workspace that moves to another server
  */
 export const find = <K extends keyof Targets>(
   kind: K,
   session: Session,
   named: string,
   workspace: string | undefined,
-): Targets[K] => FIND[kind](session, named, workspaceIdOf(session, workspace));
+): Targets[K] => {
+  const found = FIND[kind](session, named, workspaceIdOf(session, workspace));
+  requireServed(session.appliance.store.db, found.workspaceId);
+  return found;
+};
 
 /** Compares two documents by a field, as text; null comes last. */
 function compare(a: object, b: object, field: string): number {

@@ -6,6 +6,7 @@ import { AppError, UsageError } from "../base/errors.ts";
 import { type Runtime, randomToken } from "../base/runtime.ts";
 import { REASON, sendingState } from "../operations/command.ts";
 import { isoOf } from "../operations/schemas.ts";
+import { requireServed } from "../store/moving.ts";
 import { command } from "./command.ts";
 import type { Session } from "./session.ts";
 
@@ -22,9 +23,16 @@ export function workspaceIdOf(session: Session, name: string | undefined): strin
 /**
  * Id of the workspace for something new: the named one, or the only one, or the one that has verified the domain of
  * `address`, or is the only one to claim it.
- * @throws UsageError when several remain, AppError not_found when there is none
+ * @throws UsageError when several remain, AppError not_found when there is none, server_error 503 when it moves to another
+ * server
  */
 export function workspaceFor(session: Session, name: string | undefined, address = ""): string {
+  const id = chosen(session, name, address);
+  requireServed(session.appliance.store.db, id);
+  return id;
+}
+
+function chosen(session: Session, name: string | undefined, address: string): string {
   const { people, domains } = session.appliance;
   if (name !== undefined) return people.workspaceNamed(name).id;
   const [first, second] = people.listWorkspaces();
@@ -77,6 +85,7 @@ const present = (workspace: Workspace) => ({
   id: workspace.id,
   name: workspace.name,
   ...sendingState(workspace),
+  ...(workspace.moving && { state: workspace.moving === "out" ? "moved" : "arriving" }),
   createdAt: isoOf(workspace.createdAt),
 });
 

@@ -18,6 +18,7 @@
  */
 import { and, asc, desc, eq, gt, lte, sql } from "drizzle-orm";
 import { newId, type Runtime } from "../base/runtime.ts";
+import { isServed as isServedHere, UNSERVED } from "../store/moving.ts";
 import { events, type Health, webhookCursor, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -56,6 +57,7 @@ export const DISABLED = "the endpoint was disabled";
 
 /** SQLite uses a partial index only where the query repeats its condition literally. */
 export const isDue = sql`${webhookDeliveries.dueAt} IS NOT NULL`;
+const isServed = sql`${webhookEndpoints.workspaceId} NOT IN ${sql.raw(UNSERVED)}`;
 
 /**
  * Most events that one fan-out reads, and most deliveries that it makes, so that its transaction stays well under 50
@@ -112,6 +114,7 @@ const statements = prepared((db) => ({
         sql`${webhookEndpoints.dueAt} IS NOT NULL`,
         lte(webhookEndpoints.dueAt, sql.placeholder("upTo")),
         sql`NOT ${webhookEndpoints.sweeping}`,
+        isServed,
         sql`(${webhookEndpoints.dueAt}, ${webhookEndpoints.seq}) > (${sql.placeholder("dueAt")}, ${sql.placeholder("seq")})`,
       ),
     )
@@ -121,7 +124,9 @@ const statements = prepared((db) => ({
   nextDue: db
     .select({ dueAt: webhookEndpoints.dueAt })
     .from(webhookEndpoints)
-    .where(and(sql`${webhookEndpoints.dueAt} IS NOT NULL`, gt(webhookEndpoints.dueAt, sql.placeholder("after"))))
+    .where(
+      and(sql`${webhookEndpoints.dueAt} IS NOT NULL`, gt(webhookEndpoints.dueAt, sql.placeholder("after")), isServed),
+    )
     .orderBy(asc(webhookEndpoints.dueAt))
     .limit(1)
     .prepare(),
@@ -215,7 +220,8 @@ export function putTest(tx: Tx, { id, endpointSeq, eventId, event, sample }: New
 
 /**
  * Yields the endpoints with deliveries due by `upTo` (epoch ms), in the order of their turns. It leaves out endpoints
- * that are being swept: their deliveries may not be claimed, and they would take the turns of others.
+ * that are being swept, and those of workspaces that move to another server: their deliveries may not be claimed, and they
+ * would take the turns of others.
  */
 export function* endpointsByDue(db: Db, upTo: number): Generator<{ seq: number; dueAt: number; health: Health }> {
   let last = { dueAt: Number.MIN_SAFE_INTEGER, seq: 0 };
@@ -241,8 +247,9 @@ export const endpointAt = (db: Db, seq: number): Endpoint | undefined => stateme
  * their seqs in the order of their attempts. The endpoint's next turn comes after those of the others.
  */
 export function claim(tx: Tx, endpointSeq: number, count: number, now: number, leasedUntil: number): number[] {
+  const endpoint = endpointAt(tx, endpointSeq);
   // The sweep must first fail or delete the waiting deliveries of this endpoint.
-  if (endpointAt(tx, endpointSeq)?.sweeping ?? true) return [];
+  if (!endpoint || endpoint.sweeping || !isServedHere(tx, endpoint.workspaceId)) return [];
   const { due, lease } = statements(tx);
   const seqs = due.all(endpointSeq, now, count).map(({ seq }) => seq);
   for (const seq of seqs) lease.run(seq, leasedUntil);

@@ -2,13 +2,14 @@
 import { findSession, presentSession, requireConfirmed, type Session } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { requireServed } from "../store/moving.ts";
 import type { Db, Store } from "../store/store.ts";
 import type { SessionCookie } from "./session-cookie.ts";
 
 export interface PageGate {
   /** @throws AppError forbidden */
   requireSameOrigin(request: Request): void;
-  /** @throws AppError forbidden, unauthorized */
+  /** @throws AppError forbidden, unauthorized; server_error 503 while the workspace moves to another server */
   admit(request: Request): Session;
   /** The session as it is now. @throws AppError unauthorized */
   requireSession(db: Db, session: Session): Session;
@@ -38,6 +39,7 @@ export function createPageGate({ store, cookie, touchSession, baseUrl, runtime }
       const now = runtime.now();
       const session = token === undefined ? undefined : findSession(store.db, token, now);
       if (!session) throw new AppError("unauthorized", "Sign in to go on");
+      requireServed(store.db, session.caller.workspaceId);
       touchSession(session, now);
       return session;
     },

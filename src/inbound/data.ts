@@ -251,7 +251,7 @@ async function fileAll(
 /**
  * Lists the mailboxes that a message reaches by now, each with the address of the first recipient that leads there; none for
  * a report of which our own notice tells. `filed`: those that have their copies, which are left out, and after which the
- * message is not refused. @throws Refusal notVerified, unknownRecipient, mailboxFull
+ * message is not refused. @throws Refusal notVerified, moving, unknownRecipient, mailboxFull
  */
 function destinationsOf(
   { mailbox }: AcceptParts,
@@ -267,6 +267,7 @@ function destinationsOf(
     const { sent } = recipient;
     const route = sent ? returnRoute(mailbox, sent.message) : presentRoute(mailbox, recipient);
     if (route.kind === "unverified") unverified = notVerified(route);
+    if (route.kind === "moving") throw new Refusal("moving");
     const mailboxId = route.kind === "mailbox" ? route.mailboxId : sent?.message.mailboxId;
     if (mailboxId !== undefined && finding?.isFiled(mailboxId, sent !== undefined) === false) {
       isTold = true;

@@ -13,6 +13,7 @@ import type { Route } from "../mailbox/addresses.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { splitAddress } from "../message/address.ts";
 import { Refusal } from "../smtp/refusal.ts";
+import { isServed } from "../store/moving.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 import { type Admitted, createAllowance, type Peer, type Transaction } from "./connect.ts";
@@ -29,7 +30,7 @@ interface ResolveParts {
 /**
  * Finds the route of mail to a recipient. `declaredSize` is that of MAIL, 0 when none was given. At an unverified domain this
  * takes a while, because it looks up the domain's records.
- * @throws Refusal unknownRecipient, notOurs, notVerified, mailboxFull
+ * @throws Refusal unknownRecipient, notOurs, notVerified, moving, mailboxFull
  */
 export async function resolveRecipient(
   { store, mailbox, verifyOnArrival }: ResolveParts,
@@ -38,7 +39,10 @@ export async function resolveRecipient(
 ): Promise<Admitted> {
   // A report on mail that we sent is read even when the mailbox is gone or full.
   const sent = sentWith(store.db, address);
-  if (sent !== undefined) return { address, sent };
+  if (sent !== undefined) {
+    if (!isServed(store.db, sent.message.workspaceId)) throw new Refusal("moving");
+    return { address, sent };
+  }
   let route = routeOf(mailbox, address);
   if (route.kind === "unverified") {
     await verifyOnArrival(route.domain);
@@ -46,6 +50,7 @@ export async function resolveRecipient(
   }
   if (route.kind === "not-local") throw new Refusal("notOurs");
   if (route.kind === "unverified") throw notVerified(route);
+  if (route.kind === "moving") throw new Refusal("moving");
   if (route.kind === "unknown") throw new Refusal("unknownRecipient");
   if (!mailbox.hasRoom(route, Math.max(declaredSize, 1))) throw new Refusal("mailboxFull");
   return { address, route };

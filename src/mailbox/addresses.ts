@@ -12,6 +12,7 @@
  */
 import { and, asc, eq, gt, isNotNull, isNull, or, sql } from "drizzle-orm";
 import { normalizeAddress, splitAddress, withoutTag } from "../message/address.ts";
+import { UNSERVED } from "../store/moving.ts";
 import { addresses, domains, mailboxes, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
@@ -34,11 +35,17 @@ export type Route =
   | { kind: "unknown" }
   /** Workspaces claim the domain, but none has verified it yet. */
   | { kind: "unverified"; domain: string }
+  /** The workspace moves to another server. */
+  | { kind: "moving" }
   | { kind: "not-local" };
 
 const ROLE_ADDRESSES = new Set(["postmaster", "abuse"]);
 
-const claimColumns = { id: domains.id, workspaceId: domains.workspaceId };
+const claimColumns = {
+  id: domains.id,
+  workspaceId: domains.workspaceId,
+  moves: sql<number>`${domains.workspaceId} IN ${sql.raw(UNSERVED)}`,
+};
 const named = eq(domains.name, sql.placeholder("name"));
 const verifiedFirst = sql`${domains.verifiedAt} IS NULL`;
 const takesMail = or(isNotNull(domains.verifiedAt), eq(domains.acceptsUnverified, true));
@@ -67,7 +74,7 @@ const statements = prepared((db) => ({
     .where(and(eq(addresses.address, sql.placeholder("address")), eq(addresses.domainId, sql.placeholder("domainId"))))
     .prepare(),
   reaches: db.$client.prepare<unknown, [mailboxId: string, domainId: string, now: number]>(
-    `SELECT 1 FROM mailboxes WHERE id = ?1 AND (expires_at IS NULL OR expires_at > ?3) AND ?2 = (
+    `SELECT 1 FROM mailboxes WHERE id = ?1 AND (expires_at IS NULL OR expires_at > ?3) AND workspace_id NOT IN ${UNSERVED} AND ?2 = (
        SELECT id FROM domains
        WHERE name = (SELECT name FROM domains WHERE id = ?2) AND (verified_at IS NOT NULL OR accepts_unverified = 1)
        ORDER BY verified_at IS NULL LIMIT 1)`,
@@ -105,6 +112,8 @@ interface Found {
 interface Claim {
   id: string;
   workspaceId: string;
+  /** 1 if the workspace moves to another server. */
+  moves: number;
 }
 
 /** A time (epoch ms) at which no mailbox has expired, to look up addresses of expired mailboxes, too. */
@@ -122,7 +131,7 @@ export function routeOf(db: Db, address: string, now: number): Route {
   const whole = /^postmaster$/i.test(address) ? `postmaster@${oldestDomain(db)}` : address;
   return routeVia(db, whole, now, (name) => {
     const holder = statements(db).holder.get({ name });
-    if (holder) return holder;
+    if (holder) return holder.moves ? { kind: "moving" } : holder;
     return statements(db).anyClaim.get({ name }) && { kind: "unverified", domain: name };
   });
 }
@@ -139,7 +148,10 @@ export const stillReaches = (db: Db, { mailboxId, domainId }: MailboxRoute, now:
  * claim.
  */
 export function routeFor(db: Db, workspaceId: string, address: string, now: number): Route {
-  return routeVia(db, address, now, (name) => localDomain(db, workspaceId, name));
+  return routeVia(db, address, now, (name) => {
+    const domain = localDomain(db, workspaceId, name);
+    return domain?.moves ? { kind: "moving" } : domain;
+  });
 }
 
 /**
@@ -151,11 +163,13 @@ export function routeWithin(db: Db, workspaceId: string, address: string): Route
 }
 
 /**
- * The domain of that name (A-labels, in any case) to which mail of the workspace is delivered locally, if there is one.
+ * The domain of that name (A-labels, in any case) to which mail of the workspace is delivered locally, if there is one. Mail
+ * to another workspace that has left goes where its domain leads by now.
  */
 export function localDomain(db: Db, workspaceId: string, domain: string): Claim | undefined {
   const name = domain.toLowerCase();
-  return statements(db).verified.get({ name }) ?? statements(db).claim.get({ name, workspaceId });
+  const claim = statements(db).verified.get({ name }) ?? statements(db).claim.get({ name, workspaceId });
+  return claim?.moves && claim.workspaceId !== workspaceId ? undefined : claim;
 }
 
 /** True if the domain (A-labels) was verified by another workspace. */

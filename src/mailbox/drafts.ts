@@ -12,6 +12,7 @@ import type { EmailAddress } from "../message/address.ts";
 import { unpackText } from "../message/reading.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import { foldDocument } from "../search/fold.ts";
+import { UNSERVED_MAILBOXES } from "../store/moving.ts";
 import {
   attachments,
   type DraftAgent,
@@ -80,6 +81,12 @@ export interface Due {
   keyId?: string | undefined;
 }
 
+const isToBeSent = and(
+  isNotNull(drafts.dueAt),
+  eq(threads.folder, "drafts"),
+  sql`${threads.mailboxId} NOT IN ${sql.raw(UNSERVED_MAILBOXES)}`,
+);
+
 const statements = prepared((db) => ({
   draft: db
     .select({ message: messages, body: messageBodies, draft: drafts, answers: threads.id })
@@ -125,9 +132,7 @@ const statements = prepared((db) => ({
     .from(drafts)
     .innerJoin(messages, eq(messages.seq, drafts.messageSeq))
     .innerJoin(threads, eq(threads.seq, messages.threadSeq))
-    .where(
-      and(isNotNull(drafts.dueAt), sql`${drafts.dueAt} <= ${sql.placeholder("now")}`, eq(threads.folder, "drafts")),
-    )
+    .where(and(isToBeSent, sql`${drafts.dueAt} <= ${sql.placeholder("now")}`))
     .orderBy(asc(drafts.dueAt))
     .limit(MOST_DUE)
     .prepare(),
@@ -136,7 +141,7 @@ const statements = prepared((db) => ({
     .from(drafts)
     .innerJoin(messages, eq(messages.seq, drafts.messageSeq))
     .innerJoin(threads, eq(threads.seq, messages.threadSeq))
-    .where(and(isNotNull(drafts.dueAt), eq(threads.folder, "drafts")))
+    .where(isToBeSent)
     .prepare(),
 }));
 

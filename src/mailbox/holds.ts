@@ -5,6 +5,7 @@
  */
 import { and, asc, desc, eq, inArray, isNotNull, lte, min, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
+import { UNSERVED_MAILBOXES } from "../store/moving.ts";
 import { type HeldRecipient, type HoldState, holds, messages, threads, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -83,9 +84,10 @@ const statements = prepared((db) => {
   const before = sql.placeholder("before");
   // SQLite uses the partial indexes only where their own condition stands in the query.
   const inState = (state: HoldState) => and(eq(holds.state, sql.raw(`'${state}'`)), sql`${holds.state} <> 'sent'`);
+  const isServed = sql`${holds.mailboxId} NOT IN ${sql.raw(UNSERVED_MAILBOXES)}`;
   const portion = (state: HoldState, ...more: Parameters<typeof and>) =>
     select()
-      .where(and(inState(state), ...more))
+      .where(and(inState(state), isServed, ...more))
       .orderBy(asc(holds.since))
       .limit(PORTION)
       .prepare();
@@ -146,7 +148,11 @@ const statements = prepared((db) => {
     overdue: portion("waiting", lte(holds.since, before)),
     decided: portion("rejected", lte(holds.decidedAt, before)),
     due: portion("approved", lte(holds.sendAt, before)),
-    mailboxes: db.selectDistinct({ mailboxId: holds.mailboxId }).from(holds).where(inState("waiting")).prepare(),
+    mailboxes: db
+      .selectDistinct({ mailboxId: holds.mailboxId })
+      .from(holds)
+      .where(and(inState("waiting"), isServed))
+      .prepare(),
     told: db
       .select({ at: sql<number>`${holds.toldAt}`, since: holds.since, seq: holds.messageSeq })
       .from(holds)
@@ -177,7 +183,7 @@ const statements = prepared((db) => {
     nextDue: db
       .select({ at: min(holds.sendAt) })
       .from(holds)
-      .where(inState("approved"))
+      .where(and(inState("approved"), isServed))
       .prepare(),
     copies: db
       .select({ emailId: holds.messageId, recipients: holds.recipients, fingerprint: messages.fingerprint })

@@ -10,6 +10,7 @@ import type { Job } from "../base/scheduler.ts";
 import type { EmailAddress } from "../message/address.ts";
 import type { ReadHtml } from "../message/reading.ts";
 import type { SearchEngine } from "../search/engine.ts";
+import { countBacklog, takeIn } from "../search/fts5/upkeep.ts";
 import { readStoredAfter } from "../search/stored.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -297,6 +298,15 @@ export function createMailbox({
         }
         return { messages: portion.length, last: portion.at(-1)?.seq };
       },
+    },
+
+    /** Stored mail that the index lacks. */
+    backlog: {
+      /** Notes a message that was stored without its entry. */
+      add: engine.addLater,
+      count: () => countBacklog(db),
+      /** Indexes some, about `limit` messages. */
+      takeIn: (tx: Tx, limit: number) => takeIn(tx, engine, limit),
     },
 
     /**

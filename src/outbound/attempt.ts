@@ -299,6 +299,7 @@ function destinationOf(
   prepared: PreparedMessage,
 ): Destination {
   const route = mailbox.routeFor(workspaceId, recipient);
+  if (route.kind === "moving") return { refusal: "moving" };
   if (route.kind !== "mailbox") return { refusal: "unknownRecipient" };
   // An earlier attempt may have filed some of the copies.
   if (!mailbox.hasRoom(route, prepared.size) && !mailbox.hasReceived(route.mailboxId, prepared)) {

@@ -8,6 +8,7 @@
 import { and, asc, eq, gt, isNotNull, lte, sql } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { isServed } from "../store/moving.ts";
 import { domains, outboundMessages, QUEUE_LINES, type QueueLine, queueDomains, queueEntries } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
@@ -21,6 +22,7 @@ import {
   isWaiting,
   type OutboundMessage,
   param,
+  park,
   type QueueEntry,
   recallAccepted,
   release,
@@ -190,6 +192,10 @@ function claimOf(tx: Tx, domain: string, { now, leaseUntil, together }: ClaimTer
   const { messageSeq } = first;
   const message = claiming(tx).message.get({ seq: messageSeq });
   if (!message) throw new Error(`queue entry of outbound message ${messageSeq}, which is not there`);
+  if (!isServed(tx, message.workspaceId)) {
+    park(tx, message.workspaceId);
+    return undefined;
+  }
   const entries = claiming(tx)
     .dueOfMessage.all({ messageSeq, now })
     .filter((entry) => entry.domain === domain || together?.(message, domain, entry.domain))

@@ -14,6 +14,7 @@ import type { Mailbox } from "../mailbox/mailbox.ts";
 import { mailboxAt, type Usage } from "../mailbox/mailboxes.ts";
 import { type EmailAddress, isAddressLiteral, normalizeAddress, splitAddress } from "../message/address.ts";
 import { quoteGiven } from "../message/recipients.ts";
+import { requireServed } from "../store/moving.ts";
 import {
   domains,
   mailboxes,
@@ -210,7 +211,8 @@ export interface LimitsParts {
 /**
  * Checks that a message may be sent at `now` (epoch ms), apart from room in queue and mailbox. `isHeld`: it waits for a
  * person first, so the caps do not count yet.
- * @throws AppError unprocessable (sender, recipients), locked (paused), rate_limited (caps, with Retry-After)
+ * @throws AppError unprocessable (sender, recipients), locked (paused), rate_limited (caps, with Retry-After), server_error
+ * 503 (the workspace moves away)
  */
 export function requireAllowed(
   parts: LimitsParts,
@@ -219,6 +221,7 @@ export function requireAllowed(
   now: number,
   { isHeld = false }: { isHeld?: boolean } = {},
 ): void {
+  requireServed(db, message.workspaceId);
   const { verifiedAt } = requireSender(db, message);
   const mailbox = mailboxOf(db, message, now);
   requireRecipients(parts, db, message);

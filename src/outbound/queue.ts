@@ -2,7 +2,7 @@
  * The outbound queue: messages to send, one entry for each recipient, and the bytes to transmit (rules: Outbound queue). Only
  * this file and claims.ts write outbound_messages, outbound_contents, queue_entries and queue_domains.
  *
- *   waiting ──claim──► leased ──┬──► delivered, bounced         held: until the operator releases it
+ *   waiting ──claim──► leased ──┬──► delivered, bounced         held: until the operator releases it; with a time, it is parked
  *      ▲                        │                               cancelled: by the operator
  *      └───── due later ────────┘
  *
@@ -14,6 +14,7 @@ import { type AnyColumn, and, asc, eq, gt, inArray, isNotNull, max, notInArray, 
 import { AppError } from "../base/errors.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import type { MessageDsn, RecipientDsn } from "../smtp/dsn.ts";
+import { isServed, UNSERVED } from "../store/moving.ts";
 import {
   domains,
   outboundContents,
@@ -165,6 +166,11 @@ const settling = prepared((db) => ({
     .select()
     .from(queueEntries)
     .where(eq(queueEntries.id, sql.placeholder("id")))
+    .prepare(),
+  workspace: db
+    .select({ workspaceId: outboundMessages.workspaceId })
+    .from(outboundMessages)
+    .where(eq(outboundMessages.seq, sql.placeholder("messageSeq")))
     .prepare(),
   complain: db
     .update(queueEntries)
@@ -381,7 +387,10 @@ export function holdWaiting(tx: Tx, reply: string): number {
   return held.length;
 }
 
-/** Makes all held entries due at `now` (epoch ms), of one workspace or of all; returns how many. */
+/**
+ * Makes all held entries due at `now` (epoch ms), of one workspace or of all, except those that move to another server; returns
+ * how many.
+ */
 export function releaseHeld(tx: Tx, now: number, workspaceId?: string): number {
   const held = tx
     .select({ seq: queueEntries.seq, domain: queueEntries.domain })
@@ -391,11 +400,51 @@ export function releaseHeld(tx: Tx, now: number, workspaceId?: string): number {
       and(
         eq(queueEntries.state, sql.raw("'held'")),
         workspaceId === undefined ? undefined : eq(outboundMessages.workspaceId, workspaceId),
+        sql`${outboundMessages.workspaceId} NOT IN ${sql.raw(UNSERVED)}`,
       ),
     )
     .all();
   for (const { seq, domain } of held) release(tx, seq, domain, now);
   return held.length;
+}
+
+const ofWorkspace = (tx: Tx, workspaceId: string): SQL =>
+  inArray(
+    queueEntries.messageSeq,
+    tx
+      .select({ seq: outboundMessages.seq })
+      .from(outboundMessages)
+      .where(eq(outboundMessages.workspaceId, workspaceId)),
+  );
+
+/**
+ * Parks the waiting entries of a workspace that moves to another server: they are held, and keep the time at which they are
+ * due. Returns the number of attempts under way, which go on.
+ */
+export function park(tx: Tx, workspaceId: string): number {
+  const parked = tx
+    .update(queueEntries)
+    .set({ state: "held" })
+    .where(and(isWaiting, eq(queueEntries.leased, false), ofWorkspace(tx, workspaceId)))
+    .returning({ domain: queueEntries.domain })
+    .all();
+  correctDomains(tx, parked);
+  const attempts = tx
+    .select({ count: sql<number>`count(*)` })
+    .from(queueEntries)
+    .where(and(isWaiting, ofWorkspace(tx, workspaceId)));
+  return attempts.get()?.count ?? 0;
+}
+
+/** Makes the parked entries of a workspace wait again. */
+export function unpark(tx: Tx, workspaceId: string): void {
+  const waiting = tx
+    .update(queueEntries)
+    .set({ state: "waiting" })
+    .where(and(eq(queueEntries.state, sql.raw("'held'")), isNotNull(queueEntries.dueAt), ofWorkspace(tx, workspaceId)))
+    .returning({ domain: queueEntries.domain })
+    .all();
+  correctDomains(tx, waiting);
 }
 
 /**
@@ -481,7 +530,7 @@ export function release(tx: Tx, seq: number, domain: string, now: number): void 
 
 /**
  * Makes an entry that is waiting or held due at `now` (epoch ms).
- * @throws AppError not_found; conflict when it is settled, or an attempt is under way
+ * @throws AppError not_found; conflict when it is settled, an attempt is under way, or it moves to another server
  */
 export function retryEntry(tx: Tx, id: string, now: number): void {
   const { seq, domain } = idleEntry(tx, id, now);
@@ -497,7 +546,9 @@ export function cancelEntry(tx: Tx, id: string, now: number): void {
 function idleEntry(tx: Tx, id: string, now: number): QueueEntry {
   const entry = settling(tx).entry.get({ id });
   if (!entry) throw new AppError("not_found", `There is no queue entry ${id}`);
-  const { state, leased, dueAt } = entry;
+  const { state, leased, dueAt, messageSeq } = entry;
+  const { workspaceId = "" } = settling(tx).workspace.get({ messageSeq }) ?? {};
+  if (!isServed(tx, workspaceId)) throw new AppError("conflict", `Queue entry ${id} moves to another server`);
   if (state !== "waiting" && state !== "held") throw new AppError("conflict", `Queue entry ${id} is ${state} already`);
   if (leased && (dueAt ?? 0) > now) {
     throw new AppError("conflict", `An attempt to deliver queue entry ${id} is under way; try again when it has ended`);

@@ -10,6 +10,7 @@ const REFUSALS = {
   unknownRecipient: [550, "5.1.1", "No such mailbox here"],
   notOurs: [550, "5.7.1", "We do not relay for this domain"],
   notVerified: [451, "4.7.1", "This domain is not verified here yet, try again later"],
+  moving: [451, "4.3.2", "This workspace is moving to another server, try again later"],
   mailboxFull: [452, "4.2.2", "Mailbox is full"],
   tooLarge: [552, "5.3.4", "Message is larger than this server takes"],
   storeUnavailable: [452, "4.3.1", "Mail store is briefly unavailable, try again"],

@@ -109,6 +109,8 @@ export const options = sqliteTable("options", {
   value: text("value").notNull(),
 });
 
+export const MOVING = ["out", "in"] as const;
+
 export const workspaces = sqliteTable("workspaces", {
   id: text("id").primaryKey(),
   name: text("name").notNull().unique(),
@@ -117,6 +119,10 @@ export const workspaces = sqliteTable("workspaces", {
   pausedReason: text("paused_reason"),
   /** Since when all API keys are paused, also later ones. */
   keysPausedAt: integer("keys_paused_at"),
+  /** It is not served here: it has left (`out`), or an import of it is under way (`in`). See moving/. */
+  moving: text("moving", { enum: MOVING }),
+  /** Of the export with which it left, or came. */
+  exportId: text("export_id"),
 });
 
 export const users = sqliteTable(
@@ -1018,11 +1024,11 @@ export const queueEntries = sqliteTable(
     /** The recipient's domain, by which the relay queues. */
     domain: text("domain").notNull(),
     /**
-     * `waiting` for its next attempt; `held`, in the demo and after a restore, until the operator releases it; the
-     * other states are final.
+     * `waiting` for its next attempt; `held`, in the demo and after a restore, until the operator releases it, and while
+     * its workspace moves to another server; the other states are final.
      */
     state: text("state", { enum: QUEUE_STATES }).notNull(),
-    /** While waiting: time of the next attempt; while leased: end of the lease. */
+    /** While waiting, also until its workspace has moved: time of the next attempt; while leased: end of the lease. */
     dueAt: integer("due_at"),
     /** An attempt is in progress. */
     leased: flag("leased").notNull().default(false),

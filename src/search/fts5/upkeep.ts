@@ -61,7 +61,7 @@ const SLICE = 10;
 const CHARACTERS_OF_A_PORTION = 400_000;
 
 /** Indexes up to `limit` missing messages, or fewer if they are long: those put off, then the newest of the backlog. */
-function takeIn(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: number): void {
+export function takeIn(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: number): void {
   let [taken, characters] = [0, 0];
   const isFull = () => taken === limit || characters >= CHARACTERS_OF_A_PORTION;
   const index = ({ seq, workspaceId, mailboxId, fold }: StoredMessage): void => {

@@ -1,0 +1,122 @@
+/** `mailroom workspace export|import|reopen|remove`: a workspace moves to another server. */
+import { version } from "../../package.json" with { type: "json" };
+import { openIdentities } from "../backup/age.ts";
+import { exportWorkspace, reopenWorkspace } from "../moving/export.ts";
+import { type Imported, importWorkspace } from "../moving/import.ts";
+import { removeWorkspace } from "../moving/remove.ts";
+import { command, type Document } from "./command.ts";
+import { record, watchProgress } from "./output.ts";
+import type { Session } from "./session.ts";
+
+/** Settings that differ from their defaults. */
+const settingsOf = ({ appliance }: Session): Record<string, string> =>
+  Object.fromEntries(
+    appliance.options.list().flatMap(({ name, value, default: usual }) => (value === usual ? [] : [[name, value]])),
+  );
+
+function describeImport(document: Document): string {
+  const { rows: _, settings, withoutFactor, ...rest } = document as Imported & { settings: object };
+  return [
+    record(rest),
+    ...withoutFactor.map((email) => `${email} needs a recovery code, or mailroom user totp ${email} --reset\n`),
+    ...Object.entries(settings).map(([name, value]) => `the other server has ${name} ${value}\n`),
+  ].join("");
+}
+
+export const movingCommands = [
+  command({
+    name: "workspace export",
+    summary:
+      "Write a workspace with all that it has into a folder, from which workspace import makes it at another server",
+    arguments: { name: "NAME" },
+    options: {
+      to: {
+        value: "DIR",
+        required: true,
+        summary: "The folder; a later export of the same workspace adds what is new",
+      },
+      final: {
+        summary: "End its service here first: nothing is taken or sent any more, and the other server may begin",
+      },
+      "seal-for": { value: "KEY", summary: "Take second factors along, encrypted for this public key of backup key" },
+    },
+    async run(session, { arguments: { name }, options }) {
+      const { appliance, config, runtime, log, io } = session;
+      const { id, name: known } = appliance.people.workspaceNamed(name);
+      const {
+        rows,
+        settings: _,
+        ...exported
+      } = await exportWorkspace(
+        { store: appliance.store, runtime, log },
+        {
+          data: config.data,
+          workspace: { id, name: known },
+          folder: options.to,
+          final: options.final,
+          sealFor: options["seal-for"],
+          settings: settingsOf(session),
+          hostname: config.hostname,
+          version,
+          ...progressOf(session),
+        },
+      );
+      if (!exported.final) {
+        io.writeStderr(
+          "mailroom: this server goes on serving the workspace. To move it, import this export, then make the rest with --final and import that\n",
+        );
+      }
+      const { workspace, ...document } = exported;
+      return { ...document, id: workspace.id, name: workspace.name, exportId: exported.id, rows };
+    },
+  }),
+  command({
+    name: "workspace import",
+    summary: "Make a workspace from an export; it is served once its final export is imported",
+    arguments: { folder: "DIR" },
+    options: { identity: { value: "FILE", summary: "Private key that opens the second factors of the export" } },
+    text: describeImport,
+    async run(session, { arguments: { folder }, options: { identity } }) {
+      const { appliance, config, runtime, log, io } = session;
+      const identities = identity === undefined ? undefined : await openIdentities(identity);
+      const { store, mailbox } = appliance;
+      const imported = await importWorkspace(
+        { store, mailbox, runtime, log },
+        { data: config.data, folder, identities, ...progressOf(session) },
+      );
+      if (!imported.served) {
+        io.writeStderr(
+          "mailroom: the workspace is not served here yet: the other server still serves it. Import its final export to begin\n",
+        );
+      }
+      const here = settingsOf(session);
+      const settings = Object.entries(imported.settings).filter(([name, value]) => here[name] !== value);
+      return { ...imported, settings: Object.fromEntries(settings) };
+    },
+  }),
+  command({
+    name: "workspace reopen",
+    summary: "Serve a workspace here again after its final export, which must not have been imported elsewhere",
+    arguments: { name: "NAME" },
+    run({ appliance: { store, people } }, { arguments: { name } }) {
+      const { id, name: known } = people.workspaceNamed(name);
+      store.transact((tx) => reopenWorkspace(tx, id));
+      return { id, name: known, state: "active" };
+    },
+  }),
+  command({
+    name: "workspace remove",
+    summary: "Remove a workspace that has left for another server, or whose import was given up, with all its mail",
+    arguments: { name: "NAME" },
+    async run({ appliance: { store, people }, config, runtime }, { arguments: { name } }) {
+      const { id, name: known } = people.workspaceNamed(name);
+      await removeWorkspace({ store, runtime }, { data: config.data, workspaceId: id });
+      return { id, name: known, removed: true };
+    },
+  }),
+];
+
+function progressOf(session: Session) {
+  const { isInterrupted, tell: onProgress } = watchProgress(session);
+  return { isInterrupted, onProgress };
+}

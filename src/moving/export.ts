@@ -1,0 +1,392 @@
+/**
+ * Exports a workspace into a folder, beside the running server: its rows as of one moment, in a database of their own, and the
+ * files that they name. Files that the folder has already are kept, so an interrupted export goes on, and a later one of the
+ * same workspace copies what is new.
+ *
+ *   serving ── export ──► serving          to be brought up to date later
+ *   serving ── final export ──► out        nothing is taken or sent any more; the other server sends what waits
+ *      ▲                         │
+ *      └──────── reopen ─────────┘
+ *
+ * Invariants: an export has no row of another workspace. Mail that waits is sent by the server that serves the workspace, and
+ * only a final export lets another one serve it.
+ */
+import { Database } from "bun:sqlite";
+import { closeSync, openSync } from "node:fs";
+import { readFile, rename, rm } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { eq } from "drizzle-orm";
+import { sealKeyIn } from "../access/identity.ts";
+import { openSeal } from "../access/seal.ts";
+import { encryptText } from "../backup/age.ts";
+import {
+  hashFile,
+  isFull,
+  isMissing,
+  makeFolder,
+  namesIn,
+  sideBySide,
+  sizeOf,
+  stateOf,
+  syncFile,
+  syncFolder,
+  syncTree,
+  writeBytes,
+  writeText,
+} from "../backup/files.ts";
+import {
+  BLOB_LIST,
+  BLOBS,
+  DATABASE,
+  GENERATIONS,
+  generationId,
+  LOCK,
+  listGenerations,
+  MANIFEST,
+  PLAIN_FORMAT,
+  SUMS,
+  writeBlobList,
+  writeSums,
+} from "../backup/layout.ts";
+import { keepNewest, patiently, prepareFolder, sweepPool, sweepUnfinished } from "../backup/make.ts";
+import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import { letOthersRun, pause } from "../base/pause.ts";
+import { newId, type Runtime } from "../base/runtime.ts";
+import { releaseLeases as releaseDeliveries } from "../events/queue.ts";
+import { releaseLeases } from "../outbound/claims.ts";
+import { park, unpark } from "../outbound/queue.ts";
+import { blobPath } from "../store/blobs.ts";
+import { claimBlobs, isClaimed, tryClaim } from "../store/claim.ts";
+import { MIGRATIONS, migrate } from "../store/migrate.ts";
+import { MESSAGES_PER_THREAD, workspaces } from "../store/schema.ts";
+import { openSnapshot } from "../store/snapshot.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
+import { EXPORT, type ExportManifest, SECOND_FACTORS } from "./layout.ts";
+import { belongs, MOVED } from "./tables.ts";
+
+export interface ExportRequest {
+  /** The data folder. */
+  data: string;
+  workspace: { id: string; name: string };
+  /** The folder; made when missing, but not the folders above it. */
+  folder: string;
+  /** Closes the workspace here first. */
+  final: boolean;
+  /** A public key of age, for which the secrets of second factors are encrypted. */
+  sealFor?: string | undefined;
+  /** The server's settings that differ from their defaults, with secrets masked. */
+  settings: Record<string, string>;
+  hostname: string;
+  version: string;
+  isInterrupted(): boolean;
+  onProgress(line: () => string): void;
+}
+
+export interface Exported extends ExportManifest {
+  folder: string;
+  /** Blobs that the folder lacked, and their bytes. */
+  copied: number;
+  copiedBytes: number;
+}
+
+export interface ExportParts {
+  store: Store;
+  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
+  log: Log;
+}
+
+/** Conversations that one statement copies. */
+const PORTION = 2_000;
+/** Between two looks for attempts that are under way, ms. */
+const LOOK_MS = 200;
+/** Requests that came before the workspace was closed end within this time, or are refused. */
+const GRACE_MS = 2_000;
+/** An attempt may take as long as its remote. */
+const LONGEST_ATTEMPT_MS = 30 * 60_000;
+
+const INTERRUPTED = "interrupted; run it again to go on";
+
+/** @throws AppError, errors of the file system and SQLite; a finished export in the folder then stays */
+export async function exportWorkspace(parts: ExportParts, request: ExportRequest): Promise<Exported> {
+  const { data, runtime } = { ...request, ...parts };
+  const folder = resolve(request.folder);
+  await prepareFolder(data, folder, EXPORT);
+  const releaseFolder = await patiently(() => tryClaim(join(folder, LOCK)), `into ${folder}`, runtime);
+  try {
+    await requireSame(folder, request.workspace);
+    const releaseBlobs = await patiently(() => claimBlobs(data), `of ${data}`, runtime);
+    try {
+      if (request.final) await close(parts, request);
+      const exported = await writeExport(parts, { ...request, folder });
+      await keepNewest(folder, 1, runtime.now(), EXPORT);
+      await sweepPool(folder, EXPORT);
+      return exported;
+    } finally {
+      releaseBlobs();
+    }
+  } finally {
+    releaseFolder();
+  }
+}
+
+/** @throws AppError conflict for a folder with an export of another workspace */
+async function requireSame(folder: string, { id, name }: ExportRequest["workspace"]): Promise<void> {
+  const found = await newestManifest(folder);
+  if (!found || found.workspace.id === id) return;
+  throw new AppError(
+    "conflict",
+    `${folder} has an export of ${found.workspace.name}: give ${name} a folder of its own`,
+  );
+}
+
+async function newestManifest(folder: string): Promise<ExportManifest | undefined> {
+  const newest = (await listGenerations(folder, EXPORT)).at(-1);
+  return newest && (JSON.parse(await readFile(join(newest.path, MANIFEST), "utf8")) as ExportManifest);
+}
+
+/** Ends the service of the workspace here, and waits for what is under way. @throws AppError conflict */
+async function close({ store, runtime }: ExportParts, request: ExportRequest): Promise<void> {
+  const { data, workspace, isInterrupted, onProgress } = request;
+  store.transact((tx) => {
+    const { moving } = rowOf(tx, workspace.id);
+    if (moving === "in") throw new AppError("conflict", `the import of ${workspace.name} has not ended here`);
+    if (moving === "out") return;
+    const exportId = newId(runtime, "exp");
+    tx.update(workspaces).set({ moving: "out", exportId }).where(eq(workspaces.id, workspace.id)).run();
+  });
+  const isRunning = isClaimed(data);
+  if (isRunning) await pause(runtime, GRACE_MS);
+  const until = runtime.now() + LONGEST_ATTEMPT_MS;
+  for (;;) {
+    const attempts = store.transact((tx) => {
+      // Without a server, what is leased was cut short.
+      if (!isRunning) {
+        releaseLeases(tx, runtime.now());
+        releaseDeliveries(tx, runtime.now());
+      }
+      return park(tx, workspace.id) + attemptsAtWebhooks(tx, workspace.id);
+    });
+    if (attempts === 0) return;
+    if (isInterrupted()) throw new Error(INTERRUPTED);
+    if (runtime.now() > until) throw new AppError("conflict", `${attempts} deliveries are still under way`);
+    onProgress(() => `waiting for ${attempts} deliveries under way`);
+    await pause(runtime, LOOK_MS);
+  }
+}
+
+/** Serves the workspace here again, and nowhere else: whoever asks says that no other server does. @throws AppError conflict */
+export function reopenWorkspace(tx: Tx, workspaceId: string): void {
+  const { moving, name } = rowOf(tx, workspaceId);
+  if (moving !== "out") throw new AppError("conflict", `${name} has not left this server`);
+  tx.update(workspaces).set({ moving: null, exportId: null }).where(eq(workspaces.id, workspaceId)).run();
+  unpark(tx, workspaceId);
+}
+
+export function rowOf(db: Db, workspaceId: string): typeof workspaces.$inferSelect {
+  const row = db.select().from(workspaces).where(eq(workspaces.id, workspaceId)).get();
+  if (!row) throw new AppError("not_found", "there is no such workspace");
+  return row;
+}
+
+const attemptsAtWebhooks = (db: Db, workspaceId: string): number =>
+  db.$client
+    .query<{ n: number }, [string]>(
+      `SELECT count(*) AS n FROM webhook_endpoints e JOIN webhook_deliveries d ON d.endpoint_seq = e.seq
+       WHERE e.workspace_id = ? AND d.due_at IS NOT NULL AND d.leased = 1`,
+    )
+    .get(workspaceId)?.n ?? 0;
+
+async function writeExport({ store, runtime, log }: ExportParts, request: ExportRequest): Promise<Exported> {
+  const { data, folder, workspace, hostname, version, sealFor } = request;
+  await sweepUnfinished(folder);
+  const createdAt = runtime.now();
+  const generation = generationId(createdAt);
+  const parent = join(folder, GENERATIONS);
+  const unfinished = join(parent, `.${generation}`);
+  try {
+    await makeFolder(unfinished);
+    const database = join(unfinished, DATABASE);
+    const rows = await copyRows(request, database);
+    await syncFile(database);
+    const blobs = await copyBlobs(store, request, unfinished);
+    if (sealFor !== undefined) {
+      await encryptText(JSON.stringify(secretsIn(database, data, { runtime, log })), join(unfinished, SECOND_FACTORS), [
+        sealFor,
+      ]);
+    }
+    const { moving, exportId } = rowOf(store.db, workspace.id);
+    const manifest: ExportManifest = {
+      format: PLAIN_FORMAT,
+      version,
+      schema: MIGRATIONS.length,
+      createdAt: new Date(createdAt).toISOString(),
+      hostname,
+      id: moving === "out" && exportId !== null ? exportId : newId(runtime, "exp"),
+      workspace: { id: workspace.id, name: workspace.name },
+      final: moving === "out",
+      settings: request.settings,
+      rows,
+      databaseBytes: (await sizeOf(database)) ?? 0,
+      blobs: blobs.blobs,
+      lacking: blobs.lacking,
+    };
+    await writeText(join(unfinished, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
+    const sums = new Map<string, string>();
+    for (const name of await namesIn(unfinished)) sums.set(name, (await hashFile(join(unfinished, name))).sha256);
+    await writeText(join(unfinished, SUMS), writeSums(sums));
+    await rename(unfinished, join(parent, generation));
+    await syncFolder(parent);
+    return { folder, ...manifest, copied: blobs.copied, copiedBytes: blobs.copiedBytes };
+  } catch (error) {
+    await rm(unfinished, { recursive: true, force: true }).catch(() => {});
+    if (isFull(error)) throw new AppError("insufficient_storage", `the disk of ${folder} is full`, { cause: error });
+    throw error;
+  }
+}
+
+/** Makes the database of an export. Returns the number of rows by table. */
+async function copyRows({ data, workspace, isInterrupted, onProgress }: ExportRequest, path: string) {
+  closeSync(openSync(path, "wx", 0o600));
+  const db = new Database(path, { readwrite: true, strict: true });
+  try {
+    // A file that is not finished is removed.
+    db.exec("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF");
+    migrate(db, { claim: () => () => {} });
+    db.exec("PRAGMA foreign_keys = OFF");
+    db.query("ATTACH ? AS source").run(join(data, "mailroom.db"));
+    const triggers = db
+      .query<{ name: string; sql: string }, []>("SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger'")
+      .all();
+    // Rows are copied as they are.
+    for (const { name } of triggers) db.exec(`DROP TRIGGER main.${name}`);
+    db.exec("BEGIN");
+    db.query(copying(db, "workspaces", "source.workspaces t WHERE t.id = ?")).run(workspace.id);
+    for (const table of MOVED.filter(({ stage }) => stage !== "mail")) {
+      db.query(
+        copying(db, table.name, `main.${table.of} p CROSS JOIN source.${table.name} t ON ${belongs(table)}`),
+      ).run();
+    }
+    db.exec(
+      `${copying(db, "oauth_clients", "source.oauth_clients t WHERE id IN (SELECT client_id FROM main.oauth_grants)")};
+       ${copying(db, "thread_changes", "source.thread_changes t WHERE kind = 'gone' AND user_id IS NULL AND mailbox_id IN (SELECT id FROM main.mailboxes)")};
+       DELETE FROM main.webhook_cursor;
+       ${copying(db, "webhook_cursor", "source.webhook_cursor t")};
+       UPDATE main.webhook_cursor SET event_seq =
+         max(event_seq, coalesce((SELECT min(after_event) FROM main.webhook_endpoints), (SELECT max(seq) FROM main.events), 0));
+       DELETE FROM main.sqlite_sequence;
+       INSERT INTO main.sqlite_sequence (name, seq) SELECT name, seq FROM source.sqlite_sequence;
+       CREATE TEMP TABLE chosen (seq INTEGER PRIMARY KEY);
+       INSERT INTO chosen SELECT t.seq FROM main.mailboxes p CROSS JOIN source.threads t ON t.mailbox_id = p.id`,
+    );
+    const mail = MOVED.filter(({ stage }) => stage === "mail").map((table) =>
+      db.query<unknown, [number, number]>(copying(db, table.name, mailFrom(table))),
+    );
+    const last = db.query<{ seq: number | null }, [number]>(
+      `SELECT max(seq) AS seq FROM (SELECT seq FROM chosen WHERE seq > ? ORDER BY seq LIMIT ${PORTION})`,
+    );
+    for (let after = 0, done = 0; ; done += PORTION) {
+      const through = last.get(after)?.seq;
+      if (through == null) break;
+      for (const statement of mail) statement.run(after + 1, through);
+      after = through;
+      onProgress(() => `${done + PORTION} conversations`);
+      await letOthersRun();
+      if (isInterrupted()) throw new Error(INTERRUPTED);
+    }
+    db.exec("COMMIT");
+    for (const { sql } of triggers) db.exec(sql);
+    return Object.fromEntries(MOVED.map(({ name }) => [name, countOf(db, name)]));
+  } finally {
+    db.close();
+  }
+}
+
+/** SQL that copies rows `t`. */
+function copying(db: Database, table: string, from: string): string {
+  const columns = columnsOf(db, table);
+  return `INSERT INTO main.${table} (${columns.join(", ")}) SELECT ${columns.map((name) => `t.${name}`).join(", ")} FROM ${from}`;
+}
+
+/** Names of a table's columns, quoted, in the schema `of`. */
+export const columnsOf = (db: Database, table: string, of = "main"): string[] =>
+  db
+    .query<{ name: string }, []>(`SELECT name FROM ${of}.pragma_table_info('${table}', '${of}')`)
+    .all()
+    .map(({ name }) => `"${name}"`);
+
+export const countOf = (db: Database, table: string): number =>
+  db.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${table}`).get()?.n ?? 0;
+
+/** Rows of the conversations ?1 to ?2. */
+function mailFrom(table: (typeof MOVED)[number]): string {
+  const { name, of } = table;
+  if (name === "threads") return "chosen p CROSS JOIN source.threads t ON t.seq = p.seq WHERE p.seq BETWEEN ?1 AND ?2";
+  const range = of === "messages" ? messagesBetween("?1", "?2") : "BETWEEN ?1 AND ?2";
+  return `main.${of} p CROSS JOIN source.${name} t ON ${belongs(table)} WHERE p.seq ${range}`;
+}
+
+/** SQL: is the number of a message of the conversations from `first` to `last`. */
+export const messagesBetween = (first: string, last: string): string =>
+  `BETWEEN ${first} * ${MESSAGES_PER_THREAD} AND ${last} * ${MESSAGES_PER_THREAD} + ${MESSAGES_PER_THREAD - 1}`;
+
+/** Copies the blobs that the database names, and writes the list of them. */
+async function copyBlobs(
+  { blobs }: Pick<Store, "blobs">,
+  { folder, isInterrupted, onProgress }: ExportRequest,
+  unfinished: string,
+) {
+  const snapshot = openSnapshot(join(unfinished, DATABASE));
+  try {
+    const pool = join(folder, BLOBS);
+    const lacking = new Set<string>();
+    let [copied, copiedBytes] = [0, 0];
+    await sideBySide(snapshot.blobs(), async (name) => {
+      if (isInterrupted()) throw new Error(INTERRUPTED);
+      const path = blobPath(pool, name);
+      if ((await stateOf(path, { sha256: name, size: undefined }, false)) === "whole") return;
+      const bytes = await blobs.read(name).catch((error) => {
+        if (isMissing(error)) return undefined;
+        throw error;
+      });
+      if (!bytes || new Bun.CryptoHasher("sha256").update(bytes).digest("hex") !== name) {
+        lacking.add(name);
+        return;
+      }
+      await makeFolder(dirname(path));
+      await writeBytes(path, bytes);
+      copied++;
+      copiedBytes += bytes.byteLength;
+      onProgress(() => `${copied} files`);
+    });
+    await syncTree(pool);
+    const there = snapshot.blobs().filter((name) => !lacking.has(name));
+    const count = await writeBlobList(join(unfinished, BLOB_LIST), there);
+    return { blobs: count, lacking: [...lacking].sort(), copied, copiedBytes };
+  } finally {
+    snapshot.close();
+  }
+}
+
+/** The secrets of second factors in the database, by the ids of their people, in base64. */
+function secretsIn(
+  database: string,
+  data: string,
+  { runtime, log }: Omit<ExportParts, "store">,
+): Record<string, string> {
+  const seal = openSeal(sealKeyIn(data), runtime, log);
+  const db = new Database(database, { readonly: true });
+  try {
+    const rows = db.query<{ userId: string; secret: Uint8Array }, []>(
+      "SELECT user_id AS userId, secret FROM second_factors",
+    );
+    return Object.fromEntries(
+      rows.all().flatMap(({ userId, secret }) => {
+        const opened = seal.open(secret, userId);
+        return opened ? [[userId, Buffer.from(opened).toString("base64")]] : [];
+      }),
+    );
+  } finally {
+    db.close();
+  }
+}

@@ -1,0 +1,24 @@
+/**
+ * Workspaces that this server has, but does not serve: one that has left for another server, and one of which an import is
+ * under way (moving/). Nothing is taken for them, and nothing of theirs is done or sent.
+ */
+import { unavailable } from "../base/errors.ts";
+import { prepared } from "./statement.ts";
+import type { Db } from "./store.ts";
+
+/** SQL: the ids of workspaces that are not served; most often none. */
+export const UNSERVED = "(SELECT id FROM workspaces WHERE moving IS NOT NULL)";
+/** SQL: the ids of their mailboxes. */
+export const UNSERVED_MAILBOXES = `(SELECT id FROM mailboxes WHERE workspace_id IN ${UNSERVED})`;
+
+const unserved = prepared(({ $client }) =>
+  $client.prepare<unknown, [id: string]>("SELECT 1 FROM workspaces WHERE id = ? AND moving IS NOT NULL"),
+);
+
+/** False for a workspace that moves to or from another server. */
+export const isServed = (db: Db, workspaceId: string): boolean => unserved(db).get(workspaceId) === null;
+
+/** @throws AppError server_error 503 for a workspace that is not served */
+export function requireServed(db: Db, workspaceId: string): void {
+  if (!isServed(db, workspaceId)) throw unavailable("This workspace is moving to another server; try again later");
+}

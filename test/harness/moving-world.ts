@@ -1,0 +1,209 @@
+/**
+ * A workspace with something of everything, on a server that has another workspace, too; and servers to which it moves. Each
+ * server is a data folder: an appliance runs on it in the process, or commands do.
+ */
+import { Database } from "bun:sqlite";
+import { cpSync } from "node:fs";
+import { join } from "node:path";
+import { sealKeyIn } from "../../src/access/identity.ts";
+import { openSeal } from "../../src/access/seal.ts";
+import { makeDkimKeys } from "../../src/admin/domains.ts";
+import { createLog } from "../../src/base/log.ts";
+import { type Booted, bootEmpty } from "./appliance.ts";
+import { zone } from "./dns-server.ts";
+import { ALICE, bootExt, type ExtWorld, MAX } from "./ext-world.ts";
+import { temporaryFolder } from "./folder.ts";
+import { letter, mailer } from "./mail.ts";
+import { fakeRuntime } from "./runtime.ts";
+import { openTerminal, type Terminal } from "./terminal.ts";
+
+/** Mail to it waits, since its name cannot be looked up. */
+export const REMOTE = "remote.example";
+const dns = () => zone({ [REMOTE]: "SERVFAIL" });
+const DAY_MS = 86_400_000;
+const SOURCE_NOW = fakeRuntime().now();
+
+export interface Place extends Terminal {
+  /** Starts a server on the folder; ended by the caller. */
+  serve(): Promise<Omit<Booted, "owner" | "api">>;
+}
+
+/** A server of its own. */
+export function openPlace(data = temporaryFolder(), now = () => SOURCE_NOW + DAY_MS): Place {
+  return {
+    ...openTerminal({ data, runtime: { now }, interrupted: new Promise(() => {}) }),
+    serve: () => bootEmpty({ MAILROOM_DATA: data }, { dns: dns(), file: join(data, "mailroom.db"), now }),
+  };
+}
+
+/** Words of the other workspace, which are nowhere in an export. */
+export const OF_OTHERS = ["othersecretword", "eve@other.test", "Others Ltd", "otherattachment"];
+
+export interface Source extends Place {
+  /** The API key of the owner, and one whose messages are held. */
+  key: string;
+  agentKey: string;
+  workspaceId: string;
+  /** Idempotency key of a message that was sent, and its body. */
+  sent: { key: string; body: object };
+}
+
+let made: Promise<Source> | undefined;
+
+/** Makes the workspace Example; the same for a whole process, so tests work on copies of its folder. */
+export function makeSource(): Promise<Source> {
+  made ??= build();
+  return made;
+}
+
+async function build(): Promise<Source> {
+  const data = temporaryFolder();
+  const world = await bootExt({ MAILROOM_DATA: data }, dns(), { file: join(data, "mailroom.db") });
+  const { appliance, owner, api } = world;
+  const { store, people, domains, developers, options } = appliance;
+  const keys = await makeDkimKeys();
+  await makeOthers(world, keys);
+  const agent = store.transact((tx) =>
+    developers.createKey(tx, {
+      userId: owner.userId,
+      name: "Agent",
+      scopes: ["read", "send", "write"],
+      policy: { send: "hold", mailboxes: [owner.mailboxId] },
+    }),
+  );
+  store.transact((tx) => {
+    people.addAlias(tx, owner.mailboxId, "sales@example.test");
+    people.addAlias(tx, owner.mailboxId, "*@example.test");
+    domains.addDomain(tx, owner.workspaceId, "second.test", keys);
+    options.set(tx, "webhooks.timeoutSeconds", "7");
+  });
+  const body = { from: ALICE, to: `dan@${REMOTE}`, subject: "Offer", text: "The price is 5.", bcc: `ed@${REMOTE}` };
+  const ok = <T extends { status: number }>(answer: T): T => {
+    if (answer.status >= 300) throw new Error(JSON.stringify(answer));
+    return answer;
+  };
+  ok(await api.post("/api/admin/v1/webhooks", { url: "https://hook.example/a", events: ["message.inbound"] }));
+  ok(await api.post("/api/admin/v1/suppressions", { address: "never@remote.example", reason: "asked" }));
+  ok(await api.post("/send", body, { "Idempotency-Key": "once" }));
+  const first = await world.receive(ALICE, "Question", {
+    headers: ["Content-Type: text/x-note", 'Content-Disposition: attachment; filename="note.txt"'],
+    text: "attachedwords of a note",
+  });
+  ok(await api.patch(`/threads/${first.threadId}`, { labels: ["Müll", "Later"], starred: true }));
+  const spam = await world.receive(ALICE, "Buy", { from: "spam@remote.example", text: "cheap pills" });
+  ok(await api.patch(`/threads/${spam.threadId}`, { folder: "spam" }));
+  const snoozed = await world.receive("sales@example.test", "Sleepy", {
+    headers: ["In-Reply-To: <not-here@remote.example>"],
+  });
+  ok(await api.patch(`/api/ext/v1/threads/${snoozed.threadId}/snooze`, { until: iso(world, 30 * DAY_MS) }));
+  const trashed = await world.receive(MAX, "Trashed");
+  ok(await api.patch(`/threads/${trashed.threadId}`, { folder: "trash" }));
+  ok(await api.post(`/threads/${first.threadId}/reply`, { text: "Here it is." }));
+  ok(await api.post("/api/ext/v1/drafts", { from: ALICE, to: MAX, subject: "Unsent", text: "to be" }));
+  ok(await api.post("/send", { ...body, subject: "Scheduled", sendAt: iso(world, 10 * DAY_MS) }));
+  const asAgent = world.apiWith(agent.key);
+  ok(await asAgent.post("/send", { ...body, subject: "Held" }));
+  ok(await asAgent.patch(`/threads/${first.threadId}`, { labels: ["By agent"], folder: "archive" }));
+  await asAgent.get("/threads");
+  await world.advance(2_000);
+  await appliance.stop(0);
+  const db = new Database(join(data, "mailroom.db"));
+  addAccess(db, data, owner.userId);
+  db.close();
+  return {
+    ...openPlace(data),
+    key: owner.apiKey,
+    agentKey: agent.key,
+    workspaceId: owner.workspaceId,
+    sent: { key: "once", body },
+  };
+}
+
+/** A copy of the source, which a test may change. */
+export async function copySource(): Promise<Source> {
+  const source = await makeSource();
+  const data = temporaryFolder();
+  cpSync(source.data, data, { recursive: true, filter: (path) => !path.endsWith("-shm") });
+  return { ...source, ...openPlace(data) };
+}
+
+export const SECOND_FACTOR = new TextEncoder().encode("a secret of 20 bytes");
+
+/** What people have to prove who they are. */
+function addAccess(db: Database, data: string, userId: string): void {
+  const runtime = fakeRuntime();
+  const seal = openSeal(
+    sealKeyIn(data),
+    runtime,
+    createLog("silent", runtime.now, () => {}),
+  );
+  const put = (table: string, row: Record<string, string | number | Uint8Array>) =>
+    db
+      .query(`INSERT INTO ${table} (${Object.keys(row)}) VALUES (${Object.keys(row).map(() => "?")})`)
+      .run(...Object.values(row));
+  const [now, later] = [runtime.now(), runtime.now() + 365 * DAY_MS];
+  put("second_factors", { user_id: userId, secret: seal.close(SECOND_FACTOR, userId), last_step: 1, created_at: now });
+  db.exec(
+    "INSERT INTO known_recipients SELECT id, 'dan@remote.example' FROM mailboxes WHERE address LIKE '%@example.test'",
+  );
+  put("recovery_codes", { user_id: userId, hash: "recovery" });
+  put("app_passwords", { id: "apw_1", user_id: userId, name: "Phone", hash: "app", created_at: now });
+  put("access_notices", { user_id: userId, deed: "key", done_by: "admin", app_passwords: 0, keys: 1, created_at: now });
+  put("sessions", {
+    ...{ id: "ses_1", user_id: userId, hash: "session", user_agent: "Firefox", created_at: now, last_used_at: now },
+    ...{ expires_at: later, source: "127.0.0.1", kept: 1 },
+  });
+  put("oauth_clients", { id: "cli_1", name: "App", redirect_uris: "[]", created_at: now });
+  put("oauth_clients", { id: "cli_other", name: "Another", redirect_uris: "[]", created_at: now });
+  put("api_keys", {
+    ...{ id: "key_grant", user_id: userId, name: "App", hash: "grant", hint: "", scopes: '["read"]', created_at: now },
+    policy: "{}",
+  });
+  put("oauth_grants", {
+    ...{ key_id: "key_grant", client_id: "cli_1", client_name: "App", client_host: "app.example", resource: "r" },
+    ...{ access_ms: 3_600_000, code_hash: "code", challenge: "c", code_expires_at: now, code_used_at: now },
+  });
+  for (const kind of ["refresh", "access"])
+    put("oauth_tokens", { hash: kind, key_id: "key_grant", kind, expires_at: later });
+}
+
+const iso = ({ runtime }: Pick<Booted, "runtime">, ms: number): string => new Date(runtime.now() + ms).toISOString();
+
+/** Another workspace, with people, mail, files and what its key did. */
+async function makeOthers(
+  { appliance, apiWith, mx }: ExtWorld,
+  keys: Awaited<ReturnType<typeof makeDkimKeys>>,
+): Promise<void> {
+  const { store, people, domains, developers } = appliance;
+  const key = store.transact((tx) => {
+    const { id: workspaceId } = people.addWorkspace(tx, "Others Ltd");
+    domains.markVerified(tx, domains.addDomain(tx, workspaceId, "other.test", keys).id);
+    const { userId } = people.addUser(tx, {
+      workspaceId,
+      email: "eve@other.test",
+      name: "Eve",
+      role: "owner",
+      ownMailbox: true,
+    });
+    return developers.createKey(tx, { userId, name: "Theirs", scopes: ["read", "send", "write", "admin"] }).key;
+  });
+  const sender = mailer(mx);
+  for (let i = 0; i < 5; i++) {
+    await sender.send(
+      { from: "carol@remote.example", to: "eve@other.test" },
+      letter({
+        to: "eve@other.test",
+        subject: `othersecretword ${i}`,
+        text: "otherattachment",
+        headers: ["Content-Type: text/x-note", 'Content-Disposition: attachment; filename="o.txt"'],
+      }),
+    );
+  }
+  sender.close();
+  const api = apiWith(key);
+  await api.post("/send", { from: "eve@other.test", to: "dan@remote.example", subject: "othersecretword", text: "x" });
+  await api.post("/api/admin/v1/webhooks", {
+    url: "https://hook.example/othersecretword",
+    events: ["message.inbound"],
+  });
+}
