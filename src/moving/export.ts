@@ -40,6 +40,7 @@ import {
   DATABASE,
   GENERATIONS,
   generationId,
+  generationTime,
   LOCK,
   listGenerations,
   MANIFEST,
@@ -119,7 +120,7 @@ export async function exportWorkspace(parts: ExportParts, request: ExportRequest
     try {
       if (request.final) await close(parts, request);
       const exported = await writeExport(parts, { ...request, folder });
-      await keepNewest(folder, 1, runtime.now(), EXPORT);
+      await keepNewest(folder, 1, Date.parse(exported.createdAt), EXPORT);
       await sweepPool(folder, EXPORT);
       return exported;
     } finally {
@@ -200,7 +201,9 @@ const attemptsAtWebhooks = (db: Db, workspaceId: string): number =>
 async function writeExport({ store, runtime, log }: ExportParts, request: ExportRequest): Promise<Exported> {
   const { data, folder, workspace, hostname, version, sealFor } = request;
   await sweepUnfinished(folder);
-  const createdAt = runtime.now();
+  // The newest by its name, whatever the clock says.
+  const last = (await listGenerations(folder, EXPORT)).at(-1)?.id ?? "";
+  const createdAt = Math.max(runtime.now(), 1 + (generationTime(last) ?? -1));
   const generation = generationId(createdAt);
   const parent = join(folder, GENERATIONS);
   const unfinished = join(parent, `.${generation}`);

@@ -3,12 +3,14 @@
  * server is a data folder: an appliance runs on it in the process, or commands do.
  */
 import { Database } from "bun:sqlite";
-import { cpSync } from "node:fs";
+import { cpSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { sealKeyIn } from "../../src/access/identity.ts";
 import { openSeal } from "../../src/access/seal.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
 import { createLog } from "../../src/base/log.ts";
+import type { Runtime } from "../../src/base/runtime.ts";
+import { MOVED } from "../../src/moving/tables.ts";
 import { type Booted, bootEmpty } from "./appliance.ts";
 import { zone } from "./dns-server.ts";
 import { ALICE, bootExt, type ExtWorld, MAX } from "./ext-world.ts";
@@ -24,15 +26,16 @@ const DAY_MS = 86_400_000;
 const SOURCE_NOW = fakeRuntime().now();
 
 export interface Place extends Terminal {
-  /** Starts a server on the folder; ended by the caller. */
-  serve(): Promise<Omit<Booted, "owner" | "api">>;
+  /** Starts a server on the folder, on a clock that stands, or on another one; ended by the caller. */
+  serve(world?: Partial<Runtime>): Promise<Omit<Booted, "owner" | "api">>;
 }
 
 /** A server of its own. */
 export function openPlace(data = temporaryFolder(), now = () => SOURCE_NOW + DAY_MS): Place {
   return {
     ...openTerminal({ data, runtime: { now }, interrupted: new Promise(() => {}) }),
-    serve: () => bootEmpty({ MAILROOM_DATA: data }, { dns: dns(), file: join(data, "mailroom.db"), now }),
+    serve: (world = { now }) =>
+      bootEmpty({ MAILROOM_DATA: data }, { dns: dns(), file: join(data, "mailroom.db"), ...world }),
   };
 }
 
@@ -43,6 +46,8 @@ export interface Source extends Place {
   /** The API key of the owner, and one whose messages are held. */
   key: string;
   agentKey: string;
+  /** API key of the other workspace's owner. */
+  othersKey: string;
   workspaceId: string;
   /** Idempotency key of a message that was sent, and its body. */
   sent: { key: string; body: object };
@@ -62,7 +67,7 @@ async function build(): Promise<Source> {
   const { appliance, owner, api } = world;
   const { store, people, domains, developers, options } = appliance;
   const keys = await makeDkimKeys();
-  await makeOthers(world, keys);
+  const othersKey = await makeOthers(world, keys);
   const agent = store.transact((tx) =>
     developers.createKey(tx, {
       userId: owner.userId,
@@ -114,6 +119,7 @@ async function build(): Promise<Source> {
     ...openPlace(data),
     key: owner.apiKey,
     agentKey: agent.key,
+    othersKey,
     workspaceId: owner.workspaceId,
     sent: { key: "once", body },
   };
@@ -173,7 +179,7 @@ const iso = ({ runtime }: Pick<Booted, "runtime">, ms: number): string => new Da
 async function makeOthers(
   { appliance, apiWith, mx }: ExtWorld,
   keys: Awaited<ReturnType<typeof makeDkimKeys>>,
-): Promise<void> {
+): Promise<string> {
   const { store, people, domains, developers } = appliance;
   const key = store.transact((tx) => {
     const { id: workspaceId } = people.addWorkspace(tx, "Others Ltd");
@@ -206,4 +212,79 @@ async function makeOthers(
     url: "https://hook.example/othersecretword",
     events: ["message.inbound"],
   });
+  return key;
+}
+
+export const newExport = (): string => join(temporaryFolder(), "export");
+
+export interface Exported {
+  final: boolean;
+  rows: Record<string, number>;
+  copied: number;
+  lacking: string[];
+}
+export interface Imported {
+  served: boolean;
+  repeated: boolean;
+  written: number;
+  withoutFactor: string[];
+  settings: Record<string, string>;
+}
+
+export const exportTo = (place: Place, to: string, ...more: string[]): Promise<Exported> =>
+  place.ask<Exported>("workspace", "export", "Example", "--to", to, ...more);
+export const importFrom = (place: Place, from: string, ...more: string[]): Promise<Imported> =>
+  place.ask<Imported>("workspace", "import", from, ...more);
+
+/** Moves the workspace to a new server. Returns it, with the folder of the export. */
+export async function move(from: Place): Promise<{ place: Place; folder: string }> {
+  const folder = newExport();
+  await exportTo(from, folder, "--final");
+  const place = openPlace();
+  await importFrom(place, folder);
+  return { place, folder };
+}
+
+export const databaseOf = (folder: string): Database => {
+  const [generation = ""] = readdirSync(join(folder, "generations"));
+  return new Database(join(folder, "generations", generation, "mailroom.db"), { readonly: true });
+};
+
+type Row = Record<string, unknown>;
+
+/** The rows of an export, with the numbers of rows replaced by what they stand for. */
+export function contentOf(folder: string): Record<string, string[]> {
+  const db = databaseOf(folder);
+  const known = new Map<string, { seq: number; as: unknown }[]>();
+  const numbersOf = (table: string) => {
+    const key = table === "access_notices" ? "id" : "seq";
+    const rows = db.query<Row, []>(`SELECT * FROM ${table} ORDER BY ${key}`).all();
+    const found = known.get(table) ?? rows.map((row, i) => ({ seq: row[key] as number, as: row.id ?? i }));
+    known.set(table, found);
+    return found;
+  };
+  /** The last row up to the number: some columns name a position, after which others come. */
+  const standsFor = (table: string, seq: unknown) =>
+    seq === null ? null : (numbersOf(table).findLast((row) => row.seq <= (seq as number))?.as ?? "none");
+  return Object.fromEntries(
+    MOVED.map(({ name, numbers = {} }) => {
+      const named: Record<string, string> = { ...numbers, ...(name === "drafts" && { answers: "threads" }) };
+      const rows = db.query<Row, []>(`SELECT * FROM ${name}`).all();
+      const plain = rows.map((row) =>
+        Object.fromEntries(
+          Object.entries(row).map(([column, value]) => {
+            const of = named[column];
+            // It moves on to the last event that was announced.
+            if (column === "after_event") return [column, undefined];
+            if (of === undefined)
+              return [column, value instanceof Uint8Array ? Buffer.from(value).toString("hex") : value];
+            // The conversation may be gone.
+            if (name === "key_changes" && of === "threads") return [column, row.thread_id];
+            return [column, standsFor(of, value)];
+          }),
+        ),
+      );
+      return [name, plain.map((row) => JSON.stringify(row)).sort()];
+    }),
+  );
 }

@@ -1,87 +1,25 @@
 /** A workspace moves from server to server with all that it has. */
-import { Database } from "bun:sqlite";
-import { describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { MOVED } from "../../src/moving/tables.ts";
 import { apiClient, type Client } from "../harness/api.ts";
-import { temporaryFolder } from "../harness/folder.ts";
-import { copySource, OF_OTHERS, openPlace, type Place } from "../harness/moving-world.ts";
+import {
+  contentOf,
+  copySource,
+  exportTo,
+  importFrom,
+  makeSource,
+  move,
+  newExport,
+  OF_OTHERS,
+  openPlace,
+  type Place,
+} from "../harness/moving-world.ts";
 import { peek, rowsOf } from "../harness/table-rows.ts";
 
-const newExport = (): string => join(temporaryFolder(), "export");
-
-interface Exported {
-  final: boolean;
-  rows: Record<string, number>;
-  copied: number;
-  lacking: string[];
-}
-interface Imported {
-  served: boolean;
-  repeated: boolean;
-  written: number;
-  withoutFactor: string[];
-  settings: Record<string, string>;
-}
-
-const exportTo = (place: Place, to: string, ...more: string[]): Promise<Exported> =>
-  place.ask<Exported>("workspace", "export", "Example", "--to", to, ...more);
-const importFrom = (place: Place, from: string, ...more: string[]): Promise<Imported> =>
-  place.ask<Imported>("workspace", "import", from, ...more);
-
-/** Moves the workspace to a new server. Returns it, with the folder of the export. */
-async function move(from: Place): Promise<{ place: Place; folder: string }> {
-  const folder = newExport();
-  await exportTo(from, folder, "--final");
-  const place = openPlace();
-  expect(await importFrom(place, folder)).toMatchObject({ served: true, repeated: false });
-  return { place, folder };
-}
-
-const databaseOf = (folder: string): Database => {
-  const [generation = ""] = readdirSync(join(folder, "generations"));
-  return new Database(join(folder, "generations", generation, "mailroom.db"), { readonly: true });
-};
-
-type Row = Record<string, unknown>;
-
-/** The rows of an export, with the numbers of rows replaced by what they stand for. */
-function contentOf(folder: string): Record<string, string[]> {
-  const db = databaseOf(folder);
-  const known = new Map<string, { seq: number; as: unknown }[]>();
-  const numbersOf = (table: string) => {
-    const key = table === "access_notices" ? "id" : "seq";
-    const rows = db.query<Row, []>(`SELECT * FROM ${table} ORDER BY ${key}`).all();
-    const found = known.get(table) ?? rows.map((row, i) => ({ seq: row[key] as number, as: row.id ?? i }));
-    known.set(table, found);
-    return found;
-  };
-  /** The last row up to the number: some columns name a position, after which others come. */
-  const standsFor = (table: string, seq: unknown) =>
-    seq === null ? null : (numbersOf(table).findLast((row) => row.seq <= (seq as number))?.as ?? "none");
-  return Object.fromEntries(
-    MOVED.map(({ name, numbers = {} }) => {
-      const named: Record<string, string> = { ...numbers, ...(name === "drafts" && { answers: "threads" }) };
-      const rows = db.query<Row, []>(`SELECT * FROM ${name}`).all();
-      const plain = rows.map((row) =>
-        Object.fromEntries(
-          Object.entries(row).map(([column, value]) => {
-            const of = named[column];
-            // It moves on to the last event that was announced.
-            if (column === "after_event") return [column, undefined];
-            if (of === undefined)
-              return [column, value instanceof Uint8Array ? Buffer.from(value).toString("hex") : value];
-            // The conversation may be gone.
-            if (name === "key_changes" && of === "threads") return [column, row.thread_id];
-            return [column, standsFor(of, value)];
-          }),
-        ),
-      );
-      return [name, plain.map((row) => JSON.stringify(row)).sort()];
-    }),
-  );
-}
+// Several servers start in each.
+setDefaultTimeout(30_000);
+beforeAll(async () => void (await makeSource()));
 
 /** What people and programs are told over all APIs. */
 async function answersOf(place: Place, key: string): Promise<Record<string, unknown>> {
@@ -186,6 +124,44 @@ test("an export has nothing of another workspace", async () => {
     join(folder, "generations", readdirSync(join(folder, "generations"))[0] ?? "", "mailroom.db"),
   );
   expect(own.includes("alice@example.test")).toBe(true);
+});
+
+test("a later export brings an earlier one up to date, and the final one begins to serve", async () => {
+  const source = await copySource();
+  const folder = newExport();
+  expect(await exportTo(source, folder)).toMatchObject({ final: false, copied: 1 });
+  const place = openPlace();
+  const first = await importFrom(place, folder);
+  expect(first).toMatchObject({ served: false, written: 8 });
+  expect(await place.ask("workspace", "list")).toMatchObject([{ name: "Example", state: "arriving" }]);
+  const served = await place.serve();
+  expect((await apiClient(served.http, source.key).get("/threads")).status).toBe(401);
+  await served.appliance.stop(0);
+
+  // Meanwhile at the first server: one more, one moved, one gone, and a mailbox gone with all of its mail.
+  const old = await source.serve();
+  const api = apiClient(old.http, source.key);
+  const { threads } = (await api.get<{ threads: { id: string; subject: string }[] }>("/threads?folder=all&limit=100"))
+    .body;
+  const idOf = (subject: string) => threads.find((thread) => thread.subject === subject)?.id;
+  expect((await api.patch(`/threads/${idOf("Question")}`, { labels: ["New"] })).status).toBe(200);
+  expect((await api.delete(`/api/ext/v1/drafts/${idOf("Unsent")}`)).status).toBe(200);
+  const sent = await api.post("/send", { ...source.sent.body, subject: "Second offer" });
+  expect(sent.status).toBe(202);
+  const max = (await api.get<{ mailboxes: { id: string; address: string }[] }>("/mailboxes")).body.mailboxes.find(
+    ({ address }) => address === "max@example.test",
+  );
+  expect((await api.delete(`/api/admin/v1/mailboxes/${max?.id}`)).status).toBe(200);
+  await old.appliance.settled();
+  await old.appliance.stop(0);
+
+  expect(await exportTo(source, folder, "--final")).toMatchObject({ final: true, copied: 0 });
+  const second = await importFrom(place, folder);
+  expect(second).toMatchObject({ served: true, repeated: false });
+  expect(second.written).toBeLessThan(first.written);
+  const again = newExport();
+  await exportTo(place, again, "--final");
+  expect(contentOf(again)).toEqual(contentOf(folder));
 });
 
 test("the same export again changes nothing", async () => {
