@@ -48,6 +48,7 @@ import { createSmtpListener } from "./smtp/server.ts";
 import { limitsFor } from "./smtp/server-connection.ts";
 import { startCheckpoints } from "./store/checkpoints.ts";
 import { claimFolder } from "./store/claim.ts";
+import { openS3Blobs } from "./store/s3.ts";
 import { type Options, openOptions } from "./store/settings.ts";
 import { openStore, type Store } from "./store/store.ts";
 import { type Certificates, findNames, openCertificates } from "./tls/certificates.ts";
@@ -125,8 +126,10 @@ export function createAppliance(
   log: Log,
   { startWorker, startBackup, doctor: doctorOptions, ...storeOptions }: ApplianceOptions = {},
 ): Appliance {
-  const store = openStore({ folder: config.data, runtime, log, ...storeOptions });
+  const s3 = config.blobs && openS3Blobs(config.blobs, runtime);
+  const store = openStore({ folder: config.data, s3, runtime, log, ...storeOptions });
   const options = openOptions(store);
+  store.remote?.cache.bound(() => options.get("blobs.cacheBytes"));
   const engine = createSearch({ store, options, runtime, log, putOff: () => wake("search-backlog") });
   const sidecar = createSupervisor({ data: config.data, options, runtime, log });
   let read = readHere;

@@ -3,6 +3,9 @@
  * bad value is a ConfigError with the variable and the values that it takes.
  */
 import { ConfigError } from "./base/errors.ts";
+import type { S3Location } from "./net/s3.ts";
+
+export type { S3Location };
 
 /** Address of a listener; `off` does not start it. Port 0 picks a free one. */
 export type Listen = { host: string; port: number } | "off";
@@ -19,18 +22,6 @@ export type ChallengeMode =
   | { type: "tls-alpn" }
   /** `program`: path of the program that is called as `present|cleanup NAME VALUE`. */
   | { type: "dns-hook"; program: string };
-
-/** A place in an S3 bucket, with the credentials for it. */
-export interface S3Location {
-  readonly bucket: string;
-  /** Keys begin with it; it is empty or ends with a slash. */
-  readonly prefix: string;
-  /** Origin of the server, without a trailing slash. The bucket is the first part of the path. */
-  readonly endpoint: string;
-  readonly region: string;
-  readonly accessKeyId: string;
-  readonly secretAccessKey: string;
-}
 
 export interface Config {
   /** The data folder. */

@@ -54,7 +54,14 @@ export function createMailFlow({ folder, startWorker, wake, baseUrl, ...parts }:
   const { store, mailbox, options, runtime, log } = parts;
   const names = createDnsCache(runtime);
   const blobFolder = join(folder, "blobs");
-  const parser = createParserPool({ blobFolder, names, runtime, log, ...(startWorker && { startWorker }) });
+  const parser = createParserPool({
+    blobFolder,
+    remote: store.remote,
+    names,
+    runtime,
+    log,
+    ...(startWorker && { startWorker }),
+  });
   const room = createRoom();
   const spool = openSpool(join(folder, "spool"), room);
   const isTraced = createRefusalLimit(runtime);

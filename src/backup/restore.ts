@@ -61,7 +61,7 @@ export interface RestoreRequest {
   identities?: Identities | undefined;
   /** Sends queued mail and scheduled drafts as if nothing had happened. */
   sendQueue: boolean;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
+  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
 }
 
 export interface Restored extends Pick<Manifest, "version" | "schema" | "createdAt" | "databaseBytes" | "lacking"> {

@@ -6,6 +6,7 @@ import { version as number } from "../../package.json" with { type: "json" };
 import { AppError, ConfigError, isUnavailable, UsageError } from "../base/errors.ts";
 import { domainCommands, mailboxCommands, queueCommands, webhookCommands } from "./administration.ts";
 import { backupCommands } from "./backup.ts";
+import { blobsMove } from "./blobs.ts";
 import {
   type Command,
   command,
@@ -64,7 +65,7 @@ const GROUPS: Readonly<Record<string, readonly Command[]>> = {
   ],
   "Programs and agents": [...about("key", keyCommands), ...about("webhook", webhookCommands), listen],
   "Mail that leaves": [...about("suppression"), ...about("queue", queueCommands)],
-  "The server": [...settingsCommands, doctor, trace, reindex, version],
+  "The server": [...settingsCommands, doctor, trace, reindex, blobsMove, version],
   "Copies of the mail": [...backupCommands, importCommand, exportCommand],
 };
 

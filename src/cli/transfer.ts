@@ -108,7 +108,7 @@ export const importCommand = command({
             folders: options.folders?.split(","),
             stdin: options["password-stdin"],
           });
-    const parser = openParser({ folder: config.data, runtime, log });
+    const parser = openParser({ folder: config.data, store, runtime, log });
     const pacing = createPacing({ folder: config.data, runtime });
     const { isInterrupted, tell } = watchProgress(session);
     const startedAt = runtime.now();

@@ -70,7 +70,7 @@ export function frameRoutes({
     {
       method: "GET",
       path: "/attachments/:id/preview",
-      run: ({ params, session }) => preview(mailbox.getAttachment(session.caller, params.id ?? "")),
+      run: async ({ params, session }) => preview(await mailbox.getAttachment(session.caller, params.id ?? "")),
     },
     { method: "GET", path: "/images", run: ({ request, session }) => images.respond(request, session.caller) },
   ];

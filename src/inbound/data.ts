@@ -50,7 +50,7 @@ export interface Accepted {
 }
 
 interface AcceptParts extends FeedbackParts {
-  store: Pick<Store, "db" | "enqueue" | "preparing" | "blobs">;
+  store: Pick<Store, "db" | "enqueue" | "preparing" | "blobs" | "remote">;
   mailbox: FeedbackParts["mailbox"] &
     Pick<Mailbox, "route" | "routeFor" | "stillReaches" | "hasRoom" | "hasReceived" | "fileCopies">;
   parser: Pick<ParserPool, "prepareInbound" | "authenticate">;
@@ -89,9 +89,11 @@ export async function acceptMessage(
         arrived = prepared;
         const decided = await decide(parts, prepared, envelope, recipients);
         // What is refused leaves no blob.
-        await prepared.staged.adopt(store.blobs);
+        if (!store.remote) await prepared.staged.adopt(store.blobs);
         return { ...prepared, ...decided };
       });
+      // Other messages do not wait for the network to share a commit with this one.
+      if (store.remote) await arrived?.staged.adopt(store.blobs);
       const arrival = { message, spam, auth: authentication.verdicts };
       const filed = await fileAll(parts, recipients, arrival, finding, (tx, all) => {
         const emailIds = all.map(({ messageId }) => messageId);

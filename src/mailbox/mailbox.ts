@@ -61,7 +61,7 @@ import {
 } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { createHtmlReading } from "./reading.ts";
-import { deleteDiscarded, sweepBlobs } from "./removal.ts";
+import { deleteDiscarded, moveBlobs, sweepBlobs } from "./removal.ts";
 import { findCorrespondents } from "./suggestions.ts";
 import {
   type BulkResult,
@@ -99,7 +99,7 @@ export function createMailbox({
 }: {
   store: Store;
   engine: SearchEngine;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
+  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
   options: Options;
   log: Log;
   read: ReadHtml;
@@ -232,7 +232,7 @@ export function createMailbox({
     /** The attachments of a message, to attach them to another. @throws AppError not_found */
     filesOf: (caller: Caller, id: string): StoredFile[] => filesOf(db, caller, id),
     /** @throws AppError not_found */
-    getAttachment: (caller: Caller, id: string): AttachmentContent => getAttachment(store, caller, id),
+    getAttachment: (caller: Caller, id: string): Promise<AttachmentContent> => getAttachment(store, caller, id),
     /** Why a message is in spam or not. @throws AppError not_found */
     getClassification: (caller: Caller, id: string): ClassificationView => getClassification(db, caller, id),
     /** Records that a recipient's server accepted the sent message at `now` (epoch ms). The first call counts. */
@@ -308,6 +308,10 @@ export function createMailbox({
       /** Indexes some, about `limit` messages. */
       takeIn: (tx: Tx, limit: number) => takeIn(tx, engine, limit),
     },
+
+    /** Moves the files of attachments to S3 or back, beside a running server: see store/blob-move.ts. */
+    moveBlobs: (to: "s3" | "files", following: Omit<Parameters<typeof moveBlobs>[2], "runtime">) =>
+      moveBlobs(store, to, { ...following, runtime }),
 
     /**
      * For the scheduler: wake snoozed conversations, remove blobs without a reference, delete what was discarded long

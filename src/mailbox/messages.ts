@@ -364,10 +364,10 @@ function reachedAttachment(db: Db, caller: Caller, id: string) {
 export const fileOf = (db: Db, caller: Caller, id: string): StoredFile =>
   storedFile(reachedAttachment(db, caller, id).attachment);
 
-export function getAttachment({ db, blobs }: Store, caller: Caller, id: string): AttachmentContent {
+export async function getAttachment({ db, blobs }: Store, caller: Caller, id: string): Promise<AttachmentContent> {
   const { attachment, emailId } = reachedAttachment(db, caller, id);
   const { filename, contentType, size, blob } = attachment;
-  return { emailId, filename, contentType, size, content: blobs.file(blob) };
+  return { emailId, filename, contentType, size, content: await blobs.file(blob) };
 }
 
 type Summary = NonNullable<ReturnType<ReturnType<typeof statements>["summaries"]["get"]>>;

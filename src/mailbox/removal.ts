@@ -7,6 +7,7 @@ import { and, asc, eq, inArray, isNotNull, isNull, lte, sql, sum } from "drizzle
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Job } from "../base/scheduler.ts";
+import { type Moved, type MoveRequest, moveToFiles, moveToS3 } from "../store/blob-move.ts";
 import {
   attachments,
   discardedThreads,
@@ -17,6 +18,7 @@ import {
   threads,
 } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
+import { blobNames } from "../store/snapshot.ts";
 import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { deleteLearned } from "./junk/filter.ts";
@@ -146,21 +148,33 @@ const named = prepared((db) => {
     .prepare();
 });
 
+const namedAmong =
+  ({ db }: Pick<Store, "db">) =>
+  (names: string[]): Set<string> =>
+    new Set(
+      named(db)
+        .all({ names: JSON.stringify(names) })
+        .map(({ blob }) => blob),
+    );
+
 /**
  * Removes blobs that no message, held or not, and not the outbound queue names; returns their number, or undefined during a
- * backup. Blobs of the hour before `now` (epoch ms) stay, because a blob is older than its row, which commits
+ * backup, or while the place of blobs is unavailable. Blobs of the hour before `now` (epoch ms) stay, because a blob is older than its row, which commits
  * afterwards.
  */
 export const sweepUnnamed = (store: Pick<Store, "db" | "blobs">, now: number): Promise<number | undefined> =>
-  store.blobs.sweep(
-    now - HOUR_MS,
-    (names) =>
-      new Set(
-        named(store.db)
-          .all({ names: JSON.stringify(names) })
-          .map(({ blob }) => blob),
-      ),
-  );
+  store.blobs.sweep(now - HOUR_MS, namedAmong(store));
+
+/** Moves blobs to S3 or back into files (store/blob-move.ts). @throws AppError conflict without a place in S3 */
+export function moveBlobs(
+  { db, remote }: Store,
+  to: Moved["to"],
+  rest: Pick<MoveRequest, "runtime" | "isInterrupted" | "onProgress">,
+): Promise<Moved> {
+  if (!remote) throw new AppError("conflict", "set MAILROOM_BLOBS to the place in S3");
+  const move = to === "s3" ? moveToS3 : moveToFiles;
+  return move({ ...rest, remote, isNamed: namedAmong({ db }), names: () => blobNames(db.$client) });
+}
 
 /** Removes unnamed blobs once a day. */
 export function sweepBlobs(store: Store, log: Log): Job {

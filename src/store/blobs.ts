@@ -10,7 +10,32 @@ import { dirname, join } from "node:path";
 import type { Runtime } from "../base/runtime.ts";
 import { claimBlobs } from "./claim.ts";
 
-export type Blobs = ReturnType<typeof openBlobs>;
+/** Blobs in the data folder, or in S3 with a cache there (stored-blobs.ts). */
+export interface Blobs {
+  /**
+   * Writes the bytes, which may come in pieces, durably and returns their name, SHA-256 in hex. The same bytes again
+   * cost no second blob. @throws AppError server_error 503; errors of the file system
+   */
+  write(...pieces: readonly Uint8Array[]): Promise<string>;
+  /**
+   * Takes over a durable file on the same file system, by moving it here. `name`: its SHA-256 in hex. What is there
+   * already leaves the file where it is. @throws as write
+   */
+  adopt(file: string, name: string): Promise<string>;
+  /** Checks for free space by writing and removing a file. @throws file system errors */
+  check(): Promise<void>;
+  /** The file of a blob, for streaming at once. It may be missing. @throws AppError server_error 503 */
+  file(name: string): Promise<Bun.BunFile>;
+  /** Reads a blob whole. @throws as file; errors of the file system */
+  read(name: string): Promise<Uint8Array>;
+  /**
+   * Removes blobs last written before `olderThan` (epoch ms) that `isNamed` does not return; returns their number.
+   * Calls it with one folder of names at a time. During a backup it removes nothing and returns undefined.
+   */
+  sweep(olderThan: number, isNamed: (names: string[]) => Set<string>): Promise<number | undefined>;
+}
+
+export type FileBlobs = ReturnType<typeof openBlobs>;
 
 /** The path of a blob below the folder of blobs. */
 export const blobPath = (folder: string, name: string): string => join(folder, name.slice(0, 2), name.slice(2));
@@ -21,6 +46,26 @@ const CHECK_BYTES = 256 * 1024;
 /** Suffix that the sweep adds to a blob that it is about to remove. */
 const LEAVING = ".leaving";
 
+/** SHA-256 in hex. */
+export function nameOf(pieces: readonly Uint8Array[]): string {
+  const hash = createHash("sha256");
+  for (const piece of pieces) hash.update(piece);
+  return hash.digest("hex");
+}
+
+/** Writes a new file durably; its name is durable once its folder is. */
+export async function writeFileAt(path: string, pieces: readonly Uint8Array[], now: Date): Promise<void> {
+  const handle = await open(path, "wx", 0o600);
+  try {
+    for (const piece of pieces) await handle.appendFile(piece);
+    await handle.utimes(now, now);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Blobs in a folder. */
 export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "randomBytes">) {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const shardOf = (name: string): string => join(folder, name.slice(0, 2));
@@ -64,7 +109,6 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     return true;
   }
 
-  /** Takes over a durable file on the same file system, by moving it here. `name`: its SHA-256 in hex. */
   async function adopt(file: string, name: string): Promise<string> {
     const now = new Date(runtime.now());
     if (await isThere(name, now)) return name;
@@ -75,28 +119,6 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     return name;
   }
 
-  function nameOf(pieces: readonly Uint8Array[]): string {
-    const hash = createHash("sha256");
-    for (const piece of pieces) hash.update(piece);
-    return hash.digest("hex");
-  }
-
-  /** Writes a new file durably; its name is durable once its folder is. */
-  async function writeFileAt(path: string, pieces: readonly Uint8Array[], now: Date): Promise<void> {
-    const handle = await open(path, "wx", 0o600);
-    try {
-      for (const piece of pieces) await handle.appendFile(piece);
-      await handle.utimes(now, now);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-  }
-
-  /**
-   * Writes the bytes, which may come in pieces, durably and returns their name, SHA-256 in hex. The same bytes again cost no
-   * second file.
-   */
   async function write(...pieces: readonly Uint8Array[]): Promise<string> {
     const name = nameOf(pieces);
     const now = new Date(runtime.now());
@@ -116,15 +138,19 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
 
   /**
    * As `write`, into a file of the folder `stage` on the same file system, to be adopted or removed. Without a file the
-   * bytes are here already.
+   * bytes are here already; with `apart` it does not look.
    */
-  async function writeStaged(bytes: Uint8Array, stage: string): Promise<{ name: string; file?: string }> {
-    const name = nameOf([bytes]);
+  async function writeStaged(
+    pieces: readonly Uint8Array[],
+    stage: string,
+    { apart = false } = {},
+  ): Promise<{ name: string; file?: string }> {
+    const name = nameOf(pieces);
     const now = new Date(runtime.now());
-    if (await isThere(name, now)) return { name };
+    if (!apart && (await isThere(name, now))) return { name };
     await mkdir(stage, { recursive: true, mode: 0o700 });
     const file = join(stage, Buffer.from(runtime.randomBytes(16)).toString("hex"));
-    await writeFileAt(file, [bytes], now);
+    await writeFileAt(file, pieces, now);
     return { name, file };
   }
 
@@ -170,7 +196,6 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     return removed;
   }
 
-  /** Checks for free space by writing and removing a file. @throws file system errors */
   async function check(): Promise<void> {
     const path = join(folder, ".check");
     try {
@@ -185,14 +210,9 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     writeStaged,
     adopt,
     check,
-    /** The file of a blob, for streaming. */
-    file: (name: string): Bun.BunFile => Bun.file(pathOf(name)),
-    /** Reads a blob whole. */
+    pathOf,
+    file: async (name: string): Promise<Bun.BunFile> => Bun.file(pathOf(name)),
     read: async (name: string): Promise<Uint8Array> => new Uint8Array(await Bun.file(pathOf(name)).arrayBuffer()),
-    /**
-     * Removes blobs last written before `olderThan` (epoch ms) that `isNamed` does not return; returns their number.
-     * Calls it with one folder of names at a time. During a backup it removes nothing and returns undefined.
-     */
     async sweep(olderThan: number, isNamed: (names: string[]) => Set<string>): Promise<number | undefined> {
       const release = claimBlobs(dirname(folder));
       if (!release) return undefined;

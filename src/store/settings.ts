@@ -469,6 +469,11 @@ export const SETTINGS = {
   "retention.journalReadDays": number(DAYS, 14, "Days that the journal tells what API keys read"),
   "retention.traceDays": number(DAYS, 30, "Days that the steps of each message on its way are kept (mailroom trace)"),
   "retention.trashDays": orWord("off", number(DAYS, 30, "Days after which trash and spam are deleted for good"), "off"),
+  "blobs.cacheBytes": number(
+    { unit: "bytes", min: 1_000_000, max: Number.MAX_SAFE_INTEGER, integer: true },
+    2_000_000_000,
+    "Room in the data folder for copies of attachments that are in S3 (MAILROOM_BLOBS)",
+  ),
   "backup.folder": orWord(
     "off",
     path("a folder", "Folder that the server is backed up into by itself, best on another disk"),

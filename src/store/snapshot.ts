@@ -63,6 +63,17 @@ function openLive(folder: string): Database {
   return db;
 }
 
+/** Names of the blobs in the rows of a database, of any version, distinct and sorted. */
+export function* blobNames(db: Database): Generator<string> {
+  const tables = db
+    .query("SELECT t.name FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table' AND c.name = 'blob'")
+    .values() as [string][];
+  if (tables.length === 0) return;
+  const each = tables.map(([table]) => `SELECT blob FROM "${table}" WHERE blob IS NOT NULL`);
+  const rows = db.query(`${each.join(" UNION ")} ORDER BY blob`).iterate() as Iterable<{ blob: string }>;
+  for (const { blob } of rows) yield blob;
+}
+
 /** @throws Error for a file that is not a database */
 export function openSnapshot(path: string) {
   const db = new Database(path, { readonly: true });
@@ -87,17 +98,7 @@ export function openSnapshot(path: string) {
       }
     },
     /** Names of the blobs in its rows, distinct and sorted. */
-    *blobs(): Generator<string> {
-      const tables = db
-        .query(
-          "SELECT t.name FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table' AND c.name = 'blob'",
-        )
-        .values() as [string][];
-      if (tables.length === 0) return;
-      const each = tables.map(([table]) => `SELECT blob FROM "${table}" WHERE blob IS NOT NULL`);
-      const rows = db.query(`${each.join(" UNION ")} ORDER BY blob`).iterate() as Iterable<{ blob: string }>;
-      for (const { blob } of rows) yield blob;
-    },
+    blobs: () => blobNames(db),
     close: (): void => db.close(),
   };
 }

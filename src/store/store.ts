@@ -11,9 +11,12 @@ import { AppError, isUnavailable, unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { requirePlace } from "./blob-mark.ts";
 import { type Blobs, openBlobs } from "./blobs.ts";
 import { claimFolder } from "./claim.ts";
 import { migrate } from "./migrate.ts";
+import { openRemoteBlobs, type RemoteBlobs } from "./remote-blobs.ts";
+import type { S3Blobs } from "./s3.ts";
 import { type Db, drizzleOver } from "./statement.ts";
 
 export type { Db };
@@ -30,6 +33,8 @@ export interface Store {
   /** For reading; drizzle. */
   readonly db: Db;
   readonly blobs: Blobs;
+  /** The same, if they are in S3. */
+  readonly remote: RemoteBlobs | undefined;
   /**
    * Runs `work` in a write transaction (BEGIN IMMEDIATE) and commits; an error rolls everything back. `work` is
    * synchronous: a promise would leave the transaction open. A nested call joins the outer transaction.
@@ -73,13 +78,15 @@ export interface StoreOptions {
   folder: string;
   /** The database file. For tests: `:memory:`, or bytes, of which a copy is opened in memory. */
   file?: string | Uint8Array;
+  /** Where the blobs are, if not in the folder. */
+  s3?: S3Blobs | undefined;
   /** Also opens a folder that is being restored; set by the restore itself. */
   restoring?: boolean;
   /** How long a write waits for another process's write, ms. Only `enqueue` does not block the event loop meanwhile. */
   busyTimeoutMs?: number;
   /** The longest that enqueued work waits for more to share its commit, ms. */
   gatherMs?: number;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
+  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
   /** Logs failures that no caller awaits. */
   log?: Pick<Log, "error">;
 }
@@ -197,17 +204,22 @@ export function openStore({
   busyTimeoutMs = 1_000,
   gatherMs = 30,
   restoring = false,
+  s3,
   runtime,
   log,
 }: StoreOptions): Store {
   let sqlite: Database;
   let blobs: Blobs;
+  let remote: RemoteBlobs | undefined;
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     if (!restoring && existsSync(join(folder, RESTORING))) {
       throw new Error("a restore into it has not ended; if none is under way, restore again");
     }
-    blobs = openBlobs(join(folder, "blobs"), runtime);
+    requirePlace(folder, s3?.place);
+    const files = openBlobs(join(folder, "blobs"), runtime);
+    remote = s3 && openRemoteBlobs({ data: folder, files, s3, runtime });
+    blobs = remote ?? files;
     sqlite = openDatabase(file ?? join(folder, "mailroom.db"), { busyTimeoutMs, restoring });
   } catch (error) {
     // SQLite reports a disk I/O error.
@@ -380,6 +392,7 @@ export function openStore({
   return {
     db,
     blobs,
+    remote,
     transact,
     enqueue,
     preparing,

@@ -20,6 +20,7 @@ import { parseSender } from "../message/address.ts";
 import { headerOf, withoutBcc } from "../message/headers.ts";
 import { fingerprintOf, firstMessageId } from "../message/identity.ts";
 import { createDnsCache } from "../net/dns-cache.ts";
+import { BLOB_CACHE } from "../store/blob-cache.ts";
 import { isClaimed } from "../store/claim.ts";
 import type { Store } from "../store/store.ts";
 import { UnparseableError } from "../workers/jobs.ts";
@@ -316,9 +317,11 @@ const IN_HAND = 32;
 /** `folder`: the data folder; `startWorker`: for tests. */
 export function openParser({
   folder,
+  store: { remote },
   ...parts
 }: {
   folder: string;
+  store: Pick<Store, "remote">;
   runtime: Runtime;
   log: Log;
   startWorker?: StartWorker;
@@ -326,6 +329,8 @@ export function openParser({
   return createParserPool({
     ...parts,
     blobFolder: join(folder, "blobs"),
+    // The server empties its own at each start.
+    ...(remote && { remote, stageFolder: join(folder, BLOB_CACHE, `.import-${process.pid}`) }),
     names: createDnsCache(parts.runtime),
     mostInHand: IN_HAND,
   });

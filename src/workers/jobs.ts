@@ -30,8 +30,10 @@ export interface MessageJob {
   source: Source | Composition;
   /** The message arrives: the worker authenticates it. */
   arrival?: Arrival;
-  /** For an arriving message: the folder where its attachments wait until it is accepted. The worker makes it. */
+  /** The folder where attachments wait until they are adopted, as those of an arriving message. The worker makes it. */
   stage?: string;
+  /** Blobs are not in the folder of blobs: those that the worker reads are in `stage`, under their names. */
+  apart?: true;
   /** Set for a message that cannot be parsed, which the worker only authenticates: the address shown as its author. */
   shownFrom?: string;
   /** The message is being sent: the worker signs it. */
@@ -46,7 +48,7 @@ export interface Prepared {
   message?: PreparedMessage;
   /** For an arriving message. */
   authentication?: Authentication;
-  /** Attachments of an arriving message that were not here yet: names of blobs and durable files. */
+  /** With `stage`, the blobs that were not here yet: their names and durable files. */
   staged?: { name: string; file: string }[];
   /** For a message that is sent, what to transmit: its signatures, then the message. */
   content?: OutboundContent;

@@ -6,7 +6,7 @@
  * The dispatcher (dispatcher.ts) gives jobs (jobs.ts) to workers (slot.ts, parser-worker.ts) and answers the workers'
  * DNS questions.
  */
-import { rm } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
 import type { Authentication } from "../authentication/dmarc.ts";
@@ -21,6 +21,8 @@ import { type Read, type ReadHtml, type Reading, sizeOfReading } from "../messag
 import type { DnsCache } from "../net/dns-cache.ts";
 import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
 import type { Source } from "../smtp/spool.ts";
+import type { Blobs } from "../store/blobs.ts";
+import type { Lender } from "../store/remote-blobs.ts";
 import { createDispatcher, type Work } from "./dispatcher.ts";
 import {
   type DocumentJob,
@@ -78,6 +80,7 @@ const BULK: Work = { kind: "bulk", source: "kept elsewhere" };
 export function createParserPool({
   blobFolder,
   stageFolder = join(dirname(blobFolder), "spool"),
+  remote,
   workers = workersFor(memoryLimit(), availableParallelism()),
   mostInHand = MOST_IN_HAND,
   mostLargeBytes = mostLarge(),
@@ -92,6 +95,8 @@ export function createParserPool({
   blobFolder: string;
   /** Folder on the same file system where attachments of arriving mail wait; it is emptied at each start. */
   stageFolder?: string;
+  /** Where blobs are, if not in `blobFolder`. */
+  remote?: Lender | undefined;
   names: DnsCache;
   runtime: Pick<Runtime, "now" | "setTimer">;
   log: Log;
@@ -117,6 +122,7 @@ export function createParserPool({
   });
 
   let stages = 0;
+  const nextStage = (): string => join(stageFolder, `${++stages}.staged`);
 
   const add = (
     work: Work,
@@ -125,25 +131,41 @@ export function createParserPool({
     more?: { released?: Promise<void> | undefined; memory?: number },
   ): Promise<Prepared> => dispatcher.add(work, { ...job, blobFolder }, size, more);
 
+  /** As `add`. Blobs that are elsewhere are lent to the worker, and adopted from it. */
+  async function addFiling(work: Work, job: MessageJob, size = sizeOf(job.source)): Promise<Prepared> {
+    if (!remote) return add(work, job, size);
+    const stage = nextStage();
+    try {
+      if (isComposition(job.source)) {
+        await mkdir(stage, { recursive: true, mode: 0o700 });
+        const lent = new Set(job.source.files?.map(({ blob }) => blob));
+        await Promise.all([...lent].map((blob) => remote.lend(blob, join(stage, blob))));
+      }
+      const prepared = await add(work, { ...job, stage, apart: true }, size);
+      await adoptAll(prepared.staged, remote);
+      return prepared;
+    } finally {
+      await rm(stage, { recursive: true, force: true });
+    }
+  }
+
   return {
-    prepare: async (work, source, size = sizeOf(source)) => given(await add(work, { source }, size), "message").message,
+    prepare: async (work, source, size) => given(await addFiling(work, { source }, size), "message").message,
     read: async <R extends Reading>(source: string, reading: R) =>
       given(await add({ kind: "interactive", source }, { reading }, sizeOfReading(reading)), "read").read as Read<R>,
-    prepareKept: async (source) =>
-      given(await add(BULK, { source, keptElsewhere: true }, sizeOf(source)), "message").message,
+    prepareKept: async (source) => given(await addFiling(BULK, { source, keptElsewhere: true }), "message").message,
     async prepareInbound(source, size, arrival, released) {
-      const stage = join(stageFolder, `${++stages}.staged`);
+      const stage = nextStage();
       const remove = () => rm(stage, { recursive: true, force: true });
       try {
-        const prepared = await add(arrivingFrom(arrival), { source, arrival, stage }, size, { released });
+        const job: MessageJob = { source, arrival, stage, ...(remote && { apart: true }) };
+        const prepared = await add(arrivingFrom(arrival), job, size, { released });
         const { staged = [] } = prepared;
         return {
           ...given(prepared, "message", "authentication"),
           staged: {
             count: staged.length,
-            async adopt(blobs) {
-              for (const { name, file } of staged) await blobs.adopt(file, name);
-            },
+            adopt: (blobs) => adoptAll(staged, blobs),
             drop: staged.length === 0 ? async () => {} : remove,
           },
         };
@@ -154,12 +176,11 @@ export function createParserPool({
     },
     authenticate: async (source, size, arrival, shownFrom) =>
       given(await add(arrivingFrom(arrival), { source, arrival, shownFrom }, size), "authentication").authentication,
-    prepareOutbound: async (account, source, signing) =>
-      given(
-        await add({ kind: "interactive", source: account }, { source, signing }, sizeOf(source)),
-        "message",
-        "content",
-      ),
+    async prepareOutbound(account, source, signing) {
+      const prepared = await addFiling({ kind: "interactive", source: account }, { source, signing });
+      const { message, content } = given(prepared, "message", "content");
+      return { message, content };
+    },
     async readDocument(owner, source, size, { filename, contentType }) {
       // Time spent on documents does not count against the person's mail.
       const work: Work = { kind: "document", source: `documents of ${owner}` };
@@ -178,6 +199,11 @@ export function createParserPool({
 /** Leaves a processor to the main thread. `memory`: bytes. */
 const workersFor = (memory: number, processors: number): number =>
   Math.max(1, Math.min(MOST_WORKERS, processors - 1, Math.round(memory / MEMORY_PER_WORKER)));
+
+async function adoptAll(staged: Prepared["staged"] = [], blobs: Pick<Blobs, "adopt">): Promise<void> {
+  const ends = await Promise.allSettled(staged.map(({ name, file }) => blobs.adopt(file, name)));
+  for (const end of ends) if (end.status === "rejected") throw end.reason;
+}
 
 const arrivingFrom = ({ ip }: Arrival): Work => ({ kind: "arriving", source: sourceOfAddress(canonicalAddress(ip)) });
 

@@ -5,6 +5,7 @@
  * loaded; from then on its silence is limited (slot.ts).
  */
 
+import { join } from "node:path";
 import { sign } from "../authentication/dkim.ts";
 import { type Authentication, judge, organizationsOf } from "../authentication/dmarc.ts";
 import { type Arrival, gatherEvidence } from "../authentication/evidence.ts";
@@ -18,7 +19,7 @@ import { signedBytes, withoutNul } from "../message/headers.ts";
 import { performReading } from "../message/reading.ts";
 import { type Answer, isFresh, type RecordType } from "../net/dns-cache.ts";
 import { readSource } from "../smtp/spool.ts";
-import { type Blobs, openBlobs } from "../store/blobs.ts";
+import { type FileBlobs, openBlobs } from "../store/blobs.ts";
 import { type FromWorker, type Job, keepContent, type Prepared, type Stage, type ToWorker } from "./jobs.ts";
 
 declare const self: Worker;
@@ -28,7 +29,7 @@ const runtime = systemRuntime();
 /** State that one job leaves to the next of the same appliance. */
 interface Kept {
   blobFolder: string;
-  blobs: Blobs;
+  blobs: FileBlobs;
   /** Recent DNS answers: mail that arrives together asks the same questions, and asking costs both threads time. */
   recent: Map<string, Answer>;
 }
@@ -68,9 +69,10 @@ async function run({ id, ...job }: Job & { id: number }): Promise<void> {
 async function prepare(id: number, job: Job): Promise<Prepared> {
   if ("reading" in job) return { read: await performReading(job.reading) };
   if ("document" in job) throw new Error("documents have workers of their own");
-  const { source, blobFolder, arrival, stage, shownFrom, signing, keptElsewhere } = job;
+  const { source, blobFolder, arrival, stage, apart, shownFrom, signing, keptElsewhere } = job;
   const { blobs, recent } = keptFor(blobFolder);
-  const came = isComposition(source) ? await composeBytes(source, blobs.read) : await readSource(source);
+  const read = apart && stage !== undefined ? (name: string) => Bun.file(join(stage, name)).bytes() : blobs.read;
+  const came = isComposition(source) ? await composeBytes(source, read) : await readSource(source);
   readLarge ||= came.byteLength > LARGE_BYTES;
   // Its attachments, and the pieces of their encoding.
   if (isComposition(source) && came.byteLength > LARGE_BYTES) await collected();
@@ -80,23 +82,24 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
     const shown = async () => ({ authors: authorsIn([`<${shownFrom}>`]) });
     return { authentication: (await authenticate(id, recent, signed, arrival, shown)).authentication };
   }
+  const staged: Required<Prepared>["staged"] = [];
+  async function writeStaged(...pieces: readonly Uint8Array[]): Promise<string> {
+    const { name, file } = await blobs.writeStaged(pieces, stage ?? "", { apart });
+    if (file !== undefined) staged.push({ name, file });
+    return name;
+  }
+  const { write } = stage === undefined ? blobs : { write: writeStaged };
   if (arrival) {
-    const staged: Prepared["staged"] = [];
-    async function write(content: Uint8Array): Promise<string> {
-      const { name, file } = await blobs.writeStaged(content, stage ?? "");
-      if (file !== undefined) staged?.push({ name, file });
-      return name;
-    }
     const prepared = await authenticate(id, recent, signed, arrival, () => prepareMessage(bytes, { write }));
     // The server's own results go on top of the header (RFC 8601 §4.1).
     prepared.message.headers.unshift(["Authentication-Results", prepared.authentication.results]);
     return { ...prepared, staged };
   }
   const written = signing !== undefined || keptElsewhere === true || isComposition(source);
-  if (!signing) return { message: await prepareMessage(bytes, blobs, { written }) };
+  if (!signing) return { message: await prepareMessage(bytes, { write }, { written }), staged };
   const signatures = Buffer.from(await sign(bytes, signing.keys, signing.signedAt), "latin1");
-  const content = await keepContent(blobs, signatures, bytes);
-  return { message: await prepareMessage(bytes, blobs, { written }), content };
+  const content = await keepContent({ write }, signatures, bytes);
+  return { message: await prepareMessage(bytes, { write }, { written }), content, staged };
 }
 
 /**

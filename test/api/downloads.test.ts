@@ -74,7 +74,7 @@ test("a download needs a key", async () => {
 
 test("a missing blob is server_error, in JSON", async () => {
   const { download, mailbox, lines } = await fileAttachment("image/png", 'filename="x.png"');
-  const { content } = mailbox.getAttachment(
+  const { content } = await mailbox.getAttachment(
     { userId: "olga", workspaceId: "wsp_1", role: "owner", email: "olga@example.test", scopes: new Set() },
     (await download()).url.split("/").pop() ?? "",
   );

@@ -87,7 +87,7 @@ test("its mail is filed like all mail: attachments open, inline pictures are lin
   const picture = last?.attachments[0];
   expect(picture).toMatchObject({ inline: true, contentType: "image/png" });
   expect(last?.html).toContain(`cid:${picture?.contentId}`);
-  const { content } = appliance.mailbox.getAttachment(caller, picture?.id ?? "");
+  const { content } = await appliance.mailbox.getAttachment(caller, picture?.id ?? "");
   expect(await content.bytes()).toEqual(new Uint8Array(lampPicture(96, 64, [222, 184, 135])));
 });
 

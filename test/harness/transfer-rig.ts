@@ -49,7 +49,7 @@ export async function importInto(
 ): Promise<ImportResult> {
   const { store, mailbox, people, config } = appliance;
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
-  const parser = openParser({ folder: config.data, runtime, log, startWorker: shareWorker });
+  const parser = openParser({ folder: config.data, store, runtime, log, startWorker: shareWorker });
   const entry = people.mailboxAt(into);
   const destination = destinationOf(mailbox, entry, people.listUsers(entry.workspaceId), { folder, read });
   try {

@@ -361,7 +361,7 @@ describe("failures", () => {
         const [attachment, ...others] = all.filter(({ messageSeq }) => messageSeq === row?.seq);
         expect(others).toEqual([]);
         expect(attachment).toMatchObject({ filename: "original.eml", contentType: "message/rfc822", inline: false });
-        expect(await rig.store.blobs.file(attachment?.blob ?? "").text()).toBe(`${message}\r\n`);
+        expect(await (await rig.store.blobs.file(attachment?.blob ?? "")).text()).toBe(`${message}\r\n`);
         expect(row).toMatchObject({
           from: { email: "evil@remote.example" },
           folder: "inbox",

@@ -273,7 +273,7 @@ test("an attachment returns its bytes", async () => {
   const { receive, mailbox, alice } = createAlice();
   const { messageId } = await receive(RICH);
   for (const attachment of mailbox.getMessage(alice, messageId, { html: false }).attachments) {
-    const { content, ...rest } = mailbox.getAttachment(alice, attachment.id);
+    const { content, ...rest } = await mailbox.getAttachment(alice, attachment.id);
     const { filename, contentType, size } = attachment;
     expect(rest).toEqual({ emailId: messageId, filename, contentType, size });
     const bytes = await content.bytes();

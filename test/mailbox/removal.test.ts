@@ -100,7 +100,7 @@ test("retention deletes several portions, by parts of a day; the next sweep remo
   const sweep = sweepBlobs(store, log);
   await sweep.runDue(START);
   await sweep.runDue(START + 2 * DAY_MS);
-  const blobs = store.blobs.file("x".repeat(64)).name?.replace(/\/xx\/.*$/, "") ?? "";
+  const blobs = (await store.blobs.file("x".repeat(64))).name?.replace(/\/xx\/.*$/, "") ?? "";
   const left = readdirSync(blobs, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   expect(left).toEqual([]);
 });
@@ -133,7 +133,7 @@ async function withFiles() {
       () => {},
     ),
   );
-  return { ...alice, job, kept, orphan, has: (name: string) => store.blobs.file(name).exists() };
+  return { ...alice, job, kept, orphan, has: async (name: string) => (await store.blobs.file(name)).exists() };
 }
 
 test("the sweep runs an hour after the start, then once a day, even if its job is woken meanwhile", async () => {
@@ -179,7 +179,7 @@ test("outgoing content stays until it is settled", async () => {
 
 test("during a backup no file is removed, and the next sweep is an hour later; leftovers of a crash are removed", async () => {
   const { job, orphan, has, store } = await withFiles();
-  const folder = dirname(dirname(store.blobs.file(orphan).name ?? ""));
+  const folder = dirname(dirname((await store.blobs.file(orphan)).name ?? ""));
   const halves = [`.${"a".repeat(32)}`, `${"b".repeat(62)}.leaving`].map((name) =>
     join(folder, orphan.slice(0, 2), name),
   );

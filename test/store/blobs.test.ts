@@ -21,7 +21,7 @@ describe("blobs", () => {
     const name = await blobs.write(bytes("abc"));
     expect(name).toBe("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     expect(await blobs.read(name)).toEqual(bytes("abc"));
-    expect(blobs.file(name).size).toBe(3);
+    expect((await blobs.file(name)).size).toBe(3);
   });
 
   test("a check leaves nothing behind, and throws file system errors", async () => {
@@ -126,8 +126,8 @@ describe("sweep", () => {
     writeFileSync(join(folder, "00", ".half-written"), "x");
     const removed = await blobs.sweep(Date.now() + HOUR, (names) => new Set(names.filter((name) => name === kept)));
     expect(removed).toBe(2);
-    expect(await blobs.file(kept).exists()).toBe(true);
-    expect(await blobs.file(orphan).exists()).toBe(false);
+    expect(await (await blobs.file(kept)).exists()).toBe(true);
+    expect(await (await blobs.file(orphan)).exists()).toBe(false);
   });
 
   test("restores a blob that a sweep was about to restore when the process ended", async () => {
@@ -156,6 +156,6 @@ describe("sweep", () => {
     await blobs.write(bytes("about to be named"));
     expect(await blobs.sweep(START + 4 * HOUR, () => new Set())).toBe(0);
     expect(await blobs.sweep(START + 6 * HOUR, () => new Set())).toBe(1);
-    expect(await blobs.file(name).exists()).toBe(false);
+    expect(await (await blobs.file(name)).exists()).toBe(false);
   });
 });

@@ -76,7 +76,7 @@ test("a worker prepares the same as the main thread would, and writes the attach
   const here = await prepareMessage(bytesOf(mail("one")), openBlobs(temporaryFolder(), fakeRuntime()));
   expect(await prepare(mail("one"))).toEqual(here);
   const blob = here.attachments[0]?.blob as string;
-  expect(await openBlobs(blobFolder, fakeRuntime()).file(blob).text()).toBe("file of one");
+  expect(await (await openBlobs(blobFolder, fakeRuntime()).file(blob)).text()).toBe("file of one");
 
   const path = join(temporaryFolder(), "1.eml");
   writeFileSync(path, mail("one"));

@@ -486,7 +486,7 @@ describe("attachments", () => {
     try {
       expect((await upload(draft.draftId, "a.txt", bytes)).status).toBe(507);
       expect(
-        await appliance.store.blobs.file(new Bun.CryptoHasher("sha256").update(bytes).digest("hex")).exists(),
+        await (await appliance.store.blobs.file(new Bun.CryptoHasher("sha256").update(bytes).digest("hex"))).exists(),
       ).toBe(false);
       const save = (text: string) =>
         statusOf(alice.send("PATCH", `/drafts/${draft.draftId}`, letter({ revision: 1, text })));

@@ -1,0 +1,259 @@
+/**
+ * Blobs in S3, read through a cache in the data folder. Those that the folder has from before are files there until
+ * `mailroom blobs move` moves them, and are read first.
+ *
+ * Invariants: a blob is in S3, verified, before `write` or `adopt` resolves. The sweep removes no object that a writer
+ * counts on: a writer counts on one that it stored less than FRESH_MS ago, and else stores it again, which makes it
+ * younger than what the sweep removes; blob-cache.ts keeps the two from crossing.
+ */
+import { copyFile, link, rename, stat, unlink, utimes } from "node:fs/promises";
+import { isUnavailable } from "../base/errors.ts";
+import { pause } from "../base/pause.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { openBlobCache } from "./blob-cache.ts";
+import { type BlobMark, readMark, writeMark } from "./blob-mark.ts";
+import { type Blobs, type FileBlobs, nameOf, writeFileAt } from "./blobs.ts";
+import { claimBlobs } from "./claim.ts";
+import type { S3Blobs } from "./s3.ts";
+
+/** Much less than the hour after which the sweep removes what no row names. */
+const FRESH_MS = 15 * 60_000;
+/** How often to look whether a blob is still being removed, ms. */
+const POLL_MS = 100;
+/** Object with the id of the data folder that sweeps. */
+const OWNER = "owner";
+
+const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === "ENOENT";
+
+export type RemoteBlobs = ReturnType<typeof openRemoteBlobs>;
+
+/** Blobs in S3 as far as they concern the parser pool and backups, which deal with files. */
+export type Lender = Pick<RemoteBlobs, "adopt" | "lend">;
+
+export function openRemoteBlobs({
+  data,
+  files,
+  s3,
+  runtime,
+}: {
+  /** The data folder. */
+  data: string;
+  files: FileBlobs;
+  s3: S3Blobs;
+  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
+}) {
+  const cache = openBlobCache(data, runtime);
+  if (readMark(data) === undefined) {
+    const id = Buffer.from(runtime.randomBytes(16)).toString("hex");
+    writeMark(data, { place: s3.place, target: "s3", id });
+  }
+  /** Read each time: a move by another process changes it. */
+  const mark = (): BlobMark => readMark(data) ?? { place: s3.place, target: "s3", id: "" };
+  const counts = { hits: 0, misses: 0 };
+
+  const isFile = (path: string): Promise<boolean> =>
+    stat(path).then(
+      () => true,
+      (error) => {
+        if (isMissing(error)) return false;
+        throw error;
+      },
+    );
+
+  /* Writing. */
+
+  async function isFresh(name: string): Promise<boolean> {
+    const cached = await cache.use(name);
+    return cached !== undefined && Math.abs(runtime.now() - cached.storedAt) < FRESH_MS && mark().target === "s3";
+  }
+
+  /** Stores a durable file that is on its way, and takes it over. */
+  async function store(name: string, path: string): Promise<void> {
+    try {
+      while (await cache.isLeaving(name)) await pause(runtime, POLL_MS);
+      if (mark().target === "files") {
+        await files.adopt(path, name);
+        return;
+      }
+      const now = runtime.now();
+      if (!(await s3.put(name, path))) throw new Error(`the file of the blob ${name} has other bytes`);
+      await cache.take(name, path, now);
+    } finally {
+      await unlink(path).catch(() => {});
+    }
+  }
+
+  async function adopt(file: string, name: string): Promise<string> {
+    if (await isFresh(name)) return name;
+    const path = await cache.onTheWay(name);
+    const now = new Date(runtime.now());
+    await utimes(file, now, now);
+    await rename(file, path);
+    await store(name, path);
+    return name;
+  }
+
+  async function write(...pieces: readonly Uint8Array[]): Promise<string> {
+    const name = nameOf(pieces);
+    if (await isFresh(name)) return name;
+    const path = await cache.onTheWay(name);
+    try {
+      await writeFileAt(path, pieces, new Date(runtime.now()));
+    } catch (error) {
+      await unlink(path).catch(() => {});
+      throw error;
+    }
+    await store(name, path);
+    return name;
+  }
+
+  /* Reading. */
+
+  const coming = new Map<string, Promise<boolean>>();
+
+  /** Brings a blob into the cache; readers of the same one share it. False if there is no such blob. */
+  function bring(name: string): Promise<boolean> {
+    const shared = coming.get(name) ?? bringAlone(name).finally(() => coming.delete(name));
+    coming.set(name, shared);
+    return shared;
+  }
+
+  async function bringAlone(name: string): Promise<boolean> {
+    const path = await cache.onTheWay(name);
+    if (!(await s3.get(name, path))) return false;
+    // When it was stored is not known.
+    await cache.take(name, path, 0);
+    return true;
+  }
+
+  /** The file of a blob; of one that is nowhere, the path where it would be. */
+  async function locate(name: string): Promise<string> {
+    const local = files.pathOf(name);
+    for (let isSought = false; ; isSought = true) {
+      if (await isFile(local)) return local;
+      const cached = await cache.use(name);
+      if (cached) {
+        if (!isSought) counts.hits++;
+        return cached.path;
+      }
+      if (isSought) return local;
+      counts.misses++;
+      await bring(name);
+    }
+  }
+
+  /** Calls `use` again if the file moves before it is opened. */
+  async function reading<T>(name: string, use: (path: string) => Promise<T>): Promise<T> {
+    for (let n = 0; ; n++) {
+      try {
+        return await use(await locate(name));
+      } catch (error) {
+        if (!isMissing(error) || n === 2) throw error;
+      }
+    }
+  }
+
+  const linkOrCopy = (from: string, to: string): Promise<void> =>
+    link(from, to).catch((error) => {
+      if (isMissing(error)) throw error;
+      return copyFile(from, to);
+    });
+
+  /**
+   * Makes a file at `path`, in the data folder, of a blob, for as long as the caller needs it. What is only in S3 comes
+   * without filling the cache. @throws error ENOENT for a blob that is nowhere; AppError server_error 503
+   */
+  async function lend(name: string, path: string): Promise<void> {
+    for (const from of [files.pathOf(name), cache.pathOf(name)]) {
+      try {
+        await linkOrCopy(from, path);
+        return;
+      } catch (error) {
+        if (!isMissing(error)) throw error;
+      }
+    }
+    if (await s3.get(name, path)) return;
+    // A move may have brought it back meanwhile.
+    await linkOrCopy(files.pathOf(name), path);
+  }
+
+  /* Sweeping. */
+
+  /** True for the data folder that sweeps: the first one, or the one that `own` was called for last. */
+  async function isOwner(): Promise<boolean> {
+    const owner = await s3.readNote(OWNER);
+    if (owner === undefined) await own();
+    return owner === undefined || owner === mark().id;
+  }
+
+  const own = (): Promise<void> => s3.writeNote(OWNER, mark().id);
+
+  async function removeObject(name: string, olderThan: number, isNamed: (names: string[]) => Set<string>) {
+    try {
+      if (!(await cache.leave(name)) || isNamed([name]).has(name)) return false;
+      const object = await s3.stat(name);
+      if (!object || object.modifiedAt >= olderThan) return false;
+      await cache.drop(name);
+      await s3.remove(name);
+      return true;
+    } finally {
+      await cache.stay(name);
+    }
+  }
+
+  /** As Blobs.sweep, of the objects; a page at a time, so that a backup need not wait for all of them. */
+  async function sweepObjects(
+    olderThan: number,
+    isNamed: (names: string[]) => Set<string>,
+  ): Promise<number | undefined> {
+    if (mark().place === null || !(await isOwner())) return 0;
+    let removed = 0;
+    for (let from: string | undefined, isFirst = true; isFirst || from !== undefined; isFirst = false) {
+      const release = claimBlobs(data);
+      if (!release) return undefined;
+      try {
+        const { objects, next } = await s3.list(from);
+        const old = objects.filter(({ modifiedAt }) => modifiedAt < olderThan).map(({ name }) => name);
+        const named = isNamed(old);
+        for (const name of old) {
+          if (!named.has(name) && (await removeObject(name, olderThan, isNamed))) removed++;
+        }
+        from = next;
+      } finally {
+        release();
+      }
+    }
+    return removed;
+  }
+
+  return {
+    write,
+    adopt,
+    lend,
+    check: files.check,
+    file: async (name: string): Promise<Bun.BunFile> => Bun.file(await locate(name)),
+    read: (name: string): Promise<Uint8Array> =>
+      reading(name, async (path) => new Uint8Array(await Bun.file(path).arrayBuffer())),
+    /** As Blobs.sweep; undefined also while S3 is unavailable. */
+    async sweep(olderThan: number, isNamed: (names: string[]) => Set<string>): Promise<number | undefined> {
+      const removed = await files.sweep(olderThan, isNamed);
+      if (removed === undefined) return undefined;
+      await cache.sweep(olderThan, isNamed);
+      try {
+        const more = await sweepObjects(olderThan, isNamed);
+        return more === undefined ? undefined : removed + more;
+      } catch (error) {
+        if (isUnavailable(error)) return undefined;
+        throw error;
+      }
+    },
+    s3,
+    cache,
+    counts,
+    mark,
+    isOwner,
+    own,
+    data,
+    files,
+  } satisfies Blobs & Record<string, unknown>;
+}

@@ -1,0 +1,376 @@
+/**
+ * Blobs as objects of a bucket: `PREFIXblobs/ab/cdef…`, as in the data folder. Bun's S3 client signs and lists; the
+ * requests themselves are plain ones, which can be cut off.
+ *
+ * Invariants: what `put` has stored is verified, by the MD5 that the server gives as its ETag, or by reading it back (RFC
+ * 9110 §8.8.3 lets an ETag be anything, and a bucket that encrypts gives another). What `get` leaves has the hash of its
+ * name. No request lasts for ever, and a server that fails is spared for a moment: callers learn of it at once.
+ */
+import { open, unlink } from "node:fs/promises";
+import { type AppError, unavailable } from "../base/errors.ts";
+import { pause } from "../base/pause.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { S3Location } from "../net/s3.ts";
+
+/** Times of all attempts of one operation, ms; a sender of mail waits for it. More for each byte, at a slow line's rate. */
+const PATIENCE_MS = 30_000;
+const ATTEMPT_MS = 10_000;
+const SLOWEST_BYTES_PER_MS = 500;
+/** Before each further attempt. */
+const PAUSES_MS = [250, 1_000, 4_000];
+/** How long nothing is tried after an operation that failed. */
+const REST_MS = 5_000;
+/** Operations at once, each way. */
+const AT_ONCE = 8;
+/** Of a signature: longer than any operation. */
+const SIGNED_SECONDS = 3_600;
+const PIECE_BYTES = 256 * 1024;
+const NAME = /^[0-9a-f]{64}$/;
+
+const METHODS = ["PUT", "GET", "HEAD", "DELETE", "LIST"] as const;
+export type S3Method = (typeof METHODS)[number];
+
+export interface S3Object {
+  name: string;
+  size: number;
+  /** Epoch ms, by the server's clock. */
+  modifiedAt: number;
+}
+
+/** A request: `seconds` until its answer was read. */
+export interface S3Request {
+  method: S3Method;
+  ok: boolean;
+  seconds: number;
+  /** Of the content of blobs, in either direction. */
+  bytes: number;
+}
+
+/** An answer that says no, with the code of the error in it. */
+class Refused extends Error {
+  readonly status: number;
+  readonly code: string;
+  constructor(method: S3Method, status: number, code: string) {
+    super(`the S3 server answered ${status}${code === "" ? "" : ` ${code}`} to ${method}`);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** The object has other bytes than the blob. Other objects may be well. */
+class Mismatch extends Error {}
+
+/** Calls of the system that fail for a reason of this machine, such as a full disk. */
+const HERE = new Set(["open", "write", "fsync"]);
+const isOurs = (error: unknown): boolean => HERE.has((error as NodeJS.ErrnoException).syscall ?? "");
+
+export type S3Blobs = ReturnType<typeof openS3Blobs>;
+
+/** Hashes a file in pieces. */
+export async function hashFile(path: string): Promise<{ sha256: string; md5: Buffer; size: number }> {
+  const [sha256, md5] = [new Bun.CryptoHasher("sha256"), new Bun.CryptoHasher("md5")];
+  const file = await open(path, "r");
+  try {
+    const piece = Buffer.allocUnsafe(PIECE_BYTES);
+    for (let size = 0; ; ) {
+      const { bytesRead } = await file.read(piece, 0, piece.length);
+      if (bytesRead === 0) return { sha256: sha256.digest("hex"), md5: md5.digest(), size };
+      const read = piece.subarray(0, bytesRead);
+      sha256.update(read);
+      md5.update(read);
+      size += bytesRead;
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** Where blobs are, without secrets. */
+export const placeOf = ({ endpoint, bucket, prefix }: S3Location): string => `${endpoint}/${bucket}/${prefix}`;
+
+export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" | "setTimer" | "fetch">) {
+  const { bucket, endpoint, region, accessKeyId, secretAccessKey } = location;
+  const client = new Bun.S3Client({ bucket, endpoint, region, accessKeyId, secretAccessKey });
+  const folder = `${location.prefix}blobs/`;
+  const keyOf = (name: string): string => `${folder}${name.slice(0, 2)}/${name.slice(2)}`;
+  const listeners = new Set<(request: S3Request) => void>();
+
+  /* The state of the server: after a failure it rests, and then one operation at a time finds out whether it works. */
+
+  let failure: { at: number; reason: string } | undefined;
+  let probing = false;
+
+  /** Only the message goes on: an error of `fetch` has the signed URL. */
+  const told = (reason: unknown): AppError =>
+    unavailable(
+      "The store of attachments is briefly unavailable; try again",
+      new Error(reason instanceof Error ? reason.message : String(reason)),
+    );
+
+  async function guarded<T>(work: () => Promise<T>): Promise<T> {
+    const isProbe = failure !== undefined;
+    if (failure && (probing || Math.abs(runtime.now() - failure.at) < REST_MS)) throw told(failure.reason);
+    probing ||= isProbe;
+    try {
+      const result = await work();
+      failure = undefined;
+      return result;
+    } finally {
+      if (isProbe) probing = false;
+    }
+  }
+
+  function createTurns() {
+    let free = AT_ONCE;
+    const waiting: (() => void)[] = [];
+    return async <T>(work: () => Promise<T>): Promise<T> => {
+      if (free > 0) free--;
+      else await new Promise<void>((resolve) => waiting.push(resolve));
+      try {
+        return await work();
+      } finally {
+        const next = waiting.shift();
+        if (next) next();
+        else free++;
+      }
+    };
+  }
+  const turns = { in: createTurns(), out: createTurns() };
+
+  /* Requests. */
+
+  const isWorthAnother = (error: unknown): boolean =>
+    error instanceof Refused ? error.status >= 500 || error.status === 429 || error.status === 408 : true;
+
+  /**
+   * Runs `attempt` until it succeeds. `size`: the bytes that it transfers; an attempt that finds out more calls `expect`.
+   * @throws AppError server_error 503; errors of the file system
+   */
+  async function patiently<T>(
+    attempt: (signal: AbortSignal, expect: (size: number) => void) => Promise<T>,
+    size = 0,
+  ): Promise<T> {
+    const until = runtime.now() + PATIENCE_MS + size / SLOWEST_BYTES_PER_MS;
+    for (let n = 0; ; n++) {
+      const controller = new AbortController();
+      let cancel = (): void => {};
+      const expect = (bytes: number): void => {
+        cancel();
+        const ms = ATTEMPT_MS + bytes / SLOWEST_BYTES_PER_MS;
+        cancel = runtime.setTimer(
+          () => controller.abort(new Error(`it took more than ${Math.round(ms / 1000)} s`)),
+          ms,
+        );
+      };
+      expect(size);
+      try {
+        return await attempt(controller.signal, expect);
+      } catch (error) {
+        if (isOurs(error)) throw error;
+        const cause = controller.signal.aborted ? controller.signal.reason : error;
+        const wait = PAUSES_MS[n];
+        if (wait === undefined || !isWorthAnother(cause) || runtime.now() + wait >= until) {
+          const refusal = told(cause);
+          if (!(cause instanceof Mismatch)) failure = { at: runtime.now(), reason: (refusal.cause as Error).message };
+          throw refusal;
+        }
+        await pause(runtime, wait);
+      } finally {
+        cancel();
+      }
+    }
+  }
+
+  function observe(method: S3Method, startedAt: number, ok: boolean, bytes = 0): void {
+    const seconds = Math.max(0, runtime.now() - startedAt) / 1_000;
+    for (const listener of listeners) listener({ method, ok, seconds, bytes });
+  }
+
+  /**
+   * Makes a request. `read` takes the answer, 404 among them, and returns its result and the bytes that it read.
+   * @throws Refused for any other answer
+   */
+  async function ask<T>(
+    method: Exclude<S3Method, "LIST">,
+    key: string,
+    init: RequestInit,
+    read: (response: Response) => Promise<{ result: T; bytes?: number }>,
+  ): Promise<T> {
+    const startedAt = runtime.now();
+    let ok = false;
+    let bytes = 0;
+    try {
+      const url = client.presign(key, { method, expiresIn: SIGNED_SECONDS });
+      const response = await runtime.fetch(url, { ...init, method, redirect: "manual" });
+      if (!response.ok) {
+        const text = (await response.text()).slice(0, 10_000);
+        const code = /<Code>(\w{1,60})<\/Code>/.exec(text)?.[1] ?? "";
+        if (response.status !== 404 || code === "NoSuchBucket") throw new Refused(method, response.status, code);
+      }
+      const { result, bytes: content = 0 } = await read(response);
+      ok = true;
+      bytes = content;
+      return result;
+    } finally {
+      observe(method, startedAt, ok, bytes);
+    }
+  }
+
+  const etagOf = (response: Response): string => (response.headers.get("etag") ?? "").replaceAll('"', "");
+
+  /** Reads the object to its end; undefined if there is none. */
+  async function readObject(
+    name: string,
+    signal: AbortSignal,
+    expect: (size: number) => void,
+    take: (piece: Uint8Array) => Promise<void>,
+  ): Promise<number | undefined> {
+    const hash = new Bun.CryptoHasher("sha256");
+    const size = await ask("GET", keyOf(name), { signal }, async (response) => {
+      if (response.status === 404) return { result: undefined };
+      expect(Number(response.headers.get("content-length") ?? 0));
+      let bytes = 0;
+      for await (const piece of response.body ?? []) {
+        hash.update(piece);
+        bytes += piece.byteLength;
+        await take(piece);
+      }
+      return { result: bytes, bytes };
+    });
+    if (size !== undefined && hash.digest("hex") !== name) throw new Mismatch(`other bytes than those of ${name} came`);
+    return size;
+  }
+
+  async function head(name: string, signal: AbortSignal): Promise<(S3Object & { etag: string }) | undefined> {
+    return ask("HEAD", keyOf(name), { signal }, async (response) => {
+      if (response.status === 404) return { result: undefined };
+      const size = Number(response.headers.get("content-length"));
+      const modifiedAt = Date.parse(response.headers.get("last-modified") ?? "");
+      return { result: { name, size, modifiedAt, etag: etagOf(response) } };
+    });
+  }
+
+  async function isStored(
+    name: string,
+    etag: string,
+    md5: Buffer,
+    signal: AbortSignal,
+    expect: (size: number) => void,
+  ) {
+    if (etag === md5.toString("hex")) return true;
+    try {
+      return (await readObject(name, signal, expect, async () => {})) !== undefined;
+    } catch (error) {
+      if (error instanceof Mismatch) return false;
+      throw error;
+    }
+  }
+
+  return {
+    place: placeOf(location),
+    /** Why the last operation failed; undefined if it did not. */
+    failure: (): string | undefined => failure?.reason,
+    onRequest: (listener: (request: S3Request) => void): void => void listeners.add(listener),
+
+    /**
+     * Stores a file. `known`: what is there already is verified instead, as when a move goes on. Returns false for a
+     * file that is not that blob. @throws AppError server_error 503
+     */
+    async put(name: string, path: string, { known = false } = {}): Promise<boolean> {
+      return guarded(async () => {
+        const { sha256, md5, size } = await hashFile(path);
+        if (sha256 !== name) return false;
+        const headers = { "content-md5": md5.toString("base64"), "content-type": "application/octet-stream" };
+        const attempt = async (signal: AbortSignal, expect: (size: number) => void): Promise<boolean> => {
+          if (known) {
+            const there = await head(name, signal);
+            if (there?.size === size && (await isStored(name, there.etag, md5, signal, expect))) return true;
+          }
+          const etag = await ask("PUT", keyOf(name), { signal, headers, body: Bun.file(path) }, async (response) => {
+            if (response.status === 404) throw new Refused("PUT", 404, "");
+            return { result: etagOf(response), bytes: size };
+          });
+          if (await isStored(name, etag, md5, signal, expect)) return true;
+          throw new Mismatch(`${name} is not there after it was stored`);
+        };
+        return turns.out(() => patiently(attempt, size));
+      });
+    },
+
+    /**
+     * Makes a file at `path` of the blob, durable but for its name; false, without a file, if there is no such object.
+     * @throws AppError server_error 503; errors of the file system
+     */
+    async get(name: string, path: string): Promise<boolean> {
+      const fetched = async (signal: AbortSignal, expect: (size: number) => void): Promise<boolean> => {
+        const file = await open(path, "w", 0o600);
+        let found = false;
+        try {
+          const size = await readObject(name, signal, expect, async (piece) => {
+            await file.writeFile(piece);
+          });
+          if (size === undefined) return false;
+          await file.sync();
+          found = true;
+          return true;
+        } finally {
+          await file.close();
+          if (!found) await unlink(path).catch(() => {});
+        }
+      };
+      return guarded(() => turns.in(() => patiently(fetched)));
+    },
+
+    /** Undefined if there is none. @throws AppError server_error 503 */
+    stat: (name: string): Promise<S3Object | undefined> => guarded(() => patiently((signal) => head(name, signal))),
+
+    /** Also fine if there is none. @throws AppError server_error 503 */
+    remove: (name: string): Promise<void> =>
+      guarded(() => patiently((signal) => ask("DELETE", keyOf(name), { signal }, async () => ({ result: undefined })))),
+
+    /** Up to a thousand blobs, in order, after those before. @throws AppError server_error 503 */
+    list: (from?: string): Promise<{ objects: S3Object[]; next?: string }> =>
+      guarded(() =>
+        patiently(async (signal) => {
+          const startedAt = runtime.now();
+          let ok = false;
+          try {
+            const cut = new Promise<never>((_, reject) =>
+              signal.addEventListener("abort", () => reject(signal.reason), { once: true }),
+            );
+            const listing = client.list({ prefix: folder, ...(from !== undefined && { continuationToken: from }) });
+            const { contents = [], isTruncated, nextContinuationToken } = await Promise.race([listing, cut]);
+            ok = true;
+            const objects = contents.flatMap(({ key, size = 0, lastModified = "" }) => {
+              const name = key.slice(folder.length).replace("/", "");
+              return NAME.test(name) && key === keyOf(name)
+                ? [{ name, size, modifiedAt: Date.parse(lastModified) }]
+                : [];
+            });
+            return { objects, ...(isTruncated && nextContinuationToken && { next: nextContinuationToken }) };
+          } finally {
+            observe("LIST", startedAt, ok);
+          }
+        }),
+      ),
+
+    /** A small text beside the blobs; undefined if there is none. @throws AppError server_error 503 */
+    readNote: (note: string): Promise<string | undefined> =>
+      guarded(() =>
+        patiently((signal) =>
+          ask("GET", folder + note, { signal }, async (response) => ({
+            result: response.status === 404 ? undefined : (await response.text()).slice(0, 1_000),
+          })),
+        ),
+      ),
+    /** @throws AppError server_error 503 */
+    writeNote: (note: string, body: string): Promise<void> =>
+      guarded(() =>
+        patiently((signal) => ask("PUT", folder + note, { signal, body }, async () => ({ result: undefined }))),
+      ),
+    removeNote: (note: string): Promise<void> =>
+      guarded(() =>
+        patiently((signal) => ask("DELETE", folder + note, { signal }, async () => ({ result: undefined }))),
+      ),
+  };
+}
