@@ -22,7 +22,7 @@ import type { Log } from "./base/log.ts";
 import type { Meters } from "./base/metrics.ts";
 import type { Runtime } from "./base/runtime.ts";
 import { createScheduler, type Job, type Scheduler } from "./base/scheduler.ts";
-import type { Config, Listen } from "./config.ts";
+import { blobsEnvironment, type Config, type Listen } from "./config.ts";
 import { findDemo, requireLoopback } from "./demo/folder.ts";
 import { newestFiledAt } from "./doctor/checks/machine.ts";
 import { createDoctor, type Doctor, type DoctorOptions } from "./doctor/doctor.ts";
@@ -46,6 +46,7 @@ import { createSearch, registerSearchGauges } from "./search/search.ts";
 import type { SmtpRole } from "./smtp/role.ts";
 import { createSmtpListener } from "./smtp/server.ts";
 import { limitsFor } from "./smtp/server-connection.ts";
+import { registerBlobMetrics, watchBlobs } from "./store/blob-watch.ts";
 import { startCheckpoints } from "./store/checkpoints.ts";
 import { claimFolder } from "./store/claim.ts";
 import { openS3Blobs } from "./store/s3.ts";
@@ -246,6 +247,8 @@ export function createAppliance(
         const shares = shareDescriptors(limitOfOpenFiles());
         if (!shares.suffices) log.warn("the limit of open files is low: see mailroom doctor", { limit: shares.limit });
         registerSearchGauges(metrics, { search: engine.state, process: sidecar.state });
+        const { remote } = store;
+        if (remote) registerBlobMetrics(metrics, remote);
         const base = { store, options, runtime, log, meters };
         const { verifyOnArrival } = domains;
         const mailFlow = createMailFlow({
@@ -274,6 +277,7 @@ export function createAppliance(
           hostname,
           notifyAdmins,
           operators,
+          environment: blobsEnvironment(config),
           start: startBackup,
         });
         const watch = doctor.watch({ notifyAdmins, operators });
@@ -367,6 +371,7 @@ export function createAppliance(
           web,
           health,
           search: engine.state,
+          ...(remote && { blobs: () => (remote.s3.failure() === undefined ? "s3" : "s3 (failing)") }),
           metrics: metricsPage,
           certificates,
           connections,
@@ -374,6 +379,7 @@ export function createAppliance(
 
         scheduler = createScheduler(runtime, log, [
           ...mailbox.jobs,
+          ...(remote ? [watchBlobs(remote, log)] : []),
           createIndexUpkeep(store, engine),
           createBacklogJob(store, engine, runtime),
           ...(certificates ? [certificates.job] : []),

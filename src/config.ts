@@ -226,5 +226,18 @@ export function readConfig(env: Environment): Config {
   return config;
 }
 
+/** The variables for a child process that reads and writes the same blobs. */
+export function blobsEnvironment({ blobs }: Pick<Config, "blobs">): Record<string, string> {
+  if (!blobs) return {};
+  const { bucket, prefix, endpoint, region } = blobs;
+  const { NODE_EXTRA_CA_CERTS } = process.env;
+  return {
+    MAILROOM_BLOBS: `s3://${bucket}/${prefix}?${new URLSearchParams({ endpoint, region })}`,
+    AWS_ACCESS_KEY_ID: blobs.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: blobs.secretAccessKey,
+    ...(NODE_EXTRA_CA_CERTS !== undefined && { NODE_EXTRA_CA_CERTS }),
+  };
+}
+
 /** The environment of the process. */
 export const processEnvironment = (): Environment => process.env;

@@ -18,6 +18,7 @@ import type { Runtime } from "../base/runtime.ts";
 import { blobPath } from "../store/blobs.ts";
 import { openSnapshot, takeSnapshot } from "../store/snapshot.ts";
 import { encryptFile, encryptText, type Identities } from "./age.ts";
+import type { BlobSource } from "./blob-source.ts";
 import {
   type Changed,
   hashFile,
@@ -147,6 +148,7 @@ function* storedIn(db: Database): Generator<string> {
 interface Request {
   /** The data folder. */
   data: string;
+  source: BlobSource;
   /** The backup folder. */
   folder: string;
   /** Folder of the generation. */
@@ -206,7 +208,7 @@ export async function encryptContent(request: Request): Promise<WrittenContent> 
 
 /** Encrypts the blobs that the snapshot names and the backup folder lacks, and writes the list of them all, and their names. */
 async function encryptBlobs(
-  { data, folder, unfinished, recipients, reread }: Request,
+  { source, folder, unfinished, recipients, reread }: Request,
   snapshotPath: string,
   key: string,
 ): Promise<Omit<WrittenContent, "sums" | "databaseBytes">> {
@@ -230,14 +232,13 @@ async function encryptBlobs(
         return;
       }
       const temporary = join(unfinished, name);
-      const changed = await encryptFile(blobPath(join(data, BLOBS), blob), temporary, recipients, blob).catch(
-        (error) => {
-          if (isMissing(error)) return undefined;
-          throw error;
-        },
+      const changed = await source.copy(
+        blob,
+        (path) => encryptFile(path, temporary, recipients, blob),
+        ({ read }) => read.sha256 === blob,
       );
-      // A blob that the data folder has lost must not stop the backup of the rest.
-      if (changed?.read.sha256 !== blob) {
+      // A blob that was lost must not stop the backup of the rest.
+      if (!changed) {
         lacking.push(name);
         return;
       }

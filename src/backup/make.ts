@@ -12,11 +12,15 @@ import { basename, dirname, join, resolve, sep } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
+import type { S3Location } from "../net/s3.ts";
+import { BLOB_CACHE } from "../store/blob-cache.ts";
+import { BLOB_MARK } from "../store/blob-mark.ts";
 import { blobPath } from "../store/blobs.ts";
 import { claimBlobs, tryClaim } from "../store/claim.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { measureDatabase, openSnapshot, takeSnapshot } from "../store/snapshot.ts";
 import { recipientsOf } from "./age.ts";
+import { type BlobSource, openBlobSource } from "./blob-source.ts";
 import { encryptContent, type WrittenContent } from "./encrypted.ts";
 import {
   copyFile,
@@ -28,7 +32,6 @@ import {
   makeFolders,
   namesIn,
   sideBySide,
-  sizeOf,
   stateOf,
   syncFile,
   syncFolder,
@@ -74,10 +77,12 @@ export interface BackupRequest {
   keep?: number | undefined;
   /** Checks the hashes of the backup folder's blobs, not only their sizes. Damaged ones are copied anew. */
   reread?: boolean | undefined;
+  /** Where blobs are, if not in the data folder. */
+  blobs?: S3Location | undefined;
   /** Names of this server and this program, for the manifest. */
   hostname: string;
   version: string;
-  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
+  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes" | "fetch">;
 }
 
 export interface Made extends Manifest {
@@ -99,12 +104,13 @@ const CLAIM_POLL_MS = 200;
 const SPARE = 1.1;
 
 /**
- * Entries of the data folder that are not copied as files: those with a place of their own in a backup; locks; the key
+ * Entries of the data folder that are not copied as files: those with a place of their own in a backup; where blobs are
+ * in S3, because the backup has them, and copies of those; locks; the key
  * of sealed secrets (access/seal.ts), so that a stolen backup reveals none; Meilisearch's data (`search`), which is
  * made from the mail again; its executable (`bin`), which belongs to the machine.
  */
 const NOT_A_FILE = new RegExp(
-  `^(mailroom\\.db.*|blobs|spool|keys|search|bin|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
+  `^(mailroom\\.db.*|blobs|${BLOB_CACHE}|${BLOB_MARK}(\\.new)?|spool|keys|search|bin|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
 );
 
 /** @throws AppError, errors of the file system and SQLite; the former backups then stay as they were */
@@ -217,9 +223,10 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
     const files = await filesBelow(data, (name) => NOT_A_FILE.test(name));
     if (isEncrypted) await raiseFormat(folder, FORMAT);
     const { reread = false, runtime } = request;
+    const source = openBlobSource(data, request.blobs, runtime);
     const content = isEncrypted
-      ? await encryptContent({ data, folder, unfinished, recipients, files, reread, runtime })
-      : await copyContent({ data, folder, unfinished, files, reread });
+      ? await encryptContent({ data, source, folder, unfinished, recipients, files, reread, runtime })
+      : await copyContent({ data, source, folder, unfinished, files, reread });
     const { sums, copied, copiedBytes, mended, ...described } = content;
     const manifest: Manifest = {
       format: isEncrypted ? FORMAT : PLAIN_FORMAT,
@@ -265,6 +272,7 @@ export async function requireRoom(folder: string, bytes: number): Promise<void> 
 interface Content {
   /** The data folder. */
   data: string;
+  source: BlobSource;
   /** The backup folder. */
   folder: string;
   /** Folder of the generation. */
@@ -291,7 +299,7 @@ async function copyContent(content: Content): Promise<WrittenContent> {
 
 /** Copies the blobs that the snapshot names and the backup folder lacks, and writes the list of them all. */
 async function copyBlobs({
-  data,
+  source,
   folder,
   unfinished,
   reread,
@@ -300,24 +308,24 @@ async function copyBlobs({
   try {
     const copies = { copied: 0, copiedBytes: 0, mended: 0 };
     const lacking = new Set<string>();
-    const from = join(data, BLOBS);
     const to = join(folder, BLOBS);
     await sideBySide(snapshot.blobs(), async (name) => {
-      const [source, target] = [blobPath(from, name), blobPath(to, name)];
-      const state = await stateOf(target, { sha256: name, size: await sizeOf(source) }, reread);
+      const target = blobPath(to, name);
+      const state = await stateOf(target, { sha256: name, size: await source.size(name) }, reread);
       if (state === "whole") return;
       await makeFolder(dirname(target));
-      const { sha256, size } = await copyFile(source, target, name).catch((error) => {
-        if (isMissing(error)) return { sha256: "", size: 0 };
-        throw error;
-      });
-      // A blob that the data folder has lost must not stop the backup of the rest.
-      if (sha256 !== name) {
+      const made = await source.copy(
+        name,
+        (path) => copyFile(path, target, name),
+        ({ sha256 }) => sha256 === name,
+      );
+      // A blob that was lost must not stop the backup of the rest.
+      if (!made) {
         lacking.add(name);
         return;
       }
       copies.copied++;
-      copies.copiedBytes += size;
+      copies.copiedBytes += made.size;
       if (state === "damaged") copies.mended++;
     });
     // All shards: an interrupted backup may have left blobs there without fsync, and this one counts them as whole.

@@ -30,6 +30,7 @@ export function createScheduledBackups({
   options,
   notifyAdmins,
   operators,
+  environment = {},
   start = startBackup,
   runtime,
   log,
@@ -41,6 +42,8 @@ export function createScheduledBackups({
   notifyAdmins: NotifyAdmins;
   /** Id of the workspace whose admins run the server; undefined while there is none. */
   operators(): string | undefined;
+  /** Of the backup's process, beside the data folder: where blobs are. */
+  environment?: Readonly<Record<string, string>>;
   start?: StartBackup | undefined;
   runtime: Pick<Runtime, "now">;
   log: Log;
@@ -62,7 +65,7 @@ export function createScheduledBackups({
     lastTry = { at: now, folder };
     const keep = options.get("backup.keep");
     try {
-      child = start({ data, hostname, folder, keep });
+      child = start({ data, hostname, folder, keep, environment });
       await child.done;
       log.info("backup made", { folder });
     } catch (error) {
@@ -118,7 +121,13 @@ export interface BackupChild {
 }
 
 /** `data`: the data folder; the others as in `mailroom backup`. */
-export type StartBackup = (request: { data: string; hostname: string; folder: string; keep: number }) => BackupChild;
+export type StartBackup = (request: {
+  data: string;
+  hostname: string;
+  folder: string;
+  keep: number;
+  environment: Readonly<Record<string, string>>;
+}) => BackupChild;
 
 /** The folder of the modules in the built executable. */
 const EMBEDDED = /^\/\$bunfs\//;
@@ -129,9 +138,9 @@ const LONGEST_REASON = 2_000;
 const program = (): string[] =>
   EMBEDDED.test(import.meta.dir) ? [process.execPath] : [process.execPath, join(import.meta.dir, "../main.ts")];
 
-const startBackup: StartBackup = ({ data, hostname, folder, keep }) => {
+const startBackup: StartBackup = ({ data, hostname, folder, keep, environment }) => {
   const child = Bun.spawn([...program(), "backup", folder, "--keep", String(keep), "--json"], {
-    env: { MAILROOM_DATA: data, MAILROOM_HOSTNAME: hostname },
+    env: { ...environment, MAILROOM_DATA: data, MAILROOM_HOSTNAME: hostname },
     stdio: ["ignore", "ignore", "pipe"],
   });
   try {

@@ -64,8 +64,9 @@ export const backupCommands = [
     },
     async run({ config, runtime }, { arguments: { folder }, options }) {
       const keep = keepOf(options.keep);
-      const { data, hostname } = config;
-      const made = await makeBackup({ data, folder, keep, reread: options.reread, hostname, version, runtime });
+      const { data, hostname, blobs } = config;
+      const { reread } = options;
+      const made = await makeBackup({ data, folder, keep, reread, blobs, hostname, version, runtime });
       if (made.lacking.length === 0) return made;
       throw new FailedCheck(
         `the backup was made, without ${made.lacking.length} files that are missing or damaged in the data folder`,

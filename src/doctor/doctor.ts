@@ -10,6 +10,7 @@ import type { Log } from "../base/log.ts";
 import type { NotifyAdmins } from "../outbound/notices.ts";
 import { isClaimed } from "../store/claim.ts";
 import type { Check, Finding, World } from "./check.ts";
+import { checkBlobs } from "./checks/blobs.ts";
 import { checkBackup, checkClock, checkDisk, checkOpenFiles, checkPermissions, checkSchema } from "./checks/machine.ts";
 import { checkDomains, checkOutbound, checkQueue } from "./checks/mail.ts";
 import { checkCertificate, checkListeners, checkReverseDns } from "./checks/network.ts";
@@ -102,6 +103,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   domains: checkDomains,
   queue: checkQueue,
   backup: checkBackup,
+  blobs: checkBlobs,
 };
 
 /**

@@ -35,6 +35,8 @@ interface OpenParts {
    * Web).
    */
   search?: () => { engine: string; reason?: string };
+  /** Where attachments are, if not in the data folder, and whether that fails. Does not change the status (rules: Web). */
+  blobs?: () => string;
   /** The response to the certificate authority for `token` (RFC 8555 §8.3); undefined for an unknown token. */
   challenge?: (token: string) => string | undefined;
 }
@@ -62,7 +64,7 @@ const CHALLENGE = "/.well-known/acme-challenge/";
 const text = (body: string, status: number, headers: Record<string, string> = {}): Response =>
   new Response(body, { status, headers: { "x-content-type-options": "nosniff", ...headers } });
 
-async function healthResponse({ health: checks, search }: OpenParts): Promise<Response> {
+async function healthResponse({ health: checks, search, blobs }: OpenParts): Promise<Response> {
   const results = await Promise.all(
     Object.entries(checks).map(async ([name, check]) => {
       const works = await Promise.try(check).catch(() => false);
@@ -76,6 +78,7 @@ async function healthResponse({ health: checks, search }: OpenParts): Promise<Re
       status: healthy ? "ok" : "failing",
       checks: Object.fromEntries(results),
       ...(searched && { search: searched.engine + (searched.reason === undefined ? "" : ` (${searched.reason})`) }),
+      ...(blobs && { blobs: blobs() }),
     },
     { status: healthy ? 200 : 503, headers: { "cache-control": "no-store" } },
   );

@@ -65,7 +65,7 @@ test("off until a folder is set; a changed setting takes effect within a minute"
   expect(started).toEqual([]);
   settings["backup.folder"] = folder;
   await at(60_000);
-  expect(started).toEqual([{ data, folder, keep: 3, hostname: "mail.acme.test" }]);
+  expect(started).toEqual([{ data, folder, keep: 3, hostname: "mail.acme.test", environment: {} }]);
 });
 
 test("a backup made while the clock was ahead does not count once the clock is right", async () => {
