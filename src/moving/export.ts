@@ -93,7 +93,7 @@ export interface Exported extends ExportManifest {
 
 export interface ExportParts {
   store: Store;
-  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
+  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes" | "fetch">;
   log: Log;
 }
 

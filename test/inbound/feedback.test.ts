@@ -786,7 +786,9 @@ describe("Bcc", () => {
     const attached = await Promise.all(
       details
         .flatMap(({ messages }) => messages)
-        .flatMap(({ attachments }) => attachments.map(async ({ id }) => (await mailbox.getAttachment(bob, id)).content.text())),
+        .flatMap(({ attachments }) =>
+          attachments.map(async ({ id }) => (await mailbox.getAttachment(bob, id)).content.text()),
+        ),
     );
     const all = [JSON.stringify(details), JSON.stringify(events()), ...attached].join("\n").toLowerCase();
     return formsOf(HIDDEN).some((form) => all.includes(form));

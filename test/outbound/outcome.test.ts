@@ -24,7 +24,9 @@ const briefly = ({ event, data }: ReturnType<Sender["told"]>[number]): string =>
 
 /** The attachments of a message, as texts. */
 async function attachmentsOf({ mailbox, alice }: Sender, message: MessageView | undefined): Promise<string[]> {
-  return Promise.all((message?.attachments ?? []).map(async ({ id }) => (await mailbox.getAttachment(alice, id)).content.text()));
+  return Promise.all(
+    (message?.attachments ?? []).map(async ({ id }) => (await mailbox.getAttachment(alice, id)).content.text()),
+  );
 }
 
 describe("accepted", () => {
