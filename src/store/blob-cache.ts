@@ -3,12 +3,12 @@
  * A file has the hash of its name, was last used at its access time, and is in S3 since its modification time at least.
  * Names with a dot before them are files on their way:
  *
- *   .cdef….RANDOM    being uploaded, or downloaded
- *   .cdef….leaving   being removed from S3
+ *   .cdef….PROCESS-RANDOM   being uploaded, or downloaded
+ *   .cdef….leaving          being removed from S3
  *
  * Server and commands share the folder, so all that they must know of each other is in it.
  */
-import { mkdirSync, statfsSync } from "node:fs";
+import { mkdirSync, readlinkSync, statfsSync } from "node:fs";
 import { mkdir, readdir, rename, rm, stat, unlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Runtime } from "../base/runtime.ts";
@@ -29,12 +29,32 @@ const KEPT_SHARE = 0.9;
 /** How often the use of a file is noted, ms. */
 const NOTED_MS = 30_000;
 
-export type BlobCache = ReturnType<typeof openBlobCache>;
-
 interface Entry {
   path: string;
   bytes: number;
   usedAt: number;
+}
+
+/** The numbers of processes are those of this namespace; other containers may share the folder. */
+function namespaceOfProcesses(): string {
+  try {
+    return /\d+/.exec(readlinkSync("/proc/self/ns/pid"))?.[0] ?? "0";
+  } catch {
+    return "0";
+  }
+}
+const NAMESPACE = namespaceOfProcesses();
+
+/** True for a file on its way whose process has ended, as far as its name tells. */
+function isAbandoned(entry: string): boolean {
+  const [, namespace, number] = /\.(\d+)-(\d+)-[0-9a-f]+$/.exec(entry) ?? [];
+  if (namespace !== NAMESPACE) return false;
+  try {
+    process.kill(Number(number), 0);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ESRCH";
+  }
 }
 
 const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === "ENOENT";
@@ -138,7 +158,8 @@ export function openBlobCache(data: string, runtime: Pick<Runtime, "now" | "rand
     /** A path for a file of the blob that is on its way here or to S3. */
     async onTheWay(name: string): Promise<string> {
       await mkdir(shardOf(name), { recursive: true, mode: 0o700 });
-      return join(shardOf(name), `.${name.slice(2)}.${Buffer.from(runtime.randomBytes(12)).toString("hex")}`);
+      const random = Buffer.from(runtime.randomBytes(12)).toString("hex");
+      return join(shardOf(name), `.${name.slice(2)}.${NAMESPACE}-${process.pid}-${random}`);
     },
 
     /** Takes over the file of a blob that is in S3 since `storedAt`, epoch ms. */
@@ -170,7 +191,7 @@ export function openBlobCache(data: string, runtime: Pick<Runtime, "now" | "rand
       await writeFile(leavingOf(name), "", { mode: 0o600 });
       await utimes(leavingOf(name), runtime.now() / 1_000, runtime.now() / 1_000);
       const prefix = `.${name.slice(2)}.`;
-      const others = (await namesIn(shardOf(name))).filter((entry) => entry.startsWith(prefix));
+      const others = (await namesIn(shardOf(name))).filter((entry) => entry.startsWith(prefix) && !isAbandoned(entry));
       return others.length === 1;
     },
     async stay(name: string): Promise<void> {
@@ -186,7 +207,7 @@ export function openBlobCache(data: string, runtime: Pick<Runtime, "now" | "rand
           const path = join(folder, shard, entry);
           const found = await statOf(path);
           const oldest = entry.startsWith(".") ? runtime.now() - STALE_MS : olderThan;
-          if (found && found.mtimeMs < oldest) await rm(path, { force: true });
+          if (isAbandoned(entry) || (found && found.mtimeMs < oldest)) await rm(path, { force: true });
         }
       }
       for (const entry of await namesIn(folder)) {
@@ -205,7 +226,7 @@ export function openBlobCache(data: string, runtime: Pick<Runtime, "now" | "rand
       for await (const { shard, entries } of shards()) {
         for (const entry of entries) {
           const path = join(folder, shard, entry);
-          if (!entry.startsWith(".") || entry.endsWith(".leaving")) continue;
+          if (!entry.startsWith(".") || entry.endsWith(".leaving") || isAbandoned(entry)) continue;
           const found = await statOf(path);
           if (found && Math.abs(runtime.now() - found.mtimeMs) < STALE_MS) paths.push(path);
         }

@@ -67,7 +67,7 @@ const isOurs = (error: unknown): boolean => HERE.has((error as NodeJS.ErrnoExcep
 export type S3Blobs = ReturnType<typeof openS3Blobs>;
 
 /** Hashes a file in pieces. */
-export async function hashFile(path: string): Promise<{ sha256: string; md5: Buffer; size: number }> {
+async function hashFile(path: string): Promise<{ sha256: string; md5: Buffer; size: number }> {
   const [sha256, md5] = [new Bun.CryptoHasher("sha256"), new Bun.CryptoHasher("md5")];
   const file = await open(path, "r");
   try {
@@ -86,7 +86,7 @@ export async function hashFile(path: string): Promise<{ sha256: string; md5: Buf
 }
 
 /** Where blobs are, without secrets. */
-export const placeOf = ({ endpoint, bucket, prefix }: S3Location): string => `${endpoint}/${bucket}/${prefix}`;
+const placeOf = ({ endpoint, bucket, prefix }: S3Location): string => `${endpoint}/${bucket}/${prefix}`;
 
 export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" | "setTimer" | "fetch">) {
   const { bucket, endpoint, region, accessKeyId, secretAccessKey } = location;
@@ -280,13 +280,19 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
       return guarded(async () => {
         const { sha256, md5, size } = await hashFile(path);
         if (sha256 !== name) return false;
-        const headers = { "content-md5": md5.toString("base64"), "content-type": "application/octet-stream" };
+        const headers = {
+          "content-md5": md5.toString("base64"),
+          "content-type": "application/octet-stream",
+          "content-length": String(size),
+        };
         const attempt = async (signal: AbortSignal, expect: (size: number) => void): Promise<boolean> => {
           if (known) {
             const there = await head(name, signal);
             if (there?.size === size && (await isStored(name, there.etag, md5, signal, expect))) return true;
           }
-          const etag = await ask("PUT", keyOf(name), { signal, headers, body: Bun.file(path) }, async (response) => {
+          // Over TLS, `fetch` reads a file whole, but not a stream.
+          const body = Bun.file(path).stream();
+          const etag = await ask("PUT", keyOf(name), { signal, headers, body }, async (response) => {
             if (response.status === 404) throw new Refused("PUT", 404, "");
             return { result: etagOf(response), bytes: size };
           });

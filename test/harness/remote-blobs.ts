@@ -11,14 +11,14 @@ import { type S3, startS3 } from "./s3.ts";
 
 const system = systemRuntime();
 
-/** Waits are a hundredth of what they are. */
-export function hurriedRuntime() {
+/** Waits are shorter by this factor. */
+export function hurriedRuntime(by = 100) {
   let ahead = 0;
   return {
     now: () => system.now() + ahead,
     randomBytes: system.randomBytes,
     fetch,
-    setTimer: (wake: () => void, ms: number) => system.setTimer(wake, ms / 100),
+    setTimer: (wake: () => void, ms: number) => system.setTimer(wake, ms / by),
     advance(ms: number) {
       ahead += ms;
     },
@@ -53,10 +53,10 @@ export interface RemoteRig {
   inS3(): Promise<string[]>;
 }
 
-export async function openRemote(s3?: S3): Promise<RemoteRig> {
+export async function openRemote(s3?: S3, hurry = 100): Promise<RemoteRig> {
   const server = s3 ?? (await startS3());
   const data = temporaryFolder();
-  const runtime = hurriedRuntime();
+  const runtime = hurriedRuntime(hurry);
   const again = (): RemoteBlobs =>
     openRemoteBlobs({
       data,

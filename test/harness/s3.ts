@@ -60,6 +60,8 @@ export interface S3 {
   /** As `location`, for MAILROOM_BLOBS and MAILROOM_REPLICA, which need `credentials` beside them. */
   url: string;
   credentials: { AWS_ACCESS_KEY_ID: string; AWS_SECRET_ACCESS_KEY: string };
+  /** Of the server itself, past the proxy. */
+  endpoint: string;
   /** The same objects, read and changed past the proxy. */
   direct: Bun.S3Client;
   /**
@@ -109,7 +111,9 @@ export async function startS3(program: S3Program = "moto"): Promise<S3> {
     ...CREDENTIALS,
   };
   const direct = new Bun.S3Client({ bucket, endpoint, region: location.region, ...CREDENTIALS });
-  const made = await createBucket(endpoint, bucket, location.region);
+  let made = await createBucket(endpoint, bucket, location.region);
+  // MinIO listens before it is ready.
+  while (made.status === 503) made = await createBucket(endpoint, bucket, location.region);
   if (!made.ok) throw new Error(`the bucket is refused: ${made.status} ${await made.text()}`);
   return {
     location,
@@ -118,6 +122,7 @@ export async function startS3(program: S3Program = "moto"): Promise<S3> {
       AWS_ACCESS_KEY_ID: CREDENTIALS.accessKeyId,
       AWS_SECRET_ACCESS_KEY: CREDENTIALS.secretAccessKey,
     },
+    endpoint,
     direct,
     asked,
     interfere(next) {

@@ -219,9 +219,13 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
     const [half, leaving] = ["12", "leaving"].map((end) =>
       join(cache, name.slice(0, 2), `.${name.slice(2)}.${end}`),
     ) as [string, string];
+    // Of a process that is no more; the number is larger than any.
+    const [present = ""] = (await blobs.cache.onTheWay(name)).match(/\d+-\d+(?=-[0-9a-f]+$)/) ?? [];
+    const abandoned = join(cache, name.slice(0, 2), `.${name.slice(2)}.${present.replace(/\d+$/, "99999999")}-ab`);
     const stage = join(cache, ".import-1");
     mkdirSync(stage);
-    for (const path of [half, leaving, join(stage, "1")]) writeFileSync(path, "");
+    for (const path of [half, leaving, abandoned, join(stage, "1")]) writeFileSync(path, "");
+    expect((await blobs.cache.onTheirWay()).map((path) => path === half)).toEqual([true]);
     const before = (Date.now() - 2 * HOUR) / 1_000;
     for (const path of [half, leaving, stage]) utimesSync(path, before, before);
     expect(await blobs.cache.isLeaving(name)).toBe(false);
