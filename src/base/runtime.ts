@@ -5,6 +5,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { Resolver } from "node:dns/promises";
+import { uptime } from "node:os";
 import { createSecureDns, type SecureDns } from "./secure-dns.ts";
 
 export type { NameServer, SecureAnswer, SecureDns, Tlsa } from "./secure-dns.ts";
@@ -20,6 +21,11 @@ export type DnsResolver = Pick<
 export interface Runtime {
   /** Epoch milliseconds. */
   now(): number;
+  /**
+   * Milliseconds since some moment, right to a second. Setting the clock does not change it, and time in which the
+   * machine sleeps counts.
+   */
+  elapsed(): number;
   /** Calls `wake` once, in `ms` milliseconds. Returns a function that cancels the timer. */
   setTimer(wake: () => void, ms: number): () => void;
   randomBytes(size: number): Uint8Array;
@@ -37,6 +43,7 @@ export function systemRuntime(dnsServers: readonly string[] = []): Runtime {
   if (dnsServers.length > 0) dns.setServers([...dnsServers]);
   return {
     now: () => Date.now(),
+    elapsed: () => uptime() * 1_000,
     setTimer: (wake, ms) => {
       // Node turns longer delays into 1 ms. Callers look at the clock again when they wake.
       const timer = setTimeout(wake, Math.min(ms, 2 ** 31 - 1));

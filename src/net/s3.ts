@@ -1,3 +1,7 @@
+/** Objects on an S3 server, for few and small ones: requests signed by aws4fetch, which may be conditional. */
+import { AwsClient } from "aws4fetch";
+import type { Runtime } from "../base/runtime.ts";
+
 /** A place in an S3 bucket, with the credentials for it. */
 export interface S3Location {
   readonly bucket: string;
@@ -8,4 +12,94 @@ export interface S3Location {
   readonly region: string;
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
+}
+
+/** The server refused a request, or none answered. */
+export class S3Error extends Error {
+  override readonly name = "S3Error";
+  /** The HTTP status; undefined without an answer. */
+  readonly status: number | undefined;
+
+  constructor(message: string, { status, cause }: { status?: number; cause?: unknown }) {
+    super(message, { cause });
+    this.status = status;
+  }
+}
+
+/** A write that happens only if there is no such object (`absent`), or if it has this ETag. */
+export type WriteCondition = { absent: true } | { etag: string };
+
+export type S3Objects = ReturnType<typeof openS3>;
+
+/** Time limit of a request, ms. */
+const LIMIT_MS = 8_000;
+
+/** The objects below the prefix of a location; keys are without the prefix. All functions throw S3Error. */
+export function openS3(
+  { bucket, prefix, endpoint, region, accessKeyId, secretAccessKey }: S3Location,
+  { fetch, setTimer }: Pick<Runtime, "fetch" | "setTimer">,
+  limitMs = LIMIT_MS,
+) {
+  const client = new AwsClient({ accessKeyId, secretAccessKey, region, service: "s3", retries: 0 });
+  const root = `${endpoint}/${bucket}`;
+
+  /** Makes a request, and reads its answer with one of the statuses. @throws S3Error for any other */
+  async function ask(method: string, path: string, expected: number[], init: RequestInit = {}) {
+    const controller = new AbortController();
+    const cancel = setTimer(() => controller.abort(new Error(`no answer within ${limitMs / 1_000} s`)), limitMs);
+    let status: number;
+    let etag: string;
+    let text: string;
+    try {
+      const request = await client.sign(`${root}${path}`, { ...init, method });
+      const response = await fetch(request, { signal: controller.signal, redirect: "manual" });
+      status = response.status;
+      etag = response.headers.get("etag") ?? "";
+      text = await response.text();
+    } catch (error) {
+      const cause = controller.signal.aborted ? controller.signal.reason : error;
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new S3Error(`the S3 server ${endpoint} cannot be used: ${reason}`, { cause });
+    } finally {
+      cancel();
+    }
+    if (expected.includes(status)) return { status, etag, text };
+    const code = /<Code>(\w{1,60})<\/Code>/.exec(text)?.[1];
+    const what = code === undefined ? String(status) : `${status} ${code}`;
+    throw new S3Error(`the S3 server ${endpoint} answered ${what} to ${method} ${bucket}/${prefix}`, { status });
+  }
+
+  const pathOf = (key: string): string => `/${prefix}${key}`;
+  return {
+    /** Undefined if there is none. */
+    async get(key: string): Promise<{ text: string; etag: string } | undefined> {
+      const { status, etag, text } = await ask("GET", pathOf(key), [200, 404]);
+      if (status === 200) return { text, etag };
+      // Of a missing bucket, too, a server says 404.
+      if (text.includes("<Code>NoSuchBucket</Code>")) throw new S3Error(`there is no bucket ${bucket}`, { status });
+      return undefined;
+    },
+    /** Writes it, and gives its ETag; undefined, and nothing written, if the condition is not met. */
+    async put(key: string, text: string, condition?: WriteCondition): Promise<string | undefined> {
+      const headers = {
+        "content-type": "application/json",
+        ...(condition && ("absent" in condition ? { "if-none-match": "*" } : { "if-match": condition.etag })),
+      };
+      // 404: there is no object that could match.
+      const unmet = condition ? ("absent" in condition ? [412] : [412, 404]) : [];
+      const { status, etag } = await ask("PUT", pathOf(key), [200, ...unmet], { body: text, headers });
+      return status === 200 ? etag : undefined;
+    },
+    /** Also fine if there is none. */
+    async remove(key: string): Promise<void> {
+      await ask("DELETE", pathOf(key), [200, 204, 404]);
+    },
+    /** The names of the folders directly below one, which ends with a slash; at most a thousand. */
+    async folders(below: string): Promise<string[]> {
+      const query = new URLSearchParams({ "list-type": "2", delimiter: "/", prefix: prefix + below });
+      const { text } = await ask("GET", `/?${query}`, [200]);
+      const found = text.matchAll(/<CommonPrefixes>\s*<Prefix>([^<]*)\/<\/Prefix>/g);
+      return [...found].map(([, path = ""]) => path.slice(prefix.length + below.length));
+    },
+  };
 }

@@ -32,10 +32,12 @@ const NO_DNS = {
 
 export function fakeRuntime(overrides: Partial<Runtime> = {}): FakeRuntime {
   let now = START;
+  let set = 0;
   const timers = new Set<{ at: number; wake: () => void }>();
   const earliest = () => [...timers].sort((a, b) => a.at - b.at)[0];
   return {
     now: () => now,
+    elapsed: () => now - set - START,
     setTimer(wake, ms) {
       const timer = { at: now + ms, wake };
       timers.add(timer);
@@ -55,6 +57,7 @@ export function fakeRuntime(overrides: Partial<Runtime> = {}): FakeRuntime {
     },
     setBy(ms) {
       now += ms;
+      set += ms;
       for (const timer of timers) timer.at += ms;
     },
     nextTimer: () => earliest()?.at,

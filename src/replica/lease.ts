@@ -1,0 +1,314 @@
+/**
+ * The lease: an object beside the replica that says which server may write. Its holder renews it by conditional writes;
+ * whoever finds it unchanged for a whole term, by its own clock, may take it, in an epoch of its own. Clocks of
+ * machines are never compared.
+ *
+ * Invariant: a holder counts its term from the moment at which it *sent* the last write that succeeded, and ends before
+ * a taker, which counts from the moment at which it *received* it, may begin.
+ */
+import { pause } from "../base/pause.ts";
+import { base32, type Runtime } from "../base/runtime.ts";
+import { S3Error, type S3Objects, type WriteCondition } from "../net/s3.ts";
+import type { Identity } from "./identity.ts";
+
+/** The lease is over when it was unchanged for so long, ms. */
+export const TERM_MS = 30_000;
+/** Its holder stops this long after it sent its last renewal. The rest is for clocks that differ, and for stopping. */
+export const HOLD_MS = 22_000;
+/** Between renewals, and after one that failed. */
+const RENEW_MS = 3_000;
+const RETRY_MS = 1_000;
+/** Between looks at another's lease. */
+const LOOK_MS = 1_000;
+
+const KEY = "lease";
+const EPOCHS = "epochs/";
+
+/** Where the replica of an epoch is, below the prefix. */
+export const epochPath = (epoch: number): string => `${EPOCHS}${epoch}`;
+
+export interface Lease {
+  readonly epoch: number;
+  /** Random id of a data folder. */
+  readonly holder: string;
+  /** Another one in each write: ETags are hashes of the content. */
+  readonly nonce: string;
+  readonly released: boolean;
+  /** Base URL of the holder. */
+  readonly url: string;
+  /** For people: no program reads it. */
+  readonly renewedAt: string;
+}
+
+export interface SeenLease extends Lease {
+  readonly etag: string;
+}
+
+/** The lease as it is; undefined if there is none. @throws S3Error */
+export async function readLease(objects: S3Objects): Promise<SeenLease | undefined> {
+  const found = await objects.get(KEY);
+  if (!found) return undefined;
+  const { epoch, holder, nonce, released, url, renewedAt } = readJson(found.text);
+  if (!Number.isSafeInteger(epoch) || typeof holder !== "string" || typeof nonce !== "string") {
+    throw new S3Error(`the object ${KEY} in the replica is no lease`, {});
+  }
+  return {
+    ...{ epoch: epoch as number, holder, nonce, etag: found.etag, released: released === true },
+    ...{ url: String(url), renewedAt: String(renewedAt) },
+  };
+}
+
+function readJson(text: string): Record<keyof Lease, unknown> {
+  try {
+    return Object(JSON.parse(text));
+  } catch {
+    return Object({});
+  }
+}
+
+/** Another server has the lease, or has had it after this one. */
+export class LeaseTaken extends Error {
+  override readonly name = "LeaseTaken";
+  readonly lease: Lease;
+  constructor(message: string, lease: Lease) {
+    super(message);
+    this.lease = lease;
+  }
+}
+
+/**
+ * Proves that the server honours the conditions of writes, without which two servers could both hold the lease.
+ * @throws Error if it does not; S3Error
+ */
+export async function probeConditions(objects: S3Objects, runtime: Pick<Runtime, "randomBytes">) {
+  const key = `probe-${newNonce(runtime)}`;
+  const write = (text: string, condition: WriteCondition) => objects.put(key, text, condition);
+  const refuse = (header: string): never => {
+    throw new Error(
+      `the S3 server does not honour ${header} of a write: with it, two servers could both take themselves for the one that writes; use another for MAILROOM_REPLICA`,
+    );
+  };
+  try {
+    const etag = await write("1", { absent: true });
+    if (etag === undefined) refuse("If-None-Match");
+    if ((await write("2", { absent: true })) !== undefined) refuse("If-None-Match");
+    const next = await write("3", { etag: etag as string });
+    if (next === undefined || next === etag) refuse("If-Match");
+    if ((await write("4", { etag: etag as string })) !== undefined) refuse("If-Match");
+    if ((await objects.get(key))?.text !== "3") refuse("If-Match");
+  } finally {
+    await objects.remove(key).catch(() => {});
+  }
+}
+
+const newNonce = (runtime: Pick<Runtime, "randomBytes">): string => base32(runtime.randomBytes(24));
+
+/** Tells by repeated looks whether a lease is over. */
+export function createObserver({ elapsed }: Pick<Runtime, "elapsed">) {
+  let seen: { nonce: string; at: number } | undefined;
+  return {
+    /** `askedAt`: when the look at `lease` began, as of the runtime's `elapsed`. `changed` since the look before. */
+    look({ nonce }: Lease, askedAt: number): "first" | "changed" | "same" | "over" {
+      if (seen?.nonce !== nonce) {
+        const before = seen;
+        seen = { nonce, at: elapsed() };
+        return before ? "changed" : "first";
+      }
+      return askedAt - seen.at >= TERM_MS ? "over" : "same";
+    },
+  };
+}
+
+export interface LeaseParts {
+  objects: S3Objects;
+  runtime: Pick<Runtime, "now" | "elapsed" | "setTimer" | "randomBytes">;
+  /** Where the replica is (identity.ts). */
+  place: string;
+  /** Base URL of this server. */
+  url: string;
+  /** Keeps the identity of the data folder: before each write of the lease, and after the first one of an epoch. */
+  keep(identity: Identity): void;
+}
+
+/**
+ * Takes the lease for this server. With the identity that wrote it last: at once, in the same epoch. Without one, or with
+ * one that is older than the lease, as in a copy of the folder: once it is released or over, in the next epoch.
+ * @throws LeaseTaken if another holds it, or took over from this folder; S3Error; the reason of `signal`
+ */
+export async function takeLease(
+  parts: LeaseParts,
+  identity: Identity | undefined,
+  signal?: AbortSignal,
+): Promise<HeldLease> {
+  const { objects, runtime } = parts;
+  const holder = identity?.holder ?? newNonce(runtime);
+  const observer = createObserver(runtime);
+  for (;;) {
+    signal?.throwIfAborted();
+    const askedAt = runtime.elapsed();
+    const lease = await readLease(objects);
+    let held: HeldLease | undefined;
+    if (!lease) {
+      const epochs = (await objects.folders(EPOCHS)).map(Number).filter(Number.isSafeInteger);
+      held = await hold(parts, { holder, epoch: 1 + Math.max(0, ...epochs) }, { absent: true });
+    } else if (identity && lease.holder !== holder) {
+      throw new LeaseTaken(`${describe(lease)}, and has taken over from this one`, lease);
+    } else if (identity?.nonces.includes(lease.nonce)) {
+      held = await hold(parts, { holder, epoch: lease.epoch }, { etag: lease.etag }, lease.nonce);
+    } else {
+      const sight = observer.look(lease, askedAt);
+      if (lease.released || sight === "over") {
+        held = await hold(parts, { holder, epoch: lease.epoch + 1 }, { etag: lease.etag });
+      } else if (sight === "changed") {
+        throw new LeaseTaken(
+          lease.holder === holder ? `${describe(lease)}, on a copy of this data folder` : describe(lease),
+          lease,
+        );
+      } else await pause(runtime, LOOK_MS, signal);
+    }
+    if (held) return held;
+  }
+}
+
+const describe = ({ url, epoch, renewedAt }: Lease): string =>
+  `the server ${url} writes to the replica, in epoch ${epoch} (its lease is of ${renewedAt})`;
+
+/** Why a server may not write any more. */
+export type Loss =
+  /** Another took the lease; undefined: it is gone. */
+  | { reason: "taken"; by: Lease | undefined }
+  /** It was not renewed in time. */
+  | { reason: "sight"; error: string };
+
+export interface HeldLease {
+  readonly epoch: number;
+  /** False from the moment on from which another may have it. */
+  isCertain(): boolean;
+  /** Resolves when a look that began after the call has found it ours. @throws Error if not; S3Error */
+  see(): Promise<void>;
+  /** Called when it is lost: once with `taken`, and with `sight` once each time until it is renewed again. */
+  onLoss(listener: (loss: Loss) => void): void;
+  /** `age`: since it was last renewed, ms. `error`: of the renewals since. */
+  state(): { epoch: number; age: number; error: string | undefined };
+  /** Ends the renewals. */
+  stop(): Promise<void>;
+  /** The same, and leaves the lease to anybody, if it can. */
+  release(): Promise<void>;
+}
+
+/** Own nonces that are recognised: more than are written while one request is under way. */
+const REMEMBERED = 32;
+
+/**
+ * Writes the lease if the condition is met, and renews it from then on; undefined if it is not. `last`: nonce of the
+ * lease that it goes on with. @throws S3Error
+ */
+async function hold(
+  { objects, runtime, place, url, keep }: LeaseParts,
+  { holder, epoch }: Pick<Lease, "holder" | "epoch">,
+  first: WriteCondition,
+  last?: string,
+): Promise<HeldLease | undefined> {
+  /** Ours, the newest last: also of writes of which no answer came, which may still happen. */
+  let remembered: string[] = [];
+  /** The last one that was certainly written, and those tried since. */
+  let open = last === undefined ? [] : [last];
+  let sentAt = 0;
+  let isTaken = false;
+  let isOutOfSight = false;
+  let error: string | undefined;
+  const listeners: ((loss: Loss) => void)[] = [];
+  const over = new AbortController();
+
+  const lose = (loss: Loss): void => {
+    for (const listener of listeners) listener(loss);
+  };
+
+  /** The new ETag; undefined if the condition is not met. */
+  async function write(condition: WriteCondition, released = false): Promise<string | undefined> {
+    const nonce = newNonce(runtime);
+    const goesOn = open.length > 0;
+    open = [...open, nonce].slice(-REMEMBERED);
+    remembered = [...remembered, nonce].slice(-REMEMBERED);
+    if (goesOn) keep({ place, holder, epoch, nonces: open });
+    const lease: Lease = { epoch, holder, nonce, released, url, renewedAt: new Date(runtime.now()).toISOString() };
+    const startedAt = runtime.elapsed();
+    const written = await objects.put(KEY, `${JSON.stringify(lease)}\n`, condition);
+    if (written === undefined) return undefined;
+    open = [nonce];
+    sentAt = startedAt;
+    if (!goesOn) keep({ place, holder, epoch, nonces: open });
+    return written;
+  }
+
+  const taken = await write(first);
+  if (taken === undefined) return undefined;
+  let etag = taken;
+
+  async function look(): Promise<void> {
+    const lease = await readLease(objects);
+    if (lease && lease.holder === holder && remembered.includes(lease.nonce)) {
+      etag = lease.etag;
+      return;
+    }
+    if (!isTaken) {
+      isTaken = true;
+      over.abort();
+      lose({ reason: "taken", by: lease });
+    }
+    throw new Error("this server has lost the lease of the replica");
+  }
+
+  async function renew(): Promise<void> {
+    try {
+      const next = await write({ etag });
+      // Not met: another has it, or an earlier write of ours happened without an answer.
+      if (next === undefined) return await look();
+      etag = next;
+      error = undefined;
+      isOutOfSight = false;
+    } catch (failure) {
+      error = failure instanceof Error ? failure.message : String(failure);
+    }
+  }
+
+  const isInTime = (): boolean => runtime.elapsed() - sentAt < HOLD_MS;
+
+  async function watch(): Promise<void> {
+    while (!over.signal.aborted) {
+      const left = sentAt + HOLD_MS - runtime.elapsed();
+      await pause(runtime, left > 0 ? left : RETRY_MS, over.signal);
+      if (over.signal.aborted || isInTime() || isOutOfSight) continue;
+      isOutOfSight = true;
+      lose({ reason: "sight", error: error ?? "no renewal was answered" });
+    }
+  }
+
+  async function keepRenewing(): Promise<void> {
+    while (!over.signal.aborted) {
+      await pause(runtime, error === undefined ? RENEW_MS : RETRY_MS, over.signal);
+      if (!over.signal.aborted) await renew();
+    }
+  }
+
+  void watch();
+  const renewals = keepRenewing();
+
+  async function stop(): Promise<void> {
+    over.abort();
+    await renewals;
+  }
+
+  return {
+    epoch,
+    isCertain: () => !isTaken && isInTime(),
+    see: look,
+    onLoss: (listener) => void listeners.push(listener),
+    state: () => ({ epoch, age: runtime.elapsed() - sentAt, error }),
+    stop,
+    async release() {
+      await stop();
+      if (!isTaken) await write({ etag }, true);
+    },
+  };
+}

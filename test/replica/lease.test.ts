@@ -1,0 +1,303 @@
+/** The lease over a real S3 server: probe, take, renew, lose, release, and how others see it. */
+import { describe, expect, test } from "bun:test";
+import { openS3 } from "../../src/net/s3.ts";
+import type { Identity } from "../../src/replica/identity.ts";
+import {
+  createObserver,
+  type HeldLease,
+  HOLD_MS,
+  type Lease,
+  LeaseTaken,
+  type Loss,
+  probeConditions,
+  readLease,
+  TERM_MS,
+  takeLease,
+} from "../../src/replica/lease.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+import { noS3, type S3, startS3 } from "../harness/s3.ts";
+import { until } from "../harness/until.ts";
+
+const SECOND = 1_000;
+
+/** A data folder that may take the lease: its clock, and what it keeps. */
+function machine(s3: S3, { url = "https://one.example", identity }: { url?: string; identity?: Identity } = {}) {
+  const runtime = fakeRuntime({ fetch });
+  let underWay = 0;
+  const opened = openS3(s3.location, runtime);
+  const counted =
+    <A extends unknown[], T>(ask: (...args: A) => Promise<T>) =>
+    (...args: A) => {
+      underWay++;
+      return ask(...args).finally(() => underWay--);
+    };
+  const { get, put, remove, folders } = opened;
+  const objects = { get: counted(get), put: counted(put), remove: counted(remove), folders: counted(folders) };
+  const losses: Loss[] = [];
+  const self = {
+    runtime,
+    objects,
+    losses,
+    identity,
+    async take(): Promise<HeldLease> {
+      const parts = {
+        objects,
+        runtime,
+        place: "there",
+        url,
+        keep(kept: Identity) {
+          self.identity = kept;
+        },
+      };
+      const lease = await takeLease(parts, self.identity);
+      lease.onLoss((loss) => losses.push(loss));
+      return lease;
+    },
+    /** Lets time pass, a second at a time, each until all that is due has been done. */
+    async pass(ms: number, done: () => boolean = () => true) {
+      for (let passed = 0; passed < ms; passed += SECOND) {
+        runtime.advanceTo(runtime.now() + SECOND);
+        await new Promise((resolve) => setImmediate(resolve));
+        await until(() => underWay === 0);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      await until(done);
+    },
+  };
+  return self;
+}
+
+const held = async (s3: S3): Promise<Lease | undefined> => readLease(openS3(s3.location, fakeRuntime({ fetch })));
+
+describe.skipIf(noS3 !== undefined)(`the lease${noS3 ? ` (${noS3})` : ""}`, () => {
+  test("the probe accepts a server that honours both conditions, and leaves nothing behind", async () => {
+    const s3 = await startS3();
+    const { objects, runtime } = machine(s3);
+    await probeConditions(objects, runtime);
+    expect((await s3.direct.list()).contents ?? []).toEqual([]);
+  });
+
+  test.each([
+    ["if-none-match", "If-None-Match"],
+    ["if-match", "If-Match"],
+  ])("the probe refuses a server that ignores %s", async (header, named) => {
+    const s3 = await startS3();
+    const { objects, runtime } = machine(s3);
+    s3.interfere((request, forward) => {
+      request.headers.delete(header);
+      return forward();
+    });
+    await expect(probeConditions(objects, runtime)).rejects.toThrow(`does not honour ${named}`);
+    expect((await s3.direct.list()).contents ?? []).toEqual([]);
+  });
+
+  test("the first holder takes epoch 1, renews it, and goes on with it after a crash", async () => {
+    const s3 = await startS3();
+    const one = machine(s3);
+    const lease = await one.take();
+    const first = await held(s3);
+    expect(first).toMatchObject({
+      epoch: 1,
+      released: false,
+      url: "https://one.example",
+      holder: one.identity?.holder,
+    });
+    await one.pass(4 * SECOND);
+    const renewed = await held(s3);
+    expect(renewed?.nonce).not.toBe(first?.nonce as string);
+    expect(one.identity?.nonces).toEqual([first?.nonce as string, renewed?.nonce as string]);
+    expect(lease.isCertain()).toBeTrue();
+    await lease.see();
+
+    // As after kill -9: the identity is what the file says.
+    await lease.stop();
+    const again = machine(s3, { identity: one.identity as Identity });
+    expect((await again.take()).epoch).toBe(1);
+    expect(again.runtime.elapsed()).toBe(0);
+  });
+
+  test("an epoch that has files without a lease is not used again", async () => {
+    const s3 = await startS3();
+    await s3.direct.write("team/epochs/7/0000/x", "x");
+    expect((await machine(s3).take()).epoch).toBe(8);
+  });
+
+  test("another takes it when it is released, in the next epoch; the first is refused from then on", async () => {
+    const s3 = await startS3();
+    const one = machine(s3);
+    await (await one.take()).release();
+    expect(await held(s3)).toMatchObject({ epoch: 1, released: true });
+    const two = machine(s3, { url: "https://two.example" });
+    const second = await two.take();
+    expect(second.epoch).toBe(2);
+    await second.release();
+    const refused = one.take();
+    await expect(refused).rejects.toBeInstanceOf(LeaseTaken);
+    await expect(refused).rejects.toThrow("the server https://two.example writes to the replica, in epoch 2");
+  });
+
+  test("who released it takes it again in the same epoch", async () => {
+    const s3 = await startS3();
+    const one = machine(s3);
+    await (await one.take()).release();
+    expect((await one.take()).epoch).toBe(1);
+    expect(await held(s3)).toMatchObject({ epoch: 1, released: false });
+  });
+
+  test("another is refused while the holder renews, and takes over when it was unchanged for a term", async () => {
+    const s3 = await startS3();
+    const one = machine(s3);
+    const lease = await one.take();
+    const two = machine(s3, { url: "https://two.example" });
+    const refused = two.take();
+    refused.catch(() => {});
+    await two.pass(2 * SECOND);
+    await one.pass(4 * SECOND);
+    await two.pass(2 * SECOND);
+    await expect(refused).rejects.toThrow("https://one.example writes to the replica");
+
+    await lease.stop();
+    const taking = two.take();
+    await two.pass(TERM_MS - SECOND);
+    expect((await held(s3))?.epoch).toBe(1);
+    await two.pass(3 * SECOND);
+    expect((await taking).epoch).toBe(2);
+    await expect(lease.see()).rejects.toThrow("has lost the lease");
+    expect(one.losses).toMatchObject([{ reason: "taken", by: { url: "https://two.example", epoch: 2 } }]);
+    expect(lease.isCertain()).toBeFalse();
+  });
+
+  test("a holder that is overtaken notices at its next renewal", async () => {
+    const s3 = await startS3();
+    const one = machine(s3);
+    const lease = await one.take();
+    await s3.direct.write(
+      "team/lease",
+      JSON.stringify({ epoch: 2, holder: "b", nonce: "n", url: "https://two.example" }),
+    );
+    await one.pass(4 * SECOND, () => one.losses.length > 0);
+    expect(one.losses).toMatchObject([{ reason: "taken", by: { url: "https://two.example" } }]);
+    await lease.release();
+    expect((await held(s3))?.holder).toBe("b");
+  });
+
+  test("a holder whose lease is removed has lost it", async () => {
+    const s3 = await startS3();
+    const one = machine(s3);
+    await one.take();
+    await s3.direct.delete("team/lease");
+    await one.pass(4 * SECOND, () => one.losses.length > 0);
+    expect(one.losses).toEqual([{ reason: "taken", by: undefined }]);
+  });
+
+  test("a holder that cannot renew loses sight well before the term ends, and finds it again", async () => {
+    const s3 = await startS3();
+    const one = machine(s3);
+    const lease = await one.take();
+    s3.interfere(() => new Response("<Code>SlowDown</Code>", { status: 503 }));
+    await one.pass(HOLD_MS - SECOND);
+    expect(lease.isCertain()).toBeTrue();
+    expect(one.losses).toEqual([]);
+    await one.pass(SECOND);
+    expect(lease.isCertain()).toBeFalse();
+    expect(one.losses).toMatchObject([{ reason: "sight", error: expect.stringContaining("503 SlowDown") }]);
+    await one.pass(2 * TERM_MS);
+    expect(one.losses).toHaveLength(1);
+    s3.interfere(undefined);
+    await one.pass(3 * SECOND);
+    expect(lease.isCertain()).toBeTrue();
+    expect(lease.state().error).toBeUndefined();
+  });
+
+  test("a renewal that happened although its answer was lost is known as its own", async () => {
+    const s3 = await startS3();
+    const one = machine(s3);
+    const lease = await one.take();
+    let lost = 0;
+    s3.interfere(async (request, forward) => {
+      if (request.method === "PUT" && lost++ < 2) {
+        await forward();
+        return new Response("", { status: 500 });
+      }
+      return forward();
+    });
+    await one.pass(10 * SECOND);
+    expect(lost).toBeGreaterThan(2);
+    expect(one.losses).toEqual([]);
+    await lease.see();
+    expect(lease.state()).toMatchObject({ error: undefined });
+    expect(lease.state().age).toBeLessThan(4 * SECOND);
+  });
+
+  test("setting the clock ahead or back changes nothing", async () => {
+    const s3 = await startS3();
+    const one = machine(s3);
+    const lease = await one.take();
+    one.runtime.setBy(10 * 60 * SECOND);
+    expect(lease.isCertain()).toBeTrue();
+    one.runtime.setBy(-3 * 60 * 60 * SECOND);
+    await one.pass(4 * SECOND);
+    expect(lease.isCertain()).toBeTrue();
+    expect(lease.state().age).toBeLessThan(4 * SECOND);
+    expect(one.losses).toEqual([]);
+  });
+
+  test("of two machines with copies of one data folder, one stops", async () => {
+    const s3 = await startS3();
+    const one = machine(s3);
+    await one.take();
+    // The copy was made before the last renewal: it waits, and sees that the lease lives.
+    const old = one.identity as Identity;
+    await one.pass(4 * SECOND);
+    const copy = machine(s3, { identity: old });
+    const refused = copy.take();
+    refused.catch(() => {});
+    await copy.pass(SECOND);
+    await one.pass(4 * SECOND);
+    await copy.pass(2 * SECOND);
+    await expect(refused).rejects.toThrow("on a copy of this data folder");
+
+    // The copy is of this very moment: it takes the lease, and the first notices.
+    const same = machine(s3, { identity: one.identity as Identity });
+    const second = await same.take();
+    await one.pass(4 * SECOND, () => one.losses.length > 0);
+    expect(one.losses).toMatchObject([{ reason: "taken", by: { holder: old.holder } }]);
+    await second.see();
+    expect(same.losses).toEqual([]);
+  });
+
+  test("a copy of the folder whose original is gone takes over in the next epoch", async () => {
+    const s3 = await startS3();
+    const one = machine(s3);
+    const lease = await one.take();
+    const old = one.identity as Identity;
+    await one.pass(4 * SECOND);
+    await lease.stop();
+    const copy = machine(s3, { identity: old });
+    const taking = copy.take();
+    await copy.pass(TERM_MS + 3 * SECOND);
+    expect((await taking).epoch).toBe(2);
+  });
+
+  test("what is no lease is no lease", async () => {
+    const s3 = await startS3();
+    for (const text of ["", "null", "[]", "{", '{"epoch":"1","holder":"a","nonce":"b"}']) {
+      await s3.direct.write("team/lease", text);
+      await expect(machine(s3).take()).rejects.toThrow("is no lease");
+    }
+  });
+});
+
+test("an observer counts from when it received the lease to when it asked again", () => {
+  const runtime = fakeRuntime();
+  const observer = createObserver(runtime);
+  const lease = { nonce: "a" } as Lease;
+  const at = (ms: number) => runtime.advanceTo(runtime.now() - runtime.elapsed() + ms);
+  at(2_000);
+  expect(observer.look(lease, 0)).toBe("first");
+  at(TERM_MS + 2_500);
+  expect(observer.look(lease, TERM_MS + 1_999)).toBe("same");
+  expect(observer.look(lease, TERM_MS + 2_000)).toBe("over");
+  expect(observer.look({ ...lease, nonce: "b" }, TERM_MS + 2_500)).toBe("changed");
+  expect(observer.look({ ...lease, nonce: "b" }, TERM_MS + 2_600)).toBe("same");
+});
