@@ -3,6 +3,7 @@
  * the settings enable Meilisearch, it serves them instead while its index is complete. While it is down, behind,
  * filling, too slow or faulty, FTS5 takes over, and the state says so.
  */
+import type { ProcessState } from "../base/child-process.ts";
 import type { Log } from "../base/log.ts";
 import type { Metrics, Sample } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -16,7 +17,6 @@ import { SETTINGS_VERSION } from "./meilisearch/documents.ts";
 import { createMeilisearchEngine } from "./meilisearch/engine.ts";
 import { createFeed, type Fed, type FeedState } from "./meilisearch/feed.ts";
 import { beginFeed, countPending, noteChange, readFeed } from "./meilisearch/feed-rows.ts";
-import type { ProcessState } from "./meilisearch/process.ts";
 
 export interface SearchState {
   /** The engine that serves searches. */

@@ -2,9 +2,10 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { keepProcessState } from "../../src/base/child-process.ts";
 import type { World } from "../../src/doctor/check.ts";
 import { checkSearchEngine } from "../../src/doctor/checks/search.ts";
-import { type KeptState, keepProcessState } from "../../src/search/meilisearch/process.ts";
+import type { KeptState } from "../../src/search/meilisearch/process.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { makeStandIn } from "../harness/meilisearch-stand-in.ts";
@@ -41,7 +42,7 @@ async function look({ settings = {}, kept }: Situation) {
   const data = temporaryFolder();
   if (kept) {
     mkdirSync(join(data, "search"));
-    keepProcessState(data, kept);
+    keepProcessState(join(data, "search"), kept);
   }
   const values: Record<string, string> = {
     ...{ "search.engine": "meilisearch", "search.meilisearchPath": "auto" },

@@ -1,7 +1,7 @@
 /** The choice of the engine that serves a search, the handling of late, wrong or missing responses, and the metrics. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { ProcessState } from "../../src/base/child-process.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
-import type { ProcessState } from "../../src/search/meilisearch/process.ts";
 import { parseQuery } from "../../src/search/query.ts";
 import type { SearchState } from "../../src/search/search.ts";
 import { registerSearchGauges } from "../../src/search/search.ts";

@@ -1,8 +1,10 @@
 /** Checks of search: the Meilisearch server, if the settings ask for one, and the index. */
+import { join } from "node:path";
+import { findExecutable, readProcessState } from "../../base/child-process.ts";
 import { countBacklog } from "../../search/fts5/upkeep.ts";
 import { chooseConnection, createClient, type ServerAddress } from "../../search/meilisearch/client.ts";
 import { countPending, countRefused, readFeed } from "../../search/meilisearch/feed-rows.ts";
-import { findExecutable, readProcessState } from "../../search/meilisearch/process.ts";
+import { type KeptState, MEILISEARCH, SEARCH_FOLDER } from "../../search/meilisearch/process.ts";
 import type { Check, Finding, World } from "../check.ts";
 
 /* The Meilisearch server, if the settings ask for one. While it is down, the embedded index answers searches. */
@@ -18,6 +20,8 @@ export const checkSearchEngine: Check = async (world) => {
   return [{ ...base, ...found }];
 };
 
+const readKept = (data: string): KeptState | undefined => readProcessState(join(data, SEARCH_FOLDER));
+
 type Found = Pick<Finding, "state" | "detail" | "todo">;
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
@@ -29,13 +33,19 @@ async function seeOurs({ config, options, runtime, serving }: World): Promise<Fo
   if (!serving) {
     const setting = options.get("search.meilisearchPath");
     try {
-      const { path, version } = await findExecutable(setting, config.data, runtime, new AbortController().signal);
+      const { path, version } = await findExecutable(
+        MEILISEARCH,
+        setting,
+        config.data,
+        runtime,
+        new AbortController().signal,
+      );
       return { state: "ok", detail: `${path} is version ${version}; it runs while the server does` };
     } catch (error) {
       return { state: "bad", detail: reasonOf(error), todo };
     }
   }
-  const kept = readProcessState(config.data);
+  const kept = readKept(config.data);
   if (kept?.state === "failed") {
     const when = kept.retryAt === undefined ? "" : `; it is tried again at ${new Date(kept.retryAt).toISOString()}`;
     return { state: "bad", detail: `it does not run: ${kept.reason}${when}`, todo };
@@ -124,7 +134,8 @@ function countRows({ store }: World): { messages: number; indexed: number } {
 
 /** The connection to Meilisearch, from the settings or the state file of its process. */
 function placeOf({ options, config }: World): ServerAddress | undefined {
-  const child = { current: () => readProcessState(config.data)?.place, onChange: () => {}, stop: async () => {} };
+  const current = () => readKept(config.data)?.place;
+  const child = { current, onChange: () => {}, stop: async () => {} };
   return chooseConnection({ get: options.get, onRefresh: () => {} }, child).current();
 }
 

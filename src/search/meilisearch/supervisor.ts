@@ -8,32 +8,25 @@
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { rm, statfs } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { endLeftovers, findExecutable, keepProcessState, type ProcessState } from "../../base/child-process.ts";
+import { type Failure, keepRunning, STABLE_MS, watchProcess } from "../../base/keep-running.ts";
 import type { Log } from "../../base/log.ts";
-import { pause } from "../../base/pause.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { Options } from "../../store/settings.ts";
 import type { ServerAddress } from "./client.ts";
 import {
-  anyRuns,
   DATABASE,
-  findExecutable,
+  databaseArgs,
   isOurs,
-  keepProcessState,
-  killLeftovers,
-  type ProcessState,
+  type KeptState,
+  MEILISEARCH,
   SCRATCH,
   SEARCH_FOLDER,
-  type SidecarProcess,
   startProcess,
 } from "./process.ts";
 
 export type Supervisor = ReturnType<typeof createSupervisor>;
 
-/** Delay before a retry, ms: doubled each time. */
-const FIRST_RETRY_MS = 1_000;
-const LONGEST_RETRY_MS = 5 * 60_000;
-/** A process that ran this long started well. */
-const STABLE_MS = 5 * 60_000;
 /** Ports tried in one start, if other processes take them first. */
 const PORTS = 3;
 /** Starts that end on their own before the data are considered the cause and removed. */
@@ -43,9 +36,6 @@ const ROOM_TO_START = 512 * 1024 * 1024;
 const ROOM_TO_RUN = 256 * 1024 * 1024;
 /** Grace period after a change of settings, ms. Meilisearch writes in transactions, so killing it is harmless. */
 const CHANGE_GRACE_MS = 1_000;
-/** Time limit for a killed process to disappear, and the interval of checks, ms. */
-const LEFTOVER_LIMIT_MS = 5_000;
-const POLL_MS = 20;
 const KEY_BYTES = 32;
 
 /** A period in which the settings ask for the same executable. */
@@ -99,7 +89,8 @@ export function createSupervisor({
     address = nextAddress;
     try {
       if (next.state !== "off") mkdirSync(folder, { recursive: true, mode: 0o700 });
-      if (existsSync(folder)) keepProcessState(data, { ...state, ...(nextAddress && { place: nextAddress }) });
+      const kept: KeptState = { ...state, ...(nextAddress && { place: nextAddress }) };
+      if (existsSync(folder)) keepProcessState(folder, kept);
     } catch (error) {
       log.warn("the state of meilisearch cannot be kept", { error });
     }
@@ -122,7 +113,7 @@ export function createSupervisor({
     const next = path === undefined ? undefined : { path, over: new AbortController(), graceMs: 0, starts: 0 };
     term = next;
     turn = turn
-      .then(() => (next ? keepRunning(next) : forget()))
+      .then(() => (next ? keep(next) : forget()))
       .catch((error) => log.error("meilisearch is not looked after any more", { error }));
   }
 
@@ -138,7 +129,7 @@ export function createSupervisor({
   async function forget(): Promise<void> {
     if (!existsSync(folder)) return setState({ state: "off" });
     try {
-      await endLeftovers();
+      await endOthers();
       await rm(folder, { recursive: true, force: true });
     } catch (error) {
       log.warn("the folder of meilisearch cannot be removed", { folder, error });
@@ -146,38 +137,31 @@ export function createSupervisor({
     setState({ state: "off" });
   }
 
-  async function keepRunning(own: Term): Promise<void> {
-    let failures = 0;
+  async function keep(own: Term): Promise<void> {
     let blamed = 0;
-    const { signal } = own.over;
-    while (!signal.aborted) {
-      setState({ state: "starting" });
-      const failure = await run(own).catch(
-        (error): Failure => ({ reason: reasonOf(error), ranMs: 0, blamesData: false }),
-      );
-      if (signal.aborted || failure === undefined) break;
-      if (failure.ranMs >= STABLE_MS) failures = blamed = 0;
-      if (failure.blamesData && ++blamed === FAILURES_OF_DATA) await removeData("it fails again and again");
-      const waitMs = jittered(Math.min(FIRST_RETRY_MS * 2 ** failures++, LONGEST_RETRY_MS));
-      log.warn("meilisearch does not run: searches are answered by fts5", {
-        reason: failure.reason,
-        retryInMs: waitMs,
-      });
-      const { executable, version } = state;
-      setState({
-        state: "failed",
-        reason: failure.reason,
-        retryAt: runtime.now() + waitMs,
-        ...(executable !== undefined && { executable }),
-        ...(version !== undefined && { version }),
-      });
-      await pause(runtime, waitMs, signal);
-    }
+    await keepRunning({
+      run() {
+        setState({ state: "starting" });
+        return run(own);
+      },
+      async failed({ reason, ranMs, blamesData }, waitMs) {
+        if (ranMs >= STABLE_MS) blamed = 0;
+        if (blamesData && ++blamed === FAILURES_OF_DATA) await removeData("it fails again and again");
+        log.warn("meilisearch does not run: searches are answered by fts5", { reason, retryInMs: waitMs });
+        const { executable, version } = state;
+        setState({
+          state: "failed",
+          reason,
+          retryAt: runtime.now() + waitMs,
+          ...(executable !== undefined && { executable }),
+          ...(version !== undefined && { version }),
+        });
+      },
+      runtime,
+      over: own.over.signal,
+    });
     setState({ state: "off" });
   }
-
-  /** Between half of it and all of it. */
-  const jittered = (ms: number): number => Math.round(ms * (0.5 + (runtime.randomBytes(1)[0] ?? 0) / 510));
 
   /**
    * Finds the executable, runs it and waits for its end; undefined if the end was requested. @throws errors that
@@ -185,10 +169,10 @@ export function createSupervisor({
    */
   async function run(own: Term): Promise<Failure | undefined> {
     const { signal } = own.over;
-    const { path, version } = await findExecutable(own.path, data, runtime, signal);
+    const { path, version } = await findExecutable(MEILISEARCH, own.path, data, runtime, signal);
     setState({ state: "starting", executable: path, version });
     await requireRoom(ROOM_TO_START);
-    await endLeftovers();
+    await endOthers();
     if (isOfAnother(version)) await removeData(`it is not of version ${version}`);
     await rm(join(folder, SCRATCH), { recursive: true, force: true });
     mkdirSync(join(folder, SCRATCH), { mode: 0o700 });
@@ -198,35 +182,30 @@ export function createSupervisor({
       const child = await startProcess({ executable: path, folder, key }, { ...runtime, log });
       setState({ state: "starting", executable: path, version, pid: child.pid });
       const failure = await watchProcess(child, {
-        runtime,
-        over: signal,
-        graceMs: () => own.graceMs,
+        responds: (over) => isHealthy(child.url, over, runtime),
+        isOurs: () => isOurs(child.url),
         onReady() {
           log.info("meilisearch runs", { version, url: child.url, pid: child.pid });
           setState({ state: "running", executable: path, version, pid: child.pid }, { url: child.url, key });
         },
         objection: () => requireRoom(ROOM_TO_RUN).then(() => undefined, reasonOf),
+        runtime,
+        over: signal,
+        graceMs: () => own.graceMs,
       });
       address = undefined;
-      if (failure === undefined || !child.lostItsPort() || port === PORTS) return failure;
+      if (failure === undefined || !child.lostItsPort()) return failure;
+      if (port === PORTS) return { ...failure, blamesData: false };
     }
   }
+
+  /** Ends processes left by a killed server. */
+  const endOthers = () => endLeftovers(MEILISEARCH.name, databaseArgs(folder), { ...runtime, log });
 
   async function requireRoom(bytes: number): Promise<void> {
     const free = await freeBytes(data);
     if (free >= bytes) return;
     throw new Error(`the disk of ${data} has ${megabytes(free)} free, which is kept for mail: make room`);
-  }
-
-  /** Ends processes left by a killed server. */
-  async function endLeftovers(): Promise<void> {
-    const pids = killLeftovers(folder);
-    if (pids.length > 0) log.warn("what was left of a meilisearch was ended", { pids });
-    const startedAt = runtime.now();
-    while (anyRuns(pids)) {
-      if (runtime.now() - startedAt >= LEFTOVER_LIMIT_MS) throw new Error(`process ${pids.join()} does not end`);
-      await pause(runtime, POLL_MS);
-    }
   }
 
   /** True if the data belong to another version, or to one that never finished creating them. */
@@ -263,95 +242,8 @@ export function createSupervisor({
   };
 }
 
-/* Watches one process: until it responds, while it does, and until it ends. */
-
-/** Interval of polls of a starting process, and the time limit for its start, ms. */
-const START_POLL_MS = 100;
-const START_LIMIT_MS = 120_000;
-/** Interval of polls of a running process, time limit for each, ms, and number that it may miss on a busy machine. */
-const WATCH_MS = 10_000;
+/** Time limit for a response, ms. */
 const RESPONSE_LIMIT_MS = 10_000;
-const UNANSWERED = 3;
-
-/** The unexpected end of a process. */
-interface Failure {
-  reason: string;
-  /** Time since its first response, ms; 0 if there was none. */
-  ranMs: number;
-  /** Its data may be the cause. */
-  blamesData: boolean;
-}
-
-/** Waits until a process has ended, on its own or by request; undefined if by request. */
-async function watchProcess(
-  child: SidecarProcess,
-  {
-    runtime,
-    over,
-    graceMs,
-    onReady,
-    objection,
-  }: {
-    runtime: Runtime;
-    /** Aborted when the process must end. */
-    over: AbortSignal;
-    /** Time that it then gets, ms. */
-    graceMs(): number;
-    /** Called at its first response. */
-    onReady(): void;
-    /** The reason why it must stop; undefined while it may run. */
-    objection(): Promise<string | undefined>;
-  },
-): Promise<Failure | undefined> {
-  const ended = new AbortController();
-  const end = () => ended.abort();
-  over.addEventListener("abort", end);
-  if (over.aborted) end();
-  const gone = child.exited.finally(end);
-  const startedAt = runtime.now();
-  let readyAt: number | undefined;
-  let unanswered = 0;
-  let why: string | undefined;
-  while (why === undefined && !ended.signal.aborted) {
-    const responds = await isHealthy(child.url, ended.signal, runtime);
-    if (ended.signal.aborted) break;
-    if (readyAt !== undefined) {
-      unanswered = responds ? 0 : unanswered + 1;
-      why = unanswered === UNANSWERED ? `it did not answer ${UNANSWERED} times in a row` : await objection();
-    } else if (responds && isOurs(child.url)) {
-      readyAt = runtime.now();
-      onReady();
-    } else if (runtime.now() - startedAt >= START_LIMIT_MS) {
-      why = `it was started, and did not answer within ${START_LIMIT_MS / 1_000} s`;
-    }
-    if (why === undefined) await pause(runtime, readyAt === undefined ? START_POLL_MS : WATCH_MS, ended.signal);
-  }
-  over.removeEventListener("abort", end);
-  if (over.aborted) {
-    await endProcess(child, gone, graceMs(), runtime);
-    return undefined;
-  }
-  if (why !== undefined) child.kill("SIGKILL");
-  const how = await gone;
-  const ranMs = readyAt === undefined ? 0 : runtime.now() - readyAt;
-  return { reason: why ?? how, ranMs, blamesData: why === undefined && child.failed() && !child.lostItsPort() };
-}
-
-async function endProcess(
-  child: SidecarProcess,
-  gone: Promise<unknown>,
-  graceMs: number,
-  runtime: Pick<Runtime, "setTimer">,
-): Promise<void> {
-  const patience = new AbortController();
-  const ending = gone.then(() => patience.abort());
-  if (graceMs > 0) {
-    child.kill("SIGTERM");
-    await pause(runtime, graceMs, patience.signal);
-  }
-  if (!patience.signal.aborted) child.kill("SIGKILL");
-  await ending;
-}
 
 async function isHealthy(
   url: string,

@@ -5,9 +5,10 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { readProcessState } from "../../../src/base/child-process.ts";
 import type { World } from "../../../src/doctor/check.ts";
 import { checkSearchEngine } from "../../../src/doctor/checks/search.ts";
-import { type KeptState, readProcessState } from "../../../src/search/meilisearch/process.ts";
+import type { KeptState } from "../../../src/search/meilisearch/process.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { argumentsOf, isAlive, makeStandIn, supervise } from "../../harness/meilisearch-stand-in.ts";
 import { type Served, serve } from "../../harness/process.ts";
@@ -27,7 +28,7 @@ async function until(
   let state: KeptState | undefined;
   await untilSo(async () => {
     await fetch(`${served.http}/healthz`);
-    state = readProcessState(data);
+    state = readProcessState<KeptState>(join(data, "search"));
     return isSo(state);
   });
   return state ?? { state: "off", restarts: 0 };
@@ -111,10 +112,14 @@ describe.skipIf(REAL === undefined)(`the real server${noReal}`, () => {
     expect(before).toBeGreaterThan(0);
     await answering(/^meilisearch$/);
     expect(await found()).toBe(before);
-    const first = readProcessState(data);
+    const first = readProcessState<KeptState>(join(data, "search"));
     if (first?.pid === undefined) throw new Error("nothing runs");
     process.kill(first.pid, "SIGKILL");
-    for (let now = first; !isRunning(now) || now.pid === first.pid; now = readProcessState(data) ?? first) {
+    for (
+      let now = first;
+      !isRunning(now) || now.pid === first.pid;
+      now = readProcessState<KeptState>(join(data, "search")) ?? first
+    ) {
       expect(await found()).toBe(before);
     }
     await answering(/^meilisearch$/);

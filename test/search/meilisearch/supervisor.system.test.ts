@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
-import { readProcessState } from "../../../src/search/meilisearch/process.ts";
+import { readProcessState } from "../../../src/base/child-process.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import {
   argumentsOf,
@@ -211,7 +211,10 @@ describe("without an executable that works, it reports the reason", () => {
     expect(rig.supervisor.state().reason).toMatch(reason);
     expect(rig.lines.at(-1)).toMatchObject({ level: "warn", reason: expect.stringMatching(reason) });
     // The state that a doctor beside the server reads.
-    expect(readProcessState(rig.data)).toMatchObject({ state: "failed", reason: expect.stringMatching(reason) });
+    expect(readProcessState(join(rig.data, "search"))).toMatchObject({
+      state: "failed",
+      reason: expect.stringMatching(reason),
+    });
   });
 
   test("an executable in the data folder is found without a setting, and the setting takes precedence", async () => {

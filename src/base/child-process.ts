@@ -1,0 +1,304 @@
+/**
+ * Runs a program as a child process of the server: finds its executable, starts it with a clean environment, passes on
+ * what it says, and keeps its state in a file for commands. keep-running.ts decides when it runs.
+ *
+ * Invariant: the child never outlives this process, and never runs twice for a folder. A shell beside the child reads a
+ * pipe from this process and kills the child when the pipe ends without a word, whatever ended this process. Any
+ * survivor is killed before the next start.
+ */
+import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import type { Log } from "./log.ts";
+import { atMost, pause } from "./pause.ts";
+import type { Runtime } from "./runtime.ts";
+
+export interface ChildProcess {
+  readonly pid: number;
+  /** Resolves when the process has ended, with a description. */
+  readonly exited: Promise<string>;
+  /** It ended on its own, not by a signal: data on the disk may be the cause. */
+  failed(): boolean;
+  kill(signal: "SIGTERM" | "SIGKILL"): void;
+}
+
+/**
+ * The script of a shell that becomes the program, which the kernel kills before the mail server when memory runs out.
+ * The shell beside it kills the program when its pipe ends, unless a line said that it has ended: its process id may
+ * belong to another process by then.
+ */
+const LIFELINE = `umask 077
+exec 3<&0 </dev/null
+(trap '' HUP INT TERM; read -r line <&3 || kill -KILL $$) >/dev/null 2>&1 &
+exec 3<&-
+{ echo 500 >/proc/self/oom_score_adj; } 2>/dev/null
+exec "$@"`;
+
+/** Time limit for reading the program's last output: a process that it started may hold stderr open. */
+const LAST_WORDS_MS = 2_000;
+/** Log lines passed on per minute, so that endless output cannot fill our log. */
+const LINES_A_MINUTE = 30;
+const MINUTE_MS = 60_000;
+const LONGEST_LINE = 1_000;
+
+/** @throws system errors */
+export function startChild(
+  {
+    name,
+    command,
+    folder,
+    env,
+    secret,
+    hear,
+  }: {
+    /** In the log. */
+    name: string;
+    /** Executable and arguments. */
+    command: string[];
+    /** The working directory, which exists. */
+    folder: string;
+    /** All of the environment but PATH. */
+    env: Record<string, string>;
+    /** Never passed on. */
+    secret: string;
+    /** What to do with a line of its stderr: `last` also names the reason if it ends. */
+    hear(line: string): "ignore" | "tell" | { last: string };
+  },
+  { log, ...runtime }: Pick<Runtime, "now" | "setTimer"> & { log: Log },
+): ChildProcess {
+  const child = Bun.spawn(["/bin/sh", "-c", LIFELINE, name, ...command], {
+    cwd: folder,
+    env: { PATH: "/usr/local/bin:/usr/bin:/bin", ...env },
+    // A session of its own: Ctrl-C reaches only this process, which ends the child in order.
+    detached: true,
+    stdio: ["pipe", "ignore", "pipe"],
+  });
+  let lastWords = "";
+  const passOn = limitedLog(name, log, runtime.now);
+  const allRead = (async () => {
+    for await (const raw of linesOf(child.stderr)) {
+      const line = Bun.stripANSI(raw).replaceAll(secret, "[redacted]").trim();
+      const heard = hear(line);
+      if (heard === "ignore") continue;
+      if (heard !== "tell") lastWords = heard.last;
+      passOn(line);
+    }
+  })();
+  const exited = (async () => {
+    const code = await child.exited;
+    await releaseLifeline(child.stdin);
+    await atMost(runtime, LAST_WORDS_MS, allRead);
+    const how = child.signalCode === null ? `exit ${code}` : child.signalCode;
+    return lastWords === "" ? `it ended (${how})` : `it ended (${how}): ${lastWords}`;
+  })();
+  return {
+    pid: child.pid,
+    exited,
+    failed: () => child.signalCode !== "SIGKILL" && child.signalCode !== "SIGTERM",
+    kill: (signal) => child.kill(signal),
+  };
+}
+
+/** Tells the shell beside the program that there is nothing left to kill. */
+async function releaseLifeline(pipe: Bun.FileSink): Promise<void> {
+  try {
+    await pipe.write("ended\n");
+    await pipe.end();
+  } catch {
+    // A signal ended it.
+  }
+}
+
+async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const chunk of stream) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+    // Keeps only the beginning of an endless line.
+    rest = (lines.pop() ?? "").slice(0, LONGEST_LINE);
+    for (const line of lines) yield line.slice(0, LONGEST_LINE);
+  }
+  if (rest !== "") yield rest;
+}
+
+function limitedLog(name: string, log: Log, now: () => number): (line: string) => void {
+  let minute = 0;
+  let lines = 0;
+  return (line) => {
+    if (now() - minute >= MINUTE_MS) {
+      if (lines > LINES_A_MINUTE) log.warn(`${name} said more`, { lines: lines - LINES_A_MINUTE });
+      minute = now();
+      lines = 0;
+    }
+    if (++lines <= LINES_A_MINUTE) log.warn(`${name} says`, { line });
+  };
+}
+
+/** Time limit for a killed process to disappear, and the interval of checks, ms. */
+const LEFTOVER_LIMIT_MS = 5_000;
+const POLL_MS = 20;
+
+/**
+ * Kills the processes that a killed server may have left: those of the same user with these successive arguments. Without
+ * /proc, only the pipe protects. @throws Error if one does not end
+ */
+export async function endLeftovers(
+  name: string,
+  args: readonly string[],
+  { log, ...runtime }: Pick<Runtime, "now" | "setTimer"> & { log: Log },
+): Promise<void> {
+  const pids = killThose(args);
+  if (pids.length > 0) log.warn(`what was left of a ${name} was ended`, { pids });
+  const startedAt = runtime.now();
+  while (anyRuns(pids)) {
+    if (runtime.now() - startedAt >= LEFTOVER_LIMIT_MS) throw new Error(`process ${pids.join()} does not end`);
+    await pause(runtime, POLL_MS);
+  }
+}
+
+/** Returns their ids. */
+function killThose(args: readonly string[]): number[] {
+  const wanted = Buffer.from(`\0${args.join("\0")}\0`).toString("latin1");
+  return processes().filter((pid) => {
+    try {
+      if (!readFileSync(`/proc/${pid}/cmdline`, "latin1").includes(wanted)) return false;
+      process.kill(pid, "SIGKILL");
+      return true;
+    } catch {
+      // It has ended meanwhile, or belongs to another user.
+      return false;
+    }
+  });
+}
+
+/** True if any of these processes still runs; a zombie, which holds nothing, does not count. */
+const anyRuns = (pids: readonly number[]): boolean =>
+  pids.some((pid) => {
+    try {
+      return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "latin1"));
+    } catch {
+      return false;
+    }
+  });
+
+function processes(): number[] {
+  try {
+    return readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
+  } catch {
+    return [];
+  }
+}
+
+/* Finds an executable and its version. */
+
+export interface Executable {
+  path: string;
+  /** As it reports itself: `1.21.0`. */
+  version: string;
+}
+
+/** A program that the operator installs beside the server. */
+export interface Program {
+  /** Of its executable, and in the log. */
+  name: string;
+  /** In sentences. */
+  title: string;
+  /** The setting that names its executable: a path, or `auto`. */
+  setting: string;
+  /** Arguments that make it report its version. */
+  versionArgs: string[];
+  /** The first group is the version. */
+  versionForm: RegExp;
+}
+
+/** Time limit for reporting its version, ms. */
+const PATIENCE_MS = 10_000;
+const LONGEST_QUOTE = 200;
+
+/**
+ * The path of the executable: only the configured one; for `auto`, the one in the data folder, else the one in PATH.
+ * @throws Error that names the searched paths if there is none
+ */
+function locateExecutable({ name, title, setting }: Program, value: string, data: string): string {
+  if (value !== "auto") {
+    if (existsSync(value)) return value;
+    throw new Error(`${setting} names ${value}, which is not there`);
+  }
+  const own = resolve(data, "bin", name);
+  const found = existsSync(own) ? own : Bun.which(name);
+  if (found) return found;
+  throw new Error(`there is no ${title}: ${setting} names none, there is no ${own}, and none in PATH`);
+}
+
+/**
+ * Finds it and asks for its version, until `signal` aborts. `value`: of its setting. @throws Error with the reason why it
+ * cannot run, or is not that program
+ */
+export async function findExecutable(
+  program: Program,
+  value: string,
+  data: string,
+  { setTimer }: Pick<Runtime, "setTimer">,
+  signal: AbortSignal,
+): Promise<Executable> {
+  const path = locateExecutable(program, value, data);
+  let child: Bun.Subprocess<"ignore", "pipe", "ignore">;
+  try {
+    child = Bun.spawn([path, ...program.versionArgs], { env: {}, signal, stdio: ["ignore", "pipe", "ignore"] });
+  } catch (error) {
+    throw new Error(
+      `${path} cannot be run here (${(error as Error).message}): is it executable, and for this machine?`,
+    );
+  }
+  const cancel = setTimer(() => child.kill("SIGKILL"), PATIENCE_MS);
+  let output = "";
+  for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+    output += chunk;
+    if (output.length > LONGEST_QUOTE) child.kill("SIGKILL");
+  }
+  const code = await child.exited;
+  cancel();
+  output = output.replaceAll(/\s+/g, " ").trim();
+  const [, version] = program.versionForm.exec(output) ?? [];
+  if (code === 0 && version !== undefined) return { path, version };
+  const quote = output === "" ? "nothing" : `"${output.slice(0, LONGEST_QUOTE)}"`;
+  throw new Error(
+    `${path} is no ${program.title}: asked its version, it said ${quote} (${child.signalCode ?? `exit ${code}`})`,
+  );
+}
+
+/* The state of a child, in a file of its folder while a server runs. A command beside the server (doctor) reads it. */
+
+const FILE = "process.json";
+
+export interface ProcessState {
+  /** `off`: not enabled. `failed`: enabled, not running, and retried. */
+  state: "off" | "starting" | "running" | "failed";
+  /** The reason why it does not run, as a sentence without its full stop. */
+  reason?: string;
+  executable?: string;
+  version?: string;
+  pid?: number;
+  /** Restarts since the server started. */
+  restarts: number;
+  /** When it is retried, epoch ms. */
+  retryAt?: number;
+}
+
+/** Only the owner can read it: it may contain a key. @throws file system errors */
+export function keepProcessState(folder: string, state: ProcessState): void {
+  const path = join(folder, FILE);
+  writeFileSync(`${path}.new`, `${JSON.stringify(state)}\n`, { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+}
+
+/** The last state written by a server; undefined if there is none. */
+export function readProcessState<S extends ProcessState>(folder: string): S | undefined {
+  try {
+    return JSON.parse(readFileSync(join(folder, FILE), "utf8")) as S;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT" || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
