@@ -39,6 +39,7 @@ import { createMonitoring } from "./monitoring/monitoring.ts";
 import { createOAuth } from "./oauth/oauth.ts";
 import { createIdempotency } from "./operations/idempotency.ts";
 import { createSubmissionRole } from "./outbound/submission.ts";
+import { createReplication, registerReplicaGauges } from "./replica/replication.ts";
 import { createBacklogJob, createIndexUpkeep } from "./search/fts5/upkeep.ts";
 import { explain } from "./search/meilisearch/process.ts";
 import { createSupervisor } from "./search/meilisearch/supervisor.ts";
@@ -82,11 +83,14 @@ export interface Appliance {
   /**
    * Starts listeners and jobs; resolves when all listen. `hold`: holds mail to the outside instead of sending it.
    * `prepare` may change the data folder: it runs after this server has claimed the folder, before everything else.
+   * `signal` ends the wait for the lease of the replica.
    * @throws ConfigError for unusable certificate files, and for a demo's listeners that are not loopback; Error for a
    * folder that another server has claimed, or with the variable of a listener that cannot bind; errors of `prepare`.
-   * Nothing is left running then.
+   * Nothing is left running then. Fenced if another server has taken over; the reason of `signal`.
    */
-  start(options?: { hold?: boolean; prepare?(): Promise<void> }): Promise<Ready>;
+  start(options?: { hold?: boolean; prepare?(): Promise<void>; signal?: AbortSignal }): Promise<Ready>;
+  /** Rejects with Fenced when this server may not write any more: the process must end at once. Else pending. */
+  readonly fenced: Promise<never>;
   /** Stops accepting, finishes work in flight for up to `graceMs`, and closes the store. */
   stop(graceMs?: number): Promise<void>;
   /** Does all due work and resolves when there is no more. Tests on a fake clock wait for it. */
@@ -147,6 +151,9 @@ export function createAppliance(
   const policy = createPublishedPolicy({ options, hostname: config.hostname, baseUrl: config.baseUrl });
   const domains = createDomains({ store, runtime, log, hostname: config.hostname, policy });
   const doctor = createDoctor({ config, store, options, domains, runtime, log }, doctorOptions);
+  const replication =
+    config.replica &&
+    createReplication({ ...config, url: config.baseUrl, location: config.replica, store, options, runtime, log });
   let events: Events | undefined;
   const deliverSoon = (): void => events?.deliverSoon();
   const developers = createDevelopers({ store, options, runtime, deliverSoon });
@@ -174,7 +181,10 @@ export function createAppliance(
     if (listen === "off" || !certificates) return { address: "off", works: () => true };
     const { hostname } = config;
     const limits = limitsFor(most);
-    const listener = createSmtpListener({ ...parts, certificates, limits, listen, hostname, options, runtime, log });
+    const confirm = () => store.replicated();
+    const listener = createSmtpListener({
+      ...{ ...parts, certificates, limits, listen, hostname, confirm, options, runtime, log },
+    });
     const address = await bound(variable, () => listener.start());
     frontends.push(listener);
     return { address, works: () => listener.isListening() };
@@ -229,13 +239,17 @@ export function createAppliance(
     mailbox,
     journal,
     doctor,
-    async start({ hold = false, prepare } = {}) {
+    fenced: replication?.fenced ?? new Promise<never>(() => {}),
+    async start({ hold = false, prepare, signal } = {}) {
       try {
         backends.push({ stop: claimFolder(config.data) });
+        if (replication) {
+          backends.push(replication);
+          await replication.start(signal);
+        } else backends.push(startCheckpoints(store, log));
         await prepare?.();
         const isDemo = findDemo({ people, domains }) !== undefined;
         if (isDemo) requireLoopback(config);
-        backends.push(startCheckpoints(store, log));
         sidecar.start();
         frontends.push(sidecar);
         const { hostname, data: folder, baseUrl } = config;
@@ -249,6 +263,7 @@ export function createAppliance(
         registerSearchGauges(metrics, { search: engine.state, process: sidecar.state });
         const { remote } = store;
         if (remote) registerBlobMetrics(metrics, remote);
+        if (replication) registerReplicaGauges(metrics, replication.state);
         const base = { store, options, runtime, log, meters };
         const { verifyOnArrival } = domains;
         const mailFlow = createMailFlow({
@@ -372,6 +387,7 @@ export function createAppliance(
           health,
           search: engine.state,
           ...(remote && { blobs: () => (remote.s3.failure() === undefined ? "s3" : "s3 (failing)") }),
+          ...(replication && { replica: replication.state }),
           metrics: metricsPage,
           certificates,
           connections,

@@ -110,7 +110,7 @@ const SPARE = 1.1;
  * made from the mail again; its executable (`bin`), which belongs to the machine.
  */
 const NOT_A_FILE = new RegExp(
-  `^(mailroom\\.db.*|blobs|${BLOB_CACHE}|${BLOB_MARK}(\\.new)?|spool|keys|search|bin|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
+  `^(mailroom\\.db.*|blobs|${BLOB_CACHE}|${BLOB_MARK}(\\.new)?|spool|keys|search|replica|replica\\.json.*|bin|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
 );
 
 /** @throws AppError, errors of the file system and SQLite; the former backups then stay as they were */

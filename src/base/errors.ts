@@ -46,6 +46,18 @@ export class AppError extends Error {
   }
 }
 
+/** This server may not write any more, because another has taken over or may do so, and ends at once. */
+export class Fenced extends Error {
+  override readonly name = "Fenced";
+  /** Another has taken over: starting again changes nothing. */
+  readonly isFinal: boolean;
+
+  constructor(message: string, isFinal: boolean) {
+    super(message);
+    this.isFinal = isFinal;
+  }
+}
+
 /**
  * Brief unavailability: store busy, disk full, stopping (rules: Unavailable). 503 over HTTP, 452 or 421 over SMTP.
  * The code that throws it has changed nothing.

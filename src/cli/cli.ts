@@ -1,9 +1,10 @@
 /**
  * The command line: the table of commands, and the function that runs one. Only results go to stdout; errors go to stderr
- * as `mailroom: …`. Exit codes: 0 done, 1 refused or failed, 2 wrong usage or a bad environment.
+ * as `mailroom: …`. Exit codes: 0 done, 1 refused or failed, 2 wrong usage or a bad environment,
+ * 3 another server has taken over.
  */
 import { version as number } from "../../package.json" with { type: "json" };
-import { AppError, ConfigError, isUnavailable, UsageError } from "../base/errors.ts";
+import { AppError, ConfigError, Fenced, isUnavailable, UsageError } from "../base/errors.ts";
 import { domainCommands, mailboxCommands, queueCommands, webhookCommands } from "./administration.ts";
 import { backupCommands } from "./backup.ts";
 import { blobsMove } from "./blobs.ts";
@@ -138,7 +139,7 @@ function meaning(meant: string | undefined, noun?: string): string {
   return meant === undefined ? `: see mailroom ${about}--help` : `: did you mean "${about}${meant}"?`;
 }
 
-const EXPECTED = [AppError, ConfigError, UsageError, FailedCheck];
+const EXPECTED = [AppError, ConfigError, UsageError, FailedCheck, Fenced];
 
 /** The message for people. Of unexpected errors only the first line: a failed query's next lines have its values. */
 function messageOf(error: unknown): string {
@@ -175,6 +176,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
   } catch (error) {
     io.writeStderr(`mailroom: ${messageOf(error)}\n`);
     if (reading) io.writeStderr(`usage: ${usageOf(reading)}\n`);
+    if (error instanceof Fenced && error.isFinal) return 3;
     return error instanceof UsageError ? 2 : 1;
   }
 }

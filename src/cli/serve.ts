@@ -26,8 +26,13 @@ export const serve = command({
     const prepare = async () => {
       loaded = await demo?.loadDemo(appliance);
     };
-    const interrupted = io.interrupted();
-    const ready = await appliance.start({ hold: options.demo, prepare }).catch(refuseEnvironment);
+    const interruption = new AbortController();
+    const interrupted = io.interrupted().then(() => interruption.abort());
+    const { signal } = interruption;
+    const ready = await appliance.start({ hold: options.demo, prepare, signal }).catch((error) => {
+      if (error !== signal.reason) refuseEnvironment(error);
+    });
+    if (!ready) return undefined;
     if (demo && loaded) io.writeStderr(demo.describeDemo(loaded, ready.http));
     const token = ready.http === "off" ? undefined : appliance.firstRun.issueToken();
     if (token !== undefined) {
@@ -36,7 +41,8 @@ export const serve = command({
       log.warn("Mailroom is not set up yet: open the link once in a browser, or run mailroom setup", { link });
     }
     await io.writeStdout(`${JSON.stringify({ ready: true, ...ready })}\n`);
-    await interrupted;
+    // A server that was fenced finishes nothing.
+    await Promise.race([interrupted, appliance.fenced]);
     const stopped = appliance.stop().then(() => true);
     if (!(await atMost(appliance.runtime, STOP_WITHIN_MS, stopped))) log.warn("stopped with work in flight");
     return undefined;

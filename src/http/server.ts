@@ -26,6 +26,12 @@ import type { Web } from "./web.ts";
 /** True when a part of the appliance works. An exception counts as false. */
 type HealthCheck = () => boolean | Promise<boolean>;
 
+interface ReplicaHealth {
+  /** What was committed and may not be there is at most so old, ms. */
+  lag: number;
+  works: boolean;
+}
+
 /** Sources of the public resources, which HTTP and HTTPS both serve. */
 interface OpenParts {
   /** Checks by name; /healthz tells which fail (rules: Web). */
@@ -37,6 +43,8 @@ interface OpenParts {
   search?: () => { engine: string; reason?: string };
   /** Where attachments are, if not in the data folder, and whether that fails. Does not change the status (rules: Web). */
   blobs?: () => string;
+  /** How far the replica is behind, where there is one. Does not change the status. */
+  replica?: () => ReplicaHealth;
   /** The response to the certificate authority for `token` (RFC 8555 §8.3); undefined for an unknown token. */
   challenge?: (token: string) => string | undefined;
 }
@@ -64,7 +72,7 @@ const CHALLENGE = "/.well-known/acme-challenge/";
 const text = (body: string, status: number, headers: Record<string, string> = {}): Response =>
   new Response(body, { status, headers: { "x-content-type-options": "nosniff", ...headers } });
 
-async function healthResponse({ health: checks, search, blobs }: OpenParts): Promise<Response> {
+async function healthResponse({ health: checks, search, blobs, replica }: OpenParts): Promise<Response> {
   const results = await Promise.all(
     Object.entries(checks).map(async ([name, check]) => {
       const works = await Promise.try(check).catch(() => false);
@@ -73,16 +81,22 @@ async function healthResponse({ health: checks, search, blobs }: OpenParts): Pro
   );
   const healthy = results.every(([, result]) => result === "ok");
   const searched = search?.();
+  const replicated = replica?.();
   return Response.json(
     {
       status: healthy ? "ok" : "failing",
       checks: Object.fromEntries(results),
+      ...(replicated && { replica: describeReplica(replicated) }),
       ...(searched && { search: searched.engine + (searched.reason === undefined ? "" : ` (${searched.reason})`) }),
       ...(blobs && { blobs: blobs() }),
     },
     { status: healthy ? 200 : 503, headers: { "cache-control": "no-store" } },
   );
 }
+
+/** Without the reason, which names servers: the page is public. */
+const describeReplica = ({ lag, works }: ReplicaHealth): string =>
+  `${works ? "ok" : "failing"}, ${(lag / 1_000).toFixed(1)} s behind`;
 
 /** The response for a public resource; undefined for other paths. */
 async function openResponse(request: Request, path: string, parts: OpenParts): Promise<Response | undefined> {

@@ -60,7 +60,7 @@ export interface MailContext {
 
 /** What operations of administration work with: the functions of admin/, and the store. */
 export interface Administration {
-  store: Pick<Store, "db" | "transact">;
+  store: Pick<Store, "db" | "transact" | "replicated">;
   people: People;
   domains: Domains;
   developers: Developers;

@@ -94,15 +94,19 @@ export function performerOf(operation: Operation, services: OperationServices): 
   return (caller, read, way) => timed(operation, services, () => perform(caller, read, way));
 }
 
-/** Performs an operation, and measures its status and duration. */
+/**
+ * Performs an operation, and measures its status and duration. What it did is confirmed (store.replicated), also when an
+ * earlier request did it.
+ */
 async function timed(
-  { name }: Pick<Operation, "name">,
-  { meters }: Pick<OperationServices, "meters">,
+  { name, method }: Pick<Operation, "name" | "method">,
+  { meters, administration: { store } }: Pick<OperationServices, "meters" | "administration">,
   work: () => Promise<Performed>,
 ): Promise<Performed> {
   const end = meters?.timeOperation(name);
   try {
     const performed = await work();
+    if (method !== "GET") await store.replicated();
     end?.(performed.status);
     return performed;
   } catch (error) {

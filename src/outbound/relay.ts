@@ -17,7 +17,7 @@
  */
 import { RELAY_SLOTS } from "../base/descriptors.ts";
 import type { Log } from "../base/log.ts";
-import { atMost } from "../base/pause.ts";
+import { atMost, pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import { DeliveryFailure } from "../smtp/delivery-result.ts";
@@ -50,7 +50,7 @@ import {
 import type { Connection, Transport } from "./transport.ts";
 
 export interface RelayParts extends AttemptParts {
-  store: Pick<Store, "db" | "blobs" | "enqueue" | "transact">;
+  store: Pick<Store, "db" | "blobs" | "enqueue" | "transact" | "replicated">;
   transport: Pick<Transport, "connect" | "groupsByMessage" | "close">;
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now" | "setTimer">;
@@ -77,6 +77,9 @@ const LONGEST_REST_MS = 60_000;
 /** Destinations that are not domains. The spare sessions are for mail to this server. */
 const SMARTHOST = "@smarthost";
 const SPARE = "@spare";
+
+/** Between looks whether the replica has a claim. */
+const UNCONFIRMED_MS = 2_000;
 
 /** The terms of the next claim, for sessions of `destination`, or of the claim's domain. */
 interface Opening {
@@ -279,6 +282,20 @@ export function createRelay(parts: RelayParts) {
     leave();
   }
 
+  /** Resolves once a claim, and the message, are safe; false if the relay stops first. Nothing else is sent. */
+  async function confirmed(): Promise<boolean> {
+    while (!stopped) {
+      try {
+        await store.replicated();
+        return true;
+      } catch (error) {
+        log.warn("mail waits for the replica", { error });
+        await pause(runtime, UNCONFIRMED_MS);
+      }
+    }
+    return false;
+  }
+
   /** Attempts to deliver a claim, and returns the next. */
   async function step(session: Session, current: Claim): Promise<Claim | undefined> {
     leases.hold(current);
@@ -286,6 +303,7 @@ export function createRelay(parts: RelayParts) {
     session.moves = false;
     let endWatch = (): void => {};
     try {
+      if (!(await confirmed())) return await commit((tx) => releaseEntries(tx, current.entries, runtime.now()));
       const attempted = await attempt(current, () => {
         endWatch = watch(session);
         return connectionOf(session, current.domain);

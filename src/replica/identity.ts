@@ -5,8 +5,7 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { S3Location } from "../config.ts";
-
-export const IDENTITY_FILE = "replica.json";
+import { REPLICATED as IDENTITY_FILE } from "../store/wal.ts";
 
 export interface Identity {
   /** The replica that it is for. */

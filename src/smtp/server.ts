@@ -40,6 +40,8 @@ interface SmtpListenerParts {
   hostname: string;
   certificates: Pick<Certificates, "current" | "onChange">;
   role: SmtpRole;
+  /** Called after each message that was taken, before the client hears of it. @throws AppError if it is not safe yet */
+  confirm: () => Promise<void>;
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
   log: Log;
@@ -51,7 +53,7 @@ interface SmtpListenerParts {
 const LONGEST_COMMAND = 2048;
 
 export function createSmtpListener(parts: SmtpListenerParts) {
-  const { listen, implicitTls = false, hostname, certificates, role, options, runtime, log } = parts;
+  const { listen, implicitTls = false, hostname, certificates, role, confirm, options, runtime, log } = parts;
   const limits = { ...LIMITS, ...parts.limits };
   const logRefusal = createRefusalLog(log, runtime.now);
   const note: NoteRefusal = (reason, fields) => {
@@ -212,6 +214,7 @@ export function createSmtpListener(parts: SmtpListenerParts) {
       busy.set(stream, connection);
       connection.commands
         .acceptMessage(envelopeOf(session), stream)
+        .then((text) => confirm().then(() => text))
         .then(
           (text) => callback(null, text),
           // A message that the client has taken back has no reply.

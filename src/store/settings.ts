@@ -492,6 +492,21 @@ export const SETTINGS = {
     secret("Token with which /metrics may be read from anywhere, as Authorization: Bearer", 20),
     "none",
   ),
+  "replica.ack": choice(
+    ["local", "replica"],
+    "local",
+    "When mail counts as taken: once it is on the disk (local), or once the replica has it, too",
+  ),
+  "replica.onLost": choice(
+    ["stop", "serve"],
+    "stop",
+    "After some seconds without a sight of the replica: stop, or serve, though another may take over",
+  ),
+  "replica.litestreamPath": orWord(
+    "auto",
+    path("an executable", "Executable of Litestream; auto: bin/litestream in the data folder, else the one in PATH"),
+    "auto",
+  ),
   "search.engine": choice(
     ["fts5", "meilisearch"],
     "fts5",

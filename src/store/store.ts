@@ -18,6 +18,7 @@ import { migrate } from "./migrate.ts";
 import { openRemoteBlobs, type RemoteBlobs } from "./remote-blobs.ts";
 import type { S3Blobs } from "./s3.ts";
 import { type Db, drizzleOver } from "./statement.ts";
+import { CHECKPOINT_PAGES, REPLICATED, REPLICATED_PAGES } from "./wal.ts";
 
 export type { Db };
 
@@ -64,6 +65,13 @@ export interface Store {
    * affect the commit. Returns the function that removes it.
    */
   onCommit(listener: CommitListener): () => void;
+  /**
+   * Resolves when everything that this process has committed is as safe as the setting `replica.ack` says: what is told
+   * to the outside as done, waits for it. @throws AppError server_error 503 if it cannot be had in time
+   */
+  replicated(): Promise<void>;
+  /** `wait` is `replicated` from now on. Without a replica, a commit is enough. */
+  replicateBy(wait: () => Promise<void>): void;
   /** Changes whenever another process commits. */
   dataVersion(): number;
   /** True if a commit and a file can be written, for the health page. Tried at most ten times a second. */
@@ -99,11 +107,6 @@ const LARGEST_GROUP_BYTES = 2 * 1024 * 1024;
  * `enqueue` waits for another process's write in slices of this length, ms, and yields to the event loop in between.
  */
 const BUSY_SLICE_MS = 20;
-/**
- * WAL pages (4 KiB) after which a commit writes them to the database. A page that many commits change, such as the end
- * of an index, is then written once for more of them.
- */
-const CHECKPOINT_PAGES = 4_000;
 /** A large transaction grows the WAL beyond this; the excess is truncated later. */
 const LARGEST_WAL_BYTES = 64 * 1024 * 1024;
 /** The space that SQLite needs to open a database: the index of its write-ahead log. */
@@ -155,7 +158,8 @@ function openDatabase(
     sqlite.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
     sqlite.exec("PRAGMA journal_mode = WAL");
     sqlite.exec("PRAGMA synchronous = FULL");
-    sqlite.exec(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+    const isReplicated = path !== ":memory:" && existsSync(join(dirname(path), REPLICATED));
+    sqlite.exec(`PRAGMA wal_autocheckpoint = ${isReplicated ? REPLICATED_PAGES : CHECKPOINT_PAGES}`);
     sqlite.exec(`PRAGMA journal_size_limit = ${LARGEST_WAL_BYTES}`);
     sqlite.exec("PRAGMA foreign_keys = ON");
     sqlite.exec("PRAGMA cache_size = -32768");
@@ -234,6 +238,7 @@ export function openStore({
   const listeners = new Set<CommitListener>();
   let atEnd: { work: () => void; place: number }[] = [];
   const inEveryCommit: ((tx: Tx) => void)[] = [];
+  let replicated = (): Promise<void> => Promise.resolve();
 
   function transact<T>(work: (tx: Tx) => NotAPromise<T>, works = 1): T {
     if (sqlite.inTransaction) return work(db as Tx);
@@ -404,6 +409,10 @@ export function openStore({
     onCommit(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
+    },
+    replicated: () => replicated(),
+    replicateBy(wait) {
+      replicated = wait;
     },
     works() {
       const now = runtime.now();

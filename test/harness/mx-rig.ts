@@ -91,6 +91,7 @@ export async function listenAs(role: SmtpRole, options: ListenerOptions = {}): P
     typeof createSmtpListener
   >[0]["options"]["get"];
   const listener = createSmtpListener({
+    confirm: async () => {},
     listen: { host: "127.0.0.1", port: 0 },
     hostname: "mx.example.test",
     certificates: options.certificates ?? (await replaceableCertificates()).certificates,

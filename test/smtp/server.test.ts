@@ -506,6 +506,7 @@ describe("stopping", () => {
     const runtime = fakeRuntime();
     const { log } = testLog(runtime);
     const other = createSmtpListener({
+      confirm: async () => {},
       listen: address,
       hostname: "mx.example.test",
       certificates,

@@ -1,0 +1,273 @@
+/**
+ * Litestream as a child process: it copies the database's log to the replica, and checkpoints it. It runs with a
+ * configuration file and a socket in DATA/replica, and has the credentials in its environment alone.
+ *
+ * Invariant: every failure ends in a state with its reason and a retry. What it means for mail, replication.ts says.
+ */
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import {
+  type ChildProcess,
+  endLeftovers,
+  findExecutable,
+  keepProcessState,
+  type ProcessState,
+  type Program,
+  startChild,
+} from "../base/child-process.ts";
+import { type Failure, keepRunning, watchProcess } from "../base/keep-running.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { S3Location } from "../config.ts";
+import type { Options } from "../store/settings.ts";
+import { placeOf } from "./identity.ts";
+import { epochPath } from "./lease.ts";
+
+export const LITESTREAM: Program = {
+  name: "litestream",
+  title: "Litestream",
+  setting: "replica.litestreamPath",
+  versionArgs: ["version"],
+  versionForm: /^v?(\d+\.\d+\.\d+\S*)$/,
+};
+
+/** Those that Mailroom works with: 0.5.18 and later ones of 0.5. */
+const KNOWN_VERSION = /^0\.5\.(1[89]|[2-9]\d|\d{3,})$/;
+
+/** In the data folder: everything of Litestream's. */
+export const REPLICA_FOLDER = "replica";
+const CONFIG_FILE = "litestream.yml";
+const SOCKET = "litestream.sock";
+/**
+ * What it knows of an epoch, which begins with a copy of the whole database. That of another is of no use: its
+ * transactions have the same numbers.
+ */
+const metaOf = (location: S3Location, epoch: number): string =>
+  `meta-${epoch}-${Bun.hash(placeOf(location)).toString(36)}`;
+/** The longest path of a socket (sun_path). */
+const LONGEST_SOCKET = 107;
+
+/** How often it looks at the log, and sends what is new. */
+const INTERVAL = "250ms";
+/** Space of other processes' transactions for its own, which bound the log. */
+const BUSY = "2s";
+/** Time limit for /info, ms. */
+const RESPONSE_LIMIT_MS = 10_000;
+
+/** @throws Error for a version that is not known to work */
+export async function findLitestream(
+  setting: string,
+  data: string,
+  runtime: Pick<Runtime, "setTimer">,
+  signal: AbortSignal,
+): Promise<{ path: string; version: string }> {
+  const found = await findExecutable(LITESTREAM, setting, data, runtime, signal);
+  if (KNOWN_VERSION.test(found.version)) return found;
+  throw new Error(`${found.path} is version ${found.version} of Litestream: Mailroom works with 0.5.18 and later 0.5`);
+}
+
+/** The environment in which Litestream runs: the credentials and nothing else of ours. */
+export const environmentOf = ({ accessKeyId, secretAccessKey }: S3Location): Record<string, string> => ({
+  LITESTREAM_ACCESS_KEY_ID: accessKeyId,
+  LITESTREAM_SECRET_ACCESS_KEY: secretAccessKey,
+});
+
+/** The replica of an epoch, as its configuration names it. */
+export const replicaOf = ({ bucket, prefix, endpoint, region }: S3Location, epoch: number) => ({
+  type: "s3",
+  bucket,
+  path: `${prefix}${epochPath(epoch)}`,
+  endpoint,
+  region,
+  "force-path-style": true,
+});
+
+/** Asks the Litestream of a data folder over its socket. @throws Error with what it answers, or why it does not */
+export async function askLitestream(
+  data: string,
+  { fetch, setTimer }: Pick<Runtime, "fetch" | "setTimer">,
+  path: string,
+  limitMs: number,
+  body?: object,
+): Promise<unknown> {
+  const controller = new AbortController();
+  const cancel = setTimer(() => controller.abort(), limitMs);
+  try {
+    const response = await fetch(`http://litestream${path}`, {
+      unix: resolve(data, REPLICA_FOLDER, SOCKET),
+      signal: controller.signal,
+      ...(body && { method: "POST", body: JSON.stringify(body) }),
+    } as RequestInit);
+    const answer = (await response.json()) as { error?: unknown };
+    if (response.ok) return answer;
+    throw new Error(`litestream answers: ${String(answer.error).slice(0, 300)}`);
+  } catch (error) {
+    if (controller.signal.aborted) throw new Error(`litestream does not answer within ${limitMs / 1_000} s`);
+    throw error;
+  } finally {
+    cancel();
+  }
+}
+
+/** Has everything that is committed by now copied to the replica. @throws Error with the reason why it was not */
+export async function syncReplica(
+  data: string,
+  runtime: Pick<Runtime, "fetch" | "setTimer">,
+  limitMs: number,
+): Promise<void> {
+  // Its own limit, in whole seconds, ends the work; ours is for a process that hangs.
+  const timeout = Math.max(1, Math.floor(limitMs / 1_000));
+  const body = { path: databaseOf(data), wait: true, timeout };
+  const answer = await askLitestream(data, runtime, "/sync", limitMs + 1_000, body);
+  const { txid, replicated_txid: replicated } = answer as { txid?: unknown; replicated_txid?: unknown };
+  if (typeof txid !== "number" || typeof replicated !== "number" || replicated === 0) {
+    throw new Error("litestream did not say what it has copied");
+  }
+}
+
+const databaseOf = (data: string): string => resolve(data, "mailroom.db");
+
+export type Litestream = ReturnType<typeof createLitestream>;
+
+export function createLitestream({
+  data,
+  location,
+  options,
+  runtime,
+  log,
+}: {
+  data: string;
+  location: S3Location;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes" | "fetch">;
+  log: Log;
+}) {
+  // Absolute, because the folder is the process's working directory, where relative paths lead elsewhere.
+  const folder = resolve(data, REPLICA_FOLDER);
+  const config = join(folder, CONFIG_FILE);
+  const over = new AbortController();
+  let state: ProcessState = { state: "off", restarts: 0 };
+  let starts = 0;
+  let graceMs = 0;
+  let child: ChildProcess | undefined;
+  let turn = Promise.resolve();
+
+  function setState(next: Omit<ProcessState, "restarts">): void {
+    state = { ...next, restarts: Math.max(0, starts - 1) };
+    try {
+      keepProcessState(folder, state);
+    } catch (error) {
+      log.warn("the state of litestream cannot be kept", { error });
+    }
+  }
+
+  /** Also removes what is of other epochs. @throws Error */
+  function prepare(epoch: number): void {
+    const socket = join(folder, SOCKET);
+    if (Buffer.byteLength(socket) > LONGEST_SOCKET) {
+      throw new Error(
+        `the path of the data folder is too long for a socket in it (${socket}): at most ${LONGEST_SOCKET} bytes`,
+      );
+    }
+    const meta = metaOf(location, epoch);
+    for (const name of readdirSync(folder)) {
+      if (name.startsWith("meta-") && name !== meta) rmSync(join(folder, name), { recursive: true, force: true });
+    }
+    const settings = {
+      socket: { enabled: true, path: socket, permissions: 0o600 },
+      logging: { level: "warn", type: "text", stderr: true },
+      "shutdown-sync-timeout": "3s",
+      dbs: [
+        {
+          path: databaseOf(data),
+          "meta-path": join(folder, meta),
+          "monitor-interval": INTERVAL,
+          "busy-timeout": BUSY,
+          replica: { ...replicaOf(location, epoch), "sync-interval": INTERVAL },
+        },
+      ],
+    };
+    // JSON is YAML.
+    writeFileSync(config, `${JSON.stringify(settings, null, 2)}\n`, { mode: 0o600 });
+  }
+
+  async function run(epoch: number): Promise<Failure | undefined> {
+    setState({ state: "starting" });
+    const { path, version } = await findLitestream(options.get("replica.litestreamPath"), data, runtime, over.signal);
+    await endLeftovers(LITESTREAM.name, ["-config", config], { ...runtime, log });
+    prepare(epoch);
+    if (over.signal.aborted) return undefined;
+    starts++;
+    child = startChild(
+      {
+        name: LITESTREAM.name,
+        command: [path, "replicate", "-config", config],
+        folder,
+        env: environmentOf(location),
+        secret: location.secretAccessKey,
+        hear(line) {
+          const [, message = ""] = /\blevel=ERROR msg=(.*)$/.exec(line) ?? /^Error: (.*)$/.exec(line) ?? [];
+          if (message !== "") return { last: message };
+          return /\blevel=WARN\b/.test(line) ? "tell" : "ignore";
+        },
+      },
+      { ...runtime, log },
+    );
+    const { pid } = child;
+    setState({ state: "starting", executable: path, version, pid });
+    return watchProcess(child, {
+      responds: (signal) =>
+        askLitestream(data, runtime, "/info", RESPONSE_LIMIT_MS).then(
+          (answer) => !signal.aborted && (answer as { pid?: unknown }).pid === pid,
+          () => false,
+        ),
+      isOurs: () => true,
+      onReady() {
+        log.info("litestream runs", { version, pid, epoch });
+        setState({ state: "running", executable: path, version, pid });
+      },
+      objection: async () => undefined,
+      runtime,
+      over: over.signal,
+      graceMs: () => graceMs,
+    });
+  }
+
+  return {
+    state: (): ProcessState => state,
+    /** Keeps it running from now on. */
+    start(epoch: number): void {
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      turn = keepRunning({
+        run: () => run(epoch),
+        failed({ reason }, waitMs) {
+          log.error("litestream does not run: the replica does not get what happens here", {
+            reason,
+            retryInMs: waitMs,
+          });
+          setState({ ...state, state: "failed", reason, retryAt: runtime.now() + waitMs });
+        },
+        runtime,
+        over: over.signal,
+      }).catch((error) => log.error("litestream is not looked after any more", { error }));
+    },
+    sync: (limitMs: number): Promise<void> => {
+      if (state.state === "running") return syncReplica(data, runtime, limitMs);
+      return Promise.reject(
+        new Error(`litestream does not run${state.reason === undefined ? "" : `: ${state.reason}`}`),
+      );
+    },
+    /** Ends it at once, without its last words to the replica. */
+    kill(): void {
+      over.abort();
+      child?.kill("SIGKILL");
+    },
+    /** Gives it `ms` to send what it has. */
+    async stop(ms: number): Promise<void> {
+      graceMs = ms;
+      over.abort();
+      await turn;
+      if (starts > 0) setState({ state: "off" });
+    },
+  };
+}

@@ -1,0 +1,314 @@
+/**
+ * The replica of this server: the lease that lets it write, Litestream that copies what it writes, and what both mean for
+ * mail (rules: Replica).
+ *
+ *   commit ─► round: Litestream's sync ─► a look at the lease ─► 250 or 202      with replica.ack=replica
+ *
+ * Invariants: a server without the lease commits nothing. An acknowledged message is in the epoch that whoever takes the
+ * lease next reads to its end: the lease was seen after the message was copied.
+ */
+import { Fenced, unavailable } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import type { Metrics } from "../base/metrics.ts";
+import { atMost, pause } from "../base/pause.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { S3Location } from "../config.ts";
+import { openS3, S3Error } from "../net/s3.ts";
+import type { Options } from "../store/settings.ts";
+import type { Store } from "../store/store.ts";
+import { leaveCheckpoints } from "../store/wal.ts";
+import { type Identity, placeOf, readIdentity, writeIdentity } from "./identity.ts";
+import { type HeldLease, LeaseTaken, type Loss, probeConditions, takeLease } from "./lease.ts";
+import { createLitestream } from "./litestream.ts";
+
+/** How long an acknowledgement waits for the replica, ms. */
+const ACK_LIMIT_MS = 10_000;
+/** Between rounds that nobody waits for, which tell the lag. */
+const ROUND_MS = 1_000;
+/** Between tries to take the lease while the server of the replica cannot be reached. */
+const RETRY_MS = 3_000;
+/** Of the time for stopping: for the last round, and for Litestream to end. */
+const LAST_ROUND_MS = 3_000;
+const END_MS = 1_000;
+
+const TODO_TAKEN =
+  "This server takes no mail, sends none, and writes nothing any more. Make this machine the standby of the other (docs/operations.md, A second machine).";
+
+const takenOver = (why: string): Fenced => new Fenced(`${why}. ${TODO_TAKEN}`, true);
+
+export interface ReplicaState {
+  /** Undefined before the lease was taken. */
+  epoch: number | undefined;
+  /** What is committed here and not known to be there is at most so old, ms. */
+  lag: number;
+  /** Time since the lease was last renewed, ms. */
+  leaseAge: number | undefined;
+  /** It keeps up, and the lease is renewed. */
+  works: boolean;
+  /** Why it does not keep up, as a sentence without its full stop. */
+  reason: string | undefined;
+  restarts: number;
+}
+
+export type Replication = ReturnType<typeof createReplication>;
+
+export function createReplication({
+  data,
+  url,
+  location,
+  store,
+  options,
+  runtime,
+  log,
+}: {
+  data: string;
+  /** Base URL of this server. */
+  url: string;
+  location: S3Location;
+  store: Pick<Store, "inEveryCommit" | "onCommit" | "replicateBy" | "db">;
+  options: Pick<Options, "get">;
+  runtime: Runtime;
+  log: Log;
+}) {
+  const objects = openS3(location, runtime);
+  const litestream = createLitestream({ data, location, options, runtime, log });
+  const over = new AbortController();
+  let lease: HeldLease | undefined;
+  /** Set once this server may never write again. */
+  let fenced: Fenced | undefined;
+  const whenFenced = Promise.withResolvers<never>();
+  whenFenced.promise.catch(() => {});
+  /** When the first commit that no round has covered was made, epoch ms. */
+  let waitingSince: number | undefined;
+  let reason: string | undefined;
+
+  function fence(by: Fenced): void {
+    if (fenced) return;
+    fenced = by;
+    litestream.kill();
+    over.abort();
+    log.error("this server may not write any more, and stops", { reason: by.message });
+    whenFenced.reject(by);
+  }
+
+  function lost(loss: Loss): void {
+    if (loss.reason === "taken") {
+      const { by } = loss;
+      const who = by
+        ? `${by.url} has taken over the replica, in epoch ${by.epoch}`
+        : "the lease of the replica is gone";
+      fence(takenOver(who));
+    } else if (options.get("replica.onLost") === "stop") {
+      const why = `the lease of the replica could not be renewed (${loss.error}), so another server may take over`;
+      fence(new Fenced(`${why}. It is tried again at the next start; the setting replica.onLost says so`, false));
+    } else {
+      log.error("the replica is out of sight, and this server goes on: another may take over", { reason: loss.error });
+    }
+  }
+
+  /** @throws Fenced if another has it or the replica is refused; S3Error */
+  async function take(signal: AbortSignal): Promise<void> {
+    await probeConditions(objects, runtime);
+    const identity = readIdentity(data, location);
+    const parts = {
+      ...{ objects, runtime, url, place: placeOf(location) },
+      keep: (kept: Parameters<typeof writeIdentity>[1]) => writeIdentity(data, kept),
+    };
+    try {
+      lease = await takeLease(parts, identity, signal);
+    } catch (error) {
+      throw error instanceof LeaseTaken ? takenOver(error.message) : error;
+    }
+    lease.onLoss(lost);
+    log.info("the lease of the replica is taken", { epoch: lease.epoch });
+  }
+
+  /**
+   * Takes the lease, again and again while the server of the replica cannot be reached. `evenIfRefused`: or refuses us.
+   * @throws Fenced; S3Error; the reason of `signal`
+   */
+  async function takeAtLast(evenIfRefused: boolean, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      try {
+        return await take(signal);
+      } catch (error) {
+        if (!(error instanceof S3Error) || (isRefusal(error) && !evenIfRefused)) throw error;
+        reason = error.message;
+        log.warn("the lease of the replica cannot be taken yet", { reason, retryInMs: RETRY_MS });
+        await pause(runtime, RETRY_MS, signal);
+        signal.throwIfAborted();
+      }
+    }
+  }
+
+  /** Goes on without a look at the lease, in the epoch that was its last. */
+  async function goOn(epoch: number): Promise<void> {
+    log.error("this server starts although it does not know whether another has taken over (replica.onLost)", {
+      epoch,
+    });
+    try {
+      await takeAtLast(true, over.signal);
+    } catch (error) {
+      if (over.signal.aborted) return;
+      fence(error instanceof Fenced ? error : new Fenced(reasonOf(error), true));
+    }
+    if (lease && lease.epoch !== epoch)
+      fence(new Fenced("the replica is in another epoch: the server starts anew", false));
+  }
+
+  /** One look whether the replica has it all. @throws Error with the reason */
+  async function makeRound(withLease: boolean): Promise<void> {
+    const since = waitingSince;
+    waitingSince = undefined;
+    try {
+      await litestream.sync(ACK_LIMIT_MS);
+      if (withLease) {
+        if (!lease) throw new Error("this server has not got the lease of the replica yet");
+        await lease.see();
+      }
+      reason = undefined;
+    } catch (error) {
+      waitingSince = since ?? waitingSince;
+      reason = reasonOf(error);
+      throw error;
+    }
+  }
+
+  let underWay: Promise<void> | undefined;
+  let next: Promise<void> | undefined;
+
+  /** A round that begins after the call; callers of the same moment share it. */
+  function round(): Promise<void> {
+    if (!underWay) return begin();
+    next ??= underWay.catch(() => {}).then(begin);
+    return next;
+  }
+
+  function begin(): Promise<void> {
+    next = undefined;
+    underWay = makeRound(options.get("replica.ack") === "replica").finally(() => {
+      underWay = undefined;
+    });
+    return underWay;
+  }
+
+  async function replicated(): Promise<void> {
+    if (fenced) throw unavailable(fenced.message);
+    if (options.get("replica.ack") === "local") return;
+    try {
+      const done = await atMost(
+        runtime,
+        ACK_LIMIT_MS,
+        round().then(() => true),
+      );
+      if (!done) throw new Error(`the replica did not have it within ${ACK_LIMIT_MS / 1_000} s`);
+    } catch (error) {
+      throw unavailable("The message is not safe on the replica yet; try again", error);
+    }
+  }
+
+  async function watchLag(): Promise<void> {
+    while (!over.signal.aborted) {
+      await pause(runtime, ROUND_MS, over.signal);
+      if (waitingSince !== undefined && !over.signal.aborted) await round().catch(() => {});
+    }
+  }
+
+  /** Without the lease, what this server wrote would be lost with it. */
+  function requireLease(): void {
+    if (fenced) throw unavailable(fenced.message);
+    if (lease?.isCertain() || options.get("replica.onLost") === "serve") return;
+    throw unavailable("The lease of the replica was not renewed in time; the server stops");
+  }
+
+  async function firstEpoch(signal: AbortSignal): Promise<number> {
+    const known = readIdentity(data, location);
+    if (known === undefined || options.get("replica.onLost") === "stop") await takeAtLast(false, signal);
+    else
+      await take(signal).catch((error) => {
+        if (!(error instanceof S3Error)) throw error;
+        void goOn(known.epoch);
+      });
+    return lease?.epoch ?? (known as Identity).epoch;
+  }
+
+  return {
+    /**
+     * Resolves when this server may write. With the setting replica.onLost at `serve`, a server that had the lease does
+     * not wait for it. @throws Fenced; S3Error; Error if the replica cannot be used; the reason of `signal`
+     */
+    async start(signal: AbortSignal = over.signal): Promise<void> {
+      const epoch = await firstEpoch(signal);
+      leaveCheckpoints(store);
+      store.inEveryCommit(requireLease);
+      store.onCommit(() => {
+        waitingSince ??= runtime.now();
+      });
+      store.replicateBy(replicated);
+      litestream.start(epoch);
+      void watchLag();
+    },
+    /** Rejects with Fenced when this server must end at once. */
+    fenced: whenFenced.promise,
+    state(): ReplicaState {
+      const child = litestream.state();
+      const seen = lease?.state();
+      const ofChild = child.state === "failed" ? `litestream does not run: ${child.reason}` : undefined;
+      const why = ofChild ?? seen?.error ?? reason;
+      return {
+        epoch: seen?.epoch,
+        lag: waitingSince === undefined ? 0 : Math.max(0, runtime.now() - waitingSince),
+        leaseAge: seen?.age,
+        works: why === undefined && lease?.isCertain() === true,
+        reason: why,
+        restarts: child.restarts,
+      };
+    },
+    /** Sends the last of it, and leaves the lease to anybody if that was possible. */
+    async stop(): Promise<void> {
+      if (fenced) return;
+      let isAllThere = false;
+      if (lease) {
+        isAllThere = await litestream.sync(LAST_ROUND_MS).then(
+          () => true,
+          (error) => {
+            log.warn("the replica has not got the last of it", { error });
+            return false;
+          },
+        );
+      }
+      over.abort();
+      await litestream.stop(isAllThere ? END_MS : 0);
+      if (isAllThere) {
+        await lease?.release().catch((error) => log.warn("the lease of the replica is not released", { error }));
+      } else await lease?.stop();
+    },
+  };
+}
+
+const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** The server answered, and will answer the same again. */
+const isRefusal = ({ status }: S3Error): boolean =>
+  status !== undefined && status >= 400 && status < 500 && ![408, 409, 429].includes(status);
+
+/** Registers the metrics of the replica. */
+export function registerReplicaGauges({ gauge, counted }: Metrics, state: () => ReplicaState): void {
+  gauge("mailroom_replica_lag_seconds", "Age of the oldest commit that the replica may lack", () => [
+    [{}, state().lag / 1_000],
+  ]);
+  gauge("mailroom_replica_up", "Whether the replica keeps up, and the lease is renewed", () => {
+    return [[{}, state().works ? 1 : 0]];
+  });
+  gauge("mailroom_replica_lease_age_seconds", "Time since this server renewed its lease", () => {
+    const { leaseAge } = state();
+    return leaseAge === undefined ? [] : [[{}, leaseAge / 1_000]];
+  });
+  gauge("mailroom_replica_epoch", "The epoch in which this server writes", () => {
+    const { epoch } = state();
+    return epoch === undefined ? [] : [[{}, epoch]];
+  });
+  counted("mailroom_replica_process_restarts_total", "How often the Litestream process was started again", () => [
+    [{}, state().restarts],
+  ]);
+}

@@ -1,0 +1,69 @@
+/** A server with a replica, as a child process with a real Litestream; and what the replica has. */
+import { Database } from "bun:sqlite";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { temporaryFolder } from "./folder.ts";
+import { type Place, run, runJson } from "./process.ts";
+import { noS3, type S3 } from "./s3.ts";
+import { settle } from "./settle.ts";
+
+const LITESTREAM = Bun.which("litestream");
+
+/** The reason why its tests are skipped, or undefined. */
+export const noReplica = LITESTREAM === null ? "litestream is not installed (.ci/run does)" : noS3;
+
+/** A data folder with owner@example.test, a verified domain and high rates, and the environment of its server. */
+export async function replicatedPlace(
+  s3: S3,
+  settings: Record<string, string> = {},
+): Promise<Place & { apiKey: string; data: string; env: Record<string, string> }> {
+  const env = { MAILROOM_REPLICA: s3.url, ...s3.credentials, MAILROOM_BASE_URL: "https://one.example" };
+  const place = { data: temporaryFolder(), env };
+  const names = ["--domain", "example.test", "--email", "owner@example.test", "--name", "Owner"];
+  const { apiKey } = await runJson<{ apiKey: string }>(place, "setup", ...names);
+  await run(place, ["domain", "verify", "example.test", "--skip-dns"]);
+  settle(place, {
+    "api.ipRequestsPerMinute": "1000000",
+    "api.keyRequestsPerMinute": "1000000",
+    "sending.mailboxPerHour": "1000000",
+    "sending.workspacePerHour": "1000000",
+    "sending.warmup": "off",
+    ...settings,
+  });
+  return { ...place, apiKey };
+}
+
+/** The process of the Litestream of a data folder; undefined while none runs. */
+export function litestreamOf(data: string): number | undefined {
+  const { pid } = JSON.parse(readFileSync(join(data, "replica/process.json"), "utf8")) as { pid?: number };
+  return pid;
+}
+
+/** Restores what the replica has of an epoch, past the proxy. */
+export async function restored({ location, endpoint }: S3, epoch = 1): Promise<Database> {
+  const folder = temporaryFolder();
+  const settings = {
+    dbs: [
+      {
+        path: join(folder, "source.db"),
+        replica: {
+          ...{ type: "s3", bucket: location.bucket, path: `${location.prefix}epochs/${epoch}` },
+          ...{ endpoint, region: location.region, "force-path-style": true },
+        },
+      },
+    ],
+  };
+  const config = join(folder, "litestream.yml");
+  await Bun.write(config, JSON.stringify(settings));
+  const target = join(folder, "restored.db");
+  const child = Bun.spawn(
+    [LITESTREAM as string, "restore", "-config", config, "-o", target, join(folder, "source.db")],
+    {
+      env: { LITESTREAM_ACCESS_KEY_ID: location.accessKeyId, LITESTREAM_SECRET_ACCESS_KEY: location.secretAccessKey },
+      stdio: ["ignore", "ignore", "pipe"],
+    },
+  );
+  const said = await new Response(child.stderr).text();
+  if ((await child.exited) !== 0) throw new Error(`litestream restore: ${said}`);
+  return new Database(target);
+}
