@@ -214,7 +214,12 @@ export function createSmtpListener(parts: SmtpListenerParts) {
       busy.set(stream, connection);
       connection.commands
         .acceptMessage(envelopeOf(session), stream)
-        .then((text) => confirm().then(() => text))
+        .then(async (text) => {
+          await confirm().catch((error) => {
+            throw refusalOf(error);
+          });
+          return text;
+        })
         .then(
           (text) => callback(null, text),
           // A message that the client has taken back has no reply.
