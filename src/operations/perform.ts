@@ -96,17 +96,17 @@ export function performerOf(operation: Operation, services: OperationServices): 
 
 /**
  * Performs an operation, and measures its status and duration. What it did is confirmed (store.replicated), also when an
- * earlier request did it.
+ * earlier request did it; a visitor only signs in.
  */
 async function timed(
-  { name, method }: Pick<Operation, "name" | "method">,
+  { name, method, audience }: Pick<Operation | AppOperation, "name" | "method" | "audience">,
   { meters, administration: { store } }: Pick<OperationServices, "meters" | "administration">,
   work: () => Promise<Performed>,
 ): Promise<Performed> {
   const end = meters?.timeOperation(name);
   try {
     const performed = await work();
-    if (method !== "GET") await store.replicated();
+    if (method !== "GET" && audience !== "visitor") await store.replicated();
     end?.(performed.status);
     return performed;
   } catch (error) {

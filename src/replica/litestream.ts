@@ -17,6 +17,7 @@ import {
 } from "../base/child-process.ts";
 import { type Failure, keepRunning, watchProcess } from "../base/keep-running.ts";
 import type { Log } from "../base/log.ts";
+import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { S3Location } from "../config.ts";
 import type { Options } from "../store/settings.ts";
@@ -51,6 +52,8 @@ const LONGEST_SOCKET = 107;
 const INTERVAL = "250ms";
 /** Space of other processes' transactions for its own, which bound the log. */
 const BUSY = "2s";
+/** Between looks at a process that starts, ms. */
+const STARTING_MS = 50;
 /** Time limit for /info, ms. */
 const RESPONSE_LIMIT_MS = 10_000;
 
@@ -251,11 +254,13 @@ export function createLitestream({
         over: over.signal,
       }).catch((error) => log.error("litestream is not looked after any more", { error }));
     },
-    sync: (limitMs: number): Promise<void> => {
+    /** Has everything that is committed by now copied. @throws Error with the reason why it was not */
+    async sync(limitMs: number): Promise<void> {
+      for (let waited = 0; state.state === "starting" && waited < limitMs; waited += STARTING_MS) {
+        await pause(runtime, STARTING_MS);
+      }
       if (state.state === "running") return syncReplica(data, runtime, limitMs);
-      return Promise.reject(
-        new Error(`litestream does not run${state.reason === undefined ? "" : `: ${state.reason}`}`),
-      );
+      throw new Error(`litestream does not run${state.reason === undefined ? "" : `: ${state.reason}`}`);
     },
     /** Ends it at once, without its last words to the replica. */
     kill(): void {

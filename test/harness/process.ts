@@ -26,6 +26,8 @@ export interface Served {
   readonly ready: Record<string, unknown>;
   /** Its output on stderr so far. */
   stderr(): string;
+  /** Resolves with the exit code when the process has ended; null if by a signal. */
+  ended: Promise<number | null>;
   /** Sends a signal. Resolves with the exit code when the process has ended. */
   kill(signal: "SIGTERM" | "SIGINT" | "SIGKILL"): Promise<number | null>;
 }
@@ -58,8 +60,8 @@ atEndOfFile(async () => {
   running.clear();
 });
 
-/** Starts `mailroom serve` and waits for its ready line. */
-export async function serve(place: Place, ...args: string[]): Promise<Served> {
+/** Starts `mailroom serve`. */
+export function beginServing(place: Place, ...args: string[]) {
   // A file has everything that was written before the ready line, or before the end. A second pipe may be read later than the
   // first.
   const said = join(temporaryFolder(), "stderr");
@@ -72,6 +74,23 @@ export async function serve(place: Place, ...args: string[]): Promise<Served> {
   });
   closeSync(file);
   running.add(child);
+  const ended = child.exited.then((code) => (child.signalCode === null ? code : null));
+  return {
+    child,
+    stderr,
+    ended,
+    async kill(signal: "SIGTERM" | "SIGINT" | "SIGKILL"): Promise<number | null> {
+      child.kill(signal);
+      const code = await ended;
+      running.delete(child);
+      return code;
+    },
+  };
+}
+
+/** Starts `mailroom serve` and waits for its ready line. */
+export async function serve(place: Place, ...args: string[]): Promise<Served> {
+  const { child, stderr, ended, kill } = beginServing(place, ...args);
   let line = "";
   for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
     line += chunk;
@@ -91,12 +110,8 @@ export async function serve(place: Place, ...args: string[]): Promise<Served> {
     submissions: addressOf("submissions"),
     ready,
     stderr,
-    async kill(signal) {
-      child.kill(signal);
-      const code = await child.exited;
-      running.delete(child);
-      return child.signalCode === null ? code : null;
-    },
+    ended,
+    kill,
   };
 }
 

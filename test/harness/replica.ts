@@ -39,6 +39,15 @@ export function litestreamOf(data: string): number | undefined {
   return pid;
 }
 
+/** True while the process exists and is not a zombie. */
+export function isAlive(pid: number | undefined): boolean {
+  try {
+    return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "latin1"));
+  } catch {
+    return false;
+  }
+}
+
 /** Restores what the replica has of an epoch, past the proxy. */
 export async function restored({ location, endpoint }: S3, epoch = 1): Promise<Database> {
   const folder = temporaryFolder();

@@ -1,15 +1,19 @@
 /** A server with a replica: what it copies, acknowledges and refuses, with a real Litestream. */
 import { describe, expect, test } from "bun:test";
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { cpSync, existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { temporaryFolder } from "../harness/folder.ts";
 import { mailer } from "../harness/mail.ts";
-import { run, serve } from "../harness/process.ts";
-import { litestreamOf, noReplica, replicatedPlace, restored } from "../harness/replica.ts";
+import { beginServing, type Place, run, serve } from "../harness/process.ts";
+import { isAlive, litestreamOf, noReplica, replicatedPlace, restored } from "../harness/replica.ts";
 import { startS3 } from "../harness/s3.ts";
 import { until } from "../harness/until.ts";
 
 const messageOf = (n: string): string =>
   `From: carol@remote.example\nTo: owner@example.test\nSubject: ${n}\nMessage-ID: <${n}@remote.example>\n\nbody of ${n}\n`;
+
+/** A lease that another server has taken. */
+const OTHERS = { holder: "b", nonce: "n", released: false, url: "https://two.example", renewedAt: "" };
 
 const ENVELOPE = { from: "carol@remote.example", to: "owner@example.test" };
 
@@ -65,7 +69,178 @@ describe.skipIf(noReplica !== undefined)(`a server with a replica${noReplica ? `
     expect(again.stderr()).not.toContain('"level":"error"');
     expect(await again.kill("SIGTERM")).toBe(0);
   }, 60_000);
+
+  test("a server whose lease another takes stops at once, says so, and is refused from then on", async () => {
+    const s3 = await startS3();
+    const place = await replicatedPlace(s3);
+    const server = await serve(place);
+    const child = litestreamOf(place.data);
+    await s3.direct.write("team/lease", JSON.stringify({ ...OTHERS, epoch: 2 }));
+    expect(await server.ended).toBe(3);
+    expect(server.stderr()).toContain(
+      "mailroom: https://two.example has taken over the replica, in epoch 2. This server takes no mail",
+    );
+    await until(() => !isAlive(child));
+    const before = await s3.direct.file("team/lease").text();
+    const again = await refusedToServe(place);
+    expect(again.exitCode).toBe(3);
+    expect(again.stderr).toContain("https://two.example writes to the replica, in epoch 2");
+    expect(await s3.direct.file("team/lease").text()).toBe(before);
+  }, 60_000);
+
+  test("a copy of the data folder is refused while the first one serves, or takes its place", async () => {
+    const s3 = await startS3();
+    const place = await replicatedPlace(s3);
+    const first = await serve(place);
+    const writes = () => s3.asked.filter((line) => line.startsWith("PUT") && line.endsWith("/lease")).length;
+    const before = writes();
+    const copy = { ...place, data: temporaryFolder() };
+    cpSync(place.data, copy.data, { recursive: true, filter: (path) => !/\.(lock|sock)/.test(path) });
+    await until(() => writes() >= before + 2);
+    const refused = await refusedToServe(copy);
+    expect(refused.exitCode).toBe(3);
+    expect(refused.stderr).toContain("on a copy of this data folder");
+
+    // A copy of this very moment takes the lease, and the first one stops.
+    await first.kill("SIGKILL");
+    const second = await serve(place);
+    const same = { ...place, data: temporaryFolder() };
+    let other: Awaited<ReturnType<typeof serve>> | undefined;
+    while (other === undefined) {
+      cpSync(place.data, same.data, { recursive: true, filter: (path) => !/\.(lock|sock)/.test(path) });
+      other = await serve(same).catch(() => undefined);
+    }
+    expect(await second.ended).toBe(3);
+    expect(await other.kill("SIGTERM")).toBe(0);
+  }, 60_000);
+
+  test("a Litestream that is killed is started again, and mail goes on", async () => {
+    const s3 = await startS3();
+    const place = await replicatedPlace(s3);
+    const server = await serve(place);
+    await until(async () => (await healthOf(server.http)).replica === "ok, 0.0 s behind");
+    const first = litestreamOf(place.data) as number;
+    process.kill(first, "SIGKILL");
+    const sender = mailer(server.mx, { connections: 1, starttls: false });
+    await sender.send(ENVELOPE, messageOf("meanwhile"));
+    sender.close();
+    await until(() => litestreamOf(place.data) !== first && isAlive(litestreamOf(place.data)));
+    await until(async () => (await subjectsIn(s3)).includes("meanwhile"));
+    expect(server.stderr()).toContain("litestream does not run: the replica does not get what happens here");
+    const metrics = await (await fetch(`${server.http}/metrics`)).text();
+    expect(metrics).toContain("mailroom_replica_process_restarts_total 1");
+    expect(metrics).toContain("mailroom_replica_epoch 1");
+    expect(await server.kill("SIGTERM")).toBe(0);
+  }, 60_000);
+
+  test("Litestream does not survive the server", async () => {
+    const s3 = await startS3();
+    const place = await replicatedPlace(s3);
+    const server = await serve(place);
+    await until(() => isAlive(litestreamOf(place.data)));
+    const child = litestreamOf(place.data);
+    await server.kill("SIGKILL");
+    await until(() => !isAlive(child));
+    const again = await serve(place);
+    expect(JSON.parse(await s3.direct.file("team/lease").text())).toMatchObject({ epoch: 1 });
+    await again.kill("SIGTERM");
+  }, 60_000);
+
+  test("with replica.ack, mail waits for the replica and for the sight of the lease", async () => {
+    const s3 = await startS3();
+    const place = await replicatedPlace(s3, { "replica.ack": "replica" });
+    const server = await serve(place);
+    const sender = mailer(server.mx, { connections: 16, starttls: false });
+    const taken = async (n: string) => sender.send(ENVELOPE, messageOf(n)).then(({ reply }) => reply.slice(0, 3));
+    await Promise.all(Array.from({ length: 64 }, (_, n) => taken(`many ${n}`)));
+    const asked = s3.asked.filter((line) => line.startsWith("GET") && line.endsWith("/team/lease")).length;
+    expect(asked).toBeLessThan(64);
+    expect(await subjectsIn(s3)).toHaveLength(64);
+
+    // The replica takes nothing more, while the lease is renewed.
+    s3.interfere((request) =>
+      request.method === "PUT" && request.url.includes("/epochs/")
+        ? new Response("<Error><Code>SlowDown</Code></Error>", { status: 503 })
+        : undefined,
+    );
+    await expect(taken("later")).rejects.toMatchObject({ responseCode: 452 });
+    expect((await healthOf(server.http)).replica).toStartWith("failing, ");
+    s3.interfere(undefined);
+    await until(async () => (await taken("later").catch(() => "452")) === "250");
+    expect((await subjectsIn(s3)).filter((subject) => subject === "later")).toHaveLength(1);
+
+    // The replica has it, and the lease is another's.
+    await s3.direct.write("team/lease", JSON.stringify({ ...OTHERS, epoch: 2 }));
+    await expect(taken("too late")).rejects.toThrow();
+    sender.close();
+    expect(await server.ended).toBe(3);
+  }, 90_000);
+
+  test("a server of the replica that ignores conditions, refuses the key, or has no such bucket is refused", async () => {
+    const s3 = await startS3();
+    const place = await replicatedPlace(s3);
+    s3.interfere((request, forward) => {
+      request.headers.delete("if-none-match");
+      return forward();
+    });
+    const ignored = await refusedToServe(place);
+    expect(ignored).toMatchObject({ exitCode: 1 });
+    expect(ignored.stderr).toContain("does not honour If-None-Match");
+    s3.interfere(() => new Response("<Error><Code>InvalidAccessKeyId</Code></Error>", { status: 403 }));
+    const refused = await refusedToServe(place);
+    expect(refused).toMatchObject({ exitCode: 1 });
+    expect(refused.stderr).toContain("403 InvalidAccessKeyId");
+    expect(refused.stderr).not.toContain(s3.location.secretAccessKey);
+    s3.interfere(undefined);
+    const elsewhere = { ...place, env: { ...place.env, MAILROOM_REPLICA: s3.url.replace(/mailroom-\d+-/, "absent-") } };
+    expect((await refusedToServe(elsewhere)).stderr).toContain("404 NoSuchBucket");
+  }, 60_000);
+
+  test("a server waits at its start for a replica that does not answer, until a signal", async () => {
+    const s3 = await startS3();
+    const place = await replicatedPlace(s3);
+    s3.interfere(() => new Response("", { status: 503 }));
+    const waiting = beginServing(place);
+    await until(() => waiting.stderr().includes("the lease of the replica cannot be taken yet"));
+    expect(await waiting.kill("SIGTERM")).toBe(0);
+    const serving = serve(place);
+    await until(() => s3.asked.length > 2);
+    s3.interfere(undefined);
+    const server = await serving;
+    expect(await server.kill("SIGTERM")).toBe(0);
+  }, 60_000);
+
+  test("a server that loses sight of the replica stops, or goes on with replica.onLost=serve", async () => {
+    const [one, two] = [await startS3(), await startS3()];
+    const stops = await replicatedPlace(one);
+    const serves = await replicatedPlace(two, { "replica.onLost": "serve" });
+    const [first, second] = [await serve(stops), await serve(serves)];
+    for (const s3 of [one, two]) s3.interfere(() => new Response("", { status: 503 }));
+    const startedAt = performance.now();
+    expect(await first.ended).toBe(1);
+    expect(performance.now() - startedAt).toBeLessThan(25_000);
+    expect(first.stderr()).toContain("mailroom: the lease of the replica could not be renewed");
+    expect(isAlive(litestreamOf(stops.data))).toBeFalse();
+
+    await until(() => second.stderr().includes("the replica is out of sight, and this server goes on"));
+    const sender = mailer(second.mx, { connections: 1, starttls: false });
+    await sender.send(ENVELOPE, messageOf("blind"));
+    sender.close();
+    // It also starts without a sight.
+    await second.kill("SIGKILL");
+    const third = await serve(serves);
+    two.interfere(undefined);
+    await until(async () => (await subjectsIn(two).catch((): string[] => [])).includes("blind"));
+    await two.direct.write("team/lease", JSON.stringify({ ...OTHERS, epoch: 2 }));
+    expect(await third.ended).toBe(3);
+  }, 90_000);
 });
+
+/** Starts a server that ends by itself. */
+async function refusedToServe(place: Place): Promise<{ exitCode: number | null; stderr: string }> {
+  const server = beginServing(place);
+  return { exitCode: await server.ended, stderr: server.stderr() };
+}
 
 /** What a look gives at last. */
 async function found<T>(look: () => Promise<T | undefined>): Promise<T> {
