@@ -14,6 +14,7 @@ import { checkBlobs } from "./checks/blobs.ts";
 import { checkBackup, checkClock, checkDisk, checkOpenFiles, checkPermissions, checkSchema } from "./checks/machine.ts";
 import { checkDomains, checkOutbound, checkQueue } from "./checks/mail.ts";
 import { checkCertificate, checkListeners, checkReverseDns } from "./checks/network.ts";
+import { checkReplica } from "./checks/replica.ts";
 import { checkSearchEngine, checkSearchIndex } from "./checks/search.ts";
 import { operatingSystem, type System } from "./system.ts";
 
@@ -95,6 +96,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   schema: checkSchema,
   search: checkSearchIndex,
   "search-engine": checkSearchEngine,
+  replica: checkReplica,
   listeners: checkListeners,
   "open-files": checkOpenFiles,
   certificate: checkCertificate,

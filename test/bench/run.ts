@@ -4,7 +4,7 @@
  *
  *   bun run bench                 everything (about nine minutes, without peers)
  *   bun run bench ingest read     only the named parts: ingest, pages, authentication, sending, uploads, documents, webhooks,
- *                                 read, changes, tails, start, mcp, import, search, peers (beside Debian's Postfix and
+ *                                 read, changes, tails, start, mcp, import, replica, search, peers (beside Debian's Postfix and
  *                                 Dovecot where they are installed; more turns with BENCH_ROUNDS=9). BENCH_MESSAGES=1000000:
  *                                 changes and search among a million messages
  */
@@ -23,6 +23,7 @@ import { importing } from "./import.ts";
 import { mcp } from "./mcp.ts";
 import { pages } from "./pages.ts";
 import { peers } from "./peers.ts";
+import { replica } from "./replica.ts";
 import { search } from "./search.ts";
 import { COMMON_WORD, MESSAGES, PHRASE, RARE_WORD, seededPlace } from "./seed.ts";
 import { sending } from "./sending.ts";
@@ -234,6 +235,7 @@ const parts = {
   start,
   mcp,
   import: importing,
+  replica,
   search,
   peers,
 };

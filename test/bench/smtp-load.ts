@@ -9,10 +9,12 @@ export interface Load {
   message: (n: number) => Buffer;
   /** Default: as many as the server takes. */
   perSecond?: number;
+  /** Called with the time from the last byte of a message to its 250, ms. */
+  took?: (ms: number) => void;
 }
 
 /** Hands over `messages` on `connections` connections at once; returns messages per second. Every one must get its 250. */
-export async function pump({ port, to, connections, messages, message, perSecond }: Load): Promise<number> {
+export async function pump({ port, to, connections, messages, message, perSecond, took }: Load): Promise<number> {
   let next = 0;
   const started = performance.now();
   await Promise.all(Array.from({ length: connections }, () => session()));
@@ -25,6 +27,7 @@ export async function pump({ port, to, connections, messages, message, perSecond
       // Answers awaited: greeting, EHLO, then MAIL, RCPT and DATA in one go, then the message.
       let step: "greeting" | "ehlo" | "envelope" | "content" | "quit" = "greeting";
       let body: Buffer;
+      let sentAt = 0;
       const envelope = `MAIL FROM:<load@remote.example>\r\nRCPT TO:<${to}>\r\nDATA\r\n`;
       const start = (): void => {
         if (next >= messages) {
@@ -53,8 +56,12 @@ export async function pump({ port, to, connections, messages, message, perSecond
           socket.write("EHLO load.example\r\n");
         } else if (step === "envelope") {
           step = "content";
+          sentAt = performance.now();
           socket.write(Buffer.concat([body, Buffer.from("\r\n.\r\n")]));
-        } else if (step !== "quit") start();
+        } else if (step !== "quit") {
+          if (step === "content") took?.(performance.now() - sentAt);
+          start();
+        }
       });
     });
   }

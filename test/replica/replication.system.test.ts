@@ -1,12 +1,13 @@
 /** A server with a replica: what it copies, acknowledges and refuses, with a real Litestream. */
 import { describe, expect, test } from "bun:test";
-import { cpSync, existsSync, readFileSync, statSync } from "node:fs";
+import { cpSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { temporaryFolder } from "../harness/folder.ts";
 import { mailer } from "../harness/mail.ts";
 import { beginServing, type Place, run, serve } from "../harness/process.ts";
 import { isAlive, litestreamOf, noReplica, replicatedPlace, restored } from "../harness/replica.ts";
 import { startS3 } from "../harness/s3.ts";
+import { settle } from "../harness/settle.ts";
 import { until } from "../harness/until.ts";
 
 const messageOf = (n: string): string =>
@@ -234,7 +235,75 @@ describe.skipIf(noReplica !== undefined)(`a server with a replica${noReplica ? `
     await two.direct.write("team/lease", JSON.stringify({ ...OTHERS, epoch: 2 }));
     expect(await third.ended).toBe(3);
   }, 90_000);
+
+  test("the doctor tells from another process who has the lease, and what the replica gets", async () => {
+    const s3 = await startS3();
+    const place = await replicatedPlace(s3);
+    expect(await findings(place)).toMatchObject({
+      "replica-lease": { state: "ok", detail: "nobody has it" },
+      replica: { state: "ok", detail: expect.stringContaining("is version 0.5.") },
+    });
+    const server = await serve(place);
+    await until(async () => (await healthOf(server.http)).replica === "ok, 0.0 s behind");
+    expect(await findings(place)).toMatchObject({
+      "replica-lease": { state: "ok", detail: expect.stringContaining("this server has it: epoch 1, last renewed 2") },
+      replica: { state: "ok", detail: expect.stringContaining("it has everything, which took ") },
+    });
+    s3.interfere((request) =>
+      request.url.includes("/epochs/") && request.method === "PUT"
+        ? new Response("<Error><Code>QuotaExceeded</Code></Error>", { status: 507 })
+        : undefined,
+    );
+    settle(place, { "sending.maxRecipients": "99" });
+    expect(await findings(place)).toMatchObject({
+      "replica-lease": { state: "ok" },
+      replica: { state: "bad", detail: expect.stringContaining("it does not get what is committed: litestream ") },
+    });
+    await server.kill("SIGKILL");
+    s3.interfere(undefined);
+    await s3.direct.write("team/lease", JSON.stringify({ ...OTHERS, epoch: 2 }));
+    const absent = { ...place, env: { ...place.env, PATH: "/usr/bin:/bin" } };
+    expect(await findings(absent)).toMatchObject({
+      "replica-lease": { state: "bad", detail: expect.stringContaining("https://two.example has it: epoch 2") },
+      replica: {
+        state: "bad",
+        detail: expect.stringContaining("there is no Litestream: replica.litestreamPath names none"),
+      },
+    });
+  }, 90_000);
+
+  test("a Litestream of another version, or none, is said and retried, and mail goes on", async () => {
+    const s3 = await startS3();
+    const place = await replicatedPlace(s3);
+    const other = join(temporaryFolder(), "litestream");
+    writeFileSync(other, "#!/bin/sh\necho v0.3.13\n", { mode: 0o755 });
+    settle(place, { "replica.litestreamPath": other });
+    const server = await serve(place);
+    await until(() => server.stderr().includes("is version 0.3.13 of Litestream"));
+    const sender = mailer(server.mx, { connections: 1, starttls: false });
+    await sender.send(ENVELOPE, messageOf("meanwhile"));
+    await until(async () => /^failing, /.test((await healthOf(server.http)).replica ?? ""));
+    expect((await healthOf(server.http)).status).toBe("ok");
+    settle(place, { "replica.ack": "replica" });
+    await until(async () => {
+      const refused = await sender.send(ENVELOPE, messageOf("refused")).catch((error) => error.responseCode);
+      return refused === 452;
+    });
+    settle(place, { "replica.litestreamPath": "auto" });
+    await until(async () => (await healthOf(server.http)).replica?.startsWith("ok"));
+    await sender.send(ENVELOPE, messageOf("refused"));
+    sender.close();
+    expect(await subjectsIn(s3)).toEqual(["meanwhile", "refused"]);
+    expect(await server.kill("SIGTERM")).toBe(0);
+  }, 90_000);
 });
+
+/** What the doctor says of the replica, by id. */
+async function findings(place: Place): Promise<Record<string, unknown>> {
+  const { stdout } = await run(place, ["doctor", "--json"]);
+  const all = JSON.parse(stdout) as { id: string }[];
+  return Object.fromEntries(all.filter(({ id }) => id.startsWith("replica")).map((finding) => [finding.id, finding]));
+}
 
 /** Starts a server that ends by itself. */
 async function refusedToServe(place: Place): Promise<{ exitCode: number | null; stderr: string }> {
