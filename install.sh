@@ -31,6 +31,9 @@ Search with Meilisearch, run by the server; kept by later upgrades:
   --meilisearch-sha256 HEX
   --with-meilisearch     that of its release 1.21.0, from GitHub, with the checksum that you found there
 
+A replica of the database by Litestream, run by the server with MAILROOM_REPLICA; kept by later upgrades:
+  --litestream FILE      its executable, of version 0.5.18 or a later 0.5
+
 Of a first installation; asked for where a terminal is there:
   --domain DOMAIN        the domain that gets mail
   --email ADDRESS        your address at that domain
@@ -67,7 +70,7 @@ readonly meilisearch_release=https://github.com/meilisearch/meilisearch/releases
 executable='' archive=${MAILROOM_ARCHIVE:-} sha256=${MAILROOM_SHA256:-}
 domain='' email='' name='' workspace='' hostname='' acme_email='' acme_challenge='' tls=acme
 behind_proxy='' password_stdin='' ask=yes ready_seconds=120 uninstall=''
-meilisearch='' meilisearch_sha256='' with_meilisearch=''
+meilisearch='' meilisearch_sha256='' with_meilisearch='' litestream=''
 forwarded=()
 
 read_options() {
@@ -75,7 +78,7 @@ read_options() {
     local taken=2
     case $1 in
       --executable | --archive | --sha256 | --domain | --email | --name | --workspace | --hostname | --acme-email | \
-        --acme-challenge | --tls | --ready-seconds | --meilisearch | --meilisearch-sha256)
+        --acme-challenge | --tls | --ready-seconds | --meilisearch | --meilisearch-sha256 | --litestream)
         [ $# -ge 2 ] || misuse "$1 needs a value"
         ;;
       *) taken=1 ;;
@@ -96,6 +99,7 @@ read_options() {
       --meilisearch) meilisearch=$2 ;;
       --meilisearch-sha256) meilisearch_sha256=$2 ;;
       --with-meilisearch) with_meilisearch=yes ;;
+      --litestream) litestream=$2 ;;
       --behind-proxy) behind_proxy=yes ;;
       --password-stdin) password_stdin=yes ;;
       --yes) ask='' ;;
@@ -295,6 +299,15 @@ find_meilisearch() {
   install -m 755 "$file" "$scratch/meilisearch"
   [[ $("$scratch/meilisearch" --version 2>/dev/null) == meilisearch\ * ]] ||
     fail "$meilisearch is no Meilisearch that runs here: is it for $(uname -m) and this C library?"
+}
+
+# The same of Litestream, which says no more than its version.
+find_litestream() {
+  [ -n "$litestream" ] || return 0
+  [ -f "$litestream" ] || fail "$litestream is not there"
+  install -m 755 "$litestream" "$scratch/litestream"
+  [[ $("$scratch/litestream" version 2>/dev/null) =~ ^v?0\.5\.(1[89]|[2-9][0-9]|[1-9][0-9]{2,})$ ]] ||
+    fail "$litestream is no Litestream 0.5.18 or later 0.5 that runs here: is it for $(uname -m)?"
 }
 
 ask_for() {
@@ -571,25 +584,34 @@ set_up() {
   rm -f "$progress/wanted"
 }
 
-# Installed beside the program, where the service cannot write. The server follows the setting; it uses a new executable
-# after a restart.
+# Installs a program beside ours, where the service cannot write. The server uses a new executable after a restart.
+put_beside() {
+  local name=$1 there=''
+  if [ -e "$lib/$name" ]; then there=yes; fi
+  if cmp -s "$scratch/$name" "$lib/$name"; then return; fi
+  step "Putting $2 in place"
+  write_file "$lib/$name" 755 root <"$scratch/$name"
+  [ -n "$there" ] || return 0
+  stopped=yes
+  systemctl stop "$unit"
+  start_and_wait || fail "the server does not answer. $why"
+  stopped=''
+}
+
 turn_on_meilisearch() {
   [ -n "$meilisearch" ] || return 0
-  local there=''
-  if [ -e "$lib/meilisearch" ]; then there=yes; fi
-  if ! cmp -s "$scratch/meilisearch" "$lib/meilisearch"; then
-    step "Putting $("$scratch/meilisearch" --version) in place"
-    write_file "$lib/meilisearch" 755 root <"$scratch/meilisearch"
-    if [ -n "$there" ]; then
-      stopped=yes
-      systemctl stop "$unit"
-      start_and_wait || fail "the server does not answer. $why"
-      stopped=''
-    fi
-  fi
+  put_beside meilisearch "$("$scratch/meilisearch" --version)"
   "$command" settings set search.meilisearchPath "$lib/meilisearch" >/dev/null
   "$command" settings set search.engine meilisearch >/dev/null
   say "Meilisearch is being filled with the stored mail; until that is done, FTS5 answers searches"
+}
+
+place_litestream() {
+  [ -n "$litestream" ] || return 0
+  put_beside litestream "Litestream $("$scratch/litestream" version)"
+  "$command" settings set replica.litestreamPath "$lib/litestream" >/dev/null
+  grep -q '^MAILROOM_REPLICA=' "$environment" ||
+    say "Litestream runs once $environment has MAILROOM_REPLICA and the credentials, after systemctl restart $unit"
 }
 
 show_what_is_next() {
@@ -664,10 +686,12 @@ main() {
   ask_what_is_missing
   find_executable
   find_meilisearch
+  find_litestream
   is_running || check_ports
   make_user_and_folders
   if is_installed && [ -f "$data/mailroom.db" ] && [ ! -f "$progress/wanted" ]; then upgrade; else install_first; fi
   turn_on_meilisearch
+  place_litestream
   show_what_is_next
 }
 

@@ -107,7 +107,8 @@ const SPARE = 1.1;
  * Entries of the data folder that are not copied as files: those with a place of their own in a backup; where blobs are
  * in S3, because the backup has them, and copies of those; locks; the key
  * of sealed secrets (access/seal.ts), so that a stolen backup reveals none; Meilisearch's data (`search`), which is
- * made from the mail again; its executable (`bin`), which belongs to the machine.
+ * made from the mail again; executables (`bin`), which belong to the machine; what this folder is to a replica (`replica`,
+ * `replica.json`): a restored folder is another one.
  */
 const NOT_A_FILE = new RegExp(
   `^(mailroom\\.db.*|blobs|${BLOB_CACHE}|${BLOB_MARK}(\\.new)?|spool|keys|search|replica|replica\\.json.*|bin|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,

@@ -41,6 +41,10 @@ test("a backup has the database, the files that it names, certificates and check
   // Meilisearch's data, which is made from the mail, and its executable.
   mkdirSync(join(data, "search/data"), { recursive: true });
   writeFileSync(join(data, "search/data/data.mdb"), "made from the mail");
+  // What belongs to this folder as the holder of a replica's lease.
+  writeFileSync(join(data, "replica.json"), "{}");
+  mkdirSync(join(data, "replica"));
+  writeFileSync(join(data, "replica/litestream.yml"), "{}");
   mkdirSync(join(data, "bin"));
   writeFileSync(join(data, "bin/meilisearch"), "of this machine");
   await within((store) => store.blobs.write(Buffer.from("named by no row")));

@@ -236,6 +236,25 @@ describe.skipIf(machineMissing !== undefined)(
       );
     });
 
+    test("Litestream: installed after a look at its version, and kept", async () => {
+      const machine = await boot();
+      const program = (version: string) => `#!/bin/sh\n[ "$1" = version ] && echo v${version}\n`;
+      machine.write("root/litestream", program("0.5.18"), 0o755);
+      machine.write("root/older", program("0.5.9"), 0o755);
+      const before = await everything(machine);
+      const older = await install(machine, ...FIRST, ...OFFLINE, "--litestream", "/root/older");
+      expect([older.exitCode, older.stderr]).toEqual([1, expect.stringContaining("is no Litestream 0.5.18")]);
+      expect(await everything(machine)).toBe(before);
+      const { stdout } = await installed(machine, ...FIRST, ...OFFLINE, "--litestream", "/root/litestream");
+      expect(stdout).toContain("Litestream runs once /etc/mailroom/mailroom.env has MAILROOM_REPLICA");
+      const place = "/usr/local/lib/mailroom/litestream";
+      expect(await machine.bash("mailroom settings get replica.litestreamPath")).toContain(place);
+      expect((await upgrade(machine, "next")).exitCode).toBe(0);
+      expect(await machine.bash(`${place} version; stat -c '%A %U:%G' ${place}`)).toBe(
+        "v0.5.18\n-rwxr-xr-x root:root\n",
+      );
+    });
+
     test.each([
       ["no domain", [], "--domain is missing"],
       ["Meilisearch from elsewhere without its checksum", ["--with-meilisearch"], "needs --meilisearch-sha256"],
