@@ -32,7 +32,7 @@ const LAST_ROUND_MS = 3_000;
 const END_MS = 1_000;
 
 const TODO_TAKEN =
-  "This server takes no mail, sends none, and writes nothing any more. Make this machine the standby of the other (docs/operations.md, A second machine).";
+  "This server takes no mail, sends none, and writes nothing any more. Make this machine the standby of the other (docs/standby.md).";
 
 const takenOver = (why: string): Fenced => new Fenced(`${why}. ${TODO_TAKEN}`, true);
 

@@ -49,7 +49,7 @@ async function seeLease(
 }
 
 const TODO_TAKEN =
-  "One server at a time may write. If another has taken over, make this machine its standby (docs/operations.md, A second machine)";
+  "One server at a time may write. If another has taken over, make this machine its standby (docs/standby.md)";
 
 /** Whether Litestream runs, and what it is told gets there. */
 async function seeCopy({ config, options, store, runtime, serving }: World): Promise<Found> {
