@@ -245,8 +245,8 @@ describe.skipIf(machineMissing !== undefined)(
       const older = await install(machine, ...FIRST, ...OFFLINE, "--litestream", "/root/older");
       expect([older.exitCode, older.stderr]).toEqual([1, expect.stringContaining("is no Litestream 0.5.18")]);
       expect(await everything(machine)).toBe(before);
-      const { stdout } = await installed(machine, ...FIRST, ...OFFLINE, "--litestream", "/root/litestream");
-      expect(stdout).toContain("Litestream runs once /etc/mailroom/mailroom.env has MAILROOM_REPLICA");
+      const said = await installed(machine, ...FIRST, ...OFFLINE, "--litestream", "/root/litestream");
+      expect(said).toContain("Litestream runs once /etc/mailroom/mailroom.env has MAILROOM_REPLICA");
       const place = "/usr/local/lib/mailroom/litestream";
       expect(await machine.bash("mailroom settings get replica.litestreamPath")).toContain(place);
       expect((await upgrade(machine, "next")).exitCode).toBe(0);
