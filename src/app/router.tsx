@@ -8,10 +8,16 @@ import { ConversationPage } from "./pages/conversation.tsx";
 import { FolderPage } from "./pages/folder.tsx";
 import { Shell } from "./pages/shell.tsx";
 import { SignIn } from "./pages/sign-in.tsx";
+import { Connection } from "./parts/connection.tsx";
 import { Failed, Notice } from "./parts/notice.tsx";
 
 const root = createRootRoute({
-  component: Outlet,
+  component: () => (
+    <>
+      <Outlet />
+      <Connection />
+    </>
+  ),
   // `invalidate` loads the page again, which `reset` alone does not.
   errorComponent: ({ error }) => (
     <Failed error={error instanceof Error ? error : new Error(String(error))} retry={() => void reload()} />

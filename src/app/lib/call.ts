@@ -3,6 +3,7 @@
  * the types of operations: method, path, input and response of each call are checked against its operation.
  */
 import type { AnswerOf } from "../../operations/operation.ts";
+import { doubt, isFromProxy } from "./connection.ts";
 import { confirmation, nextSession, type Proof } from "./session.ts";
 
 export class Refusal extends Error {
@@ -60,9 +61,11 @@ async function askOnce<T>(method: string, path: string, body?: unknown, { leavin
     method,
     keepalive: leaving && content !== undefined && content.length < MOST_LEAVING,
     ...(content !== undefined && { body: content, headers: { "content-type": "application/json" } }),
-  }).catch(() => {
+  }).catch(() => undefined);
+  if (!response || isFromProxy(response)) {
+    void doubt();
     throw new Refusal(0, OFFLINE);
-  });
+  }
   const text = await response.text();
   if (response.ok) return (text === "" ? undefined : JSON.parse(text)) as T;
   const { error = "Something failed on the server. Try again.", confirm } = readRefusal(text);

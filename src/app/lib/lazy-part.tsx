@@ -7,6 +7,7 @@
 import { type ComponentType, cloneElement, type ReactElement, useEffect, useState } from "react";
 import { Failed, Skeleton } from "../parts/notice.tsx";
 import { saveEverything } from "./autosave.ts";
+import { doubt } from "./connection.ts";
 import { toastFailure } from "./toast.ts";
 
 interface Lazy<Part> {
@@ -27,7 +28,7 @@ function createLazy<Part>(ask: () => Promise<Part>): Lazy<Part> {
   }
   const lazy = {
     get: () => loaded,
-    load: () => begin().catch(() => renewPage(false)),
+    load: () => begin().catch(async () => ((await doubt()) ? begin().catch(() => renewPage(true)) : renewPage(false))),
     preload: () => begin().catch(() => {}),
   };
   all.push(lazy);

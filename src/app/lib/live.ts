@@ -5,6 +5,7 @@
 import { useEffect } from "react";
 import { LIVE_URL } from "./api.ts";
 import { cell } from "./cell.ts";
+import { doubt, onReturn } from "./connection.ts";
 import { meQuery, queryClient, refreshMail } from "./queries.ts";
 
 /** News within this time causes one refresh, ms. */
@@ -60,6 +61,7 @@ export function useLiveMail(): void {
       });
       source.addEventListener("error", () => {
         cutOff.set(true);
+        void doubt();
         if (source?.readyState === EventSource.CLOSED) wait(AGAIN_MS);
       });
     }
@@ -68,16 +70,14 @@ export function useLiveMail(): void {
       clearTimeout(next);
       next = setTimeout(listen, ms);
     }
-    const lost = () => cutOff.set(true);
 
     listen();
-    window.addEventListener("offline", lost);
-    window.addEventListener("online", listen);
+    const forget = onReturn(listen);
     return () => {
       clearTimeout(next);
       source?.close();
-      window.removeEventListener("offline", lost);
-      window.removeEventListener("online", listen);
+      cutOff.set(false);
+      forget();
     };
   }, []);
 }

@@ -5,6 +5,7 @@
 import { infiniteQueryOptions, QueryClient, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, type ListFilters, type Person, type ThreadListView } from "./api.ts";
 import { MOST_OF_A_PAGE, Refusal } from "./call.ts";
+import { isAway, onReturn } from "./connection.ts";
 import { toast, toastFailure } from "./toast.ts";
 
 /**
@@ -17,10 +18,14 @@ export const queryClient = new QueryClient({
     queries: {
       staleTime: 20_000,
       retry: (failures, error) =>
-        failures < 2 && !(error instanceof Refusal && error.status >= 400 && error.status < 500),
+        isAway() || (failures < 2 && !(error instanceof Refusal && error.status >= 400 && error.status < 500)),
     },
+    // What a person does is refused at once while the server is away.
+    mutations: { networkMode: "always" },
   },
 });
+
+onReturn(() => void queryClient.refetchQueries({ type: "active", predicate: ({ state }) => state.status === "error" }));
 
 export const meQuery = queryOptions({ queryKey: ["me"], queryFn: api.me, staleTime: 300_000 });
 

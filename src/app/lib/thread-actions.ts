@@ -1,6 +1,6 @@
 /**
- * Changes of one or many conversations. The page shows a change at once and sends it to the server in portions. A toast
- * then tells the result, refusals included, with an undo that restores the exact former state.
+ * Changes of one or many conversations. The page shows a change at once and sends it to the server in portions, after
+ * the server is back if it is away. A toast then tells the result, refusals included, with an undo that restores the exact former state.
  */
 import type { InfiniteData } from "@tanstack/react-query";
 import {
@@ -12,6 +12,7 @@ import {
   type ThreadListView,
   type ThreadView,
 } from "./api.ts";
+import { sendInLine } from "./connection.ts";
 import { counted } from "./format.ts";
 import { queryClient, refreshMail } from "./queries.ts";
 import { fullTime } from "./time.ts";
@@ -98,7 +99,7 @@ async function undoAll(undos: readonly string[]): Promise<void> {
   let count = 0;
   try {
     for (const undo of undos.toReversed()) {
-      const result = await api.undoChange(undo);
+      const result = await sendInLine(() => api.undoChange(undo));
       refused.push(...result.refused);
       count += result.threads.length;
     }
@@ -123,7 +124,7 @@ async function change(threads: readonly ThreadView[], what: ThreadChange, done: 
   const undo = () => void undoAll(undos);
   try {
     const portion = async (some: readonly string[]) => {
-      const result = await api.changeThreads(some, what);
+      const result = await sendInLine(() => api.changeThreads(some, what));
       if (result.undo !== undefined) undos.push(result.undo);
       refused.push(...result.refused);
       count += result.threads.length;
@@ -152,7 +153,7 @@ async function deleteForGood(threads: readonly ThreadView[]): Promise<void> {
   let count = 0;
   try {
     await inPortions(ids, "Deleted", async (portion) => {
-      const result = await api.deleteThreads(portion);
+      const result = await sendInLine(() => api.deleteThreads(portion));
       count += result.deleted.length;
       refused.push(...result.refused);
     });

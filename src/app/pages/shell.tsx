@@ -1,11 +1,10 @@
 /** The layout of all mail pages: the sidebar beside the page, the composer window over it. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useSearch } from "@tanstack/react-router";
-import { CloudOff } from "lucide-react";
 import { useEffect, useState } from "react";
 import { startMessage } from "../lib/compose.ts";
 import { preloadWhenIdle } from "../lib/lazy-part.tsx";
-import { useCutOff, useLiveMail } from "../lib/live.ts";
+import { useLiveMail } from "../lib/live.ts";
 import { administers, mailboxesQuery, meQuery } from "../lib/queries.ts";
 import { domainsQuery, domainWarning } from "../lib/settings-workspace.ts";
 import { SHORTCUTS, useShortcuts } from "../lib/shortcuts.ts";
@@ -58,7 +57,6 @@ export function Shell() {
         <NotLoaded query={mailboxes} what="mailboxes" />
       )}
       {mailboxes.data && <NewMessageWindow mailboxes={mailboxes.data} />}
-      <Connection />
       <ShortcutHelp open={helps} close={() => setHelps(false)} />
       <Toaster />
       <SignInAgain />
@@ -96,29 +94,6 @@ function Warnings() {
     </div>
   );
 }
-
-/** Tells that the page may be out of date, after a short wait for the connection to return. */
-function Connection() {
-  const cutOff = useCutOff();
-  const [shown, setShown] = useState(false);
-  useEffect(() => {
-    if (!cutOff) return setShown(false);
-    const timer = setTimeout(() => setShown(true), navigator.onLine ? HICCUP_MS : 0);
-    return () => clearTimeout(timer);
-  }, [cutOff]);
-  return (
-    <div role="status" className="pointer-events-none fixed inset-x-0 top-2 z-50 flex justify-center px-4 print:hidden">
-      {shown && (
-        <p className="flex items-center gap-2 rounded-lg border border-line bg-notice px-3 py-1.5 text-sm shadow-lg">
-          <CloudOff size={15} aria-hidden />
-          No connection to the server. This page may be out of date.
-        </p>
-      )}
-    </div>
-  );
-}
-
-const HICCUP_MS = 4_000;
 
 /** The keyboard shortcuts, in a dialog. */
 function ShortcutHelp({ open, close }: { open: boolean; close: () => void }) {

@@ -14,7 +14,9 @@ import {
 } from "react";
 import { api, editorUrl, type SavedDraft, type SentDraft } from "../lib/api.ts";
 import { createAutosave, type SaveState, useLeaving } from "../lib/autosave.ts";
+import { Refusal } from "../lib/call.ts";
 import { reopen } from "../lib/compose.ts";
+import { onReturn } from "../lib/connection.ts";
 import { type Fields, htmlOf, type Start, withQuote } from "../lib/draft-content.ts";
 import { refreshMail } from "../lib/queries.ts";
 import { toast, toastFailure } from "../lib/toast.ts";
@@ -23,6 +25,9 @@ import { Conflict, FromField, SaveMark, SendButton, SubjectField, TextEditor } f
 import { AttachButton, AttachedFiles, useAttachments } from "./draft-attachments.tsx";
 import { RecipientField } from "./recipient-field.tsx";
 import { RichEditor, type RichEditorHandle } from "./rich-editor.tsx";
+
+/** Goes when the server is back. */
+const UNSENT = "Not sent: the server does not answer. Your text stays here, and can be sent when it is back.";
 
 export interface ComposerProps {
   start: Start;
@@ -97,6 +102,14 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
   useEffect(() => {
     if (start.unsaved) autosave.touch();
   }, [autosave, start]);
+  useEffect(
+    () =>
+      onReturn(() => {
+        setRefusal((why) => (why === UNSENT ? undefined : why));
+        void autosave.flush().catch(() => {});
+      }),
+    [autosave],
+  );
   useLeaving(autosave, async () => {
     const isAsBegun = autosave.isUntouched() && attachments.files === start.attachments;
     if (start.fresh && start.saved && isAsBegun) {
@@ -161,7 +174,7 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
       autosave.end();
       sent(outcome);
     } catch (error) {
-      setRefusal((error as Error).message);
+      setRefusal(error instanceof Refusal && error.status === 0 ? UNSENT : (error as Error).message);
     } finally {
       setBusy(false);
     }

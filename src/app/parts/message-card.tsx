@@ -6,6 +6,7 @@ import { useEffect, useRef, useState } from "react";
 import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX } from "../../base/frames.ts";
 import { frameUrl, type MessageView, originalUrl } from "../lib/api.ts";
 import { forwardMessage } from "../lib/compose.ts";
+import { doubt, useAway } from "../lib/connection.ts";
 import { fullNameOf, nameOf, namesOf } from "../lib/format.ts";
 import { messageQuery } from "../lib/queries.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
@@ -106,10 +107,10 @@ export function MessageCard({
 
 /** Text and attachments. Remote images wait until the person asks for them. */
 export function MessageBody({
-  message: { id, from },
+  message: { id, from, text },
   attachments,
 }: {
-  message: Pick<MessageView, "id" | "from">;
+  message: Pick<MessageView, "id" | "from" | "text">;
   /** The ones to list. */
   attachments: MessageView["attachments"];
 }) {
@@ -125,6 +126,7 @@ export function MessageBody({
       )}
       <MessageFrame
         messageId={id}
+        text={text}
         images={images}
         title={`Text of the message of ${nameOf(from)}`}
         onBlocked={() => setBlocked(true)}
@@ -168,11 +170,14 @@ function Banner({ icon: Icon, children }: { icon: typeof ShieldAlert; children: 
  */
 function MessageFrame({
   messageId,
+  text,
   images,
   title,
   onBlocked,
 }: {
   messageId: string;
+  /** Shown while the server does not answer. */
+  text: string;
   images: boolean;
   title: string;
   /** Called when images are not shown. */
@@ -181,12 +186,16 @@ function MessageFrame({
   const frame = useRef<HTMLIFrameElement>(null);
   const [height, setHeight] = useState(80);
   const [loads, setLoads] = useState(0);
+  const [isShown, setShown] = useState(false);
+  const away = useAway();
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: each load gives another document
   useEffect(() => {
+    if (loads === 0) return;
     const inner = frame.current?.contentDocument;
     const main = inner?.querySelector("main");
-    if (!inner || !main) return;
+    setShown(Boolean(main));
+    if (!inner || !main) return void doubt();
     if (inner.querySelector(`img[${BLOCKED_ATTRIBUTE}]`)) onBlocked();
     const measure = () => setHeight(Math.ceil(main.getBoundingClientRect().height) + 2);
     const observer = new ResizeObserver(measure);
@@ -213,6 +222,13 @@ function MessageFrame({
     };
   }, [loads]);
 
+  if (away && !isShown) {
+    return (
+      <p dir="auto" className="leading-relaxed wrap-anywhere whitespace-pre-wrap">
+        {text}
+      </p>
+    );
+  }
   return (
     <iframe
       ref={frame}

@@ -2,6 +2,7 @@
 import type { LucideIcon } from "lucide-react";
 import { CircleAlert } from "lucide-react";
 import type { ReactNode } from "react";
+import { useAway } from "../lib/connection.ts";
 import { Button } from "./button.tsx";
 
 export function Notice({ icon: Icon, title, children }: { icon: LucideIcon; title: string; children?: ReactNode }) {
@@ -29,8 +30,10 @@ const ROWS = ["w-3/5", "w-2/5", "w-1/2", "w-2/3", "w-2/5", "w-3/5", "w-1/2"];
 
 /** Screen readers hear `what`. It appears late, so that quick loads do not flash it. */
 export function Skeleton({ what }: { what: string }) {
+  const away = useAway();
   return (
     <div role="status" aria-label={`Loading ${what}`} className="appear-late space-y-5 p-4">
+      {away && <p className="text-sm text-muted">The server does not answer. This shows when it is back.</p>}
       {ROWS.map((width, row) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: they never change places
         <div key={row} className="space-y-2">
