@@ -1,6 +1,6 @@
 /**
  * Labels of conversations: compared without case, stored as first written, in the order they were added. The only
- * writer of thread_labels.
+ * writer of thread_labels and label_colours.
  */
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
 import { type Caller, notFound, reachOf, requireAccess } from "../access/caller.ts";
@@ -8,7 +8,7 @@ import { presentCaller } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { noteTouches, settleLabelIn, type Touch } from "../journal/key-changes.ts";
-import { mailboxLabels, threadLabels, threads } from "../store/schema.ts";
+import { type LabelColour, labelColours, mailboxLabels, threadLabels, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 
@@ -39,8 +39,12 @@ const statements = prepared((db) => ({
     "INSERT INTO thread_labels (thread_seq, label_key, label, position) VALUES (?, ?, ?, ?)",
   ),
   inUse: db
-    .select({ label: mailboxLabels.label, threads: mailboxLabels.threads })
+    .select({ label: mailboxLabels.label, threads: mailboxLabels.threads, colour: labelColours.colour })
     .from(mailboxLabels)
+    .leftJoin(
+      labelColours,
+      and(eq(labelColours.mailboxId, mailboxLabels.mailboxId), eq(labelColours.labelKey, mailboxLabels.labelKey)),
+    )
     .where(eq(mailboxLabels.mailboxId, sql.placeholder("mailboxId")))
     .orderBy(asc(mailboxLabels.labelKey))
     .limit(sql.placeholder("limit"))
@@ -175,9 +179,42 @@ export function writeLabels(tx: Tx, threadSeq: number, labels: readonly string[]
   for (const [position, label] of labels.entries()) add.run(threadSeq, labelKey(label), label, position);
 }
 
-/** The first `limit` labels used in a mailbox, by name. */
-export const labelsInUse = (db: Db, mailboxId: string, limit: number): LabelInUse[] =>
-  statements(db).inUse.all({ mailboxId, limit });
+/** The first `limit` labels used in a mailbox, by name, with their colours there. */
+export const labelsInUse = (
+  db: Db,
+  mailboxId: string,
+  limit: number,
+): (LabelInUse & { colour: LabelColour | null })[] => statements(db).inUse.all({ mailboxId, limit });
+
+/** Gives a label a colour in a mailbox; null takes it away. @throws AppError not_found, forbidden */
+export function setLabelColour(
+  tx: Tx,
+  caller: Caller,
+  { mailboxId, label, colour }: { mailboxId: string; label: string; colour: LabelColour | null },
+): void {
+  const key = labelKey(label);
+  manageable(tx, caller, key, mailboxId);
+  colourLabel(tx, mailboxId, key, colour);
+}
+
+function colourLabel(tx: Tx, mailboxId: string, key: string, colour: LabelColour | null): void {
+  tx.delete(labelColours)
+    .where(and(eq(labelColours.mailboxId, mailboxId), eq(labelColours.labelKey, key)))
+    .run();
+  if (colour !== null) tx.insert(labelColours).values({ mailboxId, labelKey: key, colour }).run();
+}
+
+/** Takes a label's colour away with it, or gives it to the label's new name if that has none. */
+function moveColours(tx: Tx, mailboxIds: Iterable<string>, key: string, to: string | undefined): void {
+  for (const mailboxId of mailboxIds) {
+    const ofKey = (one: string) => and(eq(labelColours.mailboxId, mailboxId), eq(labelColours.labelKey, one));
+    const colour = tx.select().from(labelColours).where(ofKey(key)).get()?.colour;
+    if (colour === undefined || to === key) continue;
+    colourLabel(tx, mailboxId, key, null);
+    if (to !== undefined && !tx.select().from(labelColours).where(ofKey(to)).get())
+      colourLabel(tx, mailboxId, to, colour);
+  }
+}
 
 /** A page of labels: those after the one with this key. */
 export interface LabelPage {
@@ -189,11 +226,12 @@ export interface LabelPage {
 export const labelsAcross = (db: Db, mailboxIds: readonly string[], { after = "", limit }: LabelPage): LabelInReach[] =>
   statements(db).across.all(JSON.stringify(mailboxIds), after, limit);
 
-/** The mailboxes with a label that the caller may relabel. @throws AppError not_found, forbidden */
-function manageable(db: Db, caller: Caller, key: string): Set<string> {
+/** The mailboxes with a label that the caller may relabel, all or one. @throws AppError not_found, forbidden */
+function manageable(db: Db, caller: Caller, key: string, only?: string): Set<string> {
   const reached = reachOf(db, caller);
+  const ids = [...reached.keys()].filter((id) => only === undefined || id === only);
   const having = statements(db)
-    .mailboxesWith.all({ mailboxIds: JSON.stringify([...reached.keys()]), key })
+    .mailboxesWith.all({ mailboxIds: JSON.stringify(ids), key })
     .flatMap(({ id }) => reached.get(id) ?? []);
   const [first] = having;
   if (!first) throw notFound("label");
@@ -203,14 +241,19 @@ function manageable(db: Db, caller: Caller, key: string): Set<string> {
 }
 
 /**
- * Puts `replacement` in the place of a label, or nothing, in every mailbox that the caller manages; returns the number
- * of conversations. In portions: one that is cut short is finished by the same request again.
+ * Puts `replacement` in the place of a label, or nothing, in every mailbox that the caller manages, or in one; returns
+ * the number of conversations. In portions: one that is cut short is finished by the same request again.
  * @throws AppError bad_request, not_found, forbidden
  */
 export async function replaceLabel(
   store: Pick<Store, "db" | "enqueue">,
   caller: Caller,
-  { label, replacement, now }: { label: string; replacement?: string | undefined; now(): number },
+  {
+    label,
+    replacement,
+    mailboxId,
+    now,
+  }: { label: string; replacement?: string | undefined; mailboxId?: string | undefined; now(): number },
 ): Promise<number> {
   const key = labelKey(label);
   if (replacement !== undefined) requireLabels({ labels: [replacement] });
@@ -223,7 +266,7 @@ export async function replaceLabel(
     const portion = await store.enqueue((tx) => {
       // Checked for each portion: the key may be paused, or the caller's share of a mailbox end, meanwhile.
       const present = presentCaller(tx, caller);
-      managed = after === 0 ? manageable(tx, present, key) : managedBy(tx, present);
+      managed = after === 0 ? manageable(tx, present, key, mailboxId) : managedBy(tx, present, mailboxId);
       const rows = statements(tx).labelledAfter.all({ key, after });
       const labelled = rows.filter(({ mailboxId }) => managed.has(mailboxId));
       const theirs = labelled.map(({ seq }) => seq);
@@ -241,6 +284,7 @@ export async function replaceLabel(
       const isLast = rows.length < PORTION;
       if (isLast && replaced !== undefined)
         statements(tx).spell.run(replaced, labelKey(replaced), JSON.stringify([...managed]));
+      if (isLast) moveColours(tx, managed, key, replaced === undefined ? undefined : labelKey(replaced));
       return { changed: theirs.length, next: isLast ? undefined : rows.at(-1)?.seq };
     });
     changed += portion.changed;
@@ -258,8 +302,12 @@ function settleSome(tx: Tx, caller: Caller, mailboxIds: Iterable<string>, key: s
   return PORTION - left;
 }
 
-const managedBy = (db: Db, caller: Caller): Set<string> =>
-  new Set([...reachOf(db, caller)].flatMap(([id, { access }]) => (access.manage ? id : [])));
+const managedBy = (db: Db, caller: Caller, only?: string): Set<string> =>
+  new Set(
+    [...reachOf(db, caller)].flatMap(([id, { access }]) =>
+      access.manage && (only === undefined || id === only) ? id : [],
+    ),
+  );
 
 /** The conversations with a label in all mailboxes, ascending. The caller checks access. */
 export function threadsLabelled(db: Db, label: string): number[] {

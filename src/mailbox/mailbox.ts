@@ -12,6 +12,7 @@ import type { ReadHtml } from "../message/reading.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import { countBacklog, takeIn } from "../search/fts5/upkeep.ts";
 import { readStoredAfter } from "../search/stored.ts";
+import type { LabelColour } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
 import {
@@ -43,7 +44,7 @@ import { type Filed, type Filing, fileCopies, fileMessage, hasReceived } from ".
 import { hasMessageOfSize } from "./filing-rows.ts";
 import { type HeldMark, heldMarks } from "./holds.ts";
 import type { ClassificationView } from "./junk/classification.ts";
-import { type LabelInUse, type LabelPage, labelsAcross, labelsInUse, replaceLabel } from "./labels.ts";
+import { type LabelPage, labelsAcross, labelsInUse, replaceLabel, setLabelColour } from "./labels.ts";
 import { createListing } from "./listing.ts";
 import { listMailboxes, mailboxesInReach, mailboxIdOf, type Usage, usageOf } from "./mailboxes.ts";
 import {
@@ -263,7 +264,7 @@ export function createMailbox({
     },
 
     /** Suggestions from one mailbox while a person labels or addresses mail. @throws AppError not_found (mailbox) */
-    listLabels: (caller: Caller, mailbox: string, limit: number): LabelInUse[] =>
+    listLabels: (caller: Caller, mailbox: string, limit: number) =>
       labelsInUse(db, reachedMailbox(caller, mailbox), limit),
     /** The labels of all mailboxes in reach, by name: those after the one with the key `after`. */
     labelsInReach: (caller: Caller, page: LabelPage) => labelsAcross(db, [...reachOf(db, caller).keys()], page),
@@ -273,6 +274,17 @@ export function createMailbox({
      */
     replaceLabel: (caller: Caller, label: string, replacement?: string): Promise<number> =>
       replaceLabel(store, caller, { label, replacement, now: runtime.now }),
+    /** The same in one mailbox. */
+    replaceLabelIn: (caller: Caller, mailbox: string, label: string, replacement?: string): Promise<number> =>
+      replaceLabel(store, caller, {
+        label,
+        replacement,
+        mailboxId: reachedMailbox(caller, mailbox),
+        now: runtime.now,
+      }),
+    /** @throws AppError not_found, forbidden */
+    setLabelColour: (caller: Caller, mailbox: string, label: string, colour: LabelColour | null): void =>
+      store.transact((tx) => setLabelColour(tx, caller, { mailboxId: reachedMailbox(caller, mailbox), label, colour })),
     findCorrespondents: (caller: Caller, mailbox: string, text: string, limit: number): EmailAddress[] =>
       findCorrespondents(db, reachedMailbox(caller, mailbox), text, limit),
 

@@ -185,7 +185,7 @@ export interface MediaType {
   description: string;
 }
 
-type Method = "GET" | "POST" | "PATCH" | "DELETE";
+type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 /** What `run` is given: a request's values as the schemas type them. */
 export interface Input<P extends ObjectSchema, Q extends ObjectSchema, B extends Schema> {

@@ -26,6 +26,7 @@ import {
 } from "./admin/people.ts";
 import { cancelDelivery, listQueue, retryDelivery } from "./admin/queue.ts";
 import { addSuppression, listSuppressions, removeSuppression } from "./admin/suppressions.ts";
+import { getSignature, getTemplates, putSignature, putTemplates } from "./admin/texts.ts";
 import {
   addWebhook,
   getWebhook,
@@ -73,12 +74,12 @@ import {
   undoSend,
 } from "./person/drafts.ts";
 import { checkSetupToken, getSetup, setUpServer } from "./person/first-run.ts";
+import { changeLabel, completeLabels, removeLabel } from "./person/labels.ts";
 import { approveAuthorization, denyAuthorization, listGrants, openAuthorization, revokeGrant } from "./person/oauth.ts";
 import { changeName, changePassword, getSendingPreferences, setSendingPreferences } from "./person/profile.ts";
 import { confirmIdentity } from "./person/proof.ts";
 import {
   changeThreads,
-  completeLabels,
   deleteThreads,
   emptySpam,
   emptyTrash,
@@ -96,6 +97,7 @@ import {
   renewRecoveryCodes,
 } from "./person/second-factor.ts";
 import { endOtherSessions, endSession, getMe, listSessions, signIn, signOut } from "./person/session.ts";
+import { changeSignature, deleteTemplate, getTexts, saveTemplate } from "./person/texts.ts";
 
 /** Mail, for everybody with a key. */
 export const MAIL_OPERATIONS: readonly Operation[] = [
@@ -140,6 +142,10 @@ export const ADMIN_OPERATIONS: readonly Operation[] = [
   removeAlias,
   addGrant,
   removeGrant,
+  getSignature,
+  putSignature,
+  getTemplates,
+  putTemplates,
   listPeople,
   addPerson,
   getPerson,
@@ -216,10 +222,16 @@ export const APP_OPERATIONS: readonly AppOperation[] = [
   emptyTrash,
   emptySpam,
   completeLabels,
+  changeLabel,
+  removeLabel,
   findCorrespondents,
   getUsage,
   getClassification,
   getProgress,
+  getTexts,
+  changeSignature,
+  saveTemplate,
+  deleteTemplate,
   beginDraft,
   listMarkedDrafts,
   openDraft,

@@ -290,6 +290,17 @@ export const ThreadDetail = t.Object(
 
 export const label = filled({ maxLength: 60 });
 
+export const Signature = t.String({ maxLength: 10_000, description: "Plain text; empty for none" });
+
+export const Template = t.Object(
+  {
+    name: filled({ maxLength: 100, description: "Unlike the others of the mailbox, in any case" }),
+    subject: t.Optional(t.String({ maxLength: LONGEST_SUBJECT })),
+    text: t.String({ maxLength: 20_000, description: "Plain text" }),
+  },
+  { additionalProperties: false, $id: "Template" },
+);
+
 /** Body of PATCH /threads/{id}. */
 export const ThreadPatch = t.Object(
   {

@@ -45,6 +45,7 @@ import journal from "./migrations/0039_journal.sql" with { type: "text" };
 import holdChanges from "./migrations/0040_hold_changes.sql" with { type: "text" };
 import oauth from "./migrations/0041_oauth.sql" with { type: "text" };
 import moving from "./migrations/0042_moving.sql" with { type: "text" };
+import mailboxTexts from "./migrations/0043_mailbox_texts.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -163,4 +164,5 @@ export const MIGRATIONS: readonly string[] = [
   holdChanges,
   oauth,
   moving,
+  mailboxTexts,
 ];

@@ -10,7 +10,8 @@
  *                            ├─ mailbox_usage, known_recipients
  *                            ├─ sender_verdicts  (spam training)
  *                            ├─ junk_filters ── junk_tokens
- *                            ├─ mailbox_labels   (which labels are in use)
+ *                            ├─ mailbox_labels   (which labels are in use), label_colours
+ *                            ├─ mailbox_texts    (signature and templates)
  *                            └─ threads ─┬─ thread_labels, thread_references
  *                                        └─ messages ─┬─ message_bodies, message_judgements, drafts, holds
  *                                                     ├─ attachments ── blobs (files)
@@ -44,6 +45,8 @@
  *   threads to message_judgements, drafts, mailbox_usage   mailbox/
  *   mailbox_labels, thread_changes       triggers (0033_changes.sql), so that no change is missed; the times of changes and
  *                                        their end: mailbox/change-feed.ts, a label's spelling: mailbox/labels.ts
+ *   mailbox_texts                        mailbox/texts.ts
+ *   label_colours                        mailbox/labels.ts
  *   discarded_threads                    triggers (0013_discarded.sql) and mailbox/removal.ts
  *   message_index, search_backlog, search_waiting   search/fts5/
  *   search_feed, search_changes          search/meilisearch/ and a trigger (0014_search.sql)
@@ -507,6 +510,32 @@ export const mailboxLabels = sqliteTable(
   },
   (table) => [primaryKey({ columns: [table.mailboxId, table.labelKey] })],
 );
+
+export const LABEL_COLOURS = ["red", "orange", "yellow", "green", "teal", "blue", "purple", "pink"] as const;
+export type LabelColour = (typeof LABEL_COLOURS)[number];
+
+export const labelColours = sqliteTable(
+  "label_colours",
+  {
+    mailboxId: text("mailbox_id").notNull(),
+    labelKey: text("label_key").notNull(),
+    colour: text("colour", { enum: LABEL_COLOURS }).notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.mailboxId, table.labelKey] })],
+);
+
+/** A text to begin a message with. */
+export interface Template {
+  name: string;
+  subject?: string;
+  text: string;
+}
+
+export const mailboxTexts = sqliteTable("mailbox_texts", {
+  mailboxId: text("mailbox_id").primaryKey(),
+  signature: text("signature").notNull(),
+  templates: json<Template[]>("templates").notNull(),
+});
 
 export const CHANGE_KINDS = ["upserted", "gone"] as const;
 export type ChangeKind = (typeof CHANGE_KINDS)[number];

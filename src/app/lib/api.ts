@@ -20,10 +20,10 @@ import type {
   sendOpenedDraft,
   undoSend,
 } from "../../operations/person/drafts.ts";
+import type { changeLabel, completeLabels, removeLabel } from "../../operations/person/labels.ts";
 import type { getSendingPreferences, setSendingPreferences } from "../../operations/person/profile.ts";
 import type {
   changeThreads,
-  completeLabels,
   deleteThreads,
   emptySpam,
   emptyTrash,
@@ -34,6 +34,7 @@ import type {
   undoChange,
 } from "../../operations/person/reading.ts";
 import type { getMe, signIn, signOut } from "../../operations/person/session.ts";
+import type { changeSignature, deleteTemplate, getTexts, saveTemplate } from "../../operations/person/texts.ts";
 import { type BodyOf, call, type Leaving, type QueryOf, urlTo } from "./call.ts";
 
 export type Person = AnswerOf<typeof getMe>;
@@ -59,6 +60,10 @@ export type ApprovalView = AnswerOf<typeof getApproval>;
 export type ThreadChange = Omit<BodyOf<typeof changeThreads>, "ids">;
 /** A conversation that was not changed, and why. */
 export type RefusedThread = AnswerOf<typeof changeThreads>["refused"][number];
+
+export type Texts = AnswerOf<typeof getTexts>;
+export type Template = Texts["templates"][number];
+export type LabelView = AnswerOf<typeof completeLabels>["labels"][number];
 
 /** Selects the conversations of a list. */
 export type ListFilters = QueryOf<typeof listThreads>;
@@ -86,6 +91,17 @@ export const api = {
       : call<typeof emptySpam>("POST", "/spam/empty", { body: { mailbox } }),
   labels: async (mailbox: string) =>
     (await call<typeof completeLabels>("GET", "/labels", { query: { mailbox } })).labels,
+  changeLabel: (name: string, body: BodyOf<typeof changeLabel>) =>
+    call<typeof changeLabel>("PATCH", "/labels/:name", { params: { name }, body }),
+  removeLabel: (name: string, mailbox: string) =>
+    call<typeof removeLabel>("DELETE", "/labels/:name", { params: { name }, query: { mailbox } }),
+  texts: (id: string) => call<typeof getTexts>("GET", "/mailboxes/:id/texts", { params: { id } }),
+  changeSignature: (id: string, text: string) =>
+    call<typeof changeSignature>("PATCH", "/mailboxes/:id/signature", { params: { id }, body: { text } }),
+  saveTemplate: (id: string, body: BodyOf<typeof saveTemplate>) =>
+    call<typeof saveTemplate>("POST", "/mailboxes/:id/templates", { params: { id }, body }),
+  deleteTemplate: (id: string, name: string) =>
+    call<typeof deleteTemplate>("DELETE", "/mailboxes/:id/templates/:name", { params: { id, name } }),
   usage: (mailbox: string) => call<typeof getUsage>("GET", "/usage", { query: { mailbox } }),
   classification: (id: string) => call<typeof getClassification>("GET", "/messages/:id/judgement", { params: { id } }),
   progress: (id: string) => call<typeof getProgress>("GET", "/messages/:id/progress", { params: { id } }),

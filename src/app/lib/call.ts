@@ -139,7 +139,7 @@ export function call<O extends Callable>(
     : [given: Given<O>, how?: Leaving]
 ): Promise<AnswerOf<O>> {
   const input = (given ?? {}) as AnyInput;
-  const body = method === "POST" || method === "PATCH" ? (input.body ?? {}) : undefined;
+  const body = method === "POST" || method === "PUT" || method === "PATCH" ? (input.body ?? {}) : undefined;
   return ask(method, urlOf(path, input), body, how);
 }
 

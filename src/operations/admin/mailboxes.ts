@@ -98,7 +98,7 @@ function ownerNamed(people: People, workspaceId: string, named: string): string 
 }
 
 /** A mailbox that the caller's policy leaves. @throws AppError not_found */
-function mailboxFor(
+export function mailboxFor(
   people: AdminContext["people"],
   { workspaceId, policy = {} }: Administrator,
   id: string,

@@ -10,7 +10,6 @@ import { MOST_AT_ONCE } from "../mail/threads.ts";
 import { appOperation } from "../operation.ts";
 import { BY_ID, dateTime, readUntil, ThreadPatch } from "../schemas.ts";
 
-const MOST_LABELS = 500;
 const MOST_PEOPLE = 8;
 const LONGEST_PREFIX = 100;
 
@@ -77,15 +76,6 @@ export const emptySpam = appOperation({
   path: "/spam/empty",
   body: IN_MAILBOX,
   run: async ({ caller, mailbox }, { body }) => ({ deleted: await mailbox.emptyFolder(caller, body.mailbox, "spam") }),
-});
-
-export const completeLabels = appOperation({
-  name: "completeLabels",
-  audience: "person",
-  method: "GET",
-  path: "/labels",
-  query: IN_MAILBOX,
-  run: ({ caller, mailbox }, { query }) => ({ labels: mailbox.listLabels(caller, query.mailbox, MOST_LABELS) }),
 });
 
 /** `q`: prefix of the address, or of a word of the name. */

@@ -310,14 +310,14 @@ describe("changing several", () => {
 
 test("the labels of a mailbox are those in use, in its own spelling, until the last conversation loses them", async () => {
   const labels = async () =>
-    (await bob.get<{ labels: { label: string; threads: number }[] }>(`/labels?mailbox=${BOB}`)).body.labels;
+    (await bob.get<{ labels: { label: string; threads: number; colour: string | null }[] }>(`/labels?mailbox=${BOB}`)).body.labels;
   expect(await labels()).toEqual([]);
   const [one, two] = [await arrive({ to: BOB }), await arrive({ to: BOB })];
   await change([one, two], { addLabels: ["Straße"] }, bob);
   await change([two], { addLabels: ["STRASSE", "Billing"] }, bob);
   expect(await labels()).toEqual([
-    { label: "Billing", threads: 1 },
-    { label: "Straße", threads: 2 },
+    { label: "Billing", threads: 1, colour: null },
+    { label: "Straße", threads: 2, colour: null },
   ]);
   await change([one], { removeLabels: ["strasse"] }, bob);
   await change([two], { folder: "trash" }, bob);

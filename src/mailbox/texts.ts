@@ -1,0 +1,111 @@
+/**
+ * What people write again and again from a mailbox: its signature, and templates (rules: Signatures and templates). The
+ * only writer of mailbox_texts.
+ */
+import { eq, sql } from "drizzle-orm";
+import { type Caller, notFound, reachTo, requireAccess } from "../access/caller.ts";
+import { AppError } from "../base/errors.ts";
+import { mailboxTexts, type Template } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db, Tx } from "../store/store.ts";
+
+export const MOST_TEMPLATES = 50;
+
+export interface Texts {
+  /** Plain text; empty for none. */
+  signature: string;
+  /** In the order in which they are offered. */
+  templates: Template[];
+}
+
+const textsStatement = prepared((db) =>
+  db
+    .select({ signature: mailboxTexts.signature, templates: mailboxTexts.templates })
+    .from(mailboxTexts)
+    .where(eq(mailboxTexts.mailboxId, sql.placeholder("mailboxId")))
+    .prepare(),
+);
+
+export const textsOf = (db: Db, mailboxId: string): Texts =>
+  textsStatement(db).get({ mailboxId }) ?? { signature: "", templates: [] };
+
+function write(tx: Tx, mailboxId: string, change: Partial<Texts>): Texts {
+  const texts = { ...textsOf(tx, mailboxId), ...change };
+  tx.insert(mailboxTexts)
+    .values({ mailboxId, ...texts })
+    .onConflictDoUpdate({ target: mailboxTexts.mailboxId, set: texts })
+    .run();
+  return texts;
+}
+
+const withLf = (text: string): string => text.replaceAll(/\r\n?/g, "\n");
+
+export const setSignature = (tx: Tx, mailboxId: string, signature: string): Texts =>
+  write(tx, mailboxId, { signature: withLf(signature).trimEnd() });
+
+const keyOf = (name: string): string => name.trim().normalize("NFC").toLowerCase();
+
+/** Replaces all of them. @throws AppError bad_request for a blank name; unprocessable for equal names, or too many */
+export function setTemplates(tx: Tx, mailboxId: string, templates: readonly Template[]): Texts {
+  const names = new Set<string>();
+  for (const { name } of templates) {
+    const key = keyOf(name);
+    if (key === "") throw new AppError("bad_request", "a template needs a name");
+    if (names.has(key)) throw new AppError("unprocessable", `there are two templates called ${JSON.stringify(name)}`);
+    names.add(key);
+  }
+  if (templates.length > MOST_TEMPLATES) {
+    throw new AppError("unprocessable", `a mailbox has at most ${MOST_TEMPLATES} templates: delete some first`);
+  }
+  return write(tx, mailboxId, {
+    templates: templates.map(({ name, subject, text }) => ({
+      name: name.trim(),
+      ...(subject?.trim() && { subject: subject.trim() }),
+      text: withLf(text),
+    })),
+  });
+}
+
+/**
+ * Adds a template, or puts it in the place of the one called `replaces`.
+ * @throws AppError as setTemplates; not_found if there is none called `replaces`
+ */
+export function keepTemplate(tx: Tx, mailboxId: string, template: Template, replaces?: string): Texts {
+  const { templates } = textsOf(tx, mailboxId);
+  if (replaces === undefined) return setTemplates(tx, mailboxId, [...templates, template]);
+  return setTemplates(tx, mailboxId, templates.with(placeOf(templates, replaces), template));
+}
+
+/** @throws AppError not_found */
+export function dropTemplate(tx: Tx, mailboxId: string, name: string): Texts {
+  const { templates } = textsOf(tx, mailboxId);
+  return setTemplates(tx, mailboxId, templates.toSpliced(placeOf(templates, name), 1));
+}
+
+function placeOf(templates: readonly Template[], name: string): number {
+  const at = templates.findIndex((template) => keyOf(template.name) === keyOf(name));
+  if (at < 0) throw new AppError("not_found", `there is no template called ${JSON.stringify(name)}`);
+  return at;
+}
+
+/** For somebody who sends from the mailbox. @throws AppError not_found, forbidden */
+export function readTexts(db: Db, caller: Caller, mailboxId: string): Texts {
+  const reach = reachTo(db, caller, mailboxId);
+  if (!reach) throw notFound("mailbox");
+  requireAccess(reach, "send");
+  return textsOf(db, mailboxId);
+}
+
+/** @throws AppError not_found, forbidden unless the caller manages the mailbox */
+export function requireTextsManaged(db: Db, caller: Caller, mailboxId: string): void {
+  const reach = reachTo(db, caller, mailboxId);
+  if (!reach) throw notFound("mailbox");
+  if (reach.access.manage) return;
+  throw new AppError(
+    "forbidden",
+    "The signature and templates of a mailbox are changed by its owner, an admin or somebody with a full-access share",
+  );
+}
+
+/** Lines below a message, behind the separator of RFC 3676 §4.3; empty without a signature. */
+export const signatureBlock = (signature: string): string => (signature === "" ? "" : `\n\n-- \n${signature}`);

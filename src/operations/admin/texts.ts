@@ -1,0 +1,80 @@
+/** The signature and templates of a mailbox (rules: Signatures and templates). */
+import { setSignature, setTemplates, textsOf } from "../../mailbox/texts.ts";
+import { t } from "../json-schema.ts";
+import { operation } from "../operation.ts";
+import { BY_ID, Signature, strictBody, Template } from "../schemas.ts";
+import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+import { mailboxFor } from "./mailboxes.ts";
+
+const common = { group: "Mailboxes", audience: "admin", scope: "admin", params: BY_ID, success: 200 } as const;
+const SignatureAnswer = t.Object({ text: Signature });
+const TemplatesAnswer = t.Object({ templates: t.Array(Template) });
+/** Fifty templates, whose characters JSON may write in six bytes each. */
+const LARGEST_TEMPLATES = 8 * 1_048_576;
+const LARGEST_SIGNATURE = 65_536;
+
+export const getSignature = operation({
+  ...common,
+  name: "getSignature",
+  method: "GET",
+  path: "/mailboxes/:id/signature",
+  summary: "Show the signature of a mailbox",
+  response: SignatureAnswer,
+  errors: READ_ERRORS,
+  run({ caller, people, store }, { params: { id } }) {
+    mailboxFor(people, caller, id);
+    return { text: textsOf(store.db, id).signature };
+  },
+});
+
+export const putSignature = operation({
+  ...common,
+  name: "putSignature",
+  method: "PUT",
+  path: "/mailboxes/:id/signature",
+  summary: "Replace the signature of a mailbox",
+  description:
+    "The app puts it below messages that people begin there. Messages that programs send are left as they are.",
+  body: strictBody({ text: Signature }),
+  largestBody: LARGEST_SIGNATURE,
+  example: { body: { text: "Ada Okafor\nLantern Works" } },
+  response: SignatureAnswer,
+  errors: WRITE_ERRORS,
+  run: ({ act, people }, { params: { id }, body: { text } }) =>
+    act((tx, caller) => {
+      mailboxFor(people, caller, id);
+      return { text: setSignature(tx, id, text).signature };
+    }),
+});
+
+export const getTemplates = operation({
+  ...common,
+  name: "getTemplates",
+  method: "GET",
+  path: "/mailboxes/:id/templates",
+  summary: "List the templates of a mailbox",
+  response: TemplatesAnswer,
+  errors: READ_ERRORS,
+  run({ caller, people, store }, { params: { id } }) {
+    mailboxFor(people, caller, id);
+    return { templates: textsOf(store.db, id).templates };
+  },
+});
+
+export const putTemplates = operation({
+  ...common,
+  name: "putTemplates",
+  method: "PUT",
+  path: "/mailboxes/:id/templates",
+  summary: "Replace the templates of a mailbox, in the order in which the app offers them",
+  body: strictBody({ templates: t.Array(Template) }),
+  largestBody: LARGEST_TEMPLATES,
+  example: { body: { templates: [{ name: "Out of stock", subject: "Your order", text: "We are out of lamps." }] } },
+  response: TemplatesAnswer,
+  errors: WRITE_ERRORS,
+  run: ({ act, people }, { params: { id }, body: { templates } }) =>
+    act((tx, caller) => {
+      mailboxFor(people, caller, id);
+      return { templates: setTemplates(tx, id, templates).templates };
+    }),
+});

@@ -1,0 +1,60 @@
+/** The signature and templates of a mailbox, for those who send from it (rules: Signatures and templates). */
+import { dropTemplate, keepTemplate, readTexts, requireTextsManaged, setSignature } from "../../mailbox/texts.ts";
+import { t } from "../json-schema.ts";
+import { appOperation } from "../operation.ts";
+import { BY_ID, Signature, Template } from "../schemas.ts";
+
+/** A template, whose characters JSON may write in six bytes each. */
+const LARGEST_TEMPLATE = 262_144;
+
+export const getTexts = appOperation({
+  name: "getTexts",
+  audience: "person",
+  method: "GET",
+  path: "/mailboxes/:id/texts",
+  params: BY_ID,
+  run: ({ caller, store }, { params: { id } }) => readTexts(store.db, caller, id),
+});
+
+export const changeSignature = appOperation({
+  name: "changeSignature",
+  audience: "person",
+  method: "PATCH",
+  path: "/mailboxes/:id/signature",
+  params: BY_ID,
+  body: t.Object({ text: Signature }),
+  run: ({ caller, store }, { params: { id }, body: { text } }) =>
+    store.transact((tx) => {
+      requireTextsManaged(tx, caller, id);
+      return setSignature(tx, id, text);
+    }),
+});
+
+/** `replaces`: the name of the template that it takes the place of. */
+export const saveTemplate = appOperation({
+  name: "saveTemplate",
+  audience: "person",
+  method: "POST",
+  path: "/mailboxes/:id/templates",
+  params: BY_ID,
+  body: t.Object({ ...Template.properties, replaces: t.Optional(t.String()) }),
+  largestBody: LARGEST_TEMPLATE,
+  run: ({ caller, store }, { params: { id }, body: { replaces, ...template } }) =>
+    store.transact((tx) => {
+      requireTextsManaged(tx, caller, id);
+      return keepTemplate(tx, id, template, replaces);
+    }),
+});
+
+export const deleteTemplate = appOperation({
+  name: "deleteTemplate",
+  audience: "person",
+  method: "DELETE",
+  path: "/mailboxes/:id/templates/:name",
+  params: t.Object({ id: t.String(), name: t.String() }),
+  run: ({ caller, store }, { params: { id, name } }) =>
+    store.transact((tx) => {
+      requireTextsManaged(tx, caller, id);
+      return dropTemplate(tx, id, name);
+    }),
+});
