@@ -113,6 +113,16 @@ const nothingOpen = createRoute({
   ),
 });
 
+const ScheduledPage = lazyPart("scheduled mail", async () => (await import("./pages/scheduled.tsx")).ScheduledPage);
+const scheduled = createRoute({
+  getParentRoute: () => mail,
+  path: "scheduled",
+  component: ScheduledPage,
+  validateSearch: ({ mailbox }: Record<string, unknown>): { mailbox?: string } =>
+    typeof mailbox === "string" ? { mailbox } : {},
+});
+const scheduledOne = createRoute({ getParentRoute: () => scheduled, path: "$draftId" });
+
 const conversation = createRoute({ getParentRoute: () => folder, path: "$threadId", component: ConversationPage });
 
 const ApprovePage = lazyPart("what waits", async () => (await import("./pages/approve.tsx")).ApprovePage);
@@ -139,6 +149,7 @@ const settingsHome = createRoute({
 
 const own = [
   createRoute({ getParentRoute: () => settings, path: "profile", component: settingsPart("ProfilePage") }),
+  createRoute({ getParentRoute: () => settings, path: "writing", component: settingsPart("WritingPage") }),
   createRoute({ getParentRoute: () => settings, path: "second-factor", component: settingsPart("SecondFactorPage") }),
   createRoute({ getParentRoute: () => settings, path: "app-passwords", component: settingsPart("AppPasswordsPage") }),
   createRoute({ getParentRoute: () => settings, path: "sessions", component: settingsPart("SessionsPage") }),
@@ -183,7 +194,7 @@ export const router = createRouter({
     signIn,
     setUp,
     shell.addChildren([
-      mail.addChildren([folder.addChildren([nothingOpen, conversation])]),
+      mail.addChildren([scheduled.addChildren([scheduledOne]), folder.addChildren([nothingOpen, conversation])]),
       approve.addChildren([approveOne]),
     ]),
     settings.addChildren([

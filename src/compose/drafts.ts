@@ -56,6 +56,8 @@ export interface SavedDraft {
 
 /** A draft as it is opened. */
 export interface DraftContent extends SavedDraft {
+  /** Id of its message. */
+  emailId: string;
   from: string;
   to: EmailAddress[];
   cc: EmailAddress[];
@@ -480,6 +482,7 @@ const savedView = (draft: Draft, most: number): SavedDraft => ({
 
 const contentView = (draft: Draft, most: number): DraftContent => ({
   ...savedView(draft, most),
+  emailId: draft.emailId,
   from: draft.from.email,
   to: draft.to,
   cc: draft.cc,

@@ -122,6 +122,24 @@ const statements = prepared((db) => ({
     .orderBy(desc(threads.lastMessageAt), desc(threads.seq))
     .limit(MOST_MARKED)
     .prepare(),
+  scheduled: db
+    .select({
+      id: threads.id,
+      subject: messages.subject,
+      snippet: messages.snippet,
+      to: messages.to,
+      cc: messages.cc,
+      dueAt: sql<number>`${drafts.dueAt}`,
+    })
+    .from(drafts)
+    .innerJoin(messages, eq(messages.seq, drafts.messageSeq))
+    .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+    .where(
+      and(isNotNull(drafts.dueAt), eq(messages.mailboxId, sql.placeholder("mailboxId")), eq(threads.folder, "drafts")),
+    )
+    .orderBy(asc(drafts.dueAt), asc(messages.seq))
+    .limit(MOST_SCHEDULED)
+    .prepare(),
   due: db
     .select({
       id: threads.id,
@@ -149,6 +167,8 @@ const statements = prepared((db) => ({
 const MOST_ANSWERING = 20;
 /** Drafts marked in a list. */
 const MOST_MARKED = 500;
+/** Scheduled drafts in a list. */
+const MOST_SCHEDULED = 500;
 /** Drafts sent before the due ones are read again. */
 const MOST_DUE = 50;
 
@@ -215,6 +235,17 @@ export interface DraftMark {
 
 /** The drafts of a mailbox that an agent made, that are scheduled, or that could not be sent; newest first. */
 export const markedDrafts = (db: Db, mailboxId: string): DraftMark[] => statements(db).marked.all({ mailboxId });
+
+/** A scheduled draft in a list. Its Bcc recipients are for those who open it. */
+export interface ScheduledDraft extends Pick<Draft, "id" | "subject" | "to" | "cc"> {
+  snippet: string;
+  /** Epoch ms. */
+  dueAt: number;
+}
+
+/** The scheduled drafts of a mailbox, the next first. */
+export const scheduledDrafts = (db: Db, mailboxId: string): ScheduledDraft[] =>
+  statements(db).scheduled.all({ mailboxId });
 
 /** Drafts due by `now` (epoch ms), earliest first; a limited number at once. */
 export const dueDrafts = (db: Db, now: number): (Due & { id: string })[] =>

@@ -39,6 +39,8 @@ import {
   nextDue,
   readDraft,
   removeDraft,
+  type ScheduledDraft,
+  scheduledDrafts,
 } from "./drafts.ts";
 import { type Filed, type Filing, fileCopies, fileMessage, hasReceived } from "./filing.ts";
 import { hasMessageOfSize } from "./filing-rows.ts";
@@ -255,6 +257,9 @@ export function createMailbox({
       marked: (caller: Caller, mailbox: string): DraftMark[] => markedDrafts(db, reachedMailbox(caller, mailbox)),
       /** The same for messages that were held. @throws AppError not_found */
       held: (caller: Caller, mailbox: string): HeldMark[] => heldMarks(db, reachedMailbox(caller, mailbox)),
+      /** Scheduled drafts of a mailbox (id, address or alias address), the next first. @throws AppError not_found */
+      scheduled: (caller: Caller, mailbox: string): ScheduledDraft[] =>
+        scheduledDrafts(db, reachedMailbox(caller, mailbox)),
       /** Removes a draft that becomes something else in this transaction. */
       remove: removeDraft,
       /** The drafts due by `now` (epoch ms), earliest first. */

@@ -9,7 +9,7 @@ import { mailboxTexts, type Template } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 
-export const MOST_TEMPLATES = 50;
+const MOST_TEMPLATES = 50;
 
 export interface Texts {
   /** Plain text; empty for none. */

@@ -101,7 +101,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
       await page.emulateMedia({ colorScheme });
       expect(await barriers(page)).toEqual([]);
     }
-    expect(await box.getByRole("combobox", { name: "To" }).inputValue()).toBe("Bea Brand <bea@remote.example>");
+    await box.getByRole("list", { name: "To: recipients" }).getByTitle("Bea Brand <bea@remote.example>").waitFor();
     await box.getByLabel("Message").fill("Friday it is.");
     await box.getByRole("button", { name: "Send", exact: true }).click();
     await page.getByText("Sent", { exact: true }).nth(1).waitFor();
@@ -123,8 +123,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     await folderLink("Drafts").click();
     await conversations().getByRole("link", { name: "Re: Lamps" }).click();
     const draft = page.getByRole("region", { name: "Draft" });
-    expect(await draft.getByRole("combobox", { name: "Bcc" }).inputValue()).toBe("boss@example.test");
-    await draft.getByRole("combobox", { name: "Bcc" }).fill("");
+    await draft.getByRole("button", { name: "Remove boss@example.test" }).click();
     await draft.getByLabel("Message").fill("We do, on oak.");
     expect(await barriers(page)).toEqual([]);
     await draft.getByRole("button", { name: "Send", exact: true }).click();

@@ -197,7 +197,13 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     await page.goto(`${booted.http}/settings/keys`);
     await page.getByRole("heading", { name: "Profile" }).waitFor();
     const sections = page.getByRole("navigation", { name: "Settings" }).getByRole("link");
-    expect(await sections.allTextContents()).toEqual(["Profile", "Two-step sign-in", "Mail apps", "Sessions"]);
+    expect(await sections.allTextContents()).toEqual([
+      "Profile",
+      "Signature and templates",
+      "Two-step sign-in",
+      "Mail apps",
+      "Sessions",
+    ]);
   }, 120_000);
 
   test("the browser reported no errors and no violations of the policy", () => {

@@ -15,6 +15,7 @@ import type {
   getReplyDefaults,
   listDraftsAnswering,
   listMarkedDrafts,
+  listScheduled,
   openDraft,
   saveDraft,
   sendOpenedDraft,
@@ -49,6 +50,7 @@ export type ReplyDefaults = AnswerOf<typeof getReplyDefaults>;
 export type DraftContent = AnswerOf<typeof openDraft>;
 export type DraftSummary = AnswerOf<typeof listDraftsAnswering>["drafts"][number];
 export type DraftMarks = AnswerOf<typeof listMarkedDrafts>;
+export type ScheduledView = AnswerOf<typeof listScheduled>["scheduled"][number];
 export type SavedDraft = AnswerOf<typeof saveDraft>;
 export type SentDraft = AnswerOf<typeof sendOpenedDraft>;
 export type Classification = AnswerOf<typeof getClassification>;
@@ -63,7 +65,6 @@ export type RefusedThread = AnswerOf<typeof changeThreads>["refused"][number];
 
 export type Texts = AnswerOf<typeof getTexts>;
 export type Template = Texts["templates"][number];
-export type LabelView = AnswerOf<typeof completeLabels>["labels"][number];
 
 /** Selects the conversations of a list. */
 export type ListFilters = QueryOf<typeof listThreads>;
@@ -108,6 +109,7 @@ export const api = {
   replyDefaults: (id: string, all: boolean) =>
     call<typeof getReplyDefaults>("GET", "/threads/:id/answer", { params: { id }, query: { all } }),
   draftMarks: (mailbox: string) => call<typeof listMarkedDrafts>("GET", "/drafts", { query: { mailbox } }),
+  scheduled: (mailbox: string) => call<typeof listScheduled>("GET", "/scheduled", { query: { mailbox } }),
   draft: (id: string) => call<typeof openDraft>("GET", "/drafts/:id", { params: { id } }),
   replyDrafts: async (id: string) =>
     (await call<typeof listDraftsAnswering>("GET", "/threads/:id/drafts", { params: { id } })).drafts,

@@ -1,20 +1,16 @@
 /**
- * The message in the composer window, which stays open while the person goes to other pages, and what the person is
- * told after Send.
+ * The messages in composer windows, which stay open while the person goes to other pages, and what the person is told
+ * after Send.
  */
 import { api, type SentDraft } from "./api.ts";
 import { Refusal } from "./call.ts";
 import { cell } from "./cell.ts";
 import type { Start } from "./draft-content.ts";
 import { queryClient, refreshMail } from "./queries.ts";
-import { fullTime, msUntil } from "./time.ts";
+import { dayAndTime, msUntil } from "./time.ts";
 import { toast, toastFailure } from "./toast.ts";
 
-export type Composing = {
-  key: number;
-  /** The draft, once it is saved. It is opened when the person returns from the settings. */
-  draftId?: string;
-} & (
+type Begun =
   | {
       kind: "new";
       /** Sender address; absent: the address of the mailbox on the page. */
@@ -26,28 +22,71 @@ export type Composing = {
       /** True: the app made the draft, and the person has not seen it yet. */
       fresh: boolean;
     }
-  | { kind: "unsaved"; start: Start }
-);
+  | { kind: "unsaved"; start: Start };
 
-const open = cell<Composing | undefined>(undefined);
+type Size = "normal" | "minimised" | "large";
+
+export type Composing = Begun & {
+  key: number;
+  /** The draft, once it is saved. It is opened when the person returns from the settings. */
+  draftId?: string;
+  /** The subject, for the window's title. */
+  subject: string;
+  size: Size;
+};
+
+/** The oldest is saved and closed when there are more. */
+const MOST_WINDOWS = 8;
+/** Room that a window takes, and that all of them leave to the sidebar and to minimised ones, px. */
+const WINDOW_PX = 652;
+const SIDES_PX = 300;
+
+/** In the order in which they were opened. */
+const windows = cell<readonly Composing[]>([]);
 let count = 0;
 
-/** Opens the window for a new message, unless it has one already. */
-export const startMessage = (from?: string): void => {
-  if (open.get()?.kind !== "new") open.set({ key: ++count, kind: "new", from });
-};
-/** Opens a draft. The message in the window before is kept as a draft. */
-const openDraft = (draftId: string, { fresh } = { fresh: false }): void =>
-  open.set({ key: ++count, kind: "draft", draftId, fresh });
-/** Opens a message again whose last save failed. */
-export const reopen = (start: Start): void => open.set({ key: ++count, kind: "unsaved", start });
-/** Notes the draft as which the message in the window was saved. */
-export function noteSaved(key: number, draftId: string): void {
-  const composing = open.get();
-  if (composing?.key === key && composing.draftId !== draftId) open.set({ ...composing, draftId });
+/** Shows a window; minimises the oldest ones that have no room beside it. */
+function show(all: readonly Composing[], key: number, size: "normal" | "large" = "normal"): void {
+  let room = size === "large" ? 0 : Math.max(1, Math.floor((innerWidth - SIDES_PX) / WINDOW_PX)) - 1;
+  const arranged = all.toReversed().map((one): Composing => {
+    if (one.key === key) return { ...one, size };
+    if (one.size === "normal" && room-- > 0) return one;
+    return { ...one, size: "minimised" };
+  });
+  windows.set(arranged.toReversed());
 }
-export const closeMessage = (): void => open.set(undefined);
-export const useComposing = open.use;
+
+function open(begun: Begun): void {
+  const key = ++count;
+  show([...windows.get(), { ...begun, key, subject: "", size: "normal" as const }].slice(-MOST_WINDOWS), key);
+}
+
+/** Opens a window for a new message. */
+export const startMessage = (from?: string): void => open({ kind: "new", from });
+/** Opens a draft, unless a window has it. */
+function openDraft(draftId: string, { fresh } = { fresh: false }): void {
+  const known = windows.get().find((one) => one.draftId === draftId);
+  if (known) show(windows.get(), known.key);
+  else open({ kind: "draft", draftId, fresh });
+}
+/** Opens a message again whose last save failed. */
+export const reopen = (start: Start): void => open({ kind: "unsaved", start });
+
+function change(key: number, by: Partial<Composing>): void {
+  windows.set(windows.get().map((one) => (one.key === key ? ({ ...one, ...by } as Composing) : one)));
+}
+/** Notes the draft as which the message in a window was saved. */
+export function noteSaved(key: number, draftId: string): void {
+  if (windows.get().some((one) => one.key === key && one.draftId !== draftId)) change(key, { draftId });
+}
+export const noteSubject = (key: number, subject: string): void => change(key, { subject });
+export function resize(key: number, size: Size): void {
+  if (size === "minimised") change(key, { size });
+  else show(windows.get(), key, size);
+}
+/** Closes a window, which saves what is in it. */
+export const closeMessage = (key: number): void => windows.set(windows.get().filter((one) => one.key !== key));
+export const useMessageWindows = windows.use;
 
 /** Makes a draft that forwards the message, and opens it. */
 export async function forwardMessage(messageId: string): Promise<void> {
@@ -65,7 +104,7 @@ export async function editCopy(messageId: string): Promise<void> {
   try {
     const { draftId } = await api.copyHeld(messageId);
     openDraft(draftId);
-    toast({ text: "This copy is yours. The message itself waits on: reject it if you send yours instead" });
+    toast({ text: "This copy is yours. The original still waits: reject it if you send yours instead" });
     refreshMail([]);
   } catch (error) {
     toastFailure(error);
@@ -79,7 +118,8 @@ export const isOnItsWay = (dueAt: string): boolean => msUntil(dueAt) <= SOON_MS;
 const CHECK_AFTER_MS = 1_500;
 const MOST_CHECKS = 10;
 
-export function tellSent({ due }: SentDraft): void {
+/** `takeBack`: undoes what was done beside sending. */
+export function tellSent({ due }: SentDraft, takeBack?: () => void): void {
   refreshMail();
   if (!due) {
     toast({ text: "Sent" });
@@ -87,9 +127,12 @@ export function tellSent({ due }: SentDraft): void {
   }
   const { draftId, at, inMs } = due;
   queryClient.removeQueries({ queryKey: ["draft", draftId] });
-  const undo = () => void undoSend(draftId);
+  function undo(): void {
+    takeBack?.();
+    void undoSend(draftId);
+  }
   if (inMs > SOON_MS) {
-    toast({ text: `To be sent ${fullTime(at)}`, undo });
+    toast({ text: `Scheduled for ${dayAndTime(at)}`, undo });
     return;
   }
   toast({ text: "Sending…", undo, shownMs: Math.max(1_000, inMs) });
@@ -97,7 +140,7 @@ export function tellSent({ due }: SentDraft): void {
 }
 
 /** Makes it a draft again, and opens it. */
-export async function undoSend(draftId: string): Promise<void> {
+async function undoSend(draftId: string): Promise<void> {
   try {
     await api.undoSend(draftId);
     queryClient.removeQueries({ queryKey: ["draft", draftId] });

@@ -29,6 +29,8 @@ export interface Start {
   unsavedHtml?: string;
   /** True: nobody has seen it yet, so it is discarded if it is closed without a change. */
   fresh?: boolean;
+  /** True: it gets the signature of the mailbox that it is sent from. */
+  signs?: true;
 }
 
 export const blank = (from: string): Start => ({
@@ -36,23 +38,24 @@ export const blank = (from: string): Start => ({
   text: "",
   html: false,
   attachments: [],
+  signs: true,
 });
 
 export const startOfReply = ({ from, to, cc, subject, quote }: ReplyDefaults, threadId: string): Start => ({
-  fields: { from, to: to.map(fullNameOf).join(", "), cc: cc.map(fullNameOf).join(", "), bcc: "", subject },
+  fields: { from, to: joined(to, ""), cc: joined(cc, ""), bcc: "", subject },
   text: "",
   html: false,
   quote,
   answers: threadId,
   attachments: [],
+  signs: true,
 });
 
 /** Addresses that the person may send from. */
 export const sendersOf = (mailboxes: readonly MailboxView[]): string[] =>
   mailboxes.filter(({ access }) => access.send).flatMap(({ address, aliases }) => [address, ...aliases]);
 
-const joined = (addresses: DraftContent["to"], rest: string): string =>
-  [...addresses.map(fullNameOf), ...(rest === "" ? [] : [rest])].join(", ");
+const joined = (addresses: DraftContent["to"], rest: string): string => joinRecipients(addresses.map(fullNameOf), rest);
 
 export function startOf(draft: DraftContent, fresh: boolean): Start {
   const { to, cc, bcc, unfinished, answers } = draft;
@@ -82,22 +85,81 @@ export function htmlOf(text: string): string {
   const escaped = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   return escaped
     .split("\n")
-    .map((line) => `<div>${line === "" ? "<br>" : line}</div>`)
+    .map((line) => `<div dir="auto">${line === "" ? "<br>" : line}</div>`)
     .join("");
 }
 
-/** Names the first recipient that is not an address; undefined when all are. */
-export function problemIn(recipients: string): string | undefined {
-  const wrong = entriesOf(recipients).find((entry) => !isAddress(entry));
-  return wrong === undefined ? undefined : `“${wrong}” is not an email address`;
+/** The parts of a list between commas and semicolons outside quotation marks. */
+function partsOf(list: string): string[] {
+  const parts = [""];
+  let isQuoted = false;
+  for (const [token] of list.matchAll(/\\?./gs)) {
+    if (token === '"') isQuoted = !isQuoted;
+    if (!isQuoted && (token === "," || token === ";")) parts.push("");
+    else parts.push(`${parts.pop()}${token}`);
+  }
+  return parts;
 }
 
-/** Splits a list at commas and semicolons outside quotation marks. */
-const entriesOf = (list: string): string[] =>
-  (list.match(/(?:"(?:\\.|[^"\\])*"?|[^,;"])+/g) ?? []).map((entry) => entry.trim()).filter((entry) => entry !== "");
+const filledOf = (parts: readonly string[]): string[] => parts.map((part) => part.trim()).filter((part) => part !== "");
+
+/** A list of recipients as its entries, each with a comma or semicolon behind it, and the text behind them. */
+export function splitRecipients(list: string): { entries: string[]; typed: string } {
+  const parts = partsOf(list);
+  const typed = parts.pop() ?? "";
+  return { entries: filledOf(parts), typed: typed.trimStart() };
+}
+
+export const entriesOf = (list: string): string[] => filledOf(partsOf(list));
+
+/** Joins what splitRecipients gives. An address that is there already is left out. */
+export function joinRecipients(entries: readonly string[], typed: string): string {
+  const addresses = entries.map((entry) => bareOf(entry).toLowerCase());
+  const once = entries.filter((_, i) => addresses.indexOf(addresses[i] ?? "") === i);
+  return once.map((entry) => `${entry}, `).join("") + typed;
+}
+
+const bareOf = (entry: string): string => (/<([^<>]*)>$/.exec(entry)?.[1] ?? entry).trim();
 
 /** Finds unfinished addresses; the server decides which ones are valid. */
-const isAddress = (entry: string): boolean => {
-  const bare = /<([^<>]*)>$/.exec(entry)?.[1] ?? entry;
-  return /^(?:"(?:\\.|[^"\\])+"|[^\s@<>"]+)@[^\s@<>"]+$/.test(bare.trim());
+export const isAddress = (entry: string): boolean =>
+  /^(?:"(?:\\.|[^"\\])+"|[^\s@<>"]+)@[^\s@<>"]+$/.test(bareOf(entry));
+
+/** The name in an entry, or else its address. */
+export const shownName = (entry: string): string => {
+  const name = /^(.*?)\s*<[^<>]*>$/.exec(entry)?.[1] ?? "";
+  return name.replace(/^"(.*)"$/, "$1").replace(/\\(.)/g, "$1") || bareOf(entry);
 };
+
+/** As the server has it (mailbox/texts.ts). */
+const blockOf = (signature: string): string => (signature === "" ? "" : `\n\n-- \n${signature}`);
+
+/** The text with another signature in the place of the one at its end; one that was edited stays. */
+export function signed(text: string, before: string, after: string): string {
+  if (!text.endsWith(blockOf(before))) return text;
+  return text.slice(0, text.length - blockOf(before).length) + blockOf(after);
+}
+
+/** Where the person's own words end: at a signature, a quotation or a forwarded message. */
+const END_OF_OWN = /^(?:-- $|>|-{5,} ?Forwarded message)/m;
+const MENTIONS_FILE =
+  /\b(?:attach(?:ed|ments?|ing)|enclosed|anbei|angehängt|im anhang|beigefügt|ci-joint|pièces? jointes?|adjunt[oa]s?|allegat[oi]|bijlagen?|bijgevoegd|em anexo)\b/iu;
+
+/** What a person probably forgot before they pressed Send, as questions. `subject`: undefined where none is asked for. */
+export function doubtsAbout({
+  subject,
+  text,
+  files,
+}: {
+  subject: string | undefined;
+  text: string;
+  files: number;
+}): string[] {
+  const [own = ""] = text.split(END_OF_OWN);
+  return [
+    ...(subject?.trim() === "" ? ["The subject is empty."] : []),
+    ...(files === 0 && MENTIONS_FILE.test(`${subject ?? ""}\n${own}`)
+      ? ["You mention an attachment, but no file is attached."]
+      : []),
+  ];
+}

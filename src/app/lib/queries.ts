@@ -71,6 +71,19 @@ export const labelsQuery = (mailbox: string | undefined) =>
     enabled: mailbox !== undefined,
   });
 
+/** Signature and templates of a mailbox. */
+export const textsQuery = (mailboxId: string | undefined) =>
+  queryOptions({
+    queryKey: ["texts", mailboxId],
+    queryFn: () => api.texts(mailboxId ?? ""),
+    enabled: mailboxId !== undefined,
+    staleTime: 300_000,
+  });
+
+/** What a mailbox sends later, the next first. */
+export const scheduledQuery = (mailboxId: string) =>
+  queryOptions({ queryKey: ["scheduled", mailboxId], queryFn: async () => (await api.scheduled(mailboxId)).scheduled });
+
 export const usageQuery = (mailbox: string) =>
   queryOptions({ queryKey: ["usage", mailbox], queryFn: () => api.usage(mailbox) });
 
@@ -113,7 +126,17 @@ export const replyDefaultsQuery = (id: string, all: boolean) =>
 
 /** Reloads everything that depends on mail. `threadIds`: the changed conversations; absent: all. */
 export function refreshMail(threadIds?: readonly string[]): void {
-  for (const key of ["threads", "mailboxes", "unread", "labels", "usage", "reply-drafts", "marks", "approvals"])
+  for (const key of [
+    "threads",
+    "mailboxes",
+    "unread",
+    "labels",
+    "usage",
+    "reply-drafts",
+    "marks",
+    "scheduled",
+    "approvals",
+  ])
     void queryClient.invalidateQueries({ queryKey: [key] });
   if (threadIds === undefined) void queryClient.invalidateQueries({ queryKey: ["thread"] });
   for (const id of threadIds ?? []) void queryClient.invalidateQueries({ queryKey: ["thread", id] });

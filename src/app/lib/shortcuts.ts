@@ -50,7 +50,9 @@ export const SHORTCUTS: readonly ShortcutGroup[] = [
       ["r", "Reply"],
       ["a", "Reply to all"],
       ["f", "Forward"],
-      ["Ctrl + Enter", "Send what is being written"],
+      ["Ctrl + Enter", "Send"],
+      ["Ctrl + Shift + Enter", "Send and archive"],
+      ["Esc", "Save and close"],
     ],
   },
   {

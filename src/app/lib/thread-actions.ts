@@ -112,16 +112,20 @@ async function undoAll(undos: readonly string[]): Promise<void> {
   }
 }
 
-/** Changes conversations. `done`: text for success; undefined: only failures are told. */
-async function change(threads: readonly ThreadView[], what: ThreadChange, done: string | undefined): Promise<void> {
-  if (threads.length === 0) return;
+/** Changes conversations, and returns their undo. `done`: text for success; undefined: only failures are told. */
+async function change(
+  threads: readonly ThreadView[],
+  what: ThreadChange,
+  done: string | undefined,
+): Promise<() => void> {
+  const undos: string[] = [];
+  const undo = () => void undoAll(undos);
+  if (threads.length === 0) return undo;
   await queryClient.cancelQueries({ queryKey: ["threads"] });
   const ids = threads.map(({ id }) => id);
   show(new Set(ids), (thread, list) => (list && !staysIn(list, what) ? undefined : shownAs(thread, what)));
   const refused: RefusedThread[] = [];
-  const undos: string[] = [];
   let count = 0;
-  const undo = () => void undoAll(undos);
   try {
     const portion = async (some: readonly string[]) => {
       const result = await sendInLine(() => api.changeThreads(some, what));
@@ -144,6 +148,7 @@ async function change(threads: readonly ThreadView[], what: ThreadChange, done: 
   } finally {
     refreshMail();
   }
+  return undo;
 }
 
 async function deleteForGood(threads: readonly ThreadView[]): Promise<void> {
@@ -178,6 +183,8 @@ export const threadActions = {
     const fromSpam = folder === "inbox" && threads.some((thread) => thread.folder === "spam");
     return change(threads, { folder }, fromSpam ? "Not spam" : MOVED[folder]);
   },
+  /** Beside the sending of a reply, which is told instead. */
+  archiveUntold: (threads: readonly ThreadView[]) => change(threads, { folder: "archive" }, undefined),
   star: (threads: readonly ThreadView[], starred: boolean) =>
     change(threads, { starred }, threads.length === 1 ? undefined : starred ? "Starred" : "Star removed"),
   /** `isTold`: false when opening the conversation marks it as read. */

@@ -18,6 +18,20 @@ export function shortTime(iso: string): string {
 export const fullTime = (iso: string): string =>
   new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 
+/** A time to come, to the minute: "Fri, 27 Nov 2026, 08:00". */
+export const dayAndTime = (iso: string): string =>
+  new Date(iso).toLocaleString(undefined, {
+    weekday: "short",
+    day: "numeric",
+    month: "short",
+    year: "numeric",
+    hour: "numeric",
+    minute: "2-digit",
+  });
+
+/** The name of the time zone in which times are shown. */
+export const timeZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone;
+
 export const msUntil = (iso: string): number => new Date(iso).getTime() - now().getTime();
 
 /** Suggested times to snooze until, or to send at. */

@@ -3,11 +3,18 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { CalendarX, Menu as MenuIcon, SearchX, X } from "lucide-react";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
-import { api, type ThreadView } from "../lib/api.ts";
+import { api, type DraftMarks, type ThreadView } from "../lib/api.ts";
 import { Refusal } from "../lib/call.ts";
 import { chosenMailbox, folderOf, openSidebar } from "../lib/folders.ts";
 import { counted } from "../lib/format.ts";
-import { mailboxesQuery, queryClient, refreshMail, threadQuery, threadsQuery } from "../lib/queries.ts";
+import {
+  draftMarksQuery,
+  mailboxesQuery,
+  queryClient,
+  refreshMail,
+  threadQuery,
+  threadsQuery,
+} from "../lib/queries.ts";
 import { ListContext, useSelection } from "../lib/selection.ts";
 import { useShortcuts } from "../lib/shortcuts.ts";
 import { type Target, threadActions } from "../lib/thread-actions.ts";
@@ -33,7 +40,11 @@ export function FolderPage() {
   const search = useRef<HTMLInputElement>(null);
 
   const first = list.data?.pages[0];
-  const threads = useFlat(list.data?.pages);
+  const marks = useQuery({
+    ...draftMarksQuery(mailbox?.id ?? ""),
+    enabled: folder === "drafts" && mailbox !== undefined,
+  });
+  const threads = useFlat(list.data?.pages, folder === "drafts" && q === undefined ? marks.data : undefined);
   const selection = useSelection(JSON.stringify(filters), threads);
   const selecting = selection.threads.length > 0;
   const currentId = openId ?? cursorId;
@@ -266,12 +277,21 @@ export function FolderPage() {
 
 const inMailbox = (mailbox: string | undefined): { mailbox?: string } => (mailbox === undefined ? {} : { mailbox });
 
-/** The conversations of all pages, each once; one that moved between two requests is on two pages. */
-const useFlat = (pages: readonly { threads: readonly ThreadView[] }[] | undefined): readonly ThreadView[] =>
-  useMemo(
-    () => [...new Map(pages?.flatMap((page) => page.threads.map((thread) => [thread.id, thread] as const))).values()],
-    [pages],
-  );
+/**
+ * The conversations of all pages, each once; one that moved between two requests is on two pages. Drafts that `marks`
+ * says are scheduled have a page of their own.
+ */
+const useFlat = (
+  pages: readonly { threads: readonly ThreadView[] }[] | undefined,
+  marks: DraftMarks | undefined,
+): readonly ThreadView[] =>
+  useMemo(() => {
+    const scheduled = new Set(marks?.drafts.flatMap(({ draftId, dueAt }) => (dueAt === null ? [] : draftId)));
+    const all = pages?.flatMap((page) => page.threads) ?? [];
+    return [
+      ...new Map(all.flatMap((thread) => (scheduled.has(thread.id) ? [] : [[thread.id, thread] as const]))).values(),
+    ];
+  }, [pages, marks]);
 
 /** Loads the next page when it comes into sight, or by its button. */
 function More({ busy, failure, load }: { busy: boolean; failure: string | undefined; load: () => void }) {

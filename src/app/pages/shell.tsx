@@ -9,7 +9,7 @@ import { administers, mailboxesQuery, meQuery } from "../lib/queries.ts";
 import { domainsQuery, domainWarning } from "../lib/settings-workspace.ts";
 import { SHORTCUTS, useShortcuts } from "../lib/shortcuts.ts";
 import { undoLatest } from "../lib/toast.ts";
-import { NewMessageWindow } from "../parts/composer.tsx";
+import { MessageWindows } from "../parts/composer.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { NotLoaded } from "../parts/notice.tsx";
 import { Sidebar } from "../parts/sidebar.tsx";
@@ -39,12 +39,12 @@ export function Shell() {
   });
 
   return (
-    <div className="flex h-full print:block print:h-auto">
+    <div className="flex h-full flex-col print:block print:h-auto">
       <a href="#content" className="skip-link">
         Skip to mail
       </a>
       {mailboxes.data ? (
-        <>
+        <div className="relative flex min-h-0 grow print:block">
           <Sidebar mailboxes={mailboxes.data} showHelp={() => setHelps(true)} />
           <main className="flex min-w-0 grow flex-col print:block">
             <Warnings />
@@ -52,11 +52,11 @@ export function Shell() {
               <Outlet />
             </div>
           </main>
-        </>
+          <MessageWindows mailboxes={mailboxes.data} />
+        </div>
       ) : (
         <NotLoaded query={mailboxes} what="mailboxes" />
       )}
-      {mailboxes.data && <NewMessageWindow mailboxes={mailboxes.data} />}
       <ShortcutHelp open={helps} close={() => setHelps(false)} />
       <Toaster />
       <SignInAgain />

@@ -2,8 +2,9 @@
  * Parts of the composer: sender, subject, text, the button to send, the state of saving, and the notice of a conflict.
  */
 import { CalendarClock, ChevronDown } from "lucide-react";
-import { useId, useState } from "react";
+import { type RefObject, useEffect, useId, useState } from "react";
 import type { SaveState } from "../lib/autosave.ts";
+import { localTime, timeZone } from "../lib/time.ts";
 import { Button } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Menu, suggestedTimes } from "./menus.tsx";
@@ -61,6 +62,7 @@ export function SubjectField({
         onBlur={left}
         maxLength={10_000}
         autoComplete="off"
+        dir="auto"
         className="h-8 min-w-0 grow rounded bg-transparent px-1.5 -outline-offset-1 focus-visible:outline-1"
       />
     </div>
@@ -82,6 +84,7 @@ export function Conflict({ why, keep, drop }: { why: string; keep: () => void; d
 
 /** Edits the text of a message. The quotation is folded at first. */
 export function TextEditor({
+  area,
   text,
   change,
   left,
@@ -89,6 +92,7 @@ export function TextEditor({
   unfold,
   autoFocus,
 }: {
+  area: RefObject<HTMLTextAreaElement | null>;
   text: string;
   change: (text: string) => void;
   left: () => void;
@@ -98,10 +102,16 @@ export function TextEditor({
   unfold: () => void;
   autoFocus: boolean;
 }) {
+  // Above a signature.
+  useEffect(() => {
+    if (autoFocus) area.current?.setSelectionRange(0, 0);
+  }, [area, autoFocus]);
   return (
     <>
       <textarea
+        ref={area}
         aria-label="Message"
+        dir="auto"
         value={text}
         onChange={(event) => change(event.target.value)}
         onBlur={left}
@@ -123,16 +133,6 @@ export function TextEditor({
 /** Sends now, by submitting the form around it, or later, by calling `later` with the chosen time. */
 export function SendButton({ busy, later }: { busy: boolean; later: (at: Date) => void }) {
   const [choosing, setChoosing] = useState(false);
-  const [time, setTime] = useState("");
-  const id = useId();
-  const at = new Date(time);
-
-  function choose(): void {
-    if (Number.isNaN(at.getTime())) return;
-    setChoosing(false);
-    later(at);
-  }
-
   return (
     <div className="flex">
       <Button kind="primary" type="submit" disabled={busy} title="Send (Ctrl+Enter)" className="rounded-r-none">
@@ -155,32 +155,80 @@ export function SendButton({ busy, later }: { busy: boolean; later: (at: Date) =
           { label: "Choose a time…", icon: CalendarClock, run: () => setChoosing(true) },
         ]}
       />
-      <Dialog open={choosing} close={() => setChoosing(false)} title="Send later">
-        <label htmlFor={id} className="mb-1 block text-sm text-soft">
-          Send at
-        </label>
-        <input
-          id={id}
-          type="datetime-local"
-          value={time}
-          onChange={(event) => setTime(event.target.value)}
-          onKeyDown={(event) => {
-            if (event.key !== "Enter") return;
-            // Otherwise Enter would submit the form around it, which sends now.
-            event.preventDefault();
-            event.stopPropagation();
-            choose();
-          }}
-          className="control"
-        />
-        <div className="mt-4 flex gap-2">
-          <Button kind="primary" disabled={Number.isNaN(at.getTime())} onClick={choose}>
-            Send then
-          </Button>
-          <Button onClick={() => setChoosing(false)}>Cancel</Button>
-        </div>
-      </Dialog>
+      <SendTime open={choosing} close={() => setChoosing(false)} choose={later} />
     </div>
+  );
+}
+
+/** Asks when to send. */
+export function SendTime({ open, close, choose }: { open: boolean; close: () => void; choose: (at: Date) => void }) {
+  const [{ least, most, initial }] = useState(localTime);
+  const [time, setTime] = useState(initial);
+  const id = useId();
+  const at = new Date(time);
+  const isTime = !Number.isNaN(at.getTime());
+  function chosen(): void {
+    if (!isTime) return;
+    close();
+    choose(at);
+  }
+  return (
+    <Dialog open={open} close={close} title="Send later">
+      <label htmlFor={id} className="mb-1 block text-sm text-soft">
+        Send at
+      </label>
+      <input
+        id={id}
+        type="datetime-local"
+        min={least}
+        max={most}
+        value={time}
+        onChange={(event) => setTime(event.target.value)}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter") return;
+          // Otherwise Enter would submit the form around it, which sends now.
+          event.preventDefault();
+          event.stopPropagation();
+          chosen();
+        }}
+        className="control w-full"
+      />
+      <p className="mt-2 text-sm text-muted">Your time zone: {timeZone()}</p>
+      <div className="mt-4 flex gap-2">
+        <Button kind="primary" disabled={!isTime} onClick={chosen}>
+          Send then
+        </Button>
+        <Button onClick={close}>Cancel</Button>
+      </div>
+    </Dialog>
+  );
+}
+
+/** Asks whether to send all the same. */
+export function Doubts({
+  doubts,
+  back,
+  send,
+}: {
+  /** Empty: it is closed. */
+  doubts: readonly string[];
+  back: () => void;
+  send: () => void;
+}) {
+  return (
+    <Dialog open={doubts.length > 0} close={back} title="Send it like this?">
+      {doubts.map((doubt) => (
+        <p key={doubt} className="mb-2 text-sm text-soft">
+          {doubt}
+        </p>
+      ))}
+      <div className="mt-4 flex gap-2">
+        <Button onClick={back}>Go back</Button>
+        <Button kind="primary" onClick={send}>
+          Send anyway
+        </Button>
+      </div>
+    </Dialog>
   );
 }
 

@@ -2,26 +2,29 @@
  * The composer for new messages, replies, forwards and drafts. It saves the draft while the person writes
  * (lib/autosave.ts), shows refusals, and loses nothing.
  */
-import { Type } from "lucide-react";
+import { useQuery } from "@tanstack/react-query";
+import { Archive, Type } from "lucide-react";
 import {
   type ClipboardEvent,
   type DragEvent,
   type FormEvent,
+  type RefObject,
   useEffect,
   useLayoutEffect,
   useRef,
   useState,
 } from "react";
-import { api, editorUrl, type SavedDraft, type SentDraft } from "../lib/api.ts";
+import { api, editorUrl, type SavedDraft, type SentDraft, type Template } from "../lib/api.ts";
 import { createAutosave, type SaveState, useLeaving } from "../lib/autosave.ts";
 import { Refusal } from "../lib/call.ts";
 import { reopen } from "../lib/compose.ts";
 import { onReturn } from "../lib/connection.ts";
-import { type Fields, htmlOf, type Start, withQuote } from "../lib/draft-content.ts";
-import { refreshMail } from "../lib/queries.ts";
+import { doubtsAbout, type Fields, htmlOf, type Start, signed, withQuote } from "../lib/draft-content.ts";
+import { mailboxesQuery, refreshMail, textsQuery } from "../lib/queries.ts";
 import { toast, toastFailure } from "../lib/toast.ts";
 import { Button, IconButton } from "./button.tsx";
-import { Conflict, FromField, SaveMark, SendButton, SubjectField, TextEditor } from "./composer-fields.tsx";
+import { Conflict, Doubts, FromField, SaveMark, SendButton, SubjectField, TextEditor } from "./composer-fields.tsx";
+import { Templates } from "./composer-templates.tsx";
 import { AttachButton, AttachedFiles, useAttachments } from "./draft-attachments.tsx";
 import { RecipientField } from "./recipient-field.tsx";
 import { RichEditor, type RichEditorHandle } from "./rich-editor.tsx";
@@ -34,15 +37,31 @@ export interface ComposerProps {
   /** Addresses that the person may send from. */
   senders: readonly string[];
   asksSubject: boolean;
-  /** Called when the message was accepted or scheduled. */
-  sent: (outcome: SentDraft) => void;
+  /** Called when the message was accepted or scheduled. `archives`: the conversation is to be archived. */
+  sent: (outcome: SentDraft, archives: boolean) => void;
+  /** True: there is a conversation that can be archived when the reply was sent. */
+  mayArchive?: boolean;
+  /** Called for Escape: the composer is to be closed, which saves. */
+  close: () => void;
+  /** Called when the subject changes. */
+  titled?: (subject: string) => void;
   /** Called when the draft was discarded. */
   discarded: () => void;
   /** Called when the content was saved as a new draft, or at last after a failure. */
   saved?: (draft: SavedDraft) => void;
 }
 
-export function Composer({ start: given, senders, asksSubject, sent, discarded, saved }: ComposerProps) {
+export function Composer({
+  start: given,
+  senders,
+  asksSubject,
+  sent,
+  mayArchive = false,
+  close,
+  titled,
+  discarded,
+  saved,
+}: ComposerProps) {
   const [start] = useState(given);
   const [fields, setFields] = useState(start.fields);
   const [text, setText] = useState(start.text);
@@ -56,6 +75,8 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
   const [busy, setBusy] = useState(false);
   const [state, setState] = useState<SaveState>({ kind: "untouched" });
   const [over, setOver] = useState(false);
+  const [doubts, setDoubts] = useState<{ about: readonly string[]; send: () => void }>();
+  const area = useRef<HTMLTextAreaElement>(null);
   const rich = useRef<RichEditorHandle>(null);
   /** True: the HTML was changed since it was loaded. */
   const richChanged = useRef(start.unsavedHtml !== undefined);
@@ -63,8 +84,12 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
   const lastHtml = useRef(start.unsavedHtml);
   const present = useRef({ fields, text, quote, rich: editor !== undefined });
   present.current = { fields, text, quote, rich: editor !== undefined };
-  const callbacks = useRef({ saved });
-  callbacks.current = { saved };
+  const callbacks = useRef({ saved, titled });
+  callbacks.current = { saved, titled };
+  const { data: mailboxes = [] } = useQuery(mailboxesQuery);
+  const mailbox = mailboxes.find(({ address, aliases }) => [address, ...aliases].includes(fields.from));
+  const { data: texts } = useQuery(textsQuery(mailbox?.access.send ? mailbox.id : undefined));
+  const placeCaret = useSignature(start.signs === true && editor === undefined, texts?.signature, area, text, setText);
 
   function request() {
     const { fields, text, quote, rich: isRich } = present.current;
@@ -152,14 +177,33 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
     setFields((before) => ({ ...before, [name]: value }));
     autosave.touch();
   };
+  useEffect(() => callbacks.current.titled?.(fields.subject), [fields.subject]);
   const save = () => void autosave.flush().catch(() => {});
 
-  async function attempt(at?: Date): Promise<void> {
+  /** `isSure`: the person was asked already. */
+  async function attempt({
+    at,
+    archives = false,
+    isSure = false,
+  }: {
+    at?: Date;
+    archives?: boolean;
+    isSure?: boolean;
+  } = {}): Promise<void> {
     if (busy) return;
     setRefusal(undefined);
+    setDoubts(undefined);
     if (attachments.pending.length > 0) {
       setRefusal("Files are still being attached");
       return;
+    }
+    const about = doubtsAbout({
+      subject: asksSubject ? fields.subject : undefined,
+      text: editor === undefined ? text : (rich.current?.text() ?? ""),
+      files: attachments.files.filter(({ inline }) => !inline).length,
+    });
+    if (about.length > 0 && !isSure) {
+      return setDoubts({ about, send: () => void attempt({ ...(at && { at }), archives, isSure: true }) });
     }
     setBusy(true);
     try {
@@ -172,7 +216,7 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
         at: at?.toISOString(),
       });
       autosave.end();
-      sent(outcome);
+      sent(outcome, archives);
     } catch (error) {
       setRefusal(error instanceof Refusal && error.status === 0 ? UNSENT : (error as Error).message);
     } finally {
@@ -218,6 +262,29 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
     }
   }
 
+  /** Puts a template where the caret is, and its subject where there is none. */
+  function insert(template: Template): void {
+    if (fields.subject.trim() === "" && template.subject !== undefined && asksSubject) set("subject")(template.subject);
+    if (editor !== undefined) {
+      rich.current?.insert(template.text);
+      return;
+    }
+    const { selectionStart = 0, selectionEnd = 0 } = area.current ?? {};
+    setText(text.slice(0, selectionStart) + template.text + text.slice(selectionEnd));
+    placeCaret(selectionStart + template.text.length);
+    autosave.touch();
+  }
+  /** What a template is made of: the subject and the text, without the signature. */
+  function templateContent(): Omit<Template, "name"> {
+    const whole = editor === undefined ? text : (rich.current?.text() ?? "");
+    const { subject } = fields;
+    return {
+      ...(subject.trim() !== "" && start.answers === undefined && { subject }),
+      text: signed(whole, texts?.signature ?? "", "").trim(),
+    };
+  }
+  const sendOn = ({ shiftKey }: { shiftKey: boolean }) => void attempt({ archives: shiftKey && mayArchive });
+
   function take(event: ClipboardEvent | DragEvent, data: DataTransfer): void {
     setOver(false);
     const files = [...data.files];
@@ -242,7 +309,7 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
         const sends = event.ctrlKey || event.metaKey;
         // Enter in a field does not submit the form.
         if (sends || event.target instanceof HTMLInputElement) event.preventDefault();
-        if (sends) void attempt();
+        if (sends) sendOn(event);
       }}
       className={`flex min-h-0 grow flex-col ${over ? "outline-2 -outline-offset-4 outline-accent outline-dashed" : ""}`}
     >
@@ -285,12 +352,14 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
             autosave.touch();
           }}
           left={save}
-          send={() => void attempt()}
+          send={sendOn}
+          close={close}
           attach={(files) => void attachments.attach(files)}
           autoFocus={start.fields.to !== ""}
         />
       ) : (
         <TextEditor
+          area={area}
           text={text}
           change={(next) => {
             setText(next);
@@ -332,7 +401,17 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
         />
       )}
       <div className="flex items-center gap-1 border-t border-line px-3 py-2">
-        <SendButton busy={busy} later={(at) => void attempt(at)} />
+        <SendButton busy={busy} later={(at) => void attempt({ at })} />
+        {mayArchive && (
+          <Button
+            disabled={busy}
+            title="Send and archive (Ctrl+Shift+Enter)"
+            onClick={() => void attempt({ archives: true })}
+          >
+            <Archive size={15} aria-hidden />
+            <span className="max-sm:sr-only">Send and archive</span>
+          </Button>
+        )}
         <AttachButton attach={(files) => void attachments.attach(files)} />
         <IconButton
           icon={Type}
@@ -340,11 +419,53 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
           aria-pressed={editor !== undefined}
           onClick={() => void toggleFormat()}
         />
+        {mailbox && texts && (
+          <Templates
+            mailboxId={mailbox.id}
+            templates={texts.templates}
+            manages={mailbox.access.manage}
+            insert={insert}
+            content={templateContent}
+          />
+        )}
         <SaveMark state={state} />
         <Button kind="quiet" onClick={() => void discard()} className="ml-auto">
           Discard
         </Button>
       </div>
+      <Doubts doubts={doubts?.about ?? []} back={() => setDoubts(undefined)} send={() => doubts?.send()} />
     </form>
   );
+}
+
+/**
+ * Puts the signature below the text, and replaces it when the message is sent from another mailbox. Returns a function
+ * that places the caret once the text has changed.
+ */
+function useSignature(
+  isOn: boolean,
+  signature: string | undefined,
+  area: RefObject<HTMLTextAreaElement | null>,
+  text: string,
+  setText: (change: (text: string) => string) => void,
+): (at: number) => void {
+  const inserted = useRef("");
+  const caret = useRef<number>(undefined);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a change of the value moves the caret to its end
+  useLayoutEffect(() => {
+    const at = caret.current;
+    caret.current = undefined;
+    if (at !== undefined) area.current?.setSelectionRange(at, at);
+  }, [text, area]);
+  useLayoutEffect(() => {
+    if (!isOn || signature === undefined || signature === inserted.current) return;
+    const before = inserted.current;
+    inserted.current = signature;
+    caret.current = area.current?.selectionStart;
+    setText((text) => signed(text, before, signature));
+  }, [isOn, signature, area, setText]);
+  return (at) => {
+    caret.current = at;
+    area.current?.focus();
+  };
 }

@@ -4,17 +4,23 @@
  */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { Bot, Clock, TriangleAlert, X } from "lucide-react";
-import { type ReactNode, useState } from "react";
-import { api, type DraftContent, type MailboxView, type ThreadView } from "../lib/api.ts";
-import { type Composing, closeMessage, noteSaved, tellSent, undoSend, useComposing } from "../lib/compose.ts";
+import { Bot, Maximize2, Minimize2, Minus, TriangleAlert, X } from "lucide-react";
+import { type KeyboardEvent, type ReactNode, useState } from "react";
+import type { DraftContent, MailboxView, ThreadView } from "../lib/api.ts";
+import {
+  type Composing,
+  closeMessage,
+  noteSaved,
+  noteSubject,
+  resize,
+  tellSent,
+  useMessageWindows,
+} from "../lib/compose.ts";
 import { blank, sendersOf, startOf } from "../lib/draft-content.ts";
 import { chosenMailbox } from "../lib/folders.ts";
 import { lazyPart } from "../lib/lazy-part.tsx";
 import { draftQuery, mailboxesQuery, refreshMail } from "../lib/queries.ts";
-import { fullTime } from "../lib/time.ts";
-import { toastFailure } from "../lib/toast.ts";
-import { Button, IconButton } from "./button.tsx";
+import { IconButton } from "./button.tsx";
 import type { ComposerProps } from "./composer-form.tsx";
 import { NotLoaded } from "./notice.tsx";
 
@@ -23,15 +29,34 @@ export const Composer = lazyPart<ComposerProps>(
   async () => (await import("./composer-form.tsx")).Composer,
 );
 
+const ScheduledMessage = lazyPart(
+  "the message",
+  async () => (await import("./scheduled-message.tsx")).ScheduledMessage,
+);
+
 /** A draft on a page of its own. */
-export function DraftBox({ thread, folder, left }: { thread: ThreadView; folder: string; left: () => void }) {
+export function DraftBox({
+  thread,
+  folder,
+  left,
+}: {
+  thread: ThreadView;
+  folder: string;
+  left: (to?: "list") => void;
+}) {
   const navigate = useNavigate();
+  const close = () => left("list");
   return (
-    <section aria-label="Draft" className="flex flex-col rounded-xl border border-line bg-raised">
+    <section
+      aria-label="Draft"
+      onKeyDown={onEscape(close)}
+      className="flex flex-col rounded-xl border border-line bg-raised"
+    >
       <DraftEditor
         draftId={thread.id}
         showsAnswered
-        left={left}
+        close={close}
+        left={() => left()}
         moved={(draftId) =>
           void navigate({
             to: "/mail/$folder/$threadId",
@@ -50,15 +75,24 @@ export function DraftEditor({
   draftId,
   fresh = false,
   showsAnswered = false,
+  close,
   left,
   moved,
+  titled,
+  archive,
 }: {
   draftId: string;
   /** True: nobody has seen it yet, so it is discarded if it is closed without a change. */
   fresh?: boolean;
   showsAnswered?: boolean;
+  /** Called when it is to be closed and saved. */
+  close: () => void;
   /** Called when it was sent or discarded. */
   left: () => void;
+  /** Called when the subject changes. */
+  titled?: (subject: string) => void;
+  /** Archives the conversation that it replies to, and returns what undoes that. */
+  archive?: (() => () => void) | undefined;
   /** Called with the draft's new id. */
   moved?: (draftId: string) => void;
 }) {
@@ -73,7 +107,7 @@ export function DraftEditor({
     client.removeQueries({ queryKey: draftQuery(draftId).queryKey });
     left();
   }
-  if (dueAt !== null) return <Due draft={draft.data} dueAt={dueAt} discarded={discarded} />;
+  if (dueAt !== null) return <ScheduledMessage draft={draft.data} dueAt={dueAt} left={discarded} />;
   const mailbox = mailboxes.find(({ address, aliases }) => address === from || aliases.includes(from));
   const own = answers === null ? sendersOf(mailboxes) : mailbox ? [mailbox.address, ...mailbox.aliases] : [];
 
@@ -85,11 +119,14 @@ export function DraftEditor({
         start={startOf(draft.data, fresh)}
         senders={[...new Set([from, ...own])]}
         asksSubject={answers === null || subject === "" || showsAnswered}
-        sent={(outcome) => {
+        sent={(outcome, archives) => {
           left();
           client.removeQueries({ queryKey: draftQuery(draftId).queryKey });
-          tellSent(outcome);
+          tellSent(outcome, archives ? archive?.() : undefined);
         }}
+        mayArchive={archive !== undefined}
+        close={close}
+        {...(titled && { titled })}
         discarded={discarded}
         saved={({ draftId }) => {
           refreshMail([]);
@@ -132,36 +169,6 @@ function DraftNotices({ draft, showsAnswered }: { draft: DraftContent; showsAnsw
   );
 }
 
-/** A draft that is scheduled and can be undone. */
-function Due({ draft, dueAt, discarded }: { draft: DraftContent; dueAt: string; discarded: () => void }) {
-  async function discard(): Promise<void> {
-    if (!confirm("Discard this message? It will not be sent, and cannot be brought back.")) return;
-    try {
-      await api.discardDraft(draft.draftId);
-      discarded();
-    } catch (error) {
-      toastFailure(error);
-    }
-    refreshMail();
-  }
-  return (
-    <div className="p-4">
-      <p className="flex items-center gap-2 text-sm">
-        <Clock size={16} className="shrink-0 text-muted" aria-hidden />
-        <span>
-          “{draft.subject || "(no subject)"}” will be sent {fullTime(dueAt)}.
-        </span>
-      </p>
-      <div className="mt-3 flex gap-2">
-        <Button onClick={() => void undoSend(draft.draftId)}>Undo and edit</Button>
-        <Button kind="quiet" onClick={() => void discard()}>
-          Discard
-        </Button>
-      </div>
-    </div>
-  );
-}
-
 function Strip({ icon: Icon, children }: { icon: typeof Bot; children: ReactNode }) {
   return (
     <p className="flex items-center gap-2.5 border-b border-line bg-notice px-4 py-2 text-sm first:rounded-t-xl">
@@ -171,52 +178,110 @@ function Strip({ icon: Icon, children }: { icon: typeof Bot; children: ReactNode
   );
 }
 
-/** The window over the page. Closing it keeps the draft. */
-export function NewMessageWindow({ mailboxes }: { mailboxes: readonly MailboxView[] }) {
-  const composing = useComposing();
-  return composing && <MessageWindow key={composing.key} composing={composing} mailboxes={mailboxes} />;
+/** A handler of keys that calls `close` for Escape, except in a dialog or a menu that it closes. */
+export const onEscape =
+  (close: () => void) =>
+  (event: KeyboardEvent): void => {
+    if (event.key !== "Escape" || event.defaultPrevented || (event.target as Element).closest("dialog")) return;
+    event.preventDefault();
+    close();
+  };
+
+/** The windows over the page, the latest at the right. Closing one keeps its draft. */
+export function MessageWindows({ mailboxes }: { mailboxes: readonly MailboxView[] }) {
+  return (
+    <div className="pointer-events-none absolute inset-0 z-30 flex items-end justify-end gap-x-3 px-5 max-md:gap-x-0 max-md:px-0 print:hidden">
+      {useMessageWindows().map((composing) => (
+        <MessageWindow key={composing.key} composing={composing} mailboxes={mailboxes} />
+      ))}
+    </div>
+  );
 }
+
+const PLACES = {
+  normal:
+    "h-[min(38rem,88%)] w-[min(40rem,92vw)] shrink-0 rounded-t-xl max-md:absolute max-md:inset-0 max-md:h-full max-md:w-full max-md:rounded-none",
+  minimised: "w-64 min-w-10 rounded-t-xl",
+  large:
+    "fixed inset-x-[max(1rem,calc(50vw-32rem))] inset-y-[4vh] z-40 rounded-xl shadow-[0_0_0_100vmax_rgb(0_0_0/0.4)] max-md:inset-0 max-md:rounded-none",
+} as const;
 
 function MessageWindow({ composing: latest, mailboxes }: { composing: Composing; mailboxes: readonly MailboxView[] }) {
   // A message that is saved stays in its composer while the window is mounted.
   const [composing] = useState(latest);
-  const { draftId } = composing;
-  const saved = (id: string) => noteSaved(composing.key, id);
+  const { key, draftId } = composing;
+  const { size, subject } = latest;
+  const saved = (id: string) => noteSaved(key, id);
+  const titled = (title: string) => noteSubject(key, title);
+  const close = () => closeMessage(key);
   const { mailbox: asked } = useSearch({ strict: false });
   const senders = sendersOf(mailboxes);
   const shown = (composing.kind === "new" && composing.from) || chosenMailbox(mailboxes, asked)?.address;
   const from = senders.find((sender) => sender === shown) ?? senders[0] ?? "";
   const name = composing.kind === "new" && draftId === undefined ? "New message" : "Draft";
+  const isMinimised = size === "minimised";
 
   return (
     <section
       aria-label={name}
-      className="fixed right-5 bottom-0 z-30 flex h-[min(38rem,88vh)] w-[min(40rem,92vw)] flex-col rounded-t-xl border border-line bg-raised shadow-2xl max-md:inset-0 max-md:h-full max-md:w-full max-md:rounded-none"
+      onKeyDown={onEscape(close)}
+      className={`pointer-events-auto flex flex-col border border-line bg-raised shadow-2xl ${PLACES[size]}`}
     >
-      <header className="flex items-center justify-between border-b border-line py-1 pr-1.5 pl-4">
-        <h2 className="text-sm font-semibold">{name}</h2>
-        <IconButton icon={X} label="Save and close" onClick={closeMessage} />
+      <header className="flex items-center justify-between gap-2 border-b border-line py-1 pr-1.5 pl-4">
+        <h2 className="min-w-0 grow text-sm font-semibold">
+          <button
+            type="button"
+            title={isMinimised ? "Open" : "Minimise"}
+            onClick={() => resize(key, isMinimised ? "normal" : "minimised")}
+            className="block w-full truncate text-left"
+          >
+            <bdi>{subject || name}</bdi>
+          </button>
+        </h2>
+        {!isMinimised && (
+          <IconButton
+            icon={Minus}
+            label="Minimise"
+            onClick={() => resize(key, "minimised")}
+            className="max-md:size-9"
+          />
+        )}
+        {!isMinimised && (
+          <IconButton
+            icon={size === "large" ? Minimize2 : Maximize2}
+            label={size === "large" ? "Make smaller" : "Make larger"}
+            onClick={() => resize(key, size === "large" ? "normal" : "large")}
+            className="max-md:hidden"
+          />
+        )}
+        <IconButton icon={X} label="Save and close" onClick={close} className="max-md:size-9" />
       </header>
-      {draftId !== undefined ? (
-        <DraftEditor
-          draftId={draftId}
-          fresh={composing.kind === "draft" && composing.fresh}
-          left={closeMessage}
-          moved={saved}
-        />
-      ) : (
-        <Composer
-          start={composing.kind === "unsaved" ? composing.start : blank(from)}
-          senders={composing.kind === "unsaved" ? [...new Set([composing.start.fields.from, ...senders])] : senders}
-          asksSubject
-          sent={(outcome) => {
-            closeMessage();
-            tellSent(outcome);
-          }}
-          discarded={closeMessage}
-          saved={(draft) => saved(draft.draftId)}
-        />
-      )}
+      <div className={isMinimised ? "hidden" : "flex min-h-0 grow flex-col overflow-y-auto"}>
+        {draftId !== undefined ? (
+          <DraftEditor
+            draftId={draftId}
+            fresh={composing.kind === "draft" && composing.fresh}
+            close={close}
+            left={close}
+            moved={saved}
+            titled={titled}
+          />
+        ) : (
+          <Composer
+            start={composing.kind === "unsaved" ? composing.start : blank(from)}
+            senders={composing.kind === "unsaved" ? [...new Set([composing.start.fields.from, ...senders])] : senders}
+            asksSubject
+            sent={(outcome) => {
+              close();
+              tellSent(outcome);
+            }}
+            close={close}
+            titled={titled}
+            discarded={close}
+            saved={(draft) => saved(draft.draftId)}
+          />
+        )}
+      </div>
     </section>
   );
 }

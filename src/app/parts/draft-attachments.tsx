@@ -59,7 +59,7 @@ export function useAttachments(
         for (const file of chosen) {
           if (file.size > room) {
             refused(
-              `“${file.name}” has ${sizeOf(file.size)}; at most ${sizeOf(Math.max(0, room))} more can be attached`,
+              `“${file.name}” is ${sizeOf(file.size)}; at most ${sizeOf(Math.max(0, room))} more can be attached`,
             );
             continue;
           }

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ArrowLeft, Bot, Check, CircleAlert, CircleX, Clock, MailCheck, PencilLine } from "lucide-react";
-import { type ReactNode, useEffect } from "react";
+import { useEffect } from "react";
 import type { ApprovalView } from "../lib/api.ts";
 import { Refusal } from "../lib/call.ts";
 import { editCopy } from "../lib/compose.ts";
@@ -13,6 +13,7 @@ import { fullTime } from "../lib/time.ts";
 import { Button } from "./button.tsx";
 import { MessageBody, MessageCard } from "./message-card.tsx";
 import { Notice, NotLoaded } from "./notice.tsx";
+import { Line } from "./scheduled-message.tsx";
 
 export function HeldMessage({
   id,
@@ -115,13 +116,6 @@ export function HeldMessage({
     </article>
   );
 }
-
-const Line = ({ field, children }: { field: string; children: ReactNode }) => (
-  <>
-    <dt className="text-muted">{field}</dt>
-    <dd className="min-w-0 wrap-anywhere">{children}</dd>
-  </>
-);
 
 /** The key that sent it, why it waits, and what was decided. */
 function Why({ approval: { agent, reason, state, since, sendAt, decider, decidedAt } }: { approval: ApprovalView }) {

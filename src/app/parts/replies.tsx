@@ -5,18 +5,29 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Bot, Clock, Forward, Hourglass, PencilLine, ReplyAll, Reply as ReplyIcon } from "lucide-react";
-import { useState } from "react";
+import { use, useState } from "react";
 import type { DraftSummary, ThreadDetailView, ThreadView } from "../lib/api.ts";
 import { forwardMessage, isOnItsWay, tellSent } from "../lib/compose.ts";
 import { startOfReply } from "../lib/draft-content.ts";
 import { approvalsQuery, mailboxesQuery, refreshMail, replyDefaultsQuery, replyDraftsQuery } from "../lib/queries.ts";
+import { ListContext } from "../lib/selection.ts";
 import { useShortcuts } from "../lib/shortcuts.ts";
-import { fullTime } from "../lib/time.ts";
+import { threadActions } from "../lib/thread-actions.ts";
+import { dayAndTime } from "../lib/time.ts";
 import { Button } from "./button.tsx";
-import { Composer, DraftEditor } from "./composer.tsx";
+import { Composer, DraftEditor, onEscape } from "./composer.tsx";
 import { NotLoaded } from "./notice.tsx";
 
-export function Replies({ detail: { thread, messages } }: { detail: ThreadDetailView }) {
+export function Replies({ detail: { thread, messages, permissions } }: { detail: ThreadDetailView }) {
+  const { left } = use(ListContext);
+  const mayArchive = permissions.manage && !["archive", "trash", "spam"].includes(thread.folder);
+  const archive = mayArchive
+    ? () => {
+        const archived = threadActions.archiveUntold([thread]);
+        left();
+        return () => void archived.then((undo) => undo());
+      }
+    : undefined;
   const { data: drafts = [] } = useQuery(replyDraftsQuery(thread.id));
   const { data: approvals } = useQuery(approvalsQuery);
   const held = approvals?.waiting.filter(({ answers }) => answers === thread.id) ?? [];
@@ -49,12 +60,19 @@ export function Replies({ detail: { thread, messages } }: { detail: ThreadDetail
         </Link>
       ))}
       {drafts
-        .filter(({ draftId }) => draftId !== written)
+        .filter(({ draftId }) => replyingTo === undefined || draftId !== written)
         .map((draft) => (
-          <ReplyDraft key={draft.draftId} draft={draft} />
+          <ReplyDraft key={draft.draftId} draft={draft} archive={archive} />
         ))}
       {replyingTo ? (
-        <ReplyBox key={replyingTo} thread={thread} all={replyingTo === "all"} close={close} saved={setWritten} />
+        <ReplyBox
+          key={replyingTo}
+          thread={thread}
+          all={replyingTo === "all"}
+          archive={archive}
+          close={close}
+          saved={setWritten}
+        />
       ) : (
         <div className="mt-4 flex flex-wrap gap-2 print:hidden">
           <Button onClick={() => setReplyingTo("sender")} title="Reply (r)">
@@ -73,7 +91,7 @@ export function Replies({ detail: { thread, messages } }: { detail: ThreadDetail
 }
 
 /** Folded until it is opened to be edited. */
-function ReplyDraft({ draft }: { draft: DraftSummary }) {
+function ReplyDraft({ draft, archive }: { draft: DraftSummary; archive: (() => () => void) | undefined }) {
   const [open, setOpen] = useState(false);
   const { agent, dueAt, text } = draft;
   const Icon = dueAt !== null ? Clock : agent === null ? PencilLine : Bot;
@@ -81,17 +99,23 @@ function ReplyDraft({ draft }: { draft: DraftSummary }) {
     dueAt !== null
       ? isOnItsWay(dueAt)
         ? "Sending…"
-        : `To be sent ${fullTime(dueAt)}`
+        : `Scheduled for ${dayAndTime(dueAt)}`
       : agent === null
         ? "Draft"
         : `Draft of “${agent.key}”`;
   return (
     <section
       aria-label={agent === null ? "Draft" : "Draft of an agent"}
+      onKeyDown={onEscape(() => setOpen(false))}
       className="mt-3 flex flex-col rounded-xl border border-dashed border-line bg-raised"
     >
       {open ? (
-        <DraftEditor draftId={draft.draftId} left={() => refreshMail()} />
+        <DraftEditor
+          draftId={draft.draftId}
+          archive={archive}
+          close={() => setOpen(false)}
+          left={() => refreshMail()}
+        />
       ) : (
         <button
           type="button"
@@ -110,11 +134,13 @@ function ReplyDraft({ draft }: { draft: DraftSummary }) {
 function ReplyBox({
   thread,
   all,
+  archive,
   close,
   saved,
 }: {
   thread: ThreadView;
   all: boolean;
+  archive: (() => () => void) | undefined;
   close: () => void;
   saved: (draftId: string) => void;
 }) {
@@ -124,6 +150,7 @@ function ReplyBox({
   return (
     <section
       aria-label={all ? "Reply to all" : "Reply"}
+      onKeyDown={onEscape(close)}
       className="mt-4 flex min-h-72 flex-col rounded-xl border border-line bg-raised"
     >
       {defaults.data ? (
@@ -131,10 +158,12 @@ function ReplyBox({
           start={startOfReply(defaults.data, thread.id)}
           senders={[...new Set([defaults.data.from, thread.mailbox, ...(mailbox?.aliases ?? [])])]}
           asksSubject={false}
-          sent={(outcome) => {
+          sent={(outcome, archives) => {
             close();
-            tellSent(outcome);
+            tellSent(outcome, archives ? archive?.() : undefined);
           }}
+          mayArchive={archive !== undefined}
+          close={close}
           discarded={close}
           saved={({ draftId }) => saved(draftId)}
         />

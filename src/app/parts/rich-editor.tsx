@@ -12,6 +12,8 @@ export interface RichEditorHandle {
   /** The content, with the images' URLs as in the mail. */
   html(): string | undefined;
   text(): string;
+  /** Puts plain text in the place of the selection. */
+  insert(text: string): void;
 }
 
 const COMMANDS = [
@@ -30,6 +32,7 @@ export function RichEditor({
   changed,
   left,
   send,
+  close,
   attach,
   autoFocus,
 }: {
@@ -40,7 +43,10 @@ export function RichEditor({
   handle: Ref<RichEditorHandle>;
   changed: () => void;
   left: () => void;
-  send: () => void;
+  /** Called for a press with Ctrl or Meta. */
+  send: (event: KeyboardEvent) => void;
+  /** Called for Escape. */
+  close: () => void;
   attach: (files: File[]) => void;
   autoFocus: boolean;
 }) {
@@ -54,10 +60,14 @@ export function RichEditor({
     },
     // biome-ignore lint/performance/useDomNodeTextContent: lines as they are shown
     text: () => mainOf()?.innerText ?? "",
+    insert(text) {
+      mainOf()?.focus();
+      run("insertText", text);
+    },
   }));
 
-  const latest = useRef({ changed, left, send, attach });
-  latest.current = { changed, left, send, attach };
+  const latest = useRef({ changed, left, send, close, attach });
+  latest.current = { changed, left, send, close, attach };
   // biome-ignore lint/correctness/useExhaustiveDependencies: each load gives another document
   useEffect(() => {
     const inner = frame.current?.contentDocument;
@@ -72,9 +82,10 @@ export function RichEditor({
     inner.addEventListener(
       "keydown",
       (event) => {
+        if (event.key === "Escape") return latest.current.close();
         if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
         event.preventDefault();
-        latest.current.send();
+        latest.current.send(event);
       },
       { signal },
     );

@@ -1,15 +1,15 @@
 /** Mailboxes, folders and labels. On a phone the sidebar covers the list, and is opened from there. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useLocation, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { ChevronsUpDown, Hourglass, Keyboard, LogOut, PenLine, Settings, Tag } from "lucide-react";
-import { useEffect, useState } from "react";
+import { CalendarClock, ChevronsUpDown, Hourglass, Keyboard, LogOut, PenLine, Settings, Tag } from "lucide-react";
+import { Fragment, useEffect, useState } from "react";
 import { api, type MailboxView } from "../lib/api.ts";
 import { saveEverything } from "../lib/autosave.ts";
 import { Refusal } from "../lib/call.ts";
 import { startMessage } from "../lib/compose.ts";
 import { chosenMailbox, closeSidebar, FOLDERS, useSidebar } from "../lib/folders.ts";
 import { sizeOf } from "../lib/format.ts";
-import { approvalsQuery, labelsQuery, meQuery, unreadQuery, usageQuery } from "../lib/queries.ts";
+import { approvalsQuery, labelsQuery, meQuery, scheduledQuery, unreadQuery, usageQuery } from "../lib/queries.ts";
 import { forgetSearches } from "../lib/suggestions.ts";
 import { toastFailure } from "../lib/toast.ts";
 import { Button } from "./button.tsx";
@@ -124,28 +124,51 @@ function Folders({
   asked: string | undefined;
 }) {
   const spam = useQuery(unreadQuery(mailbox.id, "spam"));
+  const scheduled = useQuery(scheduledQuery(mailbox.id));
+  const search = asked === undefined ? {} : { mailbox: asked };
+  const isScheduled = useLocation({ select: ({ pathname }) => pathname.startsWith("/mail/scheduled") });
   const counts: Record<string, number | undefined> = { inbox: mailbox.unread, spam: spam.data };
   return (
     <ul aria-label={`Folders of ${mailbox.displayName}`}>
       {FOLDERS.map(({ id, name, icon: Icon }) => (
-        <li key={id}>
-          <Link
-            to="/mail/$folder"
-            params={{ folder: id }}
-            search={asked === undefined ? {} : { mailbox: asked }}
-            onClick={closeSidebar}
-            aria-current={id === folder ? "page" : undefined}
-            className={`flex h-8 items-center gap-2.5 rounded-md px-2 max-md:h-10 ${id === folder ? "bg-chosen font-medium text-ink" : "text-soft hover:bg-hover"}`}
-          >
-            <Icon size={16} strokeWidth={1.8} aria-hidden className="text-muted" />
-            {name}
-            <Count of={counts[id]} />
-          </Link>
-        </li>
+        <Fragment key={id}>
+          <li>
+            <Link
+              to="/mail/$folder"
+              params={{ folder: id }}
+              search={search}
+              onClick={closeSidebar}
+              aria-current={id === folder ? "page" : undefined}
+              className={folderClass(id === folder)}
+            >
+              <Icon size={16} strokeWidth={1.8} aria-hidden className="text-muted" />
+              {name}
+              <Count of={counts[id]} />
+            </Link>
+          </li>
+          {id === "drafts" && (
+            <li>
+              <Link
+                to="/mail/scheduled"
+                search={search}
+                onClick={closeSidebar}
+                aria-current={isScheduled ? "page" : undefined}
+                className={folderClass(isScheduled)}
+              >
+                <CalendarClock size={16} strokeWidth={1.8} aria-hidden className="text-muted" />
+                Scheduled
+                <Count of={scheduled.data?.length} what="scheduled" />
+              </Link>
+            </li>
+          )}
+        </Fragment>
       ))}
     </ul>
   );
 }
+
+const folderClass = (isHere: boolean): string =>
+  `flex h-8 items-center gap-2.5 rounded-md px-2 max-md:h-10 ${isHere ? "bg-chosen font-medium text-ink" : "text-soft hover:bg-hover"}`;
 
 /** Labels in the list before the person asks for more. */
 const FEW_LABELS = 12;

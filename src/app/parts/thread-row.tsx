@@ -6,7 +6,7 @@ import { memo, useEffect, useRef } from "react";
 import type { DraftMarks, ThreadView } from "../lib/api.ts";
 import { otherOf } from "../lib/format.ts";
 import { draftMarksQuery } from "../lib/queries.ts";
-import { fullTime, shortTime } from "../lib/time.ts";
+import { dayAndTime, fullTime, shortTime } from "../lib/time.ts";
 import { FoundSubject, FoundText, foundMessage } from "./search-results.tsx";
 
 export const ThreadRow = memo(function ThreadRow({
@@ -125,7 +125,7 @@ type Marks = DraftMarks["drafts"][number];
 
 const draftMark = ({ agent, dueAt, refused }: Marks): [LucideIcon, string] => {
   if (refused) return [TriangleAlert, "Not sent"];
-  return dueAt !== null ? [Clock, `To be sent ${shortTime(dueAt)}`] : [Bot, `By agent “${agent}”`];
+  return dueAt !== null ? [Clock, `Scheduled for ${dayAndTime(dueAt)}`] : [Bot, `By agent “${agent}”`];
 };
 
 function heldMark(state: DraftMarks["held"][number]["state"]): [LucideIcon, string] {

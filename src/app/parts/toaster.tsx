@@ -1,4 +1,4 @@
-/** Shows the message of lib/toast.ts, with its Undo. */
+/** Shows the message of lib/toast.ts, with its Undo, in a row of its own below the page, where it covers nothing. */
 import { X } from "lucide-react";
 import { dismissToast, undoLatest, useToast } from "../lib/toast.ts";
 import { IconButton } from "./button.tsx";
@@ -6,14 +6,10 @@ import { IconButton } from "./button.tsx";
 export function Toaster() {
   const shown = useToast();
   return (
-    <div
-      role="status"
-      aria-live="polite"
-      className="pointer-events-none fixed inset-x-0 bottom-4 z-50 flex justify-center px-4 max-md:bottom-20 print:hidden"
-    >
+    <div role="status" aria-live="polite" className="flex shrink-0 justify-center bg-ground px-4 print:hidden">
       {shown && (
         <div
-          className={`pointer-events-auto flex items-center gap-3 rounded-lg border border-line bg-raised py-1.5 pr-1.5 pl-4 text-sm shadow-lg ${shown.tone === "danger" ? "text-danger" : ""}`}
+          className={`my-1.5 flex max-w-full items-center gap-3 rounded-lg border border-line bg-raised py-1 pr-1 pl-4 text-sm ${shown.tone === "danger" ? "text-danger" : ""}`}
         >
           <span>{shown.text}</span>
           {shown.undo && (

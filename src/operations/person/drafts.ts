@@ -1,11 +1,12 @@
 /** Writing mail in the app: drafts, their attachments, and sending them now or later. */
 import { t } from "../json-schema.ts";
 import { appOperation } from "../operation.ts";
-import { BY_ID, dateTime, maybeIsoOf, readUntil, SendRequest } from "../schemas.ts";
+import { BY_ID, dateTime, isoOf, maybeIsoOf, readUntil, SendRequest } from "../schemas.ts";
 
 /** Text and HTML of 1 MiB, which JSON may write in six times as many bytes (RFC 8259 §7), and addresses. */
 const LARGEST_DRAFT = 8 * 1_048_576;
 const LONGEST_FIELD = 100_000;
+const MOST_APPROVED = 500;
 
 const field = () => t.String({ maxLength: LONGEST_FIELD });
 const draftFields = {
@@ -49,6 +50,30 @@ export const listMarkedDrafts = appOperation({
     })),
     held: mailbox.drafts.held(caller, query.mailbox),
   }),
+});
+
+/** Lists what a mailbox sends later, the next first: its scheduled drafts, and messages that were approved for later. */
+export const listScheduled = appOperation({
+  name: "listScheduled",
+  audience: "person",
+  method: "GET",
+  path: "/scheduled",
+  /** `mailbox`: its id. */
+  query: t.Object({ mailbox: t.String() }),
+  run({ caller, mailbox, sending }, { query }) {
+    const drafts = mailbox.drafts.scheduled(caller, query.mailbox).map((draft) => ({ ...draft, emailId: null }));
+    const approved = sending.approvals
+      .list(caller, { state: "approved", most: MOST_APPROVED })
+      .flatMap(({ threadId: id, sendAt: dueAt, mailbox: { id: mailboxId }, recipients, ...held }) => {
+        if (dueAt === null || mailboxId !== query.mailbox) return [];
+        const { subject, snippet, emailId } = held;
+        const field = (name: "to" | "cc") => recipients.filter((recipient) => recipient.field === name);
+        return { id, subject, snippet, to: field("to"), cc: field("cc"), dueAt, emailId };
+      });
+    const scheduled = [...drafts, ...approved].sort((a, b) => a.dueAt - b.dueAt);
+    /** `emailId`: of a message that was approved. */
+    return { scheduled: scheduled.map(({ dueAt, ...one }) => ({ ...one, dueAt: isoOf(dueAt) })) };
+  },
 });
 
 /** Has every recipient, Bcc included, if the person may send it. */

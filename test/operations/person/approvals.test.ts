@@ -238,6 +238,45 @@ describe("the switch over all keys", () => {
   });
 });
 
+test("what is sent later is listed with what was approved for later, the next first, and without Bcc", async () => {
+  const at = (hours: number) => new Date(world.runtime.now() + hours * 3_600_000).toISOString();
+  const { body: mine } = await world.api.get<{ mailboxes: { id: string; address: string }[] }>("/mailboxes");
+  const mailbox = mine.mailboxes.find(({ address }) => address === ALICE)?.id;
+  const held2 = await held("In two hours", { sendAt: at(2), cc: "cy@remote.example", bcc: "bo@remote.example" });
+  await alice.send("POST", `/holds/${held2}/approve`);
+  await held("Waits", { sendAt: at(1) });
+  for (const [subject, hours] of [
+    ["In three hours", 3],
+    ["In one hour", 1],
+  ] as const) {
+    await world.api.post("/send", {
+      from: ALICE,
+      to: "Bob <bob@remote.example>",
+      bcc: "bo@remote.example",
+      subject,
+      text: "Later",
+      sendAt: at(hours),
+    });
+  }
+  type Scheduled = { id: string; emailId: string | null; subject: string; to: { email: string }[]; dueAt: string };
+  const scheduled = async (as: Page) =>
+    (await as.get<{ scheduled: Scheduled[] }>(`/scheduled?mailbox=${mailbox}`)).body.scheduled;
+  const list = await scheduled(alice);
+  expect(list.map(({ subject }) => subject)).toEqual(["In one hour", "In two hours", "In three hours"]);
+  expect(list.map(({ emailId }) => emailId)).toEqual([null, held2, null]);
+  expect(list[0]).toMatchObject({
+    snippet: "Later",
+    to: [{ email: "bob@remote.example", name: "Bob" }],
+    cc: [],
+    dueAt: at(1),
+  });
+  expect(list[1]).toMatchObject({ cc: [{ email: "cy@remote.example" }], dueAt: at(2) });
+  expect(JSON.stringify(list)).not.toContain("bo@remote.example");
+  // He may view her mailbox: approved messages are for those who could have approved them.
+  expect((await scheduled(max)).map(({ subject }) => subject)).toEqual(["In one hour", "In three hours"]);
+  expect((await max.get("/scheduled?mailbox=mbx_none")).status).toBe(404);
+});
+
 test("the scope approve is given in the app, by a person who has proved again that it is them", async () => {
   const asked = { name: "Reviewer", scopes: ["approve"] };
   await world.advance(10 * 60_000);

@@ -30,6 +30,7 @@ beforeEach(async () => {
 });
 
 interface Draft {
+  emailId: string;
   draftId: string;
   revision: number;
   savedAt: string;
@@ -131,6 +132,7 @@ describe("a draft", () => {
     const draft = await begin({ subject, cc: "Cy <cy@remote.example>", bcc: "boss@remote.example" });
     expect(draft).toEqual({
       draftId: expect.stringMatching(/^thr_/),
+      emailId: expect.stringMatching(/^msg_/),
       revision: 1,
       savedAt: new Date(booted.runtime.now()).toISOString(),
       from: ALICE,

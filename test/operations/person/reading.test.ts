@@ -310,7 +310,8 @@ describe("changing several", () => {
 
 test("the labels of a mailbox are those in use, in its own spelling, until the last conversation loses them", async () => {
   const labels = async () =>
-    (await bob.get<{ labels: { label: string; threads: number; colour: string | null }[] }>(`/labels?mailbox=${BOB}`)).body.labels;
+    (await bob.get<{ labels: { label: string; threads: number; colour: string | null }[] }>(`/labels?mailbox=${BOB}`))
+      .body.labels;
   expect(await labels()).toEqual([]);
   const [one, two] = [await arrive({ to: BOB }), await arrive({ to: BOB })];
   await change([one, two], { addLabels: ["Straße"] }, bob);

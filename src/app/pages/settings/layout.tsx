@@ -14,6 +14,7 @@ import {
   MonitorSmartphone,
   Send,
   ShieldCheck,
+  Signature,
   Smartphone,
   Stethoscope,
   UserRound,
@@ -48,6 +49,7 @@ const SECTIONS = [
     title: "You",
     sections: [
       { to: "/settings/profile", name: "Profile", icon: UserRound, for: "everybody" },
+      { to: "/settings/writing", name: "Signature and templates", icon: Signature, for: "everybody" },
       { to: "/settings/second-factor", name: "Two-step sign-in", icon: ShieldCheck, for: "everybody" },
       { to: "/settings/app-passwords", name: "Mail apps", icon: Smartphone, for: "everybody" },
       { to: "/settings/sessions", name: "Sessions", icon: MonitorSmartphone, for: "everybody" },
@@ -102,62 +104,64 @@ export function SettingsLayout() {
     content.current?.scrollTo(0, 0);
   }, [pathname, groups.length]);
   return (
-    <div className="flex h-full max-md:flex-col">
+    <div className="flex h-full flex-col">
       <a href="#settings" className="skip-link">
         Skip to the settings
       </a>
-      <div className="flex w-60 shrink-0 flex-col border-r border-line bg-ground max-md:grid max-md:w-full max-md:grid-cols-[1fr_auto] max-md:border-r-0 max-md:border-b">
-        <Link
-          to="/mail/$folder"
-          params={{ folder: "inbox" }}
-          search={{}}
-          className="m-2 flex h-10 shrink-0 items-center gap-2 rounded-md px-2 text-sm text-soft hover:bg-hover hover:text-ink max-md:m-1"
-        >
-          <ArrowLeft size={16} aria-hidden />
-          To your mail
-        </Link>
-        <nav
-          ref={nav}
-          aria-label="Settings"
-          className="min-h-0 grow overflow-auto px-2 pb-2 max-md:col-span-2 max-md:row-start-2 max-md:flex max-md:gap-1"
-        >
-          {groups.map(({ title, shown }) => (
-            <div key={title} className="mb-4 max-md:mb-0 max-md:contents">
-              <p className="mb-1 px-2 text-xs font-semibold text-muted max-md:hidden">{title}</p>
-              <ul className="max-md:flex max-md:shrink-0 max-md:gap-1">
-                {shown.map(({ to, name, icon: Icon }) => (
-                  <li key={to} className="shrink-0">
-                    <Link
-                      to={to}
-                      className="group flex h-9 items-center gap-2.5 rounded-md px-2 text-soft hover:bg-hover aria-[current=page]:bg-chosen aria-[current=page]:font-medium aria-[current=page]:text-ink max-md:h-10 max-md:px-3"
-                    >
-                      <Icon
-                        size={16}
-                        strokeWidth={1.8}
-                        aria-hidden
-                        className="text-muted group-aria-[current=page]:text-accent"
-                      />
-                      {name}
-                    </Link>
-                  </li>
-                ))}
-              </ul>
-            </div>
-          ))}
-        </nav>
-        {pause.data?.since === null && <PauseAll />}
-      </div>
-      <main
-        ref={content}
-        id="settings"
-        tabIndex={-1}
-        className="min-h-0 min-w-0 grow overflow-y-auto bg-panel focus:outline-none"
-      >
-        <div className="mx-auto max-w-3xl px-8 py-8 max-md:px-4 max-md:py-5">
-          {pause.data && pause.data.since !== null && <AllPaused since={pause.data.since} />}
-          <Outlet />
+      <div className="flex min-h-0 grow max-md:flex-col">
+        <div className="flex w-60 shrink-0 flex-col border-r border-line bg-ground max-md:grid max-md:w-full max-md:grid-cols-[1fr_auto] max-md:border-r-0 max-md:border-b">
+          <Link
+            to="/mail/$folder"
+            params={{ folder: "inbox" }}
+            search={{}}
+            className="m-2 flex h-10 shrink-0 items-center gap-2 rounded-md px-2 text-sm text-soft hover:bg-hover hover:text-ink max-md:m-1"
+          >
+            <ArrowLeft size={16} aria-hidden />
+            To your mail
+          </Link>
+          <nav
+            ref={nav}
+            aria-label="Settings"
+            className="min-h-0 grow overflow-auto px-2 pb-2 max-md:col-span-2 max-md:row-start-2 max-md:flex max-md:gap-1"
+          >
+            {groups.map(({ title, shown }) => (
+              <div key={title} className="mb-4 max-md:mb-0 max-md:contents">
+                <p className="mb-1 px-2 text-xs font-semibold text-muted max-md:hidden">{title}</p>
+                <ul className="max-md:flex max-md:shrink-0 max-md:gap-1">
+                  {shown.map(({ to, name, icon: Icon }) => (
+                    <li key={to} className="shrink-0">
+                      <Link
+                        to={to}
+                        className="group flex h-9 items-center gap-2.5 rounded-md px-2 text-soft hover:bg-hover aria-[current=page]:bg-chosen aria-[current=page]:font-medium aria-[current=page]:text-ink max-md:h-10 max-md:px-3"
+                      >
+                        <Icon
+                          size={16}
+                          strokeWidth={1.8}
+                          aria-hidden
+                          className="text-muted group-aria-[current=page]:text-accent"
+                        />
+                        {name}
+                      </Link>
+                    </li>
+                  ))}
+                </ul>
+              </div>
+            ))}
+          </nav>
+          {pause.data?.since === null && <PauseAll />}
         </div>
-      </main>
+        <main
+          ref={content}
+          id="settings"
+          tabIndex={-1}
+          className="min-h-0 min-w-0 grow overflow-y-auto bg-panel focus:outline-none"
+        >
+          <div className="mx-auto max-w-3xl px-8 py-8 max-md:px-4 max-md:py-5">
+            {pause.data && pause.data.since !== null && <AllPaused since={pause.data.since} />}
+            <Outlet />
+          </div>
+        </main>
+      </div>
       <Toaster />
       <ConfirmIdentity />
       <SignInAgain />

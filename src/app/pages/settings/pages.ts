@@ -15,3 +15,4 @@ export { ServerPage } from "./server.tsx";
 export { SessionsPage } from "./sessions.tsx";
 export { WebhookPage, WebhooksPage } from "./webhooks.tsx";
 export { WorkspacePage, WorkspacesPage } from "./workspaces.tsx";
+export { WritingPage } from "./writing.tsx";

@@ -1,0 +1,103 @@
+/** The templates of the mailbox that a message is sent from: one is put into the message, or made of it. */
+import { useNavigate } from "@tanstack/react-router";
+import { LayoutTemplate, Save, Settings } from "lucide-react";
+import { type KeyboardEvent, useState } from "react";
+import { api, type Template } from "../lib/api.ts";
+import { useChange } from "../lib/queries.ts";
+import { Button, IconButton } from "./button.tsx";
+import { Dialog } from "./dialog.tsx";
+import { Field } from "./fields.tsx";
+import { Menu } from "./menus.tsx";
+
+/** As the server has it (operations/schemas.ts). */
+const LONGEST_NAME = 100;
+
+export function Templates({
+  mailboxId,
+  templates,
+  manages,
+  insert,
+  content,
+}: {
+  mailboxId: string;
+  templates: readonly Template[];
+  /** True: the person may change them. */
+  manages: boolean;
+  insert: (template: Template) => void;
+  /** What a template is made of. */
+  content: () => Omit<Template, "name">;
+}) {
+  const [saving, setSaving] = useState(false);
+  const navigate = useNavigate();
+  return (
+    <>
+      <Menu
+        trigger={<IconButton icon={LayoutTemplate} label="Templates" />}
+        items={[
+          ...templates.map((template) => ({ label: template.name, run: () => insert(template) })),
+          ...(manages ? [{ label: "Save as template…", icon: Save, run: () => setSaving(true) }] : []),
+          {
+            label: templates.length === 0 && !manages ? "No templates yet" : "Signature and templates",
+            icon: Settings,
+            run: () => void navigate({ to: "/settings/writing" }),
+          },
+        ]}
+      />
+      <Dialog open={saving} close={() => setSaving(false)} title="Save as template">
+        <SaveAs
+          mailboxId={mailboxId}
+          names={templates.map(({ name }) => name)}
+          content={content}
+          close={() => setSaving(false)}
+        />
+      </Dialog>
+    </>
+  );
+}
+
+function SaveAs({
+  mailboxId,
+  names,
+  content,
+  close,
+}: {
+  mailboxId: string;
+  names: readonly string[];
+  content: () => Omit<Template, "name">;
+  close: () => void;
+}) {
+  const [name, setName] = useState("");
+  const replaces = names.find((one) => one.toLowerCase() === name.trim().toLowerCase());
+  const save = useChange(
+    (template: Template) => api.saveTemplate(mailboxId, { ...template, ...(replaces !== undefined && { replaces }) }),
+    { key: ["texts"], success: "Template saved" },
+  );
+  function submit(): void {
+    if (name.trim() !== "") save.mutate({ name, ...content() }, { onSuccess: close });
+  }
+  return (
+    <>
+      <Field
+        label="Name"
+        value={name}
+        maxLength={LONGEST_NAME}
+        autoComplete="off"
+        onChange={(event) => setName(event.target.value)}
+        onKeyDown={(event: KeyboardEvent) => {
+          if (event.key !== "Enter") return;
+          // Otherwise Enter would submit the form around it, which sends.
+          event.preventDefault();
+          event.stopPropagation();
+          submit();
+        }}
+        hint={replaces === undefined ? undefined : `It replaces “${replaces}”.`}
+      />
+      <div className="mt-4 flex gap-2">
+        <Button kind="primary" disabled={name.trim() === "" || save.isPending} onClick={submit}>
+          Save
+        </Button>
+        <Button onClick={close}>Cancel</Button>
+      </div>
+    </>
+  );
+}

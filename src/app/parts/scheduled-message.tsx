@@ -1,0 +1,111 @@
+/** A message that is sent later: whole, with every recipient and its time, which can be changed. */
+import { Clock } from "lucide-react";
+import { type ReactNode, useState } from "react";
+import { api, type DraftContent } from "../lib/api.ts";
+import { isOnItsWay, tellSent } from "../lib/compose.ts";
+import { startOf } from "../lib/draft-content.ts";
+import { fullNameOf } from "../lib/format.ts";
+import { draftQuery, queryClient, refreshMail } from "../lib/queries.ts";
+import { dayAndTime } from "../lib/time.ts";
+import { toastFailure } from "../lib/toast.ts";
+import { Button } from "./button.tsx";
+import { SendTime } from "./composer-fields.tsx";
+import { MessageBody } from "./message-card.tsx";
+
+export function ScheduledMessage({
+  draft,
+  dueAt,
+  left,
+}: {
+  draft: DraftContent;
+  dueAt: string;
+  /** Called when it is no longer scheduled as before. */
+  left: () => void;
+}) {
+  const [choosing, setChoosing] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const { draftId, emailId, from, to, cc, bcc, subject, text, attachments } = draft;
+
+  async function act(work: () => Promise<void>): Promise<void> {
+    setBusy(true);
+    try {
+      await work();
+    } catch (error) {
+      toastFailure(error);
+    } finally {
+      setBusy(false);
+      refreshMail();
+    }
+  }
+  /** Sends it now, or at another time. If that is refused, it is a draft again. */
+  const send = (at?: Date) =>
+    act(async () => {
+      await api.undoSend(draftId);
+      const { fields } = startOf(draft, false);
+      const outcome = await api.sendDraft(draftId, {
+        ...fields,
+        revision: draft.revision,
+        attachments: attachments.map(({ id }) => id),
+        at: at?.toISOString(),
+      });
+      left();
+      tellSent(outcome);
+    });
+  const edit = () =>
+    act(async () => {
+      await api.undoSend(draftId);
+      await queryClient.invalidateQueries({ queryKey: draftQuery(draftId).queryKey });
+    });
+  const discard = () =>
+    act(async () => {
+      if (!confirm("Discard this message? It will not be sent, and cannot be brought back.")) return;
+      await api.discardDraft(draftId);
+      left();
+    });
+
+  return (
+    <div className="p-4">
+      <p role="status" className="mb-3 flex items-center gap-2 rounded-lg bg-notice px-3 py-2 text-sm">
+        <Clock size={16} className="shrink-0" aria-hidden />
+        {isOnItsWay(dueAt) ? "Sending…" : `It is sent ${dayAndTime(dueAt)}.`}
+      </p>
+      <div className="mb-4 flex flex-wrap gap-2">
+        <Button disabled={busy} onClick={() => void edit()}>
+          Cancel and edit
+        </Button>
+        {!isOnItsWay(dueAt) && (
+          <>
+            <Button disabled={busy} onClick={() => setChoosing(true)}>
+              Change time
+            </Button>
+            <Button disabled={busy} onClick={() => void send()}>
+              Send now
+            </Button>
+          </>
+        )}
+        <Button kind="quiet" disabled={busy} onClick={() => void discard()}>
+          Discard
+        </Button>
+      </div>
+      <dl className="mb-4 grid grid-cols-[auto_1fr] gap-x-3 gap-y-1 border-b border-line pb-3 text-sm">
+        <Line field="From">{from}</Line>
+        {to.length > 0 && <Line field="To">{to.map(fullNameOf).join(", ")}</Line>}
+        {cc.length > 0 && <Line field="Cc">{cc.map(fullNameOf).join(", ")}</Line>}
+        {bcc.length > 0 && <Line field="Bcc">{bcc.map(fullNameOf).join(", ")}</Line>}
+        <Line field="Subject">{subject || "(no subject)"}</Line>
+      </dl>
+      <MessageBody message={{ id: emailId, from: { email: from }, text }} attachments={attachments} />
+      <SendTime open={choosing} close={() => setChoosing(false)} choose={(at) => void send(at)} />
+    </div>
+  );
+}
+
+/** A field of a message that goes out. */
+export const Line = ({ field, children }: { field: string; children: ReactNode }) => (
+  <>
+    <dt className="text-muted">{field}</dt>
+    <dd dir="auto" className="min-w-0 wrap-anywhere">
+      {children}
+    </dd>
+  </>
+);
