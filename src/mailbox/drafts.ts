@@ -5,6 +5,7 @@
  */
 
 import { and, asc, desc, eq, isNotNull, min, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
 import { type Caller, type Reach, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
@@ -87,6 +88,8 @@ const isToBeSent = and(
   sql`${threads.mailboxId} NOT IN ${sql.raw(UNSERVED_MAILBOXES)}`,
 );
 
+const answered = alias(threads, "answered");
+
 const statements = prepared((db) => ({
   draft: db
     .select({ message: messages, body: messageBodies, draft: drafts, answers: threads.id })
@@ -108,17 +111,20 @@ const statements = prepared((db) => ({
     .limit(MOST_ANSWERING)
     .prepare(),
   marked: db
-    .select({ id: threads.id, agent: drafts.agent, dueAt: drafts.dueAt, refusal: drafts.refusal })
+    .select({
+      id: threads.id,
+      agent: drafts.agent,
+      dueAt: drafts.dueAt,
+      refusal: drafts.refusal,
+      to: messages.to,
+      cc: messages.cc,
+      answers: answered.id,
+    })
     .from(threads)
     .innerJoin(messages, eq(messages.threadSeq, threads.seq))
     .innerJoin(drafts, eq(drafts.messageSeq, messages.seq))
-    .where(
-      and(
-        eq(threads.mailboxId, sql.placeholder("mailboxId")),
-        eq(threads.folder, "drafts"),
-        sql`(${drafts.agent} is not null or ${drafts.dueAt} is not null or ${drafts.refusal} is not null)`,
-      ),
-    )
+    .leftJoin(answered, eq(answered.seq, drafts.answers))
+    .where(and(eq(threads.mailboxId, sql.placeholder("mailboxId")), eq(threads.folder, "drafts")))
     .orderBy(desc(threads.lastMessageAt), desc(threads.seq))
     .limit(MOST_MARKED)
     .prepare(),
@@ -224,16 +230,18 @@ export function draftsAnswering(db: Db, caller: Caller, threadId: string): strin
     .map(({ id }) => id);
 }
 
-/** The mark in a list of a draft that is more than its author's own text. */
-export interface DraftMark {
+/** A draft as lists mark it. Its Bcc recipients are for those who open it. */
+export interface DraftMark extends Pick<Draft, "to" | "cc"> {
   id: string;
   agent: DraftAgent | null;
   /** Epoch ms. */
   dueAt: number | null;
   refusal: string | null;
+  /** Id of the conversation that it replies to. */
+  answers: string | null;
 }
 
-/** The drafts of a mailbox that an agent made, that are scheduled, or that could not be sent; newest first. */
+/** The latest drafts of a mailbox. */
 export const markedDrafts = (db: Db, mailboxId: string): DraftMark[] => statements(db).marked.all({ mailboxId });
 
 /** A scheduled draft in a list. Its Bcc recipients are for those who open it. */

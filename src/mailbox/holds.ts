@@ -107,7 +107,7 @@ const statements = prepared((db) => {
       .where(and(eq(holds.messageId, sql.placeholder("emailId")), eq(holds.state, "sent")))
       .prepare(),
     marked: db
-      .select({ draftId: threads.id, emailId: holds.messageId, state: holds.state })
+      .select({ draftId: threads.id, emailId: holds.messageId, state: holds.state, answers: holds.answers })
       .from(holds)
       .innerJoin(messages, eq(messages.seq, holds.messageSeq))
       .innerJoin(threads, eq(threads.seq, messages.threadSeq))
@@ -267,6 +267,8 @@ export interface HeldMark {
   draftId: string;
   emailId: string;
   state: HoldState;
+  /** Id of the conversation that it answers. */
+  answers: string | null;
 }
 
 /** The latest such messages of a mailbox. */

@@ -382,6 +382,8 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
       bcc: "boss@example.test",
       html: '<p>Dear <b>Bea</b></p><table><tr><td bgcolor="#ccffee">13</td></tr></table>',
     });
+    // Pages get events at most four times a second, by the appliance's clock.
+    await booted.advance(1_000);
     await folderLink("Drafts").click();
     await conversations().getByText("By agent “Tests”").waitFor();
     await folderLink("Inbox").click();

@@ -66,6 +66,8 @@ export type RefusedThread = AnswerOf<typeof changeThreads>["refused"][number];
 export type Texts = AnswerOf<typeof getTexts>;
 export type Template = Texts["templates"][number];
 
+export type LabelColour = NonNullable<AnswerOf<typeof completeLabels>["labels"][number]["colour"]>;
+
 /** Selects the conversations of a list. */
 export type ListFilters = QueryOf<typeof listThreads>;
 export type SearchOrder = NonNullable<ListFilters["sort"]>;

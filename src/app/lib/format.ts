@@ -26,9 +26,16 @@ export const initialsOf = (address: Address): string => {
   return `${[...first][0] ?? "?"}${[...last][0] ?? ""}`.toUpperCase();
 };
 
-/** The other party of a conversation, for a list. */
-export const otherOf = (thread: ThreadView): string =>
-  thread.folder === "sent" || thread.folder === "drafts" ? `To ${nameOf(thread.from)}` : nameOf(thread.from);
+/** The other party of a conversation, for a list: of one that was only sent, everybody it went to. */
+export function otherOf(thread: ThreadView): string {
+  if (thread.folder !== "sent") return nameOf(thread.from);
+  const others = thread.participants.filter(({ email }) => email !== thread.mailbox && email !== thread.receivedOn);
+  return `To ${namesOf(others.length > 0 ? others : [thread.from])}`;
+}
+
+/** The recipients of a draft, for a list. */
+export const recipientsOf = ({ to, cc }: { to: readonly Address[]; cc: readonly Address[] }): string =>
+  to.length + cc.length === 0 ? "No recipients yet" : `To ${namesOf([...to, ...cc])}`;
 
 export function sizeOf(bytes: number): string {
   if (bytes < 1_000) return `${bytes} B`;

@@ -2,7 +2,14 @@
  * The queries of mail for TanStack Query: keys, functions and cache times; and the hook for changes. thread-actions.ts
  * changes the data of the queries.
  */
-import { infiniteQueryOptions, QueryClient, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import {
+  infiniteQueryOptions,
+  QueryClient,
+  queryOptions,
+  useMutation,
+  useQuery,
+  useQueryClient,
+} from "@tanstack/react-query";
 import { api, type ListFilters, type Person, type ThreadListView } from "./api.ts";
 import { MOST_OF_A_PAGE, Refusal } from "./call.ts";
 import { isAway, onReturn } from "./connection.ts";
@@ -83,6 +90,15 @@ export const textsQuery = (mailboxId: string | undefined) =>
 /** What a mailbox sends later, the next first. */
 export const scheduledQuery = (mailboxId: string) =>
   queryOptions({ queryKey: ["scheduled", mailboxId], queryFn: async () => (await api.scheduled(mailboxId)).scheduled });
+
+const coloursOf = (labels: Awaited<ReturnType<typeof api.labels>>): ReadonlyMap<string, string> =>
+  new Map(labels.flatMap(({ label, colour }) => (colour === null ? [] : [[label.toUpperCase(), colour]])));
+
+/** A hook: a function that gives the colour of a label in a mailbox. */
+export function useLabelColour(mailboxId: string): (label: string) => string | undefined {
+  const { data } = useQuery({ ...labelsQuery(mailboxId), select: coloursOf });
+  return (label) => data?.get(label.toUpperCase());
+}
 
 export const usageQuery = (mailbox: string) =>
   queryOptions({ queryKey: ["usage", mailbox], queryFn: () => api.usage(mailbox) });

@@ -4,7 +4,7 @@ import { Link, Navigate, useLocation, useParams } from "@tanstack/react-router";
 import { ArrowLeft, X } from "lucide-react";
 import { use, useEffect, useRef, useState } from "react";
 import type { ThreadView } from "../lib/api.ts";
-import { draftMarksQuery, threadQuery } from "../lib/queries.ts";
+import { draftMarksQuery, threadQuery, useLabelColour } from "../lib/queries.ts";
 import { ListContext } from "../lib/selection.ts";
 import { threadActions } from "../lib/thread-actions.ts";
 import { fullTime } from "../lib/time.ts";
@@ -77,7 +77,7 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
       </header>
       <div className="min-h-0 grow overflow-y-auto print:overflow-visible">
         <div className="mx-auto max-w-208 px-4 pt-5 pb-16 md:px-8">
-          <h1 id="subject" className="mb-1 text-xl leading-snug font-semibold tracking-tight text-pretty">
+          <h1 id="subject" dir="auto" className="mb-1 text-xl leading-snug font-semibold tracking-tight text-pretty">
             {thread.subject || "(no subject)"}
           </h1>
           <p className="mb-4 flex flex-wrap items-center gap-x-2 gap-y-1 text-sm text-muted">
@@ -116,8 +116,9 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
 
 /** A label: a link to all conversations with it, and a button to remove it. */
 function Label({ label, thread, manage }: { label: string; thread: ThreadView; manage: boolean }) {
+  const colourOf = useLabelColour(thread.mailboxId);
   return (
-    <span className="inline-flex max-w-64 items-center rounded bg-hover text-xs text-soft">
+    <span data-colour={colourOf(label)} className="label-chip inline-flex max-w-64 items-center rounded text-xs">
       <Link
         to="/mail/$folder"
         params={{ folder: "all" }}

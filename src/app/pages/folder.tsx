@@ -1,10 +1,11 @@
 /** A list of conversations with its search. The open one is beside it, or on a phone in its place. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { CalendarX, Menu as MenuIcon, SearchX, X } from "lucide-react";
+import { CalendarX, Menu as MenuIcon, PenLine, SearchX, X } from "lucide-react";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, type DraftMarks, type ThreadView } from "../lib/api.ts";
 import { Refusal } from "../lib/call.ts";
+import { startMessage } from "../lib/compose.ts";
 import { chosenMailbox, folderOf, openSidebar } from "../lib/folders.ts";
 import { counted } from "../lib/format.ts";
 import {
@@ -23,7 +24,7 @@ import { Button, IconButton } from "../parts/button.tsx";
 import { Failed, Notice, Skeleton } from "../parts/notice.tsx";
 import { SearchBox } from "../parts/search-box.tsx";
 import { FoundInstead, foundMessage, NothingFound, OrderChoice, SearchNotes } from "../parts/search-results.tsx";
-import { ThreadRow } from "../parts/thread-row.tsx";
+import { type RowActions, ThreadRow } from "../parts/thread-row.tsx";
 import { confirmDeletion, type OpenMenu, SelectionBar } from "../parts/thread-toolbars.tsx";
 
 export function FolderPage() {
@@ -111,7 +112,26 @@ export function FolderPage() {
     void threadActions.markUnread(targets, true);
     if (targets.length > 0 && !selecting && openId !== undefined) void open(undefined);
   }
-  const star = useCallback((thread: ThreadView) => void threadActions.star([thread], !thread.starred), []);
+  /** The row's conversation has left the list. */
+  const rowLeft = (thread: ThreadView) => thread.id === currentId && left();
+  // A stable object, so that rows do not render again with each list.
+  const latestLeft = useRef(rowLeft);
+  latestLeft.current = rowLeft;
+  const actions = useMemo(
+    (): RowActions => ({
+      star: (thread) => void threadActions.star([thread], !thread.starred),
+      markUnread: (thread, unread) => void threadActions.markUnread([thread], unread),
+      move(thread, to) {
+        void threadActions.move([thread], to);
+        latestLeft.current(thread);
+      },
+      snooze(thread, until) {
+        void threadActions.snooze([thread], until);
+        latestLeft.current(thread);
+      },
+    }),
+    [],
+  );
   function openMenu(which: OpenMenu): void {
     if (!manage) return;
     if (!selecting && current) selection.toggle(current.id);
@@ -163,7 +183,7 @@ export function FolderPage() {
     <ListContext value={{ left, selecting }}>
       <section
         aria-label={name}
-        className={`flex w-full min-w-0 flex-col border-r border-line bg-panel lg:w-88 lg:shrink-0 xl:w-104 print:hidden ${openId === undefined ? "" : "max-lg:hidden"}`}
+        className={`relative flex w-full min-w-0 flex-col border-r border-line bg-panel lg:w-88 lg:shrink-0 xl:w-104 print:hidden ${openId === undefined ? "" : "max-lg:hidden"}`}
       >
         <header className="border-b border-line px-3 pt-3 pb-2">
           <div className="mb-2 flex items-center gap-1">
@@ -221,7 +241,7 @@ export function FolderPage() {
             acted={() => leave()}
           />
         )}
-        <div id="content" tabIndex={-1} className="min-h-0 grow overflow-y-auto outline-none">
+        <div id="content" tabIndex={-1} className="min-h-0 grow overflow-y-auto outline-none max-md:pb-20">
           {list.isPending && <Skeleton what="conversations" />}
           {badSearch && (
             <div role="alert" className="h-full">
@@ -254,7 +274,7 @@ export function FolderPage() {
                   current={thread.id === currentId}
                   selected={selection.has(thread.id)}
                   select={select}
-                  star={manage ? star : undefined}
+                  actions={manage ? actions : undefined}
                 />
               ))}
             </ul>
@@ -267,6 +287,14 @@ export function FolderPage() {
             />
           )}
         </div>
+        <Button
+          kind="primary"
+          onClick={() => startMessage(mailbox?.address)}
+          className="absolute right-4 bottom-4 h-12! rounded-full! px-5! shadow-lg md:hidden"
+        >
+          <PenLine size={17} aria-hidden />
+          Compose
+        </Button>
       </section>
       <div className={`min-w-0 grow ${openId === undefined ? "max-lg:hidden" : ""}`}>
         <Outlet />

@@ -12,6 +12,8 @@ export interface MenuProps extends Overlay {
   items: readonly {
     label: string;
     icon?: LucideIcon;
+    /** Colour of a label, which the icon has. */
+    colour?: string;
     /** Shown at the end: a shortcut, or a time. */
     hint?: string;
     run: () => void;
@@ -34,14 +36,23 @@ export function MenuOverlay({ trigger, items, open, onOpenChange }: MenuProps) {
           collisionPadding={8}
           className="z-40 min-w-48 rounded-lg border border-line bg-raised p-1 text-sm shadow-lg"
         >
-          {items.map(({ label, icon: Icon, hint, run }) => (
+          {items.map(({ label, icon: Icon, colour, hint, run }) => (
             <DropdownMenu.Item
               key={label}
               onSelect={run}
               className="flex cursor-pointer items-center justify-between gap-6 rounded-md px-2.5 py-1.5 outline-none data-highlighted:bg-hover"
             >
               <span className="flex items-center gap-2">
-                {Icon && <Icon size={15} aria-hidden />} {label}
+                {Icon && (
+                  <Icon
+                    size={15}
+                    aria-hidden
+                    data-colour={colour}
+                    fill={colour ? "currentColor" : "none"}
+                    className={colour && "label-dot"}
+                  />
+                )}{" "}
+                {label}
               </span>
               {hint !== undefined && <span className="text-xs text-muted">{hint}</span>}
             </DropdownMenu.Item>

@@ -28,10 +28,12 @@ export function SnoozeMenu({
   snooze,
   open,
   onOpenChange,
+  className = "",
 }: {
   snooze: (until: Date) => void;
   open: boolean;
   onOpenChange: (open: boolean) => void;
+  className?: string;
 }) {
   const [picks, setPicks] = useState(false);
   return (
@@ -39,7 +41,7 @@ export function SnoozeMenu({
       <Menu
         open={open}
         onOpenChange={onOpenChange}
-        trigger={<IconButton icon={Clock} label="Snooze" shortcut="b" />}
+        trigger={<IconButton icon={Clock} label="Snooze" shortcut="b" className={className} />}
         items={[...suggestedTimes(snooze), { label: "Pick date and time…", run: () => setPicks(true) }]}
       />
       <Dialog open={picks} close={() => setPicks(false)} title="Snooze until">

@@ -51,7 +51,7 @@ export function MessageCard({
               onClick={() => setOpen(!open)}
               className="min-w-0 truncate font-semibold after:absolute after:inset-0 after:rounded-xl"
             >
-              {nameOf(from)}
+              <bdi>{nameOf(from)}</bdi>
             </button>
             <span className="min-w-0 truncate text-sm text-muted max-sm:hidden">{from.email}</span>
             <time dateTime={date} title={fullTime(date)} className="ml-auto shrink-0 text-xs text-muted tabular-nums">
@@ -61,7 +61,9 @@ export function MessageCard({
           {open ? (
             <Recipients message={message} />
           ) : (
-            <p className="truncate text-sm text-muted">{text.slice(0, 200)}</p>
+            <p dir="auto" className="truncate text-sm text-muted">
+              {text.slice(0, 200)}
+            </p>
           )}
         </div>
         {open && (

@@ -124,7 +124,9 @@ function ReplyDraft({ draft, archive }: { draft: DraftSummary; archive: (() => (
         >
           <Icon size={16} className="shrink-0 text-muted" aria-hidden />
           <span className="shrink-0 font-medium">{what}</span>
-          <span className="min-w-0 truncate text-muted">{text}</span>
+          <span dir="auto" className="min-w-0 grow truncate text-muted">
+            {text}
+          </span>
         </button>
       )}
     </section>

@@ -1,12 +1,23 @@
 /** Mailboxes, folders and labels. On a phone the sidebar covers the list, and is opened from there. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useLocation, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { CalendarClock, ChevronsUpDown, Hourglass, Keyboard, LogOut, PenLine, Settings, Tag } from "lucide-react";
+import {
+  CalendarClock,
+  ChevronsUpDown,
+  Hourglass,
+  Keyboard,
+  LogOut,
+  PenLine,
+  Rows3,
+  Settings,
+  Tag,
+} from "lucide-react";
 import { Fragment, useEffect, useState } from "react";
 import { api, type MailboxView } from "../lib/api.ts";
 import { saveEverything } from "../lib/autosave.ts";
 import { Refusal } from "../lib/call.ts";
 import { startMessage } from "../lib/compose.ts";
+import { toggleDensity, useCompact } from "../lib/density.ts";
 import { chosenMailbox, closeSidebar, FOLDERS, useSidebar } from "../lib/folders.ts";
 import { sizeOf } from "../lib/format.ts";
 import { approvalsQuery, labelsQuery, meQuery, scheduledQuery, unreadQuery, usageQuery } from "../lib/queries.ts";
@@ -14,6 +25,7 @@ import { forgetSearches } from "../lib/suggestions.ts";
 import { toastFailure } from "../lib/toast.ts";
 import { Button } from "./button.tsx";
 import { Avatar, Mark, UseBar } from "./graphics.tsx";
+import { LabelSettings } from "./label-settings.tsx";
 import { Menu } from "./menus.tsx";
 
 export function Sidebar({ mailboxes, showHelp }: { mailboxes: readonly MailboxView[]; showHelp: () => void }) {
@@ -184,6 +196,8 @@ function Labels({
 }) {
   const { data: labels = [] } = useQuery(labelsQuery(mailbox.id));
   const [all, setAll] = useState(false);
+  const navigate = useNavigate();
+  const inAsked = asked === undefined ? {} : { mailbox: asked };
   if (labels.length === 0) return null;
   const shown = all ? labels : labels.slice(0, FEW_LABELS);
   return (
@@ -193,7 +207,7 @@ function Labels({
       </h2>
       <ul>
         {shown.map((one) => (
-          <li key={one.label}>
+          <li key={one.label} className="group relative">
             <Link
               to="/mail/$folder"
               params={{ folder: "all" }}
@@ -202,9 +216,32 @@ function Labels({
               aria-current={one.label === label ? "page" : undefined}
               className={`flex h-8 items-center gap-2.5 rounded-md px-2 max-md:h-10 ${one.label === label ? "bg-chosen font-medium text-ink" : "text-soft hover:bg-hover"}`}
             >
-              <Tag size={15} strokeWidth={1.8} aria-hidden className="shrink-0 text-muted" />
-              <span className="min-w-0 truncate">{one.label}</span>
+              <Tag
+                size={15}
+                strokeWidth={1.8}
+                fill={one.colour === null ? "none" : "currentColor"}
+                aria-hidden
+                data-colour={one.colour ?? undefined}
+                className="label-dot shrink-0"
+              />
+              <span dir="auto" className="min-w-0 truncate pr-6">
+                {one.label}
+              </span>
             </Link>
+            {mailbox.access.manage && (
+              <LabelSettings
+                mailboxId={mailbox.id}
+                label={one.label}
+                renamed={(name) => {
+                  if (one.label === label)
+                    void navigate({ to: ".", search: (was) => ({ ...was, label: name }), replace: true });
+                }}
+                removed={() => {
+                  if (one.label === label)
+                    void navigate({ to: "/mail/$folder", params: { folder: "inbox" }, search: inAsked });
+                }}
+              />
+            )}
           </li>
         ))}
       </ul>
@@ -258,6 +295,7 @@ function Count({
 function Account({ showHelp }: { showHelp: () => void }) {
   const { data: me } = useQuery(meQuery);
   const navigate = useNavigate();
+  const isCompact = useCompact();
   if (!me) return null;
   async function signOut(userId: string): Promise<void> {
     // The browser asks before it leaves a page with a draft that could not be saved.
@@ -290,6 +328,7 @@ function Account({ showHelp }: { showHelp: () => void }) {
         }
         items={[
           { label: "Settings", icon: Settings, run: () => void navigate({ to: "/settings/profile" }) },
+          { label: isCompact ? "Comfortable lists" : "Compact lists", icon: Rows3, run: toggleDensity },
           { label: "Keyboard shortcuts", icon: Keyboard, hint: "?", run: showHelp },
           { label: "Sign out", icon: LogOut, run: () => void signOut(me.id) },
         ]}

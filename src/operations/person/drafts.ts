@@ -31,7 +31,7 @@ export const beginDraft = appOperation({
   run: ({ caller, sending }, { body }) => sending.createDraft(caller, body),
 });
 
-/** Lists the drafts of a mailbox that stand out in its list: by an agent, scheduled, refused when due, or held. */
+/** Lists the latest drafts of a mailbox with what lists show of them, and the messages that were held. */
 export const listMarkedDrafts = appOperation({
   name: "listMarkedDrafts",
   audience: "person",
@@ -39,7 +39,8 @@ export const listMarkedDrafts = appOperation({
   path: "/drafts",
   query: t.Object({ mailbox: t.String() }),
   run: ({ caller, mailbox }, { query }) => ({
-    drafts: mailbox.drafts.marked(caller, query.mailbox).map(({ id, agent, dueAt, refusal }) => ({
+    drafts: mailbox.drafts.marked(caller, query.mailbox).map(({ id, agent, dueAt, refusal, ...draft }) => ({
+      ...draft,
       draftId: id,
       /** Name of the API key that it was made with. */
       agent: agent?.key ?? null,

@@ -117,7 +117,7 @@ describe("what waits", () => {
   test("is marked among the drafts of its mailbox", async () => {
     const id = await held("Marked");
     const marks = async () => (await alice.get<{ held: object[] }>(`/drafts?mailbox=${ALICE}`)).body.held[0];
-    expect(await marks()).toMatchObject({ emailId: id, state: "waiting" });
+    expect(await marks()).toMatchObject({ emailId: id, state: "waiting", answers: null });
     await alice.send("POST", `/holds/${id}/reject`);
     expect(await marks()).toMatchObject({ emailId: id, state: "rejected" });
   });

@@ -346,22 +346,25 @@ describe("an agent's draft", () => {
     expect((await begin()).agent).toBeNull();
   });
 
-  test("is marked in the list of drafts, as scheduled and refused drafts are, and a person's own draft is not", async () => {
+  test("is marked in lists, as scheduled and refused drafts are, with its recipients but those of Bcc", async () => {
     const marks = async (page = alice) =>
       (await page.get<{ drafts: { draftId: string }[] }>(`/drafts?mailbox=${ALICE}`)).body.drafts;
-    const own = await begin();
-    const { draft: made } = await agentDraft();
+    const own = await begin({ to: `Bob <${BOB}>`, cc: "cy@remote.example", bcc: "boss@remote.example" });
+    const { draft: made, threadId } = await agentDraft();
     const due = await begin();
     const at = (await send(due)).body.due?.at;
     const of = async (id: string) => (await marks()).find(({ draftId }) => draftId === id);
-    expect(await of(own.draftId)).toBeUndefined();
-    expect(await of(made.draftId)).toEqual({
-      draftId: made.draftId,
-      agent: "Tests",
+    expect(await of(own.draftId)).toEqual({
+      draftId: own.draftId,
+      to: [{ email: BOB, name: "Bob" }],
+      cc: [{ email: "cy@remote.example" }],
+      answers: null,
+      agent: null,
       dueAt: null,
       refused: false,
     } as never);
-    expect(await of(due.draftId)).toEqual({ draftId: due.draftId, agent: null, dueAt: at, refused: false } as never);
+    expect(await of(made.draftId)).toMatchObject({ agent: "Tests", answers: threadId, dueAt: null, refused: false });
+    expect(await of(due.draftId)).toMatchObject({ agent: null, answers: null, dueAt: at, refused: false });
     expect(await statusOf(bob.get(`/drafts?mailbox=${ALICE}`))).toBe(404);
     await alice.send("DELETE", `/drafts/${due.draftId}`);
   });
@@ -743,7 +746,9 @@ describe("sending", () => {
     const left = await open(draft.draftId);
     expect([left.dueAt, left.refusal]).toEqual([null, expect.stringContaining(why)]);
     const { body } = await alice.get<{ drafts: object[] }>(`/drafts?mailbox=${ALICE}`);
-    expect(body.drafts).toContainEqual({ draftId: draft.draftId, agent: null, dueAt: null, refused: true });
+    expect(body.drafts).toContainEqual(
+      expect.objectContaining({ draftId: draft.draftId, agent: null, dueAt: null, refused: true }),
+    );
     const row = await alice.get<{ thread: { unread: boolean } }>(`/threads/${draft.draftId}`);
     expect(row.body.thread.unread).toBe(true);
     expect(await sentCopies(subject)).toEqual([]);
