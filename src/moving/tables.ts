@@ -58,6 +58,8 @@ export const TABLES: Readonly<Record<string, Moved | Left>> = {
   grants: ofMailbox("last"),
   mailbox_usage: ofMailbox("last"),
   mailbox_labels: ofMailbox("last"),
+  label_colours: ofMailbox("last"),
+  mailbox_texts: ofMailbox("last"),
   api_keys: ofUser(),
   app_passwords: ofUser(),
   oauth_grants: { stage: "last", of: "api_keys", by: "key_id" },
