@@ -172,6 +172,24 @@ export function tokensOf({ field, text }: TextCondition): string[] {
   return (address ?? fold(text)).split(" ").map((token) => tokenIn(field, token));
 }
 
+/**
+ * Tokens of the longest phrase: a search takes a step for each of them at each place in a message where it may begin. A
+ * longer text is found by stretches of that length, each of which shares half with the one before.
+ */
+const LONGEST_PHRASE = 16;
+
+/** The phrases, as tokens, that a message with the text of a condition has, each within one field. */
+export function stretchesOf(condition: TextCondition): string[][] {
+  const tokens = tokensOf(condition);
+  const last = Math.max(0, tokens.length - LONGEST_PHRASE);
+  const stretches: string[][] = [];
+  for (let at = 0; at < last + LONGEST_PHRASE / 2; at += LONGEST_PHRASE / 2) {
+    const start = Math.min(at, last);
+    stretches.push(tokens.slice(start, start + LONGEST_PHRASE));
+  }
+  return stretches;
+}
+
 /** Start of the day, epoch ms. @throws AppError bad_request */
 function parseDate(operator: string, value: string): number {
   const at = /^\d{4}-\d{2}-\d{2}$/.test(value) ? Date.parse(`${value}T00:00:00.000Z`) : Number.NaN;

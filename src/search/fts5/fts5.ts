@@ -17,7 +17,7 @@ import type { Db, Store } from "../../store/store.ts";
 import { documentNumberOf, isNear, messageOf, messageSql, threadSql, threadsOf } from "../document-number.ts";
 import type { DocumentScope, SearchEngine, SearchScope } from "../engine.ts";
 import type { IndexDocument } from "../fold.ts";
-import { type MessageCondition, type TextCondition, type TextField, tokenIn, tokensOf } from "../query.ts";
+import { type MessageCondition, stretchesOf, type TextCondition, type TextField, tokenIn } from "../query.ts";
 import { has, type SeqSet, setOf } from "../sets.ts";
 import { beginBacklog, endBacklog, putOff } from "./upkeep.ts";
 
@@ -51,22 +51,10 @@ const FILING_STEP = { pages: 128, segments: 16 };
 /** Pages that merges write for a document: each page of it about four times, at one level of the index after the other. */
 const mergedPagesOf = ({ body }: IndexDocument): number => 4 + body.length / 2_048;
 
-/**
- * Tokens of the longest phrase: FTS5 takes a step for each of them at each place in a message where it may begin. A
- * longer text is found by stretches of that length, each of which shares half with the one before.
- */
-const LONGEST_PHRASE = 16;
-
 /** The FTS5 phrases, distinct, that a message with the text has. */
 export function phrasesOf(condition: TextCondition): string[] {
-  const tokens = tokensOf(condition);
-  const last = Math.max(0, tokens.length - LONGEST_PHRASE);
-  const stretches = new Set<string>();
-  for (let at = 0; at < last + LONGEST_PHRASE / 2; at += LONGEST_PHRASE / 2) {
-    const start = Math.min(at, last);
-    stretches.add(`${COLUMN_FILTER[condition.field]}"${tokens.slice(start, start + LONGEST_PHRASE).join(" ")}"`);
-  }
-  return [...stretches];
+  const filter = COLUMN_FILTER[condition.field];
+  return [...new Set(stretchesOf(condition).map((tokens) => `${filter}"${tokens.join(" ")}"`))];
 }
 
 const textExpression = (condition: TextCondition): string => `(${phrasesOf(condition).join(" AND ")})`;
