@@ -320,7 +320,18 @@ export function createAppliance(
         const idempotency = createIdempotency(base);
         const reads = createReadJournal(base);
         backends.push({ stop: reads.flush });
-        const administration = { store, people, domains, developers, journal, outbound, options, runtime, log };
+        const administration = {
+          store,
+          people,
+          domains,
+          developers,
+          journal,
+          outbound,
+          mailbox,
+          options,
+          runtime,
+          log,
+        };
         const performing = {
           mailbox,
           sending,

@@ -6,6 +6,7 @@ import { createRoom, mostLargeBytes } from "./base/memory.ts";
 import type { Meters } from "./base/metrics.ts";
 import type { Runtime } from "./base/runtime.ts";
 import type { Job } from "./base/scheduler.ts";
+import { createAutomatic } from "./compose/automatic.ts";
 import { createSending } from "./compose/send.ts";
 import { acceptMessage } from "./inbound/data.ts";
 import { createBlocklists } from "./inbound/dnsbl.ts";
@@ -84,6 +85,7 @@ export function createMailFlow({ folder, startWorker, wake, baseUrl, ...parts }:
   const blocklists = createBlocklists({ names, runtime, log });
   const approvals = createApprovals({ ...parts, transport, parser, wake, wakeRelay });
   const sending = createSending({ ...parts, transport, parser, submit, spool, wake, approvals });
+  const automatic = createAutomatic({ ...parts, transport, parser, onQueued: wakeRelay, wake });
   const known = createKnownNetworks({ store, runtime });
   const notify: NotifyAdmins = async (...notice) => {
     await notifyAdmins({ ...parts, parser }, ...notice);
@@ -93,6 +95,7 @@ export function createMailFlow({ folder, startWorker, wake, baseUrl, ...parts }:
   const jobs: readonly Job[] = [
     relay.job,
     sending.job,
+    automatic.job,
     approvals.job,
     holdNotices,
     greylist.job,

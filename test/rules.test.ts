@@ -28,7 +28,7 @@ const unbroken = (path: string, text: string): string =>
 /** What follows `word` and a colon in comments, strings and Markdown, up to where a citation ends. */
 function following(word: string, path: string, text: string): string[] {
   const found = unbroken(path, text).matchAll(
-    new RegExp(`(?<=^(.*))(?<![\`\\w])${word}: ((?:(?!\\*/)[^\\n).;:"\`])*)`, "gm"),
+    new RegExp(`(?<=^(.*))(?<![\`\\w])${word}: (?![[{])((?:(?!\\*/)[^\\n).;:"\`])*)`, "gm"),
   );
   return [...found].flatMap(([, before = "", cited = ""]) =>
     path.endsWith(".md") || /\/\/|\/\*|^\s*[*#]|["'`]/.test(before) ? [cited.trim()] : [],
@@ -50,6 +50,7 @@ describe("a citation", () => {
     ["in a script", "a.sh", "# rules: Ready\n# line.", ["Ready line"]],
     ["in Markdown", "a.md", "Nobody sees it (rules: Bcc,\nReply). See `rules: Heading`.", ["Bcc", "Reply"]],
     ["is no code", "a.ts", "const rules: Rule[] = [];", []],
+    ["is no value", "a.md", "{ rules: [{ match }] }", []],
   ])("%s", (_, path, text, cited) => {
     expect(citedIn(path, text)).toEqual(cited);
   });

@@ -1,6 +1,6 @@
 /**
- * Mails people about changes to their own access: a replaced password, a reset second factor or an API key that somebody
- * made for them, who did it, and what ended with it. The only writer of access_notices. The change and the due notice commit together, in any
+ * Mails people about changes to their own access: a replaced password, a reset second factor, an API key that somebody made
+ * for them, or mail of theirs that goes elsewhere, who did it, and what ended with it. The only writer of access_notices. The change and the due notice commit together, in any
  * process; the mail and the record that it was sent do, too. Each notice is therefore sent exactly once.
  */
 import { asc, eq } from "drizzle-orm";
@@ -64,6 +64,7 @@ export function createAccessNotices({
 const BY = {
   self: "by somebody who was signed in as you and gave your password",
   admin: "by an owner or admin of your workspace",
+  share: "by somebody with whom the mailbox is shared in full",
   operator: "by the operator of the server",
 };
 
@@ -71,7 +72,18 @@ const counted = (count: number, what: string): string => `${count} ${what}${coun
 
 const UNEXPECTED = "If you did not expect this, tell whoever runs the server at once.";
 
-function mailOf({ deed, doneBy, appPasswords, keys, createdAt }: typeof accessNotices.$inferSelect) {
+function mailOf({ deed, doneBy, appPasswords, keys, createdAt, detail }: typeof accessNotices.$inferSelect) {
+  if (deed === "forwarding") {
+    const { mailbox, to } = JSON.parse(detail ?? "{}") as { mailbox: string; to: string[] };
+    return {
+      subject: `Mail to ${mailbox} is forwarded`,
+      text: [
+        `Rules of the mailbox ${mailbox} were set on ${new Date(createdAt).toUTCString()}, ${BY[doneBy]}, that forward mail to ${to.join(", ")}.`,
+        "Whoever reads mail there reads what these rules find. You see the rules in the settings of the app, and can take them away.",
+        UNEXPECTED,
+      ].join("\n\n"),
+    };
+  }
   if (deed === "key") {
     return {
       subject: "An API key was made for you",

@@ -133,6 +133,8 @@ export interface Meters {
   countApiRefusal(code: string): void;
   /** Counts an attempt to deliver to one recipient. */
   countDelivered(outcome: "accepted" | "deferred" | "refused"): void;
+  /** Mail that the server writes by itself about mail that arrived. */
+  countAutomatic(kind: "forward" | "absence", outcome: "accepted" | "refused"): void;
   countWebhook(ok: boolean, ms: number): void;
   /** Counts a refused HTTP connection or request: too many in all, or too many of its source. */
   countHttpRefusal(by: "total" | "source"): void;
@@ -166,6 +168,10 @@ export function createMeters(metrics: Metrics, now: () => number): Meters {
     "mailroom_api_refusals_total",
     "Requests to the REST API that were refused",
   );
+  const automatic = metrics.counter<{ kind: string; outcome: string }>(
+    "mailroom_automatic_mail_total",
+    "Mail that rules forward, and replies of those who are absent",
+  );
   const deliveries = metrics.counter<{ outcome: string }>(
     "mailroom_delivery_attempts_total",
     "Recipients of attempts to deliver outbound mail, by what came of them",
@@ -193,6 +199,7 @@ export function createMeters(metrics: Metrics, now: () => number): Meters {
     },
     countApiRefusal: (code) => apiRefusals.add({ code }),
     countDelivered: (outcome) => deliveries.add({ outcome }),
+    countAutomatic: (kind, outcome) => automatic.add({ kind, outcome }),
     countWebhook: (ok, ms) => webhooks.observe({ outcome: ok ? "ok" : "failed" }, ms / 1_000),
     countHttpRefusal: (by) => httpRefusals.add({ by }),
   };

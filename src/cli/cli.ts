@@ -63,6 +63,8 @@ const GROUPS: Readonly<Record<string, readonly Command[]>> = {
     ...about("domain", domainCommands),
     ...about("user", userCommands),
     ...about("mailbox", mailboxCommands),
+    ...about("rule"),
+    ...about("absence"),
   ],
   "Programs and agents": [...about("key", keyCommands), ...about("webhook", webhookCommands), listen],
   "Mail that leaves": [...about("suppression"), ...about("queue", queueCommands)],

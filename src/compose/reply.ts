@@ -194,7 +194,11 @@ const LONGEST_REFERENCES = 8_000;
 export const TRANSMITTABLE_ID = /^<[!-~]{1,250}>$/;
 
 /** In-Reply-To and References of a reply (RFC 5322 §3.6.4); none without an identifier to refer to. */
-export function replyHeaders({ messageId, inReplyTo, references }: AnsweredMessage): [name: string, value: string][] {
+export function replyHeaders({
+  messageId,
+  inReplyTo,
+  references,
+}: Pick<AnsweredMessage, "messageId" | "inReplyTo" | "references">): [name: string, value: string][] {
   // RFC 5322 §3.6.4: without References, an In-Reply-To of one identifier stands for them.
   const before = references.length > 0 || inReplyTo === undefined ? references : [inReplyTo];
   const ids = [...before, ...(messageId === undefined ? [] : [messageId])].filter((id) => TRANSMITTABLE_ID.test(id));

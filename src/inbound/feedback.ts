@@ -204,7 +204,7 @@ function complaint(
     for (const entry of entriesOf(tx, messageSeq)) {
       if (!complainers.has(entry.seq) || entry.complainedAt !== null || entry.state !== "delivered") continue;
       setComplained(tx, entry, now);
-      if (entry.field !== "bcc" && !message.notice) {
+      if (entry.field !== "bcc" && !message.notice && message.automatic === null) {
         const data = { ...namesOf(message), recipient: entry.recipient };
         emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.complaint", data, now });
       }

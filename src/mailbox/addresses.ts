@@ -66,6 +66,11 @@ const statements = prepared((db) => ({
     .from(domains)
     .where(and(named, eq(domains.workspaceId, sql.placeholder("workspaceId"))))
     .prepare(),
+  own: db
+    .select({ address: addresses.address })
+    .from(addresses)
+    .where(eq(addresses.mailboxId, sql.placeholder("mailboxId")))
+    .prepare(),
   anyClaim: db.select({ id: domains.id }).from(domains).where(named).limit(1).prepare(),
   address: db
     .select({ mailboxId: addresses.mailboxId, expiresAt: mailboxes.expiresAt })
@@ -178,6 +183,10 @@ export function isVerifiedElsewhere(db: Db, workspaceId: string, domain: string)
   return verified !== undefined && verified.workspaceId !== workspaceId;
 }
 
+/** True if the domain (A-labels) was verified by the workspace. */
+export const isVerifiedFor = (db: Db, workspaceId: string, domain: string): boolean =>
+  statements(db).verified.get({ name: domain })?.workspaceId === workspaceId;
+
 function routeVia(db: Db, address: string, now: number, claimOf: (name: string) => Claim | Route | undefined): Route {
   const normalized = normalizeAddress(address);
   if (normalized === undefined) return { kind: "not-local" };
@@ -209,6 +218,14 @@ function routeVia(db: Db, address: string, now: number, claimOf: (name: string) 
 
 /** The domain used when an address names none; "" if there is no domain yet. */
 const oldestDomain = (db: Db): string => statements(db).firstDomain.get()?.name ?? "";
+
+/** The addresses of a mailbox; a catch-all as `*@domain`. */
+export const ownAddresses = (db: Db, mailboxId: string): Set<string> =>
+  new Set(
+    statements(db)
+      .own.all({ mailboxId })
+      .map(({ address }) => address),
+  );
 
 /** True if an address in a message is one of `own` (lower case, A-labels), with or without a tag. */
 export function isOwnAddress(own: ReadonlySet<string>, email: string): boolean {

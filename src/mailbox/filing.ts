@@ -10,11 +10,13 @@ import { charactersOf } from "../search/fold.ts";
 import type { AuthVerdicts } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, Tx } from "../store/store.ts";
+import { askForMailAbout } from "./automatic.ts";
 import { findSame, mailboxToFileInto, type NewDraft, type Writing, writeMessage } from "./filing-rows.ts";
 import { classify, recordClassification } from "./junk/classification.ts";
 import { teachAnswered } from "./junk/training.ts";
 import { writeLabels } from "./labels.ts";
 import type { PreparedMessage } from "./prepare.ts";
+import { folderByRules, judgeByRules, markByRules } from "./rules.ts";
 import {
   type Arrival,
   type FilingKind,
@@ -43,6 +45,8 @@ export interface Filing {
   /** The arrival itself marks it as spam, as a DMARC failure does. Filing adds what the mailbox has learned. */
   spam?: boolean;
   auth?: AuthVerdicts;
+  /** Of mail that arrived: its return path, empty for a bounce. Without one, nothing is forwarded or answered. */
+  reversePath?: string;
   /** The user who sent it or wrote the draft, and therefore sees all of its Bcc. */
   sentBy?: string;
   /** For a draft only. */
@@ -115,13 +119,23 @@ export function fileMessage(
       ? classify(tx, mailboxId, { from, auth, spam: filing.spam, junkTokens: message.junkTokens }, options)
       : {};
   const spam = classification.filedFor !== undefined;
-  const joined = kind === "draft" ? undefined : threadFor(tx, filing, { mailboxId, receivedOn, message, date, spam });
+  let joined = kind === "draft" ? undefined : threadFor(tx, filing, { mailboxId, receivedOn, message, date, spam });
   const addition = { message: { ...message, from }, kind, date } as const;
   // A report that joins a conversation is filed as ordinary mail: label and read state belong to the conversation.
   const isReport = kind === "received" && message.aggregateReport !== undefined && !joined && !spam;
-  const state = joined
+  let state = joined
     ? nextState(tx, joined, addition)
     : { ...firstState(addition, spam), ...(isReport && { unread: false }) };
+  const ruled =
+    kind === "received" && state.folder !== "spam"
+      ? judgeByRules(tx, { mailboxId, message, date, joined, state, now })
+      : undefined;
+  if (ruled?.folder === "trash" && joined && joined.folder !== "trash") {
+    // What others wrote stays where it is.
+    joined = undefined;
+    state = firstState(addition, spam);
+  }
+  if (ruled) state = { ...state, folder: folderByRules(ruled, joined, state.folder) };
   const read = kind === "sent" || kind === "draft" || isReport;
   const times = { date, filedAt: now };
   const facts = {
@@ -147,7 +161,12 @@ export function fileMessage(
     facts,
   );
   if (isReport) writeLabels(tx, threadSeq, [REPORT_LABEL]);
+  if (ruled) markByRules(tx, threadSeq, ruled);
   recordClassification(tx, seq, classification);
+  if (kind === "received" && state.folder !== "spam" && filing.reversePath !== undefined) {
+    const { reversePath } = filing;
+    askForMailAbout(tx, options, { mailboxId, workspaceId, seq, message, reversePath, auth, ruled, now });
+  }
   if (kind === "sent" && joined && joined.folder !== "spam") teachAnswered(tx, joined, message, now);
   if (kind === "received") {
     emit(tx, {

@@ -71,9 +71,13 @@ const MOST_FIRST = 1_000;
 /** Sets up to this size are looked up one by one, which costs about as much as walking past non-members. */
 const FEW = 1_000;
 
+/** Conversations that are counted for a query. */
+const MOST_COUNTED = 1_000;
+
 /** The request, with every default filled in. */
 interface Asked {
-  mailboxes: Map<string, Reach>;
+  /** By id. */
+  mailboxes: ReadonlyMap<string, unknown>;
   selection: Selection;
   query: Query;
   sort: SearchOrder;
@@ -284,6 +288,17 @@ export function createListing({
     listThreads,
     /** The same; without a folder it covers everything except trash and spam, even for a blank `q`. */
     search: (caller: Caller, filters: ThreadFilters & { q: string }) => listThreads(caller, filters, "all"),
+    /**
+     * Counts the conversations of a mailbox that a query finds, up to 1,000; `more`: there are more. The caller has checked
+     * access. @throws AppError bad_request (date in `q`)
+     */
+    async countMatching(mailboxId: string, q: string): Promise<{ threads: number; more: boolean; notes: string[] }> {
+      const { notes, ...query } = parseQuery(q, runtime.now());
+      const asked = { ...askedBy(query, { limit: MOST_COUNTED }, "all", new Map([[mailboxId, {}]])), literally: true };
+      const { positions } = await pageOf(asked, { mailboxIds: [mailboxId] }, START, MOST_COUNTED);
+      const more = positions.length > MOST_COUNTED;
+      return { threads: more ? MOST_COUNTED : positions.length, more, notes: [...notes] };
+    },
   };
 }
 
@@ -351,7 +366,7 @@ function bestAfter(best: readonly Position[], { seq, place }: Position): readonl
 function viewsOf(
   db: Db,
   positions: readonly Position[],
-  mailboxes: Asked["mailboxes"],
+  mailboxes: ReadonlyMap<string, Reach>,
 ): [seq: number, view: ThreadView][] {
   const seqs = positions.map(({ seq }) => seq);
   const rows = new Map(

@@ -15,6 +15,7 @@ import { readStoredAfter } from "../search/stored.ts";
 import type { LabelColour } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
+import { forgetTold } from "./absences.ts";
 import {
   isVerifiedElsewhere,
   localDomain,
@@ -332,13 +333,14 @@ export function createMailbox({
 
     /**
      * For the scheduler: wake snoozed conversations, remove blobs without a reference, delete what was discarded long
-     * ago.
+     * ago, forget whom an absence was told to.
      */
     jobs: [
       wakeSnoozed(store),
       sweepBlobs(store, log),
       deleteDiscarded(store, options),
       forgetChanges(store),
+      forgetTold(store),
     ] as readonly Job[],
   };
 }

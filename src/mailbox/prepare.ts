@@ -167,6 +167,7 @@ export function originalOnly(bytes: Uint8Array, reversePath: string, blob: strin
     cc: [],
     bcc: [],
     replyTo: [],
+    deliveredTo: [],
     subject: "",
     subjectKey: "",
     isReply: false,

@@ -9,10 +9,10 @@
 import { and, between, desc, eq, gt, gte, isNotNull, lt, lte, sql } from "drizzle-orm";
 import { type EmailAddress, isAnonymous } from "../message/address.ts";
 import { threadOf } from "../search/document-number.ts";
-import { addresses, MESSAGES_PER_THREAD, messages, threadReferences, threads } from "../store/schema.ts";
+import { MESSAGES_PER_THREAD, messages, threadReferences, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
-import { isOwnAddress } from "./addresses.ts";
+import { isOwnAddress, ownAddresses } from "./addresses.ts";
 import type { PreparedMessage } from "./prepare.ts";
 
 export type ThreadRow = typeof threads.$inferSelect;
@@ -94,11 +94,6 @@ const statements = prepared((db) => ({
       ),
     )
     .limit(1)
-    .prepare(),
-  ownAddresses: db
-    .select({ address: addresses.address })
-    .from(addresses)
-    .where(eq(addresses.mailboxId, sql.placeholder("mailboxId")))
     .prepare(),
 }));
 
@@ -220,8 +215,7 @@ function findBySubject(tx: Tx, arrival: Arrival): ThreadRow | undefined {
 
 /** Author and recipients of the message, without the mailbox itself, which is in every conversation. */
 function othersOf(tx: Tx, { mailboxId, receivedOn, message }: Arrival): Set<string> {
-  const own = new Set([receivedOn]);
-  for (const { address } of statements(tx).ownAddresses.all({ mailboxId })) own.add(address);
+  const own = ownAddresses(tx, mailboxId).add(receivedOn);
   const others = new Set<string>();
   for (const { email } of headerAddresses(message)) {
     if (!isOwnAddress(own, email) && !isAnonymous(email)) others.add(email.toLowerCase());

@@ -35,7 +35,7 @@ export interface FolderTerm {
 }
 
 /** True if a list of that folder shows a conversation in `place` (rules: List filters); `starred` is `all` with a star. */
-function shows(folder: ListFolder, place: Folder, isSnoozed: boolean): boolean {
+export function shows(folder: ListFolder, place: Folder, isSnoozed: boolean): boolean {
   switch (folder) {
     case "all":
     case "starred":

@@ -10,6 +10,7 @@ import {
   type Authors,
   authorsIn,
   type EmailAddress,
+  normalizeAddress,
   parseAddressList,
   parseSender,
   withoutFalseName,
@@ -66,6 +67,8 @@ export interface ParsedMessage {
   cc: EmailAddress[];
   bcc: EmailAddress[];
   replyTo: EmailAddress[];
+  /** Addresses, normalized, of mailboxes that the message was delivered to before, by the fields that they added. */
+  deliveredTo: string[];
   subject: string;
   /** Plain text, derived from the visible HTML if there is no text part; lines end in \n. */
   text: string;
@@ -142,6 +145,9 @@ function envelopeOf(fields: readonly HeaderField[]): Envelope {
     cc: addresses("cc"),
     bcc: addresses("bcc"),
     replyTo: addresses("reply-to"),
+    deliveredTo: headersOf(fields, "delivered-to")
+      .slice(0, MOST_DELIVERIES)
+      .flatMap((value) => normalizeAddress(value) ?? []),
     subject: subjectOf(headerOf(fields, "subject") ?? ""),
     autoSubmitted: !/^(?:no\b|$)/i.test(headerOf(fields, "auto-submitted") ?? ""),
   };
@@ -161,6 +167,7 @@ function isKept(name: string): boolean {
   );
 }
 
+const MOST_DELIVERIES = 100;
 /** Characters of a subject; the header field has the rest. */
 const LONGEST_SUBJECT = 2_000;
 

@@ -128,7 +128,7 @@ function filedStep({ id, at, filedFor, sentBy, ...copy }: ReturnType<typeof copi
 
 /** The steps of sending: its acceptance, and the state of each recipient. */
 function outboundSteps(db: Db, message: OutboundMessage): Step[] {
-  const { id: emailId, mailbox, returnPath, acceptedAt, notice } = message;
+  const { id: emailId, mailbox, returnPath, acceptedAt, notice, automatic } = message;
   const entries = entriesOf(db, message.seq);
   const accepted: Step = {
     at: acceptedAt,
@@ -137,6 +137,7 @@ function outboundSteps(db: Db, message: OutboundMessage): Step[] {
     mailbox,
     returnPath,
     notice,
+    ...(automatic !== null && { automatic }),
     recipients: entries.map(({ recipient, field }) => ({ recipient, field })),
   };
   const standing = entries.flatMap((entry): Step[] => {

@@ -66,6 +66,7 @@ export interface Administration {
   developers: Developers;
   journal: KeyJournal;
   outbound: Outbound;
+  mailbox: Pick<Mailbox, "countMatching">;
   options: Options;
   runtime: Pick<Runtime, "now" | "randomBytes">;
   log: Pick<Log, "warn">;
@@ -77,6 +78,7 @@ export interface Administration {
 export interface Administrator {
   workspaceId: string;
   userId?: string;
+  keyId?: string;
   policy?: Policy;
 }
 
@@ -137,6 +139,7 @@ export interface AppServices {
   firstRun: FirstRun;
   mailApps: MailApps;
   oauth: OAuth;
+  options: Pick<Options, "get">;
   /** To be called when a conversation was snoozed, since it may be the first to return. */
   snoozed(): void;
   runtime: Pick<Runtime, "now" | "randomBytes">;

@@ -25,6 +25,7 @@ import {
   setPersonPassword,
 } from "./admin/people.ts";
 import { cancelDelivery, listQueue, retryDelivery } from "./admin/queue.ts";
+import { endAbsence, getAbsence, getRules, setAbsence, setRules, testRule } from "./admin/rules.ts";
 import { addSuppression, listSuppressions, removeSuppression } from "./admin/suppressions.ts";
 import { getSignature, getTemplates, putSignature, putTemplates } from "./admin/texts.ts";
 import {
@@ -90,6 +91,7 @@ import {
   getUsage,
   undoChange,
 } from "./person/reading.ts";
+import { endOwnAbsence, getOwnAbsence, getOwnRules, setOwnAbsence, setOwnRules, testOwnRule } from "./person/rules.ts";
 import {
   addSecondFactor,
   getSecondFactor,
@@ -147,6 +149,12 @@ export const ADMIN_OPERATIONS: readonly Operation[] = [
   putSignature,
   getTemplates,
   putTemplates,
+  getRules,
+  setRules,
+  testRule,
+  getAbsence,
+  setAbsence,
+  endAbsence,
   listPeople,
   addPerson,
   getPerson,
@@ -233,6 +241,12 @@ export const APP_OPERATIONS: readonly AppOperation[] = [
   changeSignature,
   saveTemplate,
   deleteTemplate,
+  getOwnRules,
+  setOwnRules,
+  testOwnRule,
+  getOwnAbsence,
+  setOwnAbsence,
+  endOwnAbsence,
   beginDraft,
   listMarkedDrafts,
   listScheduled,

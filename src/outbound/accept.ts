@@ -28,7 +28,7 @@ import { type OutboundContent, type PreparedOutbound, UnparseableError } from ".
 import type { ParserPool } from "../workers/parser-pool.ts";
 import { countOutside, type Outgoing, requireAllowed, requireRoom } from "./guardrails.ts";
 import { type HoldReason, judge } from "./judgement.ts";
-import { addOutbound, type Recipient, waitingCount } from "./queue.ts";
+import { addOutbound, type OutboundMessage, type Recipient, waitingCount } from "./queue.ts";
 import type { Transport } from "./transport.ts";
 
 /** A message to send. The caller has the right to send from `from`; senderFor has checked that. */
@@ -320,6 +320,57 @@ function hold(
   return { ...hold, messageId, from, held: true, ...(heldUntil !== undefined && { sendAt: heldUntil }) };
 }
 
+/** A message that the server writes for a mailbox by itself. */
+export interface AutomaticMessage extends Pick<Submission, "mailbox" | "from" | "recipients" | "messageId"> {
+  automatic: NonNullable<OutboundMessage["automatic"]>;
+  /** The conversation of the message that it is about. */
+  threadId: string;
+  composition: Composition;
+}
+
+/**
+ * Accepts a message that the server writes for a mailbox, without Sent copy and event. `record` writes in the accepting
+ * transaction. @throws AppError as Submit, and what `record` throws
+ */
+export async function submitAutomatic(
+  parts: SubmitParts,
+  { composition, ...message }: AutomaticMessage,
+  record: (tx: Tx) => void,
+): Promise<void> {
+  const { store, runtime, log } = parts;
+  const { mailbox, from, recipients, messageId, automatic, threadId } = message;
+  const outgoing = outgoingOf(message);
+  requireAllowed(parts, store.db, outgoing, runtime.now());
+  await requireQueue(parts, message);
+  const { message: composed, content } = await store.preparing(() =>
+    prepare(parts, { ...message, compose: async () => composition }),
+  );
+  const { domain } = splitAddress(from);
+  const id = newId(runtime, "msg");
+  await store.enqueue((tx) => {
+    const now = runtime.now();
+    requireAllowed(parts, tx, outgoing, now);
+    addOutbound(tx, {
+      id,
+      workspaceId: mailbox.workspaceId,
+      mailboxId: mailbox.id,
+      mailbox: mailbox.address,
+      threadId,
+      messageId,
+      subject: composed.subject,
+      domain,
+      returnPath: newReturnPath(runtime, domain),
+      acceptedAt: now,
+      outsideRecipients: countOutside(parts, outgoing),
+      recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
+      content,
+      automatic,
+    });
+    record(tx);
+  });
+  log.info("automatic mail accepted for sending", { emailId: id, automatic, size: composed.size });
+}
+
 const bccOf = (recipients: readonly Recipient[]): EmailAddress[] =>
   recipients.filter(({ field }) => field === "bcc").map(addressOf);
 
@@ -328,7 +379,7 @@ const addressOf = ({ email, name }: EmailAddress): EmailAddress => (name === und
 /** @throws AppError payload_too_large, unprocessable, server_error 503 */
 async function prepare(
   { store, parser, options, runtime, log }: SubmitParts,
-  submission: Submission,
+  submission: Pick<Submission, "mailbox" | "from" | "compose">,
 ): Promise<PreparedOutbound> {
   const { domain } = splitAddress(submission.from);
   const keys: SigningKey[] = signingKeys(store.db).all({ domain });

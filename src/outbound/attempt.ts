@@ -279,9 +279,13 @@ export async function deliverHere(
     }
     const bcc = bccByMailbox(db, mailbox, message);
     const now = runtime.now();
-    const filings = [...copies.values()]
-      .slice(first, first + atOnce)
-      .map((copy) => ({ ...copy, message: prepared, bcc: bcc.get(copy.mailboxId) ?? [], now }));
+    const filings = [...copies.values()].slice(first, first + atOnce).map((copy) => ({
+      ...copy,
+      message: prepared,
+      reversePath: message.mailbox,
+      bcc: bcc.get(copy.mailboxId) ?? [],
+      now,
+    }));
     mailbox.fileCopies(tx, filings, { indexLater: first > 0 });
   }
 

@@ -10,7 +10,7 @@
  *
  * Invariants: one transaction records everything. No event and no notice names a Bcc recipient. When a notice cannot be made or
  * filed, the rest is recorded all the same. For mail that the server itself wrote (notices.ts) only the queue keeps the
- * outcome, without event, notice or suppression.
+ * outcome, without event, notice or suppression. What it wrote for a mailbox (compose/automatic.ts) has no events.
  */
 import { eq, sql } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
@@ -101,6 +101,11 @@ const statements = prepared((db) => ({
     .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
     .where(eq(messages.id, sql.placeholder("id")))
     .prepare(),
+  thread: db
+    .select({ mailboxId: threads.mailboxId })
+    .from(threads)
+    .where(eq(threads.id, sql.placeholder("id")))
+    .prepare(),
 }));
 
 type BccDetector = ReturnType<typeof bccDetector>;
@@ -184,7 +189,7 @@ function recordDelivered(
     setDelivered(tx, entries, now, reply, outcomes[0]?.host);
   }
   const to = delivered.filter(({ entry }) => entry.field !== "bcc").map(({ entry }) => addressOf(entry));
-  if (to.length === 0 || message.notice) return;
+  if (to.length === 0 || message.notice || message.automatic !== null) return;
   mailbox.markDelivered(tx, message.id, now);
   noteKnown(
     tx,
@@ -208,7 +213,7 @@ function recordBounced(
     const { hard, detail } = failure;
     setBounced(tx, entry, now, reply);
     if (message.notice) continue;
-    if (entry.field !== "bcc") {
+    if (entry.field !== "bcc" && message.automatic === null) {
       const data = { ...namesOf(message), recipient: entry.recipient, hard, detail };
       emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.bounced", data, now });
     }
@@ -241,6 +246,8 @@ function failureNotice(
     log.error("a notice of the server did not arrive", { subject: message.subject, recipients: bounced.length });
     return undefined;
   }
+  // Nobody waits for a reply that nobody wrote.
+  if (message.automatic === "absence") return undefined;
   const failures = bounced.filter(({ entry }) => isWanted(entry, "FAILURE")).map(({ failure }) => failure);
   if (failures.length === 0) return undefined;
   const content = message.ret === "FULL" ? contentOf(store.db, message.seq) : undefined;
@@ -301,7 +308,7 @@ async function prepareNotice(
 ): Promise<PreparedMessage | undefined> {
   if (notice === undefined) return undefined;
   try {
-    const sent = statements(store.db).sentCopy.get({ id: message.id });
+    const sent = placeOf(store.db, message);
     if (sent === undefined) {
       logUntold(log, message);
       return undefined;
@@ -324,13 +331,24 @@ function fileNotice(
   notice: PreparedMessage,
   now: number,
 ): void {
-  const sent = statements(tx).sentCopy.get({ id: message.id });
+  const sent = placeOf(tx, message);
   if (sent === undefined) {
     logUntold(log, message);
   } else {
     const { mailboxId, threadId } = sent;
     mailbox.file(tx, { mailboxId, threadId, kind: "notice", receivedOn: message.mailbox, message: notice, now });
   }
+}
+
+/** The conversation for notices about a message, and its header: that of the Sent copy, or of what was forwarded. */
+function placeOf(db: Db, { id, automatic, threadId, messageId, subject }: OutboundMessage) {
+  if (automatic === null) return statements(db).sentCopy.get({ id });
+  const thread = statements(db).thread.get({ id: threadId });
+  const headers: [string, string][] = [
+    ["Subject", subject],
+    ["Message-ID", messageId],
+  ];
+  return thread && { ...thread, threadId, headers };
 }
 
 function logUntold(log: Log, message: OutboundMessage): void {

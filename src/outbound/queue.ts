@@ -36,9 +36,13 @@ export type QueueEntry = typeof queueEntries.$inferSelect;
 
 /** A message that is being accepted: its row, recipients (each with a new `que_` id) and content. */
 export interface NewOutbound
-  extends Omit<OutboundMessage, "seq" | "recipients" | "mailboxTotal" | "workspaceTotal" | "notice" | "ret" | "envid">,
+  extends Omit<
+      OutboundMessage,
+      "seq" | "recipients" | "mailboxTotal" | "workspaceTotal" | "notice" | "automatic" | "ret" | "envid"
+    >,
     MessageDsn {
   notice?: boolean;
+  automatic?: NonNullable<OutboundMessage["automatic"]>;
   recipients: readonly (Recipient & { id: string })[];
   content: OutboundContent;
 }
@@ -77,6 +81,7 @@ const adding = prepared((db) => ({
       mailboxTotal: totalWith(outboundMessages.mailboxTotal, outboundMessages.mailboxId, "mailboxId"),
       workspaceTotal: totalWith(outboundMessages.workspaceTotal, outboundMessages.workspaceId, "workspaceId"),
       notice: sql.placeholder("notice"),
+      automatic: sql.placeholder("automatic"),
       ret: sql.placeholder("ret"),
       envid: sql.placeholder("envid"),
     })
@@ -217,11 +222,17 @@ const reading = prepared((db) => ({
 /** Adds a message to the queue, due at once. Returns its seq. */
 export function addOutbound(
   tx: Tx,
-  { recipients, content, notice = false, ret, envid, ...message }: NewOutbound,
+  { recipients, content, notice = false, automatic, ret, envid, ...message }: NewOutbound,
 ): number {
   const counted = notice ? 0 : recipients.length;
   const dsn = { ret: ret ?? null, envid: envid ?? null };
-  const added = adding(tx).message.get({ ...message, ...dsn, notice, recipients: counted });
+  const added = adding(tx).message.get({
+    ...message,
+    ...dsn,
+    notice,
+    automatic: automatic ?? null,
+    recipients: counted,
+  });
   if (!added) throw new Error("inserting an outbound message returned no row");
   const messageSeq = added.seq;
   adding(tx).content.run(

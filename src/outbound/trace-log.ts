@@ -31,6 +31,8 @@ export interface ArrivalDetail extends Pick<Envelope, "ip" | "helo" | "tls" | "r
 /** Details of `attempted`. */
 export interface AttemptDetail {
   emailId: string;
+  /** Why the server tried to send mail about the message by itself. */
+  automatic?: "forward" | "absence";
   results: {
     outcome: DeliveryResult["kind"];
     reply: string;
@@ -114,6 +116,30 @@ export function traceAttempt(
     else detail.results.push({ outcome, reply, remote, recipients: [recipient] });
   }
   statements(tx).insert.run({ at, key: message.messageId, step: "attempted", trace: null, detail });
+}
+
+/** Records, with a message that arrived, what became of mail that the server was to write about it. `key`: as traceArrival. */
+export function traceAutomatic(
+  tx: Tx,
+  key: string,
+  {
+    at,
+    emailId,
+    automatic,
+    recipient,
+    outcome,
+    reply,
+  }: {
+    at: number;
+    emailId: string;
+    automatic: NonNullable<Claim["message"]["automatic"]>;
+    recipient: string;
+    outcome: "accepted" | "refused";
+    reply: string;
+  },
+): void {
+  const detail = { emailId, automatic, results: [{ outcome, reply, recipients: [recipient] }] };
+  statements(tx).insert.run({ at, key, step: "attempted", trace: null, detail });
 }
 
 /** Lists the steps of a message, the oldest first. `keys`: its Message-ID and ids. */

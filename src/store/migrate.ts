@@ -46,6 +46,7 @@ import holdChanges from "./migrations/0040_hold_changes.sql" with { type: "text"
 import oauth from "./migrations/0041_oauth.sql" with { type: "text" };
 import moving from "./migrations/0042_moving.sql" with { type: "text" };
 import mailboxTexts from "./migrations/0043_mailbox_texts.sql" with { type: "text" };
+import rules from "./migrations/0044_rules.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -165,4 +166,5 @@ export const MIGRATIONS: readonly string[] = [
   oauth,
   moving,
   mailboxTexts,
+  rules,
 ];

@@ -12,8 +12,10 @@
  *                            ├─ junk_filters ── junk_tokens
  *                            ├─ mailbox_labels   (which labels are in use), label_colours
  *                            ├─ mailbox_texts    (signature and templates)
+ *                            ├─ mailbox_rules, absences, absence_replies   (what it does with mail that arrives)
  *                            └─ threads ─┬─ thread_labels, thread_references
- *                                        └─ messages ─┬─ message_bodies, message_judgements, drafts, holds
+ *                                        └─ messages ─┬─ message_bodies, message_judgements, drafts, holds,
+ *                                                     ├─ automatic_mail
  *                                                     ├─ attachments ── blobs (files)
  *                                                     └─ message_index  (FTS5)
  *   outbound_messages ─┬─ outbound_contents    outgoing mail; without foreign keys to mail, which it outlives
@@ -43,6 +45,9 @@
  *   oauth_clients                        oauth/clients.ts
  *   oauth_grants, oauth_tokens           oauth/grants.ts
  *   threads to message_judgements, drafts, mailbox_usage   mailbox/
+ *   mailbox_rules                        mailbox/rules.ts
+ *   absences, absence_replies            mailbox/absences.ts
+ *   automatic_mail                       mailbox/automatic.ts
  *   mailbox_labels, thread_changes       triggers (0033_changes.sql), so that no change is missed; the times of changes and
  *                                        their end: mailbox/change-feed.ts, a label's spelling: mailbox/labels.ts
  *   mailbox_texts                        mailbox/texts.ts
@@ -389,8 +394,8 @@ export const appPasswords = sqliteTable(
   (table) => [index("app_passwords_by_user").on(table.userId)],
 );
 
-export const ACCESS_DEEDS = ["password", "second_factor", "key"] as const;
-export const ACCESS_ACTORS = ["self", "admin", "operator"] as const;
+export const ACCESS_DEEDS = ["password", "second_factor", "key", "forwarding"] as const;
+export const ACCESS_ACTORS = ["self", "admin", "share", "operator"] as const;
 
 /** Notices due to people about their access: what was replaced or reset, by whom, and how much ended with it. */
 export const accessNotices = sqliteTable("access_notices", {
@@ -401,6 +406,8 @@ export const accessNotices = sqliteTable("access_notices", {
   appPasswords: integer("app_passwords").notNull(),
   keys: integer("keys").notNull(),
   createdAt: integer("created_at").notNull(),
+  /** Of `forwarding`: {mailbox, to}, the address of the mailbox and those that its mail goes to, as JSON. */
+  detail: text("detail"),
 });
 
 /** Bytes of mail in a mailbox: the sum of its messages' sizes, updated with every filing and deletion. */
@@ -418,6 +425,81 @@ export const knownRecipients = sqliteTable(
     address: text("address").notNull(),
   },
   (table) => [primaryKey({ columns: [table.mailboxId, table.address] })],
+);
+
+export const RULE_ACTIONS = ["label", "archive", "star", "trash", "forward"] as const;
+
+/** What a rule does (rules: Mail rules). */
+export interface RuleAction {
+  type: (typeof RULE_ACTIONS)[number];
+  /** Of `label`. */
+  label?: string;
+  /** Of `forward`: an address, normalized. */
+  to?: string;
+}
+
+export interface Rule {
+  name?: string;
+  /** A search query. */
+  match: string;
+  actions: RuleAction[];
+  enabled: boolean;
+}
+
+/** What a mailbox does with mail that arrives; no row without rules. */
+export const mailboxRules = sqliteTable("mailbox_rules", {
+  mailboxId: text("mailbox_id").primaryKey(),
+  /** In their order. */
+  rules: json<Rule[]>("rules").notNull(),
+});
+
+export const AUTOMATIC_KINDS = ["forward", "absence"] as const;
+
+/** What the server is to write by itself about a message that arrived: filing commits it, a job sends it. */
+export const automaticMail = sqliteTable(
+  "automatic_mail",
+  {
+    seq: integer("seq").primaryKey(),
+    mailboxId: text("mailbox_id").notNull(),
+    messageSeq: integer("message_seq").notNull(),
+    kind: text("kind", { enum: AUTOMATIC_KINDS }).notNull(),
+    /** An address, normalized. */
+    recipient: text("recipient").notNull(),
+    /** Addresses of mailboxes that passed the message on before, in the order of its header. */
+    passed: json<string[]>("passed").notNull(),
+    askedAt: integer("asked_at").notNull(),
+    dueAt: integer("due_at").notNull(),
+  },
+  (table) => [
+    index("automatic_mail_by_time").on(table.dueAt),
+    index("automatic_mail_by_message").on(table.messageSeq),
+    index("automatic_mail_by_mailbox").on(table.mailboxId),
+  ],
+);
+
+/** The time in which a mailbox tells senders that nobody reads it. */
+export const absences = sqliteTable("absences", {
+  mailboxId: text("mailbox_id").primaryKey(),
+  startsAt: integer("starts_at").notNull(),
+  endsAt: integer("ends_at").notNull(),
+  /** Null: that of the message. */
+  subject: text("subject"),
+  text: text("text").notNull(),
+});
+
+/** Whom a mailbox told so lately. */
+export const absenceReplies = sqliteTable(
+  "absence_replies",
+  {
+    mailboxId: text("mailbox_id").notNull(),
+    /** As comparableAddress gives it. */
+    recipient: text("recipient").notNull(),
+    repliedAt: integer("replied_at").notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.mailboxId, table.recipient] }),
+    index("absence_replies_by_time").on(table.repliedAt),
+  ],
 );
 
 /** A conversation, with the fields of its list row precomputed (rules: Thread fields). */
@@ -948,6 +1030,8 @@ export const outboundMessages = sqliteTable(
     /** RET and ENVID of MAIL (RFC 3461), where a mail app gave them; ENVID as xtext. */
     ret: text("ret", { enum: ["FULL", "HDRS"] }),
     envid: text("envid"),
+    /** Written by the server for the mailbox: without a Sent copy and events. */
+    automatic: text("automatic", { enum: AUTOMATIC_KINDS }),
   },
   (table) => [
     index("outbound_by_mailbox").on(table.mailboxId, table.acceptedAt, table.mailboxTotal, table.recipients),

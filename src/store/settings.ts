@@ -458,6 +458,10 @@ export const SETTINGS = {
     ),
     "none",
   ),
+  "rules.forwardOutside": boolean(
+    false,
+    "Rules of mailboxes may forward mail to addresses outside the verified domains of their workspace",
+  ),
   "holds.days": number(DAYS, 7, "Days after which a message that waits for approval is rejected"),
   "retention.deliveryLogDays": number(DAYS, 30, "Days that finished webhook deliveries are kept"),
   "retention.idempotencyHours": number(HOURS, 24, "Hours that an idempotency key is remembered"),

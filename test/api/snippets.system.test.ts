@@ -26,11 +26,11 @@ async function snippetsIn(name: Snippet["name"], { http, paramsFor, runtime }: E
       const { path, operation } = endpoint;
       const params = await paramsFor(surface, path);
       const snippet = snippetsOf(document, endpoint).find((one) => one.name === name);
-      // On the clock of this world: since is a time past, any other is to come.
+      // On the clock of this world: since and from are times past, any other is to come.
       let text =
         snippet?.text.replaceAll(
-          /(since"?: )?"\d{4}-\d\d-\d\dT[\d:]+Z"/g,
-          (_, since = "") => `${since}"${since === "" ? soon : ago}"`,
+          /((?:since|from)"?: )?"\d{4}-\d\d-\d\dT[\d:]+Z"/g,
+          (_, past = "") => `${past}"${past === "" ? soon : ago}"`,
         ) ?? "";
       for (const [param, placeholder] of Object.entries(placeholdersOf(path))) {
         expect(text).toContain(placeholder);

@@ -82,6 +82,7 @@ export async function startApi(given: Given = {}) {
     developers: createDevelopers({ store, options, runtime, deliverSoon: () => {} }),
     outbound: createOutbound({ store, runtime, sendSoon: () => {} }),
     journal: createKeyJournal({ store, options, runtime, mailbox, snoozed: () => {} }),
+    mailbox,
   };
   const sending = (given.sending ?? fakeSending)({ store, runtime });
   const idempotency = createIdempotency({ store, options, runtime });

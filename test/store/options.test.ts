@@ -49,6 +49,7 @@ test("every documented setting has its default", () => {
     "spam.rejectDmarc": "true",
     "spam.trustedForwarders": "none",
     "spam.junkThreshold": "0.9999",
+    "rules.forwardOutside": "false",
     "holds.days": "7",
     "retention.deliveryLogDays": "30",
     "retention.idempotencyHours": "24",

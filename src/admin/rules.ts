@@ -1,0 +1,115 @@
+/** Changes of a mailbox's rules, and who may have them forward mail out of the workspace (rules: Mail rules). */
+import { eq, inArray, sql } from "drizzle-orm";
+import type { Caller } from "../access/caller.ts";
+import { type AccessChange, addNotice } from "../access/notices.ts";
+import { AppError } from "../base/errors.ts";
+import { routeWithin } from "../mailbox/addresses.ts";
+import { forwardsIn, type GivenRule, isOutside, mayForwardTo, putRules, readRules, rulesOf } from "../mailbox/rules.ts";
+import { parseQuery } from "../search/query.ts";
+import { mailboxes, type Rule, type RuleAction, users } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
+import type { Db, Tx } from "../store/store.ts";
+
+interface RulesParts {
+  options: Pick<Options, "get">;
+  /** Epoch ms. */
+  now: number;
+}
+
+/** A mailbox that somebody manages. */
+export interface Managed {
+  id: string;
+  address: string;
+  workspaceId: string;
+}
+
+/** The person who changes rules, by a key or in the app; none for the operator. */
+export interface Changer {
+  person?: Pick<Caller, "userId" | "role"> | undefined;
+  byKey: boolean;
+  /** @throws AppError forbidden unless they have just proved that it is them */
+  requireConfirmed(tx: Tx): void;
+}
+
+/**
+ * Replaces the rules of a mailbox. What forwards out of the workspace is a person's to set, who proves who they are; the
+ * mailbox's owner is told. @throws AppError bad_request, forbidden, unprocessable
+ */
+export function changeRules(
+  { options, now }: RulesParts,
+  tx: Tx,
+  { id, address, workspaceId }: Managed,
+  given: readonly GivenRule[],
+  changer: Changer,
+): void {
+  const rules = readRules(given, now);
+  for (const to of forwardsIn(rules)) {
+    const route = routeWithin(tx, workspaceId, to);
+    if (route.kind === "mailbox" && route.mailboxId === id) {
+      throw new AppError("bad_request", `a rule would forward to ${to}, which leads to this mailbox`);
+    }
+  }
+  const before = rulesOf(tx, id);
+  if (Bun.deepEquals(before, rules)) return;
+  const outside = [...new Set(forwardsIn(rules).filter((to) => isOutside(tx, workspaceId, to)))];
+  if (outside.length > 0) {
+    if (changer.byKey) {
+      throw new AppError(
+        "forbidden",
+        `No API key sets rules that forward out of the workspace (${outside.join(", ")}): a person does, in the app`,
+      );
+    }
+    if (!options.get("rules.forwardOutside")) {
+      throw new AppError(
+        "unprocessable",
+        `Rules forward within the verified domains of the workspace only, and not to ${outside.join(", ")}: the operator has to set rules.forwardOutside`,
+      );
+    }
+    changer.requireConfirmed(tx);
+    tellOwner(tx, { id, address, workspaceId }, outside, changer, now);
+  }
+  putRules(tx, id, rules);
+}
+
+function tellOwner(tx: Tx, mailbox: Managed, outside: readonly string[], { person }: Changer, now: number): void {
+  const owner = tx.select({ id: mailboxes.ownerId }).from(mailboxes).where(eq(mailboxes.id, mailbox.id)).get()?.id;
+  const told = owner ? [owner] : adminsOf(tx, mailbox.workspaceId);
+  const detail = JSON.stringify({ mailbox: mailbox.address, to: outside });
+  for (const userId of told) {
+    const doneBy = doneFor(userId, person);
+    addNotice(tx, { userId, deed: "forwarding", doneBy, appPasswords: 0, keys: 0, createdAt: now, detail });
+  }
+}
+
+function doneFor(userId: string, person: Changer["person"]): AccessChange["doneBy"] {
+  if (!person) return "operator";
+  if (person.userId === userId) return "self";
+  return person.role === "member" ? "share" : "admin";
+}
+
+const adminsOf = (db: Db, workspaceId: string): string[] =>
+  db
+    .select({ id: users.id })
+    .from(users)
+    .where(sql`${eq(users.workspaceId, workspaceId)} and ${inArray(users.role, ["owner", "admin"])}`)
+    .all()
+    .map(({ id }) => id);
+
+/** A rule, as it is told. */
+export interface RuleView extends Omit<Rule, "actions"> {
+  actions: (RuleAction & { stopped?: string })[];
+  notes?: string[];
+}
+
+/** The rules of a mailbox, with what does not work as it is written. */
+export function viewRules({ options, now }: RulesParts, db: Db, { id, workspaceId }: Managed): RuleView[] {
+  return rulesOf(db, id).map((rule) => {
+    const { notes } = parseQuery(rule.match, now);
+    const actions = rule.actions.map((action) =>
+      action.to === undefined || mayForwardTo(db, options, workspaceId, action.to)
+        ? action
+        : { ...action, stopped: "The setting rules.forwardOutside is off, and the address is outside the workspace" },
+    );
+    return { ...rule, actions, ...(notes.length > 0 && { notes: [...notes] }) };
+  });
+}

@@ -1,0 +1,272 @@
+/**
+ * Rules of a mailbox: what it does with mail that arrives (rules: Mail rules). Filing asks them in its transaction, before
+ * it writes the message, so that mail is in its place when anybody first sees it. The only writer of mailbox_rules.
+ *
+ * Every rule is judged by the message and its conversation as filing alone would leave them, so none sees what another did.
+ */
+import { eq, sql } from "drizzle-orm";
+import { AppError } from "../base/errors.ts";
+import { settle } from "../journal/key-changes.ts";
+import { envelopeAddress, isAddressLiteral, normalizeAddress, splitAddress } from "../message/address.ts";
+import { createMatcher } from "../search/matching.ts";
+import { parseQuery, type ThreadCondition } from "../search/query.ts";
+import { type Folder, mailboxRules, type Rule, type RuleAction } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db, Tx } from "../store/store.ts";
+import { isVerifiedFor } from "./addresses.ts";
+import { addLabels, labelKey, labelsOf, requireLabels } from "./labels.ts";
+import type { PreparedMessage } from "./prepare.ts";
+import type { ThreadRow, ThreadState } from "./threading.ts";
+import { shows } from "./walk.ts";
+
+/** Rules of a mailbox, characters of all their queries together, and addresses that they forward to. */
+export const MOST_RULES = 100;
+const MOST_CHARACTERS = 10_000;
+const MOST_FORWARDED_TO = 10;
+
+const statements = prepared((db) => ({
+  rules: db
+    .select({ text: sql<string>`${mailboxRules.rules}` })
+    .from(mailboxRules)
+    .where(eq(mailboxRules.mailboxId, sql.placeholder("mailboxId")))
+    .prepare(),
+  put: db.$client.prepare<unknown, [mailboxId: string, json: string]>(
+    "INSERT INTO mailbox_rules (mailbox_id, rules) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET rules = ?2",
+  ),
+  remove: db
+    .delete(mailboxRules)
+    .where(eq(mailboxRules.mailboxId, sql.placeholder("mailboxId")))
+    .prepare(),
+  star: db.$client.prepare<unknown, [threadSeq: number]>("UPDATE threads SET starred = 1 WHERE seq = ?"),
+}));
+
+/** In their order. */
+export function rulesOf(db: Db, mailboxId: string): Rule[] {
+  return JSON.parse(statements(db).rules.get({ mailboxId })?.text ?? "[]");
+}
+
+/** Replaces the rules of a mailbox. `rules`: from readRules. */
+export function putRules(tx: Tx, mailboxId: string, rules: readonly Rule[]): void {
+  if (rules.length === 0) statements(tx).remove.run({ mailboxId });
+  else statements(tx).put.run(mailboxId, JSON.stringify(rules));
+}
+
+/** A rule as people write it. */
+export interface GivenRule {
+  name?: string | undefined;
+  match: string;
+  actions: readonly { type: RuleAction["type"]; label?: string | undefined; to?: string | undefined }[];
+  enabled?: boolean | undefined;
+}
+
+/** Brings rules, whose types are checked, into one spelling. `now`: epoch ms. @throws AppError bad_request */
+export function readRules(given: readonly GivenRule[], now: number): Rule[] {
+  const rules = given.map((rule, i) => readRule(rule, `rules[${i}]`, now));
+  const characters = rules.reduce((sum, { match }) => sum + match.length, 0);
+  if (characters > MOST_CHARACTERS) {
+    throw new AppError(
+      "bad_request",
+      `the queries of the rules have ${characters} characters together; ${MOST_CHARACTERS} is the most`,
+    );
+  }
+  if (new Set(forwardsIn(rules)).size > MOST_FORWARDED_TO) {
+    throw new AppError("bad_request", `rules forward to ${MOST_FORWARDED_TO} addresses at most`);
+  }
+  return rules;
+}
+
+function readRule({ name, match, actions, enabled = true }: GivenRule, where: string, now: number): Rule {
+  const wrong = (what: string) => new AppError("bad_request", `${where}: ${what}`);
+  const query = match.trim();
+  const { message, thread } = readQuery(query, now);
+  if (message.length + thread.length === 0) throw wrong("match finds all mail: give words or operators");
+  const read = actions.map((action) => readAction(action, wrong));
+  const types = new Set(read.map(({ type }) => type));
+  if (types.size === 0) throw wrong("give at least one action");
+  if (types.has("archive") && types.has("trash")) throw wrong("mail goes to the archive or to trash, not to both");
+  return { ...(name?.trim() && { name: name.trim() }), match: query, actions: distinct(read), enabled };
+}
+
+/** @throws AppError bad_request */
+function readQuery(match: string, now: number) {
+  try {
+    return parseQuery(match, now);
+  } catch (error) {
+    if (error instanceof AppError) throw new AppError("bad_request", error.message.replace(/^q:/, "match:"));
+    throw error;
+  }
+}
+
+function readAction({ type, label, to }: GivenRule["actions"][number], wrong: (what: string) => AppError): RuleAction {
+  if ((label !== undefined) !== (type === "label")) throw wrong("`label` is for the action label, which needs it");
+  if ((to !== undefined) !== (type === "forward")) throw wrong("`to` is for the action forward, which needs it");
+  if (label !== undefined) {
+    requireLabels({ addLabels: [label] });
+    return { type, label: label.trim() };
+  }
+  if (to === undefined) return { type };
+  const address = envelopeAddress(to);
+  if (address === undefined || isAddressLiteral(address)) throw wrong(`${JSON.stringify(to)} is no address`);
+  return { type, to: address };
+}
+
+function distinct(actions: readonly RuleAction[]): RuleAction[] {
+  const keys = actions.map(({ type, label = "", to = "" }) => [type, labelKey(label), normalizeAddress(to)].join(" "));
+  return actions.filter((_, i) => keys.indexOf(keys[i] ?? "") === i);
+}
+
+/** Addresses that rules forward to, those of disabled ones too. */
+export const forwardsIn = (rules: readonly { actions: readonly { to?: string | undefined }[] }[]): string[] =>
+  rules.flatMap(({ actions }) => actions.flatMap(({ to }) => to ?? []));
+
+/** True if an address is outside the verified domains of the workspace. */
+export const isOutside = (db: Db, workspaceId: string, address: string): boolean =>
+  !isVerifiedFor(db, workspaceId, splitAddress(address).domain.toLowerCase());
+
+/** True if rules may forward there now. */
+export const mayForwardTo = (db: Db, options: Pick<Options, "get">, workspaceId: string, address: string): boolean =>
+  options.get("rules.forwardOutside") || !isOutside(db, workspaceId, address);
+
+/* What rules do with a message. */
+
+/** A message that is about to be filed, and its conversation as filing would leave it. */
+export interface Arriving {
+  mailboxId: string;
+  message: Pick<PreparedMessage, "index" | "attachments" | "size">;
+  /** Epoch ms. */
+  date: number;
+  joined: ThreadRow | undefined;
+  state: Pick<ThreadState, "folder" | "snoozedUntil" | "unread">;
+  now: number;
+}
+
+/** What the rules that match a message do together. */
+export interface RulesOutcome {
+  labels: string[];
+  starred: boolean;
+  /** By the first rule that names one. */
+  folder?: "archive" | "trash";
+  /** Addresses. */
+  forwards: string[];
+}
+
+interface Compiled {
+  text: string;
+  day: number;
+  rules: readonly { thread: readonly ThreadCondition[]; actions: readonly RuleAction[] }[];
+  matches: ReturnType<typeof createMatcher>;
+}
+
+/** Mailboxes whose rules are kept as they are evaluated. */
+const MOST_KEPT = 1_000;
+const DAY_MS = 86_400_000;
+
+/** By mailbox, the latest used last. */
+const compiled = prepared(() => new Map<string, Compiled>());
+
+function compiledRules(db: Db, mailboxId: string, now: number): Compiled | undefined {
+  const { text } = statements(db).rules.get({ mailboxId }) ?? {};
+  if (text === undefined) return undefined;
+  const kept = compiled(db);
+  const day = Math.floor(now / DAY_MS);
+  const known = kept.get(mailboxId);
+  kept.delete(mailboxId);
+  // The day is that of older_than: and newer_than:.
+  const present = known?.text === text && known.day === day ? known : compile(text, day);
+  kept.set(mailboxId, present);
+  const [leastRecent] = kept.keys();
+  if (kept.size > MOST_KEPT && leastRecent !== undefined) kept.delete(leastRecent);
+  return present;
+}
+
+function compile(text: string, day: number): Compiled {
+  const rules = enabledIn(text, day);
+  return { text, day, rules, matches: createMatcher(rules.map(({ message }) => message)) };
+}
+
+/** Rules that cannot be read, of an import that somebody made up, must not keep mail out: they do nothing. */
+function enabledIn(text: string, day: number) {
+  try {
+    return readRules(JSON.parse(text), day * DAY_MS)
+      .filter(({ enabled }) => enabled)
+      .map(({ match, actions }) => ({ ...parseQuery(match, day * DAY_MS), actions }));
+  } catch {
+    return [];
+  }
+}
+
+/** What the rules of a mailbox do with a message; undefined for nothing. */
+export function judgeByRules(tx: Tx, arriving: Arriving): RulesOutcome | undefined {
+  const { mailboxId, message, date, now } = arriving;
+  const rules = compiledRules(tx, mailboxId, now);
+  if (!rules) return undefined;
+  const found = rules.matches({
+    document: message.index,
+    date,
+    size: message.size,
+    hasAttachments: message.attachments.length > 0,
+  });
+  const holds = threadTest(tx, arriving);
+  const actions = rules.rules.flatMap(({ thread, actions }, i) => (found[i] && thread.every(holds) ? actions : []));
+  if (actions.length === 0) return undefined;
+  const folder = actions.find(({ type }) => type === "archive" || type === "trash")?.type as RulesOutcome["folder"];
+  return {
+    labels: actions.flatMap(({ label }) => label ?? []),
+    starred: actions.some(({ type }) => type === "star"),
+    ...(folder && { folder }),
+    forwards: [...new Set(actions.flatMap(({ to }) => to ?? []))],
+  };
+}
+
+/** Tests conditions on the conversation, as mailbox/listing.ts finds them. */
+function threadTest(tx: Tx, { joined, state }: Arriving): (condition: ThreadCondition) => boolean {
+  let labels: ReadonlySet<string> | undefined;
+  const starred = joined?.starred === true;
+  const hasLabel = (label: string): boolean => {
+    labels ??= new Set(joined && labelsOf(tx, [joined.seq]).get(joined.seq)?.map(labelKey));
+    return labels.has(labelKey(label));
+  };
+  const test = (condition: ThreadCondition): boolean => {
+    switch (condition.kind) {
+      case "folder":
+        return (
+          shows(condition.folder, state.folder, state.snoozedUntil !== null) &&
+          (condition.folder !== "starred" || starred)
+        );
+      case "label":
+        return hasLabel(condition.label);
+      case "unread":
+        return state.unread;
+      case "starred":
+        return starred;
+    }
+  };
+  return (condition) => test(condition) !== condition.negated;
+}
+
+/**
+ * The folder of a conversation after a message that rules put somewhere. Mail that goes to the archive leaves in the inbox
+ * what is there; a conversation goes to trash only if all of it does.
+ */
+export function folderByRules(
+  { folder }: Pick<RulesOutcome, "folder">,
+  joined: Pick<ThreadRow, "folder"> | undefined,
+  present: Folder,
+): Folder {
+  if (folder === "trash") return "trash";
+  return folder === "archive" && joined?.folder !== "inbox" ? "archive" : present;
+}
+
+/** Labels and stars a conversation. Nobody's key did that. */
+export function markByRules(
+  tx: Tx,
+  threadSeq: number,
+  { labels, starred }: Pick<RulesOutcome, "labels" | "starred">,
+): void {
+  if (labels.length > 0) addLabels(tx, threadSeq, labels);
+  for (const label of labels) settle(tx, threadSeq, "label", "mail", labelKey(label));
+  if (!starred) return;
+  statements(tx).star.run(threadSeq);
+  settle(tx, threadSeq, "starred", "mail");
+}

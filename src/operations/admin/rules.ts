@@ -1,0 +1,364 @@
+/** Rules of mailboxes, and the times in which nobody reads them (rules: Mail rules, Out of office). */
+import { requireScope, requireUnrestricted } from "../../access/caller.ts";
+import { leavesMailbox, PolicyRefusal } from "../../access/policy.ts";
+import { changeRules, type Managed, viewRules } from "../../admin/rules.ts";
+import { AppError, UsageError } from "../../base/errors.ts";
+import {
+  type Absence,
+  absenceOf,
+  LONGEST_ABSENCE_SUBJECT,
+  LONGEST_ABSENCE_TEXT,
+  putAbsence,
+} from "../../mailbox/absences.ts";
+import { forwardsIn, MOST_RULES } from "../../mailbox/rules.ts";
+import { RULE_ACTIONS } from "../../store/schema.ts";
+import type { Tx } from "../../store/store.ts";
+import { asCommand } from "../command.ts";
+import { filled, oneOf, type Static, t } from "../json-schema.ts";
+import { type AdminContext, type Administrator, operation } from "../operation.ts";
+import { BY_ID, dateTime, isoOf, nullable, readDateTime, strictBody } from "../schemas.ts";
+import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+
+const LONGEST_NAME = 100;
+const LONGEST_QUERY = 500;
+const LONGEST_LABEL = 60;
+const LONGEST_ADDRESS = 320;
+const MOST_ACTIONS = 10;
+
+const name = t.String({ maxLength: LONGEST_NAME, description: "For people" });
+const match = filled({
+  maxLength: LONGEST_QUERY,
+  description: "A search query, as `q` of GET /search: the rule is for mail that it would find",
+});
+const action = {
+  type: oneOf(RULE_ACTIONS, {
+    description:
+      "`label` labels the conversation, `star` stars it, `archive` keeps the mail out of the inbox, `trash` puts it in trash, `forward` sends it on",
+  }),
+  label: t.Optional(filled({ maxLength: LONGEST_LABEL, description: "Of `label`, which needs it" })),
+  to: t.Optional(
+    filled({ maxLength: LONGEST_ADDRESS, description: "Of `forward`, which needs it: the address to send to" }),
+  ),
+};
+
+export const GivenRules = strictBody({
+  rules: t.Array(
+    t.Object(
+      {
+        name: t.Optional(name),
+        match,
+        actions: t.Array(t.Object(action, { additionalProperties: false }), { minItems: 1, maxItems: MOST_ACTIONS }),
+        enabled: t.Optional(t.Boolean({ description: "true when left out" })),
+      },
+      { additionalProperties: false },
+    ),
+    { maxItems: MOST_RULES, description: "All rules, in their order" },
+  ),
+});
+
+const MailRule = t.Object(
+  {
+    name: t.Optional(name),
+    match,
+    actions: t.Array(
+      t.Object({
+        ...action,
+        stopped: t.Optional(t.String({ description: "Why nothing is forwarded there now; for people" })),
+      }),
+    ),
+    enabled: t.Boolean(),
+    notes: t.Optional(
+      t.Array(t.String(), { description: "Terms of `match` that look like operators and are searched as text" }),
+    ),
+  },
+  { $id: "MailRule" },
+);
+
+export const Rules = t.Object({ rules: t.Array(MailRule) }, { $id: "MailRules" });
+
+export const Matches = t.Object({
+  threads: t.Integer({ description: "Conversations outside trash and spam that the query finds, at most 1000" }),
+  more: t.Boolean({ description: "There are more than 1000" }),
+  notes: t.Array(t.String(), { description: "Terms that look like operators and were searched as text" }),
+});
+
+const subject = t.String({ maxLength: LONGEST_ABSENCE_SUBJECT });
+const absenceText = t.String({ maxLength: LONGEST_ABSENCE_TEXT });
+const from = dateTime({ description: "When it begins" });
+const until = dateTime({ description: "When it ends; a time to come" });
+
+export const GivenAbsence = strictBody({
+  from,
+  until,
+  subject: t.Optional(
+    nullable(subject, { description: "Of the replies; `Auto:` and that of the message when left out" }),
+  ),
+  text: filled({ maxLength: LONGEST_ABSENCE_TEXT, description: "Of the replies" }),
+});
+
+export const AbsenceOfMailbox = t.Object({
+  absence: nullable(t.Object({ from, until, subject: t.Optional(subject), text: absenceText }, { $id: "Absence" }), {
+    description: "null: nobody said so",
+  }),
+});
+
+export const absenceView = (absence: Absence | undefined): Static<typeof AbsenceOfMailbox> => ({
+  absence: absence
+    ? {
+        from: isoOf(absence.startsAt),
+        until: isoOf(absence.endsAt),
+        ...(absence.subject !== null && { subject: absence.subject }),
+        text: absence.text,
+      }
+    : null,
+});
+
+/** @throws AppError bad_request */
+export const readAbsence = ({ from, until, subject = null, text }: Static<typeof GivenAbsence>): Absence => ({
+  startsAt: readDateTime("from", from),
+  endsAt: readDateTime("until", until),
+  subject,
+  text,
+});
+
+/** A mailbox that the caller's policy leaves. @throws AppError not_found */
+function managed({ people }: AdminContext, { workspaceId, policy = {} }: Administrator, id: string): Managed {
+  const mailbox = people.mailboxIn(workspaceId, id);
+  if (!leavesMailbox(policy, mailbox)) throw new AppError("not_found", `there is no mailbox ${id}`);
+  return mailbox;
+}
+
+/**
+ * A rule does as often as mail comes what its maker could do by hand, and tells what mail has. A key that is limited in
+ * that makes none. @throws PolicyRefusal
+ */
+function requireMayMakeRules({ policy = {} }: Administrator, given: Static<typeof GivenRules>): void {
+  requireUnrestricted({ policy }, ["codes"]);
+  if (policy.changesPerHour !== undefined) {
+    throw new PolicyRefusal("forbidden", "The policy of this API key limits its changes, so it makes no rules");
+  }
+  if (forwardsIn(given.rules).length > 0) requireMaySend({ policy });
+}
+
+/** @throws PolicyRefusal for a key that may not send whatever it likes to anybody */
+function requireMaySend({ policy = {} }: Pick<Administrator, "policy">): void {
+  requireUnrestricted({ policy }, ["recipients", "send"]);
+  if (policy.recipientsPerDay === undefined) return;
+  throw new PolicyRefusal(
+    "forbidden",
+    "The policy of this API key limits whom it sends to, so nothing is sent by itself",
+  );
+}
+
+const changerOf = ({ requireConfirmed }: AdminContext, { userId, keyId }: Administrator) => ({
+  person: userId === undefined ? undefined : ({ userId, role: "admin" } as const),
+  byKey: keyId !== undefined,
+  requireConfirmed: (tx: Tx) => requireConfirmed(tx),
+});
+
+/** Reads the rules of a command. @throws UsageError */
+function rulesIn(text: string): Static<typeof GivenRules> {
+  try {
+    return { rules: JSON.parse(text) };
+  } catch {
+    throw new UsageError(
+      'the rules are no JSON: give a list, as [{"match": "from:ann", "actions": [{"type": "star"}]}]',
+    );
+  }
+}
+
+export const getRules = operation({
+  name: "getRules",
+  group: "Mailboxes",
+  audience: "admin",
+  method: "GET",
+  path: "/mailboxes/:id/rules",
+  scope: "admin",
+  summary: "List the rules of a mailbox, in their order",
+  params: BY_ID,
+  success: 200,
+  response: Rules,
+  errors: READ_ERRORS,
+  commands: [
+    asCommand({
+      name: "rule list",
+      summary: "List the rules of a mailbox, in their order",
+      arguments: { address: "ADDRESS" },
+      target: "mailbox",
+    }),
+  ],
+  run(context, { params: { id } }) {
+    const { caller, store, options, runtime } = context;
+    return { rules: viewRules({ options, now: runtime.now() }, store.db, managed(context, caller, id)) };
+  },
+});
+
+export const setRules = operation({
+  name: "setRules",
+  group: "Mailboxes",
+  audience: "admin",
+  method: "PUT",
+  path: "/mailboxes/:id/rules",
+  scope: "admin",
+  summary: "Replace the rules of a mailbox",
+  description:
+    "Every rule that matches arriving mail outside spam acts on it, in the transaction that files it. Of archive and trash, the first counts. An API key sets no rule that forwards outside the verified domains of the workspace.",
+  params: BY_ID,
+  body: GivenRules,
+  example: {
+    body: {
+      rules: [
+        { match: "from:news@example.org", actions: [{ type: "label", label: "News" }, { type: "archive" }] },
+        { name: "Invoices", match: "subject:invoice has:attachment", actions: [{ type: "star" }] },
+      ],
+    },
+  },
+  success: 200,
+  response: Rules,
+  errors: WRITE_ERRORS,
+  commands: [
+    asCommand({
+      name: "rule set",
+      summary: "Replace the rules of a mailbox; RULES is a list in JSON",
+      arguments: { address: "ADDRESS", list: "RULES" },
+      target: "mailbox",
+      input: ({ arguments: { list } }) => ({ body: rulesIn(list) }),
+    }),
+  ],
+  run(context, { params: { id }, body }) {
+    const { options, runtime } = context;
+    return context.act((tx, caller) => {
+      const mailbox = managed(context, caller, id);
+      requireMayMakeRules(caller, body);
+      const parts = { options, now: runtime.now() };
+      changeRules(parts, tx, mailbox, body.rules, changerOf(context, caller));
+      return { rules: viewRules(parts, tx, mailbox) };
+    });
+  },
+});
+
+export const testRule = operation({
+  name: "testRule",
+  group: "Mailboxes",
+  audience: "admin",
+  method: "GET",
+  path: "/mailboxes/:id/rules/matches",
+  scope: "admin",
+  summary: "Count the conversations of a mailbox that a query finds",
+  description: "What a rule would have matched. An API key needs the scope read as well.",
+  params: BY_ID,
+  query: t.Object({ match }),
+  example: { query: { match: "from:news@example.org" } },
+  success: 200,
+  response: Matches,
+  errors: READ_ERRORS,
+  commands: [
+    asCommand({
+      name: "rule test",
+      summary: "Count the conversations of a mailbox that a query finds",
+      arguments: { address: "ADDRESS", match: "QUERY" },
+      target: "mailbox",
+      input: ({ arguments: { match } }) => ({ query: { match } }),
+    }),
+  ],
+  async run(context, { params: { id }, query }) {
+    const { caller, mailbox, person, store } = context;
+    if (caller.keyId !== undefined) requireScope(person(store.db), "read");
+    requireUnrestricted(caller, ["codes"]);
+    const { id: mailboxId } = managed(context, caller, id);
+    return mailbox.countMatching(mailboxId, query.match);
+  },
+});
+
+export const getAbsence = operation({
+  name: "getAbsence",
+  group: "Mailboxes",
+  audience: "admin",
+  method: "GET",
+  path: "/mailboxes/:id/absence",
+  scope: "admin",
+  summary: "Show when a mailbox answers that nobody reads it",
+  params: BY_ID,
+  success: 200,
+  response: AbsenceOfMailbox,
+  errors: READ_ERRORS,
+  commands: [
+    asCommand({
+      name: "absence show",
+      arguments: { address: "ADDRESS" },
+      target: "mailbox",
+    }),
+  ],
+  run: (context, { params: { id } }) =>
+    absenceView(absenceOf(context.store.db, managed(context, context.caller, id).id)),
+});
+
+const changingAbsence = (context: AdminContext, id: string, absence: Absence | undefined) =>
+  context.act((tx, caller) => {
+    const mailbox = managed(context, caller, id);
+    if (absence) requireMaySend(caller);
+    putAbsence(tx, mailbox.id, absence, context.runtime.now());
+    return absenceView(absenceOf(tx, mailbox.id));
+  });
+
+export const setAbsence = operation({
+  name: "setAbsence",
+  group: "Mailboxes",
+  audience: "admin",
+  method: "PUT",
+  path: "/mailboxes/:id/absence",
+  scope: "admin",
+  summary: "Have a mailbox answer that nobody reads it",
+  description: "People who write to it get one reply a week, from `from` until `until`.",
+  params: BY_ID,
+  body: GivenAbsence,
+  example: {
+    body: {
+      from: "2027-07-01T00:00:00Z",
+      until: "2027-07-15T00:00:00Z",
+      text: "I am back on 15 July. Ben answers at ben@example.com.",
+    },
+  },
+  success: 200,
+  response: AbsenceOfMailbox,
+  errors: WRITE_ERRORS,
+  commands: [
+    asCommand({
+      name: "absence set",
+      arguments: { address: "ADDRESS" },
+      options: {
+        from: { value: "TIME", required: true, summary: "When it begins, as 2027-07-01T00:00:00Z" },
+        until: { value: "TIME", required: true, summary: "When it ends" },
+        subject: { value: "SUBJECT", summary: "Of the replies" },
+        text: { value: "TEXT", required: true, summary: "Of the replies" },
+      },
+      target: "mailbox",
+      input: ({ options: { from, until, subject, text } }) => ({
+        body: { from, until, text, ...(subject !== undefined && { subject }) },
+      }),
+    }),
+  ],
+  run: (context, { params: { id }, body }) => changingAbsence(context, id, readAbsence(body)),
+});
+
+export const endAbsence = operation({
+  name: "endAbsence",
+  group: "Mailboxes",
+  audience: "admin",
+  method: "DELETE",
+  path: "/mailboxes/:id/absence",
+  scope: "admin",
+  summary: "Have a mailbox no longer answer that nobody reads it",
+  params: BY_ID,
+  success: 200,
+  response: AbsenceOfMailbox,
+  errors: READ_ERRORS,
+  commands: [
+    asCommand({
+      name: "absence end",
+      arguments: { address: "ADDRESS" },
+      target: "mailbox",
+    }),
+  ],
+  run: (context, { params: { id } }) => changingAbsence(context, id, undefined),
+});

@@ -1,0 +1,98 @@
+/** Rules and absence of a mailbox, for the people who manage it. */
+import { notFound, reachTo, requireAccess } from "../../access/caller.ts";
+import { changeRules, type Managed, viewRules } from "../../admin/rules.ts";
+import { absenceOf, putAbsence } from "../../mailbox/absences.ts";
+import type { Db } from "../../store/store.ts";
+import { absenceView, GivenAbsence, GivenRules, readAbsence } from "../admin/rules.ts";
+import { t } from "../json-schema.ts";
+import { appOperation, type PersonContext } from "../operation.ts";
+import { BY_ID } from "../schemas.ts";
+
+/** @throws AppError not_found, forbidden */
+function managed({ caller }: Pick<PersonContext, "caller">, db: Db, id: string): Managed {
+  const reach = reachTo(db, caller, id);
+  if (!reach) throw notFound("mailbox");
+  requireAccess(reach, "manage");
+  return reach.mailbox;
+}
+
+export const getOwnRules = appOperation({
+  name: "getOwnRules",
+  audience: "person",
+  method: "GET",
+  path: "/mailboxes/:id/rules",
+  params: BY_ID,
+  run(context, { params: { id } }) {
+    const { store, options, runtime } = context;
+    const mailbox = managed(context, store.db, id);
+    return {
+      rules: viewRules({ options, now: runtime.now() }, store.db, mailbox),
+      forwardOutside: options.get("rules.forwardOutside"),
+    };
+  },
+});
+
+export const setOwnRules = appOperation({
+  name: "setOwnRules",
+  audience: "person",
+  method: "PUT",
+  path: "/mailboxes/:id/rules",
+  params: BY_ID,
+  body: GivenRules,
+  run(context, { params: { id }, body: { rules } }) {
+    const { caller: person, store, options, runtime, requireConfirmed } = context;
+    store.transact((tx) => {
+      const mailbox = managed(context, tx, id);
+      changeRules({ options, now: runtime.now() }, tx, mailbox, rules, { person, byKey: false, requireConfirmed });
+    });
+  },
+});
+
+/** Counts the conversations that a rule would have matched. */
+export const testOwnRule = appOperation({
+  name: "testOwnRule",
+  audience: "person",
+  method: "GET",
+  path: "/mailboxes/:id/rules/matches",
+  params: BY_ID,
+  query: t.Object({ match: t.String({ maxLength: 500 }) }),
+  run(context, { params: { id }, query: { match } }) {
+    const { store, mailbox } = context;
+    return mailbox.countMatching(managed(context, store.db, id).id, match);
+  },
+});
+
+export const getOwnAbsence = appOperation({
+  name: "getOwnAbsence",
+  audience: "person",
+  method: "GET",
+  path: "/mailboxes/:id/absence",
+  params: BY_ID,
+  run: (context, { params: { id } }) =>
+    absenceView(absenceOf(context.store.db, managed(context, context.store.db, id).id)),
+});
+
+export const setOwnAbsence = appOperation({
+  name: "setOwnAbsence",
+  audience: "person",
+  method: "PUT",
+  path: "/mailboxes/:id/absence",
+  params: BY_ID,
+  body: GivenAbsence,
+  run(context, { params: { id }, body }) {
+    const { store, runtime } = context;
+    store.transact((tx) => putAbsence(tx, managed(context, tx, id).id, readAbsence(body), runtime.now()));
+  },
+});
+
+export const endOwnAbsence = appOperation({
+  name: "endOwnAbsence",
+  audience: "person",
+  method: "DELETE",
+  path: "/mailboxes/:id/absence",
+  params: BY_ID,
+  run(context, { params: { id } }) {
+    const { store, runtime } = context;
+    store.transact((tx) => putAbsence(tx, managed(context, tx, id).id, undefined, runtime.now()));
+  },
+});
