@@ -8,6 +8,7 @@ export interface Answer<T> {
 export interface Client {
   get<T = Record<string, unknown>>(path: string): Promise<Answer<T>>;
   patch<T = Record<string, unknown>>(path: string, body: unknown): Promise<Answer<T>>;
+  put<T = Record<string, unknown>>(path: string, body: unknown): Promise<Answer<T>>;
   post<T = Record<string, unknown>>(path: string, body: unknown, headers?: Record<string, string>): Promise<Answer<T>>;
   delete<T = Record<string, unknown>>(path: string): Promise<Answer<T>>;
   bytes(path: string): Promise<Answer<Uint8Array>>;
@@ -36,6 +37,7 @@ export function apiClient(origin: string, key?: string): Client {
   return {
     get: async (path) => json(await ask(path)),
     patch: async (path, body) => json(await ask(path, withBody("PATCH", body))),
+    put: async (path, body) => json(await ask(path, withBody("PUT", body))),
     post: async (path, body, headers) => json(await ask(path, withBody("POST", body, headers))),
     delete: async (path) => json(await ask(path, { method: "DELETE" })),
     async bytes(path) {

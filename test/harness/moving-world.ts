@@ -110,6 +110,9 @@ async function build(): Promise<Source> {
   ok(await asAgent.post("/send", { ...body, subject: "Held" }));
   ok(await asAgent.patch(`/threads/${first.threadId}`, { labels: ["By agent"], folder: "archive" }));
   await asAgent.get("/threads");
+  const mailbox = `/api/admin/v1/mailboxes/${owner.mailboxId}`;
+  ok(await api.put(`${mailbox}/rules`, { rules: [{ match: "from:news", actions: [{ type: "archive" }] }] }));
+  ok(await api.put(`${mailbox}/absence`, { from: iso(world, 0), until: iso(world, DAY_MS), text: "At sea" }));
   await world.advance(2_000);
   await appliance.stop(0);
   const db = new Database(join(data, "mailroom.db"));
@@ -151,6 +154,9 @@ function addAccess(db: Database, data: string, userId: string): void {
   put("second_factors", { user_id: userId, secret: seal.close(SECOND_FACTOR, userId), last_step: 1, created_at: now });
   db.exec(
     "INSERT INTO known_recipients SELECT id, 'dan@remote.example' FROM mailboxes WHERE address LIKE '%@example.test'",
+  );
+  db.exec(
+    "INSERT INTO absence_replies SELECT id, 'dan@remote.example', 1 FROM mailboxes WHERE address LIKE '%@example.test'",
   );
   put("recovery_codes", { user_id: userId, hash: "recovery" });
   put("app_passwords", { id: "apw_1", user_id: userId, name: "Phone", hash: "app", created_at: now });

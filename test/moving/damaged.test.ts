@@ -256,6 +256,7 @@ test("an export of an older schema is brought up to date", async () => {
   // As the version before made it: its schema, with these rows.
   const rows = new Database(path, { readonly: true });
   const earlier = folderOf(old, () => {});
+  const counts: Record<string, number> = {};
   peek(earlier, (db) => {
     db.exec("PRAGMA foreign_keys = OFF");
     const triggers = db.query("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").all() as {
@@ -266,6 +267,8 @@ test("an export of an older schema is brought up to date", async () => {
     for (const [table, found] of Object.entries(rowsOf(rows))) {
       if (table === "message_index") continue;
       const columns = db.query("SELECT name FROM pragma_table_info(?)").all(table) as { name: string }[];
+      if (columns.length > 0) counts[table] = found.length;
+      else continue;
       db.exec(`DELETE FROM ${table}`);
       for (const row of found) {
         const names = columns.map(({ name }) => name);
@@ -278,7 +281,7 @@ test("an export of an older schema is brought up to date", async () => {
     db.exec("PRAGMA journal_mode = DELETE");
   });
   cpSync(join(earlier, "mailroom.db"), path);
-  editManifest(folder, { schema: old });
+  editManifest(folder, { schema: old, rows: counts });
   const place = openPlace();
   expect(await importFrom(place, folder)).toMatchObject({ served: true, written: 8 });
   expect(readdirSync(place.data)).not.toContain("mailroom.db-import");
