@@ -147,12 +147,28 @@ const settingsHome = createRoute({
   },
 });
 
+interface RulesSearch {
+  /** Id of a mailbox; absent: the person's own. */
+  mailbox?: string;
+  /** The search of a new rule. */
+  match?: string;
+}
+
 const own = [
   createRoute({ getParentRoute: () => settings, path: "profile", component: settingsPart("ProfilePage") }),
   createRoute({ getParentRoute: () => settings, path: "writing", component: settingsPart("WritingPage") }),
   createRoute({ getParentRoute: () => settings, path: "second-factor", component: settingsPart("SecondFactorPage") }),
   createRoute({ getParentRoute: () => settings, path: "app-passwords", component: settingsPart("AppPasswordsPage") }),
   createRoute({ getParentRoute: () => settings, path: "sessions", component: settingsPart("SessionsPage") }),
+  createRoute({
+    getParentRoute: () => settings,
+    path: "rules",
+    component: settingsPart("RulesPage"),
+    validateSearch: ({ mailbox, match }: Record<string, unknown>): RulesSearch => ({
+      ...(typeof mailbox === "string" && { mailbox }),
+      ...(match !== undefined && match !== "" && { match: String(match) }),
+    }),
+  }),
 ] as const;
 
 /** Pages about the workspace, for owners and admins. Members are redirected to their profile. */

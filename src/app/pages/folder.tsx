@@ -21,6 +21,7 @@ import { useShortcuts } from "../lib/shortcuts.ts";
 import { type Target, threadActions } from "../lib/thread-actions.ts";
 import { toast, toastFailure } from "../lib/toast.ts";
 import { Button, IconButton } from "../parts/button.tsx";
+import { MakeRule } from "../parts/make-rule.tsx";
 import { Failed, Notice, Skeleton } from "../parts/notice.tsx";
 import { SearchBox } from "../parts/search-box.tsx";
 import { FoundInstead, foundMessage, NothingFound, OrderChoice, SearchNotes } from "../parts/search-results.tsx";
@@ -218,15 +219,18 @@ export function FolderPage() {
             }
           />
           {q !== undefined && (
-            <OrderChoice
-              sort={sort ?? "newest"}
-              choose={(chosen) =>
-                navigate({
-                  to: ".",
-                  search: (was) => ({ ...was, sort: chosen === "relevance" ? chosen : undefined }),
-                })
-              }
-            />
+            <div className="flex items-center justify-between">
+              <OrderChoice
+                sort={sort ?? "newest"}
+                choose={(chosen) =>
+                  navigate({
+                    to: ".",
+                    search: (was) => ({ ...was, sort: chosen === "relevance" ? chosen : undefined }),
+                  })
+                }
+              />
+              {manage && mailbox && <MakeRule mailbox={mailbox.id} match={q} />}
+            </div>
           )}
         </header>
         {selecting && (

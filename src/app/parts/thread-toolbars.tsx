@@ -10,6 +10,7 @@ import { useShortcuts } from "../lib/shortcuts.ts";
 import { type Target, threadActions } from "../lib/thread-actions.ts";
 import { toastFailure } from "../lib/toast.ts";
 import { Button, IconButton } from "./button.tsx";
+import { MakeRuleIcon, ruleFor } from "./make-rule.tsx";
 import { LabelMenu, SnoozeMenu } from "./menus.tsx";
 
 /** The buttons for the open conversation. */
@@ -86,6 +87,7 @@ export function ThreadToolbar({
             onClick={() => void threadActions.star([thread], !thread.starred)}
           />
           <LabelMenu threads={[thread]} {...opener("label")} />
+          {!draft && <MakeRuleIcon mailbox={thread.mailboxId} match={ruleFor(thread.from.email)} />}
         </>
       )}
       {!draft && <IconButton icon={Printer} label="Print" onClick={print} className="max-md:hidden" />}

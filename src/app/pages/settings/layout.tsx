@@ -7,6 +7,7 @@ import {
   Boxes,
   Building2,
   CirclePause,
+  Funnel,
   Gauge,
   Globe,
   KeyRound,
@@ -53,6 +54,7 @@ const SECTIONS = [
       { to: "/settings/second-factor", name: "Two-step sign-in", icon: ShieldCheck, for: "everybody" },
       { to: "/settings/app-passwords", name: "Mail apps", icon: Smartphone, for: "everybody" },
       { to: "/settings/sessions", name: "Sessions", icon: MonitorSmartphone, for: "everybody" },
+      { to: "/settings/rules", name: "Rules and absence", icon: Funnel, for: "everybody" },
     ],
   },
   {

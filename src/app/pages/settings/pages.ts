@@ -10,6 +10,7 @@ export { MailboxesPage } from "./mailboxes.tsx";
 export { OutboundPage } from "./outbound.tsx";
 export { PeoplePage } from "./people.tsx";
 export { ProfilePage } from "./profile.tsx";
+export { RulesPage } from "./rules.tsx";
 export { SecondFactorPage } from "./second-factor.tsx";
 export { ServerPage } from "./server.tsx";
 export { SessionsPage } from "./sessions.tsx";

@@ -1,0 +1,105 @@
+/** Rules and absences of mailboxes: calls, and rules in words. */
+import { queryOptions } from "@tanstack/react-query";
+import type { AnswerOf } from "../../operations/operation.ts";
+import type {
+  endOwnAbsence,
+  getOwnAbsence,
+  getOwnRules,
+  setOwnAbsence,
+  setOwnRules,
+  testOwnRule,
+} from "../../operations/person/rules.ts";
+import { api, type ThreadView } from "./api.ts";
+import { type BodyOf, call, MOST_OF_A_PAGE } from "./call.ts";
+import { MOST_MATCHING } from "./selection.ts";
+
+export type RuleView = AnswerOf<typeof getOwnRules>["rules"][number];
+export type GivenRule = BodyOf<typeof setOwnRules>["rules"][number];
+export type AbsenceView = NonNullable<AnswerOf<typeof getOwnAbsence>["absence"]>;
+
+export const RULES = ["settings", "rules"] as const;
+
+export const rulesQuery = (id: string) =>
+  queryOptions({
+    queryKey: [...RULES, id],
+    queryFn: () => call<typeof getOwnRules>("GET", "/mailboxes/:id/rules", { params: { id } }),
+  });
+
+export const absenceQuery = (id: string) =>
+  queryOptions({
+    queryKey: [...RULES, id, "absence"],
+    queryFn: async () =>
+      (await call<typeof getOwnAbsence>("GET", "/mailboxes/:id/absence", { params: { id } })).absence,
+  });
+
+/** How much past mail a query finds. */
+export const matchesQuery = (id: string, match: string) =>
+  queryOptions({
+    queryKey: [...RULES, id, "matches", match],
+    queryFn: () =>
+      call<typeof testOwnRule>("GET", "/mailboxes/:id/rules/matches", { params: { id }, query: { match } }),
+    enabled: match !== "",
+    retry: false,
+  });
+
+export const rulesApi = {
+  setRules: ({ id, rules }: { id: string; rules: readonly GivenRule[] }) =>
+    call<typeof setOwnRules>("PUT", "/mailboxes/:id/rules", { params: { id }, body: { rules: [...rules] } }),
+  setAbsence: ({ id, ...body }: { id: string } & BodyOf<typeof setOwnAbsence>) =>
+    call<typeof setOwnAbsence>("PUT", "/mailboxes/:id/absence", { params: { id }, body }),
+  endAbsence: (id: string) => call<typeof endOwnAbsence>("DELETE", "/mailboxes/:id/absence", { params: { id } }),
+};
+
+/** A rule as it is sent: without what the server says about it. */
+export const givenRule = ({ name, match, actions, enabled }: RuleView): GivenRule => ({
+  ...(name !== undefined && { name }),
+  match,
+  enabled,
+  actions: actions.map(({ type, label, to }) => ({
+    type,
+    ...(label !== undefined && { label }),
+    ...(to !== undefined && { to }),
+  })),
+});
+
+type Action = GivenRule["actions"][number];
+
+const inWords = ({ type, label, to }: Action): string => {
+  switch (type) {
+    case "label":
+      return `label it ${label}`;
+    case "star":
+      return "star it";
+    case "archive":
+      return "keep it out of the inbox";
+    case "trash":
+      return "move it to trash";
+    case "forward":
+      return `forward it to ${to}`;
+  }
+};
+
+/** What a rule does, as the end of a sentence. */
+export function deedsOf({ actions }: Pick<GivenRule, "actions">): string {
+  const deeds = actions.map(inWords);
+  const last = deeds.pop() ?? "";
+  return deeds.length === 0 ? last : `${deeds.join(", ")} and ${last}`;
+}
+
+/** The list with the item at `from` moved to `to`. */
+export function moved<T>(list: readonly T[], from: number, to: number): T[] {
+  const rest = list.toSpliced(from, 1);
+  return rest.toSpliced(to, 0, ...list.slice(from, from + 1));
+}
+
+/** The conversations that a query finds, at most MOST_MATCHING. */
+export async function matchingThreads(mailbox: string, q: string): Promise<ThreadView[]> {
+  const found: ThreadView[] = [];
+  for (let cursor: string | undefined; found.length < MOST_MATCHING; ) {
+    const page = await api.threads({ mailbox, folder: "all", q, limit: MOST_OF_A_PAGE, cursor });
+    found.push(...page.threads);
+    if (page.nextCursor === null) break;
+    cursor = page.nextCursor;
+  }
+  return found;
+}
