@@ -40,21 +40,22 @@ const withImageUrls = (document: string, urlFor: (url: string) => string): strin
   );
 
 /**
- * `/messages/{id}/frame`, with remote images for `?images=1`; `/attachments/{id}/preview`, a download unless it is a
+ * `/messages/{id}/frame`, with remote images for `?images=1`, and without links in spam (rules: Links in spam); `/attachments/{id}/preview`, a download unless it is a
  * raster image; and `/images`, the URLs of remote images in the frame.
  */
 export function frameRoutes({
   mailbox,
   images,
 }: {
-  mailbox: Pick<Mailbox, "getMessage" | "getAttachment" | "renewHtml" | "frameOf">;
+  mailbox: Pick<Mailbox, "getMessage" | "detailsOf" | "getAttachment" | "renewHtml" | "frameOf">;
   images: ImageProxy;
 }): Route[] {
   async function frame(caller: Caller, id: string, query: string): Promise<Response> {
     await mailbox.renewHtml(id);
     const isAsked = new URLSearchParams(query).get("images") === "1";
     const message = mailbox.getMessage(caller, id, { html: true });
-    const document = await mailbox.frameOf(caller, message, { remote: isAsked });
+    const links = mailbox.detailsOf(caller, id).folder !== "spam";
+    const document = await mailbox.frameOf(caller, { ...message, links }, { remote: isAsked });
     return new Response(
       withImageUrls(document, (url) => images.urlFor(caller, url)),
       { headers: FRAME_HEADERS },

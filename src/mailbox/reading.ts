@@ -127,13 +127,13 @@ export function createHtmlReading({ store, read }: { store: Store; read: ReadHtm
     /** The document that shows a message. `remote`: includes the URLs of its remote images, between NULs. */
     frameOf(
       caller: Caller,
-      { subject, text, html = "", attachments }: FramedMessage,
+      { subject, text, html = "", attachments, links = true }: FramedMessage,
       { remote }: { remote: boolean },
     ): Promise<string> {
       const frame = (html: string) =>
         read(caller.userId, {
           kind: "frame",
-          message: { subject, text, html, attachments: imagesOf(attachments) },
+          message: { subject, text, html, attachments: imagesOf(attachments), links },
           remote,
         });
       return frame(html).catch((error) => {

@@ -20,6 +20,8 @@ export interface FramedMessage {
   /** Sanitised. If it is empty, the text is shown. */
   html?: string;
   attachments: readonly { id: string; contentId?: string }[];
+  /** False: links lead nowhere, and tell where they would lead. Absent: they open. */
+  links?: boolean;
 }
 
 interface ImageUrls {
@@ -97,7 +99,7 @@ const LONGEST_TEXT = 1_000_000;
 const OPENING = "<details><summary>Quoted text</summary>";
 const CLOSING = "</details>";
 
-function bodyOfHtml(html: string, { subject, attachments }: FramedMessage, images: ImageUrls): string {
+function bodyOfHtml(html: string, { subject, attachments, links = true }: FramedMessage, images: ImageUrls): string {
   const history = isForward(subject) ? undefined : findHistory(html);
   const attached = attachedTo(attachments);
   const { attachment, remote } = images;
@@ -109,6 +111,7 @@ function bodyOfHtml(html: string, { subject, attachments }: FramedMessage, image
       element(element) {
         index++;
         if (element.tagName === "img") placeImage(element, attached, bounded);
+        if (element.tagName === "a" && !links) withdrawLink(element);
         if (index === history?.first) element.before(OPENING, { html: true });
         if (index === history?.parent) element.onEndTag((tag) => void tag.before(CLOSING, { html: true }));
       },
@@ -140,6 +143,13 @@ function placeImage(
   }
 }
 
+/** The rewriter gives and takes values as they are written in the HTML. */
+function withdrawLink(element: HTMLRewriterTypes.Element): void {
+  const href = element.getAttribute("href");
+  element.removeAttribute("href");
+  if (href !== null) element.setAttribute("title", href);
+}
+
 /** RFC 2392: the id in the URL may be percent-encoded. */
 function decode(contentId: string): string {
   try {
@@ -153,11 +163,12 @@ function decode(contentId: string): string {
 export const readValue = (value: string): string =>
   value.replaceAll("&quot;", '"').replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 
-function bodyOfText({ text: whole, subject }: FramedMessage): string {
+function bodyOfText({ text: whole, subject, links = true }: FramedMessage): string {
   const text = whole.length > LONGEST_TEXT ? `${whole.slice(0, LONGEST_TEXT).toWellFormed()}…` : whole;
   const { text: recent, leftOut } = newTextOf(text, subject);
-  if (leftOut === 0) return linked(htmlOfText(text));
-  return linked(htmlOfText(recent)) + OPENING + linked(htmlOfText(text.slice(recent.length).trimStart())) + CLOSING;
+  const shown = (part: string): string => (links ? linked(htmlOfText(part)) : htmlOfText(part));
+  if (leftOut === 0) return shown(text);
+  return shown(recent) + OPENING + shown(text.slice(recent.length).trimStart()) + CLOSING;
 }
 
 /** Turns URLs in escaped text into links, without punctuation or a closing bracket at their end. */

@@ -56,6 +56,26 @@ describe("images", () => {
   });
 });
 
+describe("links of spam", () => {
+  const cases: [name: string, message: Partial<FramedMessage>, shown: string][] = [
+    [
+      "in HTML tell where they would lead",
+      { html: sanitizeHtml('<a href="https://x.example/?a=1&amp;b=&quot;&lt;">Go</a>') },
+      'title="https://x.example/?a=1&amp;b=&quot;&lt;"',
+    ],
+    ["in text are text", { text: "See https://x.example/ now" }, "See https://x.example/ now"],
+    ["in quoted text are text", { text: "New\n\n> https://x.example/", subject: "Re: a" }, "https://x.example/"],
+  ];
+  for (const [name, message, shown] of cases) {
+    test(name, () => {
+      const body = bodyOf({ ...message, links: false });
+      expect(body).toContain(shown);
+      expect(body).not.toContain("href");
+      expect(bodyOf(message)).toContain(" href=");
+    });
+  }
+});
+
 describe("colours", () => {
   const cases: [html: string, scheme: string][] = [
     ["<p>plain, of any color: red</p>", "light dark"],

@@ -414,7 +414,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     const help = page.getByRole("dialog", { name: "Keyboard shortcuts" });
     const keys = await help.locator("kbd").allTextContents();
     expect(keys.join(" ")).toBe(
-      "j / k o / Enter u g then i g then s g then b g then d g then t g then a g then w / x Shift + x * then a / n e [ / ] # ! s l b Shift + i / u z c r a f Ctrl + Enter Ctrl + Shift + Enter Esc y n m ?",
+      "j / k o / Enter u g then i g then s g then b g then d g then t g then a g then w / n / p Space Shift + Space x Shift + x * then a / n e [ / ] # ! s l b Shift + i / u z c r a f Ctrl + Enter Ctrl + Shift + Enter Esc y n m ?",
     );
     expect(await barriers(page)).toEqual([]);
     await page.keyboard.press("e");

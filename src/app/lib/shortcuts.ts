@@ -27,6 +27,14 @@ export const SHORTCUTS: readonly ShortcutGroup[] = [
     ],
   },
   {
+    name: "In a conversation",
+    shortcuts: [
+      ["n / p", "Next, previous message"],
+      ["Space", "Read on, and go to the next message"],
+      ["Shift + Space", "Back up"],
+    ],
+  },
+  {
     name: "Tidying",
     shortcuts: [
       ["x", "Select"],
@@ -71,6 +79,12 @@ const isTyping = (target: EventTarget | null): boolean =>
   target.closest("input, textarea, select, [contenteditable], dialog, [role=dialog], [role=menu]") !== null &&
   !(target instanceof HTMLInputElement && target.type === "checkbox");
 
+/** What keeps the keys that activate it while it has the focus. */
+const ACTIVATED: Readonly<Record<string, string>> = {
+  Enter: "a, button, input, summary",
+  " ": "button, input, summary",
+};
+
 /** Longest time between the two keys of a sequence, ms. */
 const BETWEEN_MS = 1_500;
 
@@ -103,15 +117,9 @@ export function useShortcuts(handlers: Readonly<Record<string, (event: KeyboardE
   useEffect(() => {
     function pressed(event: KeyboardEvent): void {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-      // A focused button, link or input keeps the keys that activate it.
-      const { key } = event;
-      if (
-        (key === "Enter" || key === " ") &&
-        event.target instanceof HTMLElement &&
-        event.target.closest("a, button, input")
-      ) {
-        return;
-      }
+      const { key, target } = event;
+      const activated = ACTIVATED[key];
+      if (activated !== undefined && target instanceof HTMLElement && target.closest(activated)) return;
       // The second key of a sequence does not act as a shortcut by itself.
       const handler = current.current[begun ? `${begun.key} ${key}` : key];
       if (!handler) return;

@@ -9,7 +9,7 @@ import { ListContext } from "../lib/selection.ts";
 import { threadActions } from "../lib/thread-actions.ts";
 import { fullTime } from "../lib/time.ts";
 import { DraftBox } from "../parts/composer.tsx";
-import { MessageCard } from "../parts/message-card.tsx";
+import { Messages } from "../parts/messages.tsx";
 import { NotLoaded } from "../parts/notice.tsx";
 import { Replies } from "../parts/replies.tsx";
 import { ThreadToolbar } from "../parts/thread-toolbars.tsx";
@@ -35,7 +35,7 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
   const wanted = useLocation({ select: ({ hash }) => hash });
   /** Id of that message, or of the first one unread at opening; absent: the newest. */
   const [beginning, setBeginning] = useState<string>();
-  const showFirst = useShownOnce(seen);
+  const scroller = useRef<HTMLDivElement>(null);
   const [spread, setSpread] = usePrinting();
   useEffect(() => {
     if (!detail || seen) return;
@@ -56,8 +56,7 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
     const held = marks.data?.held.find(({ draftId }) => draftId === threadId);
     if (held) return <Navigate to="/approve/$emailId" params={{ emailId: held.emailId }} replace />;
   }
-  const newest = messages.at(-1);
-  const begin = beginning ?? newest?.id;
+  const begin = beginning ?? messages.at(-1)?.id;
 
   return (
     <article aria-labelledby="subject" className="flex h-full flex-col print:block">
@@ -75,11 +74,9 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
           <ThreadToolbar thread={thread} manage={permissions.manage} print={() => setSpread(true)} />
         </div>
       </header>
-      <div className="min-h-0 grow overflow-y-auto print:overflow-visible">
+      <div ref={scroller} className="min-h-0 grow scroll-pt-12 overflow-y-auto print:overflow-visible">
         <div className="mx-auto max-w-208 px-4 pt-5 pb-16 md:px-8">
-          <h1 id="subject" dir="auto" className="mb-1 text-xl leading-snug font-semibold tracking-tight text-pretty">
-            {thread.subject || "(no subject)"}
-          </h1>
+          <Subject subject={thread.subject || "(no subject)"} />
           <p className="mb-4 flex flex-wrap items-center gap-x-2 gap-y-1 text-sm text-muted">
             {thread.mailbox}
             {thread.labels.map((label) => (
@@ -90,27 +87,52 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
           {isDraft && permissions.send ? (
             <DraftBox thread={thread} folder={folder} left={left} />
           ) : (
-            <ol className="space-y-3">
-              {messages.map((message) => (
-                <li
-                  key={message.id}
-                  ref={message.id === begin && messages.length > 1 ? showFirst : undefined}
-                  className="scroll-mt-3"
-                >
-                  <MessageCard
-                    message={message}
-                    folder={thread.folder}
-                    open={message === newest || !message.read || message.id === wanted}
-                    isSpread={spread}
-                  />
-                </li>
-              ))}
-            </ol>
+            <Messages
+              detail={detail}
+              begin={begin}
+              ready={seen}
+              wanted={wanted}
+              isSpread={spread}
+              scroller={scroller}
+            />
           )}
           {maySend && <Replies detail={detail} />}
         </div>
       </div>
     </article>
+  );
+}
+
+/** The heading, and a line in its place while it is scrolled out of sight. */
+function Subject({ subject }: { subject: string }) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  const [isAway, setAway] = useState(false);
+  useEffect(() => {
+    const observer = new IntersectionObserver(([entry]) => setAway(entry?.isIntersecting === false));
+    if (heading.current) observer.observe(heading.current);
+    return () => observer.disconnect();
+  }, []);
+  return (
+    <>
+      {isAway && (
+        <div aria-hidden className="sticky top-0 z-20 h-0 print:hidden">
+          <p
+            dir="auto"
+            className="-mx-4 truncate border-b border-line bg-ground px-4 py-2 text-sm font-semibold md:-mx-8 md:px-8"
+          >
+            {subject}
+          </p>
+        </div>
+      )}
+      <h1
+        ref={heading}
+        id="subject"
+        dir="auto"
+        className="mb-1 text-xl leading-snug font-semibold tracking-tight wrap-anywhere text-pretty"
+      >
+        {subject}
+      </h1>
+    </>
   );
 }
 
@@ -159,12 +181,3 @@ function usePrinting() {
 }
 
 const PRINT_AFTER_MS = 600;
-
-/** A ref whose element is scrolled to the top once, when `ready` becomes true. */
-function useShownOnce(ready: boolean) {
-  const element = useRef<HTMLLIElement>(null);
-  useEffect(() => {
-    if (ready) element.current?.scrollIntoView({ block: "start" });
-  }, [ready]);
-  return element;
-}

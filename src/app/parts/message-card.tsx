@@ -7,6 +7,7 @@ import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX } from "../../base/frames.ts";
 import { frameUrl, type MessageView, originalUrl } from "../lib/api.ts";
 import { forwardMessage } from "../lib/compose.ts";
 import { doubt, useAway } from "../lib/connection.ts";
+import { fitWidth } from "../lib/fit.ts";
 import { fullNameOf, nameOf, namesOf } from "../lib/format.ts";
 import { messageQuery } from "../lib/queries.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
@@ -17,19 +18,29 @@ import { Avatar } from "./graphics.tsx";
 import { Menu } from "./menus.tsx";
 import { Authentication, Original, Progress, WhySpam } from "./message-details.tsx";
 
+/** Opens or closes a message, each time that it is another object. */
+export interface Telling {
+  open: boolean;
+}
+
 export function MessageCard({
   message: given,
   folder,
   open: initial,
   isSpread,
+  telling,
 }: {
   message: MessageView;
   folder: string;
   open: boolean;
   /** True: all messages are open, for printing. */
   isSpread: boolean;
+  telling?: Telling;
 }) {
   const [kept, setOpen] = useState(initial);
+  useEffect(() => {
+    if (telling) setOpen(telling.open);
+  }, [telling]);
   const [source, setSource] = useState(false);
   const open = kept || isSpread;
   // In a conversation too large to be given whole, recipients and attachments may be missing.
@@ -39,7 +50,11 @@ export function MessageCard({
   const bodyId = `body-${message.id}`;
 
   return (
-    <article aria-label={`Message of ${nameOf(from)}`} className="rounded-xl border border-line bg-raised">
+    <article
+      aria-label={`Message of ${nameOf(from)}`}
+      tabIndex={-1}
+      className="rounded-xl border border-line bg-raised"
+    >
       <header className="relative flex items-start gap-3 px-4 py-3">
         <Avatar of={from} />
         <div className="min-w-0 grow">
@@ -94,10 +109,16 @@ export function MessageCard({
                 <div className="mt-1.5">
                   <WhySpam message={message} />
                 </div>
+                <p className="mt-1.5">Its links do not open as long as it is here.</p>
               </details>
             </Banner>
           )}
-          <MessageBody message={message} attachments={attachments.filter(({ inline }) => !inline)} />
+          <MessageBody
+            // The document of a message in spam is another one.
+            key={String(folder === "spam")}
+            message={message}
+            attachments={attachments.filter(({ inline }) => !inline)}
+          />
         </div>
       )}
       <Dialog open={source} close={() => setSource(false)} title="Original message" wide>
@@ -190,6 +211,8 @@ function MessageFrame({
   const [loads, setLoads] = useState(0);
   const [isShown, setShown] = useState(false);
   const away = useAway();
+  const [isSmaller, setSmaller] = useState(false);
+  const [isFitted, setFitted] = useState(true);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: each load gives another document
   useEffect(() => {
@@ -199,12 +222,19 @@ function MessageFrame({
     setShown(Boolean(main));
     if (!inner || !main) return void doubt();
     if (inner.querySelector(`img[${BLOCKED_ATTRIBUTE}]`)) onBlocked();
-    const measure = () => setHeight(Math.ceil(main.getBoundingClientRect().height) + 2);
+    const { body } = inner;
+    const measure = () => {
+      if (isFitted) setSmaller(fitWidth(main));
+      else main.style.zoom = "";
+      setHeight(Math.ceil(body.getBoundingClientRect().height) + 2);
+    };
     const observer = new ResizeObserver(measure);
-    observer.observe(main);
+    observer.observe(body);
     measure();
     const pressed = (event: KeyboardEvent) => {
-      const { key, repeat, ctrlKey, metaKey, altKey, shiftKey } = event;
+      const { key, repeat, ctrlKey, metaKey, altKey, shiftKey, target } = event;
+      // Links and folded quotations keep the keys that activate them.
+      if ((key === "Enter" || key === " ") && (target as Element).closest("a, summary")) return;
       const copy = new KeyboardEvent("keydown", {
         key,
         repeat,
@@ -222,7 +252,7 @@ function MessageFrame({
       observer.disconnect();
       inner.removeEventListener("keydown", pressed);
     };
-  }, [loads]);
+  }, [loads, isFitted]);
 
   if (away && !isShown) {
     return (
@@ -232,15 +262,28 @@ function MessageFrame({
     );
   }
   return (
-    <iframe
-      ref={frame}
-      title={title}
-      src={frameUrl(messageId, images)}
-      sandbox={FRAME_SANDBOX}
-      referrerPolicy="no-referrer"
-      onLoad={() => setLoads((count) => count + 1)}
-      style={{ height }}
-      className="block w-full rounded"
-    />
+    <>
+      <iframe
+        ref={frame}
+        title={title}
+        src={frameUrl(messageId, images)}
+        sandbox={FRAME_SANDBOX}
+        referrerPolicy="no-referrer"
+        onLoad={() => setLoads((count) => count + 1)}
+        style={{ height }}
+        className="block w-full rounded"
+      />
+      {isSmaller && (
+        <p className="mt-1 text-end print:hidden">
+          <button
+            type="button"
+            onClick={() => setFitted(!isFitted)}
+            className="min-h-8 rounded-md px-2 text-xs text-muted hover:bg-hover hover:text-ink max-md:min-h-10"
+          >
+            {isFitted ? "Show at full size" : "Fit to the width"}
+          </button>
+        </p>
+      )}
+    </>
   );
 }
