@@ -27,6 +27,8 @@ export interface Authentication {
   percent: number;
   /** Value of the Authentication-Results field, unfolded. */
   results: string;
+  /** The domain whose signature covers both fields of RFC 8058. */
+  listSigner?: string;
   /** Organisational domains of the senders (organizationsOf); looked up only for reports. */
   organizations?: readonly string[];
 }
@@ -83,6 +85,7 @@ export async function judge(
     ...(disguised && dmarc.policy !== "reject"
       ? { policy: "quarantine", percent: 100 }
       : { policy: isVouched ? "none" : dmarc.policy, percent: dmarc.percent }),
+    ...(evidence.listSigner !== undefined && { listSigner: evidence.listSigner }),
     // biome-ignore lint/suspicious/noControlCharactersInRegex: these must not get into a header field
     results: [hostname, ...rows].join("; ").replace(/[\u0000-\u001f\u007f]+/g, " "),
   };

@@ -50,6 +50,8 @@ export interface Evidence {
   spf: Check;
   /** At least one: a message without signatures has one of verdict none. */
   signatures: Check[];
+  /** The domain of a signature that holds and covers both fields of RFC 8058, which occur once each. */
+  listSigner?: string;
   /** The addresses of all From fields. */
   authors: string[];
   /** How many From fields there are; RFC 5322 §3.6 allows one. */
@@ -83,6 +85,9 @@ const MOST_HEADER_BYTES = 256 * 1024;
 const NO_MATCH: ReadonlySet<string> = new Set(["fail", "softfail", "neutral"]);
 
 const SIGNED = /^(?:dkim|arc)-/im;
+
+/** RFC 8058 §4: a signature has to cover them for one click to unsubscribe. */
+const LIST_FIELDS = ["list-unsubscribe", "list-unsubscribe-post"];
 
 /** Checks all identifiers. Never rejects. `ask` rejects with the codes of node:dns. */
 export async function gatherEvidence(message: Uint8Array, arrival: Arrival, ask: DNSResolver): Promise<Evidence> {
@@ -122,10 +127,14 @@ class BoundedVerifier extends DkimVerifier {
     await finished(this);
   }
 
+  /** True if each of the fields of LIST_FIELDS occurs once: a signature covers the lower ones of several. */
+  hasListFields = false;
+
   /** Tells, once the header is read, if the ARC chain comes from a trusted forwarder. Other chains are not checked. */
   isTrusted: (chain: readonly ARCChainEntry[]) => boolean = () => false;
 
   protected override async messageHeaders(headers: ParsedHeaders): Promise<void> {
+    this.hasListFields = LIST_FIELDS.every((name) => headers.parsed.filter(({ key }) => key === name).length === 1);
     let [signatures, partial] = [0, 0];
     const isChecked = ({ key, line }: HeaderLine): boolean =>
       key !== "dkim-signature" ||
@@ -171,9 +180,22 @@ async function checkSignatures(message: Uint8Array, arrival: Arrival, ask: DNSRe
     const verdict = status.result === "policy" ? "permerror" : (status.result as Verdict);
     return { verdict, domain: signingDomain, info };
   });
+  const listSigner = verifier.hasListFields
+    ? results.find((_, n) => signatures[n]?.verdict === "pass" && coversList(results[n]?.signingHeaders?.headers ?? []))
+    : undefined;
   const forwarding = trustedForwarders.length === 0 ? undefined : await checkForwarding(verifier, isTrusted, ask);
-  return { signatures, authors: headerFrom, fromFields, ...(forwarding && { forwarding }) };
+  return {
+    signatures,
+    authors: headerFrom,
+    fromFields,
+    ...(listSigner?.signingDomain && { listSigner: listSigner.signingDomain.toLowerCase() }),
+    ...(forwarding && { forwarding }),
+  };
 }
+
+/** `signed`: the fields that a signature covers, as lines. */
+const coversList = (signed: readonly string[]): boolean =>
+  LIST_FIELDS.every((name) => signed.some((line) => line.slice(0, line.indexOf(":")).trimEnd().toLowerCase() === name));
 
 /**
  * Checks whether the chain holds, and reads the results of its forwarders (RFC 8617 §5.2). A set below the seal of

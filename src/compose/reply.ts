@@ -140,7 +140,11 @@ function readAnswered(db: Db, threadSeq: number): AnsweredMessage | undefined {
  * this conversation arrived. The default is the address at which the answered message arrived or from which it was
  * sent, if it is still usable, else the mailbox's own. @throws AppError unprocessable
  */
-export function replySender(context: ReplyContext, answered: AnsweredMessage, given: string | undefined): string {
+export function replySender(
+  context: ReplyContext,
+  answered: Pick<AnsweredMessage, "kind" | "receivedOn" | "from">,
+  given: string | undefined,
+): string {
   const { reach, own, arrivedOn } = context;
   const isUsable = (address: string | undefined): address is string =>
     address !== undefined && (own.has(address) || arrivedOn.has(address));

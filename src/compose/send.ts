@@ -7,6 +7,7 @@ import { AppError } from "../base/errors.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { type Draft, transmittedSizes } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { ReceivedMessage } from "../mailbox/received.ts";
 import type { EmailAddress } from "../message/address.ts";
 import {
   type Composition,
@@ -96,6 +97,17 @@ export interface ReplyRequest extends AddedFields, Forwarding, Later {
   bcc?: string | string[] | undefined;
   subject?: string | undefined;
   quote?: boolean | undefined;
+}
+
+/** A message that the server writes for a person. */
+export interface WrittenFor extends Pick<Composition, "text"> {
+  /** It comes from the address at which this one arrived, if that is still usable. */
+  about: ReceivedMessage;
+  to: string;
+  subject: string;
+  headers?: Composition["headers"];
+  /** True: it joins the conversation. */
+  joins?: boolean;
 }
 
 /** rules: Draft response. */
@@ -402,6 +414,23 @@ export function createSending(
       const { at } = request;
       if (at !== undefined) return sendLater(caller, message, { at, files: all }, record);
       return submitOutgoing(caller, message, undefined, record, all);
+    },
+
+    /**
+     * Accepts a message that the server writes for a person who pressed a button at a received one. @throws AppError
+     * forbidden; as `send`
+     */
+    async sendFor(
+      caller: Caller,
+      { about, to, subject, headers = [], joins = false, ...content }: WrittenFor,
+    ): Promise<SendView> {
+      const { reach, threadId, from, receivedOn } = about;
+      requireAccess(reach, "send");
+      const context = readReplyContext(store.db, caller, threadId);
+      const address = replySender(context, { kind: "received", from, receivedOn }, undefined);
+      const recipients = recipientsOf({ to: readRecipients(to), cc: [], bcc: [] });
+      const envelope = { mailbox: reach.mailbox, from: address, recipients, subject };
+      return submitOutgoing(caller, outgoing(runtime, envelope, content, headers), joins ? threadId : undefined);
     },
 
     /**

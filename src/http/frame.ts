@@ -9,8 +9,10 @@ import { contentDisposition, downloadResponse } from "../api/download.ts";
 import { queryOf } from "../api/request.ts";
 import { FRAME_SANDBOX } from "../base/frames.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import { receivedMessage, showsImagesOf } from "../mailbox/received.ts";
 import type { AttachmentContent } from "../mailbox/views.ts";
 import { readValue } from "../message/frame.ts";
+import type { Store } from "../store/store.ts";
 import { CONTENT_HEADERS, type ImageProxy, rasterTypeOf, SIGNATURE_BYTES } from "./images.ts";
 import type { Route } from "./route.ts";
 
@@ -40,13 +42,15 @@ const withImageUrls = (document: string, urlFor: (url: string) => string): strin
   );
 
 /**
- * `/messages/{id}/frame`, with remote images for `?images=1`, and without links in spam (rules: Links in spam); `/attachments/{id}/preview`, a download unless it is a
+ * `/messages/{id}/frame`, with remote images for `?images=1` and for senders that the person trusts, and without links in spam (rules: Links in spam); `/attachments/{id}/preview`, a download unless it is a
  * raster image; and `/images`, the URLs of remote images in the frame.
  */
 export function frameRoutes({
+  store: { db },
   mailbox,
   images,
 }: {
+  store: Pick<Store, "db">;
   mailbox: Pick<Mailbox, "getMessage" | "detailsOf" | "getAttachment" | "renewHtml" | "frameOf">;
   images: ImageProxy;
 }): Route[] {
@@ -55,7 +59,9 @@ export function frameRoutes({
     const isAsked = new URLSearchParams(query).get("images") === "1";
     const message = mailbox.getMessage(caller, id, { html: true });
     const links = mailbox.detailsOf(caller, id).folder !== "spam";
-    const document = await mailbox.frameOf(caller, { ...message, links }, { remote: isAsked });
+    const sender = receivedMessage(db, caller, id)?.provenSender;
+    const isTrusted = sender !== undefined && showsImagesOf(db, caller.userId, sender);
+    const document = await mailbox.frameOf(caller, { ...message, links }, { remote: isAsked || isTrusted });
     return new Response(
       withImageUrls(document, (url) => images.urlFor(caller, url)),
       { headers: FRAME_HEADERS },

@@ -2,6 +2,7 @@
 import type { Serving } from "../api/rest.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Sending } from "../compose/send.ts";
+import { openUnsubscribing } from "../compose/unsubscribe.ts";
 import type { AppServices, OperatorContext } from "../operations/operation.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
@@ -17,7 +18,10 @@ import { createPages, createPdfPage } from "./pages.ts";
 import { createReference } from "./reference.ts";
 import { createSessionCookie } from "./session-cookie.ts";
 
-export interface WebParts extends Serving, AppServices, Pick<OperatorContext, "doctor" | "searching"> {
+export interface WebParts
+  extends Serving,
+    Omit<AppServices, "unsubscribing">,
+    Pick<OperatorContext, "doctor" | "searching"> {
   store: Pick<Store, "db" | "transact" | "onCommit">;
   options: Pick<Options, "get">;
   sending: Sending;
@@ -44,6 +48,7 @@ export function createWeb(parts: WebParts): Web {
   const cookie = createSessionCookie({ secure });
   const gate = createPageGate({ ...parts, cookie, touchSession: parts.identity.touchSession });
   const images = openImageProxy({ runtime: parts.runtime });
+  const unsubscribing = openUnsubscribing(parts);
   const live = createLive({ ...parts, cookie });
   const pages = createPages(headers);
   const pdfPage = createPdfPage(headers);
@@ -54,8 +59,8 @@ export function createWeb(parts: WebParts): Web {
     gate,
     cookie,
     headers,
-    services: parts,
-    routes: [...draftFileRoutes(parts), ...frameRoutes({ mailbox: parts.mailbox, images }), live.route],
+    services: { ...parts, unsubscribing },
+    routes: [...draftFileRoutes(parts), ...frameRoutes({ ...parts, images }), live.route],
   });
 
   return {
@@ -69,6 +74,7 @@ export function createWeb(parts: WebParts): Web {
     stop() {
       live.stop();
       images.close();
+      unsubscribing.close();
       parts.oauth.stop();
     },
   };

@@ -94,7 +94,8 @@ export async function acceptMessage(
       });
       // Other messages do not wait for the network to share a commit with this one.
       if (store.remote) await arrived?.staged.adopt(store.blobs);
-      const arrival = { message, spam, auth: authentication.verdicts, reversePath };
+      const { verdicts: auth, listSigner } = authentication;
+      const arrival = { message, spam, auth, listSigner, reversePath };
       const filed = await fileAll(parts, recipients, arrival, finding, (tx, all) => {
         const emailIds = all.map(({ messageId }) => messageId);
         parts.known?.noteDelivery(tx, ip, emailIds);
@@ -225,7 +226,7 @@ function isSpamByPolicy(
 async function fileAll(
   parts: AcceptParts,
   recipients: readonly Admitted[],
-  arrived: Pick<Filing, "message" | "spam" | "auth" | "reversePath">,
+  arrived: Pick<Filing, "message" | "spam" | "auth" | "listSigner" | "reversePath">,
   finding: Finding | undefined,
   conclude: (tx: Tx, filed: readonly Filed[]) => void,
 ): Promise<Filed[]> {

@@ -123,6 +123,7 @@ function prepareStatements(db: Db) {
           "fingerprint",
           "hasAttachments",
           "deliveredAt",
+          "listSigner",
         ),
         // Passed as text or null: a JSON column would encode null as text.
         auth: sql`${sql.placeholder("auth")}`,
@@ -232,6 +233,7 @@ export interface MessageFacts {
   deliveredAt?: number | undefined;
   bcc?: readonly EmailAddress[] | undefined;
   auth?: AuthVerdicts | undefined;
+  listSigner?: string | undefined;
   sentBy?: string | undefined;
   /** For a draft only. */
   draft?: NewDraft | undefined;
@@ -333,6 +335,7 @@ function insertMessage(
     fingerprint: message.fingerprint,
     hasAttachments: message.attachments.length > 0,
     auth: row.auth === undefined ? null : JSON.stringify(row.auth),
+    listSigner: row.listSigner ?? null,
   });
   statements(tx).insertBody.run({
     messageSeq: row.seq,

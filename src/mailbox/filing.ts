@@ -47,6 +47,8 @@ export interface Filing {
   auth?: AuthVerdicts;
   /** Of mail that arrived: its return path, empty for a bounce. Without one, nothing is forwarded or answered. */
   reversePath?: string;
+  /** The domain whose signature covers both fields of RFC 8058. */
+  listSigner?: string | undefined;
   /** The user who sent it or wrote the draft, and therefore sees all of its Bcc. */
   sentBy?: string;
   /** For a draft only. */
@@ -105,7 +107,7 @@ export function fileMessage(
   filing: Filing,
   { indexLater = false } = {},
 ): Filed {
-  const { mailboxId, receivedOn, message, now, bcc, auth, sentBy, draft, held, ids } = filing;
+  const { mailboxId, receivedOn, message, now, bcc, auth, listSigner, sentBy, draft, held, ids } = filing;
   const mailbox = mailboxToFileInto(tx, mailboxId);
   const { workspaceId } = mailbox;
   const kind = filing.kind ?? "received";
@@ -147,6 +149,7 @@ export function fileMessage(
     read,
     bcc,
     auth,
+    listSigner,
     sentBy,
     draft,
     held,

@@ -18,6 +18,7 @@ import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { OutgoingFile } from "../compose/files.ts";
 import type { ApiSending, Sending } from "../compose/send.ts";
+import type { Unsubscribing } from "../compose/unsubscribe.ts";
 import type { Doctor } from "../doctor/doctor.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { OAuth } from "../oauth/oauth.ts";
@@ -134,6 +135,7 @@ export interface AppServices {
   store: Pick<Store, "db" | "transact">;
   mailbox: Mailbox;
   sending: Sending;
+  unsubscribing: Unsubscribing;
   people: People;
   identity: Identity;
   firstRun: FirstRun;

@@ -91,6 +91,7 @@ import {
   getUsage,
   undoChange,
 } from "./person/reading.ts";
+import { getReceived, hideImagesOf, listImagesShown, setImagesOfSender, unsubscribe } from "./person/received.ts";
 import { endOwnAbsence, getOwnAbsence, getOwnRules, setOwnAbsence, setOwnRules, testOwnRule } from "./person/rules.ts";
 import {
   addSecondFactor,
@@ -235,6 +236,11 @@ export const APP_OPERATIONS: readonly AppOperation[] = [
   removeLabel,
   findCorrespondents,
   getUsage,
+  getReceived,
+  unsubscribe,
+  setImagesOfSender,
+  listImagesShown,
+  hideImagesOf,
   getClassification,
   getProgress,
   getTexts,

@@ -4,6 +4,7 @@
  *
  *   workspaces ─┬─ users ──┬─ api_keys, app_passwords, sessions, access_notices
  *               │          │     └─ oauth_grants ── oauth_tokens
+ *               │          ├─ image_senders    (whose remote images they always see)
  *               │          ├─ second_factors ── recovery_codes
  *               ├─ domains ┼─ dkim_keys          grants: a mailbox shared with a user
  *               └─ mailboxes ┬─ addresses        (the mailbox's own, aliases, catch-alls)
@@ -13,6 +14,7 @@
  *                            ├─ mailbox_labels   (which labels are in use), label_colours
  *                            ├─ mailbox_texts    (signature and templates)
  *                            ├─ mailbox_rules, absences, absence_replies   (what it does with mail that arrives)
+ *                            ├─ left_lists, invitation_answers
  *                            └─ threads ─┬─ thread_labels, thread_references
  *                                        └─ messages ─┬─ message_bodies, message_judgements, drafts, holds,
  *                                                     ├─ automatic_mail
@@ -52,6 +54,7 @@
  *                                        their end: mailbox/change-feed.ts, a label's spelling: mailbox/labels.ts
  *   mailbox_texts                        mailbox/texts.ts
  *   label_colours                        mailbox/labels.ts
+ *   left_lists, image_senders, invitation_answers   mailbox/received.ts
  *   discarded_threads                    triggers (0013_discarded.sql) and mailbox/removal.ts
  *   message_index, search_backlog, search_waiting   search/fts5/
  *   search_feed, search_changes          search/meilisearch/ and a trigger (0014_search.sql)
@@ -707,6 +710,8 @@ export const messages = sqliteTable(
     hasAttachments: flag("has_attachments").notNull(),
     auth: json<AuthVerdicts>("auth"),
     deliveredAt: integer("delivered_at"),
+    /** The domain whose DKIM signature covers both fields of RFC 8058; null if none is known to. */
+    listSigner: text("list_signer"),
   },
   (table) => [
     /** Includes date and size, so that search/fts5/fts5.ts reads those of hits without their rows. */
@@ -759,6 +764,48 @@ export const attachments = sqliteTable(
     index("attachments_by_message").on(table.messageSeq, table.position),
     index("attachments_by_blob").on(table.blob),
   ],
+);
+
+/** Mailing lists that a mailbox was unsubscribed from. */
+export const leftLists = sqliteTable(
+  "left_lists",
+  {
+    mailboxId: text("mailbox_id").notNull(),
+    /** As listOf gives it (message/list.ts). */
+    list: text("list").notNull(),
+    leftAt: integer("left_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.mailboxId, table.list] })],
+);
+
+/** Senders whose remote images a person always sees. */
+export const imageSenders = sqliteTable(
+  "image_senders",
+  {
+    userId: text("user_id").notNull(),
+    /** As comparableAddress gives it. */
+    sender: text("sender").notNull(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.userId, table.sender] })],
+);
+
+export const INVITATION_ANSWERS = ["accepted", "tentative", "declined"] as const;
+
+/** How a mailbox answered invitations. */
+export const invitationAnswers = sqliteTable(
+  "invitation_answers",
+  {
+    mailboxId: text("mailbox_id").notNull(),
+    uid: text("uid").notNull(),
+    /** The RECURRENCE-ID of one occurrence; empty for all of them. */
+    occurrence: text("occurrence").notNull(),
+    answer: text("answer", { enum: INVITATION_ANSWERS }).notNull(),
+    /** The version of the invitation. */
+    sequence: integer("sequence").notNull(),
+    answeredAt: integer("answered_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.mailboxId, table.uid, table.occurrence] })],
 );
 
 export const SENDER_VERDICTS = ["spam", "forgiven", "answered"] as const;

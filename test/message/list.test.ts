@@ -1,6 +1,6 @@
 /** List-Unsubscribe (RFC 2369 §3.2, RFC 8058), as its sender may have written it. */
-import { expect, test } from "bun:test";
-import { listUnsubscribeOf } from "../../src/message/list.ts";
+import { describe, expect, test } from "bun:test";
+import { listOf, listUnsubscribeOf, wayToLeave } from "../../src/message/list.ts";
 
 const ONE_CLICK = ["List-Unsubscribe-Post", "List-Unsubscribe=One-Click"] as const;
 
@@ -34,4 +34,41 @@ test("one click needs an https: URL and its own field", () => {
   expect(of("<http://a.example/>", ONE_CLICK)).toBe(false);
   expect(of("<mailto:a@a.example>", ONE_CLICK)).toBe(false);
   expect(listUnsubscribeOf([ONE_CLICK])).toBeUndefined();
+});
+
+describe("the way to leave", () => {
+  const MAIL = { by: "mail", subject: "unsubscribe", body: "unsubscribe" };
+  const cases: [name: string, value: string, way: object | undefined][] = [
+    ["prefers a message to a page", "<https://a.example/>, <mailto:b@a.example>", { ...MAIL, to: "b@a.example" }],
+    [
+      "prefers a secure page",
+      "<http://a.example/1>, <https://a.example/2>",
+      { by: "link", url: "https://a.example/2" },
+    ],
+    [
+      "has subject and body, decoded once, with plus signs",
+      "<mailto:b%2Bc@a.example?SUBJECT=a+b%20%2541&body=1%0D%0A2>",
+      { by: "mail", to: "b+c@a.example", subject: "a+b %41", body: "1\n2" },
+    ],
+    ["takes the first of several addresses", "<mailto:b@a.example,c@a.example>", { ...MAIL, to: "b@a.example" }],
+    ["takes no address with further fields", "<mailto:b@a.example%0D%0ABcc:c@a.example>", undefined],
+    ["takes no address with a name", "<mailto:B%20%3Cb@a.example%3E>", undefined],
+    ["takes no broken escape", "<mailto:b%E0%A4%A@a.example>", undefined],
+    ["goes on after a broken one", "<mailto:b>, <mailto:c@a.example>", { ...MAIL, to: "c@a.example" }],
+  ];
+  for (const [name, value, way] of cases) {
+    test(name, () => expect(wayToLeave([["List-Unsubscribe", value]], true)).toEqual(way as never));
+  }
+
+  test("is one click only with a signature", () => {
+    const headers = [["List-Unsubscribe", "<https://a.example/>, <mailto:b@a.example>"], ONE_CLICK] as const;
+    expect(wayToLeave(headers, true)).toEqual({ by: "post", url: "https://a.example/" });
+    expect(wayToLeave(headers, false)).toEqual({ ...MAIL, to: "b@a.example" } as never);
+  });
+});
+
+test("a list is known by its id, else by its sender", () => {
+  expect(listOf([["List-ID", "My <b> list <A.Example>"]], "B@x.example")).toBe("a.example");
+  expect(listOf([["List-Id", "nothing"]], "B@x.example")).toBe("b@x.example");
+  expect(listOf([["List-Id", `<${"a".repeat(999)}>`]], "b@x.example")).toHaveLength(300);
 });

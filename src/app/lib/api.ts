@@ -34,6 +34,13 @@ import type {
   getUsage,
   undoChange,
 } from "../../operations/person/reading.ts";
+import type {
+  getReceived,
+  hideImagesOf,
+  listImagesShown,
+  setImagesOfSender,
+  unsubscribe,
+} from "../../operations/person/received.ts";
 import type { getMe, signIn, signOut } from "../../operations/person/session.ts";
 import type { changeSignature, deleteTemplate, getTexts, saveTemplate } from "../../operations/person/texts.ts";
 import { type BodyOf, call, type Leaving, type QueryOf, urlTo } from "./call.ts";
@@ -54,6 +61,8 @@ export type ScheduledView = AnswerOf<typeof listScheduled>["scheduled"][number];
 export type SavedDraft = AnswerOf<typeof saveDraft>;
 export type SentDraft = AnswerOf<typeof sendOpenedDraft>;
 export type Classification = AnswerOf<typeof getClassification>;
+export type Received = AnswerOf<typeof getReceived>;
+export type UnsubscribeView = NonNullable<Received["unsubscribe"]>;
 export type RecipientProgress = AnswerOf<typeof getProgress>["recipients"][number];
 /** A message that waits for approval, as the list has it, and whole. */
 export type WaitingView = AnswerOf<typeof listApprovals>["waiting"][number];
@@ -107,6 +116,13 @@ export const api = {
     call<typeof deleteTemplate>("DELETE", "/mailboxes/:id/templates/:name", { params: { id, name } }),
   usage: (mailbox: string) => call<typeof getUsage>("GET", "/usage", { query: { mailbox } }),
   classification: (id: string) => call<typeof getClassification>("GET", "/messages/:id/judgement", { params: { id } }),
+  received: (id: string) => call<typeof getReceived>("GET", "/messages/:id/received", { params: { id } }),
+  unsubscribe: (id: string) => call<typeof unsubscribe>("POST", "/messages/:id/unsubscribe", { params: { id } }),
+  setImagesOfSender: (id: string, always: boolean) =>
+    call<typeof setImagesOfSender>("POST", "/messages/:id/images", { params: { id }, body: { always } }),
+  imageSenders: () => call<typeof listImagesShown>("GET", "/me/image-senders"),
+  hideImagesOf: (sender: string) =>
+    call<typeof hideImagesOf>("DELETE", "/me/image-senders/:sender", { params: { sender } }),
   progress: (id: string) => call<typeof getProgress>("GET", "/messages/:id/progress", { params: { id } }),
   replyDefaults: (id: string, all: boolean) =>
     call<typeof getReplyDefaults>("GET", "/threads/:id/answer", { params: { id }, query: { all } }),

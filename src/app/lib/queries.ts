@@ -71,6 +71,11 @@ export const messageQuery = (id: string) => queryOptions({ queryKey: ["message",
 export const classificationQuery = (messageId: string) =>
   queryOptions({ queryKey: ["classification", messageId], queryFn: () => api.classification(messageId) });
 
+export const receivedQuery = (messageId: string) =>
+  queryOptions({ queryKey: ["received", messageId], queryFn: () => api.received(messageId) });
+
+export const imageSendersQuery = queryOptions({ queryKey: ["image-senders"], queryFn: api.imageSenders });
+
 export const labelsQuery = (mailbox: string | undefined) =>
   queryOptions({
     queryKey: ["labels", mailbox],

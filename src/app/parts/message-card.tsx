@@ -4,12 +4,12 @@ import { useQuery } from "@tanstack/react-query";
 import { Code, Download, EllipsisVertical, Forward, ImageOff, ShieldAlert } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX } from "../../base/frames.ts";
-import { frameUrl, type MessageView, originalUrl } from "../lib/api.ts";
+import { api, frameUrl, type MessageView, originalUrl, type Received } from "../lib/api.ts";
 import { forwardMessage } from "../lib/compose.ts";
 import { doubt, useAway } from "../lib/connection.ts";
 import { fitWidth } from "../lib/fit.ts";
 import { fullNameOf, nameOf, namesOf } from "../lib/format.ts";
-import { messageQuery } from "../lib/queries.ts";
+import { messageQuery, receivedQuery, useChange } from "../lib/queries.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
 import { Attachments } from "./attachments.tsx";
 import { Button, IconButton } from "./button.tsx";
@@ -17,6 +17,7 @@ import { Dialog } from "./dialog.tsx";
 import { Avatar } from "./graphics.tsx";
 import { Menu } from "./menus.tsx";
 import { Authentication, Original, Progress, WhySpam } from "./message-details.tsx";
+import { Unsubscribe } from "./received.tsx";
 
 /** Opens or closes a message, each time that it is another object. */
 export interface Telling {
@@ -47,6 +48,13 @@ export function MessageCard({
   const whole = useQuery({ ...messageQuery(given.id), enabled: kept && given.truncated === true });
   const message = whole.data ?? given;
   const { from, date, text, direction, attachments } = message;
+  const isInbound = direction === "inbound";
+  const inSpam = folder === "spam";
+  const { data: received } = useQuery({ ...receivedQuery(given.id), enabled: open && isInbound && !inSpam });
+  const hideImages = useChange(() => api.setImagesOfSender(given.id, false), {
+    key: ["received"],
+    success: `Images of ${from.email} are no longer shown by themselves`,
+  });
   const bodyId = `body-${message.id}`;
 
   return (
@@ -93,6 +101,9 @@ export function MessageCard({
                   icon: Download,
                   run: () => window.location.assign(originalUrl(message.id)),
                 },
+                ...(received?.images === "always"
+                  ? [{ label: "Stop showing images of this sender", icon: ImageOff, run: () => hideImages.mutate() }]
+                  : []),
               ]}
             />
           </div>
@@ -100,9 +111,10 @@ export function MessageCard({
       </header>
       {open && (
         <div id={bodyId} className="px-4 pb-4">
-          {direction === "inbound" && <Authentication message={message} />}
+          {isInbound && <Authentication message={message} />}
           {direction === "outbound" && <Progress message={message} />}
-          {folder === "spam" && direction === "inbound" && (
+          {received?.unsubscribe && <Unsubscribe message={message} way={received.unsubscribe} />}
+          {inSpam && isInbound && (
             <Banner icon={ShieldAlert}>
               <details className="grow">
                 <summary className="w-fit font-medium">Why is this in spam?</summary>
@@ -114,9 +126,10 @@ export function MessageCard({
             </Banner>
           )}
           <MessageBody
-            // The document of a message in spam is another one.
-            key={String(folder === "spam")}
+            // The document of a message in spam is another one, as is that of a sender whose images are shown.
+            key={`${inSpam} ${received?.images === "always"}`}
             message={message}
+            images={received?.images}
             attachments={attachments.filter(({ inline }) => !inline)}
           />
         </div>
@@ -131,20 +144,33 @@ export function MessageCard({
 /** Text and attachments. Remote images wait until the person asks for them. */
 export function MessageBody({
   message: { id, from, text },
+  images: shown = "asked",
   attachments,
 }: {
   message: Pick<MessageView, "id" | "from" | "text">;
+  images?: Received["images"] | undefined;
   /** The ones to list. */
   attachments: MessageView["attachments"];
 }) {
   const [blocked, setBlocked] = useState(false);
   const [images, setImages] = useState(false);
+  const always = useChange(() => api.setImagesOfSender(id, true), {
+    key: ["received"],
+    success: `Images of ${from.email} are always shown, as long as the sender is proven`,
+  });
   return (
     <>
       {blocked && !images && (
         <Banner icon={ImageOff}>
           <span className="grow">Images are not loaded, so that the sender does not learn that you read this.</span>
-          <Button onClick={() => setImages(true)}>Show images</Button>
+          <span className="flex flex-wrap justify-end gap-2">
+            {shown === "offered" && (
+              <Button disabled={always.isPending} onClick={() => always.mutate()}>
+                Always from this sender
+              </Button>
+            )}
+            <Button onClick={() => setImages(true)}>Show images</Button>
+          </span>
         </Banner>
       )}
       <MessageFrame

@@ -1,7 +1,7 @@
 /** The person's own name, undo time and password. */
 import { useQuery } from "@tanstack/react-query";
 import { api } from "../../lib/api.ts";
-import { meQuery, queryClient, sendingQuery, useChange } from "../../lib/queries.ts";
+import { imageSendersQuery, meQuery, queryClient, sendingQuery, useChange } from "../../lib/queries.ts";
 import { identityApi, secondFactorQuery } from "../../lib/settings-identity.ts";
 import { Button } from "../../parts/button.tsx";
 import { Checkbox, Field, PASSWORD_HINT } from "../../parts/fields.tsx";
@@ -31,6 +31,7 @@ export function ProfilePage() {
         </Form>
       </Panel>
       <UndoSetting />
+      <ImageSenders />
       <Panel title="Password">
         <Form
           sending={changePassword}
@@ -72,6 +73,27 @@ export function ProfilePage() {
         </Form>
       </Panel>
     </SettingsPage>
+  );
+}
+
+/** Whose remote images are shown by themselves; each can be taken back. */
+function ImageSenders() {
+  const senders = useQuery(imageSendersQuery).data?.senders ?? [];
+  const hide = useChange(api.hideImagesOf, { key: imageSendersQuery.queryKey });
+  if (senders.length === 0) return null;
+  return (
+    <Panel title="Images that are always shown">
+      <ul className="max-w-120 space-y-1 text-sm">
+        {senders.map((sender) => (
+          <li key={sender} className="flex items-center justify-between gap-3">
+            <span className="min-w-0 break-all">{sender}</span>
+            <Button aria-label={`Stop showing images of ${sender}`} onClick={() => hide.mutate(sender)}>
+              Stop
+            </Button>
+          </li>
+        ))}
+      </ul>
+    </Panel>
   );
 }
 

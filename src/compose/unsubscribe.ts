@@ -1,0 +1,107 @@
+/**
+ * Leaves mailing lists for people who ask for it: by one POST (RFC 8058), or by a message (rules: Unsubscribe). Strangers chose URL and
+ * address, so the POST goes only to public addresses over https, follows no redirect, carries nothing of the person and
+ * has little time; the message goes through the pipeline of all mail.
+ */
+import { type Caller, requireAccess } from "../access/caller.ts";
+import { createSlots } from "../access/slowdown.ts";
+import { AppError } from "../base/errors.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { leftAt, noteLeft, type ReceivedMessage, receivedMessage } from "../mailbox/received.ts";
+import { listOf, type WayToLeave, wayToLeave } from "../message/list.ts";
+import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
+import type { Store } from "../store/store.ts";
+import type { Sending } from "./send.ts";
+
+const TIMEOUT_MS = 10_000;
+/** Requests at once for one person, and how many more wait. */
+const AT_ONCE = 2;
+const MOST_WAITING = 20;
+
+export type Unsubscribing = ReturnType<typeof openUnsubscribing>;
+
+/** A way to leave the list of a message, for the person who reads it. */
+export interface UnsubscribeView {
+  by: WayToLeave["by"];
+  /** The host that is asked, the address that is written to, or the URL of the page. */
+  at: string;
+  /** ISO 8601; present if the mailbox left the list before. */
+  leftAt?: string;
+}
+
+/** `allow`: excepted networks, as readDestination takes them. */
+export function openUnsubscribing({
+  store,
+  sending,
+  runtime,
+  allow = () => [],
+}: {
+  store: Pick<Store, "db" | "transact">;
+  sending: Pick<Sending, "sendFor">;
+  runtime: HttpClientParts["runtime"] & Pick<Runtime, "now">;
+  allow?: HttpClientParts["allow"];
+}) {
+  const client = openHttpClient({ runtime, allow, mostIdle: 1 });
+  const slots = createSlots({ atOnce: AT_ONCE, mostWaiting: MOST_WAITING });
+
+  /** None in spam: an answer would tell the sender that the address exists. */
+  const wayFrom = ({ folder, headers, isListSigned }: ReceivedMessage): WayToLeave | undefined =>
+    folder === "spam" ? undefined : wayToLeave(headers, isListSigned);
+
+  async function post(url: string): Promise<void> {
+    const { host } = new URL(url);
+    const status = await client
+      .within(TIMEOUT_MS, async (signal) => {
+        const headers = { "content-type": "application/x-www-form-urlencoded" };
+        const response = await client.send(
+          { method: "POST", url, headers, body: "List-Unsubscribe=One-Click" },
+          signal,
+        );
+        await response.body?.cancel();
+        return response.status;
+      })
+      .catch((cause) => {
+        throw new AppError("upstream_failed", `${host} could not be reached to unsubscribe`, { cause });
+      });
+    if (status < 200 || status > 299) {
+      throw new AppError("upstream_failed", `${host} did not take it: it answered ${status}`);
+    }
+  }
+
+  return {
+    /** The way that a person who may send from the mailbox has; undefined if there is none. */
+    wayFor(message: ReceivedMessage): UnsubscribeView | undefined {
+      const way = message.reach.access.send ? wayFrom(message) : undefined;
+      if (!way) return undefined;
+      const left = leftAt(store.db, message.reach.mailbox.id, listOf(message.headers, message.from.email));
+      return { by: way.by, at: placeOf(way), ...(left !== undefined && { leftAt: new Date(left).toISOString() }) };
+    },
+    /**
+     * Leaves the list of a message, unless that takes a page. @throws AppError not_found, forbidden, conflict,
+     * upstream_failed; as Sending.send
+     */
+    async leave(caller: Caller, id: string): Promise<UnsubscribeView> {
+      const message = receivedMessage(store.db, caller, id);
+      const way = message && wayFrom(message);
+      if (!message || !way || way.by === "link") {
+        throw new AppError("conflict", "This message names no way to unsubscribe that works without its page");
+      }
+      const { reach, headers, from } = message;
+      requireAccess(reach, "send");
+      if (way.by === "post") await slots.within(caller.userId, () => post(way.url));
+      else {
+        const { to, subject, body } = way;
+        await sending.sendFor(caller, { about: message, to, subject, text: body });
+      }
+      const now = runtime.now();
+      const list = listOf(headers, from.email);
+      store.transact((tx) => noteLeft(tx, { mailboxId: reach.mailbox.id, list, leftAt: now }));
+      return { by: way.by, at: placeOf(way), leftAt: new Date(now).toISOString() };
+    },
+    /** Ends requests under way. */
+    close: client.close,
+  };
+}
+
+const placeOf = (way: WayToLeave): string =>
+  way.by === "post" ? new URL(way.url).host : way.by === "mail" ? way.to : way.url;

@@ -1,0 +1,77 @@
+/**
+ * What a person does with a message that they received: leave its list, always see the images of its sender
+ * (rules: Unsubscribe, Images of a sender).
+ */
+import { AppError } from "../../base/errors.ts";
+import {
+  distrustImages,
+  listImageSenders,
+  receivedMessage,
+  showsImagesOf,
+  trustImages,
+} from "../../mailbox/received.ts";
+import { t } from "../json-schema.ts";
+import { appOperation } from "../operation.ts";
+import { BY_ID } from "../schemas.ts";
+
+/** `images`: always shown, or the person may choose that (DMARC proved the sender), or asked for each time. */
+export const getReceived = appOperation({
+  name: "getReceived",
+  audience: "person",
+  method: "GET",
+  path: "/messages/:id/received",
+  params: BY_ID,
+  run({ store: { db }, caller, unsubscribing }, { params }) {
+    const message = receivedMessage(db, caller, params.id);
+    const sender = message?.provenSender;
+    const unsubscribe = message && unsubscribing.wayFor(message);
+    const images = sender === undefined ? "asked" : showsImagesOf(db, caller.userId, sender) ? "always" : "offered";
+    return { images: images as "asked" | "offered" | "always", ...(unsubscribe && { unsubscribe }) };
+  },
+});
+
+export const unsubscribe = appOperation({
+  name: "unsubscribe",
+  audience: "person",
+  method: "POST",
+  path: "/messages/:id/unsubscribe",
+  params: BY_ID,
+  run: ({ caller, unsubscribing }, { params }) => unsubscribing.leave(caller, params.id),
+});
+
+/** Always shows, or no longer, the images of the sender of a message. */
+export const setImagesOfSender = appOperation({
+  name: "setImagesOfSender",
+  audience: "person",
+  method: "POST",
+  path: "/messages/:id/images",
+  params: BY_ID,
+  body: t.Object({ always: t.Boolean() }),
+  run({ store, caller, runtime }, { params, body: { always } }) {
+    const sender = receivedMessage(store.db, caller, params.id)?.provenSender;
+    if (sender === undefined) throw new AppError("conflict", "The sender of this message is not proven");
+    const { userId } = caller;
+    store.transact((tx) =>
+      always ? trustImages(tx, { userId, sender, now: runtime.now() }) : distrustImages(tx, userId, sender),
+    );
+  },
+});
+
+export const listImagesShown = appOperation({
+  name: "listImagesShown",
+  audience: "person",
+  method: "GET",
+  path: "/me/image-senders",
+  run: ({ store, caller }) => ({ senders: listImageSenders(store.db, caller.userId) }),
+});
+
+export const hideImagesOf = appOperation({
+  name: "hideImagesOf",
+  audience: "person",
+  method: "DELETE",
+  path: "/me/image-senders/:sender",
+  params: t.Object({ sender: t.String({ maxLength: 320 }) }),
+  run({ store, caller }, { params }) {
+    store.transact((tx) => distrustImages(tx, caller.userId, params.sender));
+  },
+});
