@@ -59,6 +59,8 @@ export const TABLES: Readonly<Record<string, Moved | Left>> = {
   mailbox_usage: ofMailbox("last"),
   mailbox_labels: ofMailbox("last"),
   label_colours: ofMailbox("last"),
+  left_lists: ofMailbox("last"),
+  invitation_answers: ofMailbox("last"),
   mailbox_texts: ofMailbox("last"),
   mailbox_rules: ofMailbox("last"),
   absences: ofMailbox("last"),
@@ -68,6 +70,7 @@ export const TABLES: Readonly<Record<string, Moved | Left>> = {
   oauth_tokens: { stage: "last", of: "oauth_grants", by: "key_id", numbers: { seq: "oauth_tokens" } },
   second_factors: ofUser(),
   recovery_codes: { stage: "last", of: "second_factors", by: "user_id" },
+  image_senders: ofUser(),
   access_notices: ofUser({ numbers: { id: "access_notices" } }),
   idempotency_keys: { stage: "last", of: "api_keys", by: "api_key_id" },
 

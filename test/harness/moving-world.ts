@@ -111,6 +111,7 @@ async function build(): Promise<Source> {
   ok(await asAgent.patch(`/threads/${first.threadId}`, { labels: ["By agent"], folder: "archive" }));
   await asAgent.get("/threads");
   const mailbox = `/api/admin/v1/mailboxes/${owner.mailboxId}`;
+  ok(await api.put(`${mailbox}/signature`, { text: "Alice" }));
   ok(await api.put(`${mailbox}/rules`, { rules: [{ match: "from:news", actions: [{ type: "archive" }] }] }));
   ok(await api.put(`${mailbox}/absence`, { from: iso(world, 0), until: iso(world, DAY_MS), text: "At sea" }));
   await world.advance(2_000);
@@ -158,6 +159,14 @@ function addAccess(db: Database, data: string, userId: string): void {
   db.exec(
     "INSERT INTO absence_replies SELECT id, 'dan@remote.example', 1 FROM mailboxes WHERE address LIKE '%@example.test'",
   );
+  for (const [table, columns] of [
+    ["label_colours", "'müll', 'red'"],
+    ["left_lists", "'news.remote.example', 1"],
+    ["invitation_answers", "'meeting@remote.example', '', 'accepted', 1, 1"],
+  ]) {
+    db.exec(`INSERT INTO ${table} SELECT id, ${columns} FROM mailboxes WHERE address LIKE '%@example.test'`);
+  }
+  put("image_senders", { user_id: userId, sender: "news@remote.example", created_at: now });
   put("recovery_codes", { user_id: userId, hash: "recovery" });
   put("app_passwords", { id: "apw_1", user_id: userId, name: "Phone", hash: "app", created_at: now });
   put("access_notices", { user_id: userId, deed: "key", done_by: "admin", app_passwords: 0, keys: 1, created_at: now });
