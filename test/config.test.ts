@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { ConfigError } from "../src/base/errors.ts";
-import { readConfig } from "../src/config.ts";
+import { blobsEnvironment, readConfig } from "../src/config.ts";
 
 describe("the environment", () => {
   test("has the documented defaults (rules: Environment)", () => {
@@ -61,6 +61,17 @@ describe("the environment", () => {
     ["off", "http://localhost:8025"],
   ])("MAILROOM_HTTP=%s gives the base URL %s", (http, baseUrl) => {
     expect(readConfig({ MAILROOM_HTTP: http })).toMatchObject({ baseUrl, hostname: "localhost" });
+  });
+
+  test("gives a child process the place of blobs", () => {
+    const given = {
+      MAILROOM_BLOBS: "s3://mail/a/b?endpoint=http%3A%2F%2F127.0.0.1%3A9000&region=eu-1",
+      AWS_ACCESS_KEY_ID: "id",
+      AWS_SECRET_ACCESS_KEY: "secret",
+    };
+    const config = readConfig(given);
+    expect(readConfig(blobsEnvironment(config)).blobs).toEqual(config.blobs);
+    expect(blobsEnvironment(readConfig({}))).toEqual({});
   });
 
   test("names places in S3, by default Amazon's own", () => {

@@ -70,6 +70,7 @@ const REASONS: Record<string, RegExp> = {
   container: /^docker (build|compose) /,
   dns: /^mailroom domain (dns|verify)\b/,
   outside: /^mailroom import .*--imap\b/,
+  s3: /^(export (MAILROOM_BLOBS|AWS_ACCESS_KEY_ID)=|mailroom (doctor|serve|blobs move)\b)/,
   client: /^claude mcp add\b/,
   // snippets.system.test.ts runs these. A body that is JSON ends on a line of its own.
   snippet: /^(curl |}'$)/,

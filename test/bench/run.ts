@@ -3,7 +3,7 @@
  * compared between machines. It builds the executable and measures it from outside, as a child process, over loopback.
  *
  *   bun run bench                 everything (about nine minutes, without peers)
- *   bun run bench ingest read     only the named parts: ingest, pages, authentication, sending, uploads, documents, webhooks,
+ *   bun run bench ingest read     only the named parts: ingest, pages, authentication, sending, uploads, blobs, documents, webhooks,
  *                                 read, changes, tails, start, mcp, import, replica, search, peers (beside Debian's Postfix and
  *                                 Dovecot where they are installed; more turns with BENCH_ROUNDS=9). BENCH_MESSAGES=1000000:
  *                                 changes and search among a million messages
@@ -15,6 +15,7 @@ import { newSigner, signed } from "../harness/dkim-signer.ts";
 import { startDnsServer, type Zone } from "../harness/dns-server.ts";
 import { endFile } from "../harness/end.ts";
 import { type Served, serve } from "../harness/process.ts";
+import { blobs } from "./blobs.ts";
 import { changes } from "./changes.ts";
 import { documents } from "./documents.ts";
 import { ADDRESS, cpuMs, median, newPlace, print, ROOT, residentMB, settled, timings, written } from "./figures.ts";
@@ -227,6 +228,7 @@ const parts = {
   authentication,
   sending,
   uploads,
+  blobs,
   documents,
   webhooks,
   read,

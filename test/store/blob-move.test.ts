@@ -1,0 +1,100 @@
+import { describe, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Moved, moveToFiles, moveToS3 } from "../../src/store/blob-move.ts";
+import { openBlobs } from "../../src/store/blobs.ts";
+import { bytesOf, keyOf, openRemote, type RemoteRig } from "../harness/remote-blobs.ts";
+import { noS3 } from "../harness/s3.ts";
+
+/** Files from before, of which rows name all but the last. */
+async function withFiles(...texts: string[]) {
+  const rig = await openRemote();
+  const files = openBlobs(join(rig.data, "blobs"), rig.runtime);
+  const names: string[] = [];
+  for (const text of texts) names.push(await files.write(bytesOf(text)));
+  const named = new Set(names.slice(0, -1));
+  return { ...rig, files, names, move: requestOf(rig, named) };
+}
+
+const requestOf = ({ blobs, runtime }: RemoteRig, named: ReadonlySet<string>) => {
+  const told: number[] = [];
+  return {
+    told,
+    remote: blobs,
+    isNamed: (some: string[]) => new Set(some.filter((name) => named.has(name))),
+    names: () => named,
+    runtime,
+    isInterrupted: () => false,
+    onProgress: ({ moved }: Moved) => void told.push(moved),
+  };
+};
+
+describe.skipIf(noS3 !== undefined)(`blobs are moved${noS3 ? `: ${noS3}` : ""}`, () => {
+  test("to S3: those that rows name, and a damaged file is left where it is", async () => {
+    const { move, files, names, inFiles, inS3, blobs } = await withFiles("one", "two", "damaged", "unnamed");
+    writeFileSync(files.pathOf(names[2] ?? ""), "other bytes");
+    expect(await moveToS3(move)).toEqual({ to: "s3", moved: 2, bytes: 6, lost: [names[2] ?? ""] });
+    expect(inFiles()).toEqual(names.slice(2).sort());
+    expect(await inS3()).toEqual(["owner", ...names.slice(0, 2)].sort());
+    expect(move.told.at(-1)).toBe(2);
+    expect(await blobs.isOwner()).toBe(true);
+  });
+
+  test("to files: one that S3 has lost, or has damaged, is told, and the place stays known", async () => {
+    const { move, names, inFiles, s3, blobs } = await withFiles("one", "two", "three", "unnamed");
+    await moveToS3(move);
+    await s3.direct.delete(keyOf(names[1] ?? ""));
+    expect(await moveToFiles(move)).toMatchObject({ moved: 2, lost: [names[1] ?? ""] });
+    expect(blobs.mark()).toMatchObject({ target: "files", place: blobs.s3.place });
+    expect(inFiles()).toEqual([names[0] ?? "", names[2] ?? "", names[3] ?? ""].sort());
+
+    // It is found again, elsewhere.
+    await s3.direct.write(keyOf(names[1] ?? ""), "two");
+    expect(await moveToFiles(move)).toMatchObject({ moved: 1, lost: [] });
+    expect(blobs.mark()).toMatchObject({ target: "files", place: null });
+    expect(await moveToFiles(move)).toMatchObject({ moved: 0, lost: [] });
+  });
+
+  test("a move that is interrupted says so, has lost nothing, and goes on", async () => {
+    const { move, names, inFiles, inS3, blobs } = await withFiles(
+      ...Array.from({ length: 9 }, (_, n) => `${n}`),
+      "unnamed",
+    );
+    const stopping = (most: number) => {
+      let moved = 0;
+      return { ...move, onProgress: () => void moved++, isInterrupted: () => moved >= most };
+    };
+    await expect(moveToS3(stopping(4))).rejects.toThrow(/interrupted after \d files; the same command goes on/);
+    const all = new Set([...inFiles(), ...(await inS3())]);
+    expect(names.filter((name) => !all.has(name))).toEqual([]);
+    expect(await moveToS3(move)).toMatchObject({ lost: [] });
+    expect(inFiles()).toEqual([names.at(-1) ?? ""]);
+    await expect(moveToFiles(stopping(4))).rejects.toThrow(/interrupted/);
+    expect(blobs.mark()).toMatchObject({ target: "files", place: blobs.s3.place });
+    expect(await moveToFiles(move)).toMatchObject({ lost: [] });
+    expect(inFiles()).toEqual([...names].sort());
+  });
+
+  test("a file that is stored during the way back, before a row names it, comes too", async () => {
+    const { move, s3, blobs, inFiles } = await withFiles("one", "unnamed");
+    await moveToS3(move);
+    const storing = Promise.withResolvers<void>();
+    const goOn = Promise.withResolvers<void>();
+    s3.interfere((request, forward) => {
+      if (request.method !== "PUT") return undefined;
+      storing.resolve();
+      return goOn.promise.then(forward);
+    });
+    const writing = blobs.write(bytesOf("arriving"));
+    await storing.promise;
+    const moving = moveToFiles(move);
+    const early = await Promise.race([moving.then(() => "moved"), Bun.sleep(50).then(() => "waits")]);
+    expect(early).toBe("waits");
+    goOn.resolve();
+    const name = await writing;
+    expect(await moving).toMatchObject({ moved: 2, lost: [] });
+    expect(inFiles()).toContain(name);
+    expect(await blobs.write(bytesOf("after"))).toBeString();
+    expect(inFiles()).toHaveLength(4);
+  });
+});
