@@ -107,12 +107,23 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
       new Error(reason instanceof Error ? reason.message : String(reason)),
     );
 
-  async function guarded<T>(work: () => Promise<T>): Promise<T> {
-    const isProbe = failure !== undefined;
+  /** @throws AppError server_error 503 while the server rests, or is found out about */
+  function requireHope(): void {
     if (failure && (probing || Math.abs(runtime.now() - failure.at) < REST_MS)) throw told(failure.reason);
+  }
+
+  type Turns = ReturnType<typeof createTurns>;
+
+  async function guarded<T>(work: () => Promise<T>, inTurn: Turns = (next) => next()): Promise<T> {
+    requireHope();
+    const isProbe = failure !== undefined;
     probing ||= isProbe;
     try {
-      const result = await work();
+      const result = await inTurn(() => {
+        // It may have failed while this one waited.
+        if (!isProbe) requireHope();
+        return work();
+      });
       failure = undefined;
       return result;
     } finally {
@@ -299,8 +310,8 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
           if (await isStored(name, etag, md5, signal, expect)) return true;
           throw new Mismatch(`${name} is not there after it was stored`);
         };
-        return turns.out(() => patiently(attempt, size));
-      });
+        return patiently(attempt, size);
+      }, turns.out);
     },
 
     /**
@@ -324,7 +335,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
           if (!found) await unlink(path).catch(() => {});
         }
       };
-      return guarded(() => turns.in(() => patiently(fetched)));
+      return guarded(() => patiently(fetched), turns.in);
     },
 
     /** Undefined if there is none. @throws AppError server_error 503 */

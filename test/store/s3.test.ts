@@ -159,6 +159,15 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
     expect(await blobs.stat(name)).toBeDefined();
   });
 
+  test("what waits for its turn does not try a server that has failed meanwhile", async () => {
+    const { blobs, fileOf, s3, interfere } = await setUp();
+    const files = Array.from({ length: 20 }, (_, n) => fileOf(`file ${n}`));
+    interfere(answer(403, "AccessDenied"));
+    const failed = await Promise.all(files.map(({ name, path }) => outcomeOf(blobs.put(name, path))));
+    expect(new Set(failed)).toEqual(new Set(["the S3 server answered 403 AccessDenied to PUT"]));
+    expect(s3.asked).toHaveLength(8);
+  });
+
   test("bytes that are not the blob's never come out of it", async () => {
     const { blobs, fileOf, into, methods, interfere } = await setUp();
     const { name, path } = fileOf("true bytes of the blob");
