@@ -8,6 +8,7 @@ import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Job } from "../base/scheduler.ts";
 import { type Moved, type MoveRequest, moveToFiles, moveToS3 } from "../store/blob-move.ts";
+import { claimMove } from "../store/claim.ts";
 import {
   attachments,
   discardedThreads,
@@ -165,15 +166,24 @@ const namedAmong =
 export const sweepUnnamed = (store: Pick<Store, "db" | "blobs">, now: number): Promise<number | undefined> =>
   store.blobs.sweep(now - HOUR_MS, namedAmong(store));
 
-/** Moves blobs to S3 or back into files (store/blob-move.ts). @throws AppError conflict without a place in S3 */
-export function moveBlobs(
+/**
+ * Moves blobs to S3 or back into files (store/blob-move.ts). @throws AppError conflict without a place in S3, or beside
+ * another move
+ */
+export async function moveBlobs(
   { db, remote }: Store,
   to: Moved["to"],
   rest: Pick<MoveRequest, "runtime" | "isInterrupted" | "onProgress">,
 ): Promise<Moved> {
   if (!remote) throw new AppError("conflict", "set MAILROOM_BLOBS to the place in S3");
-  const move = to === "s3" ? moveToS3 : moveToFiles;
-  return move({ ...rest, remote, isNamed: namedAmong({ db }), names: () => blobNames(db.$client) });
+  const release = claimMove(remote.data);
+  if (!release) throw new AppError("conflict", "another move is under way");
+  try {
+    const move = to === "s3" ? moveToS3 : moveToFiles;
+    return await move({ ...rest, remote, isNamed: namedAmong({ db }), names: () => blobNames(db.$client) });
+  } finally {
+    release();
+  }
 }
 
 /** Removes unnamed blobs once a day. */

@@ -23,6 +23,9 @@ export function claimFolder(folder: string): () => void {
  */
 export const claimBlobs = (folder: string): (() => void) | undefined => tryClaim(join(folder, "backup.lock"));
 
+/** Blocks a second move of a data folder's blobs. Undefined while another process holds it. */
+export const claimMove = (folder: string): (() => void) | undefined => tryClaim(join(folder, "blob-move.lock"));
+
 /**
  * Takes the lock on a file, which is created if missing; undefined if another process holds it. Returns the function
  * that releases it.

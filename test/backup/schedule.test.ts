@@ -35,7 +35,7 @@ function rig({ operators = () => "wsp_1" as string | undefined } = {}) {
     },
   };
   const backups = createScheduledBackups({
-    ...{ folder: data, hostname: "mail.acme.test", operators, runtime },
+    ...{ folder: data, hostname: "mail.acme.test", operators, runtime, environment: { MAILROOM_BLOBS: "s3://mail" } },
     options: { get: (name) => settings[name] as never },
     log: createLog("silent", runtime.now, () => {}),
     async notifyAdmins(notice, record) {
@@ -65,7 +65,9 @@ test("off until a folder is set; a changed setting takes effect within a minute"
   expect(started).toEqual([]);
   settings["backup.folder"] = folder;
   await at(60_000);
-  expect(started).toEqual([{ data, folder, keep: 3, hostname: "mail.acme.test", environment: {} }]);
+  expect(started).toEqual([
+    { data, folder, keep: 3, hostname: "mail.acme.test", environment: { MAILROOM_BLOBS: "s3://mail" } },
+  ]);
 });
 
 test("a backup made while the clock was ahead does not count once the clock is right", async () => {

@@ -7,6 +7,7 @@ import { checkBlobs } from "../../src/doctor/checks/blobs.ts";
 import { examine } from "../../src/doctor/doctor.ts";
 import { operatingSystem } from "../../src/doctor/system.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
+import { claimMove } from "../../src/store/claim.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -318,6 +319,12 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
     expect(failed).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("403 AccessDenied") });
     await readAll();
     s3.interfere(undefined);
+    const release = claimMove(data);
+    expect(await say("blobs", "move", "--to", "files")).toMatchObject({
+      exitCode: 1,
+      stderr: "mailroom: another move is under way\n",
+    });
+    release?.();
     const moving = ask<{ moved: number; bytes: number }>("blobs", "move", "--to", "s3");
     const [, arrived] = await Promise.all([readAll(), deliver(withFiles("meanwhile", "arrives during the move"))]);
     expect(arrived.code).toBe(250);
