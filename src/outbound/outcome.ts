@@ -317,7 +317,7 @@ async function prepareNotice(
     const envid = message.envid === null ? undefined : decodeXtext(message.envid);
     const envelopeId = envid !== undefined && !namesBccOf(store.db, message)(envid) ? { envelopeId: envid } : {};
     const bytes = compose({ id, message, notice, headers: sent.headers, hostname, now, ...envelopeId });
-    return await prepareMessage(bytes, store.blobs);
+    return await prepareMessage(bytes, { write: store.blobs.keep });
   } catch (error) {
     log.error("a notice to the sender cannot be made", { emailId: message.id, error });
     return undefined;

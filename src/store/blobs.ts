@@ -18,6 +18,11 @@ export interface Blobs {
    */
   write(...pieces: readonly Uint8Array[]): Promise<string>;
   /**
+   * As `write`, for what nobody waits for and must not be lost: into a file of the data folder while S3 fails.
+   * @throws errors of the file system
+   */
+  keep(...pieces: readonly Uint8Array[]): Promise<string>;
+  /**
    * Takes over a durable file on the same file system, by moving it here. `name`: its SHA-256 in hex. What is there
    * already leaves the file where it is. @throws as write
    */
@@ -207,6 +212,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
 
   return {
     write,
+    keep: write,
     writeStaged,
     adopt,
     check,

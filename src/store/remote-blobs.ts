@@ -107,6 +107,12 @@ export function openRemoteBlobs({
     return name;
   }
 
+  const keep = (...pieces: readonly Uint8Array[]): Promise<string> =>
+    write(...pieces).catch((error) => {
+      if (isUnavailable(error)) return files.write(...pieces);
+      throw error;
+    });
+
   /* Reading. */
 
   const coming = new Map<string, Promise<boolean>>();
@@ -228,6 +234,7 @@ export function openRemoteBlobs({
 
   return {
     write,
+    keep,
     adopt,
     lend,
     check: files.check,

@@ -283,6 +283,20 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
     expect([...appliance.outbound.listQueue(owner.workspaceId)]).toEqual([]);
   });
 
+  test("a sender is told of a failure while S3 fails, too", async () => {
+    const { api, s3, appliance, remote, attached, inFiles } = await open();
+    remote.script({ rcpt: "550 5.1.1 nobody" });
+    s3.interfere(denied);
+    const message = { from: "alice@example.test", to: ["dan@remote.example"], subject: "x", text: "x" };
+    expect((await api.post("/send", message)).status).toBe(202);
+    await appliance.settled();
+    const subject = "Not delivered: x";
+    const files = await attached(subject);
+    expect(files.length).toBeGreaterThan(0);
+    expect(inFiles()).toHaveLength(files.length);
+    for (const { url } of files) expect((await api.bytes(url.replace(/^.*\/api\/v1/, ""))).status).toBe(200);
+  });
+
   test("moves to S3 and back beside the running server keep every byte, and go on where they stopped", async () => {
     const files = Array.from({ length: 12 }, (_, n) => `file ${n}`);
     const { deliver, attached, api, s3, inFiles, inCache, terminal, appliance } = await open();
