@@ -12,7 +12,7 @@ import { type S3, startS3 } from "./s3.ts";
 const system = systemRuntime();
 
 /** Waits are shorter by this factor. */
-export function hurriedRuntime(by = 100) {
+export function hurriedRuntime(by = 10) {
   let ahead = 0;
   return {
     now: () => system.now() + ahead,
@@ -53,7 +53,7 @@ export interface RemoteRig {
   inS3(): Promise<string[]>;
 }
 
-export async function openRemote(s3?: S3, hurry = 100): Promise<RemoteRig> {
+export async function openRemote(s3?: S3, hurry = 10): Promise<RemoteRig> {
   const server = s3 ?? (await startS3());
   const data = temporaryFolder();
   const runtime = hurriedRuntime(hurry);

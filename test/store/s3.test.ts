@@ -8,12 +8,17 @@ import { temporaryFolder } from "../harness/folder.ts";
 import { type Interference, noS3, startS3 } from "../harness/s3.ts";
 
 const system = systemRuntime();
-/** Waits are a hundredth of what they are, so that a request that hangs is cut off after 100 ms. */
-const hurried = { now: system.now, fetch, setTimer: (wake: () => void, ms: number) => system.setTimer(wake, ms / 100) };
+/** Waits are shorter by this factor; a request that hangs is cut off after ten seconds. */
+const hurriedBy = (factor: number) => ({
+  now: system.now,
+  fetch,
+  setTimer: (wake: () => void, ms: number) => system.setTimer(wake, ms / factor),
+});
+const hurried = hurriedBy(20);
 
-async function setUp() {
+async function setUp(runtime = hurried) {
   const s3 = await startS3();
-  const blobs = openS3Blobs(s3.location, hurried);
+  const blobs = openS3Blobs(s3.location, runtime);
   const folder = temporaryFolder();
   let files = 0;
   const fileOf = (text: string | Uint8Array) => {
@@ -93,8 +98,8 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
     ["500 InternalError", answer(500, "InternalError")],
     ["429", answer(429, "")],
     ["no answer", () => new Promise<Response>(() => {})],
-  ])("%s is tried again, and once it lasts the error is one that passes", async (_, failing) => {
-    const { blobs, fileOf, into, methods, interfere } = await setUp();
+  ])("%s is tried again, and once it lasts the error is one that passes", async (what, failing) => {
+    const { blobs, fileOf, into, methods, interfere } = await setUp(hurriedBy(what === "no answer" ? 50 : 20));
     const { name, path } = fileOf("again");
     let left = 2;
     interfere((...request) => (left-- > 0 ? (failing as Interference)(...request) : undefined));
