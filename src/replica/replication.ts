@@ -78,8 +78,9 @@ export function createReplication({
   let fenced: Fenced | undefined;
   const whenFenced = Promise.withResolvers<never>();
   whenFenced.promise.catch(() => {});
-  /** When the first commit that no round has covered was made, epoch ms. */
+  /** When the first commit was made that no round has begun to cover, and that the one under way covers, epoch ms. */
   let waitingSince: number | undefined;
+  let coveredSince: number | undefined;
   let reason: string | undefined;
 
   function fence(by: Fenced): void {
@@ -94,10 +95,11 @@ export function createReplication({
   function lost(loss: Loss): void {
     if (loss.reason === "taken") {
       const { by } = loss;
-      const who = by
-        ? `${by.url} has taken over the replica, in epoch ${by.epoch}`
-        : "the lease of the replica is gone";
-      fence(takenOver(who));
+      fence(
+        by
+          ? takenOver(`${by.url} has taken over the replica, in epoch ${by.epoch}`)
+          : new Fenced("the lease of the replica was removed: the next start begins a new epoch", false),
+      );
     } else if (options.get("replica.onLost") === "stop") {
       const why = `the lease of the replica could not be renewed (${loss.error}), so another server may take over`;
       fence(new Fenced(`${why}. It is tried again at the next start; the setting replica.onLost says so`, false));
@@ -158,7 +160,7 @@ export function createReplication({
 
   /** One look whether the replica has it all. @throws Error with the reason */
   async function makeRound(withLease: boolean): Promise<void> {
-    const since = waitingSince;
+    coveredSince ??= waitingSince;
     waitingSince = undefined;
     try {
       await litestream.sync(ACK_LIMIT_MS);
@@ -166,9 +168,11 @@ export function createReplication({
         if (!lease) throw new Error("this server has not got the lease of the replica yet");
         await lease.see();
       }
+      if (reason !== undefined) log.info("the replica has it all again");
       reason = undefined;
+      coveredSince = undefined;
     } catch (error) {
-      waitingSince = since ?? waitingSince;
+      if (reason === undefined) log.error("the replica does not get what happens here", { error });
       reason = reasonOf(error);
       throw error;
     }
@@ -210,7 +214,7 @@ export function createReplication({
   async function watchLag(): Promise<void> {
     while (!over.signal.aborted) {
       await pause(runtime, ROUND_MS, over.signal);
-      if (waitingSince !== undefined && !over.signal.aborted) await round().catch(() => {});
+      if ((coveredSince ?? waitingSince) !== undefined && !over.signal.aborted) await round().catch(() => {});
     }
   }
 
@@ -255,9 +259,10 @@ export function createReplication({
       const seen = lease?.state();
       const ofChild = child.state === "failed" ? `litestream does not run: ${child.reason}` : undefined;
       const why = ofChild ?? seen?.error ?? reason;
+      const since = coveredSince ?? waitingSince;
       return {
         epoch: seen?.epoch,
-        lag: waitingSince === undefined ? 0 : Math.max(0, runtime.now() - waitingSince),
+        lag: since === undefined ? 0 : Math.max(0, runtime.now() - since),
         leaseAge: seen?.age,
         works: why === undefined && lease?.isCertain() === true,
         reason: why,
