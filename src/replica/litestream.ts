@@ -86,7 +86,7 @@ export const replicaOf = ({ bucket, prefix, endpoint, region }: S3Location, epoc
 });
 
 /** Asks the Litestream of a data folder over its socket. @throws Error with what it answers, or why it does not */
-export async function askLitestream(
+async function askLitestream(
   data: string,
   { fetch, setTimer }: Pick<Runtime, "fetch" | "setTimer">,
   path: string,
@@ -129,8 +129,6 @@ export async function syncReplica(
 }
 
 const databaseOf = (data: string): string => resolve(data, "mailroom.db");
-
-export type Litestream = ReturnType<typeof createLitestream>;
 
 export function createLitestream({
   data,

@@ -50,8 +50,6 @@ export interface ReplicaState {
   restarts: number;
 }
 
-export type Replication = ReturnType<typeof createReplication>;
-
 export function createReplication({
   data,
   url,

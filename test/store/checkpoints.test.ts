@@ -1,6 +1,7 @@
 /** The write-ahead log starts over although the main thread never checkpoints at a commit, and keeps all that was committed. */
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createLog } from "../../src/base/log.ts";
 import { startCheckpoints } from "../../src/store/checkpoints.ts";
@@ -91,4 +92,17 @@ test("a store in memory has no log to write", async () => {
     );
   await checkpoints.stop();
   store.close();
+});
+
+test("in the folder of a server that has a replica, commands leave checkpoints to Litestream, too", () => {
+  const folder = temporaryFolder();
+  const pages = (): unknown => {
+    const store = openStore({ folder, runtime: fakeRuntime() });
+    const found = store.db.$client.query("PRAGMA wal_autocheckpoint").get();
+    store.close();
+    return found;
+  };
+  expect(pages()).toEqual({ wal_autocheckpoint: 4_000 });
+  writeFileSync(join(folder, "replica.json"), "{}");
+  expect(pages()).toEqual({ wal_autocheckpoint: 131_072 });
 });
