@@ -2,7 +2,8 @@
  * DATA/replica.json: who this data folder is to the replica. A backup leaves it out, so a restored folder is another
  * one.
  */
-import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, statSync } from "node:fs";
+import { open, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { S3Location } from "../config.ts";
 import { REPLICATED as IDENTITY_FILE } from "../store/wal.ts";
@@ -18,10 +19,26 @@ export interface Identity {
   readonly nonces: readonly string[];
 }
 
+/** As the folder has it. */
+export interface KnownIdentity extends Identity {
+  /** It was written in this folder since this machine was started, so whoever wrote it has ended. False in a copy. */
+  readonly isHere: boolean;
+}
+
+interface Kept extends Identity {
+  /** Start of the machine, and the folder on it. */
+  readonly machine: string;
+}
+
+function machineOf(data: string): string {
+  const { dev, ino } = statSync(data);
+  return `${readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()} ${dev}:${ino}`;
+}
+
 export const placeOf = ({ endpoint, bucket, prefix }: S3Location): string => `${endpoint}/${bucket}/${prefix}`;
 
 /** Undefined if the folder has none, or one for another replica. @throws Error for a file that cannot be read */
-export function readIdentity(data: string, location: S3Location): Identity | undefined {
+export function readIdentity(data: string, location: S3Location): KnownIdentity | undefined {
   const path = join(data, IDENTITY_FILE);
   let text: string;
   try {
@@ -31,8 +48,8 @@ export function readIdentity(data: string, location: S3Location): Identity | und
     throw error;
   }
   try {
-    const identity = JSON.parse(text) as Identity;
-    return identity.place === placeOf(location) ? identity : undefined;
+    const { machine, ...identity } = JSON.parse(text) as Kept;
+    return identity.place === placeOf(location) ? { ...identity, isHere: machine === machineOf(data) } : undefined;
   } catch (error) {
     // Of a write that a power cut ended.
     if (error instanceof SyntaxError) return undefined;
@@ -40,10 +57,25 @@ export function readIdentity(data: string, location: S3Location): Identity | und
   }
 }
 
-export function writeIdentity(data: string, identity: Identity): void {
+/** So that each write takes the place of the one before, and a full disk does not end the lease. One page: it is not torn. */
+const BYTES = 2_048;
+
+/**
+ * Resolves when it is on the disk: a folder whose identity is older than the lease is taken for a copy. @throws errors of
+ * the file system
+ */
+export async function writeIdentity(data: string, identity: Identity): Promise<void> {
+  const kept: Kept = { ...identity, machine: machineOf(data) };
   const path = join(data, IDENTITY_FILE);
-  writeFileSync(`${path}.new`, `${JSON.stringify(identity)}\n`, { mode: 0o600 });
-  renameSync(`${path}.new`, path);
+  const isNew = !existsSync(path);
+  await writeFile(path, `${JSON.stringify(kept).padEnd(BYTES - 1)}\n`, {
+    mode: 0o600,
+    flag: isNew ? "w" : "r+",
+    flush: true,
+  });
+  if (!isNew) return;
+  const folder = await open(data);
+  await folder.sync().finally(() => folder.close());
 }
 
 /** Another server has taken over from this folder for good, or it follows one. */

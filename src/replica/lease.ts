@@ -9,7 +9,7 @@
 import { pause } from "../base/pause.ts";
 import { base32, type Runtime } from "../base/runtime.ts";
 import { S3Error, type S3Objects, type WriteCondition } from "../net/s3.ts";
-import type { Identity } from "./identity.ts";
+import type { Identity, KnownIdentity } from "./identity.ts";
 
 /** The lease is over when it was unchanged for so long, ms. */
 export const TERM_MS = 30_000;
@@ -18,6 +18,8 @@ export const HOLD_MS = 22_000;
 /** Between renewals, and after one that failed. */
 const RENEW_MS = 3_000;
 const RETRY_MS = 1_000;
+/** A lease that this folder wrote last and did not release is another's, on a copy of it, if it changes within this time. */
+const COPY_MS = RENEW_MS + 2_000;
 /** Between looks at another's lease. */
 const LOOK_MS = 1_000;
 
@@ -103,8 +105,8 @@ export async function probeConditions(objects: S3Objects, runtime: Pick<Runtime,
 
 const newNonce = (runtime: Pick<Runtime, "randomBytes">): string => base32(runtime.randomBytes(24));
 
-/** Tells by repeated looks whether a lease is over. */
-export function createObserver({ elapsed }: Pick<Runtime, "elapsed">) {
+/** Tells by repeated looks whether a lease is over: unchanged for a term, ms. */
+export function createObserver({ elapsed }: Pick<Runtime, "elapsed">, termMs = TERM_MS) {
   let seen: { nonce: string; at: number } | undefined;
   return {
     /** `askedAt`: when the look at `lease` began, as of the runtime's `elapsed`. `changed` since the look before. */
@@ -114,7 +116,7 @@ export function createObserver({ elapsed }: Pick<Runtime, "elapsed">) {
         seen = { nonce, at: elapsed() };
         return before ? "changed" : "first";
       }
-      return askedAt - seen.at >= TERM_MS ? "over" : "same";
+      return askedAt - seen.at >= termMs ? "over" : "same";
     },
   };
 }
@@ -127,22 +129,23 @@ export interface LeaseParts {
   /** Base URL of this server. */
   url: string;
   /** Keeps the identity of the data folder: before each write of the lease, and after the first one of an epoch. */
-  keep(identity: Identity): void;
+  keep(identity: Identity): Promise<void> | void;
 }
 
 /**
- * Takes the lease for this server. With the identity that wrote it last: at once, in the same epoch. Without one, or with
- * one that is older than the lease, as in a copy of the folder: once it is released or over, in the next epoch.
- * @throws LeaseTaken if another holds it, or took over from this folder; S3Error; the reason of `signal`
+ * Takes the lease for this server. With the identity that wrote it last: in the same epoch, and at once unless the folder
+ * may be a copy of one whose server goes on. Without one: once it is released or over, in the next epoch.
+ * @throws LeaseTaken if another holds it, took over from this folder, or wrote to the replica from a copy of it since;
+ * S3Error; the reason of `signal`
  */
 export async function takeLease(
   parts: LeaseParts,
-  identity: Identity | undefined,
+  identity: KnownIdentity | undefined,
   signal?: AbortSignal,
 ): Promise<HeldLease> {
   const { objects, runtime } = parts;
   const holder = identity?.holder ?? newNonce(runtime);
-  const observer = createObserver(runtime);
+  const observer = createObserver(runtime, identity ? COPY_MS : TERM_MS);
   for (;;) {
     signal?.throwIfAborted();
     const askedAt = runtime.elapsed();
@@ -151,20 +154,18 @@ export async function takeLease(
     if (!lease) {
       const epochs = (await objects.folders(EPOCHS)).map(Number).filter(Number.isSafeInteger);
       held = await hold(parts, { holder, epoch: 1 + Math.max(0, ...epochs) }, { absent: true });
-    } else if (identity && lease.holder !== holder) {
-      throw new LeaseTaken(`${describe(lease)}, and has taken over from this one`, lease);
-    } else if (identity?.nonces.includes(lease.nonce)) {
-      held = await hold(parts, { holder, epoch: lease.epoch }, { etag: lease.etag }, lease.nonce);
+    } else if (identity) {
+      if (lease.holder !== holder) throw new LeaseTaken(`${describe(lease)}, and has taken over from this one`, lease);
+      if (!identity.nonces.includes(lease.nonce)) throw new LeaseTaken(describeCopy(lease), lease);
+      if (identity.isHere || lease.released || observer.look(lease, askedAt) === "over") {
+        held = await hold(parts, { holder, epoch: lease.epoch }, { etag: lease.etag }, lease.nonce);
+      } else await pause(runtime, LOOK_MS, signal);
     } else {
       const sight = observer.look(lease, askedAt);
       if (lease.released || sight === "over") {
         held = await hold(parts, { holder, epoch: lease.epoch + 1 }, { etag: lease.etag });
-      } else if (sight === "changed") {
-        throw new LeaseTaken(
-          lease.holder === holder ? `${describe(lease)}, on a copy of this data folder` : describe(lease),
-          lease,
-        );
-      } else await pause(runtime, LOOK_MS, signal);
+      } else if (sight === "changed") throw new LeaseTaken(describe(lease), lease);
+      else await pause(runtime, LOOK_MS, signal);
     }
     if (held) return held;
   }
@@ -172,6 +173,9 @@ export async function takeLease(
 
 const describe = ({ url, epoch, renewedAt }: Lease): string =>
   `the server ${url} writes to the replica, in epoch ${epoch} (its lease is of ${renewedAt})`;
+
+const describeCopy = (lease: Lease): string =>
+  `${describe(lease)}, from a copy of this data folder: what this one has is older. If it is to go on all the same, remove its replica.json`;
 
 /** Why a server may not write any more. */
 export type Loss =
@@ -230,14 +234,14 @@ async function hold(
     const goesOn = open.length > 0;
     open = [...open, nonce].slice(-REMEMBERED);
     remembered = [...remembered, nonce].slice(-REMEMBERED);
-    if (goesOn) keep({ place, holder, epoch, nonces: open });
+    if (goesOn) await keep({ place, holder, epoch, nonces: open });
     const lease: Lease = { epoch, holder, nonce, released, url, renewedAt: new Date(runtime.now()).toISOString() };
     const startedAt = runtime.elapsed();
     const written = await objects.put(KEY, `${JSON.stringify(lease)}\n`, condition);
     if (written === undefined) return undefined;
     open = [nonce];
     sentAt = startedAt;
-    if (!goesOn) keep({ place, holder, epoch, nonces: open });
+    if (!goesOn) await keep({ place, holder, epoch, nonces: open });
     return written;
   }
 

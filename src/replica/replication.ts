@@ -17,7 +17,7 @@ import { openS3, S3Error } from "../net/s3.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 import { leaveCheckpoints } from "../store/wal.ts";
-import { type Identity, placeOf, readIdentity, writeIdentity } from "./identity.ts";
+import { type Identity, type KnownIdentity, placeOf, readIdentity, writeIdentity } from "./identity.ts";
 import { type HeldLease, LeaseTaken, type Loss, probeConditions, takeLease } from "./lease.ts";
 import { createLitestream } from "./litestream.ts";
 
@@ -112,7 +112,7 @@ export function createReplication({
     const identity = readIdentity(data, location);
     const parts = {
       ...{ objects, runtime, url, place: placeOf(location) },
-      keep: (kept: Parameters<typeof writeIdentity>[1]) => writeIdentity(data, kept),
+      keep: (kept: Identity) => writeIdentity(data, kept),
     };
     try {
       lease = await takeLease(parts, identity, signal);
@@ -231,7 +231,7 @@ export function createReplication({
         if (!(error instanceof S3Error)) throw error;
         void goOn(known.epoch);
       });
-    return lease?.epoch ?? (known as Identity).epoch;
+    return lease?.epoch ?? (known as KnownIdentity).epoch;
   }
 
   return {

@@ -103,7 +103,7 @@ describe.skipIf(noReplica !== undefined)(`a server with a replica${noReplica ? `
     expect(await again.kill("SIGTERM")).toBe(0);
   }, 60_000);
 
-  test("a copy of the data folder is refused while the first one serves, or takes its place", async () => {
+  test("a copy of the data folder is refused while the first one serves, and goes on in its place", async () => {
     const s3 = await startS3();
     const place = await replicatedPlace(s3);
     const first = await serve(place);
@@ -114,20 +114,24 @@ describe.skipIf(noReplica !== undefined)(`a server with a replica${noReplica ? `
     await until(() => writes() >= before + 2);
     const refused = await refusedToServe(copy);
     expect(refused.exitCode).toBe(3);
-    expect(refused.stderr).toContain("on a copy of this data folder");
+    expect(refused.stderr).toContain("from a copy of this data folder");
 
-    // A copy of this very moment takes the lease, and the first one stops.
-    await first.kill("SIGKILL");
-    const second = await serve(place);
+    // A copy of this very moment waits until the first one shows itself.
     const same = { ...place, data: temporaryFolder() };
-    let other: Awaited<ReturnType<typeof serve>> | undefined;
-    while (other === undefined) {
-      cpSync(place.data, same.data, { recursive: true, filter: (path) => !/\.(lock|sock)/.test(path) });
-      other = await serve(same).catch(() => undefined);
-    }
-    expect(await second.ended).toBe(3);
+    cpSync(place.data, same.data, { recursive: true, filter: (path) => !/\.(lock|sock)/.test(path) });
+    expect(await refusedToServe(same)).toMatchObject({ exitCode: 3 });
+
+    // Without the first one, the folder was moved.
+    await first.kill("SIGKILL");
+    const moved = { ...place, data: temporaryFolder() };
+    cpSync(place.data, moved.data, { recursive: true, filter: (path) => !/\.(lock|sock)/.test(path) });
+    const other = await serve(moved);
+    expect(JSON.parse(await s3.direct.file("team/lease").text())).toMatchObject({ epoch: 1 });
     expect(await other.kill("SIGTERM")).toBe(0);
-  }, 60_000);
+    const left = await refusedToServe(place);
+    expect(left).toMatchObject({ exitCode: 3 });
+    expect(left.stderr).toContain("what this one has is older");
+  }, 90_000);
 
   test("a Litestream that is killed is started again, and mail goes on", async () => {
     const s3 = await startS3();
