@@ -2,7 +2,7 @@
  * The replica of this server: the lease that lets it write, Litestream that copies what it writes, and what both mean for
  * mail (rules: Replica).
  *
- *   commit ─► round: Litestream's sync ─► a look at the lease ─► 250 or 202      with replica.ack=replica
+ *   commit ─► Litestream's sync ─► a look at the lease ─► 250 or 202      with replica.ack=replica, each shared
  *
  * Invariants: a server without the lease commits nothing. An acknowledged message is in the epoch that whoever takes the
  * lease next reads to its end: the lease was seen after the message was copied.
@@ -156,43 +156,28 @@ export function createReplication({
       fence(new Fenced("the replica is in another epoch: the server starts anew", false));
   }
 
-  /** One look whether the replica has it all. @throws Error with the reason */
-  async function makeRound(withLease: boolean): Promise<void> {
+  /** Notes why the replica does not keep up. */
+  function failed(error: unknown): never {
+    if (reason === undefined) log.error("the replica does not get what happens here", { error });
+    reason = reasonOf(error);
+    throw error;
+  }
+
+  /** Resolves when the replica has what was committed before the call. @throws Error with the reason why not */
+  const copied = shared(async () => {
     coveredSince ??= waitingSince;
     waitingSince = undefined;
-    try {
-      await litestream.sync(ACK_LIMIT_MS);
-      if (withLease) {
-        if (!lease) throw new Error("this server has not got the lease of the replica yet");
-        await lease.see();
-      }
-      if (reason !== undefined) log.info("the replica has it all again");
-      reason = undefined;
-      coveredSince = undefined;
-    } catch (error) {
-      if (reason === undefined) log.error("the replica does not get what happens here", { error });
-      reason = reasonOf(error);
-      throw error;
-    }
-  }
+    await litestream.sync(ACK_LIMIT_MS).catch(failed);
+    if (reason !== undefined) log.info("the replica gets what happens here again");
+    reason = undefined;
+    coveredSince = undefined;
+  });
 
-  let underWay: Promise<void> | undefined;
-  let next: Promise<void> | undefined;
-
-  /** A round that begins after the call; callers of the same moment share it. */
-  function round(): Promise<void> {
-    if (!underWay) return begin();
-    next ??= underWay.catch(() => {}).then(begin);
-    return next;
-  }
-
-  function begin(): Promise<void> {
-    next = undefined;
-    underWay = makeRound(options.get("replica.ack") === "replica").finally(() => {
-      underWay = undefined;
-    });
-    return underWay;
-  }
+  /** Resolves when the lease was seen after the call. @throws Error with the reason why not */
+  const seen = shared(async () => {
+    if (!lease) throw new Error("this server has not got the lease of the replica yet");
+    await lease.see();
+  });
 
   async function replicated(): Promise<void> {
     if (fenced) throw unavailable(fenced.message);
@@ -201,7 +186,9 @@ export function createReplication({
       const done = await atMost(
         runtime,
         ACK_LIMIT_MS,
-        round().then(() => true),
+        copied()
+          .then(seen)
+          .then(() => true),
       );
       if (!done) throw new Error(`the replica did not have it within ${ACK_LIMIT_MS / 1_000} s`);
     } catch (error) {
@@ -212,7 +199,7 @@ export function createReplication({
   async function watchLag(): Promise<void> {
     while (!over.signal.aborted) {
       await pause(runtime, ROUND_MS, over.signal);
-      if ((coveredSince ?? waitingSince) !== undefined && !over.signal.aborted) await round().catch(() => {});
+      if ((coveredSince ?? waitingSince) !== undefined && !over.signal.aborted) await copied().catch(() => {});
     }
   }
 
@@ -286,6 +273,25 @@ export function createReplication({
         await lease?.release().catch((error) => log.warn("the lease of the replica is not released", { error }));
       } else await lease?.stop();
     },
+  };
+}
+
+/** Runs `work` for callers that share it: each call resolves with a run that begins after it. */
+function shared(work: () => Promise<void>): () => Promise<void> {
+  let underWay: Promise<void> | undefined;
+  let next: Promise<void> | undefined;
+  function begin(): Promise<void> {
+    next = undefined;
+    underWay = work().finally(() => {
+      underWay = undefined;
+    });
+    return underWay;
+  }
+  return () => {
+    if (next) return next;
+    if (!underWay) return begin();
+    next = underWay.catch(() => {}).then(begin);
+    return next;
   };
 }
 
