@@ -196,6 +196,29 @@ describe.skipIf(noReplica !== undefined)(`a server with a replica${noReplica ? `
     expect(await server.ended).toBe(3);
   }, 90_000);
 
+  test("a slow replica makes mail wait, and costs neither mail nor the lease", async () => {
+    const s3 = await startS3();
+    const place = await replicatedPlace(s3, { "replica.ack": "replica" });
+    const server = await serve(place);
+    await until(async () => (await healthOf(server.http)).replica === "ok, 0.0 s behind");
+    let delayed = 0;
+    s3.interfere(async (_, forward) => {
+      await Bun.sleep(1_500);
+      delayed++;
+      return forward();
+    });
+    const sender = mailer(server.mx, { connections: 1, starttls: false });
+    const startedAt = performance.now();
+    expect((await sender.send(ENVELOPE, messageOf("slow"))).reply).toStartWith("250");
+    expect(performance.now() - startedAt).toBeGreaterThan(3_000);
+    sender.close();
+    await until(() => delayed > 10);
+    expect(server.stderr()).not.toContain("may not write");
+    s3.interfere(undefined);
+    expect(await server.kill("SIGTERM")).toBe(0);
+    expect(await subjectsIn(s3)).toEqual(["slow"]);
+  }, 90_000);
+
   test("a server of the replica that ignores conditions, refuses the key, or has no such bucket is refused", async () => {
     const s3 = await startS3();
     const place = await replicatedPlace(s3);
