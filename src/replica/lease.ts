@@ -249,12 +249,10 @@ async function hold(
   if (taken === undefined) return undefined;
   let etag = taken;
 
-  async function look(): Promise<void> {
+  /** The lease, if it is ours. @throws Error if it is not; S3Error */
+  async function look(): Promise<SeenLease> {
     const lease = await readLease(objects);
-    if (lease && lease.holder === holder && remembered.includes(lease.nonce)) {
-      etag = lease.etag;
-      return;
-    }
+    if (lease && lease.holder === holder && remembered.includes(lease.nonce)) return lease;
     if (!isTaken) {
       isTaken = true;
       over.abort();
@@ -267,7 +265,10 @@ async function hold(
     try {
       const next = await write({ etag });
       // Not met: another has it, or an earlier write of ours happened without an answer.
-      if (next === undefined) return await look();
+      if (next === undefined) {
+        ({ etag } = await look());
+        return;
+      }
       etag = next;
       error = undefined;
       isOutOfSight = false;
@@ -306,7 +307,8 @@ async function hold(
   return {
     epoch,
     isCertain: () => !isTaken && isInTime(),
-    see: look,
+    // Its ETag may be of before a renewal that has ended meanwhile.
+    see: async () => void (await look()),
     onLoss: (listener) => void listeners.push(listener),
     state: () => ({ epoch, age: runtime.elapsed() - sentAt, error }),
     stop,
