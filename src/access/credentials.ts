@@ -351,7 +351,7 @@ export type Touch = (id: string, now: number) => void;
  * failed write is logged and affects nothing else. `what`: for the log.
  */
 export function createLastUse(
-  store: Pick<Store, "enqueue">,
+  store: Pick<Store, "note">,
   log: Log,
   what: string,
   write: (tx: Tx, id: string, now: number) => void,
@@ -363,7 +363,7 @@ export function createLastUse(
     if (written.size >= MOST_REMEMBERED) written.clear();
     written.set(id, now);
     store
-      .enqueue((tx) => write(tx, id, now))
+      .note((tx) => write(tx, id, now))
       .catch((error) => log.warn(`the last use of ${what} was not recorded`, { id, error }));
   };
 }

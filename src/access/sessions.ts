@@ -192,12 +192,12 @@ export function endSessions(tx: Tx, userId: string, keep?: string): void {
 }
 
 /** Records that a session is in use, which extends it. A failed write is logged; the request continues. */
-export function createSessionUse(store: Pick<Store, "enqueue">, log: Log) {
+export function createSessionUse(store: Pick<Store, "note">, log: Log) {
   return (session: Session, now: number): void => {
     // A clock that was ahead may have stored a future time.
     if (Math.abs(now - session.lastUsedAt) < USE_GRANULARITY_MS) return;
     store
-      .enqueue((tx) => {
+      .note((tx) => {
         tx.update(sessions)
           .set({ lastUsedAt: now, expiresAt: expiryOf(session.createdAt, now, session.kept) })
           .where(eq(sessions.id, session.id))

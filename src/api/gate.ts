@@ -71,7 +71,7 @@ function requireUsable(caller: Caller): void {
 
 /** `touchKey` notes the use of a key, at a time in epoch ms. */
 export function createGate(parts: {
-  store: Pick<Store, "db" | "enqueue">;
+  store: Pick<Store, "db" | "note">;
   options: Options;
   slowdown: Slowdown;
   touchKey(keyId: string, now: number): void;
@@ -133,7 +133,7 @@ export function createGate(parts: {
     } catch (error) {
       // Of a key over its rate nothing is noted, so that whoever stole it cannot fill the journal.
       if (error instanceof PolicyRefusal && !ofKey) {
-        await store.enqueue((tx) => noteDeed(tx, caller, { ids: [], outcome: error.code }, now));
+        await store.note((tx) => noteDeed(tx, caller, { ids: [], outcome: error.code }, now));
       }
       throw error;
     }

@@ -70,6 +70,14 @@ export function isUnavailable(error: unknown): error is AppError {
   return error instanceof AppError && error.code === "server_error" && error.status === 503;
 }
 
+/** The refusal of a write on a standby, which is as it should be: 503 over HTTP, with where the server is. */
+export class StandbyRefusal extends AppError {
+  constructor(message: string) {
+    // Whoever takes over does so by hand, which takes a while.
+    super("server_error", message, { status: 503, retryAfter: 30 });
+  }
+}
+
 /** A wrong setting or environment variable. The operator sees it, clients never do. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";

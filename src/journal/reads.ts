@@ -115,7 +115,7 @@ export function createReadJournal({
   runtime,
   log,
 }: {
-  store: Pick<Store, "enqueue">;
+  store: Pick<Store, "note">;
   runtime: Pick<Runtime, "now">;
   log: Log;
 }) {
@@ -150,7 +150,7 @@ export function createReadJournal({
       // Taken out first: what is read meanwhile begins a new one.
       for (const [name] of portion) gathered.delete(name);
       try {
-        await store.enqueue((tx) => {
+        await store.note((tx) => {
           for (const [, one] of portion) write(tx, one);
         });
       } catch (error) {

@@ -88,7 +88,7 @@ export function createHtmlReading({ store, read }: { store: Store; read: ReadHtm
     });
     const { seenText = null, ...rest } = storedSeen(text, seen);
     // The draft may have changed meanwhile, hence isOld. A store that cannot write does not stop the reader.
-    const kept = store.enqueue((tx) => {
+    const kept = store.note((tx) => {
       tx.update(messageBodies)
         .set({ html, sanitizer: SANITIZER_VERSION, ...rest, seenText: seenText && Buffer.from(seenText) })
         .where(and(eq(messageBodies.messageSeq, seq), isOld))

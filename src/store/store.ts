@@ -48,6 +48,10 @@ export interface Store {
    * `bytes`: roughly how much it writes, if that may be much; works that write much share no commit.
    */
   enqueue<T>(work: (tx: Tx) => NotAPromise<T>, bytes?: number): Promise<T>;
+  /** As `enqueue`, for what is noted beside a read: a standby, which keeps nothing, forgets it. */
+  note(work: (tx: Tx) => NotAPromise<unknown>): Promise<void>;
+  /** @throws AppError server_error 503 on a standby, which changes nothing */
+  requireWritable(): void;
   /**
    * Runs `prepare`, which is followed by an `enqueue`. While more is being prepared than waits for the commit, the
    * waiting work waits a little longer, so that more share the commit.
@@ -189,7 +193,7 @@ interface FileRoom extends Room {
 export const isRoomLow = ({ free, total }: Room): boolean => free < LOW_BYTES && free < total * LOW_SHARE;
 
 /** Undefined if the system does not tell. */
-function roomOf(folder: string): FileRoom | undefined {
+export function roomOf(folder: string): FileRoom | undefined {
   try {
     const { bavail, blocks, bsize, files, ffree } = statfsSync(folder);
     return { free: bavail * bsize, total: blocks * bsize, files, freeFiles: ffree };
@@ -400,6 +404,8 @@ export function openStore({
     remote,
     transact,
     enqueue,
+    note: async (work) => void (await enqueue(work)),
+    requireWritable() {},
     preparing,
     beforeCommit(work, place = 0) {
       if (!sqlite.inTransaction) throw new Error("beforeCommit was called outside a transaction");

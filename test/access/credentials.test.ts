@@ -161,7 +161,7 @@ describe("the last use of a key", () => {
     const { store, runtime } = world;
     const lines: string[] = [];
     const log = createLog("warn", runtime.now, (line) => lines.push(line));
-    const failing = { enqueue: () => Promise.reject(new Error("disk full")) };
+    const failing = { note: () => Promise.reject(new Error("disk full")) };
     createLastUse(failing, log, "a key", noteKeyUse)(make().id, 1_000);
     await store.enqueue(() => undefined);
     expect(lines).toHaveLength(1);

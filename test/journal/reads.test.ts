@@ -116,9 +116,8 @@ test("what was written before the minute was over is added to", async () => {
 test("what cannot be written is kept, and written the next time", async () => {
   const { runtime, store, rows } = start();
   let fails = true;
-  const enqueue: typeof store.enqueue = (work, bytes) =>
-    fails ? Promise.reject(new Error("full")) : store.enqueue(work, bytes);
-  const journal = createReadJournal({ store: { enqueue }, runtime, log: createLog("silent", runtime.now, () => {}) });
+  const note: typeof store.note = (work) => (fails ? Promise.reject(new Error("full")) : store.note(work));
+  const journal = createReadJournal({ store: { note }, runtime, log: createLog("silent", runtime.now, () => {}) });
   const caller = { keyId: "key_1", userId: "usr_1", workspaceId: "wsp_1", origin: { face: "rest" } } as const;
   journal.note(caller, ["msg_1"]);
   await expect(journal.flush()).rejects.toThrow("full");

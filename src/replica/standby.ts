@@ -1,0 +1,299 @@
+/**
+ * The standby's view of the replica: looks at the lease, follows the epoch of the server, and another one when it
+ * begins, without giving up the one before it was read whole. It keeps what it follows in DATA/standby/, and what it
+ * is in DATA/standby.json, which tells a standby's data folder from a server's.
+ */
+import { Database } from "bun:sqlite";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import { pause } from "../base/pause.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { openS3, type S3Location } from "../net/s3.ts";
+import { MIGRATIONS } from "../store/migrate.ts";
+import { appliedTransaction, type Follower, followEpoch, lastTransaction, removeFollowed } from "./follow.ts";
+import { placeOf } from "./identity.ts";
+import { createObserver, readLease, type SeenLease } from "./lease.ts";
+
+export const STANDBY_FILE = "standby.json";
+/** Of the followed databases. */
+export const STANDBY_FOLDER = "standby";
+
+/** DATA/standby.json */
+export interface StandbyRecord {
+  /** The replica that it follows (identity.ts). */
+  place: string;
+  /** Name of the database in DATA/standby/, and its epoch; undefined until one was whole. */
+  database?: { name: string; epoch: number };
+  /** When it got the server's keys and certificates, epoch ms. */
+  joinedAt?: number;
+  /** A promotion has the lease, in its epoch, and has not ended. */
+  promoting?: true;
+}
+
+/** Undefined for a data folder that is no standby's. @throws Error for a file that cannot be read */
+export function readStandby(data: string): StandbyRecord | undefined {
+  try {
+    return JSON.parse(readFileSync(join(data, STANDBY_FILE), "utf8")) as StandbyRecord;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+export function writeStandby(data: string, record: StandbyRecord): void {
+  const path = join(data, STANDBY_FILE);
+  writeFileSync(`${path}.new`, `${JSON.stringify(record)}\n`, { mode: 0o600, flush: true });
+  renameSync(`${path}.new`, path);
+}
+
+/** The database that a standby reads; undefined if it has none yet. */
+export function followedDatabase(data: string, { database }: StandbyRecord): string | undefined {
+  const path = database && join(data, STANDBY_FOLDER, database.name);
+  return path !== undefined && existsSync(path) ? path : undefined;
+}
+
+export interface StandbyState {
+  /** The epoch that is read; undefined while none is. */
+  epoch?: number;
+  /** The last transaction applied. */
+  transaction?: string;
+  /** How old what it reads may be, in seconds; undefined until it has been up to date once. */
+  lagSeconds?: number;
+  /** Why nothing can be read. */
+  reason?: string;
+  /** The server, as its lease says. */
+  server?: { url: string; epoch: number; released: boolean; heardSecondsAgo: number };
+  /** Why the replica cannot be looked at. */
+  trouble?: string;
+}
+
+export type Standby = ReturnType<typeof openStandby>;
+
+/** Between looks at the lease and at the replica. */
+const LOOK_MS = 2_000;
+/** Between looks at what has been applied. */
+const APPLIED_MS = 250;
+/** Seconds that a refused write may wait: the time that a takeover by hand takes at least. */
+const RETRY_SECONDS = 30;
+
+const secondsOf = (ms: number): number => Math.round(ms / 100) / 10;
+
+/** Number of the migrations that a database has. */
+function schemaOf(file: string): number {
+  const sqlite = new Database(file, { readonly: true });
+  try {
+    sqlite.exec("PRAGMA busy_timeout = 5000");
+    return sqlite.query<{ user_version: number }, []>("PRAGMA user_version").get()?.user_version ?? 0;
+  } finally {
+    sqlite.close();
+  }
+}
+
+function schemaMismatch(found: number): string | undefined {
+  const known = MIGRATIONS.length;
+  if (found === known) return undefined;
+  return found > known
+    ? `the server has a newer Mailroom (schema ${found}, this one knows ${known}): upgrade this standby`
+    : `the server has an older Mailroom (schema ${found}, this one has ${known}): upgrade the server; this standby can take over as it is`;
+}
+
+/** `executable`: Litestream's. The data folder is claimed by this process, and is no server's. */
+export function openStandby({
+  data,
+  location,
+  executable,
+  runtime,
+  log,
+}: {
+  data: string;
+  location: S3Location;
+  executable: string;
+  runtime: Pick<Runtime, "now" | "elapsed" | "setTimer" | "randomBytes" | "fetch">;
+  log: Log;
+}) {
+  const folder = join(data, STANDBY_FOLDER);
+  const objects = openS3(location, runtime);
+  const observer = createObserver(runtime);
+  const over = new AbortController();
+  const listeners: (() => void)[] = [];
+  const place = placeOf(location);
+  const known = readStandby(data);
+  if (known && known.place !== place) {
+    throw new Error(`${data} follows the replica ${known.place}: use another data folder for ${place}`);
+  }
+  let record: StandbyRecord = known ?? { place };
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  writeStandby(data, record);
+
+  let current: Follower | undefined;
+  /** Of an epoch that has begun, until its database is whole. */
+  let next: Follower | undefined;
+  let schema: number | undefined;
+  let lease: SeenLease | undefined;
+  /** When the lease was seen to change, and when it was looked at last, as of `elapsed`. */
+  let heardAt: number | undefined;
+  let trouble: string | undefined;
+  /** The replica had this transaction at that time. */
+  let seen: { transaction: string; at: number }[] = [];
+  let currentAt: number | undefined;
+
+  const save = (change: Partial<StandbyRecord>): void => {
+    record = { ...record, ...change };
+    writeStandby(data, record);
+  };
+
+  const tell = (): void => {
+    for (const listener of listeners) listener();
+  };
+
+  function begin(epoch: number, name = `${epoch}-${runtime.now()}.db`): Follower {
+    const file = join(folder, name);
+    return followEpoch({ epoch, file, location, objects, executable, changed, log, ...runtime });
+  }
+
+  /** Makes the new database the one that is read. */
+  function changed(): void {
+    if (next?.isWhole()) {
+      const before = current;
+      current = next;
+      next = undefined;
+      seen = [];
+      schema = schemaOf(current.file);
+      save({ database: { name: current.file.slice(folder.length + 1), epoch: current.epoch } });
+      log.info("this standby reads an epoch of the server", { epoch: current.epoch });
+      tell();
+      if (before) void before.stop().then(() => removeFollowed(before.file));
+      return;
+    }
+    if (current?.isWhole()) schema = schemaOf(current.file);
+    tell();
+  }
+
+  /** Follows the epoch of the lease, from the beginning if what there is cannot go on. */
+  async function choose({ epoch }: SeenLease): Promise<void> {
+    const isUseful = (follower: Follower | undefined): boolean =>
+      follower?.epoch === epoch && !follower.cannotResume();
+    if (isUseful(next) || (!next && isUseful(current))) return;
+    const failed = next;
+    next = undefined;
+    await failed?.stop();
+    if (failed) removeFollowed(failed.file);
+    if (isUseful(current)) return;
+    const { database } = record;
+    const isKept = !current && database?.epoch === epoch && followedDatabase(data, record) !== undefined;
+    for (const name of current ? [] : readdirSync(folder)) {
+      if (!isKept || !name.startsWith(database.name)) rmSync(join(folder, name), { force: true });
+    }
+    next = begin(epoch, isKept ? database.name : undefined);
+  }
+
+  async function look(): Promise<void> {
+    const askedAt = runtime.elapsed();
+    try {
+      lease = await readLease(objects);
+      if (lease) {
+        const sight = observer.look(lease, askedAt);
+        if (sight === "first" || sight === "changed") heardAt = runtime.elapsed();
+        await choose(lease);
+      }
+      trouble = lease ? undefined : "no server replicates there yet";
+      if (current && current.epoch === lease?.epoch) {
+        const transaction = await lastTransaction(objects, current.epoch, current.applied());
+        if (transaction !== undefined) seen.push({ transaction, at: askedAt });
+      }
+    } catch (error) {
+      trouble = error instanceof Error ? error.message : String(error);
+    }
+  }
+
+  function noteApplied(): void {
+    const applied = current?.isWhole() ? appliedTransaction(current.file) : undefined;
+    if (applied === undefined) return;
+    const reached = seen.findLastIndex(({ transaction }) => transaction <= applied);
+    if (reached < 0) return;
+    currentAt = (seen[reached] as (typeof seen)[0]).at;
+    seen = seen.slice(reached + 1);
+  }
+
+  async function keepLooking(): Promise<void> {
+    for (let at = Number.NEGATIVE_INFINITY; !over.signal.aborted; ) {
+      if (runtime.now() - at >= LOOK_MS || runtime.now() < at) {
+        at = runtime.now();
+        await look();
+      }
+      noteApplied();
+      if (current?.isWhole()) {
+        const found = schemaOf(current.file);
+        if (found !== schema) {
+          schema = found;
+          tell();
+        }
+      }
+      await pause(runtime, APPLIED_MS, over.signal);
+    }
+  }
+
+  function reason(): string | undefined {
+    if (!current) return next?.trouble() ?? trouble ?? "the database is being fetched";
+    if (!current.isWhole()) return current.trouble() ?? "the last changes are being applied";
+    return schema === undefined ? undefined : schemaMismatch(schema);
+  }
+
+  const looking = keepLooking();
+  return {
+    objects,
+    record: (): StandbyRecord => record,
+    save,
+    /** Called when the database, or whether it can be read, has changed. */
+    onChange: (listener: () => void): void => void listeners.push(listener),
+    /** The database to read; undefined while it cannot be read. */
+    database: (): string | undefined => (reason() === undefined ? current?.file : undefined),
+    /** The followed epoch, for a promotion. */
+    follower: (): Follower | undefined => current,
+    /** True while a newer epoch is fetched. */
+    isBehindAnEpoch: (): boolean => next !== undefined,
+    observer,
+    lease: (): SeenLease | undefined => lease,
+    reason,
+    state(): StandbyState {
+      const why = reason();
+      const transaction = current?.applied();
+      const now = runtime.elapsed();
+      return {
+        ...(current && { epoch: current.epoch }),
+        ...(transaction !== undefined && { transaction }),
+        ...(currentAt !== undefined && { lagSeconds: secondsOf(now - currentAt) }),
+        ...(why !== undefined && { reason: why }),
+        ...(lease &&
+          heardAt !== undefined && {
+            server: {
+              url: lease.url,
+              epoch: lease.epoch,
+              released: lease.released,
+              heardSecondsAgo: secondsOf(now - heardAt),
+            },
+          }),
+        ...(trouble !== undefined && { trouble }),
+      };
+    },
+    /** The refusal of a write. */
+    refusal: (): AppError =>
+      new AppError(
+        "server_error",
+        `This is a standby, which changes nothing: ${lease ? `the server is ${lease.url}` : "no server is known"}`,
+        { status: 503, retryAfter: RETRY_SECONDS },
+      ),
+    /** Ends the looks, not the following, so that nothing else changes the database from now on. */
+    async stopLooking(): Promise<void> {
+      over.abort();
+      await looking;
+    },
+    async stop(): Promise<void> {
+      over.abort();
+      await looking;
+      await Promise.all([current?.stop(), next?.stop()]);
+    },
+  };
+}

@@ -1,0 +1,133 @@
+/**
+ * The standby as a server: an appliance that reads what replica/standby.ts follows. Until that can be read for the first
+ * time, the listeners refuse every request with the reason.
+ */
+import { type Appliance, bound, createAppliance, type Ready } from "./appliance.ts";
+import { shareDescriptors, limitOfOpenFiles } from "./base/descriptors.ts";
+import { type AppError, unavailable } from "./base/errors.ts";
+import type { Log } from "./base/log.ts";
+import type { Runtime } from "./base/runtime.ts";
+import type { Config } from "./config.ts";
+import { createConnections } from "./http/connections.ts";
+import type { HttpServer } from "./http/listener.ts";
+import { startHttp } from "./http/server.ts";
+import type { Standby } from "./replica/standby.ts";
+import { openReadOnlyStore, type ReadOnlyStore } from "./store/read-only.ts";
+import { openCertificates } from "./tls/certificates.ts";
+
+/** A refused request may come again after a look at the replica, in seconds: see `unavailable`. */
+const refusalFor = (reason: string): AppError => unavailable(`This standby cannot be read: ${reason}`);
+
+export interface StandbyServer {
+  /** Resolves once it can be read; never, when it is stopped before. */
+  readonly ready: Promise<Ready>;
+  stop(graceMs?: number): Promise<void>;
+}
+
+/** @throws Error with the variable of a listener that cannot bind */
+export async function startStandby(parts: {
+  config: Config;
+  standby: Standby;
+  runtime: Runtime;
+  log: Log;
+}): Promise<StandbyServer> {
+  const { standby, runtime, log } = parts;
+  const config: Config = { ...parts.config, mx: "off", submission: "off", submissions: "off" };
+  const ready = Promise.withResolvers<Ready>();
+  let waiting: { stop(graceMs: number): Promise<void> } | undefined;
+  let appliance: Appliance | undefined;
+  let store: ReadOnlyStore | undefined;
+  let read: string | undefined;
+  /** One change at a time. */
+  let turn = Promise.resolve();
+
+  function unreadable(): AppError | undefined {
+    const reason = standby.reason();
+    return reason === undefined ? undefined : refusalFor(reason);
+  }
+
+  function open(file: string): Appliance {
+    read = file;
+    store = openReadOnlyStore({ folder: config.data, file, refusal: standby.refusal, runtime, log });
+    return createAppliance(config, runtime, log, { following: { store, state: standby.state, unreadable } });
+  }
+
+  /** At once: the file that was read before is removed after this. */
+  function changed(): void {
+    const file = standby.database();
+    if (file === undefined || file === read) return;
+    if (store) {
+      store.follow(file);
+      read = file;
+      return;
+    }
+    turn = Promise.try(open, file)
+      .then(async (opened) => {
+        appliance = opened;
+        await waiting?.stop(0);
+        waiting = undefined;
+        ready.resolve(await opened.start());
+      })
+      .catch(ready.reject);
+  }
+
+  waiting = await listenMeanwhile({ ...parts, config, unreadable });
+  standby.onChange(changed);
+  changed();
+  return {
+    ready: ready.promise,
+    async stop(graceMs) {
+      await turn;
+      await waiting?.stop(0);
+      await appliance?.stop(graceMs);
+    },
+  };
+}
+
+/** Listens, and refuses everything but /healthz. */
+async function listenMeanwhile({
+  config,
+  standby,
+  unreadable,
+  runtime,
+  log,
+}: {
+  config: Config;
+  standby: Standby;
+  unreadable(): AppError | undefined;
+  runtime: Runtime;
+  log: Log;
+}) {
+  const { http, https, baseUrl, hostname, data: folder, tls: mode, trustedProxies } = config;
+  const servers: HttpServer[] = [];
+  const certificates = https === "off" ? undefined : await openCertificates({ mode, hostname, folder, runtime, log });
+  const refuse = (): AppError => unreadable() ?? refusalFor("it starts");
+  const text = async () => new Response(`${refuse().message}\n`, { status: 503, headers: { "retry-after": "5" } });
+  const most = shareDescriptors(limitOfOpenFiles()).http;
+  await startHttp({
+    http,
+    https,
+    baseUrl,
+    certificates,
+    runtime,
+    log,
+    connections: createConnections({ most, trustedProxies, runtime, refused() {} }),
+    rest: text,
+    web: { respond: text },
+    unavailable: refuse,
+    health: { replica: () => false },
+    standby: standby.state,
+    bound: (variable, start) =>
+      bound(variable, async () => {
+        const server = await start();
+        servers.push(server);
+        return server.address;
+      }),
+  });
+  return {
+    async stop(graceMs: number): Promise<void> {
+      certificates?.stop();
+      await Promise.all(servers.map((server) => server.stop(graceMs)));
+    },
+  };
+}
