@@ -18,6 +18,7 @@ import { createAddressReader, createBodyBudget, createSourceReader } from "./api
 import type { StartBackup } from "./backup/schedule.ts";
 import { createScheduledBackups } from "./backup/schedule.ts";
 import { hasFreeDescriptors, limitOfOpenFiles, shareDescriptors } from "./base/descriptors.ts";
+import type { AppError } from "./base/errors.ts";
 import type { Log } from "./base/log.ts";
 import type { Meters } from "./base/metrics.ts";
 import type { Runtime } from "./base/runtime.ts";
@@ -40,6 +41,7 @@ import { createOAuth } from "./oauth/oauth.ts";
 import { createIdempotency } from "./operations/idempotency.ts";
 import { createSubmissionRole } from "./outbound/submission.ts";
 import { createReplication, registerReplicaGauges } from "./replica/replication.ts";
+import type { StandbyState } from "./replica/standby.ts";
 import { createBacklogJob, createIndexUpkeep } from "./search/fts5/upkeep.ts";
 import { explain } from "./search/meilisearch/process.ts";
 import { createSupervisor } from "./search/meilisearch/supervisor.ts";
@@ -50,6 +52,7 @@ import { limitsFor } from "./smtp/server-connection.ts";
 import { registerBlobMetrics, watchBlobs } from "./store/blob-watch.ts";
 import { startCheckpoints } from "./store/checkpoints.ts";
 import { claimFolder } from "./store/claim.ts";
+import type { ReadOnlyStore } from "./store/read-only.ts";
 import { openS3Blobs } from "./store/s3.ts";
 import { type Options, openOptions } from "./store/settings.ts";
 import { openStore, type Store } from "./store/store.ts";
@@ -99,7 +102,18 @@ export interface Appliance {
   close(): void;
 }
 
+/** What an appliance that only reads, a standby, knows of what it follows. */
+export interface Following {
+  store: ReadOnlyStore;
+  /** For the health page, the app and metrics. */
+  state(): StandbyState;
+  /** The refusal of every request while the database cannot be read. */
+  unreadable(): AppError | undefined;
+}
+
 export interface ApplianceOptions {
+  /** Reads this, and changes nothing: no listeners for mail, no jobs. */
+  following?: Following | undefined;
   /** Another database file than the folder's (store.ts). */
   file?: string | Uint8Array;
   /** How long a write waits for another process's, ms. */
@@ -129,10 +143,10 @@ export function createAppliance(
   config: Config,
   runtime: Runtime,
   log: Log,
-  { startWorker, startBackup, doctor: doctorOptions, ...storeOptions }: ApplianceOptions = {},
+  { following, startWorker, startBackup, doctor: doctorOptions, ...storeOptions }: ApplianceOptions = {},
 ): Appliance {
   const s3 = config.blobs && openS3Blobs(config.blobs, runtime);
-  const store = openStore({ folder: config.data, s3, runtime, log, ...storeOptions });
+  const store = following?.store ?? openStore({ folder: config.data, s3, runtime, log, ...storeOptions });
   const options = openOptions(store);
   store.remote?.cache.bound(() => options.get("blobs.cacheBytes"));
   const engine = createSearch({ store, options, runtime, log, putOff: () => wake("search-backlog") });
@@ -242,16 +256,21 @@ export function createAppliance(
     fenced: replication?.fenced ?? new Promise<never>(() => {}),
     async start({ hold = false, prepare, signal } = {}) {
       try {
-        backends.push({ stop: claimFolder(config.data) });
-        if (replication) {
-          backends.push(replication);
-          await replication.start(signal);
-        } else backends.push(startCheckpoints(store, log));
+        // A standby has claimed it before it followed anything.
+        if (!following) {
+          backends.push({ stop: claimFolder(config.data) });
+          if (replication) {
+            backends.push(replication);
+            await replication.start(signal);
+          } else backends.push(startCheckpoints(store, log));
+        }
         await prepare?.();
         const isDemo = findDemo({ people, domains }) !== undefined;
         if (isDemo) requireLoopback(config);
-        sidecar.start();
-        frontends.push(sidecar);
+        if (!following) {
+          sidecar.start();
+          frontends.push(sidecar);
+        }
         const { hostname, data: folder, baseUrl } = config;
         let certificates: Certificates | undefined;
         const certificate = () => certificates?.current().cert;
@@ -296,7 +315,7 @@ export function createAppliance(
           start: startBackup,
         });
         const watch = doctor.watch({ notifyAdmins, operators });
-        frontends.push(backups, watch);
+        if (!following) frontends.push(backups, watch);
 
         certificates = await openTls();
         const identity = openIdentity({ ...base, folder });
@@ -319,7 +338,7 @@ export function createAppliance(
         const oauth = createOAuth({ ...base, baseUrl });
         const idempotency = createIdempotency(base);
         const reads = createReadJournal(base);
-        backends.push({ stop: reads.flush });
+        if (!following) backends.push({ stop: reads.flush });
         const administration = {
           store,
           people,
@@ -376,9 +395,13 @@ export function createAppliance(
         frontends.push(api, web);
         // A listener without free descriptors accepts no connection.
         const smtpWorks = () => Object.values(listeners).every((listener) => listener.works()) && hasFreeDescriptors();
-        const health = { store: () => store.works(), smtp: smtpWorks };
-        engine.start(sidecar);
-        backends.push(engine);
+        const health = following
+          ? { store: () => store.works(), replica: () => following.unreadable() === undefined }
+          : { store: () => store.works(), smtp: smtpWorks };
+        if (!following) {
+          engine.start(sidecar);
+          backends.push(engine);
+        }
         const metricsPage = createMetricsPage({ metrics, options });
         const { trustedProxies } = config;
         const connections = createConnections({
@@ -396,6 +419,7 @@ export function createAppliance(
           rest: api.rest,
           web,
           health,
+          ...(following && { standby: following.state, unavailable: following.unreadable }),
           search: engine.state,
           ...(remote && { blobs: () => (remote.s3.failure() === undefined ? "s3" : "s3 (failing)") }),
           ...(replication && { replica: replication.state }),
@@ -404,7 +428,29 @@ export function createAppliance(
           connections,
         });
 
-        scheduler = createScheduler(runtime, log, [
+        const sweepConnections: Job = {
+          name: "http-connections",
+          runDue(now) {
+            connections.sweep();
+            return now + SWEEP_MS;
+          },
+        };
+        const standbyJobs = (standby: ReadOnlyStore): Job[] => [
+          // An authority asks the server that the name leads to, which is another.
+          ...(certificates && config.tls.mode !== "acme" ? [certificates.job] : []),
+          identity.sweepSessions,
+          sweepConnections,
+          {
+            name: "follow",
+            runDue(now) {
+              if (following?.unreadable()) return now + FOLLOW_MS;
+              options.refresh();
+              standby.look();
+              return now + FOLLOW_MS;
+            },
+          },
+        ];
+        const serverJobs: readonly Job[] = [
           ...mailbox.jobs,
           ...(remote ? [watchBlobs(remote, log)] : []),
           createIndexUpkeep(store, engine),
@@ -422,13 +468,7 @@ export function createAppliance(
           ...mailFlow.jobs,
           ...opened.jobs,
           backups.job,
-          {
-            name: "http-connections",
-            runDue(now) {
-              connections.sweep();
-              return now + SWEEP_MS;
-            },
-          },
+          sweepConnections,
           // The demo needs no daily examination.
           ...(hold ? [] : [watch.job]),
           follow(store, () => {
@@ -440,7 +480,8 @@ export function createAppliance(
             wake("wake-snoozed");
             for (const { name } of opened.jobs) wake(name);
           }),
-        ]);
+        ];
+        scheduler = createScheduler(runtime, log, following ? standbyJobs(following.store) : serverJobs);
         // The job sleeps until the time that the former setting gave.
         options.onRefresh(() => wake("delete-discarded"));
         scheduler.start(runtime.now() - (newestFiledAt(store.db) ?? runtime.now()) > SILENT_MS);
@@ -508,7 +549,7 @@ const portOf = ({ address }: { address: string }): number | null =>
   address === "off" ? null : Number(address.slice(address.lastIndexOf(":") + 1));
 
 /** Starts a listener and gives its `host:port`. @throws Error that names the variable to change */
-async function bound(variable: string, start: () => Bound | Promise<Bound>): Promise<string> {
+export async function bound(variable: string, start: () => Bound | Promise<Bound>): Promise<string> {
   try {
     const { host, port } = await start();
     return `${host.includes(":") ? `[${host}]` : host}:${port}`;

@@ -3,7 +3,7 @@
  * time, the listeners refuse every request with the reason.
  */
 import { type Appliance, bound, createAppliance, type Ready } from "./appliance.ts";
-import { shareDescriptors, limitOfOpenFiles } from "./base/descriptors.ts";
+import { limitOfOpenFiles, shareDescriptors } from "./base/descriptors.ts";
 import { type AppError, unavailable } from "./base/errors.ts";
 import type { Log } from "./base/log.ts";
 import type { Runtime } from "./base/runtime.ts";

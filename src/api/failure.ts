@@ -3,7 +3,7 @@
  * below 500 stays as it is. Any other error is logged whole with the id of its request; if it is no AppError, the client
  * gets `server_error` with that id.
  */
-import { AppError } from "../base/errors.ts";
+import { AppError, StandbyRefusal } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { asUnavailable } from "../store/store.ts";
 import { traceOf } from "./request.ts";
@@ -12,7 +12,7 @@ import { traceOf } from "./request.ts";
 export function createFailureReader({ log }: { log: Log }) {
   return (error: unknown, request: Request, fields: Record<string, unknown>): AppError => {
     const known = asUnavailable(error);
-    if (known instanceof AppError && known.status < 500) return known;
+    if (known instanceof StandbyRefusal || (known instanceof AppError && known.status < 500)) return known;
     const trace = traceOf(request);
     if (known instanceof AppError) {
       log.warn("a request to the API could not be served", { trace, ...fields, error });

@@ -28,6 +28,7 @@ import { reindex } from "./reindex.ts";
 import { serve } from "./serve.ts";
 import { type Io, openSession } from "./session.ts";
 import { settingsCommands } from "./settings.ts";
+import { standbyCommands } from "./standby.ts";
 import { nearest } from "./suggest.ts";
 import { exportCommand, importCommand } from "./transfer.ts";
 import { userCommands } from "./user.ts";
@@ -69,6 +70,7 @@ const GROUPS: Readonly<Record<string, readonly Command[]>> = {
   "Programs and agents": [...about("key", keyCommands), ...about("webhook", webhookCommands), listen],
   "Mail that leaves": [...about("suppression"), ...about("queue", queueCommands)],
   "The server": [...settingsCommands, doctor, trace, reindex, blobsMove, version],
+  "Another machine": standbyCommands,
   "Copies of the mail": [...backupCommands, importCommand, exportCommand],
 };
 

@@ -1,6 +1,7 @@
 /** `mailroom standby`: follows a server's replica and serves reads, until a signal. */
-import { join } from "node:path";
+
 import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { ConfigError } from "../base/errors.ts";
 import { openStandby } from "../replica/standby.ts";
 import { startStandby } from "../standby.ts";

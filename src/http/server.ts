@@ -7,10 +7,12 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { pathOf, queryOf } from "../api/request.ts";
 import type { Rest } from "../api/rest.ts";
+import type { AppError } from "../base/errors.ts";
 import { CONTENT_TYPE, type Metrics } from "../base/metrics.ts";
 import { canonicalAddress, isLoopback, isLoopbackHost, networkList } from "../net/ip.ts";
 import type { Options } from "../store/settings.ts";
 import type { Certificates } from "../tls/certificates.ts";
+import { APP_PREFIX } from "./app-api.ts";
 import { STRICT_TRANSPORT_SECURITY } from "./headers.ts";
 import { createHttpsServer } from "./https.ts";
 import {
@@ -45,6 +47,8 @@ interface OpenParts {
   blobs?: () => string;
   /** How far the replica is behind, where there is one. Does not change the status. */
   replica?: () => ReplicaHealth;
+  /** What a standby knows of the server that it follows. Does not change the status. */
+  standby?: () => object;
   /** The response to the certificate authority for `token` (RFC 8555 §8.3); undefined for an unknown token. */
   challenge?: (token: string) => string | undefined;
 }
@@ -52,6 +56,8 @@ interface OpenParts {
 interface HttpServerParts extends OpenParts, Pick<HttpListenerParts, "runtime" | "log"> {
   rest: Rest;
   web: Pick<Web, "respond">;
+  /** The refusal of every request for mail, while there is one. */
+  unavailable?: () => AppError | undefined;
   metrics?: MetricsPage;
   /** The MTA-STS policy at a host and path: null for a policy host's other paths, undefined for other hosts. */
   policyAt?: (host: string, path: string) => string | null | undefined;
@@ -72,7 +78,7 @@ const CHALLENGE = "/.well-known/acme-challenge/";
 const text = (body: string, status: number, headers: Record<string, string> = {}): Response =>
   new Response(body, { status, headers: { "x-content-type-options": "nosniff", ...headers } });
 
-async function healthResponse({ health: checks, search, blobs, replica }: OpenParts): Promise<Response> {
+async function healthResponse({ health: checks, search, blobs, replica, standby }: OpenParts): Promise<Response> {
   const results = await Promise.all(
     Object.entries(checks).map(async ([name, check]) => {
       const works = await Promise.try(check).catch(() => false);
@@ -89,6 +95,7 @@ async function healthResponse({ health: checks, search, blobs, replica }: OpenPa
       ...(replicated && { replica: describeReplica(replicated) }),
       ...(searched && { search: searched.engine + (searched.reason === undefined ? "" : ` (${searched.reason})`) }),
       ...(blobs && { blobs: blobs() }),
+      ...(standby && { standby: standby() }),
     },
     { status: healthy ? 200 : 503, headers: { "cache-control": "no-store" } },
   );
@@ -97,6 +104,12 @@ async function healthResponse({ health: checks, search, blobs, replica }: OpenPa
 /** Without the reason, which names servers: the page is public. */
 const describeReplica = ({ lag, works }: ReplicaHealth): string =>
   `${works ? "ok" : "failing"}, ${(lag / 1_000).toFixed(1)} s behind`;
+
+const refusalResponse = ({ message: error, code, status, retryAfter = 1 }: AppError): Response =>
+  Response.json(
+    { error, code },
+    { status, headers: { "retry-after": String(retryAfter), "cache-control": "no-store" } },
+  );
 
 /** The response for a public resource; undefined for other paths. */
 async function openResponse(request: Request, path: string, parts: OpenParts): Promise<Response | undefined> {
@@ -158,6 +171,7 @@ export function createMetricsPage({
 export function createHttpServer({
   rest,
   web,
+  unavailable,
   metrics,
   policyAt,
   secure = false,
@@ -184,6 +198,8 @@ export function createHttpServer({
     const policy = policyResponse(request, path);
     if (policy) return policy;
     const isApi = path.startsWith("/api/");
+    const refusal = isApi || path.startsWith(`${APP_PREFIX}/`) ? unavailable?.() : undefined;
+    if (refusal) return refusalResponse(refusal);
     if (isApi && !path.startsWith(REFERENCE_PATH)) return rest(request, peer);
     const answered = (await openResponse(request, path, parts)) ?? (await web.respond(request, path, peer));
     return answered ?? (isApi ? rest(request, peer) : text("Not found\n", 404));

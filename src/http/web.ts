@@ -22,7 +22,7 @@ export interface WebParts
   extends Serving,
     Omit<AppServices, "unsubscribing">,
     Pick<OperatorContext, "doctor" | "searching"> {
-  store: Pick<Store, "db" | "transact" | "onCommit">;
+  store: Pick<Store, "db" | "transact" | "note" | "onCommit">;
   options: Pick<Options, "get">;
   sending: Sending;
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;

@@ -94,6 +94,16 @@ export function openS3(
     async remove(key: string): Promise<void> {
       await ask("DELETE", pathOf(key), [200, 204, 404]);
     },
+    /** The first thousand keys that begin with `below` and come after another, in order; and whether there are more. */
+    async list(below: string, after = ""): Promise<{ keys: string[]; more: boolean }> {
+      const query = new URLSearchParams({ "list-type": "2", prefix: prefix + below, "start-after": prefix + after });
+      const { text } = await ask("GET", `/?${query}`, [200]);
+      const found = text.matchAll(/<Key>([^<]*)<\/Key>/g);
+      return {
+        keys: [...found].map(([, key = ""]) => key.slice(prefix.length)),
+        more: text.includes("<IsTruncated>true</IsTruncated>"),
+      };
+    },
     /** The names of the folders directly below one, which ends with a slash; at most a thousand. */
     async folders(below: string): Promise<string[]> {
       const query = new URLSearchParams({ "list-type": "2", delimiter: "/", prefix: prefix + below });

@@ -61,7 +61,7 @@ export interface MailContext {
 
 /** What operations of administration work with: the functions of admin/, and the store. */
 export interface Administration {
-  store: Pick<Store, "db" | "transact" | "replicated">;
+  store: Pick<Store, "db" | "transact" | "note" | "replicated" | "requireWritable">;
   people: People;
   domains: Domains;
   developers: Developers;
@@ -132,7 +132,7 @@ export interface BrowserRequest {
 
 /** What the app's own operations work with. */
 export interface AppServices {
-  store: Pick<Store, "db" | "transact">;
+  store: Pick<Store, "db" | "transact" | "note">;
   mailbox: Mailbox;
   sending: Sending;
   unsubscribing: Unsubscribing;
@@ -276,6 +276,8 @@ interface AppDefinition<
 > extends AnyDefinition<A, M, Path, P, Q, B> {
   /** 200 unless given. An answer without a value is 204. */
   success?: 201 | 202;
+  /** It is no GET, and a standby performs it nevertheless: it changes sessions at most. */
+  onStandby?: true;
   run(context: Contexts[A], input: Input<P, Q, B>): T | Promise<T>;
 }
 

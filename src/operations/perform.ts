@@ -231,14 +231,14 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
     return idempotency.once(request, (record) => run(caller, input, record, files, way));
   }
 
-  function noteRefusal(caller: Caller, { params }: OperationRequest, { code: outcome }: AppError): void {
-    store.transact((tx) => noteDeed(tx, caller, { ids: idsIn(params, {}), outcome }, runtime.now()));
-  }
+  const noteRefusal = (caller: Caller, { params }: OperationRequest, { code: outcome }: AppError): Promise<void> =>
+    store.note((tx) => noteDeed(tx, caller, { ids: idsIn(params, {}), outcome }, runtime.now()));
 
   return async (asking, read, way = {}) => {
     const { origin } = asking;
     const caller = origin ? { ...asking, origin: { ...origin, operation: operation.name } } : asking;
     requireScope(caller, operation.scope);
+    if (operation.method !== "GET") store.requireWritable();
     const input = await read();
     const uploads = input.uploads ?? [];
     try {
@@ -248,7 +248,7 @@ function untimedPerformerOf(operation: Operation, services: OperationServices): 
       if (!readsNoCodes(present)) return performed;
       return { ...performed, answer: await mailbox.maskAnswer(present, performed.answer) };
     } catch (error) {
-      if (error instanceof PolicyRefusal) noteRefusal(caller, input, error);
+      if (error instanceof PolicyRefusal) await noteRefusal(caller, input, error);
       throw error;
     } finally {
       await Promise.all(uploads.map((kept) => kept.dispose()));
@@ -287,6 +287,7 @@ export function appPerformerOf(operation: AppOperation, parts: AppOperationServi
   return (browsing, signedIn, read) =>
     timed(operation, parts, async () => {
       if (operation.audience !== "visitor" && !signedIn) throw new Error("a request came past the gate");
+      if (operation.method !== "GET" && !operation.onStandby) administration.store.requireWritable();
       const input = await read();
       check(input);
       const context = signedIn ? contextOf(browsing, signedIn) : { ...services, ...browsing };

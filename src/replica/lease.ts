@@ -47,7 +47,7 @@ export interface SeenLease extends Lease {
 }
 
 /** The lease as it is; undefined if there is none. @throws S3Error */
-export async function readLease(objects: S3Objects): Promise<SeenLease | undefined> {
+export async function readLease(objects: Pick<S3Objects, "get">): Promise<SeenLease | undefined> {
   const found = await objects.get(KEY);
   if (!found) return undefined;
   const { epoch, holder, nonce, released, url, renewedAt } = readJson(found.text);
@@ -82,7 +82,7 @@ export class LeaseTaken extends Error {
  * Proves that the server honours the conditions of writes, without which two servers could both hold the lease.
  * @throws Error if it does not; S3Error
  */
-export async function probeConditions(objects: S3Objects, runtime: Pick<Runtime, "randomBytes">) {
+export async function probeConditions(objects: LeaseObjects, runtime: Pick<Runtime, "randomBytes">) {
   const key = `probe-${newNonce(runtime)}`;
   const write = (text: string, condition: WriteCondition) => objects.put(key, text, condition);
   const refuse = (header: string): never => {
@@ -121,8 +121,10 @@ export function createObserver({ elapsed }: Pick<Runtime, "elapsed">, termMs = T
   };
 }
 
+type LeaseObjects = Pick<S3Objects, "get" | "put" | "remove" | "folders">;
+
 export interface LeaseParts {
-  objects: S3Objects;
+  objects: LeaseObjects;
   runtime: Pick<Runtime, "now" | "elapsed" | "setTimer" | "randomBytes">;
   /** Where the replica is (identity.ts). */
   place: string;
@@ -130,6 +132,8 @@ export interface LeaseParts {
   url: string;
   /** Keeps the identity of the data folder: before each write of the lease, and after the first one of an epoch. */
   keep(identity: Identity): Promise<void> | void;
+  /** What was seen of the lease before. */
+  observer?: ReturnType<typeof createObserver>;
 }
 
 /**
@@ -145,7 +149,7 @@ export async function takeLease(
 ): Promise<HeldLease> {
   const { objects, runtime } = parts;
   const holder = identity?.holder ?? newNonce(runtime);
-  const observer = createObserver(runtime, identity ? COPY_MS : TERM_MS);
+  const { observer = createObserver(runtime, identity ? COPY_MS : TERM_MS) } = parts;
   for (;;) {
     signal?.throwIfAborted();
     const askedAt = runtime.elapsed();

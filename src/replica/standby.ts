@@ -6,7 +6,7 @@
 import { Database } from "bun:sqlite";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { AppError } from "../base/errors.ts";
+import { type AppError, StandbyRefusal } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -75,8 +75,6 @@ export type Standby = ReturnType<typeof openStandby>;
 const LOOK_MS = 2_000;
 /** Between looks at what has been applied. */
 const APPLIED_MS = 250;
-/** Seconds that a refused write may wait: the time that a takeover by hand takes at least. */
-const RETRY_SECONDS = 30;
 
 const secondsOf = (ms: number): number => Math.round(ms / 100) / 10;
 
@@ -173,8 +171,7 @@ export function openStandby({
 
   /** Follows the epoch of the lease, from the beginning if what there is cannot go on. */
   async function choose({ epoch }: SeenLease): Promise<void> {
-    const isUseful = (follower: Follower | undefined): boolean =>
-      follower?.epoch === epoch && !follower.cannotResume();
+    const isUseful = (follower: Follower | undefined): boolean => follower?.epoch === epoch && !follower.cannotResume();
     if (isUseful(next) || (!next && isUseful(current))) return;
     const failed = next;
     next = undefined;
@@ -280,10 +277,8 @@ export function openStandby({
     },
     /** The refusal of a write. */
     refusal: (): AppError =>
-      new AppError(
-        "server_error",
+      new StandbyRefusal(
         `This is a standby, which changes nothing: ${lease ? `the server is ${lease.url}` : "no server is known"}`,
-        { status: 503, retryAfter: RETRY_SECONDS },
       ),
     /** Ends the looks, not the following, so that nothing else changes the database from now on. */
     async stopLooking(): Promise<void> {

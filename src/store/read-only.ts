@@ -142,6 +142,8 @@ export function openReadOnlyStore({
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
+    replicated: async () => {},
+    replicateBy() {},
     dataVersion,
     works: async () => existsSync(file) && dataVersion() >= 0,
     isDiskLow() {

@@ -39,8 +39,12 @@ export interface ExampleWorld extends Booted {
   paramsFor(surface: Surface, path: string): Promise<Record<string, string>>;
 }
 
-export async function bootExamples(): Promise<ExampleWorld> {
-  const booted = await boot({}, zone({ "example.net": "SERVFAIL" }));
+/** `env`, `options`: as for boot. */
+export async function bootExamples(
+  env: Parameters<typeof boot>[0] = {},
+  options: Parameters<typeof boot>[2] = {},
+): Promise<ExampleWorld> {
+  const booted = await boot(env, zone({ "example.net": "SERVFAIL" }), options);
   const { people, developers, domains, store } = booted.appliance;
   const { workspaceId } = booted.owner;
   const add = (email: string, role: "owner" | "member") =>

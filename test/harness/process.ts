@@ -61,13 +61,15 @@ atEndOfFile(async () => {
 });
 
 /** Starts `mailroom serve`. */
-export function beginServing(place: Place, ...args: string[]) {
+export const beginServing = (place: Place, ...args: string[]) => beginCommand(place, "serve", ...args);
+
+function beginCommand(place: Place, ...args: string[]) {
   // A file has everything that was written before the ready line, or before the end. A second pipe may be read later than the
   // first.
   const said = join(temporaryFolder(), "stderr");
   const stderr = () => readFileSync(said, "utf8");
   const file = openSync(said, "a");
-  const child = Bun.spawn([...(place.program ?? PROGRAM), "serve", ...args], {
+  const child = Bun.spawn([...(place.program ?? PROGRAM), ...args], {
     env: environment(place),
     cwd: place.cwd ?? place.data,
     stdio: ["ignore", "pipe", file],
@@ -89,14 +91,17 @@ export function beginServing(place: Place, ...args: string[]) {
 }
 
 /** Starts `mailroom serve` and waits for its ready line. */
-export async function serve(place: Place, ...args: string[]): Promise<Served> {
-  const { child, stderr, ended, kill } = beginServing(place, ...args);
+export const serve = (place: Place, ...args: string[]): Promise<Served> => start(place, "serve", ...args);
+
+/** The same for another command that serves. */
+export async function start(place: Place, ...args: string[]): Promise<Served> {
+  const { child, stderr, ended, kill } = beginCommand(place, ...args);
   let line = "";
   for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
     line += chunk;
     if (line.includes("\n")) break;
   }
-  if (!line.includes("\n")) throw new Error(`serve ended with ${await child.exited}: ${stderr()}`);
+  if (!line.includes("\n")) throw new Error(`${args[0]} ended with ${await child.exited}: ${stderr()}`);
   const ready = JSON.parse(line) as Record<string, string>;
   const addressOf = (listener: string) => {
     const [, host = "", port = ""] = /^(.*):(\d+)$/.exec(ready[listener] ?? "") ?? [];

@@ -95,6 +95,7 @@ export const examineServer = appOperation({
   audience: "operator",
   method: "POST",
   path: "/doctor",
+  onStandby: true,
   success: 202,
   run(context) {
     void context.doctor.examine();

@@ -44,6 +44,7 @@ export const confirmIdentity = appOperation({
   audience: "person",
   method: "POST",
   path: "/me/confirm",
+  onStandby: true,
   body: t.Object({ password: PASSWORD, code: t.Optional(CODE) }),
   run: (context, { body }) => prove(context, body, () => undefined),
 });

@@ -21,6 +21,7 @@ export const signIn = appOperation({
   audience: "visitor",
   method: "POST",
   path: "/sign-in",
+  onStandby: true,
   body: t.Object({
     email: t.String({ maxLength: 320 }),
     password: t.String({ maxLength: 1_024 }),
@@ -36,16 +37,21 @@ export const signIn = appOperation({
     if (signedIn === "code") return { next: "code" };
     // Without the given address, which may be a password in the wrong field.
     log.info(signedIn ? "signed in" : "sign-in failed", { source, userId: signedIn?.caller.userId });
-    const { token } = store.transact((tx) => {
+    const { token, userId } = store.transact((tx) => {
       // The password may have changed, or the person been removed, during the check.
       const caller = signedIn?.present();
       if (!caller) throw new AppError("unauthorized", code === undefined ? NO_MATCH : NO_MATCH_WITH_CODE);
       const former = formerToken === undefined ? undefined : sessions.findSession(tx, formerToken, runtime.now());
       if (former) sessions.endSession(tx, former.caller.userId, former.id);
-      people.notePassword(tx, caller.userId, password);
-      return sessions.startSession(tx, runtime, { userId: caller.userId, userAgent, source, kept });
+      const { userId } = caller;
+      return { userId, ...sessions.startSession(tx, runtime, { userId, userAgent, source, kept }) };
     });
     giveToken(token, kept);
+    await store
+      .note((tx) => people.notePassword(tx, userId, password))
+      .catch((error) => {
+        log.warn("the length of a password was not noted", { error });
+      });
     return undefined;
   },
 });
@@ -71,6 +77,7 @@ export const signOut = appOperation({
   audience: "person",
   method: "POST",
   path: "/sign-out",
+  onStandby: true,
   run({ store, caller, session, dropToken }) {
     store.transact((tx) => sessions.endSession(tx, caller.userId, session.id));
     dropToken();
@@ -103,6 +110,7 @@ export const endSession = appOperation({
   audience: "person",
   method: "DELETE",
   path: "/sessions/:id",
+  onStandby: true,
   params: BY_ID,
   run({ store, caller, session, dropToken }, { params: { id } }) {
     if (!store.transact((tx) => sessions.endSession(tx, caller.userId, id))) {
@@ -117,6 +125,7 @@ export const endOtherSessions = appOperation({
   audience: "person",
   method: "DELETE",
   path: "/sessions",
+  onStandby: true,
   run({ store, caller, session }) {
     store.transact((tx) => sessions.endSessions(tx, caller.userId, session.id));
   },
