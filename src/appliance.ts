@@ -140,11 +140,12 @@ interface Started {
 }
 
 export function createAppliance(
-  config: Config,
+  given: Config,
   runtime: Runtime,
   log: Log,
   { following, startWorker, startBackup, doctor: doctorOptions, ...storeOptions }: ApplianceOptions = {},
 ): Appliance {
+  const config: Config = following ? { ...given, mx: "off", submission: "off", submissions: "off" } : given;
   const s3 = config.blobs && openS3Blobs(config.blobs, runtime);
   const store = following?.store ?? openStore({ folder: config.data, s3, runtime, log, ...storeOptions });
   const options = openOptions(store);

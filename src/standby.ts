@@ -31,8 +31,7 @@ export async function startStandby(parts: {
   runtime: Runtime;
   log: Log;
 }): Promise<StandbyServer> {
-  const { standby, runtime, log } = parts;
-  const config: Config = { ...parts.config, mx: "off", submission: "off", submissions: "off" };
+  const { config, standby, runtime, log } = parts;
   const ready = Promise.withResolvers<Ready>();
   let waiting: { stop(graceMs: number): Promise<void> } | undefined;
   let appliance: Appliance | undefined;
@@ -71,7 +70,7 @@ export async function startStandby(parts: {
       .catch(ready.reject);
   }
 
-  waiting = await listenMeanwhile({ ...parts, config, unreadable });
+  waiting = await listenMeanwhile({ ...parts, unreadable });
   standby.onChange(changed);
   changed();
   return {

@@ -100,3 +100,20 @@ export async function makeIdentity(path: string): Promise<string> {
   await syncFolder(dirname(path));
   return recipient;
 }
+
+/** Encrypts a text with a passphrase of so much chance that guessing is hopeless without scrypt's help; in base64. */
+export async function encryptWithCode(text: string, code: string): Promise<string> {
+  const { Encrypter } = await load();
+  const encrypter = new Encrypter();
+  encrypter.setPassphrase(code);
+  encrypter.setScryptWorkFactor(10);
+  return Buffer.from(await encrypter.encrypt(text)).toString("base64");
+}
+
+/** @throws Error for another code, and for damaged bytes */
+export async function decryptWithCode(base64: string, code: string): Promise<string> {
+  const { Decrypter } = await load();
+  const decrypter = new Decrypter();
+  decrypter.addPassphrase(code);
+  return decrypter.decrypt(Buffer.from(base64, "base64"), "text");
+}

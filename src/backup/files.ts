@@ -248,8 +248,8 @@ export const copyChanged = (
     isGood,
   );
 
-/** Writes or replaces a text file, durably with its folder. */
-export async function writeText(path: string, text: string): Promise<void> {
+/** Writes or replaces a small file, durably with its folder. */
+export async function writeText(path: string, text: string | Uint8Array): Promise<void> {
   await writeFileWhole(path, (handle) => handle.writeFile(text));
   await syncFolder(dirname(path));
 }

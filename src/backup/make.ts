@@ -108,10 +108,10 @@ const SPARE = 1.1;
  * in S3, because the backup has them, and copies of those; locks; the key
  * of sealed secrets (access/seal.ts), so that a stolen backup reveals none; Meilisearch's data (`search`), which is
  * made from the mail again; executables (`bin`), which belong to the machine; what this folder is to a replica (`replica`,
- * `replica.json`): a restored folder is another one.
+ * `standby`, and files beside them): a restored folder is another one; the database of a server that was taken over from.
  */
 const NOT_A_FILE = new RegExp(
-  `^(mailroom\\.db.*|blobs|${BLOB_CACHE}|${BLOB_MARK}(\\.new)?|spool|keys|search|replica|replica\\.json.*|bin|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
+  `^(mailroom\\.db.*|blobs|${BLOB_CACHE}|${BLOB_MARK}(\\.new)?|spool|keys|search|standby(\\.json.*|\\.sock)?|before-standby-.*|replica|replica\\.json.*|bin|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
 );
 
 /** @throws AppError, errors of the file system and SQLite; the former backups then stay as they were */

@@ -5,6 +5,7 @@ import { makeBackup } from "../backup/make.ts";
 import { restoreBackup } from "../backup/restore.ts";
 import { type Verified, verifyBackup } from "../backup/verify.ts";
 import { UsageError } from "../base/errors.ts";
+import { readStandby } from "../replica/standby.ts";
 import { command, type Document, FailedCheck } from "./command.ts";
 import { record, table } from "./output.ts";
 
@@ -65,6 +66,7 @@ export const backupCommands = [
     async run({ config, runtime }, { arguments: { folder }, options }) {
       const keep = keepOf(options.keep);
       const { data, hostname, blobs } = config;
+      if (readStandby(data)) throw new Error("this is a standby: make backups on the server");
       const { reread } = options;
       const made = await makeBackup({ data, folder, keep, reread, blobs, hostname, version, runtime });
       if (made.lacking.length === 0) return made;

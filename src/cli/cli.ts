@@ -28,7 +28,7 @@ import { reindex } from "./reindex.ts";
 import { serve } from "./serve.ts";
 import { type Io, openSession } from "./session.ts";
 import { settingsCommands } from "./settings.ts";
-import { standbyCommands } from "./standby.ts";
+import { standby, standbyCommands } from "./standby.ts";
 import { nearest } from "./suggest.ts";
 import { exportCommand, importCommand } from "./transfer.ts";
 import { userCommands } from "./user.ts";
@@ -189,7 +189,7 @@ async function perform(described: Command, invocation: Invocation, io: Io): Prom
   const print = (document: Document): Promise<void> =>
     io.writeStdout(render(described, document, invocation.options.json === true));
   const session = openSession(io, {
-    serving: described === serve,
+    serving: described === serve || described === standby,
     staysRoot: described.staysRoot,
     lists: described.lists,
   });

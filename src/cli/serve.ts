@@ -1,10 +1,11 @@
 /** `mailroom serve`: runs until a signal. */
 
+import type { Appliance, Ready } from "../appliance.ts";
 import { atMost } from "../base/pause.ts";
 import type { Demo } from "../demo/demo.ts";
 import { requireLoopback } from "../demo/folder.ts";
 import { command } from "./command.ts";
-import { refuseEnvironment } from "./session.ts";
+import { refuseEnvironment, type Session } from "./session.ts";
 
 /** Time for work in flight after SIGTERM (rules: Stopping). */
 const STOP_WITHIN_MS = 10_000;
@@ -15,7 +16,7 @@ export const serve = command({
   staysRoot: true,
   options: { demo: { summary: "In an empty data folder: load a demo workspace, and print a key for it" } },
   async run(session, { options }) {
-    const { io, log, config } = session;
+    const { io, config } = session;
     // Loaded only when needed: it imports the parser, which otherwise only workers load.
     const demo = options.demo ? await import("../demo/demo.ts") : undefined;
     // Before the data folder is opened, and so made. The appliance says it of a demo's folder without --demo.
@@ -26,25 +27,50 @@ export const serve = command({
     const prepare = async () => {
       loaded = await demo?.loadDemo(appliance);
     };
-    const interruption = new AbortController();
-    const interrupted = io.interrupted().then(() => interruption.abort());
-    const { signal } = interruption;
-    const ready = await appliance.start({ hold: options.demo, prepare, signal }).catch((error) => {
-      if (error !== signal.reason) refuseEnvironment(error);
+    await runServer(session, {
+      interrupted: io.interrupted(),
+      start: { hold: options.demo, prepare },
+      started({ http }) {
+        if (demo && loaded) io.writeStderr(demo.describeDemo(loaded, http));
+      },
     });
-    if (!ready) return undefined;
-    if (demo && loaded) io.writeStderr(demo.describeDemo(loaded, ready.http));
-    const token = ready.http === "off" ? undefined : appliance.firstRun.issueToken();
-    if (token !== undefined) {
-      // Browsers do not send the part after #, so no proxy sees the token.
-      const link = `${config.baseUrl}/setup#${token}`;
-      log.warn("Mailroom is not set up yet: open the link once in a browser, or run mailroom setup", { link });
-    }
-    await io.writeStdout(`${JSON.stringify({ ready: true, ...ready })}\n`);
-    // A server that was fenced finishes nothing.
-    await Promise.race([interrupted, appliance.fenced]);
-    const stopped = appliance.stop().then(() => true);
-    if (!(await atMost(appliance.runtime, STOP_WITHIN_MS, stopped))) log.warn("stopped with work in flight");
     return undefined;
   },
 });
+
+/**
+ * Runs the session's appliance until `interrupted`. `started` is called when it listens. @throws Fenced when another
+ * server has taken over
+ */
+export async function runServer(
+  { io, log, config, appliance }: Session,
+  {
+    interrupted,
+    start,
+    started,
+  }: {
+    interrupted: Promise<void>;
+    start?: Parameters<Appliance["start"]>[0];
+    started?(ready: Ready): void;
+  },
+): Promise<void> {
+  const interruption = new AbortController();
+  const { signal } = interruption;
+  const ended = interrupted.then(() => interruption.abort());
+  const ready = await appliance.start({ ...start, signal }).catch((error) => {
+    if (error !== signal.reason) refuseEnvironment(error);
+  });
+  if (!ready) return;
+  started?.(ready);
+  const token = ready.http === "off" ? undefined : appliance.firstRun.issueToken();
+  if (token !== undefined) {
+    // Browsers do not send the part after #, so no proxy sees the token.
+    const link = `${config.baseUrl}/setup#${token}`;
+    log.warn("Mailroom is not set up yet: open the link once in a browser, or run mailroom setup", { link });
+  }
+  await io.writeStdout(`${JSON.stringify({ ready: true, ...ready })}\n`);
+  // A server that was fenced finishes nothing.
+  await Promise.race([ended, appliance.fenced]);
+  const stopped = appliance.stop().then(() => true);
+  if (!(await atMost(appliance.runtime, STOP_WITHIN_MS, stopped))) log.warn("stopped with work in flight");
+}

@@ -5,11 +5,21 @@
 import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Appliance, createAppliance } from "../appliance.ts";
-import { ConfigError, UsageError } from "../base/errors.ts";
+import { type Appliance, createAppliance, type Following } from "../appliance.ts";
+import { ConfigError, StandbyRefusal, UsageError } from "../base/errors.ts";
 import { createLog, type Log } from "../base/log.ts";
 import { type Runtime, systemRuntime } from "../base/runtime.ts";
 import { type Config, processEnvironment, readConfig } from "../config.ts";
+import {
+  describeRefusal,
+  followedDatabase,
+  readStandby,
+  type StandbyRecord,
+  schemaMismatch,
+  schemaOf,
+} from "../replica/standby.ts";
+import { isClaimed } from "../store/claim.ts";
+import { openReadOnlyStore } from "../store/read-only.ts";
 
 /** The process around the program; tests hand in a fake. */
 export interface Io {
@@ -104,6 +114,20 @@ function isUnused(folder: string): boolean {
   return !found || (found.isDirectory() && readdirSync(folder).every((name) => name === ".gitkeep"));
 }
 
+/** For a command beside a running standby: reads what it follows, and refuses to write. @throws Error if none can be read */
+function followedBy(data: string, record: StandbyRecord, parts: { runtime: Runtime; log: Log }): Following {
+  const file = followedDatabase(data, record);
+  if (file === undefined)
+    throw new Error(`the standby of ${data} has no database yet: start mailroom standby, and wait`);
+  // Without it, the last change may have been applied by half.
+  if (!isClaimed(data)) throw new Error(`the standby of ${data} does not run: start mailroom standby`);
+  const mismatch = schemaMismatch(schemaOf(file));
+  if (mismatch !== undefined) throw new Error(mismatch);
+  const refusal = () => new StandbyRefusal(describeRefusal(record));
+  const store = openReadOnlyStore({ folder: data, file, refusal, ...parts });
+  return { store, state: () => ({}), unreadable: () => undefined };
+}
+
 /** `serving`: this process is the server, which must not wait long for a busy store. `staysRoot`, `lists`: see Command. */
 export function openSession(
   io: Io,
@@ -137,7 +161,15 @@ export function openSession(
       standIn = mkdtempSync(join(tmpdir(), "mailroom-"));
       used = { ...used, data: standIn };
     }
-    opened = createAppliance(used, runtime(), log(), serving ? {} : { busyTimeoutMs: BUSY_TIMEOUT_MS });
+    const record = readStandby(used.data);
+    if (record && serving) {
+      throw new Error(
+        `${used.data} is the data folder of a standby: start mailroom standby, or mailroom promote first`,
+      );
+    }
+    const following = record && followedBy(used.data, record, { runtime: runtime(), log: log() });
+    const options = serving ? {} : { busyTimeoutMs: BUSY_TIMEOUT_MS };
+    opened = createAppliance(used, runtime(), log(), following ? { following } : options);
     return opened;
   });
   return {

@@ -1,12 +1,17 @@
-/** `mailroom standby`: follows a server's replica and serves reads, until a signal. */
-
+/** A second machine: `mailroom standby …` follows a server's replica, and `mailroom promote` makes it the server. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { ConfigError } from "../base/errors.ts";
-import { openStandby } from "../replica/standby.ts";
+import { ConfigError, Fenced } from "../base/errors.ts";
+import type { S3Location } from "../net/s3.ts";
+import { settleRole } from "../replica/come-back.ts";
+import { askPromotion, listenToCommands } from "../replica/control.ts";
+import { invite, joinServer } from "../replica/join.ts";
+import { becomeServer, type Promoted, takeOver } from "../replica/promote.ts";
+import { openStandby, type Standby } from "../replica/standby.ts";
 import { startStandby } from "../standby.ts";
 import { claimFolder } from "../store/claim.ts";
 import { command } from "./command.ts";
+import { runServer } from "./serve.ts";
 import { refuseEnvironment, type Session } from "./session.ts";
 
 function findLitestream(data: string): string {
@@ -16,28 +21,172 @@ function findLitestream(data: string): string {
   return found;
 }
 
-export const standbyCommands = [
-  command({
-    name: "standby",
-    summary: "Follow the replica of a server on another machine, and serve reads",
-    staysRoot: true,
-    async run(session: Session) {
-      const { io, log, config, runtime } = session;
-      const { data, replica: location } = config;
-      if (!location) return refuseEnvironment(new ConfigError("MAILROOM_REPLICA names no replica to follow"));
-      const interrupted = io.interrupted();
-      const release = claimFolder(data);
-      const standby = openStandby({ data, location, executable: findLitestream(data), runtime, log });
-      const server = await startStandby({ config, standby, runtime, log });
-      const ready = await Promise.race([server.ready, interrupted]);
-      if (ready) {
-        await io.writeStdout(`${JSON.stringify({ ready: true, ...ready })}\n`);
-        await interrupted;
-      }
-      await server.stop();
-      await standby.stop();
+/** @throws UsageError without a replica */
+function replicaOf({ config }: Session): S3Location {
+  return config.replica ?? refuseEnvironment(new ConfigError("MAILROOM_REPLICA names no replica: give s3://…"));
+}
+
+interface Opened {
+  standby: Standby;
+  /** Takes over; the folder is then a server's as soon as nothing has its database open. */
+  takeOver(tell: (step: string) => void): Promise<Promoted>;
+  release(): void;
+}
+
+/** Follows in the data folder; undefined if it is the server's. */
+async function openHere(session: Session): Promise<(Opened & { isPromoting: boolean }) | undefined> {
+  const { config, runtime, log } = session;
+  const location = replicaOf(session);
+  const { data, baseUrl: url } = config;
+  const release = claimFolder(data);
+  try {
+    const role = await settleRole({ data, location, runtime });
+    if (role.role === "server") {
       release();
       return undefined;
+    }
+    if (role.role === "standby" && role.aside !== undefined) {
+      log.warn("another machine has taken over: this one is its standby now, and its own database is kept aside", {
+        server: role.takenBy?.url,
+        aside: role.aside,
+      });
+    }
+    const standby = openStandby({ data, location, executable: findLitestream(data), runtime, log });
+    return {
+      standby,
+      takeOver: (tell) => takeOver({ standby, data, location, url, tell, runtime }),
+      isPromoting: role.role === "promoting",
+      release,
+    };
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+export const standby = command({
+  name: "standby",
+  summary: "Follow the replica of a server on another machine, and serve reads; after a promotion, serve",
+  staysRoot: true,
+  async run(session: Session) {
+    const { io, log, config, runtime } = session;
+    const interrupted = io.interrupted();
+    const opened = await openHere(session);
+    if (!opened) {
+      log.info("this machine has the lease of the replica: it is the server");
+      await serveHere(session, { interrupted });
+      return undefined;
+    }
+    const { standby, release } = opened;
+    const server = await startStandby({ config, standby, runtime, log });
+    const promoted = Promise.withResolvers<Promoted>();
+    const serving = Promise.withResolvers<object>();
+    let underWay: Promise<Promoted> | undefined;
+    const tellLog = (step: string) => log.warn("promotion", { step });
+
+    function promoteOnce(tell: (step: string) => void): Promise<Promoted> {
+      underWay ??= opened
+        ? opened.takeOver((step) => {
+            tellLog(step);
+            tell(step);
+          })
+        : Promise.reject(new Error("nothing is followed"));
+      underWay.then(promoted.resolve, () => {
+        underWay = undefined;
+      });
+      return underWay;
+    }
+
+    const control = listenToCommands(config.data, {
+      state: standby.state,
+      async promote(tell) {
+        const took = await promoteOnce(tell);
+        return { ...took, ...(await serving.promise) };
+      },
+    });
+    const shown = server.ready.then(async (ready) => {
+      await io.writeStdout(`${JSON.stringify({ ready: true, ...ready })}\n`);
+    });
+    if (opened.isPromoting) void whenWhole(standby).then(() => promoteOnce(() => {}));
+    const took = await Promise.race([promoted.promise, interrupted, shown.then(() => new Promise<never>(() => {}))]);
+    await server.stop();
+    await standby.stop();
+    if (took) {
+      await becomeServer(config.data);
+      release();
+      await serveHere(session, { interrupted, started: (ready) => serving.resolve({ ready }) });
+    } else release();
+    await control.stop();
+    return undefined;
+  },
+});
+
+/** As `mailroom serve`, but once another has taken over, a start of this command follows it: another exit code. */
+async function serveHere(...running: Parameters<typeof runServer>): Promise<void> {
+  try {
+    await runServer(...running);
+  } catch (error) {
+    if (!(error instanceof Fenced) || !error.isFinal) throw error;
+    throw new Fenced(`${error.message}; started again, mailroom standby follows it`, false);
+  }
+}
+
+/** Resolves when the database can be taken over. */
+const whenWhole = (standby: Standby): Promise<void> =>
+  new Promise((resolve) => {
+    const look = () => {
+      if (standby.schema() !== undefined) resolve();
+    };
+    standby.onChange(look);
+    look();
+  });
+
+export const standbyCommands = [
+  command({
+    name: "standby invite",
+    summary: "On the server: make a code with which a standby gets its keys and certificates, once",
+    async run(session: Session) {
+      const { data } = session.config;
+      const { code, expiresAt } = await invite({ data, location: replicaOf(session), runtime: session.runtime });
+      return { code, expiresAt: new Date(expiresAt).toISOString() };
+    },
+    text: (document) => {
+      const { code, expiresAt } = document as { code: string; expiresAt: string };
+      return `On the standby, before ${expiresAt}:\n  mailroom standby join ${code}\n`;
+    },
+  }),
+  command({
+    name: "standby join",
+    summary: "On the standby: take over the server's keys and certificates with the code that it made",
+    arguments: { code: "CODE" },
+    async run(session: Session, { arguments: { code } }) {
+      const { config, runtime } = session;
+      return { files: await joinServer({ data: config.data, location: replicaOf(session), runtime }, code) };
+    },
+  }),
+  standby,
+  command({
+    name: "promote",
+    summary: "On the standby: take over from a server that is gone",
+    staysRoot: true,
+    async run(session: Session) {
+      const { io, config } = session;
+      const tell = (step: string) => io.writeStderr(`mailroom: ${step}\n`);
+      const done = await askPromotion(config.data, tell);
+      if (done) return done;
+      tell("no standby runs on this data folder: it is promoted without one");
+      const opened = await openHere(session);
+      if (!opened) return { promoted: false, reason: "this machine has the lease already: start mailroom serve" };
+      try {
+        await whenWhole(opened.standby);
+        const took = await opened.takeOver(tell);
+        await opened.standby.stop();
+        await becomeServer(config.data);
+        return { ...took, next: "start mailroom standby, or mailroom serve" };
+      } finally {
+        await opened.standby.stop();
+        opened.release();
+      }
     },
   }),
 ];

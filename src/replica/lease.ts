@@ -105,12 +105,23 @@ export async function probeConditions(objects: LeaseObjects, runtime: Pick<Runti
 
 const newNonce = (runtime: Pick<Runtime, "randomBytes">): string => base32(runtime.randomBytes(24));
 
+export interface Observer {
+  /** `askedAt`: when the look at `lease` began, as of the runtime's `elapsed`. `changed` since the look before. */
+  look(lease: Lease, askedAt: number): "first" | "changed" | "same" | "over";
+  /** Another one that has seen the same. */
+  copy(): Observer;
+}
+
 /** Tells by repeated looks whether a lease is over: unchanged for a term, ms. */
-export function createObserver({ elapsed }: Pick<Runtime, "elapsed">, termMs = TERM_MS) {
-  let seen: { nonce: string; at: number } | undefined;
+export function createObserver(
+  { elapsed }: Pick<Runtime, "elapsed">,
+  termMs = TERM_MS,
+  before?: { nonce: string; at: number },
+): Observer {
+  let seen = before;
   return {
-    /** `askedAt`: when the look at `lease` began, as of the runtime's `elapsed`. `changed` since the look before. */
-    look({ nonce }: Lease, askedAt: number): "first" | "changed" | "same" | "over" {
+    copy: () => createObserver({ elapsed }, termMs, seen),
+    look({ nonce }, askedAt) {
       if (seen?.nonce !== nonce) {
         const before = seen;
         seen = { nonce, at: elapsed() };
@@ -133,7 +144,7 @@ export interface LeaseParts {
   /** Keeps the identity of the data folder: before each write of the lease, and after the first one of an epoch. */
   keep(identity: Identity): Promise<void> | void;
   /** What was seen of the lease before. */
-  observer?: ReturnType<typeof createObserver>;
+  observer?: Observer;
 }
 
 /**

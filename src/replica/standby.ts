@@ -14,7 +14,7 @@ import { openS3, type S3Location } from "../net/s3.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { appliedTransaction, type Follower, followEpoch, lastTransaction, removeFollowed } from "./follow.ts";
 import { placeOf } from "./identity.ts";
-import { createObserver, readLease, type SeenLease } from "./lease.ts";
+import { createObserver, type Observer, readLease, type SeenLease } from "./lease.ts";
 
 export const STANDBY_FILE = "standby.json";
 /** Of the followed databases. */
@@ -28,8 +28,8 @@ export interface StandbyRecord {
   database?: { name: string; epoch: number };
   /** When it got the server's keys and certificates, epoch ms. */
   joinedAt?: number;
-  /** A promotion has the lease, in its epoch, and has not ended. */
-  promoting?: true;
+  /** The server's base URL. */
+  server?: string;
 }
 
 /** Undefined for a data folder that is no standby's. @throws Error for a file that cannot be read */
@@ -53,6 +53,10 @@ export function followedDatabase(data: string, { database }: StandbyRecord): str
   const path = database && join(data, STANDBY_FOLDER, database.name);
   return path !== undefined && existsSync(path) ? path : undefined;
 }
+
+/** The refusal of a write, for people. */
+export const describeRefusal = ({ server }: StandbyRecord): string =>
+  `This is a standby, which changes nothing: ${server === undefined ? "no server is known" : `the server is ${server}`}`;
 
 export interface StandbyState {
   /** The epoch that is read; undefined while none is. */
@@ -79,7 +83,7 @@ const APPLIED_MS = 250;
 const secondsOf = (ms: number): number => Math.round(ms / 100) / 10;
 
 /** Number of the migrations that a database has. */
-function schemaOf(file: string): number {
+export function schemaOf(file: string): number {
   const sqlite = new Database(file, { readonly: true });
   try {
     sqlite.exec("PRAGMA busy_timeout = 5000");
@@ -89,7 +93,8 @@ function schemaOf(file: string): number {
   }
 }
 
-function schemaMismatch(found: number): string | undefined {
+/** Why a database of this schema cannot be read by this program; undefined if it can. */
+export function schemaMismatch(found: number): string | undefined {
   const known = MIGRATIONS.length;
   if (found === known) return undefined;
   return found > known
@@ -133,12 +138,14 @@ export function openStandby({
   /** When the lease was seen to change, and when it was looked at last, as of `elapsed`. */
   let heardAt: number | undefined;
   let trouble: string | undefined;
+  let isPaused = false;
   /** The replica had this transaction at that time. */
   let seen: { transaction: string; at: number }[] = [];
   let currentAt: number | undefined;
 
   const save = (change: Partial<StandbyRecord>): void => {
-    record = { ...record, ...change };
+    // A command may have changed it.
+    record = { ...(readStandby(data) ?? record), ...change };
     writeStandby(data, record);
   };
 
@@ -187,13 +194,15 @@ export function openStandby({
   }
 
   async function look(): Promise<void> {
+    if (isPaused) return;
     const askedAt = runtime.elapsed();
     try {
       lease = await readLease(objects);
       if (lease) {
         const sight = observer.look(lease, askedAt);
         if (sight === "first" || sight === "changed") heardAt = runtime.elapsed();
-        await choose(lease);
+        if (lease.url !== record.server) save({ server: lease.url });
+        if (!isPaused) await choose(lease);
       }
       trouble = lease ? undefined : "no server replicates there yet";
       if (current && current.epoch === lease?.epoch) {
@@ -241,19 +250,21 @@ export function openStandby({
   const looking = keepLooking();
   return {
     objects,
-    record: (): StandbyRecord => record,
-    save,
+    /** As it is on the disk, where commands change it. */
+    record: (): StandbyRecord => readStandby(data) ?? record,
     /** Called when the database, or whether it can be read, has changed. */
     onChange: (listener: () => void): void => void listeners.push(listener),
     /** The database to read; undefined while it cannot be read. */
     database: (): string | undefined => (reason() === undefined ? current?.file : undefined),
-    /** The followed epoch, for a promotion. */
     follower: (): Follower | undefined => current,
     /** True while a newer epoch is fetched. */
     isBehindAnEpoch: (): boolean => next !== undefined,
-    observer,
+    /** What it has seen of the lease. */
+    observe: (): Observer => observer.copy(),
     lease: (): SeenLease | undefined => lease,
     reason,
+    /** Number of the database's migrations; undefined while it is not whole. */
+    schema: (): number | undefined => (current?.isWhole() ? schema : undefined),
     state(): StandbyState {
       const why = reason();
       const transaction = current?.applied();
@@ -276,15 +287,12 @@ export function openStandby({
       };
     },
     /** The refusal of a write. */
-    refusal: (): AppError =>
-      new StandbyRefusal(
-        `This is a standby, which changes nothing: ${lease ? `the server is ${lease.url}` : "no server is known"}`,
-      ),
-    /** Ends the looks, not the following, so that nothing else changes the database from now on. */
-    async stopLooking(): Promise<void> {
-      over.abort();
-      await looking;
+    refusal: (): AppError => new StandbyRefusal(describeRefusal(record)),
+    /** While paused, it begins to follow no other epoch. */
+    pause(paused: boolean): void {
+      isPaused = paused;
     },
+    /** Resolves when nothing changes the database any more. */
     async stop(): Promise<void> {
       over.abort();
       await looking;

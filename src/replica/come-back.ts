@@ -1,0 +1,95 @@
+/**
+ * What a data folder is, when a standby is started on it: the folder of a standby, an empty one that becomes one, the
+ * one of the server itself, or the one of a server that another machine has taken over from, which becomes a standby.
+ *
+ * Invariant: nothing of a server's is removed. Its database may have mail that never reached the replica, so it is kept
+ * aside, in a folder that commands can be run on.
+ */
+import { Database } from "bun:sqlite";
+import { copyFileSync, existsSync, linkSync, mkdirSync, readdirSync, renameSync } from "node:fs";
+import { join } from "node:path";
+import { AppError } from "../base/errors.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { openS3, type S3Location } from "../net/s3.ts";
+import { forgetIdentity, IDENTITY_FILE, placeOf, readIdentity } from "./identity.ts";
+import { type Lease, readLease } from "./lease.ts";
+import { becomeServer } from "./promote.ts";
+import { readStandby, writeStandby } from "./standby.ts";
+
+export type Role =
+  /** It follows. `aside`: where the database of the server that it was is kept. */
+  | { role: "standby"; aside?: string; takenBy?: Lease }
+  /** It has taken the lease, and has to go on with it. */
+  | { role: "promoting" }
+  | { role: "server" };
+
+/** The key of second factors (access/seal.ts), which every server that has taken over has from the one before. */
+const SEAL = "keys/second-factor.key";
+
+/** The folder is claimed. @throws AppError conflict for a server's folder from which nobody has taken over; S3Error */
+export async function settleRole({
+  data,
+  location,
+  runtime,
+}: {
+  data: string;
+  location: S3Location;
+  runtime: Pick<Runtime, "now" | "fetch" | "setTimer">;
+}): Promise<Role> {
+  const hasDatabase = existsSync(join(data, "mailroom.db"));
+  const isStandby = readStandby(data) !== undefined;
+  const identity = readIdentity(data, location);
+  if (!identity && !hasDatabase) return { role: "standby" };
+  const lease = await readLease(openS3(location, runtime));
+  const isOurs = identity !== undefined && lease?.holder === identity.holder;
+  if (isStandby) {
+    if (!isOurs) {
+      // A promotion that ended before it moved anything, and another one since.
+      forgetIdentity(data);
+      return { role: "standby" };
+    }
+    if (!hasDatabase) return { role: "promoting" };
+    await becomeServer(data);
+    return { role: "server" };
+  }
+  if (isOurs) return { role: "server" };
+  if (!hasDatabase) return { role: "standby" };
+  if (!identity || !lease) {
+    throw new AppError(
+      "conflict",
+      `${data} has the database of a server, and no other has taken over from it: start it with mailroom serve, or give a standby an empty data folder`,
+    );
+  }
+  const aside = keepAside(data, runtime.now());
+  const joinedAt = existsSync(join(data, SEAL)) ? runtime.now() : undefined;
+  writeStandby(data, { place: placeOf(location), ...(joinedAt !== undefined && { joinedAt }) });
+  forgetIdentity(data);
+  return { role: "standby", aside, takenBy: lease };
+}
+
+/** Moves the database aside, with links to its blobs. Returns the folder, in which commands find all as it was. */
+function keepAside(data: string, now: number): string {
+  const aside = join(data, `before-standby-${new Date(now).toISOString().replaceAll(/[-:]|\.\d+/g, "")}`);
+  mkdirSync(aside, { mode: 0o700 });
+  linkTree(join(data, "blobs"), join(aside, "blobs"));
+  linkTree(join(data, "keys"), join(aside, "keys"));
+  copyFileSync(join(data, IDENTITY_FILE), join(aside, IDENTITY_FILE));
+  // One file, so that it moves whole: the write-ahead log goes into it.
+  const sqlite = new Database(join(data, "mailroom.db"));
+  sqlite.exec("PRAGMA journal_mode = DELETE");
+  sqlite.close();
+  // What Litestream knew of it would not fit another one.
+  if (existsSync(join(data, "replica"))) renameSync(join(data, "replica"), join(aside, "replica"));
+  renameSync(join(data, "mailroom.db"), join(aside, "mailroom.db"));
+  return aside;
+}
+
+function linkTree(from: string, to: string): void {
+  if (!existsSync(from)) return;
+  mkdirSync(to, { mode: 0o700 });
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
+    const [source, target] = [join(from, entry.name), join(to, entry.name)];
+    if (entry.isDirectory()) linkTree(source, target);
+    else if (entry.isFile()) linkSync(source, target);
+  }
+}

@@ -1,0 +1,162 @@
+/**
+ * Makes a standby the server: takes the lease, applies the last of the epoch before, and puts the database where a
+ * server has it. Each step can be done again: after a crash, the next start of the standby goes on (`isUnfinished`).
+ *
+ * Invariant: the lease is taken before the last look at the replica. What the server before acknowledged after that look
+ * it had not: it looks at the lease after each upload and before its answer.
+ */
+import { existsSync, renameSync, rmSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import { AppError } from "../base/errors.ts";
+import { pause } from "../base/pause.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { S3Location } from "../net/s3.ts";
+import { MIGRATIONS } from "../store/migrate.ts";
+import { lastTransaction } from "./follow.ts";
+import { placeOf, readIdentity, writeIdentity } from "./identity.ts";
+import { LeaseTaken, readLease, takeLease } from "./lease.ts";
+import { followedDatabase, readStandby, STANDBY_FILE, STANDBY_FOLDER, type Standby } from "./standby.ts";
+
+export interface Promoted {
+  /** The epoch in which this server writes, and the one of the server before. */
+  epoch: number;
+  former: number;
+  /** The last transaction of the former epoch. */
+  transaction: string;
+  /** Base URL of the server before. */
+  formerServer: string;
+  /** How long it took to get the lease, and to apply the last changes, in seconds. */
+  waitedSeconds: number;
+  appliedSeconds: number;
+}
+
+interface PromoteParts {
+  standby: Standby;
+  data: string;
+  location: S3Location;
+  /** Base URL of this server. */
+  url: string;
+  /** Says what it does, for people. */
+  tell(line: string): void;
+  runtime: Pick<Runtime, "now" | "elapsed" | "setTimer" | "randomBytes">;
+}
+
+const LOOK_MS = 200;
+
+const conflict = (message: string): AppError => new AppError("conflict", message);
+const secondsSince = (at: number, now: number): number => Math.round((now - at) / 100) / 10;
+
+/** The database that will be the server's. @throws AppError conflict with what has to be done before */
+function requireReady({ standby }: PromoteParts, schema: number | undefined): void {
+  const { joinedAt } = standby.record();
+  const follower = standby.follower();
+  if (!follower || schema === undefined) {
+    throw conflict(`this standby has no whole database yet: ${standby.reason() ?? "wait until it has"}`);
+  }
+  if (joinedAt === undefined) {
+    throw conflict(
+      "this standby has not got the key of second factors and the certificates: run mailroom standby invite on the server, and here mailroom standby join CODE",
+    );
+  }
+  if (schema > MIGRATIONS.length) {
+    throw conflict(
+      `the database is of a newer Mailroom (schema ${schema}, this one knows ${MIGRATIONS.length}): upgrade this standby first`,
+    );
+  }
+}
+
+/**
+ * Takes the lease and applies what the replica has. The database then is the server's as soon as `becomeServer` has
+ * moved it. @throws AppError conflict while the server is alive, or when something is missing; then all is as it was
+ */
+export async function takeOver(parts: PromoteParts, signal?: AbortSignal): Promise<Promoted> {
+  const { standby, data, location, url, tell, runtime } = parts;
+  requireReady(parts, standby.schema());
+  const lease = await readLease(standby.objects);
+  const follower = standby.follower() as NonNullable<ReturnType<Standby["follower"]>>;
+  if (!lease) throw conflict("the lease is gone from the replica: nobody can tell whether a server still writes");
+  const isResumed = readIdentity(data, location)?.holder === lease.holder;
+  if (!isResumed && lease.epoch !== follower.epoch && (await lastTransaction(standby.objects, lease.epoch))) {
+    throw conflict(
+      `the server is in epoch ${lease.epoch}, of which this standby has not the whole database yet: wait until it has`,
+    );
+  }
+  standby.pause(true);
+  const startedAt = runtime.now();
+  let epoch = lease.epoch;
+  try {
+    if (!isResumed) {
+      tell(`waiting until the lease of ${lease.url} is released or over, at most half a minute`);
+      const place = placeOf(location);
+      const keep = (identity: Parameters<typeof writeIdentity>[1]) => writeIdentity(data, identity);
+      const leaseParts = { objects: standby.objects, runtime, place, url, keep, observer: standby.observe() };
+      const held = await takeLease(leaseParts, undefined, signal);
+      epoch = held.epoch;
+      await held.stop();
+    }
+  } catch (error) {
+    standby.pause(false);
+    if (!(error instanceof LeaseTaken)) throw error;
+    throw conflict(`${error.message}: stop it first; this standby takes over only from a server that is gone`);
+  }
+  tell(`this machine has the lease, in epoch ${epoch}: no other server writes any more`);
+  const takenAt = runtime.now();
+  const transaction = await applyTheLast(parts, follower, signal);
+  tell(`everything in the replica is applied, to transaction ${transaction}`);
+  return {
+    epoch,
+    former: follower.epoch,
+    transaction,
+    formerServer: lease.url,
+    waitedSeconds: secondsSince(startedAt, takenAt),
+    appliedSeconds: secondsSince(takenAt, runtime.now()),
+  };
+}
+
+/** Until it succeeds: the lease is ours, so that nobody else writes meanwhile. */
+async function applyTheLast(
+  { standby, tell, runtime }: PromoteParts,
+  follower: NonNullable<ReturnType<Standby["follower"]>>,
+  signal?: AbortSignal,
+): Promise<string> {
+  let goal: string | undefined;
+  let told: string | undefined;
+  for (;;) {
+    signal?.throwIfAborted();
+    let trouble = follower.trouble();
+    try {
+      goal ??= await lastTransaction(standby.objects, follower.epoch, follower.applied());
+    } catch (error) {
+      trouble = error instanceof Error ? error.message : String(error);
+    }
+    const applied = follower.applied();
+    if (goal !== undefined && applied !== undefined && applied >= goal && follower.isWhole()) return applied;
+    if (trouble !== undefined && trouble !== told) tell(`still trying: ${trouble}`);
+    told = trouble;
+    await pause(runtime, LOOK_MS, signal);
+  }
+}
+
+/** Moves the database, of which nothing is open any more, to where a server has it. */
+export async function becomeServer(data: string): Promise<void> {
+  const record = readStandby(data);
+  const followed = record && followedDatabase(data, record);
+  const database = join(data, "mailroom.db");
+  if (followed !== undefined && !existsSync(database)) {
+    renameSync(followed, database);
+    await syncFolder(data);
+  }
+  rmSync(join(data, STANDBY_FILE), { force: true });
+  rmSync(join(data, STANDBY_FOLDER), { recursive: true, force: true });
+  await syncFolder(data);
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, "r");
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
