@@ -167,6 +167,7 @@ export function createAppliance(
   const domains = createDomains({ store, runtime, log, hostname: config.hostname, policy });
   const doctor = createDoctor({ config, store, options, domains, runtime, log }, doctorOptions);
   const replication =
+    !following &&
     config.replica &&
     createReplication({ ...config, url: config.baseUrl, location: config.replica, store, options, runtime, log });
   let events: Events | undefined;
@@ -254,7 +255,7 @@ export function createAppliance(
     mailbox,
     journal,
     doctor,
-    fenced: replication?.fenced ?? new Promise<never>(() => {}),
+    fenced: (replication || undefined)?.fenced ?? new Promise<never>(() => {}),
     async start({ hold = false, prepare, signal } = {}) {
       try {
         // A standby has claimed it before it followed anything.

@@ -1,11 +1,10 @@
 /** A second machine: `mailroom standby …` follows a server's replica, and `mailroom promote` makes it the server. */
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { ConfigError, Fenced } from "../base/errors.ts";
 import type { S3Location } from "../net/s3.ts";
 import { settleRole } from "../replica/come-back.ts";
 import { askPromotion, listenToCommands } from "../replica/control.ts";
 import { invite, joinServer } from "../replica/join.ts";
+import { findLitestream } from "../replica/litestream.ts";
 import { becomeServer, type Promoted, takeOver } from "../replica/promote.ts";
 import { openStandby, type Standby } from "../replica/standby.ts";
 import { startStandby } from "../standby.ts";
@@ -13,13 +12,6 @@ import { claimFolder } from "../store/claim.ts";
 import { command } from "./command.ts";
 import { runServer } from "./serve.ts";
 import { refuseEnvironment, type Session } from "./session.ts";
-
-function findLitestream(data: string): string {
-  const own = join(data, "bin", "litestream");
-  const found = existsSync(own) ? own : Bun.which("litestream");
-  if (!found) throw new Error(`there is no Litestream: there is no ${own}, and none in PATH`);
-  return found;
-}
 
 /** @throws UsageError without a replica */
 function replicaOf({ config }: Session): S3Location {
@@ -51,7 +43,9 @@ async function openHere(session: Session): Promise<(Opened & { isPromoting: bool
         aside: role.aside,
       });
     }
-    const standby = openStandby({ data, location, executable: findLitestream(data), runtime, log });
+    // The settings, which might name another, are in the database that it fetches.
+    const { path } = await findLitestream("auto", data, runtime, new AbortController().signal);
+    const standby = openStandby({ data, location, executable: path, runtime, log });
     return {
       standby,
       takeOver: (tell) => takeOver({ standby, data, location, url, tell, runtime }),

@@ -11,8 +11,10 @@ import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { openS3, type S3Location } from "../net/s3.ts";
-import { forgetIdentity, IDENTITY_FILE, placeOf, readIdentity } from "./identity.ts";
+import { REPLICATED } from "../store/wal.ts";
+import { forgetIdentity, placeOf, readIdentity } from "./identity.ts";
 import { type Lease, readLease } from "./lease.ts";
+import { REPLICA_FOLDER } from "./litestream.ts";
 import { becomeServer } from "./promote.ts";
 import { readStandby, writeStandby } from "./standby.ts";
 
@@ -73,13 +75,13 @@ function keepAside(data: string, now: number): string {
   mkdirSync(aside, { mode: 0o700 });
   linkTree(join(data, "blobs"), join(aside, "blobs"));
   linkTree(join(data, "keys"), join(aside, "keys"));
-  copyFileSync(join(data, IDENTITY_FILE), join(aside, IDENTITY_FILE));
+  copyFileSync(join(data, REPLICATED), join(aside, REPLICATED));
   // One file, so that it moves whole: the write-ahead log goes into it.
   const sqlite = new Database(join(data, "mailroom.db"));
   sqlite.exec("PRAGMA journal_mode = DELETE");
   sqlite.close();
   // What Litestream knew of it would not fit another one.
-  if (existsSync(join(data, "replica"))) renameSync(join(data, "replica"), join(aside, "replica"));
+  if (existsSync(join(data, REPLICA_FOLDER))) renameSync(join(data, "replica"), join(aside, REPLICA_FOLDER));
   renameSync(join(data, "mailroom.db"), join(aside, "mailroom.db"));
   return aside;
 }

@@ -7,13 +7,15 @@
  * it began.
  */
 import { closeSync, existsSync, openSync, readFileSync, readSync, rmSync, writeSync } from "node:fs";
-import { basename, dirname } from "node:path";
-import { startChild } from "../base/child-process.ts";
+import { dirname, resolve } from "node:path";
+import { endLeftovers, startChild } from "../base/child-process.ts";
 import type { Log } from "../base/log.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import type { S3Location, S3Objects } from "../net/s3.ts";
+import type { S3Location } from "../config.ts";
+import type { S3Objects } from "../net/s3.ts";
 import { epochPath } from "./lease.ts";
+import { environmentOf, LITESTREAM } from "./litestream.ts";
 
 export type Follower = ReturnType<typeof followEpoch>;
 
@@ -107,17 +109,18 @@ export function followEpoch({
     changed();
   }
 
+  const output = ["-o", resolve(file)];
+
   function start() {
-    const { bucket, prefix, endpoint, region, accessKeyId, secretAccessKey } = location;
+    const { bucket, prefix, endpoint, region } = location;
     const url = `s3://${bucket}/${prefix}${epochPath(epoch)}?${new URLSearchParams({ endpoint, region })}`;
-    const args = ["restore", "-f", "-follow-interval", FOLLOW_INTERVAL, "-o", basename(file), url];
     return startChild(
       {
-        name: "litestream",
-        command: [executable, ...args],
+        name: LITESTREAM.name,
+        command: [executable, "restore", "-f", "-follow-interval", FOLLOW_INTERVAL, ...output, url],
         folder: dirname(file),
-        env: { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey },
-        secret: secretAccessKey,
+        env: environmentOf(location),
+        secret: location.secretAccessKey,
         hear: (line) => (line === "" ? "ignore" : { last: line.replace(/^Error: /, "") }),
       },
       { ...runtime, log },
@@ -146,6 +149,7 @@ export function followEpoch({
   async function keepFollowing(): Promise<void> {
     for (let failures = 0; !signal.aborted; failures++) {
       const ended = new AbortController();
+      await endLeftovers(LITESTREAM.name, output, { ...runtime, log });
       const child = start();
       const end = () => child.kill("SIGTERM");
       signal.addEventListener("abort", end);

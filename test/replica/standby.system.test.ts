@@ -1,0 +1,129 @@
+/** Two machines: a server, its standby, what happens to them in order, and back again. */
+import { describe, expect, test } from "bun:test";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { apiClient } from "../harness/api.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { mailer } from "../harness/mail.ts";
+import { type Place, run, runJson, type Served, serve, start } from "../harness/process.ts";
+import { noReplica, replicatedPlace } from "../harness/replica.ts";
+import { startS3 } from "../harness/s3.ts";
+import { until } from "../harness/until.ts";
+
+const OWNER = "owner@example.test";
+
+type Health = { status: string; standby?: { lagSeconds?: number; epoch?: number; reason?: string } };
+const healthOf = async ({ http }: Pick<Served, "http">): Promise<Health> =>
+  (await (await fetch(`${http}/healthz`)).json()) as Health;
+
+interface Message {
+  id: string;
+  subject: string;
+}
+
+async function subjects({ http }: Pick<Served, "http">, apiKey: string): Promise<string[]> {
+  const { status, body } = await apiClient(http, apiKey).get<{ messages: Message[] }>("/messages?limit=100");
+  if (status !== 200) throw new Error(`${status} ${JSON.stringify(body)}`);
+  return body.messages.map(({ subject }) => subject).sort();
+}
+
+async function receive({ mx }: Pick<Served, "mx">, ...given: string[]): Promise<void> {
+  const sender = mailer(mx);
+  for (const subject of given) {
+    await sender.send(
+      { from: "ben@elsewhere.test", to: OWNER },
+      `From: ben@elsewhere.test\r\nSubject: ${subject}\r\n\r\nHello\r\n`,
+    );
+  }
+  sender.close();
+}
+
+/** The subjects are there within a few seconds. */
+const shows = (served: Pick<Served, "http">, apiKey: string, expected: string[]): Promise<void> =>
+  until(async () => {
+    await Bun.sleep(100);
+    return Bun.deepEquals(await subjects(served, apiKey), expected.toSorted());
+  });
+
+/** Joins a standby to the server. */
+async function joinTo(server: Place, standby: Place): Promise<string[]> {
+  const { code } = await runJson<{ code: string }>(server, "standby", "invite");
+  return (await runJson<{ files: string[] }>(standby, "standby", "join", code)).files;
+}
+
+describe.skipIf(noReplica !== undefined)(`a standby${noReplica === undefined ? "" : ` (${noReplica})`}`, () => {
+  test("follows, takes over, and the former server becomes the standby", async () => {
+    const s3 = await startS3();
+    const one = await replicatedPlace(s3);
+    const { apiKey } = one;
+    makeSeal(one.data);
+    const first = await serve(one);
+    await receive(first, "a");
+    const two = { data: temporaryFolder(), env: { ...one.env, MAILROOM_BASE_URL: "https://two.example" } };
+    const second = await start(two, "standby");
+    expect(second.ready).toMatchObject({ mx: "off", submission: "off", submissions: "off" });
+    await shows(second, apiKey, ["a"]);
+    await receive(first, "b");
+    await shows(second, apiKey, ["a", "b"]);
+    await until(async () => ((await healthOf(second)).standby?.lagSeconds ?? 60) < 10);
+
+    // Commands beside it read, and do not write.
+    expect((await runJson<{ address: string }[]>(two, "user", "list")).map(({ address }) => address)).toEqual([OWNER]);
+    const refused = await run(two, ["key", "create", "--user", OWNER, "--name", "x", "--scopes", "read"]);
+    expect(refused).toMatchObject({ exitCode: 1, stdout: "" });
+    expect(refused.stderr).toContain("the server is https://one.example");
+    expect((await run(two, ["backup", join(temporaryFolder(), "b")])).stderr).toContain("make backups on the server");
+    expect((await run(two, ["serve"])).stderr).toContain("the data folder of a standby");
+
+    // It cannot take over yet: it lacks the keys, and the server is alive.
+    expect((await run(two, ["promote"])).stderr).toContain("mailroom standby invite");
+    expect(await joinTo(one, two)).toEqual(["keys/second-factor.key", "tls/self-signed.pem"]);
+    const key = join(two.data, "keys/second-factor.key");
+    expect(readFileSync(key)).toEqual(readFileSync(join(one.data, "keys/second-factor.key")));
+    expect(statSync(key).mode & 0o777).toBe(0o600);
+    expect((await run(two, ["promote"])).stderr).toContain("the server https://one.example writes to the replica");
+
+    await receive(first, "c");
+    await shows(second, apiKey, ["a", "b", "c"]);
+    await first.kill("SIGTERM");
+    const promoted = await runJson<{ epoch: number; former: number; ready: Record<string, string> }>(two, "promote");
+    expect(promoted).toMatchObject({ epoch: 2, former: 1, formerServer: "https://one.example" });
+    const [host = "", port = ""] = promoted.ready.mx?.split(":") ?? [];
+    const now = { http: `http://${promoted.ready.http}`, mx: { host, port: Number(port) } };
+    expect((await healthOf(now)).standby).toBeUndefined();
+    await receive(now, "d");
+    expect(await subjects(now, apiKey)).toEqual(["a", "b", "c", "d"]);
+
+    // The former server says who has taken over, and becomes the standby, with its own database aside.
+    const fenced = await run(one, ["serve"]);
+    expect(fenced.stderr).toContain("https://two.example");
+    expect(fenced.exitCode).toBe(3);
+    const back = await start(one, "standby");
+    await shows(back, apiKey, ["a", "b", "c", "d"]);
+    const [aside = ""] = readdirSync(one.data).filter((name) => name.startsWith("before-standby-"));
+    expect(back.stderr()).toContain(aside);
+    const kept = { data: join(one.data, aside) };
+    expect((await runJson<{ address: string }[]>(kept, "user", "list")).length).toBe(1);
+
+    // And back. It has the key already: it was a server.
+    await second.kill("SIGKILL");
+    const again = await runJson<{ epoch: number }>(one, "promote");
+    expect(again).toMatchObject({ epoch: 3, former: 2 });
+    // The unit of a standby serves from then on, also after a restart.
+    await back.kill("SIGTERM");
+    const restarted = await start(one, "standby");
+    expect(restarted.ready.mx).not.toBe("off");
+    expect(await subjects(restarted, apiKey)).toEqual(["a", "b", "c", "d"]);
+    const third = await start(two, "standby");
+    await shows(third, apiKey, ["a", "b", "c", "d"]);
+    expect(existsSync(join(two.data, "mailroom.db"))).toBe(false);
+    await third.kill("SIGTERM");
+    await restarted.kill("SIGTERM");
+  }, 240_000);
+});
+
+/** The key that seals second factors, as it is once a person has one. */
+function makeSeal(data: string): void {
+  mkdirSync(join(data, "keys"), { mode: 0o700 });
+  writeFileSync(join(data, "keys/second-factor.key"), new Uint8Array(32).fill(7), { mode: 0o600 });
+}
