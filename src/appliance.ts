@@ -26,7 +26,7 @@ import { createScheduler, type Job, type Scheduler } from "./base/scheduler.ts";
 import { blobsEnvironment, type Config, type Listen } from "./config.ts";
 import { findDemo, requireLoopback } from "./demo/folder.ts";
 import { newestFiledAt } from "./doctor/checks/machine.ts";
-import { createDoctor, type Doctor, type DoctorOptions } from "./doctor/doctor.ts";
+import { createDoctor, type Doctor, type DoctorOptions, STANDBY_CHECKS } from "./doctor/doctor.ts";
 import { createEvents, type Events } from "./events/events.ts";
 import { createConnections } from "./http/connections.ts";
 import { createMetricsPage, type HttpParts, startHttp } from "./http/server.ts";
@@ -41,7 +41,7 @@ import { createOAuth } from "./oauth/oauth.ts";
 import { createIdempotency } from "./operations/idempotency.ts";
 import { createSubmissionRole } from "./outbound/submission.ts";
 import { createReplication, registerReplicaGauges } from "./replica/replication.ts";
-import type { StandbyState } from "./replica/standby.ts";
+import { publicState, registerStandbyGauges, type StandbyState } from "./replica/standby.ts";
 import { createBacklogJob, createIndexUpkeep } from "./search/fts5/upkeep.ts";
 import { explain } from "./search/meilisearch/process.ts";
 import { createSupervisor } from "./search/meilisearch/supervisor.ts";
@@ -165,7 +165,8 @@ export function createAppliance(
   const erasure = createErasure({ store, people, engine, runtime });
   const policy = createPublishedPolicy({ options, hostname: config.hostname, baseUrl: config.baseUrl });
   const domains = createDomains({ store, runtime, log, hostname: config.hostname, policy });
-  const doctor = createDoctor({ config, store, options, domains, runtime, log }, doctorOptions);
+  const checks = following ? { checks: STANDBY_CHECKS } : {};
+  const doctor = createDoctor({ config, store, options, domains, runtime, log }, { ...checks, ...doctorOptions });
   const replication =
     !following &&
     config.replica &&
@@ -284,6 +285,7 @@ export function createAppliance(
         registerSearchGauges(metrics, { search: engine.state, process: sidecar.state });
         const { remote } = store;
         if (remote) registerBlobMetrics(metrics, remote);
+        if (following) registerStandbyGauges(metrics, following.state);
         if (replication) registerReplicaGauges(metrics, replication.state);
         const base = { store, options, runtime, log, meters };
         const { verifyOnArrival } = domains;
@@ -392,6 +394,7 @@ export function createAppliance(
             submissions: portOf(listeners.submissions),
           },
           mostConnections,
+          standby: () => following?.state(),
           searching: () => explain(engine.state(), sidecar.state()),
         });
         frontends.push(api, web);
@@ -421,7 +424,7 @@ export function createAppliance(
           rest: api.rest,
           web,
           health,
-          ...(following && { standby: following.state, unavailable: following.unreadable }),
+          ...(following && { standby: () => publicState(following.state()), unavailable: following.unreadable }),
           search: engine.state,
           ...(remote && { blobs: () => (remote.s3.failure() === undefined ? "s3" : "s3 (failing)") }),
           ...(replication && { replica: replication.state }),

@@ -11,7 +11,7 @@ import type { Config } from "./config.ts";
 import { createConnections } from "./http/connections.ts";
 import type { HttpServer } from "./http/listener.ts";
 import { startHttp } from "./http/server.ts";
-import type { Standby } from "./replica/standby.ts";
+import { publicState, type Standby } from "./replica/standby.ts";
 import { openReadOnlyStore, type ReadOnlyStore } from "./store/read-only.ts";
 import { openCertificates } from "./tls/certificates.ts";
 
@@ -115,7 +115,7 @@ async function listenMeanwhile({
     web: { respond: text },
     unavailable: refuse,
     health: { replica: () => false },
-    standby: standby.state,
+    standby: () => publicState(standby.state()),
     bound: (variable, start) =>
       bound(variable, async () => {
         const server = await start();

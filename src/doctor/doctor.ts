@@ -16,6 +16,7 @@ import { checkDomains, checkOutbound, checkQueue } from "./checks/mail.ts";
 import { checkCertificate, checkListeners, checkReverseDns } from "./checks/network.ts";
 import { checkReplica } from "./checks/replica.ts";
 import { checkSearchEngine, checkSearchIndex } from "./checks/search.ts";
+import { checkStandby } from "./checks/standby.ts";
 import { operatingSystem, type System } from "./system.ts";
 
 /** For tests. */
@@ -87,6 +88,17 @@ export function createDoctor(
       createWatch({ ...rest, folder, examine: examineOnce, log }),
   };
 }
+
+/** The checks of a standby, which has neither mail to move nor names that lead to it. */
+export const STANDBY_CHECKS: Readonly<Record<string, Check>> = {
+  disk: checkDisk,
+  clock: checkClock,
+  permissions: checkPermissions,
+  listeners: checkListeners,
+  "open-files": checkOpenFiles,
+  certificate: checkCertificate,
+  standby: checkStandby,
+};
 
 /** All checks by name, in the order of their findings. */
 const CHECKS: Readonly<Record<string, Check>> = {

@@ -22,6 +22,7 @@ import type { Unsubscribing } from "../compose/unsubscribe.ts";
 import type { Doctor } from "../doctor/doctor.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { OAuth } from "../oauth/oauth.ts";
+import type { StandbyState } from "../replica/standby.ts";
 import type { Policy, Scope } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, NotAPromise, Store, Tx } from "../store/store.ts";
@@ -142,6 +143,8 @@ export interface AppServices {
   mailApps: MailApps;
   oauth: OAuth;
   options: Pick<Options, "get">;
+  /** What a standby knows of its server; undefined on a server. */
+  standby(): StandbyState | undefined;
   /** To be called when a conversation was snoozed, since it may be the first to return. */
   snoozed(): void;
   runtime: Pick<Runtime, "now" | "randomBytes">;

@@ -101,6 +101,7 @@ import {
   renewRecoveryCodes,
 } from "./person/second-factor.ts";
 import { endOtherSessions, endSession, getMe, listSessions, signIn, signOut } from "./person/session.ts";
+import { getStandby } from "./person/standby.ts";
 import { changeSignature, deleteTemplate, getTexts, saveTemplate } from "./person/texts.ts";
 
 /** Mail, for everybody with a key. */
@@ -205,6 +206,7 @@ export const APP_OPERATIONS: readonly AppOperation[] = [
   listSessions,
   endSession,
   endOtherSessions,
+  getStandby,
   getSetup,
   checkSetupToken,
   setUpServer,

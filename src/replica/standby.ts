@@ -8,6 +8,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, w
 import { join } from "node:path";
 import { type AppError, StandbyRefusal } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
+import type { Metrics, Sample } from "../base/metrics.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { openS3, type S3Location } from "../net/s3.ts";
@@ -299,4 +300,23 @@ export function openStandby({
       await Promise.all([current?.stop(), next?.stop()]);
     },
   };
+}
+
+/** What anybody may know of it: nothing that names servers. */
+export const publicState = ({ lagSeconds, epoch, server }: StandbyState) => ({
+  ...(epoch !== undefined && { epoch }),
+  ...(lagSeconds !== undefined && { lagSeconds }),
+  ...(server && { serverHeardSecondsAgo: server.heardSecondsAgo }),
+});
+
+export function registerStandbyGauges({ gauge }: Pick<Metrics, "gauge">, state: () => StandbyState): void {
+  const some = (value: number | undefined): Sample[] => (value === undefined ? [] : [[{}, value]]);
+  gauge("mailroom_standby_readable", "Whether this standby can be read", () =>
+    some(state().reason === undefined ? 1 : 0),
+  );
+  gauge("mailroom_standby_lag_seconds", "How old what this standby reads may be", () => some(state().lagSeconds));
+  gauge("mailroom_standby_epoch", "The epoch of the server that this standby follows", () => some(state().epoch));
+  gauge("mailroom_standby_server_heard_seconds", "Time since the server's lease was seen to change", () =>
+    some(state().server?.heardSecondsAgo),
+  );
 }

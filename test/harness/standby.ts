@@ -10,6 +10,7 @@ import { apiClient, type Client } from "./api.ts";
 import type { Booted } from "./appliance.ts";
 import { atEndOfFile } from "./end.ts";
 import { shareWorker } from "./parser-worker.ts";
+import type { FakeRuntime } from "./runtime.ts";
 
 export interface BootedStandby {
   /** `http://host:port` */
@@ -19,6 +20,7 @@ export interface BootedStandby {
   file: string;
   store: ReadOnlyStore;
   apiWith(key?: string): Client;
+  runtime: FakeRuntime;
   lines: Record<string, unknown>[];
   stop(): Promise<void>;
 }
@@ -51,6 +53,7 @@ export async function followStopped(server: Booted, state: () => StandbyState = 
     file,
     store,
     apiWith: (key) => apiClient(`http://${ready.http}`, key),
+    runtime,
     lines,
     stop,
   };

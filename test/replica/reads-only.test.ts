@@ -1,19 +1,30 @@
 /** A standby serves what reads, refuses whatever would write, and writes nothing, whichever way it is asked. */
+
+import { Database } from "bun:sqlite";
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { openSeal } from "../../src/access/seal.ts";
+import { createSecondFactors, proposeSecret } from "../../src/access/second-factor.ts";
+import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
 import { toSnakeCase } from "../../src/api/mcp/tools.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
+import { createLog } from "../../src/base/log.ts";
 import { ADMIN_OPERATIONS, APP_OPERATIONS, EXT_OPERATIONS, MAIL_OPERATIONS } from "../../src/operations/operations.ts";
 import { PASSWORD, type Page, page, setPassword } from "../harness/browser-session.ts";
 import { bootExamples } from "../harness/examples.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { connectMcp } from "../harness/mcp-client.ts";
 import { type BootedStandby, followStopped } from "../harness/standby.ts";
+import { until } from "../harness/until.ts";
 
 let standby: BootedStandby;
 let key: string;
+/** Of Ben, who has a second factor. */
+const BEN = "ben2@example.test";
+let secret: string;
+let recoveryCode: string;
 /** Paths of all operations of the APIs, with what the server had made for their parameters. */
 const requests: { name: string; method: string; path: string }[] = [];
 const params = new Map<string, Record<string, string>>();
@@ -51,8 +62,33 @@ beforeAll(async () => {
     }
   }
   await setPassword(server, server.owner.userId);
-  standby = await followStopped(server, () => ({ lagSeconds: 1.5, epoch: 1 }));
-});
+  const { store, people } = server.appliance;
+  const { userId } = store.transact((tx) =>
+    people.addUser(tx, {
+      workspaceId: server.owner.workspaceId,
+      email: BEN,
+      name: "Ben",
+      role: "member",
+      ownMailbox: true,
+    }),
+  );
+  await setPassword(server, userId);
+  const factors = createSecondFactors(
+    openSeal(
+      join(data, "keys", "second-factor.key"),
+      server.runtime,
+      createLog("silent", server.runtime.now, () => {}),
+    ),
+    server.runtime,
+  );
+  secret = proposeSecret(server.runtime);
+  const first = codeOf(secretOf(secret) as Uint8Array, stepAt(server.runtime.now()));
+  [recoveryCode = ""] = store.transact((tx) => factors.enrol(tx, userId, { secret, code: first }));
+  standby = await followStopped(server, () => ({
+    ...{ lagSeconds: 1.5, epoch: 1 },
+    server: { url: "https://mail.example.test", epoch: 1, released: false, heardSecondsAgo: 3 },
+  }));
+}, 60_000);
 
 const isFine = (status: number): boolean => status < 400 || status === 400 || status === 404;
 
@@ -121,6 +157,72 @@ describe("a standby", () => {
     expect(contents()).toBe(before);
   });
 });
+
+test("a standby says what it is on its pages for machines", async () => {
+  const health = (await (await fetch(`${standby.http}/healthz`)).json()) as Record<string, unknown>;
+  expect(health).toMatchObject({
+    status: "ok",
+    checks: { replica: "ok", store: "ok" },
+    standby: { epoch: 1, lagSeconds: 1.5, serverHeardSecondsAgo: 3 },
+  });
+  const metrics = await (await fetch(`${standby.http}/metrics`)).text();
+  expect(metrics).toContain("mailroom_standby_lag_seconds 1.5");
+  expect(metrics).toContain("mailroom_standby_readable 1");
+  expect((await page({ http: standby.http }).get("/standby")).body).toEqual({
+    standby: { behindSeconds: 1.5, heardSeconds: 3, url: "https://mail.example.test" },
+  });
+});
+
+describe("a session on a standby", () => {
+  test("ends when the password changes on the server", async () => {
+    const signedIn = await signInOn(standby);
+    expect((await signedIn.get("/me")).status).toBe(200);
+    changeOnServer("UPDATE users SET password_hash = 'other' WHERE email = 'ada@example.com'");
+    standby.store.look();
+    expect((await signedIn.get("/me")).status).toBe(200);
+    changeOnServer("UPDATE users SET password_hash = password_hash || ' ' WHERE email = 'alice@example.test'");
+    standby.store.look();
+    expect((await signedIn.get("/me")).status).toBe(401);
+    changeOnServer("UPDATE users SET password_hash = trim(password_hash) WHERE email = 'alice@example.test'");
+  });
+
+  test("begins with a code of the second factor, which counts once, here or on the server", async () => {
+    const http = standby.http;
+    const ask = async (code: string) =>
+      (await page({ http }).send("POST", "/sign-in", { email: BEN, password: PASSWORD, code })).status;
+    const { runtime } = standby;
+    const step = () => stepAt(runtime.now());
+    const code = () => codeOf(secretOf(secret) as Uint8Array, step());
+    runtime.setBy(300_000);
+    expect(await ask(code())).toBe(204);
+    expect(await statusSlowed(ask(code()))).toBe(401);
+    runtime.setBy(60_000);
+    changeOnServer(`UPDATE second_factors SET last_step = ${step()}`);
+    expect(await statusSlowed(ask(code()))).toBe(401);
+    // A recovery code would be used up, which a standby cannot keep.
+    expect(await ask(recoveryCode)).toBe(503);
+  });
+});
+
+/** A failed sign-in is answered late, by the runtime's clock. */
+async function statusSlowed(asked: Promise<number>): Promise<number> {
+  let status: number | undefined;
+  void asked.then((answered) => {
+    status = answered;
+  });
+  await until(() => {
+    if (status === undefined) standby.runtime.advanceTo(standby.runtime.now() + 1_000);
+    return status !== undefined;
+  });
+  return status as unknown as number;
+}
+
+/** As Litestream does when the server has committed. */
+function changeOnServer(sql: string): void {
+  const writer = new Database(standby.file);
+  writer.run(sql);
+  writer.close();
+}
 
 async function signInOn({ http }: BootedStandby): Promise<Page> {
   const answer = await page({ http }).send("POST", "/sign-in", { email: "alice@example.test", password: PASSWORD });

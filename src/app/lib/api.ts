@@ -42,6 +42,7 @@ import type {
   unsubscribe,
 } from "../../operations/person/received.ts";
 import type { getMe, signIn, signOut } from "../../operations/person/session.ts";
+import type { getStandby } from "../../operations/person/standby.ts";
 import type { changeSignature, deleteTemplate, getTexts, saveTemplate } from "../../operations/person/texts.ts";
 import { type BodyOf, call, type Leaving, type QueryOf, urlTo } from "./call.ts";
 
@@ -82,6 +83,7 @@ export type ListFilters = QueryOf<typeof listThreads>;
 export type SearchOrder = NonNullable<ListFilters["sort"]>;
 
 export const api = {
+  standby: () => call<typeof getStandby>("GET", "/standby"),
   me: () => call<typeof getMe>("GET", "/me"),
   signIn: (body: BodyOf<typeof signIn>) => call<typeof signIn>("POST", "/sign-in", { body }),
   signOut: () => call<typeof signOut>("POST", "/sign-out"),

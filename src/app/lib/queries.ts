@@ -36,6 +36,14 @@ onReturn(() => void queryClient.refetchQueries({ type: "active", predicate: ({ s
 
 export const meQuery = queryOptions({ queryKey: ["me"], queryFn: api.me, staleTime: 300_000 });
 
+/** Null on a server; on a standby, what it knows of the server. */
+export const standbyQuery = queryOptions({
+  queryKey: ["standby"],
+  queryFn: async () => (await api.standby()).standby,
+  staleTime: 300_000,
+  refetchInterval: ({ state }) => (state.data ? 5_000 : false),
+});
+
 /** True: show the pages for owners and admins. The server enforces it (http/app-api.ts). */
 export const administers = ({ role }: Person): boolean => role !== "member";
 

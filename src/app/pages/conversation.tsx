@@ -4,7 +4,7 @@ import { Link, Navigate, useLocation, useParams } from "@tanstack/react-router";
 import { ArrowLeft, X } from "lucide-react";
 import { use, useEffect, useRef, useState } from "react";
 import type { ThreadView } from "../lib/api.ts";
-import { draftMarksQuery, threadQuery, useLabelColour } from "../lib/queries.ts";
+import { draftMarksQuery, standbyQuery, threadQuery, useLabelColour } from "../lib/queries.ts";
 import { ListContext } from "../lib/selection.ts";
 import { threadActions } from "../lib/thread-actions.ts";
 import { fullTime } from "../lib/time.ts";
@@ -25,6 +25,7 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
   const { left } = use(ListContext);
   const detail = query.data;
   const unread = detail?.thread.unread ?? false;
+  const { data: standby, isFetched: knowsStandby } = useQuery(standbyQuery);
   const isDraft = detail?.thread.folder === "drafts";
   const maySend = detail?.permissions.send === true && !isDraft;
   const marks = useQuery({ ...draftMarksQuery(detail?.thread.mailboxId ?? ""), enabled: isDraft });
@@ -38,12 +39,12 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
   const scroller = useRef<HTMLDivElement>(null);
   const [spread, setSpread] = usePrinting();
   useEffect(() => {
-    if (!detail || seen) return;
+    if (!detail || seen || !knowsStandby) return;
     setSeen(true);
     const { messages } = detail;
     setBeginning((messages.find(({ id }) => id === wanted) ?? messages.find(({ read }) => !read))?.id);
-    if (unread) void threadActions.markUnread([detail.thread], false, false);
-  }, [detail, seen, unread, wanted]);
+    if (unread && !standby) void threadActions.markUnread([detail.thread], false, false);
+  }, [detail, knowsStandby, seen, standby, unread, wanted]);
   const subject = detail?.thread.subject;
   useEffect(() => {
     if (subject !== undefined) document.title = `${subject || "(no subject)"} · Mailroom`;

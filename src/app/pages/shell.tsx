@@ -11,7 +11,7 @@ import { SHORTCUTS, useShortcuts } from "../lib/shortcuts.ts";
 import { undoLatest } from "../lib/toast.ts";
 import { MessageWindows } from "../parts/composer.tsx";
 import { Dialog } from "../parts/dialog.tsx";
-import { NotLoaded } from "../parts/notice.tsx";
+import { NotLoaded, StandbyBanner } from "../parts/notice.tsx";
 import { Sidebar } from "../parts/sidebar.tsx";
 import { Toaster } from "../parts/toaster.tsx";
 import { SignInAgain } from "./sign-in.tsx";
@@ -47,6 +47,7 @@ export function Shell() {
         <div className="relative flex min-h-0 grow print:block">
           <Sidebar mailboxes={mailboxes.data} showHelp={() => setHelps(true)} />
           <main className="flex min-w-0 grow flex-col print:block">
+            <StandbyBanner />
             <Warnings />
             <div className="flex min-h-0 min-w-0 grow print:block">
               <Outlet />

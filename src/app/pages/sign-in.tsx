@@ -9,6 +9,7 @@ import { setupQuery } from "../lib/settings-identity.ts";
 import { Button } from "../parts/button.tsx";
 import { Checkbox, Field } from "../parts/fields.tsx";
 import { Mark } from "../parts/graphics.tsx";
+import { StandbyBanner } from "../parts/notice.tsx";
 
 export function SignIn() {
   const router = useRouter();
@@ -243,6 +244,7 @@ export function SignedOutPage({
   const id = useId();
   return (
     <main className="grid min-h-full place-items-center p-4" aria-labelledby={id}>
+      <StandbyBanner />
       <div className={`w-full ${wide ? "max-w-2xl" : "max-w-80"}`}>
         <Mark className="mx-auto mb-5 size-11" />
         <h1 id={id} className="mb-6 text-center text-xl font-semibold tracking-tight">

@@ -1,8 +1,11 @@
 /** Placeholders for content that is empty, loading, or failed to load. */
+
+import { useQuery } from "@tanstack/react-query";
 import type { LucideIcon } from "lucide-react";
 import { CircleAlert } from "lucide-react";
 import type { ReactNode } from "react";
 import { useAway } from "../lib/connection.ts";
+import { standbyQuery } from "../lib/queries.ts";
 import { Button } from "./button.tsx";
 
 export function Notice({ icon: Icon, title, children }: { icon: LucideIcon; title: string; children?: ReactNode }) {
@@ -57,4 +60,25 @@ export function NotLoaded({
   what: string;
 }) {
   return error ? <Failed error={error} retry={() => refetch()} /> : <Skeleton what={what} />;
+}
+
+/** Says of a standby that nothing can be changed here, how old what it shows may be, and where the server is. */
+export function StandbyBanner() {
+  const { data: standby } = useQuery(standbyQuery);
+  if (!standby) return null;
+  const behind =
+    standby.behindSeconds === null
+      ? "of which is not known how old it is"
+      : `${Math.ceil(standby.behindSeconds)} seconds behind`;
+  return (
+    <p role="status" className="border-b border-line bg-notice px-4 py-2 text-sm print:hidden">
+      This is a standby, {behind}. Nothing can be changed here
+      {standby.url === null ? "." : ": the server is "}
+      {standby.url !== null && (
+        <a href={standby.url} className="underline">
+          {standby.url}
+        </a>
+      )}
+    </p>
+  );
 }

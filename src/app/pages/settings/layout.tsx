@@ -33,6 +33,7 @@ import { Button } from "../../parts/button.tsx";
 import { ConfirmButton, Dialog } from "../../parts/dialog.tsx";
 import { Field } from "../../parts/fields.tsx";
 import { Form } from "../../parts/form.tsx";
+import { StandbyBanner } from "../../parts/notice.tsx";
 import { Toaster } from "../../parts/toaster.tsx";
 import { SignInAgain } from "../sign-in.tsx";
 
@@ -159,6 +160,7 @@ export function SettingsLayout() {
           className="min-h-0 min-w-0 grow overflow-y-auto bg-panel focus:outline-none"
         >
           <div className="mx-auto max-w-3xl px-8 py-8 max-md:px-4 max-md:py-5">
+            <StandbyBanner />
             {pause.data && pause.data.since !== null && <AllPaused since={pause.data.since} />}
             <Outlet />
           </div>

@@ -1,0 +1,31 @@
+/** What the app says of a standby, which serves it and changes nothing. */
+import { appOperation } from "../operation.ts";
+
+/** `standby` is null on a server. */
+export const getStandby = appOperation({
+  name: "getStandby",
+  audience: "visitor",
+  method: "GET",
+  path: "/standby",
+  run({ standby }): { standby: StandbyView | null } {
+    const state = standby();
+    return {
+      standby: state
+        ? {
+            behindSeconds: state.lagSeconds ?? null,
+            heardSeconds: state.server?.heardSecondsAgo ?? null,
+            url: state.server?.url ?? null,
+          }
+        : null,
+    };
+  },
+});
+
+interface StandbyView {
+  /** How old the mail may be that it shows; null until it knows. */
+  behindSeconds: number | null;
+  /** Since when nothing was heard of the server. */
+  heardSeconds: number | null;
+  /** The server. */
+  url: string | null;
+}
