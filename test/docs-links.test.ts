@@ -68,6 +68,7 @@ const REASONS: Record<string, RegExp> = {
     /^(sha256sum|\.\/install\.sh|systemctl|journalctl|mv \/var\/lib\/mailroom|mailroom (doctor|restore|queue release|settings set search\.engine))\b/,
   // packaging/container.system.test.ts runs these.
   container: /^docker (build|compose) /,
+  replica: /^mailroom standby (invite|join)\b/,
   dns: /^mailroom domain (dns|verify)\b/,
   outside: /^mailroom import .*--imap\b/,
   s3: /^(export (MAILROOM_BLOBS|AWS_ACCESS_KEY_ID)=|mailroom (doctor|serve|blobs move)\b)/,

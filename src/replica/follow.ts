@@ -26,6 +26,11 @@ const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 15_000;
 /** What Litestream says when it cannot go on with a file, which then has to be made anew. */
 const CANNOT_RESUME = /cannot resume follow mode/;
+/**
+ * It does not say when the replica has newer changes, but no longer the one that comes next (retention). A file that did
+ * not change for so long, ms, although there is something newer, is given up.
+ */
+const PATIENCE_MS = 120_000;
 
 /** The folder of single transactions. Litestream keeps the last one of them for good. */
 const transactionsOf = (epoch: number): string => `${epochPath(epoch)}/0000/`;
@@ -84,8 +89,10 @@ export function followEpoch({
   executable,
   changed,
   log,
+  patienceMs = PATIENCE_MS,
   ...runtime
 }: Pick<Runtime, "now" | "setTimer"> & {
+  patienceMs?: number | undefined;
   epoch: number;
   file: string;
   location: S3Location;
@@ -99,6 +106,7 @@ export function followEpoch({
   let isWhole = false;
   let trouble: string | undefined;
   let cannotResume = false;
+  let progress: { applied: string; at: number } | undefined;
   /** Never again after the file was whole: closing it here would release the locks that SQLite has on it. */
   let isReadable = false;
 
@@ -159,7 +167,7 @@ export function followEpoch({
       const reason = await exited;
       signal.removeEventListener("abort", end);
       if (signal.aborted) return;
-      cannotResume = CANNOT_RESUME.test(reason);
+      cannotResume ||= CANNOT_RESUME.test(reason);
       say({ isWhole: false, trouble: `Litestream does not follow: ${reason}` });
       log.warn("the replica is not followed", { epoch, reason });
       await pause(runtime, Math.min(FIRST_RETRY_MS * 2 ** failures, LONGEST_RETRY_MS), signal);
@@ -175,6 +183,14 @@ export function followEpoch({
     trouble: () => trouble,
     /** The file is of no more use: the replica no longer has what comes next. */
     cannotResume: () => cannotResume,
+    /** Gives it up when it has not changed for long, although the replica has this transaction. */
+    noteLast(last: string): void {
+      const applied = appliedTransaction(file);
+      const now = runtime.now();
+      if (applied === undefined || applied >= last) progress = undefined;
+      else if (progress?.applied !== applied || now < progress.at) progress = { applied, at: now };
+      else if (now - progress.at >= patienceMs) cannotResume = true;
+    },
     applied: () => appliedTransaction(file),
     exists: () => existsSync(file),
     /** Resolves when the child has ended. The file stays. */

@@ -108,12 +108,15 @@ export function openStandby({
   data,
   location,
   executable,
+  patienceMs,
   runtime,
   log,
 }: {
   data: string;
   location: S3Location;
   executable: string;
+  /** For tests: see followEpoch. */
+  patienceMs?: number;
   runtime: Pick<Runtime, "now" | "elapsed" | "setTimer" | "randomBytes" | "fetch">;
   log: Log;
 }) {
@@ -156,7 +159,7 @@ export function openStandby({
 
   function begin(epoch: number, name = `${epoch}-${runtime.now()}.db`): Follower {
     const file = join(folder, name);
-    return followEpoch({ epoch, file, location, objects, executable, changed, log, ...runtime });
+    return followEpoch({ epoch, file, location, objects, executable, changed, log, patienceMs, ...runtime });
   }
 
   /** Makes the new database the one that is read. */
@@ -206,9 +209,12 @@ export function openStandby({
         if (!isPaused) await choose(lease);
       }
       trouble = lease ? undefined : "no server replicates there yet";
-      if (current && current.epoch === lease?.epoch) {
-        const transaction = await lastTransaction(objects, current.epoch, current.applied());
-        if (transaction !== undefined) seen.push({ transaction, at: askedAt });
+      for (const follower of [current, next]) {
+        if (!follower || follower.epoch !== lease?.epoch) continue;
+        const transaction = await lastTransaction(objects, follower.epoch, follower.applied());
+        if (transaction === undefined) continue;
+        follower.noteLast(transaction);
+        if (follower === current) seen.push({ transaction, at: askedAt });
       }
     } catch (error) {
       trouble = error instanceof Error ? error.message : String(error);
