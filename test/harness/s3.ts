@@ -78,12 +78,15 @@ export type Interference = (
   forward: () => Promise<Response>,
 ) => Response | Promise<Response> | undefined;
 
-/** Makes a bucket on the server of this process, which it starts when it is the first. */
-export async function startS3(program: S3Program = "moto"): Promise<S3> {
+/**
+ * Makes a bucket on the server of this process, which it starts when it is the first. `beside`: the way of another machine to
+ * the same bucket instead, with a proxy of its own.
+ */
+export async function startS3(program: S3Program = "moto", beside?: S3): Promise<S3> {
   const server = shared.get(program) ?? startProgram(program);
   shared.set(program, server);
   const endpoint = await server;
-  const bucket = `mailroom-${process.pid}-${buckets++}`;
+  const bucket = beside?.location.bucket ?? `mailroom-${process.pid}-${buckets++}`;
   let rule: Interference | undefined;
   const asked: string[] = [];
   const proxy = Bun.serve({
@@ -111,10 +114,7 @@ export async function startS3(program: S3Program = "moto"): Promise<S3> {
     ...CREDENTIALS,
   };
   const direct = new Bun.S3Client({ bucket, endpoint, region: location.region, ...CREDENTIALS });
-  let made = await createBucket(endpoint, bucket, location.region);
-  // MinIO listens before it is ready.
-  while (made.status === 503) made = await createBucket(endpoint, bucket, location.region);
-  if (!made.ok) throw new Error(`the bucket is refused: ${made.status} ${await made.text()}`);
+  if (!beside) await createBucket(endpoint, bucket, location.region);
   return {
     location,
     url: `s3://${bucket}/team?endpoint=${location.endpoint}&region=${location.region}`,
@@ -131,7 +131,11 @@ export async function startS3(program: S3Program = "moto"): Promise<S3> {
   };
 }
 
-const createBucket = (endpoint: string, bucket: string, region: string): Promise<Response> =>
-  new AwsClient({ ...CREDENTIALS, service: "s3", region, retries: 0 }).fetch(`${endpoint}/${bucket}`, {
-    method: "PUT",
-  });
+async function createBucket(endpoint: string, bucket: string, region: string): Promise<void> {
+  const client = new AwsClient({ ...CREDENTIALS, service: "s3", region, retries: 0 });
+  const create = () => client.fetch(`${endpoint}/${bucket}`, { method: "PUT" });
+  let made = await create();
+  // MinIO listens before it is ready.
+  while (made.status === 503) made = await create();
+  if (!made.ok) throw new Error(`the bucket is refused: ${made.status} ${await made.text()}`);
+}

@@ -1,0 +1,178 @@
+/**
+ * Both machines are alive, and the network between one of them and the bucket is gone: from one, from the other, from
+ * both, and back. They never talk to each other, so a network that is gone between them changes nothing.
+ */
+import { describe, expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { apiClient } from "../harness/api.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { letter, mailer } from "../harness/mail.ts";
+import { beginServing, type Place, run, runJson, type Served, serve, start } from "../harness/process.ts";
+import { noReplica, replicatedPlace } from "../harness/replica.ts";
+import { type S3, startS3 } from "../harness/s3.ts";
+import { until } from "../harness/until.ts";
+
+const OWNER = "owner@example.test";
+
+/** The bucket cannot be reached. */
+const cut = (s3: S3): void => s3.interfere(() => new Promise<Response>(() => {}));
+const mend = (s3: S3): void => s3.interfere(undefined);
+
+async function machines(settings: Record<string, string>) {
+  const [ofOne, ofTwo] = await (async () => {
+    const first = await startS3();
+    return [first, await startS3("moto", first)] as const;
+  })();
+  const one = await replicatedPlace(ofOne, settings);
+  const two: Place = {
+    data: temporaryFolder(),
+    env: { ...one.env, MAILROOM_REPLICA: ofTwo.url, MAILROOM_BASE_URL: "https://two.example" },
+  };
+  const first = await serve(one);
+  const second = await start(two, "standby");
+  const { code } = await runJson<{ code: string }>(one, "standby", "invite");
+  await run(two, ["standby", "join", code]);
+  return { ofOne, ofTwo, one, two, first, second, apiKey: one.apiKey };
+}
+
+interface Acknowledged {
+  subject: string;
+  at: number;
+}
+
+/** Sends a message every tenth of a second until `over`, to wherever `mx` says. */
+async function keepSending(name: string, mx: Served["mx"], over: () => boolean): Promise<Acknowledged[]> {
+  const told: Acknowledged[] = [];
+  for (let n = 0; !over(); n++) {
+    const sender = mailer(mx);
+    const subject = `${name} ${n}`;
+    await sender
+      .send({ from: "carol@remote.example", to: OWNER }, letter({ to: OWNER, subject }))
+      .then(() => told.push({ subject, at: performance.now() }))
+      .catch(() => {});
+    sender.close();
+    await Bun.sleep(100);
+  }
+  return told;
+}
+
+async function subjectsOf(http: string, apiKey: string): Promise<string[]> {
+  const found: string[] = [];
+  for (let cursor = ""; ; ) {
+    const { body } = await apiClient(http, apiKey).get<{ threads: { subject: string }[]; nextCursor: string | null }>(
+      `/threads?folder=all&limit=100${cursor && `&cursor=${encodeURIComponent(cursor)}`}`,
+    );
+    found.push(...body.threads.map(({ subject }) => subject));
+    if (body.nextCursor === null) return found;
+    cursor = body.nextCursor;
+  }
+}
+
+interface Promoted {
+  ready: { http: string; mx: string };
+}
+const mxOf = ({ ready: { mx } }: Promoted): Served["mx"] => {
+  const [host = "", port = ""] = mx.split(":");
+  return { host, port: Number(port) };
+};
+
+describe.skipIf(noReplica !== undefined)(`two machines${noReplica === undefined ? "" : ` (${noReplica})`}`, () => {
+  test("of which only the standby reaches the bucket: the server stops before the standby may take mail", async () => {
+    const { ofOne, one, two, first, second, apiKey } = await machines({ "replica.ack": "replica" });
+    let isOver = false;
+    const sending = keepSending("one", first.mx, () => isOver);
+    await Bun.sleep(3_000);
+    cut(ofOne);
+    const promoted = await runJson<Promoted>(two, "promote");
+    const takenAt = performance.now();
+    await Bun.sleep(2_000);
+    isOver = true;
+    const told = await sending;
+    expect(told.length).toBeGreaterThan(3);
+    expect(told.filter(({ at }) => at > takenAt)).toEqual([]);
+    expect(await first.ended).not.toBe(0);
+    const there = new Set(await subjectsOf(`http://${promoted.ready.http}`, apiKey));
+    expect(told.filter(({ subject }) => !there.has(subject))).toEqual([]);
+    // The network is back: the former server is refused for good.
+    mend(ofOne);
+    expect((await run(one, ["serve"])).exitCode).toBe(3);
+    await second.kill("SIGTERM");
+  }, 240_000);
+
+  test("of which none reaches the bucket: the server stops, the standby reads, and the server goes on afterwards", async () => {
+    const { ofOne, ofTwo, one, two, first, second, apiKey } = await machines({});
+    const sender = mailer(first.mx);
+    await sender.send({ from: "carol@remote.example", to: OWNER }, letter({ to: OWNER, subject: "before" }));
+    sender.close();
+    await until(async () => (await subjectsOf(second.http, apiKey)).includes("before"));
+    cut(ofOne);
+    cut(ofTwo);
+    expect(await first.ended).toBe(1);
+    expect(await subjectsOf(second.http, apiKey)).toEqual(["before"]);
+    const refused = await run(two, ["promote"]);
+    expect(refused.exitCode).toBe(1);
+    expect(refused.stderr).toContain("cannot be used");
+    // A unit starts it again; it waits for the bucket.
+    const waiting = beginServing(one);
+    mend(ofOne);
+    mend(ofTwo);
+    await until(() => waiting.stderr().includes('"message":"ready"'));
+    await until(async () => {
+      await Bun.sleep(200);
+      const health = (await (await fetch(`${second.http}/healthz`)).json()) as {
+        standby: { lagSeconds: number; epoch: number };
+      };
+      return health.standby.lagSeconds < 8 && health.standby.epoch === 1;
+    });
+    await waiting.kill("SIGTERM");
+    await second.kill("SIGTERM");
+  }, 240_000);
+
+  test("of which only the server reaches the bucket: it goes on, and the standby cannot take over", async () => {
+    const { ofTwo, two, first, second, apiKey } = await machines({});
+    cut(ofTwo);
+    const sender = mailer(first.mx);
+    await sender.send({ from: "carol@remote.example", to: OWNER }, letter({ to: OWNER, subject: "meanwhile" }));
+    sender.close();
+    const refused = await run(two, ["promote"]);
+    expect([refused.exitCode, refused.stderr.includes("cannot be used")]).toEqual([1, true]);
+    expect(await subjectsOf(second.http, apiKey)).toEqual([]);
+    mend(ofTwo);
+    await until(async () => {
+      await Bun.sleep(200);
+      return (await subjectsOf(second.http, apiKey)).includes("meanwhile");
+    });
+    expect((await run(two, ["promote"])).stderr).toContain("the server https://one.example writes to the replica");
+    await first.kill("SIGTERM");
+    await second.kill("SIGTERM");
+  }, 240_000);
+
+  test("with replica.onLost=serve: both take mail until the network is back, and nothing is deleted", async () => {
+    const { ofOne, one, two, first, second, apiKey } = await machines({ "replica.onLost": "serve" });
+    cut(ofOne);
+    const promoted = await runJson<Promoted>(two, "promote");
+    let isOver = false;
+    const both = [keepSending("one", first.mx, () => isOver), keepSending("two", mxOf(promoted), () => isOver)];
+    await Bun.sleep(3_000);
+    isOver = true;
+    const [atOne = [], atTwo = []] = await Promise.all(both);
+    expect(atOne.length).toBeGreaterThan(0);
+    expect(atTwo.length).toBeGreaterThan(0);
+    mend(ofOne);
+    // It sees that another has taken over.
+    expect(await first.ended).toBe(3);
+    const there = await subjectsOf(`http://${promoted.ready.http}`, apiKey);
+    expect(atTwo.filter(({ subject }) => !there.includes(subject))).toEqual([]);
+    // What the first one took is in its own database, which is kept when it comes back.
+    const back = await start(one, "standby");
+    const [aside = ""] = readdirSync(one.data).filter((name) => name.startsWith("before-standby-"));
+    const file = join(temporaryFolder(), "old.mbox");
+    const exported = await run({ data: join(one.data, aside) }, ["export", "--mailbox", OWNER, "--to", file]);
+    expect(exported.exitCode).toBe(0);
+    const mbox = await Bun.file(file).text();
+    expect(atOne.filter(({ subject }) => !mbox.includes(`Subject: ${subject}`))).toEqual([]);
+    await back.kill("SIGTERM");
+    await second.kill("SIGTERM");
+  }, 240_000);
+});
