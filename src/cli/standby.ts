@@ -46,6 +46,8 @@ async function openHere(session: Session): Promise<(Opened & { isPromoting: bool
     // The settings, which might name another, are in the database that it fetches.
     const { path } = await findLitestream("auto", data, runtime, new AbortController().signal);
     const standby = openStandby({ data, location, executable: path, runtime, log });
+    // The epoch that begins is its own.
+    if (role.role === "promoting") standby.pause(true);
     return {
       standby,
       takeOver: (tell) => takeOver({ standby, data, location, url, tell, runtime }),

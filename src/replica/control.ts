@@ -86,17 +86,25 @@ export async function askPromotion(data: string, tell: (step: string) => void): 
   } catch {
     return undefined;
   }
+  let end: PromotionLine | undefined;
+  try {
+    for await (const said of linesIn(response)) {
+      end = said;
+      if ("step" in said) tell(said.step);
+    }
+  } catch {
+    // The connection was cut off.
+  }
+  if (end && "done" in end) return end.done;
+  if (end && "error" in end) throw new Error(end.error);
+  throw new Error("the standby ended before it had taken over: its log says why; start it again, and it goes on");
+}
+
+async function* linesIn(response: Response): AsyncGenerator<PromotionLine> {
   let rest = "";
   for await (const chunk of (response.body ?? new ReadableStream()).pipeThrough(new TextDecoderStream())) {
     const lines = (rest + chunk).split("\n");
     rest = lines.pop() ?? "";
-    for (const line of lines) {
-      if (line === "") continue;
-      const said = JSON.parse(line) as PromotionLine;
-      if ("done" in said) return said.done;
-      if ("error" in said) throw new Error(said.error);
-      tell(said.step);
-    }
+    for (const line of lines) if (line !== "") yield JSON.parse(line) as PromotionLine;
   }
-  throw new Error("the standby ended before it had taken over: its log says why; start it again, and it goes on");
 }

@@ -188,13 +188,17 @@ export function openStandby({
     next = undefined;
     await failed?.stop();
     if (failed) removeFollowed(failed.file);
-    if (isUseful(current)) return;
+    if (!isUseful(current)) next = begin(epoch);
+  }
+
+  /** Goes on with the database of the last time, and removes what was fetched by half. */
+  function resume(): void {
     const { database } = record;
-    const isKept = !current && database?.epoch === epoch && followedDatabase(data, record) !== undefined;
-    for (const name of current ? [] : readdirSync(folder)) {
-      if (!isKept || !name.startsWith(database.name)) rmSync(join(folder, name), { force: true });
+    const kept = followedDatabase(data, record) === undefined ? undefined : database;
+    for (const name of readdirSync(folder)) {
+      if (kept === undefined || !name.startsWith(kept.name)) rmSync(join(folder, name), { force: true });
     }
-    next = begin(epoch, isKept ? database.name : undefined);
+    if (kept) current = begin(kept.epoch, kept.name);
   }
 
   async function look(): Promise<void> {
@@ -254,6 +258,7 @@ export function openStandby({
     return schema === undefined ? undefined : schemaMismatch(schema);
   }
 
+  resume();
   const looking = keepLooking();
   return {
     objects,

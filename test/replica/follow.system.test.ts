@@ -121,6 +121,26 @@ describe.skipIf(noReplica !== undefined)(`following${noReplica === undefined ? "
     await standby.stop();
   }, 120_000);
 
+  test("reads what it had after a restart, while a new epoch has nothing yet", async () => {
+    const s3 = await startS3();
+    const one = await server(s3);
+    one.add("a");
+    const { standby, data } = follow(s3);
+    await shows(standby, ["a"]);
+    await standby.stop();
+    await one.stop();
+    await one.lease.release();
+    const place = placeOf(s3.location);
+    const parts = { objects: one.objects, runtime, place, url: "https://2.example", keep(_: Identity) {} };
+    const taken = await takeLease(parts, undefined);
+    ends.push(() => taken.stop());
+    const again = follow(s3, data).standby;
+    await shows(again, ["a"]);
+    await until(() => again.state().server?.epoch === 2);
+    expect(namesIn(again)).toEqual(["a"]);
+    await again.stop();
+  }, 120_000);
+
   test("goes on after files were removed under it, and begins anew when what comes next is gone", async () => {
     const s3 = await startS3();
     const one = await server(s3, { hasty: true });
@@ -173,6 +193,7 @@ describe.skipIf(noReplica !== undefined)(`following${noReplica === undefined ? "
       one.sqlite.run("INSERT INTO more VALUES (?, randomblob(200000))", [n]);
     });
     let unequal = 0;
+    let kills = 0;
     let looks = 0;
     for (let round = 0; round < 8; round++) {
       for (let i = 0; i < 5; i++) write();
@@ -196,12 +217,16 @@ describe.skipIf(noReplica !== undefined)(`following${noReplica === undefined ? "
         if (!killed && Math.random() < 0.05) {
           killed = true;
           const pgrep = Bun.spawnSync(["pgrep", "-f", `^${LITESTREAM} restore -f .*-o ${standby.follower()?.file}`]);
-          for (const pid of pgrep.stdout.toString().split("\n").filter(Boolean)) process.kill(Number(pid), "SIGKILL");
+          for (const pid of pgrep.stdout.toString().split("\n").filter(Boolean)) {
+            kills++;
+            process.kill(Number(pid), "SIGKILL");
+          }
         }
       }
     }
     expect(unequal).toBe(0);
     expect(looks).toBeGreaterThan(20);
+    expect(kills).toBeGreaterThan(2);
     await until(async () => {
       await Bun.sleep(50);
       const file = standby.database();

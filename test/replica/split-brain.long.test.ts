@@ -42,8 +42,7 @@ interface Acknowledged {
 }
 
 /** Sends a message every tenth of a second until `over`, to wherever `mx` says. */
-async function keepSending(name: string, mx: Served["mx"], over: () => boolean): Promise<Acknowledged[]> {
-  const told: Acknowledged[] = [];
+async function keepSending(name: string, mx: Served["mx"], over: () => boolean, told: Acknowledged[]): Promise<void> {
   for (let n = 0; !over(); n++) {
     const sender = mailer(mx);
     const subject = `${name} ${n}`;
@@ -54,7 +53,6 @@ async function keepSending(name: string, mx: Served["mx"], over: () => boolean):
     sender.close();
     await Bun.sleep(100);
   }
-  return told;
 }
 
 async function subjectsOf(http: string, apiKey: string): Promise<string[]> {
@@ -81,15 +79,15 @@ describe.skipIf(noReplica !== undefined)(`two machines${noReplica === undefined 
   test("of which only the standby reaches the bucket: the server stops before the standby may take mail", async () => {
     const { ofOne, one, two, first, second, apiKey } = await machines({ "replica.ack": "replica" });
     let isOver = false;
-    const sending = keepSending("one", first.mx, () => isOver);
-    await Bun.sleep(3_000);
+    const told: Acknowledged[] = [];
+    const sending = keepSending("one", first.mx, () => isOver, told);
+    await until(() => told.length > 5);
     cut(ofOne);
     const promoted = await runJson<Promoted>(two, "promote");
     const takenAt = performance.now();
     await Bun.sleep(2_000);
     isOver = true;
-    const told = await sending;
-    expect(told.length).toBeGreaterThan(3);
+    await sending;
     expect(told.filter(({ at }) => at > takenAt)).toEqual([]);
     expect(await first.ended).not.toBe(0);
     const there = new Set(await subjectsOf(`http://${promoted.ready.http}`, apiKey));
@@ -153,12 +151,14 @@ describe.skipIf(noReplica !== undefined)(`two machines${noReplica === undefined 
     cut(ofOne);
     const promoted = await runJson<Promoted>(two, "promote");
     let isOver = false;
-    const both = [keepSending("one", first.mx, () => isOver), keepSending("two", mxOf(promoted), () => isOver)];
-    await Bun.sleep(3_000);
+    const [atOne, atTwo]: [Acknowledged[], Acknowledged[]] = [[], []];
+    const both = [
+      keepSending("one", first.mx, () => isOver, atOne),
+      keepSending("two", mxOf(promoted), () => isOver, atTwo),
+    ];
+    await until(() => atOne.length > 2 && atTwo.length > 2);
     isOver = true;
-    const [atOne = [], atTwo = []] = await Promise.all(both);
-    expect(atOne.length).toBeGreaterThan(0);
-    expect(atTwo.length).toBeGreaterThan(0);
+    await Promise.all(both);
     mend(ofOne);
     // It sees that another has taken over.
     expect(await first.ended).toBe(3);

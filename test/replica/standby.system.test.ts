@@ -120,6 +120,78 @@ describe.skipIf(noReplica !== undefined)(`a standby${noReplica === undefined ? "
     await third.kill("SIGTERM");
     await restarted.kill("SIGTERM");
   }, 240_000);
+
+  test("a promotion that is killed goes on at the next start, and one without a standby that runs works, too", async () => {
+    const s3 = await startS3();
+    const one = await replicatedPlace(s3);
+    const { apiKey } = one;
+    const first = await serve(one);
+    await receive(first, "a");
+    const two = { data: temporaryFolder(), env: { ...one.env, MAILROOM_BASE_URL: "https://two.example" } };
+    const second = await start(two, "standby");
+    await shows(second, apiKey, ["a"]);
+    await joinTo(one, two);
+    await first.kill("SIGTERM");
+
+    // It gets the lease, and then cannot look at the replica any more.
+    const isTaken = () => existsSync(join(two.data, "replica.json"));
+    s3.interfere(({ url }) =>
+      isTaken() && url.includes("list-type") ? new Response(null, { status: 503 }) : undefined,
+    );
+    const promoting = run(two, ["promote"]);
+    await until(isTaken);
+    await second.kill("SIGKILL");
+    expect((await promoting).stderr).toContain("start it again, and it goes on");
+    expect((await run(one, ["serve"])).exitCode).toBe(3);
+    s3.interfere(undefined);
+    const again = await start(two, "standby");
+    await until(() => again.stderr().includes('"message":"ready"'));
+    await until(() => existsSync(join(two.data, "mailroom.db")));
+    await again.kill("SIGTERM");
+    const server = await start(two, "standby");
+    expect(server.ready.mx).not.toBe("off");
+    expect(await subjects(server, apiKey)).toEqual(["a"]);
+
+    // Back, without a process that follows.
+    const back = await start(one, "standby");
+    await shows(back, apiKey, ["a"]);
+    await joinTo(two, one);
+    await back.kill("SIGTERM");
+    await server.kill("SIGTERM");
+    const promoted = await runJson<{ epoch: number; next: string }>(one, "promote");
+    expect(promoted).toMatchObject({ epoch: 3, former: 2, next: "start mailroom standby, or mailroom serve" });
+    const served = await serve(one);
+    expect(await subjects(served, apiKey)).toEqual(["a"]);
+    await served.kill("SIGTERM");
+  }, 240_000);
+
+  test("is invited with a code that works once, for an hour, and hands over nothing without it", async () => {
+    const s3 = await startS3();
+    const one = await replicatedPlace(s3);
+    const server = await serve(one);
+    const standby = { data: temporaryFolder(), env: one.env };
+    const refusal = "this code is wrong, or was used, or is older than an hour";
+    const join = (code: string) => run(standby, ["standby", "join", code]);
+    const invite = async () => (await runJson<{ code: string }>(one, "standby", "invite")).code;
+    const stale = await invite();
+    const code = await invite();
+    expect((await join(stale)).stderr).toContain(refusal);
+    expect((await join("wrong")).stderr).toContain(refusal);
+    const [object = ""] = (await s3.direct.list({ prefix: "team/join/" })).contents?.map(({ key }) => key) ?? [];
+    const sealed = Buffer.from(await s3.direct.file(object).text(), "base64").toString("latin1");
+    expect(sealed).toStartWith("age-encryption.org/v1");
+    expect(sealed).not.toContain("PRIVATE KEY");
+    // As people type it.
+    expect(await join(code.toUpperCase().replaceAll("-", " "))).toMatchObject({ exitCode: 0 });
+    expect((await join(code)).stderr).toContain(refusal);
+    expect((await s3.direct.list({ prefix: "team/join/" })).contents ?? []).toEqual([]);
+    expect((await run(standby, ["standby", "invite"])).stderr).toContain("run it on the server");
+    expect((await run(one, ["standby", "join", code])).stderr).toContain("is the data folder of a server");
+    // Nobody has taken over from it.
+    await server.kill("SIGTERM");
+    const refused = await run({ data: temporaryFolder(), env: one.env }, ["promote"]);
+    expect(refused.exitCode).toBe(1);
+  }, 120_000);
 });
 
 /** The key that seals second factors, as it is once a person has one. */
