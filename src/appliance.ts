@@ -265,6 +265,8 @@ export function createAppliance(
           if (replication) {
             backends.push(replication);
             await replication.start(signal);
+            // Who writes the database also removes the blobs that it names no more.
+            await store.remote?.own().catch((error) => log.warn("blobs without a row are not removed yet", { error }));
           } else backends.push(startCheckpoints(store, log));
         }
         await prepare?.();

@@ -13,6 +13,7 @@ import type { HttpServer } from "./http/listener.ts";
 import { startHttp } from "./http/server.ts";
 import { publicState, type Standby } from "./replica/standby.ts";
 import { openReadOnlyStore, type ReadOnlyStore } from "./store/read-only.ts";
+import { openS3Blobs } from "./store/s3.ts";
 import { openCertificates } from "./tls/certificates.ts";
 
 /** A refused request may come again after a look at the replica, in seconds: see `unavailable`. */
@@ -47,7 +48,8 @@ export async function startStandby(parts: {
 
   function open(file: string): Appliance {
     read = file;
-    store = openReadOnlyStore({ folder: config.data, file, refusal: standby.refusal, runtime, log });
+    const s3 = config.blobs && openS3Blobs(config.blobs, runtime);
+    store = openReadOnlyStore({ folder: config.data, s3, file, refusal: standby.refusal, runtime, log });
     return createAppliance(config, runtime, log, { following: { store, state: standby.state, unreadable } });
   }
 

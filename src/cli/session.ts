@@ -20,6 +20,7 @@ import {
 } from "../replica/standby.ts";
 import { isClaimed } from "../store/claim.ts";
 import { openReadOnlyStore } from "../store/read-only.ts";
+import { openS3Blobs } from "../store/s3.ts";
 
 /** The process around the program; tests hand in a fake. */
 export interface Io {
@@ -115,7 +116,7 @@ function isUnused(folder: string): boolean {
 }
 
 /** For a command beside a running standby: reads what it follows, and refuses to write. @throws Error if none can be read */
-function followedBy(data: string, record: StandbyRecord, parts: { runtime: Runtime; log: Log }): Following {
+function followedBy({ data, blobs }: Config, record: StandbyRecord, parts: { runtime: Runtime; log: Log }): Following {
   const file = followedDatabase(data, record);
   if (file === undefined)
     throw new Error(`the standby of ${data} has no database yet: start mailroom standby, and wait`);
@@ -123,8 +124,9 @@ function followedBy(data: string, record: StandbyRecord, parts: { runtime: Runti
   if (!isClaimed(data)) throw new Error(`the standby of ${data} does not run: start mailroom standby`);
   const mismatch = schemaMismatch(schemaOf(file));
   if (mismatch !== undefined) throw new Error(mismatch);
+  const s3 = blobs && openS3Blobs(blobs, parts.runtime);
   const refusal = () => new StandbyRefusal(describeRefusal(record));
-  const store = openReadOnlyStore({ folder: data, file, refusal, ...parts });
+  const store = openReadOnlyStore({ folder: data, s3, file, refusal, ...parts });
   return { store, state: () => ({}), unreadable: () => undefined };
 }
 
@@ -167,7 +169,7 @@ export function openSession(
         `${used.data} is the data folder of a standby: start mailroom standby, or mailroom promote first`,
       );
     }
-    const following = record && followedBy(used.data, record, { runtime: runtime(), log: log() });
+    const following = record && followedBy(used, record, { runtime: runtime(), log: log() });
     const options = serving ? {} : { busyTimeoutMs: BUSY_TIMEOUT_MS };
     opened = createAppliance(used, runtime(), log(), following ? { following } : options);
     return opened;

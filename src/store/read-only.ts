@@ -12,10 +12,12 @@ import { constants, Database, SQLiteError } from "bun:sqlite";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { AppError } from "../base/errors.ts";
+import { type AppError, unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { openBlobs } from "./blobs.ts";
+import { type Blobs, blobPath, openBlobs } from "./blobs.ts";
+import { openRemoteBlobs } from "./remote-blobs.ts";
+import type { S3Blobs } from "./s3.ts";
 import { drizzleOver } from "./statement.ts";
 import { asUnavailable, isRoomLow, type NotAPromise, roomOf, type Store, type Tx } from "./store.ts";
 
@@ -56,6 +58,7 @@ CREATE TEMP TRIGGER factor_added INSTEAD OF INSERT ON second_factors BEGIN DELET
 
 export function openReadOnlyStore({
   folder,
+  s3,
   file,
   refusal,
   runtime,
@@ -63,11 +66,13 @@ export function openReadOnlyStore({
 }: {
   /** The data folder, with the blobs. */
   folder: string;
+  /** Where the blobs are, if not on the server's disk. */
+  s3: S3Blobs | undefined;
   /** The database; its schema is that of this program. */
   file: string;
   /** Why nothing is changed here, and where it would be. */
   refusal(): AppError;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
+  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
   log: Pick<Log, "error">;
 }): ReadOnlyStore {
   const { SQLITE_OPEN_READWRITE, SQLITE_OPEN_CREATE, SQLITE_OPEN_URI } = constants;
@@ -75,7 +80,8 @@ export function openReadOnlyStore({
   sqlite.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA temp_store = MEMORY`);
   const db = drizzleOver(sqlite);
   const listeners = new Set<(works: number) => void>();
-  const stored = openBlobs(join(folder, "blobs"), runtime);
+  const files = openBlobs(join(folder, "blobs"), runtime);
+  const remote = s3 && openRemoteBlobs({ data: folder, files, s3, runtime });
   let seen: number | undefined;
 
   function attach(path: string): void {
@@ -123,6 +129,22 @@ export function openReadOnlyStore({
     }
   }
 
+  /** Without S3, files stay on the server. */
+  async function requireFile(name: string): Promise<void> {
+    if (existsSync(blobPath(join(folder, "blobs"), name))) return;
+    throw unavailable("A standby has attachments only where MAILROOM_BLOBS names a place for them in S3");
+  }
+  const read: Pick<Blobs, "file" | "read"> = remote ?? {
+    async file(name) {
+      await requireFile(name);
+      return files.file(name);
+    },
+    async read(name) {
+      await requireFile(name);
+      return files.read(name);
+    },
+  };
+
   const refuse = (): never => {
     throw refusal();
   };
@@ -130,7 +152,11 @@ export function openReadOnlyStore({
 
   return {
     db,
-    blobs: { ...stored, write: refuseLater, writeStaged: refuseLater, adopt: refuseLater, sweep: refuseLater },
+    remote: remote && { ...remote, write: refuseLater, adopt: refuseLater, sweep: refuseLater },
+    blobs: {
+      ...{ file: read.file, read: read.read, check: async () => {} },
+      ...{ write: refuseLater, adopt: refuseLater, sweep: refuseLater },
+    },
     transact,
     enqueue: async (work) => transact(work),
     note: async () => {},

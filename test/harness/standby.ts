@@ -37,7 +37,7 @@ export async function followStopped(server: Booted, state: () => StandbyState = 
   const lines: Record<string, unknown>[] = [];
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
   const refusal = () => new StandbyRefusal("This is a standby: the server is https://mail.example.test");
-  const store = openReadOnlyStore({ folder: config.data, file, refusal, runtime, log });
+  const store = openReadOnlyStore({ folder: config.data, s3: undefined, file, refusal, runtime, log });
   const following = { store, state, unreadable: () => undefined };
   const standby = createAppliance(config, runtime, log, {
     following,

@@ -30,7 +30,7 @@ function openStandby() {
   const runtime = fakeRuntime();
   const log = createLog("silent", runtime.now, () => {});
   const refusal = () => new StandbyRefusal("the server is elsewhere");
-  const store = openReadOnlyStore({ folder, file, refusal, runtime, log });
+  const store = openReadOnlyStore({ folder, s3: undefined, file, refusal, runtime, log });
   const names = () =>
     store.db
       .select({ name: workspaces.name })
@@ -70,6 +70,13 @@ describe("a standby's store", () => {
     expect(() => store.requireWritable()).toThrow(StandbyRefusal);
     await expect(store.blobs.write(new Uint8Array(1))).rejects.toThrow("the server is elsewhere");
     expect(names()).toEqual(["First"]);
+  });
+
+  test("says why it lacks a blob that is a file of the server's", async () => {
+    const { store } = openStandby();
+    const name = "ab".padEnd(64, "0");
+    await expect(store.blobs.read(name)).rejects.toThrow("MAILROOM_BLOBS");
+    await expect(store.blobs.file(name)).rejects.toMatchObject({ status: 503 });
   });
 
   test("reads another file between two statements, prepared ones too", () => {
