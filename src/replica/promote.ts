@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import type { S3Location } from "../net/s3.ts";
+import { S3Error, type S3Location } from "../net/s3.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { lastTransaction } from "./follow.ts";
 import { placeOf, readIdentity, writeIdentity } from "./identity.ts";
@@ -43,6 +43,7 @@ interface PromoteParts {
 }
 
 const LOOK_MS = 200;
+const TRIES = 3;
 
 const conflict = (message: string): AppError => new AppError("conflict", message);
 const secondsSince = (at: number, now: number): number => Math.round((now - at) / 100) / 10;
@@ -73,7 +74,7 @@ function requireReady({ standby }: PromoteParts, schema: number | undefined): vo
 export async function takeOver(parts: PromoteParts, signal?: AbortSignal): Promise<Promoted> {
   const { standby, data, location, url, tell, runtime } = parts;
   requireReady(parts, standby.schema());
-  const lease = await readLease(standby.objects);
+  const lease = await patiently(() => readLease(standby.objects), parts);
   const follower = standby.follower() as NonNullable<ReturnType<Standby["follower"]>>;
   if (!lease) throw conflict("the lease is gone from the replica: nobody can tell whether a server still writes");
   const isResumed = readIdentity(data, location)?.holder === lease.holder;
@@ -91,7 +92,7 @@ export async function takeOver(parts: PromoteParts, signal?: AbortSignal): Promi
       const place = placeOf(location);
       const keep = (identity: Parameters<typeof writeIdentity>[1]) => writeIdentity(data, identity);
       const leaseParts = { objects: standby.objects, runtime, place, url, keep, observer: standby.observe() };
-      const held = await takeLease(leaseParts, undefined, signal);
+      const held = await patiently(() => takeLease(leaseParts, undefined, signal), parts);
       epoch = held.epoch;
       await held.stop();
     }
@@ -112,6 +113,19 @@ export async function takeOver(parts: PromoteParts, signal?: AbortSignal): Promi
     waitedSeconds: secondsSince(startedAt, takenAt),
     appliedSeconds: secondsSince(takenAt, runtime.now()),
   };
+}
+
+/** A request that a busy S3 server does not answer must not end a promotion. */
+async function patiently<T>(work: () => Promise<T>, { tell, runtime }: PromoteParts): Promise<T> {
+  for (let tried = 1; ; tried++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof S3Error) || tried === TRIES) throw error;
+      tell(`trying again: ${error.message}`);
+      await pause(runtime, LOOK_MS);
+    }
+  }
 }
 
 /** Until it succeeds: the lease is ours, so that nobody else writes meanwhile. */

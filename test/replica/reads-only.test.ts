@@ -116,7 +116,7 @@ describe("a standby", () => {
     expect(requests.length).toBe(MAIL_OPERATIONS.length + EXT_OPERATIONS.length + ADMIN_OPERATIONS.length);
     expect((await api.get("/threads")).status).toBe(200);
     expect(contents()).toBe(before);
-  });
+  }, 60_000);
 
   test("does the same for the app, in which one signs in", async () => {
     const before = contents();
@@ -138,7 +138,7 @@ describe("a standby", () => {
     expect(allowed.sort()).toEqual(["confirmIdentity", "examineServer"]);
     expect(refused.length).toBeGreaterThan(60);
     expect(contents()).toBe(before);
-  });
+  }, 60_000);
 
   test("does the same for agents", async () => {
     const before = contents();
@@ -155,7 +155,7 @@ describe("a standby", () => {
     expect(new Set(outcomes)).toEqual(new Set(["read", "refused"]));
     await client.close();
     expect(contents()).toBe(before);
-  });
+  }, 60_000);
 });
 
 test("a standby says what it is on its pages for machines", async () => {

@@ -141,7 +141,7 @@ describe.skipIf(noReplica !== undefined)(`two machines${noReplica === undefined 
       await Bun.sleep(200);
       return (await subjectsOf(second.http, apiKey)).includes("meanwhile");
     });
-    expect((await run(two, ["promote"])).stderr).toContain("the server https://one.example writes to the replica");
+    await until(async () => (await run(two, ["promote"])).stderr.includes("https://one.example writes to the replica"));
     await first.kill("SIGTERM");
     await second.kill("SIGTERM");
   }, 240_000);
