@@ -149,13 +149,14 @@ export function openReadOnlyStore({
     throw refusal();
   };
   const refuseLater = async (): Promise<never> => refuse();
+  const written = { write: refuseLater, keep: refuseLater, adopt: refuseLater, sweep: refuseLater };
 
   return {
     db,
-    remote: remote && { ...remote, write: refuseLater, adopt: refuseLater, sweep: refuseLater },
+    remote: remote && { ...remote, ...written },
     blobs: {
       ...{ file: read.file, read: read.read, check: async () => {} },
-      ...{ write: refuseLater, adopt: refuseLater, sweep: refuseLater },
+      ...written,
     },
     transact,
     enqueue: async (work) => transact(work),
