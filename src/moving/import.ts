@@ -363,7 +363,12 @@ async function bringIn(
       }
       await paced(PORTION, () => {
         const numbers = { ...offsets, ...freshOffsets(sqlite, [name]) };
-        sqlite.prepare(inserting(sqlite, name, numbers, between(sqlite, name, from.length > 0))).run(...range);
+        const where = between(sqlite, name, from.length > 0);
+        const written = sqlite.prepare(inserting(sqlite, name, numbers, where)).run(...range).changes;
+        const listed = sqlite.prepare<{ n: number }, SQLQueryBindings[]>(
+          `SELECT count(*) AS n FROM moved.${name} m WHERE ${where}${onlyAnnounced(name)}`,
+        );
+        if (listed.get(...range)?.n !== written) throw new Error(`not all rows of ${name} were written`);
       });
     }
   }
@@ -372,7 +377,6 @@ async function bringIn(
     await paced(pacing.room(), (tx) => mailbox.backlog.takeIn(tx, pacing.room()));
     onProgress(() => `${mailbox.backlog.count()} messages to be indexed`);
   }
-  compare(sqlite, workspaceId, manifest);
   if (!manifest.final) return result;
 
   const seal = openSeal(sealKeyIn(data), runtime, log);
@@ -518,10 +522,12 @@ function createMailImport(sqlite: Database) {
   const messages = sqlite.prepare<{ seq: number }, []>(
     "SELECT t.seq FROM portion p CROSS JOIN main.messages t ON t.thread_seq = p.seq WHERE p.fresh = 1 ORDER BY t.seq",
   );
+  const fresh = sqlite.prepare<{ n: number }, []>("SELECT count(*) AS n FROM portion WHERE fresh = 1");
+  const freshCount = (): number => fresh.get()?.n ?? 0;
   return {
     /** The last of the next `count` conversations after one; null at the end. */
     next: (after: number, count: number): number | null => next.get(after, count)?.seq ?? null,
-    /** Brings conversations in a transaction. Returns how many were written, and their messages. */
+    /** Brings conversations in a transaction, and compares them. Returns how many were written, and their messages. */
     bring(from: number, through: number): { threads: number; messages: { seq: number }[] } {
       sqlite.exec("DELETE FROM portion");
       choose.run(from, through);
@@ -531,8 +537,11 @@ function createMailImport(sqlite: Database) {
         statement.run();
         if (tables[i]?.name === "threads") number.run();
       }
-      const fresh = sqlite.prepare<{ n: number }, []>("SELECT count(*) AS n FROM portion WHERE fresh = 1").get();
-      return { threads: fresh?.n ?? 0, messages: messages.all() };
+      const written = { threads: freshCount(), messages: messages.all() };
+      sqlite.exec("UPDATE portion SET fresh = 0");
+      for (const statement of differing) statement.run();
+      if (freshCount() > 0) throw new Error("conversations differ from those in the export once they are written");
+      return written;
     },
     /** Names the conversations that drafts answer, which may have come after them. */
     linkDrafts(): void {
@@ -707,6 +716,8 @@ function between(sqlite: Database, name: string, isBounded: boolean): string {
 /** Announced already, as far as it goes, by the server that made the export. */
 const ANNOUNCED = "m.seq <= (SELECT event_seq FROM moved.webhook_cursor)";
 
+const onlyAnnounced = (name: string): string => (name === "events" ? ` AND ${ANNOUNCED}` : "");
+
 /** SQL that writes the rows `m` for which `where` is true. */
 function inserting(sqlite: Database, name: string, offsets: Offsets, where: string): string {
   const { numbers = {}, values = {} } = planOf(name);
@@ -726,29 +737,7 @@ function inserting(sqlite: Database, name: string, offsets: Offsets, where: stri
     return `m.${column} + ${offsets[of] ?? 0}`;
   });
   return `INSERT INTO main.${name} (${columns.join(", ")}) SELECT ${from.join(", ")} FROM moved.${name} m
-    WHERE ${where}${name === "events" ? ` AND ${ANNOUNCED}` : ""}`;
-}
-
-/** @throws AppError conflict if a table has not as many rows of the workspace as the export */
-function compare(sqlite: Database, workspaceId: string, { rows }: ExportManifest): void {
-  const unannounced = countOf(sqlite, `moved.events m WHERE NOT (${ANNOUNCED})`);
-  for (const { name, stage } of MOVED) {
-    if (stage === "last") continue;
-    const here =
-      sqlite.prepare<{ n: number }, [string]>(`SELECT count(*) AS n FROM ${chainTo(name)}`).get(workspaceId)?.n ?? 0;
-    const there = (rows[name] ?? 0) - (name === "events" ? unannounced : 0);
-    if (here !== there) {
-      throw new AppError("conflict", `${name} has ${here} rows here and ${there} in the export: run the import again`);
-    }
-  }
-}
-
-/** SQL: the rows of the workspace ?1 in a table, from those that it belongs to on. */
-function chainTo(name: string): string {
-  const { of, by } = planOf(name);
-  if (of === "workspaces") return `main.workspaces w CROSS JOIN main.${name} ON w.id = ?1 AND ${name}.${by} = w.id`;
-  const joined = belongs(planOf(name)).replace("t.", `${name}.`).replace("p.", `${of}.`);
-  return `${chainTo(of)} CROSS JOIN main.${name} ON ${joined}`;
+    WHERE ${where}${onlyAnnounced(name)}`;
 }
 
 /** Adds what makes the workspace a served one. */

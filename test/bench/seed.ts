@@ -49,7 +49,7 @@ function inserter({ db }: Pick<Store, "db">, table: string): (row: Row) => void 
 }
 
 /** Fills the mailbox with conversations of three, the first of fifty; a sixth of them are unread. */
-function seedMailbox(data: string, mailboxId: string, messages: number): void {
+function seedMailbox(data: string, mailboxId: string, messages: number, medianBytes: number): void {
   const store = openStore({ folder: data, runtime: systemRuntime() });
   const engine = createFts5Engine(store);
   const { workspaceId } = store.db.$client
@@ -62,7 +62,7 @@ function seedMailbox(data: string, mailboxId: string, messages: number): void {
   /** Normally distributed, by Box and Muller. */
   const deviation = (): number => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
   const bodyText = (): string => {
-    const said = text(MEDIAN_BYTES * Math.exp(SPREAD * deviation())).split(" ");
+    const said = text(medianBytes * Math.exp(SPREAD * deviation())).split(" ");
     for (const i of said.keys()) {
       if (i > 0 && random() < SAID_AGAIN) said[i] = said[Math.floor(random() * i)] ?? "";
     }
@@ -122,13 +122,16 @@ function seedMailbox(data: string, mailboxId: string, messages: number): void {
 
 const places = new Map<number, Awaited<ReturnType<typeof newPlace>>>();
 
-/** A place with one mailbox of so many messages, or a few more, made once a run. */
-export async function seededPlace(messages: number): Promise<Awaited<ReturnType<typeof newPlace>>> {
+/** A place with one mailbox of so many messages, or a few more, made once a run. `medianBytes`: of their texts. */
+export async function seededPlace(
+  messages: number,
+  medianBytes = MEDIAN_BYTES,
+): Promise<Awaited<ReturnType<typeof newPlace>>> {
   const known = places.get(messages);
   if (known) return known;
   const made = await newPlace(`seeded-${messages}`);
   const started = performance.now();
-  seedMailbox(made.place.data, made.mailboxId, messages);
+  seedMailbox(made.place.data, made.mailboxId, messages, medianBytes);
   const seconds = (performance.now() - started) / 1_000;
   print({
     figure: `rows of ${messages} generated messages, with index`,
