@@ -270,17 +270,23 @@ type Row = Record<string, unknown>;
 /** The rows of an export, with the numbers of rows replaced by what they stand for. */
 export function contentOf(folder: string): Record<string, string[]> {
   const db = databaseOf(folder);
-  const known = new Map<string, { seq: number; as: unknown }[]>();
-  const numbersOf = (table: string) => {
+  const known = new Map<string, Map<number, unknown>>();
+  const numbersOf = (table: string): Map<number, unknown> => {
+    const found = known.get(table);
+    if (found) return found;
     const key = table === "access_notices" ? "id" : "seq";
     const rows = db.query<Row, []>(`SELECT * FROM ${table} ORDER BY ${key}`).all();
-    const found = known.get(table) ?? rows.map((row, i) => ({ seq: row[key] as number, as: row.id ?? i }));
-    known.set(table, found);
-    return found;
+    const made = new Map(rows.map((row, i) => [row[key] as number, row.id ?? i]));
+    known.set(table, made);
+    return made;
   };
   /** The last row up to the number: some columns name a position, after which others come. */
-  const standsFor = (table: string, seq: unknown) =>
-    seq === null ? null : (numbersOf(table).findLast((row) => row.seq <= (seq as number))?.as ?? "none");
+  function standsFor(table: string, seq: unknown): unknown {
+    if (seq === null) return null;
+    const numbers = numbersOf(table);
+    const last = numbers.has(seq as number) ? seq : [...numbers.keys()].findLast((known) => known <= (seq as number));
+    return numbers.get(last as number) ?? "none";
+  }
   return Object.fromEntries(
     MOVED.map(({ name, numbers = {} }) => {
       const named: Record<string, string> = { ...numbers, ...(name === "drafts" && { answers: "threads" }) };
