@@ -60,10 +60,11 @@ import { park, unpark } from "../outbound/queue.ts";
 import { blobPath } from "../store/blobs.ts";
 import { claimBlobs, isClaimed, tryClaim } from "../store/claim.ts";
 import { MIGRATIONS, migrate } from "../store/migrate.ts";
-import { MESSAGES_PER_THREAD, workspaces } from "../store/schema.ts";
+import { workspaces } from "../store/schema.ts";
 import { openSnapshot } from "../store/snapshot.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { EXPORT, type ExportManifest, SECOND_FACTORS } from "./layout.ts";
+import { columnsOf, countOf, messagesBetween } from "./rows.ts";
 import { belongs, MOVED } from "./tables.ts";
 
 export interface ExportRequest {
@@ -311,16 +312,6 @@ function copying(db: Database, table: string, from: string): string {
   return `INSERT INTO main.${table} (${columns.join(", ")}) SELECT ${columns.map((name) => `t.${name}`).join(", ")} FROM ${from}`;
 }
 
-/** Names of a table's columns, quoted, in the schema `of`. */
-export const columnsOf = (db: Database, table: string, of = "main"): string[] =>
-  db
-    .query<{ name: string }, []>(`SELECT name FROM ${of}.pragma_table_info('${table}', '${of}')`)
-    .all()
-    .map(({ name }) => `"${name}"`);
-
-export const countOf = (db: Database, table: string): number =>
-  db.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${table}`).get()?.n ?? 0;
-
 /** Rows of the conversations ?1 to ?2. */
 function mailFrom(table: (typeof MOVED)[number]): string {
   const { name, of } = table;
@@ -328,10 +319,6 @@ function mailFrom(table: (typeof MOVED)[number]): string {
   const range = of === "messages" ? messagesBetween("?1", "?2") : "BETWEEN ?1 AND ?2";
   return `main.${of} p CROSS JOIN source.${name} t ON ${belongs(table)} WHERE p.seq ${range}`;
 }
-
-/** SQL: is the number of a message of the conversations from `first` to `last`. */
-export const messagesBetween = (first: string, last: string): string =>
-  `BETWEEN ${first} * ${MESSAGES_PER_THREAD} AND ${last} * ${MESSAGES_PER_THREAD} + ${MESSAGES_PER_THREAD - 1}`;
 
 /** Copies the blobs that the database names, and writes the list of them. */
 async function copyBlobs(

@@ -7,7 +7,7 @@ import { deleteMail } from "../mailbox/removal.ts";
 import type { NotAPromise, Tx } from "../store/store.ts";
 import { createPacing } from "../transfer/import.ts";
 import { type ExportParts, rowOf } from "./export.ts";
-import { clearing } from "./import.ts";
+import { clearing } from "./rows.ts";
 import { MOVED } from "./tables.ts";
 
 const DELETED_AT_ONCE = 200;

@@ -1,0 +1,81 @@
+/** The transaction with which a workspace that has arrived begins to be served. */
+import type { Database } from "bun:sqlite";
+import { unpark } from "../outbound/queue.ts";
+import type { Tx } from "../store/store.ts";
+import type { ExportManifest } from "./layout.ts";
+import { ANNOUNCED, columnsOf, freshOffsets, inserting, type Offsets, ownedBy, raise, sequenceOf } from "./rows.ts";
+import { MOVED } from "./tables.ts";
+
+/** Adds what makes the workspace a served one. */
+export function finish(tx: Tx, { id, workspace }: ExportManifest, logs: Offsets): void {
+  const sqlite = tx.$client;
+  for (const name of ["events", "thread_changes"]) raise(sqlite, name, sequenceOf(sqlite, "moved", name));
+  const lasting = MOVED.filter(({ stage }) => stage === "last");
+  const offsets = {
+    ...logs,
+    ...freshOffsets(
+      sqlite,
+      lasting.map(({ name }) => name),
+    ),
+  };
+  for (const { name } of lasting) {
+    if (name === "mailboxes") {
+      const columns = columnsOf(sqlite, name).filter((column) => column !== '"id"');
+      const set = columns.map((column) => `${column} = m.${column}`).join(", ");
+      sqlite.exec(`UPDATE main.mailboxes SET ${set} FROM moved.mailboxes m WHERE m.id = mailboxes.id`);
+      continue;
+    }
+    sqlite.prepare(`DELETE FROM main.${name} WHERE ${ownedBy(name)}`).run(workspace.id);
+    if (name === "oauth_grants") {
+      const columns = columnsOf(sqlite, "oauth_clients").join(", ");
+      sqlite.exec(`INSERT OR IGNORE INTO main.oauth_clients (${columns}) SELECT ${columns} FROM moved.oauth_clients`);
+    }
+    sqlite.exec(inserting(sqlite, name, offsets, "TRUE"));
+  }
+  announce(sqlite, logs);
+  tellFollowers(sqlite, workspace.id);
+  sqlite
+    .prepare(
+      `UPDATE main.workspaces SET moving = NULL, export_id = ?, paused_reason = m.paused_reason, keys_paused_at = m.keys_paused_at
+       FROM moved.workspaces m WHERE workspaces.id = m.id`,
+    )
+    .run(id);
+  unpark(tx, workspace.id);
+}
+
+/** Has the webhooks go on: with the deliveries that wait, and with the events that the other server had not announced. */
+function announce(sqlite: Database, logs: Offsets): void {
+  const columns = columnsOf(sqlite, "events")
+    .filter((column) => column !== '"seq"')
+    .join(", ");
+  sqlite.exec(
+    `INSERT INTO main.events (${columns}) SELECT ${columns} FROM moved.events m WHERE NOT (${ANNOUNCED}) ORDER BY seq;
+     UPDATE main.webhook_endpoints SET due_at = m.due_at, sweeping = m.sweeping, telling = m.telling,
+       after_event = coalesce(
+         (SELECT max(e.seq) FROM moved.events o JOIN main.events e ON e.id = o.id WHERE o.seq <= m.after_event AND NOT (${ANNOUNCED.replace("m.", "o.")})),
+         (SELECT event_seq FROM moved.webhook_cursor) + ${logs.events ?? 0})
+     FROM moved.webhook_endpoints m WHERE m.id = webhook_endpoints.id`,
+  );
+}
+
+/** Programs that followed the other server learn of all conversations anew, and which were deleted. */
+function tellFollowers(sqlite: Database, workspaceId: string): void {
+  const { seq } = sqlite
+    .prepare<{ seq: number }, []>("SELECT coalesce(max(seq), 0) AS seq FROM main.thread_changes")
+    .get() ?? { seq: 0 };
+  const after = Math.max(seq, sequenceOf(sqlite, "main", "thread_changes"));
+  sqlite
+    .prepare(
+      `INSERT INTO main.thread_changes (seq, thread_seq, thread_id, mailbox_id, kind)
+       SELECT ?1 + n, -?1 - n, thread_id, mailbox_id, kind
+       FROM (SELECT row_number() OVER (ORDER BY seq) AS n, * FROM moved.thread_changes)`,
+    )
+    .run(after);
+  sqlite
+    .prepare(
+      `INSERT INTO main.thread_changes (kind, user_id, through)
+       SELECT 'upserted', id, coalesce((SELECT seq FROM main.sqlite_sequence WHERE name = 'threads'), 0)
+       FROM main.users WHERE workspace_id = ?`,
+    )
+    .run(workspaceId);
+}
