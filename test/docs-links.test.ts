@@ -72,6 +72,7 @@ const REASONS: Record<string, RegExp> = {
   dns: /^mailroom domain (dns|verify)\b/,
   outside: /^mailroom import .*--imap\b/,
   s3: /^(export (MAILROOM_BLOBS|AWS_ACCESS_KEY_ID)=|mailroom (doctor|serve|blobs move)\b)/,
+  other: /^(rsync -a|mailroom workspace (export .*--final|import|remove)|rm -r \.\/move$)/,
   client: /^claude mcp add\b/,
   // snippets.system.test.ts runs these. A body that is JSON ends on a line of its own.
   snippet: /^(curl |}'$)/,

@@ -16,6 +16,7 @@ import type { Log } from "../base/log.ts";
 import { atMost } from "../base/pause.ts";
 import { newId, type Runtime, randomToken } from "../base/runtime.ts";
 import { isVerifiedElsewhere } from "../mailbox/addresses.ts";
+import { isServed } from "../store/moving.ts";
 import * as schema from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type DnsRecord, type FoundRecord, lookUp, publishedAt } from "./dns.ts";
@@ -161,7 +162,7 @@ export function createDomains({
   /** Lists the MTA-STS policy hosts of verified domains (RFC 8461 §3.2). */
   const policyHosts = (): string[] =>
     listDomains()
-      .filter(({ verifiedAt }) => verifiedAt !== null)
+      .filter(({ verifiedAt, workspaceId }) => verifiedAt !== null && isServed(store.db, workspaceId))
       .map(({ name }) => policyHostOf(name));
 
   /**

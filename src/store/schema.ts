@@ -36,7 +36,7 @@
  *   options: the settings.   greylist: first mail that was deferred, or has come back.
  *   known_networks: where wanted mail came from.
  *
- * Writers:
+ * Writers, beside moving/, which writes the rows of a workspace that arrives from another server:
  *
  *   people, domains, mailboxes           admin/
  *   api_keys                             access/credentials.ts

@@ -472,6 +472,20 @@ describe("one problem", () => {
         b.sql(`UPDATE queue_entries SET reply = 'mx.d leads to a private address, ${NOT_LISTED}'`);
       },
     ],
+    [
+      "a workspace that has left, whose queue and domains are another server's",
+      "workspace:Example",
+      "warning",
+      /workspace remove/,
+      (b) => b.sql("UPDATE workspaces SET moving = 'out'"),
+    ],
+    [
+      "a workspace whose import has not ended",
+      "workspace:Example",
+      "warning",
+      /Import its final export/,
+      (b) => b.sql("UPDATE workspaces SET moving = 'in'"),
+    ],
     ["no backup", "backup", "warning", /backup\.folder/, (b) => writeBackupState(b.data, {})],
     [
       "an old backup",

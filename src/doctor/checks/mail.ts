@@ -3,6 +3,7 @@ import type { DnsRecord, FoundRecord } from "../../admin/dns.ts";
 import type { DomainEntry } from "../../admin/domains.ts";
 import { findMailHosts, mailHost } from "../../outbound/next-hop.ts";
 import { NOT_LISTED, readSmarthost } from "../../outbound/transport.ts";
+import { isServed } from "../../store/moving.ts";
 import type { Check, Finding, World } from "../check.ts";
 
 /* The DNS records of each domain: for mail to it, and for the authentication of mail from it. */
@@ -29,7 +30,9 @@ const WHY: Record<DnsRecord["purpose"], string> = {
 
 /** Checks one claim to each name, the verified or else the oldest: records of the others need not be published. */
 export const checkDomains: Check = async (world) => {
-  const names = Map.groupBy(world.domains.listDomains(), ({ name }) => name);
+  // Records of a domain that has left lead to another server.
+  const served = world.domains.listDomains().filter(({ workspaceId }) => isServed(world.store.db, workspaceId));
+  const names = Map.groupBy(served, ({ name }) => name);
   return (await Promise.all([...names.values()].map(([first]) => (first ? look(world, first) : [])))).flat();
 };
 
@@ -151,7 +154,7 @@ export const checkQueue: Check = ({ store, runtime, serving }) => {
          min(due_at) FILTER (WHERE state = 'waiting' AND leased = 0 AND queue_entries.domain NOT IN
            (SELECT domain FROM queue_domains WHERE line = 'slow')) AS dueAt, min(accepted_at) AS acceptedAt
        FROM queue_entries JOIN outbound_messages ON outbound_messages.seq = queue_entries.message_seq
-       WHERE state IN ('waiting', 'held')`,
+       WHERE state = 'waiting' OR (state = 'held' AND due_at IS NULL)`,
     )
     .get();
   const { waiting = 0, held = 0, dueAt = null, acceptedAt = null } = row ?? {};
@@ -198,3 +201,23 @@ function refusedDestinations({ db }: World["store"]): Finding[] {
     },
   ];
 }
+
+/** Workspaces that this server has and does not serve, since they move from or to another one. */
+export const checkWorkspaces: Check = ({ store }) => {
+  const moving = store.db.$client
+    .query<{ name: string; moving: "in" | "out" }, []>(
+      "SELECT name, moving FROM workspaces WHERE moving IS NOT NULL ORDER BY name",
+    )
+    .all();
+  return moving.map(({ name, moving }) => ({
+    id: `workspace:${name}`,
+    name: `Workspace ${name}`,
+    state: "warning",
+    detail:
+      moving === "out" ? "it has left this server, which takes and sends nothing for it" : "its import has not ended",
+    todo:
+      moving === "out"
+        ? `Once the other server has it, and no mail for it comes here any more: mailroom workspace remove "${name}". If it is to stay: mailroom workspace reopen "${name}".`
+        : `Import its final export, or give it up: mailroom workspace remove "${name}".`,
+  }));
+};
