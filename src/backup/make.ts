@@ -251,7 +251,7 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
 }
 
 /** @throws AppError insufficient_storage when the database alone, of so many bytes, does not fit */
-export async function requireRoom(folder: string, bytes: number): Promise<void> {
+async function requireRoom(folder: string, bytes: number): Promise<void> {
   const needed = bytes * SPARE;
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;

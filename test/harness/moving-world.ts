@@ -20,7 +20,7 @@ import { fakeRuntime } from "./runtime.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 
 /** Mail to it waits, since its name cannot be looked up. */
-export const REMOTE = "remote.example";
+const REMOTE = "remote.example";
 const dns = () => zone({ [REMOTE]: "SERVFAIL" });
 const DAY_MS = 86_400_000;
 const SOURCE_NOW = fakeRuntime().now();
@@ -260,7 +260,7 @@ export async function move(from: Place): Promise<{ place: Place; folder: string 
   return { place, folder };
 }
 
-export const databaseOf = (folder: string): Database => {
+const databaseOf = (folder: string): Database => {
   const [generation = ""] = readdirSync(join(folder, "generations"));
   return new Database(join(folder, "generations", generation, "mailroom.db"), { readonly: true });
 };

@@ -1,6 +1,6 @@
 /** A workspace moves from server to server with all that it has. */
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { apiClient, type Client } from "../harness/api.ts";
 import {
@@ -117,6 +117,8 @@ test("an export has nothing of another workspace", async () => {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   expect(files.length).toBeGreaterThan(5);
   for (const { parentPath, name } of files) {
+    // As secret as a backup.
+    expect([name, statSync(join(parentPath, name)).mode & 0o077]).toEqual([name, 0]);
     const bytes = readFileSync(join(parentPath, name));
     for (const word of OF_OTHERS) expect([name, word, bytes.includes(word)]).toEqual([name, word, false]);
   }
