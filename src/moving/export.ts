@@ -255,15 +255,17 @@ async function copyRows({ data, workspace, isInterrupted, onProgress }: ExportRe
   const db = new Database(path, { readwrite: true, strict: true });
   try {
     // A file that is not finished is removed.
-    db.exec("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF");
+    db.exec("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536");
     migrate(db, { claim: () => () => {} });
     db.exec("PRAGMA foreign_keys = OFF");
     db.query("ATTACH ? AS source").run(join(data, "mailroom.db"));
-    const triggers = db
-      .query<{ name: string; sql: string }, []>("SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger'")
+    const aside = db
+      .query<{ type: string; name: string; sql: string }, []>(
+        "SELECT type, name, sql FROM main.sqlite_schema WHERE type IN ('trigger', 'index') AND sql IS NOT NULL",
+      )
       .all();
-    // Rows are copied as they are.
-    for (const { name } of triggers) db.exec(`DROP TRIGGER main.${name}`);
+    // Rows are copied as they are, and indexes cost less at the end.
+    for (const { type, name } of aside) db.exec(`DROP ${type} main.${name}`);
     db.exec("BEGIN");
     db.query(copying(db, "workspaces", "source.workspaces t WHERE t.id = ?")).run(workspace.id);
     for (const table of MOVED.filter(({ stage }) => stage !== "mail")) {
@@ -299,7 +301,10 @@ async function copyRows({ data, workspace, isInterrupted, onProgress }: ExportRe
       if (isInterrupted()) throw new Error(INTERRUPTED);
     }
     db.exec("COMMIT");
-    for (const { sql } of triggers) db.exec(sql);
+    for (const { sql } of aside) {
+      db.exec(sql);
+      await letOthersRun();
+    }
     return Object.fromEntries(MOVED.map(({ name }) => [name, countOf(db, name)]));
   } finally {
     db.close();
