@@ -42,7 +42,10 @@ export function createMailImport(sqlite: Database) {
       sqlite.exec("DELETE FROM portion");
       choose.run(from, through);
       for (const statement of differing) statement.run();
-      sqlite.exec("DELETE FROM main.threads WHERE seq IN (SELECT seq FROM portion WHERE fresh = 1)");
+      sqlite.exec(
+        `DELETE FROM main.threads WHERE seq IN (SELECT seq FROM portion WHERE fresh = 1)
+           AND mailbox_id IN (SELECT id FROM moved.mailboxes)`,
+      );
       for (const [i, statement] of inserts.entries()) {
         statement.run();
         if (tables[i]?.name === "threads") number.run();

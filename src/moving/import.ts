@@ -120,6 +120,9 @@ const UNIQUE: Readonly<Record<string, readonly string[]>> = {
   attachments: ["id"],
 };
 
+/** Those whose rows come last, which others may take meanwhile. */
+const LATER = MOVED.flatMap(({ name, stage }) => (stage === "last" && Object.hasOwn(UNIQUE, name) ? [name] : []));
+
 async function bringIn(
   parts: ExportParts & { mailbox: Pick<Mailbox, "backlog"> },
   request: ImportRequest,
@@ -135,6 +138,7 @@ async function bringIn(
   const pacing = createPacing({ folder: data, runtime });
   const secrets = await secretsOf(found, identities);
 
+  requireFree(sqlite, manifest, Object.keys(UNIQUE));
   const present = store.transact((tx) => begin(tx, manifest));
   const result: Imported = {
     id: workspaceId,
@@ -224,7 +228,7 @@ async function bringIn(
 
   const seal = openSeal(sealKeyIn(data), runtime, log);
   store.transact((tx) => {
-    requireFree(sqlite, manifest);
+    requireFree(sqlite, manifest, LATER);
     finish(tx, manifest, offsets);
     for (const { userId, email } of peopleWithFactors(sqlite, workspaceId)) {
       const secret = secrets.get(userId);
@@ -257,7 +261,7 @@ function begin(tx: Tx, manifest: ExportManifest): "in" | "served" {
       `the workspace ${name} left this server with this very export: import it at the other one, or take it back with mailroom workspace reopen`,
     );
   }
-  requireFree(sqlite, manifest);
+  requireFree(sqlite, manifest, LATER);
   if (!known) {
     sqlite
       .prepare(
@@ -291,7 +295,7 @@ function begin(tx: Tx, manifest: ExportManifest): "in" | "served" {
 const KEPT_MEANWHILE = new Set(["mailboxes", "mailbox_labels"]);
 
 /** @throws AppError conflict for a name, address, domain or id that another workspace has */
-function requireFree(sqlite: Database, { workspace }: ExportManifest): void {
+function requireFree(sqlite: Database, { workspace }: ExportManifest, tables: readonly string[]): void {
   const { id, name } = workspace;
   const first = (query: string) => sqlite.prepare<{ taken: string }, [string]>(query).get(id)?.taken;
   const same = first(
@@ -304,8 +308,8 @@ function requireFree(sqlite: Database, { workspace }: ExportManifest): void {
      WHERE o.workspace_id <> ?1 AND o.verified_at IS NOT NULL AND m.verified_at IS NOT NULL`,
   );
   if (domain !== undefined) throw new AppError("conflict", `another workspace has verified ${domain} here`);
-  for (const [table, columns] of Object.entries(UNIQUE)) {
-    for (const column of columns) {
+  for (const table of tables) {
+    for (const column of UNIQUE[table] ?? []) {
       const taken = first(
         `SELECT o.${column} AS taken FROM moved.${table} m CROSS JOIN main.${table} o ON o.${column} = m.${column}
          WHERE NOT (${ownedBy(table).replace(/^(\w+)/, "o.$1")}) LIMIT 1`,
@@ -330,12 +334,18 @@ async function removeStrays(
     while (await paced(DELETED_AT_ONCE, (tx) => deleteMail(tx, id, DELETED_AT_ONCE)));
     await paced(1, () => void sqlite.prepare("DELETE FROM main.mailboxes WHERE id = ?").run(id));
   }
-  const strays = sqlite.prepare<unknown, [string]>(
-    `DELETE FROM main.threads WHERE seq IN (
-       SELECT t.seq FROM main.mailboxes b CROSS JOIN main.threads t ON t.mailbox_id = b.id
-       WHERE b.workspace_id = ?1 AND NOT EXISTS (SELECT 1 FROM moved.threads m WHERE m.id = t.id) LIMIT ${PORTION})`,
+  // Looked for outside a transaction, since it reads all conversations.
+  const strays = sqlite.prepare<{ seq: number }, [string]>(
+    `SELECT t.seq FROM main.mailboxes b CROSS JOIN main.threads t ON t.mailbox_id = b.id
+     WHERE b.workspace_id = ?1 AND NOT EXISTS (SELECT 1 FROM moved.threads m WHERE m.id = t.id)`,
   );
-  while ((await paced(PORTION, () => strays.run(workspaceId).changes)) > 0);
+  const left = strays.all(workspaceId).map(({ seq }) => seq);
+  while (left.length > 0) {
+    const seqs = JSON.stringify(left.splice(0, DELETED_AT_ONCE));
+    await paced(DELETED_AT_ONCE, () => {
+      sqlite.prepare("DELETE FROM main.threads WHERE seq IN (SELECT value FROM json_each(?))").run(seqs);
+    });
+  }
 }
 
 /** Copies blobs from the export, and checks them. @throws AppError conflict for one that is missing or damaged */
