@@ -448,3 +448,37 @@ export function lampPicture(width: number, height: number, light: Colour): Uint8
     chunk("IEND", new Uint8Array()),
   ]);
 }
+
+/** What an agent wrote, which waits for Ada: a draft, and an answer that goes out once she approves it. */
+export interface DemoAnswer {
+  kind: "draft" | "held";
+  /** Subject of the conversation that it answers. */
+  answers: string;
+  from: string;
+  to: string;
+  cc?: string;
+  hoursAgo: number;
+  text: string;
+}
+
+export const AGENT = "Answering agent";
+
+export const ANSWERS: readonly DemoAnswer[] = [
+  {
+    kind: "draft",
+    answers: "A lamp for my grandmother's desk",
+    from: "Ada Okafor <orders@example.test>",
+    to: mira,
+    hoursAgo: 1.5,
+    text: "Hello Mira,\n\nyes, we engrave the base: up to 40 letters, in oak or ash. It takes two days more, so a lamp ordered today would be with you on the 18th.\n\nAda",
+  },
+  {
+    kind: "held",
+    answers: "Invoice BL-0417",
+    from: ada,
+    to: priya,
+    cc: ben,
+    hoursAgo: 1,
+    text: "Dear Priya,\n\nthank you, the invoice goes out with Friday's payments. Ben has both receipts and will send them to you today.\n\nAda",
+  },
+];

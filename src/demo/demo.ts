@@ -8,13 +8,25 @@ import { type Domains, makeDkimKeys } from "../admin/domains.ts";
 import { hashPassword, type People } from "../admin/people.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { putHold, setTold } from "../mailbox/holds.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import { normalizeAddress, parseAddressList } from "../message/address.ts";
 import { composeMessage } from "../message/compose.ts";
-import { MAIL_SCOPES, users } from "../store/schema.ts";
+import { MAIL_SCOPES, type Policy, users } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { ADA, ALIASES, BEN, CONVERSATIONS, type DemoConversation, type DemoMessage, SUPPORT } from "./conversations.ts";
+import {
+  ADA,
+  AGENT,
+  ALIASES,
+  ANSWERS,
+  BEN,
+  CONVERSATIONS,
+  type DemoAnswer,
+  type DemoConversation,
+  type DemoMessage,
+  SUPPORT,
+} from "./conversations.ts";
 import { DOMAIN, findDemo, NAME } from "./folder.ts";
 
 /** The same in every demo. */
@@ -53,14 +65,15 @@ export async function loadDemo(parts: DemoParts): Promise<Demo> {
       "--demo needs an empty data folder, and this one is in use: set MAILROOM_DATA to another",
     );
   }
-  const [keys, prepared, passwordHash] = await Promise.all([
+  const [keys, prepared, answers, passwordHash] = await Promise.all([
     makeDkimKeys(),
     prepareAll(store, runtime.now()),
+    prepareAnswers(store, runtime.now()),
     hashPassword(CREDENTIALS.password),
   ]);
   store.transact((tx) => {
     populate(tx, parts, keys, passwordHash);
-    file(tx, parts, prepared);
+    fileAnswers(tx, parts, answers, file(tx, parts, prepared));
   });
   return { address: ADA, ...CREDENTIALS };
 }
@@ -161,9 +174,11 @@ function headersOf({ subject, messages }: DemoConversation, i: number, j: number
   ];
 }
 
-function file(tx: Tx, { people, mailbox, runtime }: DemoParts, prepared: PreparedConversation[]): void {
+/** Returns the ids of Ada's conversations by their subjects. */
+function file(tx: Tx, { people, mailbox, runtime }: DemoParts, prepared: PreparedConversation[]): Map<string, string> {
   const caller = findCaller(tx, CREDENTIALS.key);
   if (!caller) throw new Error("the demo's key does not work");
+  const threadIds = new Map<string, string>();
   for (const { conversation, messages } of prepared) {
     for (const address of [conversation.mailbox, conversation.alsoIn]) {
       if (address === undefined) continue;
@@ -185,7 +200,73 @@ function file(tx: Tx, { people, mailbox, runtime }: DemoParts, prepared: Prepare
       const { labels, starred, unread = false, folder, snoozedFor } = conversation;
       mailbox.update(caller, threadId, { unread, starred, addLabels: labels, folder });
       if (snoozedFor !== undefined) mailbox.snooze(tx, threadId, runtime.now() + snoozedFor * HOUR_MS);
+      if (address === ADA) threadIds.set(conversation.subject, threadId);
     }
+  }
+  return threadIds;
+}
+
+interface PreparedAnswer {
+  answer: DemoAnswer;
+  bytes: Uint8Array;
+  prepared: PreparedMessage;
+  at: number;
+}
+
+function prepareAnswers(store: Store, now: number): Promise<PreparedAnswer[]> {
+  return Promise.all(
+    ANSWERS.map(async (answer, i) => {
+      const { answers, from, to, cc, hoursAgo, text } = answer;
+      const at = now - hoursAgo * HOUR_MS;
+      const answered = `<demo.${CONVERSATIONS.findIndex(({ subject }) => subject === answers)}.0@${DOMAIN}>`;
+      const headers: [string, string][] = [
+        ["From", from],
+        ["To", to],
+        ...(cc === undefined ? [] : [["Cc", cc] as [string, string]]),
+        ["Subject", `Re: ${answers}`],
+        ["Date", new Date(at).toUTCString().replace("GMT", "+0000")],
+        ["Message-ID", `<demo.answer.${i}@${DOMAIN}>`],
+        ["In-Reply-To", answered],
+        ["References", answered],
+      ];
+      const bytes = composeMessage({ id: `demo-answer-${i}`, headers, text, attachments: [] });
+      return { answer, bytes, at, prepared: await prepareMessage(bytes, store.blobs) };
+    }),
+  );
+}
+
+/** Files what an agent wrote: a draft, and a message that waits for approval. */
+function fileAnswers(
+  tx: Tx,
+  { people, mailbox, runtime }: DemoParts,
+  prepared: readonly PreparedAnswer[],
+  threadIds: ReadonlyMap<string, string>,
+): void {
+  const { id: userId, name: person } = people.userAt(ADA);
+  const { id: mailboxId } = people.mailboxAt(ADA);
+  const policy = { recipients: ["thread"], send: "hold" } satisfies Policy;
+  const { id: keyId } = createKey(tx, runtime, { userId, name: AGENT, scopes: MAIL_SCOPES, policy });
+  for (const { answer, bytes, prepared: message, at } of prepared) {
+    const answers = threadIds.get(answer.answers);
+    if (answers === undefined) throw new Error(`the demo has no conversation ${answer.answers}`);
+    const receivedOn = message.from?.email ?? ADA;
+    const filing = { kind: "draft", mailboxId, receivedOn, message, now: at, sentBy: userId } as const;
+    if (answer.kind === "draft") {
+      mailbox.file(tx, { ...filing, draft: { answers, agent: { key: AGENT, person } } });
+      continue;
+    }
+    const { seq, messageId: emailId } = mailbox.file(tx, { ...filing, held: true });
+    putHold(tx, {
+      ...{ seq, emailId, mailboxId, keyId, userId, answers },
+      reason: "A person approves everything that this key sends",
+      since: at,
+      sendAt: null,
+      recipients: (["to", "cc"] as const).flatMap((field) => message[field].map((one) => ({ ...one, field }))),
+      dsn: {},
+      content: { bytes },
+    });
+    // Otherwise the demo would begin with a notice about it.
+    setTold(tx, seq, at);
   }
 }
 

@@ -9,6 +9,7 @@ import { createLog } from "../../src/base/log.ts";
 import { readConfig } from "../../src/config.ts";
 import { ADA, BEN, lampPicture, pdfOf } from "../../src/demo/conversations.ts";
 import { describeDemo, loadDemo } from "../../src/demo/demo.ts";
+import { holdsAmong } from "../../src/mailbox/holds.ts";
 import { apiKeys, users } from "../../src/store/schema.ts";
 import { newDatabase } from "../harness/database.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -63,8 +64,33 @@ test("the demo has people, a share, and mail of every kind", async () => {
   expect(some(({ receivedOn, mailbox: address }) => receivedOn !== address)).toBeGreaterThan(3);
   expect(some(({ subject }) => /[\u3040-\u30ff\u4e00-\u9fff]/.test(subject))).toBe(1);
   for (const q of ["展示会", "โคมไฟ", "gruss", "grandmother"]) {
-    expect([q, (await mailbox.search(caller, { q, limit: 10 })).threads.length]).toEqual([q, q === "gruss" ? 0 : 1]);
+    const { threads } = await mailbox.search(caller, { q: `${q} -in:drafts`, limit: 10 });
+    expect([q, threads.length]).toEqual([q, q === "gruss" ? 0 : 1]);
   }
+});
+
+test("an agent has drafted an answer, and another one waits for approval", async () => {
+  const { appliance, caller } = await openDemo();
+  const { store, mailbox } = appliance;
+  const { threads: inbox } = await mailbox.listThreads(caller, { folder: "inbox", limit: 100 });
+  const idOf = (subject: string) => inbox.find((thread) => thread.subject.startsWith(subject))?.id;
+  expect(mailbox.drafts.marked(caller, ADA).filter(({ agent }) => agent)).toMatchObject([
+    {
+      agent: { key: "Answering agent", person: "Ada Okafor" },
+      answers: idOf("A lamp"),
+      to: [{ email: "mira@example.net" }],
+    },
+  ]);
+  const [held, ...others] = mailbox.drafts.held(caller, ADA);
+  expect([held, others]).toMatchObject([{ state: "waiting", answers: idOf("Invoice BL-0417") }, []]);
+  const [waiting] = holdsAmong(store.db, [appliance.people.mailboxAt(ADA).id], "waiting", {
+    after: undefined,
+    most: 2,
+  });
+  expect(waiting?.recipients).toEqual([
+    { field: "to", email: "priya@brightledger.example", name: "Priya Raman" },
+    { field: "cc", email: BEN, name: "Ben Lindqvist" },
+  ]);
 });
 
 test("its mail is filed like all mail: attachments open, inline pictures are linked, replies are threaded", async () => {

@@ -174,6 +174,33 @@ describe.skipIf(!chromiumPresent)(`lists${chromiumNote}`, () => {
     expect((await threadOf("Oak"))?.labels).toEqual(["Urgent"]);
   }, 120_000);
 
+  test("what agents wrote is counted, marked at what it answers, and read beside it", async () => {
+    await booted.api.post(`/threads/${(await threadOf("Oak"))?.id}/draft`, { text: "Of an agent" });
+    const { body: agent } = await booted.api.post<{ key: string }>("/api/admin/v1/keys", {
+      ...{ name: "Agent", scopes: ["read", "send"], policy: { send: "hold" } },
+    });
+    await booted.apiWith(agent.key).post(`/threads/${(await threadOf("Ash"))?.id}/reply`, { text: "Waits" });
+    await booted.advance(1_000);
+    await rowOf("Oak").getByText("Agent’s draft").waitFor();
+    await rowOf("Ash").getByText("Waits for approval").waitFor();
+    await nav()
+      .getByRole("link", { name: /^To approve 1 waiting/ })
+      .waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await page.setViewportSize({ width: 1500, height: 800 });
+    await nav()
+      .getByRole("link", { name: /^Drafts \d+ by agents, of ?\d+ drafts/ })
+      .click();
+    await rowOf("Re: Oak").getByRole("link").click();
+    const draft = page.getByRole("region", { name: "Draft", exact: true });
+    const original = page.getByRole("region", { name: "What it answers" });
+    await original.frameLocator("iframe").first().getByText("Boards").waitFor();
+    const [at, beside] = [await draft.boundingBox(), await original.boundingBox()];
+    expect([at?.y === beside?.y, (at?.x ?? 0) + (at?.width ?? 0) < (beside?.x ?? 0)]).toEqual([true, true]);
+    expect(await barriers(page)).toEqual([]);
+    await page.setViewportSize({ width: 1280, height: 800 });
+  }, 120_000);
+
   test("on a phone, a message is begun from the first screen", async () => {
     await page.setViewportSize({ width: 390, height: 780 });
     await page.getByRole("button", { name: "Compose" }).click();

@@ -30,10 +30,10 @@ const served = await serve({ data, program: FROM_SOURCE }, "--demo");
 const [, key = ""] = /API key +(\S+)/.exec(served.stderr()) ?? [];
 const [, email = "", password = ""] = /Sign in +(\S+) +(\S+)/.exec(served.stderr()) ?? [];
 
-async function api<T>(method: string, path: string, body?: object, as = key): Promise<T> {
+async function api<T>(method: string, path: string, body?: object): Promise<T> {
   const answer = await fetch(`${served.http}/api/v1${path}`, {
     method,
-    headers: { authorization: `Bearer ${as}`, "content-type": "application/json" },
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
     ...(body && { body: JSON.stringify(body) }),
   });
   if (!answer.ok) throw new Error(`${method} ${path} was answered ${answer.status}`);
@@ -59,7 +59,7 @@ async function shoot(page: Page, name: string): Promise<void> {
   await Bun.write(join(SHOTS, `${name}.webp`), Buffer.from(picture, "base64"));
 }
 
-/** Leaves the mail that every machine has fonts for, and makes a draft of an agent to review. */
+/** Leaves the mail that every machine has fonts for. Returns the conversation that an agent has drafted an answer to. */
 async function setScene(): Promise<Listed> {
   const { threads } = await api<{ threads: Listed[] }>("GET", "/threads?limit=100");
   for (const { id, subject } of threads) {
@@ -68,9 +68,6 @@ async function setScene(): Promise<Listed> {
   }
   const asked = threads.find(({ subject }) => subject.startsWith("A lamp"));
   if (!asked) throw new Error("the demo has no such conversation any more");
-  await api("POST", `/threads/${asked.id}/draft`, {
-    text: "Hello Mira,\n\nyes, we engrave the base: up to 40 letters, in oak or ash. It takes two days more, so a lamp ordered today would be with you on the 4th.\n\nAda",
-  });
   return asked;
 }
 
@@ -91,21 +88,6 @@ async function useWebhook(page: Page): Promise<string> {
     await app(page, "POST", `/settings/webhooks/${id}/test`, { event });
   }
   return id;
-}
-
-/** Has an agent answer a conversation, which waits for a person. */
-async function haveApproved(page: Page, { id }: Listed): Promise<string> {
-  await app(page, "POST", "/me/confirm", { password });
-  const made = (await app(page, "POST", "/settings/keys", {
-    name: "Answering agent",
-    scopes: ["read", "send", "write"],
-    policy: { recipients: ["thread"], otherwise: "hold", recipientsPerDay: 50 },
-  })) as { key: string };
-  const letter = {
-    html: "<p>Hello Mira,</p><p>yes, we engrave the base: up to <b>40 letters</b>, in oak or ash. It takes two days more, so a lamp ordered today would be with you on the 4th.</p><p>Ada</p>",
-    cc: "Workshop <workshop@partner.example>",
-  };
-  return (await api<{ emailId: string }>("POST", `/threads/${id}/reply`, letter, made.key)).emailId;
 }
 
 /** Where a program that is on this computer asks to be let in. */
@@ -170,8 +152,8 @@ async function takeAll(): Promise<void> {
 
   await page.emulateMedia({ colorScheme: "light" });
   await page.setViewportSize(WIDE);
-  const held = await haveApproved(page, asked);
-  await page.goto(`${served.http}/approve/${held}`);
+  await page.goto(`${served.http}/approve`);
+  await page.getByRole("list", { name: "Waiting messages" }).getByRole("link").first().click();
   await page.getByRole("region", { name: "What it answers" }).locator("iframe").first().waitFor();
   await shoot(page, "to-approve");
 

@@ -28,7 +28,7 @@ export const initialsOf = (address: Address): string => {
 
 /** The other party of a conversation, for a list: of one that was only sent, everybody it went to. */
 export function otherOf(thread: ThreadView): string {
-  if (thread.folder !== "sent") return nameOf(thread.from);
+  if (thread.folder !== "sent" && thread.folder !== "drafts") return nameOf(thread.from);
   const others = thread.participants.filter(({ email }) => email !== thread.mailbox && email !== thread.receivedOn);
   return `To ${namesOf(others.length > 0 ? others : [thread.from])}`;
 }

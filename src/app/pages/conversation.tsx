@@ -76,7 +76,7 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
         </div>
       </header>
       <div ref={scroller} className="min-h-0 grow scroll-pt-12 overflow-y-auto print:overflow-visible">
-        <div className="mx-auto max-w-208 px-4 pt-5 pb-16 md:px-8">
+        <div className={`@container mx-auto px-4 pt-5 pb-16 md:px-8 ${isDraft ? "max-w-320" : "max-w-208"}`}>
           <Subject subject={thread.subject || "(no subject)"} />
           <p className="mb-4 flex flex-wrap items-center gap-x-2 gap-y-1 text-sm text-muted">
             {thread.mailbox}

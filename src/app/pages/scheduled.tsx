@@ -73,7 +73,7 @@ export function ScheduledPage() {
               <ArrowLeft size={18} aria-hidden />
             </Link>
             <section aria-label="Scheduled message" className="flex flex-col rounded-xl border border-line bg-raised">
-              <DraftEditor key={openId} draftId={openId} showsAnswered close={toList} left={toList} />
+              <DraftEditor key={openId} draftId={openId} asksSubject close={toList} left={toList} />
             </section>
           </div>
         )}

@@ -328,7 +328,7 @@ export function Composer({
             <button
               type="button"
               onClick={() => setCopies(true)}
-              className="mt-1 rounded px-2 py-1 text-sm text-muted hover:text-ink"
+              className="mt-1 shrink-0 rounded px-2 py-1 text-sm whitespace-nowrap text-muted hover:text-ink"
             >
               Cc Bcc
             </button>

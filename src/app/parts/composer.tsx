@@ -3,7 +3,7 @@
  * or a draft. The form itself (composer-form.tsx) is loaded when it is first shown.
  */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Bot, Maximize2, Minimize2, Minus, TriangleAlert, X } from "lucide-react";
 import { type KeyboardEvent, type ReactNode, useState } from "react";
 import type { DraftContent, MailboxView, ThreadView } from "../lib/api.ts";
@@ -20,6 +20,7 @@ import { blank, sendersOf, startOf } from "../lib/draft-content.ts";
 import { chosenMailbox } from "../lib/folders.ts";
 import { lazyPart } from "../lib/lazy-part.tsx";
 import { draftQuery, mailboxesQuery, refreshMail } from "../lib/queries.ts";
+import { Answered } from "./answered.tsx";
 import { IconButton } from "./button.tsx";
 import type { ComposerProps } from "./composer-form.tsx";
 import { NotLoaded } from "./notice.tsx";
@@ -46,27 +47,32 @@ export function DraftBox({
 }) {
   const navigate = useNavigate();
   const close = () => left("list");
+  const { data: draft } = useQuery(draftQuery(thread.id));
+  const answers = draft?.answers ?? null;
   return (
-    <section
-      aria-label="Draft"
-      onKeyDown={onEscape(close)}
-      className="flex flex-col rounded-xl border border-line bg-raised"
-    >
-      <DraftEditor
-        draftId={thread.id}
-        showsAnswered
-        close={close}
-        left={() => left()}
-        moved={(draftId) =>
-          void navigate({
-            to: "/mail/$folder/$threadId",
-            params: { folder, threadId: draftId },
-            search: true,
-            replace: true,
-          })
-        }
-      />
-    </section>
+    <div className={answers === null ? "" : "grid items-start gap-x-6 gap-y-6 @2xl:grid-cols-2"}>
+      <section
+        aria-label="Draft"
+        onKeyDown={onEscape(close)}
+        className="flex min-w-0 flex-col rounded-xl border border-line bg-raised"
+      >
+        <DraftEditor
+          draftId={thread.id}
+          asksSubject
+          close={close}
+          left={() => left()}
+          moved={(draftId) =>
+            void navigate({
+              to: "/mail/$folder/$threadId",
+              params: { folder, threadId: draftId },
+              search: true,
+              replace: true,
+            })
+          }
+        />
+      </section>
+      {answers !== null && <Answered threadId={answers} />}
+    </div>
   );
 }
 
@@ -74,7 +80,7 @@ export function DraftBox({
 export function DraftEditor({
   draftId,
   fresh = false,
-  showsAnswered = false,
+  asksSubject = false,
   close,
   left,
   moved,
@@ -84,7 +90,8 @@ export function DraftEditor({
   draftId: string;
   /** True: nobody has seen it yet, so it is discarded if it is closed without a change. */
   fresh?: boolean;
-  showsAnswered?: boolean;
+  /** True: the subject can be changed, of a reply, too. */
+  asksSubject?: boolean;
   /** Called when it is to be closed and saved. */
   close: () => void;
   /** Called when it was sent or discarded. */
@@ -113,12 +120,12 @@ export function DraftEditor({
 
   return (
     <>
-      <DraftNotices draft={draft.data} showsAnswered={showsAnswered} />
+      <DraftNotices draft={draft.data} />
       <Composer
         key={openedAs}
         start={startOf(draft.data, fresh)}
         senders={[...new Set([from, ...own])]}
-        asksSubject={answers === null || subject === "" || showsAnswered}
+        asksSubject={answers === null || subject === "" || asksSubject}
         sent={(outcome, archives) => {
           left();
           client.removeQueries({ queryKey: draftQuery(draftId).queryKey });
@@ -137,9 +144,9 @@ export function DraftEditor({
   );
 }
 
-/** The agent that made it, the reason why it was not sent, and a link to the conversation that it replies to. */
-function DraftNotices({ draft, showsAnswered }: { draft: DraftContent; showsAnswered: boolean }) {
-  const { agent, refusal, answers } = draft;
+/** The agent that made it, and the reason why it was not sent. */
+function DraftNotices({ draft }: { draft: DraftContent }) {
+  const { agent, refusal } = draft;
   return (
     <>
       {refusal !== null && (
@@ -152,18 +159,6 @@ function DraftNotices({ draft, showsAnswered }: { draft: DraftContent; showsAnsw
           Drafted by an agent, with the API key “{agent.key}” of {agent.person}. Review it: nothing is sent until you
           send it.
         </Strip>
-      )}
-      {showsAnswered && answers !== null && (
-        <p className="px-4 py-2 text-sm text-muted">
-          <Link
-            to="/mail/$folder/$threadId"
-            params={{ folder: "all", threadId: answers }}
-            search={true}
-            className="underline"
-          >
-            Show the conversation that it replies to
-          </Link>
-        </p>
       )}
     </>
   );

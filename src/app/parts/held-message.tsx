@@ -8,10 +8,11 @@ import { Refusal } from "../lib/call.ts";
 import { editCopy } from "../lib/compose.ts";
 import { fullNameOf } from "../lib/format.ts";
 import { policySentences } from "../lib/policy.ts";
-import { approvalQuery, mailboxesQuery, messageQuery, threadQuery } from "../lib/queries.ts";
+import { approvalQuery, mailboxesQuery, messageQuery } from "../lib/queries.ts";
 import { fullTime } from "../lib/time.ts";
+import { Answered } from "./answered.tsx";
 import { Button } from "./button.tsx";
-import { MessageBody, MessageCard } from "./message-card.tsx";
+import { MessageBody } from "./message-card.tsx";
 import { Notice, NotLoaded } from "./notice.tsx";
 import { Line } from "./scheduled-message.tsx";
 
@@ -74,7 +75,7 @@ export function HeldMessage({
         )}
       </header>
       <div className="@container min-h-0 grow overflow-y-auto">
-        <div className="grid gap-x-8 gap-y-6 px-4 pt-5 pb-16 md:px-8 @4xl:grid-cols-2">
+        <div className="grid gap-x-8 gap-y-6 px-4 pt-5 pb-16 md:px-8 @2xl:grid-cols-2">
           <div className="min-w-0">
             <h1
               id="subject"
@@ -165,46 +166,6 @@ function Why({ approval: { agent, reason, state, since, sendAt, decider, decided
             ))}
           </ul>
         </details>
-      )}
-    </section>
-  );
-}
-
-/** The conversation that the message answers, its newest message open. */
-function Answered({ threadId }: { threadId: string }) {
-  const conversation = useQuery(threadQuery(threadId));
-  const { thread, messages } = conversation.data ?? {};
-  return (
-    <section aria-labelledby="answered" className="min-w-0">
-      <h2 id="answered" className="mb-3 text-lg font-semibold">
-        What it answers
-      </h2>
-      {conversation.isError && <p className="text-sm text-muted">{conversation.error.message}</p>}
-      {thread && messages && (
-        <>
-          <p className="mb-3 text-sm">
-            <Link
-              to="/mail/$folder/$threadId"
-              params={{ folder: "all", threadId }}
-              search={{ mailbox: thread.mailboxId }}
-              className="text-accent underline underline-offset-2"
-            >
-              {thread.subject || "(no subject)"}
-            </Link>
-          </p>
-          <ol className="space-y-3">
-            {messages.map((message) => (
-              <li key={message.id}>
-                <MessageCard
-                  message={message}
-                  folder={thread.folder}
-                  open={message === messages.at(-1)}
-                  isSpread={false}
-                />
-              </li>
-            ))}
-          </ol>
-        </>
       )}
     </section>
   );

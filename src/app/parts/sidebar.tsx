@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useLocation, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import {
+  Bot,
   CalendarClock,
   ChevronsUpDown,
   Hourglass,
@@ -19,8 +20,16 @@ import { Refusal } from "../lib/call.ts";
 import { startMessage } from "../lib/compose.ts";
 import { toggleDensity, useCompact } from "../lib/density.ts";
 import { chosenMailbox, closeSidebar, FOLDERS, useSidebar } from "../lib/folders.ts";
-import { sizeOf } from "../lib/format.ts";
-import { approvalsQuery, labelsQuery, meQuery, scheduledQuery, unreadQuery, usageQuery } from "../lib/queries.ts";
+import { counted, sizeOf } from "../lib/format.ts";
+import {
+  approvalsQuery,
+  draftMarksQuery,
+  labelsQuery,
+  meQuery,
+  scheduledQuery,
+  unreadQuery,
+  usageQuery,
+} from "../lib/queries.ts";
 import { forgetSearches } from "../lib/suggestions.ts";
 import { toastFailure } from "../lib/toast.ts";
 import { Button } from "./button.tsx";
@@ -139,7 +148,14 @@ function Folders({
   const scheduled = useQuery(scheduledQuery(mailbox.id));
   const search = asked === undefined ? {} : { mailbox: asked };
   const isScheduled = useLocation({ select: ({ pathname }) => pathname.startsWith("/mail/scheduled") });
-  const counts: Record<string, number | undefined> = { inbox: mailbox.unread, spam: spam.data };
+  const { data: marks } = useQuery(draftMarksQuery(mailbox.id));
+  const drafts = marks?.drafts.filter(({ dueAt }) => dueAt === null) ?? [];
+  const byAgents = drafts.filter(({ agent }) => agent !== null).length;
+  const counts: Record<string, number | undefined> = {
+    inbox: mailbox.unread,
+    spam: spam.data,
+    drafts: drafts.length,
+  };
   return (
     <ul aria-label={`Folders of ${mailbox.displayName}`}>
       {FOLDERS.map(({ id, name, icon: Icon }) => (
@@ -155,7 +171,21 @@ function Folders({
             >
               <Icon size={16} strokeWidth={1.8} aria-hidden className="text-muted" />
               {name}
-              <Count of={counts[id]} />
+              {id === "drafts" && byAgents > 0 && (
+                <span
+                  title={counted(byAgents, "draft of an agent", "drafts of agents")}
+                  className="ml-auto flex items-center gap-1 rounded bg-notice px-1.5 text-xs text-ink tabular-nums"
+                >
+                  <Bot size={12} aria-hidden />
+                  {byAgents}
+                  <span className="sr-only"> by agents, of</span>
+                </span>
+              )}
+              <Count
+                of={counts[id]}
+                what={id === "drafts" ? "drafts" : "unread"}
+                isAlone={id !== "drafts" || byAgents === 0}
+              />
             </Link>
           </li>
           {id === "drafts" && (
@@ -278,14 +308,17 @@ function Count({
   of,
   beyond = false,
   what = "unread",
+  isAlone = true,
 }: {
   of: number | undefined;
   beyond?: boolean | undefined;
   what?: string;
+  /** False: something else stands before it at the end of the row. */
+  isAlone?: boolean;
 }) {
   if (!of) return null;
   return (
-    <span className="ml-auto text-xs font-medium text-accent tabular-nums">
+    <span className={`text-xs font-medium text-accent tabular-nums ${isAlone ? "ml-auto" : ""}`}>
       {of > 999 ? "999+" : `${of}${beyond ? "+" : ""}`}
       <span className="sr-only"> {what}</span>
     </span>
