@@ -23,7 +23,7 @@ const root = createRootRoute({
     <Failed error={error instanceof Error ? error : new Error(String(error))} retry={() => void reload()} />
   ),
   notFoundComponent: () => (
-    <Notice icon={SearchX} title="There is no such page">
+    <Notice icon={SearchX} title="Page not found">
       <a href="/" className="text-accent underline">
         To your mail
       </a>
@@ -105,7 +105,7 @@ const nothingOpen = createRoute({
   getParentRoute: () => folder,
   path: "/",
   component: () => (
-    <Notice icon={MailOpen} title="No conversation is open">
+    <Notice icon={MailOpen} title="No conversation selected">
       <p className="max-md:hidden">
         <kbd>j</kbd> and <kbd>k</kbd> go through the list, <kbd>Enter</kbd> opens, <kbd>?</kbd> shows the rest.
       </p>

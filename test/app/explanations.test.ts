@@ -5,11 +5,11 @@ import { explainAuth, whySpam } from "../../src/app/lib/explanations.ts";
 const FROM = "bea@remote.example";
 
 test.each<[dmarc: string, tone: string, short: RegExp]>([
-  ["pass", "good", /^It comes from remote\.example/],
+  ["pass", "good", /^Verified: this came from remote\.example\.$/],
   ["fail", "bad", /^remote\.example does not confirm that it sent this/],
-  ["none", "unknown", /^It could not be checked whether remote\.example sent this/],
-  ["temperror", "unknown", /^It could not be checked whether remote\.example sent this/],
-  ["permerror", "unknown", /^It could not be checked/],
+  ["none", "unknown", /^We couldn’t verify this came from remote\.example\.$/],
+  ["temperror", "unknown", /^We couldn’t verify this came from remote\.example/],
+  ["permerror", "unknown", /^We couldn’t verify/],
 ])("DMARC %s: one sentence says what it means for the sender", (dmarc, tone, short) => {
   const explained = explainAuth({ spf: "pass", dkim: "none", dmarc }, FROM);
   expect(explained.tone).toBe(tone as "good");
@@ -27,18 +27,22 @@ test.each(["fail", "softfail", "neutral", "none", "temperror", "permerror", "pas
     const { checks } = explainAuth({ spf, dkim: spf, dmarc: "none" }, FROM);
     const [meaning = "", signed = ""] = [checks[1]?.meaning, checks[2]?.meaning];
     const failed = spf.endsWith("fail");
-    expect([/is not one/.test(meaning), /does not fit/.test(signed)]).toEqual([failed, failed]);
-    expect(/could not be checked/.test(meaning)).toBe(spf.endsWith("error"));
+    expect([/is not one/.test(meaning), /does not match/.test(signed)]).toEqual([failed, failed]);
+    expect(/couldn’t check/.test(meaning)).toBe(spf.endsWith("error"));
   },
 );
 
 const NOTHING = { filedFor: null, score: null, clues: [], trained: null } as const;
 
 test.each<[string, Parameters<typeof whySpam>[0], RegExp]>([
-  ["the sender", { ...NOTHING, clues: [], filedFor: "sender" }, /^Mail of bea@remote\.example was marked as spam/],
-  ["DMARC", { ...NOTHING, clues: [], filedFor: "arrival" }, /does not confirm that it sent this, and asks/],
-  ["the filter", { ...NOTHING, clues: [], filedFor: "junk", score: 0.987 }, /: 99 of 100\.$/],
-  ["a person", { ...NOTHING, clues: [], trained: "spam" }, /^Somebody who reads this mailbox marked it/],
+  ["the sender", { ...NOTHING, clues: [], filedFor: "sender" }, /^Mail from bea@remote\.example was marked as spam/],
+  [
+    "DMARC",
+    { ...NOTHING, clues: [], filedFor: "arrival" },
+    /^remote\.example says it did not send this and asks us to treat it as spam\.$/,
+  ],
+  ["the filter", { ...NOTHING, clues: [], filedFor: "junk", score: 0.987 }, /\(score 99 of 100\)\.$/],
+  ["a person", { ...NOTHING, clues: [], trained: "spam" }, /^Someone who uses this mailbox marked it/],
   ["not known", { ...NOTHING, clues: [] }, /^It was moved here/],
 ])("the reason for spam is named when it is %s", (_, classification, because) => {
   expect(whySpam(classification, FROM).because).toMatch(because);

@@ -68,7 +68,7 @@ describe.skipIf(!chromiumPresent)(`what waits for approval${chromiumNote}`, () =
   }, 120_000);
 
   test("shows in the sidebar as it comes, and whole: recipients, Bcc, text, files, key, policy and reason", async () => {
-    await page.getByText("Nothing waits", { exact: true }).waitFor();
+    await page.getByText("Nothing to approve", { exact: true }).waitFor();
     expect(await barriers(page)).toEqual([]);
     const { threadId } = await world.receive(ALICE, "A question", { text: "What does it cost?" });
     const { body } = await (await agent({ recipients: ["thread"], otherwise: "hold" })).post<{ emailId: string }>(
@@ -97,7 +97,7 @@ describe.skipIf(!chromiumPresent)(`what waits for approval${chromiumNote}`, () =
     await whole().frameLocator("iframe").getByText("It costs nothing.").waitFor();
     await button("Approve").click();
     await page.getByText("Approved", { exact: true }).waitFor();
-    await page.getByText("Nothing waits", { exact: true }).waitFor();
+    await page.getByText("Nothing to approve", { exact: true }).waitFor();
     expect(await stateOf(body.emailId)).toMatchObject({ folder: "sent", approvedBy: world.owner.userId });
     await page.goto(`${world.http}/mail/inbox/${threadId}`);
     await page.getByText("Approved by Alice").waitFor();
@@ -127,7 +127,7 @@ describe.skipIf(!chromiumPresent)(`what waits for approval${chromiumNote}`, () =
     await page.evaluate(`document.dispatchEvent(new KeyboardEvent("keydown", { key: "y", repeat: true }))`);
     expect((await stateOf(second)).held?.state).toBe("waiting");
     await page.keyboard.press("y");
-    await page.getByText("Nothing waits", { exact: true }).waitFor();
+    await page.getByText("Nothing to approve", { exact: true }).waitFor();
     expect((await stateOf(second)).folder).toBe("sent");
   }, 120_000);
 
@@ -148,7 +148,7 @@ describe.skipIf(!chromiumPresent)(`what waits for approval${chromiumNote}`, () =
     await row("To be kept")
       .getByText(/^Not sent: .*suppress/)
       .waitFor();
-    await page.getByText("Approved: 1 message. Not done: 1; the list says why").waitFor();
+    await page.getByText("Approved: 1 message. Not done: 1; the list shows why").waitFor();
     expect((await stateOf(sent)).folder).toBe("sent");
     expect((await stateOf(kept)).held?.state).toBe("waiting");
     await row("To be kept").click();
@@ -160,7 +160,7 @@ describe.skipIf(!chromiumPresent)(`what waits for approval${chromiumNote}`, () =
     await page.getByLabel("Select all").check();
     await button("Reject…").first().click();
     await button("Reject 2 messages").click();
-    await page.getByText("Nothing waits", { exact: true }).waitFor();
+    await page.getByText("Nothing to approve", { exact: true }).waitFor();
     for (const id of [kept, last]) expect((await stateOf(id)).held?.state).toBe("rejected");
   }, 120_000);
 
@@ -210,7 +210,7 @@ describe.skipIf(!chromiumPresent)(`what waits for approval${chromiumNote}`, () =
     expect(await barriers(page)).toEqual([]);
     await whole().frameLocator("iframe").getByText("About On the way").waitFor();
     await button("Approve").click();
-    await page.getByText("Nothing waits", { exact: true }).waitFor();
+    await page.getByText("Nothing to approve", { exact: true }).waitFor();
     expect((await stateOf(id)).folder).toBe("sent");
     await page.getByRole("button", { name: "Folders" }).click();
     await link().waitFor();

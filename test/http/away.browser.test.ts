@@ -74,12 +74,15 @@ describe.skipIf(!chromiumPresent)(`while the server is away${chromiumNote}`, () 
   test("a folder and a conversation say that they wait, and show when it is back", async () => {
     await setAway(true);
     await folderLink("Archive").click();
-    await page.getByRole("status", { name: "Loading conversations" }).getByText("The server does not answer").waitFor();
+    await page
+      .getByRole("status", { name: "Loading conversations" })
+      .getByText("The server is not responding")
+      .waitFor();
     await page.goBack();
     await row("Elm").click();
     await page
       .getByRole("status", { name: "Loading the conversation" })
-      .getByText("This shows when it is back")
+      .getByText("This appears when it is back")
       .waitFor();
     await page.getByText(LOST).waitFor();
     expect(await page.getByRole("button", { name: "Try again" }).isVisible()).toBe(false);
@@ -112,7 +115,7 @@ describe.skipIf(!chromiumPresent)(`while the server is away${chromiumNote}`, () 
     await setAway(true);
     await box.getByRole("textbox", { name: "Message" }).fill("As before");
     await page.keyboard.press("Control+Enter");
-    await box.getByRole("alert").getByText("Not sent: the server does not answer.").waitFor();
+    await box.getByRole("alert").getByText("Not sent: the server is not responding.").waitFor();
     await back();
     await box.getByRole("alert").waitFor({ state: "detached" });
     await box.getByText("Saved", { exact: true }).waitFor();

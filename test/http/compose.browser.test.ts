@@ -307,7 +307,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await openOak();
     await page.keyboard.press("r");
     const box = region("Reply");
-    await box.getByRole("alert").getByText("The server does not answer").waitFor();
+    await box.getByRole("alert").getByText("The server is not responding").waitFor();
     await page.unroute("**/answer?*");
     await box.getByRole("button", { name: "Try again" }).click();
     await box.getByRole("combobox", { name: "To" }).waitFor();
@@ -331,7 +331,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
       await page.keyboard.type(" and ended");
       await box.getByRole("button", { name: "Save and close" }).click();
       await page
-        .getByText(/^Not saved: The server does not answer/)
+        .getByText(/^Not saved: The server is not responding/)
         .first()
         .waitFor();
       await page.unroute("**/app/drafts/**");

@@ -40,7 +40,7 @@ describe.skipIf(!chromiumPresent)(`the first run${chromiumNote}`, () => {
     // The page no longer has the token in its URL, so loading it again would not do.
     await page.route("**/app/setup/token", (route) => route.abort());
     await page.goto(`${booted.http}/setup#${token}`);
-    await page.getByRole("alert").getByText("The server does not answer").waitFor();
+    await page.getByRole("alert").getByText("The server is not responding").waitFor();
     await page.unroute("**/app/setup/token");
     await page.getByRole("button", { name: "Try again" }).click();
     await page.getByLabel("Domain that gets mail").fill("acme.test");

@@ -235,7 +235,7 @@ describe.skipIf(!chromiumPresent)(`hostile mail in the app${chromiumNote}${which
       .first()
       .check();
     await page.keyboard.press("l");
-    const find = page.getByRole("combobox", { name: "Find or make a label" });
+    const find = page.getByRole("combobox", { name: "Find or create a label" });
     await find.fill(`${OWN[0]}!`);
     await find.press("Enter");
     await page.getByText(`Labelled ${OWN[0]}!`).waitFor();

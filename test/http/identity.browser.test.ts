@@ -166,7 +166,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     expect(await page.getByText(password).count()).toBe(0);
     await page.getByRole("button", { name: "Revoke Laptop…" }).click();
     await page.getByRole("button", { name: "Revoke app password" }).click();
-    await page.getByText("There is none yet.").waitFor();
+    await page.getByText("None yet.").waitFor();
     expect(await send(password)).toStartWith("535 5.7.8");
   }, 120_000);
 
@@ -195,7 +195,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
 
   test("changes that outlast the session need password and code again, by keyboard, and show a failure", async () => {
     await section("Mail apps").click();
-    await page.getByText("There is none yet.").waitFor();
+    await page.getByText("None yet.").waitFor();
     await booted.advance(300_000);
     const name = page.getByLabel("Name", { exact: true });
     await name.fill("Tablet");
@@ -229,7 +229,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
 
   test("the password is changed with a code, which ends app passwords if asked", async () => {
     await section("Profile").click();
-    await page.getByLabel("Present password").fill(PASSWORD);
+    await page.getByLabel("Current password").fill(PASSWORD);
     await page.getByLabel("Code from the app").fill(await nextCode());
     await page.getByLabel("New password").fill(PASSWORD);
     await page.getByLabel("End my app passwords and API keys as well").check();
@@ -237,7 +237,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await page.getByRole("button", { name: "Change password" }).click();
     await page.getByText("Password changed").waitFor();
     await section("Mail apps").click();
-    await page.getByText("There is none yet.").waitFor();
+    await page.getByText("None yet.").waitFor();
     const { developers, store } = booted.appliance;
     const key = { userId: booted.owner.userId, name: "Another", scopes: ["read"] } as const;
     booted.api = booted.apiWith(store.transact((tx) => developers.createKey(tx, key)).key);
@@ -252,7 +252,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await admin.getByRole("button", { name: "Reset two-step sign-in of Alice…" }).click();
     await admin.getByRole("button", { name: "Reset two-step sign-in", exact: true }).click();
     await confirm(admin);
-    await admin.getByText("Their password alone signs them in").waitFor();
+    await admin.getByText("Two-step sign-in reset").waitFor();
     expect(people.userAt(ALICE).secondFactor).toBe(false);
     await admin.context().close();
   }, 120_000);
@@ -334,7 +334,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await asked.waitFor();
     expect(await barriers(visitor)).toEqual([]);
     await asked.getByRole("link", { name: "Profile" }).click();
-    await visitor.getByLabel("Present password").fill("old one");
+    await visitor.getByLabel("Current password").fill("old one");
     await visitor.getByLabel("New password").fill("nine char");
     await visitor.getByRole("button", { name: "Change password" }).click();
     await visitor.getByText("give a password of at least 10 characters").waitFor();

@@ -54,7 +54,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     await page.getByLabel("Password").press("Enter");
     await conversations().waitFor();
     expect(await conversations().getByRole("link").count()).toBe(2);
-    expect(await page.getByRole("main").getByText("No conversation is open").isVisible()).toBe(true);
+    expect(await page.getByRole("main").getByText("No conversation selected").isVisible()).toBe(true);
     expect(await folderLink("Inbox").textContent()).toBe("Inbox2 unread");
   }, 120_000);
 
@@ -171,7 +171,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
   test("mail that could not be loaded is loaded when the person tries again", async () => {
     await page.route("**/app/me", (route) => route.abort());
     await page.goto(`${booted.http}/mail/inbox`);
-    await page.getByRole("alert").getByText("The server does not answer").waitFor();
+    await page.getByRole("alert").getByText("The server is not responding").waitFor();
     await page.unroute("**/app/me");
     await page.getByRole("button", { name: "Try again" }).click();
     await conversations().waitFor();
@@ -184,7 +184,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     }
     await page.route("**/app/sign-out", (route) => route.abort());
     await signOut();
-    await page.getByRole("status").getByText("The server does not answer").waitFor();
+    await page.getByRole("status").getByText("The server is not responding").waitFor();
     await page.unroute("**/app/sign-out");
     await page.keyboard.press("c");
     await page.getByRole("region", { name: "New message" }).getByLabel("Subject").fill("Begun");

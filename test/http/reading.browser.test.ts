@@ -144,7 +144,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await booted.advance(1_000);
     for (const n of [2, 3]) await rowOf(`Letter ${n}`).getByRole("checkbox").check();
     await page.keyboard.press("l");
-    const find = page.getByRole("combobox", { name: "Find or make a label" });
+    const find = page.getByRole("combobox", { name: "Find or create a label" });
     await find.pressSequentially("To do");
     await page.getByRole("option", { name: "Make “To do”" }).waitFor();
     expect(await barriers(page)).toEqual([]);
@@ -223,11 +223,11 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
 
     await box.fill("before:2026-02-30");
     await box.press("Enter");
-    await page.getByText("This search needs another look").waitFor();
+    await page.getByText("Check your search").waitFor();
     expect(await page.getByRole("alert").textContent()).toContain(
       '"before:2026-02-30" needs a date that exists, as YYYY-MM-DD',
     );
-    await page.getByRole("button", { name: "Change the search" }).click();
+    await page.getByRole("button", { name: "Edit search" }).click();
     await box.fill("");
     await option(/^from:bea@remote\.example label:"To do"/).waitFor();
     await box.press("Escape");
@@ -268,7 +268,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await told("1 conversation deleted for good");
     await page.getByText("The trash is empty.").waitFor();
     expect(await rowNamed("Prize")).toBeUndefined();
-    expect(await page.getByRole("meter", { name: "Room taken" }).count()).toBe(1);
+    expect(await page.getByRole("meter", { name: "Storage used" }).count()).toBe(1);
   }, 120_000);
 
   test("all matches are selected, also those not shown, archived in portions, and undone at once", async () => {
@@ -360,7 +360,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await rowOf("Photo").getByRole("link").click();
     await page.getByRole("heading", { name: "Photo" }).waitFor();
     await page.getByText("It could not be checked whether remote.example sent this.").click();
-    await page.getByText("It carries no signature.").waitFor();
+    await page.getByText("It has no signature.").waitFor();
     await page.getByRole("button", { name: /^oak\.png/ }).click();
     const image = page.getByRole("dialog", { name: "oak.png" }).getByRole("img", { name: "oak.png" });
     await image.waitFor();

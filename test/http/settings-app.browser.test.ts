@@ -63,7 +63,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
   }, 120_000);
 
   test("a wrong current password is refused", async () => {
-    await page.getByLabel("Present password").fill("wrong");
+    await page.getByLabel("Current password").fill("wrong");
     await page.getByLabel("New password").fill("something else");
     await page.getByRole("button", { name: "Change password" }).click();
     await page.getByText("The present password is not right").waitFor();
@@ -151,7 +151,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     await page.getByRole("button", { name: "Show secret" }).click();
     const secret = page.getByLabel("Signing secret", { exact: true }).and(page.locator("input"));
     const before = await secret.inputValue();
-    await page.getByLabel("The present one stays valid for").selectOption("an hour");
+    await page.getByLabel("Keep the current secret valid for").selectOption("an hour");
     await page.getByRole("button", { name: "Rotate…" }).click();
     await page.getByText("Both are valid for an hour").waitFor();
     await agree("Make a new secret");
@@ -159,7 +159,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     expect(await secret.inputValue()).not.toBe(before);
     await page.getByRole("button", { name: "Remove endpoint…" }).click();
     await agree("Remove endpoint");
-    await page.getByText("There is none yet.").waitFor();
+    await page.getByText("None yet.").waitFor();
   }, 120_000);
 
   test("fit a phone and the dark scheme", async () => {

@@ -44,25 +44,25 @@ describe.skipIf(!chromiumPresent)(`the doctor in the settings${chromiumNote}`, (
   }, 120_000);
 
   test("the page shows the state before, during and after the examination", async () => {
-    await page.getByText("It has not looked yet.").waitFor();
-    await page.getByText(/has not looked by itself yet/).waitFor();
-    await page.getByRole("button", { name: "Look now" }).focus();
+    await page.getByText("No checks have run yet.").waitFor();
+    await page.getByText(/daily checks have not run yet/).waitFor();
+    await page.getByRole("button", { name: "Run checks" }).focus();
     await page.keyboard.press("Enter");
     await page
       .getByRole("status")
-      .getByText(/^It is looking/)
+      .getByText(/^Running checks/)
       .waitFor();
-    await page.getByText("3 of 4 checks made; waiting for outbound").waitFor();
-    const progress = page.getByRole("progressbar", { name: "Checks made" });
+    await page.getByText("3 of 4 checks done; waiting for outbound").waitFor();
+    const progress = page.getByRole("progressbar", { name: "Checks done" });
     expect([await progress.getAttribute("value"), await progress.getAttribute("max")]).toEqual(["3", "4"]);
     expect(await barriers(page)).toEqual([]);
     // Another page that opens meanwhile shows the same examination.
     await page.reload();
-    await page.getByText("3 of 4 checks made; waiting for outbound").waitFor();
+    await page.getByText("3 of 4 checks done; waiting for outbound").waitFor();
     answer.resolve([BLOCKED]);
     await page
       .getByRole("status")
-      .getByText(/^1 thing needs attention, 1 warning\. Looked at /)
+      .getByText(/^1 thing needs attention, 1 warning\. Checked /)
       .waitFor();
     await progress.waitFor({ state: "detached" });
     // The worst finding comes first, with its remedy.
@@ -70,7 +70,7 @@ describe.skipIf(!chromiumPresent)(`the doctor in the settings${chromiumNote}`, (
       `Outbound mail bad\nno answer\n${TODO}`,
       "Disk space warning\n1.0 GB of 50.0 GB free",
     ]);
-    expect(await texts("As it should be")).toEqual([
+    expect(await texts("Passed")).toEqual([
       "Reverse DNS not known\nno resolver answers",
       "Clock ok\nit follows a time server",
     ]);
@@ -79,17 +79,17 @@ describe.skipIf(!chromiumPresent)(`the doctor in the settings${chromiumNote}`, (
 
   test("the button keeps the focus during the examination, and starts no second one", async () => {
     answer = Promise.withResolvers();
-    await page.getByRole("button", { name: "Look now" }).focus();
+    await page.getByRole("button", { name: "Run checks" }).focus();
     await page.keyboard.press("Enter");
-    const button = page.getByRole("button", { name: "Looking…" });
+    const button = page.getByRole("button", { name: "Checking…" });
     await button.waitFor();
     expect(await button.getAttribute("aria-disabled")).toBe("true");
-    expect(await page.evaluate("document.activeElement.textContent")).toBe("Looking…");
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("Checking…");
     answer.resolve([KEPT]);
-    await page.getByRole("button", { name: "Look now" }).waitFor();
+    await page.getByRole("button", { name: "Run checks" }).waitFor();
     await page
       .getByRole("status")
-      .getByText(/^1 warning\. Looked at /)
+      .getByText(/^1 warning\. Checked /)
       .waitFor();
   }, 120_000);
 
@@ -98,7 +98,7 @@ describe.skipIf(!chromiumPresent)(`the doctor in the settings${chromiumNote}`, (
     await page.setViewportSize({ width: 390, height: 780 });
     await page.emulateMedia({ colorScheme: "dark" });
     await page.reload();
-    await page.getByText(/It last looked by itself at .*: 0 bad, 1 warning\./).waitFor();
+    await page.getByText(/Last daily checks: .*, 0 bad, 1 warning\./).waitFor();
     expect(await widerThanScreen()).toBe(false);
     expect(await barriers(page)).toEqual([]);
   }, 120_000);

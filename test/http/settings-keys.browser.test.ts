@@ -31,7 +31,7 @@ const button = (name: string | RegExp) => page.getByRole("button", { name, exact
 const row = (name: string) =>
   page.getByRole("list", { name: "API keys" }).getByRole("listitem").filter({ hasText: name });
 /** The sentences below the form of a policy. */
-const said = () => page.getByRole("status").filter({ hasText: /^(It |Nothing|Everything)/ });
+const said = () => page.getByRole("status").filter({ hasText: /^(It |No |Nothing|Everything)/ });
 
 describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () => {
   beforeAll(async () => {
@@ -46,7 +46,7 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
     expect(await page.getByRole("checkbox", { name: /^send/ }).isChecked()).toBe(true);
     expect(await page.getByRole("checkbox", { name: /^approve/ }).isChecked()).toBe(false);
     await page.getByRole("radio", { name: /^Reading assistant/ }).check();
-    await said().getByText("Nothing restricts it further.").waitFor();
+    await said().getByText("No further restrictions.").waitFor();
     expect(await page.getByRole("checkbox", { name: /^send/ }).isChecked()).toBe(false);
     await page.getByRole("radio", { name: /^Answering agent/ }).check();
     await page.getByLabel("Name", { exact: true }).fill("Agent");
@@ -54,7 +54,7 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
     await page.getByRole("checkbox", { name: MAX }).check();
     await page.getByLabel("Addresses, and domains").fill("bob@remote.example @partner.example");
     await page.getByLabel("Most recipients in 24 hours").fill("5");
-    await page.getByLabel("Networks that it works from").fill("10.0.0.0/33");
+    await page.getByLabel("Allowed networks").fill("10.0.0.0/33");
     await said().getByText(`It reaches only ${MAX}.`).waitFor();
     await said().getByText("everybody at partner.example").waitFor();
     expect(await barriers(page)).toEqual([]);
@@ -66,7 +66,7 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
       .getByRole("alert")
       .getByText(/networks/)
       .waitFor();
-    await page.getByLabel("Networks that it works from").fill("127.0.0.0/8");
+    await page.getByLabel("Allowed networks").fill("127.0.0.0/8");
     await button("Create key").click();
     await page.getByLabel("New API key", { exact: true }).waitFor();
     expect(keyOf("Agent")).toMatchObject({
@@ -86,7 +86,7 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
     await row("Agent").getByRole("link", { name: "Agent" }).click();
     await page.getByRole("heading", { name: "Agent" }).waitFor();
     await button("Change policy").click();
-    await page.getByRole("combobox", { name: "Sending", exact: true }).selectOption("Everything waits for a person");
+    await page.getByRole("combobox", { name: "Sending", exact: true }).selectOption("Everything needs approval");
     await button("Save policy").click();
     await page.getByText("Policy changed").waitFor();
     expect(keyOf("Agent")?.policy).toMatchObject({ send: "hold", recipientsPerDay: 5 });
@@ -111,11 +111,11 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
   test("somebody else's key is not given more", async () => {
     await page.goto(`${world.http}/settings/keys/${world.maxKeyId}`);
     await button("Change policy").click();
-    await page.getByRole("combobox", { name: "Sending", exact: true }).selectOption("Everything waits for a person");
+    await page.getByRole("combobox", { name: "Sending", exact: true }).selectOption("Everything needs approval");
     await button("Save policy").click();
     await page.getByText("Policy changed").waitFor();
     await button("Change policy").click();
-    await page.getByRole("combobox", { name: "Sending", exact: true }).selectOption("It sends by itself");
+    await page.getByRole("combobox", { name: "Sending", exact: true }).selectOption("Sends without approval");
     await button("Save policy").click();
     await page
       .getByRole("alert")
@@ -167,7 +167,7 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
     await entries.filter({ hasText: "Changed a conversation." }).first().waitFor({ state: "detached" });
     await entries.getByText("Refused, or it would have sent a message: its policy does not allow it.").waitFor();
     await page.getByRole("combobox", { name: "Outcome", exact: true }).selectOption("Waits for approval");
-    await page.getByText("There is nothing of this kind.").waitFor();
+    await page.getByText("No entries.").waitFor();
     await page.getByRole("combobox", { name: "Outcome", exact: true }).selectOption("Any outcome");
     await page.getByRole("combobox", { name: "What", exact: true }).selectOption("Changes");
     await entries

@@ -112,7 +112,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
       pausedReason: "Under review",
     });
     expect(await barriers(page)).toEqual([]);
-    await press("Let it send again");
+    await press("Resume sending");
     await box("Sending is paused").waitFor({ state: "detached" });
     await press("Remove mailbox…");
     const dialog = page.getByRole("dialog");
@@ -168,10 +168,10 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await page.getByRole("link", { name: address }).click();
     await page.getByRole("heading", { name: "This mailbox is being removed" }).waitFor();
     expect(await barriers(page)).toEqual([]);
-    await press("Go on removing it");
-    await page.getByText("The removal goes on").waitFor();
+    await press("Continue removal");
+    await page.getByText("Removal resumed").waitFor();
     while (people.listMailboxes().some((mailbox) => mailbox.address === address)) await booted.advance(25);
-    await page.getByRole("heading", { name: "There is no such mailbox" }).waitFor();
+    await page.getByRole("heading", { name: "Mailbox not found" }).waitFor();
   }, 120_000);
 
   test("the workspace is renamed, and the operator pauses it, resumes it, and adds another", async () => {
@@ -215,12 +215,13 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     )) {
       if (purpose === "dkim" || purpose === "ownership") zone.set(name, value);
     }
-    await shown.getByRole("button", { name: "Look again at shop.test" }).click();
+    await shown.getByRole("button", { name: "Check again: shop.test" }).click();
     await shown.getByText("3 of 6 records missing").waitFor();
     // Looking at the records does not verify the domain.
     await shown.getByText("not verified", { exact: true }).waitFor();
     await shown.getByRole("button", { name: "Verify shop.test" }).click();
-    await shown.getByText("verified", { exact: true }).waitFor();
+    // Its mail comes nowhere yet.
+    await shown.getByText("verified, records missing", { exact: true }).waitFor();
     expect(await barriers(page)).toEqual([]);
   }, 120_000);
 
@@ -267,15 +268,15 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
 
   test("the suppression list: an address is added with a reason, and removed", async () => {
     await section("Outbound mail");
-    await page.getByText("Nothing waits").waitFor();
+    await page.getByText("The queue is empty").waitFor();
     await page.getByLabel("Address", { exact: true }).fill("max@remote.example");
     await page.getByLabel("Reason").fill("Asked us to stop");
     await press("Add");
     await row("Suppression list", "Asked us to stop").waitFor();
     expect(await barriers(page)).toEqual([]);
     await press("Remove max@remote.example…");
-    await agree("Take it off the list");
-    await page.getByText("Nobody is on it").waitFor();
+    await agree("Remove from the list");
+    await page.getByText("The list is empty").waitFor();
   }, 120_000);
 
   test("the queue: a delivery is retried now, and another is cancelled", async () => {
@@ -286,13 +287,13 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await row("Queue", "1 attempt, next").waitFor();
     expect(await barriers(page)).toEqual([]);
     await press("Try again: zoe@remote.example");
-    await page.getByText("It is being tried again").waitFor();
+    await page.getByText("Retrying now").waitFor();
     await booted.advance(0);
     await page.reload();
     await row("Queue", "2 attempts").waitFor();
     await press("Give up zoe@remote.example…");
     await agree("Give up");
-    await page.getByText("Nothing waits").waitFor();
+    await page.getByText("The queue is empty").waitFor();
   }, 120_000);
 
   test("limits: one is changed, a bad value is refused with a reason, and the default returns", async () => {

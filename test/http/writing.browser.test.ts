@@ -266,7 +266,7 @@ describe.skipIf(!chromiumPresent)(`the composer${chromiumNote}`, () => {
     await button("Delete Late").click();
     await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
     await told("Template deleted");
-    await page.getByText("There are none yet.").waitFor();
+    await page.getByText("None yet.").waitFor();
   }, 120_000);
 
   test("send and archive: the conversation leaves the inbox, and comes back when it is undone", async () => {

@@ -20,7 +20,7 @@ export class Refusal extends Error {
   }
 }
 
-export const OFFLINE = "The server does not answer. Check your connection, then try again.";
+export const OFFLINE = "The server is not responding. Check your connection, then try again.";
 
 /**
  * `leaving`: the page is closing. Browsers send such a request after the page is gone, up to some 64 kB of all
@@ -68,7 +68,7 @@ async function askOnce<T>(method: string, path: string, body?: unknown, { leavin
   }
   const text = await response.text();
   if (response.ok) return (text === "" ? undefined : JSON.parse(text)) as T;
-  const { error = "Something failed on the server. Try again.", confirm } = readRefusal(text);
+  const { error = "Something went wrong on the server. Try again.", confirm } = readRefusal(text);
   throw new Refusal(response.status, error, confirm);
 }
 

@@ -16,7 +16,7 @@ const BROKEN = new Set(["temperror", "permerror"]);
 function meaningOf(verdict: string, { pass, fail, none }: { pass: string; fail: string; none: string }): string {
   if (verdict === "pass") return pass;
   if (FAILED.has(verdict)) return fail;
-  if (BROKEN.has(verdict)) return "It could not be checked: the domain’s records could not be read.";
+  if (BROKEN.has(verdict)) return "We couldn’t check this: the domain’s records could not be read.";
   return none;
 }
 
@@ -28,39 +28,39 @@ export function explainAuth({ spf, dkim, dmarc }: Auth, email: string): Explaine
       name: "DMARC",
       verdict: dmarc,
       meaning: meaningOf(dmarc, {
-        pass: `${domain} confirms that the address shown is its own.`,
-        fail: `${domain} does not confirm it: the address shown may be made up.`,
-        none: `${domain} does not say how its mail can be told from forgeries.`,
+        pass: `${domain} confirms this sender address.`,
+        fail: `${domain} does not confirm this sender address: it may be forged.`,
+        none: `${domain} has not published how to tell its mail from forgeries.`,
       }),
     },
     {
       name: "SPF",
       verdict: spf,
       meaning: meaningOf(spf, {
-        pass: "The server that handed it in may send for the domain of the return address.",
-        fail: "The server that handed it in is not one that the domain of the return address names.",
-        none: "The domain of the return address does not say which servers send for it.",
+        pass: "The return address’s domain allows the sending server.",
+        fail: "The sending server is not one that the return address’s domain allows.",
+        none: "The return address’s domain does not list its sending servers.",
       }),
     },
     {
       name: "DKIM",
       verdict: dkim,
       meaning: meaningOf(dkim, {
-        pass: "It is signed, and was not changed on its way.",
-        fail: "Its signature does not fit: it was changed on its way, or is forged.",
-        none: "It carries no signature.",
+        pass: "It is signed, and was not changed in transit.",
+        fail: "Its signature does not match: it was changed in transit, or is forged.",
+        none: "It has no signature.",
       }),
     },
   ];
-  if (dmarc === "pass") return { tone: "good", short: `It comes from ${domain}: the domain confirms it.`, checks };
+  if (dmarc === "pass") return { tone: "good", short: `Verified: this came from ${domain}.`, checks };
   if (dmarc === "fail") {
     return {
       tone: "bad",
-      short: `${domain} does not confirm that it sent this: be careful with what it asks for.`,
+      short: `${domain} does not confirm that it sent this. Be careful with links and attachments.`,
       checks,
     };
   }
-  return { tone: "unknown", short: `It could not be checked whether ${domain} sent this.`, checks };
+  return { tone: "unknown", short: `We couldn’t verify this came from ${domain}.`, checks };
 }
 
 const TRAITS: Record<string, string> = {
@@ -109,14 +109,14 @@ export interface Reasons {
 /** `from`: the author that the message shows. */
 export function whySpam({ filedFor, score, clues, trained }: Classification, from: string): Reasons {
   const because = () => {
-    if (filedFor === "sender") return `Mail of ${from} was marked as spam in this mailbox before.`;
+    if (filedFor === "sender") return `Mail from ${from} was marked as spam in this mailbox before.`;
     if (filedFor === "arrival")
-      return `The domain of ${from} does not confirm that it sent this, and asks that such mail be treated as spam.`;
+      return `${from.split("@").at(-1)} says it did not send this and asks us to treat it as spam.`;
     if (filedFor === "junk") {
-      return `It resembles mail that was marked as spam in this mailbox${score === null ? "" : `: ${Math.round(score * 100)} of 100`}.`;
+      return `It looks like mail that was marked as spam in this mailbox${score === null ? "" : ` (score ${Math.round(score * 100)} of 100)`}.`;
     }
-    if (trained === "spam") return "Somebody who reads this mailbox marked it as spam.";
-    return "It was moved here, or belongs to a conversation in spam.";
+    if (trained === "spam") return "Someone who uses this mailbox marked it as spam.";
+    return "It was moved here, or is part of a conversation in spam.";
   };
   const words = (kept: typeof clues) => [...new Set(kept.map(({ token }) => clueOf(token)))];
   return {

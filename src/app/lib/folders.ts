@@ -4,19 +4,19 @@ import type { MailboxView } from "./api.ts";
 import { cell } from "./cell.ts";
 
 export const FOLDERS = [
-  { id: "inbox", name: "Inbox", icon: Inbox, empty: "Nothing waits for you here." },
-  { id: "starred", name: "Starred", icon: Star, empty: "Star a conversation to keep it at hand." },
-  { id: "snoozed", name: "Snoozed", icon: Clock, empty: "A snoozed conversation waits here until it comes back." },
+  { id: "inbox", name: "Inbox", icon: Inbox, empty: "Your inbox is empty." },
+  { id: "starred", name: "Starred", icon: Star, empty: "Starred conversations appear here." },
+  { id: "snoozed", name: "Snoozed", icon: Clock, empty: "Snoozed conversations appear here until their time." },
   {
     id: "drafts",
     name: "Drafts",
     icon: FileText,
-    empty: "Your drafts are kept here, and those of agents for you to review.",
+    empty: "Your drafts appear here, and drafts of agents for you to review.",
   },
-  { id: "sent", name: "Sent", icon: Send, empty: "Conversations that you began stay here until somebody answers." },
-  { id: "archive", name: "Archive", icon: Archive, empty: "Archive a conversation to keep it out of the inbox." },
+  { id: "sent", name: "Sent", icon: Send, empty: "Conversations that you started appear here until someone replies." },
+  { id: "archive", name: "Archive", icon: Archive, empty: "Archived conversations appear here." },
   { id: "all", name: "All mail", icon: Layers, empty: "No mail yet." },
-  { id: "spam", name: "Spam", icon: OctagonAlert, empty: "No spam. Good." },
+  { id: "spam", name: "Spam", icon: OctagonAlert, empty: "No spam." },
   { id: "trash", name: "Trash", icon: Trash2, empty: "The trash is empty." },
 ] as const;
 

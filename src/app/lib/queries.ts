@@ -128,7 +128,7 @@ export const draftQuery = (id: string) =>
 export const draftMarksQuery = (mailboxId: string) =>
   queryOptions({ queryKey: ["marks", mailboxId], queryFn: () => api.draftMarks(mailboxId) });
 
-/** What waits for approval, the longest first. */
+/** To approve, the longest first. */
 export const approvalsQuery = queryOptions({ queryKey: ["approvals"], queryFn: api.approvals });
 
 export const approvalQuery = (id: string) =>

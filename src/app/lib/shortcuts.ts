@@ -11,7 +11,7 @@ interface ShortcutGroup {
 
 export const SHORTCUTS: readonly ShortcutGroup[] = [
   {
-    name: "Going around",
+    name: "Navigation",
     shortcuts: [
       ["j / k", "Next, previous conversation"],
       ["o / Enter", "Open"],
@@ -22,7 +22,7 @@ export const SHORTCUTS: readonly ShortcutGroup[] = [
       ["g then d", "Drafts"],
       ["g then t", "Sent"],
       ["g then a", "All mail"],
-      ["g then w", "What waits for approval"],
+      ["g then w", "To approve"],
       ["/", "Search"],
     ],
   },
@@ -35,7 +35,7 @@ export const SHORTCUTS: readonly ShortcutGroup[] = [
     ],
   },
   {
-    name: "Tidying",
+    name: "Actions",
     shortcuts: [
       ["x", "Select"],
       ["Shift + x", "Select from the last one to this one"],

@@ -160,8 +160,8 @@ export function ApprovePage() {
           {list.isPending && <Skeleton what="what waits" />}
           {list.isError && waiting.length === 0 && <Failed error={list.error} retry={() => list.refetch()} />}
           {list.isSuccess && waiting.length === 0 && (
-            <Notice icon={Check} title="Nothing waits">
-              Messages that API keys may send only with your consent wait here.
+            <Notice icon={Check} title="Nothing to approve">
+              Messages of API keys that need your approval appear here.
             </Notice>
           )}
           {waiting.length > 0 && (
@@ -180,7 +180,7 @@ export function ApprovePage() {
           )}
           {list.data?.more && (
             <p className="p-4 text-center text-sm text-muted">
-              These are the first {waiting.length}; others wait, too.
+              These are the first {waiting.length}; more are waiting.
             </p>
           )}
         </div>
@@ -188,7 +188,7 @@ export function ApprovePage() {
       <div className={`min-w-0 grow ${openId === undefined ? "max-lg:hidden" : ""}`}>
         {openId === undefined ? (
           waiting.length > 0 && (
-            <Notice icon={Hourglass} title="No message is open">
+            <Notice icon={Hourglass} title="No message selected">
               <p className="max-md:hidden">
                 <kbd>j</kbd> and <kbd>k</kbd> go through the list, <kbd>y</kbd> approves, <kbd>n</kbd> rejects.
               </p>
@@ -233,7 +233,7 @@ function tell(deed: Deed, { done, of, later }: { done: number; of: number; later
   const failed = of - done;
   if (of > 1) {
     const text = `${did}: ${counted(done, "message")}`;
-    toast(failed === 0 ? { text } : { text: `${text}. Not done: ${failed}; the list says why`, tone: "danger" });
+    toast(failed === 0 ? { text } : { text: `${text}. Not done: ${failed}; the list shows why`, tone: "danger" });
   } else if (failed === 0) toast({ text: later === undefined ? did : `${did}: it is sent ${fullTime(later)}` });
 }
 
@@ -279,7 +279,7 @@ function Row({
           </time>
         </span>
         <span className="block truncate text-sm text-soft">
-          {key === null ? "A key that is gone" : `“${key}”`} from {mailbox}
+          {key === null ? "A deleted key" : `“${key}”`} from {mailbox}
         </span>
         <span className="block truncate text-sm text-muted">
           {sendAt !== null && `To be sent ${shortTime(sendAt)}. `}
@@ -329,12 +329,12 @@ function Question({
       )}
       <p className="text-sm text-soft">
         {rejects
-          ? "It is not sent, and deleted after 30 days."
-          : "Each is sent as it is, whether you have read it or not."}
+          ? "It will not be sent, and is deleted after 30 days."
+          : "Each is sent as it is, even if you have not read it."}
       </p>
       {rejects && (
         <Field
-          label="Why? (optional; programs are told)"
+          label="Reason (optional; the program sees it)"
           value={reason}
           maxLength={LONGEST_REASON}
           onChange={(event) => setReason(event.target.value)}

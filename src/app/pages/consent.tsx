@@ -170,7 +170,7 @@ function Choice({
       }}
       className="mt-5 space-y-4 border-t border-line pt-5"
     >
-      <Checkboxes legend="It may" name="scopes" choices={scopes} chosen={suggested} meaning={SCOPE_MEANING} />
+      <Checkboxes legend="Permissions" name="scopes" choices={scopes} chosen={suggested} meaning={SCOPE_MEANING} />
       <PolicyFields draft={draft} change={(part) => setDraft({ ...draft, ...part })} />
       <Checkbox label="It does not renew its access: let it last 30 days instead of an hour at a time" name="lasts" />
       <p className="text-sm text-muted">

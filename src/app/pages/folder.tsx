@@ -195,7 +195,7 @@ export function FolderPage() {
                 to="/mail/$folder"
                 params={{ folder }}
                 search={inMailbox(asked)}
-                aria-label="Show all, whatever its label"
+                aria-label="Clear label filter"
                 className="grid size-8 place-items-center rounded-md text-muted hover:bg-hover"
               >
                 <X size={15} aria-hidden />
@@ -249,9 +249,9 @@ export function FolderPage() {
           {list.isPending && <Skeleton what="conversations" />}
           {badSearch && (
             <div role="alert" className="h-full">
-              <Notice icon={CalendarX} title="This search needs another look">
+              <Notice icon={CalendarX} title="Check your search">
                 <p className="mb-4">{badSearch.message.replace(/^q: /, "")}</p>
-                <Button onClick={() => search.current?.focus()}>Change the search</Button>
+                <Button onClick={() => search.current?.focus()}>Edit search</Button>
               </Notice>
             </div>
           )}
@@ -352,7 +352,7 @@ function More({ busy, failure, load }: { busy: boolean; failure: string | undefi
 function EmptyButton({ folder, mailboxId }: { folder: "trash" | "spam"; mailboxId: string }) {
   const [busy, setBusy] = useState(false);
   async function empty(): Promise<void> {
-    if (!confirm(`Delete everything in ${folder} for good? It cannot be brought back.`)) return;
+    if (!confirm(`Delete everything in ${folder} for good? This cannot be undone.`)) return;
     setBusy(true);
     try {
       const { deleted } = await api.empty(folder, mailboxId);

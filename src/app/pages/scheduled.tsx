@@ -61,7 +61,7 @@ export function ScheduledPage() {
       </section>
       <div className={`min-w-0 grow overflow-y-auto ${openId === undefined ? "max-lg:hidden" : ""}`}>
         {openId === undefined ? (
-          scheduled.length > 0 && <Notice icon={CalendarClock} title="No message is open" />
+          scheduled.length > 0 && <Notice icon={CalendarClock} title="No message selected" />
         ) : (
           <div className="mx-auto max-w-208 px-4 pt-5 pb-16 md:px-8">
             <Link

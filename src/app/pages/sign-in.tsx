@@ -200,7 +200,7 @@ function SignInAgainDialog() {
     return client.invalidateQueries();
   };
   useEffect(() => {
-    // They may have signed in again in another tab.
+    // Access have signed in again in another tab.
     const look = async () => {
       const present = await api.me().catch(() => undefined);
       if (present && present.id === me?.id) await goOn();

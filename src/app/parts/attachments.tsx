@@ -134,7 +134,7 @@ function PdfView({ id, title, onFailure }: { id: string; title: string; onFailur
     <div className="relative h-[76vh]">
       {!shown && (
         <p role="status" className="absolute inset-0 grid place-items-center text-sm text-muted">
-          Drawing…
+          Loading…
         </p>
       )}
       <iframe

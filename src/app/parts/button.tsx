@@ -34,7 +34,7 @@ export function CopyButton({ label, value, ...rest }: Omit<ButtonProps, "value">
       setCopied(value);
     } catch {
       // Browsers give pages a clipboard only over https.
-      toast({ text: "The browser does not let this page copy: mark the text and copy it yourself", tone: "danger" });
+      toast({ text: "The browser does not let this page copy: select the text and copy it yourself", tone: "danger" });
     }
   }
   return (

@@ -76,7 +76,7 @@ export function Conflict({ why, keep, drop }: { why: string; keep: () => void; d
       <p>{why}. Your text is still here; the attachments stay with the other version.</p>
       <div className="mt-2 flex gap-2">
         <Button onClick={keep}>Save mine as another draft</Button>
-        <Button onClick={drop}>Drop mine</Button>
+        <Button onClick={drop}>Discard mine</Button>
       </div>
     </div>
   );

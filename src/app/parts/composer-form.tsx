@@ -30,7 +30,8 @@ import { RecipientField } from "./recipient-field.tsx";
 import { RichEditor, type RichEditorHandle } from "./rich-editor.tsx";
 
 /** Goes when the server is back. */
-const UNSENT = "Not sent: the server does not answer. Your text stays here, and can be sent when it is back.";
+const UNSENT =
+  "Not sent: the server is not responding. Your message stays here, and you can send it when the server is back.";
 
 export interface ComposerProps {
   start: Start;

@@ -12,7 +12,10 @@ export function Grants() {
   const { data: grants = [] } = useQuery(grantsQuery);
   if (grants.length === 0) return null;
   return (
-    <Panel title="Programs" about="You let them into your mail. Owners and admins see them among the API keys.">
+    <Panel
+      title="Programs"
+      about="Programs that you gave access to your mail. Owners and admins see them among the API keys."
+    >
       <Rows label="Programs">
         {grants.map((grant) => (
           <GrantRow key={grant.id} of={grant} />
@@ -23,7 +26,7 @@ export function Grants() {
 }
 
 function GrantRow({ of: { id, client, scopes, policy, createdAt, lastUsedAt } }: { of: GrantView }) {
-  const revoke = useChange(oauthApi.revoke, { key: GRANTS, success: "The program is locked out" });
+  const revoke = useChange(oauthApi.revoke, { key: GRANTS, success: "Access removed" });
   return (
     <li>
       <Facts

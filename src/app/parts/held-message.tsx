@@ -174,7 +174,7 @@ function Why({ approval: { agent, reason, state, since, sendAt, decider, decided
 /** Stands for one that was sent meanwhile, or deleted. */
 function Gone({ threadId }: { threadId: string | undefined }) {
   return (
-    <Notice icon={MailCheck} title="This message does not wait any more">
+    <Notice icon={MailCheck} title="This message is no longer waiting">
       {threadId === undefined ? (
         <p className="mb-4">It was deleted, or is not for you to approve.</p>
       ) : (
@@ -186,7 +186,7 @@ function Gone({ threadId }: { threadId: string | undefined }) {
         </p>
       )}
       <Link to="/approve" className="text-accent underline">
-        To what waits
+        Back to the list
       </Link>
     </Notice>
   );

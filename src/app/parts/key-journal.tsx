@@ -92,7 +92,7 @@ export function KeyJournal({ of: key }: { of: KeyView }) {
         />
       </div>
       {list.data === undefined && <NotLoaded query={list} what="the journal" />}
-      {list.isSuccess && entries.length === 0 && <Nothing>There is nothing of this kind.</Nothing>}
+      {list.isSuccess && entries.length === 0 && <Nothing>No entries.</Nothing>}
       <Rows label="Journal">
         {entries.map((entry) => (
           <Entry key={entry.id} of={entry} undo={() => setSince(entry.at)} />
@@ -132,7 +132,7 @@ function UndoSince({ begin }: { begin: (since: string) => void }) {
         value={text}
         onChange={({ target: { value } }) => setText(value)}
         required
-        hint="You see first what would be taken back."
+        hint="You see a preview first."
       />
       <Button type="submit" className="h-9 md:mt-6 max-md:h-11 max-md:w-full">
         Undo…

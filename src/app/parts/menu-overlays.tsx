@@ -160,12 +160,12 @@ function Labels({ threads, close }: { threads: readonly ThreadView[]; close: () 
       <input
         type="text"
         role="combobox"
-        aria-label="Find or make a label"
+        aria-label="Find or create a label"
         aria-expanded="true"
         aria-controls={list}
         aria-autocomplete="list"
         aria-activedescendant={options[active] && `${list}-${active}`}
-        placeholder="Find or make a label"
+        placeholder="Find or create a label"
         maxLength={LONGEST_LABEL}
         value={text}
         onChange={(event) => {
@@ -204,12 +204,14 @@ function Labels({ threads, close }: { threads: readonly ThreadView[]; close: () 
                 <Minus size={14} aria-hidden />
               ) : null}
             </span>
-            <span className="min-w-0 truncate">{option.isNew ? `Make “${option.label}”` : option.label}</span>
+            <span className="min-w-0 truncate">{option.isNew ? `Create “${option.label}”` : option.label}</span>
             {option.on === "some" && <span className="sr-only">, on some of the conversations</span>}
           </button>
         ))}
       </div>
-      {isSuccess && options.length === 0 && <p className="px-2 py-1.5 text-muted">No labels yet: type one.</p>}
+      {isSuccess && options.length === 0 && (
+        <p className="px-2 py-1.5 text-muted">No labels yet. Type to create one.</p>
+      )}
       {text.length === LONGEST_LABEL && (
         <p role="status" className="px-2 py-1 text-xs text-muted">
           A label has at most {LONGEST_LABEL} characters.

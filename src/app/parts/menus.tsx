@@ -79,7 +79,7 @@ function PickTime({ pick }: { pick: (until: Date) => void }) {
         />
       </label>
       <p className="mt-2 mb-4 text-sm text-muted">
-        It leaves the inbox until then, and comes back unread; sooner if somebody answers.
+        It leaves the inbox until then, and comes back unread; or sooner if someone replies.
       </p>
       <Button kind="primary" type="submit" disabled={!until}>
         Snooze

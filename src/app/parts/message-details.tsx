@@ -58,7 +58,7 @@ const STATES: Record<RecipientProgress["state"], (recipient: RecipientProgress) 
   delivered: ({ settledAt }) => `Accepted${settledAt === null ? "" : ` ${fullTime(settledAt)}`}`,
   bounced: () => "Could not be delivered",
   cancelled: () => "Given up",
-  held: () => "Held back",
+  held: () => "Held, not sent",
   waiting: ({ attempts, nextAt }) =>
     attempts === 0
       ? "On its way"
@@ -84,13 +84,16 @@ export function Progress({ message: { id, threadId } }: { message: MessageView }
 
 function Delivery({ recipients }: { recipients: readonly RecipientProgress[] }) {
   const bounced = recipients.filter(({ state }) => state === "bounced").length;
-  const waiting = recipients.filter(({ state }) => state === "waiting" || state === "held").length;
+  const held = recipients.filter(({ state }) => state === "held").length;
+  const waiting = recipients.filter(({ state }) => state === "waiting").length;
   const short =
     bounced > 0
       ? `Not delivered to ${bounced} of ${recipients.length}`
-      : waiting > 0
-        ? `On its way to ${waiting} of ${recipients.length}`
-        : "Delivered";
+      : held > 0
+        ? `Held, not sent to ${held} of ${recipients.length}`
+        : waiting > 0
+          ? `On its way to ${waiting} of ${recipients.length}`
+          : "Delivered";
   return (
     <details className="mb-3 text-sm" open={bounced > 0}>
       <summary className={`w-fit ${bounced > 0 ? "text-danger" : "text-muted hover:text-ink"}`}>{short}</summary>

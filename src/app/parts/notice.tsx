@@ -21,7 +21,7 @@ export function Notice({ icon: Icon, title, children }: { icon: LucideIcon; titl
 export function Failed({ error, retry }: { error: Error; retry: () => void }) {
   return (
     <div role="alert" className="h-full">
-      <Notice icon={CircleAlert} title="This could not be shown">
+      <Notice icon={CircleAlert} title="Could not load this">
         <p className="mb-4">{error.message}</p>
         <Button onClick={retry}>Try again</Button>
       </Notice>
@@ -36,7 +36,7 @@ export function Skeleton({ what }: { what: string }) {
   const away = useAway();
   return (
     <div role="status" aria-label={`Loading ${what}`} className="appear-late space-y-5 p-4">
-      {away && <p className="text-sm text-muted">The server does not answer. This shows when it is back.</p>}
+      {away && <p className="text-sm text-muted">The server is not responding. This appears when it is back.</p>}
       {ROWS.map((width, row) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: they never change places
         <div key={row} className="space-y-2">

@@ -8,7 +8,7 @@ import { Area, Checkbox, Field, Select } from "./fields.tsx";
 export function PolicySentences({ of: policy }: { of: Policy }) {
   const { data: mailboxes = [] } = useQuery(mailboxesQuery);
   const sentences = policySentences(policy, (id) => mailboxes.find((mailbox) => mailbox.id === id)?.address);
-  if (sentences.length === 0) return <p>Nothing restricts it further.</p>;
+  if (sentences.length === 0) return <p>No further restrictions.</p>;
   return (
     <ul className="list-disc pl-5">
       {sentences.map((sentence) => (
@@ -42,7 +42,7 @@ export function PolicyFields({
       <Select
         label="Mailboxes"
         choices={[
-          { value: "all", text: "All that its person reaches" },
+          { value: "all", text: "All mailboxes of its person" },
           { value: "some", text: "Only these" },
         ]}
         value={draft.limitsMailboxes ? "some" : "all"}
@@ -50,7 +50,7 @@ export function PolicyFields({
       />
       {draft.limitsMailboxes && (
         <fieldset className="grid gap-1.5">
-          <legend className="sr-only">Mailboxes that it reaches</legend>
+          <legend className="sr-only">Mailboxes</legend>
           {choices.map(({ id, text }) => (
             <Checkbox
               key={id}
@@ -67,8 +67,8 @@ export function PolicyFields({
         label="Sending"
         name="send"
         choices={[
-          { value: "direct", text: "It sends by itself" },
-          { value: "hold", text: "Everything waits for a person" },
+          { value: "direct", text: "Sends without approval" },
+          { value: "hold", text: "Everything needs approval" },
         ]}
         value={draft.send}
         onChange={({ target: { value } }) => change({ send: value as PolicyDraft["send"] })}
@@ -145,12 +145,12 @@ export function PolicyFields({
           hint="Empty: it stays valid."
         />
         <Area
-          label="Networks that it works from"
+          label="Allowed networks"
           name="networks"
           rows={2}
           value={draft.networks}
           onChange={({ target: { value } }) => change({ networks: value })}
-          hint="Such as 192.0.2.0/24. Empty: from everywhere."
+          hint="Such as 192.0.2.0/24. Empty: any network."
           autoComplete="off"
           spellCheck={false}
         />

@@ -103,7 +103,7 @@ export const FoundInstead = ({ q, words }: { q: string; words: readonly string[]
   <p role="status" className="border-b border-line bg-notice px-4 py-2 text-sm break-words">
     Nothing has “{q}” in it.{" "}
     {words.length === 0 ? (
-      "Showing what comes near."
+      "Showing similar results."
     ) : (
       <>
         Showing results for <strong>{words.join(", ")}</strong>.

@@ -293,11 +293,11 @@ function QuotaUse({ mailbox }: { mailbox: MailboxView }) {
   return (
     <div className="px-4 pt-1 pb-3 text-xs text-muted">
       <div className="mb-1.5">
-        <UseBar label="Room taken" used={bytes} of={quotaBytes} />
+        <UseBar label="Storage used" used={bytes} of={quotaBytes} />
       </div>
       <p className={share >= 0.9 ? "text-danger" : ""}>
         {sizeOf(bytes)} of {sizeOf(quotaBytes)}
-        {share >= 1 ? ": full. New mail is put off until there is room." : share >= 0.9 ? ": nearly full" : ""}
+        {share >= 1 ? ": full. New mail is deferred until there is space." : share >= 0.9 ? ": nearly full" : ""}
       </p>
     </div>
   );

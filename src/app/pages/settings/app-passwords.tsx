@@ -28,7 +28,7 @@ export function AppPasswordsPage() {
     >
       <NewAppPassword />
       <Panel title="App passwords">
-        {appPasswords.length === 0 && <Nothing>There is none yet.</Nothing>}
+        {appPasswords.length === 0 && <Nothing>None yet.</Nothing>}
         <Rows label="App passwords">
           {appPasswords.map((one) => (
             <AppPasswordRow key={one.id} of={one} />
@@ -43,7 +43,7 @@ export function AppPasswordsPage() {
 function NewAppPassword() {
   const create = useChange(identityApi.createAppPassword, { key: APP_PASSWORDS, atForm: true });
   return (
-    <Panel title="Connect an app" about="Give each app one of its own, so that you can revoke it alone.">
+    <Panel title="Connect an app" about="Give each app its own password, so that you can revoke them one by one.">
       <LineForm
         action="Create app password"
         primary
@@ -78,7 +78,7 @@ function AppPasswordRow({ of: { id, name, createdAt, lastUsedAt } }: { of: AppPa
         <ConfirmButton
           question={`Revoke ${name}?`}
           action="Revoke app password"
-          consequences={<p>The app that uses it sends nothing more, from this moment on.</p>}
+          consequences={<p>The app that uses it can no longer send.</p>}
           aria-label={`Revoke ${name}…`}
           disabled={revoke.isPending}
           run={() => revoke.mutate(id)}
@@ -101,7 +101,7 @@ function Instructions({ of: { host, submission, submissions }, email }: { of: Ma
   if (submission === null && submissions === null) {
     return (
       <Panel title="Settings for the app">
-        <p className="text-sm">This server takes no mail from mail apps: its operator has not turned that on.</p>
+        <p className="text-sm">Mail apps cannot send through this server: its operator has not turned that on.</p>
       </Panel>
     );
   }
@@ -116,8 +116,8 @@ function Instructions({ of: { host, submission, submissions }, email }: { of: Ma
         ))}
       </dl>
       <p className="mt-3 max-w-prose text-sm text-muted">
-        {submission !== null && submissions !== null && "Either port will do. "}The app sends from the addresses that
-        you may send as; sent mail is filed in Sent here. Mail is read here only, since this server has no IMAP or POP.
+        {submission !== null && submissions !== null && "Use either port. "}The app sends from the addresses that you
+        may send as; sent mail is filed in Sent here. Mail is read here only, since this server has no IMAP or POP.
       </p>
     </Panel>
   );

@@ -28,19 +28,19 @@ export function DoctorPage() {
   return (
     <SettingsPage
       title="Doctor"
-      intro="It looks at the server, its DNS records and its way out to other servers, and says what to do where something is wrong. It looks once a day by itself, and writes to you when something turns bad."
+      intro="Checks the server, its DNS records and its connections to other servers, and says what to do about problems. It runs once a day, and sends you mail when something breaks."
       action={
         <Button kind="primary" aria-disabled={busy} onClick={() => !busy && examine.mutate(undefined)}>
-          {busy ? "Looking…" : "Look now"}
+          {busy ? "Checking…" : "Run checks"}
         </Button>
       }
     >
       <div role="status">
-        {running !== null && "It is looking. Some checks wait for other servers, half a minute at most."}
-        {running === null && newest !== null && `${summaryOf(newest)} Looked at ${fullTime(newest.at)}.`}
+        {running !== null && "Running checks. Some wait for other servers, for up to half a minute."}
+        {running === null && newest !== null && `${summaryOf(newest)} Checked ${fullTime(newest.at)}.`}
       </div>
       {running !== null && <Progress of={running} />}
-      {newest === null && running === null && <Nothing>It has not looked yet.</Nothing>}
+      {newest === null && running === null && <Nothing>No checks have run yet.</Nothing>}
       {newest !== null && <Findings of={newest} />}
       <p className="text-sm text-muted">{dailyLine(daily)}</p>
     </SettingsPage>
@@ -51,9 +51,9 @@ function Progress({ of: { checks, waitingFor } }: { of: NonNullable<DoctorView["
   const made = checks - waitingFor.length;
   return (
     <div>
-      <progress aria-label="Checks made" value={made} max={checks} className="use-bar" />
+      <progress aria-label="Checks done" value={made} max={checks} className="use-bar" />
       <p className="mt-1 text-sm text-muted">
-        {made} of {checks} checks made
+        {made} of {checks} checks done
         {waitingFor.length > 0 && `; waiting for ${waitingFor.join(", ")}`}
       </p>
     </div>
@@ -73,8 +73,8 @@ function summaryOf(look: LookView): string {
 
 const dailyLine = (daily: LookView | null): string =>
   daily === null
-    ? "It has not looked by itself yet: it does a quarter of an hour after the server's start, then once a day."
-    : `It last looked by itself at ${fullTime(daily.at)}: ${countOf(daily, "bad")} bad, ${counted(countOf(daily, "warning"), "warning")}.`;
+    ? "The daily checks have not run yet: they run 15 minutes after the server starts, then once a day."
+    : `Last daily checks: ${fullTime(daily.at)}, ${countOf(daily, "bad")} bad, ${counted(countOf(daily, "warning"), "warning")}.`;
 
 function Findings({ of: { findings } }: { of: LookView }) {
   const toDo = findings.filter(({ state }) => state === "bad" || state === "warning");
@@ -92,8 +92,8 @@ function Findings({ of: { findings } }: { of: LookView }) {
         </Panel>
       )}
       {rest.length > 0 && (
-        <Panel title="As it should be">
-          <Rows label="As it should be">
+        <Panel title="Passed">
+          <Rows label="Passed">
             {rest.toSorted(byState).map((finding) => (
               <Row key={finding.id} finding={finding} />
             ))}

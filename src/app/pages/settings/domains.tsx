@@ -31,7 +31,7 @@ export function DomainsPage() {
       intro="Put these records into the zone of the domain, where you bought it or run its DNS. Mail comes to verified domains and goes out from them; a domain belongs to the workspace that verifies it."
       action={<NewDomain />}
     >
-      {domains.length === 0 && <Nothing>There is none yet. Add the domain that your addresses end in.</Nothing>}
+      {domains.length === 0 && <Nothing>No domains yet. Add the domain that your addresses end in.</Nothing>}
       {domains.map((domain) => (
         <Domain key={domain.id} domain={domain} />
       ))}
@@ -60,7 +60,7 @@ function NewDomain() {
         autoComplete="off"
         autoCapitalize="none"
         spellCheck={false}
-        hint="It gets keys of its own to sign its mail with."
+        hint="It gets its own keys to sign mail."
         required
       />
     </FormDialog>
@@ -76,6 +76,7 @@ function Domain({ domain }: { domain: DomainView }) {
   const { state, records } = seen.data ?? domain;
   const warning = domainWarning(seen.data ?? domain);
   const missing = records.filter(({ state, optional }) => state === "missing" && !optional).length;
+  const unanswered = records.filter(({ state }) => state === "unanswered").length;
   const askVerification = () =>
     verify.mutate(id, {
       onSuccess: (verified) => {
@@ -90,21 +91,25 @@ function Domain({ domain }: { domain: DomainView }) {
       title={name}
       about={
         <span className="flex flex-wrap items-center gap-2">
-          <Badge tone={state === "verified" ? "good" : "warn"}>{STATES[state]}</Badge>
+          <Badge tone={state === "verified" && missing === 0 ? "good" : "warn"}>
+            {state === "verified" && missing > 0 ? "verified, records missing" : STATES[state]}
+          </Badge>
           <span role="status">
             {seen.isFetching
-              ? "Looking up its records…"
+              ? "Checking records…"
               : missing > 0
                 ? `${missing} of ${records.length} records missing`
-                : seen.data && "Its records are as they should be, where DNS answered"}
+                : unanswered > 0
+                  ? `DNS did not answer for ${unanswered} of ${records.length} records`
+                  : seen.data && "All records found"}
           </span>
         </span>
       }
       action={
         <div className="flex flex-wrap gap-2">
-          <Button aria-label={`Look again at ${name}`} disabled={seen.isFetching} onClick={() => void seen.refetch()}>
+          <Button aria-label={`Check again: ${name}`} disabled={seen.isFetching} onClick={() => void seen.refetch()}>
             <RotateCw size={15} aria-hidden className={seen.isFetching ? "motion-safe:animate-spin" : ""} />
-            Look again
+            Check again
           </Button>
           {state === "unverified" && (
             <Button kind="primary" aria-label={`Verify ${name}`} disabled={verify.isPending} onClick={askVerification}>

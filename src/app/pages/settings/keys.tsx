@@ -35,7 +35,7 @@ export function KeysPage() {
     >
       <NewKey />
       <Panel title="Keys">
-        {keys.length === 0 && <Nothing>There is none yet.</Nothing>}
+        {keys.length === 0 && <Nothing>None yet.</Nothing>}
         <Filtered of={keys} label="Find a key" textOf={({ name, user, hint }) => `${name} ${user} ${hint}`}>
           {(shown) => (
             <Rows label="API keys">
@@ -55,7 +55,7 @@ function NewKey() {
   const [purpose, setPurpose] = useState<Purpose>();
   const [made, setMade] = useState<string>();
   return (
-    <Panel title="New key" about="Give each program one of its own, with no more than it needs.">
+    <Panel title="New key" about="Give each program its own key, with no more access than it needs.">
       <fieldset>
         <legend className="field-label">What is it for?</legend>
         <div className="grid gap-2 sm:grid-cols-2">
@@ -117,7 +117,7 @@ function NewKeyForm({ purpose, made }: { purpose: Purpose; made: (key: string) =
         <Field label="Name" name="name" placeholder="The program that uses it" autoComplete="off" required />
       </div>
       <Checkboxes
-        legend="It may"
+        legend="Permissions"
         name="scopes"
         choices={Object.keys(SCOPE_MEANING)}
         chosen={purpose.scopes}
@@ -151,9 +151,7 @@ function RevokeButton({ of: { id, name } }: { of: KeyView }) {
     <ConfirmButton
       question={`Revoke ${name}?`}
       action="Revoke key"
-      consequences={
-        <p>Programs that use it are refused at once. A revoked key cannot be brought back: make another.</p>
-      }
+      consequences={<p>Programs that use it are refused at once. A revoked key cannot be restored: create another.</p>}
       aria-label={`Revoke ${name}…`}
       disabled={revoke.isPending}
       run={() => revoke.mutate(id)}
@@ -256,7 +254,7 @@ export function KeyPage() {
             </Panel>
             <Panel
               title="Policy"
-              about="It restricts the key beyond what it may do, from the next request on. The key of somebody else can be restricted further, and not given more."
+              about="Restricts the key further, from the next request on. You can restrict somebody else’s key more, but not less."
             >
               <ChangeablePolicy of={key} mailboxes={mailboxes.data} />
             </Panel>

@@ -184,7 +184,7 @@ function PauseAll() {
         consequences={
           <p>
             Every API key of the workspace, of agents and of other programs, is refused at once, until an owner or an
-            admin resumes them. People, and mail that comes in, are not concerned.
+            admin resumes them. People and incoming mail are not affected.
           </p>
         }
         disabled={pause.isPending}
@@ -199,7 +199,7 @@ function PauseAll() {
 
 /** `since`: ISO 8601. */
 function AllPaused({ since }: { since: string }) {
-  const resume = useChange(developerApi.pauseAll, { key: KEYS, success: "Agents may work again" });
+  const resume = useChange(developerApi.pauseAll, { key: KEYS, success: "Agents resumed" });
   return (
     <div
       role="status"

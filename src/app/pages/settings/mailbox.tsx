@@ -42,7 +42,7 @@ export function MailboxPage() {
         <ArrowLeft size={15} aria-hidden /> All mailboxes
       </Link>
       {mailbox === undefined ? (
-        <SettingsPage title="There is no such mailbox" intro="It may have been removed.">
+        <SettingsPage title="Mailbox not found" intro="It may have been removed.">
           {null}
         </SettingsPage>
       ) : (
@@ -87,8 +87,8 @@ function General({ mailbox: { id, name, owner, ownerId } }: Shown) {
           <Field label="Name" name="name" defaultValue={name} autoComplete="off" required />
         </LineForm>
         <Select
-          label="Owner, who reaches it without a share"
-          choices={[{ value: "", text: "Nobody: for a team" }, ...people]}
+          label="Owner"
+          choices={[{ value: "", text: "No owner (for a team)" }, ...people]}
           value={ownerId ?? ""}
           disabled={assign.isPending}
           onChange={({ target: { value } }) => assign.mutate({ id, owner: value === "" ? null : value })}
@@ -103,7 +103,7 @@ function Storage({ mailbox, defaultQuotaBytes }: Shown & { defaultQuotaBytes: nu
   const quota = quotaBytes ?? defaultQuotaBytes;
   const change = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, success: "Quota changed", atForm: true });
   return (
-    <Panel title="Storage" about="Mail to a full mailbox is put off: senders try again for some days.">
+    <Panel title="Storage" about="Mail to a full mailbox is deferred: senders try again for some days.">
       <p className="mb-1.5">
         {sizeOf(usedBytes)} of {sizeOf(quota)} used
       </p>
@@ -134,15 +134,15 @@ function Storage({ mailbox, defaultQuotaBytes }: Shown & { defaultQuotaBytes: nu
 function Sending({ mailbox: { id, address, pausedReason } }: Shown) {
   const pause = useChange(workspaceApi.changeMailbox, {
     key: WORKSPACE,
-    success: "Nothing more is sent from it",
+    success: "Sending paused",
     atForm: true,
   });
-  const resume = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, success: "Mail may be sent from it again" });
+  const resume = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, success: "Sending resumed" });
   if (pausedReason !== null) {
     return (
       <Panel title="Sending is paused" about={pausedReason} action={<Badge tone="bad">paused</Badge>}>
         <Button disabled={resume.isPending} onClick={() => resume.mutate({ id, pausedReason: null })}>
-          Let it send again
+          Resume sending
         </Button>
       </Panel>
     );
@@ -244,8 +244,8 @@ function Shares({ mailbox: { id, grants, ownerId } }: Shown) {
     .filter((person) => person.id !== ownerId)
     .map(({ email, name }) => ({ value: email, text: `${name}, ${email}` }));
   return (
-    <Panel title="Shared with" about="Owners and admins of the workspace reach every mailbox anyway.">
-      {data && people.length === 0 && <Nothing>There is nobody else here to share it with.</Nothing>}
+    <Panel title="Shared with" about="Owners and admins can always open every mailbox.">
+      {data && people.length === 0 && <Nothing>There is no one else to share it with.</Nothing>}
       {people.length > 0 && (
         <div className="mb-4">
           <LineForm
@@ -254,7 +254,7 @@ function Shares({ mailbox: { id, grants, ownerId } }: Shown) {
             submit={({ text }) => add.mutate({ id, user: text("user"), access: text("access") })}
           >
             <Select label="Share with" name="user" choices={people} />
-            <Select label="They may" name="access" choices={SHARES} />
+            <Select label="Access" name="access" choices={SHARES} />
           </LineForm>
         </div>
       )}
@@ -304,15 +304,17 @@ function Removal({ mailbox: { id, address, usedBytes, aliases, catchAlls } }: Sh
 
 /** A mailbox whose removal has begun. The server continues by itself, unless it is stopped. */
 function Removing({ mailbox: { id, usedBytes } }: Shown) {
-  const remove = useChange(workspaceApi.removeMailbox, { key: WORKSPACE, success: "The removal goes on" });
+  const remove = useChange(workspaceApi.removeMailbox, { key: WORKSPACE, success: "Removal resumed" });
   return (
     <Panel
       title="This mailbox is being removed"
-      about={`Nothing arrives in it any more. ${sizeOf(usedBytes)} of its mail are still to be deleted.`}
+      about={`It no longer receives mail. ${sizeOf(usedBytes)} of its mail are still to be deleted.`}
     >
-      <p className="mb-3 text-sm text-muted">If that stays the same, the server was stopped meanwhile.</p>
+      <p className="mb-3 text-sm text-muted">
+        If this number does not change, the server was stopped during the removal.
+      </p>
       <Button disabled={remove.isPending} onClick={() => remove.mutate(id)}>
-        Go on removing it
+        Continue removal
       </Button>
     </Panel>
   );

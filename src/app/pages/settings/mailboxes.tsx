@@ -30,7 +30,9 @@ export function MailboxesPage() {
   return (
     <SettingsPage title="Mailboxes" intro={`Together they use ${sizeOf(used)}.`} action={<NewMailbox />}>
       <Panel title={counted(mailboxes.length, "mailbox", "mailboxes")}>
-        {mailboxes.length === 0 && <Nothing>There is none yet. A mailbox has an address at a domain of yours.</Nothing>}
+        {mailboxes.length === 0 && (
+          <Nothing>No mailboxes yet. A mailbox has an address at one of your domains.</Nothing>
+        )}
         <Filtered
           of={mailboxes}
           label="Find a mailbox"
@@ -116,7 +118,7 @@ function NewMailbox() {
     >
       <Field label="Address" name="address" type="email" autoComplete="off" required />
       <Field label="Name" name="name" autoComplete="off" hint="Shown as the sender of its mail." required />
-      <Select label="Owner" name="owner" choices={[{ value: "", text: "Nobody: for a team" }, ...people]} />
+      <Select label="Owner" name="owner" choices={[{ value: "", text: "No owner (for a team)" }, ...people]} />
     </FormDialog>
   );
 }

@@ -20,7 +20,10 @@ import { Badge, Facts, Filtered, Nothing, Panel, Rows, SettingsPage } from "../.
 
 export function OutboundPage() {
   return (
-    <SettingsPage title="Outbound mail" intro="Mail that has not left yet, and addresses that get none from here.">
+    <SettingsPage
+      title="Outbound mail"
+      intro="Mail that has not been delivered yet, and addresses that this workspace does not write to."
+    >
       <Queue />
       <Suppressions />
     </SettingsPage>
@@ -36,7 +39,7 @@ function Queue() {
       title="Queue"
       about="One entry for each recipient. It is tried again less and less often, then returned to the sender."
     >
-      {entries.length === 0 && <Nothing>Nothing waits: all mail has left.</Nothing>}
+      {entries.length === 0 && <Nothing>The queue is empty.</Nothing>}
       <Filtered
         of={entries}
         label="Find a recipient"
@@ -59,7 +62,7 @@ function Queue() {
 
 function QueueRow({ entry }: { entry: QueueEntryView }) {
   const { id, recipient, field, state, attempts, attempting, nextAttemptAt, reply, mailbox } = entry;
-  const retry = useChange(workspaceApi.retry, { key: WORKSPACE, success: "It is being tried again" });
+  const retry = useChange(workspaceApi.retry, { key: WORKSPACE, success: "Retrying now" });
   const cancel = useChange(workspaceApi.cancel, { key: WORKSPACE, success: "Given up" });
   return (
     <li>
@@ -89,7 +92,7 @@ function QueueRow({ entry }: { entry: QueueEntryView }) {
         <ConfirmButton
           question={`Give up ${recipient}?`}
           action="Give up"
-          consequences={<p>They do not get the message, and nobody is told.</p>}
+          consequences={<p>They will not get the message, and nobody is told.</p>}
           aria-label={`Give up ${recipient}…`}
           disabled={attempting || cancel.isPending}
           run={() => cancel.mutate(id)}
@@ -109,7 +112,7 @@ function Suppressions() {
   return (
     <Panel
       title="Suppression list"
-      about="A message to one of these addresses is refused. Hard bounces and complaints come here by themselves."
+      about="A message to one of these addresses is refused. Hard bounces and complaints are added automatically."
     >
       <div className="mb-4">
         <LineForm
@@ -123,7 +126,7 @@ function Suppressions() {
           <Field label="Reason" name="reason" maxLength={500} autoComplete="off" required />
         </LineForm>
       </div>
-      {suppressions.length === 0 && <Nothing>Nobody is on it.</Nothing>}
+      {suppressions.length === 0 && <Nothing>The list is empty.</Nothing>}
       <Filtered of={suppressions} label="Find an address" textOf={({ address, reason }) => `${address} ${reason}`}>
         {(shown) => (
           <Rows label="Suppression list">
@@ -138,7 +141,7 @@ function Suppressions() {
 }
 
 function Suppression({ id, address, reason, createdAt }: SuppressionView) {
-  const remove = useChange(workspaceApi.unsuppress, { key: WORKSPACE, success: "It may be written to again" });
+  const remove = useChange(workspaceApi.unsuppress, { key: WORKSPACE, success: "Removed from the list" });
   return (
     <li>
       <Facts
@@ -151,7 +154,7 @@ function Suppression({ id, address, reason, createdAt }: SuppressionView) {
       >
         <ConfirmButton
           question={`Write to ${address} again?`}
-          action="Take it off the list"
+          action="Remove from the list"
           consequences={
             <p>Writing to an address that bounces or complains makes other mail from here less welcome there.</p>
           }

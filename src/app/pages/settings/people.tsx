@@ -19,7 +19,7 @@ export function PeoplePage() {
   return (
     <SettingsPage
       title="People"
-      intro="Owners and admins reach every mailbox and these settings; members their own mailboxes and those shared with them."
+      intro="Owners and admins can open every mailbox and these settings; members can open their own mailboxes and those shared with them."
       action={<NewPerson />}
     >
       <Panel title={counted(people.length, "person", "people")}>
@@ -89,7 +89,7 @@ function Person({
   const change = useChange(workspaceApi.changePerson, { key: WORKSPACE, success: "Changed" });
   const reset = useChange(workspaceApi.resetSecondFactor, {
     key: WORKSPACE,
-    success: "Their password alone signs them in",
+    success: "Two-step sign-in reset",
   });
   const setPassword = useChange(workspaceApi.setPassword, { key: WORKSPACE, success: "Password set", atForm: true });
   const remove = useChange(workspaceApi.removePerson, { key: WORKSPACE, success: "Removed" });

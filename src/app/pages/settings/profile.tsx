@@ -54,7 +54,7 @@ export function ProfilePage() {
           className="max-w-96 space-y-3"
         >
           <input type="hidden" autoComplete="username" value={me.email} />
-          <Field label="Present password" name="present" type="password" autoComplete="current-password" required />
+          <Field label="Current password" name="present" type="password" autoComplete="current-password" required />
           {guarded && (
             <Field label="Code from the app, or a recovery code" name="code" autoComplete="one-time-code" required />
           )}

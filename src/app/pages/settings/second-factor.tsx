@@ -29,7 +29,7 @@ export function SecondFactorPage() {
   return (
     <SettingsPage
       title="Two-step sign-in"
-      intro="With it, signing in here takes a code from an authenticator app beside your password, and mail apps take an app password instead of yours."
+      intro="Signing in takes your password and a code from an authenticator app. Mail apps use an app password instead."
     >
       {codes && <RecoveryCodes codes={codes} />}
       {since !== null ? (

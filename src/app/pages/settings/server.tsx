@@ -41,7 +41,7 @@ export function ServerPage() {
   return (
     <SettingsPage
       title="Limits and server"
-      intro="They apply at once, to every workspace of this server. The command mailroom settings sets them, too."
+      intro="Changes apply at once, to every workspace of this server. The command mailroom settings changes them, too."
     >
       {[...groups].map(([group, settings]) => (
         <Panel
@@ -68,7 +68,7 @@ const answeredBy = ({ engine, reason }: ServerView["search"]): string =>
 
 function Setting({ setting: { name, value, default: preset, description, commandLine } }: { setting: SettingView }) {
   const set = useChange(workspaceApi.set, { key: WORKSPACE, success: `${name} changed`, atForm: true });
-  const reset = useChange(workspaceApi.reset, { key: WORKSPACE, success: `${name} is at its default` });
+  const reset = useChange(workspaceApi.reset, { key: WORKSPACE, success: `${name} reset to its default` });
   return (
     <li className="grid gap-x-6 gap-y-2 md:grid-cols-[minmax(0,1fr)_20rem]">
       <div className="min-w-0">

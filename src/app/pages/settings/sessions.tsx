@@ -16,7 +16,7 @@ export function SessionsPage() {
   return (
     <SettingsPage
       title="Sessions"
-      intro="Browsers in which you are signed in. If you do not know one, end it and change your password: that ends all others."
+      intro="Browsers where you are signed in. If you don’t recognise one, sign it out and change your password, which signs out all others."
     >
       <Panel
         title="Signed in"
@@ -40,7 +40,7 @@ export function SessionsPage() {
 }
 
 function SessionRow({ of: { id, browser, source, createdAt, lastUsedAt, current } }: { of: SessionView }) {
-  const end = useChange(identityApi.endSession, { key: SESSIONS, success: "Signed out there" });
+  const end = useChange(identityApi.endSession, { key: SESSIONS, success: "Signed out" });
   return (
     <li>
       <Facts

@@ -43,7 +43,7 @@ export function WebhooksPage() {
       action={<NewWebhook />}
     >
       <Panel title="Endpoints">
-        {webhooks.length === 0 && <Nothing>There is none yet.</Nothing>}
+        {webhooks.length === 0 && <Nothing>None yet.</Nothing>}
         <Rows label="Endpoints">
           {webhooks.map(({ id, url, events, enabled, exhausted }) => (
             <li key={id} className="relative flex items-center gap-3 hover:bg-hover">
@@ -129,10 +129,10 @@ export function WebhookPage() {
 }
 
 function State({ webhook: { id, url, events, enabled, disabledAt, exhausted, createdAt } }: Shown) {
-  const test = useChange(developerApi.testWebhook, { key: WEBHOOKS, success: "A test is on its way", atForm: true });
+  const test = useChange(developerApi.testWebhook, { key: WEBHOOKS, success: "Test sent", atForm: true });
   const change = useChange(developerApi.changeWebhook, {
     key: WEBHOOKS,
-    success: enabled ? "It gets no events until it is enabled" : "It gets events again, from now on",
+    success: enabled ? "It gets no events until it is enabled" : "Endpoint enabled",
   });
   return (
     <Panel
@@ -210,14 +210,14 @@ const OVERLAPS = [
   { value: "24", text: "a day" },
   { value: "1", text: "an hour" },
   { value: "168", text: "a week" },
-  { value: "0", text: "no time: others know it" },
+  { value: "0", text: "no time (others know it)" },
 ] as const;
 
 function Secret({ id }: { id: string }) {
   const [shown, setShown] = useState(false);
   const [overlap, setOverlap] = useState<string>(OVERLAPS[0].value);
   const { data, error } = useQuery({ ...secretQuery(id), enabled: shown });
-  const rotate = useChange(developerApi.rotateSecret, { key: [...WEBHOOKS, id], success: "There is a new secret" });
+  const rotate = useChange(developerApi.rotateSecret, { key: [...WEBHOOKS, id], success: "Secret replaced" });
   const hours = Number(overlap);
   return (
     <Panel title="Signing secret" about="The receiver checks signatures with it.">
@@ -242,7 +242,7 @@ function Secret({ id }: { id: string }) {
           {shown ? "Hide secret" : "Show secret"}
         </Button>
         <Select
-          label="The present one stays valid for"
+          label="Keep the current secret valid for"
           choices={OVERLAPS}
           value={overlap}
           onChange={({ target }) => setOverlap(target.value)}
@@ -253,7 +253,7 @@ function Secret({ id }: { id: string }) {
           consequences={
             <p>
               {hours === 0
-                ? "The present one ends at once: until the receiver has the new one, it refuses every delivery."
+                ? "The current secret stops working at once: until the receiver has the new one, it refuses every delivery."
                 : `Both are valid for ${OVERLAPS.find(({ value }) => value === overlap)?.text}: give the receiver the new one in that time.`}
             </p>
           }
@@ -303,7 +303,7 @@ function DeliveryLog({ webhookId }: { webhookId: string }) {
       about="Newest first; finished ones are kept for 30 days unless the server says otherwise."
     >
       {!log.data && <NotLoaded query={log} what="deliveries" />}
-      {log.data?.length === 0 && <Nothing>Nothing was sent to it yet.</Nothing>}
+      {log.data?.length === 0 && <Nothing>No deliveries yet.</Nothing>}
       <Rows label="Deliveries">
         {log.data?.map((delivery) => (
           <Entry key={delivery.id} of={delivery} webhookId={webhookId} />
@@ -320,7 +320,7 @@ function nextOf({ attempting, nextAttemptAt }: DeliveryView): string | undefined
 }
 
 function Entry({ of, webhookId }: { of: DeliveryView; webhookId: string }) {
-  const resend = useChange(developerApi.resend, { key: [...WEBHOOKS, webhookId], success: "It is sent again" });
+  const resend = useChange(developerApi.resend, { key: [...WEBHOOKS, webhookId], success: "Resending" });
   const { id, event, eventId, test, state, attempts, attempting, status, response, error, createdAt } = of;
   const facts = [
     status === null ? undefined : `HTTP ${status}`,

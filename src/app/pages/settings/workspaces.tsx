@@ -57,7 +57,7 @@ export function WorkspacesPage() {
   return (
     <SettingsPage
       title="Workspaces"
-      intro={`Each has people, domains and mail of its own, and sees nothing of the others. Together they use ${sizeOf(used)}.`}
+      intro={`Each has its own people, domains and mail, separate from the others. Together they use ${sizeOf(used)}.`}
       action={<NewWorkspace />}
     >
       <Panel title={counted(workspaces.length, "workspace")}>
@@ -156,10 +156,10 @@ function NewWorkspace() {
 function WorkspacePause({ id, name, pausedReason }: { id: string; name: string; pausedReason: string | null }) {
   const pause = useChange(workspaceApi.pauseWorkspace, {
     key: WORKSPACE,
-    success: `Nothing more is sent from ${name}`,
+    success: `Sending paused for ${name}`,
     atForm: true,
   });
-  const resume = useChange(workspaceApi.pauseWorkspace, { key: WORKSPACE, success: `${name} may send again` });
+  const resume = useChange(workspaceApi.pauseWorkspace, { key: WORKSPACE, success: `Sending resumed for ${name}` });
   if (pausedReason !== null) {
     return (
       <Button disabled={resume.isPending} onClick={() => resume.mutate({ id, pausedReason: null })}>

@@ -78,7 +78,7 @@ function TextsOf({ mailbox: { id, access } }: { mailbox: MailboxView }) {
         action={manage && edited === undefined && <Button onClick={() => setEdited("")}>New template</Button>}
       >
         {edited === "" && <TemplateForm mailboxId={id} close={() => setEdited(undefined)} />}
-        {templates.length === 0 && edited === undefined && <Nothing>There are none yet.</Nothing>}
+        {templates.length === 0 && edited === undefined && <Nothing>None yet.</Nothing>}
         <Rows label="Templates">
           {templates.map((template) => (
             <li key={template.name}>

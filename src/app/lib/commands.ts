@@ -1,0 +1,52 @@
+/**
+ * What Ctrl+K finds by name: actions that the pages offer while they are shown, and places. Finding is by the beginnings
+ * of words, in any order, and by letters in between.
+ */
+import { cell } from "./cell.ts";
+
+export interface Command {
+  name: string;
+  /** What kind of thing it is. */
+  group: "Actions" | "Folders" | "Labels" | "Mailboxes" | "Settings" | "People";
+  /** Other words to find it by. */
+  words?: string;
+  /** Its shortcut, or something that tells it from others. */
+  hint?: string | undefined;
+  run: () => void;
+}
+
+/** True while the palette is open. */
+const open = cell(false);
+export const usePalette = open.use;
+export const openPalette = (): void => open.set(true);
+export const closePalette = (): void => open.set(false);
+
+const folded = (text: string): string => text.normalize("NFKD").replaceAll(/\p{M}/gu, "").toLowerCase();
+
+/** How well a text matches what is typed, the lower the better; undefined if it does not. */
+export function matchOf(text: string, typed: string): number | undefined {
+  const words = folded(text).split(/[\s@./-]+/);
+  const wanted = folded(typed).split(/\s+/).filter(Boolean);
+  let worst = 0;
+  for (const part of wanted) {
+    if (words[0]?.startsWith(part)) continue;
+    if (words.some((word) => word.startsWith(part))) worst = Math.max(worst, 1);
+    else if (folded(text).includes(part)) worst = Math.max(worst, 2);
+    else return undefined;
+  }
+  return worst;
+}
+
+/** The commands that match, the best first; those that match equally stay in their order. */
+export function commandsFor(commands: readonly Command[], typed: string, most: number): Command[] {
+  return commands
+    .flatMap((command) => {
+      const byName = matchOf(command.name, typed);
+      const byWords = matchOf(`${command.name} ${command.words ?? ""}`, typed);
+      const score = byName ?? (byWords === undefined ? undefined : byWords + 3);
+      return score === undefined ? [] : [{ command, score }];
+    })
+    .toSorted((a, b) => a.score - b.score)
+    .slice(0, most)
+    .map(({ command }) => command);
+}
