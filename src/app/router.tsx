@@ -1,7 +1,9 @@
 /** The routes of the app. A new page needs a component in pages/, a route here, and its path in src/http/pages.ts. */
 import { createRootRoute, createRoute, createRouter, Outlet, redirect } from "@tanstack/react-router";
 import { MailOpen, SearchX } from "lucide-react";
+import { useEffect } from "react";
 import { Refusal } from "./lib/call.ts";
+import { openPalette, usePalette } from "./lib/commands.ts";
 import { lazyPart } from "./lib/lazy-part.tsx";
 import { administers, meQuery, queryClient } from "./lib/queries.ts";
 import { ConversationPage } from "./pages/conversation.tsx";
@@ -11,10 +13,29 @@ import { SignIn } from "./pages/sign-in.tsx";
 import { Connection } from "./parts/connection.tsx";
 import { Failed, Notice } from "./parts/notice.tsx";
 
+const Palette = lazyPart("the list of commands", async () => (await import("./parts/palette.tsx")).Palette);
+
+/** Opens the palette with Ctrl+K, for somebody who is signed in. */
+function PaletteKey() {
+  const isOpen = usePalette();
+  useEffect(() => {
+    function pressed(event: KeyboardEvent): void {
+      if (event.key !== "k" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
+      if (queryClient.getQueryData(meQuery.queryKey) === undefined || document.querySelector("dialog[open]")) return;
+      event.preventDefault();
+      openPalette();
+    }
+    document.addEventListener("keydown", pressed);
+    return () => document.removeEventListener("keydown", pressed);
+  }, []);
+  return isOpen && <Palette />;
+}
+
 const root = createRootRoute({
   component: () => (
     <>
       <Outlet />
+      <PaletteKey />
       <Connection />
     </>
   ),

@@ -146,7 +146,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await page.keyboard.press("l");
     const find = page.getByRole("combobox", { name: "Find or create a label" });
     await find.pressSequentially("To do");
-    await page.getByRole("option", { name: "Make “To do”" }).waitFor();
+    await page.getByRole("option", { name: "Create “To do”" }).waitFor();
     expect(await barriers(page)).toEqual([]);
     await find.press("Enter");
     await told("Labelled To do: 2 conversations");
@@ -248,7 +248,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await go("Spam");
     await rowOf("Prize").getByRole("link").click();
     await page.getByText("Why is this in spam?").click();
-    await page.getByText("Mail of max@junk.example was marked as spam in this mailbox before.").waitFor();
+    await page.getByText("Mail from max@junk.example was marked as spam in this mailbox before.").waitFor();
     expect(await barriers(page)).toEqual([]);
     await page.getByRole("button", { name: "Not spam" }).first().click();
     await told("Not spam");
@@ -359,7 +359,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await booted.advance(1_000);
     await rowOf("Photo").getByRole("link").click();
     await page.getByRole("heading", { name: "Photo" }).waitFor();
-    await page.getByText("It could not be checked whether remote.example sent this.").click();
+    await page.getByText("We couldn’t verify this came from remote.example.").click();
     await page.getByText("It has no signature.").waitFor();
     await page.getByRole("button", { name: /^oak\.png/ }).click();
     const image = page.getByRole("dialog", { name: "oak.png" }).getByRole("img", { name: "oak.png" });
@@ -414,7 +414,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     const help = page.getByRole("dialog", { name: "Keyboard shortcuts" });
     const keys = await help.locator("kbd").allTextContents();
     expect(keys.join(" ")).toBe(
-      "j / k o / Enter u g then i g then s g then b g then d g then t g then a g then w / n / p Space Shift + Space x Shift + x * then a / n e [ / ] # ! s l b Shift + i / u z c r a f Ctrl + Enter Ctrl + Shift + Enter Esc y n m ?",
+      "j / k o / Enter u g then i g then s g then b g then d g then t g then a g then w / n / p Space Shift + Space x Shift + x * then a / n e [ / ] # ! s l b Shift + i / u z c r a f Ctrl + Enter Ctrl + Shift + Enter Esc y n m Ctrl + k ?",
     );
     expect(await barriers(page)).toEqual([]);
     await page.keyboard.press("e");

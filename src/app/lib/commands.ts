@@ -2,6 +2,7 @@
  * What Ctrl+K finds by name: actions that the pages offer while they are shown, and places. Finding is by the beginnings
  * of words, in any order, and by letters in between.
  */
+import { useEffect, useRef } from "react";
 import { cell } from "./cell.ts";
 
 export interface Command {
@@ -20,6 +21,20 @@ const open = cell(false);
 export const usePalette = open.use;
 export const openPalette = (): void => open.set(true);
 export const closePalette = (): void => open.set(false);
+
+/** Commands of mounted components, beside those of shortcuts. */
+const offered = new Set<{ readonly current: readonly Command[] }>();
+export const offeredCommands = (): Command[] => [...offered].flatMap(({ current }) => current);
+
+/** Offers commands while the component is mounted. */
+export function useCommands(commands: readonly Command[]): void {
+  const current = useRef(commands);
+  current.current = commands;
+  useEffect(() => {
+    offered.add(current);
+    return () => void offered.delete(current);
+  }, []);
+}
 
 const folded = (text: string): string => text.normalize("NFKD").replaceAll(/\p{M}/gu, "").toLowerCase();
 

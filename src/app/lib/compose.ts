@@ -15,6 +15,8 @@ type Begun =
       kind: "new";
       /** Sender address; absent: the address of the mailbox on the page. */
       from?: string | undefined;
+      /** A recipient to begin with. */
+      to?: string | undefined;
     }
   | {
       kind: "draft";
@@ -62,7 +64,7 @@ function open(begun: Begun): void {
 }
 
 /** Opens a window for a new message. */
-export const startMessage = (from?: string): void => open({ kind: "new", from });
+export const startMessage = (from?: string, to?: string): void => open({ kind: "new", from, to });
 /** Opens a draft, unless a window has it. */
 function openDraft(draftId: string, { fresh } = { fresh: false }): void {
   const known = windows.get().find((one) => one.draftId === draftId);

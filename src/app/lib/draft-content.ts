@@ -33,8 +33,8 @@ export interface Start {
   signs?: true;
 }
 
-export const blank = (from: string): Start => ({
-  fields: { from, to: "", cc: "", bcc: "", subject: "" },
+export const blank = (from: string, to?: string): Start => ({
+  fields: { from, to: to === undefined ? "" : `${to}, `, cc: "", bcc: "", subject: "" },
   text: "",
   html: false,
   attachments: [],

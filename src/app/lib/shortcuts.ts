@@ -71,7 +71,13 @@ export const SHORTCUTS: readonly ShortcutGroup[] = [
       ["m", "Edit a copy"],
     ],
   },
-  { name: "Help", shortcuts: [["?", "These shortcuts"]] },
+  {
+    name: "Help",
+    shortcuts: [
+      ["Ctrl + k", "Any action, place or person, by name"],
+      ["?", "These shortcuts"],
+    ],
+  },
 ];
 
 const isTyping = (target: EventTarget | null): boolean =>
@@ -110,10 +116,55 @@ document.addEventListener(
   true,
 );
 
+type Handlers = Readonly<Record<string, (event: KeyboardEvent) => void>>;
+
+/** The handlers of all mounted components. */
+const mounted = new Set<{ readonly current: Handlers }>();
+
+/** What shortcuts do, by name; other words to find it by. The rest goes to places, which have names of their own. */
+const ACTIONS: readonly [keys: string, name: string, words?: string][] = [
+  ["c", "Compose", "new message write mail"],
+  ["r", "Reply", "answer"],
+  ["a", "Reply to all", "answer everybody"],
+  ["f", "Forward"],
+  ["e", "Archive", "done"],
+  ["#", "Move to trash", "delete bin"],
+  ["!", "Mark as spam", "junk"],
+  ["s", "Star", "flag remove star"],
+  ["l", "Label", "tag"],
+  ["b", "Snooze", "later remind"],
+  ["I", "Mark as read"],
+  ["U", "Mark as unread"],
+  ["z", "Undo"],
+  ["x", "Select conversation"],
+  ["* a", "Select all"],
+  ["* n", "Select none"],
+  ["j", "Next conversation"],
+  ["k", "Previous conversation"],
+  ["u", "Back to the list"],
+  ["y", "Approve"],
+  ["n", "Reject"],
+  ["m", "Edit a copy"],
+  ["/", "Search mail", "find"],
+  ["?", "Keyboard shortcuts", "help keys"],
+];
+
+/** The actions that the page offers now. */
+export const shortcutActions = (): { name: string; words?: string; keys: string; run: () => void }[] =>
+  ACTIONS.flatMap(([keys, name, words]) => {
+    const handlers = [...mounted].toReversed().find(({ current }) => current[keys] !== undefined);
+    const run = () => handlers?.current[keys]?.(new KeyboardEvent("keydown"));
+    return handlers ? [{ name, keys, run, ...(words !== undefined && { words }) }] : [];
+  });
+
 /** Calls `handlers` for their keys while the component is mounted. */
-export function useShortcuts(handlers: Readonly<Record<string, (event: KeyboardEvent) => void>>): void {
+export function useShortcuts(handlers: Handlers): void {
   const current = useRef(handlers);
   current.current = handlers;
+  useEffect(() => {
+    mounted.add(current);
+    return () => void mounted.delete(current);
+  }, []);
   useEffect(() => {
     function pressed(event: KeyboardEvent): void {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;

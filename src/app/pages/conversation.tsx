@@ -4,6 +4,7 @@ import { Link, Navigate, useLocation, useParams } from "@tanstack/react-router";
 import { ArrowLeft, X } from "lucide-react";
 import { use, useEffect, useRef, useState } from "react";
 import type { ThreadView } from "../lib/api.ts";
+import { useCommands } from "../lib/commands.ts";
 import { draftMarksQuery, standbyQuery, threadQuery, useLabelColour } from "../lib/queries.ts";
 import { ListContext } from "../lib/selection.ts";
 import { threadActions } from "../lib/thread-actions.ts";
@@ -45,6 +46,7 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
     setBeginning((messages.find(({ id }) => id === wanted) ?? messages.find(({ read }) => !read))?.id);
     if (unread && !standby) void threadActions.markUnread([detail.thread], false, false);
   }, [detail, knowsStandby, seen, standby, unread, wanted]);
+  useCommands([{ name: "Print", group: "Actions", run: () => setSpread(true) }]);
   const subject = detail?.thread.subject;
   useEffect(() => {
     if (subject !== undefined) document.title = `${subject || "(no subject)"} · Mailroom`;

@@ -56,11 +56,15 @@ export function FolderPage() {
   useEffect(() => {
     if (openId !== undefined) setCursorId(openId);
   }, [openId]);
-  // The person will probably read the next one after this.
-  const nextId = openId === undefined ? undefined : threads[index + 1]?.id;
+  // The person will probably read one of these next: the neighbours of the open one, or the one at the cursor.
+  const ahead = (
+    openId === undefined ? [threads[Math.max(0, index)], threads[index + 1]] : [threads[index + 1], threads[index - 1]]
+  )
+    .flatMap((thread) => thread?.id ?? [])
+    .join();
   useEffect(() => {
-    if (nextId !== undefined) void queryClient.prefetchQuery(threadQuery(nextId));
-  }, [nextId]);
+    for (const id of ahead.split(",")) if (id !== "") void queryClient.prefetchQuery(threadQuery(id));
+  }, [ahead]);
 
   const open = (thread: ThreadView | undefined) =>
     thread

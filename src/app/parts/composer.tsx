@@ -263,7 +263,11 @@ function MessageWindow({ composing: latest, mailboxes }: { composing: Composing;
           />
         ) : (
           <Composer
-            start={composing.kind === "unsaved" ? composing.start : blank(from)}
+            start={
+              composing.kind === "unsaved"
+                ? composing.start
+                : blank(from, composing.kind === "new" ? composing.to : undefined)
+            }
             senders={composing.kind === "unsaved" ? [...new Set([composing.start.fields.from, ...senders])] : senders}
             asksSubject
             sent={(outcome) => {

@@ -10,6 +10,7 @@ import {
   LogOut,
   PenLine,
   Rows3,
+  Search,
   Settings,
   Tag,
 } from "lucide-react";
@@ -17,6 +18,7 @@ import { Fragment, useEffect, useState } from "react";
 import { api, type MailboxView } from "../lib/api.ts";
 import { saveEverything } from "../lib/autosave.ts";
 import { Refusal } from "../lib/call.ts";
+import { openPalette, useCommands } from "../lib/commands.ts";
 import { startMessage } from "../lib/compose.ts";
 import { toggleDensity, useCompact } from "../lib/density.ts";
 import { chosenMailbox, closeSidebar, FOLDERS, useSidebar } from "../lib/folders.ts";
@@ -329,6 +331,11 @@ function Account({ showHelp }: { showHelp: () => void }) {
   const { data: me } = useQuery(meQuery);
   const navigate = useNavigate();
   const isCompact = useCompact();
+  const density = isCompact ? "Comfortable lists" : "Compact lists";
+  useCommands([
+    { name: density, group: "Actions", words: "density rows", run: toggleDensity },
+    { name: "Sign out", group: "Actions", words: "log out leave", run: () => me && void signOut(me.id) },
+  ]);
   if (!me) return null;
   async function signOut(userId: string): Promise<void> {
     // The browser asks before it leaves a page with a draft that could not be saved.
@@ -361,7 +368,8 @@ function Account({ showHelp }: { showHelp: () => void }) {
         }
         items={[
           { label: "Settings", icon: Settings, run: () => void navigate({ to: "/settings/profile" }) },
-          { label: isCompact ? "Comfortable lists" : "Compact lists", icon: Rows3, run: toggleDensity },
+          { label: density, icon: Rows3, run: toggleDensity },
+          { label: "Find anything…", icon: Search, hint: "Ctrl+K", run: openPalette },
           { label: "Keyboard shortcuts", icon: Keyboard, hint: "?", run: showHelp },
           { label: "Sign out", icon: LogOut, run: () => void signOut(me.id) },
         ]}

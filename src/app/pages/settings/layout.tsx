@@ -1,33 +1,13 @@
 /** The layout of all settings pages: the sections are beside the page, or on a phone above it. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation } from "@tanstack/react-router";
-import {
-  ArrowLeft,
-  AtSign,
-  Boxes,
-  Building2,
-  CirclePause,
-  Funnel,
-  Gauge,
-  Globe,
-  KeyRound,
-  type LucideIcon,
-  MonitorSmartphone,
-  Send,
-  ShieldCheck,
-  Signature,
-  Smartphone,
-  Stethoscope,
-  UserRound,
-  Users,
-  Webhook,
-} from "lucide-react";
+import { ArrowLeft, CirclePause } from "lucide-react";
 import { useEffect, useRef } from "react";
 import { administers, meQuery, useChange } from "../../lib/queries.ts";
 import { endConfirmation, useWantedProof } from "../../lib/session.ts";
 import { developerApi, KEYS, keyPauseQuery } from "../../lib/settings-developers.ts";
 import { identityApi, SESSIONS } from "../../lib/settings-identity.ts";
-import { workspaceQuery } from "../../lib/settings-workspace.ts";
+import { useSettingsSections } from "../../lib/settings-sections.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
 import { ConfirmButton, Dialog } from "../../parts/dialog.tsx";
@@ -37,66 +17,11 @@ import { StandbyBanner } from "../../parts/notice.tsx";
 import { Toaster } from "../../parts/toaster.tsx";
 import { SignInAgain } from "../sign-in.tsx";
 
-interface Section {
-  to: string;
-  name: string;
-  icon: LucideIcon;
-  /** Audience; absent: owners and admins. `operator`: owners and admins of the first workspace. */
-  for?: "everybody" | "operator";
-}
-
-/** Each section has a route in router.tsx, below `adminSettings` unless it is for everybody. */
-const SECTIONS = [
-  {
-    title: "You",
-    sections: [
-      { to: "/settings/profile", name: "Profile", icon: UserRound, for: "everybody" },
-      { to: "/settings/writing", name: "Signature and templates", icon: Signature, for: "everybody" },
-      { to: "/settings/second-factor", name: "Two-step sign-in", icon: ShieldCheck, for: "everybody" },
-      { to: "/settings/app-passwords", name: "Mail apps", icon: Smartphone, for: "everybody" },
-      { to: "/settings/sessions", name: "Sessions", icon: MonitorSmartphone, for: "everybody" },
-      { to: "/settings/rules", name: "Rules and absence", icon: Funnel, for: "everybody" },
-    ],
-  },
-  {
-    title: "Workspace",
-    sections: [
-      { to: "/settings/workspace", name: "Workspace", icon: Building2 },
-      { to: "/settings/people", name: "People", icon: Users },
-      { to: "/settings/mailboxes", name: "Mailboxes", icon: AtSign },
-      { to: "/settings/domains", name: "Domains", icon: Globe },
-      { to: "/settings/outbound", name: "Outbound mail", icon: Send },
-    ],
-  },
-  {
-    title: "Developers",
-    sections: [
-      { to: "/settings/keys", name: "API keys", icon: KeyRound },
-      { to: "/settings/webhooks", name: "Webhooks", icon: Webhook },
-    ],
-  },
-  {
-    title: "Server",
-    sections: [
-      { to: "/settings/server", name: "Limits and server", icon: Gauge, for: "operator" },
-      { to: "/settings/doctor", name: "Doctor", icon: Stethoscope, for: "operator" },
-      { to: "/settings/workspaces", name: "Workspaces", icon: Boxes, for: "operator" },
-    ],
-  },
-] as const satisfies readonly { title: string; sections: readonly Section[] }[];
-
 export function SettingsLayout() {
   const { data: me } = useQuery(meQuery);
   const isAdmin = me !== undefined && administers(me);
-  const { data: workspace } = useQuery({ ...workspaceQuery, enabled: isAdmin });
   const pause = useQuery({ ...keyPauseQuery, enabled: isAdmin });
-  const groups = SECTIONS.map(({ title, sections }) => ({
-    title,
-    shown: sections.filter((section) => {
-      if (!("for" in section)) return isAdmin;
-      return section.for === "everybody" || (isAdmin && workspace?.operator === true);
-    }),
-  })).filter(({ shown }) => shown.length > 0);
+  const groups = useSettingsSections();
   const nav = useRef<HTMLElement>(null);
   const content = useRef<HTMLElement>(null);
   const { pathname } = useLocation();
