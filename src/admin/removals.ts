@@ -11,6 +11,7 @@ import { and, eq, exists, inArray, isNull, lte, notExists, sql } from "drizzle-o
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { forgetChangesIn } from "../journal/key-changes.ts";
+import { forgetMailOf } from "../mailbox/automatic.ts";
 import { deleteMail } from "../mailbox/removal.ts";
 import { UNSERVED } from "../store/moving.ts";
 import * as schema from "../store/schema.ts";
@@ -55,6 +56,7 @@ export function createRemovals({
       if (!forget) return beginRemoval(tx, mailboxId);
       requireMailbox(tx, mailboxId);
       tx.delete(schema.addresses).where(eq(schema.addresses.mailboxId, mailboxId)).run();
+      forgetMailOf(tx, mailboxId);
     });
     if (forget) await forget();
     await finishRemoval(mailboxId);
@@ -82,6 +84,7 @@ export function createRemovals({
   /** Takes addresses and owner from mailboxes, so that only their mail is left to delete. */
   function begin(tx: Tx, mailboxIds: string[]): void {
     tx.delete(schema.addresses).where(inArray(schema.addresses.mailboxId, mailboxIds)).run();
+    for (const mailboxId of mailboxIds) forgetMailOf(tx, mailboxId);
     tx.update(schema.mailboxes).set({ ownerId: null }).where(inArray(schema.mailboxes.id, mailboxIds)).run();
   }
 

@@ -153,22 +153,25 @@ export function createAutomatic(
     const { seq, messageSeq, kind, recipient, askedAt } = request;
     const arrived = statements(store.db).message.get({ seq: messageSeq });
     if (!arrived) return;
-    const end = (tx: Tx, outcome: "accepted" | "refused", reply: string): void => {
-      if (!settleMail(tx, seq)) throw new AppError("conflict", "It was sent meanwhile");
+    /** False if the message is gone by now. */
+    const end = (tx: Tx, outcome: "accepted" | "refused", reply: string): boolean => {
+      if (!settleMail(tx, seq)) return false;
       const key = arrived.messageId ?? arrived.id;
       traceAutomatic(tx, key, { at: runtime.now(), emailId: arrived.id, automatic: kind, recipient, outcome, reply });
+      return true;
     };
     const refuse = async (reason: string): Promise<void> => {
-      await store.enqueue((tx) => end(tx, "refused", reason));
+      await store.enqueue((tx) => void end(tx, "refused", reason));
       meters?.countAutomatic(kind, "refused");
       log.info("automatic mail was not sent", { kind, emailId: arrived.id, reason });
     };
     try {
       const message = await messageOf(arrived, request);
       if (!message) return await refuse("It is no longer wanted, or no longer allowed");
-      await submitAutomatic(parts, { ...message, threadId: arrived.threadId, automatic: kind }, (tx) =>
-        end(tx, "accepted", `Queued as ${message.messageId}`),
-      );
+      await submitAutomatic(parts, { ...message, threadId: arrived.threadId, automatic: kind }, (tx) => {
+        if (!end(tx, "accepted", `Queued as ${message.messageId}`))
+          throw new AppError("conflict", "The message is gone");
+      });
       parts.onQueued();
       meters?.countAutomatic(kind, "accepted");
     } catch (error) {

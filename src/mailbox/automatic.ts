@@ -54,6 +54,7 @@ const statements = prepared((db) => ({
   postpone: db.$client.prepare<unknown, [dueAt: number, seq: number]>(
     "UPDATE automatic_mail SET due_at = ? WHERE seq = ?",
   ),
+  forget: db.$client.prepare<unknown, [mailboxId: string]>("DELETE FROM automatic_mail WHERE mailbox_id = ?"),
   settle: db.$client.prepare<unknown, [seq: number]>("DELETE FROM automatic_mail WHERE seq = ?"),
 }));
 
@@ -111,3 +112,6 @@ export const postponeMail = (tx: Tx, seq: number, dueAt: number): void => void s
 
 /** Ends a request. False if it had ended before. */
 export const settleMail = (tx: Tx, seq: number): boolean => statements(tx).settle.run(seq).changes > 0;
+
+/** Ends all requests of a mailbox that is removed: nothing more is sent from it. */
+export const forgetMailOf = (tx: Tx, mailboxId: string): void => void statements(tx).forget.run(mailboxId);

@@ -35,9 +35,9 @@ test("an absence is set, shown and ended", async () => {
   const absence = { from, until, text: "Away" };
   const workspace = expect.any(String);
   expect(await ask("absence", "set", address, "--from", from, "--until", until, "--text", "Away")).toEqual({
-    absence,
+    ...absence,
     workspace,
   });
-  expect(await ask("absence", "show", address)).toEqual({ absence, workspace });
-  expect(await ask("absence", "end", address)).toEqual({ absence: null, workspace });
+  expect(await ask("absence", "show", address)).toEqual({ ...absence, workspace });
+  expect(await ask("absence", "end", address)).toEqual({ from: null, until: null, text: null, workspace });
 });

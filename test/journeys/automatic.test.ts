@@ -198,6 +198,17 @@ describe("a message that a rule forwards", () => {
     ]);
   });
 
+  test("is not sent once its mailbox is being removed", async () => {
+    const it = await world();
+    it.set("rules.forwardOutside", "true");
+    it.set("sending.mailboxPerHour", "0");
+    it.rule(it.owner.mailboxId, forwarding("carol@remote.example"));
+    await it.arrive({ subject: "Oak" });
+    expect(it.waiting()).toHaveLength(1);
+    it.appliance.store.transact((tx) => it.appliance.people.beginRemoval(tx, it.owner.mailboxId));
+    expect(it.waiting()).toEqual([]);
+  });
+
   test("that fails is told in its conversation, and the address suppressed", async () => {
     const it = await world({ rcpt: "550 5.1.1 no such person" });
     it.set("rules.forwardOutside", "true");

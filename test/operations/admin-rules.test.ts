@@ -131,6 +131,7 @@ describe("rules", () => {
 });
 
 describe("an absence", () => {
+  const NONE = { from: null, until: null, text: null };
   const AWAY = {
     from: "2026-02-01T00:00:00.000Z",
     until: "2026-03-01T00:00:00.000Z",
@@ -140,12 +141,12 @@ describe("an absence", () => {
 
   test("is set, told and ended", async () => {
     const { call, absence } = await start();
-    expect((await call("GET", absence)).body).toEqual({ absence: null });
-    expect(await call("PUT", absence, AWAY)).toMatchObject({ status: 200, body: { absence: AWAY } });
+    expect((await call("GET", absence)).body).toEqual(NONE);
+    expect(await call("PUT", absence, AWAY)).toMatchObject({ status: 200, body: AWAY });
     const { subject: _, ...without } = AWAY;
-    expect((await call("PUT", absence, { ...without, subject: null })).body).toEqual({ absence: without });
-    expect((await call("GET", absence)).body).toEqual({ absence: without });
-    expect((await call("DELETE", absence)).body).toEqual({ absence: null });
+    expect((await call("PUT", absence, { ...without, subject: null })).body).toEqual(without);
+    expect((await call("GET", absence)).body).toEqual(without);
+    expect((await call("DELETE", absence)).body).toEqual(NONE);
   });
 
   test("needs a time to come and a text", async () => {

@@ -15,7 +15,6 @@ import { MOST_MATCHING } from "./selection.ts";
 
 export type RuleView = AnswerOf<typeof getOwnRules>["rules"][number];
 export type GivenRule = BodyOf<typeof setOwnRules>["rules"][number];
-export type AbsenceView = NonNullable<AnswerOf<typeof getOwnAbsence>["absence"]>;
 
 export const RULES = ["settings", "rules"] as const;
 
@@ -28,8 +27,12 @@ export const rulesQuery = (id: string) =>
 export const absenceQuery = (id: string) =>
   queryOptions({
     queryKey: [...RULES, id, "absence"],
-    queryFn: async () =>
-      (await call<typeof getOwnAbsence>("GET", "/mailboxes/:id/absence", { params: { id } })).absence,
+    queryFn: async () => {
+      const { from, until, text, ...more } = await call<typeof getOwnAbsence>("GET", "/mailboxes/:id/absence", {
+        params: { id },
+      });
+      return from === null || until === null || text === null ? null : { from, until, text, ...more };
+    },
   });
 
 /** How much past mail a query finds. */

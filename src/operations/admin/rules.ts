@@ -74,9 +74,9 @@ const MailRule = t.Object(
   { $id: "MailRule" },
 );
 
-export const Rules = t.Object({ rules: t.Array(MailRule) }, { $id: "MailRules" });
+const Rules = t.Object({ rules: t.Array(MailRule) }, { $id: "MailRules" });
 
-export const Matches = t.Object({
+const Matches = t.Object({
   threads: t.Integer({ description: "Conversations outside trash and spam that the query finds, at most 1000" }),
   more: t.Boolean({ description: "There are more than 1000" }),
   notes: t.Array(t.String(), { description: "Terms that look like operators and were searched as text" }),
@@ -96,22 +96,27 @@ export const GivenAbsence = strictBody({
   text: filled({ maxLength: LONGEST_ABSENCE_TEXT, description: "Of the replies" }),
 });
 
-export const AbsenceOfMailbox = t.Object({
-  absence: nullable(t.Object({ from, until, subject: t.Optional(subject), text: absenceText }, { $id: "Absence" }), {
-    description: "null: nobody said so",
-  }),
-});
+const NONE = "null: no absence is set";
 
-export const absenceView = (absence: Absence | undefined): Static<typeof AbsenceOfMailbox> => ({
-  absence: absence
+export const AbsenceOfMailbox = t.Object(
+  {
+    from: nullable(from, { description: `When it begins; ${NONE}` }),
+    until: nullable(until, { description: `When it ends; ${NONE}` }),
+    subject: t.Optional(subject),
+    text: nullable(absenceText, { description: `Of the replies; ${NONE}` }),
+  },
+  { $id: "Absence" },
+);
+
+export const absenceView = (absence: Absence | undefined): Static<typeof AbsenceOfMailbox> =>
+  absence
     ? {
         from: isoOf(absence.startsAt),
         until: isoOf(absence.endsAt),
         ...(absence.subject !== null && { subject: absence.subject }),
         text: absence.text,
       }
-    : null,
-});
+    : { from: null, until: null, text: null };
 
 /** @throws AppError bad_request */
 export const readAbsence = ({ from, until, subject = null, text }: Static<typeof GivenAbsence>): Absence => ({

@@ -74,7 +74,9 @@ describe("rules and absences", () => {
     expect((await alice.get(`${path}/rules`)).body).toEqual({ rules, forwardOutside: false });
     await alice.send("PUT", `${path}/absence`, AWAY);
     expect((await alice.get(`${path}/absence`)).body).toEqual({
-      absence: { ...AWAY, from: "2026-02-01T00:00:00.000Z", until: "2026-03-01T00:00:00.000Z" },
+      ...AWAY,
+      from: "2026-02-01T00:00:00.000Z",
+      until: "2026-03-01T00:00:00.000Z",
     });
   });
 });
