@@ -3,9 +3,10 @@
  * absent. Filing asks for it in its transaction; compose/automatic.ts writes and sends it soon after. The only writer of
  * automatic_mail.
  */
-import { asc, count, eq, lte, min, sql } from "drizzle-orm";
+import { and, asc, count, eq, lte, sql } from "drizzle-orm";
 import { normalizeAddress } from "../message/address.ts";
 import { isAutomaticReply } from "../message/automatic.ts";
+import { UNSERVED_MAILBOXES } from "../store/moving.ts";
 import { automaticMail } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
@@ -21,6 +22,9 @@ export type AutomaticMail = typeof automaticMail.$inferSelect;
 const MOST_WAITING = 1_000;
 /** Requests that are read at once. */
 const PORTION = 20;
+
+/** What waits in a workspace that moves, the other server writes. */
+const isServed = sql`${automaticMail.mailboxId} NOT IN ${sql.raw(UNSERVED_MAILBOXES)}`;
 
 const statements = prepared((db) => ({
   waiting: db
@@ -43,13 +47,16 @@ const statements = prepared((db) => ({
   due: db
     .select()
     .from(automaticMail)
-    .where(lte(automaticMail.dueAt, sql.placeholder("now")))
+    .where(and(lte(automaticMail.dueAt, sql.placeholder("now")), isServed))
     .orderBy(asc(automaticMail.dueAt), asc(automaticMail.seq))
     .limit(PORTION)
     .prepare(),
   next: db
-    .select({ at: min(automaticMail.dueAt) })
+    .select({ at: automaticMail.dueAt })
     .from(automaticMail)
+    .where(isServed)
+    .orderBy(asc(automaticMail.dueAt))
+    .limit(1)
     .prepare(),
   postpone: db.$client.prepare<unknown, [dueAt: number, seq: number]>(
     "UPDATE automatic_mail SET due_at = ? WHERE seq = ?",

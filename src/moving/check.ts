@@ -147,6 +147,7 @@ const DISAGREEING = [
      WHERE m.mailbox_id <> t.mailbox_id OR m.seq NOT ${messagesBetween("t.seq", "t.seq")}`,
   "thread_references m JOIN moved.threads t ON t.seq = m.thread_seq WHERE m.mailbox_id <> t.mailbox_id",
   "holds m JOIN moved.messages t ON t.seq = m.message_seq WHERE m.mailbox_id <> t.mailbox_id",
+  "automatic_mail m JOIN moved.messages t ON t.seq = m.message_seq WHERE m.mailbox_id <> t.mailbox_id",
   "mailboxes m JOIN moved.users t ON t.id = m.owner_id WHERE m.workspace_id <> t.workspace_id",
 ];
 

@@ -89,6 +89,7 @@ export const TABLES: Readonly<Record<string, Moved | Left>> = {
   // The conversation that a draft answers may come later, and is set at the end.
   drafts: { ...ofMessage, values: { answers: "NULL" } },
   holds: ofMessage,
+  automatic_mail: { ...ofMessage, numbers: { seq: "automatic_mail", message_seq: "messages" } },
   discarded_threads: { stage: "mail", of: "threads", by: "thread_seq", numbers: { thread_seq: "threads" } },
 
   known_recipients: ofMailbox("log"),
@@ -137,7 +138,6 @@ export const TABLES: Readonly<Record<string, Moved | Left>> = {
   options: { left: "settings are of the server: the import says which differ" },
   sessions: { left: "people sign in at the other server" },
   trace_steps: { left: "what happened at this server, by Message-IDs that several workspaces may have" },
-  automatic_mail: { left: "written within seconds by the server that has the mail" },
   queue_domains: { left: "made from the queue" },
   search_backlog: { left: "the index is made from the mail" },
   search_waiting: { left: "the index is made from the mail" },

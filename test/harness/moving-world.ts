@@ -167,6 +167,11 @@ function addAccess(db: Database, data: string, userId: string): void {
     db.exec(`INSERT INTO ${table} SELECT id, ${columns} FROM mailboxes WHERE address LIKE '%@example.test'`);
   }
   put("image_senders", { user_id: userId, sender: "news@remote.example", created_at: now });
+  db.exec(
+    `INSERT INTO automatic_mail (mailbox_id, message_seq, kind, recipient, passed, asked_at, due_at)
+     SELECT mailbox_id, min(seq), 'forward', 'dan@remote.example', '[]', 1, ${Number.MAX_SAFE_INTEGER} FROM messages
+     WHERE kind = 'received' AND mailbox_id IN (SELECT id FROM mailboxes WHERE address LIKE '%@example.test') GROUP BY mailbox_id`,
+  );
   put("recovery_codes", { user_id: userId, hash: "recovery" });
   put("app_passwords", { id: "apw_1", user_id: userId, name: "Phone", hash: "app", created_at: now });
   put("access_notices", { user_id: userId, deed: "key", done_by: "admin", app_passwords: 0, keys: 1, created_at: now });

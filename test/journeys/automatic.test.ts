@@ -198,6 +198,24 @@ describe("a message that a rule forwards", () => {
     ]);
   });
 
+  test("waits while its workspace moves to another server", async () => {
+    const it = await world();
+    it.set("rules.forwardOutside", "true");
+    it.set("sending.mailboxPerHour", "0");
+    it.rule(it.owner.mailboxId, forwarding("carol@remote.example"));
+    await it.arrive({ subject: "Oak" });
+    it.set("sending.mailboxPerHour", "100");
+    const moving = (value: string | null) =>
+      it.appliance.store.db.$client.query("UPDATE workspaces SET moving = ?").run(value);
+    moving("left");
+    await it.advance(3_600_000);
+    expect([it.waiting().length, it.remote.messages.length]).toEqual([1, 0]);
+    moving(null);
+    it.appliance.store.transact(() => {});
+    await it.advance(1_000);
+    expect([it.waiting().length, it.remote.messages.length]).toEqual([0, 1]);
+  });
+
   test("is not sent once its mailbox is being removed", async () => {
     const it = await world();
     it.set("rules.forwardOutside", "true");
