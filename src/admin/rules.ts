@@ -4,8 +4,16 @@ import type { Caller } from "../access/caller.ts";
 import { type AccessChange, addNotice } from "../access/notices.ts";
 import { AppError } from "../base/errors.ts";
 import { routeWithin } from "../mailbox/addresses.ts";
-import { forwardsIn, type GivenRule, isOutside, mayForwardTo, putRules, readRules, rulesOf } from "../mailbox/rules.ts";
-import { parseQuery } from "../search/query.ts";
+import {
+  forwardsIn,
+  type GivenRule,
+  isOutside,
+  mayForwardTo,
+  notesOn,
+  putRules,
+  readRules,
+  rulesOf,
+} from "../mailbox/rules.ts";
 import { mailboxes, type Rule, type RuleAction, users } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -104,12 +112,12 @@ export interface RuleView extends Omit<Rule, "actions"> {
 /** The rules of a mailbox, with what does not work as it is written. */
 export function viewRules({ options, now }: RulesParts, db: Db, { id, workspaceId }: Managed): RuleView[] {
   return rulesOf(db, id).map((rule) => {
-    const { notes } = parseQuery(rule.match, now);
+    const notes = notesOn(rule.match, now);
     const actions = rule.actions.map((action) =>
       action.to === undefined || mayForwardTo(db, options, workspaceId, action.to)
         ? action
         : { ...action, stopped: "The setting rules.forwardOutside is off, and the address is outside the workspace" },
     );
-    return { ...rule, actions, ...(notes.length > 0 && { notes: [...notes] }) };
+    return { ...rule, actions, ...(notes.length > 0 && { notes }) };
   });
 }

@@ -292,12 +292,12 @@ export function createListing({
      * Counts the conversations of a mailbox that a query finds, up to 1,000; `more`: there are more. The caller has checked
      * access. @throws AppError bad_request (date in `q`)
      */
-    async countMatching(mailboxId: string, q: string): Promise<{ threads: number; more: boolean; notes: string[] }> {
-      const { notes, ...query } = parseQuery(q, runtime.now());
+    async countMatching(mailboxId: string, q: string): Promise<{ threads: number; more: boolean }> {
+      const query = parseQuery(q, runtime.now());
       const asked = { ...askedBy(query, { limit: MOST_COUNTED }, "all", new Map([[mailboxId, {}]])), literally: true };
       const { positions } = await pageOf(asked, { mailboxIds: [mailboxId] }, START, MOST_COUNTED);
       const more = positions.length > MOST_COUNTED;
-      return { threads: more ? MOST_COUNTED : positions.length, more, notes: [...notes] };
+      return { threads: more ? MOST_COUNTED : positions.length, more };
     },
   };
 }

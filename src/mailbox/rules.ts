@@ -128,6 +128,18 @@ export const isOutside = (db: Db, workspaceId: string, address: string): boolean
 export const mayForwardTo = (db: Db, options: Pick<Options, "get">, workspaceId: string, address: string): boolean =>
   options.get("rules.forwardOutside") || !isOutside(db, workspaceId, address);
 
+/** What people should know of a query: what it takes as text, and what is never true of mail that arrives. */
+export function notesOn(match: string, now: number): string[] {
+  const { notes, thread } = readQuery(match, now);
+  const never = thread.flatMap((condition) => {
+    if (condition.kind === "unread") return condition.negated ? "is:read" : [];
+    if (condition.kind !== "folder" || condition.folder === "starred") return [];
+    const { folder, negated } = condition;
+    return shows(folder, "inbox", false) === negated ? `${negated ? "-" : ""}in:${folder}` : [];
+  });
+  return [...notes, ...never.map((term) => `"${term}" is never true of mail that arrives`)];
+}
+
 /* What rules do with a message. */
 
 /** A message that is about to be filed, and its conversation as filing would leave it. */

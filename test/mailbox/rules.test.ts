@@ -1,7 +1,7 @@
 /** What rules do with mail that arrives (rules: Mail rules, Forwarding). */
 import { describe, expect, test } from "bun:test";
 import { asc, eq } from "drizzle-orm";
-import { type GivenRule, MOST_RULES, putRules, readRules } from "../../src/mailbox/rules.ts";
+import { type GivenRule, MOST_RULES, notesOn, putRules, readRules } from "../../src/mailbox/rules.ts";
 import { automaticMail, domains, mailboxRules } from "../../src/store/schema.ts";
 import { createAlice } from "../harness/mailbox-world.ts";
 
@@ -284,6 +284,15 @@ describe("what a rule may be", () => {
       ),
     ).toHaveLength(MOST_RULES);
   });
+});
+
+test("a query says what is never true of mail that arrives", () => {
+  const notes = (match: string) => notesOn(match, 0);
+  expect(notes("in:inbox is:unread is:starred in:starred -in:spam label:x in:all ann")).toEqual([]);
+  expect(notes("in:archive is:read -in:inbox -is:unread fro:ann")).toEqual([
+    '"fro:ann" was searched as text: fro: is no operator',
+    ...["in:archive", "is:read", "-in:inbox"].map((term) => `"${term}" is never true of mail that arrives`),
+  ]);
 });
 
 test.each(["[1]", '[{"match": 1}]', '[{"match": "ann", "enabled": true}]', "{}", "no JSON"])(

@@ -10,7 +10,7 @@ import {
   LONGEST_ABSENCE_TEXT,
   putAbsence,
 } from "../../mailbox/absences.ts";
-import { forwardsIn, MOST_RULES } from "../../mailbox/rules.ts";
+import { forwardsIn, MOST_RULES, notesOn } from "../../mailbox/rules.ts";
 import { RULE_ACTIONS } from "../../store/schema.ts";
 import type { Tx } from "../../store/store.ts";
 import { asCommand } from "../command.ts";
@@ -68,7 +68,10 @@ const MailRule = t.Object(
     ),
     enabled: t.Boolean(),
     notes: t.Optional(
-      t.Array(t.String(), { description: "Terms of `match` that look like operators and are searched as text" }),
+      t.Array(t.String(), {
+        description:
+          "Terms of `match` that look like operators and are searched as text, or that are never true of mail that arrives",
+      }),
     ),
   },
   { $id: "MailRule" },
@@ -79,7 +82,10 @@ const Rules = t.Object({ rules: t.Array(MailRule) }, { $id: "MailRules" });
 const Matches = t.Object({
   threads: t.Integer({ description: "Conversations outside trash and spam that the query finds, at most 1000" }),
   more: t.Boolean({ description: "There are more than 1000" }),
-  notes: t.Array(t.String(), { description: "Terms that look like operators and were searched as text" }),
+  notes: t.Array(t.String(), {
+    description:
+      "Terms that look like operators and were searched as text, or that are never true of mail that arrives",
+  }),
 });
 
 const subject = t.String({ maxLength: LONGEST_ABSENCE_SUBJECT });
@@ -267,11 +273,12 @@ export const testRule = operation({
     }),
   ],
   async run(context, { params: { id }, query }) {
-    const { caller, mailbox, person, store } = context;
+    const { caller, mailbox, person, store, runtime } = context;
     if (caller.keyId !== undefined) requireScope(person(store.db), "read");
     requireUnrestricted(caller, ["codes"]);
     const { id: mailboxId } = managed(context, caller, id);
-    return mailbox.countMatching(mailboxId, query.match);
+    const notes = notesOn(query.match, runtime.now());
+    return { ...(await mailbox.countMatching(mailboxId, query.match)), notes };
   },
 });
 

@@ -2,11 +2,15 @@
 import { notFound, reachTo, requireAccess } from "../../access/caller.ts";
 import { changeRules, type Managed, viewRules } from "../../admin/rules.ts";
 import { absenceOf, putAbsence } from "../../mailbox/absences.ts";
+import { notesOn } from "../../mailbox/rules.ts";
 import type { Db } from "../../store/store.ts";
 import { absenceView, GivenAbsence, GivenRules, readAbsence } from "../admin/rules.ts";
 import { t } from "../json-schema.ts";
 import { appOperation, type PersonContext } from "../operation.ts";
 import { BY_ID } from "../schemas.ts";
+
+/** Bytes of the longest list of rules, as JSON may write it. */
+const LARGEST_RULES = 1_048_576;
 
 /** @throws AppError not_found, forbidden */
 function managed({ caller }: Pick<PersonContext, "caller">, db: Db, id: string): Managed {
@@ -39,6 +43,7 @@ export const setOwnRules = appOperation({
   path: "/mailboxes/:id/rules",
   params: BY_ID,
   body: GivenRules,
+  largestBody: LARGEST_RULES,
   run(context, { params: { id }, body: { rules } }) {
     const { caller: person, store, options, runtime, requireConfirmed } = context;
     store.transact((tx) => {
@@ -56,9 +61,11 @@ export const testOwnRule = appOperation({
   path: "/mailboxes/:id/rules/matches",
   params: BY_ID,
   query: t.Object({ match: t.String({ maxLength: 500 }) }),
-  run(context, { params: { id }, query: { match } }) {
-    const { store, mailbox } = context;
-    return mailbox.countMatching(managed(context, store.db, id).id, match);
+  async run(context, { params: { id }, query: { match } }) {
+    const { store, mailbox, runtime } = context;
+    const mailboxId = managed(context, store.db, id).id;
+    const notes = notesOn(match, runtime.now());
+    return { ...(await mailbox.countMatching(mailboxId, match)), notes };
   },
 });
 
