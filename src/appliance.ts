@@ -302,7 +302,7 @@ export function createAppliance(
           hold,
           wake,
         });
-        const { relay, submit, spool, sending, notifyAdmins, readDocument } = mailFlow;
+        const { relay, submit, spool, sending, invitations, notifyAdmins, readDocument } = mailFlow;
         read = mailFlow.read;
         backends.push({ stop: mailFlow.stopParsing });
         frontends.push(relay);
@@ -383,6 +383,7 @@ export function createAppliance(
         const web = createWeb({
           ...base,
           ...performing,
+          invitations,
           people,
           firstRun,
           doctor,

@@ -7,6 +7,7 @@ import type { Meters } from "./base/metrics.ts";
 import type { Runtime } from "./base/runtime.ts";
 import type { Job } from "./base/scheduler.ts";
 import { createAutomatic } from "./compose/automatic.ts";
+import { createInvitations } from "./compose/invitations.ts";
 import { createSending } from "./compose/send.ts";
 import { acceptMessage } from "./inbound/data.ts";
 import { createBlocklists } from "./inbound/dnsbl.ts";
@@ -86,6 +87,7 @@ export function createMailFlow({ folder, startWorker, wake, baseUrl, ...parts }:
   const approvals = createApprovals({ ...parts, transport, parser, wake, wakeRelay });
   const sending = createSending({ ...parts, transport, parser, submit, spool, wake, approvals });
   const automatic = createAutomatic({ ...parts, transport, parser, onQueued: wakeRelay, wake });
+  const invitations = createInvitations({ ...parts, sending, parser });
   const known = createKnownNetworks({ store, runtime });
   const notify: NotifyAdmins = async (...notice) => {
     await notifyAdmins({ ...parts, parser }, ...notice);
@@ -115,6 +117,7 @@ export function createMailFlow({ folder, startWorker, wake, baseUrl, ...parts }:
     }),
     submit,
     sending,
+    invitations,
     notifyAdmins: notify,
     spool,
     relay,

@@ -74,7 +74,7 @@ export function outgoing(
     subject,
     messageId = `<${newTimedToken(runtime, TOKEN_LENGTH)}@${splitAddress(from).domain}>`,
   }: Omit<Outgoing, "messageId" | "composition"> & { subject: string; messageId?: string },
-  content: Pick<Composition, "text" | "html" | "quoted" | "forwarded" | "files">,
+  content: Pick<Composition, "text" | "html" | "calendar" | "quoted" | "forwarded" | "files">,
   more: Composition["headers"] = [],
 ): Outgoing {
   const headers: Composition["headers"] = [

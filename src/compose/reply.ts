@@ -21,7 +21,7 @@ import type { Db } from "../store/store.ts";
 export interface AnsweredMessage {
   kind: "received" | "sent";
   /** With its angle brackets, as are the next two. */
-  messageId?: string;
+  messageId?: string | undefined;
   inReplyTo?: string;
   /** Oldest first. */
   references: string[];

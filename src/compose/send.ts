@@ -100,9 +100,10 @@ export interface ReplyRequest extends AddedFields, Forwarding, Later {
 }
 
 /** A message that the server writes for a person. */
-export interface WrittenFor extends Pick<Composition, "text"> {
-  /** It comes from the address at which this one arrived, if that is still usable. */
+export interface WrittenFor extends Pick<Composition, "text" | "calendar"> {
   about: ReceivedMessage;
+  /** By default the address at which `about` arrived, if that is still usable. */
+  from?: string;
   to: string;
   subject: string;
   headers?: Composition["headers"];
@@ -422,15 +423,21 @@ export function createSending(
      */
     async sendFor(
       caller: Caller,
-      { about, to, subject, headers = [], joins = false, ...content }: WrittenFor,
+      { about, from, to, subject, headers = [], joins = false, ...content }: WrittenFor,
+      record?: RecordResponse,
     ): Promise<SendView> {
-      const { reach, threadId, from, receivedOn } = about;
+      const { reach, threadId } = about;
       requireAccess(reach, "send");
       const context = readReplyContext(store.db, caller, threadId);
-      const address = replySender(context, { kind: "received", from, receivedOn }, undefined);
+      const address = replySender(context, { kind: "received", ...about }, from);
       const recipients = recipientsOf({ to: readRecipients(to), cc: [], bcc: [] });
       const envelope = { mailbox: reach.mailbox, from: address, recipients, subject };
-      return submitOutgoing(caller, outgoing(runtime, envelope, content, headers), joins ? threadId : undefined);
+      return submitOutgoing(
+        caller,
+        outgoing(runtime, envelope, content, headers),
+        joins ? threadId : undefined,
+        record,
+      );
     },
 
     /**

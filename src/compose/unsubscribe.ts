@@ -10,7 +10,7 @@ import type { Runtime } from "../base/runtime.ts";
 import { leftAt, noteLeft, type ReceivedMessage, receivedMessage } from "../mailbox/received.ts";
 import { listOf, type WayToLeave, wayToLeave } from "../message/list.ts";
 import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
-import type { Store } from "../store/store.ts";
+import type { Store, Tx } from "../store/store.ts";
 import type { Sending } from "./send.ts";
 
 const TIMEOUT_MS = 10_000;
@@ -88,14 +88,16 @@ export function openUnsubscribing({
       }
       const { reach, headers, from } = message;
       requireAccess(reach, "send");
-      if (way.by === "post") await slots.within(caller.userId, () => post(way.url));
-      else {
-        const { to, subject, body } = way;
-        await sending.sendFor(caller, { about: message, to, subject, text: body });
-      }
-      const now = runtime.now();
       const list = listOf(headers, from.email);
-      store.transact((tx) => noteLeft(tx, { mailboxId: reach.mailbox.id, list, leftAt: now }));
+      const now = runtime.now();
+      const note = (tx: Tx) => noteLeft(tx, { mailboxId: reach.mailbox.id, list, leftAt: now });
+      if (way.by === "post") {
+        await slots.within(caller.userId, () => post(way.url));
+        store.transact(note);
+      } else {
+        const { to, subject, body } = way;
+        await sending.sendFor(caller, { about: message, to, subject, text: body }, note);
+      }
       return { by: way.by, at: placeOf(way), leftAt: new Date(now).toISOString() };
     },
     /** Ends requests under way. */

@@ -1,5 +1,5 @@
-/** The text of a calendar file (iCalendar, RFC 5545): its events, tasks and journal entries. The only user of ical.js. */
-import ICAL from "ical.js";
+/** The text of a calendar file (iCalendar, RFC 5545): its events, tasks and journal entries. */
+import ICAL from "./ical.ts";
 import type { Text } from "./text.ts";
 
 /** RFC 7265: name, parameters, type, values. */

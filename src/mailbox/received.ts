@@ -6,7 +6,16 @@ import { and, asc, count, eq, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { type EmailAddress, normalizeAddress } from "../message/address.ts";
-import { type Folder, imageSenders, leftLists, messageBodies, messages, threads } from "../store/schema.ts";
+import { referencesOf } from "../message/identity.ts";
+import {
+  type Folder,
+  imageSenders,
+  invitationAnswers,
+  leftLists,
+  messageBodies,
+  messages,
+  threads,
+} from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 
@@ -18,6 +27,9 @@ export interface ReceivedMessage {
   from: EmailAddress;
   /** The address at which it arrived. */
   receivedOn: string;
+  messageId: string | undefined;
+  /** Oldest first. */
+  references: string[];
   headers: readonly (readonly [name: string, value: string])[];
   /** The From address in one spelling, if DMARC proved its domain and the message is not in spam. */
   provenSender: string | undefined;
@@ -37,6 +49,7 @@ const statements = prepared((db) => ({
       folder: messages.folder,
       from: messages.from,
       receivedOn: messages.receivedOn,
+      messageId: messages.messageId,
       auth: messages.auth,
       listSigner: messages.listSigner,
       headers: messageBodies.headers,
@@ -63,7 +76,7 @@ export function receivedMessage(db: Db, caller: Caller, id: string): ReceivedMes
   const found = statements(db).one.get({ id });
   const reach = found && reachTo(db, caller, found.mailboxId);
   if (!found || !reach) throw notFound("message");
-  const { kind, threadId, folder, from, receivedOn, auth, listSigner, headers } = found;
+  const { kind, threadId, folder, from, receivedOn, messageId, auth, listSigner, headers } = found;
   if (kind !== "received" || receivedOn === null) return undefined;
   const isProven = auth?.dmarc === "pass" && folder !== "spam";
   return {
@@ -72,6 +85,10 @@ export function receivedMessage(db: Db, caller: Caller, id: string): ReceivedMes
     folder,
     from,
     receivedOn,
+    messageId: messageId ?? undefined,
+    references: referencesOf(
+      headers.flatMap(([name, value]) => (name.toLowerCase() === "references" ? value : [])).join(" "),
+    ),
     headers,
     provenSender: isProven ? normalizeAddress(from.email) : undefined,
     isListSigned: listSigner !== null,
@@ -119,3 +136,34 @@ export const listImageSenders = (db: Db, userId: string): string[] =>
     .orderBy(asc(imageSenders.sender))
     .all()
     .map(({ sender }) => sender);
+
+/** How a mailbox answered an invitation, or an earlier version of it. */
+export type StoredAnswer = Pick<typeof invitationAnswers.$inferSelect, "answer" | "sequence" | "answeredAt">;
+
+/** What an answer belongs to. `occurrence`: empty for the whole. */
+export type AnsweredEvent = Pick<typeof invitationAnswers.$inferSelect, "mailboxId" | "uid" | "occurrence">;
+
+export const answerTo = (db: Db, { mailboxId, uid, occurrence }: AnsweredEvent): StoredAnswer | undefined =>
+  db
+    .select({
+      answer: invitationAnswers.answer,
+      sequence: invitationAnswers.sequence,
+      answeredAt: invitationAnswers.answeredAt,
+    })
+    .from(invitationAnswers)
+    .where(
+      and(
+        eq(invitationAnswers.mailboxId, mailboxId),
+        eq(invitationAnswers.uid, uid),
+        eq(invitationAnswers.occurrence, occurrence),
+      ),
+    )
+    .get();
+
+export function noteAnswer(tx: Tx, event: AnsweredEvent, answer: StoredAnswer): void {
+  const { mailboxId, uid, occurrence } = invitationAnswers;
+  tx.insert(invitationAnswers)
+    .values({ ...event, ...answer })
+    .onConflictDoUpdate({ target: [mailboxId, uid, occurrence], set: answer })
+    .run();
+}

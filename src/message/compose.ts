@@ -34,7 +34,14 @@ export interface MessageParts {
   headers: readonly (readonly [name: string, value: string])[];
   text: string;
   html?: string;
+  /** A calendar file beside the text (RFC 6047 §2.4). */
+  calendar?: CalendarPart | undefined;
   attachments: readonly ComposedAttachment[];
+}
+
+export interface CalendarPart {
+  method: "REPLY";
+  content: string;
 }
 
 /** The bytes of the message, lines ended by CRLF. */
@@ -71,7 +78,9 @@ function bodyOf(parts: MessageParts): MimeNode {
   let node = rootOf(parts.id);
   if (attached.length > 0) node = node.createChild("multipart/mixed");
   const mixed = node;
-  if (parts.html !== undefined) node = node.createChild("multipart/alternative");
+  const isAlternative = parts.html !== undefined || parts.calendar !== undefined;
+  if (isAlternative) node = node.createChild("multipart/alternative");
+  const alternatives = node;
   const top = attached.length > 0 ? mixed : node;
   const text = addText(node, "text/plain", parts.text);
   if (parts.html !== undefined) {
@@ -79,8 +88,9 @@ function bodyOf(parts: MessageParts): MimeNode {
     addText(node, "text/html", parts.html);
     for (const attachment of inline) attach(node, attachment, "inline");
   }
+  if (parts.calendar) addText(alternatives, `text/calendar; method=${parts.calendar.method}`, parts.calendar.content);
   for (const attachment of attached) attach(mixed, attachment, "attachment");
-  return attached.length > 0 || parts.html !== undefined ? top : text;
+  return attached.length > 0 || isAlternative ? top : text;
 }
 
 /** Longer texts, in characters, become base64: MimeNode chooses and applies other encodings slowly. */
@@ -89,7 +99,7 @@ const LONG_TEXT = 500_000;
 /** Adds a text part to `parent`. */
 export function addText(
   parent: MimeNode,
-  type: "text/plain" | "text/html" | "text/rfc822-headers",
+  type: "text/plain" | "text/html" | "text/rfc822-headers" | `text/calendar; method=${CalendarPart["method"]}`,
   content: string,
 ): MimeNode {
   const node = parent.createChild(`${type}; charset=utf-8`);

@@ -4,7 +4,7 @@
  * Slow for large bodies, so a worker does it.
  */
 import type { EmailAddress } from "./address.ts";
-import { type ComposedAttachment, composeMessage, LONGEST_SUBJECT } from "./compose.ts";
+import { type CalendarPart, type ComposedAttachment, composeMessage, LONGEST_SUBJECT } from "./compose.ts";
 import { textOfHtml } from "./layout.ts";
 import { type Budget, createBudget } from "./markup.ts";
 import { sanitizeHtml } from "./sanitize.ts";
@@ -18,6 +18,7 @@ export interface Composition {
   /** Text, HTML or both, as written. An absent or empty one is derived or left out. */
   text?: string | undefined;
   html?: string | undefined;
+  calendar?: CalendarPart | undefined;
   /** Quoted below the body. */
   quoted?: QuotedMessage | undefined;
   /** Shown below the body. */
@@ -37,13 +38,14 @@ export const isComposition = (source: Composition | Uint8Array | string): source
 
 /** The bytes, lines ended by CRLF. HTML always comes with a text beside it. `readBlob` reads the attachments. */
 export async function composeBytes(
-  { id, headers, files = [], ...content }: Composition,
+  { id, headers, files = [], calendar, ...content }: Composition,
   readBlob: (name: string) => Promise<Uint8Array>,
 ): Promise<Uint8Array> {
   return composeMessage({
     id,
     headers,
     ...bodiesOf(content),
+    calendar,
     attachments: await Promise.all(
       files.map(async ({ blob, size: _, ...file }) => ({ ...file, content: await readBlob(blob) })),
     ),

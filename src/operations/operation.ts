@@ -17,6 +17,7 @@ import type { FirstRun } from "../admin/setup.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { OutgoingFile } from "../compose/files.ts";
+import type { Invitations } from "../compose/invitations.ts";
 import type { ApiSending, Sending } from "../compose/send.ts";
 import type { Unsubscribing } from "../compose/unsubscribe.ts";
 import type { Doctor } from "../doctor/doctor.ts";
@@ -137,6 +138,7 @@ export interface AppServices {
   mailbox: Mailbox;
   sending: Sending;
   unsubscribing: Unsubscribing;
+  invitations: Invitations;
   people: People;
   identity: Identity;
   firstRun: FirstRun;

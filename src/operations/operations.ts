@@ -91,7 +91,15 @@ import {
   getUsage,
   undoChange,
 } from "./person/reading.ts";
-import { getReceived, hideImagesOf, listImagesShown, setImagesOfSender, unsubscribe } from "./person/received.ts";
+import {
+  answerInvitation,
+  getInvitation,
+  getReceived,
+  hideImagesOf,
+  listImagesShown,
+  setImagesOfSender,
+  unsubscribe,
+} from "./person/received.ts";
 import { endOwnAbsence, getOwnAbsence, getOwnRules, setOwnAbsence, setOwnRules, testOwnRule } from "./person/rules.ts";
 import {
   addSecondFactor,
@@ -240,6 +248,8 @@ export const APP_OPERATIONS: readonly AppOperation[] = [
   getUsage,
   getReceived,
   unsubscribe,
+  getInvitation,
+  answerInvitation,
   setImagesOfSender,
   listImagesShown,
   hideImagesOf,

@@ -7,7 +7,7 @@ import { collectSoon } from "../base/memory.ts";
 import { systemRuntime } from "../base/runtime.ts";
 import { extractText } from "../documents/document.ts";
 import { readSource } from "../smtp/spool.ts";
-import type { DocumentJob, FromWorker, ToWorker } from "./jobs.ts";
+import type { DocumentJob, FromWorker, Prepared, ToWorker } from "./jobs.ts";
 
 declare const self: Worker;
 
@@ -21,12 +21,21 @@ if (process.platform === "linux") setPriority(0, LOW);
 // pdf.js leaves rejections of broken PDFs behind. They would end the worker, perhaps during the next document.
 process.on("unhandledRejection", () => {});
 
-async function run({ id, document }: DocumentJob & { id: number }): Promise<void> {
+async function resultOf(job: DocumentJob): Promise<Prepared> {
+  if ("invitation" in job) {
+    const { source, answer } = job.invitation;
+    const { readInvitation } = await import("../documents/invitation.ts");
+    return { invitation: readInvitation(await readSource(source), answer) ?? null };
+  }
+  const { source, ...hints } = job.document;
+  const bytes = new Uint8Array(await readSource(source));
+  return { document: (await extractText(bytes, hints, runtime.now)) ?? null };
+}
+
+async function run({ id, ...job }: DocumentJob & { id: number }): Promise<void> {
   let reply: FromWorker;
   try {
-    const { source, ...hints } = document;
-    const bytes = new Uint8Array(await readSource(source));
-    reply = { id, result: { document: (await extractText(bytes, hints, runtime.now)) ?? null } };
+    reply = { id, result: await resultOf(job) };
   } catch (error) {
     const { message, stack, code } = error as NodeJS.ErrnoException;
     reply = { id, failure: { message, stack, code } };
@@ -36,7 +45,7 @@ async function run({ id, document }: DocumentJob & { id: number }): Promise<void
 }
 
 self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
-  if (!("document" in data)) throw new Error("only documents are expected here");
+  if (!("document" in data) && !("invitation" in data)) throw new Error("only documents are expected here");
   void run(data);
 };
 self.postMessage({ ready: true } satisfies FromWorker);

@@ -2,6 +2,7 @@
 import type { SigningKey } from "../authentication/dkim.ts";
 import type { Authentication } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
+import type { AnswerOrder, ReadInvitation } from "../documents/invitation.ts";
 import type { DocumentText, FileHints } from "../documents/kind.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import type { Composition } from "../message/composition.ts";
@@ -20,10 +21,10 @@ export interface Signing {
 /** Work for a worker: reading stored HTML, or preparing a message; for a worker of its own kind, reading a document. */
 export type Job = { blobFolder: string } & (MessageJob | { reading: Reading } | DocumentJob);
 
-/** Extracting the text of a document. */
-export interface DocumentJob {
-  document: FileHints & { source: Source };
-}
+/** Extracting the text of a document, or reading an invitation and, with `answer`, answering it. */
+export type DocumentJob =
+  | { document: FileHints & { source: Source } }
+  | { invitation: { source: Source; answer?: AnswerOrder | undefined } };
 
 /** Preparing a message; a Composition is composed first. */
 export interface MessageJob {
@@ -56,6 +57,8 @@ export interface Prepared {
   read?: Read;
   /** The result of reading a document; null when it is none. */
   document?: DocumentText | null;
+  /** The result of reading an invitation; null when the file has none. */
+  invitation?: ReadInvitation | null;
 }
 export interface PreparedInbound extends Required<Pick<Prepared, "message" | "authentication">> {
   /** Its attachments, which are no blobs before it is accepted: what is refused leaves none. */

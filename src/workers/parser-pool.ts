@@ -14,6 +14,7 @@ import type { Arrival } from "../authentication/evidence.ts";
 import type { Log } from "../base/log.ts";
 import { documentMemory, memoryLimit, mostLargeBytes as mostLarge } from "../base/memory.ts";
 import type { Runtime } from "../base/runtime.ts";
+import type { AnswerOrder, ReadInvitation } from "../documents/invitation.ts";
 import type { ReadDocument } from "../documents/kind.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
@@ -64,6 +65,13 @@ export interface ParserPool {
   read: ReadHtml;
   /** Extracts the text of a document, one document at a time. */
   readDocument: ReadDocument;
+  /** Reads the invitation in a calendar file, and answers it; undefined if it has none, or cannot be read. @throws as prepare */
+  readInvitation(
+    owner: string,
+    source: Source,
+    size: number,
+    answer?: AnswerOrder,
+  ): Promise<ReadInvitation | undefined>;
   /** Ends the workers; every task rejects as unavailable. */
   stop(): void;
 }
@@ -181,12 +189,25 @@ export function createParserPool({
       const { message, content } = given(prepared, "message", "content");
       return { message, content };
     },
+    async readInvitation(owner, source, size, answer) {
+      const job = { invitation: { source, answer } };
+      try {
+        return (
+          given(await add(documentsOf(owner), job, size, { memory: documentMemory() }), "invitation").invitation ??
+          undefined
+        );
+      } catch (error) {
+        if (error instanceof UnparseableError) return undefined;
+        throw error;
+      }
+    },
     async readDocument(owner, source, size, { filename, contentType }) {
-      // Time spent on documents does not count against the person's mail.
-      const work: Work = { kind: "document", source: `documents of ${owner}` };
       const job = { document: { source, filename, contentType } };
       try {
-        return given(await add(work, job, size, { memory: documentMemory() }), "document").document ?? undefined;
+        return (
+          given(await add(documentsOf(owner), job, size, { memory: documentMemory() }), "document").document ??
+          undefined
+        );
       } catch (error) {
         if (error instanceof UnparseableError) return { failure: error.message.replace(/^T/, "t") };
         throw error;
@@ -204,6 +225,9 @@ async function adoptAll(staged: Prepared["staged"] = [], blobs: Pick<Blobs, "ado
   const ends = await Promise.allSettled(staged.map(({ name, file }) => blobs.adopt(file, name)));
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 }
+
+/** Time spent on documents does not count against the person's mail. */
+const documentsOf = (owner: string): Work => ({ kind: "document", source: `documents of ${owner}` });
 
 const arrivingFrom = ({ ip }: Arrival): Work => ({ kind: "arriving", source: sourceOfAddress(canonicalAddress(ip)) });
 

@@ -68,7 +68,7 @@ async function run({ id, ...job }: Job & { id: number }): Promise<void> {
 
 async function prepare(id: number, job: Job): Promise<Prepared> {
   if ("reading" in job) return { read: await performReading(job.reading) };
-  if ("document" in job) throw new Error("documents have workers of their own");
+  if ("document" in job || "invitation" in job) throw new Error("documents have workers of their own");
   const { source, blobFolder, arrival, stage, apart, shownFrom, signing, keptElsewhere } = job;
   const { blobs, recent } = keptFor(blobFolder);
   const read = apart && stage !== undefined ? (name: string) => Bun.file(join(stage, name)).bytes() : blobs.read;

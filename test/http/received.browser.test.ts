@@ -1,4 +1,4 @@
-/** What a person does with received mail, in a real browser: leave its list, always see a sender's images. */
+/** What a person does with received mail, in a real browser: leave its list, see a sender's images, answer invitations. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { type Booted, boot } from "../harness/appliance.ts";
@@ -7,6 +7,7 @@ import { PASSWORD, setPassword } from "../harness/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
 import { newSigner, signed } from "../harness/dkim-signer.ts";
 import { zone } from "../harness/dns-server.ts";
+import { type Invited, invitationMail } from "../harness/invitations.ts";
 import { mailer } from "../harness/mail.ts";
 
 const ALICE = "alice@example.test";
@@ -36,10 +37,12 @@ describe.skipIf(!chromiumPresent)(`received mail${chromiumNote}`, () => {
       zone({
         "s._domainkey.news.example": { txt: [signer.record] },
         "_dmarc.news.example": { txt: ["v=DMARC1; p=none"] },
+        // The answers to invitations wait.
+        "remote.example": "SERVFAIL",
       }),
     );
     await setPassword(booted, booted.owner.userId);
-    page = await (await (await openBrowser()).newContext()).newPage();
+    page = await (await (await openBrowser()).newContext({ timezoneId: "Asia/Tokyo", locale: "en-GB" })).newPage();
     page.on("pageerror", (error) => complaints.push(error.message));
     await page.clock.setFixedTime(booted.runtime.now());
     await page.goto(`${booted.http}/mail/inbox`);
@@ -95,6 +98,86 @@ describe.skipIf(!chromiumPresent)(`received mail${chromiumNote}`, () => {
     await open("Seven");
     await page.getByRole("button", { name: "Show images" }).waitFor();
     expect(await images().count()).toBe(0);
+    expect(complaints).toEqual([]);
+  }, 120_000);
+
+  /** Delivers an invitation, and opens its conversation. */
+  async function openInvitation(id: string, invited: Invited, headers = ""): Promise<void> {
+    await mailer(booted.mx).send(
+      { from: "bea@remote.example", to: ALICE },
+      invitationMail({ id, headers }, { summary: `Lake ${id}`, uid: id, ...invited }),
+    );
+    const { body } = await booted.api.get<{ messages: { threadId: string }[] }>(`/messages?messageId=${id}`);
+    await page.goto(`${booted.http}/mail/inbox/${body.messages[0]?.threadId}`);
+    await card().last().waitFor();
+  }
+  const card = () => page.getByRole("region", { name: "Invitation" });
+
+  test("an invitation is a card in the reader's zone, and is answered by one press", async () => {
+    const lines =
+      "DTSTART:20260601T080000Z\nDTEND:20260601T093000Z\nRRULE:FREQ=WEEKLY\nLOCATION:By the lake\nDESCRIPTION:<b>Shoes</b>";
+    await openInvitation("one@x", { lines, attendees: [ALICE, "carol@remote.example"] });
+    expect((await card().textContent())?.replace(/\s/gu, " ")).toContain("Mon, 1 Jun 2026, 17:00–18:30 (Asia/Tokyo)");
+    for (const text of ["Lake one@x", "Bea Brand invites", "Every week", "By the lake", "2 guests"]) {
+      await card().getByText(text, { exact: true }).waitFor();
+    }
+    await card().getByText("so it cannot tell conflicts").waitFor();
+    await card().getByText("Description").click();
+    await card().getByText("<b>Shoes</b>").waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await card().getByRole("button", { name: "Accept" }).click();
+    await card()
+      .getByRole("status")
+      .getByText(/^You accepted on /)
+      .waitFor();
+    expect(await card().getByRole("button", { name: "Accept" }).getAttribute("aria-pressed")).toBe("true");
+    await card().getByRole("button", { name: "Decline" }).click();
+    await card()
+      .getByRole("status")
+      .getByText(/^You declined on /)
+      .waitFor();
+    await page.reload();
+    await card()
+      .first()
+      .getByRole("status")
+      .getByText(/^You declined on /)
+      .waitFor();
+  }, 120_000);
+
+  test("a later version and a cancellation take the place of an invitation", async () => {
+    await openInvitation("two@x", { uid: "two" });
+    await card().getByRole("button", { name: "Maybe" }).click();
+    await card()
+      .getByRole("status")
+      .getByText(/^You said maybe on /)
+      .waitFor();
+    await openInvitation(
+      "three@x",
+      { uid: "two", sequence: 1, lines: "DTSTART;VALUE=DATE:20260602" },
+      "In-Reply-To: <two@x>\r\n",
+    );
+    await card()
+      .last()
+      .getByText(/^You said maybe on .*, to an earlier version\.$/)
+      .waitFor();
+    await card().last().getByText("Tue, 2 Jun 2026, all day").waitFor();
+    await page.getByRole("button", { name: "Open all" }).click();
+    await card().first().getByText("A later message of this conversation replaces it").waitFor();
+    expect(await card().first().getByRole("button").count()).toBe(0);
+    await openInvitation("four@x", { uid: "two", sequence: 2, method: "CANCEL" }, "In-Reply-To: <two@x>\r\n");
+    await card().last().getByText("Cancelled by its organizer").waitFor();
+    expect(await card().last().getByRole("button").count()).toBe(0);
+    await page.setViewportSize({ width: 360, height: 700 });
+    expect(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth)).toBe(true);
+    expect(await barriers(page)).toEqual([]);
+    await page.setViewportSize({ width: 1280, height: 720 });
+  }, 120_000);
+
+  test("an answer that goes to somebody else than the sender says so", async () => {
+    await openInvitation("five@x", { organizer: "carol@other.example" });
+    await card().getByText("The answer goes to carol@other.example, who did not send this message.").waitFor();
+    await openInvitation("six@x", { attendees: ["dan@remote.example"] });
+    await card().getByText("This mailbox is not among the guests, or you may not send from it.").waitFor();
     expect(complaints).toEqual([]);
   }, 120_000);
 });

@@ -35,6 +35,8 @@ import type {
   undoChange,
 } from "../../operations/person/reading.ts";
 import type {
+  answerInvitation,
+  getInvitation,
   getReceived,
   hideImagesOf,
   listImagesShown,
@@ -63,6 +65,8 @@ export type SavedDraft = AnswerOf<typeof saveDraft>;
 export type SentDraft = AnswerOf<typeof sendOpenedDraft>;
 export type Classification = AnswerOf<typeof getClassification>;
 export type Received = AnswerOf<typeof getReceived>;
+export type InvitationView = NonNullable<AnswerOf<typeof getInvitation>["invitation"]>;
+export type InvitationAnswer = BodyOf<typeof answerInvitation>["answer"];
 export type UnsubscribeView = NonNullable<Received["unsubscribe"]>;
 export type RecipientProgress = AnswerOf<typeof getProgress>["recipients"][number];
 /** A message that waits for approval, as the list has it, and whole. */
@@ -120,6 +124,9 @@ export const api = {
   classification: (id: string) => call<typeof getClassification>("GET", "/messages/:id/judgement", { params: { id } }),
   received: (id: string) => call<typeof getReceived>("GET", "/messages/:id/received", { params: { id } }),
   unsubscribe: (id: string) => call<typeof unsubscribe>("POST", "/messages/:id/unsubscribe", { params: { id } }),
+  invitation: (id: string) => call<typeof getInvitation>("GET", "/messages/:id/invitation", { params: { id } }),
+  answerInvitation: (id: string, answer: InvitationAnswer) =>
+    call<typeof answerInvitation>("POST", "/messages/:id/invitation", { params: { id }, body: { answer } }),
   setImagesOfSender: (id: string, always: boolean) =>
     call<typeof setImagesOfSender>("POST", "/messages/:id/images", { params: { id }, body: { always } }),
   imageSenders: () => call<typeof listImagesShown>("GET", "/me/image-senders"),

@@ -82,6 +82,13 @@ export const classificationQuery = (messageId: string) =>
 export const receivedQuery = (messageId: string) =>
   queryOptions({ queryKey: ["received", messageId], queryFn: () => api.received(messageId) });
 
+export const invitationQuery = (messageId: string) =>
+  queryOptions({
+    queryKey: ["invitation", messageId],
+    queryFn: async () => (await api.invitation(messageId)).invitation,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+
 export const imageSendersQuery = queryOptions({ queryKey: ["image-senders"], queryFn: api.imageSenders });
 
 export const labelsQuery = (mailbox: string | undefined) =>

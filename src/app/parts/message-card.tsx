@@ -15,6 +15,7 @@ import { Attachments } from "./attachments.tsx";
 import { Button, IconButton } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Avatar } from "./graphics.tsx";
+import { hasCalendar, Invitation } from "./invitation.tsx";
 import { Menu } from "./menus.tsx";
 import { Authentication, Original, Progress, WhySpam } from "./message-details.tsx";
 import { Unsubscribe } from "./received.tsx";
@@ -24,12 +25,15 @@ export interface Telling {
   open: boolean;
 }
 
+const NONE: readonly string[] = [];
+
 export function MessageCard({
   message: given,
   folder,
   open: initial,
   isSpread,
   telling,
+  laterInvitations = NONE,
 }: {
   message: MessageView;
   folder: string;
@@ -37,6 +41,8 @@ export function MessageCard({
   /** True: all messages are open, for printing. */
   isSpread: boolean;
   telling?: Telling;
+  /** Ids of later messages of the conversation with a calendar file. */
+  laterInvitations?: readonly string[];
 }) {
   const [kept, setOpen] = useState(initial);
   useEffect(() => {
@@ -125,6 +131,7 @@ export function MessageCard({
               </details>
             </Banner>
           )}
+          {!inSpam && hasCalendar(message) && <Invitation messageId={message.id} later={laterInvitations} />}
           <MessageBody
             // The document of a message in spam is another one, as is that of a sender whose images are shown.
             key={`${inSpam} ${received?.images === "always"}`}

@@ -3,6 +3,7 @@ import { ChevronsUpDown } from "lucide-react";
 import { type RefObject, useEffect, useRef, useState } from "react";
 import type { ThreadDetailView } from "../lib/api.ts";
 import { useShortcuts } from "../lib/shortcuts.ts";
+import { hasCalendar } from "./invitation.tsx";
 import { MessageCard, type Telling } from "./message-card.tsx";
 
 /** So many messages above the one to begin with are folded. */
@@ -35,6 +36,7 @@ export function Messages({
   const [unfolded, setUnfolded] = useState(false);
   const [telling, setTelling] = useState<Telling & { id?: string }>();
   const newest = messages.at(-1);
+  const invited = messages.filter(hasCalendar).map(({ id }) => id);
   const above = messages.findIndex(({ id }) => id === begin);
   const folded = unfolded || isSpread || !ready || above < FEWEST_FOLDED ? 0 : above;
   const isOpened = telling?.id === undefined && telling?.open === true;
@@ -119,8 +121,9 @@ export function Messages({
             <MessageCard
               message={message}
               folder={thread.folder}
-              open={message === newest || !message.read || message.id === wanted}
+              open={message === newest || !message.read || message.id === wanted || message.id === invited.at(-1)}
               isSpread={isSpread}
+              laterInvitations={invited.slice(invited.indexOf(message.id) + 1)}
               {...(telling && (telling.id ?? message.id) === message.id && { telling })}
             />
           </li>

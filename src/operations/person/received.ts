@@ -1,6 +1,6 @@
 /**
- * What a person does with a message that they received: leave its list, always see the images of its sender
- * (rules: Unsubscribe, Images of a sender).
+ * What a person does with a message that they received: leave its list, answer its invitation, always see the images
+ * of its sender (rules: Unsubscribe, Invitations, Images of a sender).
  */
 import { AppError } from "../../base/errors.ts";
 import {
@@ -10,7 +10,8 @@ import {
   showsImagesOf,
   trustImages,
 } from "../../mailbox/received.ts";
-import { t } from "../json-schema.ts";
+import { INVITATION_ANSWERS } from "../../store/schema.ts";
+import { oneOf, t } from "../json-schema.ts";
 import { appOperation } from "../operation.ts";
 import { BY_ID } from "../schemas.ts";
 
@@ -37,6 +38,29 @@ export const unsubscribe = appOperation({
   path: "/messages/:id/unsubscribe",
   params: BY_ID,
   run: ({ caller, unsubscribing }, { params }) => unsubscribing.leave(caller, params.id),
+});
+
+export const getInvitation = appOperation({
+  name: "getInvitation",
+  audience: "person",
+  method: "GET",
+  path: "/messages/:id/invitation",
+  params: BY_ID,
+  run: async ({ caller, invitations }, { params }) => ({
+    invitation: (await invitations.of(caller, params.id)) ?? null,
+  }),
+});
+
+export const answerInvitation = appOperation({
+  name: "answerInvitation",
+  audience: "person",
+  method: "POST",
+  path: "/messages/:id/invitation",
+  params: BY_ID,
+  body: t.Object({ answer: oneOf(INVITATION_ANSWERS) }),
+  run: async ({ caller, invitations }, { params, body }) => ({
+    invitation: await invitations.answer(caller, params.id, body.answer),
+  }),
 });
 
 /** Always shows, or no longer, the images of the sender of a message. */
