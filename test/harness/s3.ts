@@ -21,7 +21,7 @@ export const without = (program: S3Program): string | undefined =>
   PROGRAMS[program] === null ? `${program} is not installed (.ci/run does, with Python or Go)` : undefined;
 export const noS3 = without("moto");
 
-export const CREDENTIALS = { accessKeyId: "mailroom-test", secretAccessKey: "secret-of-the-test" };
+const CREDENTIALS = { accessKeyId: "mailroom-test", secretAccessKey: "secret-of-the-test" };
 
 const children: Bun.Subprocess[] = [];
 const shared = new Map<S3Program, Promise<string>>();

@@ -1,11 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { mkdirSync, readFileSync, statSync, unlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isUnavailable } from "../../src/base/errors.ts";
-import { readMark, requirePlace, writeMark } from "../../src/store/blob-mark.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
 import { claimBlobs } from "../../src/store/claim.ts";
-import { temporaryFolder } from "../harness/folder.ts";
 import { bytesOf, keyOf, nameOfText, openRemote, type RemoteRig } from "../harness/remote-blobs.ts";
 import { noS3 } from "../harness/s3.ts";
 import { until } from "../harness/until.ts";
@@ -256,23 +254,5 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
     await second.blobs.own();
     expect(await second.blobs.sweep(Date.now() + HOUR, none)).toBe(1);
     expect(await first.blobs.isOwner()).toBe(false);
-  });
-});
-
-describe("the mark of a place", () => {
-  test("is needed as long as blobs are there", () => {
-    const data = temporaryFolder();
-    requirePlace(data, undefined);
-    requirePlace(data, "https://s3.test/one/");
-    writeMark(data, { place: "https://s3.test/one/", target: "s3", id: "x" });
-    requirePlace(data, "https://s3.test/one/");
-    expect(() => requirePlace(data, undefined)).toThrow(/https:\/\/s3\.test\/one\/, and MAILROOM_BLOBS is not set/);
-    expect(() => requirePlace(data, "https://s3.test/two/")).toThrow(/leads to https:\/\/s3\.test\/two\//);
-    writeMark(data, { place: null, target: "files", id: "x" });
-    requirePlace(data, undefined);
-    expect(readMark(data)).toEqual({ place: null, target: "files", id: "x" });
-    unlinkSync(join(data, "blobs.json"));
-    writeFileSync(join(data, "blobs.json"), "{");
-    expect(() => requirePlace(data, undefined)).toThrow(/blobs\.json cannot be read/);
   });
 });
