@@ -405,7 +405,13 @@ export function createAppliance(
         const smtpWorks = () => Object.values(listeners).every((listener) => listener.works()) && hasFreeDescriptors();
         const health = following
           ? { store: () => store.works(), replica: () => following.unreadable() === undefined }
-          : { store: () => store.works(), smtp: smtpWorks };
+          : {
+              store: () => store.works(),
+              smtp: smtpWorks,
+              ...(replication && {
+                replica: () => options.get("replica.ack") === "local" || replication.state().works,
+              }),
+            };
         if (!following) {
           engine.start(sidecar);
           backends.push(engine);

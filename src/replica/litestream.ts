@@ -76,7 +76,7 @@ export const environmentOf = ({ accessKeyId, secretAccessKey }: S3Location): Rec
 });
 
 /** The replica of an epoch, as its configuration names it. */
-export const replicaOf = ({ bucket, prefix, endpoint, region }: S3Location, epoch: number) => ({
+const replicaOf = ({ bucket, prefix, endpoint, region }: S3Location, epoch: number) => ({
   type: "s3",
   bucket,
   path: `${prefix}${epochPath(epoch)}`,

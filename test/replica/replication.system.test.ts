@@ -20,6 +20,7 @@ const ENVELOPE = { from: "carol@remote.example", to: "owner@example.test" };
 
 interface Health {
   status: string;
+  checks: Record<string, string>;
   replica?: string;
 }
 const healthOf = async (http: string): Promise<Health> => (await fetch(`${http}/healthz`)).json() as Promise<Health>;
@@ -183,7 +184,11 @@ describe.skipIf(noReplica !== undefined)(`a server with a replica${noReplica ? `
         : undefined,
     );
     await expect(taken("later")).rejects.toMatchObject({ responseCode: 452 });
-    expect((await healthOf(server.http)).replica).toMatch(/^failing, [1-9]/);
+    expect(await healthOf(server.http)).toMatchObject({
+      status: "failing",
+      checks: { store: "ok", smtp: "ok", replica: "failing" },
+      replica: expect.stringMatching(/^failing, [1-9]/),
+    });
     expect(server.stderr()).toContain('"message":"the replica does not get what happens here"');
     s3.interfere(undefined);
     await until(async () => (await taken("later").catch(() => "452")) === "250");
