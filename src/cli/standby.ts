@@ -1,5 +1,6 @@
 /** A second machine: `mailroom standby …` follows a server's replica, and `mailroom promote` makes it the server. */
 import { ConfigError, Fenced } from "../base/errors.ts";
+import { pause } from "../base/pause.ts";
 import type { S3Location } from "../net/s3.ts";
 import { settleRole } from "../replica/come-back.ts";
 import { askPromotion, listenToCommands } from "../replica/control.ts";
@@ -18,10 +19,13 @@ function replicaOf({ config }: Session): S3Location {
   return config.replica ?? refuseEnvironment(new ConfigError("MAILROOM_REPLICA names no replica: give s3://…"));
 }
 
+/** Between tries to go on with a promotion. */
+const RETRY_MS = 2_000;
+
 interface Opened {
   standby: Standby;
   /** Takes over; the folder is then a server's as soon as nothing has its database open. */
-  takeOver(tell: (step: string) => void): Promise<Promoted>;
+  promote(tell: (step: string) => void): Promise<Promoted>;
   release(): void;
 }
 
@@ -50,7 +54,7 @@ async function openHere(session: Session): Promise<(Opened & { isPromoting: bool
     if (role.role === "promoting") standby.pause(true);
     return {
       standby,
-      takeOver: (tell) => takeOver({ standby, data, location, url, tell, runtime }),
+      promote: (tell) => takeOver({ standby, data, location, url, tell, runtime }),
       isPromoting: role.role === "promoting",
       release,
     };
@@ -73,20 +77,17 @@ export const standby = command({
       await serveHere(session, { interrupted });
       return undefined;
     }
-    const { standby, release } = opened;
+    const { standby, promote, isPromoting, release } = opened;
     const server = await startStandby({ config, standby, runtime, log });
     const promoted = Promise.withResolvers<Promoted>();
     const serving = Promise.withResolvers<object>();
     let underWay: Promise<Promoted> | undefined;
-    const tellLog = (step: string) => log.warn("promotion", { step });
 
     function promoteOnce(tell: (step: string) => void): Promise<Promoted> {
-      underWay ??= opened
-        ? opened.takeOver((step) => {
-            tellLog(step);
-            tell(step);
-          })
-        : Promise.reject(new Error("nothing is followed"));
+      underWay ??= promote((step) => {
+        log.warn("promotion", { step });
+        tell(step);
+      });
       underWay.then(promoted.resolve, () => {
         underWay = undefined;
       });
@@ -103,8 +104,23 @@ export const standby = command({
     const shown = server.ready.then(async (ready) => {
       await io.writeStdout(`${JSON.stringify({ ready: true, ...ready })}\n`);
     });
-    if (opened.isPromoting) void whenWhole(standby).then(() => promoteOnce(() => {}));
+    const over = new AbortController();
+    /** It has the lease, so nobody else serves meanwhile. */
+    async function goOn(): Promise<void> {
+      await whenWhole(standby);
+      while (!over.signal.aborted) {
+        try {
+          await promoteOnce(() => {});
+          return;
+        } catch (error) {
+          log.warn("the promotion does not go on", { error });
+          await pause(runtime, RETRY_MS, over.signal);
+        }
+      }
+    }
+    if (isPromoting) void goOn();
     const took = await Promise.race([promoted.promise, interrupted, shown.then(() => new Promise<never>(() => {}))]);
+    over.abort();
     await server.stop();
     await standby.stop();
     if (took) {
@@ -175,7 +191,7 @@ export const standbyCommands = [
       if (!opened) return { promoted: false, reason: "this machine has the lease already: start mailroom serve" };
       try {
         await whenWhole(opened.standby);
-        const took = await opened.takeOver(tell);
+        const took = await opened.promote(tell);
         await opened.standby.stop();
         await becomeServer(config.data);
         return { ...took, next: "start mailroom standby, or mailroom serve" };

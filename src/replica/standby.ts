@@ -80,14 +80,17 @@ export type Standby = ReturnType<typeof openStandby>;
 const LOOK_MS = 2_000;
 /** Between looks at what has been applied. */
 const APPLIED_MS = 250;
+const SCHEMA_PATIENCE_MS = 20;
+/** Looks at the replica that are remembered while they wait to be applied: half an hour. */
+const MOST_SEEN = 1_000;
 
 const secondsOf = (ms: number): number => Math.round(ms / 100) / 10;
 
-/** Number of the migrations that a database has. */
-export function schemaOf(file: string): number {
+/** Number of the migrations that a database has. @throws SQLiteError while it is locked for long, as by a large change */
+export function schemaOf(file: string, patienceMs = 5_000): number {
   const sqlite = new Database(file, { readonly: true });
   try {
-    sqlite.exec("PRAGMA busy_timeout = 5000");
+    sqlite.exec(`PRAGMA busy_timeout = ${patienceMs}`);
     return sqlite.query<{ user_version: number }, []>("PRAGMA user_version").get()?.user_version ?? 0;
   } finally {
     sqlite.close();
@@ -169,15 +172,28 @@ export function openStandby({
       current = next;
       next = undefined;
       seen = [];
-      schema = schemaOf(current.file);
+      schema = undefined;
+      readSchema();
       save({ database: { name: current.file.slice(folder.length + 1), epoch: current.epoch } });
       log.info("this standby reads an epoch of the server", { epoch: current.epoch });
       tell();
       if (before) void before.stop().then(() => removeFollowed(before.file));
       return;
     }
-    if (current?.isWhole()) schema = schemaOf(current.file);
+    readSchema();
     tell();
+  }
+
+  /** True if it has changed. While the database is locked, it stays as it was. */
+  function readSchema(): boolean {
+    if (!current?.isWhole()) return false;
+    const before = schema;
+    try {
+      schema = schemaOf(current.file, SCHEMA_PATIENCE_MS);
+    } catch (error) {
+      log.debug("the schema was not read", { error });
+    }
+    return schema !== before;
   }
 
   /** Follows the epoch of the lease, from the beginning if what there is cannot go on. */
@@ -218,7 +234,7 @@ export function openStandby({
         const transaction = await lastTransaction(objects, follower.epoch, follower.applied());
         if (transaction === undefined) continue;
         follower.noteLast(transaction);
-        if (follower === current) seen.push({ transaction, at: askedAt });
+        if (follower === current && seen.length < MOST_SEEN) seen.push({ transaction, at: askedAt });
       }
     } catch (error) {
       trouble = error instanceof Error ? error.message : String(error);
@@ -241,13 +257,7 @@ export function openStandby({
         await look();
       }
       noteApplied();
-      if (current?.isWhole()) {
-        const found = schemaOf(current.file);
-        if (found !== schema) {
-          schema = found;
-          tell();
-        }
-      }
+      if (readSchema()) tell();
       await pause(runtime, APPLIED_MS, over.signal);
     }
   }
@@ -255,7 +265,7 @@ export function openStandby({
   function reason(): string | undefined {
     if (!current) return next?.trouble() ?? trouble ?? "the database is being fetched";
     if (!current.isWhole()) return current.trouble() ?? "the last changes are being applied";
-    return schema === undefined ? undefined : schemaMismatch(schema);
+    return schema === undefined ? "the last changes are being applied" : schemaMismatch(schema);
   }
 
   resume();
@@ -269,11 +279,8 @@ export function openStandby({
     /** The database to read; undefined while it cannot be read. */
     database: (): string | undefined => (reason() === undefined ? current?.file : undefined),
     follower: (): Follower | undefined => current,
-    /** True while a newer epoch is fetched. */
-    isBehindAnEpoch: (): boolean => next !== undefined,
     /** What it has seen of the lease. */
     observe: (): Observer => observer.copy(),
-    lease: (): SeenLease | undefined => lease,
     reason,
     /** Number of the database's migrations; undefined while it is not whole. */
     schema: (): number | undefined => (current?.isWhole() ? schema : undefined),
