@@ -203,6 +203,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
       "Two-step sign-in",
       "Mail apps",
       "Sessions",
+      "Rules and absence",
     ]);
   }, 120_000);
 
