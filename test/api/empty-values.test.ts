@@ -22,10 +22,13 @@ function* textsIn(schema: Schema, at: Path = []): Generator<{ at: Path; may: boo
   if (schema.items) yield* textsIn(schema.items, [...at, 0]);
 }
 
-/** Returns a copy of a value with an empty text at a place. A list gets an item more, made of `item`. */
+/** Returns a copy of a value with an empty text at a place. A list gets one more, `item` if given; of other objects its first changes. */
 function withEmpty(value: unknown, [name, ...rest]: Path, item?: object): unknown {
   if (name === undefined) return "";
-  if (typeof name === "number") return [...(Array.isArray(value) ? value : []), withEmpty(item, rest)];
+  if (typeof name === "number") {
+    const list = Array.isArray(value) ? value : [];
+    return item || rest.length === 0 ? [...list, withEmpty(item, rest)] : [withEmpty(list[0], rest), ...list.slice(1)];
+  }
   return {
     ...(value as object),
     [name]: withEmpty((value as Record<string, unknown> | undefined)?.[name], rest, item),
@@ -70,7 +73,8 @@ test.each(operations)(
     // Either of text and html may be empty.
     const complete = { ...(example?.body as object), ...(body?.properties?.html && { html: "<p>Hello</p>" }) };
     for (const { at, may } of body ? textsIn(body) : []) {
-      await ask(at.join("."), may, {}, withEmpty(complete, at, attachmentFor(at.at(-1))));
+      const item = at[0] === "attachments" ? attachmentFor(at.at(-1)) : undefined;
+      await ask(at.join("."), may, {}, withEmpty(complete, at, item));
     }
     expect(wrong).toEqual([]);
   },

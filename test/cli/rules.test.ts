@@ -2,15 +2,15 @@
 import { expect, test } from "bun:test";
 import { openTerminal, SETUP } from "../harness/terminal.ts";
 
-test("rules are set, listed and tried", async () => {
+test("rules are set, shown and tried", async () => {
   const { ask, say } = openTerminal();
   const { address } = await ask<{ address: string }>(...SETUP);
   const list = [{ match: "from:ann", actions: [{ type: "star" }] }];
   const workspace = expect.any(String);
   const rules = [{ ...list[0], enabled: true }];
   expect(await ask("rule", "set", address, JSON.stringify(list))).toEqual({ rules, workspace });
-  expect(await ask("rule", "list", address)).toEqual({ rules, workspace });
-  expect(await ask("rule", "test", address, "from:ann")).toEqual({ threads: 0, more: false, notes: [], workspace });
+  expect(await ask("rule", "show", address)).toEqual({ rules, workspace });
+  expect(await ask("rule", "test", address, "from:ann")).toEqual({ threads: 0, more: false, workspace });
   const wrong = await say("rule", "set", address, "star everything");
   expect([wrong.exitCode, wrong.stderr]).toEqual([2, expect.stringContaining("no JSON")]);
   const bad = await say("rule", "set", address, '[{"match": "before:soon", "actions": [{"type": "star"}]}]');

@@ -82,10 +82,12 @@ const Rules = t.Object({ rules: t.Array(MailRule) }, { $id: "MailRules" });
 const Matches = t.Object({
   threads: t.Integer({ description: "Conversations outside trash and spam that the query finds, at most 1000" }),
   more: t.Boolean({ description: "There are more than 1000" }),
-  notes: t.Array(t.String(), {
-    description:
-      "Terms that look like operators and were searched as text, or that are never true of mail that arrives",
-  }),
+  notes: t.Optional(
+    t.Array(t.String(), {
+      description:
+        "Terms that look like operators and were searched as text, or that are never true of mail that arrives",
+    }),
+  ),
 });
 
 const subject = t.String({ maxLength: LONGEST_ABSENCE_SUBJECT });
@@ -192,8 +194,8 @@ export const getRules = operation({
   errors: READ_ERRORS,
   commands: [
     asCommand({
-      name: "rule list",
-      summary: "List the rules of a mailbox, in their order",
+      name: "rule show",
+      summary: "Show the rules of a mailbox, in their order",
       arguments: { address: "ADDRESS" },
       target: "mailbox",
     }),
@@ -277,8 +279,9 @@ export const testRule = operation({
     if (caller.keyId !== undefined) requireScope(person(store.db), "read");
     requireUnrestricted(caller, ["codes"]);
     const { id: mailboxId } = managed(context, caller, id);
+    if (query.match.trim() === "") throw new AppError("bad_request", "match needs at least one character");
     const notes = notesOn(query.match, runtime.now());
-    return { ...(await mailbox.countMatching(mailboxId, query.match)), notes };
+    return { ...(await mailbox.countMatching(mailboxId, query.match)), ...(notes.length > 0 && { notes }) };
   },
 });
 
