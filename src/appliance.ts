@@ -40,6 +40,7 @@ import { createMonitoring } from "./monitoring/monitoring.ts";
 import { createOAuth } from "./oauth/oauth.ts";
 import { createIdempotency } from "./operations/idempotency.ts";
 import { createSubmissionRole } from "./outbound/submission.ts";
+import { createPush } from "./push/push.ts";
 import { createReplication, registerReplicaGauges } from "./replica/replication.ts";
 import { publicState, registerStandbyGauges, type StandbyState } from "./replica/standby.ts";
 import { createBacklogJob, createIndexUpkeep } from "./search/fts5/upkeep.ts";
@@ -123,6 +124,8 @@ export interface ApplianceOptions {
   /** Starts a backup's process; replaced in tests. */
   startBackup?: StartBackup;
   doctor?: DoctorOptions;
+  /** Networks that strangers' URLs to unsubscribe at and push services may lead to, beside public ones; for tests. */
+  allow?: readonly string[];
 }
 
 /** How often to look for changes by other processes (rules: Settings). */
@@ -143,7 +146,7 @@ export function createAppliance(
   given: Config,
   runtime: Runtime,
   log: Log,
-  { following, startWorker, startBackup, doctor: doctorOptions, ...storeOptions }: ApplianceOptions = {},
+  { following, startWorker, startBackup, doctor: doctorOptions, allow = [], ...storeOptions }: ApplianceOptions = {},
 ): Appliance {
   const config: Config = following ? { ...given, mx: "off", submission: "off", submissions: "off" } : given;
   const s3 = config.blobs && openS3Blobs(config.blobs, runtime);
@@ -384,6 +387,7 @@ export function createAppliance(
           ...base,
           ...performing,
           invitations,
+          allow: () => allow,
           people,
           firstRun,
           doctor,
@@ -415,6 +419,7 @@ export function createAppliance(
         if (!following) {
           engine.start(sidecar);
           backends.push(engine);
+          frontends.push(createPush({ ...base, metrics, contact: contactOf(baseUrl, hostname), allow: () => allow }));
         }
         const metricsPage = createMetricsPage({ metrics, options });
         const { trustedProxies } = config;
@@ -557,6 +562,10 @@ function follow(store: Store, changed: () => void): Job {
     },
   };
 }
+
+/** URL of whoever runs the server, for push services (RFC 8292 §2.1). */
+const contactOf = (baseUrl: string, hostname: string): string =>
+  baseUrl.startsWith("https:") ? baseUrl : `mailto:postmaster@${hostname}`;
 
 /** Port of a started listener; null for one that is off. */
 const portOf = ({ address }: { address: string }): number | null =>

@@ -6,6 +6,8 @@ import { createRoot } from "react-dom/client";
 import { lazyPart } from "./lib/lazy-part.tsx";
 import { AUTHORIZE_PATH } from "./lib/oauth.ts";
 import { queryClient } from "./lib/queries.ts";
+import { startWorker } from "./lib/worker.ts";
+import { Connection } from "./parts/connection.tsx";
 import { router } from "./router.tsx";
 import "./styles.css";
 
@@ -16,7 +18,17 @@ if (!root) throw new Error("the page has no #root");
 createRoot(root).render(
   <StrictMode>
     <QueryClientProvider client={queryClient}>
-      {window.location.pathname === AUTHORIZE_PATH ? <ConsentPage /> : <RouterProvider router={router} />}
+      {window.location.pathname === AUTHORIZE_PATH ? (
+        <ConsentPage />
+      ) : (
+        <>
+          <RouterProvider router={router} />
+          {/* Also before the first page is there, which may come from the service worker. */}
+          <Connection />
+        </>
+      )}
     </QueryClientProvider>
   </StrictMode>,
 );
+
+addEventListener("load", () => startWorker((href) => void router.navigate({ href })));

@@ -10,7 +10,6 @@ import { ConversationPage } from "./pages/conversation.tsx";
 import { FolderPage } from "./pages/folder.tsx";
 import { Shell } from "./pages/shell.tsx";
 import { SignIn } from "./pages/sign-in.tsx";
-import { Connection } from "./parts/connection.tsx";
 import { Failed, Notice } from "./parts/notice.tsx";
 
 const Palette = lazyPart("the list of commands", async () => (await import("./parts/palette.tsx")).Palette);
@@ -36,7 +35,6 @@ const root = createRootRoute({
     <>
       <Outlet />
       <PaletteKey />
-      <Connection />
     </>
   ),
   // `invalidate` loads the page again, which `reset` alone does not.
@@ -180,6 +178,7 @@ const own = [
   createRoute({ getParentRoute: () => settings, path: "writing", component: settingsPart("WritingPage") }),
   createRoute({ getParentRoute: () => settings, path: "second-factor", component: settingsPart("SecondFactorPage") }),
   createRoute({ getParentRoute: () => settings, path: "app-passwords", component: settingsPart("AppPasswordsPage") }),
+  createRoute({ getParentRoute: () => settings, path: "notifications", component: settingsPart("NotificationsPage") }),
   createRoute({ getParentRoute: () => settings, path: "sessions", component: settingsPart("SessionsPage") }),
   createRoute({
     getParentRoute: () => settings,

@@ -27,11 +27,9 @@ const { outputs } = await Bun.build({
   define: { "process.env.NODE_ENV": '"production"' },
 });
 
-async function textOf(kind: string, ending: string): Promise<string> {
-  const output = outputs.find((one) => one.kind === kind && one.path.endsWith(ending));
-  if (!output) throw new Error(`the bundler wrote no ${ending} file`);
-  return output.text();
-}
+/** Undefined if the entry has none. */
+const textOf = async (kind: string, ending: string): Promise<string | undefined> =>
+  outputs.find((one) => one.kind === kind && one.path.endsWith(ending))?.text();
 
 const chunks: Record<string, string> = {};
 for (const output of outputs.filter(({ kind }) => kind === "chunk"))
@@ -49,6 +47,7 @@ function addImported(code: string, names: Set<string>): Set<string> {
 }
 
 const script = await textOf("entry-point", ".js");
+if (script === undefined) throw new Error("the bundler wrote no script");
 const first = [...addImported(script, new Set())];
-const bundle: Bundle = { script, style: await textOf("asset", ".css"), chunks, first };
+const bundle: Bundle = { script, style: (await textOf("asset", ".css")) ?? "", chunks, first };
 await Bun.write(Bun.stdout, JSON.stringify(bundle));

@@ -17,7 +17,8 @@ const CONTENT_SECURITY_POLICY = [
   "form-action 'self'",
   "frame-ancestors 'none'",
   "require-trusted-types-for 'script'",
-  "trusted-types 'none'",
+  // That of the service worker's path (app/lib/worker.ts).
+  "trusted-types service-worker",
 ].join("; ");
 
 /** RFC 6797. Without subdomains, which others may run. */

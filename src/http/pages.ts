@@ -2,15 +2,51 @@
  * The pages of the browser app: one document for all paths, with its styles and scripts, and the viewer of PDFs. They
  * contain nobody's data; the scripts fetch that under /app. File names are hashes, so browsers keep the files for good.
  */
+import { createHash } from "node:crypto";
 import cyrillic from "@fontsource-variable/geist/files/geist-cyrillic-wght-normal.woff2" with { type: "file" };
 import latinExtended from "@fontsource-variable/geist/files/geist-latin-ext-wght-normal.woff2" with { type: "file" };
 import latin from "@fontsource-variable/geist/files/geist-latin-wght-normal.woff2" with { type: "file" };
 import { VIEWER_PATH, VIEWER_SANDBOX } from "../base/frames.ts";
 import { AUTHORIZE_PATH } from "../oauth/metadata.ts";
 import { type Assets, type File, fileOf, fileResponse, openAssets } from "./files.ts";
+import icon192 from "./icons/icon-192.png" with { type: "file" };
+import icon512 from "./icons/icon-512.png" with { type: "file" };
+import iconApple from "./icons/icon-apple-180.png" with { type: "file" };
+import iconMask from "./icons/icon-mask-512.png" with { type: "file" };
 
 /** First parts of the paths that the app's router knows (app/router.tsx), and the page of OAuth (app/main.tsx). */
 const PAGES = /^\/(?:$|sign-in$|setup$|mail(?:\/|$)|approve(?:\/|$)|settings(?:\/|$)|oauth\/authorize$)/;
+
+/**
+ * Files that browsers and systems look for under these names: the service worker (rules: Service worker), the
+ * manifest, icons.
+ */
+const NAMED = {
+  worker: "/service-worker.js",
+  manifest: "/manifest.webmanifest",
+  small: "/icon-192.png",
+  large: "/icon-512.png",
+  mask: "/icon-mask-512.png",
+  apple: "/apple-touch-icon.png",
+} as const;
+const NAMES: ReadonlySet<string> = new Set(Object.values(NAMED));
+
+/** How systems show the installed app (W3C Web Application Manifest). */
+const MANIFEST = {
+  id: "/",
+  name: "Mailroom",
+  short_name: "Mailroom",
+  start_url: "/mail/inbox",
+  scope: "/",
+  display: "standalone",
+  background_color: "#f4f3ef",
+  theme_color: "#f6f5f2",
+  icons: [
+    { src: NAMED.small, sizes: "192x192", type: "image/png" },
+    { src: NAMED.large, sizes: "512x512", type: "image/png" },
+    { src: NAMED.mask, sizes: "512x512", type: "image/png", purpose: "maskable" },
+  ],
+};
 
 /** A program may open this page in a window of its own, and waits there for what comes back. */
 const OPENED_BY_OTHERS = { "cross-origin-opener-policy": "unsafe-none" };
@@ -25,6 +61,10 @@ export type Pages = (request: Request, path: string) => Promise<Response | undef
 interface Files {
   document: File;
   assets: Assets;
+  /** By path. */
+  named: ReadonlyMap<string, File>;
+  /** Paths of what the service worker keeps. */
+  shell: string[];
 }
 
 async function readAppFiles(): Promise<Files> {
@@ -48,6 +88,7 @@ async function readAppFiles(): Promise<Files> {
 <meta name="theme-color" content="#161718" media="(prefers-color-scheme: dark)">
 <title>Mailroom</title>
 <link rel="icon" href="${paths.icon}" type="image/svg+xml">
+<link rel="manifest" href="${NAMED.manifest}">
 <link rel="preload" href="${fonts.first}" as="font" type="font/woff2" crossorigin>
 <link rel="stylesheet" href="${paths.style}">
 ${paths.first.map((path) => `<link rel="modulepreload" href="${path}">`).join("\n")}
@@ -59,17 +100,50 @@ ${paths.first.map((path) => `<link rel="modulepreload" href="${path}">`).join("\
 </body>
 </html>
 `;
-  return { document: fileOf("text/html; charset=utf-8", document), assets };
+  const shell = [
+    paths.script,
+    paths.style,
+    paths.icon,
+    fonts.first,
+    ...Object.keys(chunks).map((name) => `/assets/${name}`),
+  ];
+  return { document: fileOf("text/html; charset=utf-8", document), assets, named: await namedFiles(), shell };
+}
+
+/** `shell`: paths of the files that it keeps. Their names are hashes, and so are together a version. */
+async function workerFile(shell: readonly string[]): Promise<File> {
+  const { script } = await import("./worker-files.ts");
+  const version = createHash("sha256").update(shell.join()).digest("base64url").slice(0, 12);
+  return fileOf(SCRIPT, `self.shell=${JSON.stringify({ version, paths: shell })};\n${script}`);
+}
+
+async function namedFiles(): Promise<ReadonlyMap<string, File>> {
+  const icons = [
+    [NAMED.small, icon192],
+    [NAMED.large, icon512],
+    [NAMED.mask, iconMask],
+    [NAMED.apple, iconApple],
+  ] as const;
+  return new Map<string, File>([
+    [NAMED.manifest, fileOf("application/manifest+json", JSON.stringify(MANIFEST))],
+    ...(await Promise.all(
+      icons.map(async ([path, file]) => [path, fileOf("image/png", await Bun.file(file).bytes())] as const),
+    )),
+  ]);
 }
 
 export function createPages(headers: Readonly<Record<string, string>>): Pages {
   let files: Promise<Files> | undefined;
+  let worker: Promise<File> | undefined;
 
   return async (request, path) => {
     const isPage = PAGES.test(path);
-    if (!isPage && !path.startsWith("/assets/")) return undefined;
+    if (!isPage && !path.startsWith("/assets/") && !NAMES.has(path)) return undefined;
     files ??= readAppFiles();
-    const { document, assets } = await files;
+    const { document, assets, named, shell } = await files;
+    if (path === NAMED.worker) worker ??= workerFile(shell);
+    const file = path === NAMED.worker ? await worker : named.get(path);
+    if (file) return fileResponse(request, file, headers);
     if (isPage) {
       return fileResponse(request, document, path === AUTHORIZE_PATH ? { ...headers, ...OPENED_BY_OTHERS } : headers);
     }
@@ -105,7 +179,7 @@ const VIEWER_HEADERS = {
 /** The document has an origin of its own, which asks for its files. They are the same for everybody. */
 const VIEWER_FILE_HEADERS = { "access-control-allow-origin": "*", "cross-origin-resource-policy": "cross-origin" };
 
-async function readViewerFiles(): Promise<Files> {
+async function readViewerFiles(): Promise<Pick<Files, "document" | "assets">> {
   const { script, style } = await import("./pdf-files.ts");
   const assets = openAssets(VIEWER_PREFIX);
   const paths = {
@@ -127,7 +201,7 @@ async function readViewerFiles(): Promise<Files> {
 }
 
 export function createPdfPage(headers: Readonly<Record<string, string>>): Pages {
-  let files: Promise<Files> | undefined;
+  let files: ReturnType<typeof readViewerFiles> | undefined;
 
   return async (request, path) => {
     if (path !== VIEWER_PATH && !path.startsWith(VIEWER_PREFIX)) return undefined;

@@ -3,6 +3,7 @@ import type { Serving } from "../api/rest.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Sending } from "../compose/send.ts";
 import { openUnsubscribing } from "../compose/unsubscribe.ts";
+import type { HttpClientParts } from "../net/http-client.ts";
 import type { AppServices, OperatorContext } from "../operations/operation.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
@@ -25,6 +26,8 @@ export interface WebParts
   store: Pick<Store, "db" | "transact" | "note" | "onCommit">;
   options: Pick<Options, "get">;
   sending: Sending;
+  /** Excepted networks for strangers' URLs to unsubscribe at, as readDestination takes them. */
+  allow: HttpClientParts["allow"];
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
   /** Limit of HTTP connections. */
   mostConnections: number;

@@ -136,6 +136,8 @@ export const TABLES: Readonly<Record<string, Moved | Left>> = {
   oauth_clients: { left: "programs register with a server; those that people of the workspace let in are moved" },
   thread_changes: { left: "a server numbers changes; that conversations are gone is moved, for programs that follow" },
   options: { left: "settings are of the server: the import says which differ" },
+  push_keys: { left: "of the server" },
+  push_subscriptions: { left: "they end with their sessions" },
   sessions: { left: "people sign in at the other server" },
   trace_steps: { left: "what happened at this server, by Message-IDs that several workspaces may have" },
   queue_domains: { left: "made from the queue" },

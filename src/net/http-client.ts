@@ -16,7 +16,7 @@ export interface HttpRequest {
   url: string;
   /** Headers beside those of HTTP itself. */
   headers: Readonly<Record<string, string>>;
-  body?: string;
+  body?: string | Uint8Array<ArrayBuffer>;
   /** Number of the attempt, from 1 (the default): each begins with another of the host's addresses. */
   attempt?: number;
 }

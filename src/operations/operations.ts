@@ -80,6 +80,7 @@ import { changeLabel, completeLabels, removeLabel } from "./person/labels.ts";
 import { approveAuthorization, denyAuthorization, listGrants, openAuthorization, revokeGrant } from "./person/oauth.ts";
 import { changeName, changePassword, getSendingPreferences, setSendingPreferences } from "./person/profile.ts";
 import { confirmIdentity } from "./person/proof.ts";
+import { endPush, getPush, setPush } from "./person/push.ts";
 import {
   changeThreads,
   deleteThreads,
@@ -246,6 +247,9 @@ export const APP_OPERATIONS: readonly AppOperation[] = [
   removeLabel,
   findCorrespondents,
   getUsage,
+  getPush,
+  setPush,
+  endPush,
   getReceived,
   unsubscribe,
   getInvitation,

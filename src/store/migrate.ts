@@ -48,6 +48,7 @@ import moving from "./migrations/0042_moving.sql" with { type: "text" };
 import mailboxTexts from "./migrations/0043_mailbox_texts.sql" with { type: "text" };
 import rules from "./migrations/0044_rules.sql" with { type: "text" };
 import readingMail from "./migrations/0045_reading.sql" with { type: "text" };
+import push from "./migrations/0046_push.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -169,4 +170,5 @@ export const MIGRATIONS: readonly string[] = [
   mailboxTexts,
   rules,
   readingMail,
+  push,
 ];

@@ -33,6 +33,7 @@
  *   search_backlog, search_waiting: stored mail that message_index still lacks.
  *   journal_entries: what keys did ── key_changes: what takes their changes back; without foreign keys, which they outlive.
  *   oauth_clients: programs that registered themselves; a grant outlives its program's registration.
+ *   push_keys: the key of this server for Web Push ── push_subscriptions (a session's).
  *   options: the settings.   greylist: first mail that was deferred, or has come back.
  *   known_networks: where wanted mail came from.
  *
@@ -58,6 +59,7 @@
  *   discarded_threads                    triggers (0013_discarded.sql) and mailbox/removal.ts
  *   message_index, search_backlog, search_waiting   search/fts5/
  *   search_feed, search_changes          search/meilisearch/ and a trigger (0014_search.sql)
+ *   push_*                               push/subscriptions.ts
  *   events, webhook_*                    events/
  *   outbound_*, queue_*                  outbound/queue.ts, outbound/claims.ts
  *   suppressions                         outbound/suppression.ts
@@ -360,6 +362,33 @@ export const sessions = sqliteTable(
   },
   (table) => [index("sessions_by_user").on(table.userId), index("sessions_by_expiry").on(table.expiresAt)],
 );
+
+/** The key pair by which push services know this server (RFC 8292); one row. */
+export const pushKeys = sqliteTable("push_keys", {
+  id: integer("id").primaryKey(),
+  /** Base64url of the point, uncompressed. */
+  publicKey: text("public_key").notNull(),
+  /** Base64url of the scalar. */
+  privateKey: text("private_key").notNull(),
+});
+
+/** Browsers that asked for Web Push. */
+export const pushSubscriptions = sqliteTable("push_subscriptions", {
+  sessionId: text("session_id").primaryKey(),
+  endpoint: text("endpoint").notNull().unique(),
+  /** RFC 8291: the browser's public key and secret, base64url. */
+  p256dh: text("p256dh").notNull(),
+  auth: text("auth").notNull(),
+  /** Ids. */
+  mailboxes: json<string[]>("mailboxes").notNull(),
+  /** Sender and subject are told. */
+  details: flag("details").notNull(),
+  createdAt: integer("created_at").notNull(),
+  /** In a row. */
+  failures: integer("failures").notNull(),
+  /** None is tried until then. */
+  restsUntil: integer("rests_until").notNull(),
+});
 
 /** Optional second factors beside the password: a TOTP (RFC 6238). */
 export const secondFactors = sqliteTable("second_factors", {

@@ -57,7 +57,11 @@ atEndOfFile(async () => {
 });
 
 /** The doctor's checks, by default none; the database, by default a new one in memory; the workers, by default shared. */
-type Checked = Pick<DoctorOptions, "checks"> & { file?: string; startWorker?: StartWorker };
+type Checked = Pick<DoctorOptions, "checks"> & {
+  file?: string;
+  startWorker?: StartWorker;
+  allow?: readonly string[];
+};
 
 /** `dns`: without it, no name exists. `world`: other parts of the runtime that differ. */
 export async function boot(
@@ -98,7 +102,7 @@ export async function boot(
 /** Starts one without a workspace, as after an installation. `prepare` runs before. */
 export async function bootEmpty(
   env: Record<string, string> = {},
-  { checks = {}, file, startWorker = shareWorker, ...world }: Partial<Runtime> & Checked = {},
+  { checks = {}, file, startWorker = shareWorker, allow, ...world }: Partial<Runtime> & Checked = {},
   prepare: (appliance: Appliance) => void = () => {},
 ): Promise<Omit<Booted, "owner" | "api">> {
   const runtime = fakeRuntime(world);
@@ -116,6 +120,7 @@ export async function bootEmpty(
     file: file ?? newDatabase(),
     startWorker,
     doctor: { checks },
+    ...(allow && { allow }),
   });
   running.add(appliance);
   prepare(appliance);

@@ -77,7 +77,8 @@ async function launch() {
   };
   const proxied = { server: `http://127.0.0.1:${port}`, bypass: "127.0.0.1" };
   const newContext = async (options: BrowserContextOptions = {}) => {
-    const context = await browser.newContext({ ...options, proxy: proxied });
+    // A service worker would answer requests before tests that change the answers see them.
+    const context = await browser.newContext({ serviceWorkers: "block", ...options, proxy: proxied });
     context.setDefaultTimeout(PATIENCE_MS);
     return context;
   };

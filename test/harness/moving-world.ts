@@ -156,6 +156,11 @@ function addAccess(db: Database, data: string, userId: string): void {
   db.exec(
     "INSERT INTO known_recipients SELECT id, 'dan@remote.example' FROM mailboxes WHERE address LIKE '%@example.test'",
   );
+  db.exec("INSERT INTO left_lists SELECT id, 'weekly.x.example', 1 FROM mailboxes WHERE address LIKE '%@example.test'");
+  db.exec(
+    "INSERT INTO invitation_answers SELECT id, 'uid', '', 'accepted', 0, 1 FROM mailboxes WHERE address LIKE '%@example.test'",
+  );
+  put("image_senders", { user_id: userId, sender: "news@x.example", created_at: now });
   db.exec(
     "INSERT INTO absence_replies SELECT id, 'dan@remote.example', 1 FROM mailboxes WHERE address LIKE '%@example.test'",
   );

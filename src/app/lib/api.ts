@@ -23,6 +23,7 @@ import type {
 } from "../../operations/person/drafts.ts";
 import type { changeLabel, completeLabels, removeLabel } from "../../operations/person/labels.ts";
 import type { getSendingPreferences, setSendingPreferences } from "../../operations/person/profile.ts";
+import type { endPush, getPush, setPush } from "../../operations/person/push.ts";
 import type {
   changeThreads,
   deleteThreads,
@@ -122,6 +123,9 @@ export const api = {
     call<typeof deleteTemplate>("DELETE", "/mailboxes/:id/templates/:name", { params: { id, name } }),
   usage: (mailbox: string) => call<typeof getUsage>("GET", "/usage", { query: { mailbox } }),
   classification: (id: string) => call<typeof getClassification>("GET", "/messages/:id/judgement", { params: { id } }),
+  push: () => call<typeof getPush>("GET", "/me/push"),
+  setPush: (body: BodyOf<typeof setPush>) => call<typeof setPush>("POST", "/me/push", { body }),
+  endPush: () => call<typeof endPush>("DELETE", "/me/push"),
   received: (id: string) => call<typeof getReceived>("GET", "/messages/:id/received", { params: { id } }),
   unsubscribe: (id: string) => call<typeof unsubscribe>("POST", "/messages/:id/unsubscribe", { params: { id } }),
   invitation: (id: string) => call<typeof getInvitation>("GET", "/messages/:id/invitation", { params: { id } }),

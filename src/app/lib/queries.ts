@@ -89,6 +89,8 @@ export const invitationQuery = (messageId: string) =>
     staleTime: Number.POSITIVE_INFINITY,
   });
 
+export const pushQuery = queryOptions({ queryKey: ["push"], queryFn: api.push });
+
 export const imageSendersQuery = queryOptions({ queryKey: ["image-senders"], queryFn: api.imageSenders });
 
 export const labelsQuery = (mailbox: string | undefined) =>

@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import {
   AtSign,
+  Bell,
   Boxes,
   Building2,
   Funnel,
@@ -39,6 +40,7 @@ const SECTIONS = [
       { to: "/settings/writing", name: "Signature and templates", icon: Signature, for: "everybody" },
       { to: "/settings/second-factor", name: "Two-step sign-in", icon: ShieldCheck, for: "everybody" },
       { to: "/settings/app-passwords", name: "Mail apps", icon: Smartphone, for: "everybody" },
+      { to: "/settings/notifications", name: "Notifications", icon: Bell, for: "everybody" },
       { to: "/settings/sessions", name: "Sessions", icon: MonitorSmartphone, for: "everybody" },
       { to: "/settings/rules", name: "Rules and absence", icon: Funnel, for: "everybody" },
     ],

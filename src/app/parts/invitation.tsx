@@ -2,16 +2,12 @@
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { CalendarDays, MapPin, Repeat, TriangleAlert, Users } from "lucide-react";
 import type { ReactNode } from "react";
-import { api, type InvitationAnswer, type InvitationView, type MessageView } from "../lib/api.ts";
+import { api, type InvitationAnswer, type InvitationView } from "../lib/api.ts";
 import { counted, nameOf } from "../lib/format.ts";
 import { ANSWERS, replaces, whenOf } from "../lib/invitations.ts";
 import { invitationQuery, queryClient, useChange } from "../lib/queries.ts";
 import { fullTime } from "../lib/time.ts";
 import { Button } from "./button.tsx";
-
-export const hasCalendar = ({ attachments, direction }: MessageView): boolean =>
-  direction === "inbound" &&
-  attachments.some(({ contentType }) => /^(?:text\/calendar|application\/ics)\b/i.test(contentType));
 
 /** `later`: ids of later messages of the conversation with a calendar file. */
 export function Invitation({ messageId, later }: { messageId: string; later: readonly string[] }) {

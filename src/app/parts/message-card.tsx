@@ -9,16 +9,22 @@ import { forwardMessage } from "../lib/compose.ts";
 import { doubt, useAway } from "../lib/connection.ts";
 import { fitWidth } from "../lib/fit.ts";
 import { fullNameOf, nameOf, namesOf } from "../lib/format.ts";
+import { lazyPart } from "../lib/lazy-part.tsx";
 import { messageQuery, receivedQuery, useChange } from "../lib/queries.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
 import { Attachments } from "./attachments.tsx";
 import { Button, IconButton } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Avatar } from "./graphics.tsx";
-import { hasCalendar, Invitation } from "./invitation.tsx";
 import { Menu } from "./menus.tsx";
 import { Authentication, Original, Progress, WhySpam } from "./message-details.tsx";
-import { Unsubscribe } from "./received.tsx";
+
+export const hasCalendar = ({ attachments, direction }: MessageView): boolean =>
+  direction === "inbound" &&
+  attachments.some(({ contentType }) => /^(?:text\/calendar|application\/ics)\b/i.test(contentType));
+
+const Invitation = lazyPart("the invitation", async () => (await import("./invitation.tsx")).Invitation);
+const Unsubscribe = lazyPart("this part", async () => (await import("./received.tsx")).Unsubscribe);
 
 /** Opens or closes a message, each time that it is another object. */
 export interface Telling {

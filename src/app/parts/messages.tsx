@@ -3,8 +3,7 @@ import { ChevronsUpDown } from "lucide-react";
 import { type RefObject, useEffect, useRef, useState } from "react";
 import type { ThreadDetailView } from "../lib/api.ts";
 import { useShortcuts } from "../lib/shortcuts.ts";
-import { hasCalendar } from "./invitation.tsx";
-import { MessageCard, type Telling } from "./message-card.tsx";
+import { hasCalendar, MessageCard, type Telling } from "./message-card.tsx";
 
 /** So many messages above the one to begin with are folded. */
 const FEWEST_FOLDED = 3;

@@ -7,6 +7,7 @@ export { KeyPage, KeysPage } from "./keys.tsx";
 export { SettingsLayout } from "./layout.tsx";
 export { MailboxPage } from "./mailbox.tsx";
 export { MailboxesPage } from "./mailboxes.tsx";
+export { NotificationsPage } from "./notifications.tsx";
 export { OutboundPage } from "./outbound.tsx";
 export { PeoplePage } from "./people.tsx";
 export { ProfilePage } from "./profile.tsx";

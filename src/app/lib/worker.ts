@@ -1,0 +1,35 @@
+/** The service worker (worker/worker.ts), and installing the app. */
+import { cell } from "./cell.ts";
+
+const WORKER_PATH = "/service-worker.js";
+
+/** What Chromium offers when the app can be installed. */
+interface InstallOffer extends Event {
+  prompt(): Promise<unknown>;
+}
+
+const offer = cell<InstallOffer | undefined>(undefined);
+/** A hook: the browser's offer to install the app. */
+export const useInstallOffer = offer.use;
+export const forgetOffer = (): void => offer.set(undefined);
+
+/** Starts the service worker. `go`: opens a path of the app, for notifications. */
+export function startWorker(go: (path: string) => void): void {
+  addEventListener("beforeinstallprompt", (event) => {
+    event.preventDefault();
+    offer.set(event as InstallOffer);
+  });
+  // Only over https, and on localhost.
+  if (!("serviceWorker" in navigator)) return;
+  navigator.serviceWorker.addEventListener("message", ({ data }: MessageEvent<{ open?: unknown }>) => {
+    if (typeof data.open === "string" && data.open.startsWith("/")) go(data.open);
+  });
+  // The page's policy lets no other script be named (http/headers.ts).
+  const types = (
+    window as { trustedTypes?: { createPolicy(name: string, rules: object): { createScriptURL(url: string): string } } }
+  ).trustedTypes;
+  const policy = types?.createPolicy("service-worker", { createScriptURL: () => WORKER_PATH });
+  navigator.serviceWorker.register(policy?.createScriptURL("") ?? WORKER_PATH).catch(() => {
+    // Without it, the app needs a connection to open.
+  });
+}

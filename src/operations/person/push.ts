@@ -1,0 +1,65 @@
+/** Web Push in the browser of a session (rules: Push). */
+import { notFound, reachTo } from "../../access/caller.ts";
+import { AppError } from "../../base/errors.ts";
+import { readDestination } from "../../net/destination.ts";
+import { isTarget } from "../../push/encryption.ts";
+import { choiceOf, keysOf, subscribe, unsubscribe } from "../../push/subscriptions.ts";
+import { t } from "../json-schema.ts";
+import { appOperation } from "../operation.ts";
+
+const key = t.String({ maxLength: 200 });
+
+export const getPush = appOperation({
+  name: "getPush",
+  audience: "person",
+  method: "GET",
+  path: "/me/push",
+  run: ({ store, session }) => ({
+    publicKey: store.transact(keysOf).publicKey,
+    choice: choiceOf(store.db, session.id) ?? null,
+  }),
+});
+
+/** What the browser's subscription has, and what it is to be told. */
+export const setPush = appOperation({
+  name: "setPush",
+  audience: "person",
+  method: "POST",
+  path: "/me/push",
+  body: t.Object({
+    endpoint: t.String({ maxLength: 1_000 }),
+    p256dh: key,
+    auth: key,
+    mailboxes: t.Array(t.String({ maxLength: 100 }), { minItems: 1, maxItems: 100, uniqueItems: true }),
+    details: t.Boolean(),
+  }),
+  run({ store, caller, session, runtime }, { body }) {
+    requirePushService(body.endpoint);
+    if (!isTarget(body)) throw new AppError("unprocessable", "The browser gave no keys to encrypt for it");
+    const { userId } = caller;
+    store.transact((tx) => {
+      for (const id of body.mailboxes) if (!reachTo(tx, caller, id)) throw notFound("mailbox");
+      subscribe(tx, { ...body, sessionId: session.id, userId, createdAt: runtime.now() });
+    });
+  },
+});
+
+export const endPush = appOperation({
+  name: "endPush",
+  audience: "person",
+  method: "DELETE",
+  path: "/me/push",
+  run({ store, session }) {
+    store.transact((tx) => unsubscribe(tx, session.id));
+  },
+});
+
+/** Addresses that a name leads to are checked at each request. @throws AppError unprocessable */
+function requirePushService(endpoint: string): void {
+  try {
+    readDestination(endpoint, []);
+  } catch {
+    throw new AppError("unprocessable", "The browser named no public push service");
+  }
+  if (!endpoint.startsWith("https://")) throw new AppError("unprocessable", "A push service has an https URL");
+}

@@ -1,0 +1,274 @@
+/**
+ * Tells browsers by Web Push of new mail, of messages that wait for approval, and of mail that could not be delivered
+ * (rules: Push). Follows the events, which are written in the transactions of their causes.
+ *
+ *   commit ─► look: events since the last one ─► what each browser is told, by mailbox ─► one request a browser
+ *
+ * Invariants: a browser is told only of mailboxes that its person reaches, and only of mail that is in the inbox, unread,
+ * by then. What is told names no Bcc recipient. No commit waits for this; what was not told when the server stops, is not.
+ */
+import { and, asc, eq, gt, inArray, max } from "drizzle-orm";
+import { reachTo } from "../access/caller.ts";
+import { createSlots } from "../access/slowdown.ts";
+import type { Log } from "../base/log.ts";
+import type { Metrics } from "../base/metrics.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
+import { events, messages, threads } from "../store/schema.ts";
+import type { Store } from "../store/store.ts";
+import { pushRequest } from "./encryption.ts";
+import {
+  countSubscriptions,
+  keysOf,
+  listSubscriptions,
+  noteOutcome,
+  type Subscription,
+  unsubscribe,
+} from "./subscriptions.ts";
+
+/** Events within this time are told together. */
+const GATHER_MS = 2_000;
+/** Shortest time between two requests to one browser; what happens meanwhile is told together. */
+const BETWEEN_MS = 10_000;
+const TIMEOUT_MS = 10_000;
+const MOST_EVENTS = 500;
+/** Pieces of news for one browser that are named; more are counted. */
+const MOST_NEWS = 200;
+const AT_ONCE = 4;
+const MOST_WAITING = 1_000;
+const FIRST_REST_MS = 30_000;
+const LONGEST_REST_MS = 6 * 60 * 60_000;
+/** With the rests between them, some two days. */
+const MOST_FAILURES = 20;
+/** RFC 8030 §7.3: the push service does not know it any more. */
+const GONE: ReadonlySet<number> = new Set([404, 410]);
+const LONGEST_TEXT = 200;
+
+const KINDS = { "message.inbound": "mail", "message.held": "held", "message.bounced": "bounced" } as const;
+type Kind = (typeof KINDS)[keyof typeof KINDS];
+
+interface News {
+  kind: Kind;
+  mailboxId: string;
+  emailId: string;
+}
+
+/** What the service worker shows (app/worker/worker.ts). */
+export interface Notification {
+  title: string;
+  body: string;
+  /** A path of the app. */
+  url: string;
+  /** Replaces the one before with the same tag. */
+  tag: string;
+}
+
+export type Push = ReturnType<typeof createPush>;
+
+export function createPush({
+  store,
+  runtime,
+  log,
+  metrics,
+  contact,
+  allow = () => [],
+}: {
+  store: Pick<Store, "db" | "transact" | "enqueue" | "onCommit">;
+  runtime: HttpClientParts["runtime"] & Pick<Runtime, "now" | "setTimer">;
+  log: Pick<Log, "warn">;
+  metrics: Pick<Metrics, "counter" | "gauge">;
+  /** URL of whoever runs the server, for push services. */
+  contact: string;
+  /** Excepted networks, as readDestination takes them. */
+  allow?: HttpClientParts["allow"];
+}) {
+  const { db } = store;
+  const client = openHttpClient({ runtime, allow, mostIdle: AT_ONCE });
+  const slots = createSlots({ atOnce: AT_ONCE, mostWaiting: MOST_WAITING });
+  const outcomes = metrics.counter<{ outcome: "sent" | "failed" | "gone" }>(
+    "mailroom_push_total",
+    "Notifications handed to push services, by outcome",
+  );
+  metrics.gauge("mailroom_push_subscriptions", "Browsers that asked for notifications", () => [
+    [{}, countSubscriptions(db)],
+  ]);
+
+  /** What each session is to be told, and when it was told last. */
+  const news = new Map<string, News[]>();
+  const toldAt = new Map<string, number>();
+  const latest = () =>
+    db
+      .select({ seq: max(events.seq) })
+      .from(events)
+      .get()?.seq ?? 0;
+  let seen = latest();
+  let cancelTimer: (() => void) | undefined;
+  let stopped = false;
+
+  function schedule(ms: number): void {
+    if (cancelTimer || stopped) return;
+    cancelTimer = runtime.setTimer(() => {
+      cancelTimer = undefined;
+      try {
+        look();
+      } catch (error) {
+        log.warn("browsers could not be told the news", { error });
+      }
+    }, ms);
+  }
+
+  function look(): void {
+    const now = runtime.now();
+    const subscriptions = listSubscriptions(db, now);
+    const sessionsOf = new Set(subscriptions.map(({ sessionId }) => sessionId));
+    for (const map of [news, toldAt]) for (const id of map.keys()) if (!sessionsOf.has(id)) map.delete(id);
+    if (subscriptions.length === 0) {
+      seen = latest();
+      return;
+    }
+    const rows = db
+      .select({ seq: events.seq, event: events.event, emailId: events.emailId, mailboxId: messages.mailboxId })
+      .from(events)
+      .leftJoin(messages, eq(messages.id, events.emailId))
+      .where(gt(events.seq, seen))
+      .orderBy(asc(events.seq))
+      .limit(MOST_EVENTS)
+      .all();
+    for (const { event, emailId, mailboxId } of rows) {
+      const kind = KINDS[event as keyof typeof KINDS];
+      if (kind === undefined || emailId === null || mailboxId === null) continue;
+      for (const { sessionId, mailboxes } of subscriptions) {
+        const its = news.get(sessionId) ?? [];
+        if (!mailboxes.includes(mailboxId) || its.length >= MOST_NEWS) continue;
+        // A message bounces for each recipient.
+        if (its.some((one) => one.emailId === emailId && one.kind === kind)) continue;
+        news.set(sessionId, [...its, { kind, mailboxId, emailId }]);
+      }
+    }
+    seen = rows.at(-1)?.seq ?? seen;
+    if (rows.length === MOST_EVENTS) schedule(0);
+    for (const subscription of subscriptions) tell(subscription, now);
+  }
+
+  /** Sends a browser its news, unless it was told just before or rests. */
+  function tell(subscription: Subscription, now: number): void {
+    const { sessionId, restsUntil } = subscription;
+    const its = news.get(sessionId);
+    if (!its) return;
+    if (restsUntil > now) {
+      // What was news then is none when the push service is back.
+      news.delete(sessionId);
+      return;
+    }
+    const last = toldAt.get(sessionId);
+    if (last !== undefined && now - last < BETWEEN_MS) {
+      schedule(last + BETWEEN_MS - now);
+      return;
+    }
+    news.delete(sessionId);
+    const notifications = notificationsOf(subscription, its);
+    if (notifications.length === 0) return;
+    toldAt.set(sessionId, now);
+    void slots
+      .within("all", () => send(subscription, notifications))
+      .catch((error) => log.warn("a browser could not be told the news", { error }));
+  }
+
+  async function send(subscription: Subscription, notifications: Notification[]): Promise<void> {
+    const keys = store.transact(keysOf);
+    const payload = new TextEncoder().encode(JSON.stringify({ notifications }));
+    const request = pushRequest(payload, subscription, { keys, contact, now: runtime.now() });
+    const status = await client
+      .within(TIMEOUT_MS, async (signal) => {
+        const response = await client.send(request, signal);
+        await response.body?.cancel();
+        return response.status;
+      })
+      .catch(() => undefined);
+    const isSent = status !== undefined && status >= 200 && status < 300;
+    const failures = isSent ? 0 : subscription.failures + 1;
+    const isGone = (status !== undefined && GONE.has(status)) || failures >= MOST_FAILURES;
+    outcomes.add({ outcome: isSent ? "sent" : isGone ? "gone" : "failed" });
+    if (isSent && subscription.failures === 0) return;
+    const rest = Math.min(LONGEST_REST_MS, FIRST_REST_MS * 2 ** (failures - 1));
+    await store.enqueue((tx) =>
+      isGone
+        ? unsubscribe(tx, subscription.sessionId)
+        : noteOutcome(tx, subscription, { failures, restsUntil: isSent ? 0 : runtime.now() + rest }),
+    );
+  }
+
+  /** One notification for each mailbox and kind, of what is still so, and what its person reaches. */
+  function notificationsOf({ caller, details }: Subscription, its: readonly News[]): Notification[] {
+    const groups = Map.groupBy(its, ({ kind, mailboxId }) => `${kind} ${mailboxId}`);
+    return [...groups].flatMap(([tag, [first, ...others]]) => {
+      const { kind, mailboxId } = first as News;
+      const reach = reachTo(db, caller, mailboxId);
+      if (!reach || (kind !== "mail" && !reach.access.send)) return [];
+      const all = [first as News, ...others].flatMap((one) => presentMessage(one) ?? []);
+      const [only, more] = all;
+      if (!only) return [];
+      const { address } = reach.mailbox;
+      const inMailbox = `?mailbox=${mailboxId}`;
+      if (kind === "held") {
+        const title = all.length === 1 ? "A message waits for approval" : `${all.length} messages wait for approval`;
+        return [{ title, body: details && !more ? only.subject : address, url: "/approve", tag }];
+      }
+      if (more) {
+        const what = kind === "mail" ? "new messages" : "messages could not be delivered";
+        const folder = kind === "mail" ? "inbox" : "sent";
+        return [{ title: `${all.length} ${what}`, body: address, url: `/mail/${folder}${inMailbox}`, tag }];
+      }
+      if (kind === "bounced") {
+        const url = `/mail/sent/${only.threadId}${inMailbox}`;
+        return [{ title: "A message could not be delivered", body: details ? only.subject : address, url, tag }];
+      }
+      const url = `/mail/inbox/${only.threadId}${inMailbox}`;
+      const { name, email } = only.from;
+      return [
+        details
+          ? { title: cut(name || email), body: cut(only.subject || "(no subject)"), url, tag }
+          : { title: "New mail", body: address, url, tag },
+      ];
+    });
+  }
+
+  /** The message of a piece of news; undefined if it is read, or no longer where it was. */
+  function presentMessage({ kind, emailId }: News) {
+    const found = db
+      .select({
+        from: messages.from,
+        subject: messages.subject,
+        folder: messages.folder,
+        read: messages.read,
+        kind: messages.kind,
+        threadId: threads.id,
+      })
+      .from(messages)
+      .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+      .where(
+        and(
+          eq(messages.id, emailId),
+          inArray(messages.kind, kind === "mail" ? ["received"] : kind === "held" ? ["draft"] : ["sent"]),
+        ),
+      )
+      .get();
+    if (!found || (kind === "mail" && (found.read || found.folder !== "inbox"))) return undefined;
+    return { from: found.from, subject: cut(found.subject), threadId: found.threadId };
+  }
+
+  const forget = store.onCommit(() => schedule(GATHER_MS));
+
+  return {
+    /** Ends requests under way. */
+    stop(): void {
+      stopped = true;
+      forget();
+      cancelTimer?.();
+      client.close();
+    },
+  };
+}
+
+const cut = (text: string): string =>
+  text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT).toWellFormed()}…` : text;

@@ -1,0 +1,95 @@
+/** Browsers that asked for Web Push, and this server's key for it. The only writer of push_keys and push_subscriptions. */
+import { and, asc, count, eq, gt, or } from "drizzle-orm";
+import { type Caller, PERSON } from "../access/caller.ts";
+import { pushKeys, pushSubscriptions, SCOPES, sessions, users } from "../store/schema.ts";
+import type { Db, Tx } from "../store/store.ts";
+import { type KeyPair, makeKeys, type PushTarget } from "./encryption.ts";
+
+/** What a browser wants to be told. */
+export interface PushChoice {
+  /** Ids of mailboxes. */
+  mailboxes: string[];
+  /** Sender and subject are told. */
+  details: boolean;
+}
+
+export interface Subscription extends PushTarget, PushChoice {
+  sessionId: string;
+  caller: Caller;
+  failures: number;
+  restsUntil: number;
+}
+
+/** Browsers of one person; one more ends the oldest. */
+const MOST_OF_PERSON = 20;
+
+/** This server's key pair, made at the first call. */
+export function keysOf(tx: Tx): KeyPair {
+  const { publicKey, privateKey } = pushKeys;
+  const known = tx.select({ publicKey, privateKey }).from(pushKeys).get();
+  if (known) return known;
+  const made = makeKeys();
+  tx.insert(pushKeys)
+    .values({ id: 1, ...made })
+    .run();
+  return made;
+}
+
+/** Subscribes a session, in place of what it or that browser had. */
+export function subscribe(
+  tx: Tx,
+  { userId, ...given }: PushTarget & PushChoice & { sessionId: string; userId: string; createdAt: number },
+): void {
+  const { sessionId, endpoint } = given;
+  tx.delete(pushSubscriptions)
+    .where(or(eq(pushSubscriptions.sessionId, sessionId), eq(pushSubscriptions.endpoint, endpoint)))
+    .run();
+  const had = tx
+    .select({ sessionId: pushSubscriptions.sessionId })
+    .from(pushSubscriptions)
+    .innerJoin(sessions, eq(sessions.id, pushSubscriptions.sessionId))
+    .where(eq(sessions.userId, userId))
+    .orderBy(asc(pushSubscriptions.createdAt))
+    .all();
+  for (const { sessionId } of had.slice(0, Math.max(0, had.length + 1 - MOST_OF_PERSON))) unsubscribe(tx, sessionId);
+  tx.insert(pushSubscriptions)
+    .values({ ...given, failures: 0, restsUntil: 0 })
+    .run();
+}
+
+export function unsubscribe(tx: Tx, sessionId: string): void {
+  tx.delete(pushSubscriptions).where(eq(pushSubscriptions.sessionId, sessionId)).run();
+}
+
+export const choiceOf = (db: Db, sessionId: string): PushChoice | undefined =>
+  db
+    .select({ mailboxes: pushSubscriptions.mailboxes, details: pushSubscriptions.details })
+    .from(pushSubscriptions)
+    .where(eq(pushSubscriptions.sessionId, sessionId))
+    .get();
+
+export const countSubscriptions = (db: Db): number =>
+  db.select({ count: count() }).from(pushSubscriptions).get()?.count ?? 0;
+
+/** Those of sessions that are valid at `now`. */
+export const listSubscriptions = (db: Db, now: number): Subscription[] =>
+  db
+    .select({ subscription: pushSubscriptions, ...PERSON })
+    .from(pushSubscriptions)
+    .innerJoin(sessions, eq(sessions.id, pushSubscriptions.sessionId))
+    .innerJoin(users, eq(users.id, sessions.userId))
+    .where(gt(sessions.expiresAt, now))
+    .all()
+    .map(({ subscription, ...person }) => ({ ...subscription, caller: { ...person, scopes: new Set(SCOPES) } }));
+
+/** Records how a request to `endpoint` went; that of another one by now does not count. */
+export function noteOutcome(
+  tx: Tx,
+  { sessionId, endpoint }: Pick<Subscription, "sessionId" | "endpoint">,
+  state: { failures: number; restsUntil: number },
+): void {
+  tx.update(pushSubscriptions)
+    .set(state)
+    .where(and(eq(pushSubscriptions.sessionId, sessionId), eq(pushSubscriptions.endpoint, endpoint)))
+    .run();
+}
