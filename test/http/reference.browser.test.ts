@@ -7,13 +7,16 @@ import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.
 
 describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
   let url: string;
+  let key: string;
   let page: Page;
   const complaints: string[] = [];
   const contents = () => page.getByRole("navigation", { name: "Contents" });
   const sections = () => page.locator("main section:visible").evaluateAll((found) => found.map(({ id }) => id));
 
   beforeAll(async () => {
-    url = `${(await boot()).http}/api/docs`;
+    const booted = await boot();
+    key = booted.owner.apiKey;
+    url = `${booted.http}/api/docs`;
     page = await (await (await openBrowser()).newContext()).newPage();
     page.on("pageerror", (error) => complaints.push(error.message));
     page.on("console", (message) => {
@@ -57,6 +60,38 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
     expect(await page.evaluate<string>("navigator.clipboard.readText()")).toStartWith("import os\n");
     expect(await section.getByRole("button", { name: /^(Copy|Copied): Request/ }).count()).toBe(1);
     expect(await barriers(page)).toEqual([]);
+  }, 120_000);
+
+  test("tries an operation with the reader's key, which it forgets", async () => {
+    const tried = page.locator("#listMailboxes .try");
+    await tried.getByText("Try it").click();
+    await tried.getByRole("button", { name: "Send" }).click();
+    // Without a key the browser asks for one.
+    expect(await tried.getByRole("status").textContent()).toBe("");
+    await tried.getByLabel("API key").fill("mr_wrong");
+    await tried.getByRole("button", { name: "Send" }).click();
+    await tried.getByRole("status").getByText(/^401 /).waitFor();
+    await tried.getByLabel("API key").fill(key);
+    await tried.getByRole("button", { name: "Send" }).click();
+    await tried.getByRole("status").getByText(/^200 /).waitFor();
+    await tried.getByText('"address": "alice@example.test"').waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await tried.getByLabel("Path").fill("https://other.example/api/v1/mailboxes");
+    await tried.getByRole("button", { name: "Send" }).click();
+    await tried.getByText("The path has to begin with /api/").waitFor();
+    // Another one has the key already, and says what it would do.
+    const sending = page.locator("#sendEmail .try");
+    await sending.getByText("Try it").click();
+    expect(await sending.getByLabel("API key").inputValue()).toBe(key);
+    await sending
+      .getByLabel("Body")
+      .fill('{"from":"alice@example.test","to":"bea@remote.example","subject":"Tried","text":"x"}');
+    await sending.getByRole("button", { name: "Send POST: it acts on your mail" }).click();
+    await sending.getByRole("status").getByText(/^202 /).waitFor();
+    await page.reload();
+    await tried.getByText("Try it").click();
+    expect(await tried.getByLabel("API key").inputValue()).toBe("");
+    expect(await page.evaluate(() => localStorage.length + sessionStorage.length)).toBe(0);
   }, 120_000);
 
   test("fits a phone, also in the dark scheme, with the contents behind a button", async () => {

@@ -14,7 +14,7 @@ import {
   successOf,
 } from "./document.ts";
 import { exampleOf } from "./example.ts";
-import { snippetsOf } from "./snippets.ts";
+import { exampleRequest, snippetsOf } from "./snippets.ts";
 
 const PLACES = [
   ["path", "In the path"],
@@ -94,12 +94,23 @@ export function OperationSection({ document, endpoint }: { document: ApiDocument
         {fields.length > 0 && <Fields label="What comes back" rows={fields} />}
         <Responses document={document} of={operation} />
       </div>
-      <div className="shown">
+      <div className="shown" {...trialOf(document, endpoint)}>
         <Snippets of={operationId} snippets={snippetsOf(document, endpoint)} />
         {schema && <Code title={status} language="json" text={JSON.stringify(exampleOf(document, schema), null, 2)} />}
       </div>
     </section>
   );
+}
+
+/** What the script of the page sends when the reader tries the operation (app/reference/browser.ts). */
+function trialOf(document: ApiDocument, endpoint: Endpoint): Record<`data-${string}`, string | undefined> {
+  const { method, url, query, body } = exampleRequest(document, endpoint);
+  const path = url.replace(/^https?:\/\/[^/]+/, "");
+  return {
+    "data-method": method.toUpperCase(),
+    "data-path": query.length === 0 ? path : `${path}?${new URLSearchParams(query)}`,
+    "data-body": body === undefined ? undefined : JSON.stringify(body, null, 2),
+  };
 }
 
 /** The time of the sample events. */

@@ -35,7 +35,8 @@ export function placeholdersOf(path: string): Record<string, string> {
   );
 }
 
-function exampleRequest({ servers }: ApiDocument, { method, path, operation }: Endpoint): Example {
+/** The example of an operation, with placeholders in its path. */
+export function exampleRequest({ servers }: ApiDocument, { method, path, operation }: Endpoint): Example {
   const { parameters = [], requestBody, responses } = operation;
   const placeholders = placeholdersOf(path);
   const types = Object.values(responses).flatMap((response) =>

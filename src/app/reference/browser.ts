@@ -79,6 +79,85 @@ for (const figure of document.querySelectorAll("figure.code")) {
   caption.append(button);
 }
 
+/** The key that requests of this page have. It is stored nowhere, and forgotten with the page. */
+let key = "";
+/** Characters of an answer that are shown. */
+const LONGEST_SHOWN = 50_000;
+
+function make<Tag extends keyof HTMLElementTagNameMap>(
+  tag: Tag,
+  properties: Partial<HTMLElementTagNameMap[Tag]> = {},
+  ...children: (Node | string)[]
+): HTMLElementTagNameMap[Tag] {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+const labelled = (text: string, field: HTMLElement): HTMLElement => make("label", {}, text, field);
+
+/** Sends what the form says to this server's API. */
+async function send(method: string, path: string, body: string | undefined): Promise<{ said: string; text: string }> {
+  const url = new URL(path, location.origin);
+  if (url.origin !== location.origin || !url.pathname.startsWith("/api/")) {
+    return { said: "The path has to begin with /api/", text: "" };
+  }
+  const headers = { authorization: `Bearer ${key}`, ...(body !== undefined && { "content-type": "application/json" }) };
+  try {
+    const response = await fetch(url, { method, headers, credentials: "omit", ...(body !== undefined && { body }) });
+    const text = (await response.text()).slice(0, LONGEST_SHOWN);
+    const isJson = response.headers.get("content-type")?.startsWith("application/json");
+    const shown = isJson && text.length < LONGEST_SHOWN ? JSON.stringify(JSON.parse(text), null, 2) : text;
+    return { said: `${response.status} ${response.statusText}`, text: shown };
+  } catch {
+    return { said: "The server did not answer", text: "" };
+  }
+}
+
+/** A form that sends the request of an operation, with a key of the reader's. */
+function trial({ dataset: { method = "GET", path = "", body } }: HTMLElement): HTMLElement[] {
+  const secret = make("input", {
+    type: "password",
+    autocomplete: "off",
+    required: true,
+    value: key,
+    placeholder: "mr_…",
+  });
+  const place = make("input", { value: path, required: true, spellcheck: false });
+  const content = body === undefined ? undefined : make("textarea", { value: body, rows: 8, spellcheck: false });
+  const button = make("button", { type: "submit" }, method === "GET" ? "Send" : `Send ${method}: it acts on your mail`);
+  const said = make("p", { role: "status" });
+  const answer = make("pre", { tabIndex: 0, hidden: true, ariaLabel: "Answer" });
+  const form = make(
+    "form",
+    {},
+    labelled("API key, which this page forgets", secret),
+    labelled("Path", place),
+    ...(content ? [labelled("Body", content)] : []),
+    button,
+  );
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    key = secret.value.trim();
+    button.disabled = true;
+    said.textContent = "Sending…";
+    const result = await send(method, place.value, content?.value);
+    button.disabled = false;
+    said.textContent = result.said;
+    answer.textContent = result.text;
+    answer.hidden = result.text === "";
+  });
+  return [form, said, answer];
+}
+
+for (const shown of document.querySelectorAll<HTMLElement>("[data-method]")) {
+  const details = make("details", { className: "try" }, make("summary", {}, "Try it"));
+  details.addEventListener("toggle", () => {
+    if (details.open && details.childElementCount === 1) details.append(...trial(shown));
+  });
+  required(".snippets", shown).after(details);
+}
+
 const seen = new Set<Element>();
 const observer = new IntersectionObserver(
   (entries) => {
