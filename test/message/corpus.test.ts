@@ -344,7 +344,8 @@ function letters(text: string): string {
 }
 
 /** Composing encodes header values outside ASCII; the values read from them are compared instead. */
-function withoutHeaderValues({ headers, ...message }: ParsedMessage) {
+/** Without what the composed message has not got: values of fields, and where the message went on its way. */
+function withoutHeaderValues({ headers, deliveredTo: _, ...message }: ParsedMessage) {
   return { ...message, headers: headers.map(([name]) => name) };
 }
 

@@ -386,7 +386,8 @@ describe("without a conversation to file the notice in", () => {
   });
 
   test("a notice that cannot be written: the rest is recorded", async () => {
-    const full = { write: () => Promise.reject(Object.assign(new Error("disk full"), { code: "ENOSPC" })) };
+    const refuse = () => Promise.reject(Object.assign(new Error("disk full"), { code: "ENOSPC" }));
+    const full = { write: refuse, keep: refuse };
     const sender = createSender(({ store }) => ({ store: { db: store.db, blobs: { ...store.blobs, ...full } } }));
     const message = await sender.sent({ to: "carol@remote.example" });
     await sender.attempt(() => REFUSED);
