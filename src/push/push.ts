@@ -63,8 +63,6 @@ export interface Notification {
   tag: string;
 }
 
-export type Push = ReturnType<typeof createPush>;
-
 export function createPush({
   store,
   runtime,

@@ -12,7 +12,7 @@ export interface Invited {
 }
 
 /** The calendar file. */
-export function calendarFile({
+function calendarFile({
   uid = "1@remote.example",
   method = "REQUEST",
   sequence = 0,
