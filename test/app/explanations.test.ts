@@ -1,6 +1,7 @@
 /** The explanations of verdicts and of the junk filter's classification. */
 import { expect, test } from "bun:test";
-import { explainAuth, whySpam } from "../../src/app/lib/explanations.ts";
+import { explainAuth } from "../../src/app/lib/explanations.ts";
+import { whySpam } from "../../src/app/lib/spam-reasons.ts";
 
 const FROM = "bea@remote.example";
 

@@ -17,13 +17,15 @@ import { Button, IconButton } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Avatar } from "./graphics.tsx";
 import { Menu } from "./menus.tsx";
-import { Authentication, Original, Progress, WhySpam } from "./message-details.tsx";
+import { Authentication, Progress } from "./message-details.tsx";
 
 export const hasCalendar = ({ attachments, direction }: MessageView): boolean =>
   direction === "inbound" &&
   attachments.some(({ contentType }) => /^(?:text\/calendar|application\/ics)\b/i.test(contentType));
 
 const Invitation = lazyPart("the invitation", async () => (await import("./invitation.tsx")).Invitation);
+const Original = lazyPart("the original", async () => (await import("./message-asked.tsx")).Original);
+const WhySpam = lazyPart("the reasons", async () => (await import("./message-asked.tsx")).WhySpam);
 const Unsubscribe = lazyPart("this part", async () => (await import("./received.tsx")).Unsubscribe);
 
 /** Opens or closes a message, each time that it is another object. */

@@ -1,13 +1,10 @@
-/** Details of a message: verdicts on its sender, reasons for spam, delivery, and the original. */
+/** Details of a message: verdicts on its sender, and delivery. */
 import { useQuery } from "@tanstack/react-query";
 import { CircleHelp, ShieldAlert, ShieldCheck, UserCheck } from "lucide-react";
-import { type MessageView, originalUrl, type RecipientProgress } from "../lib/api.ts";
-import { explainAuth, whySpam } from "../lib/explanations.ts";
-import { sizeOf } from "../lib/format.ts";
-import { classificationQuery, progressQuery } from "../lib/queries.ts";
+import type { MessageView, RecipientProgress } from "../lib/api.ts";
+import { explainAuth } from "../lib/explanations.ts";
+import { progressQuery } from "../lib/queries.ts";
 import { fullTime } from "../lib/time.ts";
-import { CopyButton } from "./button.tsx";
-import { NotLoaded } from "./notice.tsx";
 
 const SHIELDS = {
   good: [ShieldCheck, "text-accent"],
@@ -36,21 +33,6 @@ export function Authentication({ message: { auth, from } }: { message: MessageVi
         ))}
       </dl>
     </details>
-  );
-}
-
-export function WhySpam({ message: { id, from } }: { message: MessageView }) {
-  const classification = useQuery(classificationQuery(id));
-  if (classification.isError) return <p className="text-sm">{classification.error.message}</p>;
-  if (!classification.data) return <p className="text-sm text-muted">Looking…</p>;
-  const { because, spam, wanted } = whySpam(classification.data, from.email);
-  return (
-    <div className="text-sm">
-      <p>{because}</p>
-      {spam.length > 0 && <p className="mt-1 text-soft">Signs of spam: {spam.join(", ")}.</p>}
-      {wanted.length > 0 && <p className="mt-1 text-soft">Signs of wanted mail: {wanted.join(", ")}.</p>}
-      <p className="mt-1 text-muted">“Not spam” moves it to the inbox, and its sender is trusted from then on.</p>
-    </div>
   );
 }
 
@@ -113,43 +95,5 @@ function Delivery({ recipients }: { recipients: readonly RecipientProgress[] }) 
         ))}
       </ul>
     </details>
-  );
-}
-
-/** Most characters of an original on the page; the download has all. */
-const LONGEST_SHOWN = 200_000;
-
-/** The original message as text. */
-export function Original({ message: { id } }: { message: MessageView }) {
-  const original = useQuery({
-    queryKey: ["original", id],
-    queryFn: async () => {
-      const response = await fetch(originalUrl(id)).catch(() => undefined);
-      if (!response?.ok) throw new Error("The original could not be loaded. Check your connection, then try again.");
-      return response.text();
-    },
-    gcTime: 0,
-  });
-  if (original.data === undefined) return <NotLoaded query={original} what="the original" />;
-  const { length } = original.data;
-  return (
-    <>
-      <div className="mb-3 flex gap-2">
-        <a
-          href={originalUrl(id)}
-          download
-          className="inline-flex h-8 items-center rounded-md border border-line bg-raised px-3 text-sm hover:bg-hover"
-        >
-          Download ({sizeOf(length)})
-        </a>
-        <CopyButton label="Original message" value={original.data} />
-      </div>
-      <textarea
-        readOnly
-        aria-label="Original message"
-        value={original.data.slice(0, LONGEST_SHOWN) + (length > LONGEST_SHOWN ? "\n…" : "")}
-        className="h-[65vh] w-full resize-none rounded-lg bg-ground p-3 font-mono text-xs break-all"
-      />
-    </>
   );
 }
