@@ -81,6 +81,8 @@ export function createPush({
   allow?: HttpClientParts["allow"];
 }) {
   const { db } = store;
+  // A browser needs the public one to subscribe.
+  const keys = store.transact(keysOf);
   const client = openHttpClient({ runtime, allow, mostIdle: AT_ONCE });
   const slots = createSlots({ atOnce: AT_ONCE, mostWaiting: MOST_WAITING });
   const outcomes = metrics.counter<{ outcome: "sent" | "failed" | "gone" }>(
@@ -173,7 +175,6 @@ export function createPush({
   }
 
   async function send(subscription: Subscription, notifications: Notification[]): Promise<void> {
-    const keys = store.transact(keysOf);
     const payload = new TextEncoder().encode(JSON.stringify({ notifications }));
     const request = pushRequest(payload, subscription, { keys, contact, now: runtime.now() });
     const status = await client

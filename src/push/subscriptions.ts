@@ -23,10 +23,13 @@ export interface Subscription extends PushTarget, PushChoice {
 /** Browsers of one person; one more ends the oldest. */
 const MOST_OF_PERSON = 20;
 
+/** The server's key pair; undefined before it has pushed anything. */
+export const keysIn = (db: Db): KeyPair | undefined =>
+  db.select({ publicKey: pushKeys.publicKey, privateKey: pushKeys.privateKey }).from(pushKeys).get();
+
 /** This server's key pair, made at the first call. */
 export function keysOf(tx: Tx): KeyPair {
-  const { publicKey, privateKey } = pushKeys;
-  const known = tx.select({ publicKey, privateKey }).from(pushKeys).get();
+  const known = keysIn(tx);
   if (known) return known;
   const made = makeKeys();
   tx.insert(pushKeys)

@@ -13,6 +13,7 @@ import type { Runtime } from "../../src/base/runtime.ts";
 import { MOVED } from "../../src/moving/tables.ts";
 import { type Booted, bootEmpty } from "./appliance.ts";
 import { zone } from "./dns-server.ts";
+import { atEndOfFile } from "./end.ts";
 import { ALICE, bootExt, type ExtWorld, MAX } from "./ext-world.ts";
 import { temporaryFolder } from "./folder.ts";
 import { letter, mailer } from "./mail.ts";
@@ -54,8 +55,11 @@ export interface Source extends Place {
 }
 
 let made: Promise<Source> | undefined;
+atEndOfFile(() => {
+  made = undefined;
+});
 
-/** Makes the workspace Example; the same for a whole process, so tests work on copies of its folder. */
+/** Makes the workspace Example; the same for all tests of a file, so tests work on copies of its folder. */
 export function makeSource(): Promise<Source> {
   made ??= build();
   return made;

@@ -3,7 +3,7 @@ import { notFound, reachTo } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
 import { readDestination } from "../../net/destination.ts";
 import { isTarget } from "../../push/encryption.ts";
-import { choiceOf, keysOf, subscribe, unsubscribe } from "../../push/subscriptions.ts";
+import { choiceOf, keysIn, subscribe, unsubscribe } from "../../push/subscriptions.ts";
 import { t } from "../json-schema.ts";
 import { appOperation } from "../operation.ts";
 
@@ -15,7 +15,7 @@ export const getPush = appOperation({
   method: "GET",
   path: "/me/push",
   run: ({ store, session }) => ({
-    publicKey: store.transact(keysOf).publicKey,
+    publicKey: keysIn(store.db)?.publicKey ?? null,
     choice: choiceOf(store.db, session.id) ?? null,
   }),
 });
