@@ -117,7 +117,7 @@ describe.skipIf(!chromiumPresent)(`what waits for approval${chromiumNote}`, () =
     await whole().frameLocator("iframe").getByText("About First").waitFor();
     await page.keyboard.press("n");
     await dialog()
-      .getByLabel(/^Why\?/)
+      .getByLabel(/^Reason/)
       .fill("The price is wrong");
     expect(await barriers(page)).toEqual([]);
     await page.keyboard.press("Enter");

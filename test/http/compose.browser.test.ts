@@ -429,7 +429,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await box.waitFor({ state: "hidden" });
     await page
       .getByRole("article", { name: "Message of Bea Brand" })
-      .getByRole("button", { name: "Bea Brand" })
+      .getByRole("button", { name: "Bea Brand", exact: true })
       .waitFor();
     await expectEventually(async () => (await threadsIn("drafts")).length, before.length);
   }, 120_000);

@@ -202,6 +202,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
       "Signature and templates",
       "Two-step sign-in",
       "Mail apps",
+      "Notifications",
       "Sessions",
       "Rules and absence",
     ]);
