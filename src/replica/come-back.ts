@@ -9,6 +9,7 @@ import { Database } from "bun:sqlite";
 import { copyFileSync, existsSync, linkSync, mkdirSync, readdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
+import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { openS3, type S3Location } from "../net/s3.ts";
 import { REPLICATED } from "../store/wal.ts";
@@ -24,6 +25,10 @@ export type Role =
   /** It has taken the lease, and has to go on with it. */
   | { role: "promoting" }
   | { role: "server" };
+
+/** How long a process of the former server may take to end, and between looks, ms. */
+const ENDING_MS = 15_000;
+const LOOK_MS = 200;
 
 /** The key of second factors (access/seal.ts), which every server that has taken over has from the one before. */
 const SEAL = "keys/second-factor.key";
@@ -62,11 +67,32 @@ export async function settleRole({
       `${data} has the database of a server, and no other has taken over from it: start it with mailroom serve, or give a standby an empty data folder`,
     );
   }
+  await leaveWal(join(data, "mailroom.db"), runtime);
   const aside = keepAside(data, runtime.now());
   const joinedAt = existsSync(join(data, SEAL)) ? runtime.now() : undefined;
   writeStandby(data, { place: placeOf(location), ...(joinedAt !== undefined && { joinedAt }) });
   forgetIdentity(data);
   return { role: "standby", aside, takenBy: lease };
+}
+
+/**
+ * Makes the database one file, so that it moves whole: the write-ahead log goes into it. Waits for a Litestream that is just
+ * ending with its server. @throws SQLiteError while something else has the database open
+ */
+async function leaveWal(file: string, runtime: Pick<Runtime, "now" | "setTimer">): Promise<void> {
+  const until = runtime.now() + ENDING_MS;
+  for (;;) {
+    const sqlite = new Database(file);
+    try {
+      sqlite.exec("PRAGMA journal_mode = DELETE");
+      return;
+    } catch (error) {
+      if ((error as { code?: string }).code !== "SQLITE_BUSY" || runtime.now() >= until) throw error;
+    } finally {
+      sqlite.close();
+    }
+    await pause(runtime, LOOK_MS);
+  }
 }
 
 /** Moves the database aside, with links to its blobs. Returns the folder, in which commands find all as it was. */
@@ -76,10 +102,6 @@ function keepAside(data: string, now: number): string {
   linkTree(join(data, "blobs"), join(aside, "blobs"));
   linkTree(join(data, "keys"), join(aside, "keys"));
   copyFileSync(join(data, REPLICATED), join(aside, REPLICATED));
-  // One file, so that it moves whole: the write-ahead log goes into it.
-  const sqlite = new Database(join(data, "mailroom.db"));
-  sqlite.exec("PRAGMA journal_mode = DELETE");
-  sqlite.close();
   // What Litestream knew of it would not fit another one.
   if (existsSync(join(data, REPLICA_FOLDER))) renameSync(join(data, "replica"), join(aside, REPLICA_FOLDER));
   renameSync(join(data, "mailroom.db"), join(aside, "mailroom.db"));

@@ -483,9 +483,9 @@ test("an outcome that cannot be recorded on a full disk is recorded later, witho
   happen("message.outbound");
   await full.promise;
   expect(log(receiver.id)).toMatchObject([{ state: "pending", leased: true, attempts: 0 }]);
-  enqueue.mockRestore();
-  // The store refused the commit: it is tried again after half a second.
+  // The store refused this commit, and perhaps those of jobs before it: it is tried again after half a second.
   await until(() => runtime.timers().includes(START + 500));
+  enqueue.mockRestore();
   runtime.advanceTo(START + 1_000);
   await settled();
   expect(log(receiver.id)).toMatchObject([{ state: "delivered", attempts: 1 }]);
