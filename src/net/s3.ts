@@ -14,6 +14,9 @@ export interface S3Location {
   readonly secretAccessKey: string;
 }
 
+/** Names a place, without secrets. */
+export const placeOf = ({ endpoint, bucket, prefix }: S3Location): string => `${endpoint}/${bucket}/${prefix}`;
+
 /** The server refused a request, or none answered. */
 export class S3Error extends Error {
   override readonly name = "S3Error";

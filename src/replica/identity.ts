@@ -5,7 +5,7 @@
 import { existsSync, readFileSync, rmSync, statSync } from "node:fs";
 import { open, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { S3Location } from "../config.ts";
+import { placeOf, type S3Location } from "../net/s3.ts";
 import { REPLICATED as IDENTITY_FILE } from "../store/wal.ts";
 
 export interface Identity {
@@ -34,8 +34,6 @@ function machineOf(data: string): string {
   const { dev, ino } = statSync(data);
   return `${readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()} ${dev}:${ino}`;
 }
-
-export const placeOf = ({ endpoint, bucket, prefix }: S3Location): string => `${endpoint}/${bucket}/${prefix}`;
 
 /** Undefined if the folder has none, or one for another replica. @throws Error for a file that cannot be read */
 export function readIdentity(data: string, location: S3Location): KnownIdentity | undefined {

@@ -13,8 +13,7 @@ import { decryptWithCode, encryptWithCode } from "../backup/age.ts";
 import { filesBelow, makeFolders, syncFolder, writeText } from "../backup/files.ts";
 import { AppError } from "../base/errors.ts";
 import { base32, type Runtime } from "../base/runtime.ts";
-import { openS3, type S3Location } from "../net/s3.ts";
-import { placeOf } from "./identity.ts";
+import { openS3, placeOf, type S3Location } from "../net/s3.ts";
 import { readStandby, writeStandby } from "./standby.ts";
 
 interface Parts {

@@ -19,9 +19,8 @@ import { type Failure, keepRunning, watchProcess } from "../base/keep-running.ts
 import type { Log } from "../base/log.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import type { S3Location } from "../config.ts";
+import { placeOf, type S3Location } from "../net/s3.ts";
 import type { Options } from "../store/settings.ts";
-import { placeOf } from "./identity.ts";
 import { epochPath } from "./lease.ts";
 
 export const LITESTREAM: Program = {

@@ -11,10 +11,10 @@ import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { S3Error, type S3Location } from "../net/s3.ts";
+import { placeOf, S3Error, type S3Location } from "../net/s3.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { lastTransaction } from "./follow.ts";
-import { placeOf, readIdentity, writeIdentity } from "./identity.ts";
+import { readIdentity, writeIdentity } from "./identity.ts";
 import { LeaseTaken, readLease, takeLease } from "./lease.ts";
 import { followedDatabase, readStandby, STANDBY_FILE, STANDBY_FOLDER, type Standby } from "./standby.ts";
 

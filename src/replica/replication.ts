@@ -13,11 +13,11 @@ import type { Metrics } from "../base/metrics.ts";
 import { atMost, pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { S3Location } from "../config.ts";
-import { openS3, S3Error } from "../net/s3.ts";
+import { openS3, placeOf, S3Error } from "../net/s3.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 import { leaveCheckpoints } from "../store/wal.ts";
-import { type Identity, type KnownIdentity, placeOf, readIdentity, writeIdentity } from "./identity.ts";
+import { type Identity, type KnownIdentity, readIdentity, writeIdentity } from "./identity.ts";
 import { type HeldLease, LeaseTaken, type Loss, probeConditions, takeLease } from "./lease.ts";
 import { createLitestream } from "./litestream.ts";
 

@@ -11,10 +11,9 @@ import type { Log } from "../base/log.ts";
 import type { Metrics, Sample } from "../base/metrics.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { openS3, type S3Location } from "../net/s3.ts";
+import { openS3, placeOf, type S3Location } from "../net/s3.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { appliedTransaction, type Follower, followEpoch, lastTransaction, removeFollowed } from "./follow.ts";
-import { placeOf } from "./identity.ts";
 import { createObserver, type Observer, readLease, type SeenLease } from "./lease.ts";
 
 export const STANDBY_FILE = "standby.json";

@@ -10,7 +10,7 @@ import { open, unlink } from "node:fs/promises";
 import { type AppError, unavailable } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import type { S3Location } from "../net/s3.ts";
+import { placeOf, type S3Location } from "../net/s3.ts";
 
 /** Times of all attempts of one operation, ms; a sender of mail waits for it. More for each byte, at a slow line's rate. */
 const PATIENCE_MS = 30_000;
@@ -84,9 +84,6 @@ async function hashFile(path: string): Promise<{ sha256: string; md5: Buffer; si
     await file.close();
   }
 }
-
-/** Where blobs are, without secrets. */
-const placeOf = ({ endpoint, bucket, prefix }: S3Location): string => `${endpoint}/${bucket}/${prefix}`;
 
 export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" | "setTimer" | "fetch">) {
   const { bucket, endpoint, region, accessKeyId, secretAccessKey } = location;
