@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { temporaryFolder } from "./folder.ts";
 import { type Place, run, runJson } from "./process.ts";
 import { noS3, type S3 } from "./s3.ts";
-import { settle } from "./settle.ts";
+
+const SETTLE = join(import.meta.dir, "settle.ts");
 
 const LITESTREAM = Bun.which("litestream");
 
@@ -22,14 +23,17 @@ export async function replicatedPlace(
   const names = ["--domain", "example.test", "--email", "owner@example.test", "--name", "Owner"];
   const { apiKey } = await runJson<{ apiKey: string }>(place, "setup", ...names);
   await run(place, ["domain", "verify", "example.test", "--skip-dns"]);
-  settle(place, {
+  const wanted = {
     "api.ipRequestsPerMinute": "1000000",
     "api.keyRequestsPerMinute": "1000000",
     "sending.mailboxPerHour": "1000000",
     "sending.workspacePerHour": "1000000",
     "sending.warmup": "off",
     ...settings,
-  });
+  };
+  // In a process of its own: here, the database would stay open, and locked, until its statements are collected.
+  const script = `(await import(${JSON.stringify(SETTLE)})).settle(...${JSON.stringify([place, wanted])})`;
+  if ((await Bun.spawn([process.execPath, "-e", script]).exited) !== 0) throw new Error("the settings were not set");
   return { ...place, apiKey };
 }
 
