@@ -5,8 +5,6 @@
 import { ConfigError } from "./base/errors.ts";
 import type { S3Location } from "./net/s3.ts";
 
-export type { S3Location };
-
 /** Address of a listener; `off` does not start it. Port 0 picks a free one. */
 export type Listen = { host: string; port: number } | "off";
 

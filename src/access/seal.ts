@@ -7,6 +7,7 @@
 import { createCipheriv, createDecipheriv } from "node:crypto";
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
+import { isMissing } from "../base/files.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 
@@ -25,7 +26,7 @@ export function openSeal(path: string, runtime: Pick<Runtime, "randomBytes">, lo
     try {
       known ??= readFileSync(path);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+      if (!isMissing(error)) throw error;
     }
     if (known && known.length !== KEY_BYTES) throw new Error(`${path} is no key of ${KEY_BYTES} bytes`);
     return known;

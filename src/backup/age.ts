@@ -6,9 +6,10 @@ import { constants } from "node:fs";
 import { open, readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { AppError } from "../base/errors.ts";
+import { syncFolder } from "../base/files.ts";
 import { SETTINGS } from "../store/settings.ts";
 import { storedSetting } from "../store/snapshot.ts";
-import { type Changed, copyChanged, syncFolder, writeText } from "./files.ts";
+import { type Changed, copyChanged, writeText } from "./files.ts";
 
 /** Loaded only where it is needed: it is large. */
 const load = () => import("age-encryption");

@@ -4,13 +4,14 @@
  */
 import { unlink } from "node:fs/promises";
 import { join } from "node:path";
+import { isMissing } from "../base/files.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { S3Location } from "../net/s3.ts";
 import { BLOB_CACHE } from "../store/blob-cache.ts";
 import { requirePlace } from "../store/blob-mark.ts";
 import { blobPath } from "../store/blobs.ts";
 import { openS3Blobs } from "../store/s3.ts";
-import { isMissing, makeFolder, sizeOf } from "./files.ts";
+import { makeFolder, sizeOf } from "./files.ts";
 import { BLOBS } from "./layout.ts";
 
 export type BlobSource = ReturnType<typeof openBlobSource>;

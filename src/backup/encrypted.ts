@@ -14,6 +14,7 @@ import { createHmac } from "node:crypto";
 import { mkdtemp, readFile, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { isMissing, syncFolder } from "../base/files.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { blobPath } from "../store/blobs.ts";
 import { openSnapshot, takeSnapshot } from "../store/snapshot.ts";
@@ -23,13 +24,11 @@ import {
   type Changed,
   hashFile,
   isFull,
-  isMissing,
   makeFolder,
   makeFolders,
   sideBySide,
   stateOf,
   syncFile,
-  syncFolder,
   syncTree,
   writeText,
 } from "./files.ts";

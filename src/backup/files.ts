@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { isMissing, syncFolder } from "../base/files.ts";
 import { giveToOwner, refuseLinks, requirePlace } from "../store/ownership.ts";
 
 const PIECE_BYTES = 1024 * 1024;
@@ -19,9 +20,6 @@ export interface Hashed {
   /** Bytes. */
   size: number;
 }
-
-/** True for the error that a file or folder does not exist. */
-export const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException)?.code === "ENOENT";
 
 const FULL = new Set(["ENOSPC", "EDQUOT", "SQLITE_FULL"]);
 
@@ -73,16 +71,6 @@ export async function makeFolders(root: string, path: string): Promise<void> {
   if (path === root || path === dirname(path)) return;
   await makeFolders(root, dirname(path));
   await makeFolder(path);
-}
-
-/** Makes a folder's entries survive a power cut. */
-export async function syncFolder(path: string): Promise<void> {
-  const handle = await open(path, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }
 
 /** Makes the entries of a folder, and of the folders in it, survive a power cut. */

@@ -25,8 +25,9 @@ import { closeSync, openSync, readSync } from "node:fs";
 import { open, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
+import { isMissing } from "../base/files.ts";
 import { giveToOwner, requirePlace } from "../store/ownership.ts";
-import { isMissing, namesIn, writeText } from "./files.ts";
+import { namesIn, writeText } from "./files.ts";
 
 /** A kind of folder with generations: the file that marks it, and its name for people. */
 export interface FolderKind {

@@ -10,6 +10,7 @@ import { realpathSync } from "node:fs";
 import { readFile, rename, rm, statfs, unlink } from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { AppError } from "../base/errors.ts";
+import { isMissing, syncFolder } from "../base/files.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { S3Location } from "../net/s3.ts";
@@ -27,14 +28,12 @@ import {
   filesBelow,
   hashFile,
   isFull,
-  isMissing,
   makeFolder,
   makeFolders,
   namesIn,
   sideBySide,
   stateOf,
   syncFile,
-  syncFolder,
   syncTree,
   writeText,
 } from "./files.ts";

@@ -11,6 +11,7 @@
 import { mkdir, open, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { AppError } from "../base/errors.ts";
+import { isMissing, syncFolder } from "../base/files.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { unschedule } from "../mailbox/drafts.ts";
 import { unapprove } from "../mailbox/holds.ts";
@@ -22,17 +23,7 @@ import { openSnapshot } from "../store/snapshot.ts";
 import { openStore, RESTORING } from "../store/store.ts";
 import type { Identities } from "./age.ts";
 import { decryptContent } from "./encrypted.ts";
-import {
-  copyFile,
-  hashFile,
-  isMissing,
-  makeFolder,
-  makeFolders,
-  namesIn,
-  sideBySide,
-  syncFolder,
-  syncTree,
-} from "./files.ts";
+import { copyFile, hashFile, makeFolder, makeFolders, namesIn, sideBySide, syncTree } from "./files.ts";
 import {
   BLOB_LIST,
   BLOBS,

@@ -6,11 +6,12 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
+import { isMissing } from "../base/files.ts";
 import { blobPath } from "../store/blobs.ts";
 import { openSnapshot } from "../store/snapshot.ts";
 import type { Identities } from "./age.ts";
 import { checkEncrypted } from "./encrypted.ts";
-import { filesBelow, hashFile, isMissing, sideBySide } from "./files.ts";
+import { filesBelow, hashFile, sideBySide } from "./files.ts";
 import {
   BLOB_LIST,
   BLOBS,

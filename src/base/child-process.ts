@@ -8,6 +8,7 @@
  */
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { isMissing } from "./files.ts";
 import type { Log } from "./log.ts";
 import { atMost, pause } from "./pause.ts";
 import type { Runtime } from "./runtime.ts";
@@ -298,7 +299,7 @@ export function readProcessState<S extends ProcessState>(folder: string): S | un
   try {
     return JSON.parse(readFileSync(join(folder, FILE), "utf8")) as S;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT" || error instanceof SyntaxError) return undefined;
+    if (isMissing(error) || error instanceof SyntaxError) return undefined;
     throw error;
   }
 }

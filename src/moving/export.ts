@@ -22,14 +22,12 @@ import { encryptText } from "../backup/age.ts";
 import {
   hashFile,
   isFull,
-  isMissing,
   makeFolder,
   namesIn,
   sideBySide,
   sizeOf,
   stateOf,
   syncFile,
-  syncFolder,
   syncTree,
   writeBytes,
   writeText,
@@ -51,6 +49,7 @@ import {
 } from "../backup/layout.ts";
 import { keepNewest, patiently, prepareFolder, sweepPool, sweepUnfinished } from "../backup/make.ts";
 import { AppError } from "../base/errors.ts";
+import { isMissing, syncFolder } from "../base/files.ts";
 import type { Log } from "../base/log.ts";
 import { letOthersRun, pause } from "../base/pause.ts";
 import { newId, type Runtime } from "../base/runtime.ts";

@@ -19,6 +19,7 @@ import type { Store } from "../store/store.ts";
 import { pushRequest } from "./encryption.ts";
 import {
   countSubscriptions,
+  keysIn,
   keysOf,
   listSubscriptions,
   noteOutcome,
@@ -82,7 +83,7 @@ export function createPush({
 }) {
   const { db } = store;
   // A browser needs the public one to subscribe.
-  const keys = store.transact(keysOf);
+  const keys = keysIn(db) ?? store.transact(keysOf);
   const client = openHttpClient({ runtime, allow, mostIdle: AT_ONCE });
   const slots = createSlots({ atOnce: AT_ONCE, mostWaiting: MOST_WAITING });
   const outcomes = metrics.counter<{ outcome: "sent" | "failed" | "gone" }>(

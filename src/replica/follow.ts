@@ -9,11 +9,11 @@
 import { closeSync, existsSync, openSync, readFileSync, readSync, rmSync, writeSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { endLeftovers, startChild } from "../base/child-process.ts";
+import { isMissing } from "../base/files.ts";
 import type { Log } from "../base/log.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import type { S3Location } from "../config.ts";
-import type { S3Objects } from "../net/s3.ts";
+import type { S3Location, S3Objects } from "../net/s3.ts";
 import { epochPath } from "./lease.ts";
 import { environmentOf, LITESTREAM } from "./litestream.ts";
 
@@ -55,7 +55,7 @@ export function appliedTransaction(file: string): string | undefined {
   try {
     return /^[0-9a-f]{16}/.exec(readFileSync(`${file}-txid`, "latin1"))?.[0];
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    if (isMissing(error)) return undefined;
     throw error;
   }
 }

@@ -3,8 +3,9 @@
  * one.
  */
 import { existsSync, readFileSync, rmSync, statSync } from "node:fs";
-import { open, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { isMissing, syncFolder } from "../base/files.ts";
 import { placeOf, type S3Location } from "../net/s3.ts";
 import { REPLICATED as IDENTITY_FILE } from "../store/wal.ts";
 
@@ -42,7 +43,7 @@ export function readIdentity(data: string, location: S3Location): KnownIdentity 
   try {
     text = readFileSync(path, "utf8");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    if (isMissing(error)) return undefined;
     throw error;
   }
   try {
@@ -72,8 +73,7 @@ export async function writeIdentity(data: string, identity: Identity): Promise<v
     flush: true,
   });
   if (!isNew) return;
-  const folder = await open(data);
-  await folder.sync().finally(() => folder.close());
+  await syncFolder(data);
 }
 
 /** Another server has taken over from this folder for good, or it follows one. */

@@ -6,9 +6,9 @@
  * it had not: it looks at the lease after each upload and before its answer.
  */
 import { existsSync, renameSync, rmSync } from "node:fs";
-import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
+import { syncFolder } from "../base/files.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { placeOf, S3Error, type S3Location } from "../net/s3.ts";
@@ -164,13 +164,4 @@ export async function becomeServer(data: string): Promise<void> {
   rmSync(join(data, STANDBY_FILE), { force: true });
   rmSync(join(data, STANDBY_FOLDER), { recursive: true, force: true });
   await syncFolder(data);
-}
-
-async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, "r");
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
 }

@@ -7,6 +7,7 @@ import { Database } from "bun:sqlite";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type AppError, StandbyRefusal } from "../base/errors.ts";
+import { isMissing } from "../base/files.ts";
 import type { Log } from "../base/log.ts";
 import type { Metrics, Sample } from "../base/metrics.ts";
 import { pause } from "../base/pause.ts";
@@ -37,7 +38,7 @@ export function readStandby(data: string): StandbyRecord | undefined {
   try {
     return JSON.parse(readFileSync(join(data, STANDBY_FILE), "utf8")) as StandbyRecord;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    if (isMissing(error)) return undefined;
     throw error;
   }
 }

@@ -11,6 +11,7 @@
 import { mkdirSync, readlinkSync, statfsSync } from "node:fs";
 import { mkdir, readdir, rename, rm, stat, unlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { isMissing } from "../base/files.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { blobPath } from "./blobs.ts";
 
@@ -56,8 +57,6 @@ function isAbandoned(entry: string): boolean {
     return (error as NodeJS.ErrnoException).code === "ESRCH";
   }
 }
-
-const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === "ENOENT";
 
 export function openBlobCache(data: string, runtime: Pick<Runtime, "now" | "randomBytes">) {
   const folder = join(data, BLOB_CACHE);

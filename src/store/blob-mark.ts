@@ -4,6 +4,7 @@
  */
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { isMissing } from "../base/files.ts";
 
 export const BLOB_MARK = "blobs.json";
 
@@ -21,7 +22,7 @@ export function readMark(data: string): BlobMark | undefined {
   try {
     return JSON.parse(readFileSync(join(data, BLOB_MARK), "utf8")) as BlobMark;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    if (isMissing(error)) return undefined;
     throw new Error(`${BLOB_MARK} cannot be read: ${error instanceof Error ? error.message : error}`, { cause: error });
   }
 }

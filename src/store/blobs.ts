@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { mkdir, open, readdir, rename, stat, unlink, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { isMissing, syncFolder } from "../base/files.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { claimBlobs } from "./claim.ts";
 
@@ -75,15 +76,6 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const shardOf = (name: string): string => join(folder, name.slice(0, 2));
   const pathOf = (name: string): string => blobPath(folder, name);
-
-  async function syncFolder(path: string): Promise<void> {
-    const handle = await open(path, "r");
-    try {
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-  }
 
   /** False if the file does not exist. */
   const touch = (path: string, now: Date): Promise<boolean> =>
@@ -164,7 +156,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     stat(path).then(
       ({ mtimeMs }) => mtimeMs < olderThan,
       (error) => {
-        if (error.code === "ENOENT") return false;
+        if (isMissing(error)) return false;
         throw error;
       },
     );

@@ -8,6 +8,7 @@
  */
 import { copyFile, link, rename, stat, unlink, utimes } from "node:fs/promises";
 import { isUnavailable } from "../base/errors.ts";
+import { isMissing } from "../base/files.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { openBlobCache } from "./blob-cache.ts";
@@ -22,8 +23,6 @@ const FRESH_MS = 15 * 60_000;
 const POLL_MS = 100;
 /** Object with the id of the data folder that sweeps. */
 const OWNER = "owner";
-
-const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === "ENOENT";
 
 export type RemoteBlobs = ReturnType<typeof openRemoteBlobs>;
 

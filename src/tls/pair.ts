@@ -6,6 +6,7 @@ import { createHash, createPrivateKey, X509Certificate } from "node:crypto";
 import { type FileHandle, mkdir, open, readFile, rename } from "node:fs/promises";
 import { isIP } from "node:net";
 import { dirname } from "node:path";
+import { isMissing, syncFolder } from "../base/files.ts";
 
 /** PEM; `cert` may carry its chain. */
 export interface KeyPair {
@@ -57,7 +58,7 @@ export async function readPrivately(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    if (isMissing(error)) return undefined;
     throw error;
   }
 }
@@ -74,7 +75,7 @@ export async function savePrivately(path: string, text: string): Promise<void> {
   });
   await rename(temporary, path);
   // Syncs the rename, too: the caller may next delete data that this file replaces.
-  await withFile(folder, "r", (file) => file.sync());
+  await syncFolder(folder);
 }
 
 async function withFile(path: string, flags: string, use: (file: FileHandle) => Promise<void>): Promise<void> {

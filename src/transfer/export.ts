@@ -7,6 +7,7 @@
 import { type FileHandle, link, open, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { AppError } from "../base/errors.ts";
+import { syncFolder } from "../base/files.ts";
 import type { ExportedMessage } from "../mailbox/transfer.ts";
 import { writeExportMark } from "./marks.ts";
 
@@ -44,11 +45,6 @@ export async function exportMail(
 }
 
 const taken = (path: string) => new AppError("conflict", `${path} exists: name another file`);
-
-async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, "r");
-  await folder.sync().finally(() => folder.close());
-}
 
 async function write(
   file: FileHandle,

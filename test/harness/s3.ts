@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import { AwsClient } from "aws4fetch";
-import type { S3Location } from "../../src/config.ts";
+import type { S3Location } from "../../src/net/s3.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
 import { isListening, takePort } from "./port.ts";

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { mailer } from "../harness/mail.ts";
+import { attachmentOf, messageOf } from "../harness/numbered-mail.ts";
 import { begin, type Place, run, runJson, type Served, serve } from "../harness/process.ts";
 import { filesIn, keyOf } from "../harness/remote-blobs.ts";
 import { noS3, type S3, startS3 } from "../harness/s3.ts";
@@ -16,31 +17,7 @@ import { settle } from "../harness/settle.ts";
 
 const CONNECTIONS = 4;
 
-const attachmentOf = (n: string): Buffer => createHash("sha512").update(n).digest();
 const nameOf = (n: string): string => createHash("sha256").update(attachmentOf(n)).digest("hex");
-
-const messageOf = (n: string): string =>
-  [
-    "From: carol@remote.example",
-    "To: owner@example.test",
-    `Subject: crash ${n}`,
-    `Message-ID: <crash-${n}@remote.example>`,
-    "MIME-Version: 1.0",
-    'Content-Type: multipart/mixed; boundary="b"',
-    "",
-    "--b",
-    "Content-Type: text/plain",
-    "",
-    `body of ${n}`,
-    "--b",
-    "Content-Type: application/octet-stream",
-    'Content-Disposition: attachment; filename="proof.bin"',
-    "Content-Transfer-Encoding: base64",
-    "",
-    attachmentOf(n).toString("base64"),
-    "--b--",
-    "",
-  ].join("\n");
 
 interface Rig {
   s3: S3;

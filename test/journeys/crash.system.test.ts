@@ -4,11 +4,11 @@
  */
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
-import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { mailer } from "../harness/mail.ts";
+import { attachmentOf, messageOf } from "../harness/numbered-mail.ts";
 import { runJson, serve } from "../harness/process.ts";
 import { settle } from "../harness/settle.ts";
 
@@ -19,31 +19,6 @@ interface Page {
 
 const ROUNDS = 3;
 const CONNECTIONS = 8;
-
-const attachmentOf = (n: string): Buffer => createHash("sha512").update(n).digest();
-
-const messageOf = (n: string): string =>
-  [
-    "From: carol@remote.example",
-    "To: owner@example.test",
-    `Subject: crash ${n}`,
-    `Message-ID: <crash-${n}@remote.example>`,
-    "MIME-Version: 1.0",
-    'Content-Type: multipart/mixed; boundary="b"',
-    "",
-    "--b",
-    "Content-Type: text/plain",
-    "",
-    `body of ${n}`,
-    "--b",
-    "Content-Type: application/octet-stream",
-    'Content-Disposition: attachment; filename="proof.bin"',
-    "Content-Transfer-Encoding: base64",
-    "",
-    attachmentOf(n).toString("base64"),
-    "--b--",
-    "",
-  ].join("\n");
 
 test("kill -9 under load loses nothing that was acknowledged and leaves nothing half done", async () => {
   const place = { data: temporaryFolder() };
