@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { temporaryFolder } from "./folder.ts";
 import { type Place, run, runJson } from "./process.ts";
 import { noS3, type S3 } from "./s3.ts";
+import { WITHOUT_LIMITS } from "./settle.ts";
 
 const SETTLE = join(import.meta.dir, "settle.ts");
 
@@ -24,11 +25,7 @@ export async function replicatedPlace(
   const { apiKey } = await runJson<{ apiKey: string }>(place, "setup", ...names);
   await run(place, ["domain", "verify", "example.test", "--skip-dns"]);
   const wanted = {
-    "api.ipRequestsPerMinute": "1000000",
-    "api.keyRequestsPerMinute": "1000000",
-    "sending.mailboxPerHour": "1000000",
-    "sending.workspacePerHour": "1000000",
-    "sending.warmup": "off",
+    ...WITHOUT_LIMITS,
     ...settings,
   };
   // In a process of its own: here, the database would stay open, and locked, until its statements are collected.

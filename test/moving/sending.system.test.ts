@@ -10,7 +10,7 @@ import { startDnsServer } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { run, runJson, serve } from "../harness/process.ts";
 import { settingsFor, startRemoteMx } from "../harness/remote-mx.ts";
-import { settle } from "../harness/settle.ts";
+import { settle, WITHOUT_LIMITS } from "../harness/settle.ts";
 import { until } from "../harness/until.ts";
 
 const LANES = 6;
@@ -32,11 +32,7 @@ test("each accepted message arrives once", async () => {
   await runJson(target, "workspace", "add", "Here already");
   for (const place of places) {
     settle(place, {
-      "api.ipRequestsPerMinute": "1000000",
-      "api.keyRequestsPerMinute": "1000000",
-      "sending.mailboxPerHour": "1000000",
-      "sending.workspacePerHour": "1000000",
-      "sending.warmup": "off",
+      ...WITHOUT_LIMITS,
       ...settingsFor(remote),
     });
   }
