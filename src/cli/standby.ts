@@ -36,7 +36,7 @@ async function openHere(session: Session): Promise<(Opened & { isPromoting: bool
   const { data, baseUrl: url } = config;
   const release = claimFolder(data);
   try {
-    const role = await settleRole({ data, location, runtime });
+    const role = await settleRole({ data, location, runtime, log });
     if (role.role === "server") {
       release();
       return undefined;

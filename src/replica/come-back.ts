@@ -9,13 +9,13 @@ import { Database } from "bun:sqlite";
 import { copyFileSync, existsSync, linkSync, mkdirSync, readdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
-import { pause } from "../base/pause.ts";
+import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { openS3, placeOf, type S3Location } from "../net/s3.ts";
 import { REPLICATED } from "../store/wal.ts";
 import { forgetIdentity, readIdentity } from "./identity.ts";
 import { type Lease, readLease } from "./lease.ts";
-import { REPLICA_FOLDER } from "./litestream.ts";
+import { endLitestream, REPLICA_FOLDER } from "./litestream.ts";
 import { becomeServer } from "./promote.ts";
 import { readStandby, writeStandby } from "./standby.ts";
 
@@ -26,10 +26,6 @@ export type Role =
   | { role: "promoting" }
   | { role: "server" };
 
-/** How long a process of the former server may take to end, and between looks, ms. */
-const ENDING_MS = 15_000;
-const LOOK_MS = 200;
-
 /** The key of second factors (access/seal.ts), which every server that has taken over has from the one before. */
 const SEAL = "keys/second-factor.key";
 
@@ -38,10 +34,12 @@ export async function settleRole({
   data,
   location,
   runtime,
+  log,
 }: {
   data: string;
   location: S3Location;
   runtime: Pick<Runtime, "now" | "fetch" | "setTimer">;
+  log: Log;
 }): Promise<Role> {
   const hasDatabase = existsSync(join(data, "mailroom.db"));
   const isStandby = readStandby(data) !== undefined;
@@ -67,7 +65,7 @@ export async function settleRole({
       `${data} has the database of a server, and no other has taken over from it: start it with mailroom serve, or give a standby an empty data folder`,
     );
   }
-  await leaveWal(join(data, "mailroom.db"), runtime);
+  await endLitestream(data, { ...runtime, log });
   const aside = keepAside(data, runtime.now());
   const joinedAt = existsSync(join(data, SEAL)) ? runtime.now() : undefined;
   writeStandby(data, { place: placeOf(location), ...(joinedAt !== undefined && { joinedAt }) });
@@ -75,35 +73,22 @@ export async function settleRole({
   return { role: "standby", aside, takenBy: lease };
 }
 
-/**
- * Makes the database one file, so that it moves whole: the write-ahead log goes into it. Waits for a Litestream that is just
- * ending with its server. @throws SQLiteError while something else has the database open
- */
-async function leaveWal(file: string, runtime: Pick<Runtime, "now" | "setTimer">): Promise<void> {
-  const until = runtime.now() + ENDING_MS;
-  for (;;) {
-    const sqlite = new Database(file);
-    try {
-      sqlite.exec("PRAGMA journal_mode = DELETE");
-      return;
-    } catch (error) {
-      if ((error as { code?: string }).code !== "SQLITE_BUSY" || runtime.now() >= until) throw error;
-    } finally {
-      sqlite.close();
-    }
-    await pause(runtime, LOOK_MS);
-  }
-}
-
 /** Moves the database aside, with links to its blobs. Returns the folder, in which commands find all as it was. */
 function keepAside(data: string, now: number): string {
+  // One file, so that it moves whole: the write-ahead log goes into it. First, since it fails while a command has it open.
+  const sqlite = new Database(join(data, "mailroom.db"));
+  try {
+    sqlite.exec("PRAGMA journal_mode = DELETE");
+  } finally {
+    sqlite.close();
+  }
   const aside = join(data, `before-standby-${new Date(now).toISOString().replaceAll(/[-:]|\.\d+/g, "")}`);
   mkdirSync(aside, { mode: 0o700 });
   linkTree(join(data, "blobs"), join(aside, "blobs"));
   linkTree(join(data, "keys"), join(aside, "keys"));
   copyFileSync(join(data, REPLICATED), join(aside, REPLICATED));
   // What Litestream knew of it would not fit another one.
-  if (existsSync(join(data, REPLICA_FOLDER))) renameSync(join(data, "replica"), join(aside, REPLICA_FOLDER));
+  if (existsSync(join(data, REPLICA_FOLDER))) renameSync(join(data, REPLICA_FOLDER), join(aside, REPLICA_FOLDER));
   renameSync(join(data, "mailroom.db"), join(aside, "mailroom.db"));
   return aside;
 }

@@ -38,6 +38,13 @@ const KNOWN_VERSION = /^0\.5\.(1[89]|[2-9]\d|\d{3,})$/;
 export const REPLICA_FOLDER = "replica";
 const CONFIG_FILE = "litestream.yml";
 const SOCKET = "litestream.sock";
+
+const configOf = (data: string): string => resolve(data, REPLICA_FOLDER, CONFIG_FILE);
+
+/** Kills what a killed server has left of its Litestream. @throws Error if it does not end */
+export const endLitestream = (data: string, runtime: Parameters<typeof endLeftovers>[2]): Promise<void> =>
+  endLeftovers(LITESTREAM.name, ["-config", configOf(data)], runtime);
+
 /**
  * What it knows of an epoch, which begins with a copy of the whole database. That of another is of no use: its
  * transactions have the same numbers.
@@ -144,7 +151,7 @@ export function createLitestream({
 }) {
   // Absolute, because the folder is the process's working directory, where relative paths lead elsewhere.
   const folder = resolve(data, REPLICA_FOLDER);
-  const config = join(folder, CONFIG_FILE);
+  const config = configOf(data);
   const over = new AbortController();
   let state: ProcessState = { state: "off", restarts: 0 };
   let starts = 0;
@@ -194,7 +201,7 @@ export function createLitestream({
   async function run(epoch: number): Promise<Failure | undefined> {
     setState({ state: "starting" });
     const { path, version } = await findLitestream(options.get("replica.litestreamPath"), data, runtime, over.signal);
-    await endLeftovers(LITESTREAM.name, ["-config", config], { ...runtime, log });
+    await endLitestream(data, { ...runtime, log });
     prepare(epoch);
     if (over.signal.aborted) return undefined;
     starts++;
