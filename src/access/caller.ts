@@ -140,6 +140,13 @@ export function notFound(what: "mailbox" | "thread" | "message" | "attachment" |
   return new AppError("not_found", `There is no such ${what}, or this key does not reach it`);
 }
 
+/** How the caller reaches a mailbox. @throws AppError not_found if it does not exist or is out of reach */
+export function requireReach(db: Db, caller: Caller, mailboxId: string): Reach {
+  const reach = reachTo(db, caller, mailboxId);
+  if (!reach) throw notFound("mailbox");
+  return reach;
+}
+
 const REFUSAL: Record<keyof Access, string> = {
   read: "You may not read this mailbox",
   send: "You may not send from this mailbox: it is shared with you for viewing only",

@@ -3,7 +3,7 @@
  * only writer of mailbox_texts.
  */
 import { eq, sql } from "drizzle-orm";
-import { type Caller, notFound, reachTo, requireAccess } from "../access/caller.ts";
+import { type Caller, requireAccess, requireReach } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { mailboxTexts, type Template } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
@@ -90,17 +90,13 @@ function placeOf(templates: readonly Template[], name: string): number {
 
 /** For somebody who sends from the mailbox. @throws AppError not_found, forbidden */
 export function readTexts(db: Db, caller: Caller, mailboxId: string): Texts {
-  const reach = reachTo(db, caller, mailboxId);
-  if (!reach) throw notFound("mailbox");
-  requireAccess(reach, "send");
+  requireAccess(requireReach(db, caller, mailboxId), "send");
   return textsOf(db, mailboxId);
 }
 
 /** @throws AppError not_found, forbidden unless the caller manages the mailbox */
 export function requireTextsManaged(db: Db, caller: Caller, mailboxId: string): void {
-  const reach = reachTo(db, caller, mailboxId);
-  if (!reach) throw notFound("mailbox");
-  if (reach.access.manage) return;
+  if (requireReach(db, caller, mailboxId).access.manage) return;
   throw new AppError(
     "forbidden",
     "The signature and templates of a mailbox are changed by its owner, an admin or somebody with a full-access share",

@@ -1,5 +1,5 @@
 /** Web Push in the browser of a session (rules: Push). */
-import { notFound, reachTo } from "../../access/caller.ts";
+import { requireReach } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
 import { readDestination } from "../../net/destination.ts";
 import { isTarget } from "../../push/encryption.ts";
@@ -38,7 +38,7 @@ export const setPush = appOperation({
     if (!isTarget(body)) throw new AppError("unprocessable", "The browser gave no keys to encrypt for it");
     const { userId } = caller;
     store.transact((tx) => {
-      for (const id of body.mailboxes) if (!reachTo(tx, caller, id)) throw notFound("mailbox");
+      for (const id of body.mailboxes) requireReach(tx, caller, id);
       subscribe(tx, { ...body, sessionId: session.id, userId, createdAt: runtime.now() });
     });
   },

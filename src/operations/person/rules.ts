@@ -1,5 +1,5 @@
 /** Rules and absence of a mailbox, for the people who manage it. */
-import { notFound, reachTo, requireAccess } from "../../access/caller.ts";
+import { requireAccess, requireReach } from "../../access/caller.ts";
 import { changeRules, type Managed, viewRules } from "../../admin/rules.ts";
 import { absenceOf, putAbsence } from "../../mailbox/absences.ts";
 import { notesOn } from "../../mailbox/rules.ts";
@@ -14,8 +14,7 @@ const LARGEST_RULES = 1_048_576;
 
 /** @throws AppError not_found, forbidden */
 function managed({ caller }: Pick<PersonContext, "caller">, db: Db, id: string): Managed {
-  const reach = reachTo(db, caller, id);
-  if (!reach) throw notFound("mailbox");
+  const reach = requireReach(db, caller, id);
   requireAccess(reach, "manage");
   return reach.mailbox;
 }
