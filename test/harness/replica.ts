@@ -14,13 +14,17 @@ const LITESTREAM = Bun.which("litestream");
 /** The reason why its tests are skipped, or undefined. */
 export const noReplica = LITESTREAM === null ? "litestream is not installed (.ci/run does)" : noS3;
 
-/** A data folder with owner@example.test, a verified domain and high rates, and the environment of its server. */
+/**
+ * A data folder with owner@example.test, a verified domain and high rates, and the environment of its server. `machine`: what
+ * is special of the one that it is on.
+ */
 export async function replicatedPlace(
   s3: S3,
   settings: Record<string, string> = {},
+  machine: Pick<Place, "program" | "env"> = {},
 ): Promise<Place & { apiKey: string; data: string; env: Record<string, string> }> {
-  const env = { MAILROOM_REPLICA: s3.url, ...s3.credentials, MAILROOM_BASE_URL: "https://one.example" };
-  const place = { data: temporaryFolder(), env };
+  const env = { MAILROOM_REPLICA: s3.url, ...s3.credentials, MAILROOM_BASE_URL: "https://one.example", ...machine.env };
+  const place = { ...machine, data: temporaryFolder(), env };
   const names = ["--domain", "example.test", "--email", "owner@example.test", "--name", "Owner"];
   const { apiKey } = await runJson<{ apiKey: string }>(place, "setup", ...names);
   await run(place, ["domain", "verify", "example.test", "--skip-dns"]);

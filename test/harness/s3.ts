@@ -80,9 +80,12 @@ export type Interference = (
 
 /**
  * Makes a bucket on the server of this process, which it starts when it is the first. `beside`: the way of another machine to
- * the same bucket instead, with a proxy of its own.
+ * the same bucket instead, with a proxy of its own. `hostname`: where the proxy listens.
  */
-export async function startS3(program: S3Program = "moto", beside?: S3): Promise<S3> {
+export async function startS3(
+  program: S3Program = "moto",
+  { beside, hostname = "127.0.0.1" }: { beside?: S3; hostname?: string } = {},
+): Promise<S3> {
   const server = shared.get(program) ?? startProgram(program);
   shared.set(program, server);
   const endpoint = await server;
@@ -90,7 +93,7 @@ export async function startS3(program: S3Program = "moto", beside?: S3): Promise
   let rule: Interference | undefined;
   const asked: string[] = [];
   const proxy = Bun.serve({
-    hostname: "127.0.0.1",
+    hostname,
     port: 0,
     idleTimeout: 0,
     async fetch(request) {
@@ -110,7 +113,7 @@ export async function startS3(program: S3Program = "moto", beside?: S3): Promise
   });
   proxy.unref();
   const location = {
-    ...{ bucket, prefix: "team/", endpoint: `http://127.0.0.1:${proxy.port}`, region: "us-east-1" },
+    ...{ bucket, prefix: "team/", endpoint: `http://${hostname}:${proxy.port}`, region: "us-east-1" },
     ...CREDENTIALS,
   };
   const direct = new Bun.S3Client({ bucket, endpoint, region: location.region, ...CREDENTIALS });

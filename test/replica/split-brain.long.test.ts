@@ -1,6 +1,6 @@
 /**
- * Both machines are alive, and the network between one of them and the bucket is gone: from one, from the other, from
- * both, and back. They never talk to each other, so a network that is gone between them changes nothing.
+ * Both machines are alive, each in a network of its own, and not connected with each other. The bucket can be reached from
+ * both, from one, from the other, from neither, and again.
  */
 import { describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
@@ -8,26 +8,35 @@ import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail.ts";
+import { type NetworkedMachine, networkedMachine, noNetworks } from "../harness/networks.ts";
 import { beginServing, type Place, run, runJson, type Served, serve, start } from "../harness/process.ts";
 import { noReplica, replicatedPlace } from "../harness/replica.ts";
-import { type S3, startS3 } from "../harness/s3.ts";
+import { startS3 } from "../harness/s3.ts";
 import { until } from "../harness/until.ts";
 
 const OWNER = "owner@example.test";
+const missing = noReplica ?? noNetworks;
 
-/** The bucket cannot be reached. */
-const cut = (s3: S3): void => s3.interfere(() => new Promise<Response>(() => {}));
-const mend = (s3: S3): void => s3.interfere(undefined);
+const placeOn = ({ program, address }: NetworkedMachine) => ({
+  program,
+  env: {
+    MAILROOM_HTTP: `${address}:0`,
+    MAILROOM_MX: `${address}:0`,
+    MAILROOM_SUBMISSION: "off",
+    MAILROOM_SUBMISSIONS: "off",
+  },
+});
 
 async function machines(settings: Record<string, string>) {
-  const [ofOne, ofTwo] = await (async () => {
-    const first = await startS3();
-    return [first, await startS3("moto", first)] as const;
-  })();
-  const one = await replicatedPlace(ofOne, settings);
+  const [ofOne, ofTwo] = [networkedMachine(), networkedMachine()];
+  const s3 = await startS3("moto", { hostname: ofOne.bucketAddress });
+  const way = await startS3("moto", { beside: s3, hostname: ofTwo.bucketAddress });
+  const one = await replicatedPlace(s3, settings, placeOn(ofOne));
+  const there = placeOn(ofTwo);
   const two: Place = {
+    ...there,
     data: temporaryFolder(),
-    env: { ...one.env, MAILROOM_REPLICA: ofTwo.url, MAILROOM_BASE_URL: "https://two.example" },
+    env: { ...one.env, ...there.env, MAILROOM_REPLICA: way.url, MAILROOM_BASE_URL: "https://two.example" },
   };
   const first = await serve(one);
   const second = await start(two, "standby");
@@ -75,14 +84,29 @@ const mxOf = ({ ready: { mx } }: Promoted): Served["mx"] => {
   return { host, port: Number(port) };
 };
 
-describe.skipIf(noReplica !== undefined)(`two machines${noReplica === undefined ? "" : ` (${noReplica})`}`, () => {
+describe.skipIf(missing !== undefined)(`two machines${missing === undefined ? "" : ` (${missing})`}`, () => {
+  test("which both reach the bucket: one serves, the other follows, and neither needs the other", async () => {
+    const { two, first, second, apiKey } = await machines({});
+    const inTwo = (two.program as readonly string[]).slice(0, 4);
+    const reach = Bun.spawnSync([...inTwo, "bash", "-c", `: < /dev/tcp/${first.mx.host}/${first.mx.port}`]);
+    expect([reach.exitCode, reach.stderr.toString()]).toEqual([1, expect.stringContaining("Network is unreachable")]);
+    const sender = mailer(first.mx);
+    await sender.send({ from: "carol@remote.example", to: OWNER }, letter({ to: OWNER, subject: "followed" }));
+    sender.close();
+    await until(async () => (await subjectsOf(second.http, apiKey)).includes("followed"));
+    const refused = await run(two, ["promote"]);
+    expect([refused.exitCode, refused.stderr]).toEqual([1, expect.stringContaining("https://one.example writes")]);
+    await first.kill("SIGTERM");
+    await second.kill("SIGTERM");
+  }, 240_000);
+
   test("of which only the standby reaches the bucket: the server stops before the standby may take mail", async () => {
     const { ofOne, one, two, first, second, apiKey } = await machines({ "replica.ack": "replica" });
     let isOver = false;
     const told: Acknowledged[] = [];
     const sending = keepSending("one", first.mx, () => isOver, told);
     await until(() => told.length > 5);
-    cut(ofOne);
+    ofOne.cut();
     const promoted = await runJson<Promoted>(two, "promote");
     const takenAt = performance.now();
     await Bun.sleep(2_000);
@@ -93,7 +117,7 @@ describe.skipIf(noReplica !== undefined)(`two machines${noReplica === undefined 
     const there = new Set(await subjectsOf(`http://${promoted.ready.http}`, apiKey));
     expect(told.filter(({ subject }) => !there.has(subject))).toEqual([]);
     // The network is back: the former server is refused for good.
-    mend(ofOne);
+    ofOne.mend();
     expect((await run(one, ["serve"])).exitCode).toBe(3);
     await second.kill("SIGTERM");
   }, 240_000);
@@ -104,8 +128,8 @@ describe.skipIf(noReplica !== undefined)(`two machines${noReplica === undefined 
     await sender.send({ from: "carol@remote.example", to: OWNER }, letter({ to: OWNER, subject: "before" }));
     sender.close();
     await until(async () => (await subjectsOf(second.http, apiKey)).includes("before"));
-    cut(ofOne);
-    cut(ofTwo);
+    ofOne.cut();
+    ofTwo.cut();
     expect(await first.ended).toBe(1);
     expect(await subjectsOf(second.http, apiKey)).toEqual(["before"]);
     const refused = await run(two, ["promote"]);
@@ -113,8 +137,8 @@ describe.skipIf(noReplica !== undefined)(`two machines${noReplica === undefined 
     expect(refused.stderr).toContain("cannot be used");
     // A unit starts it again; it waits for the bucket.
     const waiting = beginServing(one);
-    mend(ofOne);
-    mend(ofTwo);
+    ofOne.mend();
+    ofTwo.mend();
     await until(() => waiting.stderr().includes('"message":"ready"'));
     await until(async () => {
       await Bun.sleep(200);
@@ -129,14 +153,14 @@ describe.skipIf(noReplica !== undefined)(`two machines${noReplica === undefined 
 
   test("of which only the server reaches the bucket: it goes on, and the standby cannot take over", async () => {
     const { ofTwo, two, first, second, apiKey } = await machines({});
-    cut(ofTwo);
+    ofTwo.cut();
     const sender = mailer(first.mx);
     await sender.send({ from: "carol@remote.example", to: OWNER }, letter({ to: OWNER, subject: "meanwhile" }));
     sender.close();
     const refused = await run(two, ["promote"]);
     expect([refused.exitCode, refused.stderr.includes("cannot be used")]).toEqual([1, true]);
     expect(await subjectsOf(second.http, apiKey)).toEqual([]);
-    mend(ofTwo);
+    ofTwo.mend();
     await until(async () => {
       await Bun.sleep(200);
       return (await subjectsOf(second.http, apiKey)).includes("meanwhile");
@@ -148,7 +172,7 @@ describe.skipIf(noReplica !== undefined)(`two machines${noReplica === undefined 
 
   test("with replica.onLost=serve: both take mail until the network is back, and nothing is deleted", async () => {
     const { ofOne, one, two, first, second, apiKey } = await machines({ "replica.onLost": "serve" });
-    cut(ofOne);
+    ofOne.cut();
     const promoted = await runJson<Promoted>(two, "promote");
     let isOver = false;
     const [atOne, atTwo]: [Acknowledged[], Acknowledged[]] = [[], []];
@@ -159,7 +183,7 @@ describe.skipIf(noReplica !== undefined)(`two machines${noReplica === undefined 
     await until(() => atOne.length > 2 && atTwo.length > 2);
     isOver = true;
     await Promise.all(both);
-    mend(ofOne);
+    ofOne.mend();
     // It sees that another has taken over.
     expect(await first.ended).toBe(3);
     const there = await subjectsOf(`http://${promoted.ready.http}`, apiKey);
