@@ -1,8 +1,9 @@
 /**
- * What one machine holds: a mailbox of many short messages, seeded as rows (seed.ts), and what it costs: disk, start, lists,
- * searches, arriving mail beside it, a backup, and moving its workspace to another server.
+ * What one machine holds: a mailbox of many short messages, seeded as rows (seed.ts) or imported, and what it costs: disk, start,
+ * lists, searches, arriving mail beside it, a backup, and moving its workspace to another server.
  *
  *   BENCH_MESSAGES=10000000 bun run bench scale        (a million unless it says otherwise; only when it is named)
+ *   BENCH_IMPORT=yes bun run bench scale               (messages of 4 kB go through `mailroom import`)
  *
  * It needs some 2 GB of disk for each million, twice that with a backup, and three times for the move, which it leaves out
  * above two million.
@@ -12,14 +13,17 @@ import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { type Place, run, serve } from "../harness/process.ts";
-import { ADDRESS, folder, print, residentMB, settled, timings, written } from "./figures.ts";
+import { ADDRESS, folder, newPlace, print, residentMB, settled, timings, written } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
+import { importInto } from "./import.ts";
 import { COMMON_WORD, RARE_WORD, seededPlace } from "./seed.ts";
 import { pump } from "./smtp-load.ts";
 
 const MESSAGES = Number(process.env.BENCH_MESSAGES ?? 1_000_000);
-/** Bytes of the text of a message: the median. */
+const IS_IMPORTED = process.env.BENCH_IMPORT !== undefined;
+/** Bytes of the text of a message: the median of those that are seeded. */
 const SHORT = 100;
+const IMPORTED = 4_000;
 const STARTS = 3;
 const ARRIVING = 2_000;
 const MOST_MOVED = 2_000_000;
@@ -34,9 +38,22 @@ async function secondsOf(place: Place, ...args: string[]): Promise<number> {
   return (performance.now() - started) / 1_000;
 }
 
+/** A place with one mailbox of messages that were imported, with the words that are searched for. */
+async function importedPlace(): Promise<Awaited<ReturnType<typeof newPlace>>> {
+  const made = await newPlace(`imported-${MESSAGES}`);
+  const make = messageMaker(7, IMPORTED, ADDRESS);
+  const word = (n: number): string => (n % 10_000 === 0 ? RARE_WORD : n % 10 === 0 ? COMMON_WORD : "");
+  const { seconds, residentMB } = await importInto(made.place, MESSAGES, (n) =>
+    Buffer.concat([make(n), Buffer.from(`${word(n)}\r\n`)]),
+  );
+  print({ figure: `import of ${MESSAGES} messages`, value: MESSAGES / seconds, unit: "messages/s" });
+  print({ figure: "resident meanwhile, at most", value: residentMB, unit: "MB" });
+  return made;
+}
+
 export async function scale(): Promise<void> {
-  const { place, apiKey } = await seededPlace(MESSAGES, SHORT);
-  const among = (figure: string) => `${figure}, among ${MESSAGES} short messages`;
+  const { place, apiKey } = await (IS_IMPORTED ? importedPlace() : seededPlace(MESSAGES, SHORT));
+  const among = (figure: string) => `${figure}, among ${MESSAGES} messages`;
   const database = join(place.data, "mailroom.db");
   print({ figure: among("database"), value: gigabytes(database), unit: "GB" });
 
