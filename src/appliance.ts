@@ -479,6 +479,7 @@ export function createAppliance(
           reads.job,
           forgetJournal(store, options),
           identity.sweepSessions,
+          identity.sweepSessionKeys,
           oauth.job,
           createAccessNotices({ ...base, notify: notifyAdmins }),
           people.finishRemovals,

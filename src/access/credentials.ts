@@ -273,6 +273,48 @@ export function reviveKey(tx: Tx, key: string, userId: string): boolean {
   return revived.length > 0;
 }
 
+/** Revokes the keys that sessions made. Where there are none it writes nothing, so that a standby can end its own sessions. */
+export function revokeKeysMadeIn(tx: Tx, sessionIds: readonly string[], now: number): void {
+  const live = tx
+    .select({ id: apiKeys.id })
+    .from(apiKeys)
+    .where(and(inArray(apiKeys.madeBy, [...sessionIds]), isNull(apiKeys.revokedAt)))
+    .all();
+  for (const { id } of live) revokeKey(tx, id, now);
+}
+
+const SWEEP_MS = 10 * 60_000;
+/** How long the list shows keys of sessions after their end: as long as the journal, by default. */
+const ENDED_KEYS_KEPT_MS = 90 * 86_400_000;
+
+const sweeps = prepared(({ $client: sqlite }) => {
+  const ofSession = "made_by GLOB 'ses_*'";
+  return {
+    expired: sqlite.prepare<unknown, [now: number, at: string]>(
+      `UPDATE api_keys SET revoked_at = ? WHERE ${ofSession} AND revoked_at IS NULL AND policy ->> 'expiresAt' <= ?`,
+    ),
+    old: sqlite.prepare<unknown, [before: number]>(
+      `DELETE FROM api_keys WHERE ${ofSession} AND (revoked_at <= ? OR (revoked_at IS NOT NULL AND last_used_at IS NULL))`,
+    ),
+  };
+});
+
+/**
+ * For the scheduler: revokes keys of sessions once they have expired, and deletes those that were never used and those
+ * that ended long ago, of which a person may make many.
+ */
+export const sweepSessionKeys = (store: Pick<Store, "transact">) => ({
+  name: "sweep-session-keys",
+  deletes: true,
+  runDue(now: number): number {
+    store.transact((tx) => {
+      sweeps(tx).expired.run(now, new Date(now).toISOString());
+      sweeps(tx).old.run(now - ENDED_KEYS_KEPT_MS);
+    });
+    return now + SWEEP_MS;
+  },
+});
+
 /** Revokes all keys of a person; returns their number. */
 export function revokeKeysOf(tx: Tx, userId: string, now: number): number {
   const live = and(eq(apiKeys.userId, userId), isNull(apiKeys.revokedAt));

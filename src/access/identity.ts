@@ -6,7 +6,7 @@ import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Store } from "../store/store.ts";
 import { noteAppPasswordUse } from "./app-passwords.ts";
-import { createLastUse, noteKeyUse } from "./credentials.ts";
+import { createLastUse, noteKeyUse, sweepSessionKeys } from "./credentials.ts";
 import { openSeal } from "./seal.ts";
 import { createSecondFactors } from "./second-factor.ts";
 import { createSessionSweep, createSessionUse } from "./sessions.ts";
@@ -41,5 +41,6 @@ export function openIdentity({
     touchSession: createSessionUse(store, log),
     signIn: createSignIn({ store, slowdown, secondFactors, touchKey, touchAppPassword, runtime }),
     sweepSessions: createSessionSweep(store),
+    sweepSessionKeys: sweepSessionKeys(store),
   };
 }

@@ -8,7 +8,7 @@
  * recent proof of identity. Each proof changes the token, which invalidates a copied cookie.
  */
 import { createHash } from "node:crypto";
-import { and, desc, eq, gt, lte, ne, sql } from "drizzle-orm";
+import { and, desc, eq, gt, lte, ne, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { newId, type Runtime, randomToken } from "../base/runtime.ts";
@@ -17,6 +17,7 @@ import { SCOPES, sessions, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { type Caller, PERSON } from "./caller.ts";
+import { revokeKeysMadeIn } from "./credentials.ts";
 import { hasSecondFactor } from "./second-factor.ts";
 
 /** 256 bits. */
@@ -174,21 +175,24 @@ export function listSessions(db: Db, userId: string, now: number): SessionRecord
     .all();
 }
 
-/** Ends one of a person's sessions. False if they have none with that id. */
-export function endSession(tx: Tx, userId: string, id: string): boolean {
-  const ended = tx
-    .delete(sessions)
-    .where(and(eq(sessions.id, id), eq(sessions.userId, userId)))
-    .returning({ id: sessions.id })
-    .all();
-  return ended.length > 0;
+/** Ends sessions, with the keys that they made; returns their number. */
+function end(tx: Tx, which: SQL | undefined, now: number): number {
+  const ended = tx.delete(sessions).where(which).returning({ id: sessions.id }).all();
+  revokeKeysMadeIn(
+    tx,
+    ended.map(({ id }) => id),
+    now,
+  );
+  return ended.length;
 }
 
-/** Ends all sessions of a person, except `keep`. */
-export function endSessions(tx: Tx, userId: string, keep?: string): void {
-  tx.delete(sessions)
-    .where(and(eq(sessions.userId, userId), keep === undefined ? undefined : ne(sessions.id, keep)))
-    .run();
+/** Ends one of a person's sessions. False if they have none with that id. `now`: epoch ms. */
+export const endSession = (tx: Tx, userId: string, id: string, now: number): boolean =>
+  end(tx, and(eq(sessions.id, id), eq(sessions.userId, userId)), now) > 0;
+
+/** Ends all sessions of a person, except `keep`. `now`: epoch ms. */
+export function endSessions(tx: Tx, userId: string, now: number, keep?: string): void {
+  end(tx, and(eq(sessions.userId, userId), keep === undefined ? undefined : ne(sessions.id, keep)), now);
 }
 
 /** Records that a session is in use, which extends it. A failed write is logged; the request continues. */
@@ -214,7 +218,7 @@ export function createSessionSweep(store: Pick<Store, "transact">) {
     deletes: true,
     runDue(now: number): number {
       store.transact((tx) => {
-        tx.delete(sessions).where(lte(sessions.expiresAt, now)).run();
+        end(tx, lte(sessions.expiresAt, now), now);
       });
       return now + DAY_MS;
     },

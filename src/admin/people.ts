@@ -283,7 +283,7 @@ export function createPeople(parts: MailboxesParts) {
 
   /** Sets a password, and ends the person's sessions except `keepSession`. `passwordHash`: from hashPassword here. */
   function setPassword(tx: Tx, userId: string, passwordHash: string, keepSession?: string): void {
-    endSessions(tx, userId, keepSession);
+    endSessions(tx, userId, runtime.now(), keepSession);
     tx.update(schema.users).set({ passwordHash, shortPassword: false }).where(eq(schema.users.id, userId)).run();
   }
 
@@ -354,7 +354,7 @@ export function createPeople(parts: MailboxesParts) {
   function resetSecondFactor(tx: Tx, userId: string, by?: By): void {
     refuseChanging(tx, by, userId);
     if (!removeSecondFactor(tx, userId)) throw new AppError("conflict", "they have no second factor");
-    endSessions(tx, userId);
+    endSessions(tx, userId, runtime.now());
     endAccess(tx, userId, { deed: "second_factor", doneBy: doneBy(by), appPasswords: true, keys: false });
   }
 

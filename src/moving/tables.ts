@@ -64,7 +64,10 @@ export const TABLES: Readonly<Record<string, Moved | Left>> = {
   mailbox_texts: ofMailbox("last"),
   mailbox_rules: ofMailbox("last"),
   absences: ofMailbox("last"),
-  api_keys: ofUser(),
+  // Sessions stay, and the keys that they made end with them.
+  api_keys: ofUser({
+    values: { revoked_at: "coalesce(m.revoked_at, iif(m.made_by GLOB 'ses_*', m.created_at, NULL))" },
+  }),
   app_passwords: ofUser(),
   oauth_grants: { stage: "last", of: "api_keys", by: "key_id" },
   oauth_tokens: { stage: "last", of: "oauth_grants", by: "key_id", numbers: { seq: "oauth_tokens" } },

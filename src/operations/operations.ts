@@ -109,6 +109,7 @@ import {
   removeSecondFactor,
   renewRecoveryCodes,
 } from "./person/second-factor.ts";
+import { createReferenceKey, endReferenceKey } from "./person/reference-key.ts";
 import { endOtherSessions, endSession, getMe, listSessions, signIn, signOut } from "./person/session.ts";
 import { getStandby } from "./person/standby.ts";
 import { changeSignature, deleteTemplate, getTexts, saveTemplate } from "./person/texts.ts";
@@ -211,6 +212,8 @@ export const ADMIN_OPERATIONS: readonly Operation[] = [
 export const APP_OPERATIONS: readonly AppOperation[] = [
   signIn,
   getMe,
+  createReferenceKey,
+  endReferenceKey,
   signOut,
   listSessions,
   endSession,

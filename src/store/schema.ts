@@ -270,7 +270,7 @@ export const apiKeys = sqliteTable(
     policy: json<Policy>("policy").notNull().default({}),
     /** Since when it is paused by itself; workspaces.keys_paused_at pauses all. */
     pausedAt: integer("paused_at"),
-    /** The key that made it, which may be gone. */
+    /** The key, or the session (`ses_`; operations/person/reference-key.ts), that made it, which may be gone. */
     madeBy: text("made_by"),
   },
   (table) => [

@@ -1,4 +1,5 @@
 /** A workspace moves from server to server with all that it has. */
+import { Database } from "bun:sqlite";
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -172,4 +173,16 @@ test("the same export again changes nothing", async () => {
   const before = peek(place.data, rowsOf);
   expect(await importFrom(place, folder)).toMatchObject({ served: true, repeated: true, written: 0 });
   expect(peek(place.data, rowsOf)).toEqual(before);
+});
+
+test("a key that a session made ends with the session, which stays behind", async () => {
+  const source = await copySource();
+  const db = new Database(join(source.data, "mailroom.db"));
+  db.run("UPDATE api_keys SET made_by = 'ses_1' WHERE name = 'Agent'");
+  db.close();
+  const { place } = await move(source);
+  const served = await place.serve();
+  const statuses = [source.key, source.agentKey].map((key) => apiClient(served.http, key).get("/threads"));
+  expect((await Promise.all(statuses)).map(({ status }) => status)).toEqual([200, 401]);
+  await served.appliance.stop(0);
 });

@@ -60,9 +60,9 @@ export const addSecondFactor = appOperation({
   body: t.Object({ secret: t.String({ maxLength: 64 }), code: CODE, password: PASSWORD }),
   async run(context, { body: { secret, code, password } }) {
     if (presentFactor(context)) throw new AppError("conflict", "You have a second factor already");
-    const { identity, session } = context;
+    const { identity, runtime, session } = context;
     const recoveryCodes = await prove(context, { password }, (tx, userId) => {
-      endSessions(tx, userId, session.id);
+      endSessions(tx, userId, runtime.now(), session.id);
       return identity.secondFactors.enrol(tx, userId, { secret, code });
     });
     return { recoveryCodes };

@@ -42,7 +42,7 @@ export const signIn = appOperation({
       const caller = signedIn?.present();
       if (!caller) throw new AppError("unauthorized", code === undefined ? NO_MATCH : NO_MATCH_WITH_CODE);
       const former = formerToken === undefined ? undefined : sessions.findSession(tx, formerToken, runtime.now());
-      if (former) sessions.endSession(tx, former.caller.userId, former.id);
+      if (former) sessions.endSession(tx, former.caller.userId, former.id, runtime.now());
       const { userId } = caller;
       return { userId, ...sessions.startSession(tx, runtime, { userId, userAgent, source, kept }) };
     });
@@ -78,8 +78,8 @@ export const signOut = appOperation({
   method: "POST",
   path: "/sign-out",
   onStandby: true,
-  run({ store, caller, session, dropToken }) {
-    store.transact((tx) => sessions.endSession(tx, caller.userId, session.id));
+  run({ store, runtime, caller, session, dropToken }) {
+    store.transact((tx) => sessions.endSession(tx, caller.userId, session.id, runtime.now()));
     dropToken();
   },
 });
@@ -112,8 +112,8 @@ export const endSession = appOperation({
   path: "/sessions/:id",
   onStandby: true,
   params: BY_ID,
-  run({ store, caller, session, dropToken }, { params: { id } }) {
-    if (!store.transact((tx) => sessions.endSession(tx, caller.userId, id))) {
+  run({ store, runtime, caller, session, dropToken }, { params: { id } }) {
+    if (!store.transact((tx) => sessions.endSession(tx, caller.userId, id, runtime.now()))) {
       throw new AppError("not_found", "There is no such session of yours");
     }
     if (id === session.id) dropToken();
@@ -126,8 +126,8 @@ export const endOtherSessions = appOperation({
   method: "DELETE",
   path: "/sessions",
   onStandby: true,
-  run({ store, caller, session }) {
-    store.transact((tx) => sessions.endSessions(tx, caller.userId, session.id));
+  run({ store, runtime, caller, session }) {
+    store.transact((tx) => sessions.endSessions(tx, caller.userId, runtime.now(), session.id));
   },
 });
 

@@ -1,0 +1,54 @@
+/**
+ * The key that the API reference uses for the person who reads it (rules: Reference key). Keys that exist cannot be shown
+ * again, so the page gets one of its own, which ends with the session and within the hour.
+ */
+import { findPerson, requireAdmin } from "../../access/caller.ts";
+import { createKey, revokeKeysMadeIn } from "../../access/credentials.ts";
+import { LONGEST_SESSION_MS } from "../../access/sessions.ts";
+import { AppError } from "../../base/errors.ts";
+import { oneOf, t } from "../json-schema.ts";
+import { appOperation } from "../operation.ts";
+import { isoOf, strictBody } from "../schemas.ts";
+
+const KEY_MS = 3_600_000;
+/** What a person may give the key beside `read`. Approving is for people. */
+const CHOICES = ["write", "send", "admin"] as const;
+
+/** Answers the key, which is told only here. The session's key before it ends. */
+export const createReferenceKey = appOperation({
+  name: "createReferenceKey",
+  audience: "person",
+  method: "POST",
+  path: "/reference-key",
+  body: strictBody({ scopes: t.Array(oneOf(CHOICES), { maxItems: CHOICES.length }) }),
+  success: 201,
+  run: ({ store, runtime, caller: { userId }, session, requireConfirmed }, { body: { scopes } }) =>
+    store.transact((tx) => {
+      const caller = findPerson(tx, userId);
+      if (!caller) throw new AppError("unauthorized", "Sign in to go on");
+      requireAdmin(caller);
+      requireConfirmed(tx);
+      const now = runtime.now();
+      revokeKeysMadeIn(tx, [session.id], now);
+      const expiresAt = isoOf(Math.min(now + KEY_MS, session.createdAt + LONGEST_SESSION_MS));
+      const { key } = createKey(tx, runtime, {
+        userId,
+        name: `API reference, until ${expiresAt.slice(11, 16)} UTC`,
+        scopes: ["read", ...scopes],
+        policy: { expiresAt },
+        madeBy: session.id,
+      });
+      return { key, expiresAt };
+    }),
+});
+
+/** Ends the session's key, if there is one. */
+export const endReferenceKey = appOperation({
+  name: "endReferenceKey",
+  audience: "person",
+  method: "DELETE",
+  path: "/reference-key",
+  run({ store, runtime, session }) {
+    store.transact((tx) => revokeKeysMadeIn(tx, [session.id], runtime.now()));
+  },
+});
