@@ -7,16 +7,17 @@ import { ADMIN_API, EXT_API, MAIL_API } from "../src/api/surfaces.ts";
 
 const ORIGIN = "http://localhost:8025";
 
-const OPENING = `# The API in curl, Python and TypeScript
+const OPENING = `# The API in curl, Python and JavaScript
 
 An example of every operation. Each takes the API key from the environment variable \`MAILROOM_KEY\`; words such as \`THREAD_ID\`
-stand for ids of yours. Python needs \`requests\`; TypeScript runs as it is in Bun, Deno and Node. The reference at \`/api/docs\` of
-your server has the same with its own address, and [REST API](api.md) says what holds for all operations.
+stand for ids of yours. Python needs \`requests\`; JavaScript runs as a module, \`.mjs\`, in Node 20 or later and in Bun. The
+reference at \`/api/docs\` of your server has the same with its own address and, if you like, a key of yours; [REST
+API](api.md) says what holds for all operations.
 
 This page is made of the operations: \`bun packaging/api-examples.ts\` writes it.
 `;
 
-const FENCES: Record<Snippet["language"], string> = { shell: "sh no-run=snippet", python: "python", typescript: "ts" };
+const FENCES: Record<Snippet["language"], string> = { shell: "sh no-run=snippet", python: "python", javascript: "js" };
 
 function operationOf(document: ApiDocument, endpoint: Endpoint): string {
   const { method, path, operation } = endpoint;

@@ -2,6 +2,8 @@
  * The API reference (rules: Web), rendered from the OpenAPI documents on the first request for it. It is HTML that
  * browsers show without its script too. It contains nobody's data, so it needs neither key nor session.
  */
+
+import { createTools } from "../api/mcp/tools.ts";
 import { describeApi } from "../api/openapi.ts";
 import type { ApiDocument } from "../api/reference/document.ts";
 import { ADMIN_API, documentPathOf, EXT_API, MAIL_API, type Surface } from "../api/surfaces.ts";
@@ -39,9 +41,10 @@ export function createReference({
     const html = renderReference({
       apis: [
         describe(MAIL_API),
-        { name: "Further", ...describe(EXT_API) },
+        { name: "Further mail", ...describe(EXT_API) },
         { name: "Administration", ...describe(ADMIN_API) },
       ],
+      tools: createTools(MAIL_API.operations).all,
       origin: baseUrl,
       files: {
         script: assets.add("js", "text/javascript; charset=utf-8", script),

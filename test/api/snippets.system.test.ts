@@ -50,7 +50,13 @@ for snippet in json.load(sys.stdin):
     exec(compile(snippet["text"], snippet["operationId"], "exec"), {})`;
 const hasRequests = Bun.which("python3") && Bun.spawnSync(["python3", "-c", "import requests"]).exitCode === 0;
 
-const LANGUAGES: [name: Snippet["name"], missing: string, runAll: (snippets: Filled[], run: Run) => Promise<void>][] = [
+const found = Bun.which("node");
+const node =
+  found && Number.parseInt(Bun.spawnSync([found, "-p", "process.versions.node"]).stdout.toString(), 10) >= 20
+    ? found
+    : undefined;
+
+const LANGUAGES: [name: Snippet["name"], note: string, runAll: (snippets: Filled[], run: Run) => Promise<void>][] = [
   [
     "curl",
     Bun.which("curl") ? "" : " (skipped: no curl)",
@@ -68,16 +74,23 @@ const LANGUAGES: [name: Snippet["name"], missing: string, runAll: (snippets: Fil
     async (snippets, run) => void (await run(["python3", "-c", PYTHON], snippets)),
   ],
   [
-    "TypeScript",
+    "JavaScript",
     "",
     async (snippets, run) => {
       for (const { text } of snippets) await run([process.execPath, "-e", text]);
     },
   ],
+  [
+    "JavaScript",
+    node ? ", in Node" : ", in Node (skipped: no Node 20 or later)",
+    async (snippets, run) => {
+      for (const { text } of snippets) await run([node as string, "--input-type=module", "-e", text]);
+    },
+  ],
 ];
 
-describe.each(LANGUAGES)("%s%s", (name, missing, runAll) => {
-  test.skipIf(missing !== "")(
+describe.each(LANGUAGES)("%s%s", (name, note, runAll) => {
+  test.skipIf(note.includes("skipped"))(
     "the snippets of all operations run",
     async () => {
       const world = await bootExamples();

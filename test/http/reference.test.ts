@@ -1,9 +1,11 @@
 /** The API reference over HTTP (rules: Web): it shows all of the OpenAPI documents, under a strict policy. */
 import { beforeAll, describe, expect, test } from "bun:test";
+import { createTools } from "../../src/api/mcp/tools.ts";
 import { describeApi } from "../../src/api/openapi.ts";
 import { type ApiDocument, endpointsOf, successOf } from "../../src/api/reference/document.ts";
 import { exampleOf } from "../../src/api/reference/example.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
+import { STATUS_OF_CODE } from "../../src/base/errors.ts";
 import { EVENT_NAMES } from "../../src/events/outbox.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { faults, type Json, type JsonObject } from "../harness/schema-validator.ts";
@@ -69,7 +71,7 @@ describe("the page", () => {
 });
 
 describe("the content", () => {
-  test("has every operation, event, schema and refusal of the document", () => {
+  test("has every operation, event and schema of the documents", () => {
     const ids = new Set(all(/\sid="([^"]+)"/g));
     const text = textOf(html);
     for (const described of documents as unknown as ApiDocument[]) {
@@ -79,15 +81,59 @@ describe("the content", () => {
         expect(text).toContain(operation.summary);
         for (const { name } of operation.parameters ?? []) expect(text).toContain(name);
       }
-      const { schemas, responses } = described.components;
+      const { schemas } = described.components;
       for (const { properties = {} } of Object.values(schemas)) {
         for (const field of Object.keys(properties)) expect(html).toContain(`<code>${field}</code>`);
       }
-      for (const { description } of Object.values(responses)) expect(text).toContain(description);
     }
     for (const event of EVENT_NAMES) expect(text).toContain(event);
     expect(text).toContain("http://localhost:8025/api/mcp");
-    expect(text).toContain("reply_to_thread");
+  });
+
+  test("says of every error code what it means and what to do", () => {
+    const [, rest = ""] = html.split('<table class="codes">');
+    const rows = (rest.split("</table>")[0] ?? "").split("<tr").slice(2);
+    const said = rows.map((row) => row.split(/<\/t[hd]>/).map((cell) => textOf(`<tr${cell}`)));
+    const codes = Object.entries(STATUS_OF_CODE).map(([code, status]) =>
+      code === "server_error" ? `${code} 500 or 503` : `${code} ${status}`,
+    );
+    expect(said.map(([code]) => code)).toEqual(codes);
+    for (const [code, means = "", todo = ""] of said) {
+      expect([code, /^[A-Z`].*\.$/.test(means), todo.endsWith(".")]).toEqual([code, true, true]);
+    }
+  });
+
+  test("has every tool of the MCP server, with a call that it takes", () => {
+    const { all } = createTools(MAIL_API.operations);
+    expect(all.length).toBeGreaterThan(10);
+    for (const tool of all) {
+      const { name, inputSchema } = tool.listed;
+      const call = JSON.parse(codeOf(name, "Call"));
+      expect(call).toMatchObject({ method: "tools/call", params: { name } });
+      const given = tool.readArguments(call.params.arguments);
+      const placed = { ...given.params, ...given.query, ...given.body };
+      expect([name, inputSchema.required ?? []]).toEqual([
+        name,
+        ((inputSchema.required as string[] | undefined) ?? []).filter((argument) => argument in placed),
+      ]);
+    }
+  });
+
+  test("has an example body of every event, as its schema says", () => {
+    const read = documents[0] as unknown as ApiDocument;
+    for (const event of EVENT_NAMES) {
+      const { operationId, requestBody } = read.webhooks?.[event]?.post ?? {};
+      const schema = requestBody?.content["application/json"].schema as JsonObject;
+      const body = JSON.parse(codeOf(operationId ?? "", "Body"));
+      expect([event, faults(read as unknown as JsonObject, schema, body)]).toEqual([event, []]);
+      expect(body.event).toBe(event);
+    }
+  });
+
+  test("names operations as people read them, and keeps their ids", () => {
+    const [, contents = ""] = html.split('<nav id="contents"');
+    expect(contents.split("</nav>")[0]).toContain('<a href="#replyToThread">Reply to thread<');
+    expect(html).toContain("<small>replyToThread</small>");
   });
 
   test("has no broken link and no id twice", () => {
@@ -102,7 +148,9 @@ describe("the content", () => {
         const schema = successOf(operation).response.content?.["application/json"]?.schema;
         if (!schema) return [];
         const example = exampleOf(read, schema);
-        expect(codeOf(operation.operationId, successOf(operation).status)).toBe(JSON.stringify(example, null, 2));
+        expect(codeOf(operation.operationId, `Response ${successOf(operation).status}`)).toBe(
+          JSON.stringify(example, null, 2),
+        );
         return [[operation.operationId, faults(read as unknown as JsonObject, schema as JsonObject, example as Json)]];
       }),
     );

@@ -260,6 +260,7 @@ export function createTools(operations: readonly Operation[]) {
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const lists = new Map<string, Tool["listed"][]>();
   return {
+    all: tools,
     find: (name: string): Tool | undefined => byName.get(name),
     /** Lists the tools for a key with these scopes. */
     listFor(scopes: ReadonlySet<Scope>): Tool["listed"][] {

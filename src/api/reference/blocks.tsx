@@ -5,26 +5,28 @@
  */
 import type { ReactNode } from "react";
 import { nameOfRef, type Schema } from "./document.ts";
-import type { Snippet } from "./snippets.ts";
+import { CREDENTIALS, type Language, type Snippet } from "./snippets.ts";
 
-const TOKENS: Record<"json" | Snippet["language"], RegExp> = {
+type Notation = "json" | Language;
+
+const TOKENS: Record<Notation, RegExp> = {
   json: /(?<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?<text>"(?:[^"\\]|\\.)*")|(?<word>\b(?:true|false|null)\b|-?\b\d[\d.]*\b)/g,
   python:
-    /(?<text>"(?:[^"\\]|\\.)*")|(?<key>#.*)|(?<word>\b(?:import|def|return|with|as|if|for|in|True|False|None)\b)/g,
-  typescript:
-    /(?<text>"(?:[^"\\]|\\.)*"|`[^`]*`)|(?<word>\b(?:import|from|const|new|await|if|throw|true|false|null)\b)/g,
-  shell: /(?<word>^curl\b)|(?<key>(?<=\s)--?[A-Za-z][\w-]*)|(?<text>'[^']*'|"[^"]*")/g,
+    /(?<text>f?"(?:[^"\\]|\\.)*")|(?<key>#.*)|(?<word>\b(?:import|def|return|with|as|if|for|in|not|or|True|False|None)\b)/g,
+  javascript:
+    /(?<text>"(?:[^"\\]|\\.)*"|`[^`]*`)|(?<key>\/\/ .*)|(?<word>\b(?:import|export|from|const|new|await|function|return|if|throw|true|false|null)\b)/g,
+  shell: /(?<word>^curl\b)|(?<key>(?<=\s)--?[A-Za-z][\w-]*|^#.*)|(?<text>'[^']*'|"[^"]*")/gm,
 };
 
-function highlighted(text: string, language: keyof typeof TOKENS): ReactNode[] {
+function highlighted(text: string, notation: Notation): ReactNode[] {
   const parts: ReactNode[] = [];
   let end = 0;
-  for (const match of text.matchAll(TOKENS[language])) {
+  for (const match of text.matchAll(TOKENS[notation])) {
     const [kind] = Object.entries(match.groups ?? {}).find(([, found]) => found !== undefined) ?? [];
     parts.push(text.slice(end, match.index));
     parts.push(
       <span key={match.index} className={`token-${kind}`}>
-        {match[0]}
+        {withCredential(match[0], notation)}
       </span>,
     );
     end = match.index + match[0].length;
@@ -32,8 +34,23 @@ function highlighted(text: string, language: keyof typeof TOKENS): ReactNode[] {
   return [...parts, text.slice(end)];
 }
 
+/** Marks where the API key stands, so that the page's script can put a key of the reader's there. */
+function withCredential(text: string, notation: Notation): ReactNode {
+  if (notation === "json") return text;
+  const { text: credential, filled } = CREDENTIALS[notation];
+  const [before, after] = text.split(credential);
+  if (after === undefined) return text;
+  return (
+    <>
+      {before}
+      <span data-filled={filled}>{credential}</span>
+      {after}
+    </>
+  );
+}
+
 /** A piece of code under its title. The page's script (app/reference/browser.ts) adds a button that copies it. */
-export function Code({ title, language, text }: { title: string; language: keyof typeof TOKENS; text: string }) {
+export function Code({ title, language, text }: { title: string; language: Notation; text: string }) {
   return (
     <figure className="code">
       <figcaption>{title}</figcaption>
@@ -44,15 +61,15 @@ export function Code({ title, language, text }: { title: string; language: keyof
   );
 }
 
-/** The example request of an operation in several languages, of which the reader chooses one. */
-export function Snippets({ of: operationId, snippets }: { of: string; snippets: readonly Snippet[] }) {
+/** The same in several languages, of which the reader chooses one. `what`: as the beginning of a title. */
+export function Snippets({ of, what, snippets }: { of: string; what: string; snippets: readonly Snippet[] }) {
   return (
     <div className="snippets">
       <fieldset>
-        <legend className="unseen">Language of the request</legend>
-        {snippets.map(({ name }, index) => (
+        <legend className="unseen">Language of: {what}</legend>
+        {snippets.map(({ name, language }, index) => (
           <label key={name}>
-            <input type="radio" name={`${operationId}-language`} defaultChecked={index === 0} />
+            <input type="radio" name={`${of}-language`} value={language} defaultChecked={index === 0} />
             {name}
           </label>
         ))}
@@ -60,7 +77,7 @@ export function Snippets({ of: operationId, snippets }: { of: string; snippets: 
       {snippets.map(({ name, language, text }) => (
         <Code
           key={name}
-          title={`Request, ${name === "curl" ? "with" : "in"} ${name}`}
+          title={`${what}, ${name === "curl" ? "with" : "in"} ${name === "Shell" ? "the shell" : name}`}
           language={language}
           text={text}
         />
@@ -80,30 +97,39 @@ export interface Row {
   description?: string | undefined;
 }
 
-function TypeOf({ schema }: { schema: Schema }): ReactNode {
+const FORMATS: Record<string, string> = {
+  email: "email address",
+  "date-time": "time (ISO 8601)",
+  uri: "URL",
+};
+
+/** The type of a value in words; of several, if it is in a list. */
+function TypeOf({ schema, several = false }: { schema: Schema; several?: boolean }): ReactNode {
   const { $ref, type, format, items, anyOf, minimum, maximum, maxLength } = schema;
   if ($ref !== undefined) return <a href={`#${nameOfRef($ref)}`}>{nameOfRef($ref)}</a>;
-  if (anyOf) {
-    return anyOf.map((one, index) => (
+  const choices = anyOf ?? (Array.isArray(type) ? type.map((one) => ({ ...schema, type: one })) : undefined);
+  if (choices) {
+    return choices.map((one, index) => (
       <span key={index}>
         {index > 0 && " or "}
-        <TypeOf schema={one} />
+        <TypeOf schema={one} several={several} />
       </span>
     ));
   }
   if (items) {
     return (
       <>
-        list of <TypeOf schema={items} />
+        {several ? "lists" : "list"} of <TypeOf schema={items} several />
       </>
     );
   }
+  const named = (format !== undefined && FORMATS[format]) || (type === "array" ? "list" : type);
   const limits = [
-    format,
     minimum !== undefined && maximum !== undefined ? `${minimum} to ${maximum}` : undefined,
     maxLength === undefined ? undefined : `at most ${maxLength.toLocaleString("en")} characters`,
   ].filter((limit) => limit !== undefined);
-  return [type, ...limits].join(", ");
+  const isWord = named === type && type !== "null";
+  return [several && isWord ? `${named}s` : named, ...limits].join(", ");
 }
 
 /**
@@ -149,7 +175,7 @@ export function Fields({ label, rows, given = false }: { label: string; rows: re
               {schema.enum && (
                 <p className="choices">
                   {schema.enum.map((word) => (
-                    <code key={word}>{word}</code>
+                    <code key={String(word)}>{String(word)}</code>
                   ))}
                 </p>
               )}

@@ -1,10 +1,11 @@
 /** The parts of an OpenAPI document that the reference reads, and finding them. api/openapi.ts writes the document. */
 export interface Schema {
   $ref?: string;
-  type?: string;
+  /** Several in the arguments of tools. */
+  type?: string | string[];
   format?: string;
   description?: string;
-  enum?: string[];
+  enum?: (string | boolean)[];
   default?: unknown;
   minimum?: number;
   maximum?: number;
@@ -65,6 +66,12 @@ export const endpointsOf = ({ paths }: ApiDocument): Endpoint[] =>
   Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ method: method.toUpperCase(), path, operation })),
   );
+
+/** Turns `listThreads` into `List threads`. */
+export function titleOf({ operationId }: Operation): string {
+  const words = operationId.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
 
 /** Turns `#/components/schemas/Thread` into `Thread`. */
 export const nameOfRef = (ref: string): string => ref.slice(ref.lastIndexOf("/") + 1);

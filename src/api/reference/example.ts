@@ -24,6 +24,12 @@ const IDS: Record<string, string> = {
   Hold: "msg_01jn9xh8m1p4q6",
 };
 
+/** An id of what the first part of a path names, if examples have one: `threads` in `/threads/{id}`. */
+export const exampleIdAt = (path: string): string | undefined => {
+  const [, group = ""] = path.split("/");
+  return IDS[group.charAt(0).toUpperCase() + group.slice(1, -1)];
+};
+
 /** Values by the name of the field. They tell of the same conversation everywhere. */
 const VALUES: Record<string, unknown> = {
   threadId: IDS.Thread,

@@ -1,33 +1,141 @@
 /** The guide before the operations: keys, errors, limits, retries, pages, tools for agents, signatures of webhooks. */
 import type { ReactNode } from "react";
-import { toSnakeCase } from "../mcp/tools.ts";
-import { Code } from "./blocks.tsx";
-import { type ApiDocument, endpointsOf } from "./document.ts";
+import { type ErrorCode, STATUS_OF_CODE } from "../../base/errors.ts";
+import { Code, Prose, Snippets } from "./blocks.tsx";
+import type { ApiDocument } from "./document.ts";
 
 interface Chapter {
   id: string;
   title: string;
   text: ReactNode;
   code: ReactNode;
+  /** The code stands below the text, which needs the width. */
+  isWide?: true;
 }
 
 const FAILURE = JSON.stringify({ error: "There is no such conversation", code: "not_found" }, null, 2);
 
-const VERIFY = `import hashlib, hmac, time
+const VERIFY_PYTHON = `import hashlib, hmac, time
 
 def is_genuine(body, header, secret):
     # body: the bytes as they came, not parsed and written again
-    signed = dict(part.split("=", 1) for part in header.split(","))
-    if abs(time.time() - int(signed["t"])) > 300:
+    signed = dict(part.partition("=")[::2] for part in header.split(","))
+    at, given = signed.get("t", ""), signed.get("v1", "")
+    if not at.isdecimal() or abs(time.time() - int(at)) > 300:
         return False
-    text = signed["t"].encode() + b"." + body
-    expected = hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
-    return hmac.compare_digest(expected, signed["v1"])`;
+    expected = hmac.new(secret.encode(), at.encode() + b"." + body, hashlib.sha256).hexdigest()
+    return hmac.compare_digest(expected.encode(), given.encode())`;
 
-/** `origin`: the public origin. */
-export function chaptersOf(document: ApiDocument, origin: string): Chapter[] {
+const VERIFY_JAVASCRIPT = `import { createHmac, timingSafeEqual } from "node:crypto";
+
+export function isGenuine(body, header, secret) {
+  // body: the bytes as they came, not parsed and written again
+  const { t, v1 = "" } = Object.fromEntries(header.split(",").map((part) => part.split("=", 2)));
+  if (!(Math.abs(Date.now() / 1000 - t) <= 300)) return false;
+  const expected = createHmac("sha256", secret).update(t + ".").update(body).digest();
+  const given = Buffer.from(v1, "hex");
+  return given.length === expected.length && timingSafeEqual(given, expected);
+}`;
+
+const VERIFY_SHELL = `# For trying: body.json has the bytes as they came, $HEADER the signature, $SECRET the secret.
+t=\${HEADER#t=}; t=\${t%%,*}; age=$(( $(date +%s) - t ))
+expected=$({ printf '%s.' "$t"; cat body.json; } | openssl dgst -sha256 -hmac "$SECRET" -r | cut -d ' ' -f 1)
+if [ "\${HEADER#*,v1=}" = "$expected" ] && [ "\${age#-}" -le 300 ]; then echo genuine; else echo forged; fi`;
+
+/** What each code means, and what a program does about it. */
+export const ADVICE: Readonly<Record<ErrorCode, { means: string; todo: string }>> = {
+  bad_request: {
+    means: "The request is malformed: a field is missing or invalid, a cursor is bad, or the body cannot be read.",
+    todo: "Correct what `error` names. The same request fails again.",
+  },
+  unauthorized: {
+    means: "The key is missing, wrong, revoked or expired, or its person has left.",
+    todo: "Check the `Authorization` header. If it is right, the key has ended: get another.",
+  },
+  missing_scope: {
+    means: "The key lacks the scope of this operation.",
+    todo: "Use a key that has the scope.",
+  },
+  forbidden: {
+    means: "The key's person may not do this, or the key's policy does not allow it, or the key is paused.",
+    todo: "`error` says which. An owner or admin can change it.",
+  },
+  not_found: {
+    means: "There is no such thing, or this key does not reach it.",
+    todo: "Check the id, and the mailboxes that the key reaches.",
+  },
+  conflict: {
+    means: "The request does not fit the present state: it exists already, or has changed since it was read.",
+    todo: "Read it again and decide anew. With `Retry-After`, wait that long and repeat.",
+  },
+  idempotency_in_progress: {
+    means: "The first request with this idempotency key is still running.",
+    todo: "Wait as long as `Retry-After` says, then repeat with the same key.",
+  },
+  idempotency_key_reused: {
+    means: "The idempotency key was used for another request.",
+    todo: "Give each request a key of its own.",
+  },
+  payload_too_large: {
+    means: "The body, the text or the attachments are too large.",
+    todo: "Send less. `error` names the limit.",
+  },
+  unprocessable: {
+    means: "The request is well-formed and cannot be acted on, such as mail to a suppressed address.",
+    todo: "Correct what `error` names. Nothing was done.",
+  },
+  locked: {
+    means: "Sending is paused for this mailbox or workspace.",
+    todo: "`error` says why. An owner or admin resumes it; then repeat.",
+  },
+  rate_limited: {
+    means: "Too many requests, or a sending limit is reached.",
+    todo: "Wait as long as `Retry-After` says, then repeat.",
+  },
+  insufficient_storage: {
+    means: "The mailbox is full.",
+    todo: "Delete mail for good, or ask an admin for a larger quota.",
+  },
+  server_error: {
+    means: "The server failed. 503 is brief: it is busy, stopping or out of disk.",
+    todo: "Repeat with the same idempotency key, after `Retry-After` if there is one. If it goes on, give the operator `X-Request-Id`.",
+  },
+  upstream_failed: {
+    means: "The outbound queue could not take the message. Nothing was sent.",
+    todo: "Repeat later with the same idempotency key.",
+  },
+};
+
+function ErrorCodes() {
+  return (
+    <table className="codes">
+      <caption>Error codes</caption>
+      <thead>
+        <tr>
+          <th scope="col">Code</th>
+          <th scope="col">Means</th>
+          <th scope="col">What to do</th>
+        </tr>
+      </thead>
+      <tbody>
+        {(Object.keys(ADVICE) as ErrorCode[]).map((code) => (
+          <tr key={code} id={`error-${code}`}>
+            <th scope="row">
+              <code>{code}</code> <small>{code === "server_error" ? "500 or 503" : STATUS_OF_CODE[code]}</small>
+            </th>
+            <td>{ADVICE[code].means}</td>
+            <td>
+              <Prose>{ADVICE[code].todo}</Prose>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+export function chaptersOf(document: ApiDocument): Chapter[] {
   const base = document.servers[0].url;
-  const codes = Object.values(document.components.responses).map(({ description }) => description);
   return [
     {
       id: "authentication",
@@ -37,6 +145,10 @@ export function chaptersOf(document: ApiDocument, origin: string): Chapter[] {
           <p>
             Every request carries an API key. An owner or admin makes keys in{" "}
             <a href="/settings/keys">settings, API keys</a>; a key is shown once and can be revoked at any time.
+          </p>
+          <p>
+            To try what is on this page, press <b>Use my key</b> above: whoever is signed in as an owner or admin gets a
+            key of their own for an hour, which the examples then have. It reads, and does more only if you choose so.
           </p>
           <p>
             A key acts for the person who made it and reaches the mailboxes that they reach, as their role is now. Its
@@ -56,22 +168,18 @@ export function chaptersOf(document: ApiDocument, origin: string): Chapter[] {
     },
     {
       id: "errors",
+      isWide: true,
       title: "Errors",
       text: (
         <>
           <p>
-            A refusal is JSON with <code>error</code>, for people, which may change, and <code>code</code>, which is
-            stable: branch on it. Only 401 says that a key is no good; 503 means a short break, so keep the key and try
-            again.
+            An error is JSON with <code>error</code>, for people, which may change, and <code>code</code>, which is
+            stable: branch on it. All APIs and MCP have the same codes. Only 401 says that a key is not valid.
           </p>
-          <ul className="refusals">
-            {codes.map((description) => (
-              <li key={description}>{description}</li>
-            ))}
-          </ul>
+          <ErrorCodes />
         </>
       ),
-      code: <Code title="404" language="json" text={FAILURE} />,
+      code: <Code title="Response 404" language="json" text={FAILURE} />,
     },
     {
       id: "limits",
@@ -117,36 +225,31 @@ export function chaptersOf(document: ApiDocument, origin: string): Chapter[] {
       ),
       code: null,
     },
-    {
-      id: "agents",
-      title: "AI agents (MCP)",
-      text: (
-        <>
-          <p>
-            The same operations are tools of a Model Context Protocol server (Streamable HTTP) at{" "}
-            <code>{origin}/api/mcp</code>, with the same keys, limits and rules. An agent is shown the tools that its
-            key's scopes allow, so give it no more than it needs: <code>read</code> and <code>write</code> let it draft
-            what a person then sends.
-          </p>
-          <p className="tools">
-            {endpointsOf(document).map(({ operation: { operationId } }) => (
-              <a key={operationId} href={`#${operationId}`}>
-                <code>{toSnakeCase(operationId)}</code>
-              </a>
-            ))}
-          </p>
-        </>
-      ),
-      code: (
-        <Code
-          title="Claude Code"
-          language="shell"
-          text={`claude mcp add --transport http mailroom "${origin}/api/mcp" \\\n  --header "Authorization: Bearer $MAILROOM_KEY"`}
-        />
-      ),
-    },
   ];
 }
+
+/** The chapter before the tools. `origin`: the public origin. */
+export const agentsOf = (origin: string): Chapter => ({
+  id: "agents",
+  title: "AI agents (MCP)",
+  text: (
+    <>
+      <p>
+        The same operations are tools of a Model Context Protocol server (Streamable HTTP) at{" "}
+        <code>{origin}/api/mcp</code>, with the same keys, limits and rules. An agent is shown the tools that its key's
+        scopes allow, so give it no more than it needs: <code>read</code> and <code>write</code> let it draft what a
+        person then sends. A client that is given this address alone asks a person to let it in, by OAuth.
+      </p>
+    </>
+  ),
+  code: (
+    <Code
+      title="Claude Code"
+      language="shell"
+      text={`claude mcp add --transport http mailroom "${origin}/api/mcp" \\\n  --header "Authorization: Bearer $MAILROOM_KEY"`}
+    />
+  ),
+});
 
 /** The chapter before the events. */
 export const VERIFYING: Chapter = {
@@ -166,12 +269,22 @@ export const VERIFYING: Chapter = {
       </p>
     </>
   ),
-  code: <Code title="Checking a signature, in Python" language="python" text={VERIFY} />,
+  code: (
+    <Snippets
+      of="signatures"
+      what="Checking a signature"
+      snippets={[
+        { name: "Shell", language: "shell", text: VERIFY_SHELL },
+        { name: "Python", language: "python", text: VERIFY_PYTHON },
+        { name: "JavaScript", language: "javascript", text: VERIFY_JAVASCRIPT },
+      ]}
+    />
+  ),
 };
 
-export function ChapterSection({ chapter: { id, title, text, code } }: { chapter: Chapter }) {
+export function ChapterSection({ chapter: { id, title, text, code, isWide } }: { chapter: Chapter }) {
   return (
-    <section id={id} data-find={title}>
+    <section id={id} className={isWide && "wide"} data-find={title}>
       <div className="said">
         <h3>
           <a href={`#${id}`}>{title}</a>

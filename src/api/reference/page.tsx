@@ -1,13 +1,14 @@
 /**
- * The page of the reference: contents at the side; the guide, the operations, the events and the schemas. The only file
+ * The page of the reference: contents at the side; the guide, the operations, the events, the tools and the schemas. The only file
  * that knows React's server side.
  */
 import { Fragment } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { EVENT_NAMES } from "../../events/outbox.ts";
-import { type ApiDocument, type Endpoint, endpointsOf } from "./document.ts";
-import { ChapterSection, chaptersOf, VERIFYING } from "./guide.tsx";
-import { EventSection, OperationSection, SchemaSection, schemasOf } from "./sections.tsx";
+import type { Tool } from "../mcp/tools.ts";
+import { type ApiDocument, type Endpoint, endpointsOf, titleOf } from "./document.ts";
+import { agentsOf, ChapterSection, chaptersOf, VERIFYING } from "./guide.tsx";
+import { EventSection, OperationSection, SchemaSection, schemasOf, ToolSection } from "./sections.tsx";
 
 interface Link {
   id: string;
@@ -76,7 +77,7 @@ const groupsOf = (document: ApiDocument, titleOf: (name: string) => string): Gro
 
 const linksOf = ({ title, endpoints }: Group) => ({
   title,
-  links: endpoints.map(({ method, operation: { operationId } }) => ({ id: operationId, text: operationId, method })),
+  links: endpoints.map(({ method, operation }) => ({ id: operation.operationId, text: titleOf(operation), method })),
 });
 
 function GroupSections({ of: { title, document, endpoints } }: { of: Group }) {
@@ -93,6 +94,8 @@ function GroupSections({ of: { title, document, endpoints } }: { of: Group }) {
 interface ReferenceParts {
   /** The API of mail, then the others. */
   apis: readonly [Api, ...NamedApi[]];
+  /** Those of the MCP server. */
+  tools: readonly Tool[];
   /** Public origin. */
   origin: string;
   /** Paths of the page's files. */
@@ -103,9 +106,10 @@ interface ReferenceParts {
 export const renderReference = (parts: ReferenceParts): string =>
   `<!doctype html>${renderToStaticMarkup(<Page {...parts} />)}`;
 
-function Page({ apis, origin, files }: ReferenceParts) {
+function Page({ apis, tools, origin, files }: ReferenceParts) {
   const [{ document, path: documentPath }, ...others] = apis;
-  const chapters = chaptersOf(document, origin);
+  const chapters = chaptersOf(document);
+  const agents = agentsOf(origin);
   const schemas = schemasOf(apis.map((api) => api.document));
   const groups = groupsOf(document, (name) => name);
   const further = others.map((api) => ({ ...api, groups: groupsOf(api.document, (group) => `${api.name}: ${group}`) }));
@@ -117,6 +121,13 @@ function Page({ apis, origin, files }: ReferenceParts) {
       links: [
         { id: VERIFYING.id, text: VERIFYING.title },
         ...EVENT_NAMES.map((event) => ({ id: document.webhooks?.[event]?.post.operationId ?? "", text: event })),
+      ],
+    },
+    {
+      title: "Tools for agents (MCP)",
+      links: [
+        { id: agents.id, text: agents.title },
+        ...tools.map(({ listed: { name } }) => ({ id: name, text: name })),
       ],
     },
     ...further.flatMap(({ groups }) => groups.map(linksOf)),
@@ -145,7 +156,8 @@ function Page({ apis, origin, files }: ReferenceParts) {
           <button type="button" popoverTarget="contents">
             Contents
           </button>
-          <a href={documentPath}>openapi.json</a>
+          <span id="key" hidden />
+          <a href={documentPath}>OpenAPI: mail</a>
           {others.map(({ path, name }) => (
             <a key={path} href={path}>
               {name.toLowerCase()}
@@ -176,6 +188,13 @@ function Page({ apis, origin, files }: ReferenceParts) {
             <ChapterSection chapter={VERIFYING} />
             {EVENT_NAMES.map((event) => (
               <EventSection key={event} document={document} event={event} />
+            ))}
+          </div>
+          <div className="part">
+            <h2>Tools for agents (MCP)</h2>
+            <ChapterSection chapter={agents} />
+            {tools.map((tool) => (
+              <ToolSection key={tool.listed.name} tool={tool} />
             ))}
           </div>
           {further.map(({ document, name, groups }) => (

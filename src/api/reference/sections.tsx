@@ -1,5 +1,6 @@
-/** The sections of the reference that come from the OpenAPI documents: operations, events and schemas. */
+/** The sections of the reference that are made of operations: the operations themselves, events, tools and schemas. */
 import { type EventName, envelope, sampleOf } from "../../events/outbox.ts";
+import type { Tool } from "../mcp/tools.ts";
 import { Code, Fields, Prose, type Row, rowsOf, Snippets } from "./blocks.tsx";
 import {
   type ApiDocument,
@@ -12,9 +13,10 @@ import {
   type Schema,
   schemaBehind,
   successOf,
+  titleOf,
 } from "./document.ts";
-import { exampleOf } from "./example.ts";
-import { exampleRequest, snippetsOf } from "./snippets.ts";
+import { exampleIdAt, exampleOf } from "./example.ts";
+import { exampleRequest, placeholdersOf, snippetsOf } from "./snippets.ts";
 
 const PLACES = [
   ["path", "In the path"],
@@ -34,7 +36,7 @@ function Parameters({ of: { parameters = [] } }: { of: Operation }) {
 function Responses({ document, of: { responses } }: { document: ApiDocument; of: Operation }) {
   return (
     <table className="answers">
-      <caption>Answers</caption>
+      <caption>Responses</caption>
       <thead className="unseen">
         <tr>
           <th scope="col">Status</th>
@@ -78,37 +80,70 @@ export function OperationSection({ document, endpoint }: { document: ApiDocument
   const schema = response.content?.["application/json"]?.schema;
   const fields = schema && schema.$ref === undefined ? rowsOf(schema) : [];
   return (
-    <section id={operationId} data-find={`${operationId} ${method} ${path} ${summary}`}>
+    <section id={operationId} data-find={`${operationId} ${titleOf(operation)} ${method} ${path} ${summary}`}>
       <div className="said">
         <h3>
           <a href={`#${operationId}`}>{summary}</a>
         </h3>
         <p className="address">
-          <span className={`method ${method}`}>{method}</span> <code>{path}</code>
+          <span className={`method ${method}`}>{method}</span> <code>{path}</code> <small>{operationId}</small>
         </p>
         <p>
           <Prose>{description}</Prose>
         </p>
         <Parameters of={operation} />
         {body && <Fields label="Body, as JSON" rows={rowsOf(body)} given />}
-        {fields.length > 0 && <Fields label="What comes back" rows={fields} />}
+        {fields.length > 0 && <Fields label="Response, as JSON" rows={fields} />}
         <Responses document={document} of={operation} />
       </div>
       <div className="shown" {...trialOf(document, endpoint)}>
-        <Snippets of={operationId} snippets={snippetsOf(document, endpoint)} />
-        {schema && <Code title={status} language="json" text={JSON.stringify(exampleOf(document, schema), null, 2)} />}
+        <Snippets of={operationId} what="Request" snippets={snippetsOf(document, endpoint)} />
+        {schema && (
+          <Code
+            title={`Response ${status}`}
+            language="json"
+            text={JSON.stringify(exampleOf(document, schema), null, 2)}
+          />
+        )}
       </div>
     </section>
   );
 }
 
-/** What the script of the page sends when the reader tries the operation (app/reference/browser.ts). */
+/** A value in the address of a request, for which the page's script has a field. */
+interface TrialField {
+  name: string;
+  in: "path" | "query";
+  required: boolean;
+  /** An example; that of a path is a placeholder. */
+  example: string;
+  choices?: readonly string[];
+}
+
+/** What the script of the page needs so that the reader can try the operation (app/reference/browser.ts). */
 function trialOf(document: ApiDocument, endpoint: Endpoint): Record<`data-${string}`, string | undefined> {
-  const { method, url, query, body } = exampleRequest(document, endpoint);
-  const path = url.replace(/^https?:\/\/[^/]+/, "");
+  const { method, path, operation } = endpoint;
+  const { body } = exampleRequest(document, endpoint);
+  const placeholders = placeholdersOf(path);
+  const fields = (operation.parameters ?? []).flatMap(
+    ({ in: place, name, required, example, schema }): TrialField[] => {
+      if (place === "header") return [];
+      const choices = schema.enum ?? (schema.type === "boolean" ? [true, false] : undefined);
+      return [
+        {
+          name,
+          in: place,
+          required,
+          example: place === "path" ? (placeholders[name] ?? name) : String(example ?? ""),
+          ...(choices && { choices: choices.map(String) }),
+        },
+      ];
+    },
+  );
   return {
-    "data-method": method.toUpperCase(),
-    "data-path": query.length === 0 ? path : `${path}?${new URLSearchParams(query)}`,
+    "data-method": method,
+    "data-path": new URL(document.servers[0].url).pathname + path,
+    "data-fields": JSON.stringify(fields),
     "data-body": body === undefined ? undefined : JSON.stringify(body, null, 2),
   };
 }
@@ -144,6 +179,47 @@ export function EventSection({ document, event }: { document: ApiDocument; event
       </div>
       <div className="shown">
         <Code title="Body" language="json" text={payloadOf(event)} />
+      </div>
+    </section>
+  );
+}
+
+/** Arguments with which a model may call a tool: those of the operation's example. */
+export function exampleCallOf({ operation: { path, example = {} }, listed }: Tool): Record<string, unknown> {
+  const { query, body } = example as { query?: object; body?: object };
+  const known = Object.keys(listed.inputSchema.properties);
+  const given = { ...(known.includes("id") && { id: exampleIdAt(path) }), ...query, ...body };
+  return Object.fromEntries(Object.entries(given).filter(([name]) => known.includes(name)));
+}
+
+/** Shows a tool of the MCP server. */
+export function ToolSection({ tool }: { tool: Tool }) {
+  const { name, description, inputSchema, outputSchema } = tool.listed;
+  const call = {
+    jsonrpc: "2.0",
+    id: 1,
+    method: "tools/call",
+    params: { name, arguments: exampleCallOf(tool) },
+  };
+  const inputs = rowsOf(inputSchema as Schema);
+  return (
+    <section id={name} data-find={`${name} tool MCP`}>
+      <div className="said">
+        <h3>
+          <a href={`#${name}`}>
+            <code>{name}</code>
+          </a>
+        </h3>
+        <p>{description}</p>
+        <p>
+          The tool of <a href={`#${tool.operation.name}`}>{tool.operation.summary}</a>, for keys with the scope{" "}
+          <code>{[tool.operation.scope].flat().join(" or ")}</code>.
+        </p>
+        {inputs.length > 0 && <Fields label="Arguments" rows={inputs} given />}
+        <Fields label="Structured content" rows={rowsOf(outputSchema as Schema)} given />
+      </div>
+      <div className="shown">
+        <Code title="Call" language="json" text={JSON.stringify(call, null, 2)} />
       </div>
     </section>
   );

@@ -1,13 +1,23 @@
 /**
- * The example request of each operation with curl, in Python and in TypeScript, for the reference and for
+ * The example request of each operation with curl, in Python and in JavaScript, for the reference and for
  * docs/api-examples.md. Each takes the API key from the environment variable MAILROOM_KEY. Ids in paths are placeholders,
  * such as THREAD_ID.
  */
 import type { ApiDocument, Endpoint } from "./document.ts";
 
+export type Language = "shell" | "python" | "javascript";
+
+/** How each language takes the API key from the environment, and what stands there once the page has a key, for KEY. */
+export const CREDENTIALS: Record<Language, { text: string; filled: string }> = {
+  shell: { text: "$MAILROOM_KEY", filled: "KEY" },
+  python: { text: "f\"Bearer {os.environ['MAILROOM_KEY']}\"", filled: '"Bearer KEY"' },
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: it is code
+  javascript: { text: "`Bearer ${process.env.MAILROOM_KEY}`", filled: '"Bearer KEY"' },
+};
+
 export interface Snippet {
-  name: "curl" | "Python" | "TypeScript";
-  language: "shell" | "python" | "typescript";
+  name: "curl" | "Shell" | "Python" | "JavaScript";
+  language: Language;
   text: string;
 }
 
@@ -70,7 +80,7 @@ function curlOf({ method, url, query, headers, body, file }: Example): string {
   ];
   return [
     ["curl", ...flags, `"${url}"`].join(" "),
-    '-H "Authorization: Bearer $MAILROOM_KEY"',
+    `-H "Authorization: Bearer ${CREDENTIALS.shell.text}"`,
     ...(body === undefined ? [] : ["-H 'Content-Type: application/json'"]),
     ...headers.map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`),
     ...query.map(([name, value]) => `--data-urlencode ${quoted(`${name}=${value}`)}`),
@@ -99,7 +109,7 @@ function pythonOf({ method, url, query, headers, body, file }: Example): string 
     `response = requests.${method.toLowerCase()}(`,
     `    ${JSON.stringify(url)},`,
     "    headers={",
-    '        "Authorization": f"Bearer {os.environ[\'MAILROOM_KEY\']}",',
+    `        "Authorization": ${CREDENTIALS.python.text},`,
     ...headers.map(([name, value]) => `        ${JSON.stringify(name)}: ${JSON.stringify(value)},`),
     "    },",
     ...(query.length > 0 ? [argument("params", Object.fromEntries(query))] : []),
@@ -112,23 +122,23 @@ function pythonOf({ method, url, query, headers, body, file }: Example): string 
   ].join("\n");
 }
 
-const typescriptLiteral = (value: unknown): string =>
+const javascriptLiteral = (value: unknown): string =>
   JSON.stringify(value, null, 2).replaceAll(/^( *)"(\w+)":/gm, "$1$2:");
 
-function typescriptOf({ method, url, query, headers, body, file }: Example): string {
+function javascriptOf({ method, url, query, headers, body, file }: Example): string {
   return [
     ...(file === undefined ? [] : ['import { writeFile } from "node:fs/promises";', ""]),
     ...(query.length > 0
-      ? [`const query = new URLSearchParams(${typescriptLiteral(Object.fromEntries(query))});`]
+      ? [`const query = new URLSearchParams(${javascriptLiteral(Object.fromEntries(query))});`]
       : []),
     `const response = await fetch(${query.length > 0 ? `\`${url}?\${query}\`` : JSON.stringify(url)}, {`,
     ...(method === "GET" ? [] : [`  method: ${JSON.stringify(method)},`]),
     "  headers: {",
-    `    Authorization: \`Bearer \${process.env.MAILROOM_KEY}\`,`,
+    `    Authorization: ${CREDENTIALS.javascript.text},`,
     ...(body === undefined ? [] : ['    "Content-Type": "application/json",']),
     ...headers.map(([name, value]) => `    ${JSON.stringify(name)}: ${JSON.stringify(value)},`),
     "  },",
-    ...(body === undefined ? [] : [`  body: JSON.stringify(${typescriptLiteral(body).replaceAll("\n", "\n  ")}),`]),
+    ...(body === undefined ? [] : [`  body: JSON.stringify(${javascriptLiteral(body).replaceAll("\n", "\n  ")}),`]),
     "});",
     "if (!response.ok) throw new Error(await response.text());",
     file === undefined
@@ -142,6 +152,6 @@ export function snippetsOf(document: ApiDocument, endpoint: Endpoint): Snippet[]
   return [
     { name: "curl", language: "shell", text: curlOf(example) },
     { name: "Python", language: "python", text: pythonOf(example) },
-    { name: "TypeScript", language: "typescript", text: typescriptOf(example) },
+    { name: "JavaScript", language: "javascript", text: javascriptOf(example) },
   ];
 }

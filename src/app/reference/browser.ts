@@ -1,8 +1,17 @@
 /**
- * The script of the API reference: finds sections while the person types, copies code, and marks the present section in
- * the contents. The page can be read without it.
+ * The script of the API reference: finds sections while the person types, copies code, marks the present section in the
+ * contents, gets a key of the reader's, and sends what they try. The page can be read without it.
  */
 import "./reference.css";
+
+/** As api/reference/sections.tsx writes it. */
+interface TrialField {
+  name: string;
+  in: "path" | "query";
+  required: boolean;
+  example: string;
+  choices?: string[];
+}
 
 function required<T extends Element>(selector: string, within: ParentNode = document): T {
   const found = within.querySelector<T>(selector);
@@ -79,6 +88,17 @@ for (const figure of document.querySelectorAll("figure.code")) {
   caption.append(button);
 }
 
+// A language is chosen for the whole page.
+document.addEventListener("change", ({ target }) => {
+  if (!(target instanceof HTMLInputElement) || target.type !== "radio") return;
+  const { top } = target.getBoundingClientRect();
+  for (const other of document.querySelectorAll<HTMLInputElement>(`.snippets input[value="${target.value}"]`)) {
+    other.checked = true;
+  }
+  // What is above may have another height now.
+  scrollBy(0, target.getBoundingClientRect().top - top);
+});
+
 /** The key that requests of this page have. It is stored nowhere, and forgotten with the page. */
 let key = "";
 /** Characters of an answer that are shown. */
@@ -96,52 +116,219 @@ function make<Tag extends keyof HTMLElementTagNameMap>(
 
 const labelled = (text: string, field: HTMLElement): HTMLElement => make("label", {}, text, field);
 
-/** Sends what the form says to this server's API. */
-async function send(method: string, path: string, body: string | undefined): Promise<{ said: string; text: string }> {
-  const url = new URL(path, location.origin);
-  if (url.origin !== location.origin || !url.pathname.startsWith("/api/")) {
-    return { said: "The path has to begin with /api/", text: "" };
+const credentials = [...document.querySelectorAll<HTMLElement>("[data-filled]")].map((element) => ({
+  element,
+  written: element.textContent ?? "",
+}));
+
+/** Uses a key from now on, in the examples, too; without one, they take it from the environment. */
+function takeKey(given: string): void {
+  key = given;
+  for (const { element, written } of credentials) {
+    element.textContent = key === "" ? written : (element.dataset.filled?.replace("KEY", key) ?? written);
   }
+  for (const field of document.querySelectorAll<HTMLInputElement>(".secret")) field.value = key;
+}
+
+/** Asks the app's API, which a session admits and no key. */
+function askApp(method: string, path: string, body?: object): Promise<Response> {
+  const json = body && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  return fetch(`/app${path}`, { method, ...json });
+}
+
+/** What the reader may give the key beside reading. */
+const CHOICES = [
+  ["write", "Organise mail, and draft"],
+  ["send", "Send mail"],
+  ["admin", "Administer the workspace"],
+] as const;
+
+const SIGN_IN = "You are not signed in here. Sign in in another tab, then try again.";
+
+/** The button in the head of the page, and the dialog in which it makes a key. */
+function offerKey(): void {
+  const place = required<HTMLElement>("#key");
+  const state = make("span", { role: "status" });
+  const button = make("button", { type: "button" }, "Use my key");
+  const forget = make("button", { type: "button", hidden: true }, "Forget key");
+  place.append(state, button, forget);
+  place.hidden = false;
+
+  const title = make("h2", { id: "key-title" }, "Use my key");
+  const choices = CHOICES.map(([value, text]) => {
+    const box = make("input", { type: "checkbox", value });
+    return { box, label: make("label", {}, box, ` ${text}`) };
+  });
+  const password = make("input", { type: "password", autocomplete: "current-password", maxLength: 1024 });
+  const code = make("input", { autocomplete: "one-time-code", inputMode: "numeric", maxLength: 64 });
+  const proof = make("div", { hidden: true }, labelled("Your password", password));
+  const codeLabel = labelled("Code of your second factor", code);
+  const told = make("p", { role: "alert" });
+  const signIn = make(
+    "p",
+    { hidden: true },
+    make("a", { href: "/sign-in", target: "_blank", rel: "noopener" }, "Sign in"),
+  );
+  const submit = make("button", { type: "submit", className: "primary" }, "Make a key");
+  const cancel = make("button", { type: "button" }, "Cancel");
+  const form = make(
+    "form",
+    {},
+    title,
+    make(
+      "p",
+      {},
+      "Makes an API key of yours for this page: it ends after an hour, or when you sign out. Only this page sees it, and it is in your list of keys.",
+    ),
+    make("fieldset", {}, make("legend", {}, "It reads mail. It may also:"), ...choices.map(({ label }) => label)),
+    proof,
+    told,
+    signIn,
+    make("div", { className: "buttons" }, submit, cancel),
+  );
+  const dialog = make("dialog", {}, form);
+  dialog.setAttribute("aria-labelledby", title.id);
+  document.body.append(dialog);
+
+  let ending: ReturnType<typeof setTimeout> | undefined;
+  function drop(said: string): void {
+    clearTimeout(ending);
+    takeKey("");
+    state.textContent = said;
+    button.hidden = false;
+    forget.hidden = true;
+  }
+
+  async function makeKey(): Promise<void> {
+    told.textContent = "";
+    if (!proof.hidden) {
+      const given = { password: password.value, ...(proof.contains(codeLabel) && { code: code.value }) };
+      const confirmed = await askApp("POST", "/me/confirm", given);
+      password.value = code.value = "";
+      if (!confirmed.ok) {
+        told.textContent = (await confirmed.json()).error;
+        password.focus();
+        return;
+      }
+    }
+    const scopes = choices.filter(({ box }) => box.checked).map(({ box }) => box.value);
+    const response = await askApp("POST", "/reference-key", { scopes });
+    const answer = await response.json();
+    if (response.ok) {
+      const until = new Date(answer.expiresAt);
+      takeKey(answer.key);
+      clearTimeout(ending);
+      ending = setTimeout(() => drop("Your key has ended"), until.getTime() - Date.now());
+      state.textContent = `Your key, until ${until.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`;
+      button.hidden = true;
+      forget.hidden = false;
+      proof.hidden = true;
+      dialog.close();
+      forget.focus();
+    } else if (answer.confirm) {
+      told.textContent = "Show that it is you:";
+      if (answer.confirm.code) proof.append(codeLabel);
+      proof.hidden = false;
+      password.focus();
+    } else {
+      signIn.hidden = response.status !== 401;
+      told.textContent = response.status === 401 ? SIGN_IN : answer.error;
+    }
+  }
+
+  button.addEventListener("click", () => {
+    told.textContent = "";
+    signIn.hidden = true;
+    dialog.showModal();
+  });
+  cancel.addEventListener("click", () => dialog.close());
+  forget.addEventListener("click", () => {
+    drop("");
+    button.focus();
+    // What cannot be ended now ends within the hour.
+    askApp("DELETE", "/reference-key").catch(() => {});
+  });
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    submit.disabled = true;
+    await makeKey().catch(() => {
+      told.textContent = "The server did not answer. Try again.";
+    });
+    submit.disabled = false;
+  });
+}
+offerKey();
+
+/** Sends a request to this server's API. */
+async function send(method: string, path: string, body: string | undefined): Promise<{ said: string; text: string }> {
   const headers = { authorization: `Bearer ${key}`, ...(body !== undefined && { "content-type": "application/json" }) };
+  const begun = performance.now();
   try {
-    const response = await fetch(url, { method, headers, credentials: "omit", ...(body !== undefined && { body }) });
-    const text = (await response.text()).slice(0, LONGEST_SHOWN);
-    const isJson = response.headers.get("content-type")?.startsWith("application/json");
-    const shown = isJson && text.length < LONGEST_SHOWN ? JSON.stringify(JSON.parse(text), null, 2) : text;
-    return { said: `${response.status} ${response.statusText}`, text: shown };
+    const response = await fetch(path, { method, headers, credentials: "omit", ...(body !== undefined && { body }) });
+    const content = await response.blob();
+    const said = `${response.status} ${response.statusText}, ${Math.round(performance.now() - begun)} ms`;
+    const type = response.headers.get("content-type") ?? "";
+    if (!/^(application\/json|text\/|message\/)/.test(type)) return { said, text: `${content.size} bytes of ${type}` };
+    const whole = await content.text();
+    const text = whole.slice(0, LONGEST_SHOWN);
+    const isJson = type.startsWith("application/json") && text === whole;
+    return { said, text: isJson ? JSON.stringify(JSON.parse(text), null, 2) : text };
   } catch {
     return { said: "The server did not answer", text: "" };
   }
 }
 
 /** A form that sends the request of an operation, with a key of the reader's. */
-function trial({ dataset: { method = "GET", path = "", body } }: HTMLElement): HTMLElement[] {
+function trial({ dataset: { method = "GET", path = "", fields = "[]", body } }: HTMLElement): HTMLElement[] {
   const secret = make("input", {
     type: "password",
+    className: "secret",
     autocomplete: "off",
     required: true,
     value: key,
     placeholder: "mr_…",
   });
-  const place = make("input", { value: path, required: true, spellcheck: false });
+  const given = (JSON.parse(fields) as TrialField[]).map((field) => {
+    const { name, required: isRequired, example, choices } = field;
+    const isInPath = field.in === "path";
+    const input = choices
+      ? make(
+          "select",
+          {},
+          ...["", ...choices].map((value) => make("option", { value, selected: value === example }, value)),
+        )
+      : make("input", { value: isInPath ? "" : example, placeholder: isInPath ? example : "", spellcheck: false });
+    input.required = isRequired;
+    return { ...field, input, label: labelled(isRequired ? name : `${name} (optional)`, input) };
+  });
   const content = body === undefined ? undefined : make("textarea", { value: body, rows: 8, spellcheck: false });
-  const button = make("button", { type: "submit" }, method === "GET" ? "Send" : `Send ${method}: it acts on your mail`);
+  const button = make("button", { type: "submit" }, method === "GET" ? "Send" : `Send ${method}: it takes effect`);
   const said = make("p", { role: "status" });
-  const answer = make("pre", { tabIndex: 0, hidden: true, ariaLabel: "Answer" });
+  const answer = make("pre", { tabIndex: 0, hidden: true, ariaLabel: "Response" });
   const form = make(
     "form",
     {},
     labelled("API key, which this page forgets", secret),
-    labelled("Path", place),
+    ...given.map(({ label }) => label),
     ...(content ? [labelled("Body", content)] : []),
     button,
   );
+  function address(): string {
+    const query = given.filter(({ in: place, input }) => place === "query" && input.value !== "");
+    const parameters = new URLSearchParams(query.map(({ name, input }) => [name, input.value]));
+    const filled = given.reduce(
+      (whole, { in: place, name, input }) =>
+        place === "path" ? whole.replace(`{${name}}`, () => encodeURIComponent(input.value.trim())) : whole,
+      path,
+    );
+    return query.length === 0 ? filled : `${filled}?${parameters}`;
+  }
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    key = secret.value.trim();
+    takeKey(secret.value.trim());
     button.disabled = true;
     said.textContent = "Sending…";
-    const result = await send(method, place.value, content?.value);
+    const result = await send(method, address(), content?.value);
     button.disabled = false;
     said.textContent = result.said;
     answer.textContent = result.text;
