@@ -101,6 +101,7 @@ import {
   setImagesOfSender,
   unsubscribe,
 } from "./person/received.ts";
+import { createReferenceKey, endReferenceKey } from "./person/reference-key.ts";
 import { endOwnAbsence, getOwnAbsence, getOwnRules, setOwnAbsence, setOwnRules, testOwnRule } from "./person/rules.ts";
 import {
   addSecondFactor,
@@ -109,7 +110,6 @@ import {
   removeSecondFactor,
   renewRecoveryCodes,
 } from "./person/second-factor.ts";
-import { createReferenceKey, endReferenceKey } from "./person/reference-key.ts";
 import { endOtherSessions, endSession, getMe, listSessions, signIn, signOut } from "./person/session.ts";
 import { getStandby } from "./person/standby.ts";
 import { changeSignature, deleteTemplate, getTexts, saveTemplate } from "./person/texts.ts";

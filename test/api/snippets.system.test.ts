@@ -48,6 +48,10 @@ type Run = (command: string[], input?: unknown) => Promise<string>;
 const PYTHON = `import json, sys
 for snippet in json.load(sys.stdin):
     exec(compile(snippet["text"], snippet["operationId"], "exec"), {})`;
+const MODULES = `import { readFileSync } from "node:fs";
+for (const { operationId, text } of JSON.parse(readFileSync(0, "utf8"))) {
+  await import("data:text/javascript," + encodeURIComponent(text + "\\n// " + operationId));
+}`;
 const hasRequests = Bun.which("python3") && Bun.spawnSync(["python3", "-c", "import requests"]).exitCode === 0;
 
 const found = Bun.which("node");
@@ -83,9 +87,7 @@ const LANGUAGES: [name: Snippet["name"], note: string, runAll: (snippets: Filled
   [
     "JavaScript",
     node ? ", in Node" : ", in Node (skipped: no Node 20 or later)",
-    async (snippets, run) => {
-      for (const { text } of snippets) await run([node as string, "--input-type=module", "-e", text]);
-    },
+    async (snippets, run) => void (await run([node as string, "--input-type=module", "-e", MODULES], snippets)),
   ],
 ];
 

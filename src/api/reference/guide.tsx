@@ -3,6 +3,7 @@ import type { ReactNode } from "react";
 import { type ErrorCode, STATUS_OF_CODE } from "../../base/errors.ts";
 import { Code, Prose, Snippets } from "./blocks.tsx";
 import type { ApiDocument } from "./document.ts";
+import { SIGNATURE_CHECKS } from "./snippets.ts";
 
 interface Chapter {
   id: string;
@@ -15,35 +16,8 @@ interface Chapter {
 
 const FAILURE = JSON.stringify({ error: "There is no such conversation", code: "not_found" }, null, 2);
 
-const VERIFY_PYTHON = `import hashlib, hmac, time
-
-def is_genuine(body, header, secret):
-    # body: the bytes as they came, not parsed and written again
-    signed = dict(part.partition("=")[::2] for part in header.split(","))
-    at, given = signed.get("t", ""), signed.get("v1", "")
-    if not at.isdecimal() or abs(time.time() - int(at)) > 300:
-        return False
-    expected = hmac.new(secret.encode(), at.encode() + b"." + body, hashlib.sha256).hexdigest()
-    return hmac.compare_digest(expected.encode(), given.encode())`;
-
-const VERIFY_JAVASCRIPT = `import { createHmac, timingSafeEqual } from "node:crypto";
-
-export function isGenuine(body, header, secret) {
-  // body: the bytes as they came, not parsed and written again
-  const { t, v1 = "" } = Object.fromEntries(header.split(",").map((part) => part.split("=", 2)));
-  if (!(Math.abs(Date.now() / 1000 - t) <= 300)) return false;
-  const expected = createHmac("sha256", secret).update(t + ".").update(body).digest();
-  const given = Buffer.from(v1, "hex");
-  return given.length === expected.length && timingSafeEqual(given, expected);
-}`;
-
-const VERIFY_SHELL = `# For trying: body.json has the bytes as they came, $HEADER the signature, $SECRET the secret.
-t=\${HEADER#t=}; t=\${t%%,*}; age=$(( $(date +%s) - t ))
-expected=$({ printf '%s.' "$t"; cat body.json; } | openssl dgst -sha256 -hmac "$SECRET" -r | cut -d ' ' -f 1)
-if [ "\${HEADER#*,v1=}" = "$expected" ] && [ "\${age#-}" -le 300 ]; then echo genuine; else echo forged; fi`;
-
 /** What each code means, and what a program does about it. */
-export const ADVICE: Readonly<Record<ErrorCode, { means: string; todo: string }>> = {
+const ADVICE: Readonly<Record<ErrorCode, { means: string; todo: string }>> = {
   bad_request: {
     means: "The request is malformed: a field is missing or invalid, a cursor is bad, or the body cannot be read.",
     todo: "Correct what `error` names. The same request fails again.",
@@ -269,17 +243,7 @@ export const VERIFYING: Chapter = {
       </p>
     </>
   ),
-  code: (
-    <Snippets
-      of="signatures"
-      what="Checking a signature"
-      snippets={[
-        { name: "Shell", language: "shell", text: VERIFY_SHELL },
-        { name: "Python", language: "python", text: VERIFY_PYTHON },
-        { name: "JavaScript", language: "javascript", text: VERIFY_JAVASCRIPT },
-      ]}
-    />
-  ),
+  code: <Snippets of="signatures" what="Checking a signature" snippets={SIGNATURE_CHECKS} />,
 };
 
 export function ChapterSection({ chapter: { id, title, text, code, isWide } }: { chapter: Chapter }) {

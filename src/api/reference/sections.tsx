@@ -185,7 +185,7 @@ export function EventSection({ document, event }: { document: ApiDocument; event
 }
 
 /** Arguments with which a model may call a tool: those of the operation's example. */
-export function exampleCallOf({ operation: { path, example = {} }, listed }: Tool): Record<string, unknown> {
+function exampleCallOf({ operation: { path, example = {} }, listed }: Tool): Record<string, unknown> {
   const { query, body } = example as { query?: object; body?: object };
   const known = Object.keys(listed.inputSchema.properties);
   const given = { ...(known.includes("id") && { id: exampleIdAt(path) }), ...query, ...body };

@@ -155,3 +155,37 @@ export function snippetsOf(document: ApiDocument, endpoint: Endpoint): Snippet[]
     { name: "JavaScript", language: "javascript", text: javascriptOf(example) },
   ];
 }
+
+const VERIFY_PYTHON = `import hashlib, hmac, time
+
+def is_genuine(body, header, secret):
+    # body: the bytes as they came, not parsed and written again
+    signed = dict(part.partition("=")[::2] for part in header.split(","))
+    at, given = signed.get("t", ""), signed.get("v1", "")
+    if not at.isdecimal() or abs(time.time() - int(at)) > 300:
+        return False
+    expected = hmac.new(secret.encode(), at.encode() + b"." + body, hashlib.sha256).hexdigest()
+    return hmac.compare_digest(expected.encode(), given.encode())`;
+
+const VERIFY_JAVASCRIPT = `import { createHmac, timingSafeEqual } from "node:crypto";
+
+export function isGenuine(body, header, secret) {
+  // body: the bytes as they came, not parsed and written again
+  const { t, v1 = "" } = Object.fromEntries(header.split(",").map((part) => part.split("=", 2)));
+  if (!(Math.abs(Date.now() / 1000 - t) <= 300)) return false;
+  const expected = createHmac("sha256", secret).update(t + ".").update(body).digest();
+  const given = Buffer.from(v1, "hex");
+  return given.length === expected.length && timingSafeEqual(given, expected);
+}`;
+
+const VERIFY_SHELL = `# For trying: body.json has the bytes as they came, $HEADER the signature, $SECRET the secret.
+t=\${HEADER#t=}; t=\${t%%,*}; age=$(( $(date +%s) - t ))
+expected=$({ printf '%s.' "$t"; cat body.json; } | openssl dgst -sha256 -hmac "$SECRET" -r | cut -d ' ' -f 1)
+if [ "\${HEADER#*,v1=}" = "$expected" ] && [ "\${age#-}" -le 300 ]; then echo genuine; else echo forged; fi`;
+
+/** Code that tells whether a webhook's delivery is genuine (rules: Webhook signature). */
+export const SIGNATURE_CHECKS: readonly Snippet[] = [
+  { name: "Shell", language: "shell", text: VERIFY_SHELL },
+  { name: "Python", language: "python", text: VERIFY_PYTHON },
+  { name: "JavaScript", language: "javascript", text: VERIFY_JAVASCRIPT },
+];

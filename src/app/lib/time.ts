@@ -32,6 +32,9 @@ export const dayAndTime = (iso: string): string =>
 /** The name of the time zone in which times are shown. */
 export const timeZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone;
 
+/** In so many milliseconds, as shortTime shows it. */
+export const timeIn = (ms: number): string => shortTime(new Date(now().getTime() + ms).toISOString());
+
 export const msUntil = (iso: string): number => new Date(iso).getTime() - now().getTime();
 
 /** Suggested times to snooze until, or to send at. */

@@ -2,6 +2,7 @@
  * The script of the API reference: finds sections while the person types, copies code, marks the present section in the
  * contents, gets a key of the reader's, and sends what they try. The page can be read without it.
  */
+import { timeIn } from "../lib/time.ts";
 import "./reference.css";
 
 /** As api/reference/sections.tsx writes it. */
@@ -181,8 +182,8 @@ function offerKey(): void {
       "Makes an API key of yours for this page: it ends after an hour, or when you sign out. Only this page sees it, and it is in your list of keys.",
     ),
     make("fieldset", {}, make("legend", {}, "It reads mail. It may also:"), ...choices.map(({ label }) => label)),
-    proof,
     told,
+    proof,
     signIn,
     make("div", { className: "buttons" }, submit, cancel),
   );
@@ -215,11 +216,10 @@ function offerKey(): void {
     const response = await askApp("POST", "/reference-key", { scopes });
     const answer = await response.json();
     if (response.ok) {
-      const until = new Date(answer.expiresAt);
       takeKey(answer.key);
       clearTimeout(ending);
-      ending = setTimeout(() => drop("Your key has ended"), until.getTime() - Date.now());
-      state.textContent = `Your key, until ${until.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`;
+      ending = setTimeout(() => drop("Your key has ended"), answer.seconds * 1_000);
+      state.textContent = `Your key, until ${timeIn(answer.seconds * 1_000)}`;
       button.hidden = true;
       forget.hidden = false;
       proof.hidden = true;
@@ -262,11 +262,10 @@ offerKey();
 /** Sends a request to this server's API. */
 async function send(method: string, path: string, body: string | undefined): Promise<{ said: string; text: string }> {
   const headers = { authorization: `Bearer ${key}`, ...(body !== undefined && { "content-type": "application/json" }) };
-  const begun = performance.now();
   try {
     const response = await fetch(path, { method, headers, credentials: "omit", ...(body !== undefined && { body }) });
     const content = await response.blob();
-    const said = `${response.status} ${response.statusText}, ${Math.round(performance.now() - begun)} ms`;
+    const said = `${response.status} ${response.statusText}`;
     const type = response.headers.get("content-type") ?? "";
     if (!/^(application\/json|text\/|message\/)/.test(type)) return { said, text: `${content.size} bytes of ${type}` };
     const whole = await content.text();

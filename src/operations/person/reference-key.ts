@@ -14,7 +14,10 @@ const KEY_MS = 3_600_000;
 /** What a person may give the key beside `read`. Approving is for people. */
 const CHOICES = ["write", "send", "admin"] as const;
 
-/** Answers the key, which is told only here. The session's key before it ends. */
+/**
+ * Answers the key, which is told only here, and in how many seconds it ends, since the clock of a browser may be wrong. The
+ * session's key before it ends.
+ */
 export const createReferenceKey = appOperation({
   name: "createReferenceKey",
   audience: "person",
@@ -30,7 +33,8 @@ export const createReferenceKey = appOperation({
       requireConfirmed(tx);
       const now = runtime.now();
       revokeKeysMadeIn(tx, [session.id], now);
-      const expiresAt = isoOf(Math.min(now + KEY_MS, session.createdAt + LONGEST_SESSION_MS));
+      const ms = Math.min(KEY_MS, session.createdAt + LONGEST_SESSION_MS - now);
+      const expiresAt = isoOf(now + ms);
       const { key } = createKey(tx, runtime, {
         userId,
         name: `API reference, until ${expiresAt.slice(11, 16)} UTC`,
@@ -38,7 +42,7 @@ export const createReferenceKey = appOperation({
         policy: { expiresAt },
         madeBy: session.id,
       });
-      return { key, expiresAt };
+      return { key, expiresAt, seconds: ms / 1_000 };
     }),
 });
 

@@ -13,6 +13,7 @@ const DAY = 86_400_000;
 interface Made {
   key: string;
   expiresAt: string;
+  seconds: number;
 }
 interface Listed {
   id: string;
@@ -88,6 +89,7 @@ describe("making one", () => {
     const made = await make();
     expect(made.key).toMatch(/^mr_[A-Za-z0-9]{43}$/);
     expect(Date.parse(made.expiresAt) - booted.runtime.now()).toBe(3_600_000);
+    expect(made.seconds).toBe(3_600);
     const key = await ofKey(made);
     expect(key?.name).toBe(`API reference, until ${made.expiresAt.slice(11, 16)} UTC`);
     expect(JSON.stringify(await listed())).not.toContain(made.key);

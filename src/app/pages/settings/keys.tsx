@@ -6,7 +6,7 @@ import { useState } from "react";
 import { draftOf, type Policy, PURPOSES, type Purpose, policyOf, SCOPE_MEANING } from "../../lib/policy.ts";
 import { mailboxesQuery, useChange } from "../../lib/queries.ts";
 import { developerApi, KEYS, type KeyView, keyQuery, keysQuery } from "../../lib/settings-developers.ts";
-import { fullTime } from "../../lib/time.ts";
+import { fullTime, msUntil } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
 import { ConfirmButton } from "../../parts/dialog.tsx";
 import { Checkboxes, Field } from "../../parts/fields.tsx";
@@ -162,7 +162,8 @@ function RevokeButton({ of: { id, name } }: { of: KeyView }) {
 }
 
 /** Its scopes and whether it works. */
-function KeyBadges({ of: { scopes, revokedAt, paused } }: { of: KeyView }) {
+function KeyBadges({ of: { scopes, revokedAt, paused, policy } }: { of: KeyView }) {
+  const hasExpired = policy.expiresAt !== undefined && msUntil(policy.expiresAt) <= 0;
   return (
     <>
       {scopes.map((scope) => (
@@ -171,6 +172,7 @@ function KeyBadges({ of: { scopes, revokedAt, paused } }: { of: KeyView }) {
         </Badge>
       ))}
       {revokedAt !== null && <Badge tone="bad">revoked</Badge>}
+      {revokedAt === null && hasExpired && <Badge tone="bad">expired</Badge>}
       {revokedAt === null && paused && <Badge tone="warn">paused</Badge>}
     </>
   );
