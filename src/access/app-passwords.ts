@@ -23,7 +23,7 @@ export function createAppPassword(
 ): { id: string; password: string } {
   const had = tx.select({ count: count() }).from(appPasswords).where(eq(appPasswords.userId, userId)).get();
   if ((had?.count ?? 0) >= MOST) {
-    throw new AppError("conflict", `You have ${MOST} app passwords: revoke those that nothing uses`);
+    throw new AppError("conflict", `You have ${MOST} app passwords already: revoke the ones that you no longer use`);
   }
   const id = newId(runtime, "apw");
   const password = newTypedSecret(runtime, LENGTH);

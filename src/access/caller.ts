@@ -150,7 +150,7 @@ export function requireReach(db: Db, caller: Caller, mailboxId: string): Reach {
 const REFUSAL: Record<keyof Access, string> = {
   read: "You may not read this mailbox",
   send: "You may not send from this mailbox: it is shared with you for viewing only",
-  manage: "You may not star, move or label mail in this mailbox: that takes its owner, an admin or a full-access share",
+  manage: "You may not change this mailbox or its mail: only its owner, an admin or someone with full access may",
 };
 
 /** @throws AppError forbidden if the caller sees the mailbox but lacks this access to it (rules: Reach) */
@@ -162,7 +162,7 @@ const isAdmin = ({ role }: Caller): boolean => role === "owner" || role === "adm
 
 /** @throws AppError forbidden unless the caller is owner or admin of their workspace */
 export function requireAdmin(caller: Caller): void {
-  if (!isAdmin(caller)) throw new AppError("forbidden", "That takes an owner or an admin of the workspace");
+  if (!isAdmin(caller)) throw new AppError("forbidden", "Only an owner or admin of the workspace may do that");
 }
 
 /** @throws AppError missing_scope if the key lacks the scope, or all of several (rules: Scopes) */
@@ -192,7 +192,7 @@ export function requireUnrestricted(
   if (!restrictions.some((name) => RESTRICTS[name](policy))) return;
   throw new PolicyRefusal(
     "forbidden",
-    "The policy of this API key does not let it do what concerns the whole workspace",
+    "The policy of this API key does not allow requests that concern the whole workspace",
   );
 }
 

@@ -186,7 +186,7 @@ export function mayBeMadeBy(db: Db, keyId: string, maker: string): boolean {
 
 /** @throws AppError forbidden for a caller whose key is paused */
 export function requireNotPaused({ paused }: Pick<Caller, "paused">): void {
-  if (paused) throw new AppError("forbidden", "This API key is paused: a person of the workspace has to resume it");
+  if (paused) throw new AppError("forbidden", "This API key is paused: somebody in the workspace has to resume it");
 }
 
 /**
@@ -215,7 +215,7 @@ export function requireLiveKey(db: Db, caller: Caller): Caller {
 export function presentCaller(db: Db, caller: Caller): Caller {
   const present = requireLiveKey(db, caller);
   const person = findPerson(db, caller.userId);
-  if (!person) throw new AppError("unauthorized", "The person who asks has left the workspace");
+  if (!person) throw new AppError("unauthorized", "The person of this request has left the workspace");
   return { ...present, role: person.role, email: person.email };
 }
 

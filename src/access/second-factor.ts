@@ -76,13 +76,13 @@ export function createSecondFactors(seal: Seal, runtime: Pick<Runtime, "now" | "
     enrol(tx: Tx, userId: string, given: { secret: string; code: string }): string[] {
       if (hasSecondFactor(tx, userId)) throw new AppError("conflict", "You have a second factor already");
       const secret = secretOf(given.secret);
-      if (!secret) throw new AppError("bad_request", "That is no secret of this server's making");
+      if (!secret) throw new AppError("bad_request", "This server did not make that secret");
       const now = runtime.now();
       const step = matchingStep(secret, plainCode(given.code), now);
       if (step === undefined) {
         throw new AppError(
           "unprocessable",
-          "That is not the code of this secret: take the one that the app shows now, and see that its clock is right",
+          "That code is not right: enter the one that the app shows now, and check the clock of your device",
         );
       }
       tx.insert(secondFactors)

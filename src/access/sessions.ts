@@ -110,7 +110,7 @@ function sessionByHash(db: Db, hash: string, now: number): Session | undefined {
 /** The same session now. @throws AppError unauthorized if it ended, or got another token, since the request arrived */
 export function presentSession(db: Db, { hash }: Session, now: number): Session {
   const present = sessionByHash(db, hash, now);
-  if (!present) throw new AppError("unauthorized", "Sign in to go on");
+  if (!present) throw new AppError("unauthorized", "Sign in to continue");
   requireServed(db, present.caller.workspaceId);
   return present;
 }
@@ -120,7 +120,7 @@ export class Unconfirmed extends AppError {
   readonly confirm: { code: boolean };
 
   constructor(code: boolean) {
-    super("forbidden", "This takes a proof, some minutes old at most, that it is still you");
+    super("forbidden", "Confirm with your password that it is still you");
     this.confirm = { code };
   }
 }

@@ -68,7 +68,7 @@ export function createKeyJournal({
         throw new AppError("not_found", `there is no key ${keyId}`);
       }
       if (by && !maySeeJournal(by, subject)) {
-        throw new AppError("forbidden", "The journal of a key is for its person and the admins of the workspace");
+        throw new AppError("forbidden", "Only the person of a key and the admins of the workspace may see its journal");
       }
       return subject;
     },

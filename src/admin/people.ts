@@ -94,7 +94,7 @@ export function createPeople(parts: MailboxesParts) {
   function actorIn(tx: Tx, by: string, workspaceId: string) {
     const actor = tx.select().from(schema.users).where(eq(schema.users.id, by)).get();
     if (actor?.workspaceId !== workspaceId || actor.role === "member") {
-      throw new AppError("forbidden", "that takes an owner or an admin of the workspace");
+      throw new AppError("forbidden", "only an owner or admin of the workspace may do that");
     }
     return actor;
   }
@@ -103,7 +103,7 @@ export function createPeople(parts: MailboxesParts) {
   function refuseMaking(tx: Tx, by: By, workspaceId: string, role: Role): void {
     if (by === undefined) return;
     if (actorIn(tx, by, workspaceId).role !== "owner" && role === "owner") {
-      throw new AppError("forbidden", "only an owner makes somebody an owner");
+      throw new AppError("forbidden", "only an owner can make somebody an owner");
     }
   }
 
@@ -116,7 +116,7 @@ export function createPeople(parts: MailboxesParts) {
     if (user.id === actor.id) {
       throw new AppError(
         "forbidden",
-        "your own role, password and place here are not yours to change: ask another admin",
+        "you cannot change your own role or password here, or remove yourself: ask another admin",
       );
     }
     if (user.role === "owner" && actor.role !== "owner") {
@@ -215,7 +215,7 @@ export function createPeople(parts: MailboxesParts) {
     if (!UNDO_SECONDS.includes(seconds)) {
       throw new AppError(
         "bad_request",
-        `what was sent can be undone for ${UNDO_SECONDS.join(", ")} seconds, 0 for not at all`,
+        `sending can be undone for ${UNDO_SECONDS.join(", ")} seconds; 0 turns that off`,
       );
     }
     tx.update(schema.users).set({ undoSeconds: seconds }).where(eq(schema.users.id, userId)).run();
@@ -349,11 +349,11 @@ export function createPeople(parts: MailboxesParts) {
   /**
    * Removes the second factor of a person who lost it: the password alone then signs them in. Their sessions and app
    * passwords end, since the lost device may have them; API keys are in programs elsewhere and stay valid.
-   * @throws AppError as setRole; conflict when they have no second factor
+   * @throws AppError as setRole; conflict when this person has no second factor
    */
   function resetSecondFactor(tx: Tx, userId: string, by?: By): void {
     refuseChanging(tx, by, userId);
-    if (!removeSecondFactor(tx, userId)) throw new AppError("conflict", "they have no second factor");
+    if (!removeSecondFactor(tx, userId)) throw new AppError("conflict", "this person has no second factor");
     endSessions(tx, userId, runtime.now());
     endAccess(tx, userId, { deed: "second_factor", doneBy: doneBy(by), appPasswords: true, keys: false });
   }

@@ -64,13 +64,13 @@ export function changeRules(
     if (changer.byKey) {
       throw new AppError(
         "forbidden",
-        `No API key sets rules that forward out of the workspace (${outside.join(", ")}): a person does, in the app`,
+        `An API key cannot set rules that forward out of the workspace (${outside.join(", ")}): set them in the app`,
       );
     }
     if (!options.get("rules.forwardOutside")) {
       throw new AppError(
         "unprocessable",
-        `Rules forward within the verified domains of the workspace only, and not to ${outside.join(", ")}: the operator has to set rules.forwardOutside`,
+        `Rules may forward within the verified domains of the workspace only, and not to ${outside.join(", ")}, until the operator sets rules.forwardOutside`,
       );
     }
     changer.requireConfirmed(tx);

@@ -103,10 +103,10 @@ export function createFirstRun(parts: SetupParts & { runtime: Pick<Runtime, "ran
     admits,
     /** @throws AppError conflict once there is a workspace; forbidden for a wrong token, after a delay; rate_limited */
     async requireToken(token: string, source: string, slowdown: Slowdown): Promise<void> {
-      if (!isDue()) throw new AppError("conflict", "This server is set up: sign in");
+      if (!isDue()) throw new AppError("conflict", "This server is already set up: sign in");
       if (admits(token)) return;
       await slots.within(source, () => slowdown.failed(source));
-      throw new AppError("forbidden", "This link does not set up this server: open the one that it printed last");
+      throw new AppError("forbidden", "This link no longer works: open the one that the server printed last");
     },
     /** @throws AppError as setUp does: conflict when a workspace exists. */
     setUp: (given: Setup): Promise<SetupResult> => setUp(parts, given),

@@ -104,7 +104,7 @@ export function createWorkspaces({ store, runtime }: { store: Store; runtime: Pi
     if (isOperator(workspaceId)) return;
     throw new AppError(
       "forbidden",
-      "these settings hold for every workspace: the first workspace's admins change them",
+      "these settings apply to every workspace: only owners and admins of the first workspace may change them",
     );
   }
 

@@ -44,7 +44,7 @@ const root = createRootRoute({
   notFoundComponent: () => (
     <Notice icon={SearchX} title="Page not found">
       <a href="/" className="text-accent underline">
-        To your mail
+        Go to your mail
       </a>
     </Notice>
   ),

@@ -157,7 +157,7 @@ export function createDraftSending({
       const described = writing.describe(caller, request, { draft, strict: true });
       const { message } = described;
       if (message.recipients.length === 0) {
-        throw new AppError("unprocessable", "There is nobody to send to: give an address");
+        throw new AppError("unprocessable", "There is no recipient: add an address");
       }
       const undoMs = (undoTime(store.db).get({ id: caller.userId })?.seconds ?? 0) * 1_000;
       if (at === undefined && undoMs === 0) {
@@ -185,7 +185,7 @@ export function createDraftSending({
     async undoSend(caller: Caller, draftId: string): Promise<void> {
       await store.enqueue((tx) => {
         const draft = mailbox.drafts.read(caller, draftId);
-        if (!draft.due) throw new AppError("conflict", "This draft is not about to be sent");
+        if (!draft.due) throw new AppError("conflict", "This draft is not waiting to be sent");
         mailbox.drafts.schedule(tx, draft, undefined);
       });
     },

@@ -364,7 +364,7 @@ export function createDrafts(
         if (draft.size + transmittedSize(size) <= most) return;
         throw new AppError(
           "payload_too_large",
-          `The file has ${size} bytes${declared === 0 ? " or more" : ""}; at most ${roomFor(most - draft.size)} more can be attached to this message`,
+          `The file is ${size} bytes${declared === 0 ? " or more" : ""}; at most ${roomFor(most - draft.size)} more can be attached to this message`,
         );
       };
       const requireKeepable = (draft: Draft, size: number) => {
@@ -520,7 +520,10 @@ function requireUnscheduled({ due }: Draft): void {
 export function requireUnchanged(draft: Draft, revision: number | undefined): void {
   requireUnscheduled(draft);
   if (draft.revision === revision) return;
-  throw new AppError("conflict", "This draft was changed elsewhere since you opened it, so nothing was saved over it");
+  throw new AppError(
+    "conflict",
+    "This draft was changed elsewhere since you opened it, so your changes were not saved",
+  );
 }
 
 /** The text and HTML of a draft after a request. */

@@ -109,7 +109,7 @@ export function createInvitations({
       const first = message && (await read(caller, id));
       const shown = first && view(caller, message, first.invitation);
       if (!message || !shown?.guest || !shown.organizer) {
-        throw new AppError("conflict", "This message has no invitation that the mailbox can answer");
+        throw new AppError("conflict", "This message has no invitation that this mailbox can answer");
       }
       const now = runtime.now();
       const { guest, organizer, summary, uid, occurrence, sequence } = shown;

@@ -269,7 +269,7 @@ function requireFinished({ to, cc, bcc, unfinished, text, html, attachments }: D
     throw new AppError("unprocessable", "The draft has text in its recipient fields that is no address");
   }
   if (to.length + cc.length + bcc.length === 0) {
-    throw new AppError("unprocessable", "There is nobody to send to: give the draft a recipient");
+    throw new AppError("unprocessable", "There is no recipient: give the draft one");
   }
   if (text.trim() === "" && html === undefined && attachments.length === 0) {
     throw new AppError("unprocessable", "The draft has neither text nor html");

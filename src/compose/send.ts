@@ -410,7 +410,7 @@ export function createSending(
       const sender = senderFor(store.db, caller, request.from, { alias: false });
       const { message, files: all } = await newMessage(caller, sender, request, files);
       if (message.recipients.length === 0) {
-        throw new AppError("unprocessable", "There is nobody to send to: `to` names nobody");
+        throw new AppError("unprocessable", "There is no recipient: `to` is empty");
       }
       const { at } = request;
       if (at !== undefined) return sendLater(caller, message, { at, files: all }, record);
@@ -468,7 +468,7 @@ export function createSending(
       const { reply, files: all } = await newReply(caller, threadId, request, files);
       const { toNobody, ...message } = reply;
       if (toNobody) {
-        throw new AppError("unprocessable", "There is nobody to reply to: the message names no address. Give `to`");
+        throw new AppError("unprocessable", "The message has no address to reply to: give `to`");
       }
       const { at } = request;
       if (at !== undefined) return sendLater(caller, message, { at, answers: threadId, files: all }, record);

@@ -61,10 +61,10 @@ export function openUnsubscribing({
         return response.status;
       })
       .catch((cause) => {
-        throw new AppError("upstream_failed", `${host} could not be reached to unsubscribe`, { cause });
+        throw new AppError("upstream_failed", `${host} could not be reached, so you are still subscribed`, { cause });
       });
     if (status < 200 || status > 299) {
-      throw new AppError("upstream_failed", `${host} did not take it: it answered ${status}`);
+      throw new AppError("upstream_failed", `${host} did not unsubscribe you: it answered ${status}`);
     }
   }
 
@@ -84,7 +84,7 @@ export function openUnsubscribing({
       const message = receivedMessage(store.db, caller, id);
       const way = message && wayFrom(message);
       if (!message || !way || way.by === "link") {
-        throw new AppError("conflict", "This message names no way to unsubscribe that works without its page");
+        throw new AppError("conflict", "This message offers no way to unsubscribe except on a web page");
       }
       const { reach, headers, from } = message;
       requireAccess(reach, "send");

@@ -38,7 +38,7 @@ export function createPageGate({ store, cookie, touchSession, baseUrl, runtime }
       const token = cookie.read(request);
       const now = runtime.now();
       const session = token === undefined ? undefined : findSession(store.db, token, now);
-      if (!session) throw new AppError("unauthorized", "Sign in to go on");
+      if (!session) throw new AppError("unauthorized", "Sign in to continue");
       requireServed(store.db, session.caller.workspaceId);
       touchSession(session, now);
       return session;
@@ -70,7 +70,7 @@ function createSameOriginCheck(baseUrl: string): (request: Request) => void {
       (origin !== null && !isOurs(origin, headers.get("host")));
     const silent = method !== "GET" && method !== "HEAD" && site === null && origin === null;
     if (foreign || silent) {
-      throw new AppError("forbidden", "Only pages of this server may ask this: open the app itself");
+      throw new AppError("forbidden", "Only this server's own pages may do that: open the app itself");
     }
   };
 }

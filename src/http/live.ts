@@ -143,7 +143,7 @@ export function createLive({
   function open({ request, session }: Asked): Response {
     const theirs = [...streams].filter((stream) => stream.session.caller.userId === session.caller.userId).length;
     if (stopped || theirs >= MOST_STREAMS_BY_PERSON || streams.size >= mostStreams) {
-      throw new AppError("rate_limited", "Too many pages listen for mail already", { retryAfter: 60 });
+      throw new AppError("rate_limited", "Too many pages of the app are open", { retryAfter: 60 });
     }
     const latest = latestChange(db);
     if (streams.size === 0) seen = latest;

@@ -172,7 +172,7 @@ export function revertChange(tx: Tx, caller: Caller, changed: AppliedChange): vo
   const touched = Object.keys(after) as (keyof State)[];
   if (touched.some((name) => name !== "unread")) requireAccess(reach, "manage");
   if (!isDeepStrictEqual(pick(stateOf(tx, thread.id), touched), after)) {
-    throw new AppError("conflict", "The conversation has changed since");
+    throw new AppError("conflict", "The conversation has changed since then");
   }
   putBack(tx, thread, before, changed.readState);
   forgetTaught(tx, thread.mailboxId, changed);

@@ -277,7 +277,7 @@ export const heldMarks = (db: Db, mailboxId: string): HeldMark[] => statements(d
 /** @throws AppError conflict for a conversation that is a message which waits for a person or for its time */
 export function requireNotHeld(db: Db, { seq: threadSeq }: { seq: number }): void {
   if (!statements(db).open.get({ threadSeq })) return;
-  throw new AppError("conflict", "This message waits for approval: a person approves or rejects it");
+  throw new AppError("conflict", "This message waits for approval: somebody has to approve or reject it first");
 }
 
 /** The holds of these mailboxes in a state, the longest waiting first, after one of them. */

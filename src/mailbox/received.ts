@@ -116,7 +116,7 @@ export function trustImages(tx: Tx, { userId, sender, now }: { userId: string; s
   if ((had?.count ?? 0) >= MOST_IMAGE_SENDERS) {
     throw new AppError(
       "conflict",
-      `You see the images of ${MOST_IMAGE_SENDERS} senders: take some back in the settings`,
+      `Images are shown for ${MOST_IMAGE_SENDERS} senders already: remove some in the settings`,
     );
   }
   tx.insert(imageSenders).values({ userId, sender, createdAt: now }).onConflictDoNothing().run();

@@ -80,7 +80,7 @@ function readRule({ name, match, actions, enabled = true }: GivenRule, where: st
   const wrong = (what: string) => new AppError("bad_request", `${where}: ${what}`);
   const query = match.trim();
   const { message, thread } = readQuery(query, now);
-  if (message.length + thread.length === 0) throw wrong("match finds all mail: give words or operators");
+  if (message.length + thread.length === 0) throw wrong("match would apply to all mail: give words or operators");
   const read = actions.map((action) => readAction(action, wrong));
   const types = new Set(read.map(({ type }) => type));
   if (types.size === 0) throw wrong("give at least one action");

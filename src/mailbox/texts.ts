@@ -99,7 +99,7 @@ export function requireTextsManaged(db: Db, caller: Caller, mailboxId: string): 
   if (requireReach(db, caller, mailboxId).access.manage) return;
   throw new AppError(
     "forbidden",
-    "The signature and templates of a mailbox are changed by its owner, an admin or somebody with a full-access share",
+    "Only the owner of the mailbox, an admin or someone with full access may change its signature and templates",
   );
 }
 

@@ -37,10 +37,12 @@ export function readRedirect({ get, repeated }: Parameters, { name, redirectUris
   const [only] = redirectUris;
   const uri = get("redirect_uri") ?? (redirectUris.length === 1 ? only : undefined);
   if (repeated.has("redirect_uri") || uri === undefined) {
-    throw problem(`The link does not say where it leads back to: start again in ${name}`);
+    throw problem(`The link does not say where to send you back to: start again in ${name}`);
   }
   if (!isRegistered(redirectUris, uri)) {
-    throw problem(`The link leads back to an address that ${name} has not registered, so nothing is sent there`);
+    throw problem(
+      `The link would send you back to an address that ${name} has not registered, so nothing is sent there`,
+    );
   }
   return uri;
 }

@@ -96,7 +96,7 @@ export function createOAuth({
   function pendingOf(id: string, sessionId: string): Pending {
     const found = pending.get(id);
     if (found?.sessionId === sessionId && runtime.now() - found.openedAt < PENDING_MS) return found;
-    throw new AppError("not_found", "This request was answered, or waited too long: start again in the program");
+    throw new AppError("not_found", "This request was answered already, or has expired: start again in the program");
   }
 
   const answerTo = ({ returnsTo, state }: Pick<Pending, "returnsTo" | "state">, answer: Record<string, string>) =>
@@ -104,7 +104,7 @@ export function createOAuth({
 
   const mayGrant = ({ role }: Pick<Caller, "role">): boolean =>
     role !== "member" || options.get("oauth.grants") === "everyone";
-  const NOT_YOURS = "On this server, owners and admins let programs in: ask one of them";
+  const NOT_YOURS = "On this server, only owners and admins may give programs access: ask one of them";
 
   /** The parameters of a request to the token or revocation endpoint, and the client that sends it. @throws OAuthError */
   function readForm(text: string): Parameters & { clientId: string; required(name: string): string } {
@@ -191,7 +191,7 @@ export function createOAuth({
     ): string {
       const asked = pendingOf(id, sessionId);
       if (scopes.length === 0 || !scopes.every((scope) => asked.scopes.includes(scope))) {
-        throw new AppError("bad_request", "Choose one or more of the scopes that the program asks for");
+        throw new AppError("bad_request", "Choose at least one of the permissions that the program asks for");
       }
       if (!mayGrant(caller)) throw new AppError("forbidden", NOT_YOURS);
       const { client, place, redirectUri, challenge } = asked;

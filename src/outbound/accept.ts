@@ -397,7 +397,7 @@ async function prepare(
 /** @throws AppError payload_too_large */
 export function requireSize({ size }: Pick<PreparedMessage, "size">, most: number): void {
   if (size <= most) return;
-  throw new AppError("payload_too_large", `The message has ${size} bytes; ${most} is the most`);
+  throw new AppError("payload_too_large", `The message is ${size} bytes; at most ${most} are allowed`);
 }
 
 /** Returns the refusal of a message that no worker can process; any other error unchanged. */

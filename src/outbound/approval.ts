@@ -70,7 +70,10 @@ export function createApprovals(parts: ApprovalParts) {
     if (!hold || hold.state === "sent" || !reach) throw notFound("message");
     requireAccess(reach, "send");
     if (caller.keyId !== undefined && mayBeMadeBy(store.db, hold.keyId, caller.keyId)) {
-      throw new AppError("forbidden", "A key does not decide about what it sent itself, or had a key of its own send");
+      throw new AppError(
+        "forbidden",
+        "A key cannot approve or reject what it sent itself, or what a key that it made sent",
+      );
     }
     return { ...hold, mailbox: reach.mailbox };
   }
@@ -79,7 +82,7 @@ export function createApprovals(parts: ApprovalParts) {
   function heldIn(states: readonly Hold["state"][], caller: Caller, emailId: string): HeldMessage {
     const hold = reached(caller, emailId);
     if (states.includes(hold.state)) return hold;
-    throw new AppError("conflict", `This message was ${hold.state} before`);
+    throw new AppError("conflict", `This message is already ${hold.state}`);
   }
 
   /** Parses the frozen bytes. @throws AppError unprocessable, server_error 503 */
@@ -221,7 +224,7 @@ export function createApprovals(parts: ApprovalParts) {
   function stillIn(tx: Tx, { emailId }: Hold, state: Hold["state"]): Hold {
     const present = findHold(tx, emailId);
     if (present?.state === state) return present;
-    throw new AppError("conflict", "Somebody else has decided about this message meanwhile");
+    throw new AppError("conflict", "Somebody else has already decided about this message");
   }
 
   const mailboxOf = (db: Db, id: string): Reach["mailbox"] | undefined =>

@@ -46,7 +46,10 @@ export function senderFor(db: Db, caller: Caller, address: string, { alias }: { 
   const found = normalized === undefined ? undefined : mailboxAt(db, workspaceId, normalized);
   const reach = found && reachTo(db, caller, found.mailboxId);
   if (normalized === undefined || !found || !reach) {
-    throw new AppError("unprocessable", `You cannot send from ${quoteGiven(address)}: it is no mailbox that you reach`);
+    throw new AppError(
+      "unprocessable",
+      `You cannot send from ${quoteGiven(address)}: it is not a mailbox that you reach`,
+    );
   }
   if (found.kind === "alias" && !alias) {
     throw new AppError("unprocessable", `${normalized} is an alias: send from ${reach.mailbox.address} instead`);
@@ -183,7 +186,7 @@ function requireNotPaused(mailbox: { address: string; paused: string | null; wor
 /** @throws AppError unprocessable for a mailbox that is gone or has expired */
 function mailboxOf(db: Db, { mailboxId, from }: Origin, now: number) {
   const mailbox = statements(db).mailbox.get({ mailboxId });
-  if (!mailbox) throw new AppError("unprocessable", `${from} is no mailbox any more`);
+  if (!mailbox) throw new AppError("unprocessable", `${from} is no longer a mailbox`);
   if (hasExpired(mailbox, now)) {
     const { address, expiresAt } = mailbox;
     throw new AppError(
@@ -237,7 +240,7 @@ function requireRecipients({ options }: LimitsParts, db: Db, { recipients, works
   if (recipients.length > most) {
     throw new AppError(
       "unprocessable",
-      `The message has ${recipients.length} recipients, Cc and Bcc included; ${most} is the most`,
+      `The message has ${recipients.length} recipients, Cc and Bcc included; at most ${most} are allowed`,
     );
   }
   const addresses = recipients.map(({ email }) => email);
@@ -249,7 +252,7 @@ function requireRecipients({ options }: LimitsParts, db: Db, { recipients, works
   if (suppressed.length > 0) {
     throw new AppError(
       "unprocessable",
-      `On the suppression list, so nothing was sent: ${suppressed.join(", ")}. Leave it out, or have an admin remove it`,
+      `Nothing was sent, because the suppression list has ${suppressed.join(", ")}: leave that out, or ask an admin to remove it`,
     );
   }
 }

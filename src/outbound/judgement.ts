@@ -80,7 +80,7 @@ export function judge(
     const present = requireLiveKey(db, caller);
     policy = present.policy ?? {};
     if (!leavesMailbox(policy, message.mailbox)) {
-      throw new PolicyRefusal("forbidden", `This API key has lost the mailbox ${message.mailbox.address} meanwhile`);
+      throw new PolicyRefusal("forbidden", `This API key no longer reaches the mailbox ${message.mailbox.address}`);
     }
     // Of what is due, they were counted when it was scheduled.
     requireLeft(db, present, "recipientsPerDay", message.recipients.length, now);
@@ -93,7 +93,7 @@ export function judge(
         `The policy of this API key does not let it write to ${listed(refused)}, so nothing was sent. Leave them out, or save a draft for a person to send`,
       );
     }
-    return `The key may not write to ${namesOf(message, refused)} by itself`;
+    return `The key needs approval to write to ${namesOf(message, refused)}`;
   }
   return policy.send === "hold" ? "A person approves everything that this key sends" : undefined;
 }

@@ -19,17 +19,17 @@ const SAID: [given: Partial<JournalEntryView>, sentence: string][] = [
   [{ kind: "read", operation: "getMessage", reads: 12 }, "Read messages 12 times."],
   [{ kind: "sent", operation: "sendEmail", recipients: 2, sent: 2 }, "Sent a message to 2 recipients."],
   [{ kind: "sent", outcome: "held", recipients: 1 }, "A message to 1 recipient waits for approval."],
-  [{ kind: "sent", operation: "sendEmail", recipients: 1 }, "A message to 1 recipient is to be sent later."],
-  [{ kind: "sent", operation: "approve", sent: 1 }, "A message of it was approved, and went to 1 recipient."],
+  [{ kind: "sent", operation: "sendEmail", recipients: 1 }, "Scheduled a message to 1 recipient."],
+  [{ kind: "sent", operation: "approve", sent: 1 }, "One of its messages was approved, and went to 1 recipient."],
   [
     { kind: "refused", operation: "sendEmail", outcome: "forbidden" },
-    "Refused, or it would have sent a message: its policy does not allow it.",
+    "Would have sent a message, but its policy does not allow it.",
   ],
   [
     { kind: "refused", operation: "draftReply", outcome: "conflict" },
-    "Refused, or it would have drafted a reply: conflict.",
+    "Would have drafted a reply, but was refused (conflict).",
   ],
-  [{ operation: "undo", changes: 2 }, "What it did was taken back, of 2 conversations."],
+  [{ operation: "undo", changes: 2 }, "Its changes were undone, of 2 conversations."],
 ];
 test.each(SAID)("%o reads as a sentence", (given, sentence) => {
   expect(journalSentence(entry(given))).toBe(sentence);
@@ -57,7 +57,7 @@ test("what it takes back is told by conversation", () => {
       { threadId: "t1", field: "label", label: "Bills" },
     ]),
   ).toEqual([
-    ["t1", ["its folder", "the label “Bills”"]],
-    ["t2", ["its read mark"]],
+    ["t1", ["folder", "the label “Bills”"]],
+    ["t2", ["read mark"]],
   ]);
 });

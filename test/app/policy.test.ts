@@ -10,28 +10,28 @@ const SAID: [what: string, policy: Policy, sentences: string[]][] = [
   [
     "mailboxes by id and address",
     { mailboxes: ["mbx_1", "bea@example.test", "mbx_9"] },
-    ["It reaches only sales@example.test, bea@example.test and a mailbox that you do not see."],
+    ["It reaches only sales@example.test, bea@example.test and a mailbox that you cannot see."],
   ],
   ["no mailbox", { mailboxes: [] }, ["It reaches no mailbox."]],
-  ["everything held", { send: "hold" }, ["Everything it sends waits for a person."]],
+  ["everything held", { send: "hold" }, ["Everything it sends waits for approval."]],
   [
     "the conversation, others held",
     { recipients: ["thread"], otherwise: "hold" },
-    ["It may write to people who took part in the conversation. A message to anybody else waits for a person."],
+    ["It may write to people who took part in the conversation. Mail to anybody else waits for approval."],
   ],
   [
     "a domain and an address, others refused",
     { recipients: ["workspace", "@remote.example", "bob@other.example"] },
     [
-      "It may write to addresses at the workspace’s own domains, everybody at remote.example and bob@other.example. A message to anybody else is refused.",
+      "It may write to addresses at the workspace’s own domains, everybody at remote.example and bob@other.example. Mail to anybody else is refused.",
     ],
   ],
   [
     "nobody, held",
     { recipients: [], otherwise: "hold" },
-    ["It may write to nobody: what it sends waits for a person."],
+    ["It may not write to anybody: everything it sends waits for approval."],
   ],
-  ["nobody", { recipients: [] }, ["It may write to nobody: what it sends is refused."]],
+  ["nobody", { recipients: [] }, ["It may not write to anybody: everything it sends is refused."]],
   [
     "many addresses",
     {
@@ -46,13 +46,13 @@ const SAID: [what: string, policy: Policy, sentences: string[]][] = [
       ],
     },
     [
-      "It may write to a@x.example, b@x.example, c@x.example, d@x.example, e@x.example and 2 more. A message to anybody else is refused.",
+      "It may write to a@x.example, b@x.example, c@x.example, d@x.example, e@x.example and 2 more. Mail to anybody else is refused.",
     ],
   ],
   [
     "numbers",
     { recipientsPerDay: 1, changesPerHour: 0 },
-    ["It writes to at most 1 recipient in 24 hours.", "It makes at most 0 changes in an hour."],
+    ["It writes to at most 1 recipient in 24 hours.", "It makes at most 0 changes an hour."],
   ],
   ["codes", { codes: false }, ["One-time codes and sign-in links are masked in what it reads."]],
   ["networks", { networks: ["10.0.0.0/8", "192.0.2.1/32"] }, ["It works only from 10.0.0.0/8 or 192.0.2.1/32."]],
@@ -64,7 +64,7 @@ test.each(SAID)("the sentences of %s", (_, policy, sentences) => {
 
 test("the end of a key is told as a time", () => {
   const [sentence] = policySentences({ expiresAt: "2030-01-07T08:00:00.000Z" });
-  expect(sentence).toMatch(/^It ends .*2030/);
+  expect(sentence).toMatch(/^It expires .*2030/);
 });
 
 describe("the form of a policy", () => {

@@ -290,7 +290,7 @@ describe("a reply is refused", () => {
       office.sending.reply(office.alice, threadId, { text: "x", replyAll: true }),
     ]) {
       const { code, message } = await refusal(request);
-      expect([code, message]).toEqual(["unprocessable", expect.stringMatching(/nobody to reply to/)]);
+      expect([code, message]).toEqual(["unprocessable", expect.stringMatching(/no address to reply to/)]);
       expect(message).not.toContain("secret");
     }
     await anonymous.reply({ to: "dave@remote.example" });

@@ -118,7 +118,7 @@ describe("one click", () => {
   test("follows no redirect, and says what failed", async () => {
     const id = await deliver(oneClick(urlOf("/leave")));
     respond = () => Response.redirect(urlOf("/elsewhere"), 307);
-    const said = (code: number) => `news.example:${server.port} did not take it: it answered ${code}`;
+    const said = (code: number) => `news.example:${server.port} did not unsubscribe you: it answered ${code}`;
     expect(unsubscribing.leave(owner, id)).rejects.toThrow(said(307));
     await unsubscribing.leave(owner, id).catch(() => {});
     respond = () => new Response(null, { status: 500 });

@@ -207,7 +207,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await region("New message").getByLabel("Subject").fill("Kept");
     await page.getByRole("button", { name: /^Account of Alice/ }).click();
     await page.getByRole("menuitem", { name: "Settings" }).click();
-    await page.getByRole("link", { name: "To your mail" }).click();
+    await page.getByRole("link", { name: "Go to your mail" }).click();
     const box = region("Draft");
     expect(await box.getByLabel("Subject").inputValue()).toBe("Kept");
     await box.getByRole("button", { name: "Discard" }).click();
@@ -344,7 +344,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
       ]);
       await page.getByRole("button", { name: /^Account of Alice/ }).click();
       await page.getByRole("menuitem", { name: "Settings" }).click();
-      await page.getByRole("link", { name: "To your mail" }).click();
+      await page.getByRole("link", { name: "Go to your mail" }).click();
       await editor(again).click();
       await page.keyboard.press("End");
       await page.keyboard.type("!");

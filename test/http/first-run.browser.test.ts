@@ -43,7 +43,7 @@ describe.skipIf(!chromiumPresent)(`the first run${chromiumNote}`, () => {
     await page.getByRole("alert").getByText("The server is not responding").waitFor();
     await page.unroute("**/app/setup/token");
     await page.getByRole("button", { name: "Try again" }).click();
-    await page.getByLabel("Domain that gets mail").fill("acme.test");
+    await page.getByLabel("Domain for mail").fill("acme.test");
     expect(page.url()).toBe(`${booted.http}/setup`);
     expect(await barriers(page)).toEqual([]);
     await page.getByLabel("Your name").fill("Ada");
@@ -58,7 +58,7 @@ describe.skipIf(!chromiumPresent)(`the first run${chromiumNote}`, () => {
     expect((await booted.apiWith(key).get("/mailboxes")).status).toBe(200);
     expect(await page.getByRole("list", { name: "DNS records" }).getByRole("listitem").count()).toBe(6);
     expect(await barriers(page)).toEqual([]);
-    await page.getByRole("button", { name: "To your mail" }).click();
+    await page.getByRole("button", { name: "Go to your mail" }).click();
     await page.getByRole("navigation", { name: "Mail" }).waitFor();
     expect(asked.filter((line) => line.includes(token))).toEqual([]);
     expect(JSON.stringify(booted.lines)).not.toContain(token);

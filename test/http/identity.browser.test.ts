@@ -341,7 +341,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await visitor.getByLabel("New password").fill("of ten characters");
     await visitor.getByRole("button", { name: "Change password" }).click();
     await visitor.getByText("Password changed.").waitFor();
-    await visitor.getByRole("link", { name: "To your mail" }).click();
+    await visitor.getByRole("link", { name: "Go to your mail" }).click();
     await inMail(visitor);
     await asked.waitFor({ state: "detached" });
     await visitor.context().close();

@@ -139,7 +139,7 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
     await dialog.getByText("Show that it is you:").waitFor();
     await page.keyboard.type("not my password");
     await page.keyboard.press("Enter");
-    await dialog.getByText("The present password is not right").waitFor();
+    await dialog.getByText("That password is not right").waitFor();
     expect(await barriers(page)).toEqual([]);
     await page.keyboard.type(PASSWORD);
     await page.keyboard.press("Enter");

@@ -160,7 +160,7 @@ async function takeAll(): Promise<void> {
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme });
     await page.goto(await consentUrl());
-    await page.getByRole("button", { name: /^Let it in/ }).waitFor();
+    await page.getByRole("button", { name: /^Allow, and go back/ }).waitFor();
     await shoot(page, `consent-${colorScheme}`);
   }
   await page.emulateMedia({ colorScheme: "light" });

@@ -66,7 +66,7 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     await page.getByLabel("Current password").fill("wrong");
     await page.getByLabel("New password").fill("something else");
     await page.getByRole("button", { name: "Change password" }).click();
-    await page.getByText("The present password is not right").waitFor();
+    await page.getByText("That password is not right").waitFor();
   }, 120_000);
 
   test("an API key is made, shown once, used and revoked", async () => {

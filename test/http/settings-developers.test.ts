@@ -82,7 +82,7 @@ describe("a person's own profile", () => {
     const change = (present: string, next: string) => here.send("POST", "/me/password", { present, next });
     expect(await change("wrong", "a new one of mine")).toMatchObject({
       status: 403,
-      body: { error: "The present password is not right" },
+      body: { error: "That password is not right" },
     });
     expect(await statusOf(elsewhere.get("/me"))).toBe(200);
     expect(await statusOf(change("correct horse battery staple", ""))).toBe(400);

@@ -106,7 +106,7 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
     await button("Change policy").click();
     await page.getByRole("combobox", { name: "Recipients" }).selectOption("Anybody");
     await page.getByLabel("Most recipients in 24 hours").fill("");
-    await said().getByText("Everything it sends waits for a person.").waitFor();
+    await said().getByText("Everything it sends waits for approval.").waitFor();
     await button("Save policy").click();
     await page.getByRole("dialog").getByLabel("Your password").fill(PASSWORD);
     const saved = page.waitForResponse((answer) => answer.request().method() === "PATCH" && answer.ok());
@@ -195,21 +195,21 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
       .getByRole("button", { name: /^Undo from here/ })
       .click();
     const dialog = page.getByRole("dialog", { name: "Undo what Tidier did" });
-    await dialog.getByText(/^Would be taken back: 3 changes of 2 conversations since/).waitFor();
-    await dialog.getByText("Oak boards: its folder").waitFor();
+    await dialog.getByText(/^Will be undone: 3 changes of 2 conversations since/).waitFor();
+    await dialog.getByText("Oak boards: folder").waitFor();
     await dialog.getByText(/^An invoice: .*the label “bills”/i).waitFor();
     await dialog.getByText("1 change: a person changed or confirmed it since").waitFor();
-    await dialog.getByText("Sent, which cannot be taken back: 1 message to 1 recipient").waitFor();
+    await dialog.getByText("Already sent, which cannot be undone: 1 message to 1 recipient").waitFor();
     expect(await barriers(page)).toEqual([]);
     const folder = async () =>
       (await world.api.get<{ thread: { folder: string } }>(`/threads/${oak}`)).body.thread.folder;
     expect(await folder()).toBe("trash");
-    await dialog.getByRole("button", { name: "Take back 3 changes" }).click();
-    await dialog.getByText(/^Taken back: 3 changes of 2 conversations since/).waitFor();
+    await dialog.getByRole("button", { name: "Undo 3 changes" }).click();
+    await dialog.getByText(/^Undone: 3 changes of 2 conversations since/).waitFor();
     expect(await folder()).toBe("inbox");
     await dialog.getByRole("button", { name: "Close" }).last().click();
     await page.getByRole("combobox", { name: "What", exact: true }).selectOption("Everything");
-    await entries.first().getByText("What it did was taken back").waitFor();
+    await entries.first().getByText("Its changes were undone").waitFor();
   }, 120_000);
 
   test("all are paused from any settings page in two clicks, which every page says, and resumed", async () => {

@@ -103,7 +103,7 @@ describe("holding", () => {
     const key = keyOf({ recipients: ["thread"], otherwise: "hold" });
     const { emailId } = await hold({ to: "bob@remote.example", bcc: "secret@remote.example" }, key.api);
     const { held } = (await get(emailId)) as { held: { reason: string } };
-    expect(held.reason).toBe("The key may not write to bob@remote.example, a Bcc recipient by itself");
+    expect(held.reason).toBe("The key needs approval to write to bob@remote.example, a Bcc recipient");
     expect(JSON.stringify([events(), await get(emailId, world.asMax)])).not.toContain("secret");
   });
 

@@ -243,8 +243,8 @@ describe("forwarding", () => {
 describe("what a rule may be", () => {
   const now = Date.UTC(2026, 0, 1);
   const wrong: [why: string, given: GivenRule[], message: RegExp][] = [
-    ["all mail", [rule("  ", "star")], /finds all mail/],
-    ["punctuation", [rule("***", "star")], /finds all mail/],
+    ["all mail", [rule("  ", "star")], /all mail/],
+    ["punctuation", [rule("***", "star")], /all mail/],
     ["a bad date", [rule("before:2026-02-30", "star")], /match: .*date/],
     ["no action", [rule("ann")], /at least one action/],
     ["two folders", [rule("ann", "archive", "trash")], /not to both/],

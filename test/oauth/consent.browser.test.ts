@@ -18,7 +18,7 @@ const urlFor = (fields: Record<string, string | undefined> = {}, id = clientId) 
   `${world.origin}/oauth/authorize?${world.queryOf(id, { redirect_uri: callback, ...fields })}`;
 const fact = (name: string) =>
   page.locator("dt", { hasText: name }).locator("xpath=following-sibling::dd[1]").textContent();
-const letIn = () => page.getByRole("button", { name: /^Let it in/ });
+const letIn = () => page.getByRole("button", { name: /^Allow, and go back/ });
 
 async function signIn(): Promise<void> {
   await page.getByLabel("Email address").fill("alice@example.test");
@@ -62,13 +62,13 @@ describe.skipIf(!chromiumPresent)(`consent${chromiumNote}`, () => {
     await page.getByRole("heading", { name: "Sign in to Mailroom" }).waitFor();
     expect(await page.getByText("Helper").count()).toBe(0);
     await signIn();
-    await page.getByRole("heading", { name: "Let this program into your mail?" }).waitFor();
+    await page.getByRole("heading", { name: "Give this program access to your mail?" }).waitFor();
     expect(await fact("It calls itself")).toContain("Helper");
-    expect(await fact("It calls itself")).toContain("its claim");
+    expect(await fact("It calls itself")).toContain("not verified");
     expect(await fact("Its host")).toContain("it registered itself");
-    expect(await fact("It leads back to")).toContain(`A program on this computer, at 127.0.0.1:${program.port}`);
+    expect(await fact("It sends you back to")).toContain(`A program on this computer, at 127.0.0.1:${program.port}`);
     expect(await fact("You are")).toContain("alice@example.test");
-    await page.getByText("Any program on this device can ask in this name").waitFor();
+    await page.getByText("Any program on this device can use this name").waitFor();
     expect(await barriers(page)).toEqual([]);
   }, 120_000);
 
@@ -82,7 +82,7 @@ describe.skipIf(!chromiumPresent)(`consent${chromiumNote}`, () => {
       ["write", true],
     ]);
     await page.getByText("see mailboxes, conversations, messages and attachments, and search").waitFor();
-    await page.getByText("Everything it sends waits for a person.").waitFor();
+    await page.getByText("Everything it sends waits for approval.").waitFor();
   }, 120_000);
 
   test("with the mailboxes that they choose and their password they let it in", async () => {
@@ -117,9 +117,9 @@ describe.skipIf(!chromiumPresent)(`consent${chromiumNote}`, () => {
     await page.getByText("Given over OAuth").waitFor();
   }, 120_000);
 
-  test("it is locked out beside the sessions", async () => {
+  test("its access is removed beside the sessions", async () => {
     await page.goto(`${world.origin}/settings/sessions`);
-    await page.getByRole("button", { name: "Lock out Helper" }).click();
+    await page.getByRole("button", { name: "Remove the access of Helper" }).click();
     await page.getByRole("heading", { name: "Programs" }).waitFor({ state: "hidden" });
     expect((await world.keys()).find(({ client }) => client)?.revokedAt).not.toBeNull();
   }, 120_000);

@@ -69,7 +69,7 @@ const VALUES: Record<string, unknown> = {
   dmarc: "pass",
   policy: { recipients: ["thread", "@example.net"], otherwise: "hold" },
   keyId: IDS.ApiKey,
-  reason: "The key may not write to ben@example.net by itself",
+  reason: "The key needs approval to write to ben@example.net",
   error: "There is no such conversation",
   code: "not_found",
 };

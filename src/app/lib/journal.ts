@@ -16,9 +16,9 @@ const DEEDS: Readonly<Record<string, string>> = {
   listMailboxes: "listed mailboxes",
   listThreads: "listed conversations",
   listMessages: "listed messages",
-  listChanges: "asked what changed",
+  listChanges: "checked for changes",
   listLabels: "listed labels",
-  listDeliveries: "asked for deliveries",
+  listDeliveries: "checked deliveries",
   getThread: "read conversations",
   getMessage: "read messages",
   getRawMessage: "read original messages",
@@ -28,13 +28,13 @@ const DEEDS: Readonly<Record<string, string>> = {
   sendEmail: "sent a message",
   sendDraft: "sent a draft",
   replyToThread: "replied",
-  undo: "what it did was taken back",
-  approve: "a message of it was approved",
+  undo: "its changes were undone",
+  approve: "one of its messages was approved",
 };
 
 const REFUSALS: Readonly<Record<string, string>> = {
   forbidden: "its policy does not allow it",
-  rate_limited: "it has done too much for its policy",
+  rate_limited: "it reached a limit of its policy",
 };
 
 const deedOf = (operation: string): string => DEEDS[operation] ?? operation;
@@ -49,22 +49,22 @@ function saidOf({ kind, operation, outcome, reads, changes, recipients, sent }: 
   const to = (count: number) => counted(count, "recipient");
   const deed = deedOf(operation);
   if (kind === "read") return reads === null || reads === 1 ? deed : `${deed} ${reads} times`;
-  if (kind === "refused") return `refused, or it would have ${deed}: ${REFUSALS[outcome] ?? outcome}`;
+  if (kind === "refused") return `would have ${deed}, but ${REFUSALS[outcome] ?? `was refused (${outcome})`}`;
   if (operation === "undo") return changes > 0 ? `${deed}, of ${counted(changes, "conversation")}` : deed;
   if (operation === "approve") return sent > 0 ? `${deed}, and went to ${to(sent)}` : deed;
   if (outcome === "held") return `a message to ${to(recipients)} waits for approval`;
   if (sent > 0) return `sent a message to ${to(sent)}`;
-  if (recipients > 0) return `a message to ${to(recipients)} is to be sent later`;
+  if (recipients > 0) return `scheduled a message to ${to(recipients)}`;
   return changes > 1 ? `changed ${counted(changes, "conversation")}` : deed;
 }
 
 type UndoneField = UndoView["fields"][number];
 
 const FIELDS: Readonly<Record<UndoneField["field"], string>> = {
-  folder: "its folder",
-  starred: "its star",
-  unread: "its read mark",
-  label: "a label",
+  folder: "folder",
+  starred: "star",
+  unread: "read mark",
+  label: "label",
   training: "what the spam filter learned",
 };
 
@@ -84,7 +84,7 @@ const REASONS: Readonly<Record<UndoView["left"][number]["reason"], string>> = {
   mail: "new mail changed it since",
   server: "the server changed it since",
   deleted: "the conversation was deleted",
-  out_of_reach: "you do not reach its mailbox",
+  out_of_reach: "you have no access to its mailbox",
   too_many_labels: "the conversation has too many labels",
 };
 

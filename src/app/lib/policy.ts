@@ -13,7 +13,7 @@ export const SCOPE_MEANING: Readonly<Record<Scope, string>> = {
   write: "move, star and label, and draft replies for a person to send",
   admin: "administer the workspace: mailboxes, people, domains, keys and webhooks",
   approve:
-    "approve what other keys want to send, in place of a person: for a program of yours that checks messages, never for an agent. It cannot approve what it sent itself. Only a person gives this, here",
+    "approve what other keys want to send, in place of a person. For a program of yours that checks messages, never for an agent. It cannot approve what it sent itself, and only a person can give this permission, here",
 };
 
 /** Groups of recipients that the server finds. */
@@ -37,13 +37,13 @@ function listed(entries: readonly string[], last = "and"): string {
 }
 
 function recipientsSentence(recipients: readonly string[], otherwise: Policy["otherwise"]): string {
-  const others = otherwise === "hold" ? "waits for a person" : "is refused";
-  if (recipients.length === 0) return `It may write to nobody: what it sends ${others}.`;
+  const others = otherwise === "hold" ? "waits for approval" : "is refused";
+  if (recipients.length === 0) return `It may not write to anybody: everything it sends ${others}.`;
   const named = recipients.map((entry) => {
     if (isGroup(entry)) return RECIPIENT_GROUPS[entry];
     return entry.startsWith("@") ? `everybody at ${entry.slice(1)}` : entry;
   });
-  return `It may write to ${listed(named)}. A message to anybody else ${others}.`;
+  return `It may write to ${listed(named)}. Mail to anybody else ${others}.`;
 }
 
 /** The sentences that a policy says; none if it restricts nothing. `addressOf`: the address of a mailbox by its id. */
@@ -56,14 +56,14 @@ export function policySentences(
     mailboxes &&
       (mailboxes.length === 0
         ? "It reaches no mailbox."
-        : `It reaches only ${listed(mailboxes.map((named) => (named.includes("@") ? named : (addressOf(named) ?? "a mailbox that you do not see"))))}.`),
-    policy.send === "hold" && "Everything it sends waits for a person.",
+        : `It reaches only ${listed(mailboxes.map((named) => (named.includes("@") ? named : (addressOf(named) ?? "a mailbox that you cannot see"))))}.`),
+    policy.send === "hold" && "Everything it sends waits for approval.",
     recipients && recipientsSentence(recipients, policy.otherwise),
     recipientsPerDay !== undefined && `It writes to at most ${counted(recipientsPerDay, "recipient")} in 24 hours.`,
-    changesPerHour !== undefined && `It makes at most ${counted(changesPerHour, "change")} in an hour.`,
+    changesPerHour !== undefined && `It makes at most ${counted(changesPerHour, "change")} an hour.`,
     policy.codes === false && "One-time codes and sign-in links are masked in what it reads.",
-    networks && (networks.length === 0 ? "It works from nowhere." : `It works only from ${listed(networks, "or")}.`),
-    expiresAt !== undefined && `It ends ${fullTime(expiresAt)}.`,
+    networks && (networks.length === 0 ? "It works from no network." : `It works only from ${listed(networks, "or")}.`),
+    expiresAt !== undefined && `It expires ${fullTime(expiresAt)}.`,
   ];
   return sentences.filter((sentence) => typeof sentence === "string");
 }
@@ -141,7 +141,7 @@ export const PURPOSES: readonly Purpose[] = [
   {
     id: "reading",
     name: "Reading assistant",
-    about: "Finds, sums up and answers questions about mail. It changes and sends nothing.",
+    about: "Finds and summarises mail, and answers questions about it. It changes nothing and sends nothing.",
     scopes: ["read"],
     policy: {},
   },
@@ -155,7 +155,7 @@ export const PURPOSES: readonly Purpose[] = [
   {
     id: "answering",
     name: "Answering agent",
-    about: "Answers people who write. What it wants to send to anybody else waits for a person.",
+    about: "Answers people who wrote. Mail to anybody else waits for approval.",
     scopes: ["read", "send", "write"],
     policy: { recipients: ["thread"], otherwise: "hold" },
   },
@@ -169,7 +169,7 @@ export const PURPOSES: readonly Purpose[] = [
   {
     id: "full",
     name: "Full access to mail",
-    about: "All that its person can do with mail, without asking.",
+    about: "Everything that its person can do with mail, without approval.",
     scopes: ["read", "send", "write"],
     policy: {},
   },

@@ -26,7 +26,7 @@ export function ConsentPage() {
   if (me.error instanceof Refusal && me.error.status === 401) {
     return (
       <SignedOutPage title="Sign in to Mailroom">
-        <p className="mb-4 text-sm text-soft">A program asks to be let into your mail. Sign in to see which.</p>
+        <p className="mb-4 text-sm text-soft">A program asks for access to your mail. Sign in to see which one.</p>
         <SignInForm
           done={() => {
             client.clear();
@@ -66,7 +66,10 @@ function Request({ email }: { email: string }) {
     window.location.assign(to);
   };
   return (
-    <SignedOutPage title={data.refusal ? "This program cannot be let in" : "Let this program into your mail?"} wide>
+    <SignedOutPage
+      title={data.refusal ? "This program cannot get access" : "Give this program access to your mail?"}
+      wide
+    >
       <Asking of={data} email={email} />
       {data.refusal && <Refused of={data} refusal={data.refusal} leave={leave} />}
       {data.request && <Choice of={data} request={data.request} leave={leave} />}
@@ -76,7 +79,7 @@ function Request({ email }: { email: string }) {
 
 /** Once the browser was sent on, which for the scheme of an app leaves this page open. */
 const Left = ({ to }: { to: string }) => (
-  <Notice icon={CircleCheck} title="Go on in the program">
+  <Notice icon={CircleCheck} title="Continue in the program">
     <p>
       You can close this page.{" "}
       <a href={to} rel="noreferrer" className="text-accent underline">
@@ -97,22 +100,22 @@ function Asking({ of: { client, place }, email }: { of: AuthorizationView; email
   return (
     <>
       <dl className="grid gap-x-4 gap-y-3 text-sm sm:grid-cols-[9rem_1fr]">
-        <Fact name="It calls itself" badge={<Badge tone="warn">its claim</Badge>}>
+        <Fact name="It calls itself" badge={<Badge tone="warn">not verified</Badge>}>
           {client.name}
         </Fact>
-        <Fact name="Its host" badge={client.host !== undefined && <Badge tone="good">a fact</Badge>}>
-          {client.host ?? "Not known: it registered itself, as anybody can under any name"}
+        <Fact name="Its host" badge={client.host !== undefined && <Badge tone="good">verified</Badge>}>
+          {client.host ?? "Unknown: it registered itself, and anybody can do so under any name"}
         </Fact>
-        <Fact name="It leads back to" badge={<Badge tone="good">a fact</Badge>}>
+        <Fact name="It sends you back to" badge={<Badge tone="good">verified</Badge>}>
           {placeText(place)}
         </Fact>
-        <Fact name="You are">{email}</Fact>
+        <Fact name="You are signed in as">{email}</Fact>
       </dl>
       {(leadsElsewhere || place.kind !== "host") && (
         <p className="mt-4 rounded-lg bg-notice px-4 py-3 text-sm">
           {leadsElsewhere
-            ? "It leads back to another host than its own. Go on only if you know both."
-            : "Any program on this device can ask in this name. Go on only if you have just started this one yourself."}
+            ? "It sends you back to another host than its own. Continue only if you know both."
+            : "Any program on this device can use this name. Continue only if you have just started this one yourself."}
         </p>
       )}
     </>
@@ -141,7 +144,7 @@ function Refused({
   return (
     <div className="mt-5 space-y-4 border-t border-line pt-5">
       <p role="alert" className="text-sm">
-        {code === "access_denied" ? reason : `Its request is faulty (${code}: ${reason}).`}
+        {code === "access_denied" ? reason : `Its request is not valid (${code}: ${reason}).`}
       </p>
       <Button onClick={() => leave(returnTo)}>Go back to {place.name}</Button>
     </div>
@@ -172,14 +175,14 @@ function Choice({
     >
       <Checkboxes legend="Permissions" name="scopes" choices={scopes} chosen={suggested} meaning={SCOPE_MEANING} />
       <PolicyFields draft={draft} change={(part) => setDraft({ ...draft, ...part })} />
-      <Checkbox label="It does not renew its access: let it last 30 days instead of an hour at a time" name="lasts" />
+      <Checkbox label="It cannot renew its access: give it 30 days instead of an hour at a time" name="lasts" />
       <p className="text-sm text-muted">
-        It acts as you, until you lock it out, which you do under “Sessions” in the settings. Owners and admins see it
-        among the API keys, with what it did, and can pause, restrict and revoke it there.
+        It acts as you until you remove its access, under “Sessions” in the settings. Owners and admins see it among the
+        API keys, with what it did, and can pause, restrict and revoke it there.
       </p>
       <div className="flex flex-wrap gap-2">
         <Button kind="primary" type="submit" disabled={approve.isPending}>
-          Let it in, and go back to {place.name}
+          Allow, and go back to {place.name}
         </Button>
         <Button disabled={deny.isPending} onClick={() => deny.mutate(id, answered)}>
           Refuse

@@ -84,7 +84,7 @@ function SetupForm({ token, done }: { token: string; done: (made: SetupView) => 
         hint="You sign in with it, and it gets a mailbox here."
       />
       <Field
-        label="Domain that gets mail"
+        label="Domain for mail"
         name="domain"
         placeholder="example.com"
         autoCapitalize="none"
@@ -105,7 +105,7 @@ function SetupForm({ token, done }: { token: string; done: (made: SetupView) => 
         label="Name of the workspace"
         name="workspace"
         autoComplete="organization"
-        hint="Left empty, it is the domain."
+        hint="Leave empty to use the domain."
       />
       <Button kind="primary" type="submit" disabled={setUp.isPending} className="h-9 w-full">
         {setUp.isPending ? "Setting up…" : "Set up"}
@@ -126,9 +126,7 @@ function Done({ made: { address, apiKey, dns } }: { made: SetupView }) {
           <h2 id="first-key" className="text-sm font-medium">
             API key to read, send and organise mail
           </h2>
-          <p className="text-sm">
-            Copy it now if you want it: it is not shown again. You can make others in the settings.
-          </p>
+          <p className="text-sm">Copy it now: it is not shown again. You can make more in the settings.</p>
           <CopyValue label="API key" value={apiKey} />
         </section>
         <section aria-labelledby="dns">
@@ -136,7 +134,7 @@ function Done({ made: { address, apiKey, dns } }: { made: SetupView }) {
             DNS records to publish
           </h2>
           <p className="mt-1 text-sm text-muted">
-            The domain neither gets nor sends mail until it is verified. Publish these records, then verify the domain
+            The domain cannot send or receive mail until it is verified. Publish these records, then verify the domain
             in the settings, under Domains.
           </p>
           <div className="mt-3">
@@ -151,7 +149,7 @@ function Done({ made: { address, apiKey, dns } }: { made: SetupView }) {
             router.history.push("/mail/inbox");
           }}
         >
-          To your mail
+          Go to your mail
         </Button>
       </div>
     </SignedOutPage>

@@ -220,7 +220,7 @@ function SignInAgainDialog() {
       <h2 id="signed-out" className="text-lg font-semibold">
         You were signed out
       </h2>
-      <p className="mt-1 mb-4 text-sm text-muted">Sign in to go on where you were. Nothing you typed is lost.</p>
+      <p className="mt-1 mb-4 text-sm text-muted">Sign in to continue where you were. Nothing you typed is lost.</p>
       {me && <SignInForm email={me.email} done={goOn} />}
       <p className="mt-4 text-center text-sm">
         <a href="/sign-in" className="text-accent underline">

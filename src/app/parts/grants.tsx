@@ -43,7 +43,7 @@ function GrantRow({ of: { id, client, scopes, policy, createdAt, lastUsedAt } }:
         facts={
           <>
             <p>
-              Of {client.host}. Let in {fullTime(createdAt)},{" "}
+              Of {client.host}. Given access {fullTime(createdAt)},{" "}
               {lastUsedAt === null ? "never used" : `last used ${fullTime(lastUsedAt)}`}.
             </p>
             {Object.keys(policy).length > 0 && <PolicySentences of={policy} />}
@@ -52,11 +52,11 @@ function GrantRow({ of: { id, client, scopes, policy, createdAt, lastUsedAt } }:
       >
         <Button
           kind="danger"
-          aria-label={`Lock out ${client.name}`}
+          aria-label={`Remove the access of ${client.name}`}
           disabled={revoke.isPending}
           onClick={() => revoke.mutate(id)}
         >
-          Lock out
+          Remove access
         </Button>
       </Facts>
     </li>

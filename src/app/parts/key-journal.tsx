@@ -33,11 +33,11 @@ const OUTCOMES = [
   { value: "ok", text: "Done" },
   { value: "held", text: "Waits for approval" },
   { value: "forbidden", text: "Not allowed" },
-  { value: "rate_limited", text: "Too much" },
+  { value: "rate_limited", text: "Over a limit" },
 ];
 /** Values are hours. */
 const TIMES = [
-  { value: "", text: "At any time" },
+  { value: "", text: "Any time" },
   { value: "1", text: "In the last hour" },
   { value: "24", text: "In the last day" },
   { value: "168", text: "In the last week" },
@@ -47,7 +47,7 @@ const TIMES = [
 const FACES: Partial<Record<NonNullable<JournalEntryView["face"]>, string>> = {
   mcp: "over MCP",
   smtp: "from a mail app",
-  schedule: "when its time came",
+  schedule: "at the scheduled time",
   app: "in the app",
   cli: "at the command line",
 };
@@ -64,7 +64,10 @@ export function KeyJournal({ of: key }: { of: KeyView }) {
   const entries = list.data?.pages.flatMap((page) => page.entries) ?? [];
   const filter = (part: Partial<JournalFilters>) => setFilters({ ...filters, ...part });
   return (
-    <Panel title="Journal" about="What the key did, newest first. It has no text of mail, no subjects and no searches.">
+    <Panel
+      title="Journal"
+      about="What the key did, newest first. It contains no text of mail, no subjects and no search terms."
+    >
       <UndoSince begin={setSince} />
       <div className="mt-5 mb-4 flex flex-wrap gap-3">
         <Select
@@ -194,7 +197,7 @@ function Undo({ id, since, close }: { id: string; since: string; close: () => vo
   });
   const undo = useChange(() => developerApi.undoKey({ id, since }), { key: KEYS, atForm: true });
   const report = undo.data ?? plan.data;
-  if (!report) return <NotLoaded query={plan} what="what would be taken back" />;
+  if (!report) return <NotLoaded query={plan} what="what can be undone" />;
   return (
     <div className="space-y-4 text-sm">
       <Report of={report} />
@@ -211,7 +214,7 @@ function Undo({ id, since, close }: { id: string; since: string; close: () => vo
             disabled={undo.isPending || report.changes === 0}
             onClick={() => undo.mutate(undefined)}
           >
-            {undo.isPending ? "Taking back…" : `Take back ${counted(report.changes, "change")}`}
+            {undo.isPending ? "Undoing…" : `Undo ${counted(report.changes, "change")}`}
           </Button>
         )}
       </div>
@@ -223,12 +226,12 @@ function Report({ of: report }: { of: UndoView }) {
   const { dryRun, since, reachesBack, threads, changes, leftChanges, sent } = report;
   return (
     <>
-      <section aria-label={dryRun ? "Would be taken back" : "Taken back"}>
+      <section aria-label={dryRun ? "Will be undone" : "Undone"}>
         <p role="status" className="font-medium">
-          {dryRun ? "Would be taken back" : "Taken back"}: {counted(changes, "change")} of{" "}
-          {counted(threads, "conversation")} since {fullTime(since)}
+          {dryRun ? "Will be undone" : "Undone"}: {counted(changes, "change")} of {counted(threads, "conversation")}{" "}
+          since {fullTime(since)}
         </p>
-        {!reachesBack && <p>The journal does not reach back so far: what was done before it is left.</p>}
+        {!reachesBack && <p>The journal does not go back that far: earlier changes stay.</p>}
         <ul className="mt-1 list-disc pl-5">
           {byThread(report.fields)
             .slice(0, MOST_NAMED)
@@ -241,8 +244,8 @@ function Report({ of: report }: { of: UndoView }) {
         {threads > MOST_NAMED && <p className="mt-1">and {counted(threads - MOST_NAMED, "more", "more")}</p>}
       </section>
       {leftChanges > 0 && (
-        <section aria-label="Left as it is">
-          <p className="font-medium">Left as it is</p>
+        <section aria-label="Not undone">
+          <p className="font-medium">Not undone</p>
           <ul className="mt-1 list-disc pl-5">
             {leftBecause(report).map((line) => (
               <li key={line}>{line}</li>
@@ -253,7 +256,7 @@ function Report({ of: report }: { of: UndoView }) {
       {sent.messages > 0 && (
         <section aria-label="Sent" className="rounded-lg bg-notice px-4 py-3">
           <p className="font-medium">
-            Sent, which cannot be taken back: {counted(sent.messages, "message")} to{" "}
+            Already sent, which cannot be undone: {counted(sent.messages, "message")} to{" "}
             {counted(sent.recipients, "recipient")}
           </p>
           <ul className="mt-1 list-disc pl-5">

@@ -42,7 +42,7 @@ export function PolicyFields({
       <Select
         label="Mailboxes"
         choices={[
-          { value: "all", text: "All mailboxes of its person" },
+          { value: "all", text: "All mailboxes that its person reaches" },
           { value: "some", text: "Only these" },
         ]}
         value={draft.limitsMailboxes ? "some" : "all"}
@@ -104,11 +104,11 @@ export function PolicyFields({
             spellCheck={false}
           />
           <Select
-            label="A message to anybody else"
+            label="Mail to anybody else"
             name="otherwise"
             choices={[
               { value: "refuse", text: "is refused" },
-              { value: "hold", text: "waits for a person" },
+              { value: "hold", text: "waits for approval" },
             ]}
             value={draft.otherwise}
             onChange={({ target: { value } }) => change({ otherwise: value as PolicyDraft["otherwise"] })}
@@ -124,7 +124,7 @@ export function PolicyFields({
           max={1_000_000}
           value={draft.recipientsPerDay}
           onChange={({ target: { value } }) => change({ recipientsPerDay: value })}
-          hint="Empty: no limit."
+          hint="Leave empty for no limit."
         />
         <Field
           label="Most changes in an hour"
@@ -134,15 +134,15 @@ export function PolicyFields({
           max={1_000_000}
           value={draft.changesPerHour}
           onChange={({ target: { value } }) => change({ changesPerHour: value })}
-          hint="Moves, labels, stars, drafts. Empty: no limit."
+          hint="Moves, labels, stars, drafts. Leave empty for no limit."
         />
         <Field
-          label="Ends"
+          label="Expires"
           name="expiresAt"
           type="datetime-local"
           value={draft.expiresAt}
           onChange={({ target: { value } }) => change({ expiresAt: value })}
-          hint="Empty: it stays valid."
+          hint="Leave empty for a key that does not expire."
         />
         <Area
           label="Allowed networks"
@@ -150,7 +150,7 @@ export function PolicyFields({
           rows={2}
           value={draft.networks}
           onChange={({ target: { value } }) => change({ networks: value })}
-          hint="Such as 192.0.2.0/24. Empty: any network."
+          hint="For example 192.0.2.0/24. Leave empty for any network."
           autoComplete="off"
           spellCheck={false}
         />

@@ -151,7 +151,7 @@ const positionOf = ({ createdAt, id }: KeyRecord) => ({ at: createdAt, id });
 /** @throws AppError forbidden unless the key is the caller's own, or of somebody whom they administer */
 function requireMayChange({ userId, role }: Caller, { userId: holderId, userRole }: KeyRecord): void {
   if (holderId === userId || role === "owner" || userRole === "member") return;
-  throw new AppError("forbidden", "That takes an owner: an admin changes their own keys and those of members");
+  throw new AppError("forbidden", "Only an owner may do that: an admin changes their own keys and those of members");
 }
 
 /** True if the caller has the scope, and may give it: only a person gives a key the right to approve. */
@@ -213,7 +213,10 @@ export const createKey = operation({
       const holder = personNamed(people, workspaceId, user ?? caller.userId);
       const isOwn = holder.id === caller.userId;
       if (!isOwn && holder.role !== "member") {
-        throw new AppError("forbidden", "A key acts for yourself or for a member: others create their own");
+        throw new AppError(
+          "forbidden",
+          "You can create keys for yourself and for members: owners and admins create their own",
+        );
       }
       const beyond = scopes.find(
         (scope) => !mayGive(caller, scope) || (!isOwn && (scope === "admin" || scope === "approve")),
@@ -282,7 +285,7 @@ export const changeKey = operation({
         if (caller.policy) developers.requireWithin(tx, workspaceId, read, caller.policy);
         const narrows = developers.isWithin(tx, workspaceId, read, key.policy);
         if (!narrows && key.userId !== caller.userId) {
-          throw new AppError("forbidden", "The key of somebody else can be restricted further, and not given more");
+          throw new AppError("forbidden", "You can restrict the key of somebody else further, but not give it more");
         }
         if (!narrows) requireConfirmed(tx);
         gives ||= !narrows;

@@ -47,7 +47,7 @@ export const revokeAppPassword = appOperation({
   params: BY_ID,
   run({ store, caller }, { params: { id } }) {
     if (!store.transact((tx) => passwords.revokeAppPassword(tx, caller.userId, id))) {
-      throw new AppError("not_found", "There is no such app password of yours");
+      throw new AppError("not_found", "You have no such app password");
     }
   },
 });

@@ -43,7 +43,7 @@ export const approveAuthorization = appOperation({
     return store.transact((tx) => {
       requireConfirmed(tx);
       const caller = findPerson(tx, context.caller.userId);
-      if (!caller) throw new AppError("unauthorized", "Sign in to go on");
+      if (!caller) throw new AppError("unauthorized", "Sign in to continue");
       const reached = reachOf(tx, caller);
       const policy = readPolicy(readKeyPolicy(chosen.policy), (named) => {
         const mailbox = reached.get(mailboxIdOf(tx, caller, named))?.mailbox;
@@ -97,7 +97,7 @@ export const revokeGrant = appOperation({
   run({ store, runtime, caller }, { params: { id } }) {
     store.transact((tx) => {
       if (!grantsOf(tx, caller).some((grant) => grant.id === id)) {
-        throw new AppError("not_found", "There is no such grant of yours");
+        throw new AppError("not_found", "You have given no such program access");
       }
       revokeKey(tx, id, runtime.now());
     });

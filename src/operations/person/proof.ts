@@ -13,8 +13,8 @@ import { appOperation, type PersonContext } from "../operation.ts";
 export const PASSWORD = t.String({ maxLength: 1_024 });
 export const CODE = t.String({ maxLength: 64 });
 
-const WRONG = "The present password is not right";
-const WRONG_WITH_CODE = "Password and code do not match. Each code counts once: wait for the next one";
+const WRONG = "That password is not right";
+const WRONG_WITH_CODE = "The password or the code is not right. Each code works once: wait for the next one";
 
 /**
  * Checks the password, and a code if the person has a second factor; then does `work` in the same transaction, marks

@@ -35,7 +35,7 @@ export const setPush = appOperation({
   }),
   run({ store, caller, session, runtime }, { body }) {
     requirePushService(body.endpoint);
-    if (!isTarget(body)) throw new AppError("unprocessable", "The browser gave no keys to encrypt for it");
+    if (!isTarget(body)) throw new AppError("unprocessable", "The browser gave no encryption keys");
     const { userId } = caller;
     store.transact((tx) => {
       for (const id of body.mailboxes) requireReach(tx, caller, id);
@@ -61,5 +61,6 @@ function requirePushService(endpoint: string): void {
   } catch {
     throw new AppError("unprocessable", "The browser named no public push service");
   }
-  if (!endpoint.startsWith("https://")) throw new AppError("unprocessable", "A push service has an https URL");
+  if (!endpoint.startsWith("https://"))
+    throw new AppError("unprocessable", "The address of a push service must begin with https://");
 }

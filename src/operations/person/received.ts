@@ -73,7 +73,7 @@ export const setImagesOfSender = appOperation({
   body: t.Object({ always: t.Boolean() }),
   run({ store, caller, runtime }, { params, body: { always } }) {
     const sender = receivedMessage(store.db, caller, params.id)?.provenSender;
-    if (sender === undefined) throw new AppError("conflict", "The sender of this message is not proven");
+    if (sender === undefined) throw new AppError("conflict", "We couldn't verify the sender of this message");
     const { userId } = caller;
     store.transact((tx) =>
       always ? trustImages(tx, { userId, sender, now: runtime.now() }) : distrustImages(tx, userId, sender),

@@ -28,7 +28,7 @@ export const createReferenceKey = appOperation({
   run: ({ store, runtime, caller: { userId }, session, requireConfirmed }, { body: { scopes } }) =>
     store.transact((tx) => {
       const caller = findPerson(tx, userId);
-      if (!caller) throw new AppError("unauthorized", "Sign in to go on");
+      if (!caller) throw new AppError("unauthorized", "Sign in to continue");
       requireAdmin(caller);
       requireConfirmed(tx);
       const now = runtime.now();

@@ -7,8 +7,7 @@ import { appOperation } from "../operation.ts";
 import { BY_ID, isoOf } from "../schemas.ts";
 
 const NO_MATCH = "Email address and password do not match";
-const NO_MATCH_WITH_CODE =
-  "Email address, password and code do not match. Each code counts once: wait for the next one";
+const NO_MATCH_WITH_CODE = "Email address, password and code do not match. Each code works once: wait for the next one";
 
 /**
  * Answers nothing when the person is signed in, and `next: "code"` when the password was right and a code of the second
@@ -114,7 +113,7 @@ export const endSession = appOperation({
   params: BY_ID,
   run({ store, runtime, caller, session, dropToken }, { params: { id } }) {
     if (!store.transact((tx) => sessions.endSession(tx, caller.userId, id, runtime.now()))) {
-      throw new AppError("not_found", "There is no such session of yours");
+      throw new AppError("not_found", "You have no such session");
     }
     if (id === session.id) dropToken();
   },

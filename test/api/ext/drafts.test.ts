@@ -327,7 +327,7 @@ describe("POST /drafts/{id}/send", () => {
   });
 
   test.each<[string, object, number, RegExp]>([
-    ["without recipients", { text: "x" }, 422, /nobody to send to/],
+    ["without recipients", { text: "x" }, 422, /no recipient/],
     ["without content", { to: MAX }, 422, /neither text nor html/],
   ])("%s is refused", async (_, fields, status, says) => {
     const { body } = await create(fields);

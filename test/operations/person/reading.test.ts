@@ -166,7 +166,9 @@ describe("undoing", () => {
     const { body } = await change([one, two], { folder: "archive" });
     await alice.send("PATCH", `/threads/${one}`, { folder: "trash" });
     const answer = await undo(body.undo);
-    expect(answer.body.refused).toEqual([{ id: one, code: "conflict", error: "The conversation has changed since" }]);
+    expect(answer.body.refused).toEqual([
+      { id: one, code: "conflict", error: "The conversation has changed since then" },
+    ]);
     expect([(await threadOf(one)).folder, (await threadOf(two)).folder]).toEqual(["trash", "inbox"]);
   });
 

@@ -338,7 +338,10 @@ describe("without a session", () => {
   ])("%s %s is 401", async (method, path) => {
     for (const cookie of ["", "mailroom=", `mailroom=${"A".repeat(43)}`, `other=${"A".repeat(43)}`]) {
       const answer = await page(booted, cookie).fetch(path, { method });
-      expect([answer.status, await answer.json()]).toEqual([401, { error: "Sign in to go on", code: "unauthorized" }]);
+      expect([answer.status, await answer.json()]).toEqual([
+        401,
+        { error: "Sign in to continue", code: "unauthorized" },
+      ]);
     }
   });
 

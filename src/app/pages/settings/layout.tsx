@@ -45,7 +45,7 @@ export function SettingsLayout() {
             className="m-2 flex h-10 shrink-0 items-center gap-2 rounded-md px-2 text-sm text-soft hover:bg-hover hover:text-ink max-md:m-1"
           >
             <ArrowLeft size={16} aria-hidden />
-            To your mail
+            Go to your mail
           </Link>
           <nav
             ref={nav}
