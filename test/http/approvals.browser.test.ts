@@ -86,7 +86,7 @@ describe.skipIf(!chromiumPresent)(`what waits for approval${chromiumNote}`, () =
     await whole().frameLocator("iframe").getByText("It costs nothing.").waitFor();
     const why = page.getByRole("region", { name: "Why it waits" });
     await why.getByText(`Sent with the API key “Agent” of ${ALICE}`).waitFor();
-    await why.getByText(/may not write to bob@remote\.example/).waitFor();
+    await why.getByText(/needs approval to write to bob@remote\.example/).waitFor();
     await why.getByText("The key’s policy").click();
     await why.getByText(/people who took part in the conversation/).waitFor();
     const answered = page.getByRole("region", { name: "What it answers" });

@@ -184,9 +184,12 @@ export const onEscape =
 
 /** The windows over the page, the latest at the right. Closing one keeps its draft. */
 export function MessageWindows({ mailboxes }: { mailboxes: readonly MailboxView[] }) {
+  const windows = useMessageWindows();
+  // Over text that a layer covers, checkers of contrast decide nothing.
+  if (windows.length === 0) return null;
   return (
     <div className="pointer-events-none absolute inset-0 z-30 flex items-end justify-end gap-x-3 px-5 max-md:gap-x-0 max-md:px-0 print:hidden">
-      {useMessageWindows().map((composing) => (
+      {windows.map((composing) => (
         <MessageWindow key={composing.key} composing={composing} mailboxes={mailboxes} />
       ))}
     </div>
