@@ -17,7 +17,8 @@ import { AppError } from "../base/errors.ts";
 import type { Job } from "../base/scheduler.ts";
 import { type ChangeKind, mailboxes, threadChanges } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store } from "../store/store.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
+import type { ThreadRow } from "./threading.ts";
 
 /** A row of the feed: a conversation that changed, or a person whose reach changed. Its number grows with every change. */
 export type ChangeRow = typeof threadChanges.$inferSelect;
@@ -120,6 +121,10 @@ export function changesSince(db: Db, seq: number, limit: number): ChangeRow[] | 
   if (behind === 0) return [];
   return behind > MOST_BEHIND ? undefined : statements(db).since.all({ seq, limit });
 }
+
+/** Adds a change of messages that leaves their conversation's row as it is. */
+export const noteChange = (tx: Tx, { seq, id, mailboxId }: Pick<ThreadRow, "seq" | "id" | "mailboxId">): void =>
+  void tx.insert(threadChanges).values({ threadSeq: seq, threadId: id, mailboxId, kind: "upserted" }).run();
 
 /** Adds the times of changes, at the end of every transaction of this process. */
 export const stampChanges = (store: Store, now: () => number): void =>

@@ -17,7 +17,17 @@ import { requireNotHeld } from "./holds.ts";
 import { forgive, type Relearned, type Sender, senderOf, trainAsSpam, unlearnSender } from "./junk/senders.ts";
 import { revertTraining, type Taught, teachConversation } from "./junk/training.ts";
 import { labelKey, labelsOf, labelTouches, patchedLabels, writeLabels } from "./labels.ts";
-import { markRead, markUnread, moveMessages, putBackReadState, type ReadState, readStateOf } from "./message-state.ts";
+import {
+  type Apart,
+  apartOf,
+  markRead,
+  markUnread,
+  moveMessages,
+  putBackReadState,
+  type ReadState,
+  readStateOf,
+  star,
+} from "./message-state.ts";
 import { isDraft, type ThreadRow } from "./threading.ts";
 import type { ThreadPatch } from "./views.ts";
 
@@ -34,6 +44,8 @@ const NEEDS_MANAGE = ["starred", "folder", "labels", "addLabels", "removeLabels"
 interface State {
   folder?: Folder;
   snoozedUntil?: number | null;
+  /** With `folder`: the messages that do not follow it. */
+  apart?: readonly Apart[];
   starred?: boolean;
   labels?: readonly string[];
   unread?: boolean;
@@ -57,7 +69,7 @@ const statements = prepared((db) => ({
     .where(eq(threads.id, sql.placeholder("id")))
     .prepare(),
   senders: db
-    .select({ from: messages.from, auth: messages.auth })
+    .select({ seq: messages.seq, from: messages.from, auth: messages.auth })
     .from(messages)
     .where(
       and(
@@ -76,7 +88,6 @@ const statements = prepared((db) => ({
     `UPDATE drafts SET due_at = NULL, due_by = NULL, due_key = NULL
      WHERE due_at IS NOT NULL AND message_seq IN (SELECT seq FROM messages WHERE thread_seq = ? AND kind = 'draft')`,
   ),
-  star: db.$client.prepare<unknown, [starred: 0 | 1, seq: number]>("UPDATE threads SET starred = ? WHERE seq = ?"),
 }));
 
 /** @throws AppError not_found, also for a conversation out of reach */
@@ -103,14 +114,15 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
   const { seq } = thread;
   const made: Pick<AppliedChange, "relearned" | "taught" | "readState"> = { relearned: [], taught: [] };
   const touched: (keyof State)[] = [];
-  if (folder !== undefined || snoozedUntil !== undefined) touched.push("folder", "snoozedUntil");
+  if (folder !== undefined || snoozedUntil !== undefined) touched.push("folder", "snoozedUntil", "apart");
+  const apart = touched.includes("apart") ? apartOf(tx, thread) : [];
   if (folder !== undefined) Object.assign(made, move(tx, thread, folder, now));
   if (typeof snoozedUntil === "number" || (snoozedUntil === null && thread.snoozedUntil !== null)) {
-    putInto(tx, thread, "inbox", snoozedUntil);
+    snoozeUntil(tx, thread, snoozedUntil);
   }
   if (starred !== undefined) {
     touched.push("starred");
-    statements(tx).star.run(starred ? 1 : 0, seq);
+    star(tx, seq, starred);
   }
   if (!isDeepStrictEqual(patched, labels)) {
     touched.push("labels");
@@ -124,8 +136,8 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
   }
   const applied = {
     threadId: id,
-    before: pick({ ...thread, labels }, touched),
-    after: pick(stateOf(tx, id), touched),
+    before: pick({ ...thread, labels, apart }, touched),
+    after: stateOf(tx, id, touched),
     ...made,
   };
   // Changes go before confirmations, so that they settle what they can open again.
@@ -138,16 +150,8 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
 function touchesOf(change: ThreadChange, { before, after, readState, relearned, taught }: AppliedChange): Touch[] {
   const { folder, snoozedUntil, starred, unread, addLabels = [], removeLabels = [] } = change;
   const touches: Touch[] = [];
-  if (folder !== undefined || snoozedUntil !== undefined) {
-    const was = { folder: before.folder, snoozedUntil: before.snoozedUntil };
-    const moved = before.folder !== after.folder || before.snoozedUntil !== after.snoozedUntil;
-    touches.push({ field: "folder", ...(moved && { before: was }) });
-  }
-  if (folder !== undefined && folder !== "trash") {
-    const learned = relearned.length + taught.length > 0;
-    const labelKey = folder === "spam" ? "spam" : "ham";
-    touches.push({ field: "training", labelKey, ...(learned && { before: { relearned, taught } }) });
-  }
+  if (folder !== undefined || snoozedUntil !== undefined) touches.push(folderTouch(before, after));
+  if (folder !== undefined && folder !== "trash") touches.push(trainingTouch(folder, { relearned, taught }));
   if (starred !== undefined) {
     touches.push({ field: "starred", ...(before.starred !== starred && { before: before.starred }) });
   }
@@ -155,6 +159,28 @@ function touchesOf(change: ThreadChange, { before, after, readState, relearned, 
   for (const label of [...addLabels, ...removeLabels]) touches.push({ field: "label", labelKey: labelKey(label) });
   return touches;
 }
+
+/** The place of a conversation as key_changes keeps it, without `apart` where all messages follow. */
+export const folderState = ({
+  folder,
+  snoozedUntil,
+  apart = [],
+}: State): Omit<State, "starred" | "labels" | "unread"> => ({
+  ...(folder !== undefined && { folder }),
+  ...(snoozedUntil !== undefined && { snoozedUntil }),
+  ...(apart.length > 0 && { apart }),
+});
+
+export function folderTouch(before: State, after: State): Touch {
+  const was = folderState(before);
+  return { field: "folder", ...(!isDeepStrictEqual(was, folderState(after)) && { before: was }) };
+}
+
+export const trainingTouch = (folder: Folder, { relearned, taught }: Lessons): Touch => ({
+  field: "training",
+  labelKey: folder === "spam" ? "spam" : "ham",
+  ...(relearned.length + taught.length > 0 && { before: { relearned, taught } }),
+});
 
 /** True unless everything was as asked before, and the mailbox learned nothing new from it. */
 export const changedAnything = ({ before, after, relearned, taught }: AppliedChange): boolean =>
@@ -171,7 +197,7 @@ export function revertChange(tx: Tx, caller: Caller, changed: AppliedChange): vo
   const { before, after } = changed;
   const touched = Object.keys(after) as (keyof State)[];
   if (touched.some((name) => name !== "unread")) requireAccess(reach, "manage");
-  if (!isDeepStrictEqual(pick(stateOf(tx, thread.id), touched), after)) {
+  if (!isDeepStrictEqual(stateOf(tx, thread.id, touched), after)) {
     throw new AppError("conflict", "The conversation has changed since then");
   }
   putBack(tx, thread, before, changed.readState);
@@ -186,9 +212,9 @@ export function revertChange(tx: Tx, caller: Caller, changed: AppliedChange): vo
 
 /** Gives fields of a conversation back the values that they had. */
 export function putBack(tx: Tx, thread: ThreadRow, before: Omit<State, "unread">, readState?: ReadState): void {
-  const { folder, snoozedUntil, starred, labels } = before;
-  if (folder !== undefined) putInto(tx, thread, folder, snoozedUntil ?? null);
-  if (starred !== undefined) statements(tx).star.run(starred ? 1 : 0, thread.seq);
+  const { folder, snoozedUntil, apart, starred, labels } = before;
+  if (folder !== undefined) putInto(tx, thread, folder, snoozedUntil ?? null, apart);
+  if (starred !== undefined) star(tx, thread.seq, starred);
   if (labels !== undefined) writeLabels(tx, thread.seq, labels);
   if (readState) putBackReadState(tx, thread.seq, readState);
 }
@@ -203,45 +229,76 @@ export function forgetTaught(
   revertTraining(tx, mailboxId, taught);
 }
 
-function stateOf(tx: Tx, id: string): Required<State> {
+function stateOf(tx: Tx, id: string, names: readonly (keyof State)[]): State {
   const thread = statements(tx).byId.get({ id });
   if (!thread) throw new Error(`the conversation ${id} is gone within its own change`);
-  return { ...thread, labels: labelsOf(tx, [thread.seq]).get(thread.seq) ?? [] };
+  const labels = labelsOf(tx, [thread.seq]).get(thread.seq) ?? [];
+  return pick({ ...thread, labels, apart: names.includes("apart") ? apartOf(tx, thread) : [] }, names);
 }
 
 const pick = (state: Required<State>, names: readonly (keyof State)[]): State =>
   Object.fromEntries(names.map((name) => [name, state[name]]));
 
-function putInto(tx: Tx, thread: ThreadRow, folder: Folder, snoozedUntil: number | null): void {
-  statements(tx).putInto.run(folder, snoozedUntil, thread.seq);
-  if (folder !== thread.folder) moveMessages(tx, thread.seq, folder);
+/** Moves all messages, except those that `apart` names. */
+function putInto(
+  tx: Tx,
+  { seq }: ThreadRow,
+  folder: Folder,
+  snoozedUntil: number | null,
+  apart?: readonly Apart[],
+): void {
+  statements(tx).putInto.run(folder, snoozedUntil, seq);
+  moveMessages(tx, seq, folder, apart);
 }
 
-function move(tx: Tx, thread: ThreadRow, folder: Folder, now: number): { relearned: Relearned[]; taught: Taught[] } {
-  const { seq, mailboxId } = thread;
+/** Snoozing moves no message that is apart. */
+const snoozeUntil = (tx: Tx, thread: ThreadRow, until: number | null): void =>
+  putInto(tx, thread, "inbox", until, apartOf(tx, thread));
+
+function move(tx: Tx, thread: ThreadRow, folder: Folder, now: number): Lessons {
+  const lessons = learnFromMove(tx, thread, { from: thread.folder, to: folder }, now);
+  putInto(tx, thread, folder, null);
+  if (folder === "trash") unscheduleDrafts(tx, thread.seq);
+  return lessons;
+}
+
+export const unscheduleDrafts = (tx: Tx, threadSeq: number): void =>
+  void statements(tx).unscheduleDrafts.run(threadSeq);
+
+/** What a move taught the mailbox. */
+type Lessons = Pick<AppliedChange, "relearned" | "taught">;
+
+/** Teaches the mailbox by the move of a conversation, or of its messages `among` (messages.seq). */
+export function learnFromMove(
+  tx: Tx,
+  thread: ThreadRow,
+  { from, to }: { from: Folder; to: Folder },
+  now: number,
+  among?: readonly number[],
+): Lessons {
+  const { mailboxId } = thread;
   const relearned: Relearned[] = [];
   let taught: Taught[] = [];
-  if (folder === "spam") {
-    const [sender] = inboundSenders(tx, thread);
+  if (to === "spam") {
+    const [sender] = inboundSenders(tx, thread, among);
     if (sender !== undefined) relearned.push(...trainAsSpam(tx, mailboxId, sender, now));
-    taught = teachConversation(tx, thread, "spam");
-  } else if (folder === "inbox" && thread.folder === "spam") {
-    for (const sender of inboundSenders(tx, thread)) relearned.push(...forgive(tx, mailboxId, sender, now));
-    taught = teachConversation(tx, thread, "ham");
-  } else if (folder === "archive" && thread.folder !== "archive") {
+    taught = teachConversation(tx, thread, "spam", among);
+  } else if (to === "inbox" && from === "spam") {
+    for (const sender of inboundSenders(tx, thread, among)) relearned.push(...forgive(tx, mailboxId, sender, now));
+    taught = teachConversation(tx, thread, "ham", among);
+  } else if (to === "archive" && from !== "archive") {
     // Archiving from spam says less than moving to the inbox: the filter forgets the conversation and learns nothing
     // else.
-    taught = teachConversation(tx, thread, thread.folder === "spam" ? undefined : "ham");
+    taught = teachConversation(tx, thread, from === "spam" ? undefined : "ham", among);
   }
-  putInto(tx, thread, folder, null);
-  if (folder === "trash") statements(tx).unscheduleDrafts.run(seq);
   return { relearned, taught };
 }
 
 /** The authors of received mail in a conversation, latest first, without this server's own notices. */
-function inboundSenders(tx: Tx, thread: ThreadRow): Sender[] {
+function inboundSenders(tx: Tx, thread: ThreadRow, among?: readonly number[]): Sender[] {
   const senders = new Map<string, Sender>();
-  for (const { from, auth } of statements(tx).senders.all({ threadSeq: thread.seq })) {
+  for (const { seq, from, auth } of statements(tx).senders.all({ threadSeq: thread.seq })) {
+    if (among && !among.includes(seq)) continue;
     const sender = senderOf(from, auth);
     const key = `${sender.address} ${sender.spoofed}`;
     if (!senders.has(key)) senders.set(key, sender);
@@ -272,7 +329,7 @@ export function snooze(tx: Tx, threadId: string, until: number): void {
   const thread = statements(tx).byId.get({ id: threadId });
   if (!thread) throw notFound("thread");
   requireSnoozable(thread);
-  putInto(tx, thread, "inbox", until);
+  snoozeUntil(tx, thread, until);
 }
 
 /** Wakes the conversations that are due. */

@@ -24,7 +24,7 @@ import {
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { addUsage } from "./mailboxes.ts";
-import { folderOfMessage, moveMessages } from "./message-state.ts";
+import { apartOf, folderOfMessage, moveMessages } from "./message-state.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { type FilingKind, hasMessage, THREAD_STATE, type ThreadRow, type ThreadState } from "./threading.ts";
 
@@ -292,7 +292,7 @@ function writeThread(
   if (joined) {
     statements(tx).updateThread.run({ ...state, seq: joined.seq });
     const moves = state.folder !== joined.folder;
-    if (moves) moveMessages(tx, joined.seq, state.folder);
+    if (moves) moveMessages(tx, joined.seq, state.folder, apartOf(tx, joined));
     if (moves || state.snoozedUntil !== joined.snoozedUntil) settle(tx, joined.seq, "folder", "mail");
     return joined;
   }

@@ -50,6 +50,7 @@ import type { ClassificationView } from "./junk/classification.ts";
 import { type LabelPage, labelsAcross, labelsInUse, replaceLabel, setLabelColour } from "./labels.ts";
 import { createListing } from "./listing.ts";
 import { listMailboxes, mailboxesInReach, mailboxIdOf, type Usage, usageOf } from "./mailboxes.ts";
+import { changeMessages, expungeMessages, type MessageChange } from "./message-changes.ts";
 import {
   detailsOf,
   fileOf,
@@ -187,6 +188,14 @@ export function createMailbox({
     snoozeFor: (caller: Caller, id: string, until: number | null): ThreadView =>
       snoozeThread(store, caller, id, until, runtime.now()),
     ...createUndoableChanges({ store, runtime }),
+    /**
+     * Changes single messages (messages.seq), as mail apps do; see changeMessages and expungeMessages.
+     * @throws AppError not_found, forbidden, conflict; then nothing has changed
+     */
+    changeMessages: (tx: Tx, caller: Caller, seqs: readonly number[], change: MessageChange): void =>
+      changeMessages(tx, caller, seqs, change, runtime.now()),
+    expungeMessages: (tx: Tx, caller: Caller, seqs: readonly number[]): void =>
+      expungeMessages(tx, caller, seqs, runtime.now()),
     /** Takes back what an API key did to conversations. The caller checks who may. */
     undoKey: createUndo({ store, runtime }),
     /** Deletes drafts and conversations in trash or spam for good, in portions, and reports refusals. */

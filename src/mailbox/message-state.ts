@@ -1,23 +1,46 @@
 /**
- * The folder and read state of a conversation and of its messages, which agree: the folder of each message follows from
- * the conversation's (rules: Folder of a message), and a conversation is unread while any of its messages is.
+ * The folder, read state and flags of a conversation and of its messages, which agree (rules: Folder of a message).
+ * Messages follow their conversation's folder until a mail app moves one, which is then apart; the folder of its
+ * conversation is derived from then on. A conversation is unread while any of its messages is, and starred while any is
+ * flagged.
  */
 
 import type { Folder } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 
+/** folderOfMessage in SQL; the parameters are the results of its three kinds. */
+const IMPLIED = "CASE kind WHEN 'sent' THEN ?1 WHEN 'draft' THEN ?2 ELSE ?3 END";
+type Implied = [sent: Folder, draft: Folder, received: Folder];
+/** The message that stands for its conversation: the newest received one, or the newest. */
+const LEADING =
+  "(SELECT seq FROM messages WHERE thread_seq = ?1 ORDER BY kind = 'received' DESC, date DESC, seq DESC LIMIT 1)";
+
 const statements = prepared(({ $client: sqlite }) => ({
-  move: sqlite.prepare<unknown, [sent: Folder, draft: Folder, received: Folder, threadSeq: number]>(
-    `UPDATE messages SET folder = CASE kind WHEN 'sent' THEN ? WHEN 'draft' THEN ? ELSE ? END WHERE thread_seq = ?`,
+  move: sqlite.prepare<unknown, [...Implied, threadSeq: number]>(
+    `UPDATE messages SET folder = ${IMPLIED} WHERE thread_seq = ?4 AND folder <> ${IMPLIED}`,
+  ),
+  apart: sqlite.prepare<{ seq: number; folder: Folder }, [...Implied, threadSeq: number]>(
+    `SELECT seq, folder FROM messages WHERE thread_seq = ?4 AND folder <> ${IMPLIED} ORDER BY seq`,
+  ),
+  setFolder: sqlite.prepare<unknown, [folder: Folder, threadSeq: number, seq: number]>(
+    "UPDATE messages SET folder = ? WHERE thread_seq = ? AND seq = ?",
+  ),
+  places: sqlite.prepare<{ kind: StoredKind; folder: Folder }, [threadSeq: number]>(
+    "SELECT DISTINCT kind, folder FROM messages WHERE thread_seq = ?",
+  ),
+  star: sqlite.prepare<unknown, [starred: 0 | 1, threadSeq: number]>("UPDATE threads SET starred = ? WHERE seq = ?"),
+  flagLeading: sqlite.prepare<unknown, [threadSeq: number]>(
+    `UPDATE messages SET flagged = 1 WHERE seq = ${LEADING}
+       AND NOT EXISTS (SELECT 1 FROM messages WHERE thread_seq = ?1 AND flagged = 1)`,
+  ),
+  unflag: sqlite.prepare<unknown, [threadSeq: number]>(
+    "UPDATE messages SET flagged = 0 WHERE thread_seq = ? AND flagged = 1",
   ),
   readMessages: sqlite.prepare<unknown, [threadSeq: number]>(
     "UPDATE messages SET read = 1 WHERE thread_seq = ? AND read = 0",
   ),
-  unreadNewest: sqlite.prepare<unknown, [threadSeq: number]>(
-    `UPDATE messages SET read = 0 WHERE seq =
-       (SELECT seq FROM messages WHERE thread_seq = ? ORDER BY kind = 'received' DESC, date DESC, seq DESC LIMIT 1)`,
-  ),
+  unreadLeading: sqlite.prepare<unknown, [threadSeq: number]>(`UPDATE messages SET read = 0 WHERE seq = ${LEADING}`),
   setThread: sqlite.prepare<unknown, [unread: 0 | 1, threadSeq: number]>("UPDATE threads SET unread = ? WHERE seq = ?"),
   unreadSeqs: sqlite.prepare<{ seq: number }, [threadSeq: number]>(
     "SELECT seq FROM messages WHERE thread_seq = ? AND read = 0",
@@ -33,18 +56,54 @@ const statements = prepared(({ $client: sqlite }) => ({
   ),
 }));
 
+type StoredKind = "received" | "sent" | "draft";
+
 /**
- * Outgoing mail is in `sent` or `drafts`, received mail in the conversation's folder; in trash or spam all of it is.
+ * The folder that a conversation's implies for a message: outgoing mail is in `sent` or `drafts`, received mail in the
+ * conversation's; in trash or spam all of it is.
  */
-export function folderOfMessage(kind: "received" | "sent" | "draft", folder: Folder): Folder {
+export function folderOfMessage(kind: StoredKind, folder: Folder): Folder {
   if (folder === "trash" || folder === "spam" || kind === "received") return folder;
   return kind === "sent" ? "sent" : "drafts";
 }
 
-/** Updates the messages of a conversation that has moved to `folder`. */
-export function moveMessages(tx: Tx, threadSeq: number, folder: Folder): void {
-  const of = (kind: Parameters<typeof folderOfMessage>[0]) => folderOfMessage(kind, folder);
-  statements(tx).move.run(of("sent"), of("draft"), of("received"), threadSeq);
+const impliedBy = (folder: Folder): Implied => [
+  folderOfMessage("sent", folder),
+  folderOfMessage("draft", folder),
+  folderOfMessage("received", folder),
+];
+
+/** Moves the messages of a conversation to `folder` with it, except those that `apart` names with their folders. */
+export function moveMessages(tx: Tx, threadSeq: number, folder: Folder, apart: readonly Apart[] = []): void {
+  statements(tx).move.run(...impliedBy(folder), threadSeq);
+  for (const [seq, own] of apart) statements(tx).setFolder.run(own, threadSeq, seq);
+}
+
+/** A message (messages.seq) in another folder than its conversation's implies. */
+export type Apart = readonly [seq: number, folder: Folder];
+
+export const apartOf = (tx: Tx, { seq, folder }: { seq: number; folder: Folder }): Apart[] =>
+  statements(tx)
+    .apart.all(...impliedBy(folder), seq)
+    .map((one) => [one.seq, one.folder]);
+
+/** The folder of a conversation of which single messages were moved. */
+export function derivedFolder(tx: Tx, threadSeq: number): Folder {
+  const places = statements(tx).places.all(threadSeq);
+  const [first] = places;
+  const present = places.filter(({ folder }) => folder !== "trash" && folder !== "spam");
+  // Of discarded mail, what was thrown away on purpose decides.
+  if (present.length === 0) return places.every(({ folder }) => folder === "spam") ? "spam" : "trash";
+  if (first?.folder === "drafts" && places.length === 1) return "drafts";
+  if (present.some(({ kind, folder }) => kind === "received" && folder === "inbox")) return "inbox";
+  return present.some(({ folder }) => folder === "archive") ? "archive" : "sent";
+}
+
+/** Stars a conversation, and flags the message that stands for it unless another is flagged; or unflags all. */
+export function star(tx: Tx, threadSeq: number, starred: boolean): void {
+  statements(tx).star.run(starred ? 1 : 0, threadSeq);
+  if (starred) statements(tx).flagLeading.run(threadSeq);
+  else statements(tx).unflag.run(threadSeq);
 }
 
 /** Marks every message of the conversation read. */
@@ -55,7 +114,7 @@ export function markRead(tx: Tx, threadSeq: number): void {
 
 /** Marks the newest received message unread, or the newest one if none was received. */
 export function markUnread(tx: Tx, threadSeq: number): void {
-  statements(tx).unreadNewest.run(threadSeq);
+  statements(tx).unreadLeading.run(threadSeq);
   statements(tx).setThread.run(1, threadSeq);
 }
 

@@ -3,7 +3,7 @@
  * that none is ever half deleted. Bodies, attachments, labels and index rows follow by foreign key and trigger; the
  * sweep then removes the blobs that nothing names any more.
  */
-import { and, asc, eq, inArray, isNotNull, isNull, lte, sql, sum } from "drizzle-orm";
+import { and, asc, eq, inArray, isNotNull, isNull, lte, ne, sql, sum } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Job } from "../base/scheduler.ts";
@@ -11,20 +11,24 @@ import { type Moved, type MoveRequest, moveToFiles, moveToS3 } from "../store/bl
 import { claimMove } from "../store/claim.ts";
 import {
   attachments,
+  discardedMessages,
   discardedThreads,
   type Folder,
   holds,
   messages,
   outboundContents,
+  threadReferences,
   threads,
 } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import { blobNames } from "../store/snapshot.ts";
 import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
+import { noteChange } from "./change-feed.ts";
 import { deleteLearned } from "./junk/filter.ts";
 import { addUsage } from "./mailboxes.ts";
-import { isDraft, type ThreadRow } from "./threading.ts";
+import { derivedFolder } from "./message-state.ts";
+import { isDraft, remainingState, type ThreadRow } from "./threading.ts";
 
 /** Conversations examined for one portion; each has at least one message. */
 const MOST_THREADS = 500;
@@ -73,6 +77,76 @@ export function deleteConversations(tx: Tx, mailboxId: string, portion: readonly
   addUsage(tx, mailboxId, -(freed?.bytes ?? 0));
 }
 
+/**
+ * Deletes messages (messages.seq) of a conversation, and the conversation with its last one. The rest of it stays where it
+ * is, and answers to the deleted ones still join it.
+ */
+export function deleteMessages(tx: Tx, thread: ThreadRow, seqs: readonly number[]): void {
+  const rows = tx.select().from(messages).where(eq(messages.threadSeq, thread.seq)).all();
+  const isGone = new Set(seqs);
+  const [gone, left] = [rows.filter(({ seq }) => isGone.has(seq)), rows.filter(({ seq }) => !isGone.has(seq))];
+  if (gone.length === 0) return;
+  if (left.length === 0) {
+    deleteConversations(tx, thread.mailboxId, [thread.seq]);
+    return;
+  }
+  tx.delete(messages)
+    .where(
+      inArray(
+        messages.seq,
+        gone.map(({ seq }) => seq),
+      ),
+    )
+    .run();
+  addUsage(tx, thread.mailboxId, -gone.reduce((bytes, { size }) => bytes + size, 0));
+  for (const { messageId } of gone) {
+    if (messageId === null) continue;
+    tx.insert(threadReferences)
+      .values({ mailboxId: thread.mailboxId, messageId, threadSeq: thread.seq })
+      .onConflictDoNothing()
+      .run();
+  }
+  const folder = derivedFolder(tx, thread.seq);
+  tx.update(threads)
+    .set({ ...remainingState(left), folder, ...(folder !== thread.folder && { snoozedUntil: null }) })
+    .where(eq(threads.seq, thread.seq))
+    .run();
+  noteChange(tx, thread);
+}
+
+/** Messages deleted in one transaction whose conversation stays; each may be in a long one. */
+const APART_PORTION = 20;
+
+/** Deletes a portion of the messages in a folder whose conversation is elsewhere; returns their number. */
+export function deleteApart(tx: Tx, mailboxId: string, folder: "trash" | "spam"): number {
+  const found = tx
+    .select({ seq: messages.seq, threadSeq: messages.threadSeq })
+    .from(messages)
+    .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+    .where(and(eq(messages.mailboxId, mailboxId), eq(messages.folder, folder), ne(threads.folder, folder)))
+    .limit(APART_PORTION)
+    .all();
+  deleteAmong(tx, found);
+  return found.length;
+}
+
+function deleteAmong(tx: Tx, found: readonly { seq: number; threadSeq: number }[]): void {
+  for (const [threadSeq, ofThread] of Map.groupBy(found, (one) => one.threadSeq)) {
+    const thread = tx.select().from(threads).where(eq(threads.seq, threadSeq)).get();
+    const seqs = ofThread.map(({ seq }) => seq);
+    if (thread) deleteMessages(tx, thread, seqs);
+  }
+}
+
+/** Notes since when messages (messages.seq) that were moved to `folder` alone are in trash or spam. */
+export function noteDiscarded(tx: Tx, seqs: readonly number[], folder: Folder): void {
+  tx.delete(discardedMessages)
+    .where(inArray(discardedMessages.messageSeq, [...seqs]))
+    .run();
+  if (folder !== "trash" && folder !== "spam") return;
+  for (const messageSeq of seqs) tx.insert(discardedMessages).values({ messageSeq }).run();
+}
+
 const HOUR_MS = 60 * 60_000;
 const DAY_MS = 24 * HOUR_MS;
 /** The job runs this many times within retention.trashDays, but not more or less often than these times apart. */
@@ -102,6 +176,35 @@ function deleteExpired(tx: Tx, before: number): number {
   return expired.length;
 }
 
+const isDiscarded = (folder: Folder): boolean => folder === "trash" || folder === "spam";
+
+/** The same for single messages; returns the number of rows that it settled. */
+function deleteExpiredMessages(tx: Tx, before: number): number {
+  const expired = tx
+    .select({ seq: messages.seq, folder: messages.folder, threadSeq: messages.threadSeq, within: threads.folder })
+    .from(discardedMessages)
+    .innerJoin(messages, eq(messages.seq, discardedMessages.messageSeq))
+    .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+    .where(lte(discardedMessages.since, before))
+    .orderBy(asc(discardedMessages.since))
+    .limit(APART_PORTION)
+    .all();
+  // Of others the row is out of date: the message came back, or its conversation followed.
+  deleteAmong(
+    tx,
+    expired.filter(({ folder, within }) => isDiscarded(folder) && !isDiscarded(within)),
+  );
+  tx.delete(discardedMessages)
+    .where(
+      inArray(
+        discardedMessages.messageSeq,
+        expired.map(({ seq }) => seq),
+      ),
+    )
+    .run();
+  return expired.length;
+}
+
 /**
  * Deletes for good what has been in trash or spam for retention.trashDays (rules: Spam retention). Triggers record the
  * conversations (0013_discarded.sql); this job records the time at its next run, even while the setting is off.
@@ -111,13 +214,16 @@ export function deleteDiscarded(store: Pick<Store, "enqueue">, options: Pick<Opt
     name: "delete-discarded",
     deletes: true,
     async runDue(now) {
-      await store.enqueue(
-        (tx) => void tx.update(discardedThreads).set({ since: now }).where(isNull(discardedThreads.since)).run(),
-      );
+      await store.enqueue((tx) => {
+        for (const table of [discardedThreads, discardedMessages]) {
+          tx.update(table).set({ since: now }).where(isNull(table.since)).run();
+        }
+      });
       const days = options.get("retention.trashDays");
       if (days === "off") return now + LONGEST_WAIT_MS;
       const kept = days * DAY_MS;
       while ((await store.enqueue((tx) => deleteExpired(tx, now - kept))) > 0);
+      while ((await store.enqueue((tx) => deleteExpiredMessages(tx, now - kept))) > 0);
       return now + Math.max(SHORTEST_WAIT_MS, Math.min(kept / RUNS, LONGEST_WAIT_MS));
     },
   };

@@ -8,6 +8,7 @@
  */
 import { and, between, desc, eq, gt, gte, isNotNull, lt, lte, sql } from "drizzle-orm";
 import { type EmailAddress, isAnonymous } from "../message/address.ts";
+import { subjectKeyOf } from "../message/text.ts";
 import { threadOf } from "../search/document-number.ts";
 import { MESSAGES_PER_THREAD, messages, threadReferences, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
@@ -291,8 +292,13 @@ const stateStatements = prepared((db) => ({
 }));
 
 /** rules: Thread fields. A conversation with only Bcc recipients shows its author, because Bcc is never shown. */
-const counterpartOf = ({ message: { from, to, cc }, kind }: Addition): EmailAddress =>
-  isUnread(kind) ? from : (to[0] ?? cc[0] ?? from);
+const counterpartOf = ({
+  message: { from, to, cc },
+  kind,
+}: {
+  message: Pick<Addition["message"], "from" | "to" | "cc">;
+  kind: FilingKind;
+}): EmailAddress => (isUnread(kind) ? from : (to[0] ?? cc[0] ?? from));
 
 /** Received mail and notices return a conversation to the inbox, unread. */
 const isUnread = (kind: FilingKind): boolean => kind === "received" || kind === "notice";
@@ -344,8 +350,43 @@ export function nextState(tx: Tx, thread: ThreadRow, addition: Addition): Thread
   };
 }
 
+type MessageRow = typeof messages.$inferSelect;
+
+/** The parts of a conversation's state that follow from its messages alone, once some of them are gone. */
+export function remainingState(rows: readonly MessageRow[]): Omit<
+  ThreadState,
+  "folder" | "snoozedUntil" | "nextOrdinal"
+> & {
+  starred: boolean;
+} {
+  const byDate = rows.toSorted((a, b) => a.date - b.date || a.seq - b.seq);
+  const [oldest, newest] = [byDate[0], byDate.at(-1)];
+  if (!oldest || !newest) throw new Error("a conversation without messages has no state");
+  const isNotice = ({ kind, receivedOn }: MessageRow): boolean => kind === "received" && receivedOn === null;
+  const counterparts = byDate.filter((row) => !isNotice(row));
+  const shown = counterparts.findLast(({ kind }) => kind === "received") ?? counterparts.at(-1) ?? newest;
+  return {
+    unread: rows.some(({ read }) => !read),
+    starred: rows.some(({ flagged }) => flagged),
+    lastMessageAt: newest.date,
+    hasAttachments: rows.some((row) => row.hasAttachments),
+    messageCount: rows.length,
+    subject: oldest.subject,
+    subjectKey: subjectKeyOf(oldest.subject).key,
+    snippet: newest.snippet,
+    counterpart: counterpartOf({ message: shown, kind: shown.kind }),
+    participants: rows
+      .filter((row) => !isNotice(row))
+      .toSorted((a, b) => a.seq - b.seq)
+      .reduce((known: EmailAddress[], row) => participantsWith(known, row), []),
+  };
+}
+
 /** The participants after one more message: each address once, with the first name given. */
-function participantsWith(known: readonly EmailAddress[], message: Addition["message"]): EmailAddress[] {
+function participantsWith(
+  known: readonly EmailAddress[],
+  message: Pick<Addition["message"], "from" | "to" | "cc">,
+): EmailAddress[] {
   const byAddress = new Map(known.map((participant) => [participant.email.toLowerCase(), participant]));
   const lengthOf = ({ email, name = "" }: EmailAddress): number => email.length + name.length;
   let left = known.reduce((length, participant) => length - lengthOf(participant), PARTICIPANTS_LENGTH);

@@ -22,7 +22,7 @@ import { requireNotHeld } from "./holds.ts";
 import { labelsOf, requireLabels } from "./labels.ts";
 import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
 import { messagesOfThread } from "./messages.ts";
-import { deleteConversations, deletePortion, requireDeletable } from "./removal.ts";
+import { deleteApart, deleteConversations, deletePortion, requireDeletable } from "./removal.ts";
 import { type ThreadDetailView, type ThreadPatch, type ThreadView, threadView } from "./views.ts";
 
 const viewOf = (db: Db, caller: Caller, id: string): ThreadView => {
@@ -106,10 +106,11 @@ export async function emptyFolder(
       const [reach] = mailboxesInReach(tx, caller, mailboxIdOf(tx, caller, mailbox)).values();
       if (!reach) throw notFound("mailbox");
       requireAccess(reach, "manage");
-      return deletePortion(tx, reach.mailbox.id, DELETED_AT_ONCE, folder);
+      const conversations = deletePortion(tx, reach.mailbox.id, DELETED_AT_ONCE, folder);
+      return { conversations, isDone: conversations === 0 && deleteApart(tx, reach.mailbox.id, folder) === 0 };
     });
-    if (portion === 0) return deleted;
-    deleted += portion;
+    if (portion.isDone) return deleted;
+    deleted += portion.conversations;
   }
 }
 

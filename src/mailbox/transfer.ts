@@ -123,8 +123,9 @@ export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage
   if (labels.length > 0) addLabels(tx, written.threadSeq, labels);
   if (joined) for (const label of labels) settle(tx, joined.seq, "label", "server", labelKey(label));
   if (starred && joined) settle(tx, joined.seq, "starred", "server");
-  if (starred && joined?.starred === false) {
+  if (starred) {
     tx.update(threads).set({ starred }).where(eq(threads.seq, written.threadSeq)).run();
+    tx.update(messages).set({ flagged: true }).where(eq(messages.seq, written.seq)).run();
   }
   return { seq: written.seq, messageId: written.messageId, threadId: written.threadId, duplicate: false };
 }

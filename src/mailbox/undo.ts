@@ -20,12 +20,12 @@ import {
   type Position,
   type Wanted,
 } from "../journal/key-changes.ts";
-import { type ChangedField, type Face, type Folder, type Settler, threads } from "../store/schema.ts";
+import { type ChangedField, type Face, type Settler, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
-import { type AppliedChange, forgetTaught, putBack } from "./change.ts";
+import { type AppliedChange, folderState, forgetTaught, putBack } from "./change.ts";
 import { labelKey, labelsOf, labelsPutBack, type PlacedLabel } from "./labels.ts";
-import { type ReadState, readStateOf } from "./message-state.ts";
+import { apartOf, type ReadState, readStateOf } from "./message-state.ts";
 import type { ThreadRow } from "./threading.ts";
 
 /** Why a field was left: who changed or confirmed it, or `deleted`, `out_of_reach`, `too_many_labels`. */
@@ -268,15 +268,15 @@ type Taught = Pick<AppliedChange, "relearned" | "taught">;
 
 /** The fields of a conversation but for its labels, each as its change keeps the value before. */
 interface Present {
-  folder: { folder: Folder; snoozedUntil: number | null };
+  folder: ReturnType<typeof folderState>;
   starred: boolean;
   unread: ReadState;
 }
 
-const presentOf = (tx: Tx, { seq, folder, snoozedUntil, starred }: ThreadRow): Present => ({
-  folder: { folder, snoozedUntil },
-  starred,
-  unread: readStateOf(tx, seq),
+const presentOf = (tx: Tx, thread: ThreadRow): Present => ({
+  folder: folderState({ ...thread, apart: apartOf(tx, thread) }),
+  starred: thread.starred,
+  unread: readStateOf(tx, thread.seq),
 });
 
 /** True if a field has another value than before. Messages that came later do not count. */

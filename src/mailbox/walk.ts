@@ -25,9 +25,6 @@ export interface Selection {
 /** The position before the newest conversation, where the first page starts. */
 export const NEWEST: Position = { at: Number.MAX_SAFE_INTEGER, seq: Number.MAX_SAFE_INTEGER };
 
-/** See folderOfMessage. */
-const FOLDERS_OF_OUTGOING = FOLDERS.filter((folder) => folder !== "inbox" && folder !== "archive");
-
 /** A folder of a list, or all but it. */
 export interface FolderTerm {
   folder: ListFolder;
@@ -269,13 +266,18 @@ export function newestMessages(
   if (threadId !== undefined) few.push(["thread_seq = (SELECT seq FROM threads WHERE id = ?)", threadId]);
   const isFew = few.length > 0;
   // The index is in the order of time within one folder only.
-  const parts = isFew || folder ? [folder] : direction === "outbound" ? FOLDERS_OF_OUTGOING : FOLDERS;
+  const parts = isFew || folder ? [folder] : FOLDERS;
+  // Among what others wrote, what we wrote has an index of its own.
+  const isMoved = (part: Folder | undefined): boolean =>
+    !isFew && direction === "outbound" && (part === "inbox" || part === "archive");
+  const indexOf = (part: Folder | undefined): string =>
+    isFew ? "" : `INDEXED BY ${isMoved(part) ? "messages_outgoing_moved" : "messages_by_folder"}`;
   const sought = Math.max(limit, Math.floor(MOST_SOUGHT / (parts.length * Math.max(1, mailboxIds.length))));
   const statement = (part: Folder | undefined) =>
     statements(db)<Position>(
       `SELECT at, seq FROM (
-         SELECT date AS at, seq, "from" FROM messages ${isFew ? "" : "INDEXED BY messages_by_folder"}
-         WHERE mailbox_id = ?${few.map(([condition]) => ` AND ${condition}`).join("")}${part ? ` AND folder = '${part}'` : ""}${direction ? ` AND kind ${direction === "inbound" ? "=" : "<>"} 'received'` : ""}
+         SELECT date AS at, seq, "from" FROM messages ${indexOf(part)}
+         WHERE mailbox_id = ?${few.map(([condition]) => ` AND ${condition}`).join("")}${part ? ` AND folder = '${part}'` : ""}${isMoved(part) ? " AND folder IN ('inbox', 'archive')" : ""}${direction ? ` AND kind ${direction === "inbound" ? "=" : "<>"} 'received'` : ""}
          ORDER BY date DESC, seq DESC LIMIT ?)
        ${from === undefined ? "" : `WHERE lower("from" ->> 'email') = ? ORDER BY at DESC, seq DESC LIMIT ?`}`,
     );

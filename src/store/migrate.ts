@@ -49,6 +49,7 @@ import mailboxTexts from "./migrations/0043_mailbox_texts.sql" with { type: "tex
 import rules from "./migrations/0044_rules.sql" with { type: "text" };
 import readingMail from "./migrations/0045_reading.sql" with { type: "text" };
 import push from "./migrations/0046_push.sql" with { type: "text" };
+import messageFolders from "./migrations/0047_message_folders.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -171,4 +172,5 @@ export const MIGRATIONS: readonly string[] = [
   rules,
   readingMail,
   push,
+  messageFolders,
 ];

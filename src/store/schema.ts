@@ -57,6 +57,7 @@
  *   label_colours                        mailbox/labels.ts
  *   left_lists, image_senders, invitation_answers   mailbox/received.ts
  *   discarded_threads                    triggers (0013_discarded.sql) and mailbox/removal.ts
+ *   discarded_messages                   mailbox/removal.ts
  *   message_index, search_backlog, search_waiting   search/fts5/
  *   search_feed, search_changes          search/meilisearch/ and a trigger (0014_search.sql)
  *   push_*                               push/subscriptions.ts
@@ -598,6 +599,17 @@ export const discardedThreads = sqliteTable(
   (table) => [index("discarded_threads_by_time").on(table.since)],
 );
 
+/** Messages in trash or spam whose conversation is elsewhere. A row may outlast that; its message's folder decides. */
+export const discardedMessages = sqliteTable(
+  "discarded_messages",
+  {
+    messageSeq: integer("message_seq").primaryKey(),
+    /** As in discarded_threads. */
+    since: integer("since"),
+  },
+  (table) => [index("discarded_messages_by_time").on(table.since)],
+);
+
 export const threadLabels = sqliteTable(
   "thread_labels",
   {
@@ -706,9 +718,7 @@ export const messages = sqliteTable(
     threadSeq: integer("thread_seq").notNull(),
     mailboxId: text("mailbox_id").notNull(),
     kind: text("kind", { enum: ["received", "sent", "draft"] }).notNull(),
-    /**
-     * `sent` or `drafts` for outgoing mail, else the conversation's folder; in trash or spam always the conversation's.
-     */
+    /** The one that its conversation's implies (mailbox/message-state.ts), unless a mail app has moved the message. */
     folder: text("folder", { enum: FOLDERS }).notNull(),
     read: flag("read").notNull(),
     /** The Date header if it is readable and not in the future, else the time of filing. */
@@ -741,6 +751,8 @@ export const messages = sqliteTable(
     deliveredAt: integer("delivered_at"),
     /** The domain whose DKIM signature covers both fields of RFC 8058; null if none is known to. */
     listSigner: text("list_signer"),
+    /** A conversation is starred while any of its messages is flagged. */
+    flagged: flag("flagged").notNull().default(false),
   },
   (table) => [
     /** Includes date and size, so that search/fts5/fts5.ts reads those of hits without their rows. */
@@ -750,6 +762,9 @@ export const messages = sqliteTable(
     index("messages_by_message_id").on(table.mailboxId, table.messageId),
     /** For imports: a message without a Message-ID is recognised by its content. */
     index("messages_without_id").on(table.mailboxId, table.fingerprint).where(sql`${table.messageId} is null`),
+    index("messages_outgoing_moved")
+      .on(table.mailboxId, table.folder, table.date, table.seq)
+      .where(sql`kind <> 'received' AND folder IN ('inbox', 'archive')`),
   ],
 );
 

@@ -1,6 +1,6 @@
 /** Snoozing (rules: Snooze): out of the inbox until a time, then back, unread. */
 import { describe, expect, test } from "bun:test";
-import { FOLDERS, threads } from "../../src/store/schema.ts";
+import { FOLDERS, messages, threads } from "../../src/store/schema.ts";
 import { createAlice } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
 
@@ -62,6 +62,7 @@ describe("what can be snoozed", () => {
       const { threadId } = await receive({});
       mailbox.update(alice, threadId, { folder: "archive" });
       store.db.update(threads).set({ folder }).run();
+      store.db.update(messages).set({ folder }).run();
       const act = () => store.transact((tx) => mailbox.snooze(tx, threadId, START + 1));
       if (!can) {
         expect(act).toThrow(expect.objectContaining({ code: "conflict" }));

@@ -46,8 +46,9 @@ const statements = prepared(({ $client: sqlite }) => {
        ON CONFLICT DO UPDATE SET trained = excluded.trained`,
     ),
     // Messages learned as something else come first, so that moving back reverts them.
-    untaught: sqlite.prepare<StoredRow, [number, JunkKind | null]>(
+    untaught: sqlite.prepare<StoredRow, [number, JunkKind | null, among: string | null]>(
       `${stored} AND messages.thread_seq = ?1 AND message_judgements.trained IS NOT ?2
+         AND (?3 IS NULL OR messages.seq IN (SELECT value FROM json_each(?3)))
        ORDER BY message_judgements.trained IS NOT NULL DESC, messages.date DESC, messages.seq DESC
        LIMIT ${MOST_MESSAGES}`,
     ),
@@ -78,10 +79,18 @@ export interface Taught {
   after: JunkKind | null;
 }
 
-/** Teaches the filter the newest received messages of a conversation; with undefined, unlearns them. */
-export function teachConversation(tx: Tx, { seq, mailboxId }: Conversation, kind: JunkKind | undefined): Taught[] {
+/**
+ * Teaches the filter the newest received messages of a conversation, or of those with the messages.seq in `among`; with
+ * undefined, unlearns them.
+ */
+export function teachConversation(
+  tx: Tx,
+  { seq, mailboxId }: Conversation,
+  kind: JunkKind | undefined,
+  among?: readonly number[],
+): Taught[] {
   return statements(tx)
-    .untaught.all(seq, kind ?? null)
+    .untaught.all(seq, kind ?? null, among ? JSON.stringify(among) : null)
     .map((row) => {
       teach(tx, mailboxId, row, kind);
       return { seq: row.seq, before: row.trained, after: kind ?? null };

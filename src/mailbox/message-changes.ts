@@ -1,0 +1,182 @@
+/**
+ * Changes, moves and deletes single messages for a caller, as mail apps do (rules: Folder of a message). Their conversation
+ * follows: its folder, read state and star are derived from its messages.
+ *
+ * Invariant: a refusal comes before the first write of its conversation.
+ */
+import { isDeepStrictEqual } from "node:util";
+import { and, eq, inArray, sql } from "drizzle-orm";
+import { type Caller, notFound, reachTo, requireAccess } from "../access/caller.ts";
+import { AppError } from "../base/errors.ts";
+import { noteDeed } from "../journal/entries.ts";
+import { noteTouches, type Touch } from "../journal/key-changes.ts";
+import { type Folder, messages, threads } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Tx } from "../store/store.ts";
+import { folderTouch, learnFromMove, trainingTouch, unscheduleDrafts } from "./change.ts";
+import { noteChange } from "./change-feed.ts";
+import { requireNotHeld } from "./holds.ts";
+import { apartOf, derivedFolder, readStateOf } from "./message-state.ts";
+import { deleteMessages, noteDiscarded } from "./removal.ts";
+import type { ThreadRow } from "./threading.ts";
+
+export interface MessageChange {
+  folder?: Folder;
+  read?: boolean;
+  flagged?: boolean;
+}
+
+const statements = prepared((db) => ({
+  thread: db
+    .select()
+    .from(threads)
+    .where(eq(threads.seq, sql.placeholder("seq")))
+    .prepare(),
+  among: db
+    .select({ seq: messages.seq, threadSeq: messages.threadSeq, kind: messages.kind, folder: messages.folder })
+    .from(messages)
+    .where(inArray(messages.seq, sql`(select value from json_each(${sql.placeholder("seqs")}))`))
+    .prepare(),
+  settleThread: db.$client.prepare<unknown, [threadSeq: number]>(
+    `UPDATE threads SET
+       unread = EXISTS (SELECT 1 FROM messages WHERE thread_seq = threads.seq AND read = 0),
+       starred = EXISTS (SELECT 1 FROM messages WHERE thread_seq = threads.seq AND flagged = 1)
+     WHERE seq = ?`,
+  ),
+}));
+
+type Found = ReturnType<ReturnType<typeof statements>["among"]["all"]>[number];
+
+/** The given messages that exist, by conversation. @throws AppError not_found for a mailbox out of reach */
+function reached(tx: Tx, caller: Caller, seqs: readonly number[], needed: "read" | "manage") {
+  const found = Map.groupBy(statements(tx).among.all({ seqs: JSON.stringify(seqs) }), ({ threadSeq }) => threadSeq);
+  return [...found].map(([seq, given]) => {
+    const thread = statements(tx).thread.get({ seq });
+    const reach = thread && reachTo(tx, caller, thread.mailboxId);
+    if (!thread || !reach) throw notFound("message");
+    requireAccess(reach, needed);
+    return { thread, given };
+  });
+}
+
+/** @throws AppError conflict: only what we wrote is in `sent`, and a draft is in `drafts` or `trash` */
+function requirePlace({ kind }: Found, folder: Folder): void {
+  if (kind === "draft" ? folder === "drafts" || folder === "trash" : folder !== "drafts") {
+    if (folder !== "sent" || kind === "sent") return;
+  }
+  throw new AppError(
+    "conflict",
+    kind === "draft" ? "A draft can only be moved to trash" : `${folder} does not take it`,
+  );
+}
+
+/**
+ * Changes messages (messages.seq) of mailboxes in reach; those that are gone are left out. The caller bounds their number.
+ * `now`: epoch ms. @throws AppError not_found, forbidden, conflict
+ */
+export function changeMessages(
+  tx: Tx,
+  caller: Caller,
+  seqs: readonly number[],
+  change: MessageChange,
+  now: number,
+): void {
+  const { folder, flagged } = change;
+  const needed = folder === undefined && flagged === undefined ? "read" : "manage";
+  const conversations = reached(tx, caller, seqs, needed);
+  if (folder !== undefined) {
+    for (const { thread, given } of conversations) {
+      requireNotHeld(tx, thread);
+      for (const message of given) requirePlace(message, folder);
+    }
+  }
+  const changed = conversations.filter(({ thread, given }) => changeWithin(tx, caller, thread, given, change, now));
+  if (changed.length > 0) {
+    noteDeed(tx, caller, { ids: changed.map(({ thread }) => thread.id), changes: changed.length }, now);
+  }
+}
+
+/** Returns whether anything changed. */
+function changeWithin(
+  tx: Tx,
+  caller: Caller,
+  thread: ThreadRow,
+  given: readonly Found[],
+  { folder, read, flagged }: MessageChange,
+  now: number,
+): boolean {
+  const touches: Touch[] = [];
+  const before = { ...thread, apart: apartOf(tx, thread), readState: readStateOf(tx, thread.seq) };
+  if (folder !== undefined) touches.push(...moveWithin(tx, thread, given, folder, now));
+  const set = { ...(read !== undefined && { read }), ...(flagged !== undefined && { flagged }) };
+  if (Object.keys(set).length > 0) {
+    const seqs = given.map(({ seq }) => seq);
+    const differs = [
+      ...(read === undefined ? [] : [sql`${messages.read} <> ${read}`]),
+      ...(flagged === undefined ? [] : [sql`${messages.flagged} <> ${flagged}`]),
+    ];
+    tx.update(messages)
+      .set(set)
+      .where(and(inArray(messages.seq, seqs), sql`(${sql.join(differs, sql` or `)})`))
+      .run();
+  }
+  statements(tx).settleThread.run(thread.seq);
+  const present = statements(tx).thread.get({ seq: thread.seq }) ?? thread;
+  const after = { ...present, apart: apartOf(tx, present), readState: readStateOf(tx, thread.seq) };
+  if (folder !== undefined) touches.push(folderTouch(before, after));
+  if (flagged !== undefined) {
+    touches.push({ field: "starred", ...(before.starred !== after.starred && { before: before.starred }) });
+  }
+  if (read !== undefined) {
+    const isRead = !isDeepStrictEqual(before.readState, after.readState);
+    touches.push({ field: "unread", ...(isRead && { before: before.readState }) });
+  }
+  noteTouches(tx, caller, thread, touches, now);
+  noteChange(tx, thread);
+  return touches.some((touch) => touch.before !== undefined);
+}
+
+/** Returns what the move taught. */
+function moveWithin(tx: Tx, thread: ThreadRow, given: readonly Found[], folder: Folder, now: number): Touch[] {
+  const lessons = { relearned: [], taught: [] } as ReturnType<typeof learnFromMove>;
+  for (const [from, moved] of Map.groupBy(given, (one) => one.folder)) {
+    if (from === folder) continue;
+    const seqs = moved.map(({ seq }) => seq);
+    const learned = learnFromMove(tx, thread, { from, to: folder }, now, seqs);
+    lessons.relearned = [...lessons.relearned, ...learned.relearned];
+    lessons.taught = [...lessons.taught, ...learned.taught];
+    tx.update(messages).set({ folder }).where(inArray(messages.seq, seqs)).run();
+    noteDiscarded(tx, seqs, folder);
+  }
+  if (folder === "trash") unscheduleDrafts(tx, thread.seq);
+  const derived = derivedFolder(tx, thread.seq);
+  // Like a move of the whole, it ends a snooze: the conversation left the inbox, or a message was put there.
+  const wakes = derived !== thread.folder || folder === "inbox";
+  tx.update(threads)
+    .set({ folder: derived, ...(wakes && { snoozedUntil: null }) })
+    .where(eq(threads.seq, thread.seq))
+    .run();
+  return folder === "trash" ? [] : [trainingTouch(folder, lessons)];
+}
+
+/**
+ * Deletes messages (messages.seq) in trash or spam, and drafts, for good; those that are gone are left out. The caller
+ * bounds their number. `now`: epoch ms. @throws AppError not_found, forbidden, conflict
+ */
+export function expungeMessages(tx: Tx, caller: Caller, seqs: readonly number[], now: number): void {
+  const conversations = reached(tx, caller, seqs, "manage");
+  for (const { thread, given } of conversations) {
+    requireNotHeld(tx, thread);
+    if (given.every(({ kind, folder }) => kind === "draft" || folder === "trash" || folder === "spam")) continue;
+    throw new AppError("conflict", "Only drafts and mail in trash or spam can be deleted: move it to trash first");
+  }
+  for (const { thread, given } of conversations) {
+    deleteMessages(
+      tx,
+      thread,
+      given.map(({ seq }) => seq),
+    );
+  }
+  const ids = conversations.map(({ thread }) => thread.id);
+  if (ids.length > 0) noteDeed(tx, caller, { ids, changes: ids.length }, now);
+}
