@@ -15,6 +15,7 @@ import { isMissing, syncFolder } from "../base/files.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { unschedule } from "../mailbox/drafts.ts";
 import { unapprove } from "../mailbox/holds.ts";
+import { renewUidValidity } from "../mailbox/uids.ts";
 import { holdWaiting } from "../outbound/queue.ts";
 import { blobPath } from "../store/blobs.ts";
 import { claimFolder } from "../store/claim.ts";
@@ -209,10 +210,14 @@ function checkDatabase({ id, path }: Generation, data: string, lacking: Readonly
   }
 }
 
-/** Migrates the database to this version, and holds the mail that would be sent. Returns how much. */
+/**
+ * Migrates the database to this version, numbers mail anew for IMAP, since mail that arrived after the backup had numbers,
+ * and holds the mail that would be sent. Returns how much.
+ */
 function openRestored({ data, sendQueue, runtime }: RestoreRequest): Pick<Restored, "held" | "unscheduled"> {
   const store = openStore({ folder: data, restoring: true, runtime });
   try {
+    store.transact((tx) => renewUidValidity(tx, runtime.now()));
     if (sendQueue) return { held: 0, unscheduled: 0 };
     return store.transact((tx) => ({
       held: holdWaiting(tx, HELD),

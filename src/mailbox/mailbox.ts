@@ -79,6 +79,7 @@ import {
   updateThreads,
 } from "./threads.ts";
 import { exportMailbox, fileKept, isKept, type KeptMessage, type MessageIdentity } from "./transfer.ts";
+import { createUids } from "./uids.ts";
 import { createUndo } from "./undo.ts";
 import type {
   AttachmentContent,
@@ -113,6 +114,7 @@ export function createMailbox({
   stampChanges(store, runtime.now);
   const reading = createHtmlReading({ store, read });
   const codes = createCodes({ db, read, reading });
+  const uids = createUids({ store, now: runtime.now });
 
   /** The mailbox id for an id or address. @throws AppError not_found */
   function reachedMailbox(caller: Caller, mailbox: string): string {
@@ -252,6 +254,8 @@ export function createMailbox({
     markDelivered,
     ...reading,
     ...codes,
+    /** The numbers that IMAP knows messages by. */
+    uids,
 
     drafts: {
       ...createDraftChanges({ engine, runtime }),
@@ -342,7 +346,7 @@ export function createMailbox({
 
     /**
      * For the scheduler: wake snoozed conversations, remove blobs without a reference, delete what was discarded long
-     * ago, forget whom an absence was told to.
+     * ago, forget whom an absence was told to, number mail for IMAP.
      */
     jobs: [
       wakeSnoozed(store),
@@ -350,6 +354,7 @@ export function createMailbox({
       deleteDiscarded(store, options),
       forgetChanges(store),
       forgetTold(store),
+      ...uids.jobs,
     ] as readonly Job[],
   };
 }

@@ -50,6 +50,7 @@ import rules from "./migrations/0044_rules.sql" with { type: "text" };
 import readingMail from "./migrations/0045_reading.sql" with { type: "text" };
 import push from "./migrations/0046_push.sql" with { type: "text" };
 import messageFolders from "./migrations/0047_message_folders.sql" with { type: "text" };
+import uids from "./migrations/0048_uids.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -173,4 +174,5 @@ export const MIGRATIONS: readonly string[] = [
   readingMail,
   push,
   messageFolders,
+  uids,
 ];

@@ -19,7 +19,8 @@
  *                                        └─ messages ─┬─ message_bodies, message_judgements, drafts, holds,
  *                                                     ├─ automatic_mail
  *                                                     ├─ attachments ── blobs (files)
- *                                                     └─ message_index  (FTS5)
+ *                                                     ├─ message_index  (FTS5)
+ *                                                     └─ imap_messages ── imap_folders ── imap_vanished
  *   outbound_messages ─┬─ outbound_contents    outgoing mail; without foreign keys to mail, which it outlives
  *                      └─ queue_entries ── queue_domains
  *   suppressions: addresses a workspace must not write to.   idempotency_keys: responses to replay.
@@ -58,6 +59,7 @@
  *   left_lists, image_senders, invitation_answers   mailbox/received.ts
  *   discarded_threads                    triggers (0013_discarded.sql) and mailbox/removal.ts
  *   discarded_messages                   mailbox/removal.ts
+ *   imap_folders, imap_messages, imap_vanished   triggers (0048_uids.sql) and mailbox/uids.ts
  *   message_index, search_backlog, search_waiting   search/fts5/
  *   search_feed, search_changes          search/meilisearch/ and a trigger (0014_search.sql)
  *   push_*                               push/subscriptions.ts
@@ -850,6 +852,50 @@ export const invitationAnswers = sqliteTable(
     answeredAt: integer("answered_at").notNull(),
   },
   (table) => [primaryKey({ columns: [table.mailboxId, table.uid, table.occurrence] })],
+);
+
+/** The folders of mailboxes that were opened over IMAP; all six of a mailbox, or none. */
+export const imapFolders = sqliteTable("imap_folders", {
+  id: integer("id").primaryKey(),
+  mailboxId: text("mailbox_id").notNull(),
+  folder: text("folder", { enum: FOLDERS }).notNull(),
+  /** Epoch seconds; grows when UIDs begin anew. */
+  uidValidity: integer("uid_validity").notNull(),
+  uidNext: integer("uid_next").notNull(),
+  /** The highest of its messages and of those that vanished (RFC 7162). */
+  modseq: integer("modseq").notNull(),
+  /** The next UID for mail that was there before; null once all of it has one. */
+  fillNext: integer("fill_next"),
+  /** imap_vanished may lack what vanished by then. */
+  vanishedThrough: integer("vanished_through").notNull(),
+});
+
+/** The UIDs of messages, maintained by triggers on messages and thread_labels. */
+export const imapMessages = sqliteTable(
+  "imap_messages",
+  {
+    messageSeq: integer("message_seq").primaryKey(),
+    folderId: integer("folder_id").notNull(),
+    uid: integer("uid").notNull(),
+    modseq: integer("modseq").notNull(),
+    /** Flags that only IMAP has: the bits of mailbox/uids.ts. */
+    flags: integer("flags").notNull().default(0),
+  },
+  (table) => [
+    /** Includes modseq, so that changes are found without reading rows. */
+    uniqueIndex("imap_messages_by_uid").on(table.folderId, table.uid, table.modseq),
+  ],
+);
+
+/** UIDs of messages that moved or were deleted, a limited number for each folder. */
+export const imapVanished = sqliteTable(
+  "imap_vanished",
+  {
+    folderId: integer("folder_id").notNull(),
+    modseq: integer("modseq").notNull(),
+    uid: integer("uid").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.folderId, table.modseq, table.uid] })],
 );
 
 export const SENDER_VERDICTS = ["spam", "forgiven", "answered"] as const;

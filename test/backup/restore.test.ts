@@ -90,6 +90,25 @@ test("mail to a domain that a workspace claims but did not verify is held, too",
   expect(await held(verified)).toMatchObject([{ recipient: "dan@remote.example", state: "waiting" }]);
 });
 
+test("mail is numbered anew for IMAP, with or without --send-queue", async () => {
+  const { folder, within, ask } = await backedUp();
+  await within(({ db }) => {
+    db.$client.exec(`INSERT INTO imap_folders (mailbox_id, folder, uid_validity, uid_next, modseq, vanished_through)
+      SELECT id, 'inbox', 99000000000, 7, 8, 0 FROM mailboxes`);
+  });
+  await ask("backup", folder);
+  for (const further of [[], ["--send-queue"]]) {
+    const restored = openTerminal();
+    await restored.ask("restore", folder, ...further);
+    const sqlite = new Database(join(restored.data, "mailroom.db"));
+    expect(sqlite.query("SELECT uid_validity, uid_next FROM imap_folders").get()).toEqual({
+      uid_validity: 99000000001,
+      uid_next: 7,
+    });
+    sqlite.close();
+  }
+});
+
 test("a scheduled draft loses its time, and says why", async () => {
   const { folder, within, ask, elsewhere } = await backedUp();
   await within(({ db }) => {

@@ -1,0 +1,225 @@
+/**
+ * The numbers that IMAP knows messages by (RFC 9051 §2.3.1, RFC 7162): UIDs, which grow in each folder in order of arrival,
+ * and the modification sequence of each folder. A mailbox has none until it is first opened over IMAP, so that nobody else
+ * pays for them. From then on triggers (0048_uids.sql) write them in the transaction of each change, whether or not the
+ * server speaks IMAP meanwhile. Mail that was there before gets its UIDs in portions, from a range that was kept free for it.
+ *
+ * Invariants: a UID names one message with one content, forever; a message that arrives or moves gets a higher UID than all
+ * before it; the modification sequence of a folder grows with every change in it.
+ */
+import { and, eq, isNotNull, sql } from "drizzle-orm";
+import { letOthersRun } from "../base/pause.ts";
+import type { Job } from "../base/scheduler.ts";
+import { FOLDERS, type Folder, imapFolders } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
+
+/** The flags that only IMAP has, as bits of imap_messages.flags. */
+export const IMAP_FLAGS = { deleted: 1, answered: 2, forwarded: 4, mdnSent: 8 } as const;
+
+/** Messages read, or given UIDs, at once: some 5 ms. */
+const PORTION = 1_000;
+/** Vanished UIDs kept for each folder; a client that was away for longer compares all UIDs. */
+const MOST_VANISHED = 20_000;
+const LOOK_MS = 3_600_000;
+/** Of mail that was there before. */
+const FIRST_MODSEQ = 1;
+
+export type ImapFolder = typeof imapFolders.$inferSelect;
+
+const statements = prepared((db) => ({
+  folder: db
+    .select()
+    .from(imapFolders)
+    .where(
+      and(eq(imapFolders.mailboxId, sql.placeholder("mailboxId")), eq(imapFolders.folder, sql.placeholder("folder"))),
+    )
+    .prepare(),
+  unfilled: db.select().from(imapFolders).where(isNotNull(imapFolders.fillNext)).prepare(),
+  count: db.$client.prepare<{ count: number }, [mailboxId: string, folder: Folder]>(
+    "SELECT count(*) AS count FROM messages INDEXED BY messages_by_folder WHERE mailbox_id = ? AND folder = ?",
+  ),
+  // `+?`: see store/statement.ts.
+  lacking: db.$client.prepare<
+    { seq: number; date: number; filedAt: number; lacks: number },
+    [mailboxId: string, folder: Folder, date: number, seq: number]
+  >(
+    `SELECT seq, date, filed_at AS filedAt, NOT EXISTS (SELECT 1 FROM imap_messages WHERE message_seq = seq) AS lacks
+     FROM messages INDEXED BY messages_by_folder
+     WHERE mailbox_id = ? AND folder = ? AND (date, seq) > (+?, +?) ORDER BY date, seq LIMIT ${PORTION}`,
+  ),
+  fill: db.$client.prepare<unknown, [folderId: number, first: number, seqs: string, mailboxId: string, folder: Folder]>(
+    `INSERT INTO imap_messages (message_seq, folder_id, uid, modseq)
+     SELECT messages.seq, ?1, ?2 + given.key, ${FIRST_MODSEQ}
+     FROM json_each(?3) AS given JOIN messages ON messages.seq = given.value
+     WHERE mailbox_id = ?4 AND folder = ?5
+     ON CONFLICT (message_seq) DO NOTHING`,
+  ),
+  bump: db.$client.prepare<unknown, [folderId: number]>("UPDATE imap_folders SET modseq = modseq + 1 WHERE id = ?"),
+  setFlags: db.$client.prepare<unknown, [keep: number, add: number, folderId: number, seqs: string]>(
+    `UPDATE imap_messages SET flags = flags & ?1 | ?2, modseq = (SELECT modseq FROM imap_folders WHERE id = ?3)
+     WHERE folder_id = ?3 AND message_seq IN (SELECT value FROM json_each(?4)) AND flags <> (flags & ?1 | ?2)`,
+  ),
+  all: db.$client.prepare<{ uid: number; seq: number; modseq: number }, [folderId: number]>(
+    "SELECT uid, message_seq AS seq, modseq FROM imap_messages WHERE folder_id = ? ORDER BY uid",
+  ),
+  since: db.$client.prepare<{ uid: number; seq: number; modseq: number }, [folderId: number, modseq: number]>(
+    `SELECT uid, message_seq AS seq, modseq FROM imap_messages INDEXED BY imap_messages_by_uid
+     WHERE folder_id = ? AND modseq > ? ORDER BY uid`,
+  ),
+  vanished: db.$client.prepare<{ uid: number }, [folderId: number, modseq: number]>(
+    "SELECT DISTINCT uid FROM imap_vanished WHERE folder_id = ? AND modseq > ? ORDER BY uid",
+  ),
+  folders: db.select({ id: imapFolders.id }).from(imapFolders).prepare(),
+  lastForgotten: db.$client.prepare<{ modseq: number }, [folderId: number, kept: number]>(
+    "SELECT modseq FROM imap_vanished WHERE folder_id = ? ORDER BY modseq DESC LIMIT 1 OFFSET ?",
+  ),
+  forget: db.$client.prepare<unknown, [folderId: number, through: number]>(
+    "DELETE FROM imap_vanished WHERE folder_id = ? AND modseq <= ?",
+  ),
+}));
+
+/** Undefined until the mailbox is opened. */
+export const imapFolder = (db: Db, mailboxId: string, folder: Folder): ImapFolder | undefined =>
+  statements(db).folder.get({ mailboxId, folder });
+
+/** Gives the folders of a mailbox their rows, once. `now`: epoch ms. */
+export function openFolders(tx: Tx, mailboxId: string, now: number): void {
+  if (imapFolder(tx, mailboxId, "inbox")) return;
+  for (const folder of FOLDERS) {
+    const count = statements(tx).count.get(mailboxId, folder)?.count ?? 0;
+    tx.insert(imapFolders)
+      .values({
+        mailboxId,
+        folder,
+        uidValidity: Math.floor(now / 1_000),
+        uidNext: count + 1,
+        modseq: FIRST_MODSEQ,
+        fillNext: count === 0 ? null : 1,
+        vanishedThrough: 0,
+      })
+      .run();
+  }
+}
+
+/** messages.seq of the mail of a folder that has no UIDs, in order of arrival. */
+async function lackingIn(db: Db, { mailboxId, folder }: ImapFolder): Promise<number[]> {
+  const found: { seq: number; filedAt: number }[] = [];
+  for (let after = { date: -1, seq: -1 }; ; ) {
+    const page = statements(db).lacking.all(mailboxId, folder, after.date, after.seq);
+    for (const { seq, filedAt, lacks } of page) if (lacks) found.push({ seq, filedAt });
+    const last = page.at(-1);
+    if (!last || page.length < PORTION) break;
+    after = last;
+    await letOthersRun();
+  }
+  return found.sort((a, b) => a.filedAt - b.filedAt || a.seq - b.seq).map(({ seq }) => seq);
+}
+
+/** A folder and its mail, as IMAP numbers them. */
+export interface Numbered {
+  uid: number;
+  /** messages.seq */
+  seq: number;
+  modseq: number;
+}
+
+export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue">; now: () => number }) {
+  const { db } = store;
+  /** By folder; several sessions may wait for one. */
+  const filling = new Map<number, Promise<void>>();
+
+  async function fill(folder: ImapFolder): Promise<void> {
+    const { id, mailboxId } = folder;
+    const seqs = await lackingIn(db, folder);
+    for (let next = 0, uid = folder.fillNext ?? 1; next < seqs.length; next += PORTION, uid += PORTION) {
+      const portion = seqs.slice(next, next + PORTION);
+      await store.enqueue((tx) => {
+        statements(tx).fill.run(id, uid, JSON.stringify(portion), mailboxId, folder.folder);
+        tx.update(imapFolders)
+          .set({ fillNext: uid + portion.length })
+          .where(eq(imapFolders.id, id))
+          .run();
+      });
+    }
+    await store.enqueue(
+      (tx) => void tx.update(imapFolders).set({ fillNext: null }).where(eq(imapFolders.id, id)).run(),
+    );
+  }
+
+  function filled(folder: ImapFolder): Promise<void> {
+    const present = filling.get(folder.id);
+    if (present) return present;
+    const work = fill(folder).finally(() => filling.delete(folder.id));
+    filling.set(folder.id, work);
+    return work;
+  }
+
+  async function opened(mailboxId: string, folder: Folder): Promise<ImapFolder> {
+    for (;;) {
+      const found = imapFolder(db, mailboxId, folder);
+      if (found?.fillNext === null) return found;
+      if (found) await filled(found);
+      else await store.enqueue((tx) => openFolders(tx, mailboxId, now()));
+    }
+  }
+
+  return {
+    /** A folder once all of its mail has UIDs. The caller checks access. Rejects if the mailbox is gone. */
+    opened,
+    /** The mail of a folder, by UID. */
+    numbered: (folderId: number): Numbered[] => statements(db).all.all(folderId),
+    /** Of that what changed or arrived after `modseq`. */
+    changedSince: (folderId: number, modseq: number): Numbered[] => statements(db).since.all(folderId, modseq),
+    /** The UIDs that vanished after `modseq`, ascending; undefined if that is no longer known. */
+    vanishedSince: ({ id, vanishedThrough }: ImapFolder, modseq: number): number[] | undefined =>
+      modseq < vanishedThrough
+        ? undefined
+        : statements(db)
+            .vanished.all(id, modseq)
+            .map(({ uid }) => uid),
+    jobs: [
+      {
+        name: "number-mail",
+        async runDue() {
+          for (const folder of statements(db).unfilled.all()) await filled(folder);
+          return null;
+        },
+      },
+      {
+        name: "forget-vanished",
+        deletes: true,
+        async runDue(time) {
+          for (const { id } of statements(db).folders.all()) await store.enqueue((tx) => forgetVanished(tx, id));
+          return time + LOOK_MS;
+        },
+      },
+    ] as readonly Job[],
+  };
+}
+
+/** Keeps the latest UIDs that vanished from a folder. */
+function forgetVanished(tx: Tx, folderId: number, kept = MOST_VANISHED): void {
+  const last = statements(tx).lastForgotten.get(folderId, kept);
+  if (!last) return;
+  statements(tx).forget.run(folderId, last.modseq);
+  tx.update(imapFolders).set({ vanishedThrough: last.modseq }).where(eq(imapFolders.id, folderId)).run();
+}
+
+/** Sets and takes away flags (bits of IMAP_FLAGS) of messages of a folder. The caller checks access. */
+export function setImapFlags(
+  tx: Tx,
+  folderId: number,
+  seqs: readonly number[],
+  { add, remove }: { add: number; remove: number },
+): void {
+  statements(tx).bump.run(folderId);
+  statements(tx).setFlags.run(~remove, add, folderId, JSON.stringify(seqs));
+}
+
+/** UIDs begin anew in every folder, since those given after a backup are unknown after its restore. `now`: epoch ms. */
+export const renewUidValidity = (tx: Tx, now: number): void =>
+  void tx
+    .update(imapFolders)
+    .set({ uidValidity: sql`max(${imapFolders.uidValidity} + 1, ${Math.floor(now / 1_000)})` })
+    .run();

@@ -1,0 +1,253 @@
+/** UIDs, modification sequences and what vanished (RFC 9051 §2.3.1, RFC 7162), whatever changes mail. */
+import { describe, expect, test } from "bun:test";
+import { asc, eq } from "drizzle-orm";
+import fc from "fast-check";
+import { createUids, imapFolder, openFolders, renewUidValidity, setImapFlags } from "../../src/mailbox/uids.ts";
+import {
+  FOLDERS,
+  type Folder,
+  imapMessages,
+  imapVanished,
+  mailboxes,
+  messages,
+  threads,
+} from "../../src/store/schema.ts";
+import { createAlice } from "../harness/mailbox-world.ts";
+import { START } from "../harness/runtime.ts";
+
+function office() {
+  const alice = createAlice();
+  const { store, mailbox, box } = alice;
+  const uids = createUids({ store, now: alice.runtime.now });
+  const state = (folder: Folder) => {
+    const found = imapFolder(store.db, box, folder);
+    if (!found) throw new Error("the mailbox is not opened");
+    return found;
+  };
+  return {
+    ...alice,
+    uids,
+    state,
+    open: (folder: Folder = "inbox") => uids.opened(box, folder),
+    numbers: (folder: Folder) => uids.numbered(state(folder).id).map(({ uid, seq }) => [uid, seq]),
+    change: (seqs: number[], change: Parameters<typeof mailbox.changeMessages>[3]) =>
+      store.transact((tx) => mailbox.changeMessages(tx, alice.alice, seqs, change)),
+    expunge: (seqs: number[]) => store.transact((tx) => mailbox.expungeMessages(tx, alice.alice, seqs)),
+  };
+}
+
+describe("mail that was there before", () => {
+  test("nothing is numbered until the mailbox is opened", async () => {
+    const { receive, mailbox, alice, store } = office();
+    const { threadId } = await receive({});
+    mailbox.update(alice, threadId, { folder: "archive", labels: ["A"], unread: false });
+    expect(store.db.select().from(imapMessages).all()).toEqual([]);
+  });
+
+  test("it gets UIDs in order of arrival, and mail that arrives meanwhile follows", async () => {
+    const { receive, runtime, open, numbers, store, box } = office();
+    const seqs: number[] = [];
+    const first = await receive({ messageId: "<1@x>" });
+    for (const [i, date] of ["05", "02", "03"].entries()) {
+      runtime.setBy(1_000);
+      // The last joins the first conversation, and is therefore next to it in the table.
+      const { seq } = await receive({
+        date: `Mon, ${date} Jan 2026 08:00:00 +0000`,
+        from: `f${i}@remote.example`,
+        ...(i === 2 && { headers: ["In-Reply-To: <1@x>"] }),
+      });
+      seqs.push(seq);
+    }
+    store.transact((tx) => openFolders(tx, box, runtime.now()));
+    const { seq: late } = await receive({ from: "late@remote.example" });
+    expect(numbers("inbox")).toEqual([[5, late]]);
+    await open();
+    expect(numbers("inbox")).toEqual([[1, first.seq], ...seqs.map((seq, i) => [i + 2, seq]), [5, late]]);
+    const again = await open();
+    expect([again.uidNext, again.fillNext, again.uidValidity]).toEqual([6, null, Math.floor(START / 1000) + 3]);
+  });
+
+  test("a fill that was cut short goes on, around what was moved meanwhile", async () => {
+    const { receive, open, numbers, store, box, change, runtime, uids, state } = office();
+    const seqs: number[] = [];
+    for (let i = 0; i < 4; i++) {
+      runtime.setBy(1_000);
+      seqs.push((await receive({ from: `f${i}@remote.example` })).seq);
+    }
+    const [one, two, three, four] = seqs as [number, number, number, number];
+    store.transact((tx) => {
+      openFolders(tx, box, runtime.now());
+      tx.insert(imapMessages)
+        .values({ messageSeq: one, folderId: state("inbox").id, uid: 1, modseq: 1 })
+        .run();
+      tx.$client.query("UPDATE imap_folders SET fill_next = 2 WHERE folder = 'inbox'").run();
+    });
+    change([two], { folder: "archive" });
+    change([three], { folder: "trash" });
+    change([three], { folder: "inbox" });
+    await uids.jobs[0]?.runDue(runtime.now());
+    expect(numbers("inbox")).toEqual([
+      [1, one],
+      [2, four],
+      [5, three],
+    ]);
+    await open("archive");
+    expect(numbers("archive")).toEqual([[1, two]]);
+  });
+});
+
+test("random changes agree with a model", async () => {
+  const which = fc.nat(9);
+  const step = fc.oneof(
+    fc.record({ kind: fc.constant("receive" as const), joins: fc.boolean() }),
+    fc.record({
+      kind: fc.constant("move" as const),
+      which,
+      folder: fc.constantFrom<Folder>("inbox", "archive", "trash", "spam"),
+    }),
+    fc.record({
+      kind: fc.constant("patch" as const),
+      which,
+      folder: fc.constantFrom("inbox" as const, "archive" as const, "trash" as const),
+    }),
+    fc.record({ kind: fc.constant("flag" as const), which, flagged: fc.boolean() }),
+    fc.record({ kind: fc.constant("read" as const), which, unread: fc.boolean() }),
+    fc.record({ kind: fc.constant("label" as const), which, label: fc.constantFrom("A", "B") }),
+    fc.record({ kind: fc.constant("delete" as const), which }),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
+      const { receive, send, mailbox, alice, store, uids, state, open, change, expunge } = office();
+      await receive({ messageId: "<root@x>" });
+      await send({ headers: ["In-Reply-To: <root@x>"] });
+      await open();
+      for (const folder of FOLDERS) await uids.opened(state("inbox").mailboxId, folder);
+      /** What a client knows of each folder, and by which modification sequence. */
+      const known = new Map(
+        FOLDERS.map((folder) => [folder, { modseq: 0, uids: new Map<number, string>(), highest: 0 }]),
+      );
+      const describeOf = (seq: number): string => {
+        const row = store.db
+          .select()
+          .from(messages)
+          .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+          .where(eq(messages.seq, seq))
+          .get();
+        if (!row) throw new Error("a number of no message");
+        const labels = mailbox.getThread(alice, row.threads.id, { html: false }).thread.labels;
+        return JSON.stringify([row.messages.id, row.messages.folder, row.messages.read, row.messages.flagged, labels]);
+      };
+      for (const [n, one] of [undefined, ...steps].entries()) {
+        const all = store.db.select().from(messages).orderBy(asc(messages.seq)).all();
+        const picked = one && "which" in one ? all[one.which % all.length] : undefined;
+        const threadId = picked && store.db.select().from(threads).where(eq(threads.seq, picked.threadSeq)).get()?.id;
+        if (one?.kind === "receive")
+          await receive({
+            from: `f${n}@remote.example`,
+            text: `${n}`,
+            headers: one.joins ? ["In-Reply-To: <root@x>"] : [],
+          });
+        else if (one && picked && threadId) {
+          if (one.kind === "move") change([picked.seq], { folder: one.folder });
+          if (one.kind === "flag") change([picked.seq], { flagged: one.flagged });
+          if (one.kind === "patch") mailbox.update(alice, threadId, { folder: one.folder });
+          if (one.kind === "read") mailbox.update(alice, threadId, { unread: one.unread });
+          if (one.kind === "label") mailbox.update(alice, threadId, { labels: [one.label] });
+          if (one.kind === "delete" && (picked.folder === "trash" || picked.folder === "spam")) expunge([picked.seq]);
+        }
+        for (const folder of FOLDERS) {
+          const present = state(folder);
+          const mine = known.get(folder) as { modseq: number; uids: Map<number, string>; highest: number };
+          // A client learns everything from what changed and what vanished since it last asked.
+          for (const uid of uids.vanishedSince(present, mine.modseq) ?? []) mine.uids.delete(uid);
+          for (const { uid, seq, modseq } of uids.changedSince(present.id, mine.modseq)) {
+            expect(modseq).toBeLessThanOrEqual(present.modseq);
+            if (!mine.uids.has(uid)) expect(uid).toBeGreaterThan(mine.highest);
+            mine.uids.set(uid, describeOf(seq));
+          }
+          mine.highest = Math.max(mine.highest, ...mine.uids.keys());
+          expect(mine.highest).toBeLessThan(present.uidNext);
+          mine.modseq = present.modseq;
+          const there = store.db
+            .select()
+            .from(messages)
+            .where(eq(messages.folder, folder))
+            .all()
+            .map(({ seq }) => seq);
+          const numbered = uids.numbered(present.id);
+          expect(numbered.map(({ seq }) => seq).sort()).toEqual(there.sort());
+          expect([...mine.uids].sort(([a], [b]) => a - b)).toEqual(
+            numbered.map(({ uid, seq }) => [uid, describeOf(seq)]),
+          );
+        }
+      }
+    }),
+    { numRuns: 20 },
+  );
+}, 60_000);
+
+test("a draft that is written anew has another UID", async () => {
+  const { receive, open, numbers, store, uids, state } = office();
+  const draft = await receive({}, { kind: "draft" });
+  await open("drafts");
+  const { modseq } = state("drafts");
+  store.db.update(messages).set({ size: 9, filedAt: 9 }).where(eq(messages.seq, draft.seq)).run();
+  expect(numbers("drafts")).toEqual([[2, draft.seq]]);
+  expect(uids.vanishedSince(state("drafts"), modseq)).toEqual([1]);
+});
+
+test("flags of IMAP alone are kept, and \\Deleted not in another folder", async () => {
+  const { receive, open, store, state, change } = office();
+  const { seq } = await receive({});
+  const { id } = await open();
+  const flags = () => store.db.select().from(imapMessages).get()?.flags;
+  const set = (add: number, remove = 0) => store.transact((tx) => setImapFlags(tx, id, [seq], { add, remove }));
+  set(7);
+  const { modseq } = state("inbox");
+  set(1);
+  expect(store.db.select().from(imapMessages).get()?.modseq).toBeLessThanOrEqual(modseq);
+  set(0, 4);
+  expect(flags()).toBe(3);
+  expect(store.db.select().from(imapMessages).get()?.modseq).toBeGreaterThan(modseq);
+  change([seq], { folder: "archive" });
+  expect(flags()).toBe(2);
+});
+
+test("what vanished is kept for the latest, and known to be incomplete before", async () => {
+  const { store, uids, open, state } = office();
+  const { id } = await open();
+  const rows = Array.from({ length: 20_003 }, (_, i) => ({ folderId: id, modseq: i + 2, uid: i + 1 }));
+  store.transact((tx) => {
+    for (let i = 0; i < rows.length; i += 1_000)
+      tx.insert(imapVanished)
+        .values(rows.slice(i, i + 1_000))
+        .run();
+  });
+  expect(uids.vanishedSince(state("inbox"), 0)).toHaveLength(20_003);
+  await uids.jobs[1]?.runDue(START);
+  expect(uids.vanishedSince(state("inbox"), 3)).toBeUndefined();
+  expect(uids.vanishedSince(state("inbox"), 4)).toHaveLength(20_000);
+});
+
+test("a mailbox that is removed takes its numbers along", async () => {
+  const { receive, open, store, box, expunge, change } = office();
+  const { seq } = await receive({});
+  await receive({ from: "other@remote.example" });
+  await open();
+  change([seq], { folder: "trash" });
+  expunge([seq]);
+  store.db.delete(threads).run();
+  store.db.delete(mailboxes).where(eq(mailboxes.id, box)).run();
+  for (const table of ["imap_folders", "imap_messages", "imap_vanished"]) {
+    expect([table, store.db.$client.query(`SELECT count(*) AS n FROM ${table}`).get()]).toEqual([table, { n: 0 }]);
+  }
+});
+
+test("UIDs begin anew after a restore", async () => {
+  const { open, store, state } = office();
+  const { uidValidity } = await open();
+  store.transact((tx) => renewUidValidity(tx, START));
+  expect(state("inbox").uidValidity).toBe(uidValidity + 1);
+  store.transact((tx) => renewUidValidity(tx, START + 5_000));
+  expect(state("inbox").uidValidity).toBe(uidValidity + 5);
+});
