@@ -51,6 +51,7 @@ import readingMail from "./migrations/0045_reading.sql" with { type: "text" };
 import push from "./migrations/0046_push.sql" with { type: "text" };
 import messageFolders from "./migrations/0047_message_folders.sql" with { type: "text" };
 import uids from "./migrations/0048_uids.sql" with { type: "text" };
+import octets from "./migrations/0049_octets.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -175,4 +176,5 @@ export const MIGRATIONS: readonly string[] = [
   push,
   messageFolders,
   uids,
+  octets,
 ];

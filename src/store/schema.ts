@@ -60,6 +60,7 @@
  *   discarded_threads                    triggers (0013_discarded.sql) and mailbox/removal.ts
  *   discarded_messages                   mailbox/removal.ts
  *   imap_folders, imap_messages, imap_vanished   triggers (0048_uids.sql) and mailbox/uids.ts
+ *   imap_octets                          mailbox/octets.ts and a trigger (0049_octets.sql)
  *   message_index, search_backlog, search_waiting   search/fts5/
  *   search_feed, search_changes          search/meilisearch/ and a trigger (0014_search.sql)
  *   push_*                               push/subscriptions.ts
@@ -885,6 +886,22 @@ export const imapMessages = sqliteTable(
     /** Includes modseq, so that changes are found without reading rows. */
     uniqueIndex("imap_messages_by_uid").on(table.folderId, table.uid, table.modseq),
   ],
+);
+
+/** The octets of messages that were offered over IMAP (mailbox/octets.ts). */
+export const imapOctets = sqliteTable(
+  "imap_octets",
+  {
+    messageSeq: integer("message_seq").notNull(),
+    /** With the Bcc that its author sees. */
+    author: flag("author").notNull(),
+    size: integer("size").notNull(),
+    /** SHA-256. */
+    digest: blob("digest", { mode: "buffer" }).notNull(),
+    /** Version of the composer. */
+    composer: integer("composer").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.messageSeq, table.author] })],
 );
 
 /** UIDs of messages that moved or were deleted, a limited number for each folder. */
