@@ -13,6 +13,7 @@ import type { Job } from "../base/scheduler.ts";
 import { FOLDERS, type Folder, imapFolders } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
+import { labelsOf } from "./labels.ts";
 
 /** The flags that only IMAP has, as bits of imap_messages.flags. */
 export const IMAP_FLAGS = { deleted: 1, answered: 2, forwarded: 4, mdnSent: 8 } as const;
@@ -70,6 +71,16 @@ const statements = prepared((db) => ({
   vanished: db.$client.prepare<{ uid: number }, [folderId: number, modseq: number]>(
     "SELECT DISTINCT uid FROM imap_vanished WHERE folder_id = ? AND modseq > ? ORDER BY uid",
   ),
+  states: db.$client.prepare<StateRow, [seqs: string, folderId: number]>(
+    `SELECT messages.seq, messages.id, threads.id AS threadId, threads.seq AS threadSeq, kind, read, flagged, filed_at AS filedAt,
+       uid, modseq, flags, size
+     FROM json_each(?1) AS given JOIN messages ON messages.seq = given.value JOIN threads ON threads.seq = thread_seq
+       JOIN imap_messages ON message_seq = messages.seq WHERE folder_id = ?2`,
+  ),
+  counts: db.$client.prepare<{ messages: number; unseen: number; bytes: number }, [folderId: number]>(
+    `SELECT count(*) AS messages, coalesce(sum(read = 0), 0) AS unseen, coalesce(sum(size), 0) AS bytes
+     FROM imap_messages JOIN messages ON seq = message_seq WHERE folder_id = ?`,
+  ),
   folders: db.select({ id: imapFolders.id }).from(imapFolders).prepare(),
   lastForgotten: db.$client.prepare<{ modseq: number }, [folderId: number, kept: number]>(
     "SELECT modseq FROM imap_vanished WHERE folder_id = ? ORDER BY modseq DESC LIMIT 1 OFFSET ?",
@@ -116,7 +127,28 @@ async function lackingIn(db: Db, { mailboxId, folder }: ImapFolder): Promise<num
   return found.sort((a, b) => a.filedAt - b.filedAt || a.seq - b.seq).map(({ seq }) => seq);
 }
 
-/** A folder and its mail, as IMAP numbers them. */
+interface StateRow {
+  seq: number;
+  id: string;
+  threadId: string;
+  threadSeq: number;
+  kind: "received" | "sent" | "draft";
+  read: number;
+  flagged: number;
+  filedAt: number;
+  uid: number;
+  modseq: number;
+  flags: number;
+  size: number;
+}
+
+/** A message of a folder as it is now, without its content. */
+export interface ImapState extends StateRow {
+  /** Of its conversation. */
+  labels: readonly string[];
+}
+
+/** A message of a folder, as IMAP numbers it. */
 export interface Numbered {
   uid: number;
   /** messages.seq */
@@ -169,6 +201,16 @@ export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue"
     opened,
     /** The mail of a folder, by UID. */
     numbered: (folderId: number): Numbered[] => statements(db).all.all(folderId),
+    /** The states of those of these messages (messages.seq) that are in the folder. */
+    states(folderId: number, seqs: readonly number[]): ImapState[] {
+      const rows = statements(db).states.all(JSON.stringify(seqs), folderId);
+      const labels = labelsOf(db, [...new Set(rows.map(({ threadSeq }) => threadSeq))]);
+      return rows.map((row) => ({ ...row, labels: labels.get(row.threadSeq) ?? [] }));
+    },
+    /** How much mail a folder has; `bytes` as the quota counts it. */
+    counts: (folderId: number) => statements(db).counts.get(folderId) ?? { messages: 0, unseen: 0, bytes: 0 },
+    /** The row of a folder that was opened, as it is now. */
+    present: (mailboxId: string, folder: Folder): ImapFolder | undefined => imapFolder(db, mailboxId, folder),
     /** Of that what changed or arrived after `modseq`. */
     changedSince: (folderId: number, modseq: number): Numbered[] => statements(db).since.all(folderId, modseq),
     /** The UIDs that vanished after `modseq`, ascending; undefined if that is no longer known. */

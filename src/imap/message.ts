@@ -1,0 +1,211 @@
+/**
+ * What IMAP tells of the octets of a message: ENVELOPE, BODYSTRUCTURE and sections (RFC 9051 §7.5.2). Pure. Strings are
+ * latin1, octet by octet.
+ */
+import { type Part, parseHeaderValue, readStructure } from "../message/structure.ts";
+import { nstring, quoted, type Section } from "./grammar.ts";
+
+/** A message that is nested deeper is told as data. */
+const DEEPEST = 10;
+
+/** The octets of a message, and its parts. */
+export interface Content {
+  bytes: Buffer;
+  root: Part;
+}
+
+/** @throws TooComplex, which no message of this server is */
+export const contentOf = (bytes: Buffer): Content => ({ bytes, root: readStructure(bytes) });
+
+const latin1 = (bytes: Buffer, start: number, end: number): string => bytes.toString("latin1", start, end);
+
+/** The fields of a header, each with its line breaks. */
+const fieldsOf = (header: string): string[] => header.split(/(?<=\n)(?![ \t])/);
+const nameOf = (field: string): string => /^[^\s:]*/.exec(field)?.[0].toLowerCase() ?? "";
+
+/** The unfolded value of the first field of that name (lower case). */
+function fieldIn(header: string, name: string): string | undefined {
+  const found = fieldsOf(header).find((field) => nameOf(field) === name);
+  return found
+    ?.slice(found.indexOf(":") + 1)
+    .replace(/\r?\n/g, "")
+    .trim();
+}
+
+const headerOf = (bytes: Buffer, part: Part): string => latin1(bytes, part.header.start, part.header.bodyStart);
+
+/** The address structures of a field (RFC 9051 §7.5.2), groups included; "NIL" for none. */
+export function addressesOf(value: string | undefined): string {
+  if (value === undefined) return "NIL";
+  const found: string[] = [];
+  const add = (name: string | undefined, mailbox: string | undefined, host: string | undefined): void =>
+    void found.push(`(${nstring(name)} NIL ${nstring(mailbox)} ${nstring(host)})`);
+  let phrase = "";
+  let route: string | undefined;
+  let comment = "";
+  const settle = (): void => {
+    const address = (route ?? phrase).trim();
+    const name = route === undefined ? comment.trim() : phrase.trim();
+    if (address !== "") {
+      const at = address.lastIndexOf("@");
+      add(name === "" ? undefined : name, at < 0 ? address : address.slice(0, at), at < 0 ? "" : address.slice(at + 1));
+    }
+    phrase = "";
+    route = undefined;
+    comment = "";
+  };
+  const tokens = value.matchAll(
+    /"((?:[^"\\]|\\[\s\S])*)"|\(((?:[^()\\]|\\[\s\S])*)\)|<([^>]*)>|([,:;])|([^",(<:;]+|[\s\S])/g,
+  );
+  for (const [, text, aside, angle, mark, other] of tokens) {
+    if (text !== undefined) phrase += text.replace(/\\([\s\S])/g, "$1");
+    else if (aside !== undefined) comment = aside.replace(/\\([\s\S])/g, "$1");
+    else if (angle !== undefined) route = angle.replace(/^@[^:]*:/, "").trim();
+    else if (mark === ":") {
+      add(undefined, phrase.trim(), undefined);
+      phrase = "";
+    } else if (mark === ",") settle();
+    else if (mark === ";") {
+      settle();
+      add(undefined, undefined, undefined);
+    } else phrase += other;
+  }
+  settle();
+  return found.length === 0 ? "NIL" : `(${found.join("")})`;
+}
+
+function envelopeOfHeader(header: string): string {
+  const from = addressesOf(fieldIn(header, "from"));
+  const or = (name: string): string => {
+    const own = addressesOf(fieldIn(header, name));
+    return own === "NIL" ? from : own;
+  };
+  const text = (name: string): string => nstring(fieldIn(header, name));
+  return `(${[
+    ...[text("date"), text("subject"), from, or("sender"), or("reply-to")],
+    ...["to", "cc", "bcc"].map((name) => addressesOf(fieldIn(header, name))),
+    ...[text("in-reply-to"), text("message-id")],
+  ].join(" ")})`;
+}
+
+export const envelopeOf = ({ bytes, root }: Content): string => envelopeOfHeader(headerOf(bytes, root));
+
+function parametersOf(parameters: ReadonlyMap<string, string>): string {
+  const pairs = [...parameters].map(([name, value]) => `${quoted(name)} ${quoted(value)}`);
+  return pairs.length === 0 ? "NIL" : `(${pairs.join(" ")})`;
+}
+
+/** The message that a part of type message/rfc822 holds; undefined where it is encoded or nested too deep. */
+function messageIn({ bytes }: Content, part: Part, depth: number): Content | undefined {
+  const encoding = fieldIn(headerOf(bytes, part), "content-transfer-encoding")?.toLowerCase() ?? "7bit";
+  if (part.type !== "message/rfc822" || !/^(?:7bit|8bit|binary)$/.test(encoding) || depth >= DEEPEST) return undefined;
+  try {
+    return contentOf(bytes.subarray(part.start, part.end));
+  } catch {
+    return undefined;
+  }
+}
+
+const linesIn = (bytes: Buffer, start: number, end: number): number => {
+  let lines = 0;
+  for (let at = bytes.indexOf(0x0a, start); at >= 0 && at < end; at = bytes.indexOf(0x0a, at + 1)) lines++;
+  return lines;
+};
+
+/** `extended`: BODYSTRUCTURE, else BODY. */
+export function structureOf(content: Content, extended: boolean, part = content.root, depth = 0): string {
+  const { bytes } = content;
+  const header = headerOf(bytes, part);
+  const field = (name: string): string => nstring(fieldIn(header, name));
+  const { value: disposition, parameters } = parseHeaderValue(fieldIn(header, "content-disposition") ?? "");
+  const told = disposition === "" ? "NIL" : `(${quoted(disposition)} ${parametersOf(parameters)})`;
+  const further = `${told} ${field("content-language")} ${field("content-location")}`;
+  if (part.children.length > 0) {
+    const children = part.children.map((child) => structureOf(content, extended, child, depth)).join("");
+    const [, subtype = "mixed"] = part.type.split("/");
+    const more = extended ? ` ${parametersOf(part.contentType.parameters)} ${further}` : "";
+    return `(${children} ${quoted(subtype)}${more})`;
+  }
+  const [type = "text", subtype = "plain"] = part.type.split("/");
+  const encoding = quoted(fieldIn(header, "content-transfer-encoding") ?? "7bit");
+  const lines = linesIn(bytes, part.start, part.end);
+  const inner = messageIn(content, part, depth);
+  const named = type === "message" && !inner ? ["application", "octet-stream"] : [type, subtype];
+  const basic = [
+    ...named.map(quoted),
+    parametersOf(part.contentType.parameters),
+    field("content-id"),
+    field("content-description"),
+    encoding,
+    `${part.end - part.start}`,
+  ];
+  if (inner) basic.push(envelopeOf(inner), structureOf(inner, extended, inner.root, depth + 1), `${lines}`);
+  else if (type === "text") basic.push(`${lines}`);
+  return `(${basic.join(" ")}${extended ? ` ${field("content-md5")} ${further}` : ""})`;
+}
+
+/** A part by its number (RFC 9051 §6.4.5.1): of a message that is no multipart, the only part is 1. */
+function partOf(content: Content, numbers: readonly number[]): { content: Content; part: Part } | undefined {
+  let within = content;
+  let { root: part } = content;
+  for (const [depth, number] of numbers.entries()) {
+    const inner = depth > 0 && part.children.length === 0 ? messageIn(within, part, depth) : undefined;
+    if (inner) {
+      within = inner;
+      part = inner.root;
+    }
+    if (part.children.length > 0) {
+      const child = part.children[number - 1];
+      if (!child) return undefined;
+      part = child;
+    } else if (number !== 1 || (depth > 0 && !inner)) return undefined;
+  }
+  return { content: within, part };
+}
+
+/** The octets of a section; undefined if the message has no such part. */
+export function sectionOf(content: Content, { part: numbers, text, fields = [] }: Section): Buffer | undefined {
+  if (numbers.length === 0 && text === undefined) return content.bytes;
+  const found = partOf(content, numbers);
+  if (!found) return undefined;
+  const { bytes } = found.content;
+  const { part } = found;
+  const body = (of: Content, one: Part): Buffer =>
+    of.bytes.subarray(one.header.bodyStart, one.children.length > 0 ? endOf(of, one) : one.end);
+  if (text === undefined) return body(found.content, part);
+  if (text === "MIME") return bytes.subarray(part.header.start, part.header.bodyStart);
+  const message = numbers.length === 0 ? content : messageIn(found.content, part, numbers.length);
+  if (!message) return undefined;
+  if (text === "TEXT") return message.bytes.subarray(message.root.header.bodyStart);
+  const header = headerOf(message.bytes, message.root);
+  if (text === "HEADER") return Buffer.from(header, "latin1");
+  const names = new Set(fields.map((name) => name.toLowerCase()));
+  const wanted = fieldsOf(header).filter(
+    (field) => field.trim() !== "" && names.has(nameOf(field)) === (text === "HEADER.FIELDS"),
+  );
+  return Buffer.from(`${wanted.join("")}\r\n`, "latin1");
+}
+
+/** Where a multipart ends: before the next delimiter of the multipart that it is in. */
+function endOf({ bytes, root }: Content, part: Part): number {
+  let end = bytes.length;
+  for (let parent = root; parent !== part; ) {
+    const index = parent.children.findIndex((child) => child === part || holds(child, part));
+    const child = parent.children[index];
+    if (!child) break;
+    const { boundary = "" } = Object.fromEntries(parent.contentType.parameters);
+    const last = lastOffset(child);
+    const delimiter = bytes.indexOf(`\r\n--${boundary}`, last, "latin1");
+    if (delimiter >= 0) end = Math.min(end, delimiter);
+    parent = child;
+  }
+  return end;
+}
+
+const holds = (part: Part, wanted: Part): boolean =>
+  part.children.some((child) => child === wanted || holds(child, wanted));
+
+const lastOffset = (part: Part): number => {
+  const last = part.children.at(-1);
+  return last ? lastOffset(last) : part.end;
+};

@@ -1,0 +1,101 @@
+/** ENVELOPE, BODYSTRUCTURE and sections (RFC 9051 §7.5.2, §6.4.5). */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { addressesOf, contentOf, envelopeOf, sectionOf, structureOf } from "../../src/imap/message.ts";
+
+const message = (...lines: string[]) => contentOf(Buffer.from(lines.join("\r\n"), "latin1"));
+const MIXED = message(
+  "From: Ada <ada@remote.example>",
+  "Subject: Parts",
+  'Content-Type: multipart/mixed; boundary="m"',
+  "",
+  "--m",
+  'Content-Type: multipart/alternative; boundary="a"',
+  "",
+  "--a",
+  "Content-Type: text/plain; charset=utf-8",
+  "",
+  "one",
+  "two",
+  "--a",
+  "Content-Type: text/html",
+  "Content-Transfer-Encoding: base64",
+  "",
+  "PGI+",
+  "--a--",
+  "--m",
+  "Content-Type: message/rfc822",
+  'Content-Disposition: attachment; filename="x.eml"',
+  "",
+  "From: Ben <ben@remote.example>",
+  "Subject: Inner",
+  "",
+  "inner",
+  "--m--",
+  "",
+);
+const text = (content: typeof MIXED, part: number[], of?: "HEADER" | "TEXT" | "MIME") =>
+  sectionOf(content, { part, ...(of && { text: of }) })?.toString("latin1");
+
+test("envelope", () => {
+  const content = message(
+    "Date: Mon, 05 Jan 2026 07:00:00 +0000",
+    "Subject: =?utf-8?q?Gr=C3=BC?=",
+    'From: "Lovelace, Ada" <ada@remote.example>',
+    "To: Team: a@x.example, Bob <b@x.example>;,",
+    " c@x.example (Carol)",
+    "Message-ID: <1@x>",
+    "",
+    "",
+  );
+  const from = '(("Lovelace, Ada" NIL "ada" "remote.example"))';
+  expect(envelopeOf(content)).toBe(
+    `("Mon, 05 Jan 2026 07:00:00 +0000" "=?utf-8?q?Gr=C3=BC?=" ${from} ${from} ${from} ((NIL NIL "Team" NIL)(NIL NIL "a" "x.example")("Bob" NIL "b" "x.example")(NIL NIL NIL NIL)("Carol" NIL "c" "x.example")) NIL NIL NIL "<1@x>")`,
+  );
+});
+
+test("structure", () => {
+  expect(structureOf(MIXED, false)).toBe(
+    '((("text" "plain" ("charset" "utf-8") NIL NIL "7bit" 8 1)("text" "html" NIL NIL NIL "base64" 4 0) "alternative")("message" "rfc822" NIL NIL NIL "7bit" 55 (NIL "Inner" (("Ben" NIL "ben" "remote.example")) (("Ben" NIL "ben" "remote.example")) (("Ben" NIL "ben" "remote.example")) NIL NIL NIL NIL NIL) ("text" "plain" NIL NIL NIL "7bit" 5 0) 3) "mixed")',
+  );
+  expect(structureOf(MIXED, true)).toContain('("attachment" ("filename" "x.eml")) NIL NIL)');
+  expect(structureOf(message("Subject: x", "", "Hi", ""), true)).toBe(
+    '("text" "plain" NIL NIL NIL "7bit" 4 1 NIL NIL NIL NIL)',
+  );
+});
+
+test("sections", () => {
+  expect(text(MIXED, [1, 1])).toBe("one\r\ntwo");
+  expect(text(MIXED, [1])).toBe(
+    "--a\r\nContent-Type: text/plain; charset=utf-8\r\n\r\none\r\ntwo\r\n--a\r\nContent-Type: text/html\r\nContent-Transfer-Encoding: base64\r\n\r\nPGI+\r\n--a--",
+  );
+  expect(text(MIXED, [1, 2], "MIME")).toBe("Content-Type: text/html\r\nContent-Transfer-Encoding: base64\r\n\r\n");
+  expect(text(MIXED, [2], "HEADER")).toBe("From: Ben <ben@remote.example>\r\nSubject: Inner\r\n\r\n");
+  expect(text(MIXED, [2], "TEXT")).toBe("inner");
+  expect(text(MIXED, [2, 1])).toBe("inner");
+  expect([text(MIXED, [3]), text(MIXED, [1, 1, 1]), text(MIXED, [1], "TEXT")]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ]);
+  const plain = message("Subject: x", "", "Hi");
+  expect([text(plain, [1]), text(plain, [], "TEXT"), text(plain, [2])]).toEqual(["Hi", "Hi", undefined]);
+  const fields = (of: "HEADER.FIELDS" | "HEADER.FIELDS.NOT") =>
+    sectionOf(message("From: a@x", "Subject: long", " line", "To: b@x", "", ""), {
+      part: [],
+      text: of,
+      fields: ["SUBJECT", "X-None"],
+    })?.toString();
+  expect(fields("HEADER.FIELDS")).toBe("Subject: long\r\n line\r\n\r\n");
+  expect(fields("HEADER.FIELDS.NOT")).toBe("From: a@x\r\nTo: b@x\r\n\r\n");
+});
+
+test("any addresses make well-formed structures", () => {
+  const piece = fc.constantFrom("a", "@", "<", ">", ",", ";", ":", '"', "(", ")", "\\", " ", "x.example");
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 40 }), (pieces) => {
+      const bare = addressesOf(pieces.join("")).replace(/"(?:[^"\\]|\\.)*"/g, "S");
+      expect(bare).toMatch(/^(?:NIL|\((?:\((?:S|NIL) NIL (?:S|NIL) (?:S|NIL)\))+\))$/);
+    }),
+  );
+}, 20_000);
