@@ -31,6 +31,7 @@ import { createEvents, type Events } from "./events/events.ts";
 import { createConnections } from "./http/connections.ts";
 import { createMetricsPage, type HttpParts, startHttp } from "./http/server.ts";
 import { createWeb } from "./http/web.ts";
+import { createImap } from "./imap/server.ts";
 import { createReadJournal } from "./journal/reads.ts";
 import { forgetJournal } from "./journal/retention.ts";
 import { createMailFlow } from "./mail.ts";
@@ -68,6 +69,9 @@ export interface Ready {
   mx: string;
   submission: string;
   submissions: string;
+  /** Only where they are on. */
+  imap?: string;
+  imaps?: string;
 }
 
 export interface Appliance {
@@ -211,8 +215,8 @@ export function createAppliance(
   }
 
   async function openTls(): Promise<Certificates | undefined> {
-    const { https, mx, submission, submissions } = config;
-    if ([https, mx, submission, submissions].every((listen) => listen === "off")) return undefined;
+    const { https, mx, submission, submissions, imap, imaps } = config;
+    if ([https, mx, submission, submissions, imap, imaps].every((listen) => listen === "off")) return undefined;
     const { tls: mode, hostname, data: folder, baseUrl } = config;
     const names = () => findNames({ hostname, baseUrl, policyHosts: domains.policyHosts, dns: runtime.dns });
     const certificates = await openCertificates({ mode, hostname, folder, names, runtime, log });
@@ -343,6 +347,19 @@ export function createAppliance(
             implicitTls: true,
           }),
         };
+
+        const imap = createImap({ ...base, mailbox, signIn, parser: mailFlow.parser, hostname });
+        frontends.push(imap);
+        const startImap = async (
+          variable: string,
+          listen: Listen,
+          implicitTls: boolean,
+        ): Promise<string | undefined> =>
+          listen === "off" || !certificates
+            ? undefined
+            : bound(variable, () => imap.listen({ listen, implicitTls, certificates: certificates as Certificates }));
+        const imapAddress = await startImap("MAILROOM_IMAP", config.imap, false);
+        const imapsAddress = await startImap("MAILROOM_IMAPS", config.imaps, true);
 
         const oauth = createOAuth({ ...base, baseUrl });
         const idempotency = createIdempotency(base);
@@ -495,6 +512,7 @@ export function createAppliance(
             options.refresh();
             relay.endRests();
             web.look();
+            imap.look();
             engine.look();
             wake("search-backlog");
             wake("wake-snoozed");
@@ -513,6 +531,8 @@ export function createAppliance(
           mx: mx.address,
           submission: submission.address,
           submissions: submissions.address,
+          ...(imapAddress !== undefined && { imap: imapAddress }),
+          ...(imapsAddress !== undefined && { imaps: imapsAddress }),
         };
         log.info("ready", ready);
         return ready;

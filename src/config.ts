@@ -34,6 +34,10 @@ export interface Config {
   readonly submission: Listen;
   /** For mail apps: implicit TLS. */
   readonly submissions: Listen;
+  /** For mail apps that read: STARTTLS before signing in. */
+  readonly imap: Listen;
+  /** The same with implicit TLS. */
+  readonly imaps: Listen;
   readonly tls: TlsMode;
   /** Name in EHLO, greeting and Received. */
   readonly hostname: string;
@@ -212,6 +216,8 @@ export function readConfig(env: Environment): Config {
     mx: parseListen("MAILROOM_MX", env.MAILROOM_MX || "127.0.0.1:2525"),
     submission: parseListen("MAILROOM_SUBMISSION", env.MAILROOM_SUBMISSION || "127.0.0.1:2587"),
     submissions: parseListen("MAILROOM_SUBMISSIONS", env.MAILROOM_SUBMISSIONS || "127.0.0.1:2465"),
+    imap: parseListen("MAILROOM_IMAP", env.MAILROOM_IMAP || "off"),
+    imaps: parseListen("MAILROOM_IMAPS", env.MAILROOM_IMAPS || "off"),
     tls: parseTls(env),
     hostname,
     dns: parseDnsServers(env.MAILROOM_DNS || ""),

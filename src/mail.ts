@@ -122,6 +122,8 @@ export function createMailFlow({ folder, startWorker, wake, baseUrl, ...parts }:
     spool,
     relay,
     jobs,
+    /** Prepares mail in workers. */
+    parser,
     /** Reads stored HTML in a worker. */
     read: parser.read,
     /** Extracts the text of documents in a worker. */

@@ -111,18 +111,18 @@ export function createSignIn(parts: {
 
   return {
     /**
-     * For a mail app, limited to `scope`: an app password, an API key with the scope, or the password of a person
-     * without a second factor.
+     * For a mail app, limited to `scope`: an app password, which can only send, an API key with the scope, or the password
+     * of a person without a second factor, who gets the scopes of `person`.
      */
-    inApp: (given: Attempt & { scope: Scope }): Promise<SignedIn | undefined> =>
+    inApp: (given: Attempt & { scope: Scope; person?: readonly Scope[] }): Promise<SignedIn | undefined> =>
       attempt(given, async (email) => {
-        const { secret, scope, address } = given;
+        const { secret, scope, person = [scope], address } = given;
         const isUsable = ({ paused, policy = {} }: Caller) =>
           !paused && !hasExpired(policy, runtime.now()) && allowsFrom(policy, address);
         return (
           byKey(db, email, secret, scope, { touch: touchKey, isUsable }) ??
-          byAppPassword(db, email, secret, scope, touchAppPassword) ??
-          (await byPassword(db, email, secret, { alone: true, scopes: [scope] }))
+          (scope === "send" ? byAppPassword(db, email, secret, scope, touchAppPassword) : undefined) ??
+          (await byPassword(db, email, secret, { alone: true, scopes: person }))
         );
       }),
 

@@ -32,6 +32,8 @@ const VARIABLES: Record<Listener, string> = {
   mx: "MAILROOM_MX",
   submission: "MAILROOM_SUBMISSION",
   submissions: "MAILROOM_SUBMISSIONS",
+  imap: "MAILROOM_IMAP",
+  imaps: "MAILROOM_IMAPS",
 };
 
 /** Refuses listeners of a demo that other machines may reach. @throws ConfigError that names the variable */

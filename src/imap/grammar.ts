@@ -465,7 +465,7 @@ export function quoted(text: string): string {
   return `"${octets.replace(/["\\]/g, "\\$&")}"`;
 }
 
-export const literal = (latin1: string): string => `{${latin1.length}}\r\n${latin1}`;
+const literal = (latin1: string): string => `{${latin1.length}}\r\n${latin1}`;
 
 export const nstring = (text: string | undefined): string => (text === undefined ? "NIL" : quoted(text));
 

@@ -64,6 +64,7 @@ import {
   type StoredFile,
   writtenContent,
 } from "./messages.ts";
+import { createOctets } from "./octets.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { createHtmlReading } from "./reading.ts";
 import { deleteDiscarded, moveBlobs, sweepBlobs } from "./removal.ts";
@@ -74,6 +75,8 @@ import {
   deleteThreads,
   emptyFolder,
   getThread,
+  type LabelChange,
+  labelAll,
   snoozeThread,
   updateThread,
   updateThreads,
@@ -115,6 +118,7 @@ export function createMailbox({
   const reading = createHtmlReading({ store, read });
   const codes = createCodes({ db, read, reading });
   const uids = createUids({ store, now: runtime.now });
+  const octets = createOctets({ store, log });
 
   /** The mailbox id for an id or address. @throws AppError not_found */
   function reachedMailbox(caller: Caller, mailbox: string): string {
@@ -256,6 +260,11 @@ export function createMailbox({
     ...codes,
     /** The numbers that IMAP knows messages by. */
     uids,
+    /** The octets that it serves. */
+    octets,
+    /** Changes the labels of conversations in a transaction. @throws AppError; then nothing has changed */
+    labelAll: (tx: Tx, caller: Caller, ids: readonly string[], labels: LabelChange): void =>
+      labelAll(tx, caller, ids, labels, runtime.now()),
 
     drafts: {
       ...createDraftChanges({ engine, runtime }),

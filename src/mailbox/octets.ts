@@ -63,7 +63,7 @@ const statements = prepared((db) => ({
 }));
 
 /** The sizes that were frozen of these messages (messages.seq), as that person sees them. */
-export function frozenSizes(db: Db, seqs: readonly number[], userId: string): Map<number, number> {
+function frozenSizes(db: Db, seqs: readonly number[], userId: string): Map<number, number> {
   const rows = db
     .select({ seq: messages.seq, size: imapOctets.size })
     .from(imapOctets)

@@ -76,6 +76,19 @@ export function snoozeThread(store: Store, caller: Caller, id: string, until: nu
   });
 }
 
+export type LabelChange = Pick<ThreadPatch, "labels" | "addLabels" | "removeLabels">;
+
+/** Changes the labels of conversations; `ids` are distinct, `now` is epoch ms. @throws AppError; then nothing has changed */
+export function labelAll(tx: Tx, caller: Caller, ids: readonly string[], labels: LabelChange, now: number): void {
+  requireLabels(labels);
+  note(
+    tx,
+    caller,
+    ids.map((id) => changeThread(tx, caller, id, labels, now)),
+    now,
+  );
+}
+
 /** Notes the changes of a key that changed anything. */
 function note(tx: Tx, caller: Caller, changes: readonly AppliedChange[], now: number): void {
   const ids = changes.filter(changedAnything).map(({ threadId }) => threadId);

@@ -77,6 +77,17 @@ const statements = prepared((db) => ({
      FROM json_each(?1) AS given JOIN messages ON messages.seq = given.value JOIN threads ON threads.seq = thread_seq
        JOIN imap_messages ON message_seq = messages.seq WHERE folder_id = ?2`,
   ),
+  texts: db.$client.prepare<SearchedRow, [seqs: string]>(
+    `SELECT seq, "from", "to", cc, iif(kind = 'received', '[]', bcc) AS bcc, sent_by AS sentBy, subject, date, headers, text
+     FROM json_each(?1) AS given JOIN messages ON seq = given.value JOIN message_bodies ON message_seq = seq`,
+  ),
+  uidOf: db.$client.prepare<{ uid: number; uidValidity: number }, [seq: number]>(
+    `SELECT uid, uid_validity AS uidValidity FROM imap_messages JOIN imap_folders ON imap_folders.id = folder_id
+     WHERE message_seq = ?`,
+  ),
+  byMessageId: db.$client.prepare<{ seq: number }, [mailboxId: string, messageId: string]>(
+    "SELECT seq FROM messages WHERE mailbox_id = ? AND message_id = ? AND kind = 'sent' ORDER BY seq LIMIT 1",
+  ),
   counts: db.$client.prepare<{ messages: number; unseen: number; bytes: number }, [folderId: number]>(
     `SELECT count(*) AS messages, coalesce(sum(read = 0), 0) AS unseen, coalesce(sum(size), 0) AS bytes
      FROM imap_messages JOIN messages ON seq = message_seq WHERE folder_id = ?`,
@@ -140,6 +151,21 @@ interface StateRow {
   modseq: number;
   flags: number;
   size: number;
+}
+
+/** What SEARCH looks for text in; lists of addresses and header fields as JSON. */
+export interface SearchedRow {
+  seq: number;
+  from: string;
+  to: string;
+  cc: string;
+  /** Of what arrived, nobody sees it. */
+  bcc: string;
+  sentBy: string | null;
+  subject: string;
+  date: number;
+  headers: string;
+  text: string;
 }
 
 /** A message of a folder as it is now, without its content. */
@@ -207,12 +233,21 @@ export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue"
       const labels = labelsOf(db, [...new Set(rows.map(({ threadSeq }) => threadSeq))]);
       return rows.map((row) => ({ ...row, labels: labels.get(row.threadSeq) ?? [] }));
     },
+    /** The caller checks access. */
+    texts: (seqs: readonly number[]): SearchedRow[] => statements(db).texts.all(JSON.stringify(seqs)),
+    /** The number of a message (messages.seq) in its folder. */
+    uidOf: (seq: number) => statements(db).uidOf.get(seq) ?? undefined,
+    /** messages.seq of what a mailbox sent with that Message-ID. */
+    sentWith: (mailboxId: string, messageId: string): number | undefined =>
+      statements(db).byMessageId.get(mailboxId, messageId)?.seq,
     /** How much mail a folder has; `bytes` as the quota counts it. */
     counts: (folderId: number) => statements(db).counts.get(folderId) ?? { messages: 0, unseen: 0, bytes: 0 },
     /** The row of a folder that was opened, as it is now. */
     present: (mailboxId: string, folder: Folder): ImapFolder | undefined => imapFolder(db, mailboxId, folder),
     /** Of that what changed or arrived after `modseq`. */
     changedSince: (folderId: number, modseq: number): Numbered[] => statements(db).since.all(folderId, modseq),
+    /** Sets and takes away flags of messages; see setImapFlags. */
+    setFlags: setImapFlags,
     /** The UIDs that vanished after `modseq`, ascending; undefined if that is no longer known. */
     vanishedSince: ({ id, vanishedThrough }: ImapFolder, modseq: number): number[] | undefined =>
       modseq < vanishedThrough

@@ -1,0 +1,72 @@
+/**
+ * APPEND (RFC 9051 §6.3.12): a message is filed as import files it. What a mail app sent through this server is there already,
+ * and not filed again. Drafts are drafts of the app.
+ */
+import type { Filed } from "../../mailbox/filing.ts";
+import type { FilingKind } from "../../mailbox/threading.ts";
+import { labelOf, Malformed, type Parser } from "../grammar.ts";
+import { named } from "../names.ts";
+import { BIT_OF, Refused, type Session } from "../session.ts";
+
+export async function append(session: Session, parser: Parser): Promise<string> {
+  parser.space();
+  const name = parser.astring();
+  parser.space();
+  const hasFlags = parser.next("(");
+  const flags = hasFlags ? parser.flags() : [];
+  if (hasFlags) parser.space();
+  const at = parser.next('"') ? parser.dateTime() : undefined;
+  if (at !== undefined) parser.space();
+  const bytes = parser.octets();
+  parser.end();
+  const { store, mailbox, parser: workers, runtime } = session.parts;
+  const caller = session.writer("append");
+  const target = named(store.db, caller, name);
+  if (!target) throw new Refused("No such mailbox", "TRYCREATE");
+  const { folder, reach } = target;
+  if (!reach.access.manage) throw new Refused("Your share of the mailbox lets you read it only", "NOPERM");
+  if (bytes.byteLength === 0) throw new Malformed("an empty message");
+  if (!mailbox.hasRoom({ mailboxId: reach.mailbox.id, exempt: false }, bytes.byteLength)) {
+    throw new Refused("The mailbox is full", "OVERQUOTA");
+  }
+  const { uids } = mailbox;
+  await uids.opened(reach.mailbox.id, folder);
+  const message = await workers.prepareKept(bytes).catch((error) => {
+    session.parts.log.warn("a message that was appended cannot be read", { trace: session.trace, error });
+    throw new Refused("The message cannot be read", "CANNOT");
+  });
+  const lower = flags.map((flag) => flag.toLowerCase());
+  const kind: FilingKind =
+    folder === "sent" ? "sent" : folder === "drafts" || lower.includes("\\draft") ? "draft" : "received";
+  if (kind === "draft" && folder !== "drafts" && folder !== "trash")
+    throw new Refused("Drafts are in Drafts", "CANNOT");
+  const labels = flags.filter((flag) => !/^[\\$]/.test(flag)).map(labelOf);
+  const filed = await store.enqueue((tx): Pick<Filed, "seq"> => {
+    const there =
+      kind === "sent" && message.messageId !== undefined
+        ? uids.sentWith(reach.mailbox.id, message.messageId)
+        : undefined;
+    if (there !== undefined) return { seq: there };
+    const kept = mailbox.fileKept(tx, {
+      mailboxId: reach.mailbox.id,
+      message,
+      kind,
+      folder,
+      read: lower.includes("\\seen"),
+      starred: lower.includes("\\flagged"),
+      labels,
+      receivedOn: reach.mailbox.address,
+      receivedAt: at ?? runtime.now(),
+      ...(kind !== "received" && { sentBy: caller.userId }),
+    });
+    if (!kept.duplicate) {
+      mailbox.changeMessages(tx, caller, [kept.seq], { folder });
+      const add = lower.reduce((bits, flag) => bits | (BIT_OF.get(flag) ?? 0), 0);
+      const row = uids.present(reach.mailbox.id, folder);
+      if (add !== 0 && row) uids.setFlags(tx, row.id, [kept.seq], { add, remove: 0 });
+    }
+    return kept;
+  });
+  const numbered = uids.uidOf(filed.seq);
+  return numbered ? `[APPENDUID ${numbered.uidValidity} ${numbered.uid}] Filed` : "Filed";
+}

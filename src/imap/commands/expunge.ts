@@ -1,0 +1,43 @@
+/**
+ * EXPUNGE and UID EXPUNGE (RFC 9051 §6.4.3, §6.4.9). What is marked as deleted in Trash or Junk is deleted for good; elsewhere it
+ * moves to Trash.
+ */
+import { IMAP_FLAGS } from "../../mailbox/uids.ts";
+import type { Parser } from "../grammar.ts";
+import type { Session } from "../session.ts";
+import { rowsIn, type View } from "../view.ts";
+
+/** Messages of one transaction. */
+export const PORTION = 100;
+
+export async function expunge(session: Session, parser: Parser, byUid: boolean): Promise<string> {
+  const view = session.selected({ toChange: true });
+  let only: Set<number> | undefined;
+  if (byUid) {
+    parser.space();
+    only = new Set(rowsIn(view, parser.sequenceSet(), true).map(({ uid }) => uid));
+  }
+  parser.end();
+  await expungeDeleted(session, view, only);
+  return "EXPUNGE completed";
+}
+
+/** `only`: UIDs. */
+export async function expungeDeleted(session: Session, view: View, only?: ReadonlySet<number>): Promise<void> {
+  const caller = session.writer("expunge");
+  const { store, mailbox } = session.parts;
+  const { folder, id } = view.folder;
+  const isForGood = folder === "trash" || folder === "spam";
+  for (let next = 0; next < view.rows.length; next += PORTION) {
+    const seqs = view.rows.slice(next, next + PORTION).map(({ seq }) => seq);
+    await store.enqueue((tx) => {
+      const marked = mailbox.uids
+        .states(id, seqs)
+        .filter(({ flags, uid }) => flags & IMAP_FLAGS.deleted && (only?.has(uid) ?? true));
+      if (marked.length === 0) return;
+      const deleted = marked.map(({ seq }) => seq);
+      if (isForGood) mailbox.expungeMessages(tx, caller, deleted);
+      else mailbox.changeMessages(tx, caller, deleted, { folder: "trash" });
+    });
+  }
+}

@@ -1,0 +1,28 @@
+/** IDLE (RFC 2177): the server tells of changes until the client says DONE. */
+import type { Parser } from "../grammar.ts";
+import { Malformed } from "../grammar.ts";
+import type { Session } from "../session.ts";
+
+/** `waits`: calls back when something may have changed, until its result is called. */
+export async function idle(
+  session: Session,
+  parser: Parser,
+  onChange: (look: () => void) => () => void,
+): Promise<string> {
+  parser.end();
+  session.caller("idle");
+  await session.wire.write("+ idling\r\n");
+  await session.tellChanges();
+  let telling = Promise.resolve();
+  const stop = onChange(() => {
+    telling = telling.then(() => session.tellChanges()).catch(() => {});
+  });
+  try {
+    const line = await session.wire.line();
+    if (line !== undefined && line.toUpperCase() !== "DONE") throw new Malformed("expected DONE");
+  } finally {
+    stop();
+    await telling;
+  }
+  return "IDLE ended";
+}

@@ -1,0 +1,191 @@
+/** SEARCH and UID SEARCH (RFC 9051 §6.4.4, with ESEARCH). Text is found in any case, in what the mailbox stores of a message. */
+import { letOthersRun } from "../../base/pause.ts";
+import type { ImapState, Numbered, SearchedRow } from "../../mailbox/uids.ts";
+import { Malformed, type Parser, type SearchKey, setOf } from "../grammar.ts";
+import { flagNamesOf, Refused, type Session } from "../session.ts";
+import { rowsIn, type View } from "../view.ts";
+
+const DAY_MS = 86_400_000;
+/** Messages read at once. */
+const PORTION = 200;
+
+const RETURNS = ["MIN", "MAX", "ALL", "COUNT"] as const;
+
+export async function search(session: Session, parser: Parser, byUid: boolean, tag: string): Promise<string> {
+  let returns: string[] | undefined;
+  if (parser.take(" RETURN ")) {
+    returns = parser.list(() => parser.atom().toUpperCase(), { empty: true });
+    const unknown = returns.find((one) => !RETURNS.some((known) => known === one));
+    if (unknown !== undefined) throw new Malformed(`unknown result ${unknown}`);
+    if (returns.length === 0) returns = ["ALL"];
+  }
+  parser.space();
+  if (parser.take("CHARSET ")) {
+    if (!/^(?:utf-8|us-ascii)$/i.test(parser.astring())) throw new Refused("Only UTF-8", "BADCHARSET (UTF-8)");
+    parser.space();
+  }
+  const key = parser.searchKeys();
+  const view = session.selected();
+  const { userId } = session.caller("search");
+  const found = await matching(session, view, key, userId);
+  const numbers = found.map(({ uid, sequence }) => (byUid ? uid : sequence));
+  if (!returns) await session.send(`* SEARCH${numbers.map((number) => ` ${number}`).join("")}`);
+  else {
+    const results = [
+      ...(returns.includes("MIN") && numbers.length > 0 ? [`MIN ${numbers[0]}`] : []),
+      ...(returns.includes("MAX") && numbers.length > 0 ? [`MAX ${numbers.at(-1)}`] : []),
+      ...(returns.includes("ALL") && numbers.length > 0 ? [`ALL ${setOf(numbers)}`] : []),
+      ...(returns.includes("COUNT") ? [`COUNT ${numbers.length}`] : []),
+    ];
+    await session.send(["* ESEARCH", `(TAG "${tag}")`, ...(byUid ? ["UID"] : []), ...results].join(" "));
+  }
+  return "SEARCH completed";
+}
+
+interface Candidate {
+  state: ImapState;
+  sequence: number;
+  text?: SearchedRow;
+  size?: number;
+}
+
+/** True if a key asks for more than the state of a message. */
+const needsText = (key: SearchKey): boolean => {
+  switch (key.key) {
+    case "text":
+    case "header":
+      return true;
+    case "date":
+      return key.of === "sent";
+    case "not":
+      return needsText(key.of);
+    case "or":
+    case "and":
+      return key.of.some(needsText);
+    default:
+      return false;
+  }
+};
+
+const needsSize = (key: SearchKey): boolean =>
+  key.key === "size" ||
+  (key.key === "not" ? needsSize(key.of) : (key.key === "or" || key.key === "and") && key.of.some(needsSize));
+
+async function matching(session: Session, view: View, key: SearchKey, userId: string) {
+  const { uids, octets } = session.parts.mailbox;
+  const found: { uid: number; sequence: number }[] = [];
+  const [withText, withSize] = [needsText(key), needsSize(key)];
+  const matches = matcherOf(view, key, userId, session.parts.runtime.now());
+  for (let next = 0; next < view.rows.length; next += PORTION) {
+    const portion = view.rows.slice(next, next + PORTION);
+    const seqs = portion.map(({ seq }) => seq);
+    const states = new Map(uids.states(view.folder.id, seqs).map((state) => [state.uid, state]));
+    const texts = new Map(withText ? uids.texts(seqs).map((row) => [row.seq, row]) : []);
+    for (const [i, { uid, seq }] of portion.entries()) {
+      const state = states.get(uid);
+      if (!state) continue;
+      const text = texts.get(seq);
+      const size = withSize ? (await octets.read(seq, userId))?.byteLength : undefined;
+      const candidate: Candidate = {
+        state,
+        sequence: next + i + 1,
+        ...(text && { text }),
+        ...(size !== undefined && { size }),
+      };
+      if (matches(candidate)) found.push({ uid, sequence: candidate.sequence });
+    }
+    await letOthersRun();
+  }
+  return found;
+}
+
+const folded = (text: string): string => text.normalize("NFKC").toLowerCase();
+
+/** The header fields of a message by name, unfolded. */
+const headerValues = ({ headers }: SearchedRow, name: string): string[] =>
+  (JSON.parse(headers) as [string, string][])
+    .filter(([field]) => field.toLowerCase() === name)
+    .map(([, value]) => value);
+
+const people = (json: string): string =>
+  ([JSON.parse(json)].flat() as { email?: string; name?: string }[])
+    .map(({ email = "", name = "" }) => `${name} <${email}>`)
+    .join(", ");
+
+function matcherOf(view: View, key: SearchKey, userId: string, now: number): (candidate: Candidate) => boolean {
+  switch (key.key) {
+    case "all":
+      return () => true;
+    case "and": {
+      const all = key.of.map((one) => matcherOf(view, one, userId, now));
+      return (candidate) => all.every((matches) => matches(candidate));
+    }
+    case "or": {
+      const any = key.of.map((one) => matcherOf(view, one, userId, now));
+      return (candidate) => any.some((matches) => matches(candidate));
+    }
+    case "not": {
+      const matches = matcherOf(view, key.of, userId, now);
+      return (candidate) => !matches(candidate);
+    }
+    case "flag": {
+      const wanted = key.flag.toLowerCase();
+      return ({ state }) => flagNamesOf(state).some((flag) => flag.toLowerCase() === wanted) === key.set;
+    }
+    case "numbers": {
+      const among = new Set(rowsIn(view, key.set, key.uid).map(({ uid }: Numbered) => uid));
+      return ({ state }) => among.has(state.uid);
+    }
+    case "modseq":
+      return ({ state }) => state.modseq >= key.modseq;
+    case "id":
+      return ({ state }) => (key.of === "EMAILID" ? state.id : state.threadId) === key.id;
+    case "within":
+      return ({ state }) => state.filedAt >= now - key.seconds * 1_000 === key.younger;
+    case "size":
+      return ({ size = 0 }) => (key.relation === "larger" ? size > key.bytes : size < key.bytes);
+    case "date": {
+      const { relation, day } = key;
+      return ({ state, text }) => {
+        const at = key.of === "internal" ? state.filedAt : (text?.date ?? 0);
+        if (relation === "before") return at < day;
+        return at >= day && (relation === "since" || at < day + DAY_MS);
+      };
+    }
+    case "header": {
+      const [name, wanted] = [key.name.toLowerCase(), folded(key.text)];
+      return ({ text }) =>
+        text !== undefined && headerValues(text, name).some((value) => folded(value).includes(wanted));
+    }
+    case "text": {
+      const wanted = folded(key.text);
+      return ({ text }) =>
+        text !== undefined && textOf(text, key.field, userId).some((one) => folded(one).includes(wanted));
+    }
+  }
+}
+
+function textOf(row: SearchedRow, field: Extract<SearchKey, { key: "text" }>["field"], userId: string): string[] {
+  const bcc = row.sentBy === userId ? row.bcc : "[]";
+  switch (field) {
+    case "from":
+      return [people(row.from)];
+    case "to":
+      return [people(row.to)];
+    case "cc":
+      return [people(row.cc)];
+    case "bcc":
+      return [people(bcc)];
+    case "subject":
+      return [row.subject];
+    case "body":
+      return [row.text];
+    case "text":
+      return [
+        row.text,
+        row.subject,
+        ...[row.from, row.to, row.cc, bcc].map(people),
+        ...(JSON.parse(row.headers) as [string, string][]).map((header) => header.join(": ")),
+      ];
+  }
+}

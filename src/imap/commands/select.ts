@@ -1,0 +1,90 @@
+/** SELECT and EXAMINE (RFC 9051 §6.3.2), CLOSE and UNSELECT. */
+import { Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
+import { named } from "../names.ts";
+import { Refused, type Session } from "../session.ts";
+import { gapsIn, openView, type View } from "../view.ts";
+import { expungeDeleted, PORTION } from "./expunge.ts";
+
+const FLAGS = "\\Answered \\Deleted \\Draft \\Flagged \\Seen $Forwarded $MDNSent";
+
+export async function select(session: Session, parser: Parser, readOnly: boolean): Promise<string> {
+  parser.space();
+  const name = parser.astring();
+  const known = parser.take(" ") ? parameters(session, parser) : undefined;
+  parser.end();
+  // Whatever comes of it, nothing is selected any more.
+  session.view = undefined;
+  const { store, mailbox } = session.parts;
+  const found = named(store.db, session.caller("select"), name);
+  if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
+  const folder = await mailbox.uids.opened(found.reach.mailbox.id, found.folder);
+  const view = openView(mailbox.uids, found, folder, readOnly);
+  const { manage } = found.reach.access;
+  const permanent = readOnly ? "" : manage ? `${FLAGS.replace("\\Draft ", "")} \\*` : "\\Seen";
+  const lines = [
+    `* FLAGS (${FLAGS})`,
+    `* ${view.rows.length} EXISTS`,
+    "* 0 RECENT",
+    `* OK [PERMANENTFLAGS (${permanent})] Flags that are kept`,
+    `* OK [UIDVALIDITY ${folder.uidValidity}] UIDs are valid`,
+    `* OK [UIDNEXT ${folder.uidNext}] The next UID`,
+    `* OK [HIGHESTMODSEQ ${folder.modseq}] The latest change`,
+  ];
+  await session.send(lines.join("\r\n"));
+  session.view = view;
+  if (known?.uidValidity === folder.uidValidity) await resync(session, view, known);
+  return `[${readOnly ? "READ-ONLY" : "READ-WRITE"}] ${found.name} is open`;
+}
+
+/** What a client knows of a mailbox (RFC 7162 §3.2.5). */
+interface Known {
+  uidValidity: number;
+  modseq: number;
+  /** Its UIDs; undefined for all. */
+  uids?: SequenceSet;
+}
+
+/** CONDSTORE and QRESYNC. */
+function parameters(session: Session, parser: Parser): Known | undefined {
+  let known: Known | undefined;
+  parser.list(() => {
+    const name = parser.atom().toUpperCase();
+    session.enabled.add("CONDSTORE");
+    if (name === "CONDSTORE") return;
+    if (name !== "QRESYNC") throw new Malformed("unknown parameter");
+    if (!session.enabled.has("QRESYNC")) throw new Malformed("QRESYNC is not enabled");
+    parser.expect(" (");
+    const uidValidity = parser.number();
+    parser.space();
+    known = { uidValidity, modseq: parser.number() };
+    if (parser.take(" ") && !parser.next("(")) {
+      known.uids = parser.sequenceSet();
+      parser.take(" ");
+    }
+    // Pairs of sequence numbers and UIDs make the answer shorter for servers that forget what vanished.
+    if (parser.next("(")) parser.list(() => parser.sequenceSet());
+    parser.expect(")");
+  });
+  return known;
+}
+
+/** Tells what vanished and what changed since the client was here. */
+async function resync(session: Session, view: View, { modseq, uids: known }: Known): Promise<void> {
+  const { uids } = session.parts.mailbox;
+  const isKnown = (uid: number): boolean => known?.some(([from, to]) => from <= uid && uid <= to) ?? true;
+  const vanished = (uids.vanishedSince(view.folder, modseq) ?? gapsIn(view)).filter(isKnown);
+  if (vanished.length > 0) await session.send(`* VANISHED (EARLIER) ${setOf(vanished)}`);
+  const changed = uids.changedSince(view.folder.id, modseq).filter(({ uid }) => isKnown(uid));
+  for (let next = 0; next < changed.length; next += PORTION) {
+    const seqs = changed.slice(next, next + PORTION).map(({ seq }) => seq);
+    for (const state of uids.states(view.folder.id, seqs)) await session.tellFlags(view, state, { uid: true });
+  }
+}
+
+export async function close(session: Session, parser: Parser, expunges: boolean): Promise<string> {
+  parser.end();
+  const view = session.selected();
+  if (expunges && !view.readOnly && view.named.reach.access.manage) await expungeDeleted(session, view);
+  session.view = undefined;
+  return "Closed";
+}

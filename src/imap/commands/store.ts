@@ -1,0 +1,111 @@
+/** STORE and UID STORE (RFC 9051 §6.4.6, with UNCHANGEDSINCE of RFC 7162). Keywords are labels of whole conversations. */
+import { labelOf, Malformed, type Parser, setOf } from "../grammar.ts";
+import { BIT_OF, flagNamesOf, Refused, type Session } from "../session.ts";
+import { isBeyond, rowsIn } from "../view.ts";
+import { PORTION } from "./expunge.ts";
+
+/** Keywords of programs that say nothing here. */
+const IGNORED = /^(?:\$.*|junk|nonjunk|notjunk|junkrecorded|receiptchecked)$/i;
+const LONGEST_LABEL = 60;
+const ALL_BITS = [...BIT_OF.values()].reduce((all, bit) => all | bit, 0);
+
+interface Wanted {
+  read?: boolean;
+  flagged?: boolean;
+  add: number;
+  remove: number;
+  addLabels: string[];
+  removeLabels: string[];
+}
+
+/** What is to be set and taken away. @throws Refused, Malformed */
+function wantedBy(mode: "+" | "-" | "", flags: readonly string[]): Wanted {
+  const wanted: Wanted = { add: 0, remove: 0, addLabels: [], removeLabels: [] };
+  const sets = mode !== "-";
+  if (mode === "") Object.assign(wanted, { read: false, flagged: false, remove: ALL_BITS });
+  for (const flag of flags) {
+    const lower = flag.toLowerCase();
+    const bit = BIT_OF.get(lower);
+    if (lower === "\\seen") wanted.read = sets;
+    else if (lower === "\\flagged") wanted.flagged = sets;
+    else if (lower === "\\draft" || lower === "\\recent" || (bit === undefined && IGNORED.test(flag))) continue;
+    else if (bit !== undefined) wanted[sets ? "add" : "remove"] |= bit;
+    else if (flag.startsWith("\\")) throw new Malformed(`unknown flag ${flag}`);
+    else {
+      const label = labelOf(flag);
+      if (label.length > LONGEST_LABEL || label.trim() === "")
+        throw new Refused("A label has 1 to 60 characters", "LIMIT");
+      wanted[sets ? "addLabels" : "removeLabels"].push(label);
+    }
+  }
+  return wanted;
+}
+
+export async function store(session: Session, parser: Parser, byUid: boolean): Promise<string> {
+  parser.space();
+  const set = parser.sequenceSet();
+  parser.space();
+  let since: number | undefined;
+  if (parser.next("(")) {
+    parser.expect("(UNCHANGEDSINCE ");
+    since = parser.number();
+    parser.expect(") ");
+    session.enabled.add("CONDSTORE");
+  }
+  const mode = parser.take("+") ? "+" : parser.take("-") ? "-" : "";
+  parser.expect("FLAGS");
+  const silent = parser.take(".SILENT");
+  parser.space();
+  const wanted = wantedBy(mode, parser.flags());
+  parser.end();
+  const view = session.selected({ toChange: true });
+  if (!byUid && isBeyond(view, set)) throw new Malformed("no such message");
+  const { read, flagged, add, remove, addLabels, removeLabels } = wanted;
+  const isAll = flagged !== undefined || add !== 0 || remove !== 0 || addLabels.length > 0 || removeLabels.length > 0;
+  if (isAll && !view.named.reach.access.manage)
+    throw new Refused("Your share of the mailbox lets you set \\Seen alone", "NOPERM");
+  const caller = session.writer("store");
+  const { mailbox, store: database } = session.parts;
+  const { uids } = mailbox;
+  const failed: number[] = [];
+  const rows = rowsIn(view, set, byUid);
+  for (let next = 0; next < rows.length; next += PORTION) {
+    const seqs = rows.slice(next, next + PORTION).map(({ seq }) => seq);
+    const changed = await database.enqueue((tx) => {
+      const states = uids.states(view.folder.id, seqs);
+      const isStale = ({ modseq }: { modseq: number }): boolean => since !== undefined && modseq > since;
+      const open = states.filter((state) => !isStale(state));
+      const own = open.map(({ seq }) => seq);
+      if (own.length > 0) {
+        if (read !== undefined || flagged !== undefined) {
+          mailbox.changeMessages(tx, caller, own, {
+            ...(read !== undefined && { read }),
+            ...(flagged !== undefined && { flagged }),
+          });
+        }
+        if (add !== 0 || remove !== 0) uids.setFlags(tx, view.folder.id, own, { add, remove: remove & ~add });
+        const labels = mode === "" && isAll ? { labels: addLabels } : { addLabels, removeLabels };
+        const threads = [
+          ...new Set(open.filter((state) => needsLabels(state, wanted, mode)).map(({ threadId }) => threadId)),
+        ];
+        mailbox.labelAll(tx, caller, threads, labels);
+      }
+      return { own, stale: states.filter(isStale).map(({ uid }) => uid) };
+    });
+    failed.push(...changed.stale);
+    for (const state of uids.states(view.folder.id, changed.own)) {
+      if (silent && !session.enabled.has("CONDSTORE")) view.told.set(state.uid, `(${flagNamesOf(state).join(" ")})`);
+      else await session.tellFlags(view, state, { uid: byUid });
+    }
+  }
+  if (failed.length === 0) return "STORE completed";
+  const numbers = byUid ? failed : failed.map((uid) => view.rows.findIndex((row) => row.uid === uid) + 1);
+  return `[MODIFIED ${setOf(numbers.sort((a, b) => a - b))}] Some have changed since`;
+}
+
+/** Whether the labels of a message's conversation are to change. */
+const needsLabels = (
+  { labels }: { labels: readonly string[] },
+  { addLabels, removeLabels }: Wanted,
+  mode: string,
+): boolean => addLabels.length > 0 || removeLabels.length > 0 || (mode === "" && labels.length > 0);

@@ -1,0 +1,70 @@
+/**
+ * The mailboxes of IMAP (RFC 9051 §5.1): the folders of the person's own mailbox at the top, those of other mailboxes in
+ * their reach under `Shared/ADDRESS/`.
+ */
+import type { Caller, Reach } from "../access/caller.ts";
+import { reachOf } from "../access/caller.ts";
+import type { Folder } from "../store/schema.ts";
+import type { Db } from "../store/store.ts";
+
+/** In the order of LIST; the attribute of RFC 6154. */
+const FOLDERS: readonly (readonly [name: string, folder: Folder, use: string | undefined])[] = [
+  ["INBOX", "inbox", undefined],
+  ["Archive", "archive", "\\Archive"],
+  ["Drafts", "drafts", "\\Drafts"],
+  ["Junk", "spam", "\\Junk"],
+  ["Sent", "sent", "\\Sent"],
+  ["Trash", "trash", "\\Trash"],
+];
+
+export const SHARED = "Shared/";
+
+/** A folder of a mailbox, under its name. */
+export interface Named {
+  name: string;
+  folder: Folder;
+  /** SPECIAL-USE. */
+  use: string | undefined;
+  reach: Reach;
+}
+
+/** The person's own mailbox is the one at their address, else the first that they own or reach. */
+function ownAmong(caller: Caller, reached: readonly Reach[]): Reach | undefined {
+  return (
+    reached.find(({ mailbox }) => mailbox.address === caller.email) ??
+    reached.find(({ source }) => source === "owner") ??
+    reached[0]
+  );
+}
+
+/** All mailboxes that the caller sees. */
+export function namesFor(db: Db, caller: Caller): Named[] {
+  const reached = [...reachOf(db, caller).values()].filter(({ access }) => access.read);
+  const own = ownAmong(caller, reached);
+  return (own ? [own, ...reached.filter((reach) => reach !== own)] : []).flatMap((reach) => {
+    const prefix = reach === own ? "" : `${SHARED}${reach.mailbox.address.replaceAll("/", "_")}/`;
+    return FOLDERS.map(([name, folder, use]) => ({ name: prefix + name, folder, use, reach }));
+  });
+}
+
+/** The mailbox of that name; INBOX in any case. */
+export const named = (db: Db, caller: Caller, name: string): Named | undefined => {
+  const wanted = /^inbox$/i.test(name) ? "INBOX" : name;
+  return namesFor(db, caller).find((one) => one.name === wanted);
+};
+
+/** Most wildcards in a pattern, which bounds what matching takes. */
+const MOST_WILDCARDS = 10;
+
+/** Tells whether a name is of a pattern of LIST, in which `*` stands for anything and `%` for what has no `/`. */
+export function matcherOf(pattern: string): (name: string) => boolean {
+  const parts = pattern
+    .replace(/^inbox(?=$|[*%])/i, "INBOX")
+    .replace(/\*[*%]*/g, "*")
+    .replace(/%+/g, "%")
+    .split(/([*%])/);
+  if (parts.length > 2 * MOST_WILDCARDS + 1) return () => false;
+  const source = parts.map((part) => (part === "*" ? ".*" : part === "%" ? "[^/]*" : RegExp.escape(part))).join("");
+  const whole = new RegExp(`^${source}$`, "s");
+  return (name) => whole.test(name);
+}

@@ -1,0 +1,378 @@
+/**
+ * The listeners of IMAP: connections with their limits, TLS, and the loop that reads a command, runs it and replies. session.ts
+ * knows what a session is, commands/ what commands do.
+ *
+ * Invariants: nothing that was sent before TLS is read after it; nobody signs in without TLS; a client that does not read its
+ * replies is not read from, and ends after a while.
+ */
+import { createServer, type Socket } from "node:net";
+import { createSecureContext, TLSSocket } from "node:tls";
+import { randomToken } from "../base/runtime.ts";
+import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
+import type { Certificates } from "../tls/certificates.ts";
+import { append } from "./commands/append.ts";
+import { expunge } from "./commands/expunge.ts";
+import { fetch } from "./commands/fetch.ts";
+import { idle } from "./commands/idle.ts";
+import { list, lsub, namespace, status } from "./commands/list.ts";
+import { copy, move } from "./commands/move.ts";
+import { search } from "./commands/search.ts";
+import { close, select } from "./commands/select.ts";
+import { authenticate, login } from "./commands/sign-in.ts";
+import { store } from "./commands/store.ts";
+import { Malformed, Parser } from "./grammar.ts";
+import { createLines } from "./lines.ts";
+import { Ended, type ImapParts, Refused, refusalOf, Session, type Wire } from "./session.ts";
+
+const CAPABILITIES = "IMAP4rev1 LITERAL- SASL-IR ID ENABLE";
+const BEFORE_TLS = `${CAPABILITIES} STARTTLS LOGINDISABLED`;
+const BEFORE_SIGN_IN = `${CAPABILITIES} AUTH=PLAIN`;
+const SIGNED_IN = `${CAPABILITIES} CHILDREN CONDSTORE ESEARCH IDLE LIST-STATUS MOVE NAMESPACE QRESYNC SPECIAL-USE UIDPLUS UNSELECT WITHIN`;
+
+/** Octets of a command without its large literal. */
+const LONGEST_COMMAND = 64 * 1024;
+const MOST_CONNECTIONS = 2_000;
+const MOST_OF_SOURCE = 100;
+const MOST_OF_PERSON = 32;
+/** How long a client may be silent: before signing in, and afterwards (RFC 9051 §5.4: at least 30 minutes). */
+const SILENT_MS = { stranger: 60_000, person: 31 * 60_000 };
+/** How long a client may take to read what it was sent. */
+const STALLED_MS = 5 * 60_000;
+/** Refused commands in a row. */
+const MOST_REFUSED = { stranger: 5, person: 100 };
+/** Changes are looked for once in this time. */
+const LOOK_MS = 100;
+
+const TLS = { minVersion: "TLSv1.2" } as const;
+
+interface Listening {
+  listen: { host: string; port: number };
+  implicitTls: boolean;
+  certificates: Pick<Certificates, "current" | "onChange">;
+}
+
+export function createImap({ hostname, ...parts }: ImapParts & { hostname: string }) {
+  const { options, runtime, log } = parts;
+  const connections = new Set<ReturnType<typeof serve>>();
+  const servers: { close(): void }[] = [];
+  const idlers = new Set<() => void>();
+  let isLooking = false;
+
+  /** Wakes those that wait for changes, soon. */
+  function look(): void {
+    if (isLooking || idlers.size === 0) return;
+    isLooking = true;
+    runtime.setTimer(() => {
+      isLooking = false;
+      for (const wake of idlers) wake();
+    }, LOOK_MS);
+  }
+  const stopLooking = parts.store.onCommit(look);
+
+  const onChange = (wake: () => void): (() => void) => {
+    idlers.add(wake);
+    return () => idlers.delete(wake);
+  };
+
+  /** Runs one command; returns what follows the tag. @throws Malformed, Refused, Ended */
+  async function run(session: Session, name: string, parser: Parser, tag: string): Promise<string> {
+    const byUid = name === "UID";
+    if (byUid) parser.space();
+    const verb = byUid ? parser.atom().toUpperCase() : name;
+    if (byUid && !/^(?:FETCH|STORE|SEARCH|COPY|MOVE|EXPUNGE)$/.test(verb))
+      throw new Malformed(`UID ${verb} is unknown`);
+    switch (verb) {
+      case "CAPABILITY":
+        await session.send(`* CAPABILITY ${capabilitiesOf(session)}`);
+        return "CAPABILITY completed";
+      case "NOOP":
+      case "CHECK":
+        parser.end();
+        return `${verb} completed`;
+      case "ID":
+        await session.send('* ID ("name" "Mailroom")');
+        return "ID completed";
+      case "STARTTLS":
+        parser.end();
+        if (session.wire.isSecure()) throw new Refused("TLS has begun already", "CLIENTBUG");
+        return "Begin TLS";
+      case "LOGIN":
+        return login(session, parser);
+      case "AUTHENTICATE":
+        return authenticate(session, parser);
+      default:
+    }
+    if (!session.who) throw new Refused("Sign in first", "CLIENTBUG");
+    switch (verb) {
+      case "ENABLE": {
+        parser.space();
+        const asked = [parser.atom().toUpperCase()];
+        while (parser.take(" ")) asked.push(parser.atom().toUpperCase());
+        const enabled = asked.filter((one) => one === "CONDSTORE" || one === "QRESYNC");
+        if (enabled.includes("QRESYNC")) session.enabled.add("CONDSTORE");
+        for (const one of enabled) session.enabled.add(one);
+        await session.send(["* ENABLED", ...enabled].join(" "));
+        return "ENABLE completed";
+      }
+      case "LIST":
+        return list(session, parser);
+      case "LSUB":
+        return lsub(session, parser);
+      case "NAMESPACE":
+        return namespace(session, parser);
+      case "STATUS":
+        return status(session, parser);
+      case "SELECT":
+        return select(session, parser, false);
+      case "EXAMINE":
+        return select(session, parser, true);
+      case "CLOSE":
+        return close(session, parser, true);
+      case "UNSELECT":
+        return close(session, parser, false);
+      case "FETCH":
+        return fetch(session, parser, byUid);
+      case "STORE":
+        return store(session, parser, byUid);
+      case "SEARCH":
+        return search(session, parser, byUid, tag);
+      case "MOVE":
+        return move(session, parser, byUid);
+      case "COPY":
+        return copy(session);
+      case "EXPUNGE":
+        return expunge(session, parser, byUid);
+      case "APPEND":
+        return append(session, parser);
+      case "IDLE":
+        return idle(session, parser, onChange);
+      case "SUBSCRIBE":
+      case "UNSUBSCRIBE":
+        return "Every mailbox is subscribed";
+      case "CREATE":
+      case "DELETE":
+      case "RENAME":
+        throw new Refused("The mailboxes are given: use labels", "CANNOT");
+      default:
+        throw new Malformed(`${verb} is unknown`);
+    }
+  }
+
+  const capabilitiesOf = ({ who, wire }: Session): string =>
+    who ? SIGNED_IN : wire.isSecure() ? BEFORE_SIGN_IN : BEFORE_TLS;
+
+  function serve(raw: Socket, { implicitTls, certificates }: Listening) {
+    const trace = randomToken(runtime, 16);
+    const address = canonicalAddress(raw.remoteAddress ?? "");
+    const source = sourceOfAddress(address);
+    const lines = createLines({
+      command: LONGEST_COMMAND,
+      large: () => (session.who ? options.get("smtp.maxMessageBytes") : 0),
+      isLarge: (text) => /^\S{1,100} APPEND /i.test(text),
+    });
+    let socket: Socket = raw;
+    let isSecure = false;
+    let isOver = false;
+    let arrived = Promise.withResolvers<void>();
+    let cancelSilence = (): void => {};
+
+    function end(): void {
+      isOver = true;
+      cancelSilence();
+      arrived.resolve();
+      socket.destroy();
+      raw.destroy();
+      connections.delete(connection);
+    }
+
+    function attend(to: Socket): void {
+      to.on("data", (chunk: Buffer) => {
+        to.pause();
+        lines.push(chunk);
+        arrived.resolve();
+      });
+      to.on("close", end);
+      to.on("error", (error) => {
+        log.debug("connection failed", { trace, error });
+        end();
+      });
+    }
+
+    function secure(): void {
+      lines.clear();
+      raw.removeAllListeners("data");
+      const { cert, key } = certificates.current();
+      const tls = new TLSSocket(raw, { isServer: true, secureContext: createSecureContext({ cert, key, ...TLS }) });
+      socket = tls;
+      isSecure = true;
+      attend(tls);
+      raw.resume();
+    }
+
+    const wire: Wire = {
+      isSecure: () => isSecure,
+      startTls: secure,
+      async write(data) {
+        if (isOver) throw new Ended("the connection has ended");
+        const chunk = typeof data === "string" ? Buffer.from(data, "latin1") : data;
+        if (socket.write(chunk)) return;
+        const drained = Promise.withResolvers<void>();
+        const cancel = runtime.setTimer(end, STALLED_MS);
+        const done = (): void => drained.resolve();
+        socket.once("drain", done);
+        socket.once("close", done);
+        await drained.promise;
+        cancel();
+      },
+      async line() {
+        const read = await nextRead();
+        return read && "command" in read ? read.command.text : undefined;
+      },
+    };
+    const session = new Session(parts, wire, { trace, source, address });
+
+    /** Waits for octets until `lines` has something. */
+    async function nextRead() {
+      const ms = session.who ? SILENT_MS.person : SILENT_MS.stranger;
+      cancelSilence = runtime.setTimer(end, ms);
+      try {
+        for (;;) {
+          const read = lines.next();
+          if (read || isOver) return read;
+          arrived = Promise.withResolvers<void>();
+          socket.resume();
+          await arrived.promise;
+        }
+      } finally {
+        cancelSilence();
+      }
+    }
+
+    /** Runs a command and replies; returns false at the end of the session. */
+    async function answer(command: { text: string; literals: ReadonlyMap<number, Uint8Array> }): Promise<boolean> {
+      const parser = new Parser(command);
+      let tag = "*";
+      try {
+        tag = parser.tag();
+        parser.space();
+        const name = parser.atom().toUpperCase();
+        if (name === "LOGOUT") {
+          await session.send(`* BYE See you\r\n${tag} OK LOGOUT completed`);
+          return false;
+        }
+        const said = await run(session, name, parser, tag);
+        if (isOver) return false;
+        if (session.who && !/^(?:FETCH|STORE|SEARCH)$/.test(name)) await session.tellChanges();
+        const capability = /^(?:LOGIN|AUTHENTICATE)$/.test(name) ? `[CAPABILITY ${SIGNED_IN}] ` : "";
+        if (capability !== "" && !admitPerson()) throw new Refused("Too many connections", "LIMIT");
+        await session.send(`${tag} OK ${capability}${said}`);
+        if (name === "STARTTLS") secure();
+        refused = 0;
+        return true;
+      } catch (error) {
+        if (error instanceof Ended) {
+          if (!isOver) await session.send(`* BYE ${error.message}`).catch(() => {});
+          return false;
+        }
+        if (error instanceof Malformed) await session.send(`${tag} BAD ${error.message}`);
+        else {
+          const { message, code } = refusal(error);
+          await session.send(`${tag} NO ${code ? `[${code}] ` : ""}${message}`);
+        }
+        if (++refused < (session.who ? MOST_REFUSED.person : MOST_REFUSED.stranger)) return true;
+        await session.send("* BYE Too many mistakes");
+        return false;
+      }
+    }
+    let refused = 0;
+
+    function refusal(error: unknown): Refused {
+      try {
+        return refusalOf(error);
+      } catch {
+        log.error("an IMAP command failed", { trace, error });
+        return new Refused("The server failed", "SERVERBUG");
+      }
+    }
+
+    /** False if the person has too many connections. */
+    function admitPerson(): boolean {
+      const { userId } = session.caller("login");
+      const theirs = [...connections].filter((one) => one.session.who?.caller.userId === userId);
+      if (theirs.length <= MOST_OF_PERSON) return true;
+      session.who = undefined;
+      return false;
+    }
+
+    async function converse(): Promise<void> {
+      if (implicitTls) secure();
+      else attend(raw);
+      await session.send(`* OK [CAPABILITY ${capabilitiesOf(session)}] ${hostname} Mailroom`);
+      for (let goesOn = true; goesOn && !isOver; ) {
+        const read = await nextRead();
+        if (!read) break;
+        if ("waits" in read) await wire.write("+ Go on\r\n");
+        else if ("refused" in read) {
+          await session.send(`${read.tag} ${read.refused.startsWith("[") ? "NO" : "BAD"} ${read.refused}`);
+          if (read.ends) {
+            await session.send("* BYE The rest cannot be read");
+            goesOn = false;
+          }
+        } else goesOn = await answer(read.command);
+      }
+    }
+
+    const connection = {
+      session,
+      source,
+      /** Says BYE and ends. */
+      stop(): void {
+        if (!isOver) socket.end("* BYE The server stops\r\n", end);
+      },
+    };
+    connections.add(connection);
+    converse()
+      .catch((error) => {
+        if (!isOver) log.error("an IMAP session failed", { trace, error });
+      })
+      .finally(() => {
+        if (isOver) return;
+        socket.end();
+        cancelSilence = runtime.setTimer(end, 1_000);
+      });
+    return connection;
+  }
+
+  return {
+    /** Resolves with the address once it listens. @throws the error of the operating system, such as EADDRINUSE */
+    listen: (given: Listening): Promise<{ host: string; port: number }> =>
+      new Promise((resolve, reject) => {
+        const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
+          const source = sourceOfAddress(canonicalAddress(socket.remoteAddress ?? ""));
+          const ofSource = [...connections].filter((one) => one.source === source).length;
+          if (connections.size >= MOST_CONNECTIONS || ofSource >= MOST_OF_SOURCE) {
+            socket.on("error", () => {});
+            if (given.implicitTls) socket.destroy();
+            else socket.end("* BYE Too many connections\r\n");
+            return;
+          }
+          serve(socket, given);
+        });
+        servers.push(server);
+        server.once("error", reject);
+        server.listen(given.listen.port, given.listen.host, () => {
+          const address = server.address();
+          const port = typeof address === "object" && address ? address.port : given.listen.port;
+          resolve({ host: given.listen.host, port });
+        });
+      }),
+    /** Another process may have changed mail. */
+    look,
+    /** Stops accepting, and ends all sessions. */
+    stop(): void {
+      stopLooking();
+      for (const server of servers.splice(0)) server.close();
+      for (const connection of [...connections]) connection.stop();
+    },
+  };
+}

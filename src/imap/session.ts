@@ -1,0 +1,178 @@
+/**
+ * A session (RFC 9051 §3): who has signed in, which mailbox is selected, and what the client is told of it. Commands run one
+ * after the other, each in a file of commands/.
+ *
+ * Invariants: every command has one tagged reply, and nobody is told of mail outside their reach. Who signed in is looked up
+ * anew for each command: a session ends with the password or key that it was opened with.
+ */
+import type { Caller } from "../access/caller.ts";
+import type { SignedIn, SignIn } from "../access/sign-in.ts";
+import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import { IMAP_FLAGS, type ImapState } from "../mailbox/uids.ts";
+import type { Options } from "../store/settings.ts";
+import type { Store } from "../store/store.ts";
+import type { ParserPool } from "../workers/parser-pool.ts";
+import { keywordOf, setOf } from "./grammar.ts";
+import { isNews, refresh, sequenceOf, type View } from "./view.ts";
+
+/** What sessions need of the server. */
+export interface ImapParts {
+  store: Pick<Store, "db" | "enqueue" | "onCommit">;
+  mailbox: Mailbox;
+  signIn: Pick<SignIn, "inApp">;
+  parser: Pick<ParserPool, "prepareKept">;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
+  log: Log;
+}
+
+/** A refusal of a command; the reply is NO. `code`: of RFC 5530 and others. */
+export class Refused extends Error {
+  override readonly name = "Refused";
+  constructor(
+    text: string,
+    readonly code?: string,
+  ) {
+    super(text);
+  }
+}
+
+/** The session is over: BYE. */
+export class Ended extends Error {
+  override readonly name = "Ended";
+}
+
+/** The connection, as a session writes to it. */
+export interface Wire {
+  /** Resolves when the client takes more. */
+  write(data: string | Uint8Array): Promise<void>;
+  isSecure(): boolean;
+  /** Begins TLS. */
+  startTls(): void;
+  /** The next line of the client, for AUTHENTICATE and IDLE; undefined when the connection has ended. */
+  line(): Promise<string | undefined>;
+}
+
+export class Session {
+  readonly parts: ImapParts;
+  readonly wire: Wire;
+  readonly trace: string;
+  /** As sourceOfAddress and canonicalAddress give them. */
+  readonly source: string;
+  readonly address: string | undefined;
+  who: SignedIn | undefined;
+  view: View | undefined;
+  readonly enabled = new Set<string>();
+
+  constructor(parts: ImapParts, wire: Wire, peer: { trace: string; source: string; address: string | undefined }) {
+    this.parts = parts;
+    this.wire = wire;
+    this.trace = peer.trace;
+    this.source = peer.source;
+    this.address = peer.address;
+  }
+
+  /** `operation`: for the journal. @throws Ended once the person may no longer */
+  caller(operation: string): Caller {
+    const present = this.who?.present();
+    if (!present) throw new Ended("Sign in again");
+    this.who?.touch(this.parts.runtime.now());
+    return { ...present, origin: { face: "smtp", operation: `imap_${operation}`, source: this.source } };
+  }
+
+  /** The same, for what changes mail. @throws Refused */
+  writer(operation: string): Caller {
+    const caller = this.caller(operation);
+    if (!caller.scopes.has("write")) throw new Refused("This key may only read", "NOPERM");
+    return caller;
+  }
+
+  /** The selected mailbox. @throws Refused */
+  selected({ toChange = false } = {}): View {
+    if (!this.view) throw new Refused("Select a mailbox first", "CLIENTBUG");
+    if (toChange && this.view.readOnly) throw new Refused("The mailbox is open to read only", "READ-ONLY");
+    return this.view;
+  }
+
+  send(line: string): Promise<void> {
+    return this.wire.write(`${line}\r\n`);
+  }
+
+  /** Tells what changed in the selected mailbox. Not within FETCH, STORE and SEARCH, whose numbers would be wrong. */
+  async tellChanges(): Promise<void> {
+    const { view } = this;
+    const { uids } = this.parts.mailbox;
+    if (!view) return;
+    // Sequence numbers are told as they are before the change.
+    const sequences = new Map(view.rows.map(({ uid }, index) => [uid, index + 1]));
+    const changes = refresh(uids, view);
+    if (!changes) return;
+    const { vanished, arrived, changed } = changes;
+    if (vanished.length > 0) {
+      if (this.enabled.has("QRESYNC")) await this.send(`* VANISHED ${setOf(vanished)}`);
+      else {
+        const numbers = vanished.map((uid) => sequences.get(uid) as number).reverse();
+        await this.send(numbers.map((number) => `* ${number} EXPUNGE`).join("\r\n"));
+      }
+    }
+    if (arrived.length > 0) await this.send(`* ${view.rows.length} EXISTS`);
+    const states = uids.states(
+      view.folder.id,
+      changed.map(({ seq }) => seq),
+    );
+    for (const state of states) await this.tellFlags(view, state, { onlyNews: true });
+  }
+
+  /** Tells the flags of a message. */
+  async tellFlags(view: View, state: ImapState, { onlyNews = false, uid = false } = {}): Promise<void> {
+    const sequence = sequenceOf(view, state.uid);
+    const flags = flagsOf(state);
+    const isNew = isNews(view, state, flags);
+    if (sequence === undefined || (onlyNews && !isNew)) return;
+    const items = [`FLAGS ${flags}`];
+    if (uid || this.enabled.has("QRESYNC")) items.push(`UID ${state.uid}`);
+    if (this.enabled.has("CONDSTORE")) items.push(`MODSEQ (${state.modseq})`);
+    await this.send(`* ${sequence} FETCH (${items.join(" ")})`);
+  }
+}
+
+const BITS = [
+  [IMAP_FLAGS.deleted, "\\Deleted"],
+  [IMAP_FLAGS.answered, "\\Answered"],
+  [IMAP_FLAGS.forwarded, "$Forwarded"],
+  [IMAP_FLAGS.mdnSent, "$MDNSent"],
+] as const;
+
+/** The bits of flags that only IMAP has, by lower-case name. */
+export const BIT_OF: ReadonlyMap<string, number> = new Map(BITS.map(([bit, flag]) => [flag.toLowerCase(), bit]));
+
+/** The flags of a message, each once. */
+export function flagNamesOf({ read, flagged, kind, flags, labels }: ImapState): string[] {
+  return [
+    ...(read ? ["\\Seen"] : []),
+    ...(flagged ? ["\\Flagged"] : []),
+    ...(kind === "draft" ? ["\\Draft"] : []),
+    ...BITS.flatMap(([bit, flag]) => (flags & bit ? [flag] : [])),
+    ...labels.map(keywordOf),
+  ];
+}
+
+export const flagsOf = (state: ImapState): string => `(${flagNamesOf(state).join(" ")})`;
+
+/** The refusal for an error of the mailbox. Anything else is thrown. */
+export function refusalOf(error: unknown): Refused {
+  if (error instanceof Refused) return error;
+  if (!(error instanceof AppError)) throw error;
+  const codes: Partial<Record<AppError["code"], string>> = {
+    not_found: "NONEXISTENT",
+    forbidden: "NOPERM",
+    conflict: "CANNOT",
+    unprocessable: "LIMIT",
+    rate_limited: "LIMIT",
+    server_error: "UNAVAILABLE",
+  };
+  return new Refused(error.message, codes[error.code] ?? "CANNOT");
+}
