@@ -185,6 +185,10 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
       connections.delete(connection);
     }
 
+    function bye(reason: string): void {
+      if (!isOver) socket.end(`* BYE ${reason}\r\n`, end);
+    }
+
     function attend(to: Socket): void {
       to.on("data", (chunk: Buffer) => {
         to.pause();
@@ -211,7 +215,7 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
 
     const wire: Wire = {
       isSecure: () => isSecure,
-      startTls: secure,
+      hangUp: bye,
       async write(data) {
         if (isOver) throw new Ended("the connection has ended");
         const chunk = typeof data === "string" ? Buffer.from(data, "latin1") : data;
@@ -325,10 +329,7 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
     const connection = {
       session,
       source,
-      /** Says BYE and ends. */
-      stop(): void {
-        if (!isOver) socket.end("* BYE The server stops\r\n", end);
-      },
+      stop: () => bye("The server stops"),
     };
     connections.add(connection);
     converse()

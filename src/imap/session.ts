@@ -5,7 +5,7 @@
  * Invariants: every command has one tagged reply, and nobody is told of mail outside their reach. Who signed in is looked up
  * anew for each command: a session ends with the password or key that it was opened with.
  */
-import type { Caller } from "../access/caller.ts";
+import { type Caller, reachTo } from "../access/caller.ts";
 import type { SignedIn, SignIn } from "../access/sign-in.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
@@ -16,7 +16,7 @@ import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import { keywordOf, setOf } from "./grammar.ts";
-import { isNews, refresh, sequenceOf, type View } from "./view.ts";
+import { hasChanged, isNews, refresh, sequenceOf, type View } from "./view.ts";
 
 /** What sessions need of the server. */
 export interface ImapParts {
@@ -50,8 +50,8 @@ export interface Wire {
   /** Resolves when the client takes more. */
   write(data: string | Uint8Array): Promise<void>;
   isSecure(): boolean;
-  /** Begins TLS. */
-  startTls(): void;
+  /** Says BYE and ends. */
+  hangUp(reason: string): void;
   /** The next line of the client, for AUTHENTICATE and IDLE; undefined when the connection has ended. */
   line(): Promise<string | undefined>;
 }
@@ -90,11 +90,18 @@ export class Session {
     return caller;
   }
 
-  /** The selected mailbox. @throws Refused */
+  /** The selected mailbox. @throws Refused; Ended once it is out of reach */
   selected({ toChange = false } = {}): View {
     if (!this.view) throw new Refused("Select a mailbox first", "CLIENTBUG");
+    this.#requireReach(this.view);
     if (toChange && this.view.readOnly) throw new Refused("The mailbox is open to read only", "READ-ONLY");
     return this.view;
+  }
+
+  /** A share may end while its mailbox is open. */
+  #requireReach({ named }: View): void {
+    const reach = reachTo(this.parts.store.db, this.caller("look"), named.reach.mailbox.id);
+    if (!reach?.access.read) throw new Ended("The mailbox is no longer shared with you");
   }
 
   send(line: string): Promise<void> {
@@ -105,16 +112,17 @@ export class Session {
   async tellChanges(): Promise<void> {
     const { view } = this;
     const { uids } = this.parts.mailbox;
-    if (!view) return;
-    // Sequence numbers are told as they are before the change.
-    const sequences = new Map(view.rows.map(({ uid }, index) => [uid, index + 1]));
+    if (!view || !hasChanged(uids, view)) return;
+    this.#requireReach(view);
+    const { rows: before } = view;
     const changes = refresh(uids, view);
     if (!changes) return;
     const { vanished, arrived, changed } = changes;
     if (vanished.length > 0) {
       if (this.enabled.has("QRESYNC")) await this.send(`* VANISHED ${setOf(vanished)}`);
       else {
-        const numbers = vanished.map((uid) => sequences.get(uid) as number).reverse();
+        // From the last one on, so that each number is still right when the client reads it.
+        const numbers = vanished.map((uid) => sequenceOf({ rows: before }, uid)).reverse();
         await this.send(numbers.map((number) => `* ${number} EXPUNGE`).join("\r\n"));
       }
     }

@@ -44,7 +44,7 @@ function indexOf(rows: readonly Numbered[], uid: number): number {
 }
 
 /** The sequence number of a UID; undefined if the client does not know it. */
-export function sequenceOf({ rows }: View, uid: number): number | undefined {
+export function sequenceOf({ rows }: Pick<View, "rows">, uid: number): number | undefined {
   const index = indexOf(rows, uid);
   return rows[index]?.uid === uid ? index + 1 : undefined;
 }
@@ -92,9 +92,17 @@ export interface Changes {
   changed: Numbered[];
 }
 
+const presentOf = (uids: Uids, { folder }: View): ImapFolder | undefined =>
+  uids.present(folder.mailboxId, folder.folder);
+
+export function hasChanged(uids: Uids, view: View): boolean {
+  const present = presentOf(uids, view);
+  return present !== undefined && present.modseq !== view.modseq;
+}
+
 /** Brings a view up to date; undefined if nothing changed. Whoever calls it tells the client. */
 export function refresh(uids: Uids, view: View): Changes | undefined {
-  const present = uids.present(view.folder.mailboxId, view.folder.folder);
+  const present = presentOf(uids, view);
   if (!present || present.modseq === view.modseq) return undefined;
   const since = uids.changedSince(view.folder.id, view.modseq);
   const there = uids.vanishedSince(present, view.modseq);

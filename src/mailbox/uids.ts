@@ -49,10 +49,11 @@ const statements = prepared((db) => ({
      FROM messages INDEXED BY messages_by_folder
      WHERE mailbox_id = ? AND folder = ? AND (date, seq) > (+?, +?) ORDER BY date, seq LIMIT ${PORTION}`,
   ),
+  // CROSS JOIN: SQLite would read the whole folder for each portion, since it takes a list for long.
   fill: db.$client.prepare<unknown, [folderId: number, first: number, seqs: string, mailboxId: string, folder: Folder]>(
     `INSERT INTO imap_messages (message_seq, folder_id, uid, modseq)
      SELECT messages.seq, ?1, ?2 + given.key, ${FIRST_MODSEQ}
-     FROM json_each(?3) AS given JOIN messages ON messages.seq = given.value
+     FROM json_each(?3) AS given CROSS JOIN messages ON messages.seq = given.value
      WHERE mailbox_id = ?4 AND folder = ?5
      ON CONFLICT (message_seq) DO NOTHING`,
   ),
@@ -74,12 +75,13 @@ const statements = prepared((db) => ({
   states: db.$client.prepare<StateRow, [seqs: string, folderId: number]>(
     `SELECT messages.seq, messages.id, threads.id AS threadId, threads.seq AS threadSeq, kind, read, flagged, filed_at AS filedAt,
        uid, modseq, flags, size
-     FROM json_each(?1) AS given JOIN messages ON messages.seq = given.value JOIN threads ON threads.seq = thread_seq
-       JOIN imap_messages ON message_seq = messages.seq WHERE folder_id = ?2`,
+     FROM json_each(?1) AS given CROSS JOIN imap_messages ON message_seq = given.value
+       CROSS JOIN messages ON messages.seq = message_seq CROSS JOIN threads ON threads.seq = thread_seq
+     WHERE +folder_id = ?2`,
   ),
   texts: db.$client.prepare<SearchedRow, [seqs: string]>(
     `SELECT seq, "from", "to", cc, iif(kind = 'received', '[]', bcc) AS bcc, sent_by AS sentBy, subject, date, headers, text
-     FROM json_each(?1) AS given JOIN messages ON seq = given.value JOIN message_bodies ON message_seq = seq`,
+     FROM json_each(?1) AS given CROSS JOIN messages ON seq = given.value CROSS JOIN message_bodies ON message_seq = seq`,
   ),
   uidOf: db.$client.prepare<{ uid: number; uidValidity: number }, [seq: number]>(
     `SELECT uid, uid_validity AS uidValidity FROM imap_messages JOIN imap_folders ON imap_folders.id = folder_id
@@ -88,9 +90,13 @@ const statements = prepared((db) => ({
   byMessageId: db.$client.prepare<{ seq: number }, [mailboxId: string, messageId: string]>(
     "SELECT seq FROM messages WHERE mailbox_id = ? AND message_id = ? AND kind = 'sent' ORDER BY seq LIMIT 1",
   ),
-  counts: db.$client.prepare<{ messages: number; unseen: number; bytes: number }, [folderId: number]>(
-    `SELECT count(*) AS messages, coalesce(sum(read = 0), 0) AS unseen, coalesce(sum(size), 0) AS bytes
-     FROM imap_messages JOIN messages ON seq = message_seq WHERE folder_id = ?`,
+  messagesIn: db.$client.prepare<{ count: number }, [folderId: number]>(
+    "SELECT count(*) AS count FROM imap_messages INDEXED BY imap_messages_by_uid WHERE folder_id = ?",
+  ),
+  // By the conversations that are unread, which are few.
+  unseenIn: db.$client.prepare<{ count: number }, [mailboxId: string, folder: Folder]>(
+    `SELECT count(*) AS count FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
+     WHERE threads.mailbox_id = ? AND threads.unread = 1 AND messages.read = 0 AND +messages.folder = ?`,
   ),
   folders: db.select({ id: imapFolders.id }).from(imapFolders).prepare(),
   lastForgotten: db.$client.prepare<{ modseq: number }, [folderId: number, kept: number]>(
@@ -240,8 +246,11 @@ export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue"
     /** messages.seq of what a mailbox sent with that Message-ID. */
     sentWith: (mailboxId: string, messageId: string): number | undefined =>
       statements(db).byMessageId.get(mailboxId, messageId)?.seq,
-    /** How much mail a folder has; `bytes` as the quota counts it. */
-    counts: (folderId: number) => statements(db).counts.get(folderId) ?? { messages: 0, unseen: 0, bytes: 0 },
+    /** How much mail a folder has. */
+    counts: ({ id, mailboxId, folder }: ImapFolder): { messages: number; unseen: number } => ({
+      messages: statements(db).messagesIn.get(id)?.count ?? 0,
+      unseen: statements(db).unseenIn.get(mailboxId, folder)?.count ?? 0,
+    }),
     /** The row of a folder that was opened, as it is now. */
     present: (mailboxId: string, folder: Folder): ImapFolder | undefined => imapFolder(db, mailboxId, folder),
     /** Of that what changed or arrived after `modseq`. */

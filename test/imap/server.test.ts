@@ -286,6 +286,11 @@ describe("by hand", () => {
       /\* STATUS "Trash" \(UIDNEXT \d+ UIDVALIDITY \d+ UNSEEN \d+ HIGHESTMODSEQ \d+\)/,
     );
     const last = /(\d+) EXISTS/.exec(await hand.say("SELECT INBOX"))?.[1];
+    const unseen = /\* SEARCH(.*)\r\n/
+      .exec(await hand.say("SEARCH UNSEEN"))?.[1]
+      ?.trim()
+      .split(" ").length;
+    expect(await hand.say("STATUS INBOX (MESSAGES UNSEEN)")).toContain(`(MESSAGES ${last} UNSEEN ${unseen})`);
     for (const key of [
       "BODY ZANZIBAR",
       'SUBJECT "quarterly PLAN"',
@@ -317,7 +322,7 @@ describe("by hand", () => {
       people.grant(tx, mailboxId, userId, "view");
       return developers.createKey(tx, { userId, name: "Ben's", scopes: ["read", "write"] }).key;
     });
-    const { seq } = await arrive({ subject: "Shared", from: "shared@remote.example" });
+    await arrive({ subject: "Shared", from: "shared@remote.example" });
     const hand = await byHand();
     await hand.until(/\r\n/);
     await hand.say(`LOGIN ben@example.test ${key}`);
@@ -335,8 +340,21 @@ describe("by hand", () => {
     }
     expect(await hand.say(`MOVE ${last} INBOX`)).toContain("NO [CANNOT]");
     expect(await hand.say("SELECT Shared/nobody@example.test/INBOX")).toContain("NO [NONEXISTENT]");
-    expect(seq).toBeGreaterThan(0);
-    hand.socket.destroy();
+    const idle = await byHand();
+    await idle.until(/\r\n/);
+    await idle.say(`LOGIN ben@example.test ${key}`);
+    await idle.say("SELECT Shared/alice@example.test/INBOX");
+    idle.write("i IDLE\r\n");
+    await idle.until(/idling\r\n/);
+    await hand.say("SELECT Shared/alice@example.test/INBOX");
+    const { id = "" } = people.listUsers(app.owner.workspaceId).find(({ email }) => email === "ben@example.test") ?? {};
+    store.transact((tx) => people.revokeGrant(tx, app.owner.mailboxId, id));
+    expect(await hand.say("FETCH 1 (FLAGS)")).toContain("* BYE The mailbox is no longer shared with you");
+    await arrive({ subject: "Not for Ben", from: "late-shared@remote.example" });
+    await app.advance(100);
+    const told = await idle.until(/BYE .*\r\n/);
+    expect(told).toContain("* BYE The mailbox is no longer shared with you");
+    expect(told).not.toContain("EXISTS");
   });
 
   test("any commands leave the server well", async () => {

@@ -96,6 +96,32 @@ describe("mail that was there before", () => {
   });
 });
 
+test("a large folder is numbered and read in portions that do not grow with it", async () => {
+  const { receive, store, open, uids } = office();
+  await receive({});
+  // Copies of one row.
+  store.db.$client.exec(`
+    DROP TRIGGER messages_leave_index;
+    CREATE TEMP TABLE copy AS SELECT * FROM messages;
+    INSERT INTO messages SELECT seq + n, id || n, thread_seq, mailbox_id, kind, folder, read, date, filed_at - n, message_id || n, in_reply_to,
+      "from", "to", cc, bcc, reply_to, subject, snippet, received_on, sent_by, size, fingerprint, has_attachments, auth, delivered_at, list_signer, flagged
+      FROM copy, (WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 40000) SELECT n FROM numbers)`);
+  const started = performance.now();
+  const { id } = await open();
+  const rows = uids.numbered(id);
+  expect(rows).toHaveLength(40_001);
+  for (let next = 0; next < rows.length; next += 200) {
+    expect(
+      uids.states(
+        id,
+        rows.slice(next, next + 200).map(({ seq }) => seq),
+      )[0]?.uid,
+    ).toBeDefined();
+  }
+  // One that reads the whole folder for each portion takes a minute.
+  expect(performance.now() - started).toBeLessThan(15_000);
+}, 60_000);
+
 test("random changes agree with a model", async () => {
   const which = fc.nat(9);
   const step = fc.oneof(

@@ -1,7 +1,6 @@
 /** IDLE (RFC 2177): the server tells of changes until the client says DONE. */
-import type { Parser } from "../grammar.ts";
-import { Malformed } from "../grammar.ts";
-import type { Session } from "../session.ts";
+import { Malformed, type Parser } from "../grammar.ts";
+import { Ended, type Session } from "../session.ts";
 
 /** `waits`: calls back when something may have changed, until its result is called. */
 export async function idle(
@@ -15,7 +14,9 @@ export async function idle(
   await session.tellChanges();
   let telling = Promise.resolve();
   const stop = onChange(() => {
-    telling = telling.then(() => session.tellChanges()).catch(() => {});
+    telling = telling
+      .then(() => session.tellChanges())
+      .catch((error) => session.wire.hangUp(error instanceof Ended ? error.message : "The server failed"));
   });
   try {
     const line = await session.wire.line();

@@ -24,7 +24,7 @@ async function statusOf(
 ): Promise<string> {
   const { uids } = session.parts.mailbox;
   const row = await uids.opened(reach.mailbox.id, folder);
-  const { messages, unseen } = uids.counts(row.id);
+  const { messages, unseen } = uids.counts(row);
   const values: Record<StatusItem, number> = {
     MESSAGES: messages,
     UIDNEXT: row.uidNext,
