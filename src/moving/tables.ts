@@ -94,6 +94,7 @@ export const TABLES: Readonly<Record<string, Moved | Left>> = {
   holds: ofMessage,
   automatic_mail: { ...ofMessage, numbers: { seq: "automatic_mail", message_seq: "messages" } },
   discarded_threads: { stage: "mail", of: "threads", by: "thread_seq", numbers: { thread_seq: "threads" } },
+  discarded_messages: ofMessage,
 
   known_recipients: ofMailbox("log"),
   absence_replies: ofMailbox("log"),
@@ -138,6 +139,10 @@ export const TABLES: Readonly<Record<string, Moved | Left>> = {
   workspaces: { left: "made for the import, with what the workspace itself has" },
   oauth_clients: { left: "programs register with a server; those that people of the workspace let in are moved" },
   thread_changes: { left: "a server numbers changes; that conversations are gone is moved, for programs that follow" },
+  imap_folders: { left: "a server numbers mail for IMAP; mail apps fetch it anew" },
+  imap_messages: { left: "as imap_folders" },
+  imap_vanished: { left: "as imap_folders" },
+  imap_octets: { left: "as imap_folders" },
   options: { left: "settings are of the server: the import says which differ" },
   push_keys: { left: "of the server" },
   push_subscriptions: { left: "they end with their sessions" },

@@ -160,6 +160,10 @@ function addAccess(db: Database, data: string, userId: string): void {
   db.exec(
     "INSERT INTO known_recipients SELECT id, 'dan@remote.example' FROM mailboxes WHERE address LIKE '%@example.test'",
   );
+  db.exec(
+    `INSERT INTO discarded_messages SELECT min(messages.seq), 1 FROM messages
+     JOIN mailboxes ON mailboxes.id = mailbox_id AND address LIKE '%@example.test' WHERE kind = 'received'`,
+  );
   db.exec("INSERT INTO left_lists SELECT id, 'weekly.x.example', 1 FROM mailboxes WHERE address LIKE '%@example.test'");
   db.exec(
     "INSERT INTO invitation_answers SELECT id, 'uid', '', 'accepted', 0, 1 FROM mailboxes WHERE address LIKE '%@example.test'",
