@@ -16,7 +16,7 @@ export interface Command {
   literals: ReadonlyMap<number, Uint8Array>;
 }
 
-/** Ranges of numbers; `*` is Infinity. */
+/** Ranges of numbers, ascending, none within or beside another; `*` is Infinity. */
 export type SequenceSet = readonly (readonly [from: number, to: number])[];
 
 /** What a part of a message is: `1.2.HEADER` (RFC 9051 §6.4.5). */
@@ -184,11 +184,19 @@ export class Parser {
       if (number === 0 || (number > 4_294_967_295 && text !== "*")) throw new Malformed("a number out of range");
       return number;
     };
-    return parts.map((part) => {
+    const ranges = parts.map((part): [number, number] => {
       const [from = "", to = from] = part.split(":");
       const [a, b] = [read(from), read(to)];
-      return [Math.min(a, b), Math.max(a, b)] as const;
+      return [Math.min(a, b), Math.max(a, b)];
     });
+    // Whoever walks a set walks each number once.
+    const merged: [from: number, to: number][] = [];
+    for (const [from, to] of ranges.sort(([a], [b]) => (a < b ? -1 : Number(a > b)))) {
+      const last = merged.at(-1);
+      if (last && from <= last[1] + 1) last[1] = Math.max(last[1], to);
+      else merged.push([from, to]);
+    }
+    return merged;
   }
 
   /** Items in parentheses, separated by spaces. */
@@ -468,6 +476,18 @@ export function quoted(text: string): string {
 const literal = (latin1: string): string => `{${latin1.length}}\r\n${latin1}`;
 
 export const nstring = (text: string | undefined): string => (text === undefined ? "NIL" : quoted(text));
+
+/** True if a set has the number. */
+export function isIn(set: SequenceSet, number: number): boolean {
+  let [low, high] = [0, set.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((set[middle] as SequenceSet[number])[1] < number) low = middle + 1;
+    else high = middle;
+  }
+  const range = set[low];
+  return range !== undefined && range[0] <= number;
+}
 
 /** The shortest set of ascending numbers. */
 export function setOf(numbers: readonly number[]): string {

@@ -23,14 +23,27 @@ export interface View {
   readonly told: Map<number, string>;
 }
 
-export const openView = (uids: Uids, named: Named, folder: ImapFolder, readOnly: boolean): View => ({
-  named,
-  readOnly,
-  folder,
-  rows: uids.numbered(folder.id),
-  modseq: folder.modseq,
-  told: new Map(),
-});
+/** @param opened from `Uids.opened`; what came since is in the view */
+export function openView(uids: Uids, named: Named, opened: ImapFolder, readOnly: boolean): View {
+  const folder = uids.present(opened.mailboxId, opened.folder) ?? opened;
+  const rows = shared(uids, folder, () => uids.numbered(folder.id));
+  return { named, readOnly, folder, rows, modseq: folder.modseq, told: new Map() };
+}
+
+/** Rows of folders that a session has, by folder: sessions that know the same have the same array. */
+const known = new WeakMap<Uids, Map<number, { modseq: number; rows: WeakRef<readonly Numbered[]> }>>();
+
+/** The rows of a folder as it is now. `read`: if no session has them. */
+function shared(uids: Uids, { id, modseq }: ImapFolder, read: () => readonly Numbered[]): readonly Numbered[] {
+  const folders = known.get(uids) ?? new Map();
+  known.set(uids, folders);
+  const there = folders.get(id);
+  const had = there?.modseq === modseq ? there.rows.deref() : undefined;
+  if (had) return had;
+  const rows = read();
+  folders.set(id, { modseq, rows: new WeakRef(rows) });
+  return rows;
+}
 
 /** The index of the first row with that UID or a higher one. */
 function indexOf(rows: readonly Numbered[], uid: number): number {
@@ -52,19 +65,15 @@ export function sequenceOf({ rows }: Pick<View, "rows">, uid: number): number | 
 /** The messages of a set, each once, ascending. `*` is the last one. */
 export function rowsIn({ rows }: View, set: SequenceSet, byUid: boolean): Numbered[] {
   const last = byUid ? (rows.at(-1)?.uid ?? 0) : rows.length;
-  const found = new Set<number>();
-  for (const [a, b] of set) {
-    const [one, other] = [a, b].map((number) => (number === Number.POSITIVE_INFINITY ? last : number)) as [
-      number,
-      number,
-    ];
-    const [from, to] = [Math.min(one, other), Math.max(one, other)];
-    const [start, end] = byUid
-      ? [indexOf(rows, from), indexOf(rows, to + 1)]
-      : [Math.max(0, from - 1), Math.min(to, rows.length)];
-    for (let i = start; i < end; i++) found.add(i);
-  }
-  return [...found].sort((a, b) => a - b).map((index) => rows[index] as Numbered);
+  let next = 0;
+  return set.flatMap(([from, to]) => {
+    // `9:*` of a mailbox that has fewer is its last one.
+    const first = Math.min(from, to === Number.POSITIVE_INFINITY ? last : from);
+    const [start, end] = byUid ? [indexOf(rows, first), indexOf(rows, to + 1)] : [Math.max(0, first - 1), to];
+    const found = rows.slice(Math.max(start, next), end);
+    next = Math.max(next, Math.min(end, rows.length));
+    return found;
+  });
 }
 
 /** True if a sequence number of the set is of no message: such a command is BAD. */
@@ -115,8 +124,11 @@ export function refresh(uids: Uids, view: View): Changes | undefined {
     arrived: since.filter(({ uid }) => uid > last),
     changed: since.filter(({ uid }) => uid <= last),
   };
-  const rows = changes.vanished.length === 0 ? view.rows : view.rows.filter(({ uid }) => !isGone(uid));
-  view.rows = changes.arrived.length === 0 ? rows : [...rows, ...changes.arrived];
+  const changed = new Map(changes.changed.map((row) => [row.uid, row]));
+  view.rows = shared(uids, present, () => [
+    ...view.rows.filter(({ uid }) => !isGone(uid)).map((row) => changed.get(row.uid) ?? row),
+    ...changes.arrived,
+  ]);
   view.modseq = present.modseq;
   for (const uid of changes.vanished) view.told.delete(uid);
   return changes;

@@ -5,6 +5,7 @@ import {
   dateTimeOf,
   decodeUtf7,
   encodeUtf7,
+  isIn,
   keywordOf,
   labelOf,
   Malformed,
@@ -79,11 +80,17 @@ describe("commands from a connection", () => {
 });
 
 test("sequence sets", () => {
-  expect(parser("1:5,7,*:9,*").sequenceSet()).toEqual([
-    [1, 5],
+  const last = Number.POSITIVE_INFINITY;
+  expect(parser("7,3:1,*:9,*").sequenceSet()).toEqual([
+    [1, 3],
     [7, 7],
-    [9, Number.POSITIVE_INFINITY],
-    [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY],
+    [9, last],
+  ]);
+  expect(parser("*").sequenceSet()).toEqual([[last, last]]);
+  expect(parser("1:20,5:7,21,19:30,1:20").sequenceSet()).toEqual([[1, 30]]);
+  const set = parser("7,3:4,9:*").sequenceSet();
+  expect([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 4_294_967_295].filter((number) => isIn(set, number))).toEqual([
+    3, 4, 7, 9, 10, 4_294_967_295,
   ]);
   for (const bad of ["0", "1:0", "", "a", "4294967296"]) expect(() => parser(bad).sequenceSet()).toThrow(Malformed);
   expect(setOf([1, 2, 3, 5, 7, 8])).toBe("1:3,5,7:8");

@@ -1,7 +1,7 @@
 /** FETCH and UID FETCH (RFC 9051 §6.4.5, with CHANGEDSINCE of RFC 7162). */
 import { letOthersRun } from "../../base/pause.ts";
 import type { ImapState, Numbered } from "../../mailbox/uids.ts";
-import { dateTimeOf, type FetchItem, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
+import { dateTimeOf, type FetchItem, isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
 import { contentOf, envelopeOf, sectionOf, structureOf } from "../message.ts";
 import { flagsOf, type Session } from "../session.ts";
 import { gapsIn, isBeyond, rowsIn, sequenceOf, type View } from "../view.ts";
@@ -68,7 +68,7 @@ async function tellVanished(session: Session, view: View, set: SequenceSet, sinc
   const { mailboxId, folder } = view.folder;
   const present = uids.present(mailboxId, folder) ?? view.folder;
   const vanished = uids.vanishedSince(present, since) ?? gapsIn(view);
-  const asked = vanished.filter((uid) => set.some(([from, to]) => from <= uid && uid <= to));
+  const asked = vanished.filter((uid) => isIn(set, uid));
   if (asked.length > 0) await session.send(`* VANISHED (EARLIER) ${setOf(asked)}`);
 }
 

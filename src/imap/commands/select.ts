@@ -1,5 +1,5 @@
 /** SELECT and EXAMINE (RFC 9051 §6.3.2), CLOSE and UNSELECT. */
-import { Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
+import { isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
 import { named } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
 import { gapsIn, openView, type View } from "../view.ts";
@@ -17,8 +17,8 @@ export async function select(session: Session, parser: Parser, readOnly: boolean
   const { store, mailbox } = session.parts;
   const found = named(store.db, session.caller("select"), name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
-  const folder = await mailbox.uids.opened(found.reach.mailbox.id, found.folder);
-  const view = openView(mailbox.uids, found, folder, readOnly);
+  const view = openView(mailbox.uids, found, await mailbox.uids.opened(found.reach.mailbox.id, found.folder), readOnly);
+  const { folder } = view;
   const { manage } = found.reach.access;
   const permanent = readOnly ? "" : manage ? `${FLAGS.replace("\\Draft ", "")} \\*` : "\\Seen";
   const lines = [
@@ -71,7 +71,7 @@ function parameters(session: Session, parser: Parser): Known | undefined {
 /** Tells what vanished and what changed since the client was here. */
 async function resync(session: Session, view: View, { modseq, uids: known }: Known): Promise<void> {
   const { uids } = session.parts.mailbox;
-  const isKnown = (uid: number): boolean => known?.some(([from, to]) => from <= uid && uid <= to) ?? true;
+  const isKnown = (uid: number): boolean => !known || isIn(known, uid);
   const vanished = (uids.vanishedSince(view.folder, modseq) ?? gapsIn(view)).filter(isKnown);
   if (vanished.length > 0) await session.send(`* VANISHED (EARLIER) ${setOf(vanished)}`);
   const changed = uids.changedSince(view.folder.id, modseq).filter(({ uid }) => isKnown(uid));
