@@ -1,7 +1,7 @@
 /** STORE and UID STORE (RFC 9051 §6.4.6, with UNCHANGEDSINCE of RFC 7162). Keywords are labels of whole conversations. */
 import { labelOf, Malformed, type Parser, setOf } from "../grammar.ts";
 import { BIT_OF, flagNamesOf, Refused, type Session } from "../session.ts";
-import { isBeyond, rowsIn } from "../view.ts";
+import { isBeyond, rowsIn, sequenceOf } from "../view.ts";
 import { PORTION } from "./expunge.ts";
 
 /** Keywords of programs that say nothing here. */
@@ -99,7 +99,7 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
     }
   }
   if (failed.length === 0) return "STORE completed";
-  const numbers = byUid ? failed : failed.map((uid) => view.rows.findIndex((row) => row.uid === uid) + 1);
+  const numbers = byUid ? failed : failed.flatMap((uid) => sequenceOf(view, uid) ?? []);
   return `[MODIFIED ${setOf(numbers.sort((a, b) => a - b))}] Some have changed since`;
 }
 
