@@ -506,6 +506,7 @@ export function createAppliance(
           ...opened.jobs,
           backups.job,
           sweepConnections,
+          imap.job,
           // The demo needs no daily examination.
           ...(hold ? [] : [watch.job]),
           follow(store, () => {

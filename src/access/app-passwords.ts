@@ -1,11 +1,11 @@
 /**
- * App passwords: a mail app signs in with one in place of its person's password, and can only send their mail with it.
- * The only writer of app_passwords. Each is shown once, stored as a hash, and deleted to revoke it.
+ * App passwords: a mail app signs in with one in place of its person's password, and can do no more with it than its
+ * access says. The only writer of app_passwords. Each is shown once, stored as a hash, and deleted to revoke it.
  */
 import { and, count, desc, eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
-import { appPasswords, users } from "../store/schema.ts";
+import { type AppPasswordAccess, appPasswords, type Scope, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { type Caller, PERSON } from "./caller.ts";
@@ -14,12 +14,17 @@ import { hashOfTyped, newTypedSecret } from "./credentials.ts";
 /** 100 bits. */
 const LENGTH = 20;
 const MOST = 50;
+const SCOPES_OF: Record<AppPasswordAccess, readonly Scope[]> = {
+  all: ["read", "write", "send"],
+  read: ["read"],
+  send: ["send"],
+};
 
 /** Creates one for that person. `password` is returned only here. @throws AppError conflict if they have too many */
 export function createAppPassword(
   tx: Tx,
   runtime: Pick<Runtime, "now" | "randomBytes">,
-  { userId, name }: { userId: string; name: string },
+  { userId, name, access }: { userId: string; name: string; access: AppPasswordAccess },
 ): { id: string; password: string } {
   const had = tx.select({ count: count() }).from(appPasswords).where(eq(appPasswords.userId, userId)).get();
   if ((had?.count ?? 0) >= MOST) {
@@ -28,7 +33,7 @@ export function createAppPassword(
   const id = newId(runtime, "apw");
   const password = newTypedSecret(runtime, LENGTH);
   const hash = hashOfTyped(password, LENGTH) ?? "";
-  tx.insert(appPasswords).values({ id, userId, name, hash, createdAt: runtime.now() }).run();
+  tx.insert(appPasswords).values({ id, userId, name, hash, createdAt: runtime.now(), access }).run();
   return { id, password };
 }
 
@@ -36,6 +41,7 @@ const byHash = prepared((db) =>
   db
     .select({
       appPasswordId: appPasswords.id,
+      access: appPasswords.access,
       ...PERSON,
     })
     .from(appPasswords)
@@ -45,12 +51,12 @@ const byHash = prepared((db) =>
 );
 
 /** The owner of an app password in any spelling; undefined for an unknown or revoked one. */
-export function findAppPassword(
-  db: Db,
-  password: string,
-): (Omit<Caller, "scopes"> & { appPasswordId: string }) | undefined {
+export function findAppPassword(db: Db, password: string): (Caller & { appPasswordId: string }) | undefined {
   const hash = hashOfTyped(password, LENGTH);
-  return hash === undefined ? undefined : byHash(db).get({ hash });
+  const found = hash === undefined ? undefined : byHash(db).get({ hash });
+  if (!found) return undefined;
+  const { access, ...person } = found;
+  return { ...person, scopes: new Set(SCOPES_OF[access]) };
 }
 
 /** An app password as shown to its owner. */
@@ -60,6 +66,7 @@ export interface AppPasswordRecord {
   createdAt: number;
   /** To the minute; null if it was never used. */
   lastUsedAt: number | null;
+  access: AppPasswordAccess;
 }
 
 /** A person's app passwords, newest first. */
@@ -70,6 +77,7 @@ export function listAppPasswords(db: Db, userId: string): AppPasswordRecord[] {
       name: appPasswords.name,
       createdAt: appPasswords.createdAt,
       lastUsedAt: appPasswords.lastUsedAt,
+      access: appPasswords.access,
     })
     .from(appPasswords)
     .where(eq(appPasswords.userId, userId))

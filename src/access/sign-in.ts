@@ -17,7 +17,7 @@ import { prepared } from "../store/statement.ts";
 import type { Db, Store } from "../store/store.ts";
 import { findAppPassword } from "./app-passwords.ts";
 import { type Caller, PERSON } from "./caller.ts";
-import { findCaller, type Touch, verifyPassword } from "./credentials.ts";
+import { findBearer, findCaller, type Touch, verifyPassword } from "./credentials.ts";
 import { allowsFrom, hasExpired } from "./policy.ts";
 import { hasSecondFactor, type SecondFactors } from "./second-factor.ts";
 import { createSlots, createSlowdown, type Pace, type Slowdown } from "./slowdown.ts";
@@ -31,6 +31,9 @@ export interface Attempt {
   /** As canonicalAddress gives it, where keys may be used. */
   address?: string | undefined;
 }
+
+/** The scope that an app needs, and those that it can make use of. */
+export type Scopes = readonly [Scope, ...Scope[]];
 
 /** Attempts per source: few in parallel for a guesser, enough for the mail apps of an office. */
 const BY_SOURCE = { atOnce: 4, mostWaiting: 100 };
@@ -103,6 +106,11 @@ export function createSignIn(parts: {
     });
   }
 
+  const usable =
+    (address: string | undefined) =>
+    ({ paused, policy = {} }: Caller): boolean =>
+      !paused && !hasExpired(policy, runtime.now()) && allowsFrom(policy, address);
+
   /** The person may add a second factor before this proof is used, which then is not enough. */
   const whileUnguarded = (proved: SignedIn): SignedIn => ({
     ...proved,
@@ -111,20 +119,37 @@ export function createSignIn(parts: {
 
   return {
     /**
-     * For a mail app, limited to `scope`: an app password, which can only send, an API key with the scope, or the password
-     * of a person without a second factor, who gets the scopes of `person`.
+     * For a mail app, which needs the first of `scopes` and makes use of the others: an app password or an API key with that
+     * scope, or the password of a person without a second factor. All but keys are limited to `scopes`.
      */
-    inApp: (given: Attempt & { scope: Scope; person?: readonly Scope[] }): Promise<SignedIn | undefined> =>
+    inApp: (given: Attempt & { scopes: Scopes }): Promise<SignedIn | undefined> =>
       attempt(given, async (email) => {
-        const { secret, scope, person = [scope], address } = given;
-        const isUsable = ({ paused, policy = {} }: Caller) =>
-          !paused && !hasExpired(policy, runtime.now()) && allowsFrom(policy, address);
+        const { secret, scopes, address } = given;
         return (
-          byKey(db, email, secret, scope, { touch: touchKey, isUsable }) ??
-          (scope === "send" ? byAppPassword(db, email, secret, scope, touchAppPassword) : undefined) ??
-          (await byPassword(db, email, secret, { alone: true, scopes: person }))
+          byKey({
+            db,
+            email,
+            find: () => findCaller(db, secret),
+            scope: scopes[0],
+            touch: touchKey,
+            isUsable: usable(address),
+          }) ??
+          byAppPassword(db, email, secret, scopes, touchAppPassword) ??
+          (await byPassword(db, email, secret, { alone: true, scopes }))
         );
       }),
+
+    /**
+     * For a mail app: an access token of a grant, or an API key, with the scope. `username`: empty for whoever it belongs to.
+     */
+    withToken: (given: Attempt & { scope: Scope }): Promise<SignedIn | undefined> => {
+      const { secret, scope, address } = given;
+      const find = () => findBearer(db, secret, runtime.now());
+      const username = given.username || (find()?.email ?? "");
+      return attempt({ ...given, username }, async (email) =>
+        byKey({ db, email, find, scope, touch: touchKey, isUsable: usable(address) }),
+      );
+    },
 
     /**
      * For a browser, without limits: the password, and a code if there is a second factor; if it is missing, the result
@@ -188,33 +213,41 @@ function signedIn(
   return caller && { caller, present, touch };
 }
 
-/** By an API key with the scope, of the person with that address. The caller has all scopes of the key. */
-function byKey(
-  db: Db,
-  email: string,
-  key: string,
-  scope: Scope,
-  { touch, isUsable }: { touch: Touch; isUsable(caller: Caller): boolean },
-): SignedIn | undefined {
+/** By an API key with the scope, of the person with that address, which `find` finds. The caller has all scopes of the key. */
+function byKey({
+  db,
+  email,
+  find,
+  scope,
+  touch,
+  isUsable,
+}: {
+  db: Db;
+  email: string;
+  find(): Caller | undefined;
+  scope: Scope;
+  touch: Touch;
+  isUsable(caller: Caller): boolean;
+}): SignedIn | undefined {
   const present = () => {
-    const caller = findCaller(db, key);
+    const caller = find();
     return caller?.email === email && caller.scopes.has(scope) && isUsable(caller) ? caller : undefined;
   };
   const id = present()?.keyId;
   return id === undefined ? undefined : signedIn(db, present, (now) => touch(id, now));
 }
 
-/** By an app password of the person with that address. The caller has only that scope. */
-function byAppPassword(db: Db, email: string, password: string, scope: Scope, touch: Touch) {
+/** By an app password, with the first of `scopes`, of the person with that address. The caller has those scopes at most. */
+function byAppPassword(db: Db, email: string, password: string, scopes: Scopes, touch: Touch) {
   const id = findAppPassword(db, password)?.appPasswordId;
   if (id === undefined) return undefined;
   return signedIn(
     db,
     () => {
       const found = findAppPassword(db, password);
-      if (found?.email !== email) return undefined;
+      if (found?.email !== email || !found.scopes.has(scopes[0])) return undefined;
       const { appPasswordId: _, ...person } = found;
-      return { ...person, scopes: new Set([scope]) };
+      return { ...person, scopes: new Set(scopes.filter((scope) => found.scopes.has(scope))) };
     },
     (now) => touch(id, now),
   );

@@ -7,7 +7,9 @@
  */
 import { createServer, type Socket } from "node:net";
 import { createSecureContext, TLSSocket } from "node:tls";
+import { AppError } from "../base/errors.ts";
 import { randomToken } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
 import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
 import type { Certificates } from "../tls/certificates.ts";
 import { append } from "./commands/append.ts";
@@ -24,9 +26,12 @@ import { Malformed, Parser } from "./grammar.ts";
 import { createLines } from "./lines.ts";
 import { Ended, type ImapParts, Refused, refusalOf, Session, type Wire } from "./session.ts";
 
+/** Sessions that wait are looked at once in this time, whether they still may. */
+const SWEEP_MS = 1_000;
+
 const CAPABILITIES = "IMAP4rev1 LITERAL- SASL-IR ID ENABLE";
 const BEFORE_TLS = `${CAPABILITIES} STARTTLS LOGINDISABLED`;
-const BEFORE_SIGN_IN = `${CAPABILITIES} AUTH=PLAIN`;
+const BEFORE_SIGN_IN = `${CAPABILITIES} AUTH=PLAIN AUTH=OAUTHBEARER`;
 const SIGNED_IN = `${CAPABILITIES} CHILDREN CONDSTORE ESEARCH IDLE LIST-STATUS MOVE NAMESPACE QRESYNC SPECIAL-USE UIDPLUS UNSELECT WITHIN`;
 
 /** Octets of a command without its large literal. */
@@ -173,6 +178,7 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
     let socket: Socket = raw;
     let isSecure = false;
     let isOver = false;
+    let isWaiting = false;
     let arrived = Promise.withResolvers<void>();
     let cancelSilence = (): void => {};
 
@@ -244,8 +250,10 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
           const read = lines.next();
           if (read || isOver) return read;
           arrived = Promise.withResolvers<void>();
+          isWaiting = true;
           socket.resume();
           await arrived.promise;
+          isWaiting = false;
         }
       } finally {
         cancelSilence();
@@ -329,6 +337,15 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
     const connection = {
       session,
       source,
+      /** Ends the session of a person who may no longer. While a command runs, that is seen by it. */
+      check(): void {
+        try {
+          if (isWaiting && session.who) session.present();
+        } catch (error) {
+          if (!(error instanceof Ended || error instanceof AppError)) throw error;
+          bye(error.message);
+        }
+      },
       stop: () => bye("The server stops"),
     };
     connections.add(connection);
@@ -367,6 +384,13 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
           resolve({ host: given.listen.host, port });
         });
       }),
+    job: {
+      name: "imap-sessions",
+      runDue(now) {
+        for (const connection of [...connections]) connection.check();
+        return now + SWEEP_MS;
+      },
+    } satisfies Job,
     /** Another process may have changed mail. */
     look,
     /** Stops accepting, and ends all sessions. */

@@ -5,7 +5,7 @@
  * Invariants: every command has one tagged reply, and nobody is told of mail outside their reach. Who signed in is looked up
  * anew for each command: a session ends with the password or key that it was opened with.
  */
-import { type Caller, reachTo } from "../access/caller.ts";
+import { type Caller, reachTo, readsNoCodes } from "../access/caller.ts";
 import type { SignedIn, SignIn } from "../access/sign-in.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
@@ -22,7 +22,7 @@ import { hasChanged, isNews, refresh, sequenceOf, type View } from "./view.ts";
 export interface ImapParts {
   store: Pick<Store, "db" | "enqueue" | "onCommit">;
   mailbox: Mailbox;
-  signIn: Pick<SignIn, "inApp">;
+  signIn: Pick<SignIn, "inApp" | "withToken">;
   parser: Pick<ParserPool, "prepareKept">;
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
@@ -75,10 +75,17 @@ export class Session {
     this.address = peer.address;
   }
 
-  /** `operation`: for the journal. @throws Ended once the person may no longer */
-  caller(operation: string): Caller {
+  /** Who signed in, as they are now. @throws Ended once they may no longer; AppError while their workspace moves */
+  present(): Caller {
     const present = this.who?.present();
-    if (!present) throw new Ended("Sign in again");
+    // A policy may have changed since.
+    if (!present || readsNoCodes(present)) throw new Ended("Sign in again");
+    return present;
+  }
+
+  /** The same, who acts. `operation`: for the journal. */
+  caller(operation: string): Caller {
+    const present = this.present();
     this.who?.touch(this.parts.runtime.now());
     return { ...present, origin: { face: "smtp", operation: `imap_${operation}`, source: this.source } };
   }

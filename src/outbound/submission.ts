@@ -155,7 +155,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
       return {
         async authenticate({ username, password }) {
           try {
-            who = await signIn.inApp({ username, secret: password, scope: "send", source, address });
+            who = await signIn.inApp({ username, secret: password, scopes: ["send"], source, address });
           } catch (error) {
             if (isUnavailable(error)) throw new Refusal("tooManySignIns", error, error.message);
             const busy = error instanceof AppError && error.code === "rate_limited";

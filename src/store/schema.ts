@@ -415,7 +415,11 @@ export const recoveryCodes = sqliteTable(
   (table) => [primaryKey({ columns: [table.userId, table.hash] })],
 );
 
-/** Passwords for mail apps in place of their person's own; only for sending. */
+/** `all`: reads, changes and sends mail; `read`: reads it and changes nothing; `send`: sends it only. */
+export const APP_PASSWORD_ACCESS = ["all", "read", "send"] as const;
+export type AppPasswordAccess = (typeof APP_PASSWORD_ACCESS)[number];
+
+/** Passwords for mail apps in place of their person's own. */
 export const appPasswords = sqliteTable(
   "app_passwords",
   {
@@ -426,6 +430,7 @@ export const appPasswords = sqliteTable(
     hash: text("hash").notNull().unique(),
     createdAt: integer("created_at").notNull(),
     lastUsedAt: integer("last_used_at"),
+    access: text("access", { enum: APP_PASSWORD_ACCESS }).notNull(),
   },
   (table) => [index("app_passwords_by_user").on(table.userId)],
 );

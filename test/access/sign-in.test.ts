@@ -43,7 +43,7 @@ async function setUp() {
     touches,
     failures,
     attempt: (secret: string, source = "192.0.2.1", username = "alice@example.test") =>
-      signIn.inApp({ username, secret, scope: "send", source }),
+      signIn.inApp({ username, secret, scopes: ["send"], source }),
     /** Resolves once that many failures wait to be reported. */
     async failuresAre(count: number) {
       while (failures.length < count) {

@@ -186,7 +186,7 @@ function addAccess(db: Database, data: string, userId: string): void {
      WHERE kind = 'received' AND mailbox_id IN (SELECT id FROM mailboxes WHERE address LIKE '%@example.test') GROUP BY mailbox_id`,
   );
   put("recovery_codes", { user_id: userId, hash: "recovery" });
-  put("app_passwords", { id: "apw_1", user_id: userId, name: "Phone", hash: "app", created_at: now });
+  put("app_passwords", { id: "apw_1", user_id: userId, name: "Phone", hash: "app", access: "read", created_at: now });
   put("access_notices", { user_id: userId, deed: "key", done_by: "admin", app_passwords: 0, keys: 1, created_at: now });
   put("sessions", {
     ...{ id: "ses_1", user_id: userId, hash: "session", user_agent: "Firefox", created_at: now, last_used_at: now },

@@ -60,7 +60,8 @@ export const identityApi = {
     call<typeof renewRecoveryCodes>("POST", "/me/second-factor/recovery-codes", { body }),
   removeSecondFactor: (body: BodyOf<typeof removeSecondFactor>) =>
     call<typeof removeSecondFactor>("POST", "/me/second-factor/remove", { body }),
-  createAppPassword: (name: string) => call<typeof createAppPassword>("POST", "/app-passwords", { body: { name } }),
+  createAppPassword: (body: BodyOf<typeof createAppPassword>) =>
+    call<typeof createAppPassword>("POST", "/app-passwords", { body }),
   revokeAppPassword: (id: string) => call<typeof revokeAppPassword>("DELETE", "/app-passwords/:id", { params: { id } }),
   endSession: (id: string) => call<typeof endSession>("DELETE", "/sessions/:id", { params: { id } }),
   endOtherSessions: () => call<typeof endOtherSessions>("DELETE", "/sessions"),

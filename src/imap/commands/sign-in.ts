@@ -1,17 +1,24 @@
-/** LOGIN (RFC 9051 §6.2.3) and AUTHENTICATE PLAIN (RFC 4616, with the initial response of RFC 4959). */
+/**
+ * LOGIN (RFC 9051 §6.2.3) and AUTHENTICATE (§6.2.2, with the initial response of RFC 4959): PLAIN (RFC 4616) with a password,
+ * an app password or an API key, OAUTHBEARER (RFC 7628) with an access token or an API key.
+ */
+import { readsNoCodes } from "../../access/caller.ts";
+import type { SignedIn } from "../../access/sign-in.ts";
 import { AppError } from "../../base/errors.ts";
-import type { Parser } from "../grammar.ts";
+import { Malformed, type Parser } from "../grammar.ts";
 import { Refused, type Session } from "../session.ts";
 
-const FAILED = new Refused("Wrong user name or password", "AUTHENTICATIONFAILED");
+/** What the server says that a client which it did not sign in answers, before the reply (RFC 7628 §3.2.2). */
+const TOKEN_FAILED = Buffer.from(JSON.stringify({ status: "invalid_token", scope: "read" })).toString("base64");
 
 export async function login(session: Session, parser: Parser): Promise<string> {
   parser.space();
   const username = parser.astring();
   parser.space();
-  const password = parser.astring();
+  const secret = parser.astring();
   parser.end();
-  return signIn(session, username, password);
+  requireTls(session);
+  return enter(session, withPassword(session, username, secret));
 }
 
 export async function authenticate(session: Session, parser: Parser): Promise<string> {
@@ -19,17 +26,46 @@ export async function authenticate(session: Session, parser: Parser): Promise<st
   const mechanism = parser.atom().toUpperCase();
   const initial = parser.take(" ") ? parser.astring() : undefined;
   parser.end();
-  if (mechanism !== "PLAIN") throw new Refused("Only PLAIN is offered", "CANNOT");
+  if (mechanism !== "PLAIN" && mechanism !== "OAUTHBEARER") {
+    throw new Refused("Only PLAIN and OAUTHBEARER are offered", "CANNOT");
+  }
   requireTls(session);
   if (initial === undefined) await session.wire.write("+ \r\n");
-  const response = initial ?? (await session.wire.line());
+  const response = decoded(initial === "=" ? "" : (initial ?? (await session.wire.line())));
+  if (mechanism === "PLAIN") {
+    const [acting, username, password, ...more] = response.split("\0");
+    if (password === undefined || more.length > 0) throw new Malformed("expected three fields");
+    // RFC 4616 §2: nobody acts as another.
+    const isOther = acting !== "" && acting !== username;
+    return enter(session, withPassword(session, isOther ? "" : (username ?? ""), isOther ? "" : password));
+  }
+  const { username, token } = bearerIn(response);
+  const { source, address } = session;
+  const proof = session.parts.signIn.withToken({ username, secret: token, scope: "read", source, address });
+  return enter(session, proof, async () => {
+    await session.wire.write(`+ ${TOKEN_FAILED}\r\n`);
+    await session.wire.line();
+  });
+}
+
+/** The text of a base64 response. @throws Malformed; Refused if the client cancels */
+function decoded(response: string | undefined): string {
   if (response === undefined || response === "*") throw new Refused("Cancelled");
-  const [acting = "", username = "", password = ""] = Buffer.from(response === "=" ? "" : response, "base64")
-    .toString()
-    .split("\0");
-  // RFC 4616 §2: nobody acts as another.
-  if (acting !== "" && acting !== username) throw FAILED;
-  return signIn(session, username, password);
+  if (!/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(response)) {
+    throw new Malformed("expected base64");
+  }
+  return Buffer.from(response, "base64").toString();
+}
+
+/** What a client says of itself (RFC 7628 §3.1). @throws Malformed */
+function bearerIn(response: string): { username: string; token: string } {
+  const [gs2 = "", ...fields] = response.split("\x01");
+  const header = /^[ny],(?:a=([^,]*))?,$/.exec(gs2);
+  const token = fields.map((field) => /^auth=bearer +(\S+)$/i.exec(field)?.[1]).find((found) => found !== undefined);
+  if (!header || token === undefined || !response.endsWith("\x01\x01")) {
+    throw new Malformed("expected what RFC 7628 says");
+  }
+  return { username: (header[1] ?? "").replaceAll("=2C", ",").replaceAll("=3D", "="), token };
 }
 
 function requireTls(session: Session): void {
@@ -37,19 +73,27 @@ function requireTls(session: Session): void {
   if (!session.wire.isSecure()) throw new Refused("Begin TLS first", "PRIVACYREQUIRED");
 }
 
-async function signIn(session: Session, username: string, secret: string): Promise<string> {
-  requireTls(session);
-  const { source, address, trace } = session;
-  const { signIn: people, log } = session.parts;
-  try {
-    const who = await people.inApp({ username, secret, scope: "read", person: ["read", "write"], source, address });
-    // The user name is left out: it may be a password in the wrong field.
-    log.info(who ? "signed in" : "sign-in failed", { trace, ip: address, userId: who?.caller.userId, over: "imap" });
-    if (!who) throw FAILED;
-    session.who = who;
-  } catch (error) {
-    if (error instanceof AppError) throw new Refused(error.message, "UNAVAILABLE");
-    throw error;
+const withPassword = ({ parts, source, address }: Session, username: string, secret: string) =>
+  parts.signIn.inApp({ username, secret, scopes: ["read", "write"], source, address });
+
+/** `failing`: what comes before the refusal of a proof. */
+async function enter(
+  session: Session,
+  proof: Promise<SignedIn | undefined>,
+  failing: () => Promise<void> = async () => {},
+): Promise<string> {
+  const { trace, address: ip } = session;
+  const who = await proof.catch((error) => {
+    throw error instanceof AppError ? new Refused(error.message, "UNAVAILABLE") : error;
+  });
+  // The user name is left out: it may be a password in the wrong field.
+  session.parts.log.info(who ? "signed in" : "sign-in failed", { trace, ip, userId: who?.caller.userId, over: "imap" });
+  if (!who) {
+    await failing();
+    throw new Refused("Wrong user name or password", "AUTHENTICATIONFAILED");
   }
+  if (readsNoCodes(who.caller))
+    throw new Refused("This key reads no codes, and IMAP cannot hide them", "AUTHORIZATIONFAILED");
+  session.who = who;
   return "Welcome";
 }

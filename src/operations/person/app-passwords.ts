@@ -2,7 +2,8 @@
 import * as passwords from "../../access/app-passwords.ts";
 import { nameOf } from "../../admin/names.ts";
 import { AppError } from "../../base/errors.ts";
-import { t } from "../json-schema.ts";
+import { APP_PASSWORD_ACCESS } from "../../store/schema.ts";
+import { oneOf, t } from "../json-schema.ts";
 import { appOperation } from "../operation.ts";
 import { BY_ID, isoOf, maybeIsoOf } from "../schemas.ts";
 
@@ -13,28 +14,31 @@ export const listAppPasswords = appOperation({
   method: "GET",
   path: "/app-passwords",
   run: ({ store, caller, mailApps }) => ({
-    appPasswords: passwords.listAppPasswords(store.db, caller.userId).map(({ id, name, createdAt, lastUsedAt }) => ({
-      id,
-      name,
-      createdAt: isoOf(createdAt),
-      lastUsedAt: maybeIsoOf(lastUsedAt),
-    })),
+    appPasswords: passwords
+      .listAppPasswords(store.db, caller.userId)
+      .map(({ id, name, createdAt, lastUsedAt, access }) => ({
+        id,
+        name,
+        access,
+        createdAt: isoOf(createdAt),
+        lastUsedAt: maybeIsoOf(lastUsedAt),
+      })),
     mailApps,
   }),
 });
 
-/** The password is told here and never again. */
+/** The password is told here and never again. `access`: `all` if it is left out. */
 export const createAppPassword = appOperation({
   name: "createAppPassword",
   audience: "person",
   method: "POST",
   path: "/app-passwords",
-  body: t.Object({ name: t.String() }),
+  body: t.Object({ name: t.String(), access: t.Optional(oneOf(APP_PASSWORD_ACCESS)) }),
   run({ store, runtime, caller: { userId }, requireConfirmed }, { body }) {
     const name = nameOf("the app", body.name);
     return store.transact((tx) => {
       requireConfirmed(tx);
-      return passwords.createAppPassword(tx, runtime, { userId, name });
+      return passwords.createAppPassword(tx, runtime, { userId, name, access: body.access ?? "all" });
     });
   },
 });

@@ -10,7 +10,7 @@ import {
 } from "../../lib/settings-identity.ts";
 import { fullTime } from "../../lib/time.ts";
 import { ConfirmButton } from "../../parts/dialog.tsx";
-import { Field } from "../../parts/fields.tsx";
+import { Field, Select } from "../../parts/fields.tsx";
 import { LineForm } from "../../parts/form.tsx";
 import { NotLoaded } from "../../parts/notice.tsx";
 import { CopyValue, Facts, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
@@ -24,7 +24,7 @@ export function AppPasswordsPage() {
   return (
     <SettingsPage
       title="Mail apps"
-      intro="A mail app on a phone or a computer sends your mail with a password of its own, which can do nothing else."
+      intro="A mail app on a phone or a computer works with a password of its own, which does no more than you choose."
     >
       <NewAppPassword />
       <Panel title="App passwords">
@@ -40,6 +40,12 @@ export function AppPasswordsPage() {
   );
 }
 
+const ACCESS: { value: AppPasswordView["access"]; text: string }[] = [
+  { value: "all", text: "read, change and send mail" },
+  { value: "read", text: "only read mail" },
+  { value: "send", text: "only send mail" },
+];
+
 function NewAppPassword() {
   const create = useChange(identityApi.createAppPassword, { key: APP_PASSWORDS, atForm: true });
   return (
@@ -48,9 +54,12 @@ function NewAppPassword() {
         action="Create app password"
         primary
         sending={create}
-        submit={({ text, empty }) => create.mutate(text("name"), { onSuccess: empty })}
+        submit={({ text, empty }) =>
+          create.mutate({ name: text("name"), access: text("access") }, { onSuccess: empty })
+        }
       >
         <Field label="Name" name="name" placeholder="Mail on my phone" autoComplete="off" required />
+        <Select label="It may" name="access" choices={ACCESS} />
       </LineForm>
       {create.data && (
         <div role="status" className="mt-4 space-y-2 rounded-lg bg-notice p-4">
@@ -63,7 +72,7 @@ function NewAppPassword() {
   );
 }
 
-function AppPasswordRow({ of: { id, name, createdAt, lastUsedAt } }: { of: AppPasswordView }) {
+function AppPasswordRow({ of: { id, name, access, createdAt, lastUsedAt } }: { of: AppPasswordView }) {
   const revoke = useChange(identityApi.revokeAppPassword, { key: APP_PASSWORDS, success: "App password revoked" });
   return (
     <li>
@@ -71,14 +80,15 @@ function AppPasswordRow({ of: { id, name, createdAt, lastUsedAt } }: { of: AppPa
         title={name}
         facts={
           <>
-            Created {fullTime(createdAt)}, {lastUsedAt === null ? "never used" : `last used ${fullTime(lastUsedAt)}`}
+            May {ACCESS.find(({ value }) => value === access)?.text}. Created {fullTime(createdAt)},{" "}
+            {lastUsedAt === null ? "never used" : `last used ${fullTime(lastUsedAt)}`}
           </>
         }
       >
         <ConfirmButton
           question={`Revoke ${name}?`}
           action="Revoke app password"
-          consequences={<p>The app that uses it can no longer send.</p>}
+          consequences={<p>The app that uses it can no longer sign in.</p>}
           aria-label={`Revoke ${name}…`}
           disabled={revoke.isPending}
           run={() => revoke.mutate(id)}
