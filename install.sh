@@ -196,7 +196,7 @@ holder_of() {
 check_ports() {
   local variable port inode taken=() web='' sockets
   sockets=$(listening)
-  for variable in MX SUBMISSION SUBMISSIONS HTTP HTTPS; do
+  for variable in MX SUBMISSION SUBMISSIONS IMAP IMAPS HTTP HTTPS; do
     port=$(wanted_listener "$variable")
     port=${port##*:}
     [ "$port" != off ] || continue
@@ -351,6 +351,8 @@ MAILROOM_HOSTNAME=$hostname
 MAILROOM_MX=$every:25
 MAILROOM_SUBMISSION=$every:587
 MAILROOM_SUBMISSIONS=$every:465
+MAILROOM_IMAP=$every:143
+MAILROOM_IMAPS=$every:993
 MAILROOM_TLS=$tls
 END
   if [ "$tls" = acme ]; then echo "MAILROOM_ACME_EMAIL=$acme_email"; fi

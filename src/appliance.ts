@@ -23,7 +23,7 @@ import type { Log } from "./base/log.ts";
 import type { Meters } from "./base/metrics.ts";
 import type { Runtime } from "./base/runtime.ts";
 import { createScheduler, type Job, type Scheduler } from "./base/scheduler.ts";
-import { blobsEnvironment, type Config, type Listen } from "./config.ts";
+import { blobsEnvironment, type Config, type Listen, servesImap } from "./config.ts";
 import { findDemo, requireLoopback } from "./demo/folder.ts";
 import { newestFiledAt } from "./doctor/checks/machine.ts";
 import { createDoctor, type Doctor, type DoctorOptions, STANDBY_CHECKS } from "./doctor/doctor.ts";
@@ -117,7 +117,7 @@ export interface Following {
 }
 
 export interface ApplianceOptions {
-  /** Reads this, and changes nothing: no listeners for mail, no jobs. */
+  /** Reads this, and changes nothing: no listeners for mail and mail apps, no jobs. */
   following?: Following | undefined;
   /** Another database file than the folder's (store.ts). */
   file?: string | Uint8Array;
@@ -152,7 +152,9 @@ export function createAppliance(
   log: Log,
   { following, startWorker, startBackup, doctor: doctorOptions, allow = [], ...storeOptions }: ApplianceOptions = {},
 ): Appliance {
-  const config: Config = following ? { ...given, mx: "off", submission: "off", submissions: "off" } : given;
+  const config: Config = following
+    ? { ...given, mx: "off", submission: "off", submissions: "off", imap: "off", imaps: "off" }
+    : given;
   const s3 = config.blobs && openS3Blobs(config.blobs, runtime);
   const store = following?.store ?? openStore({ folder: config.data, s3, runtime, log, ...storeOptions });
   const options = openOptions(store);
@@ -289,7 +291,7 @@ export function createAppliance(
         const monitoring = createMonitoring({ store, options, folder, certificate, runtime });
         backends.push(monitoring);
         const { meters, metrics } = monitoring;
-        const shares = shareDescriptors(limitOfOpenFiles());
+        const shares = shareDescriptors(limitOfOpenFiles(), { imap: servesImap(config) });
         if (!shares.suffices) log.warn("the limit of open files is low: see mailroom doctor", { limit: shares.limit });
         registerSearchGauges(metrics, { search: engine.state, process: sidecar.state });
         const { remote } = store;
@@ -348,7 +350,20 @@ export function createAppliance(
           }),
         };
 
-        const imap = createImap({ ...base, mailbox, signIn, parser: mailFlow.parser, hostname });
+        const imap = createImap({
+          ...base,
+          mailbox,
+          signIn,
+          parser: mailFlow.parser,
+          hostname,
+          mostConnections: shares.imap,
+        });
+        if (servesImap(config)) {
+          metrics.gauge("mailroom_imap_connections", "Open IMAP connections, and how many there may be", () => [
+            [{ kind: "open" }, imap.open()],
+            [{ kind: "most" }, shares.imap],
+          ]);
+        }
         frontends.push(imap);
         const startImap = async (
           variable: string,
@@ -423,12 +438,14 @@ export function createAppliance(
         });
         frontends.push(api, web);
         // A listener without free descriptors accepts no connection.
+        const imapWorks = () => imap.isListening() && hasFreeDescriptors();
         const smtpWorks = () => Object.values(listeners).every((listener) => listener.works()) && hasFreeDescriptors();
         const health = following
           ? { store: () => store.works(), replica: () => following.unreadable() === undefined }
           : {
               store: () => store.works(),
               smtp: smtpWorks,
+              ...(servesImap(config) && { imap: imapWorks }),
               ...(replication && {
                 replica: () => options.get("replica.ack") === "local" || replication.state().works,
               }),

@@ -8,6 +8,10 @@ import type { S3Location } from "./net/s3.ts";
 /** Address of a listener; `off` does not start it. Port 0 picks a free one. */
 export type Listen = { host: string; port: number } | "off";
 
+/** Whether mail apps may read here. */
+export const servesImap = ({ imap, imaps }: Pick<Config, "imap" | "imaps">): boolean =>
+  imap !== "off" || imaps !== "off";
+
 export type TlsMode =
   | { mode: "self-signed" }
   | { mode: "files"; cert: string; key: string }
@@ -52,7 +56,7 @@ export interface Config {
   readonly log: "debug" | "info" | "warn" | "error" | "silent";
 }
 
-type Environment = Readonly<Record<string, string | undefined>>;
+export type Environment = Readonly<Record<string, string | undefined>>;
 
 function parseListen(name: string, value: string): Listen {
   if (value === "off") return "off";

@@ -104,7 +104,7 @@ async function listenMeanwhile({
   const certificates = https === "off" ? undefined : await openCertificates({ mode, hostname, folder, runtime, log });
   const refuse = (): AppError => unreadable() ?? refusalFor("it starts");
   const text = async () => new Response(`${refuse().message}\n`, { status: 503, headers: { "retry-after": "5" } });
-  const most = shareDescriptors(limitOfOpenFiles()).http;
+  const most = shareDescriptors(limitOfOpenFiles(), { imap: false }).http;
   await startHttp({
     http,
     https,

@@ -1,15 +1,16 @@
 /**
- * Divides the process's limit of open files, so that load on one protocol cannot stop another: under any load of HTTP,
- * SMTP accepts connections and files mail, and the other way round.
+ * Divides the process's limit of open files, so that load on one protocol cannot stop another: under any load of HTTP
+ * or IMAP, SMTP accepts connections and files mail, and the other way round.
  *
  * The limit is RLIMIT_NOFILE; Bun raises the soft limit to the hard one when it starts. Fixed shares come first, then
- * webhooks; SMTP and HTTP get half of the rest each:
+ * webhooks and IMAP, where it is on; SMTP and HTTP get half of the rest each:
  *
  *   128  the process: database, workers, listeners, logs, blobs being written, uploads in the spool
  *   268  the relay (outbound/relay.ts): one connection a session, and for each session at work one more file: a blob that it
  *        reads, or a connection that it closes
  *    96  images of mail, certificate authorities, DNS, Meilisearch
  *   1/8  webhooks: requests under way, and as many idle connections
+ *   1/4  of what is left then, IMAP: a connection, and a file that it reads
  *   ─────
  *   1/2 of the rest   SMTP: a connection and the file that its message is received into
  *   1/2 of the rest   HTTP: a connection, and the two ends of the one that carries it to Bun.serve (http/listener.ts)
@@ -30,14 +31,15 @@ const RELAY = 2 * ALL_RELAY_SLOTS + MOST_RELAY_WAITING;
 const OTHERS = 96;
 const FILES_PER_SMTP_CONNECTION = 2;
 const FILES_PER_HTTP_CONNECTION = 3;
+const FILES_PER_IMAP_CONNECTION = 2;
 
 /**
  * More only costs memory. Bun's fetch makes 256 requests at once in a process: webhooks leave some of them to images,
  * certificate authorities and Meilisearch.
  */
-const MOST = { smtp: 2_000, http: 2_000, webhooks: 192 };
+const MOST = { smtp: 2_000, http: 2_000, imap: 2_000, webhooks: 192 };
 /** Below these the appliance is useless; the doctor then says that the limit is too low. */
-const LEAST = { smtp: 40, http: 20, webhooks: 16 };
+const LEAST = { smtp: 40, http: 20, imap: 20, webhooks: 16 };
 
 /** With fewer left than these, SMTP can no longer be relied on. */
 const RESERVE = 16;
@@ -52,18 +54,22 @@ export interface DescriptorShares {
   smtp: { mx: number; submission: number; submissions: number };
   /** HTTP and HTTPS connections together. */
   http: number;
+  /** IMAP connections of both listeners together; 0 while it is off. */
+  imap: number;
   /** Webhook requests under way; as many connections may idle. */
   webhooks: number;
   /** SMTP and HTTP both get their least. */
   suffices: boolean;
 }
 
-/** Divides a limit of open files. */
-export function shareDescriptors(limit: number): DescriptorShares {
+/** Divides a limit of open files. `imap`: whether it is on. */
+export function shareDescriptors(limit: number, { imap: hasImap }: { imap: boolean }): DescriptorShares {
   const within = (name: keyof typeof MOST, share: number): number =>
     Math.max(LEAST[name], Math.min(MOST[name], Math.floor(share)));
   const webhooks = within("webhooks", limit / 16);
-  const half = (limit - OWN - RELAY - OTHERS - 2 * webhooks) / 2;
+  const rest = limit - OWN - RELAY - OTHERS - 2 * webhooks;
+  const imap = hasImap ? within("imap", rest / 4 / FILES_PER_IMAP_CONNECTION) : 0;
+  const half = (rest - imap * FILES_PER_IMAP_CONNECTION) / 2;
   const smtp = within("smtp", half / FILES_PER_SMTP_CONNECTION);
   const http = within("http", half / FILES_PER_HTTP_CONNECTION);
   const suffices = half >= Math.max(LEAST.smtp * FILES_PER_SMTP_CONNECTION, LEAST.http * FILES_PER_HTTP_CONNECTION);
@@ -72,6 +78,7 @@ export function shareDescriptors(limit: number): DescriptorShares {
     limit,
     smtp: { mx: smtp - 2 * quarter, submission: quarter, submissions: quarter },
     http,
+    imap,
     webhooks,
     suffices,
   };

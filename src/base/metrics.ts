@@ -138,6 +138,11 @@ export interface Meters {
   countWebhook(ok: boolean, ms: number): void;
   /** Counts a refused HTTP connection or request: too many in all, or too many of its source. */
   countHttpRefusal(by: "total" | "source"): void;
+  /** Counts an IMAP command with its reply. `command`: a known one, or `other`. */
+  countImapCommand(command: string, reply: "OK" | "NO" | "BAD"): void;
+  countImapBytes(direction: "received" | "sent", bytes: number): void;
+  /** Counts an IMAP connection that was refused: too many in all, of its source, or of its person. */
+  countImapRefusal(by: "total" | "source" | "person"): void;
 }
 
 /** Bounds in seconds: from the time of an index look-up to the time after which people give up. */
@@ -185,6 +190,18 @@ export function createMeters(metrics: Metrics, now: () => number): Meters {
     "mailroom_http_connections_refused_total",
     "HTTP and HTTPS connections, and requests that proxies forwarded, refused as too many in all or of their source",
   );
+  const imapCommands = metrics.counter<{ command: string; reply: string }>(
+    "mailroom_imap_commands_total",
+    "Commands of mail apps over IMAP, by their replies",
+  );
+  const imapBytes = metrics.counter<{ direction: string }>(
+    "mailroom_imap_bytes_total",
+    "Bytes received and sent over IMAP, inside TLS",
+  );
+  const imapRefusals = metrics.counter<{ by: string }>(
+    "mailroom_imap_connections_refused_total",
+    "IMAP connections refused as too many in all, of their source or of their person",
+  );
   return {
     countArrival(outcome, bytes, ms) {
       arrivals.add({ outcome });
@@ -202,5 +219,8 @@ export function createMeters(metrics: Metrics, now: () => number): Meters {
     countAutomatic: (kind, outcome) => automatic.add({ kind, outcome }),
     countWebhook: (ok, ms) => webhooks.observe({ outcome: ok ? "ok" : "failed" }, ms / 1_000),
     countHttpRefusal: (by) => httpRefusals.add({ by }),
+    countImapCommand: (command, reply) => imapCommands.add({ command, reply }),
+    countImapBytes: (direction, bytes) => imapBytes.add({ direction }, bytes),
+    countImapRefusal: (by) => imapRefusals.add({ by }),
   };
 }

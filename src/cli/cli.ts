@@ -192,6 +192,7 @@ async function perform(described: Command, invocation: Invocation, io: Io): Prom
     serving: described === serve || described === standby,
     staysRoot: described.staysRoot,
     lists: described.lists,
+    isDemo: described === serve && invocation.options.demo === true,
   });
   try {
     const document = await described.run(session, invocation as Parameters<Command["run"]>[1]);

@@ -10,6 +10,7 @@ import { ConfigError, StandbyRefusal, UsageError } from "../base/errors.ts";
 import { createLog, type Log } from "../base/log.ts";
 import { type Runtime, systemRuntime } from "../base/runtime.ts";
 import { type Config, processEnvironment, readConfig } from "../config.ts";
+import { demoEnvironment } from "../demo/folder.ts";
 import {
   describeRefusal,
   followedDatabase,
@@ -130,10 +131,15 @@ function followedBy({ data, blobs }: Config, record: StandbyRecord, parts: { run
   return { store, state: () => ({}), unreadable: () => undefined };
 }
 
-/** `serving`: this process is the server, which must not wait long for a busy store. `staysRoot`, `lists`: see Command. */
+/** `serving`: this process is the server, which must not wait long for a busy store. `staysRoot`, `lists`: see Command. `isDemo`: it serves a demo. */
 export function openSession(
   io: Io,
-  { serving, staysRoot, lists }: { serving: boolean; staysRoot: boolean | undefined; lists: boolean | undefined },
+  {
+    serving,
+    staysRoot,
+    lists,
+    isDemo,
+  }: { serving: boolean; staysRoot: boolean | undefined; lists: boolean | undefined; isDemo: boolean },
 ): Session {
   const once = <T>(make: () => T): (() => T) => {
     let made: { value: T } | undefined;
@@ -145,7 +151,7 @@ export function openSession(
   const config = once(() => {
     let read: Config;
     try {
-      read = readConfig(io.env);
+      read = readConfig(isDemo ? demoEnvironment(io.env) : io.env);
     } catch (error) {
       return refuseEnvironment(error);
     }

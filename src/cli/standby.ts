@@ -124,7 +124,7 @@ export const standby = command({
     await server.stop();
     await standby.stop();
     if (took) {
-      await becomeServer(config.data);
+      await becomeServer(config.data, session.runtime.now());
       release();
       await serveHere(session, { interrupted, started: (ready) => serving.resolve({ ready }) });
     } else release();
@@ -193,7 +193,7 @@ export const standbyCommands = [
         await whenWhole(opened.standby);
         const took = await opened.promote(tell);
         await opened.standby.stop();
-        await becomeServer(config.data);
+        await becomeServer(config.data, session.runtime.now());
         return { ...took, next: "start mailroom standby, or mailroom serve" };
       } finally {
         await opened.standby.stop();

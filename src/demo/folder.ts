@@ -5,7 +5,7 @@
 import type { Domains } from "../admin/domains.ts";
 import type { People, Workspace } from "../admin/people.ts";
 import { ConfigError } from "../base/errors.ts";
-import type { Config, Listen } from "../config.ts";
+import type { Config, Environment, Listen } from "../config.ts";
 import { isLoopbackHost } from "../net/ip.ts";
 
 export const NAME = "Demo";
@@ -35,6 +35,13 @@ const VARIABLES: Record<Listener, string> = {
   imap: "MAILROOM_IMAP",
   imaps: "MAILROOM_IMAPS",
 };
+
+/** Mail apps read a demo, unless its environment says otherwise. */
+export const demoEnvironment = (env: Environment): Environment => ({
+  ...env,
+  MAILROOM_IMAP: env.MAILROOM_IMAP || "127.0.0.1:2143",
+  MAILROOM_IMAPS: env.MAILROOM_IMAPS || "127.0.0.1:2993",
+});
 
 /** Refuses listeners of a demo that other machines may reach. @throws ConfigError that names the variable */
 export function requireLoopback(config: Config): void {

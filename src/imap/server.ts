@@ -5,9 +5,10 @@
  * Invariants: nothing that was sent before TLS is read after it; nobody signs in without TLS; a client that does not read its
  * replies is not read from, and ends after a while.
  */
-import { createServer, type Socket } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
 import { createSecureContext, TLSSocket } from "node:tls";
 import { AppError } from "../base/errors.ts";
+import type { Meters } from "../base/metrics.ts";
 import { randomToken } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
@@ -34,9 +35,16 @@ const BEFORE_TLS = `${CAPABILITIES} STARTTLS LOGINDISABLED`;
 const BEFORE_SIGN_IN = `${CAPABILITIES} AUTH=PLAIN AUTH=OAUTHBEARER`;
 const SIGNED_IN = `${CAPABILITIES} CHILDREN CONDSTORE ESEARCH IDLE LIST-STATUS MOVE NAMESPACE QRESYNC SPECIAL-USE UIDPLUS UNSELECT WITHIN`;
 
+/** For metrics, whose names no client makes up. */
+const KNOWN: ReadonlySet<string> = new Set(
+  (
+    "APPEND AUTHENTICATE CAPABILITY CHECK CLOSE COPY CREATE DELETE ENABLE EXAMINE EXPUNGE FETCH GETQUOTA GETQUOTAROOT ID IDLE " +
+    "LIST LOGIN LSUB MOVE NAMESPACE NOOP RENAME SEARCH SELECT STARTTLS STATUS STORE SUBSCRIBE UID UNSELECT UNSUBSCRIBE"
+  ).split(" "),
+);
+
 /** Octets of a command without its large literal. */
 const LONGEST_COMMAND = 64 * 1024;
-const MOST_CONNECTIONS = 2_000;
 const MOST_OF_SOURCE = 100;
 const MOST_OF_PERSON = 32;
 /** How long a client may be silent: before signing in, and afterwards (RFC 9051 §5.4: at least 30 minutes). */
@@ -56,10 +64,21 @@ interface Listening {
   certificates: Pick<Certificates, "current" | "onChange">;
 }
 
-export function createImap({ hostname, ...parts }: ImapParts & { hostname: string }) {
+type ImapMeters = Pick<Meters, "countImapCommand" | "countImapBytes" | "countImapRefusal">;
+
+/** `mostConnections`: of all listeners together. */
+export function createImap({
+  hostname,
+  meters,
+  mostConnections,
+  ...parts
+}: ImapParts & { hostname: string; meters: ImapMeters; mostConnections: number }) {
   const { options, runtime, log } = parts;
   const connections = new Set<ReturnType<typeof serve>>();
-  const servers: { close(): void }[] = [];
+  const servers: Server[] = [];
+  let stopping = false;
+  /** Called when the last connection has ended. */
+  let ended = (): void => {};
   const idlers = new Set<() => void>();
   let isLooking = false;
 
@@ -189,6 +208,7 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
       socket.destroy();
       raw.destroy();
       connections.delete(connection);
+      if (connections.size === 0) ended();
     }
 
     function bye(reason: string): void {
@@ -198,6 +218,7 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
     function attend(to: Socket): void {
       to.on("data", (chunk: Buffer) => {
         to.pause();
+        meters.countImapBytes("received", chunk.length);
         lines.push(chunk);
         arrived.resolve();
       });
@@ -225,6 +246,7 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
       async write(data) {
         if (isOver) throw new Ended("the connection has ended");
         const chunk = typeof data === "string" ? Buffer.from(data, "latin1") : data;
+        meters.countImapBytes("sent", chunk.length);
         if (socket.write(chunk)) return;
         const drained = Promise.withResolvers<void>();
         const cancel = runtime.setTimer(end, STALLED_MS);
@@ -264,10 +286,12 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
     async function answer(command: { text: string; literals: ReadonlyMap<number, Uint8Array> }): Promise<boolean> {
       const parser = new Parser(command);
       let tag = "*";
+      let verb = "other";
       try {
         tag = parser.tag();
         parser.space();
         const name = parser.atom().toUpperCase();
+        if (KNOWN.has(name)) verb = name;
         if (name === "LOGOUT") {
           await session.send(`* BYE See you\r\n${tag} OK LOGOUT completed`);
           return false;
@@ -279,6 +303,7 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
         if (capability !== "" && !admitPerson()) throw new Refused("Too many connections", "LIMIT");
         await session.send(`${tag} OK ${capability}${said}`);
         if (name === "STARTTLS") secure();
+        meters.countImapCommand(verb, "OK");
         refused = 0;
         return true;
       } catch (error) {
@@ -286,6 +311,7 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
           if (!isOver) await session.send(`* BYE ${error.message}`).catch(() => {});
           return false;
         }
+        meters.countImapCommand(verb, error instanceof Malformed ? "BAD" : "NO");
         if (error instanceof Malformed) await session.send(`${tag} BAD ${error.message}`);
         else {
           const { message, code } = refusal(error);
@@ -312,6 +338,7 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
       const { userId } = session.caller("login");
       const theirs = [...connections].filter((one) => one.session.who?.caller.userId === userId);
       if (theirs.length <= MOST_OF_PERSON) return true;
+      meters.countImapRefusal("person");
       session.who = undefined;
       return false;
     }
@@ -321,6 +348,7 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
       else attend(raw);
       await session.send(`* OK [CAPABILITY ${capabilitiesOf(session)}] ${hostname} Mailroom`);
       for (let goesOn = true; goesOn && !isOver; ) {
+        if (stopping) return bye("The server stops");
         const read = await nextRead();
         if (!read) break;
         if ("waits" in read) await wire.write("+ Go on\r\n");
@@ -346,7 +374,11 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
           bye(error.message);
         }
       },
-      stop: () => bye("The server stops"),
+      /** A command that runs is finished before. */
+      stop(): void {
+        if (isWaiting) bye("The server stops");
+      },
+      end,
     };
     connections.add(connection);
     converse()
@@ -368,7 +400,8 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
         const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
           const source = sourceOfAddress(canonicalAddress(socket.remoteAddress ?? ""));
           const ofSource = [...connections].filter((one) => one.source === source).length;
-          if (connections.size >= MOST_CONNECTIONS || ofSource >= MOST_OF_SOURCE) {
+          if (connections.size >= mostConnections || ofSource >= MOST_OF_SOURCE) {
+            meters.countImapRefusal(ofSource >= MOST_OF_SOURCE ? "source" : "total");
             socket.on("error", () => {});
             if (given.implicitTls) socket.destroy();
             else socket.end("* BYE Too many connections\r\n");
@@ -393,11 +426,24 @@ export function createImap({ hostname, ...parts }: ImapParts & { hostname: strin
     } satisfies Job,
     /** Another process may have changed mail. */
     look,
-    /** Stops accepting, and ends all sessions. */
-    stop(): void {
+    isListening: (): boolean => servers.every((server) => server.listening),
+    open: (): number => connections.size,
+    /**
+     * Stops accepting, ends sessions that wait, and lets the commands of the others finish for up to `graceMs`. Resolves when
+     * every connection has ended or the time is up.
+     */
+    async stop(graceMs: number): Promise<void> {
+      stopping = true;
       stopLooking();
       for (const server of servers.splice(0)) server.close();
+      const allEnded = Promise.withResolvers<void>();
+      ended = allEnded.resolve;
       for (const connection of [...connections]) connection.stop();
+      if (connections.size === 0 || graceMs === 0) allEnded.resolve();
+      const cancel = runtime.setTimer(allEnded.resolve, graceMs);
+      await allEnded.promise;
+      cancel();
+      for (const connection of [...connections]) connection.end();
     },
   };
 }

@@ -303,9 +303,6 @@ export function setImapFlags(
   statements(tx).setFlags.run(~remove, add, folderId, JSON.stringify(seqs));
 }
 
-/** UIDs begin anew in every folder, since those given after a backup are unknown after its restore. `now`: epoch ms. */
-export const renewUidValidity = (tx: Tx, now: number): void =>
-  void tx
-    .update(imapFolders)
-    .set({ uidValidity: sql`max(${imapFolders.uidValidity} + 1, ${Math.floor(now / 1_000)})` })
-    .run();
+/** UIDs begin anew in every folder, since those given after a backup, or after the last that a replica has, are unknown to it. `now`: epoch ms. */
+export const renewUidValidity = ({ $client: sqlite }: Pick<Tx, "$client">, now: number): void =>
+  void sqlite.run("UPDATE imap_folders SET uid_validity = max(uid_validity + 1, ?)", [Math.floor(now / 1_000)]);

@@ -54,7 +54,7 @@ export async function settleRole({
       return { role: "standby" };
     }
     if (!hasDatabase) return { role: "promoting" };
-    await becomeServer(data);
+    await becomeServer(data, runtime.now());
     return { role: "server" };
   }
   if (isOurs) return { role: "server" };

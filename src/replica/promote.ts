@@ -5,12 +5,14 @@
  * Invariant: the lease is taken before the last look at the replica. What the server before acknowledged after that look
  * it had not: it looks at the lease after each upload and before its answer.
  */
+import { Database } from "bun:sqlite";
 import { existsSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { syncFolder } from "../base/files.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { renewUidValidity } from "../mailbox/uids.ts";
 import { placeOf, S3Error, type S3Location } from "../net/s3.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { lastTransaction } from "./follow.ts";
@@ -152,8 +154,11 @@ async function applyTheLast(
   }
 }
 
-/** Moves the database, of which nothing is open any more, to where a server has it. */
-export async function becomeServer(data: string): Promise<void> {
+/**
+ * Moves the database, of which nothing is open any more, to where a server has it, and numbers mail anew for IMAP: apps may have
+ * been told of UIDs that the replica has not. Done again after a crash, since the standby's file is removed last. `now`: epoch ms.
+ */
+export async function becomeServer(data: string, now: number): Promise<void> {
   const record = readStandby(data);
   const followed = record && followedDatabase(data, record);
   const database = join(data, "mailroom.db");
@@ -161,7 +166,19 @@ export async function becomeServer(data: string): Promise<void> {
     renameSync(followed, database);
     await syncFolder(data);
   }
+  if (record && existsSync(database)) renewUids(database, now);
   rmSync(join(data, STANDBY_FILE), { force: true });
   rmSync(join(data, STANDBY_FOLDER), { recursive: true, force: true });
   await syncFolder(data);
+}
+
+/** The database may be of a version without IMAP. */
+function renewUids(file: string, now: number): void {
+  const sqlite = new Database(file);
+  try {
+    const hasFolders = sqlite.query("SELECT 1 FROM sqlite_master WHERE name = 'imap_folders'").get() !== null;
+    if (hasFolders) renewUidValidity({ $client: sqlite }, now);
+  } finally {
+    sqlite.close();
+  }
 }

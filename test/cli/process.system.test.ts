@@ -108,6 +108,10 @@ test("the demo is served, and served again with the same key", async () => {
   expect(line).toBe(`curl -H 'Authorization: Bearer ${keyOf(first.stderr())}' ${first.http}/api/v1/threads`);
   expect(first.stderr()).toMatch(/Sign in +ada@example\.test +[A-Za-z0-9]{12,}\n/);
   expect(first.stderr()).not.toContain("/setup#");
+  expect(first.ready).toMatchObject({
+    imap: expect.stringMatching(/^127\.0\.0\.1:\d+$/),
+    imaps: expect.stringMatching(/^127\.0\.0\.1:\d+$/),
+  });
   const listed = await apiClient(first.http, keyOf(line)).get<{ threads: object[] }>("/threads");
   expect(listed.status).toBe(200);
   expect(await first.kill("SIGINT")).toBe(0);

@@ -10,7 +10,10 @@ import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { openTerminal } from "../harness/terminal.ts";
 
-const VARIABLES = ["MAILROOM_HTTP", "MAILROOM_HTTPS", "MAILROOM_MX", "MAILROOM_SUBMISSION", "MAILROOM_SUBMISSIONS"];
+const VARIABLES = [
+  ...["MAILROOM_HTTP", "MAILROOM_HTTPS", "MAILROOM_MX", "MAILROOM_SUBMISSION", "MAILROOM_SUBMISSIONS"],
+  ...["MAILROOM_IMAP", "MAILROOM_IMAPS"],
+];
 
 test.each(["127.0.0.1:0", "127.8.9.1:25", "[::1]:0", "localhost:0", "off"])("a demo may listen on %s", (listen) => {
   const config = readConfig(Object.fromEntries(VARIABLES.map((variable) => [variable, listen])));

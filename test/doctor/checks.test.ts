@@ -194,6 +194,16 @@ describe("one problem", () => {
     );
   };
 
+  test("of mail apps' listeners where they are on, and of the certificate there", async () => {
+    const env = { MAILROOM_IMAP: "127.0.0.1:2143", MAILROOM_IMAPS: "127.0.0.1:2993" };
+    const b = await bench({ ...env, MAILROOM_HTTPS: "off", MAILROOM_SUBMISSIONS: "off" });
+    const stateOf = async (id: string) => (await examine(b.world)).find((finding) => finding.id === id)?.state;
+    greeting(b, 2143, "* OK [CAPABILITY IMAP4rev1] mail.example.test Mailroom");
+    for (const id of ["listener:imap", "listener:imaps", "certificate"]) expect(await stateOf(id)).toBe("ok");
+    greeting(b, 2143, "* BYE Too many connections");
+    expect(await stateOf("listener:imap")).toBe("bad");
+  });
+
   const cases: [what: string, id: string, state: State, todo: RegExp | undefined, change: (b: Bench) => unknown][] = [
     [
       "little room",

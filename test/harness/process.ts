@@ -52,6 +52,8 @@ function environment(place: Place): Record<string, string> {
   };
 }
 
+const ANY_IMAP = { MAILROOM_IMAP: "127.0.0.1:0", MAILROOM_IMAPS: "127.0.0.1:0" };
+
 const running = new Set<Bun.Subprocess>();
 
 atEndOfFile(async () => {
@@ -70,7 +72,8 @@ function beginCommand(place: Place, ...args: string[]) {
   const stderr = () => readFileSync(said, "utf8");
   const file = openSync(said, "a");
   const child = Bun.spawn([...(place.program ?? PROGRAM), ...args], {
-    env: environment(place),
+    // A demo has IMAP on ports of its own, which two at once cannot have.
+    env: { ...(args.includes("--demo") && ANY_IMAP), ...environment(place) },
     cwd: place.cwd ?? place.data,
     stdio: ["ignore", "pipe", file],
   });

@@ -323,25 +323,33 @@ describe("how long the server waits for a client", () => {
 });
 
 describe("open files", () => {
-  test.each([
-    [1_024, true],
-    [4_096, true],
-    [65_536, true],
-    [Number.MAX_SAFE_INTEGER, true],
-    [512, false],
-    [256, false],
-  ])("of a limit of %d, the shares fit together: %p", (limit, suffices) => {
-    const { smtp, http, webhooks, ...shares } = shareDescriptors(limit);
+  test.each(
+    [true, false].flatMap((hasImap) =>
+      (
+        [
+          [1_024, true],
+          [4_096, true],
+          [65_536, true],
+          [Number.MAX_SAFE_INTEGER, true],
+          [512, false],
+          [256, false],
+        ] as const
+      ).map(([limit, suffices]) => [limit, hasImap, suffices] as const),
+    ),
+  )("of a limit of %d, with IMAP: %p, the shares fit together: %p", (limit, hasImap, suffices) => {
+    const { smtp, http, imap, webhooks, ...shares } = shareDescriptors(limit, { imap: hasImap });
     expect(shares).toEqual({ limit, suffices });
     const listeners = Object.values(smtp);
-    const needed = 128 + 268 + 96 + 2 * webhooks + 2 * (smtp.mx + smtp.submission + smtp.submissions) + 3 * http;
+    const needed = 128 + 268 + 96 + 2 * webhooks + 2 * (smtp.mx + smtp.submission + smtp.submissions) + 2 * imap + 3 * http;
     if (suffices) expect(needed).toBeLessThanOrEqual(limit);
     expect(Math.min(http, webhooks, ...listeners)).toBeGreaterThanOrEqual(10);
-    expect(Math.max(http, ...listeners)).toBeLessThanOrEqual(2_000);
+    expect(imap === 0 || imap >= 20).toBe(true);
+    expect(imap > 0).toBe(hasImap);
+    expect(Math.max(http, imap, ...listeners)).toBeLessThanOrEqual(2_000);
   });
 
   test("a usual limit allows hundreds of connections, and a large limit thousands", () => {
-    expect(shareDescriptors(1_024)).toMatchObject({ http: 67, smtp: { mx: 51, submission: 25, submissions: 25 } });
-    expect(shareDescriptors(65_536)).toMatchObject({ http: 2_000, webhooks: 192, smtp: { mx: 1_000 } });
+    expect(shareDescriptors(1_024, { imap: false })).toMatchObject({ http: 67, smtp: { mx: 51, submission: 25, submissions: 25 } });
+    expect(shareDescriptors(65_536, { imap: true })).toMatchObject({ http: 2_000, imap: 2_000, webhooks: 192, smtp: { mx: 1_000 } });
   });
 });

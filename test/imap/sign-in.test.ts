@@ -270,7 +270,7 @@ describe("with the password of the web app", () => {
     const waiting = await idling(JSON.stringify(PASSWORD));
     const { people, store } = world.appliance;
     const hash = await hashPassword("another password");
-    store.transact((tx) => people.replacePassword(tx, world.owner.userId, hash));
+    store.transact((tx) => people.replacePassword(tx, world.owner.userId, { passwordHash: hash }));
     await expectEnd(waiting);
   });
 

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { desc } from "drizzle-orm";
 import { readBackupState } from "../../backup/layout.ts";
 import { shareDescriptors } from "../../base/descriptors.ts";
+import { servesImap } from "../../config.ts";
 import { MIGRATIONS } from "../../store/migrate.ts";
 import { messages } from "../../store/schema.ts";
 import { type Db, isRoomLow } from "../../store/store.ts";
@@ -53,8 +54,9 @@ export const checkDisk: Check = async ({ config, system }) => {
 export const checkOpenFiles: Check = async ({ config, system, serving }) => {
   const limit = serving ? await system.openFilesOfServer(config.data) : undefined;
   if (limit === undefined) return [];
-  const { smtp, http, suffices } = shareDescriptors(limit);
-  const connections = `${smtp.mx + smtp.submission + smtp.submissions} SMTP and ${http} HTTP connections`;
+  const { smtp, http, imap, suffices } = shareDescriptors(limit, { imap: servesImap(config) });
+  const mail = `${smtp.mx + smtp.submission + smtp.submissions} SMTP${imap > 0 ? `, ${imap} IMAP` : ""}`;
+  const connections = `${mail} and ${http} HTTP connections`;
   return [
     {
       id: "open-files",

@@ -16,6 +16,8 @@ const LISTENERS = [
   { id: "mx", name: "SMTP for other servers", variable: "MAILROOM_MX", expect: "line" },
   { id: "submission", name: "SMTP for mail apps", variable: "MAILROOM_SUBMISSION", expect: "line" },
   { id: "submissions", name: "SMTP for mail apps, over TLS", variable: "MAILROOM_SUBMISSIONS", expect: "certificate" },
+  { id: "imap", name: "IMAP for mail apps", variable: "MAILROOM_IMAP", expect: "line" },
+  { id: "imaps", name: "IMAP for mail apps, over TLS", variable: "MAILROOM_IMAPS", expect: "certificate" },
 ] as const;
 
 /** The address for clients on this machine; undefined for a listener that is off or has a random port. */
@@ -47,7 +49,7 @@ async function look({ config, system }: World, listener: (typeof LISTENERS)[numb
   const where = `${at.host}:${at.port}`;
   try {
     const { line = "220" } = await system.greet(at.host, at.port, expect);
-    if (line.startsWith("220")) return [{ ...base, state: "ok", detail: `it answers at ${where}` }];
+    if (/^(?:220|\* OK)/.test(line)) return [{ ...base, state: "ok", detail: `it answers at ${where}` }];
     return [{ ...base, state: "bad", detail: `it says ${line}`, todo: "Look into the server's log." }];
   } catch (error) {
     const detail = `nothing answers at ${where}: ${error instanceof Error ? error.message : error}`;
@@ -65,7 +67,7 @@ const LAST_DAYS = 3;
 
 export const checkCertificate: Check = async (world) => {
   const { config, system, serving } = world;
-  const at = reachedAt(config.https) ?? reachedAt(config.submissions);
+  const at = reachedAt(config.https) ?? reachedAt(config.submissions) ?? reachedAt(config.imaps);
   if (!serving || !at) return [];
   const base = { id: "certificate", name: "Certificate" };
   try {
