@@ -9,6 +9,7 @@ import { createDevelopers, type Developers } from "./admin/developers.ts";
 import { createDomains, createLossNotices, type Domains } from "./admin/domains.ts";
 import { createErasure } from "./admin/erasure.ts";
 import { createKeyJournal, type KeyJournal } from "./admin/journal.ts";
+import { createMailAppRecords } from "./admin/mail-apps.ts";
 import { createPublishedPolicy } from "./admin/mta-sts.ts";
 import { createOutbound, type Outbound } from "./admin/outbound.ts";
 import { createPeople, type People } from "./admin/people.ts";
@@ -29,6 +30,7 @@ import { newestFiledAt } from "./doctor/checks/machine.ts";
 import { createDoctor, type Doctor, type DoctorOptions, STANDBY_CHECKS } from "./doctor/doctor.ts";
 import { createEvents, type Events } from "./events/events.ts";
 import { createConnections } from "./http/connections.ts";
+import { createDiscovery } from "./http/discovery.ts";
 import { createMetricsPage, type HttpParts, startHttp } from "./http/server.ts";
 import { createWeb } from "./http/web.ts";
 import { createImap } from "./imap/server.ts";
@@ -172,8 +174,16 @@ export function createAppliance(
   });
   const people = createPeople({ store, runtime });
   const erasure = createErasure({ store, people, engine, runtime });
-  const policy = createPublishedPolicy({ options, hostname: config.hostname, baseUrl: config.baseUrl });
-  const domains = createDomains({ store, runtime, log, hostname: config.hostname, policy });
+  const { hostname, baseUrl } = config;
+  const ports = {
+    imap: configuredPort(config.imap),
+    imaps: configuredPort(config.imaps),
+    submission: configuredPort(config.submission),
+    submissions: configuredPort(config.submissions),
+  };
+  const policy = createPublishedPolicy({ options, hostname, baseUrl });
+  const mailAppRecords = createMailAppRecords({ hostname, baseUrl, ports });
+  const domains = createDomains({ store, runtime, log, hostname, policy, mailApps: mailAppRecords });
   const checks = following ? { checks: STANDBY_CHECKS } : {};
   const doctor = createDoctor({ config, store, options, domains, runtime, log }, { ...checks, ...doctorOptions });
   const replication =
@@ -205,7 +215,6 @@ export function createAppliance(
   ): Promise<{ address: string; works(): boolean }> {
     const { certificates } = parts;
     if (listen === "off" || !certificates) return { address: "off", works: () => true };
-    const { hostname } = config;
     const limits = limitsFor(most);
     const confirm = () => store.replicated();
     const listener = createSmtpListener({
@@ -219,15 +228,15 @@ export function createAppliance(
   async function openTls(): Promise<Certificates | undefined> {
     const { https, mx, submission, submissions, imap, imaps } = config;
     if ([https, mx, submission, submissions, imap, imaps].every((listen) => listen === "off")) return undefined;
-    const { tls: mode, hostname, data: folder, baseUrl } = config;
-    const names = () => findNames({ hostname, baseUrl, policyHosts: domains.policyHosts, dns: runtime.dns });
+    const { tls: mode, data: folder } = config;
+    const names = () => findNames({ hostname, baseUrl, webHosts: domains.webHosts, dns: runtime.dns });
     const certificates = await openCertificates({ mode, hostname, folder, names, runtime, log });
     frontends.push(certificates);
     return certificates;
   }
 
   function startWeb(parts: Omit<HttpParts, "http" | "https" | "baseUrl" | "policyAt" | "runtime" | "log" | "bound">) {
-    const { http, https, baseUrl } = config;
+    const { http, https } = config;
     return startHttp({
       ...parts,
       policyAt: domains.policyAt,
@@ -285,7 +294,7 @@ export function createAppliance(
           sidecar.start();
           frontends.push(sidecar);
         }
-        const { hostname, data: folder, baseUrl } = config;
+        const { data: folder } = config;
         let certificates: Certificates | undefined;
         const certificate = () => certificates?.current().cert;
         const monitoring = createMonitoring({ store, options, folder, certificate, runtime });
@@ -402,8 +411,16 @@ export function createAppliance(
           meters,
           bodies: createBodyBudget(),
         };
+        const mailApps = {
+          host: hostname,
+          imap: portOf(imapAddress),
+          imaps: portOf(imapsAddress),
+          submission: portOf(listeners.submission.address),
+          submissions: portOf(listeners.submissions.address),
+        };
         const mostConnections = shares.http;
         const addressOf = createAddressReader(config.trustedProxies);
+        const sourceOf = createSourceReader(config.trustedProxies);
         const api = createApi({
           ...base,
           ...performing,
@@ -423,15 +440,11 @@ export function createAppliance(
           people,
           firstRun,
           doctor,
-          sourceOf: createSourceReader(config.trustedProxies),
+          sourceOf,
           baseUrl,
           identity,
           oauth,
-          mailApps: {
-            host: hostname,
-            submission: portOf(listeners.submission),
-            submissions: portOf(listeners.submissions),
-          },
+          mailApps,
           mostConnections,
           standby: () => following?.state(),
           searching: () => explain(engine.state(), sidecar.state()),
@@ -477,6 +490,7 @@ export function createAppliance(
           ...(remote && { blobs: () => (remote.s3.failure() === undefined ? "s3" : "s3 (failing)") }),
           ...(replication && { replica: replication.state }),
           metrics: metricsPage,
+          discovery: createDiscovery({ ...base, mailApps, isHosted: domains.isHosted, baseUrl, sourceOf }),
           certificates,
           connections,
         });
@@ -606,8 +620,11 @@ function follow(store: Store, changed: () => void): Job {
 const contactOf = (baseUrl: string, hostname: string): string =>
   baseUrl.startsWith("https:") ? baseUrl : `mailto:postmaster@${hostname}`;
 
+/** Port of a listener as it is set; null for one that is off, or on a port that is chosen when it starts. */
+const configuredPort = (listen: Listen): number | null => (listen === "off" ? null : listen.port || null);
+
 /** Port of a started listener; null for one that is off. */
-const portOf = ({ address }: { address: string }): number | null =>
+const portOf = (address = "off"): number | null =>
   address === "off" ? null : Number(address.slice(address.lastIndexOf(":") + 1));
 
 /** Starts a listener and gives its `host:port`. @throws Error that names the variable to change */

@@ -3,11 +3,11 @@ import { readStsRecord } from "../authentication/mta-sts.ts";
 import type { DnsResolver } from "../base/runtime.ts";
 
 export interface DnsRecord {
-  type: "MX" | "TXT" | "CNAME";
+  type: "MX" | "TXT" | "CNAME" | "SRV";
   name: string;
   /** The record's data as one string, even if a zone file must split it. */
   value: string;
-  purpose: "mx" | "spf" | "dkim" | "dmarc" | "ownership" | "mta-sts" | "tls-rpt";
+  purpose: "mx" | "spf" | "dkim" | "dmarc" | "ownership" | "mta-sts" | "tls-rpt" | "mail-apps";
   /** The record is recommended; the domain works without it. */
   optional?: true;
 }
@@ -26,6 +26,9 @@ function tagsOf(text: string): Map<string, string> {
     }),
   );
 }
+
+/** The port and target of an SRV record: how apps choose between several is their owner's choice. Other values as they are. */
+const withoutWeight = (value: string): string => value.replace(/^\d+ \d+ /, "");
 
 /**
  * Tells whether the published records serve the purpose of the record. The owner words the SPF and DMARC policies, so
@@ -46,6 +49,8 @@ function satisfies(record: DnsRecord, published: readonly string[]): boolean {
       return record.type === "TXT"
         ? readStsRecord(published) === readStsRecord([record.value])
         : published.includes(record.value);
+    case "mail-apps":
+      return published.some((found) => withoutWeight(found) === withoutWeight(record.value));
     case "tls-rpt":
       return published.filter((text) => /^v=TLSRPTv1\s*;/.test(text)).length === 1;
     case "dkim":
@@ -54,7 +59,7 @@ function satisfies(record: DnsRecord, published: readonly string[]): boolean {
 }
 
 /**
- * Looks up what is published at the name: hosts of MX records, texts of TXT records. Bun's resolver returns each string
+ * Looks up what is published at the name: hosts of MX records, texts of TXT records, values of SRV records. Bun's resolver returns each string
  * of a TXT record as a record of its own, and a DKIM key is longer than one string, so all strings joined are a
  * candidate, too. Rejects with the resolver's error.
  */
@@ -64,8 +69,16 @@ export async function publishedAt(dns: DnsResolver, { type, name, value, purpose
     const texts = (await dns.resolveTxt(name)).map((strings) => strings.join(""));
     return purpose === "dkim" && texts.length > 1 ? [...texts, texts.join("")] : texts;
   }
-  return (await dns.resolveMx(name)).map((mx) => mx.exchange.toLowerCase().replace(/\.$/, ""));
+  if (type === "SRV") {
+    return (await dns.resolveSrv(name)).map(
+      ({ priority, weight, port, name: target }) => `${priority} ${weight} ${port} ${hostOf(target) || "."}`,
+    );
+  }
+  return (await dns.resolveMx(name)).map((mx) => hostOf(mx.exchange));
 }
+
+/** A name as records have it, in lower case and without its final dot. */
+const hostOf = (name: string): string => name.toLowerCase().replace(/\.$/, "");
 
 /** Tells whether two names share an IPv4 address. */
 async function leadsTo(dns: DnsResolver, name: string, target: string): Promise<boolean> {

@@ -20,6 +20,7 @@ import { isServed } from "../store/moving.ts";
 import * as schema from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type DnsRecord, type FoundRecord, lookUp, publishedAt } from "./dns.ts";
+import type { MailAppRecords } from "./mail-apps.ts";
 import type { PublishedPolicy } from "./mta-sts.ts";
 import { domainOf } from "./names.ts";
 
@@ -91,12 +92,15 @@ export function createDomains({
   log,
   hostname,
   policy,
+  mailApps,
 }: {
   store: Store;
   runtime: Pick<Runtime, "now" | "randomBytes" | "dns" | "setTimer">;
   log: Log;
   /** The MTA-STS policy for mail to the domains. By default none is published. */
   policy?: PublishedPolicy;
+  /** The records for mail apps. By default there are none. */
+  mailApps?: MailAppRecords;
   /** Name of this server, to which MX records point. */
   hostname: string;
 }) {
@@ -159,18 +163,30 @@ export function createDomains({
       }));
   }
 
-  /** Lists the MTA-STS policy hosts of verified domains (RFC 8461 §3.2). */
-  const policyHosts = (): string[] =>
+  const hostedNames = (): string[] =>
     listDomains()
       .filter(({ verifiedAt, workspaceId }) => verifiedAt !== null && isServed(store.db, workspaceId))
-      .map(({ name }) => policyHostOf(name));
+      .map(({ name }) => name);
+
+  /** Lists the hosts that verified domains have here: of MTA-STS policies (RFC 8461 §3.2), then of settings. */
+  function webHosts(): string[] {
+    const names = hostedNames();
+    return [...names.map(policyHostOf), ...names.flatMap((name) => mailApps?.hostsOf(name) ?? [])];
+  }
+
+  /** Tells whether this server has verified the domain (A-labels, lower case) and serves it. */
+  function isHosted(name: string): boolean {
+    const verified = and(eq(schema.domains.name, name), isNotNull(schema.domains.verifiedAt));
+    const domain = store.db.select().from(schema.domains).where(verified).get();
+    return domain !== undefined && isServed(store.db, domain.workspaceId);
+  }
 
   /**
    * Returns what a policy host serves at a path: the policy, or null for any other path. Undefined when the host (in
    * lower case) is not a policy host.
    */
   function policyAt(host: string, path: string): string | null | undefined {
-    if (!policy || !policyHosts().includes(host)) return undefined;
+    if (!policy || !hostedNames().some((name) => policyHostOf(name) === host)) return undefined;
     return path === POLICY_PATH ? policy.text() : null;
   }
 
@@ -219,6 +235,7 @@ export function createDomains({
       { type: "TXT", name: `_dmarc.${name}`, value: "v=DMARC1; p=quarantine", purpose: "dmarc" },
       ownershipRecord(name, domain.ownershipToken),
       ...(policy?.recordsOf(name) ?? []),
+      ...(mailApps?.recordsOf(name) ?? []),
     ];
   }
 
@@ -309,7 +326,8 @@ export function createDomains({
   return {
     addDomain,
     listDomains,
-    policyHosts,
+    isHosted,
+    webHosts,
     policyAt,
     domainNamed,
     domainIn,

@@ -78,6 +78,9 @@ export function queryOf(url: string): string {
   return start < 0 ? "" : url.slice(start + 1).replace(/#.*$/s, "");
 }
 
+/** The host that a request names, in lower case and without its port; empty when it names none. */
+export const hostOf = ({ headers }: Request): string => (headers.get("host") ?? "").toLowerCase().replace(/:\d+$/, "");
+
 /** Counts `amount` more as under way. @throws AppError rate_limited, server_error with status 503 */
 export type Count = (amount: number) => void;
 

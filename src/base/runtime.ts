@@ -15,7 +15,7 @@ export type { NameServer, SecureAnswer, SecureDns, Tlsa } from "./secure-dns.ts"
  */
 export type DnsResolver = Pick<
   Resolver,
-  "resolve4" | "resolve6" | "resolveMx" | "resolveTxt" | "resolveCname" | "resolveNs" | "resolvePtr"
+  "resolve4" | "resolve6" | "resolveMx" | "resolveTxt" | "resolveSrv" | "resolveCname" | "resolveNs" | "resolvePtr"
 >;
 
 export interface Runtime {

@@ -5,7 +5,7 @@
  */
 
 import { createHash, timingSafeEqual } from "node:crypto";
-import { pathOf, queryOf } from "../api/request.ts";
+import { hostOf, pathOf, queryOf } from "../api/request.ts";
 import type { Rest } from "../api/rest.ts";
 import type { AppError } from "../base/errors.ts";
 import { CONTENT_TYPE, type Metrics } from "../base/metrics.ts";
@@ -13,6 +13,7 @@ import { canonicalAddress, isLoopback, isLoopbackHost, networkList } from "../ne
 import type { Options } from "../store/settings.ts";
 import type { Certificates } from "../tls/certificates.ts";
 import { APP_PREFIX } from "./app-api.ts";
+import { type Discovery, isAutodiscover } from "./discovery.ts";
 import { STRICT_TRANSPORT_SECURITY } from "./headers.ts";
 import { createHttpsServer } from "./https.ts";
 import {
@@ -61,6 +62,8 @@ interface HttpServerParts extends OpenParts, Pick<HttpListenerParts, "runtime" |
   metrics?: MetricsPage;
   /** The MTA-STS policy at a host and path: null for a policy host's other paths, undefined for other hosts. */
   policyAt?: (host: string, path: string) => string | null | undefined;
+  /** The settings of mail apps; undefined for requests for something else. */
+  discovery?: Discovery;
   /** Behind our TLS: responses tell browsers to use HTTPS only. */
   secure?: boolean;
   /**
@@ -174,6 +177,7 @@ export function createHttpServer({
   unavailable,
   metrics,
   policyAt,
+  discovery,
   secure = false,
   localOnly = false,
   ...parts
@@ -197,6 +201,8 @@ export function createHttpServer({
     }
     const policy = policyResponse(request, path);
     if (policy) return policy;
+    const settings = path.startsWith(CHALLENGE) ? undefined : await discovery?.(request, path, peer);
+    if (settings) return settings;
     const isApi = path.startsWith("/api/");
     const refusal = isApi || path.startsWith(`${APP_PREFIX}/`) ? unavailable?.() : undefined;
     if (refusal) return refusalResponse(refusal);
@@ -207,7 +213,7 @@ export function createHttpServer({
 
   /** A policy host serves only its policy, and challenges for its certificate. */
   function policyResponse(request: Request, path: string): Response | undefined {
-    const host = request.headers.get("host")?.toLowerCase().replace(/:\d+$/, "") ?? "";
+    const host = hostOf(request);
     if (!host.startsWith("mta-sts.") || path.startsWith(CHALLENGE)) return undefined;
     const policy = policyAt?.(host, path);
     if (policy === undefined) return undefined;
@@ -234,7 +240,9 @@ function createRedirector({
     const path = pathOf(request.url);
     const query = queryOf(request.url);
     const location = `${target}${path}${query === "" ? "" : `?${query}`}`;
-    return (await openResponse(request, path, parts)) ?? text(`Use ${target}\n`, 308, { location });
+    // Outlook takes no other redirect, and follows this one without a certificate for the name that it asked.
+    const status = isAutodiscover(path) && request.method === "GET" ? 302 : 308;
+    return (await openResponse(request, path, parts)) ?? text(`Use ${target}\n`, status, { location });
   }
   return listenHttp({ ...parts, respond });
 }

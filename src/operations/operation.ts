@@ -11,6 +11,7 @@ import type { Session } from "../access/sessions.ts";
 import type { Developers } from "../admin/developers.ts";
 import type { Domains } from "../admin/domains.ts";
 import type { KeyJournal } from "../admin/journal.ts";
+import type { MailAppPorts } from "../admin/mail-apps.ts";
 import type { Outbound } from "../admin/outbound.ts";
 import type { People } from "../admin/people.ts";
 import type { FirstRun } from "../admin/setup.ts";
@@ -154,12 +155,8 @@ export interface AppServices {
 }
 
 /** Where mail apps find the server. */
-export interface MailApps {
+export interface MailApps extends MailAppPorts {
   host: string;
-  /** Port with STARTTLS; null where the server does not listen. */
-  submission: number | null;
-  /** Port with TLS from the start. */
-  submissions: number | null;
 }
 
 export interface VisitorContext extends AppServices, BrowserRequest {}

@@ -59,21 +59,21 @@ const MOST_NAMES = 100;
 export async function findNames({
   hostname,
   baseUrl,
-  policyHosts,
+  webHosts,
   dns,
 }: {
   /** Name of the SMTP listeners. */
   hostname: string;
   /** Public origin of the web. */
   baseUrl: string;
-  /** Lists hosts of MTA-STS policies; those whose DNS leads to this server are included. */
-  policyHosts(): readonly string[];
+  /** Lists hosts of the domains, the important ones first; those whose DNS leads to this server are included. */
+  webHosts(): readonly string[];
   dns: DnsResolver;
 }): Promise<Names> {
   const main = hostname.toLowerCase();
   const webHost = new URL(baseUrl).hostname;
   const here = await addressesOf(main, dns);
-  const hosts = policyHosts().slice(0, MOST_NAMES - 2);
+  const hosts = webHosts().slice(0, MOST_NAMES - 2);
   const leadHere = await Promise.all(
     hosts.map(async (host) => (await addressesOf(host, dns)).some((address) => here.includes(address))),
   );

@@ -16,6 +16,8 @@ export interface Records {
   txt?: readonly string[];
   ns?: readonly string[];
   cname?: string;
+  /** The target may be "" for a service that is not offered. */
+  srv?: readonly (readonly [priority: number, weight: number, port: number, target: string])[];
   ptr?: readonly string[];
   tlsa?: readonly (readonly [usage: number, selector: number, matchingType: number, data: Uint8Array])[];
   /** The server marks its answers about the name as authenticated. */
@@ -27,7 +29,17 @@ export type Zone = Record<string, Records | "SERVFAIL" | "silence">;
 
 type Type = Exclude<keyof Records, "secure">;
 
-const NUMBER_OF_TYPE: Record<Type, number> = { a: 1, ns: 2, cname: 5, ptr: 12, mx: 15, txt: 16, aaaa: 28, tlsa: 52 };
+const NUMBER_OF_TYPE: Record<Type, number> = {
+  a: 1,
+  ns: 2,
+  cname: 5,
+  ptr: 12,
+  mx: 15,
+  txt: 16,
+  aaaa: 28,
+  srv: 33,
+  tlsa: 52,
+};
 const TYPE_OF_NUMBER = new Map(Object.entries(NUMBER_OF_TYPE).map(([type, number]) => [number, type as Type]));
 const NAME_ERROR = 3;
 const SERVER_FAILURE = 2;
@@ -82,6 +94,7 @@ export function zone(description: Zone): DnsResolver {
   }
   const askMx = ask("mx");
   const askTxt = ask("txt");
+  const askSrv = ask("srv");
   return {
     resolve4: ask("a"),
     resolve6: ask("aaaa"),
@@ -91,6 +104,11 @@ export function zone(description: Zone): DnsResolver {
         return { priority, exchange };
       }),
     resolveTxt: async (name: string) => (await askTxt(name)).map((text) => stringsOf(text as string)),
+    resolveSrv: async (name: string) =>
+      (await askSrv(name)).map((record) => {
+        const [priority, weight, port, target] = record as [number, number, number, string];
+        return { priority, weight, port, name: target };
+      }),
     resolveCname: ask("cname"),
     resolveNs: ask("ns"),
     resolvePtr: ask("ptr"),
@@ -215,6 +233,12 @@ function encodeData(type: Type, value: unknown): Buffer {
     const number = Buffer.alloc(2);
     number.writeUInt16BE(preference);
     return Buffer.concat([number, encodeName(exchange)]);
+  }
+  if (type === "srv") {
+    const [priority, weight, port, target] = value as [number, number, number, string];
+    const numbers = Buffer.alloc(6);
+    for (const [i, number] of [priority, weight, port].entries()) numbers.writeUInt16BE(number, 2 * i);
+    return Buffer.concat([numbers, encodeName(target)]);
   }
   if (type === "tlsa") {
     const [usage, selector, matchingType, data] = value as [number, number, number, Uint8Array];

@@ -27,6 +27,7 @@ const NO_DNS = {
   resolveTxt: refuse,
   resolveCname: refuse,
   resolveNs: refuse,
+  resolveSrv: refuse,
   resolvePtr: refuse,
 } as DnsResolver;
 

@@ -103,6 +103,7 @@ const unanswered = {
   resolveTxt: later,
   resolveCname: later,
   resolveNs: later,
+  resolveSrv: later,
   resolvePtr: later,
 } as never;
 

@@ -20,6 +20,7 @@ const strictDns = {
   resolveMx: missing,
   resolveCname: missing,
   resolveNs: missing,
+  resolveSrv: missing,
   resolvePtr: missing,
   resolveTxt: async (name: string) => (name === "_dmarc.strict.example" ? [["v=DMARC1; p=reject"]] : missing()),
 } as unknown as DnsResolver;

@@ -192,7 +192,7 @@ const ZONE: Zone = {
 const find = (baseUrl: string, domains: readonly string[] = []) =>
   findNames({
     ...{ hostname: "Mail.example.com", baseUrl, dns: zone(ZONE) },
-    policyHosts: () => domains.map((domain) => `mta-sts.${domain}`),
+    webHosts: () => domains.map((domain) => `mta-sts.${domain}`),
   });
 
 test("the names are the server, the web, and the policy hosts that lead here", async () => {

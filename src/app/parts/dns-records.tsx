@@ -12,6 +12,7 @@ const PURPOSES = {
   ownership: "Shows that the domain is yours",
   "mta-sts": "Has senders insist on encryption (MTA-STS)",
   "tls-rpt": "Has senders report failed encryption (TLS-RPT)",
+  "mail-apps": "Lets mail apps find their settings",
 } as const;
 
 const STATES = {

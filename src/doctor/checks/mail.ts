@@ -16,6 +16,7 @@ const NAMES: Record<DnsRecord["purpose"], string> = {
   ownership: "Ownership",
   "mta-sts": "MTA-STS",
   "tls-rpt": "TLS reports",
+  "mail-apps": "Settings for mail apps",
 };
 
 const WHY: Record<DnsRecord["purpose"], string> = {
@@ -26,6 +27,7 @@ const WHY: Record<DnsRecord["purpose"], string> = {
   ownership: "The domain cannot be verified without it",
   "mta-sts": "Other servers do not insist on TLS to this one without it",
   "tls-rpt": "Other servers do not report failures of TLS without it",
+  "mail-apps": "People have to type servers and ports into some mail apps without it",
 };
 
 /** Checks one claim to each name, the verified or else the oldest: records of the others need not be published. */
@@ -38,8 +40,10 @@ export const checkDomains: Check = async (world) => {
 
 async function look({ domains }: World, { id, name, verifiedAt, takesMail }: DomainEntry) {
   const records = await domains.seeRecords(id);
-  // A missing optional record is its owner's choice.
-  const asked = records.filter(({ optional, state }) => !optional || state === "found");
+  // A missing optional record is its owner's choice. Those for mail apps are worth a word.
+  const asked = records.filter(
+    ({ optional, state, purpose }) => !optional || state === "found" || purpose === "mail-apps",
+  );
   const byPurpose = Map.groupBy(asked, ({ purpose }) => purpose);
   // A verified domain no longer needs its ownership record.
   if (verifiedAt !== null) byPurpose.delete("ownership");
@@ -64,7 +68,7 @@ function findingOf(purpose: DnsRecord["purpose"], domain: string, records: reado
     const publish = missing.map(({ type, name, value }) => `${name} ${type} ${value}`).join("; ");
     return {
       ...base,
-      state: "bad",
+      state: purpose === "mail-apps" ? "warning" : "bad",
       detail: "it is not published as it should be",
       todo: `${WHY[purpose]}. Publish: ${publish}`,
     };

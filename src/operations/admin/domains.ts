@@ -19,10 +19,10 @@ const Domain = t.Object(
     verifiedAt: nullable(dateTime(), { description: "null until it is verified" }),
     records: t.Array(
       t.Object({
-        type: oneOf(["MX", "TXT", "CNAME"]),
+        type: oneOf(["MX", "TXT", "CNAME", "SRV"]),
         name: t.String(),
         value: t.String(),
-        purpose: oneOf(["mx", "spf", "dkim", "dmarc", "ownership", "mta-sts", "tls-rpt"]),
+        purpose: oneOf(["mx", "spf", "dkim", "dmarc", "ownership", "mta-sts", "tls-rpt", "mail-apps"]),
         optional: t.Optional(t.Boolean({ description: "Recommended, not required" })),
         state: t.Optional(
           oneOf(["found", "missing", "unanswered"], {
