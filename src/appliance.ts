@@ -445,6 +445,7 @@ export function createAppliance(
           identity,
           oauth,
           mailApps,
+          certificate: () => certificates?.current(),
           mostConnections,
           standby: () => following?.state(),
           searching: () => explain(engine.state(), sidecar.state()),

@@ -123,6 +123,15 @@ export function reachOf(db: Db, caller: Caller): Map<string, Reach> {
   return reached;
 }
 
+/** The person's own mailbox among those: the one at their address, else the first that they own or reach. */
+export function ownAmong(caller: Caller, reached: readonly Reach[]): Reach | undefined {
+  return (
+    reached.find(({ mailbox }) => mailbox.address === caller.email) ??
+    reached.find(({ source }) => source === "owner") ??
+    reached[0]
+  );
+}
+
 /** True if the caller's key is restricted to some mailboxes. */
 export const isLimitedToMailboxes = ({ policy }: Pick<Caller, "policy">): boolean => policy?.mailboxes !== undefined;
 

@@ -7,6 +7,8 @@ import type { HttpClientParts } from "../net/http-client.ts";
 import type { AppServices, OperatorContext } from "../operations/operation.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
+import type { KeyPair } from "../tls/certificates.ts";
+import { signs } from "../tls/sign.ts";
 import { APP_PREFIX, createAppApi } from "./app-api.ts";
 import { draftFileRoutes } from "./draft-files.ts";
 import { frameRoutes } from "./frame.ts";
@@ -14,6 +16,7 @@ import { createPageGate } from "./gate.ts";
 import { commonHeaders } from "./headers.ts";
 import { openImageProxy } from "./images.ts";
 import { createLive } from "./live.ts";
+import { mailProfileRoute } from "./mail-profile.ts";
 import { createOAuthEndpoints } from "./oauth.ts";
 import { createPages, createPdfPage } from "./pages.ts";
 import { createReference } from "./reference.ts";
@@ -21,11 +24,13 @@ import { createSessionCookie } from "./session-cookie.ts";
 
 export interface WebParts
   extends Serving,
-    Omit<AppServices, "unsubscribing">,
+    Omit<AppServices, "unsubscribing" | "signsProfiles">,
     Pick<OperatorContext, "doctor" | "searching"> {
   store: Pick<Store, "db" | "transact" | "note" | "onCommit">;
   options: Pick<Options, "get">;
   sending: Sending;
+  /** The certificate of the listeners, if there is one. */
+  certificate(): KeyPair | undefined;
   /** Excepted networks for strangers' URLs to unsubscribe at, as readDestination takes them. */
   allow: HttpClientParts["allow"];
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
@@ -62,8 +67,15 @@ export function createWeb(parts: WebParts): Web {
     gate,
     cookie,
     headers,
-    services: { ...parts, unsubscribing },
-    routes: [...draftFileRoutes(parts), ...frameRoutes({ ...parts, images }), live.route],
+    services: {
+      ...parts,
+      unsubscribing,
+      signsProfiles() {
+        const pair = parts.certificate();
+        return pair !== undefined && signs(pair);
+      },
+    },
+    routes: [...draftFileRoutes(parts), ...frameRoutes({ ...parts, images }), mailProfileRoute(parts), live.route],
   });
 
   return {

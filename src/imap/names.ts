@@ -3,7 +3,7 @@
  * their reach under `Shared/ADDRESS/`.
  */
 import type { Caller, Reach } from "../access/caller.ts";
-import { reachOf } from "../access/caller.ts";
+import { ownAmong, reachOf } from "../access/caller.ts";
 import type { Folder } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 
@@ -26,15 +26,6 @@ export interface Named {
   /** SPECIAL-USE. */
   use: string | undefined;
   reach: Reach;
-}
-
-/** The person's own mailbox is the one at their address, else the first that they own or reach. */
-function ownAmong(caller: Caller, reached: readonly Reach[]): Reach | undefined {
-  return (
-    reached.find(({ mailbox }) => mailbox.address === caller.email) ??
-    reached.find(({ source }) => source === "owner") ??
-    reached[0]
-  );
 }
 
 /** All mailboxes that the caller sees. */

@@ -144,6 +144,8 @@ export interface AppServices {
   identity: Identity;
   firstRun: FirstRun;
   mailApps: MailApps;
+  /** Tells whether the server's certificate signs profiles. */
+  signsProfiles(): boolean;
   oauth: OAuth;
   options: Pick<Options, "get">;
   /** What a standby knows of its server; undefined on a server. */
@@ -158,6 +160,10 @@ export interface AppServices {
 export interface MailApps extends MailAppPorts {
   host: string;
 }
+
+/** A profile sets up an account that reads and sends. */
+export const hasProfile = ({ imap, imaps, submission, submissions }: MailAppPorts): boolean =>
+  (imaps ?? imap) !== null && (submissions ?? submission) !== null;
 
 export interface VisitorContext extends AppServices, BrowserRequest {}
 

@@ -4,7 +4,7 @@ import { nameOf } from "../../admin/names.ts";
 import { AppError } from "../../base/errors.ts";
 import { APP_PASSWORD_ACCESS } from "../../store/schema.ts";
 import { oneOf, t } from "../json-schema.ts";
-import { appOperation } from "../operation.ts";
+import { appOperation, hasProfile } from "../operation.ts";
 import { BY_ID, isoOf, maybeIsoOf } from "../schemas.ts";
 
 /** Newest first. */
@@ -13,7 +13,7 @@ export const listAppPasswords = appOperation({
   audience: "person",
   method: "GET",
   path: "/app-passwords",
-  run: ({ store, caller, mailApps }) => ({
+  run: ({ store, caller, mailApps, signsProfiles }) => ({
     appPasswords: passwords
       .listAppPasswords(store.db, caller.userId)
       .map(({ id, name, createdAt, lastUsedAt, access }) => ({
@@ -23,7 +23,7 @@ export const listAppPasswords = appOperation({
         createdAt: isoOf(createdAt),
         lastUsedAt: maybeIsoOf(lastUsedAt),
       })),
-    mailApps,
+    mailApps: { ...mailApps, profile: hasProfile(mailApps) && { signed: signsProfiles() } },
   }),
 });
 

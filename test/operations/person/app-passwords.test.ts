@@ -18,7 +18,7 @@ interface Made {
 }
 interface Listed {
   appPasswords: { id: string; name: string; createdAt: string; lastUsedAt: string | null }[];
-  mailApps: { host: string; submission: number | null; submissions: number | null };
+  mailApps: Record<string, unknown>;
 }
 
 let booted: Booted;
@@ -202,6 +202,9 @@ describe("the page shows", () => {
   test("where mail apps find the server", async () => {
     expect((await list(alice)).mailApps).toEqual({
       host: "localhost",
+      imap: null,
+      imaps: null,
+      profile: false,
       submission: booted.submission.port,
       submissions: booted.submissions.port,
     });
@@ -212,6 +215,9 @@ describe("the page shows", () => {
     await setPassword(half, half.owner.userId);
     expect((await list(await signIn(half, ALICE))).mailApps).toEqual({
       host: "mail.example.test",
+      imap: null,
+      imaps: null,
+      profile: false,
       submission: null,
       submissions: half.submissions.port,
     });

@@ -1,4 +1,4 @@
-/** Mail apps: their settings for sending, and their app passwords. */
+/** Mail apps: their settings, and their app passwords. */
 import { useQuery } from "@tanstack/react-query";
 import { meQuery, useChange } from "../../lib/queries.ts";
 import {
@@ -100,35 +100,61 @@ function AppPasswordRow({ of: { id, name, access, createdAt, lastUsedAt } }: { o
   );
 }
 
-function Instructions({ of: { host, submission, submissions }, email }: { of: MailAppsView; email: string }) {
-  const facts = [
-    ["Outgoing server (SMTP)", host],
-    ...(submissions === null ? [] : [["Port, with SSL/TLS", String(submissions)]]),
-    ...(submission === null ? [] : [["Port, with STARTTLS", String(submission)]]),
-    ["User name", email],
-    ["Password", "an app password"],
-  ];
-  if (submission === null && submissions === null) {
+function Instructions({ of, email }: { of: MailAppsView; email: string }) {
+  const { host, imap, imaps, submission, submissions, profile } = of;
+  const isRead = imap !== null || imaps !== null;
+  const isSent = submission !== null || submissions !== null;
+  if (!isRead && !isSent) {
     return (
       <Panel title="Settings for the app">
-        <p className="text-sm">Mail apps cannot send through this server: its operator has not turned that on.</p>
+        <p className="text-sm">Mail apps cannot use this server: its operator has not turned that on.</p>
       </Panel>
     );
   }
+  const server = (name: string, implicit: number | null, explicit: number | null) => [
+    [name, host],
+    ...(implicit === null ? [] : [["Port, with SSL/TLS", String(implicit)]]),
+    ...(explicit === null ? [] : [["Port, with STARTTLS", String(explicit)]]),
+  ];
+  const facts = [
+    ...(isRead ? server("Incoming server (IMAP)", imaps, imap) : []),
+    ...(isSent ? server("Outgoing server (SMTP)", submissions, submission) : []),
+    ["User name", email],
+    ["Password", "an app password"],
+  ];
   return (
-    <Panel title="Settings for the app">
-      <dl className="grid grid-cols-[auto_1fr] gap-x-6 gap-y-1.5 text-sm">
-        {facts.map(([name, value]) => (
-          <div key={name} className="contents">
-            <dt className="text-muted">{name}</dt>
-            <dd className="font-mono break-all">{value}</dd>
-          </div>
-        ))}
-      </dl>
-      <p className="mt-3 max-w-prose text-sm text-muted">
-        {submission !== null && submissions !== null && "Use either port. "}The app sends from the addresses that you
-        may send as; sent mail is filed in Sent here. Mail is read here only, since this server has no IMAP or POP.
-      </p>
-    </Panel>
+    <>
+      {profile && (
+        <Panel title="iPhone, iPad and Mac" about="A profile sets up Mail, which then asks for an app password.">
+          <a
+            href="/app/mail-apps/profile"
+            className="inline-flex h-8 items-center rounded-md border border-line bg-raised px-3 text-sm text-ink hover:bg-hover max-md:h-10"
+          >
+            Download the profile
+          </a>
+          <p className="mt-3 max-w-prose text-sm text-muted">
+            Open it on the device, then install it in Settings.
+            {!profile.signed && " It is not signed, since this server has no certificate that devices know."}
+          </p>
+        </Panel>
+      )}
+      <Panel title="Settings for the app">
+        <dl className="grid grid-cols-[auto_1fr] gap-x-6 gap-y-1.5 text-sm">
+          {facts.map(([name, value], i) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: the ports of both servers have the same names
+            <div key={i} className="contents">
+              <dt className="text-muted">{name}</dt>
+              <dd className="font-mono break-all">{value}</dd>
+            </div>
+          ))}
+        </dl>
+        <p className="mt-3 max-w-prose text-sm text-muted">
+          {isRead
+            ? "Many apps find all of this by your address alone. Where there are two ports, use either. "
+            : "Mail is read here only, since this server has IMAP turned off. "}
+          The app sends from the addresses that you may send as; sent mail is filed in Sent here.
+        </p>
+      </Panel>
+    </>
   );
 }

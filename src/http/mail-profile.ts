@@ -1,0 +1,113 @@
+/**
+ * The configuration profile that sets up Mail on iPhone, iPad and Mac (rules: Settings of mail apps), for a person who
+ * is signed in. It contains no password: the device asks for it.
+ */
+import { createHash } from "node:crypto";
+import { type Caller, ownAmong, type Reach, reachOf } from "../access/caller.ts";
+import { downloadResponse } from "../api/download.ts";
+import { AppError } from "../base/errors.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { hasProfile, type MailApps } from "../operations/operation.ts";
+import type { Store } from "../store/store.ts";
+import type { KeyPair } from "../tls/certificates.ts";
+import { signFile, signs } from "../tls/sign.ts";
+import type { Route } from "./route.ts";
+
+type Plist = string | number | boolean | readonly Plist[] | { readonly [key: string]: Plist };
+
+function plistOf(value: Plist): string {
+  if (typeof value === "string") return `<string>${Bun.escapeHTML(value)}</string>`;
+  if (typeof value === "number") return `<integer>${value}</integer>`;
+  if (typeof value === "boolean") return value ? "<true/>" : "<false/>";
+  if (Array.isArray(value)) return `<array>\n${value.map(plistOf).join("\n")}\n</array>`;
+  const entries = Object.entries(value).map(([key, of]) => `<key>${Bun.escapeHTML(key)}</key>\n${plistOf(of)}`);
+  return `<dict>\n${entries.join("\n")}\n</dict>`;
+}
+
+/** The same for the same text, so that a profile replaces the one before it. */
+function uuidOf(text: string): string {
+  const bytes = createHash("sha256").update(text).digest().subarray(0, 16);
+  // A custom UUID (RFC 9562 §5.8).
+  bytes[6] = ((bytes[6] as number) & 0x0f) | 0x80;
+  bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
+  return bytes
+    .toString("hex")
+    .replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-")
+    .toUpperCase();
+}
+
+function profileFor({ email }: Caller, { address, name }: Reach["mailbox"], mailApps: MailApps): string {
+  const { host, imap, imaps, submission, submissions } = mailApps;
+  const identifier = `${host}.${address}`;
+  const account = {
+    PayloadType: "com.apple.mail.managed",
+    PayloadVersion: 1,
+    PayloadIdentifier: `${identifier}.mail`,
+    PayloadUUID: uuidOf(`${identifier}.mail`),
+    PayloadDisplayName: address,
+    EmailAccountDescription: address,
+    EmailAccountName: name,
+    EmailAccountType: "EmailTypeIMAP",
+    EmailAddress: address,
+    IncomingMailServerAuthentication: "EmailAuthPassword",
+    IncomingMailServerHostName: host,
+    IncomingMailServerPortNumber: (imaps ?? imap) as number,
+    // With STARTTLS where the port has no TLS from the start.
+    IncomingMailServerUseSSL: true,
+    IncomingMailServerUsername: email,
+    OutgoingMailServerAuthentication: "EmailAuthPassword",
+    OutgoingMailServerHostName: host,
+    OutgoingMailServerPortNumber: (submissions ?? submission) as number,
+    OutgoingMailServerUseSSL: true,
+    OutgoingMailServerUsername: email,
+    OutgoingPasswordSameAsIncomingPassword: true,
+  };
+  const profile = {
+    PayloadType: "Configuration",
+    PayloadVersion: 1,
+    PayloadIdentifier: identifier,
+    PayloadUUID: uuidOf(identifier),
+    PayloadDisplayName: `Mail for ${address}`,
+    PayloadDescription: `Sets up Mail for ${address} at ${host}. It asks for a password: give it an app password.`,
+    PayloadOrganization: host,
+    PayloadContent: [account],
+  };
+  return `<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0">
+${plistOf(profile)}
+</plist>
+`;
+}
+
+export function mailProfileRoute({
+  store,
+  mailApps,
+  certificate,
+  runtime,
+}: {
+  store: Pick<Store, "db">;
+  mailApps: MailApps;
+  /** The certificate of the listeners, if there is one. */
+  certificate(): KeyPair | undefined;
+  runtime: Pick<Runtime, "now">;
+}): Route {
+  return {
+    method: "GET",
+    path: "/mail-apps/profile",
+    async run({ session: { caller } }) {
+      const own = ownAmong(
+        caller,
+        [...reachOf(store.db, caller).values()].filter(({ access }) => access.read),
+      );
+      if (!own || !hasProfile(mailApps)) throw new AppError("not_found", "There is no profile for you here");
+      const profile = Buffer.from(profileFor(caller, own.mailbox, mailApps));
+      const pair = certificate();
+      return downloadResponse({
+        filename: `${own.mailbox.address}.mobileconfig`,
+        contentType: "application/x-apple-aspen-config",
+        content: pair && signs(pair) ? await signFile(profile, pair, runtime.now()) : profile,
+      });
+    },
+  };
+}
