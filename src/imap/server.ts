@@ -56,6 +56,12 @@ const MOST_REFUSED = { stranger: 5, person: 100 };
 /** Changes are looked for once in this time. */
 const LOOK_MS = 100;
 
+/**
+ * After these the client is told of nothing that changes sequence numbers: of FETCH, STORE and SEARCH by RFC 9051 §7.5.1, of
+ * COPY because \Deleted follows, often by number.
+ */
+const KEEPS_NUMBERS = /^(?:FETCH|STORE|SEARCH|COPY)$/;
+
 const TLS = { minVersion: "TLSv1.2" } as const;
 
 interface Listening {
@@ -163,7 +169,7 @@ export function createImap({
       case "MOVE":
         return move(session, parser, byUid);
       case "COPY":
-        return copy(session);
+        return copy(session, parser, byUid);
       case "EXPUNGE":
         return expunge(session, parser, byUid);
       case "APPEND":
@@ -298,7 +304,7 @@ export function createImap({
         }
         const said = await run(session, name, parser, tag);
         if (isOver) return false;
-        if (session.who && !/^(?:FETCH|STORE|SEARCH)$/.test(name)) await session.tellChanges();
+        if (session.who && !KEEPS_NUMBERS.test(name)) await session.tellChanges();
         const capability = /^(?:LOGIN|AUTHENTICATE)$/.test(name) ? `[CAPABILITY ${SIGNED_IN}] ` : "";
         if (capability !== "" && !admitPerson()) throw new Refused("Too many connections", "LIMIT");
         await session.send(`${tag} OK ${capability}${said}`);

@@ -182,7 +182,7 @@ export interface Identity {
   kind: FilingKind;
 }
 
-const storedKind = (kind: FilingKind) => (kind === "notice" ? "received" : kind);
+export const storedKind = (kind: FilingKind) => (kind === "notice" ? "received" : kind);
 
 /** The same message filed before; only found by a Message-ID. */
 export const findSame = (db: Db, { kind, ...rest }: Identity) =>
@@ -243,6 +243,8 @@ export interface MessageFacts {
   held?: boolean | undefined;
   /** Of a held message that is sent: both stay as they were. */
   ids?: { message: string; thread: string } | undefined;
+  /** Default: the one that the conversation's implies. */
+  ownFolder?: Folder | undefined;
   /** Further Message-IDs by which later mail finds the conversation. */
   references?: readonly string[];
 }
@@ -319,7 +321,7 @@ function insertMessage(
     filedAt: row.filedAt,
     deliveredAt: row.deliveredAt ?? null,
     kind,
-    folder: folderOfMessage(kind, row.folder),
+    folder: row.ownFolder ?? folderOfMessage(kind, row.folder),
     messageId: message.messageId ?? null,
     inReplyTo: message.inReplyTo ?? null,
     from: message.from ?? NO_SENDER,

@@ -12,7 +12,7 @@ import type { ReadHtml } from "../message/reading.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import { countBacklog, takeIn } from "../search/fts5/upkeep.ts";
 import { readStoredAfter } from "../search/stored.ts";
-import type { LabelColour } from "../store/schema.ts";
+import type { Folder, LabelColour } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { forgetTold } from "./absences.ts";
@@ -27,6 +27,7 @@ import {
   stillReaches,
 } from "./addresses.ts";
 import { arrivalsAfter, latestArrival, positionAfter } from "./arrivals.ts";
+import { type Carrying, carryMessage, dropAppended, fileInto, fileToCarry, type Placed, sentAs } from "./carrying.ts";
 import { snooze, wakeSnoozed } from "./change.ts";
 import { type ChangesView, forgetChanges, readChanges, stampChanges } from "./change-feed.ts";
 import { createCodes } from "./codes.ts";
@@ -50,7 +51,7 @@ import type { ClassificationView } from "./junk/classification.ts";
 import { type LabelPage, labelsAcross, labelsInUse, replaceLabel, setLabelColour } from "./labels.ts";
 import { createListing } from "./listing.ts";
 import { listMailboxes, mailboxesInReach, mailboxIdOf, type Usage, usageOf } from "./mailboxes.ts";
-import { changeMessages, expungeMessages, type MessageChange } from "./message-changes.ts";
+import { changeMessages, expungeMessages, type MessageChange, requireMovable } from "./message-changes.ts";
 import {
   detailsOf,
   fileOf,
@@ -202,6 +203,17 @@ export function createMailbox({
       changeMessages(tx, caller, seqs, change, runtime.now()),
     expungeMessages: (tx: Tx, caller: Caller, seqs: readonly number[]): void =>
       expungeMessages(tx, caller, seqs, runtime.now()),
+    /** See requireMovable. @throws AppError not_found, forbidden, conflict */
+    requireMovable: (caller: Caller, seqs: readonly number[], folder: Folder, needed: "read" | "manage"): void =>
+      requireMovable(db, caller, seqs, folder, needed),
+    /** Files a message into one folder, as mail apps do; see fileInto. @throws AppError; then nothing has changed */
+    fileInto: (tx: Tx, caller: Caller, placed: Placed): Filed => fileInto({ engine, runtime }, tx, caller, placed),
+    sentAs,
+    dropAppended,
+    /** Mail from one mailbox into another: see fileToCarry and carryMessage. */
+    fileToCarry: (seq: number, folder: Folder): Promise<Uint8Array | undefined> => fileToCarry(store, seq, folder),
+    carryMessage: (tx: Tx, caller: Caller, carrying: Carrying): Filed | undefined =>
+      carryMessage({ engine, runtime }, tx, caller, carrying),
     /** Takes back what an API key did to conversations. The caller checks who may. */
     undoKey: createUndo({ store, runtime }),
     /** Deletes drafts and conversations in trash or spam for good, in portions, and reports refusals. */

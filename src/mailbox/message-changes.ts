@@ -12,7 +12,7 @@ import { noteDeed } from "../journal/entries.ts";
 import { noteTouches, type Touch } from "../journal/key-changes.ts";
 import { type Folder, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { folderTouch, learnFromMove, trainingTouch, unscheduleDrafts } from "./change.ts";
 import { noteChange } from "./change-feed.ts";
 import { requireNotHeld } from "./holds.ts";
@@ -48,7 +48,7 @@ const statements = prepared((db) => ({
 type Found = ReturnType<ReturnType<typeof statements>["among"]["all"]>[number];
 
 /** The given messages that exist, by conversation. @throws AppError not_found for a mailbox out of reach */
-function reached(tx: Tx, caller: Caller, seqs: readonly number[], needed: "read" | "manage") {
+function reached(tx: Db, caller: Caller, seqs: readonly number[], needed: "read" | "manage") {
   const found = Map.groupBy(statements(tx).among.all({ seqs: JSON.stringify(seqs) }), ({ threadSeq }) => threadSeq);
   return [...found].map(([seq, given]) => {
     const thread = statements(tx).thread.get({ seq });
@@ -70,6 +70,27 @@ function requirePlace({ kind }: Found, folder: Folder): void {
   );
 }
 
+function movable(tx: Db, caller: Caller, seqs: readonly number[], folder: Folder, needed: "read" | "manage") {
+  const conversations = reached(tx, caller, seqs, needed);
+  for (const { thread, given } of conversations) {
+    requireNotHeld(tx, thread);
+    for (const message of given) requirePlace(message, folder);
+  }
+  return conversations;
+}
+
+/**
+ * Refuses messages (messages.seq) that cannot be in `folder`, of any mailbox, or that wait for a person. `needed`: in the
+ * mailbox that they are in. @throws AppError not_found, forbidden, conflict
+ */
+export const requireMovable = (
+  tx: Db,
+  caller: Caller,
+  seqs: readonly number[],
+  folder: Folder,
+  needed: "read" | "manage",
+): void => void movable(tx, caller, seqs, folder, needed);
+
 /**
  * Changes messages (messages.seq) of mailboxes in reach; those that are gone are left out. The caller bounds their number.
  * `now`: epoch ms. @throws AppError not_found, forbidden, conflict
@@ -83,13 +104,8 @@ export function changeMessages(
 ): void {
   const { folder, flagged } = change;
   const needed = folder === undefined && flagged === undefined ? "read" : "manage";
-  const conversations = reached(tx, caller, seqs, needed);
-  if (folder !== undefined) {
-    for (const { thread, given } of conversations) {
-      requireNotHeld(tx, thread);
-      for (const message of given) requirePlace(message, folder);
-    }
-  }
+  const conversations =
+    folder === undefined ? reached(tx, caller, seqs, needed) : movable(tx, caller, seqs, folder, needed);
   const changed = conversations.filter(({ thread, given }) => changeWithin(tx, caller, thread, given, change, now));
   if (changed.length > 0) {
     noteDeed(tx, caller, { ids: changed.map(({ thread }) => thread.id), changes: changed.length }, now);

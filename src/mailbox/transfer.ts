@@ -26,8 +26,16 @@ import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { routeWithin } from "./addresses.ts";
 import type { Filed } from "./filing.ts";
-import { findIdentical, hasMessageId, mailboxToFileInto, type Writing, writeMessage } from "./filing-rows.ts";
+import {
+  findIdentical,
+  hasMessageId,
+  mailboxToFileInto,
+  storedKind,
+  type Writing,
+  writeMessage,
+} from "./filing-rows.ts";
 import { addLabels, labelKey, labelsOf } from "./labels.ts";
+import { derivedFolder, folderOfMessage } from "./message-state.ts";
 import { composeStored } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import {
@@ -62,6 +70,8 @@ export interface KeptMessage {
   sentBy?: string | undefined;
   /** The conversation's name where it was kept; messages with one name stay together. */
   conversation?: string | undefined;
+  /** `folder` is the message's own: its conversation's other messages stay where they are. */
+  isAlone?: boolean;
 }
 
 /** The properties by which a message that is already there is recognised. */
@@ -80,7 +90,7 @@ export function isKept(db: Db, { mailboxId, kind, messageId, fingerprint }: Mess
 }
 
 export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage): Filed {
-  const { mailboxId, message, kind, folder, receivedOn, receivedAt, snoozedUntil, labels, starred } = kept;
+  const { mailboxId, message, kind, folder, receivedOn, receivedAt, snoozedUntil, labels, starred, isAlone } = kept;
   const { messageId, fingerprint } = message;
   const same = findIdentical(tx, { mailboxId, messageId, fingerprint, kind });
   if (same) return { ...same, duplicate: true };
@@ -95,7 +105,7 @@ export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage
   const state: ThreadState = joined
     ? {
         ...nextState(tx, joined, addition),
-        folder: folderWith(joined.folder, folder),
+        folder: isAlone ? joined.folder : folderWith(joined.folder, folder),
         unread: joined.unread || !read,
         snoozedUntil: snoozedUntil ?? joined.snoozedUntil,
       }
@@ -117,9 +127,16 @@ export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage
       sentBy,
       deliveredAt,
       filedAt: Math.min(receivedAt, now),
+      ownFolder: isAlone ? folder : undefined,
       references: conversation === undefined ? [] : [conversation],
     },
   );
+  if (isAlone && folder !== folderOfMessage(storedKind(kind), state.folder)) {
+    tx.update(threads)
+      .set({ folder: derivedFolder(tx, written.threadSeq) })
+      .where(eq(threads.seq, written.threadSeq))
+      .run();
+  }
   if (labels.length > 0) addLabels(tx, written.threadSeq, labels);
   if (joined) for (const label of labels) settle(tx, joined.seq, "label", "server", labelKey(label));
   if (starred && joined) settle(tx, joined.seq, "starred", "server");

@@ -83,12 +83,9 @@ const statements = prepared((db) => ({
     `SELECT seq, "from", "to", cc, iif(kind = 'received', '[]', bcc) AS bcc, sent_by AS sentBy, subject, date, headers, text
      FROM json_each(?1) AS given CROSS JOIN messages ON seq = given.value CROSS JOIN message_bodies ON message_seq = seq`,
   ),
-  uidOf: db.$client.prepare<{ uid: number; uidValidity: number }, [seq: number]>(
-    `SELECT uid, uid_validity AS uidValidity FROM imap_messages JOIN imap_folders ON imap_folders.id = folder_id
+  uidOf: db.$client.prepare<{ uid: number; uidValidity: number; folder: Folder }, [seq: number]>(
+    `SELECT uid, uid_validity AS uidValidity, folder FROM imap_messages JOIN imap_folders ON imap_folders.id = folder_id
      WHERE message_seq = ?`,
-  ),
-  byMessageId: db.$client.prepare<{ seq: number }, [mailboxId: string, messageId: string]>(
-    "SELECT seq FROM messages WHERE mailbox_id = ? AND message_id = ? AND kind = 'sent' ORDER BY seq LIMIT 1",
   ),
   messagesIn: db.$client.prepare<{ count: number }, [folderId: number]>(
     "SELECT count(*) AS count FROM imap_messages INDEXED BY imap_messages_by_uid WHERE folder_id = ?",
@@ -243,9 +240,6 @@ export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue"
     texts: (seqs: readonly number[]): SearchedRow[] => statements(db).texts.all(JSON.stringify(seqs)),
     /** The number of a message (messages.seq) in its folder. */
     uidOf: (seq: number) => statements(db).uidOf.get(seq) ?? undefined,
-    /** messages.seq of what a mailbox sent with that Message-ID. */
-    sentWith: (mailboxId: string, messageId: string): number | undefined =>
-      statements(db).byMessageId.get(mailboxId, messageId)?.seq,
     /** How much mail a folder has. */
     counts: ({ id, mailboxId, folder }: ImapFolder): { messages: number; unseen: number } => ({
       messages: statements(db).messagesIn.get(id)?.count ?? 0,

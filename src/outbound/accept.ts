@@ -82,7 +82,7 @@ export type Submit = (submission: Submission, record?: (tx: Tx, sent: Sent) => v
 
 export interface SubmitParts {
   store: Pick<Store, "db" | "blobs" | "enqueue" | "preparing">;
-  mailbox: Pick<Mailbox, "file" | "isLocal" | "usage">;
+  mailbox: Pick<Mailbox, "dropAppended" | "file" | "isLocal" | "usage">;
   transport: Pick<Transport, "refusal">;
   parser: Pick<ParserPool, "prepareOutbound">;
   options: Pick<Options, "get">;
@@ -184,6 +184,7 @@ export async function submitMessage(
       (heldUntil === undefined ? undefined : "It waited for approval when it was scheduled");
     requireAllowed(parts, tx, outgoingOf(submission), now, { isHeld: reason !== undefined });
     requireRoom(mail.usage(mailbox.id), message.size, mailbox.address);
+    mail.dropAppended(tx, { mailboxId: mailbox.id, messageId: message.messageId, sentBy: caller.userId, now });
     const accepted =
       reason === undefined
         ? fileSent(parts, tx, { ...submission, sentBy: caller.userId, message, content, now }).sent

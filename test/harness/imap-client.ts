@@ -94,7 +94,7 @@ export async function imapStranger(port: number): Promise<ImapAccount> {
       if (n < uids.length) mistakes.push(`${text}, after ${uids.length}`);
       while (uids.length < n) uids.push(undefined);
     } else if (what === "EXPUNGE") {
-      if (/^(?:FETCH|STORE|SEARCH)/.test(running)) mistakes.push(`${text} in ${running}`);
+      if (/^(?:FETCH|STORE|SEARCH|COPY)/.test(running)) mistakes.push(`${text} in ${running}`);
       if (n < 1 || n > uids.length) mistakes.push(`${text} of ${uids.length}`);
       const [uid] = uids.splice(n - 1, 1);
       if (uid !== undefined) flags.delete(uid);

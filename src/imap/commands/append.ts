@@ -1,8 +1,7 @@
 /**
  * APPEND (RFC 9051 §6.3.12): a message is filed as import files it. What a mail app sent through this server is there already,
- * and not filed again. Drafts are drafts of the app.
+ * and not filed again; what waits for approval is filed once it was sent. Drafts are drafts of the app.
  */
-import type { Filed } from "../../mailbox/filing.ts";
 import type { FilingKind } from "../../mailbox/threading.ts";
 import { labelOf, Malformed, type Parser } from "../grammar.ts";
 import { named } from "../names.ts";
@@ -41,14 +40,12 @@ export async function append(session: Session, parser: Parser): Promise<string> 
   if (kind === "draft" && folder !== "drafts" && folder !== "trash")
     throw new Refused("Drafts are in Drafts", "CANNOT");
   const labels = flags.filter((flag) => !/^[\\$]/.test(flag)).map(labelOf);
-  const filed = await store.enqueue((tx): Pick<Filed, "seq"> => {
-    const there =
-      kind === "sent" && message.messageId !== undefined
-        ? uids.sentWith(reach.mailbox.id, message.messageId)
-        : undefined;
-    if (there !== undefined) return { seq: there };
-    const kept = mailbox.fileKept(tx, {
-      mailboxId: reach.mailbox.id,
+  const mailboxId = reach.mailbox.id;
+  const filed = await store.enqueue((tx) => {
+    const sent = kind === "sent" ? mailbox.sentAs(tx, mailboxId, message.messageId) : undefined;
+    if (sent) return sent;
+    return mailbox.fileInto(tx, caller, {
+      mailboxId,
       message,
       kind,
       folder,
@@ -57,16 +54,11 @@ export async function append(session: Session, parser: Parser): Promise<string> 
       labels,
       receivedOn: reach.mailbox.address,
       receivedAt: at ?? runtime.now(),
-      ...(kind !== "received" && { sentBy: caller.userId }),
+      sentBy: kind === "received" ? undefined : caller.userId,
+      imapFlags: lower.reduce((bits, flag) => bits | (BIT_OF.get(flag) ?? 0), 0),
     });
-    if (!kept.duplicate) {
-      mailbox.changeMessages(tx, caller, [kept.seq], { folder });
-      const add = lower.reduce((bits, flag) => bits | (BIT_OF.get(flag) ?? 0), 0);
-      const row = uids.present(reach.mailbox.id, folder);
-      if (add !== 0 && row) uids.setFlags(tx, row.id, [kept.seq], { add, remove: 0 });
-    }
-    return kept;
   });
-  const numbered = uids.uidOf(filed.seq);
-  return numbered ? `[APPENDUID ${numbered.uidValidity} ${numbered.uid}] Filed` : "Filed";
+  const numbered = filed.seq === undefined ? undefined : uids.uidOf(filed.seq);
+  // What was sent may have been moved since, and its number be of another folder.
+  return numbered?.folder === folder ? `[APPENDUID ${numbered.uidValidity} ${numbered.uid}] Filed` : "Filed";
 }

@@ -1,57 +1,149 @@
 /**
- * MOVE (RFC 6851), within one mailbox: a message is in one folder. COPY is refused for that reason, and so is a move to
- * another mailbox.
+ * MOVE (RFC 6851) and COPY (RFC 9051 §6.4.7). A mailbox has a message once, in one folder: within it, both move. Into another
+ * mailbox messages are filed by the rules of import, and with MOVE they leave their own in the same transaction. What is
+ * refused beforehand changes nothing; of a command that fails later, the client is told what was done.
  */
-import type { Parser } from "../grammar.ts";
 
-import { named } from "../names.ts";
+import type { Caller } from "../../access/caller.ts";
+import { letOthersRun } from "../../base/pause.ts";
+import type { Numbered } from "../../mailbox/uids.ts";
+import { Malformed, type Parser, setOf } from "../grammar.ts";
+import { type Named, named } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
-import { rowsIn } from "../view.ts";
+import { isBeyond, rowsIn, type View } from "../view.ts";
 import { PORTION } from "./expunge.ts";
 
-export async function move(session: Session, parser: Parser, byUid: boolean): Promise<string> {
+/** Messages that are prepared at once; each is in memory. */
+const CARRIED_AT_ONCE = 4;
+
+/** UIDs of a message before and after. */
+interface Pair {
+  from: number;
+  to: number;
+}
+
+export const move = (session: Session, parser: Parser, byUid: boolean): Promise<string> =>
+  transfer(session, parser, byUid, true);
+
+export const copy = (session: Session, parser: Parser, byUid: boolean): Promise<string> =>
+  transfer(session, parser, byUid, false);
+
+async function transfer(session: Session, parser: Parser, byUid: boolean, moves: boolean): Promise<string> {
   parser.space();
   const set = parser.sequenceSet();
   parser.space();
   const name = parser.astring();
   parser.end();
-  const view = session.selected({ toChange: true });
-  const caller = session.writer("move");
+  const view = session.selected({ toChange: moves });
+  if (!byUid && isBeyond(view, set)) throw new Malformed("no such message");
+  const caller = session.writer(moves ? "move" : "copy");
   const { store, mailbox } = session.parts;
-  const { uids } = mailbox;
   const target = named(store.db, caller, name);
   if (!target) throw new Refused("No such mailbox", "TRYCREATE");
-  const { mailboxId } = view.folder;
-  if (target.reach.mailbox.id !== mailboxId) throw new Refused("Messages stay in their mailbox", "CANNOT");
+  const isWithin = target.reach.mailbox.id === view.folder.mailboxId;
+  const leaves = moves || isWithin;
+  if (isWithin && view.readOnly) throw new Refused("The mailbox is open to read only", "READ-ONLY");
+  if (!target.reach.access.manage) throw new Refused("Your share of the mailbox lets you file nothing in it", "NOPERM");
   const rows = rowsIn(view, set, byUid);
-  const { uidValidity } = await uids.opened(mailboxId, target.folder);
-  const moved: { from: number; to: number }[] = [];
-  for (let next = 0; next < rows.length; next += PORTION) {
-    const portion = rows.slice(next, next + PORTION);
-    moved.push(
-      ...(await store.enqueue((tx) => {
-        const states = uids.states(
-          view.folder.id,
-          portion.map(({ seq }) => seq),
-        );
-        mailbox.changeMessages(
-          tx,
-          caller,
-          states.map(({ seq }) => seq),
-          { folder: target.folder },
-        );
-        return states.map(({ uid, seq }) => ({ from: uid, to: uids.uidOf(seq)?.uid ?? uid }));
-      })),
-    );
+  if (isWithin && target.folder === view.folder.folder) return "Messages stay where they are";
+  await requireTransferable(session, caller, view, rows, target, leaves ? "manage" : "read");
+  const { uidValidity } = await mailbox.uids.opened(target.reach.mailbox.id, target.folder);
+  const done: Pair[] = [];
+  try {
+    if (isWithin) await moveWithin(session, caller, view, rows, target, done);
+    else await carry(session, caller, view, rows, target, moves, done);
+  } finally {
+    if (done.length > 0) {
+      // Both in the order of the pairs (RFC 4315 §3).
+      const [from, to] = [setOf(done.map((pair) => pair.from)), setOf(done.map((pair) => pair.to))];
+      await session.send(`* OK [COPYUID ${uidValidity} ${from} ${to}] Moved`);
+    }
   }
-  if (moved.length > 0 && target.folder !== view.folder.folder) {
-    // Both in the order of the pairs (RFC 4315 §3).
-    const lists = [moved.map(({ from }) => from), moved.map(({ to }) => to)].map((list) => list.join(","));
-    await session.send(`* OK [COPYUID ${uidValidity} ${lists.join(" ")}] Moved`);
-  }
-  return "MOVE completed";
+  return moves ? "MOVE completed" : "COPY completed";
 }
 
-export async function copy(_: Session): Promise<string> {
-  throw new Refused("A message is in one folder: move it", "CANNOT");
+/** Nothing is done in part that can be refused as a whole. @throws AppError, Refused */
+async function requireTransferable(
+  session: Session,
+  caller: Caller,
+  view: View,
+  rows: readonly Numbered[],
+  { reach, folder }: Named,
+  needed: "read" | "manage",
+): Promise<void> {
+  const { mailbox } = session.parts;
+  let bytes = 0;
+  for (let next = 0; next < rows.length; next += PORTION) {
+    const seqs = rows.slice(next, next + PORTION).map(({ seq }) => seq);
+    const there = mailbox.uids.states(view.folder.id, seqs);
+    bytes += there.reduce((sum, { size }) => sum + size, 0);
+    mailbox.requireMovable(
+      caller,
+      there.map(({ seq }) => seq),
+      folder,
+      needed,
+    );
+    await letOthersRun();
+  }
+  const isOther = reach.mailbox.id !== view.folder.mailboxId;
+  if (isOther && !mailbox.hasRoom({ mailboxId: reach.mailbox.id, exempt: false }, bytes)) {
+    throw new Refused("The mailbox is full", "OVERQUOTA");
+  }
+}
+
+async function moveWithin(
+  session: Session,
+  caller: Caller,
+  view: View,
+  rows: readonly Numbered[],
+  { folder }: Named,
+  done: Pair[],
+): Promise<void> {
+  const { store, mailbox } = session.parts;
+  for (let next = 0; next < rows.length; next += PORTION) {
+    const seqs = rows.slice(next, next + PORTION).map(({ seq }) => seq);
+    const moved = await store.enqueue((tx) => {
+      const states = mailbox.uids.states(view.folder.id, seqs);
+      mailbox.changeMessages(
+        tx,
+        caller,
+        states.map(({ seq }) => seq),
+        { folder },
+      );
+      return states.map(({ uid, seq }) => ({ from: uid, to: mailbox.uids.uidOf(seq)?.uid ?? uid }));
+    });
+    done.push(...moved);
+  }
+}
+
+async function carry(
+  session: Session,
+  caller: Caller,
+  view: View,
+  rows: readonly Numbered[],
+  { folder, reach }: Named,
+  moves: boolean,
+  done: Pair[],
+): Promise<void> {
+  const { store, mailbox, parser } = session.parts;
+  const { folder: from } = view.folder;
+  const to = { mailboxId: reach.mailbox.id, address: reach.mailbox.address, folder };
+  for (let next = 0; next < rows.length; next += CARRIED_AT_ONCE) {
+    const portion = rows.slice(next, next + CARRIED_AT_ONCE);
+    const prepared = await Promise.all(
+      portion.map(async ({ seq, uid }) => {
+        const bytes = await mailbox.fileToCarry(seq, from);
+        return bytes && { seq, uid, message: await parser.prepareKept(bytes) };
+      }),
+    );
+    const carried = await store.enqueue((tx) =>
+      prepared.flatMap((one) => {
+        if (!one) return [];
+        const filed = mailbox.carryMessage(tx, caller, { seq: one.seq, from, message: one.message, to, moves });
+        const numbered = filed && mailbox.uids.uidOf(filed.seq);
+        return numbered ? [{ from: one.uid, to: numbered.uid }] : [];
+      }),
+    );
+    done.push(...carried);
+  }
 }

@@ -1,0 +1,163 @@
+/**
+ * Files mail for a caller into one folder of a mailbox, as mail apps do: what they append, and what goes from one mailbox
+ * into another. By the rules of import a mailbox has a message once; one that is there already moves to the folder.
+ */
+import { and, eq, sql } from "drizzle-orm";
+import { type Caller, notFound, reachTo, requireAccess } from "../access/caller.ts";
+import { noteDeed } from "../journal/entries.ts";
+import { type Folder, messageBodies, messages, threads } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Store, Tx } from "../store/store.ts";
+import type { Filed } from "./filing.ts";
+import type { Writing } from "./filing-rows.ts";
+import { heldCopies } from "./holds.ts";
+import { labelsOf } from "./labels.ts";
+import { changeMessages, requireMovable } from "./message-changes.ts";
+import { composeStored } from "./messages.ts";
+import type { PreparedMessage } from "./prepare.ts";
+import { deleteMessages } from "./removal.ts";
+import type { FilingKind } from "./threading.ts";
+import { fileKept, type KeptMessage } from "./transfer.ts";
+import { IMAP_FLAGS, imapFolder, setImapFlags } from "./uids.ts";
+
+/** A message and its place. `imapFlags`: bits of IMAP_FLAGS. */
+export type Placed = Omit<KeptMessage, "isAlone" | "conversation"> & { imapFlags: number };
+
+const statements = prepared((db) => ({
+  source: db
+    .select({ message: messages, thread: threads, headers: messageBodies.headers, text: messageBodies.text })
+    .from(messages)
+    .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+    .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+    .where(and(eq(messages.seq, sql.placeholder("seq")), eq(messages.folder, sql.placeholder("folder"))))
+    .prepare(),
+  sent: db.$client.prepare<{ seq: number }, [mailboxId: string, messageId: string]>(
+    "SELECT seq FROM messages WHERE mailbox_id = ? AND message_id = ? AND kind = 'sent' ORDER BY seq LIMIT 1",
+  ),
+  appended: db.$client.prepare<{ seq: number; threadSeq: number }, [string, string, sentBy: string, since: number]>(
+    `SELECT seq, thread_seq AS threadSeq FROM messages
+     WHERE mailbox_id = ? AND message_id = ? AND kind = 'sent' AND folder = 'sent' AND sent_by = ? AND filed_at > ?
+       AND NOT EXISTS (SELECT 1 FROM outbound_messages WHERE outbound_messages.id = messages.id)`,
+  ),
+  thread: db
+    .select()
+    .from(threads)
+    .where(eq(threads.seq, sql.placeholder("seq")))
+    .prepare(),
+  flags: db.$client.prepare<{ flags: number }, [seq: number]>("SELECT flags FROM imap_messages WHERE message_seq = ?"),
+}));
+
+/** Files a message into its folder. @throws AppError not_found, forbidden, conflict */
+export function fileInto(parts: Writing, tx: Tx, caller: Caller, { imapFlags, ...placed }: Placed): Filed {
+  const { mailboxId, folder } = placed;
+  const reach = reachTo(tx, caller, mailboxId);
+  if (!reach) throw notFound("mailbox");
+  requireAccess(reach, "manage");
+  const now = parts.runtime.now();
+  const filed = fileKept(parts, tx, { ...placed, isAlone: true });
+  if (filed.duplicate) changeMessages(tx, caller, [filed.seq], { folder }, now);
+  else {
+    noteDeed(tx, caller, { ids: [filed.threadId], changes: 1 }, now);
+    const row = imapFolder(tx, mailboxId, folder);
+    if (row && imapFlags !== 0) setImapFlags(tx, row.id, [filed.seq], { add: imapFlags, remove: 0 });
+  }
+  return filed;
+}
+
+/*
+ * A mail app that sends through this server also appends what it sent to Sent, before or after. Sent has it once, as the
+ * queue knows it.
+ */
+
+/** What was sent from a mailbox with that Message-ID (messages.seq), or waits for approval (nothing); undefined for neither. */
+export function sentAs(tx: Tx, mailboxId: string, messageId: string | undefined): { seq?: number } | undefined {
+  if (messageId === undefined) return undefined;
+  const sent = statements(tx).sent.get(mailboxId, messageId);
+  if (sent) return sent;
+  return heldCopies(tx, mailboxId, messageId, 0).length > 0 ? {} : undefined;
+}
+
+/** A message that is being sent. */
+export interface Sending {
+  mailboxId: string;
+  messageId: string | undefined;
+  sentBy: string;
+  /** Epoch ms. */
+  now: number;
+}
+
+/** How long before it is sent an app appends a message. */
+const APPENDED_MS = 3_600_000;
+
+/** Removes the copy of a message that an app has appended just before it sends it. */
+export function dropAppended(tx: Tx, { mailboxId, messageId, sentBy, now }: Sending): void {
+  if (messageId === undefined) return;
+  for (const { seq, threadSeq } of statements(tx).appended.all(mailboxId, messageId, sentBy, now - APPENDED_MS)) {
+    const thread = statements(tx).thread.get({ seq: threadSeq });
+    if (thread) deleteMessages(tx, thread, [seq]);
+  }
+}
+
+/** The file of a message (messages.seq) of a folder, for carryMessage alone: it tells its Bcc. Undefined if it is gone. */
+export async function fileToCarry(
+  store: Pick<Store, "db" | "blobs">,
+  seq: number,
+  folder: Folder,
+): Promise<Uint8Array | undefined> {
+  const found = statements(store.db).source.get({ seq, folder });
+  return found && composeStored(store, { ...found.message, text: found.text }, found.message.bcc);
+}
+
+/** Where a message goes. */
+export interface Carrying {
+  /** messages.seq and the folder that it is in. */
+  seq: number;
+  from: Folder;
+  /** What fileToCarry gave, prepared. */
+  message: PreparedMessage;
+  to: { mailboxId: string; address: string; folder: Folder };
+  /** It leaves its mailbox. */
+  moves: boolean;
+}
+
+const kindOf = ({ kind, receivedOn }: typeof messages.$inferSelect): FilingKind =>
+  kind === "received" && receivedOn === null ? "notice" : kind;
+
+/**
+ * Files a message into another mailbox with its state; returns it there, or undefined if it is gone. @throws AppError
+ * not_found, forbidden, conflict
+ */
+export function carryMessage(
+  parts: Writing,
+  tx: Tx,
+  caller: Caller,
+  { seq, from, message, to, moves }: Carrying,
+): Filed | undefined {
+  const found = statements(tx).source.get({ seq, folder: from });
+  if (!found) return undefined;
+  const { message: row, thread, headers } = found;
+  // Whatever was read of the composed file, it is the same message.
+  const { fingerprint, size } = row;
+  requireMovable(tx, caller, [seq], to.folder, moves ? "manage" : "read");
+  const filed = fileInto(parts, tx, caller, {
+    mailboxId: to.mailboxId,
+    message: { ...message, headers, fingerprint, size },
+    kind: kindOf(row),
+    folder: to.folder,
+    read: row.read,
+    starred: row.flagged,
+    labels: labelsOf(tx, [thread.seq]).get(thread.seq) ?? [],
+    receivedOn: to.address,
+    receivedAt: row.filedAt,
+    deliveredAt: row.deliveredAt ?? undefined,
+    auth: row.auth ?? undefined,
+    sentBy: row.sentBy ?? undefined,
+    // \Deleted is said of the message where it was.
+    imapFlags: (statements(tx).flags.get(seq)?.flags ?? 0) & ~IMAP_FLAGS.deleted,
+  });
+  if (moves) {
+    deleteMessages(tx, thread, [seq]);
+    noteDeed(tx, caller, { ids: [thread.id], changes: 1 }, parts.runtime.now());
+  }
+  return filed;
+}

@@ -1,0 +1,269 @@
+/** COPY and MOVE, within a mailbox and into another. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import type { ImapAccount } from "../harness/imap-client.ts";
+import { copied, type ImapWorld, imapWorld, uidsOf } from "../harness/imap-world.ts";
+
+let world: ImapWorld;
+beforeAll(async () => {
+  world = await imapWorld();
+});
+
+const NAMES = { inbox: "INBOX", archive: "Archive", drafts: "Drafts", spam: "Junk", sent: "Sent", trash: "Trash" };
+
+/** Where a mailbox has messages with that subject, by default Alice's. */
+function placesOf(subject: string, mailboxId = world.app.owner.mailboxId): string[] {
+  const { db } = world.app.appliance.store;
+  const rows = db.$client
+    .query<{ folder: keyof typeof NAMES }, [string, string]>(
+      "SELECT folder FROM messages WHERE subject = ? AND mailbox_id = ?",
+    )
+    .all(subject, mailboxId);
+  return rows.map(({ folder }) => NAMES[folder]);
+}
+
+async function opened(name: string, who?: { email: string; key: string }): Promise<ImapAccount> {
+  const client = await world.client(who);
+  expect(await client.say(`SELECT ${name}`)).toMatchObject({ status: "OK" });
+  return client;
+}
+
+describe("within a mailbox", () => {
+  test("COPY puts a message into the other folder, and tells its UIDs", async () => {
+    const { threadId } = await world.arrive({ subject: "One copy" });
+    const client = await opened("INBOX");
+    const [uid = 0] = await uidsOf(client, "One copy");
+    await client.say(`UID STORE ${uid} +FLAGS (\\Flagged \\Answered Work)`);
+    const reply = await client.say(`UID COPY ${uid} Archive`);
+    expect(reply.status).toBe("OK");
+    const [[from, to] = []] = copied(reply);
+    expect(from).toBe(uid);
+    expect(placesOf("One copy")).toEqual(["Archive"]);
+    const { body } = await world.app.api.get<{ thread: { folder: string }; messages: unknown[] }>(
+      `/threads/${threadId}`,
+    );
+    expect([body.thread.folder, body.messages.length]).toEqual(["archive", 1]);
+    await client.say("SELECT Archive");
+    expect(await uidsOf(client, "One copy")).toEqual([to as number]);
+    const { untagged } = await client.say(`UID FETCH ${to} (FLAGS)`);
+    expect(untagged[0]).toContain("(\\Flagged \\Answered Work)");
+  });
+
+  const STEPS = {
+    copy: (set: string, name: string) => `COPY ${set} ${name}`,
+    mark: (set: string) => `STORE ${set} +FLAGS.SILENT (\\Deleted)`,
+    expunge: () => "EXPUNGE",
+  };
+  type Step = keyof typeof STEPS;
+  const ORDERS: readonly (readonly Step[])[] = [
+    ["copy", "mark", "expunge"],
+    ["mark", "copy", "expunge"],
+    ["copy", "expunge", "mark", "expunge"],
+    ["copy", "copy", "mark", "expunge", "expunge"],
+  ];
+  const ROUTES = [
+    ["INBOX", "Archive"],
+    ["INBOX", "Trash"],
+    ["Archive", "INBOX"],
+    ["Trash", "INBOX"],
+    ["Junk", "INBOX"],
+    ["INBOX", "Junk"],
+  ] as const;
+  let made = 0;
+  for (const [from, to] of ROUTES) {
+    for (const byUid of [true, false]) {
+      test(`${from} to ${to} by COPY and delete${byUid ? " by UID" : ""}, whatever the order and wherever it ends`, async () => {
+        for (const order of ORDERS) {
+          for (let length = 1; length <= order.length; length++) {
+            const [subject, beside] = [`Carried ${++made}`, `Beside ${made}`];
+            for (const one of [subject, beside]) await world.arrive({ subject: one });
+            let client = await opened("INBOX");
+            if (from !== "INBOX") {
+              for (const one of [subject, beside]) await client.say(`UID MOVE ${await uidsOf(client, one)} ${from}`);
+              client.end();
+              client = await opened(from);
+            }
+            const [uid = 0] = await uidsOf(client, subject);
+            const [, number] =
+              /^\* (\d+) FETCH/.exec((await client.say(`UID FETCH ${uid} (UID)`)).untagged[0] ?? "") ?? [];
+            for (const step of order.slice(0, length)) {
+              const command = STEPS[step](byUid ? `${uid}` : `${number}`, to);
+              const whole = byUid ? (step === "expunge" ? `UID EXPUNGE ${uid}` : `UID ${command}`) : command;
+              // A number that EXPUNGE has taken away is refused.
+              const { status } = await client.say(whole);
+              if (step !== "mark") expect([whole, status]).toEqual([whole, "OK"]);
+              if (!byUid && step === "expunge") break;
+            }
+            client.end();
+            const places = placesOf(subject);
+            const isCopied = order.slice(0, length).includes("copy");
+            expect([order, length, places]).toEqual([order, length, [isCopied ? to : from]]);
+            expect(placesOf(beside)).toEqual([from]);
+          }
+        }
+      }, 60_000);
+    }
+  }
+
+  test("numbers stay after COPY, so that \\Deleted by number is of the message that was copied", async () => {
+    for (const n of [1, 2, 3]) await world.arrive({ subject: `Numbered ${n}` });
+    const client = await opened("INBOX");
+    const last = client.uids.length;
+    for (const number of [last - 2, last - 1]) {
+      const { untagged } = await client.say(`COPY ${number} Archive`);
+      expect(untagged.filter((line) => /EXPUNGE|VANISHED/.test(line))).toEqual([]);
+      await client.say(`STORE ${number} +FLAGS (\\Deleted)`);
+    }
+    const { untagged } = await client.say("EXPUNGE");
+    expect(untagged.filter((line) => line.includes("EXPUNGE"))).toEqual([
+      `* ${last - 1} EXPUNGE`,
+      `* ${last - 2} EXPUNGE`,
+    ]);
+    expect(placesOf("Numbered 3")).toEqual(["INBOX"]);
+    expect(placesOf("Numbered 1")).toEqual(["Archive"]);
+    expect(client.mistakes).toEqual([]);
+  });
+
+  test("a refusal moves nothing: what others wrote does not go to Sent, and read-only mailboxes stay", async () => {
+    await world.arrive({ subject: "Stays" });
+    const client = await opened("INBOX");
+    const [uid] = await uidsOf(client, "Stays");
+    for (const verb of ["COPY", "MOVE"]) {
+      expect(await client.say(`UID ${verb} 1:${uid} Sent`)).toMatchObject({
+        status: "NO",
+        text: expect.stringContaining("[CANNOT]"),
+      });
+      expect(await client.say(`UID ${verb} ${uid} Nowhere`)).toMatchObject({
+        text: expect.stringContaining("[TRYCREATE]"),
+      });
+      expect(await client.say(`UID ${verb} ${uid} INBOX`)).toMatchObject({ status: "OK" });
+      expect(await client.say(`UID ${verb} 999999 Archive`)).toMatchObject({ status: "OK", untagged: [] });
+      expect(await client.say(`${verb} 999999 Archive`)).toMatchObject({ status: "BAD" });
+    }
+    await client.say("EXAMINE INBOX");
+    for (const verb of ["COPY", "MOVE"]) {
+      expect(await client.say(`UID ${verb} ${uid} Archive`)).toMatchObject({
+        text: expect.stringContaining("[READ-ONLY]"),
+      });
+    }
+    expect(placesOf("Stays")).toEqual(["INBOX"]);
+  });
+});
+
+describe("between mailboxes", () => {
+  const shared = "Shared/alice@example.test";
+
+  test("flags, keywords and date go along; MOVE leaves nothing, COPY leaves the message", async () => {
+    const ben = world.member("Ben", "full");
+    for (const verb of ["COPY", "MOVE"]) {
+      const subject = `Across by ${verb}`;
+      await world.arrive({ subject, text: "Grüße" });
+      await world.app.advance(60_000);
+      const client = await opened(`${shared}/INBOX`, ben);
+      const [uid = 0] = await uidsOf(client, subject);
+      await client.say(`UID STORE ${uid} +FLAGS (\\Seen \\Flagged \\Answered Work)`);
+      const asked = "(FLAGS INTERNALDATE BODY.PEEK[TEXT])";
+      const { untagged: before } = await client.say(`UID FETCH ${uid} ${asked}`);
+      const reply = await client.say(`UID ${verb} ${uid} Archive`);
+      const [[from, to] = []] = copied(reply);
+      expect(from).toBe(uid);
+      expect(placesOf(subject)).toEqual(verb === "COPY" ? ["INBOX"] : []);
+      await client.say("SELECT Archive");
+      const { untagged: after } = await client.say(`UID FETCH ${to} ${asked}`);
+      const told = (line = "") => line.replace(/^\* \d+ /, "").replace(/UID \d+/, "");
+      expect(told(after[0])).toBe(told(before[0]));
+      expect(after[0]).toContain("(\\Seen \\Flagged \\Answered Work)");
+    }
+    const { body } = await world.app
+      .apiWith(ben.key)
+      .get<{ threads: { subject: string; labels: string[] }[] }>("/threads?folder=archive");
+    const archived = body.threads.filter(({ subject }) => subject.startsWith("Across"));
+    expect(archived.map(({ labels }) => labels)).toEqual([["Work"], ["Work"]]);
+  });
+
+  test("a mailbox has a message once: one that is there already moves to the folder, and its UID is told", async () => {
+    const cleo = world.member("Cleo", "full");
+    const mail = { subject: "Sent to both", from: "both@remote.example", messageId: "<both@remote.example>" };
+    await world.arrive(mail);
+    await world.arrive(mail, cleo.email);
+    const client = await opened(`${shared}/INBOX`, cleo);
+    const [uid = 0] = await uidsOf(client, mail.subject);
+    const [[, to] = []] = copied(await client.say(`UID MOVE ${uid} Archive`));
+    expect(await world.mail(client)).toEqual({ Archive: [mail.subject] });
+    await client.say("SELECT Archive");
+    expect(await uidsOf(client, mail.subject)).toEqual([to as number]);
+    expect(placesOf(mail.subject)).toEqual([]);
+  });
+
+  for (const access of ["view", "send"] as const) {
+    test(`who may ${access} copies into their own mailbox, and moves and files nothing`, async () => {
+      const who = world.member(access === "view" ? "Vera" : "Sam", access);
+      const subject = `For ${access}`;
+      await world.arrive({ subject });
+      await world.arrive({ subject: "Own" }, who.email);
+      const client = await opened(`${shared}/INBOX`, who);
+      const [uid] = await uidsOf(client, subject);
+      const isRefused = { status: "NO", text: expect.stringContaining("[NOPERM]") };
+      expect(await client.say(`UID STORE ${uid} +FLAGS (\\Seen)`)).toMatchObject({ status: "OK" });
+      for (const refused of [
+        `UID STORE ${uid} +FLAGS (\\Flagged)`,
+        `UID STORE ${uid} +FLAGS (\\Deleted)`,
+        `UID STORE ${uid} +FLAGS (Label)`,
+        `UID STORE ${uid} FLAGS (\\Seen \\Answered)`,
+        `UID MOVE ${uid} ${shared}/Trash`,
+        `UID COPY ${uid} ${shared}/Trash`,
+        `UID MOVE ${uid} INBOX`,
+      ]) {
+        expect([refused, await client.say(refused)]).toEqual([refused, expect.objectContaining(isRefused)]);
+      }
+      const octets = "Subject: Not here\r\n\r\nx\r\n";
+      expect(await client.say(`APPEND ${shared}/INBOX {${octets.length}+}\r\n${octets}`)).toMatchObject(isRefused);
+      // Nothing is marked.
+      expect(await client.say("EXPUNGE")).toMatchObject({ untagged: [] });
+      expect(await client.say(`UID COPY ${uid} INBOX`)).toMatchObject({ status: "OK" });
+      expect(await world.mail(client)).toEqual({ INBOX: [subject, "Own"].sort() });
+      await client.say("SELECT INBOX");
+      for (const verb of ["COPY", "MOVE"]) {
+        expect(await client.say(`${verb} 1:* ${shared}/INBOX`)).toMatchObject(isRefused);
+      }
+      expect(placesOf(subject)).toEqual(["INBOX"]);
+      expect(placesOf("Own")).toEqual([]);
+    });
+  }
+
+  test("a full mailbox takes nothing, and nothing leaves", async () => {
+    const dana = world.member("Dana", "full");
+    const { store } = world.app.appliance;
+    await world.arrive({ subject: "Too much", text: "x".repeat(5_000) });
+    store.db.$client.run("UPDATE mailboxes SET quota_bytes = 4096 WHERE id = ?", [dana.mailboxId]);
+    const client = await opened(`${shared}/INBOX`, dana);
+    const [uid] = await uidsOf(client, "Too much");
+    for (const verb of ["COPY", "MOVE"]) {
+      expect(await client.say(`UID ${verb} ${uid} INBOX`)).toMatchObject({
+        text: expect.stringContaining("[OVERQUOTA]"),
+      });
+    }
+    expect(placesOf("Too much")).toEqual(["INBOX"]);
+  });
+
+  test("what was sent keeps its Bcc, for its author alone", async () => {
+    const eve = world.member("Eve", "full");
+    const sent = {
+      from: "alice@example.test",
+      to: "x@remote.example",
+      bcc: "hidden@remote.example",
+      subject: "Secret",
+    };
+    await world.app.api.post("/send", { ...sent, text: "Hi" });
+    const client = await opened(`${shared}/Sent`, eve);
+    const [uid] = await uidsOf(client, "Secret");
+    const [[, to] = []] = copied(await client.say(`UID MOVE ${uid} Sent`));
+    expect([placesOf("Secret"), placesOf("Secret", eve.mailboxId)]).toEqual([[], ["Sent"]]);
+    await client.say("SELECT Sent");
+    const { untagged } = await client.say(`UID FETCH ${to} (BODY.PEEK[])`);
+    expect(untagged[0]).toContain("Subject: Secret");
+    expect(untagged[0]).not.toContain("hidden@");
+    const { db } = world.app.appliance.store;
+    const { bcc } = db.$client.query("SELECT bcc FROM messages WHERE subject = 'Secret'").get() as { bcc: string };
+    expect(bcc).toContain("hidden@remote.example");
+  });
+});
