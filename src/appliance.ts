@@ -135,7 +135,7 @@ export interface ApplianceOptions {
 }
 
 /** How often to look for changes by other processes (rules: Settings). */
-const FOLLOW_MS = 1_000;
+const FOLLOW_MS = 500;
 /** How often to end HTTP connections that make the server wait too long. */
 const SWEEP_MS = 1_000;
 /** After so long without mail before a start, the clock may be ahead. */
@@ -359,10 +359,13 @@ export function createAppliance(
           }),
         };
 
+        const reads = createReadJournal(base);
+        if (!following) backends.push({ stop: reads.flush });
         const imap = createImap({
           ...base,
           mailbox,
           signIn,
+          reads,
           parser: mailFlow.parser,
           hostname,
           mostConnections: shares.imap,
@@ -387,8 +390,6 @@ export function createAppliance(
 
         const oauth = createOAuth({ ...base, baseUrl });
         const idempotency = createIdempotency(base);
-        const reads = createReadJournal(base);
-        if (!following) backends.push({ stop: reads.flush });
         const administration = {
           store,
           people,

@@ -7,10 +7,12 @@
  */
 import { createServer, type Server, type Socket } from "node:net";
 import { createSecureContext, TLSSocket } from "node:tls";
+import { PolicyRefusal } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
 import type { Meters } from "../base/metrics.ts";
 import { randomToken } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
+import { noteDeed } from "../journal/entries.ts";
 import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
 import type { Certificates } from "../tls/certificates.ts";
 import { append } from "./commands/append.ts";
@@ -291,12 +293,11 @@ export function createImap({
     /** Runs a command and replies; returns false at the end of the session. */
     async function answer(command: { text: string; literals: ReadonlyMap<number, Uint8Array> }): Promise<boolean> {
       const parser = new Parser(command);
-      let tag = "*";
-      let verb = "other";
+      let [tag, name, verb] = ["*", "", "other"];
       try {
         tag = parser.tag();
         parser.space();
-        const name = parser.atom().toUpperCase();
+        name = parser.atom().toUpperCase();
         if (KNOWN.has(name)) verb = name;
         if (name === "LOGOUT") {
           await session.send(`* BYE See you\r\n${tag} OK LOGOUT completed`);
@@ -320,6 +321,7 @@ export function createImap({
         meters.countImapCommand(verb, error instanceof Malformed ? "BAD" : "NO");
         if (error instanceof Malformed) await session.send(`${tag} BAD ${error.message}`);
         else {
+          if (error instanceof PolicyRefusal) await noteRefusal(error, name);
           const { message, code } = refusal(error);
           await session.send(`${tag} NO ${code ? `[${code}] ` : ""}${message}`);
         }
@@ -329,6 +331,12 @@ export function createImap({
       }
     }
     let refused = 0;
+
+    /** A refusal by the policy of a key is in its journal. */
+    async function noteRefusal({ code: outcome }: PolicyRefusal, name: string): Promise<void> {
+      const caller = session.caller(name.toLowerCase());
+      await parts.store.note((tx) => noteDeed(tx, caller, { ids: [], outcome }, runtime.now()));
+    }
 
     function refusal(error: unknown): Refused {
       try {

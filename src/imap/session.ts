@@ -10,6 +10,7 @@ import type { SignedIn, SignIn } from "../access/sign-in.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
+import type { ReadJournal } from "../journal/reads.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { IMAP_FLAGS, type ImapState } from "../mailbox/uids.ts";
 import type { Options } from "../store/settings.ts";
@@ -20,11 +21,13 @@ import { hasChanged, isNews, refresh, sequenceOf, type View } from "./view.ts";
 
 /** What sessions need of the server. */
 export interface ImapParts {
-  store: Pick<Store, "db" | "enqueue" | "onCommit">;
+  store: Pick<Store, "db" | "enqueue" | "note" | "onCommit">;
   mailbox: Mailbox;
   signIn: Pick<SignIn, "inApp" | "withToken">;
   parser: Pick<ParserPool, "prepareKept">;
   options: Pick<Options, "get">;
+  /** The journal of reads. */
+  reads: Pick<ReadJournal, "note">;
   runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
   log: Log;
 }
@@ -87,7 +90,7 @@ export class Session {
   caller(operation: string): Caller {
     const present = this.present();
     this.who?.touch(this.parts.runtime.now());
-    return { ...present, origin: { face: "smtp", operation: `imap_${operation}`, source: this.source } };
+    return { ...present, origin: { face: "imap", operation, source: this.source } };
   }
 
   /** The same, for what changes mail. @throws Refused */

@@ -51,7 +51,13 @@ import type { ClassificationView } from "./junk/classification.ts";
 import { type LabelPage, labelsAcross, labelsInUse, replaceLabel, setLabelColour } from "./labels.ts";
 import { createListing } from "./listing.ts";
 import { listMailboxes, mailboxesInReach, mailboxIdOf, type Usage, usageOf } from "./mailboxes.ts";
-import { changeMessages, expungeMessages, type MessageChange, requireMovable } from "./message-changes.ts";
+import {
+  changeMessages,
+  expungeMessages,
+  flagMessages,
+  type MessageChange,
+  requireMovable,
+} from "./message-changes.ts";
 import {
   detailsOf,
   fileOf,
@@ -196,11 +202,18 @@ export function createMailbox({
       snoozeThread(store, caller, id, until, runtime.now()),
     ...createUndoableChanges({ store, runtime }),
     /**
-     * Changes single messages (messages.seq), as mail apps do; see changeMessages and expungeMessages.
+     * Changes single messages (messages.seq), as mail apps do; see changeMessages, flagMessages and expungeMessages.
      * @throws AppError not_found, forbidden, conflict; then nothing has changed
      */
     changeMessages: (tx: Tx, caller: Caller, seqs: readonly number[], change: MessageChange): void =>
       changeMessages(tx, caller, seqs, change, runtime.now()),
+    flagMessages: (
+      tx: Tx,
+      caller: Caller,
+      folderId: number,
+      seqs: readonly number[],
+      flags: { add: number; remove: number },
+    ): void => flagMessages(tx, caller, folderId, seqs, flags, runtime.now()),
     expungeMessages: (tx: Tx, caller: Caller, seqs: readonly number[]): void =>
       expungeMessages(tx, caller, seqs, runtime.now()),
     /** See requireMovable. @throws AppError not_found, forbidden, conflict */

@@ -19,6 +19,7 @@ import { requireNotHeld } from "./holds.ts";
 import { apartOf, derivedFolder, readStateOf } from "./message-state.ts";
 import { deleteMessages, noteDiscarded } from "./removal.ts";
 import type { ThreadRow } from "./threading.ts";
+import { setImapFlags } from "./uids.ts";
 
 export interface MessageChange {
   folder?: Folder;
@@ -173,6 +174,22 @@ function moveWithin(tx: Tx, thread: ThreadRow, given: readonly Found[], folder: 
     .where(eq(threads.seq, thread.seq))
     .run();
   return folder === "trash" ? [] : [trainingTouch(folder, lessons)];
+}
+
+/**
+ * Sets and takes away flags that only IMAP has (bits of IMAP_FLAGS) of messages of a folder. Undo does not take them back.
+ * `now`: epoch ms. @throws AppError not_found, forbidden
+ */
+export function flagMessages(
+  tx: Tx,
+  caller: Caller,
+  folderId: number,
+  seqs: readonly number[],
+  flags: { add: number; remove: number },
+  now: number,
+): void {
+  const ids = reached(tx, caller, seqs, "manage").map(({ thread }) => thread.id);
+  if (setImapFlags(tx, folderId, seqs, flags) > 0) noteDeed(tx, caller, { ids, changes: ids.length }, now);
 }
 
 /**

@@ -249,8 +249,6 @@ export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue"
     present: (mailboxId: string, folder: Folder): ImapFolder | undefined => imapFolder(db, mailboxId, folder),
     /** Of that what changed or arrived after `modseq`. */
     changedSince: (folderId: number, modseq: number): Numbered[] => statements(db).since.all(folderId, modseq),
-    /** Sets and takes away flags of messages; see setImapFlags. */
-    setFlags: setImapFlags,
     /** The UIDs that vanished after `modseq`, ascending; undefined if that is no longer known. */
     vanishedSince: ({ id, vanishedThrough }: ImapFolder, modseq: number): number[] | undefined =>
       modseq < vanishedThrough
@@ -286,15 +284,18 @@ function forgetVanished(tx: Tx, folderId: number, kept = MOST_VANISHED): void {
   tx.update(imapFolders).set({ vanishedThrough: last.modseq }).where(eq(imapFolders.id, folderId)).run();
 }
 
-/** Sets and takes away flags (bits of IMAP_FLAGS) of messages of a folder. The caller checks access. */
+/**
+ * Sets and takes away flags (bits of IMAP_FLAGS) of messages of a folder; returns how many changed. The caller checks
+ * access.
+ */
 export function setImapFlags(
   tx: Tx,
   folderId: number,
   seqs: readonly number[],
   { add, remove }: { add: number; remove: number },
-): void {
+): number {
   statements(tx).bump.run(folderId);
-  statements(tx).setFlags.run(~remove, add, folderId, JSON.stringify(seqs));
+  return statements(tx).setFlags.run(~remove, add, folderId, JSON.stringify(seqs)).changes;
 }
 
 /** UIDs begin anew in every folder, since those given after a backup, or after the last that a replica has, are unknown to it. `now`: epoch ms. */

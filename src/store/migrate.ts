@@ -52,6 +52,7 @@ import push from "./migrations/0046_push.sql" with { type: "text" };
 import messageFolders from "./migrations/0047_message_folders.sql" with { type: "text" };
 import uids from "./migrations/0048_uids.sql" with { type: "text" };
 import octets from "./migrations/0049_octets.sql" with { type: "text" };
+import journalImap from "./migrations/0050_journal_imap.sql" with { type: "text" };
 import appPasswordAccess from "./migrations/0051_app_passwords.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
@@ -178,5 +179,6 @@ export const MIGRATIONS: readonly string[] = [
   messageFolders,
   uids,
   octets,
+  journalImap,
   appPasswordAccess,
 ];

@@ -1072,9 +1072,9 @@ export const idempotencyKeys = sqliteTable(
   ],
 );
 
-export const FACES = ["rest", "mcp", "smtp", "schedule", "app", "cli"] as const;
+export const FACES = ["rest", "mcp", "smtp", "imap", "schedule", "app", "cli"] as const;
 /**
- * The way by which a request came. `smtp`: a mail app that signs in with the key. `schedule`: a message that the key had
+ * The way by which a request came. `smtp`, `imap`: a mail app that signs in with the key. `schedule`: a message that the key had
  * accepted for a later time. `app` and `cli`: a person or the operator took back what the key did, or approved a message of it.
  */
 export type Face = (typeof FACES)[number];

@@ -52,6 +52,10 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
       [...states.values()].map(({ seq }) => seq),
       session.caller("fetch").userId,
     );
+    session.parts.reads.note(
+      session.caller("fetch"),
+      [...states.values()].map(({ id }) => id),
+    );
     for (const { uid } of portion) {
       const state = states.get(uid);
       // Gone since: the client is told after the command.

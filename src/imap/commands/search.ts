@@ -26,8 +26,9 @@ export async function search(session: Session, parser: Parser, byUid: boolean, t
   }
   const key = parser.searchKeys();
   const view = session.selected();
-  const { userId } = session.caller("search");
-  const found = await matching(session, view, key, userId);
+  const caller = session.caller("search");
+  session.parts.reads.note(caller, []);
+  const found = await matching(session, view, key, caller.userId);
   const numbers = found.map(({ uid, sequence }) => (byUid ? uid : sequence));
   if (!returns) await session.send(`* SEARCH${numbers.map((number) => ` ${number}`).join("")}`);
   else {

@@ -83,7 +83,8 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
             ...(flagged !== undefined && { flagged }),
           });
         }
-        if (add !== 0 || remove !== 0) uids.setFlags(tx, view.folder.id, own, { add, remove: remove & ~add });
+        if (add !== 0 || remove !== 0)
+          mailbox.flagMessages(tx, caller, view.folder.id, own, { add, remove: remove & ~add });
         const labels = mode === "" && isAll ? { labels: addLabels } : { addLabels, removeLabels };
         const threads = [
           ...new Set(open.filter((state) => needsLabels(state, wanted, mode)).map(({ threadId }) => threadId)),
