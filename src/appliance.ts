@@ -38,6 +38,7 @@ import { createReadJournal } from "./journal/reads.ts";
 import { forgetJournal } from "./journal/retention.ts";
 import { createMailFlow } from "./mail.ts";
 import { createMailbox, type Mailbox } from "./mailbox/mailbox.ts";
+import { composeHere } from "./mailbox/octets.ts";
 import { readHere } from "./message/reading.ts";
 import { createMonitoring } from "./monitoring/monitoring.ts";
 import { createOAuth } from "./oauth/oauth.ts";
@@ -164,6 +165,7 @@ export function createAppliance(
   const engine = createSearch({ store, options, runtime, log, putOff: () => wake("search-backlog") });
   const sidecar = createSupervisor({ data: config.data, options, runtime, log });
   let read = readHere;
+  let composeStored = composeHere(store.blobs);
   const mailbox = createMailbox({
     store,
     engine,
@@ -171,6 +173,8 @@ export function createAppliance(
     options,
     log,
     read: (source, reading) => read(source, reading),
+    composeStored: (parts, owner) => composeStored(parts, owner),
+    wake: (job) => wake(job),
   });
   const people = createPeople({ store, runtime });
   const erasure = createErasure({ store, people, engine, runtime });
@@ -322,6 +326,7 @@ export function createAppliance(
         });
         const { relay, submit, spool, sending, invitations, notifyAdmins, readDocument } = mailFlow;
         read = mailFlow.read;
+        composeStored = mailFlow.composeStored;
         backends.push({ stop: mailFlow.stopParsing });
         frontends.push(relay);
         endRests = relay.endRests;
@@ -547,6 +552,7 @@ export function createAppliance(
             relay.endRests();
             web.look();
             imap.look();
+            mailbox.octets.look();
             engine.look();
             wake("search-backlog");
             wake("wake-snoozed");

@@ -126,6 +126,7 @@ export function createMailFlow({ folder, startWorker, wake, baseUrl, ...parts }:
     parser,
     /** Reads stored HTML in a worker. */
     read: parser.read,
+    composeStored: parser.composeStored,
     /** Extracts the text of documents in a worker. */
     readDocument: parser.readDocument,
     /** Ends the parser workers. Called after everything that takes in mail has stopped. */

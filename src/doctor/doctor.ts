@@ -12,7 +12,7 @@ import { isClaimed } from "../store/claim.ts";
 import type { Check, Finding, World } from "./check.ts";
 import { checkBlobs } from "./checks/blobs.ts";
 import { checkBackup, checkClock, checkDisk, checkOpenFiles, checkPermissions, checkSchema } from "./checks/machine.ts";
-import { checkDomains, checkOutbound, checkQueue, checkWorkspaces } from "./checks/mail.ts";
+import { checkDomains, checkMailApps, checkOutbound, checkQueue, checkWorkspaces } from "./checks/mail.ts";
 import { checkCertificate, checkListeners, checkReverseDns } from "./checks/network.ts";
 import { checkReplica } from "./checks/replica.ts";
 import { checkSearchEngine, checkSearchIndex } from "./checks/search.ts";
@@ -116,6 +116,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   "reverse-dns": checkReverseDns,
   domains: checkDomains,
   queue: checkQueue,
+  "mail-apps": checkMailApps,
   workspaces: checkWorkspaces,
   backup: checkBackup,
   blobs: checkBlobs,

@@ -5,6 +5,8 @@
  * Invariant: whatever the octets are, a command is read in linear time, or refused by `Malformed`.
  */
 
+import { quoted as quotedOctets, type Section } from "../message/imap.ts";
+
 /** A command that is not of the grammar; the reply is BAD. */
 export class Malformed extends Error {
   override readonly name = "Malformed";
@@ -18,13 +20,6 @@ export interface Command {
 
 /** Ranges of numbers, ascending, none within or beside another; `*` is Infinity. */
 export type SequenceSet = readonly (readonly [from: number, to: number])[];
-
-/** What a part of a message is: `1.2.HEADER` (RFC 9051 §6.4.5). */
-export interface Section {
-  part: readonly number[];
-  text?: "HEADER" | "HEADER.FIELDS" | "HEADER.FIELDS.NOT" | "TEXT" | "MIME";
-  fields?: readonly string[];
-}
 
 export type FetchItem =
   | { item: "FLAGS" | "INTERNALDATE" | "RFC822.SIZE" | "ENVELOPE" | "BODY" | "BODYSTRUCTURE" | "UID" }
@@ -465,17 +460,8 @@ function dayOf(year: number, month: string, day: number): number {
 
 /* What replies are made of. */
 
-/** A string, as latin1: quoted where it can be, else a literal. */
-export function quoted(text: string): string {
-  const octets = Buffer.from(text, "utf8").toString("latin1");
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: what a quoted string cannot hold
-  if (/[\x00-\x1f\x7f-\xff]/.test(octets) || octets.length > 1_000) return literal(octets);
-  return `"${octets.replace(/["\\]/g, "\\$&")}"`;
-}
-
-const literal = (latin1: string): string => `{${latin1.length}}\r\n${latin1}`;
-
-export const nstring = (text: string | undefined): string => (text === undefined ? "NIL" : quoted(text));
+/** A string, as latin1. */
+export const quoted = (text: string): string => quotedOctets(Buffer.from(text, "utf8").toString("latin1"));
 
 /** True if a set has the number. */
 export function isIn(set: SequenceSet, number: number): boolean {

@@ -35,7 +35,7 @@ const SWEEP_MS = 1_000;
 const CAPABILITIES = "IMAP4rev1 LITERAL- SASL-IR ID ENABLE";
 const BEFORE_TLS = `${CAPABILITIES} STARTTLS LOGINDISABLED`;
 const BEFORE_SIGN_IN = `${CAPABILITIES} AUTH=PLAIN AUTH=OAUTHBEARER`;
-const SIGNED_IN = `${CAPABILITIES} CHILDREN CONDSTORE ESEARCH IDLE LIST-STATUS MOVE NAMESPACE QRESYNC SPECIAL-USE UIDPLUS UNSELECT WITHIN`;
+const SIGNED_IN = `${CAPABILITIES} BINARY CHILDREN CONDSTORE ESEARCH IDLE LIST-STATUS MOVE NAMESPACE QRESYNC SPECIAL-USE UIDPLUS UNSELECT WITHIN`;
 
 /** For metrics, whose names no client makes up. */
 const KNOWN: ReadonlySet<string> = new Set(
@@ -262,6 +262,7 @@ export function createImap({
         socket.once("drain", done);
         socket.once("close", done);
         await drained.promise;
+        socket.off("close", done);
         cancel();
       },
       async line() {

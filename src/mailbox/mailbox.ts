@@ -31,6 +31,7 @@ import { type Carrying, carryMessage, dropAppended, fileInto, fileToCarry, type 
 import { snooze, wakeSnoozed } from "./change.ts";
 import { type ChangesView, forgetChanges, readChanges, stampChanges } from "./change-feed.ts";
 import { createCodes } from "./codes.ts";
+import type { ComposeStored } from "./composers.ts";
 import {
   createDraftChanges,
   type Draft,
@@ -71,7 +72,7 @@ import {
   type StoredFile,
   writtenContent,
 } from "./messages.ts";
-import { createOctets } from "./octets.ts";
+import { composeHere, createOctets } from "./octets.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { createHtmlReading } from "./reading.ts";
 import { deleteDiscarded, moveBlobs, sweepBlobs } from "./removal.ts";
@@ -112,6 +113,8 @@ export function createMailbox({
   options,
   log,
   read,
+  composeStored = composeHere(store.blobs),
+  wake = () => {},
 }: {
   store: Store;
   engine: SearchEngine;
@@ -119,13 +122,16 @@ export function createMailbox({
   options: Options;
   log: Log;
   read: ReadHtml;
+  composeStored?: ComposeStored;
+  /** Runs a job now, because there is work for it. */
+  wake?: (job: string) => void;
 }) {
   const { db } = store;
   stampChanges(store, runtime.now);
   const reading = createHtmlReading({ store, read });
   const codes = createCodes({ db, read, reading });
   const uids = createUids({ store, now: runtime.now });
-  const octets = createOctets({ store, log });
+  const octets = createOctets({ store, runtime, log, compose: composeStored, wake });
 
   /** The mailbox id for an id or address. @throws AppError not_found */
   function reachedMailbox(caller: Caller, mailbox: string): string {
@@ -380,7 +386,7 @@ export function createMailbox({
 
     /**
      * For the scheduler: wake snoozed conversations, remove blobs without a reference, delete what was discarded long
-     * ago, forget whom an absence was told to, number mail for IMAP.
+     * ago, forget whom an absence was told to, number mail for IMAP, freeze its octets.
      */
     jobs: [
       wakeSnoozed(store),
@@ -389,6 +395,7 @@ export function createMailbox({
       forgetChanges(store),
       forgetTold(store),
       ...uids.jobs,
+      octets.job,
     ] as readonly Job[],
   };
 }

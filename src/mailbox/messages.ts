@@ -5,7 +5,7 @@
 import { and, asc, desc, eq, getTableColumns, inArray, isNull, lt, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
-import { composeMessage, formatAddress } from "../message/compose.ts";
+import { formatAddress } from "../message/compose.ts";
 import { referencesOf } from "../message/identity.ts";
 import { listUnsubscribeOf } from "../message/list.ts";
 import { unpackText } from "../message/reading.ts";
@@ -15,6 +15,7 @@ import { addresses, attachments, mailboxes, messageBodies, messages, threads } f
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { isOwnAddress } from "./addresses.ts";
+import { composeParts, type StoredParts } from "./composers.ts";
 import { heldViewOf } from "./holds.ts";
 import { type ClassificationView, readClassification } from "./junk/classification.ts";
 import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
@@ -320,34 +321,30 @@ export async function getRawMessage(store: Store, caller: Caller, id: string): P
   return composeStored(store, { ...message, text: body.text }, bcc);
 }
 
-/**
- * Composes the RFC 5322 file of a message from stored headers, text, HTML and attachments. Lines end in CRLF. `bcc`:
- * the part that the reader may see.
- */
-export async function composeStored(
+/** Composes the RFC 5322 file of a message. `bcc`: the part that the reader may see. */
+export const composeStored = (
   { db, blobs }: Pick<Store, "db" | "blobs">,
+  message: { id: string; seq: number; text: string },
+  bcc: readonly EmailAddress[],
+): Promise<Uint8Array> => composeParts(storedParts(db, message, bcc), blobs.read);
+
+/** What its file is composed of. */
+export function storedParts(
+  db: Db,
   { id, seq, text }: { id: string; seq: number; text: string },
   bcc: readonly EmailAddress[],
-): Promise<Uint8Array> {
+): StoredParts {
   const source = statements(db).source.get({ seq });
-  return composeMessage({
+  return {
     id,
     headers: [
       ...(source?.headers ?? []),
       ...(bcc.length === 0 ? [] : [["Bcc", bcc.map(formatAddress).join(", ")] as const]),
     ],
     text,
-    ...(source?.htmlSource ? { html: unpackText(source.htmlSource) } : {}),
-    attachments: await Promise.all(
-      attachmentsOf(db, seq).map(async ({ filename, contentType, inline, contentId, blob }) => ({
-        filename,
-        contentType,
-        inline,
-        ...(contentId === null ? {} : { contentId }),
-        content: await blobs.read(blob),
-      })),
-    ),
-  });
+    ...(source?.htmlSource && { html: source.htmlSource }),
+    files: attachmentsOf(db, seq).map(storedFile),
+  };
 }
 
 export function filesOf(db: Db, caller: Caller, id: string): StoredFile[] {

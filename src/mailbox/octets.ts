@@ -1,32 +1,51 @@
 /**
  * The octets of a message as IMAP serves them: the file of `/raw` (rules: Raw messages), with our Received and
- * Authentication-Results at the top of what arrived, and with the Bcc for its author alone. They are frozen when they are
- * first offered: size, digest and the version of the composer are kept, because mail apps keep what they fetched.
- *
- * Invariant: composers of older versions stay as they are. test/mailbox/octets.test.ts holds their digests.
+ * Authentication-Results at the top of what arrived, and with the Bcc for its author alone. They are frozen, because mail apps
+ * keep what they fetched: size, digest, structure and the version of the composer are kept. That happens in a worker, soon
+ * after mail is filed in a mailbox that was opened over IMAP, in portions for the mail that was there before, and in any case
+ * before a message is served.
  */
-import { and, eq, inArray, sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
+import { AppError, isUnavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
+import { createRoom, type Room } from "../base/memory.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
 import { splitAddress } from "../message/address.ts";
 import { dateHeader } from "../message/date.ts";
-import { imapOctets, messageBodies, messages } from "../store/schema.ts";
+import type { Content } from "../message/imap.ts";
+import { attachments, imapOctets, messageBodies, messages } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
-import { composeStored } from "./messages.ts";
+import type { Store, Tx } from "../store/store.ts";
+import {
+  COMPOSER,
+  type Composed,
+  type ComposeStored,
+  composeHeader,
+  composeOctets,
+  type OctetsParts,
+} from "./composers.ts";
+import { storedParts } from "./messages.ts";
 
-type Source = Pick<
-  typeof messages.$inferSelect,
-  "id" | "seq" | "kind" | "auth" | "bcc" | "filedAt" | "receivedOn" | "sentBy"
-> & { text: string };
-type Composer = (store: Pick<Store, "db" | "blobs">, source: Source, isAuthor: boolean) => Promise<Uint8Array>;
+/** What imap_messages.octets says; 1 is frozen. */
+const LOST = 2;
+const CHANGED = 3;
 
-const composers: Readonly<Record<number, Composer>> = {
-  1: async (store, source, isAuthor) => {
-    const file = await composeStored(store, source, isAuthor ? source.bcc : []);
-    return Buffer.concat([Buffer.from(traceOf(source)), file]);
-  },
-};
-const COMPOSER = 1;
+/** Bytes of a message that is composed on the main thread when it is read. */
+const SMALL = 64 * 1024;
+/** Most messages, and bytes beyond the first, that are frozen in one transaction. */
+const PORTION = 64;
+const PORTION_BYTES = 2 * 1024 * 1024;
+/** How long mail waits, so that what arrives together is frozen together. */
+const GATHER_MS = 1_000;
+/** Most characters of a structure that is kept. */
+const LONGEST_STRUCTURE = 4_000;
+/** Large messages that were read last; apps fetch one part after the other. */
+const MOST_KEPT = 4;
+/** Bytes of large messages that the sessions of a person read at once, from files; one alone may have more. */
+const MOST_READ = 128 * 1024 * 1024;
+
+type Source = ReturnType<ReturnType<typeof statements>["source"]["all"]>[number];
 
 /** The fields of this server on what arrived at an address; "" for other mail. */
 function traceOf({ id, auth, filedAt, receivedOn }: Source): string {
@@ -38,84 +57,311 @@ function traceOf({ id, auth, filedAt, receivedOn }: Source): string {
   return `${received}Authentication-Results: ${domain}${results}\r\n`;
 }
 
+const among = sql`(select value from json_each(${sql.placeholder("seqs")}))`;
 const statements = prepared((db) => ({
   source: db
     .select({
       id: messages.id,
       seq: messages.seq,
-      kind: messages.kind,
       auth: messages.auth,
       bcc: messages.bcc,
       filedAt: messages.filedAt,
       receivedOn: messages.receivedOn,
       sentBy: messages.sentBy,
-      text: messageBodies.text,
+      /** Of its content. */
+      bytes: sql<number>`octet_length(${messageBodies.text}) + coalesce(octet_length(${messageBodies.htmlSource}), 0)
+        + (select coalesce(sum(${attachments.size}), 0) from ${attachments} where ${attachments.messageSeq} = ${messages.seq})`,
+      /** Its text is all of it. */
+      isPlain: sql<boolean>`${messageBodies.htmlSource} is null
+        and not exists (select 1 from ${attachments} where ${attachments.messageSeq} = ${messages.seq})`.mapWith(
+        Boolean,
+      ),
     })
     .from(messages)
     .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
-    .where(eq(messages.seq, sql.placeholder("seq")))
+    .where(sql`${messages.seq} in ${among}`)
+    .prepare(),
+  text: db
+    .select({ text: messageBodies.text })
+    .from(messageBodies)
+    .where(eq(messageBodies.messageSeq, sql.placeholder("seq")))
     .prepare(),
   frozen: db
     .select()
     .from(imapOctets)
     .where(and(eq(imapOctets.messageSeq, sql.placeholder("seq")), eq(imapOctets.author, sql.placeholder("author"))))
     .prepare(),
-}));
-
-/** The sizes that were frozen of these messages (messages.seq), as that person sees them. */
-function frozenSizes(db: Db, seqs: readonly number[], userId: string): Map<number, number> {
-  const rows = db
-    .select({ seq: messages.seq, size: imapOctets.size })
+  known: db
+    .select({ seq: messages.seq, size: imapOctets.size, structure: imapOctets.structure })
     .from(imapOctets)
     .innerJoin(messages, eq(messages.seq, imapOctets.messageSeq))
     .where(
       and(
-        inArray(imapOctets.messageSeq, sql`(select value from json_each(${JSON.stringify(seqs)}))`),
-        sql`${imapOctets.author} = (${messages.bcc} <> '[]' and ${messages.sentBy} is ${userId})`,
+        sql`${imapOctets.messageSeq} in ${among}`,
+        sql`${imapOctets.author} = (${messages.bcc} <> '[]' and ${messages.sentBy} is ${sql.placeholder("userId")})`,
       ),
     )
-    .all();
-  return new Map(rows.map(({ seq, size }) => [seq, size]));
-}
+    .prepare(),
+  // `octets <> 1`: the index has no others.
+  waiting: db.$client.prepare<{ seq: number }, []>(
+    `SELECT message_seq AS seq FROM imap_messages WHERE octets <> 1 AND octets = 0 ORDER BY folder_id, uid LIMIT ${PORTION}`,
+  ),
+  waitingIn: db.$client.prepare<{ seq: number }, [folderId: number, before: number]>(
+    `SELECT message_seq AS seq FROM imap_messages WHERE octets <> 1 AND octets = 0 AND folder_id = ? AND uid < ?
+     ORDER BY uid LIMIT ${PORTION}`,
+  ),
+  setState: db.$client.prepare<unknown, [state: number, seq: number]>(
+    "UPDATE imap_messages SET octets = ? WHERE message_seq = ?",
+  ),
+}));
+
+/** A row of imap_octets but for its message. */
+type Frozen = Omit<typeof imapOctets.$inferSelect, "messageSeq">;
+
+/** Composes on this thread. */
+export const composeHere =
+  ({ read }: Store["blobs"]): ComposeStored =>
+  async (parts) => {
+    const composed = await composeOctets(parts, read);
+    return { ...composed, size: composed.bytes.byteLength };
+  };
 
 export function createOctets({
   store,
+  runtime,
   log,
+  compose,
+  wake,
 }: {
-  store: Pick<Store, "db" | "blobs" | "enqueue">;
+  store: Pick<Store, "db" | "blobs" | "enqueue" | "onCommit">;
+  runtime: Pick<Runtime, "now" | "setTimer">;
   log: Pick<Log, "error">;
+  /** Composes in a worker. */
+  compose: ComposeStored;
+  /** Runs a job. */
+  wake(job: string): void;
 }) {
   const { db } = store;
-  return {
-    frozenSizes: (seqs: readonly number[], userId: string) => frozenSizes(db, seqs, userId),
-    /**
-     * The octets of a message (messages.seq) as that person sees them, frozen from now on; undefined if it is gone. The
-     * caller checks access.
-     */
-    async read(seq: number, userId: string): Promise<Uint8Array | undefined> {
-      const source = statements(db).source.get({ seq });
-      if (!source) return undefined;
-      const author = source.bcc.length > 0 && source.sentBy === userId;
-      const frozen = statements(db).frozen.get({ seq, author });
-      const composer = frozen?.composer ?? COMPOSER;
-      const bytes = await (composers[composer] as Composer)(store, source, author);
-      const digest = new Bun.CryptoHasher("sha256").update(bytes).digest();
-      if (!frozen)
-        await store.enqueue((tx) => freeze(tx, source, { author, size: bytes.byteLength, digest, composer }));
-      else if (!frozen.digest.equals(digest)) {
-        log.error("the octets of a message are no longer what a mail app was told", { emailId: source.id, composer });
+  /** Large messages, by `keyOf`; the latest last. */
+  const kept = new Map<string, Promise<Composed>>();
+  /** By person, so that nobody's slow apps hold up others. */
+  const rooms = new Map<string, Room>();
+  let cancelTimer: (() => void) | undefined;
+  /** The folder that somebody waits for. */
+  let first: { folderId: number; before: number } | undefined;
+  let turn: Promise<unknown> = Promise.resolve();
+
+  const sourcesOf = (seqs: readonly number[]): Source[] => statements(db).source.all({ seqs: JSON.stringify(seqs) });
+  const isAuthor = ({ bcc, sentBy }: Source, userId: string): boolean => bcc.length > 0 && sentBy === userId;
+  const frozenOf = (seq: number, author: boolean) => statements(db).frozen.get({ seq, author });
+
+  const textOf = ({ seq }: Source): string => statements(db).text.get({ seq })?.text ?? "";
+
+  function partsOf(source: Source, author: boolean, composer: number, text = textOf(source)): OctetsParts {
+    return {
+      ...storedParts(db, { ...source, text }, author ? source.bcc : []),
+      trace: traceOf(source),
+      composer,
+    };
+  }
+
+  /** Looks for mail to freeze, soon. */
+  function look(): void {
+    if (cancelTimer || !statements(db).waiting.get()) return;
+    cancelTimer = runtime.setTimer(() => {
+      cancelTimer = undefined;
+      wake(JOB);
+    }, GATHER_MS);
+  }
+  store.onCommit(look);
+
+  /** Composes what is to be kept of a message. Undefined if it cannot be composed. @throws AppError server_error 503 */
+  async function frozenRows(source: Source): Promise<Frozen[] | undefined> {
+    const authors = source.bcc.length > 0 && source.sentBy !== null ? [false, true] : [false];
+    try {
+      return await Promise.all(
+        authors.map(async (author) => {
+          const composed = await compose(partsOf(source, author, COMPOSER));
+          return rowOf(composed, author, composed.size);
+        }),
+      );
+    } catch (error) {
+      if (isUnavailable(error)) throw error;
+      log.error(FAILED, { emailId: source.id, error });
+      return undefined;
+    }
+  }
+
+  /** Freezes some of the mail that waits, first that of the folder; returns whether there was any. */
+  async function freezeSome(folder: typeof first): Promise<boolean> {
+    const waiting = (folder && statements(db).waitingIn.all(folder.folderId, folder.before)) ?? [];
+    const seqs = (waiting.length > 0 ? waiting : statements(db).waiting.all()).map(({ seq }) => seq);
+    if (seqs.length === 0) return false;
+    let bytes = 0;
+    const sources = sourcesOf(seqs).filter((source, i) => {
+      bytes += source.bytes;
+      return bytes <= PORTION_BYTES || i === 0;
+    });
+    const all = await Promise.all(sources.map(async (source) => ({ source, rows: await frozenRows(source) })));
+    await store.enqueue((tx) => {
+      for (const { source, rows } of all) {
+        if (rows) freeze(tx, source, rows, true);
+        else statements(tx).setState.run(LOST, source.seq);
       }
-      return bytes;
+    });
+    return true;
+  }
+
+  /** One after the other: the same mail is not frozen twice. */
+  function inTurn(folder?: typeof first): Promise<boolean> {
+    const work = (): Promise<boolean> => freezeSome(folder);
+    const done = turn.then(work, work);
+    turn = done;
+    return done;
+  }
+
+  const keyOf = ({ seq, filedAt }: Source, author: boolean): string => `${seq} ${filedAt} ${author}`;
+
+  /** Composes a large message, or takes it from those that were read last. */
+  function large(key: string, parts: () => OctetsParts, userId: string): Promise<Composed> {
+    const present = kept.get(key);
+    const composed = present ?? composeApart(parts(), userId);
+    kept.delete(key);
+    kept.set(key, composed);
+    composed.catch(() => kept.delete(key));
+    for (const oldest of kept.keys()) {
+      if (kept.size <= MOST_KEPT) break;
+      kept.delete(oldest);
+    }
+    return composed;
+  }
+
+  async function composeApart(parts: OctetsParts, userId: string): Promise<Composed> {
+    const { bytes, ...composed } = await compose(parts, userId);
+    if (!bytes) throw new Error("a message was composed without its octets");
+    return { ...composed, bytes };
+  }
+
+  /** Composes a message as that person sees it, and freezes it. */
+  async function composedFor(source: Source, userId: string): Promise<Composed> {
+    const author = isAuthor(source, userId);
+    const frozen = frozenOf(source.seq, author);
+    const parts = () => partsOf(source, author, frozen?.composer ?? COMPOSER);
+    const isSmall = source.bytes <= SMALL;
+    const composing = isSmall ? composeOctets(parts(), store.blobs.read) : large(keyOf(source, author), parts, userId);
+    const composed = await composing.catch((error) => {
+      if (isUnavailable(error)) throw error;
+      log.error(FAILED, { emailId: source.id, error });
+      throw new AppError("server_error", "The message cannot be read", { cause: error });
+    });
+    if (!frozen) {
+      const row = rowOf(composed, author, composed.bytes.byteLength);
+      await store.enqueue((tx) => freeze(tx, source, [row], source.bcc.length === 0));
+    } else if (!frozen.digest.equals(composed.digest)) {
+      const { composer } = frozen;
+      log.error("the octets of a message are no longer what a mail app was told", { emailId: source.id, composer });
+      await store.enqueue((tx) => void statements(tx).setState.run(CHANGED, source.seq));
+    }
+    return composed;
+  }
+
+  /**
+   * Runs `use` on the octets of a message (messages.seq) as that person sees them, frozen from now on; undefined if it is
+   * gone. The caller checks access. @throws what composing throws
+   */
+  async function withContent<T>(
+    seq: number,
+    userId: string,
+    use: (content: Content) => T | Promise<T>,
+  ): Promise<T | undefined> {
+    const [source] = sourcesOf([seq]);
+    if (!source) return undefined;
+    const room = rooms.get(userId) ?? createRoom(MOST_READ);
+    rooms.set(userId, room);
+    const leave = await room.enter(source.bytes);
+    try {
+      return await use(await composedFor(source, userId));
+    } finally {
+      leave();
+    }
+  }
+
+  return {
+    withContent,
+    /** What is kept of those of these messages (messages.seq) that are frozen, as that person sees them, by number. */
+    known: (seqs: readonly number[], userId: string) =>
+      new Map(
+        statements(db)
+          .known.all({ seqs: JSON.stringify(seqs), userId })
+          .map(({ seq, ...row }) => [seq, row]),
+      ),
+    /** The size of a message; undefined if it is gone. @throws as withContent */
+    async sizeOf(seq: number, userId: string): Promise<number | undefined> {
+      const [source] = sourcesOf([seq]);
+      const frozen = source && frozenOf(seq, isAuthor(source, userId));
+      return frozen?.size ?? withContent(seq, userId, ({ bytes }) => bytes.byteLength);
     },
+    /** The header of a message; see withContent. */
+    async header(seq: number, userId: string): Promise<Buffer | undefined> {
+      const [source] = sourcesOf([seq]);
+      if (!source) return undefined;
+      const author = isAuthor(source, userId);
+      const frozen = frozenOf(seq, author);
+      if (frozen && !source.isPlain) return composeHeader(partsOf(source, author, frozen.composer, ""));
+      if (frozen && source.bytes <= SMALL) return composeHeader(partsOf(source, author, frozen.composer));
+      return withContent(seq, userId, ({ bytes, root }) => bytes.subarray(0, root.header.bodyStart));
+    },
+    /**
+     * Freezes the mail of a folder whose UID is below `before`, ahead of all other. False if it takes longer than `ms`; it
+     * goes on then.
+     */
+    async ready(folderId: number, before: number, ms: number): Promise<boolean> {
+      const until = runtime.now() + ms;
+      for (;;) {
+        if (!statements(db).waitingIn.get(folderId, before)) return true;
+        first = { folderId, before };
+        if (runtime.now() >= until) {
+          wake(JOB);
+          return false;
+        }
+        await inTurn(first);
+      }
+    },
+    look,
+    job: {
+      name: JOB,
+      // Half of the time is left to other mail, unless somebody waits.
+      async runDue(time) {
+        if (!(await inTurn(first))) return null;
+        const now = runtime.now();
+        if (first && statements(db).waitingIn.get(first.folderId, first.before)) return now;
+        first = undefined;
+        return now + (now - time);
+      },
+    } satisfies Job as Job,
   };
 }
 
-/** Does nothing for a message that was deleted or written anew meanwhile. */
-function freeze(tx: Tx, { seq, filedAt }: Source, row: Omit<typeof imapOctets.$inferSelect, "messageSeq">): void {
-  const present = statements(tx).source.get({ seq });
+const JOB = "freeze-octets";
+const FAILED = "a message cannot be composed for mail apps";
+
+const rowOf = ({ digest, structure }: Omit<Composed, "bytes">, author: boolean, size: number): Frozen => ({
+  author,
+  size,
+  digest: Buffer.from(digest),
+  composer: COMPOSER,
+  structure: structure.length > LONGEST_STRUCTURE ? null : structure,
+});
+
+/** Does nothing for a message that was deleted or written anew meanwhile. `isAll`: there are no further rows. */
+function freeze(tx: Tx, { seq, filedAt }: Source, rows: readonly Frozen[], isAll: boolean): void {
+  const [present] = statements(tx).source.all({ seqs: JSON.stringify([seq]) });
   if (present?.filedAt !== filedAt) return;
-  tx.insert(imapOctets)
-    .values({ messageSeq: seq, ...row })
-    .onConflictDoNothing()
-    .run();
+  for (const row of rows) {
+    tx.insert(imapOctets)
+      .values({ messageSeq: seq, ...row })
+      .onConflictDoNothing()
+      .run();
+  }
+  if (isAll) statements(tx).setState.run(1, seq);
 }

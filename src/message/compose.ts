@@ -44,17 +44,17 @@ export interface CalendarPart {
   content: string;
 }
 
-/** The bytes of the message, lines ended by CRLF. */
-export function composeMessage(parts: MessageParts): Uint8Array {
-  return underHeaders(parts.headers, bodyOf(parts));
+/** The bytes of the message, lines ended by CRLF. `above`: whole lines that go on top. */
+export function composeMessage(parts: MessageParts, above = ""): Uint8Array {
+  return underHeaders(parts.headers, bodyOf(parts), above);
 }
 
 /** A message of headers, one line each, and a body that brings its Content-* fields along. */
-function underHeaders(headers: MessageParts["headers"], body: MimeNode): Uint8Array {
+function underHeaders(headers: MessageParts["headers"], body: MimeNode, above = ""): Uint8Array {
   const lines = headers
     .filter(([name]) => /^[!-9;-~]{1,200}$/.test(name) && !/^(?:content-.*|mime-version)$/i.test(name))
     .map(([name, value]) => headerField(name, value));
-  return bytesOfNode(body, [...lines, "MIME-Version: 1.0", ""].join("\r\n"));
+  return bytesOfNode(body, above + [...lines, "MIME-Version: 1.0", ""].join("\r\n"));
 }
 
 /** A parent to throw away for the body of message `id`: MimeNode gives a root a Date and a Message-ID of its own. */

@@ -89,7 +89,7 @@ function decodeBase64(content: Buffer): Buffer {
 }
 
 /** RFC 2045 §6.7. Invalid sequences stand for themselves. mailparser's decoder is quadratic in the length of a line. */
-function decodeQuotedPrintable(content: Buffer): Buffer {
+export function decodeQuotedPrintable(content: Buffer): Buffer {
   const octets = Buffer.allocUnsafe(content.length);
   let length = 0;
   for (let i = 0; i < content.length; ) {

@@ -60,7 +60,7 @@
  *   discarded_threads                    triggers (0013_discarded.sql) and mailbox/removal.ts
  *   discarded_messages                   mailbox/removal.ts
  *   imap_folders, imap_messages, imap_vanished   triggers (0048_uids.sql) and mailbox/uids.ts
- *   imap_octets                          mailbox/octets.ts and a trigger (0049_octets.sql)
+ *   imap_octets, and octets of imap_messages   mailbox/octets.ts and a trigger (0049_octets.sql)
  *   message_index, search_backlog, search_waiting   search/fts5/
  *   search_feed, search_changes          search/meilisearch/ and a trigger (0014_search.sql)
  *   push_*                               push/subscriptions.ts
@@ -886,10 +886,13 @@ export const imapMessages = sqliteTable(
     modseq: integer("modseq").notNull(),
     /** Flags that only IMAP has: the bits of mailbox/uids.ts. */
     flags: integer("flags").notNull().default(0),
+    /** OCTETS of mailbox/octets.ts. */
+    octets: integer("octets").notNull().default(0),
   },
   (table) => [
     /** Includes modseq, so that changes are found without reading rows. */
     uniqueIndex("imap_messages_by_uid").on(table.folderId, table.uid, table.modseq),
+    index("imap_messages_by_octets").on(table.octets, table.folderId, table.uid).where(sql`${table.octets} <> 1`),
   ],
 );
 
@@ -905,6 +908,8 @@ export const imapOctets = sqliteTable(
     digest: blob("digest", { mode: "buffer" }).notNull(),
     /** Version of the composer. */
     composer: integer("composer").notNull(),
+    /** BODYSTRUCTURE; null if it is long. */
+    structure: text("structure"),
   },
   (table) => [primaryKey({ columns: [table.messageSeq, table.author] })],
 );

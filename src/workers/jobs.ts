@@ -4,6 +4,7 @@ import type { Authentication } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
 import type { AnswerOrder, ReadInvitation } from "../documents/invitation.ts";
 import type { DocumentText, FileHints } from "../documents/kind.ts";
+import type { Composed, OctetsParts } from "../mailbox/composers.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import type { Composition } from "../message/composition.ts";
 import type { Read, Reading } from "../message/reading.ts";
@@ -18,8 +19,17 @@ export interface Signing {
   signedAt: number;
 }
 
-/** Work for a worker: reading stored HTML, or preparing a message; for a worker of its own kind, reading a document. */
-export type Job = { blobFolder: string } & (MessageJob | { reading: Reading } | DocumentJob);
+/** Work for a worker: reading stored HTML, composing or preparing a message; for a worker of its own kind, reading a document. */
+export type Job = { blobFolder: string } & (MessageJob | OctetsJob | { reading: Reading } | DocumentJob);
+
+/** Composing the octets of a stored message. */
+export interface OctetsJob {
+  octets: OctetsParts;
+  /** Where the worker writes them; without it, they are only described. */
+  file?: string;
+  /** The folder of the blobs that it reads, under their names, if they are not in the folder of blobs. */
+  stage?: string;
+}
 
 /** Extracting the text of a document, or reading an invitation and, with `answer`, answering it. */
 export type DocumentJob =
@@ -53,6 +63,8 @@ export interface Prepared {
   staged?: { name: string; file: string }[];
   /** For a message that is sent, what to transmit: its signatures, then the message. */
   content?: OutboundContent;
+  /** The result of composing octets. */
+  octets?: Omit<Composed, "bytes"> & { size: number };
   /** The result of reading HTML. */
   read?: Read;
   /** The result of reading a document; null when it is none. */

@@ -16,6 +16,7 @@ import { documentMemory, memoryLimit, mostLargeBytes as mostLarge } from "../bas
 import type { Runtime } from "../base/runtime.ts";
 import type { AnswerOrder, ReadInvitation } from "../documents/invitation.ts";
 import type { ReadDocument } from "../documents/kind.ts";
+import type { ComposeStored, OctetsParts } from "../mailbox/composers.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
 import { type Read, type ReadHtml, type Reading, sizeOfReading } from "../message/reading.ts";
@@ -28,6 +29,7 @@ import { createDispatcher, type Work } from "./dispatcher.ts";
 import {
   type DocumentJob,
   type MessageJob,
+  type OctetsJob,
   type Prepared,
   type PreparedInbound,
   type PreparedOutbound,
@@ -63,6 +65,11 @@ export interface ParserPool {
   prepareOutbound(account: string, source: Uint8Array | Composition, signing: Signing): Promise<PreparedOutbound>;
   /** Reads stored HTML for a caller, as interactive work. @throws as prepare */
   read: ReadHtml;
+  /**
+   * Composes the octets of a stored message, for `owner` as interactive work into a file that only this process can read, or
+   * without one as bulk work. @throws as prepare
+   */
+  composeStored: ComposeStored;
   /** Extracts the text of a document, one document at a time. */
   readDocument: ReadDocument;
   /** Reads the invitation in a calendar file, and answers it; undefined if it has none, or cannot be read. @throws as prepare */
@@ -84,6 +91,7 @@ const MOST_IN_HAND = 8;
 const MEMORY_PER_WORKER = 512 * 1024 * 1024;
 const MOST_WORKERS = 4;
 const BULK: Work = { kind: "bulk", source: "kept elsewhere" };
+const FREEZING: Work = { kind: "bulk", source: "octets" };
 
 export function createParserPool({
   blobFolder,
@@ -134,7 +142,7 @@ export function createParserPool({
 
   const add = (
     work: Work,
-    job: MessageJob | { reading: Reading } | DocumentJob,
+    job: MessageJob | OctetsJob | { reading: Reading } | DocumentJob,
     size: number,
     more?: { released?: Promise<void> | undefined; memory?: number },
   ): Promise<Prepared> => dispatcher.add(work, { ...job, blobFolder }, size, more);
@@ -144,11 +152,7 @@ export function createParserPool({
     if (!remote) return add(work, job, size);
     const stage = nextStage();
     try {
-      if (isComposition(job.source)) {
-        await mkdir(stage, { recursive: true, mode: 0o700 });
-        const lent = new Set(job.source.files?.map(({ blob }) => blob));
-        await Promise.all([...lent].map((blob) => remote.lend(blob, join(stage, blob))));
-      }
+      if (isComposition(job.source)) await lend(remote, job.source.files, stage);
       const prepared = await add(work, { ...job, stage, apart: true }, size);
       await adoptAll(prepared.staged, remote);
       return prepared;
@@ -157,10 +161,27 @@ export function createParserPool({
     }
   }
 
+  async function composeStored(parts: OctetsParts, owner?: string) {
+    const work: Work = owner === undefined ? FREEZING : { kind: "interactive", source: owner };
+    const stage = nextStage();
+    const file = `${stage}.octets`;
+    try {
+      if (remote) await lend(remote, parts.files, stage);
+      const job: OctetsJob = { octets: parts, ...(remote && { stage }), ...(owner !== undefined && { file }) };
+      const { octets } = given(await add(work, job, sizeOfStored(parts)), "octets");
+      // The mapping stays when the file is gone.
+      const bytes = owner === undefined ? undefined : Bun.mmap(file);
+      return { ...octets, bytes: bytes && Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength) };
+    } finally {
+      await Promise.all([stage, file].map((path) => rm(path, { recursive: true, force: true })));
+    }
+  }
+
   return {
     prepare: async (work, source, size) => given(await addFiling(work, { source }, size), "message").message,
     read: async <R extends Reading>(source: string, reading: R) =>
       given(await add({ kind: "interactive", source }, { reading }, sizeOfReading(reading)), "read").read as Read<R>,
+    composeStored,
     prepareKept: async (source) => given(await addFiling(BULK, { source, keptElsewhere: true }), "message").message,
     async prepareInbound(source, size, arrival, released) {
       const stage = nextStage();
@@ -221,6 +242,13 @@ export function createParserPool({
 const workersFor = (memory: number, processors: number): number =>
   Math.max(1, Math.min(MOST_WORKERS, processors - 1, Math.round(memory / MEMORY_PER_WORKER)));
 
+/** Puts blobs that are elsewhere into the folder, under their names. */
+async function lend(remote: Lender, files: readonly { blob: string }[] = [], stage: string): Promise<void> {
+  await mkdir(stage, { recursive: true, mode: 0o700 });
+  const blobs = new Set(files.map(({ blob }) => blob));
+  await Promise.all([...blobs].map((blob) => remote.lend(blob, join(stage, blob))));
+}
+
 async function adoptAll(staged: Prepared["staged"] = [], blobs: Pick<Blobs, "adopt">): Promise<void> {
   const ends = await Promise.allSettled(staged.map(({ name, file }) => blobs.adopt(file, name)));
   for (const end of ends) if (end.status === "rejected") throw end.reason;
@@ -237,6 +265,9 @@ function given<K extends keyof Prepared>(prepared: Prepared, ...parts: K[]): Req
   if (missing !== undefined) throw new Error(`the parser prepared a message without its ${missing}`);
   return prepared as Required<Pick<Prepared, K>>;
 }
+
+const sizeOfStored = ({ text, html, files }: OctetsParts): number =>
+  files.reduce((sum, { size }) => sum + size, text.length + (html?.byteLength ?? 0));
 
 /** Size in bytes; an estimate for a message that is not composed yet. */
 function sizeOf(source: Source | Composition): number {

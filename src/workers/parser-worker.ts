@@ -1,5 +1,5 @@
 /**
- * A worker of parser-pool.ts. Off the main thread it composes messages, prepares them for filing, writes their
+ * A worker of parser-pool.ts. Off the main thread it composes messages, also the octets of stored ones, prepares them for filing, writes their
  * attachments durably, authenticates arriving mail and signs mail that is sent. It does not open the database, and asks
  * DNS through the main thread. It is a separate entry of the single executable. It reports ready once all its code is
  * loaded; from then on its silence is limited (slot.ts).
@@ -12,6 +12,7 @@ import { type Arrival, gatherEvidence } from "../authentication/evidence.ts";
 import type { DNSResolver } from "../authentication/mailauth.ts";
 import { collected, collectSoon, LARGE_BYTES } from "../base/memory.ts";
 import { systemRuntime } from "../base/runtime.ts";
+import { composeOctets } from "../mailbox/composers.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import { authorsIn } from "../message/address.ts";
 import { composeBytes, isComposition } from "../message/composition.ts";
@@ -68,10 +69,11 @@ async function run({ id, ...job }: Job & { id: number }): Promise<void> {
 
 async function prepare(id: number, job: Job): Promise<Prepared> {
   if ("reading" in job) return { read: await performReading(job.reading) };
+  if ("octets" in job) return { octets: await octetsOf(job) };
   if ("document" in job || "invitation" in job) throw new Error("documents have workers of their own");
   const { source, blobFolder, arrival, stage, apart, shownFrom, signing, keptElsewhere } = job;
   const { blobs, recent } = keptFor(blobFolder);
-  const read = apart && stage !== undefined ? (name: string) => Bun.file(join(stage, name)).bytes() : blobs.read;
+  const read = apart && stage !== undefined ? readIn(stage) : blobs.read;
   const came = isComposition(source) ? await composeBytes(source, read) : await readSource(source);
   readLarge ||= came.byteLength > LARGE_BYTES;
   // Its attachments, and the pieces of their encoding.
@@ -100,6 +102,20 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   const signatures = Buffer.from(await sign(bytes, signing.keys, signing.signedAt), "latin1");
   const content = await keepContent({ write }, signatures, bytes);
   return { message: await prepareMessage(bytes, { write }, { written }), content, staged };
+}
+
+/** Reads blobs that were lent. */
+const readIn =
+  (stage: string) =>
+  (name: string): Promise<Uint8Array> =>
+    Bun.file(join(stage, name)).bytes();
+
+async function octetsOf({ octets, file, stage, blobFolder }: Extract<Job, { octets: unknown }>) {
+  const read = stage === undefined ? keptFor(blobFolder).blobs.read : readIn(stage);
+  const { bytes, ...composed } = await composeOctets(octets, read);
+  readLarge ||= bytes.byteLength > LARGE_BYTES;
+  if (file !== undefined) await Bun.write(file, bytes, { mode: 0o600 });
+  return { ...composed, size: bytes.byteLength };
 }
 
 /**

@@ -14,9 +14,10 @@ beforeAll(async () => {
   app = await boot({ MAILROOM_IMAP: "127.0.0.1:0", MAILROOM_IMAPS: "127.0.0.1:0" });
 });
 
-async function arrive(mail: Parameters<typeof letter>[0]) {
+async function arrive(mail: Parameters<typeof letter>[0] | string) {
   const { store, mailbox } = app.appliance;
-  const message = await prepareMessage(Buffer.from(letter(mail).replaceAll(/\r?\n/g, "\r\n")), store.blobs);
+  const text = typeof mail === "string" ? mail : letter(mail);
+  const message = await prepareMessage(Buffer.from(text.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
   return store.enqueue((tx) =>
     mailbox.file(tx, {
       mailboxId: app.owner.mailboxId,
@@ -88,6 +89,95 @@ async function signedIn() {
   await hand.say(`LOGIN alice@example.test ${app.owner.apiKey}`);
   return hand;
 }
+
+const base64 = (octets: Buffer): string => octets.toString("base64").replace(/(.{76})/g, "$1\r\n");
+/** A message with a file, which has octets of its own. */
+const withFile = (file: Buffer, subject: string): string =>
+  [
+    ...["From: Ben <ben@remote.example>", "To: alice@example.test", `Subject: ${subject}`, "Message-ID: <file@x>"],
+    ...["MIME-Version: 1.0", 'Content-Type: multipart/mixed; boundary="b"', "", "--b", "Content-Type: text/plain"],
+    ...["", "Here", "--b", 'Content-Type: application/octet-stream; name="f.bin"'],
+    ...["Content-Disposition: attachment", "Content-Transfer-Encoding: base64", "", base64(file), "--b--", ""],
+  ].join("\r\n");
+
+/** The octets of the first literal of a reply. */
+function literalIn(reply: string): Buffer {
+  const [announced = "", size] = /~?\{(\d+)\}\r\n/.exec(reply) ?? [];
+  const start = reply.indexOf(announced) + announced.length;
+  return Buffer.from(reply.slice(start, start + Number(size)), "latin1");
+}
+
+describe("octets", () => {
+  for (const [name, size] of [
+    ["small", 1_000],
+    ["large, composed in a worker", 1_500_000],
+  ] as const) {
+    test(`a ${name} message is the same whole, in parts and decoded`, async () => {
+      const file = Buffer.from(Uint8Array.from({ length: size }, (_, i) => (i * i * 31) % 251));
+      await arrive(withFile(file, name));
+      const hand = await signedIn();
+      await hand.say("SELECT INBOX");
+      const uid = /SEARCH (\d+)/.exec(await hand.say(`UID SEARCH SUBJECT "${name}"`))?.[1];
+      const fetch = (items: string) => hand.say(`UID FETCH ${uid} ${items}`);
+      const whole = literalIn(await fetch("BODY.PEEK[]"));
+      expect(Number(/RFC822\.SIZE (\d+)/.exec(await fetch("RFC822.SIZE"))?.[1])).toBe(whole.length);
+      const pieces = [];
+      for (let at = 0; at < whole.length; at += 400_000)
+        pieces.push(literalIn(await fetch(`BODY.PEEK[]<${at}.400000>`)));
+      expect(Buffer.concat(pieces).equals(whole)).toBe(true);
+      expect(await fetch(`BODY.PEEK[]<${whole.length + 5}.10>`)).toContain("{0}\r\n)");
+      const encoded = literalIn(await fetch("BODY.PEEK[2]"));
+      expect(Buffer.from(encoded.toString(), "base64").equals(file)).toBe(true);
+      const decoded = await fetch("BINARY.PEEK[2]");
+      expect(decoded).toContain("BINARY[2] ~{");
+      expect(literalIn(decoded).equals(file)).toBe(true);
+      expect(await fetch("BINARY.SIZE[2]")).toContain(`BINARY.SIZE[2] ${file.length})`);
+      expect(literalIn(await fetch("BINARY.PEEK[2]<500.300>")).equals(file.subarray(500, 800))).toBe(true);
+      expect(await fetch("BINARY.PEEK[1]")).toContain("BINARY[1] {4}\r\nHere)");
+      expect(await fetch("BINARY.PEEK[3]")).toContain("BINARY[3] NIL");
+      const header = literalIn(await fetch("BODY.PEEK[HEADER]"));
+      expect(whole.subarray(0, header.length).equals(header)).toBe(true);
+      expect(await fetch("(ENVELOPE BODYSTRUCTURE)")).toContain(`"${name}"`);
+      hand.socket.destroy();
+    });
+  }
+
+  test("an encoding that is unknown is refused, and the session goes on", async () => {
+    const inner = ["Subject: Inner", "Content-Transfer-Encoding: x-own", "", "what"].join("\r\n");
+    await arrive(
+      [
+        ...["From: Ben <ben@remote.example>", "To: alice@example.test", "Subject: Encodings", "MIME-Version: 1.0"],
+        ...[
+          'Content-Type: multipart/mixed; boundary="b"',
+          "",
+          "--b",
+          "",
+          "Text",
+          "--b",
+          "Content-Type: message/rfc822",
+        ],
+        ...["Content-Disposition: attachment", "", inner, "--b--", ""],
+      ].join("\r\n"),
+    );
+    const hand = await signedIn();
+    await hand.say("SELECT INBOX");
+    const uid = /SEARCH (\d+)/.exec(await hand.say("UID SEARCH SUBJECT Encodings"))?.[1];
+    const refused = await hand.say(`UID FETCH ${uid} (BODY.PEEK[2] BINARY.PEEK[2.1])`);
+    expect(refused).toMatch(/^t\d+ NO \[UNKNOWN-CTE\]/);
+    expect(await hand.say(`UID FETCH ${uid} BINARY.PEEK[2]`)).toContain("Subject: Inner");
+    hand.socket.destroy();
+  });
+
+  test("a message is appended as a literal of eight bits", async () => {
+    const hand = await signedIn();
+    const message = "From: Ben <ben@remote.example>\r\nSubject: Eight\r\n\r\nGr\xfc\xdfe\r\n";
+    hand.write(`a APPEND INBOX ~{${message.length}}\r\n`);
+    await hand.until(/^\+ .*\r\n/m);
+    hand.write(`${message}\r\n`);
+    expect(await hand.until(/^a .*\r\n/m)).toContain("APPENDUID");
+    hand.socket.destroy();
+  });
+});
 
 describe("a client library", () => {
   for (const secure of [true, false]) {

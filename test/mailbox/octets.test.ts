@@ -1,26 +1,31 @@
 /** The octets that IMAP serves: what they are, and that they stay. */
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
+import { unavailable } from "../../src/base/errors.ts";
 import { createLog } from "../../src/base/log.ts";
-import { createOctets } from "../../src/mailbox/octets.ts";
-import { imapOctets, messageBodies, messages } from "../../src/store/schema.ts";
+import { composeHere, createOctets } from "../../src/mailbox/octets.ts";
+import { imapMessages, imapOctets, messageBodies, messages } from "../../src/store/schema.ts";
 import { createAlice } from "../harness/mailbox-world.ts";
 
 function office() {
   const alice = createAlice();
   const lines: string[] = [];
+  const woken: string[] = [];
   const octets = createOctets({
     store: alice.store,
+    runtime: alice.runtime,
+    compose: composeHere(alice.store.blobs),
+    wake: (job) => woken.push(job),
     log: createLog("info", alice.runtime.now, (line) => lines.push(line)),
   });
   return {
     ...alice,
     lines,
-    sizes: octets.frozenSizes,
-    async text(seq: number, userId = alice.alice.userId) {
-      const bytes = await octets.read(seq, userId);
-      return bytes && Buffer.from(bytes).toString();
-    },
+    woken,
+    octets,
+    sizes: (seq: number, userId: string) => octets.known([seq], userId).get(seq)?.size,
+    text: (seq: number, userId = alice.alice.userId) =>
+      octets.withContent(seq, userId, ({ bytes }) => bytes.toString()),
   };
 }
 const digestOf = (text = ""): string => new Bun.CryptoHasher("sha256").update(text).digest("hex");
@@ -41,8 +46,8 @@ test("the author sees the Bcc of what they sent, and nobody else; both stay", as
   const [hers, his] = [await text(seq), await text(seq, ben.userId)];
   expect(hers).toContain("Bcc: ben@example.test\r\n");
   expect(his).not.toContain("ben@example.test");
-  expect(sizes([seq], alice.userId).get(seq)).toBe(hers?.length);
-  expect(sizes([seq], ben.userId).get(seq)).toBe(his?.length);
+  expect(sizes(seq, alice.userId)).toBe(hers?.length);
+  expect(sizes(seq, ben.userId)).toBe(his?.length);
 });
 
 test("a message whose octets change is told, and the size that was told stays", async () => {
@@ -54,7 +59,7 @@ test("a message whose octets change is told, and the size that was told stays", 
   store.db.update(messageBodies).set({ text: "Hello, again" }).where(eq(messageBodies.messageSeq, seq)).run();
   await text(seq);
   expect(lines[0]).toContain("no longer what a mail app was told");
-  expect(sizes([seq], alice.userId).get(seq)).toBe(before?.length);
+  expect(sizes(seq, alice.userId)).toBe(before?.length);
 });
 
 test("a draft that is written anew is frozen anew, and a deleted message is gone", async () => {
@@ -69,6 +74,109 @@ test("a draft that is written anew is frozen anew, and a deleted message is gone
   store.db.delete(messages).where(eq(messages.seq, seq)).run();
   expect(await text(seq)).toBeUndefined();
   expect(store.db.select().from(imapOctets).all()).toEqual([]);
+});
+
+describe("mail of a mailbox that was opened over IMAP", () => {
+  async function opened(count: number, mail: Parameters<ReturnType<typeof office>["receive"]>[0] = { text: "Hello" }) {
+    const one = office();
+    const filed = [];
+    for (let i = 0; i < count; i++) filed.push(await one.receive(mail, { now: i }));
+    const folder = await one.mailbox.uids.opened(one.box, "inbox");
+    const states = () =>
+      one.store.db
+        .select()
+        .from(imapMessages)
+        .all()
+        .map(({ octets }) => octets);
+    return { ...one, filed, folder, states };
+  }
+
+  test("is frozen in portions, and again what came since; nothing else is", async () => {
+    const { octets, states, receive, send, woken, runtime, store } = await opened(70);
+    const job = () => octets.job.runDue(runtime.now());
+    expect(await job()).toBe(runtime.now());
+    expect(states().filter((state) => state === 1)).toHaveLength(64);
+    await job();
+    expect([await job(), new Set(states())]).toEqual([null, new Set([1])]);
+    woken.length = 0;
+    const { seq } = await receive({ text: "News" });
+    await send({ text: "Written" }, { bcc: [{ email: "ben@example.test" }] });
+    runtime.advanceTo(runtime.now() + 1_000);
+    expect(woken).toEqual(["freeze-octets"]);
+    await job();
+    expect(new Set(states())).toEqual(new Set([1]));
+    const rows = store.db.select().from(imapOctets).all();
+    expect(rows.filter(({ author }) => author)).toHaveLength(1);
+    expect(rows).toHaveLength(73);
+    expect(rows.find((row) => row.messageSeq === seq)?.structure).toMatch(/^\("text" "plain"/);
+  });
+
+  test("is ready for a mail app once it is frozen, the folder that is waited for first", async () => {
+    const { octets, folder, receive, mailbox, box, filed, states, runtime } = await opened(3);
+    const sent = await mailbox.uids.opened(box, "sent");
+    expect(await octets.ready(sent.id, sent.uidNext, 0)).toBe(true);
+    expect(await octets.ready(folder.id, folder.uidNext, 0)).toBe(false);
+    expect(await octets.ready(folder.id, folder.uidNext, 1_000)).toBe(true);
+    expect(states()).toEqual(filed.map(() => 1));
+    await receive({ text: "News" });
+    // What came since is no reason to wait.
+    expect(await octets.ready(folder.id, folder.uidNext, 0)).toBe(true);
+    expect(states()).toContain(0);
+    expect(await octets.job.runDue(runtime.now())).toBe(runtime.now());
+    expect(states()).not.toContain(0);
+  });
+
+  test("what cannot be composed holds up nothing, and what a store lacks for a moment is composed later", async () => {
+    const [fails, later] = [new Error("gone"), unavailable("later")];
+    const alice = createAlice();
+    let error: unknown;
+    const octets = createOctets({
+      ...alice,
+      log: createLog("silent", alice.runtime.now, () => {}),
+      compose: (parts) =>
+        error && parts.text.includes("Odd") ? Promise.reject(error) : composeHere(alice.store.blobs)(parts),
+      wake: () => {},
+    });
+    await alice.receive({ text: "Odd" });
+    await alice.receive({ text: "Even" });
+    const folder = await alice.mailbox.uids.opened(alice.box, "inbox");
+    const states = () =>
+      alice.store.db
+        .select()
+        .from(imapMessages)
+        .all()
+        .map(({ octets }) => octets);
+    error = later;
+    await expect(octets.ready(folder.id, folder.uidNext, 1_000)).rejects.toThrow("later");
+    expect(states()).toEqual([0, 0]);
+    error = fails;
+    expect(await octets.ready(folder.id, folder.uidNext, 1_000)).toBe(true);
+    expect(states()).toEqual([2, 1]);
+  });
+
+  test("a draft that is written anew waits anew, and octets that change are noted", async () => {
+    const { octets, receive, states, store, text, runtime, mailbox, box } = await opened(0);
+    await mailbox.uids.opened(box, "drafts");
+    const { seq } = await receive({ text: "Hello" }, { kind: "draft" });
+    await octets.job.runDue(runtime.now());
+    expect(states()).toEqual([1]);
+    store.db.update(messages).set({ filedAt: 1, size: 5 }).where(eq(messages.seq, seq)).run();
+    expect(states()).toEqual([0]);
+    await octets.job.runDue(runtime.now());
+    store.db.update(messageBodies).set({ text: "Hello, again" }).where(eq(messageBodies.messageSeq, seq)).run();
+    await text(seq);
+    expect(states()).toEqual([3]);
+  });
+});
+
+test("the header alone is that of the whole", async () => {
+  const alice = office();
+  for (const mail of [{ text: "Hello" }, { text: "Grüße ".repeat(20_000) }, ...KEPT.map(([, mail]) => mail)]) {
+    const { seq } = await alice.receive(mail, { auth: { spf: "pass", dkim: "pass", dmarc: "pass" } });
+    const whole = (await alice.text(seq)) ?? "";
+    const header = await alice.octets.header(seq, alice.alice.userId);
+    expect(header?.toString()).toBe(whole.slice(0, whole.indexOf("\r\n\r\n") + 4));
+  }
 });
 
 /** What composer 1 made when it was released: a mail app may have kept it. Never change these; add a composer instead. */

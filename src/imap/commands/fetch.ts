@@ -1,13 +1,26 @@
-/** FETCH and UID FETCH (RFC 9051 §6.4.5, with CHANGEDSINCE of RFC 7162). */
+/** FETCH and UID FETCH (RFC 9051 §6.4.5, with BINARY of RFC 3516 and CHANGEDSINCE of RFC 7162). */
+import { AppError } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
 import type { ImapState, Numbered } from "../../mailbox/uids.ts";
+import {
+  type Content,
+  type Decoded,
+  decodedPartOf,
+  envelopeOf,
+  fieldsIn,
+  piecesOf,
+  type Section,
+  sectionOf,
+  structureOf,
+} from "../../message/imap.ts";
 import { dateTimeOf, type FetchItem, isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
-import { contentOf, envelopeOf, sectionOf, structureOf } from "../message.ts";
-import { flagsOf, type Session } from "../session.ts";
+import { flagsOf, Refused, refusalOf, type Session } from "../session.ts";
 import { gapsIn, isBeyond, rowsIn, sequenceOf, type View } from "../view.ts";
 
 /** Messages whose states are read at once. */
 const PORTION = 200;
+/** Octets of a reply that are in memory before they are written. */
+const MOST_WAITING = 64 * 1024;
 
 export async function fetch(session: Session, parser: Parser, byUid: boolean): Promise<string> {
   parser.space();
@@ -37,6 +50,7 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
   }
   const rows = rowsIn(view, set, byUid).filter(({ modseq }) => since === undefined || modseq > since);
   const marksSeen = items.some((one) => one.item === "SECTION" && !one.peek) && !view.readOnly;
+  let failed: AppError | undefined;
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
     if (marksSeen) await markSeen(session, view, portion);
@@ -48,7 +62,7 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
         )
         .map((state) => [state.uid, state]),
     );
-    const sizes = session.parts.mailbox.octets.frozenSizes(
+    const known = session.parts.mailbox.octets.known(
       [...states.values()].map(({ seq }) => seq),
       session.caller("fetch").userId,
     );
@@ -59,10 +73,18 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
     for (const { uid } of portion) {
       const state = states.get(uid);
       // Gone since: the client is told after the command.
-      if (state) await tell(session, view, state, items, sizes.get(state.seq));
-      await letOthersRun();
+      const sequence = sequenceOf(view, uid);
+      if (!state || sequence === undefined) continue;
+      try {
+        await tell({ session, view, state, sequence, known: known.get(state.seq) }, items);
+      } catch (error) {
+        // It cannot be composed. The client gets the others.
+        if (!(error instanceof AppError)) throw error;
+        failed = error;
+      }
     }
   }
+  if (failed) throw refusalOf(failed);
   return "FETCH completed";
 }
 
@@ -91,73 +113,190 @@ async function markSeen(session: Session, view: View, rows: readonly Numbered[])
   if (unread.length > 0) await store.enqueue((tx) => mailbox.changeMessages(tx, caller, unread, { read: true }));
 }
 
-/** Items that need the octets of a message. */
-const NEEDS_OCTETS = new Set<FetchItem["item"]>(["ENVELOPE", "BODY", "BODYSTRUCTURE", "SECTION", "BINARY.SIZE"]);
+interface Told {
+  session: Session;
+  view: View;
+  state: ImapState;
+  sequence: number;
+  /** What is kept of its octets. */
+  known: { size: number; structure: string | null } | undefined;
+}
 
-async function tell(
-  session: Session,
-  view: View,
-  state: ImapState,
-  items: readonly FetchItem[],
-  size: number | undefined,
-): Promise<void> {
+/** What an item needs of the octets of a message: nothing, its header, or all. */
+function needOf(item: FetchItem, { known }: Told): "nothing" | "header" | "all" {
+  switch (item.item) {
+    case "RFC822.SIZE":
+      return known ? "nothing" : "all";
+    case "BODYSTRUCTURE":
+      return known && known.structure !== null ? "nothing" : "all";
+    case "ENVELOPE":
+      return "header";
+    case "SECTION":
+      return !item.binary && item.section.part.length === 0 && item.section.text?.startsWith("HEADER")
+        ? "header"
+        : "all";
+    case "BODY":
+    case "BINARY.SIZE":
+      return "all";
+    default:
+      return "nothing";
+  }
+}
+
+async function tell(told: Told, items: readonly FetchItem[]): Promise<void> {
+  const { session, state } = told;
   const { octets } = session.parts.mailbox;
-  const needs = items.some(({ item }) => NEEDS_OCTETS.has(item) || (item === "RFC822.SIZE" && size === undefined));
-  const bytes = needs ? await octets.read(state.seq, session.caller("fetch").userId) : undefined;
-  const sequence = sequenceOf(view, state.uid);
-  if ((needs && !bytes) || sequence === undefined) return;
-  const whole = Buffer.from(bytes ?? []);
-  const content = contentOf(whole);
-  const parts: (string | Buffer)[] = [`* ${sequence} FETCH (`];
-  for (const [index, one] of items.entries()) {
-    if (index > 0) parts.push(" ");
-    switch (one.item) {
-      case "FLAGS": {
-        const flags = flagsOf(state);
-        view.told.set(state.uid, flags);
-        parts.push(`FLAGS ${flags}`);
-        break;
-      }
-      case "UID":
-        parts.push(`UID ${state.uid}`);
-        break;
-      case "MODSEQ":
-        parts.push(`MODSEQ (${state.modseq})`);
-        break;
-      case "INTERNALDATE":
-        parts.push(`INTERNALDATE ${dateTimeOf(state.filedAt)}`);
-        break;
-      case "RFC822.SIZE":
-        parts.push(`RFC822.SIZE ${size ?? whole.length}`);
-        break;
-      case "EMAILID":
-        parts.push(`EMAILID (${state.id})`);
-        break;
-      case "THREADID":
-        parts.push(`THREADID (${state.threadId})`);
-        break;
-      case "ENVELOPE":
-        parts.push(`ENVELOPE ${envelopeOf(content)}`);
-        break;
-      case "BODY":
-      case "BODYSTRUCTURE":
-        parts.push(`${one.item} ${structureOf(content, one.item === "BODYSTRUCTURE")}`);
-        break;
-      case "SECTION": {
-        const section = one.binary ? undefined : sectionOf(content, one.section);
-        const [offset, count] = one.partial ?? [0, Number.MAX_SAFE_INTEGER];
-        parts.push(`${one.name}${one.partial ? `<${offset}>` : ""} `);
-        const told = section?.subarray(offset, offset + count);
-        if (told) parts.push(`{${told.length}}\r\n`, told);
-        else parts.push("NIL");
-        break;
-      }
-      default:
-        throw new Malformed("BINARY is not offered");
+  const { userId } = session.caller("fetch");
+  const needs = new Set(items.map((item) => needOf(item, told)));
+  if (needs.has("all")) {
+    await octets.withContent(state.seq, userId, (content) => write(told, items, headerIn(content), content));
+  } else if (needs.has("header")) {
+    const header = await octets.header(state.seq, userId);
+    if (header) await write(told, items, header.toString("latin1"));
+  } else await write(told, items, "");
+}
+
+const headerIn = ({ bytes, root }: Content): string => bytes.toString("latin1", 0, root.header.bodyStart);
+
+/** `header`, `content`: as far as the items need them. */
+async function write(told: Told, items: readonly FetchItem[], header: string, content?: Content): Promise<void> {
+  const { session, sequence } = told;
+  for (const { part } of items.flatMap(binaryIn)) decodedPart(content as Content, part);
+  const reply = new Reply(session);
+  reply.add(`* ${sequence} FETCH (`);
+  for (const [index, item] of items.entries()) {
+    if (index > 0) reply.add(" ");
+    if (item.item === "SECTION") await section(reply, item, header, content);
+    else reply.add(await answerTo(told, item, header, content));
+  }
+  reply.add(")\r\n");
+  await reply.flush();
+}
+
+async function answerTo(
+  { view, state, known }: Told,
+  item: Exclude<FetchItem, { item: "SECTION" }>,
+  header: string,
+  content: Content | undefined,
+): Promise<string> {
+  switch (item.item) {
+    case "FLAGS": {
+      const flags = flagsOf(state);
+      view.told.set(state.uid, flags);
+      return `FLAGS ${flags}`;
+    }
+    case "UID":
+      return `UID ${state.uid}`;
+    case "MODSEQ":
+      return `MODSEQ (${state.modseq})`;
+    case "INTERNALDATE":
+      return `INTERNALDATE ${dateTimeOf(state.filedAt)}`;
+    case "EMAILID":
+      return `EMAILID (${state.id})`;
+    case "THREADID":
+      return `THREADID (${state.threadId})`;
+    case "RFC822.SIZE":
+      return `RFC822.SIZE ${known?.size ?? content?.bytes.length}`;
+    case "ENVELOPE":
+      return `ENVELOPE ${envelopeOf(header)}`;
+    case "BODYSTRUCTURE":
+      return `BODYSTRUCTURE ${known?.structure ?? structureOf(content as Content, true)}`;
+    case "BODY":
+      return `BODY ${structureOf(content as Content, false)}`;
+    case "BINARY.SIZE": {
+      const decoded = decodedPart(content as Content, item.part);
+      const { size } = decoded ? await measure(decoded) : { size: 0 };
+      return `BINARY.SIZE[${item.part.join(".")}] ${size}`;
     }
   }
-  parts.push(")\r\n");
-  await session.wire.write(
-    Buffer.concat(parts.map((part) => (typeof part === "string" ? Buffer.from(part, "latin1") : part))),
-  );
+}
+
+/** The part that an item wants decoded. */
+const binaryIn = (item: FetchItem): { part: readonly number[] }[] =>
+  item.item === "BINARY.SIZE" ? [item] : item.item === "SECTION" && item.binary ? [item.section] : [];
+
+/** @throws Refused for an encoding that is not known */
+function decodedPart(content: Content, part: readonly number[]): Decoded | undefined {
+  const decoded = decodedPartOf(content, part);
+  if (decoded === "unknown") throw new Refused("The part has an unknown encoding", "UNKNOWN-CTE");
+  return decoded;
+}
+
+/** Octets of a decoded part, and whether NUL is among them. */
+async function measure(decoded: Decoded): Promise<{ size: number; hasNul: boolean }> {
+  let [size, hasNul] = [0, false];
+  for (const piece of decoded.pieces()) {
+    size += piece.length;
+    hasNul ||= piece.includes(0);
+    await letOthersRun();
+  }
+  return { size, hasNul };
+}
+
+async function section(
+  reply: Reply,
+  { name, section, partial, binary }: Extract<FetchItem, { item: "SECTION" }>,
+  header: string,
+  content: Content | undefined,
+): Promise<void> {
+  const [offset, count] = partial ?? [0, Number.MAX_SAFE_INTEGER];
+  reply.add(`${name}${partial ? `<${offset}>` : ""} `);
+  if (binary) {
+    const decoded = decodedPart(content as Content, section.part);
+    const { size, hasNul } = decoded ? await measure(decoded) : { size: 0, hasNul: false };
+    if (!decoded) reply.add("NIL");
+    else await reply.literal(`${hasNul ? "~" : ""}`, decoded.pieces(), size, [offset, count]);
+    return;
+  }
+  const octets = content ? sectionOf(content, section) : headerSection(header, section);
+  if (octets) await reply.literal("", piecesOf(octets), octets.length, [offset, count]);
+  else reply.add("NIL");
+}
+
+const headerSection = (header: string, { text, fields = [] }: Section): Buffer =>
+  text === "HEADER.FIELDS" || text === "HEADER.FIELDS.NOT"
+    ? fieldsIn(header, text, fields)
+    : Buffer.from(header, "latin1");
+
+/** A reply on its way to the client, which sets the pace: little of it is in memory. */
+class Reply {
+  readonly #session: Session;
+  #waiting: Buffer[] = [];
+  #length = 0;
+
+  constructor(session: Session) {
+    this.#session = session;
+  }
+
+  add(part: string | Buffer): void {
+    const octets = typeof part === "string" ? Buffer.from(part, "latin1") : part;
+    this.#waiting.push(octets);
+    this.#length += octets.length;
+  }
+
+  /** A range of octets that come in pieces, `size` in all. `mark`: ~ for a literal with NUL. */
+  async literal(
+    mark: string,
+    pieces: Iterable<Buffer>,
+    size: number,
+    [offset, count]: readonly [number, number],
+  ): Promise<void> {
+    const end = Math.min(size, offset + count);
+    this.add(`${mark}{${Math.max(0, end - offset)}}\r\n`);
+    let at = 0;
+    for (const piece of pieces) {
+      if (at >= end) break;
+      this.add(piece.subarray(Math.max(0, offset - at), Math.max(0, end - at)));
+      at += piece.length;
+      if (this.#length >= MOST_WAITING) await this.flush();
+    }
+  }
+
+  async flush(): Promise<void> {
+    const octets = this.#waiting.length === 1 ? (this.#waiting[0] as Buffer) : Buffer.concat(this.#waiting);
+    this.#waiting = [];
+    this.#length = 0;
+    await this.#session.wire.write(octets);
+    await letOthersRun();
+  }
 }

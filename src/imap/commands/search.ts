@@ -86,7 +86,7 @@ async function matching(session: Session, view: View, key: SearchKey, userId: st
       const state = states.get(uid);
       if (!state) continue;
       const text = texts.get(seq);
-      const size = withSize ? (await octets.read(seq, userId))?.byteLength : undefined;
+      const size = withSize ? await octets.sizeOf(seq, userId) : undefined;
       const candidate: Candidate = {
         state,
         sequence: next + i + 1,

@@ -5,6 +5,9 @@ import { Refused, type Session } from "../session.ts";
 import { gapsIn, openView, type View } from "../view.ts";
 import { expungeDeleted, PORTION } from "./expunge.ts";
 
+/** How long a client waits for its mail to be ready for it, the first time. */
+const MOST_WAIT_MS = 20_000;
+
 const FLAGS = "\\Answered \\Deleted \\Draft \\Flagged \\Seen $Forwarded $MDNSent";
 
 export async function select(session: Session, parser: Parser, readOnly: boolean): Promise<string> {
@@ -17,7 +20,11 @@ export async function select(session: Session, parser: Parser, readOnly: boolean
   const { store, mailbox } = session.parts;
   const found = named(store.db, session.caller("select"), name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
-  const view = openView(mailbox.uids, found, await mailbox.uids.opened(found.reach.mailbox.id, found.folder), readOnly);
+  const opened = await mailbox.uids.opened(found.reach.mailbox.id, found.folder);
+  if (!(await mailbox.octets.ready(opened.id, opened.uidNext, MOST_WAIT_MS))) {
+    throw new Refused("The server still reads the mail of this mailbox; try again in a minute", "UNAVAILABLE");
+  }
+  const view = openView(mailbox.uids, found, opened, readOnly);
   const { folder } = view;
   const { manage } = found.reach.access;
   const permanent = readOnly ? "" : manage ? `${FLAGS.replace("\\Draft ", "")} \\*` : "\\Seen";

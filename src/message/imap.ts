@@ -1,12 +1,28 @@
 /**
- * What IMAP tells of the octets of a message: ENVELOPE, BODYSTRUCTURE and sections (RFC 9051 §7.5.2). Pure. Strings are
+ * What IMAP tells of the octets of a message: ENVELOPE, BODYSTRUCTURE, sections and decoded parts (RFC 9051 §7.5.2, §6.4.5). Pure. Strings are
  * latin1, octet by octet.
  */
-import { type Part, parseHeaderValue, readStructure } from "../message/structure.ts";
-import { nstring, quoted, type Section } from "./grammar.ts";
+import { decodeQuotedPrintable } from "./decode.ts";
+import { type Part, readStructure } from "./structure.ts";
 
 /** A message that is nested deeper is told as data. */
 const DEEPEST = 10;
+
+/** What a part of a message is: `1.2.HEADER` (RFC 9051 §6.4.5). */
+export interface Section {
+  part: readonly number[];
+  text?: "HEADER" | "HEADER.FIELDS" | "HEADER.FIELDS.NOT" | "TEXT" | "MIME";
+  fields?: readonly string[];
+}
+
+/** A string: quoted where it can be, else a literal. */
+export function quoted(latin1: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: what a quoted string cannot hold
+  if (/[\x00-\x1f\x7f-\xff]/.test(latin1) || latin1.length > 1_000) return `{${latin1.length}}\r\n${latin1}`;
+  return `"${latin1.replace(/["\\]/g, "\\$&")}"`;
+}
+
+const nstring = (text: string | undefined): string => (text === undefined ? "NIL" : quoted(text));
 
 /** The octets of a message, and its parts. */
 export interface Content {
@@ -74,7 +90,8 @@ export function addressesOf(value: string | undefined): string {
   return found.length === 0 ? "NIL" : `(${found.join("")})`;
 }
 
-function envelopeOfHeader(header: string): string {
+/** ENVELOPE of a message with this header. */
+export function envelopeOf(header: string): string {
   const from = addressesOf(fieldIn(header, "from"));
   const or = (name: string): string => {
     const own = addressesOf(fieldIn(header, name));
@@ -88,10 +105,13 @@ function envelopeOfHeader(header: string): string {
   ].join(" ")})`;
 }
 
-export const envelopeOf = ({ bytes, root }: Content): string => envelopeOfHeader(headerOf(bytes, root));
+const envelopeIn = ({ bytes, root }: Content): string => envelopeOf(headerOf(bytes, root));
+
+/** The octets of a text that structure.ts has read, in UTF-8. */
+const latin1Of = (text: string): string => Buffer.from(text, "utf8").toString("latin1");
 
 function parametersOf(parameters: ReadonlyMap<string, string>): string {
-  const pairs = [...parameters].map(([name, value]) => `${quoted(name)} ${quoted(value)}`);
+  const pairs = [...parameters].map((pair) => pair.map((text) => quoted(latin1Of(text))).join(" "));
   return pairs.length === 0 ? "NIL" : `(${pairs.join(" ")})`;
 }
 
@@ -117,8 +137,8 @@ export function structureOf(content: Content, extended: boolean, part = content.
   const { bytes } = content;
   const header = headerOf(bytes, part);
   const field = (name: string): string => nstring(fieldIn(header, name));
-  const { value: disposition, parameters } = parseHeaderValue(fieldIn(header, "content-disposition") ?? "");
-  const told = disposition === "" ? "NIL" : `(${quoted(disposition)} ${parametersOf(parameters)})`;
+  const { value: disposition, parameters } = part.disposition;
+  const told = disposition === "" ? "NIL" : `(${quoted(latin1Of(disposition))} ${parametersOf(parameters)})`;
   const further = `${told} ${field("content-language")} ${field("content-location")}`;
   if (part.children.length > 0) {
     const children = part.children.map((child) => structureOf(content, extended, child, depth)).join("");
@@ -139,7 +159,7 @@ export function structureOf(content: Content, extended: boolean, part = content.
     encoding,
     `${part.end - part.start}`,
   ];
-  if (inner) basic.push(envelopeOf(inner), structureOf(inner, extended, inner.root, depth + 1), `${lines}`);
+  if (inner) basic.push(envelopeIn(inner), structureOf(inner, extended, inner.root, depth + 1), `${lines}`);
   else if (type === "text") basic.push(`${lines}`);
   return `(${basic.join(" ")}${extended ? ` ${field("content-md5")} ${further}` : ""})`;
 }
@@ -178,12 +198,67 @@ export function sectionOf(content: Content, { part: numbers, text, fields = [] }
   if (!message) return undefined;
   if (text === "TEXT") return message.bytes.subarray(message.root.header.bodyStart);
   const header = headerOf(message.bytes, message.root);
-  if (text === "HEADER") return Buffer.from(header, "latin1");
-  const names = new Set(fields.map((name) => name.toLowerCase()));
+  return text === "HEADER" ? Buffer.from(header, "latin1") : fieldsIn(header, text, fields);
+}
+
+/** The fields of a header with these names, or all but those, and an empty line. */
+export function fieldsIn(header: string, of: "HEADER.FIELDS" | "HEADER.FIELDS.NOT", names: readonly string[]): Buffer {
+  const asked = new Set(names.map((name) => name.toLowerCase()));
   const wanted = fieldsOf(header).filter(
-    (field) => field.trim() !== "" && names.has(nameOf(field)) === (text === "HEADER.FIELDS"),
+    (field) => field.trim() !== "" && asked.has(nameOf(field)) === (of === "HEADER.FIELDS"),
   );
   return Buffer.from(`${wanted.join("")}\r\n`, "latin1");
+}
+
+/** Octets decoded at once: a few ms. */
+const CHUNK = 256 * 1024;
+
+/** A part without its transfer encoding (RFC 3516). Each run of `pieces` decodes it anew, piece by piece. */
+export interface Decoded {
+  pieces(): Generator<Buffer>;
+}
+
+/**
+ * A part for BINARY; undefined if the message has no such part, "unknown" for an encoding that we do not know. The message
+ * itself, a multipart and a message are as they are.
+ */
+export function decodedPartOf(content: Content, numbers: readonly number[]): Decoded | "unknown" | undefined {
+  const section = sectionOf(content, { part: numbers });
+  if (!section) return undefined;
+  const found = numbers.length === 0 ? undefined : partOf(content, numbers);
+  const isLeaf = found?.part.children.length === 0 && !found.part.type.startsWith("message/");
+  const header = isLeaf ? headerOf(found.content.bytes, found.part) : "";
+  const encoding = (fieldIn(header, "content-transfer-encoding") ?? "7bit").toLowerCase();
+  if (encoding === "base64") return { pieces: () => base64Pieces(section) };
+  if (encoding === "quoted-printable") return { pieces: () => quotedPrintablePieces(section) };
+  return /^(?:7bit|8bit|binary)$/.test(encoding) ? { pieces: () => piecesOf(section) } : "unknown";
+}
+
+export function* piecesOf(octets: Buffer): Generator<Buffer> {
+  for (let at = 0; at < octets.length; at += CHUNK) yield octets.subarray(at, at + CHUNK);
+}
+
+function* base64Pieces(octets: Buffer): Generator<Buffer> {
+  let left = "";
+  for (const piece of piecesOf(octets)) {
+    const digits = left + piece.toString("latin1").replace(/[^A-Za-z0-9+/=]+/g, "");
+    const padding = digits.indexOf("=");
+    const whole = padding < 0 ? digits.length - (digits.length % 4) : padding;
+    yield Buffer.from(digits.slice(0, whole), "base64");
+    if (padding >= 0) return;
+    left = digits.slice(whole);
+  }
+  yield Buffer.from(left, "base64");
+}
+
+/** Whole lines. */
+function* quotedPrintablePieces(octets: Buffer): Generator<Buffer> {
+  for (let at = 0; at < octets.length; ) {
+    const lineEnd = octets.indexOf(0x0a, at + CHUNK);
+    const end = lineEnd < 0 ? octets.length : lineEnd + 1;
+    yield decodeQuotedPrintable(octets.subarray(at, end));
+    at = end;
+  }
 }
 
 /** Where a multipart ends: before the next delimiter of the multipart that it is in. */

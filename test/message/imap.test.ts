@@ -1,7 +1,7 @@
 /** ENVELOPE, BODYSTRUCTURE and sections (RFC 9051 §7.5.2, §6.4.5). */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { addressesOf, contentOf, envelopeOf, sectionOf, structureOf } from "../../src/imap/message.ts";
+import { addressesOf, contentOf, envelopeOf, sectionOf, structureOf } from "../../src/message/imap.ts";
 
 const message = (...lines: string[]) => contentOf(Buffer.from(lines.join("\r\n"), "latin1"));
 const MIXED = message(
@@ -49,7 +49,7 @@ test("envelope", () => {
     "",
   );
   const from = '(("Lovelace, Ada" NIL "ada" "remote.example"))';
-  expect(envelopeOf(content)).toBe(
+  expect(envelopeOf(content.bytes.toString("latin1"))).toBe(
     `("Mon, 05 Jan 2026 07:00:00 +0000" "=?utf-8?q?Gr=C3=BC?=" ${from} ${from} ${from} ((NIL NIL "Team" NIL)(NIL NIL "a" "x.example")("Bob" NIL "b" "x.example")(NIL NIL NIL NIL)("Carol" NIL "c" "x.example")) NIL NIL NIL "<1@x>")`,
   );
 });

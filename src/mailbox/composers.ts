@@ -1,0 +1,108 @@
+/**
+ * Composes the octets of a stored message from what the store has of it: the file of `/raw`, and from it what IMAP serves
+ * (octets.ts). Without the database, since a worker does it for what is large.
+ *
+ * Invariant: composers of older versions stay as they are. test/mailbox/octets.test.ts holds their digests.
+ */
+import { composeMessage } from "../message/compose.ts";
+import { contentOf, structureOf } from "../message/imap.ts";
+import { unpackText } from "../message/reading.ts";
+import type { Part } from "../message/structure.ts";
+
+/** What the file of a message is composed of. */
+export interface StoredParts {
+  id: string;
+  /** [name, value] in order. */
+  headers: readonly (readonly [name: string, value: string])[];
+  text: string;
+  /** As packText packs it. */
+  html?: Uint8Array;
+  files: readonly StoredPart[];
+}
+
+interface StoredPart {
+  filename: string;
+  contentType: string;
+  inline: boolean;
+  contentId: string | null;
+  blob: string;
+  /** Bytes. */
+  size: number;
+}
+
+type ReadBlob = (name: string) => Promise<Uint8Array>;
+
+/** Composes the RFC 5322 file of a message. Lines end in CRLF. `above`: whole lines that go on top. */
+export async function composeParts(
+  { id, headers, text, html, files }: StoredParts,
+  readBlob: ReadBlob,
+  above = "",
+): Promise<Uint8Array> {
+  const attachments = await Promise.all(
+    files.map(async ({ filename, contentType, inline, contentId, blob }) => ({
+      ...{ filename, contentType, inline, content: await readBlob(blob) },
+      ...(contentId !== null && { contentId }),
+    })),
+  );
+  return composeMessage({ id, headers, text, ...(html && { html: unpackText(html) }), attachments }, above);
+}
+
+/** What the octets that IMAP serves are composed of. */
+export interface OctetsParts extends StoredParts {
+  /** Fields of this server, whole lines. */
+  trace: string;
+  /** Version of the composer. */
+  composer: number;
+}
+
+export const COMPOSER = 1;
+
+const composers: Readonly<Record<number, (parts: OctetsParts, readBlob: ReadBlob) => Promise<Uint8Array>>> = {
+  1: (parts, readBlob) => composeParts(parts, readBlob, parts.trace),
+};
+
+/** What is known of octets once they are composed. */
+export interface Composed {
+  bytes: Buffer;
+  /** The parts of the message. */
+  root: Part;
+  /** SHA-256. */
+  digest: Uint8Array;
+  /** BODYSTRUCTURE. */
+  structure: string;
+}
+
+/**
+ * Composes octets elsewhere: for `owner` (an id) into memory that is a file's, or without `bytes`. @throws AppError server_error
+ * 503 if it cannot be done now
+ */
+export type ComposeStored = (
+  parts: OctetsParts,
+  owner?: string,
+) => Promise<Omit<Composed, "bytes"> & { size: number; bytes?: Buffer | undefined }>;
+
+/** Composes octets here. @throws the error of a blob that cannot be read */
+export async function composeOctets(parts: OctetsParts, readBlob: ReadBlob): Promise<Composed> {
+  const composed = await composerOf(parts)(parts, readBlob);
+  const content = contentOf(Buffer.from(composed.buffer as ArrayBuffer, composed.byteOffset, composed.byteLength));
+  const digest = new Bun.CryptoHasher("sha256").update(composed).digest();
+  return { ...content, digest, structure: structureOf(content, true) };
+}
+
+const NOTHING = new Uint8Array();
+
+/** The header of the octets. Of the content of a multipart, it depends on the number of parts alone. */
+export async function composeHeader({ text, html, ...parts }: OctetsParts): Promise<Buffer> {
+  const isAlone = html === undefined && parts.files.length === 0;
+  const bare = { ...parts, text: isAlone ? text : "", ...(html && { html: EMPTY }) };
+  const bytes = Buffer.from(await composerOf(parts)(bare, async () => NOTHING));
+  return bytes.subarray(0, bytes.indexOf("\r\n\r\n") + 4);
+}
+
+const EMPTY = Bun.zstdCompressSync("");
+
+function composerOf({ composer }: Pick<OctetsParts, "composer">) {
+  const found = composers[composer];
+  if (!found) throw new Error(`there is no composer ${composer}: the data is of a later version`);
+  return found;
+}
