@@ -37,7 +37,7 @@ const latin1 = (bytes: Buffer, start: number, end: number): string => bytes.toSt
 
 /** The fields of a header, each with its line breaks. */
 const fieldsOf = (header: string): string[] => header.split(/(?<=\n)(?![ \t])/);
-const nameOf = (field: string): string => /^[^\s:]*/.exec(field)?.[0].toLowerCase() ?? "";
+const nameOf = (field: string): string => /^([^\s:]+)[ \t]*:/.exec(field)?.[1]?.toLowerCase() ?? "";
 
 /** The unfolded value of the first field of that name (lower case). */
 function fieldIn(header: string, name: string): string | undefined {
@@ -49,6 +49,10 @@ function fieldIn(header: string, name: string): string | undefined {
 }
 
 const headerOf = (bytes: Buffer, part: Part): string => latin1(bytes, part.header.start, part.header.bodyStart);
+
+/** An address without comments and white space. */
+const bareOf = (address: string): string =>
+  address.replace(/"(?:[^"\\]|\\[\s\S])*"|\([^()]*\)|\s+/g, (found) => (found.startsWith('"') ? found : ""));
 
 /** The address structures of a field (RFC 9051 §7.5.2), groups included; "NIL" for none. */
 export function addressesOf(value: string | undefined): string {
@@ -64,7 +68,15 @@ export function addressesOf(value: string | undefined): string {
     const name = route === undefined ? comment.trim() : phrase.trim();
     if (address !== "") {
       const at = address.lastIndexOf("@");
-      add(name === "" ? undefined : name, at < 0 ? address : address.slice(0, at), at < 0 ? "" : address.slice(at + 1));
+      // A name without an address.
+      if (at < 0 && route === undefined && address.includes(" ")) add(address, "", "");
+      else {
+        const [mailbox, host] = at < 0 ? [address, ""] : [address.slice(0, at), address.slice(at + 1)];
+        add(name === "" ? undefined : name, mailbox, host);
+      }
+    } else if (name !== "") {
+      // `<>`
+      add(name, "", "");
     }
     phrase = "";
     route = undefined;
@@ -76,7 +88,7 @@ export function addressesOf(value: string | undefined): string {
   for (const [, text, aside, angle, mark, other] of tokens) {
     if (text !== undefined) phrase += text.replace(/\\([\s\S])/g, "$1");
     else if (aside !== undefined) comment = aside.replace(/\\([\s\S])/g, "$1");
-    else if (angle !== undefined) route = angle.replace(/^@[^:]*:/, "").trim();
+    else if (angle !== undefined) route = bareOf(angle).replace(/^@[^:]*:/, "");
     else if (mark === ":") {
       add(undefined, phrase.trim(), undefined);
       phrase = "";
@@ -84,7 +96,7 @@ export function addressesOf(value: string | undefined): string {
     else if (mark === ";") {
       settle();
       add(undefined, undefined, undefined);
-    } else phrase += other;
+    } else phrase += other?.replace(/\s+/g, " ");
   }
   settle();
   return found.length === 0 ? "NIL" : `(${found.join("")})`;
@@ -139,7 +151,12 @@ export function structureOf(content: Content, extended: boolean, part = content.
   const field = (name: string): string => nstring(fieldIn(header, name));
   const { value: disposition, parameters } = part.disposition;
   const told = disposition === "" ? "NIL" : `(${quoted(latin1Of(disposition))} ${parametersOf(parameters)})`;
-  const further = `${told} ${field("content-language")} ${field("content-location")}`;
+  const languages =
+    fieldIn(header, "content-language")
+      ?.split(/[\s,]+/)
+      .filter((one) => one !== "") ?? [];
+  const language = languages.length > 0 ? `(${languages.map(quoted).join(" ")})` : "NIL";
+  const further = `${told} ${language} ${field("content-location")}`;
   if (part.children.length > 0) {
     const children = part.children.map((child) => structureOf(content, extended, child, depth)).join("");
     const [, subtype = "mixed"] = part.type.split("/");
@@ -150,10 +167,13 @@ export function structureOf(content: Content, extended: boolean, part = content.
   const encoding = quoted(fieldIn(header, "content-transfer-encoding") ?? "7bit");
   const lines = linesIn(bytes, part.start, part.end);
   const inner = messageIn(content, part, depth);
-  const named = type === "message" && !inner ? ["application", "octet-stream"] : [type, subtype];
+  const named = part.type === "message/rfc822" && !inner ? ["application", "octet-stream"] : [type, subtype];
+  const { parameters: given } = part.contentType;
+  // RFC 2046 §4.1.2
+  const all = type === "text" && !given.has("charset") ? new Map([...given, ["charset", "us-ascii"]]) : given;
   const basic = [
     ...named.map(quoted),
-    parametersOf(part.contentType.parameters),
+    parametersOf(all),
     field("content-id"),
     field("content-description"),
     encoding,

@@ -24,8 +24,8 @@ export interface Dovecot {
   authority: string;
   user: string;
   password: string;
-  /** Puts messages into a folder of the account. Names are those of a Maildir's `cur`, such as `1:2,S`. */
-  put(folder: string, messages: Record<string, string>): void;
+  /** Puts messages into a folder of the account, octets as they are. Names are those of a Maildir's `cur`, such as `1:2,S`. */
+  put(folder: string, messages: Record<string, string | Uint8Array>): void;
   /** Cuts every connection, as a broken network does. New ones are accepted. */
   cut(): void;
   /** Counts the open connections. */
@@ -127,7 +127,7 @@ service imap-login {
       const path = join(mail, "Maildir", name === "INBOX" ? "" : `.${name}`);
       for (const part of ["cur", "new", "tmp"]) own(folder, join(path, part));
       for (const [file, text] of Object.entries(messages)) {
-        writeFileSync(join(path, "cur", file), text.replaceAll(/\r?\n/g, "\r\n"));
+        writeFileSync(join(path, "cur", file), typeof text === "string" ? text.replaceAll(/\r?\n/g, "\r\n") : text);
         chownSync(join(path, "cur", file), ID, ID);
       }
     },

@@ -54,13 +54,24 @@ test("envelope", () => {
   );
 });
 
+test("addresses with comments, without one, and what is no field", () => {
+  expect(addressesOf("Pete <pete(his) @silly.example (host)>, MAILER-DAEMON <>, Big  Bug bb, Someone")).toBe(
+    '(("Pete" NIL "pete" "silly.example")("MAILER-DAEMON" NIL "" "")("Big Bug bb" NIL "" "")(NIL NIL "Someone" ""))',
+  );
+  expect(envelopeOf("From - Wed Nov 28 14:07:07 2005\r\nFrom: a@x.example\r\n\r\n")).toContain(
+    '((NIL NIL "a" "x.example"))',
+  );
+});
+
 test("structure", () => {
   expect(structureOf(MIXED, false)).toBe(
-    '((("text" "plain" ("charset" "utf-8") NIL NIL "7bit" 8 1)("text" "html" NIL NIL NIL "base64" 4 0) "alternative")("message" "rfc822" NIL NIL NIL "7bit" 55 (NIL "Inner" (("Ben" NIL "ben" "remote.example")) (("Ben" NIL "ben" "remote.example")) (("Ben" NIL "ben" "remote.example")) NIL NIL NIL NIL NIL) ("text" "plain" NIL NIL NIL "7bit" 5 0) 3) "mixed")',
+    '((("text" "plain" ("charset" "utf-8") NIL NIL "7bit" 8 1)("text" "html" ("charset" "us-ascii") NIL NIL "base64" 4 0) "alternative")("message" "rfc822" NIL NIL NIL "7bit" 55 (NIL "Inner" (("Ben" NIL "ben" "remote.example")) (("Ben" NIL "ben" "remote.example")) (("Ben" NIL "ben" "remote.example")) NIL NIL NIL NIL NIL) ("text" "plain" ("charset" "us-ascii") NIL NIL "7bit" 5 0) 3) "mixed")',
   );
   expect(structureOf(MIXED, true)).toContain('("attachment" ("filename" "x.eml")) NIL NIL)');
+  const report = message("Content-Type: message/delivery-status", "Content-Language: en, de", "", "x");
+  expect(structureOf(report, true)).toBe('("message" "delivery-status" NIL NIL NIL "7bit" 1 NIL NIL ("en" "de") NIL)');
   expect(structureOf(message("Subject: x", "", "Hi", ""), true)).toBe(
-    '("text" "plain" NIL NIL NIL "7bit" 4 1 NIL NIL NIL NIL)',
+    '("text" "plain" ("charset" "us-ascii") NIL NIL "7bit" 4 1 NIL NIL NIL NIL)',
   );
 });
 
