@@ -1,15 +1,24 @@
-/** An IMAP client that costs little: so that what is measured is the server. Loopback only, with a password in the clear. */
+/** An IMAP client that costs little: so that what is measured is the server. Loopback only: a password in the clear, any certificate. */
 import { connect } from "node:net";
+import { connect as connectTls } from "node:tls";
 
 export interface ImapClient {
   /** Sends a command and resolves with the whole response. @throws Error unless it ends in OK */
   command(text: string): Promise<string>;
+  /** Sends a command and waits for nothing. */
+  begin(text: string): void;
   close(): void;
 }
 
-/** Logs in. */
-export async function imapClient(port: number, user: string, password: string): Promise<ImapClient> {
-  const socket = connect(port, "127.0.0.1").setNoDelay(true);
+/** Logs in. `from`: the address that it connects from. */
+export async function imapClient(
+  port: number,
+  user: string,
+  password: string,
+  { secure = false, from }: { secure?: boolean; from?: string } = {},
+): Promise<ImapClient> {
+  const raw = connect({ port, host: "127.0.0.1", ...(from !== undefined && { localAddress: from }) }).setNoDelay(true);
+  const socket = secure ? connectTls({ socket: raw, rejectUnauthorized: false }) : raw;
   let tag = 0;
   let received = "";
   let arrived: () => void = () => {};
@@ -45,5 +54,5 @@ export async function imapClient(port: number, user: string, password: string): 
 
   await ended("*");
   await command(`LOGIN ${user} ${password}`);
-  return { command, close: () => socket.destroy() };
+  return { command, begin: (text) => void socket.write(`t${tag++} ${text}\r\n`), close: () => socket.destroy() };
 }

@@ -4,7 +4,7 @@
  *
  *   bun run bench                 everything (about nine minutes, without peers)
  *   bun run bench ingest read     only the named parts: ingest, pages, authentication, sending, uploads, blobs, documents, webhooks,
- *                                 read, changes, tails, start, mcp, import, replica, search, peers (beside Debian's Postfix and
+ *                                 read, changes, tails, start, mcp, import, replica, search, imap (beside Dovecot), peers (beside Debian's Postfix and
  *                                 Dovecot where they are installed; more turns with BENCH_ROUNDS=9). BENCH_MESSAGES=1000000:
  *                                 changes and search among a million messages
  *   bun run bench scale           what one machine holds; not among everything, since it takes long
@@ -21,6 +21,7 @@ import { changes } from "./changes.ts";
 import { documents } from "./documents.ts";
 import { ADDRESS, cpuMs, median, newPlace, print, ROOT, residentMB, settled, timings, written } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
+import { imap } from "./imap.ts";
 import { importing } from "./import.ts";
 import { mcp } from "./mcp.ts";
 import { pages } from "./pages.ts";
@@ -241,6 +242,7 @@ const parts = {
   import: importing,
   replica,
   search,
+  imap,
   peers,
   scale,
 };

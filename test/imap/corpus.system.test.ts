@@ -23,7 +23,7 @@ for (const { name, bytes } of corpusFiles()) {
   const message = await prepareMessage(Buffer.from(bytes), store.blobs).catch(() => undefined);
   if (!message) continue;
   const { seq, duplicate } = await store.enqueue((tx) =>
-    mailbox.file(tx, { mailboxId, receivedOn: "alice@example.test", message, now: app.runtime.now(), folder: "inbox" }),
+    mailbox.file(tx, { mailboxId, receivedOn: "alice@example.test", message, now: app.runtime.now() }),
   );
   await mailbox.uids.opened(mailboxId, "inbox");
   const uid = duplicate ? undefined : mailbox.uids.uidOf(seq)?.uid;
@@ -90,7 +90,7 @@ async function fetchAll(port: number, login: string, items: string): Promise<Map
   const socket = connectTls({ host: "127.0.0.1", port, rejectUnauthorized: false });
   const chunks: Buffer[] = [];
   const ended = Promise.withResolvers<void>();
-  socket.on("data", (chunk) => void chunks.push(chunk));
+  socket.on("data", (chunk: Buffer) => void chunks.push(chunk));
   socket.on("close", () => ended.resolve());
   socket.write(`a LOGIN ${login}\r\nb EXAMINE INBOX\r\nc UID FETCH 1:* ${items}\r\nd LOGOUT\r\n`);
   await ended.promise;
@@ -235,15 +235,19 @@ describe(`the corpora over IMAP${corpusNote}`, () => {
   );
 
   const python = Bun.which("python3");
-  test.skipIf(!python || !corpusPresent)("parts are what Python decodes", async () => {
-    const child = Bun.spawn(["python3", "-c", SCRIPT, `${port}`, app?.owner.apiKey ?? ""], {
-      stdout: "pipe",
-      stderr: "pipe",
-    });
-    const [out, errors] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
-    expect(errors).toBe("");
-    const { parts, differing } = JSON.parse(out) as { parts: number; differing: [uid: number, part: string][] };
-    expect(differing.map(([uid, part]) => `${filed.get(uid)} ${part}`)).toEqual([]);
-    expect(parts).toBeGreaterThan(1_000);
-  });
-}, 120_000);
+  test.skipIf(!python || !corpusPresent)(
+    "parts are what Python decodes",
+    async () => {
+      const child = Bun.spawn(["python3", "-c", SCRIPT, `${port}`, app?.owner.apiKey ?? ""], {
+        stdout: "pipe",
+        stderr: "pipe",
+      });
+      const [out, errors] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+      expect(errors).toBe("");
+      const { parts, differing } = JSON.parse(out) as { parts: number; differing: [uid: number, part: string][] };
+      expect(differing.map(([uid, part]) => `${filed.get(uid)} ${part}`)).toEqual([]);
+      expect(parts).toBeGreaterThan(1_000);
+    },
+    120_000,
+  );
+});

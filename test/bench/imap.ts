@@ -1,0 +1,193 @@
+/**
+ * Mail apps over IMAP: a mailbox made ready for the first, pages of envelopes, opening it, a whole folder fetched, searches, and
+ * the memory of connections that wait; beside Debian's Dovecot with the same files, where it is installed. Both over TLS.
+ */
+import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { selfSign } from "../../src/tls/pair.ts";
+import { noDovecot, PASSWORD, runDovecot } from "../harness/dovecot.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { takePort } from "../harness/port.ts";
+import { runJson, serve } from "../harness/process.ts";
+import { ADDRESS, familyOf, print, residentMB, timingsInTurn } from "./figures.ts";
+import { type ImapClient, imapClient } from "./imap-client.ts";
+import { PHRASE, RARE_WORD, seededPlace } from "./seed.ts";
+
+const MESSAGES = Number(process.env.BENCH_MESSAGES ?? 100_000);
+/** Of a whole folder that is fetched. */
+const SYNCED = Math.min(MESSAGES, 10_000);
+const PAGE = 25;
+/** Messages that are fetched at once, to be given to Dovecot. */
+const PORTION = 2_000;
+const IDLING = 1_000;
+/** As many as one network and one person may have. */
+const OF_NETWORK = 50;
+const OF_PERSON = 25;
+const TIMES = 20;
+/** As Dovecot's directories are owned: see harness/dovecot.ts. */
+const OWNER = 65_534;
+
+const ENVELOPES = "(UID FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)";
+
+/** The messages of an answer to FETCH BODY.PEEK[], latin1. */
+function* octetsIn(answer: string): Generator<string> {
+  const announced = /\* \d+ FETCH \([^{]*\{(\d+)\}\r\n/g;
+  for (let found = announced.exec(answer); found; found = announced.exec(answer)) {
+    const end = announced.lastIndex + Number(found[1]);
+    yield answer.slice(announced.lastIndex, end);
+    announced.lastIndex = end;
+  }
+}
+
+/** Dovecot with the mail of a client's selected mailbox. */
+async function dovecotWith(mail: ImapClient): Promise<{ port: number; pid: number; end(): Promise<void> }> {
+  const folder = temporaryFolder();
+  const [home, port] = [join(folder, "mail"), await takePort()];
+  const now = Date.now();
+  const { cert, key } = await selfSign("localhost", now - 86_400_000, now + 86_400_000, new Uint8Array(8));
+  writeFileSync(join(folder, "cert.pem"), cert);
+  writeFileSync(join(folder, "key.pem"), key);
+  const daemon = await runDovecot(
+    { folder, mail: home, user: ADDRESS, port },
+    `
+protocols = imap
+ssl = required
+ssl_cert = <${join(folder, "cert.pem")}
+ssl_key = <${join(folder, "key.pem")}
+mail_max_userip_connections = ${2 * IDLING}
+service imap-login {
+  client_limit = ${2 * IDLING}
+  process_limit = ${2 * IDLING}
+  inet_listener imap {
+    port = 0
+  }
+  inet_listener imaps {
+    address = 127.0.0.1
+    port = ${port}
+  }
+}
+service imap {
+  process_limit = ${2 * IDLING}
+}
+service anvil {
+  client_limit = ${5 * IDLING}
+}
+service auth {
+  client_limit = ${5 * IDLING}
+}
+`,
+  );
+  const inbox = join(home, "Maildir/cur");
+  for (const name of ["", "cur", "new", "tmp"]) {
+    mkdirSync(join(home, "Maildir", name), { recursive: true });
+    chownSync(join(home, "Maildir", name), OWNER, OWNER);
+  }
+  let number = 10_000_000;
+  for (let first = 1; first <= MESSAGES; first += PORTION) {
+    const answer = await mail.command(`FETCH ${first}:${Math.min(MESSAGES, first + PORTION - 1)} BODY.PEEK[]`);
+    for (const octets of octetsIn(answer)) {
+      const path = join(inbox, `${number++}:2,S`);
+      writeFileSync(path, octets, "latin1");
+      chmodSync(path, 0o644);
+    }
+  }
+  return { port, pid: daemon.pid, end: daemon.end };
+}
+
+/** Selects the inbox, which is refused until its mail is ready; returns the ms until it is open. */
+async function firstOpened(client: ImapClient): Promise<number> {
+  const started = performance.now();
+  for (;;) {
+    const refused = await client.command("SELECT INBOX").catch((error: Error) => error);
+    if (typeof refused === "string") return performance.now() - started;
+    if (!refused.message.includes("[UNAVAILABLE]")) throw refused;
+  }
+}
+
+const residentOf = (pid: number): number => familyOf(pid).reduce((sum, one) => sum + residentMB(one), 0);
+
+/** Opens connections that wait for news; returns the kB of each. */
+async function idling(pid: number, open: (n: number) => Promise<ImapClient>): Promise<number> {
+  const before = residentOf(pid);
+  const clients: ImapClient[] = [];
+  for (let n = 0; n < IDLING; n++) {
+    const client = await open(n);
+    clients.push(client);
+    await client.command("SELECT INBOX");
+    client.begin("IDLE");
+  }
+  const each = ((residentOf(pid) - before) * 1_024) / IDLING;
+  for (const client of clients) client.close();
+  return each;
+}
+
+export async function imap(): Promise<void> {
+  const { place, apiKey } = await seededPlace(MESSAGES);
+  const people: { user: string; key: string }[] = [];
+  for (let n = 0; n < IDLING / OF_PERSON; n++) {
+    const user = `person${n}@example.test`;
+    await runJson(place, "user", "add", user, "--name", `Person ${n}`, "--role", "member");
+    const scopes = ["--scopes", "read,write"];
+    const { key } = await runJson<{ key: string }>(place, "key", "create", "--user", user, "--name", "IMAP", ...scopes);
+    people.push({ user, key });
+  }
+  const server = await serve({ ...place, env: { ...place.env, MAILROOM_IMAPS: "127.0.0.1:0" } });
+  const port = Number(String(server.ready.imaps).split(":")[1]);
+  const ours = await imapClient(port, ADDRESS, apiKey, { secure: true });
+  print({
+    figure: `IMAP: ${MESSAGES} messages made ready for the first app`,
+    value: (await firstOpened(ours)) / 1_000,
+    unit: "s",
+  });
+  const dovecot = noDovecot === undefined ? await dovecotWith(ours) : undefined;
+  const theirs = dovecot && (await imapClient(dovecot.port, ADDRESS, PASSWORD, { secure: true }));
+  // Dovecot makes its index and cache at the first look.
+  await theirs?.command("SELECT INBOX");
+  await theirs?.command(`FETCH 1:* ${ENVELOPES}`);
+
+  const clients = [ours, ...(theirs ? [theirs] : [])];
+  async function compare(figure: string, times: number, command: (i: number) => string): Promise<void> {
+    const [own, other] = await timingsInTurn(
+      clients.map((client) => {
+        let i = 0;
+        return () => client.command(command(i++));
+      }),
+      times,
+      2,
+    );
+    const peer = other && { peer: other[0] };
+    print({ figure: `IMAP: ${figure}`, value: own?.[0] ?? Number.NaN, unit: "ms", ...peer });
+  }
+  const pageAt = (i: number): string => {
+    const first = 1 + ((i * 7_919) % (MESSAGES - PAGE));
+    return `${first}:${first + PAGE - 1}`;
+  };
+  await compare(`${PAGE} envelopes`, 10 * TIMES, (i) => `FETCH ${pageAt(i)} ${ENVELOPES}`);
+  await compare(
+    `${PAGE} structures and header fields`,
+    10 * TIMES,
+    (i) => `FETCH ${pageAt(i)} (UID BODYSTRUCTURE BODY.PEEK[HEADER.FIELDS (FROM REFERENCES)])`,
+  );
+  await compare(`SELECT of ${MESSAGES} messages`, TIMES, () => "SELECT INBOX");
+  await compare(`flags of ${MESSAGES} messages`, 3, () => "FETCH 1:* (UID FLAGS)");
+  await compare(`${SYNCED} messages whole`, 3, () => `FETCH 1:${SYNCED} (UID FLAGS BODY.PEEK[])`);
+  await compare("SEARCH of a subject", 3, () => `SEARCH SUBJECT "${RARE_WORD}"`);
+  await compare("SEARCH UNSEEN", 3, () => "SEARCH UNSEEN");
+  await compare("SEARCH of a phrase in a text", 1, () => `SEARCH BODY "${PHRASE}"`);
+
+  const own = await idling(server.pid, (n) => {
+    const { user, key } = people[n % people.length] as { user: string; key: string };
+    return imapClient(port, user, key, { secure: true, from: `127.0.1.${1 + Math.floor(n / OF_NETWORK)}` });
+  });
+  const peer =
+    dovecot && (await idling(dovecot.pid, () => imapClient(dovecot.port, ADDRESS, PASSWORD, { secure: true })));
+  print({
+    figure: `IMAP: memory of each of ${IDLING} connections that wait`,
+    value: own,
+    unit: "kB",
+    ...(peer !== undefined && { peer }),
+  });
+  for (const client of clients) client.close();
+  await dovecot?.end();
+  await server.kill("SIGTERM");
+}
