@@ -5,7 +5,7 @@
  * Invariant: composers of older versions stay as they are. test/mailbox/octets.test.ts holds their digests.
  */
 import { composeMessage } from "../message/compose.ts";
-import { contentOf, structureOf } from "../message/imap.ts";
+import { type Content, contentOf, structureOf } from "../message/imap.ts";
 import { unpackText } from "../message/reading.ts";
 import type { Part } from "../message/structure.ts";
 
@@ -61,33 +61,39 @@ const composers: Readonly<Record<number, (parts: OctetsParts, readBlob: ReadBlob
   1: (parts, readBlob) => composeParts(parts, readBlob, parts.trace),
 };
 
-/** What is known of octets once they are composed. */
+/** Octets, and their SHA-256. */
 export interface Composed {
-  bytes: Buffer;
-  /** The parts of the message. */
-  root: Part;
-  /** SHA-256. */
+  content: Content;
   digest: Uint8Array;
-  /** BODYSTRUCTURE. */
+}
+
+/** What a worker tells of octets. `structure`: BODYSTRUCTURE. */
+export interface Described {
+  size: number;
+  digest: Uint8Array;
   structure: string;
+  root: Part;
 }
 
 /**
  * Composes octets elsewhere: for `owner` (an id) into memory that is a file's, or without `bytes`. @throws AppError server_error
  * 503 if it cannot be done now
  */
-export type ComposeStored = (
-  parts: OctetsParts,
-  owner?: string,
-) => Promise<Omit<Composed, "bytes"> & { size: number; bytes?: Buffer | undefined }>;
+export type ComposeStored = (parts: OctetsParts, owner?: string) => Promise<Described & { bytes?: Buffer | undefined }>;
 
 /** Composes octets here. @throws the error of a blob that cannot be read */
 export async function composeOctets(parts: OctetsParts, readBlob: ReadBlob): Promise<Composed> {
   const composed = await composerOf(parts)(parts, readBlob);
-  const content = contentOf(Buffer.from(composed.buffer as ArrayBuffer, composed.byteOffset, composed.byteLength));
-  const digest = new Bun.CryptoHasher("sha256").update(composed).digest();
-  return { ...content, digest, structure: structureOf(content, true) };
+  const bytes = Buffer.from(composed.buffer as ArrayBuffer, composed.byteOffset, composed.byteLength);
+  return { content: contentOf(bytes), digest: new Bun.CryptoHasher("sha256").update(composed).digest() };
 }
+
+export const described = ({ content, digest }: Composed): Described => ({
+  size: content.bytes.byteLength,
+  digest,
+  structure: structureOf(content, true),
+  root: content.root,
+});
 
 const NOTHING = new Uint8Array();
 

@@ -23,6 +23,8 @@ import {
   type ComposeStored,
   composeHeader,
   composeOctets,
+  type Described,
+  described,
   type OctetsParts,
 } from "./composers.ts";
 import { storedParts } from "./messages.ts";
@@ -123,7 +125,7 @@ export const composeHere =
   ({ read }: Store["blobs"]): ComposeStored =>
   async (parts) => {
     const composed = await composeOctets(parts, read);
-    return { ...composed, size: composed.bytes.byteLength };
+    return { ...described(composed), bytes: composed.content.bytes };
   };
 
 export function createOctets({
@@ -181,8 +183,7 @@ export function createOctets({
     try {
       return await Promise.all(
         authors.map(async (author) => {
-          const composed = await compose(partsOf(source, author, COMPOSER));
-          return rowOf(composed, author, composed.size);
+          return rowOf(await compose(partsOf(source, author, COMPOSER)), author);
         }),
       );
     } catch (error) {
@@ -237,13 +238,13 @@ export function createOctets({
   }
 
   async function composeApart(parts: OctetsParts, userId: string): Promise<Composed> {
-    const { bytes, ...composed } = await compose(parts, userId);
+    const { bytes, root, digest } = await compose(parts, userId);
     if (!bytes) throw new Error("a message was composed without its octets");
-    return { ...composed, bytes };
+    return { content: { bytes, root }, digest };
   }
 
   /** Composes a message as that person sees it, and freezes it. */
-  async function composedFor(source: Source, userId: string): Promise<Composed> {
+  async function contentFor(source: Source, userId: string): Promise<Content> {
     const author = isAuthor(source, userId);
     const frozen = frozenOf(source.seq, author);
     const parts = () => partsOf(source, author, frozen?.composer ?? COMPOSER);
@@ -255,14 +256,14 @@ export function createOctets({
       throw new AppError("server_error", "The message cannot be read", { cause: error });
     });
     if (!frozen) {
-      const row = rowOf(composed, author, composed.bytes.byteLength);
+      const row = rowOf(described(composed), author);
       await store.enqueue((tx) => freeze(tx, source, [row], source.bcc.length === 0));
     } else if (!frozen.digest.equals(composed.digest)) {
       const { composer } = frozen;
       log.error("the octets of a message are no longer what a mail app was told", { emailId: source.id, composer });
       await store.enqueue((tx) => void statements(tx).setState.run(CHANGED, source.seq));
     }
-    return composed;
+    return composed.content;
   }
 
   /**
@@ -280,7 +281,7 @@ export function createOctets({
     rooms.set(userId, room);
     const leave = await room.enter(source.bytes);
     try {
-      return await use(await composedFor(source, userId));
+      return await use(await contentFor(source, userId));
     } finally {
       leave();
     }
@@ -345,7 +346,7 @@ export function createOctets({
 const JOB = "freeze-octets";
 const FAILED = "a message cannot be composed for mail apps";
 
-const rowOf = ({ digest, structure }: Omit<Composed, "bytes">, author: boolean, size: number): Frozen => ({
+const rowOf = ({ digest, structure, size }: Described, author: boolean): Frozen => ({
   author,
   size,
   digest: Buffer.from(digest),

@@ -26,12 +26,22 @@ const nstring = (text: string | undefined): string => (text === undefined ? "NIL
 
 /** The octets of a message, and its parts. */
 export interface Content {
-  bytes: Buffer;
-  root: Part;
+  readonly bytes: Buffer;
+  readonly root: Part;
 }
 
-/** @throws TooComplex, which no message of this server is */
-export const contentOf = (bytes: Buffer): Content => ({ bytes, root: readStructure(bytes) });
+/** Its parts are found when they are asked for. They throw TooComplex, which no message of this server is. */
+export function contentOf(bytes: Buffer): Content {
+  let root: Part | undefined;
+  return {
+    bytes,
+    // Many clients want nothing but the octets.
+    get root() {
+      root ??= readStructure(bytes);
+      return root;
+    },
+  };
+}
 
 const latin1 = (bytes: Buffer, start: number, end: number): string => bytes.toString("latin1", start, end);
 
@@ -132,7 +142,8 @@ function messageIn({ bytes }: Content, part: Part, depth: number): Content | und
   const encoding = fieldIn(headerOf(bytes, part), "content-transfer-encoding")?.toLowerCase() ?? "7bit";
   if (part.type !== "message/rfc822" || !/^(?:7bit|8bit|binary)$/.test(encoding) || depth >= DEEPEST) return undefined;
   try {
-    return contentOf(bytes.subarray(part.start, part.end));
+    const content = contentOf(bytes.subarray(part.start, part.end));
+    return content.root && content;
   } catch {
     return undefined;
   }

@@ -4,7 +4,7 @@ import type { Authentication } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
 import type { AnswerOrder, ReadInvitation } from "../documents/invitation.ts";
 import type { DocumentText, FileHints } from "../documents/kind.ts";
-import type { Composed, OctetsParts } from "../mailbox/composers.ts";
+import type { Described, OctetsParts } from "../mailbox/composers.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import type { Composition } from "../message/composition.ts";
 import type { Read, Reading } from "../message/reading.ts";
@@ -64,7 +64,7 @@ export interface Prepared {
   /** For a message that is sent, what to transmit: its signatures, then the message. */
   content?: OutboundContent;
   /** The result of composing octets. */
-  octets?: Omit<Composed, "bytes"> & { size: number };
+  octets?: Described;
   /** The result of reading HTML. */
   read?: Read;
   /** The result of reading a document; null when it is none. */

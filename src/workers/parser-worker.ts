@@ -12,7 +12,7 @@ import { type Arrival, gatherEvidence } from "../authentication/evidence.ts";
 import type { DNSResolver } from "../authentication/mailauth.ts";
 import { collected, collectSoon, LARGE_BYTES } from "../base/memory.ts";
 import { systemRuntime } from "../base/runtime.ts";
-import { composeOctets } from "../mailbox/composers.ts";
+import { composeOctets, described } from "../mailbox/composers.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import { authorsIn } from "../message/address.ts";
 import { composeBytes, isComposition } from "../message/composition.ts";
@@ -112,10 +112,11 @@ const readIn =
 
 async function octetsOf({ octets, file, stage, blobFolder }: Extract<Job, { octets: unknown }>) {
   const read = stage === undefined ? keptFor(blobFolder).blobs.read : readIn(stage);
-  const { bytes, ...composed } = await composeOctets(octets, read);
+  const composed = await composeOctets(octets, read);
+  const { bytes } = composed.content;
   readLarge ||= bytes.byteLength > LARGE_BYTES;
   if (file !== undefined) await Bun.write(file, bytes, { mode: 0o600 });
-  return { ...composed, size: bytes.byteLength };
+  return described(composed);
 }
 
 /**

@@ -50,6 +50,7 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
   }
   const rows = rowsIn(view, set, byUid).filter(({ modseq }) => since === undefined || modseq > since);
   const marksSeen = items.some((one) => one.item === "SECTION" && !one.peek) && !view.readOnly;
+  const reply = new Reply(session);
   let failed: AppError | undefined;
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
@@ -62,9 +63,10 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
         )
         .map((state) => [state.uid, state]),
     );
+    const { userId } = session.caller("fetch");
     const known = session.parts.mailbox.octets.known(
       [...states.values()].map(({ seq }) => seq),
-      session.caller("fetch").userId,
+      userId,
     );
     session.parts.reads.note(
       session.caller("fetch"),
@@ -76,7 +78,7 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
       const sequence = sequenceOf(view, uid);
       if (!state || sequence === undefined) continue;
       try {
-        await tell({ session, view, state, sequence, known: known.get(state.seq) }, items);
+        await tell({ session, userId, view, state, sequence, known: known.get(state.seq) }, items, reply);
       } catch (error) {
         // It cannot be composed. The client gets the others.
         if (!(error instanceof AppError)) throw error;
@@ -84,6 +86,7 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
       }
     }
   }
+  await reply.flush();
   if (failed) throw refusalOf(failed);
   return "FETCH completed";
 }
@@ -115,6 +118,7 @@ async function markSeen(session: Session, view: View, rows: readonly Numbered[])
 
 interface Told {
   session: Session;
+  userId: string;
   view: View;
   state: ImapState;
   sequence: number;
@@ -143,40 +147,43 @@ function needOf(item: FetchItem, { known }: Told): "nothing" | "header" | "all" 
   }
 }
 
-async function tell(told: Told, items: readonly FetchItem[]): Promise<void> {
-  const { session, state } = told;
+async function tell(told: Told, items: readonly FetchItem[], reply: Reply): Promise<void> {
+  const { session, state, userId } = told;
   const { octets } = session.parts.mailbox;
-  const { userId } = session.caller("fetch");
   const needs = new Set(items.map((item) => needOf(item, told)));
   if (needs.has("all")) {
-    await octets.withContent(state.seq, userId, (content) => write(told, items, headerIn(content), content));
+    await octets.withContent(state.seq, userId, (content) =>
+      write(told, items, reply, () => content.bytes.toString("latin1", 0, content.root.header.bodyStart), content),
+    );
   } else if (needs.has("header")) {
     const header = await octets.header(state.seq, userId);
-    if (header) await write(told, items, header.toString("latin1"));
-  } else await write(told, items, "");
+    if (header) await write(told, items, reply, () => header.toString("latin1"));
+  } else await write(told, items, reply, () => "");
 }
 
-const headerIn = ({ bytes, root }: Content): string => bytes.toString("latin1", 0, root.header.bodyStart);
-
 /** `header`, `content`: as far as the items need them. */
-async function write(told: Told, items: readonly FetchItem[], header: string, content?: Content): Promise<void> {
-  const { session, sequence } = told;
+async function write(
+  told: Told,
+  items: readonly FetchItem[],
+  reply: Reply,
+  header: () => string,
+  content?: Content,
+): Promise<void> {
   for (const { part } of items.flatMap(binaryIn)) decodedPart(content as Content, part);
-  const reply = new Reply(session);
-  reply.add(`* ${sequence} FETCH (`);
+  reply.add(`* ${told.sequence} FETCH (`);
   for (const [index, item] of items.entries()) {
     if (index > 0) reply.add(" ");
     if (item.item === "SECTION") await section(reply, item, header, content);
     else reply.add(await answerTo(told, item, header, content));
   }
   reply.add(")\r\n");
-  await reply.flush();
+  await reply.flushLarge();
 }
 
 async function answerTo(
   { view, state, known }: Told,
   item: Exclude<FetchItem, { item: "SECTION" }>,
-  header: string,
+  header: () => string,
   content: Content | undefined,
 ): Promise<string> {
   switch (item.item) {
@@ -198,7 +205,7 @@ async function answerTo(
     case "RFC822.SIZE":
       return `RFC822.SIZE ${known?.size ?? content?.bytes.length}`;
     case "ENVELOPE":
-      return `ENVELOPE ${envelopeOf(header)}`;
+      return `ENVELOPE ${envelopeOf(header())}`;
     case "BODYSTRUCTURE":
       return `BODYSTRUCTURE ${known?.structure ?? structureOf(content as Content, true)}`;
     case "BODY":
@@ -236,7 +243,7 @@ async function measure(decoded: Decoded): Promise<{ size: number; hasNul: boolea
 async function section(
   reply: Reply,
   { name, section, partial, binary }: Extract<FetchItem, { item: "SECTION" }>,
-  header: string,
+  header: () => string,
   content: Content | undefined,
 ): Promise<void> {
   const [offset, count] = partial ?? [0, Number.MAX_SAFE_INTEGER];
@@ -248,7 +255,7 @@ async function section(
     else await reply.literal(`${hasNul ? "~" : ""}`, decoded.pieces(), size, [offset, count]);
     return;
   }
-  const octets = content ? sectionOf(content, section) : headerSection(header, section);
+  const octets = content ? sectionOf(content, section) : headerSection(header(), section);
   if (octets) await reply.literal("", piecesOf(octets), octets.length, [offset, count]);
   else reply.add("NIL");
 }
@@ -288,11 +295,16 @@ class Reply {
       if (at >= end) break;
       this.add(piece.subarray(Math.max(0, offset - at), Math.max(0, end - at)));
       at += piece.length;
-      if (this.#length >= MOST_WAITING) await this.flush();
+      await this.flushLarge();
     }
   }
 
+  async flushLarge(): Promise<void> {
+    if (this.#length >= MOST_WAITING) await this.flush();
+  }
+
   async flush(): Promise<void> {
+    if (this.#length === 0) return;
     const octets = this.#waiting.length === 1 ? (this.#waiting[0] as Buffer) : Buffer.concat(this.#waiting);
     this.#waiting = [];
     this.#length = 0;
