@@ -54,7 +54,7 @@ async function nextCode(): Promise<string> {
 
 describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
   beforeAll(async () => {
-    booted = await boot();
+    booted = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
     const { people, store } = booted.appliance;
     const { workspaceId, userId } = booted.owner;
     const bobId = store.transact(
@@ -139,6 +139,13 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
   test("an app password is made, shown once, and used by a mail app until it is revoked", async () => {
     await section("Mail apps").click();
     await page.getByText(String(booted.submissions.port)).waitFor();
+    await page.getByText(booted.ready.imaps?.split(":")[1] ?? "", { exact: true }).waitFor();
+    await page.getByText("It is not signed").waitFor();
+    const [profile] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("link", { name: "Download the profile" }).click(),
+    ]);
+    expect(profile.suggestedFilename()).toBe(`${ALICE}.mobileconfig`);
     await page.getByLabel("Name", { exact: true }).fill("Laptop");
     await page.getByRole("button", { name: "Create app password" }).click();
     const password = await page.getByLabel("New app password", { exact: true }).inputValue();

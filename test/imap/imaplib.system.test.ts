@@ -1,6 +1,8 @@
 /** Python's imaplib, over implicit TLS. */
 import { afterAll, expect, test } from "bun:test";
+import { join } from "node:path";
 import { boot } from "../harness/appliance.ts";
+import { arrive } from "../harness/arrive.ts";
 
 const python = Bun.which("python3");
 const app = python ? await boot({ MAILROOM_IMAPS: "127.0.0.1:0" }) : undefined;
@@ -34,4 +36,18 @@ test.skipIf(!python)("imaplib appends, searches, fetches, deletes", async () => 
   const child = Bun.spawn(["python3", "-c", SCRIPT, port, app?.owner.apiKey ?? ""], { stdout: "pipe", stderr: "pipe" });
   const [out, errors] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
   expect([errors, out]).toEqual(["", "done\n"]);
+});
+
+test.skipIf(!python)("the program of docs/mail-apps.md reads what is unread", async () => {
+  const page = await Bun.file(join(import.meta.dir, "../../docs/mail-apps.md")).text();
+  const [, program = ""] = /```python\n([\s\S]*?)```/.exec(page) ?? [];
+  const port = app?.ready.imaps?.split(":")[1] ?? "";
+  if (app) await arrive(app, { subject: "Waiting" });
+  const here = program
+    .replace('"mail.example.com"', `"127.0.0.1", ${port}, ssl_context=__import__("ssl")._create_unverified_context()`)
+    .replace("you@example.com", "alice@example.test");
+  const env = { ...process.env, PASSWORD: app?.owner.apiKey ?? "" };
+  const child = Bun.spawn(["python3", "-c", here], { env, stdout: "pipe", stderr: "pipe" });
+  const [out, errors] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  expect([errors, out]).toEqual(["", "From: Carol <carol@remote.example>\r\nSubject: Waiting\r\n\r\n\n"]);
 });
