@@ -101,7 +101,13 @@ describe("an app password", () => {
   test("is listed only to its person, and revoked only by them", async () => {
     const { id } = await make(bob, "Bob's tablet");
     expect((await list(bob)).appPasswords).toEqual([
-      { id, name: "Bob's tablet", createdAt: new Date(booted.runtime.now()).toISOString(), lastUsedAt: null },
+      {
+        id,
+        name: "Bob's tablet",
+        access: "all",
+        createdAt: new Date(booted.runtime.now()).toISOString(),
+        lastUsedAt: null,
+      },
     ]);
     expect((await list(alice)).appPasswords.map((one) => one.id)).not.toContain(id);
     expect((await revoke(alice, id)).status).toBe(404);
