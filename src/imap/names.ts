@@ -28,6 +28,9 @@ export interface Named {
   reach: Reach;
 }
 
+/** MAILBOXID of RFC 8474: stays when a mailbox gets another address. */
+export const mailboxIdOf = ({ reach, folder }: Named): string => `${reach.mailbox.id}_${folder}`;
+
 /** All mailboxes that the caller sees. */
 export function namesFor(db: Db, caller: Caller): Named[] {
   const reached = [...reachOf(db, caller).values()].filter(({ access }) => access.read);

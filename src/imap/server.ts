@@ -21,6 +21,7 @@ import { fetch } from "./commands/fetch.ts";
 import { idle } from "./commands/idle.ts";
 import { list, lsub, namespace, status } from "./commands/list.ts";
 import { copy, move } from "./commands/move.ts";
+import { getQuota, getQuotaRoot } from "./commands/quota.ts";
 import { search } from "./commands/search.ts";
 import { close, select } from "./commands/select.ts";
 import { authenticate, login } from "./commands/sign-in.ts";
@@ -35,7 +36,7 @@ const SWEEP_MS = 1_000;
 const CAPABILITIES = "IMAP4rev1 LITERAL- SASL-IR ID ENABLE";
 const BEFORE_TLS = `${CAPABILITIES} STARTTLS LOGINDISABLED`;
 const BEFORE_SIGN_IN = `${CAPABILITIES} AUTH=PLAIN AUTH=OAUTHBEARER`;
-const SIGNED_IN = `${CAPABILITIES} BINARY CHILDREN CONDSTORE ESEARCH IDLE LIST-STATUS MOVE NAMESPACE QRESYNC SPECIAL-USE UIDPLUS UNSELECT WITHIN`;
+const SIGNED_IN = `${CAPABILITIES} BINARY CHILDREN CONDSTORE ESEARCH IDLE LIST-EXTENDED LIST-STATUS MOVE NAMESPACE OBJECTID QRESYNC QUOTA QUOTA=RES-STORAGE SPECIAL-USE STATUS=SIZE UIDPLUS UNSELECT WITHIN`;
 
 /** For metrics, whose names no client makes up. */
 const KNOWN: ReadonlySet<string> = new Set(
@@ -152,6 +153,10 @@ export function createImap({
         return lsub(session, parser);
       case "NAMESPACE":
         return namespace(session, parser);
+      case "GETQUOTA":
+        return getQuota(session, parser);
+      case "GETQUOTAROOT":
+        return getQuotaRoot(session, parser);
       case "STATUS":
         return status(session, parser);
       case "SELECT":
@@ -191,7 +196,11 @@ export function createImap({
   }
 
   const capabilitiesOf = ({ who, wire }: Session): string =>
-    who ? SIGNED_IN : wire.isSecure() ? BEFORE_SIGN_IN : BEFORE_TLS;
+    who
+      ? `${SIGNED_IN} APPENDLIMIT=${options.get("smtp.maxMessageBytes")}`
+      : wire.isSecure()
+        ? BEFORE_SIGN_IN
+        : BEFORE_TLS;
 
   function serve(raw: Socket, { implicitTls, certificates }: Listening) {
     const trace = randomToken(runtime, 16);
@@ -307,7 +316,7 @@ export function createImap({
         const said = await run(session, name, parser, tag);
         if (isOver) return false;
         if (session.who && !KEEPS_NUMBERS.test(name)) await session.tellChanges();
-        const capability = /^(?:LOGIN|AUTHENTICATE)$/.test(name) ? `[CAPABILITY ${SIGNED_IN}] ` : "";
+        const capability = /^(?:LOGIN|AUTHENTICATE)$/.test(name) ? `[CAPABILITY ${capabilitiesOf(session)}] ` : "";
         if (capability !== "" && !admitPerson()) throw new Refused("Too many connections", "LIMIT");
         await session.send(`${tag} OK ${capability}${said}`);
         if (name === "STARTTLS") secure();

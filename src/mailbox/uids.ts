@@ -90,6 +90,10 @@ const statements = prepared((db) => ({
   messagesIn: db.$client.prepare<{ count: number }, [folderId: number]>(
     "SELECT count(*) AS count FROM imap_messages INDEXED BY imap_messages_by_uid WHERE folder_id = ?",
   ),
+  deletedIn: db.$client.prepare<{ count: number; bytes: number }, [flag: number, folderId: number]>(
+    `SELECT count(*) AS count, coalesce(sum(size), 0) AS bytes FROM imap_messages INDEXED BY imap_messages_by_uid
+       JOIN messages ON seq = message_seq WHERE flags & ?1 AND folder_id = ?2`,
+  ),
   // By the conversations that are unread, which are few.
   unseenIn: db.$client.prepare<{ count: number }, [mailboxId: string, folder: Folder]>(
     `SELECT count(*) AS count FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
@@ -245,6 +249,9 @@ export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue"
       messages: statements(db).messagesIn.get(id)?.count ?? 0,
       unseen: statements(db).unseenIn.get(mailboxId, folder)?.count ?? 0,
     }),
+    /** How much of that has \Deleted. */
+    deleted: ({ id }: ImapFolder): { count: number; bytes: number } =>
+      statements(db).deletedIn.get(IMAP_FLAGS.deleted, id) ?? { count: 0, bytes: 0 },
     /** The row of a folder that was opened, as it is now. */
     present: (mailboxId: string, folder: Folder): ImapFolder | undefined => imapFolder(db, mailboxId, folder),
     /** Of that what changed or arrived after `modseq`. */

@@ -1,39 +1,76 @@
-/** LIST with its extensions (RFC 9051 §6.3.9, RFC 5819), LSUB, NAMESPACE and STATUS. */
+/** LIST with its extensions (RFC 9051 §6.3.9, RFC 5258, RFC 5819), LSUB, NAMESPACE and STATUS. */
+import { letOthersRun } from "../../base/pause.ts";
+import type { ImapFolder } from "../../mailbox/uids.ts";
 import { encodeUtf7, Malformed, type Parser, quoted } from "../grammar.ts";
-import { matcherOf, type Named, named, namesFor, SHARED } from "../names.ts";
+import { mailboxIdOf, matcherOf, type Named, named, namesFor, SHARED } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
+import { PORTION } from "./expunge.ts";
 
-const STATUS_ITEMS = ["MESSAGES", "UIDNEXT", "UIDVALIDITY", "UNSEEN", "RECENT", "HIGHESTMODSEQ"] as const;
-type StatusItem = (typeof STATUS_ITEMS)[number];
+const STATUS_ITEMS = [
+  ...["MESSAGES", "UIDNEXT", "UIDVALIDITY", "UNSEEN", "RECENT", "HIGHESTMODSEQ"],
+  ...["SIZE", "DELETED", "DELETED-STORAGE", "MAILBOXID", "APPENDLIMIT"],
+];
 
 const nameOf = (name: string): string => quoted(encodeUtf7(name));
 
-function statusItems(parser: Parser): StatusItem[] {
+function statusItems(parser: Parser): string[] {
   return parser.list(() => {
     const given = parser.atom().toUpperCase();
-    const item = STATUS_ITEMS.find((known) => known === given);
-    if (!item) throw new Malformed(`unknown item ${given}`);
-    return item;
+    if (!STATUS_ITEMS.includes(given)) throw new Malformed(`unknown item ${given}`);
+    return given;
   });
 }
 
-async function statusOf(
-  session: Session,
-  { name, folder, reach }: Named,
-  items: readonly StatusItem[],
-): Promise<string> {
-  const { uids } = session.parts.mailbox;
+/** The octets of a folder (RFC 8438), which are frozen where they were not. */
+async function sizeOf({ parts: { mailbox } }: Session, { id }: ImapFolder, userId: string): Promise<number> {
+  const seqs = mailbox.uids.numbered(id).map(({ seq }) => seq);
+  let sum = 0;
+  for (let next = 0; next < seqs.length; next += PORTION) {
+    const portion = seqs.slice(next, next + PORTION);
+    const frozen = mailbox.octets.frozenSizes(portion, userId);
+    for (const seq of portion) sum += frozen.get(seq) ?? (await mailbox.octets.read(seq, userId))?.byteLength ?? 0;
+    await letOthersRun();
+  }
+  return sum;
+}
+
+async function statusOf(session: Session, one: Named, items: readonly string[]): Promise<string> {
+  const { name, folder, reach } = one;
+  const { mailbox, options } = session.parts;
+  const { uids } = mailbox;
+  const { userId } = session.caller("status");
   const row = await uids.opened(reach.mailbox.id, folder);
-  const { messages, unseen } = uids.counts(row);
-  const values: Record<StatusItem, number> = {
-    MESSAGES: messages,
-    UIDNEXT: row.uidNext,
-    UIDVALIDITY: row.uidValidity,
-    UNSEEN: unseen,
-    RECENT: 0,
-    HIGHESTMODSEQ: row.modseq,
-  };
-  return `* STATUS ${nameOf(name)} (${items.map((item) => `${item} ${values[item]}`).join(" ")})`;
+  const values: string[] = [];
+  for (const item of items) values.push(`${item} ${await itemOf(item)}`);
+  return `* STATUS ${nameOf(name)} (${values.join(" ")})`;
+
+  function itemOf(item: string): string | number | Promise<number> {
+    switch (item) {
+      case "MESSAGES":
+        return uids.counts(row).messages;
+      case "UNSEEN":
+        return uids.counts(row).unseen;
+      case "UIDNEXT":
+        return row.uidNext;
+      case "UIDVALIDITY":
+        return row.uidValidity;
+      case "HIGHESTMODSEQ":
+        return row.modseq;
+      case "SIZE":
+        return sizeOf(session, row, userId);
+      case "DELETED":
+        return uids.deleted(row).count;
+      case "DELETED-STORAGE":
+        // Elsewhere EXPUNGE moves to Trash, which frees nothing.
+        return folder === "trash" || folder === "spam" ? uids.deleted(row).bytes : 0;
+      case "MAILBOXID":
+        return `(${mailboxIdOf(one)})`;
+      case "APPENDLIMIT":
+        return options.get("smtp.maxMessageBytes");
+      default:
+        return 0;
+    }
+  }
 }
 
 export async function status(session: Session, parser: Parser): Promise<string> {
@@ -48,20 +85,29 @@ export async function status(session: Session, parser: Parser): Promise<string> 
   return "STATUS completed";
 }
 
+const SELECTION = ["SUBSCRIBED", "REMOTE", "RECURSIVEMATCH", "SPECIAL-USE"];
+const RETURNED = ["SUBSCRIBED", "CHILDREN", "SPECIAL-USE", "STATUS"];
+
+function option(parser: Parser, known: readonly string[]): string {
+  const given = parser.atom().toUpperCase();
+  if (!known.includes(given)) throw new Malformed(`unknown option ${given}`);
+  return given;
+}
+
+/** RFC 5258, RFC 6154 §5.2: attributes are told whether they were asked for or not. */
 export async function list(session: Session, parser: Parser): Promise<string> {
   parser.space();
   const hasSelection = parser.next("(");
-  const selection = hasSelection ? parser.list(() => parser.atom().toUpperCase(), { empty: true }) : [];
+  const selection = hasSelection ? parser.list(() => option(parser, SELECTION), { empty: true }) : [];
   if (hasSelection) parser.space();
   const reference = parser.astring();
   parser.space();
   const patterns = parser.next("(") ? parser.list(() => parser.pattern()) : [parser.pattern()];
-  let items: StatusItem[] | undefined;
+  let items: string[] | undefined;
   if (parser.take(" RETURN ")) {
     parser.list(
       () => {
-        const option = parser.atom().toUpperCase();
-        if (option !== "STATUS") return;
+        if (option(parser, RETURNED) !== "STATUS") return;
         parser.space();
         items = statusItems(parser);
       },
@@ -69,19 +115,27 @@ export async function list(session: Session, parser: Parser): Promise<string> {
     );
   }
   parser.end();
-  if (patterns.length === 1 && patterns[0] === "" && selection.length === 0) {
+  const criteria = selection.filter((one) => one === "SUBSCRIBED" || one === "SPECIAL-USE");
+  const isRecursive = selection.includes("RECURSIVEMATCH");
+  if (isRecursive && criteria.length === 0) throw new Malformed("RECURSIVEMATCH needs another option");
+  if (patterns.length === 1 && patterns[0] === "" && !hasSelection) {
     await session.send('* LIST (\\Noselect) "/" ""');
     return "LIST completed";
   }
   const matchers = patterns.map((pattern) => matcherOf(reference + pattern));
   const isMatch = (name: string): boolean => matchers.some((matches) => matches(name));
   const all = namesFor(session.parts.store.db, session.caller("list"));
-  const isSpecial = selection.includes("SPECIAL-USE");
-  for (const parent of isSpecial ? [] : parentsOf(all)) {
-    if (isMatch(parent)) await session.send(`* LIST (\\Noselect \\HasChildren) "/" ${nameOf(parent)}`);
+  const meets = ({ use }: Named): boolean => use !== undefined || !criteria.includes("SPECIAL-USE");
+  for (const parent of parentsOf(all).filter(isMatch)) {
+    // A parent itself meets no criterion.
+    const isHidden = ({ name }: Named): boolean => name.startsWith(`${parent}/`) && !isMatch(name);
+    const hasHidden = isRecursive && all.some((one) => isHidden(one) && meets(one));
+    const info = hasHidden ? ` ("CHILDINFO" (${criteria.map((one) => `"${one}"`).join(" ")}))` : "";
+    if (criteria.length > 0 && !hasHidden) continue;
+    await session.send(`* LIST (\\Noselect \\HasChildren) "/" ${nameOf(parent)}${info}`);
   }
   for (const one of all) {
-    if (!isMatch(one.name) || (isSpecial && !one.use)) continue;
+    if (!isMatch(one.name) || !meets(one)) continue;
     const attributes = ["\\HasNoChildren", "\\Subscribed", ...(one.use ? [one.use] : [])].join(" ");
     await session.send(`* LIST (${attributes}) "/" ${nameOf(one.name)}`);
     if (items) await session.send(await statusOf(session, one, items));

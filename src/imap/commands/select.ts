@@ -1,6 +1,6 @@
 /** SELECT and EXAMINE (RFC 9051 §6.3.2), CLOSE and UNSELECT. */
 import { isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
-import { named } from "../names.ts";
+import { mailboxIdOf, named } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
 import { gapsIn, openView, type View } from "../view.ts";
 import { expungeDeleted, PORTION } from "./expunge.ts";
@@ -36,6 +36,7 @@ export async function select(session: Session, parser: Parser, readOnly: boolean
     `* OK [UIDVALIDITY ${folder.uidValidity}] UIDs are valid`,
     `* OK [UIDNEXT ${folder.uidNext}] The next UID`,
     `* OK [HIGHESTMODSEQ ${folder.modseq}] The latest change`,
+    `* OK [MAILBOXID (${mailboxIdOf(found)})] Its id`,
   ];
   await session.send(lines.join("\r\n"));
   session.view = view;

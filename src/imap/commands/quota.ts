@@ -1,0 +1,35 @@
+/** GETQUOTA and GETQUOTAROOT (RFC 9208): a mailbox has one quota root, named by its address. */
+import { type Parser, quoted } from "../grammar.ts";
+import { named, namesFor } from "../names.ts";
+import { Refused, type Session } from "../session.ts";
+
+/** STORAGE is told in units of 1024 octets. */
+const UNIT = 1_024;
+
+function quotaOf({ parts }: Session, { id, address }: { id: string; address: string }): string {
+  const { bytes, quotaBytes } = parts.mailbox.usage(id);
+  return `* QUOTA ${quoted(address)} (STORAGE ${Math.ceil(bytes / UNIT)} ${Math.floor(quotaBytes / UNIT)})`;
+}
+
+export async function getQuota(session: Session, parser: Parser): Promise<string> {
+  parser.space();
+  const root = parser.astring();
+  parser.end();
+  const reached = namesFor(session.parts.store.db, session.caller("quota"));
+  const found = reached.find(({ reach }) => reach.mailbox.address === root);
+  if (!found) throw new Refused("No such quota root", "NONEXISTENT");
+  await session.send(quotaOf(session, found.reach.mailbox));
+  return "GETQUOTA completed";
+}
+
+export async function getQuotaRoot(session: Session, parser: Parser): Promise<string> {
+  parser.space();
+  const name = parser.astring();
+  parser.end();
+  const found = named(session.parts.store.db, session.caller("quota"), name);
+  if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
+  const { mailbox } = found.reach;
+  await session.send(`* QUOTAROOT ${quoted(found.name)} ${quoted(mailbox.address)}`);
+  await session.send(quotaOf(session, mailbox));
+  return "GETQUOTAROOT completed";
+}

@@ -1,0 +1,107 @@
+/** Extensions of IMAP over a socket: RFC 5258, 7889, 8438, 8474, 9208. */
+import { beforeAll, expect, test } from "bun:test";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { type ImapAccount, imapAccount } from "../harness/imap-client.ts";
+
+let app: Booted;
+let mail: ImapAccount;
+let shared: string;
+beforeAll(async () => {
+  app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
+  const { people, store } = app.appliance;
+  const { workspaceId } = app.owner;
+  shared = store.transact((tx) => people.addMailbox(tx, { workspaceId, address: "team@example.test", name: "Team" }));
+  mail = await imapAccount(Number(app.ready.imaps?.split(":")[1]), "alice@example.test", app.owner.apiKey);
+  for (const folder of ["INBOX", "Trash"]) {
+    const text = `Subject: ${folder}\r\n\r\nHello\r\n`;
+    expect((await mail.say(`APPEND ${folder} {${text.length}+}\r\n${text}`)).status).toBe("OK");
+  }
+});
+const told = async (command: string): Promise<string[]> => {
+  const { status, untagged } = await mail.say(command);
+  expect(status).toBe("OK");
+  return untagged;
+};
+
+test("what is announced: the limit of APPEND, and the extensions", async () => {
+  const [capability = ""] = await told("CAPABILITY");
+  for (const name of ["LIST-EXTENDED", "OBJECTID", "QUOTA", "QUOTA=RES-STORAGE", "STATUS=SIZE"]) {
+    expect(capability.split(" ")).toContain(name);
+  }
+  const limit = app.appliance.options.get("smtp.maxMessageBytes");
+  expect(capability.split(" ")).toContain(`APPENDLIMIT=${limit}`);
+  expect(await told("STATUS INBOX (APPENDLIMIT)")).toEqual([`* STATUS "INBOX" (APPENDLIMIT ${limit})`]);
+});
+
+test("STATUS SIZE is what FETCH says; DELETED is counted, and what EXPUNGE frees of it", async () => {
+  for (const folder of ["INBOX", "Trash"]) {
+    await told(`SELECT ${folder}`);
+    const [, size] = /RFC822.SIZE (\d+)/.exec((await told("FETCH 1 (RFC822.SIZE)")).join()) ?? [];
+    expect(await told(`STATUS ${folder} (SIZE DELETED DELETED-STORAGE)`)).toEqual([
+      `* STATUS "${folder}" (SIZE ${size} DELETED 0 DELETED-STORAGE 0)`,
+    ]);
+    await told("STORE 1 +FLAGS.SILENT (\\Deleted)");
+    const [line = ""] = await told(`STATUS ${folder} (DELETED DELETED-STORAGE)`);
+    expect(line).toMatch(folder === "Trash" ? /DELETED 1 DELETED-STORAGE [1-9]/ : /DELETED 1 DELETED-STORAGE 0\)/);
+    await told("STORE 1 -FLAGS.SILENT (\\Deleted)");
+  }
+});
+
+test("MAILBOXID stays with a folder, in SELECT and STATUS; EMAILID and THREADID are those of the API", async () => {
+  const selected = await told("SELECT INBOX");
+  const id = `${app.owner.mailboxId}_inbox`;
+  expect(id).toMatch(/^[A-Za-z0-9_-]{1,255}$/);
+  expect(selected).toContainEqual(expect.stringContaining(`[MAILBOXID (${id})]`));
+  expect(await told("STATUS INBOX (MAILBOXID)")).toEqual([`* STATUS "INBOX" (MAILBOXID (${id}))`]);
+  expect(await told("STATUS Shared/team@example.test/INBOX (MAILBOXID)")).toEqual([
+    `* STATUS "Shared/team@example.test/INBOX" (MAILBOXID (${shared}_inbox))`,
+  ]);
+  const { threads } = (await app.api.get<{ threads: { id: string }[] }>("/threads")).body;
+  const [line = ""] = await told("FETCH 1 (EMAILID THREADID)");
+  const [, email, thread] = /EMAILID \(([^)]+)\) THREADID \(([^)]+)\)/.exec(line) ?? [];
+  expect(threads.map((one) => one.id)).toContain(thread as string);
+  expect((await app.api.get(`/messages/${email}`)).status).toBe(200);
+  expect(await told(`SEARCH EMAILID ${email}`)).toEqual(["* SEARCH 1"]);
+  expect(await told(`SEARCH THREADID ${thread}`)).toEqual(["* SEARCH 1"]);
+  expect(await told("SEARCH EMAILID msg_none")).toEqual(["* SEARCH"]);
+});
+
+test("QUOTA tells used and most in units of 1024, for each mailbox in reach", async () => {
+  const { store } = app.appliance;
+  store.transact((tx) => app.appliance.people.setQuota(tx, shared, 10 * 1024 + 5));
+  expect(await told("GETQUOTAROOT Shared/team@example.test/Sent")).toEqual([
+    '* QUOTAROOT "Shared/team@example.test/Sent" "team@example.test"',
+    '* QUOTA "team@example.test" (STORAGE 0 10)',
+  ]);
+  const [line = ""] = await told('GETQUOTA "alice@example.test"');
+  expect(line).toMatch(/^\* QUOTA "alice@example\.test" \(STORAGE [1-9]\d* \d+\)$/);
+  expect((await mail.say('GETQUOTA "bob@example.test"')).text).toStartWith("[NONEXISTENT]");
+  expect((await mail.say("GETQUOTAROOT Nowhere")).text).toStartWith("[NONEXISTENT]");
+  expect((await mail.say('SETQUOTA "alice@example.test" (STORAGE 1)')).status).toBe("BAD");
+});
+
+test("LIST-EXTENDED: what is subscribed, and who has such children", async () => {
+  const names = async (command: string) =>
+    (await told(command)).map((line) => line.replace(/^\* LIST \([^)]*\) "\/" /, ""));
+  expect(await names('LIST (SUBSCRIBED) "" "%"')).not.toContain('"Shared"');
+  expect(await names('LIST "" "%"')).toContain('"Shared"');
+  expect(await names('LIST (SUBSCRIBED RECURSIVEMATCH) "" "%"')).toContain('"Shared" ("CHILDINFO" ("SUBSCRIBED"))');
+  expect(await names('LIST (SUBSCRIBED RECURSIVEMATCH) "" "*"')).not.toContainEqual(
+    expect.stringContaining("CHILDINFO"),
+  );
+  expect(await names('LIST (SPECIAL-USE REMOTE) "" "%" RETURN (CHILDREN SPECIAL-USE)')).toEqual(
+    ["Archive", "Drafts", "Junk", "Sent", "Trash"].map((name) => `"${name}"`),
+  );
+  expect(await told('LIST "" "INBOX" RETURN (SUBSCRIBED STATUS (MESSAGES))')).toEqual([
+    '* LIST (\\HasNoChildren \\Subscribed) "/" "INBOX"',
+    '* STATUS "INBOX" (MESSAGES 1)',
+  ]);
+  for (const bad of [
+    'LIST (RECURSIVEMATCH) "" "%"',
+    'LIST (RECURSIVEMATCH REMOTE) "" "%"',
+    'LIST (OTHER) "" "%"',
+    'LIST "" "%" RETURN (OTHER)',
+  ]) {
+    expect((await mail.say(bad)).status).toBe("BAD");
+  }
+});
