@@ -21,6 +21,9 @@ export interface Command {
 /** Ranges of numbers, ascending, none within or beside another; `*` is Infinity. */
 export type SequenceSet = readonly (readonly [from: number, to: number])[];
 
+/** `$`: the messages that the last search saved (RFC 9051 §6.4.4.1). It equals no other set. */
+export const SAVED: SequenceSet = [];
+
 export type FetchItem =
   | { item: "FLAGS" | "INTERNALDATE" | "RFC822.SIZE" | "ENVELOPE" | "BODY" | "BODYSTRUCTURE" | "UID" }
   | { item: "MODSEQ" | "EMAILID" | "THREADID" }
@@ -172,6 +175,7 @@ export class Parser {
   }
 
   sequenceSet(): SequenceSet {
+    if (this.take("$")) return SAVED;
     const parts = this.#need(SET, "a set of numbers")[0].split(",");
     if (parts.length > MOST_ITEMS) throw new Malformed("too many ranges");
     const read = (text: string): number => {
@@ -348,7 +352,7 @@ export class Parser {
   #searchKey(): SearchKey {
     if (this.next("(")) return { key: "and", of: this.list(() => this.searchKey()) };
     const character = this.#text[this.#at] ?? "";
-    if (/[\d*]/.test(character)) return { key: "numbers", uid: false, set: this.sequenceSet() };
+    if (/[\d*$]/.test(character)) return { key: "numbers", uid: false, set: this.sequenceSet() };
     const name = this.atom().toUpperCase();
     const given = <T>(read: () => T): T => {
       this.space();

@@ -6,6 +6,7 @@ import type { Caller, Reach } from "../access/caller.ts";
 import { ownAmong, reachOf } from "../access/caller.ts";
 import type { Folder } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
+import { encodeUtf7 } from "./grammar.ts";
 
 /** In the order of LIST; the attribute of RFC 6154. */
 const FOLDERS: readonly (readonly [name: string, folder: Folder, use: string | undefined])[] = [
@@ -44,7 +45,7 @@ export function namesFor(db: Db, caller: Caller): Named[] {
 /** The mailbox of that name; INBOX in any case. */
 export const named = (db: Db, caller: Caller, name: string): Named | undefined => {
   const wanted = /^inbox$/i.test(name) ? "INBOX" : name;
-  return namesFor(db, caller).find((one) => one.name === wanted);
+  return namesFor(db, caller).find((one) => one.name === wanted || encodeUtf7(one.name) === wanted);
 };
 
 /** Most wildcards in a pattern, which bounds what matching takes. */

@@ -33,10 +33,13 @@ import { Ended, type ImapParts, Refused, refusalOf, Session, type Wire } from ".
 /** Sessions that wait are looked at once in this time, whether they still may. */
 const SWEEP_MS = 1_000;
 
-const CAPABILITIES = "IMAP4rev1 LITERAL- SASL-IR ID ENABLE";
+const CAPABILITIES = "IMAP4rev1 IMAP4rev2 LITERAL- SASL-IR ID ENABLE";
 const BEFORE_TLS = `${CAPABILITIES} STARTTLS LOGINDISABLED`;
 const BEFORE_SIGN_IN = `${CAPABILITIES} AUTH=PLAIN AUTH=OAUTHBEARER`;
-const SIGNED_IN = `${CAPABILITIES} BINARY CHILDREN CONDSTORE ESEARCH IDLE LIST-EXTENDED LIST-STATUS MOVE NAMESPACE OBJECTID QRESYNC QUOTA QUOTA=RES-STORAGE SPECIAL-USE STATUS=SIZE UIDPLUS UNSELECT WITHIN`;
+const SIGNED_IN = `${CAPABILITIES} BINARY CHILDREN CONDSTORE ESEARCH IDLE LIST-EXTENDED LIST-STATUS MOVE NAMESPACE OBJECTID QRESYNC QUOTA QUOTA=RES-STORAGE SEARCHRES SPECIAL-USE STATUS=SIZE UIDPLUS UNSELECT WITHIN`;
+
+/** What ENABLE takes, as it is told. */
+const ENABLED = new Map(["CONDSTORE", "QRESYNC", "IMAP4rev2"].map((name) => [name.toUpperCase(), name]));
 
 /** For metrics, whose names no client makes up. */
 const KNOWN: ReadonlySet<string> = new Set(
@@ -141,10 +144,10 @@ export function createImap({
         parser.space();
         const asked = [parser.atom().toUpperCase()];
         while (parser.take(" ")) asked.push(parser.atom().toUpperCase());
-        const enabled = asked.filter((one) => one === "CONDSTORE" || one === "QRESYNC");
+        const enabled = asked.filter((one) => ENABLED.has(one));
         if (enabled.includes("QRESYNC")) session.enabled.add("CONDSTORE");
         for (const one of enabled) session.enabled.add(one);
-        await session.send(["* ENABLED", ...enabled].join(" "));
+        await session.send(["* ENABLED", ...enabled.map((one) => ENABLED.get(one))].join(" "));
         return "ENABLE completed";
       }
       case "LIST":

@@ -16,7 +16,7 @@ import { IMAP_FLAGS, type ImapState } from "../mailbox/uids.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
-import { keywordOf, setOf } from "./grammar.ts";
+import { encodeUtf7, keywordOf, quoted, setOf } from "./grammar.ts";
 import { hasChanged, isNews, refresh, sequenceOf, type View } from "./view.ts";
 
 /** What sessions need of the server. */
@@ -112,6 +112,17 @@ export class Session {
   #requireReach({ named }: View): void {
     const reach = reachTo(this.parts.store.db, this.caller("look"), named.reach.mailbox.id);
     if (!reach?.access.read) throw new Ended("The mailbox is no longer shared with you");
+  }
+
+  /** IMAP4rev2 was enabled. */
+  get isRev2(): boolean {
+    return this.enabled.has("IMAP4REV2");
+  }
+
+  /** The name of a mailbox, as it is sent: in UTF-8 (RFC 9051 §5.1), before that in modified UTF-7. */
+  nameOf(name: string): string {
+    if (!this.isRev2) return quoted(encodeUtf7(name));
+    return `"${Buffer.from(name, "utf8").toString("latin1").replace(/["\\]/g, "\\$&")}"`;
   }
 
   send(line: string): Promise<void> {

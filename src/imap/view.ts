@@ -6,7 +6,7 @@
  */
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { ImapFolder, ImapState, Numbered } from "../mailbox/uids.ts";
-import type { SequenceSet } from "./grammar.ts";
+import { SAVED, type SequenceSet } from "./grammar.ts";
 import type { Named } from "./names.ts";
 
 type Uids = Mailbox["uids"];
@@ -21,13 +21,15 @@ export interface View {
   modseq: number;
   /** The flags that the client was last told, by UID. */
   readonly told: Map<number, string>;
+  /** UIDs of the messages that the last search saved. */
+  saved: ReadonlySet<number>;
 }
 
 /** @param opened from `Uids.opened`; what came since is in the view */
 export function openView(uids: Uids, named: Named, opened: ImapFolder, readOnly: boolean): View {
   const folder = uids.present(opened.mailboxId, opened.folder) ?? opened;
   const rows = shared(uids, folder, () => uids.numbered(folder.id));
-  return { named, readOnly, folder, rows, modseq: folder.modseq, told: new Map() };
+  return { named, readOnly, folder, rows, modseq: folder.modseq, told: new Map(), saved: new Set() };
 }
 
 /** Rows of folders that a session has, by folder: sessions that know the same have the same array. */
@@ -63,7 +65,8 @@ export function sequenceOf({ rows }: Pick<View, "rows">, uid: number): number | 
 }
 
 /** The messages of a set, each once, ascending. `*` is the last one. */
-export function rowsIn({ rows }: View, set: SequenceSet, byUid: boolean): Numbered[] {
+export function rowsIn({ rows, saved }: View, set: SequenceSet, byUid: boolean): Numbered[] {
+  if (set === SAVED) return rows.filter(({ uid }) => saved.has(uid));
   const last = byUid ? (rows.at(-1)?.uid ?? 0) : rows.length;
   let next = 0;
   return set.flatMap(([from, to]) => {

@@ -105,3 +105,54 @@ test("LIST-EXTENDED: what is subscribed, and who has such children", async () =>
     expect((await mail.say(bad)).status).toBe("BAD");
   }
 });
+
+test("IMAP4rev2: ESEARCH by itself, names in UTF-8, no RECENT, and LIST and CLOSED in SELECT", async () => {
+  const { people, store } = app.appliance;
+  const { workspaceId } = app.owner;
+  const address = "grün@example.test";
+  store.transact((tx) => people.addMailbox(tx, { workspaceId, address, name: "Grün" }));
+  const rev2 = await imapAccount(Number(app.ready.imaps?.split(":")[1]), "alice@example.test", app.owner.apiKey);
+  const say = async (command: string) => (await rev2.say(command)).untagged;
+  const encoded = '"Shared/gr&APw-n@example.test/INBOX"';
+  expect((await say('LIST "" "Shared/gr*/INBOX"')).join()).toContain(encoded);
+  expect((await rev2.say(`EXAMINE ${encoded}`)).status).toBe("OK");
+  expect(await say("SEARCH ALL")).toEqual(["* SEARCH"]);
+  expect((await say("SELECT INBOX")).join()).not.toContain("CLOSED");
+  expect((await say("CAPABILITY")).join()).toContain(" IMAP4rev2 ");
+  expect(await say("ENABLE IMAP4rev2 UNKNOWN")).toEqual(["* ENABLED IMAP4rev2"]);
+  const utf8 = Buffer.from(`Shared/${address}/INBOX`).toString("latin1");
+  expect((await say('LIST "" "Shared/gr*/INBOX"')).join()).toContain(`"${utf8}"`);
+  expect((await rev2.say(`STATUS "${utf8}" (MESSAGES)`)).untagged).toEqual([`* STATUS "${utf8}" (MESSAGES 0)`]);
+  const selected = await say("SELECT INBOX");
+  expect(selected[0]).toStartWith("* OK [CLOSED]");
+  expect(selected).toContain('* LIST (\\HasNoChildren \\Subscribed) "/" "INBOX"');
+  expect(selected.join()).not.toContain("RECENT");
+  expect((await say("SEARCH ALL"))[0]).toMatch(/^\* ESEARCH \(TAG "[^"]+"\) ALL 1$/);
+  expect((await say("UID SEARCH SUBJECT nothing"))[0]).toMatch(/^\* ESEARCH \(TAG "[^"]+"\) UID$/);
+  rev2.end();
+});
+
+test("a search is saved and used as $, without what vanished", async () => {
+  await told("SELECT INBOX");
+  for (const subject of ["One", "Two"]) {
+    const text = `Subject: ${subject}\r\n\r\nHello\r\n`;
+    await told(`APPEND INBOX {${text.length}+}\r\n${text}`);
+  }
+  await told("NOOP");
+  expect(await told("SEARCH $")).toEqual(["* SEARCH"]);
+  expect(await told("SEARCH RETURN (SAVE) NOT SUBJECT One")).toEqual([]);
+  expect(await told("SEARCH $")).toEqual(["* SEARCH 1 3"]);
+  expect(await told("SEARCH NOT $")).toEqual(["* SEARCH 2"]);
+  expect((await told("FETCH $ (UID)")).map((line) => /^\* (\d+)/.exec(line)?.[1])).toEqual(["1", "3"]);
+  expect(await told("SEARCH RETURN (SAVE MIN) ALL")).toEqual([expect.stringMatching(/ MIN 1$/)]);
+  expect(await told("SEARCH $")).toEqual(["* SEARCH 1"]);
+  await told("SEARCH RETURN (SAVE COUNT) ALL");
+  await told("UID STORE $ +FLAGS.SILENT (\\Flagged)");
+  expect(await told("SEARCH FLAGGED")).toEqual(["* SEARCH 1 2 3"]);
+  await told("MOVE 2 Archive");
+  expect(await told("SEARCH $")).toEqual(["* SEARCH 1 2"]);
+  expect((await mail.say("SEARCH RETURN (SAVE) NONSENSE")).status).toBe("BAD");
+  expect(await told("SEARCH $")).toEqual(["* SEARCH 1 2"]);
+  await told("SELECT INBOX");
+  expect(await told("SEARCH $")).toEqual(["* SEARCH"]);
+});

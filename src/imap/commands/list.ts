@@ -1,7 +1,7 @@
 /** LIST with its extensions (RFC 9051 §6.3.9, RFC 5258, RFC 5819), LSUB, NAMESPACE and STATUS. */
 import { letOthersRun } from "../../base/pause.ts";
 import type { ImapFolder } from "../../mailbox/uids.ts";
-import { encodeUtf7, Malformed, type Parser, quoted } from "../grammar.ts";
+import { Malformed, type Parser, quoted } from "../grammar.ts";
 import { mailboxIdOf, matcherOf, type Named, named, namesFor, SHARED } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
 import { PORTION } from "./expunge.ts";
@@ -10,8 +10,6 @@ const STATUS_ITEMS = [
   ...["MESSAGES", "UIDNEXT", "UIDVALIDITY", "UNSEEN", "RECENT", "HIGHESTMODSEQ"],
   ...["SIZE", "DELETED", "DELETED-STORAGE", "MAILBOXID", "APPENDLIMIT"],
 ];
-
-const nameOf = (name: string): string => quoted(encodeUtf7(name));
 
 function statusItems(parser: Parser): string[] {
   return parser.list(() => {
@@ -27,8 +25,8 @@ async function sizeOf({ parts: { mailbox } }: Session, { id }: ImapFolder, userI
   let sum = 0;
   for (let next = 0; next < seqs.length; next += PORTION) {
     const portion = seqs.slice(next, next + PORTION);
-    const frozen = mailbox.octets.frozenSizes(portion, userId);
-    for (const seq of portion) sum += frozen.get(seq) ?? (await mailbox.octets.read(seq, userId))?.byteLength ?? 0;
+    const known = mailbox.octets.known(portion, userId);
+    for (const seq of portion) sum += known.get(seq)?.size ?? (await mailbox.octets.sizeOf(seq, userId)) ?? 0;
     await letOthersRun();
   }
   return sum;
@@ -42,7 +40,7 @@ async function statusOf(session: Session, one: Named, items: readonly string[]):
   const row = await uids.opened(reach.mailbox.id, folder);
   const values: string[] = [];
   for (const item of items) values.push(`${item} ${await itemOf(item)}`);
-  return `* STATUS ${nameOf(name)} (${values.join(" ")})`;
+  return `* STATUS ${session.nameOf(name)} (${values.join(" ")})`;
 
   function itemOf(item: string): string | number | Promise<number> {
     switch (item) {
@@ -84,6 +82,10 @@ export async function status(session: Session, parser: Parser): Promise<string> 
   await session.send(await statusOf(session, found, items));
   return "STATUS completed";
 }
+
+/** The answer that lists a mailbox. */
+export const listed = (session: Session, { name, use }: Named): string =>
+  `* LIST (${["\\HasNoChildren", "\\Subscribed", ...(use ? [use] : [])].join(" ")}) "/" ${session.nameOf(name)}`;
 
 const SELECTION = ["SUBSCRIBED", "REMOTE", "RECURSIVEMATCH", "SPECIAL-USE"];
 const RETURNED = ["SUBSCRIBED", "CHILDREN", "SPECIAL-USE", "STATUS"];
@@ -132,12 +134,11 @@ export async function list(session: Session, parser: Parser): Promise<string> {
     const hasHidden = isRecursive && all.some((one) => isHidden(one) && meets(one));
     const info = hasHidden ? ` ("CHILDINFO" (${criteria.map((one) => `"${one}"`).join(" ")}))` : "";
     if (criteria.length > 0 && !hasHidden) continue;
-    await session.send(`* LIST (\\Noselect \\HasChildren) "/" ${nameOf(parent)}${info}`);
+    await session.send(`* LIST (\\Noselect \\HasChildren) "/" ${session.nameOf(parent)}${info}`);
   }
   for (const one of all) {
     if (!isMatch(one.name) || !meets(one)) continue;
-    const attributes = ["\\HasNoChildren", "\\Subscribed", ...(one.use ? [one.use] : [])].join(" ");
-    await session.send(`* LIST (${attributes}) "/" ${nameOf(one.name)}`);
+    await session.send(listed(session, one));
     if (items) await session.send(await statusOf(session, one, items));
   }
   return "LIST completed";
@@ -158,7 +159,7 @@ export async function lsub(session: Session, parser: Parser): Promise<string> {
   const matches = matcherOf(reference + parser.pattern());
   parser.end();
   for (const { name } of namesFor(session.parts.store.db, session.caller("list"))) {
-    if (matches(name)) await session.send(`* LSUB () "/" ${nameOf(name)}`);
+    if (matches(name)) await session.send(`* LSUB () "/" ${session.nameOf(name)}`);
   }
   return "LSUB completed";
 }

@@ -29,7 +29,7 @@ export async function getQuotaRoot(session: Session, parser: Parser): Promise<st
   const found = named(session.parts.store.db, session.caller("quota"), name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
   const { mailbox } = found.reach;
-  await session.send(`* QUOTAROOT ${quoted(found.name)} ${quoted(mailbox.address)}`);
+  await session.send(`* QUOTAROOT ${session.nameOf(found.name)} ${quoted(mailbox.address)}`);
   await session.send(quotaOf(session, mailbox));
   return "GETQUOTAROOT completed";
 }

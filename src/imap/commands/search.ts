@@ -9,7 +9,7 @@ const DAY_MS = 86_400_000;
 /** Messages read at once. */
 const PORTION = 200;
 
-const RETURNS = ["MIN", "MAX", "ALL", "COUNT"] as const;
+const RETURNS = ["MIN", "MAX", "ALL", "COUNT", "SAVE"] as const;
 
 export async function search(session: Session, parser: Parser, byUid: boolean, tag: string): Promise<string> {
   let returns: string[] | undefined;
@@ -28,7 +28,15 @@ export async function search(session: Session, parser: Parser, byUid: boolean, t
   const view = session.selected();
   const caller = session.caller("search");
   session.parts.reads.note(caller, []);
-  const found = await matching(session, view, key, caller.userId);
+  const saves = returns?.includes("SAVE") === true;
+  // Of a search that is refused, nothing is saved.
+  const found = await matching(session, view, key, caller.userId).catch((error) => {
+    if (saves) view.saved = new Set();
+    throw error;
+  });
+  if (saves) view.saved = new Set(savedOf(found, returns ?? []).map(({ uid }) => uid));
+  if (saves && returns?.length === 1) return "SEARCH completed";
+  if (session.isRev2) returns ??= ["ALL"];
   const numbers = found.map(({ uid, sequence }) => (byUid ? uid : sequence));
   if (!returns) await session.send(`* SEARCH${numbers.map((number) => ` ${number}`).join("")}`);
   else {
@@ -41,6 +49,13 @@ export async function search(session: Session, parser: Parser, byUid: boolean, t
     await session.send(["* ESEARCH", `(TAG "${tag}")`, ...(byUid ? ["UID"] : []), ...results].join(" "));
   }
   return "SEARCH completed";
+}
+
+/** Of MIN and MAX alone, only these are saved (RFC 9051 §6.4.4.3). */
+function savedOf<T>(found: readonly T[], returns: readonly string[]): readonly T[] {
+  const [min, max] = [returns.includes("MIN"), returns.includes("MAX")];
+  if (returns.includes("ALL") || returns.includes("COUNT") || (!min && !max)) return found;
+  return [...(min ? found.slice(0, 1) : []), ...(max ? found.slice(-1) : [])];
 }
 
 interface Candidate {

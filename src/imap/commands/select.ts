@@ -4,6 +4,7 @@ import { mailboxIdOf, named } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
 import { gapsIn, openView, type View } from "../view.ts";
 import { expungeDeleted, PORTION } from "./expunge.ts";
+import { listed } from "./list.ts";
 
 /** How long a client waits for its mail to be ready for it, the first time. */
 const MOST_WAIT_MS = 20_000;
@@ -16,7 +17,10 @@ export async function select(session: Session, parser: Parser, readOnly: boolean
   const known = parser.take(" ") ? parameters(session, parser) : undefined;
   parser.end();
   // Whatever comes of it, nothing is selected any more.
+  const hadOne = session.view !== undefined;
   session.view = undefined;
+  // RFC 9051 §7.1, RFC 7162 §3.2.11.
+  if (hadOne && (session.isRev2 || session.enabled.has("QRESYNC"))) await session.send("* OK [CLOSED] The one before");
   const { store, mailbox } = session.parts;
   const found = named(store.db, session.caller("select"), name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
@@ -31,7 +35,7 @@ export async function select(session: Session, parser: Parser, readOnly: boolean
   const lines = [
     `* FLAGS (${FLAGS})`,
     `* ${view.rows.length} EXISTS`,
-    "* 0 RECENT",
+    session.isRev2 ? listed(session, found) : "* 0 RECENT",
     `* OK [PERMANENTFLAGS (${permanent})] Flags that are kept`,
     `* OK [UIDVALIDITY ${folder.uidValidity}] UIDs are valid`,
     `* OK [UIDNEXT ${folder.uidNext}] The next UID`,

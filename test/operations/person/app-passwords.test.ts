@@ -17,7 +17,7 @@ interface Made {
   password: string;
 }
 interface Listed {
-  appPasswords: { id: string; name: string; createdAt: string; lastUsedAt: string | null }[];
+  appPasswords: { id: string; name: string; access: string; createdAt: string; lastUsedAt: string | null }[];
   mailApps: Record<string, unknown>;
 }
 
