@@ -8,6 +8,8 @@ import { rowsIn, type View } from "../view.ts";
 const DAY_MS = 86_400_000;
 /** Messages read at once. */
 const PORTION = 200;
+/** Octets of messages whose text is looked through without a pause: some 10 ms. */
+const MOST_AT_ONCE = 500_000;
 
 const RETURNS = ["MIN", "MAX", "ALL", "COUNT", "SAVE"] as const;
 
@@ -34,29 +36,40 @@ export async function search(session: Session, parser: Parser, byUid: boolean, t
     if (saves) view.saved = new Set();
     throw error;
   });
-  if (saves) view.saved = new Set(savedOf(found, returns ?? []).map(({ uid }) => uid));
+  if (saves) view.saved = new Set(resultsOf(found, returns ?? []).map(({ uid }) => uid));
   if (saves && returns?.length === 1) return "SEARCH completed";
   if (session.isRev2) returns ??= ["ALL"];
   const numbers = found.map(({ uid, sequence }) => (byUid ? uid : sequence));
-  if (!returns) await session.send(`* SEARCH${numbers.map((number) => ` ${number}`).join("")}`);
-  else {
+  const tellsModseq = asksModseq(key) && found.length > 0;
+  if (asksModseq(key)) session.enabled.add("CONDSTORE");
+  if (!returns) {
+    const modseq = tellsModseq ? ` (MODSEQ ${highest(found)})` : "";
+    await session.send(`* SEARCH${numbers.map((number) => ` ${number}`).join("")}${modseq}`);
+  } else {
     const results = [
       ...(returns.includes("MIN") && numbers.length > 0 ? [`MIN ${numbers[0]}`] : []),
       ...(returns.includes("MAX") && numbers.length > 0 ? [`MAX ${numbers.at(-1)}`] : []),
       ...(returns.includes("ALL") && numbers.length > 0 ? [`ALL ${setOf(numbers)}`] : []),
       ...(returns.includes("COUNT") ? [`COUNT ${numbers.length}`] : []),
+      ...(tellsModseq ? [`MODSEQ ${highest(resultsOf(found, returns))}`] : []),
     ];
     await session.send(["* ESEARCH", `(TAG "${tag}")`, ...(byUid ? ["UID"] : []), ...results].join(" "));
   }
   return "SEARCH completed";
 }
 
-/** Of MIN and MAX alone, only these are saved (RFC 9051 §6.4.4.3). */
-function savedOf<T>(found: readonly T[], returns: readonly string[]): readonly T[] {
+/** The messages that a result is of: of MIN and MAX alone, these (RFC 9051 §6.4.4.3, RFC 7162 §3.1.10). */
+function resultsOf<T>(found: readonly T[], returns: readonly string[]): readonly T[] {
   const [min, max] = [returns.includes("MIN"), returns.includes("MAX")];
   if (returns.includes("ALL") || returns.includes("COUNT") || (!min && !max)) return found;
   return [...(min ? found.slice(0, 1) : []), ...(max ? found.slice(-1) : [])];
 }
+
+const asksModseq = (key: SearchKey): boolean =>
+  key.key === "modseq" ||
+  (key.key === "not" ? asksModseq(key.of) : (key.key === "or" || key.key === "and") && key.of.some(asksModseq));
+
+const highest = (found: readonly Found[]): number => found.reduce((most, { modseq }) => Math.max(most, modseq), 0);
 
 interface Candidate {
   state: ImapState;
@@ -87,32 +100,68 @@ const needsSize = (key: SearchKey): boolean =>
   key.key === "size" ||
   (key.key === "not" ? needsSize(key.of) : (key.key === "or" || key.key === "and") && key.of.some(needsSize));
 
-async function matching(session: Session, view: View, key: SearchKey, userId: string) {
+interface Found {
+  uid: number;
+  sequence: number;
+  modseq: number;
+}
+
+/** What needs no more than the state of a message is asked first; texts are read of what is left, some at once. */
+async function matching(session: Session, view: View, key: SearchKey, userId: string): Promise<Found[]> {
   const { uids, octets } = session.parts.mailbox;
-  const found: { uid: number; sequence: number }[] = [];
-  const [withText, withSize] = [needsText(key), needsSize(key)];
-  const matches = matcherOf(view, key, userId, session.parts.runtime.now());
+  const now = session.parts.runtime.now();
+  const keys = key.key === "and" ? key.of : [key];
+  const isCostly = (one: SearchKey): boolean => needsText(one) || needsSize(one);
+  const matcher = (of: SearchKey[]) => matcherOf(view, { key: "and", of }, userId, now);
+  const [isCandidate, matches] = [matcher(keys.filter((one) => !isCostly(one))), matcher(keys.filter(isCostly))];
+  const [withText, withSize, isOpen] = [needsText(key), needsSize(key), keys.some(isCostly)];
+  const found: Found[] = [];
   for (let next = 0; next < view.rows.length; next += PORTION) {
     const portion = view.rows.slice(next, next + PORTION);
-    const seqs = portion.map(({ seq }) => seq);
-    const states = new Map(uids.states(view.folder.id, seqs).map((state) => [state.uid, state]));
-    const texts = new Map(withText ? uids.texts(seqs).map((row) => [row.seq, row]) : []);
-    for (const [i, { uid, seq }] of portion.entries()) {
-      const state = states.get(uid);
-      if (!state) continue;
-      const text = texts.get(seq);
-      const size = withSize ? await octets.sizeOf(seq, userId) : undefined;
-      const candidate: Candidate = {
-        state,
-        sequence: next + i + 1,
-        ...(text && { text }),
-        ...(size !== undefined && { size }),
-      };
-      if (matches(candidate)) found.push({ uid, sequence: candidate.sequence });
+    const states = new Map(
+      uids
+        .states(
+          view.folder.id,
+          portion.map(({ seq }) => seq),
+        )
+        .map((state) => [state.uid, state]),
+    );
+    const candidates = portion
+      .flatMap(({ uid }, i): Candidate[] => {
+        const state = states.get(uid);
+        return state ? [{ state, sequence: next + i + 1 }] : [];
+      })
+      .filter(isCandidate);
+    for (const some of isOpen ? bySize(candidates) : [candidates]) {
+      const texts = new Map(
+        withText ? uids.texts(some.map(({ state }) => state.seq)).map((row) => [row.seq, row]) : [],
+      );
+      for (const candidate of some) {
+        const { seq, uid, modseq } = candidate.state;
+        const text = texts.get(seq);
+        const size = withSize ? await octets.sizeOf(seq, userId) : undefined;
+        const whole = { ...candidate, ...(text && { text }), ...(size !== undefined && { size }) };
+        if (matches(whole)) found.push({ uid, sequence: candidate.sequence, modseq });
+      }
+      await letOthersRun();
     }
-    await letOthersRun();
   }
   return found;
+}
+
+/** Messages in portions of so many octets, or of one. */
+function bySize(candidates: readonly Candidate[]): Candidate[][] {
+  const portions: Candidate[][] = [];
+  let octets = MOST_AT_ONCE;
+  for (const candidate of candidates) {
+    octets += candidate.state.size;
+    if (octets > MOST_AT_ONCE) {
+      portions.push([]);
+      octets = candidate.state.size;
+    }
+    portions.at(-1)?.push(candidate);
+  }
+  return portions;
 }
 
 const folded = (text: string): string => text.normalize("NFKC").toLowerCase();
