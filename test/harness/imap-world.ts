@@ -2,6 +2,7 @@
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import type { GrantAccess } from "../../src/store/schema.ts";
 import { type Booted, boot } from "./appliance.ts";
+import { zone } from "./dns-server.ts";
 import { type ImapAccount, imapAccount, type Reply } from "./imap-client.ts";
 import { type Letter, letter } from "./mail.ts";
 
@@ -41,7 +42,8 @@ export function copied({ untagged, text }: Reply): [from: number, to: number][] 
 }
 
 export async function imapWorld(env: Record<string, string> = {}): Promise<ImapWorld> {
-  const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0", ...env });
+  // What is sent waits, and nothing comes back.
+  const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0", ...env }, zone({ "remote.example": "SERVFAIL" }));
   const { store, mailbox, people, developers } = app.appliance;
   const port = Number(app.ready.imaps?.split(":")[1]);
   const { workspaceId, mailboxId } = app.owner;
