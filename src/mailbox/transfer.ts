@@ -38,6 +38,7 @@ import { addLabels, labelKey, labelsOf } from "./labels.ts";
 import { derivedFolder, folderOfMessage } from "./message-state.ts";
 import { composeStored } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
+import { noteDiscarded } from "./removal.ts";
 import {
   type Arrival,
   conversationKnownAs,
@@ -56,6 +57,8 @@ export interface KeptMessage {
   kind: FilingKind;
   /** The conversation's folder. */
   folder: Folder;
+  /** The message's own, where the conversation's does not say. */
+  ownFolder?: Folder | undefined;
   read: boolean;
   starred: boolean;
   labels: readonly string[];
@@ -100,6 +103,7 @@ export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage
   const date = message.date !== undefined && message.date <= now ? message.date : Math.min(receivedAt, now);
   const arrival = { mailboxId, receivedOn, message, date, spam: folder === "spam", trash: folder === "trash" };
   const joined = kind === "draft" ? undefined : conversationOf(tx, arrival, kept.conversation);
+  const ownFolder = isAlone ? folder : kept.ownFolder;
   const read = kept.read || kind === "sent" || kind === "draft";
   const addition = { message: { ...message, from: message.from ?? NO_SENDER }, kind, date } as const;
   const state: ThreadState = joined
@@ -127,10 +131,11 @@ export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage
       sentBy,
       deliveredAt,
       filedAt: Math.min(receivedAt, now),
-      ownFolder: isAlone ? folder : undefined,
+      ownFolder,
       references: conversation === undefined ? [] : [conversation],
     },
   );
+  if (ownFolder !== undefined && ownFolder !== state.folder) noteDiscarded(tx, [written.seq], ownFolder);
   if (isAlone && folder !== folderOfMessage(storedKind(kind), state.folder)) {
     tx.update(threads)
       .set({ folder: derivedFolder(tx, written.threadSeq) })
@@ -205,6 +210,8 @@ type Row = ReturnType<ReturnType<typeof statements>["page"]["all"]>[number];
 export interface ExportedMessage {
   row: Row["message"];
   kind: FilingKind;
+  /** See KeptMessage. */
+  ownFolder: Folder | undefined;
   thread: Row["thread"];
   labels: string[];
   /** Sign-in name of the user. */
@@ -237,6 +244,7 @@ export async function* exportMailbox(store: Store, mailboxId: string): AsyncGene
       const bcc = isOwners ? row.bcc : row.bcc.filter(isOwn);
       yield {
         row,
+        ownFolder: row.folder === folderOfMessage(row.kind, thread.folder) ? undefined : row.folder,
         thread,
         sentBy,
         // The server's own notices arrived at no address.

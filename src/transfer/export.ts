@@ -97,7 +97,7 @@ function fromLineOf({ row }: ExportedMessage): string {
   return `From ${sender} ${weekday} ${month} ${day.replace(/^0/, " ")} ${time} ${year}`;
 }
 
-function marksOf({ row, kind, thread, labels, sentBy, results }: ExportedMessage): string[] {
+function marksOf({ row, kind, ownFolder, thread, labels, sentBy, results }: ExportedMessage): string[] {
   const { folder, starred, snoozedUntil, id: conversation } = thread;
   const { read, filedAt, deliveredAt, receivedOn, fingerprint, size, auth } = row;
   const mark = writeExportMark({
@@ -110,6 +110,8 @@ function marksOf({ row, kind, thread, labels, sentBy, results }: ExportedMessage
     filedAt,
     fingerprint,
     size,
+    ...(ownFolder !== undefined && { ownFolder }),
+    ...(starred && !row.flagged && { flagged: false }),
     ...(snoozedUntil !== null && { snoozedUntil }),
     ...(deliveredAt !== null && { deliveredAt }),
     ...(receivedOn !== null && { receivedOn }),
@@ -117,7 +119,7 @@ function marksOf({ row, kind, thread, labels, sentBy, results }: ExportedMessage
     ...(auth !== null && { auth }),
     ...(results !== undefined && { results }),
   });
-  const flags = `${starred ? "F" : ""}${kind === "draft" ? "T" : ""}${folder === "trash" ? "D" : ""}`;
+  const flags = `${row.flagged ? "F" : ""}${kind === "draft" ? "T" : ""}${(ownFolder ?? folder) === "trash" ? "D" : ""}`;
   const keywords = labels.map((label) => label.replace(/[\s\p{Cc}]+/gu, "_")).filter((label) => /^[!-~]+$/.test(label));
   return [
     `Status: ${read ? "RO" : "O"}`,

@@ -171,6 +171,10 @@ export interface ExportMark {
   folder: Folder;
   starred: boolean;
   labels: string[];
+  /** Of a message that a mail app has moved alone. */
+  ownFolder?: Folder;
+  /** False for one that is not flagged, of a conversation that is starred. */
+  flagged?: boolean;
   /** threads.id: the messages of a conversation stay together. */
   conversation: string;
   snoozedUntil?: number;
@@ -204,17 +208,18 @@ export function readExportMark(text: string): ExportMark | undefined {
     return undefined;
   }
   if (typeof value !== "object" || value === null) return undefined;
-  const { kind, folder, starred, labels, conversation, read, filedAt, fingerprint, size } = value;
+  const { kind, folder, ownFolder, starred, flagged, labels, conversation, read, filedAt, fingerprint, size } = value;
   const isWhole =
     KINDS.includes(kind as never) &&
     FOLDERS.includes(folder as never) &&
+    (ownFolder === undefined || FOLDERS.includes(ownFolder as never)) &&
     Array.isArray(labels) &&
     labels.every((label) => typeof label === "string") &&
     typeof conversation === "string" &&
     /^thr_[0-9a-z]{1,40}$/.test(conversation) &&
     typeof fingerprint === "string" &&
     /^[0-9a-f]{64}$/.test(fingerprint) &&
-    [starred, read].every((flag) => typeof flag === "boolean") &&
+    [starred, read, flagged ?? true].every((flag) => typeof flag === "boolean") &&
     [filedAt, size].every(Number.isSafeInteger) &&
     [value.snoozedUntil, value.deliveredAt].every((time) => time === undefined || Number.isSafeInteger(time)) &&
     [value.receivedOn, value.sentBy, value.results].every((text) => text === undefined || typeof text === "string") &&

@@ -45,7 +45,8 @@ async function contentOf({ api, appliance, owner }: Booted) {
       seen.set(id, { ...thread, id: "", mailboxId: "", messages: whole });
     }
   }
-  const columns = "kind, read, date, filed_at, message_id, received_on, size, fingerprint, delivered_at, auth, bcc";
+  const columns =
+    "kind, read, folder, flagged, date, filed_at, message_id, received_on, size, fingerprint, delivered_at, auth, bcc";
   const rows = appliance.store.db.$client
     .query(`SELECT ${columns} FROM messages WHERE mailbox_id = ? ORDER BY fingerprint, kind`)
     .all(owner.mailboxId);
@@ -105,7 +106,22 @@ async function lived(): Promise<Booted> {
       ].join("\n"),
     ),
   );
+  // A conversation whose messages a mail app has moved and flagged alone.
+  await receive(letter({ subject: "Talk", messageId: "<talk@x>" }));
+  for (const text of ["to archive", "to trash", "flagged"]) {
+    await receive(letter({ subject: "Re: Talk", text, headers: ["In-Reply-To: <talk@x>"] }));
+  }
   sender.close();
+  const { db } = appliance.store;
+  const alice = { ...booted.owner, role: "owner", email: "alice@example.test", scopes: new Set(), restricted: false };
+  const talk = db.$client.query("SELECT seq FROM messages WHERE subject = 'Re: Talk' ORDER BY seq").all() as {
+    seq: number;
+  }[];
+  for (const [i, change] of [{ folder: "archive" }, { folder: "trash" }, { flagged: true }].entries()) {
+    appliance.store.transact((tx) =>
+      appliance.mailbox.changeMessages(tx, alice as never, [talk[i]?.seq as number], change as never),
+    );
+  }
   const { threads } = (await api.get<{ threads: { id: string; subject: string }[] }>("/threads")).body;
   const idOf = (subject: string) => threads.find((thread) => thread.subject === subject)?.id;
   await api.patch(`/threads/${idOf("Café")}`, { starred: true, addLabels: ["Two words", "Käse"], unread: false });
