@@ -2,16 +2,19 @@
  * Mail apps over IMAP: a mailbox made ready for the first, pages of envelopes, opening it, a whole folder fetched, searches, and
  * the memory of connections that wait; beside Debian's Dovecot with the same files, where it is installed. Both over TLS.
  */
+import { Database } from "bun:sqlite";
 import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { selfSign } from "../../src/tls/pair.ts";
 import { noDovecot, PASSWORD, runDovecot } from "../harness/dovecot.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { takePort } from "../harness/port.ts";
-import { runJson, serve } from "../harness/process.ts";
-import { ADDRESS, familyOf, print, residentMB, timingsInTurn } from "./figures.ts";
+import { runJson, type Served, serve } from "../harness/process.ts";
+import { ADDRESS, cpuMs, familyOf, median, newPlace, print, residentMB, settled, timingsInTurn } from "./figures.ts";
+import { messageMaker } from "./generator.ts";
 import { type ImapClient, imapClient } from "./imap-client.ts";
 import { PHRASE, RARE_WORD, seededPlace } from "./seed.ts";
+import { pump } from "./smtp-load.ts";
 
 const MESSAGES = Number(process.env.BENCH_MESSAGES ?? 100_000);
 /** Of a whole folder that is fetched. */
@@ -24,6 +27,9 @@ const IDLING = 1_000;
 const OF_NETWORK = 50;
 const OF_PERSON = 25;
 const TIMES = 20;
+/** Of arriving mail: turns, and messages of each. */
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
+const ARRIVING = 1_000;
 /** As Dovecot's directories are owned: see harness/dovecot.ts. */
 const OWNER = 65_534;
 
@@ -121,7 +127,47 @@ async function idling(pid: number, open: (n: number) => Promise<ImapClient>): Pr
   return each;
 }
 
+/** What UIDs and octets cost arriving mail: the same mail into a mailbox that was opened over IMAP and one that was not, in turns. */
+async function ingest(): Promise<void> {
+  const sides = await Promise.all(
+    ["opened", "unopened"].map(async (name) => {
+      const { place, apiKey } = await newPlace(`imap-${name}`);
+      const server = await serve({ ...place, env: { ...place.env, MAILROOM_IMAPS: "127.0.0.1:0" } });
+      if (name === "opened") {
+        const client = await imapClient(imapsOf(server), ADDRESS, apiKey, { secure: true });
+        await client.command("SELECT INBOX");
+        client.close();
+      }
+      const sqlite = new Database(join(place.data, "mailroom.db"), { readonly: true });
+      return { server, sqlite, rates: [] as number[], cpu: [] as number[] };
+    }),
+  );
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const { server, sqlite, rates, cpu } of round % 2 === 0 ? sides : sides.toReversed()) {
+      const before = cpuMs(server.pid);
+      const message = messageMaker(round + 1, 10_000, ADDRESS);
+      const load = { port: server.mx.port, to: ADDRESS, connections: 20, messages: ARRIVING, message };
+      const rate = await pump(load);
+      await settled(sqlite);
+      if (round === 0) continue;
+      rates.push(rate);
+      cpu.push((cpuMs(server.pid) - before) / ARRIVING);
+    }
+  }
+  const [opened, unopened] = sides as [(typeof sides)[0], (typeof sides)[0]];
+  const figure = "ingest 10 kB into a mailbox that was opened over IMAP, beside one that was not";
+  print({ figure, value: median(opened.rates), floor: median(unopened.rates), unit: "messages/s" });
+  print({ figure: `${figure}: CPU`, value: median(opened.cpu), floor: median(unopened.cpu), unit: "ms a message" });
+  for (const { server, sqlite } of sides) {
+    sqlite.close();
+    await server.kill("SIGTERM");
+  }
+}
+
+const imapsOf = ({ ready }: Served): number => Number(String(ready.imaps).split(":")[1]);
+
 export async function imap(): Promise<void> {
+  await ingest();
   const { place, apiKey } = await seededPlace(MESSAGES);
   const people: { user: string; key: string }[] = [];
   for (let n = 0; n < IDLING / OF_PERSON; n++) {
@@ -132,7 +178,7 @@ export async function imap(): Promise<void> {
     people.push({ user, key });
   }
   const server = await serve({ ...place, env: { ...place.env, MAILROOM_IMAPS: "127.0.0.1:0" } });
-  const port = Number(String(server.ready.imaps).split(":")[1]);
+  const port = imapsOf(server);
   const ours = await imapClient(port, ADDRESS, apiKey, { secure: true });
   print({
     figure: `IMAP: ${MESSAGES} messages made ready for the first app`,
@@ -175,7 +221,11 @@ export async function imap(): Promise<void> {
   await compare("SEARCH UNSEEN", 3, () => "SEARCH UNSEEN");
   await compare("SEARCH of a phrase in a text", 1, () => `SEARCH BODY "${PHRASE}"`);
 
-  const own = await idling(server.pid, (n) => {
+  // Anew, since memory that was used before would be used again.
+  for (const client of clients) client.close();
+  await server.kill("SIGTERM");
+  const again = await serve({ ...place, env: { ...place.env, MAILROOM_IMAPS: `127.0.0.1:${port}` } });
+  const own = await idling(again.pid, (n) => {
     const { user, key } = people[n % people.length] as { user: string; key: string };
     return imapClient(port, user, key, { secure: true, from: `127.0.1.${1 + Math.floor(n / OF_NETWORK)}` });
   });
@@ -187,7 +237,6 @@ export async function imap(): Promise<void> {
     unit: "kB",
     ...(peer !== undefined && { peer }),
   });
-  for (const client of clients) client.close();
   await dovecot?.end();
-  await server.kill("SIGTERM");
+  await again.kill("SIGTERM");
 }

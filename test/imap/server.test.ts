@@ -2,9 +2,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
+import { eq } from "drizzle-orm";
 import fc from "fast-check";
 import { ImapFlow } from "imapflow";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { attachments } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { letter } from "../harness/mail.ts";
 
@@ -165,6 +167,24 @@ describe("octets", () => {
     const refused = await hand.say(`UID FETCH ${uid} (BODY.PEEK[2] BINARY.PEEK[2.1])`);
     expect(refused).toMatch(/^t\d+ NO \[UNKNOWN-CTE\]/);
     expect(await hand.say(`UID FETCH ${uid} BINARY.PEEK[2]`)).toContain("Subject: Inner");
+    hand.socket.destroy();
+  });
+
+  test("a message whose file is missing is left out, and the others come", async () => {
+    const { store } = app.appliance;
+    const lost = await arrive(withFile(Buffer.from("lost"), "Lost file"));
+    await arrive({ subject: "After it", text: "Here" });
+    const blob = "0".repeat(64);
+    store.db.update(attachments).set({ blob }).where(eq(attachments.messageSeq, lost.seq)).run();
+    const hand = await signedIn();
+    expect(await hand.say("SELECT INBOX")).toContain(" OK ");
+    const first = /SEARCH (\d+)/.exec(await hand.say('UID SEARCH SUBJECT "Lost file"'))?.[1];
+    const reply = await hand.say(`UID FETCH ${first}:* BODY.PEEK[]`);
+    expect(reply).toContain("Subject: After it");
+    expect(reply).not.toContain("Subject: Lost file");
+    expect(reply).toMatch(/^t\d+ NO \[UNAVAILABLE\] The message cannot be read\r\n/m);
+    expect(await hand.say(`UID FETCH ${first} (ENVELOPE)`)).toMatch(/^t\d+ NO /m);
+    expect(await hand.say("NOOP")).toContain(" OK ");
     hand.socket.destroy();
   });
 
