@@ -38,8 +38,9 @@ const SMALL = 64 * 1024;
 /** Most messages, and bytes beyond the first, that are frozen in one transaction. */
 const PORTION = 64;
 const PORTION_BYTES = 2 * 1024 * 1024;
-/** How long mail waits, so that what arrives together is frozen together. */
-const GATHER_MS = 1_000;
+/** New mail is frozen once no more has come for so long, or at last after LONGEST_MS: arriving mail goes first. */
+const QUIET_MS = 2_000;
+const LONGEST_MS = 60_000;
 /** Most characters of a structure that is kept. */
 const LONGEST_STRUCTURE = 4_000;
 /** Large messages that were read last; apps fetch one part after the other. */
@@ -149,6 +150,8 @@ export function createOctets({
   /** By person, so that nobody's slow apps hold up others. */
   const rooms = new Map<string, Room>();
   let cancelTimer: (() => void) | undefined;
+  /** Since when mail waits for the timer, epoch ms. */
+  let since: number | undefined;
   /** The folder that somebody waits for. */
   let first: { folderId: number; before: number } | undefined;
   let turn: Promise<unknown> = Promise.resolve();
@@ -169,11 +172,17 @@ export function createOctets({
 
   /** Looks for mail to freeze, soon. */
   function look(): void {
-    if (cancelTimer || !statements(db).waiting.get()) return;
-    cancelTimer = runtime.setTimer(() => {
-      cancelTimer = undefined;
-      wake(JOB);
-    }, GATHER_MS);
+    if (!statements(db).waiting.get()) return;
+    const now = runtime.now();
+    since ??= now;
+    cancelTimer?.();
+    cancelTimer = runtime.setTimer(
+      () => {
+        since = undefined;
+        wake(JOB);
+      },
+      Math.max(0, Math.min(QUIET_MS, since + LONGEST_MS - now)),
+    );
   }
   store.onCommit(look);
 

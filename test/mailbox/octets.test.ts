@@ -101,7 +101,7 @@ describe("mail of a mailbox that was opened over IMAP", () => {
     woken.length = 0;
     const { seq } = await receive({ text: "News" });
     await send({ text: "Written" }, { bcc: [{ email: "ben@example.test" }] });
-    runtime.advanceTo(runtime.now() + 1_000);
+    runtime.advanceTo(runtime.now() + 2_000);
     expect(woken).toEqual(["freeze-octets"]);
     await job();
     expect(new Set(states())).toEqual(new Set([1]));

@@ -1,10 +1,11 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { writeFileSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
 import { sign } from "../../src/authentication/dkim.ts";
 import { isUnavailable } from "../../src/base/errors.ts";
 import type { DnsResolver } from "../../src/base/runtime.ts";
+import { composeOctets } from "../../src/mailbox/composers.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { composeBytes } from "../../src/message/composition.ts";
 import { packText, performReading, type Reading } from "../../src/message/reading.ts";
@@ -313,4 +314,54 @@ test("a worker reads HTML as the main thread would, for every kind of reading", 
     { kind: "file codes", file: { filename: "a", contentType: "text/plain", content: Buffer.from("Hello") } },
   ];
   for (const reading of readings) expect(await pool.read("mbx_1", reading)).toEqual(await performReading(reading));
+});
+
+describe("octets of a stored message", () => {
+  const parts = {
+    id: "msg_1",
+    headers: [["Subject", "Stored"]] as const,
+    text: "Hello",
+    trace: "Received: by example.test\r\n",
+    composer: 1,
+  };
+  const file = {
+    filename: "a.bin",
+    contentType: "application/pdf",
+    inline: false,
+    contentId: null,
+    blob: "one",
+    size: 5,
+  };
+
+  for (const place of ["files", "elsewhere"] as const) {
+    test(`are mapped from a file that is gone, or only described; blobs are in ${place}`, async () => {
+      const [blobFolder, stageFolder] = [temporaryFolder(), temporaryFolder()];
+      const runtime = fakeRuntime();
+      const blob = place === "files" ? await openBlobs(blobFolder, runtime).write(Buffer.from("bytes")) : "one";
+      const given = { ...parts, files: [{ ...file, blob }] };
+      const lent: string[] = [];
+      const remote = {
+        lend: async (name: string, path: string) => {
+          lent.push(name);
+          writeFileSync(path, "bytes");
+        },
+        adopt: async (_: string, name = "") => name,
+      };
+      const pool = createParserPool({
+        ...{ blobFolder, stageFolder, runtime, names: createDnsCache(runtime), log: testLog(runtime).log },
+        startWorker: shareWorker,
+        ...(place === "elsewhere" && { remote }),
+      });
+      pools.push(pool);
+      const read = async () => Buffer.from("bytes");
+      const { content, digest } = await composeOctets(given, read);
+      const composed = await pool.composeStored(given, "usr_1");
+      expect(composed.bytes?.equals(content.bytes)).toBe(true);
+      expect(Buffer.from(composed.digest)).toEqual(Buffer.from(digest));
+      const { bytes, ...rest } = await pool.composeStored(given);
+      expect([bytes, rest.size, rest.structure]).toEqual([undefined, content.bytes.length, composed.structure]);
+      expect(readdirSync(stageFolder)).toEqual([]);
+      expect(lent).toEqual(place === "elsewhere" ? ["one", "one"] : []);
+    });
+  }
 });
