@@ -18,7 +18,7 @@ export interface ImapWorld {
   mail(client: ImapAccount, prefix?: string): Promise<Record<string, string[]>>;
 }
 
-export const FOLDER_NAMES = ["INBOX", "Archive", "Drafts", "Junk", "Sent", "Trash"];
+const FOLDER_NAMES = ["INBOX", "Archive", "Drafts", "Junk", "Sent", "Trash"];
 
 /** The UIDs of the messages with that subject in the selected mailbox. */
 export async function uidsOf(client: ImapAccount, subject: string): Promise<number[]> {
@@ -28,7 +28,7 @@ export async function uidsOf(client: ImapAccount, subject: string): Promise<numb
 }
 
 /** Numbers in a set. */
-export const numbersIn = (set: string): number[] =>
+const numbersIn = (set: string): number[] =>
   set.split(",").flatMap((range) => {
     const [from = 0, to = from] = range.split(":").map(Number);
     return Array.from({ length: to - from + 1 }, (_, i) => from + i);

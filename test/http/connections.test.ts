@@ -340,7 +340,8 @@ describe("open files", () => {
     const { smtp, http, imap, webhooks, ...shares } = shareDescriptors(limit, { imap: hasImap });
     expect(shares).toEqual({ limit, suffices });
     const listeners = Object.values(smtp);
-    const needed = 128 + 268 + 96 + 2 * webhooks + 2 * (smtp.mx + smtp.submission + smtp.submissions) + 2 * imap + 3 * http;
+    const needed =
+      128 + 268 + 96 + 2 * webhooks + 2 * (smtp.mx + smtp.submission + smtp.submissions) + 2 * imap + 3 * http;
     if (suffices) expect(needed).toBeLessThanOrEqual(limit);
     expect(Math.min(http, webhooks, ...listeners)).toBeGreaterThanOrEqual(10);
     expect(imap === 0 || imap >= 20).toBe(true);
@@ -349,7 +350,15 @@ describe("open files", () => {
   });
 
   test("a usual limit allows hundreds of connections, and a large limit thousands", () => {
-    expect(shareDescriptors(1_024, { imap: false })).toMatchObject({ http: 67, smtp: { mx: 51, submission: 25, submissions: 25 } });
-    expect(shareDescriptors(65_536, { imap: true })).toMatchObject({ http: 2_000, imap: 2_000, webhooks: 192, smtp: { mx: 1_000 } });
+    expect(shareDescriptors(1_024, { imap: false })).toMatchObject({
+      http: 67,
+      smtp: { mx: 51, submission: 25, submissions: 25 },
+    });
+    expect(shareDescriptors(65_536, { imap: true })).toMatchObject({
+      http: 2_000,
+      imap: 2_000,
+      webhooks: 192,
+      smtp: { mx: 1_000 },
+    });
   });
 });
