@@ -136,7 +136,7 @@ export interface ApplianceOptions {
 }
 
 /** How often to look for changes by other processes (rules: Settings). */
-const FOLLOW_MS = 500;
+const FOLLOW_MS = 600;
 /** How often to end HTTP connections that make the server wait too long. */
 const SWEEP_MS = 1_000;
 /** After so long without mail before a start, the clock may be ahead. */

@@ -305,11 +305,15 @@ export function createOctets({
           .known.all({ seqs: JSON.stringify(seqs), userId })
           .map(({ seq, ...row }) => [seq, row]),
       ),
-    /** The size of a message; undefined if it is gone. @throws as withContent */
+    /** The size of a message; undefined if it is gone or cannot be composed. @throws AppError server_error 503 */
     async sizeOf(seq: number, userId: string): Promise<number | undefined> {
       const [source] = sourcesOf([seq]);
       const frozen = source && frozenOf(seq, isAuthor(source, userId));
-      return frozen?.size ?? withContent(seq, userId, ({ bytes }) => bytes.byteLength);
+      if (frozen) return frozen.size;
+      return withContent(seq, userId, ({ bytes }) => bytes.byteLength).catch((error) => {
+        if (!(error instanceof AppError) || isUnavailable(error)) throw error;
+        return undefined;
+      });
     },
     /** The header of a message; see withContent. */
     async header(seq: number, userId: string): Promise<Buffer | undefined> {

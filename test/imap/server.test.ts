@@ -184,7 +184,15 @@ describe("octets", () => {
     expect(reply).not.toContain("Subject: Lost file");
     expect(reply).toMatch(/^t\d+ NO \[UNAVAILABLE\] The message cannot be read\r\n/m);
     expect(await hand.say(`UID FETCH ${first} (ENVELOPE)`)).toMatch(/^t\d+ NO /m);
+    // It has no size, and the sum of the others is told.
+    expect(await hand.say(`UID SEARCH UID ${first}:* LARGER 1`)).not.toMatch(new RegExp(`SEARCH ${first}\\b`));
+    expect(await hand.say("STATUS INBOX (SIZE)")).toMatch(/STATUS "INBOX" \(SIZE \d+\)/);
     expect(await hand.say("NOOP")).toContain(" OK ");
+    await hand.say(`UID MOVE ${first} Trash`);
+    await hand.say("SELECT Trash");
+    await hand.say("STORE 1:* +FLAGS (\\Deleted)");
+    expect(await hand.say("EXPUNGE")).toContain(" OK ");
+    app.lines.length = 0;
     hand.socket.destroy();
   });
 
