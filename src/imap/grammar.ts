@@ -56,8 +56,10 @@ export type SearchKey =
   | { key: "or"; of: readonly [SearchKey, SearchKey] }
   | { key: "and"; of: readonly SearchKey[] };
 
-/** Most keys of a search, and how deep they may be nested; most ranges of a set, items of a list. */
+/** Most ranges of a set, items of a list. */
 const MOST_ITEMS = 10_000;
+/** Most keys of a search, each of which looks through every text; and how deep they, and parts, may be nested. */
+const MOST_KEYS = 250;
 const DEEPEST = 50;
 
 const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
@@ -82,6 +84,7 @@ const SECTION_TEXT = /HEADER\.FIELDS\.NOT|HEADER\.FIELDS|HEADER|TEXT|MIME/iy;
 export class Parser {
   #at = 0;
   #depth = 0;
+  #keys = 0;
   readonly #text: string;
   readonly #literals: ReadonlyMap<number, Uint8Array>;
 
@@ -335,13 +338,14 @@ export class Parser {
     const keys = [this.searchKey()];
     while (!this.atEnd) {
       this.space();
-      if (keys.push(this.searchKey()) > MOST_ITEMS) throw new Malformed("too many keys");
+      keys.push(this.searchKey());
     }
     return { key: "and", of: keys };
   }
 
   searchKey(): SearchKey {
     if (++this.#depth > DEEPEST) throw new Malformed("keys nested too deep");
+    if (++this.#keys > MOST_KEYS) throw new Malformed("too many keys");
     try {
       return this.#searchKey();
     } finally {

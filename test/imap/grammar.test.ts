@@ -154,6 +154,14 @@ test("what is no item of FETCH", () => {
   }
 });
 
+test("a search has a limit of keys, wherever they are", () => {
+  const keys = (count: number): string => "BODY a ".repeat(count).trimEnd();
+  expect(() => parser(keys(250)).searchKeys()).not.toThrow();
+  for (const many of [keys(251), `NOT (${keys(249)} SEEN)`, `OR (${keys(125)}) (${keys(125)})`]) {
+    expect(() => parser(many).searchKeys()).toThrow(Malformed);
+  }
+});
+
 test("search keys", () => {
   expect(parser('UNSEEN OR FROM ben (SUBJECT "a b" NOT 1:2) SINCE 5-Jan-2026').searchKeys()).toEqual({
     key: "and",

@@ -1,9 +1,9 @@
 /** SEARCH and UID SEARCH (RFC 9051 §6.4.4, with ESEARCH). Text is found in any case, in what the mailbox stores of a message. */
 import { letOthersRun } from "../../base/pause.ts";
-import type { ImapState, Numbered, SearchedRow } from "../../mailbox/uids.ts";
-import { Malformed, type Parser, type SearchKey, setOf } from "../grammar.ts";
+import type { ImapState, SearchedRow } from "../../mailbox/uids.ts";
+import { isIn, Malformed, type Parser, SAVED, type SearchKey, setOf } from "../grammar.ts";
 import { flagNamesOf, Refused, type Session } from "../session.ts";
-import { rowsIn, type View } from "../view.ts";
+import type { View } from "../view.ts";
 
 const DAY_MS = 86_400_000;
 /** Messages read at once. */
@@ -71,11 +71,44 @@ const asksModseq = (key: SearchKey): boolean =>
 
 const highest = (found: readonly Found[]): number => found.reduce((most, { modseq }) => Math.max(most, modseq), 0);
 
-interface Candidate {
-  state: ImapState;
-  sequence: number;
-  text?: SearchedRow;
-  size?: number;
+type TextField = Extract<SearchKey, { key: "text" }>["field"];
+
+/** A message that is looked at. What several keys ask of it is made once. */
+class Candidate {
+  #flags: ReadonlySet<string> | undefined;
+  readonly #texts = new Map<TextField, readonly string[]>();
+  #headers: readonly (readonly [name: string, value: string])[] | undefined;
+  text: SearchedRow | undefined;
+  size: number | undefined;
+
+  constructor(
+    readonly state: ImapState,
+    readonly sequence: number,
+  ) {}
+
+  /** `flag`: in lower case. */
+  hasFlag(flag: string): boolean {
+    this.#flags ??= new Set(flagNamesOf(this.state).map((one) => one.toLowerCase()));
+    return this.#flags.has(flag);
+  }
+
+  /** Folded. */
+  texts(field: TextField, userId: string): readonly string[] {
+    const known = this.#texts.get(field);
+    if (known) return known;
+    const texts = this.text ? textOf(this.text, field, userId).map(folded) : [];
+    this.#texts.set(field, texts);
+    return texts;
+  }
+
+  /** Names in lower case, and folded values. */
+  headers(): readonly (readonly [name: string, value: string])[] {
+    this.#headers ??= (this.text ? (JSON.parse(this.text.headers) as [string, string][]) : []).map(([name, value]) => [
+      name.toLowerCase(),
+      folded(value),
+    ]);
+    return this.#headers;
+  }
 }
 
 /** True if a key asks for more than the state of a message. */
@@ -129,7 +162,7 @@ async function matching(session: Session, view: View, key: SearchKey, userId: st
     const candidates = portion
       .flatMap(({ uid }, i): Candidate[] => {
         const state = states.get(uid);
-        return state ? [{ state, sequence: next + i + 1 }] : [];
+        return state ? [new Candidate(state, next + i + 1)] : [];
       })
       .filter(isCandidate);
     for (const some of isOpen ? bySize(candidates) : [candidates]) {
@@ -138,10 +171,9 @@ async function matching(session: Session, view: View, key: SearchKey, userId: st
       );
       for (const candidate of some) {
         const { seq, uid, modseq } = candidate.state;
-        const text = texts.get(seq);
-        const size = withSize ? await octets.sizeOf(seq, userId) : undefined;
-        const whole = { ...candidate, ...(text && { text }), ...(size !== undefined && { size }) };
-        if (matches(whole)) found.push({ uid, sequence: candidate.sequence, modseq });
+        candidate.text = texts.get(seq);
+        if (withSize) candidate.size = await octets.sizeOf(seq, userId);
+        if (matches(candidate)) found.push({ uid, sequence: candidate.sequence, modseq });
       }
       await letOthersRun();
     }
@@ -166,12 +198,6 @@ function bySize(candidates: readonly Candidate[]): Candidate[][] {
 
 const folded = (text: string): string => text.normalize("NFKC").toLowerCase();
 
-/** The header fields of a message by name, unfolded. */
-const headerValues = ({ headers }: SearchedRow, name: string): string[] =>
-  (JSON.parse(headers) as [string, string][])
-    .filter(([field]) => field.toLowerCase() === name)
-    .map(([, value]) => value);
-
 const people = (json: string): string =>
   ([JSON.parse(json)].flat() as { email?: string; name?: string }[])
     .map(({ email = "", name = "" }) => `${name} <${email}>`)
@@ -195,11 +221,17 @@ function matcherOf(view: View, key: SearchKey, userId: string, now: number): (ca
     }
     case "flag": {
       const wanted = key.flag.toLowerCase();
-      return ({ state }) => flagNamesOf(state).some((flag) => flag.toLowerCase() === wanted) === key.set;
+      return (candidate) => candidate.hasFlag(wanted) === key.set;
     }
     case "numbers": {
-      const among = new Set(rowsIn(view, key.set, key.uid).map(({ uid }: Numbered) => uid));
-      return ({ state }) => among.has(state.uid);
+      const { set, uid: byUid } = key;
+      if (set === SAVED) return ({ state }) => view.saved.has(state.uid);
+      const last = byUid ? view.rows.at(-1)?.uid : view.rows.length;
+      const hasLast = set.at(-1)?.[1] === Number.POSITIVE_INFINITY;
+      return ({ state, sequence }) => {
+        const number = byUid ? state.uid : sequence;
+        return isIn(set, number) || (hasLast && number === last);
+      };
     }
     case "modseq":
       return ({ state }) => state.modseq >= key.modseq;
@@ -219,18 +251,16 @@ function matcherOf(view: View, key: SearchKey, userId: string, now: number): (ca
     }
     case "header": {
       const [name, wanted] = [key.name.toLowerCase(), folded(key.text)];
-      return ({ text }) =>
-        text !== undefined && headerValues(text, name).some((value) => folded(value).includes(wanted));
+      return (candidate) => candidate.headers().some(([field, value]) => field === name && value.includes(wanted));
     }
     case "text": {
       const wanted = folded(key.text);
-      return ({ text }) =>
-        text !== undefined && textOf(text, key.field, userId).some((one) => folded(one).includes(wanted));
+      return (candidate) => candidate.texts(key.field, userId).some((text) => text.includes(wanted));
     }
   }
 }
 
-function textOf(row: SearchedRow, field: Extract<SearchKey, { key: "text" }>["field"], userId: string): string[] {
+function textOf(row: SearchedRow, field: TextField, userId: string): string[] {
   const bcc = row.sentBy === userId ? row.bcc : "[]";
   switch (field) {
     case "from":
