@@ -90,6 +90,9 @@ const statements = prepared((db) => ({
   messagesIn: db.$client.prepare<{ count: number }, [folderId: number]>(
     "SELECT count(*) AS count FROM imap_messages INDEXED BY imap_messages_by_uid WHERE folder_id = ?",
   ),
+  marked: db.$client.prepare<{ uid: number; seq: number }, [folderId: number, flag: number]>(
+    "SELECT uid, message_seq AS seq FROM imap_messages WHERE folder_id = ? AND flags & ? ORDER BY uid",
+  ),
   deletedIn: db.$client.prepare<{ count: number; bytes: number }, [flag: number, folderId: number]>(
     `SELECT count(*) AS count, coalesce(sum(size), 0) AS bytes FROM imap_messages INDEXED BY imap_messages_by_uid
        JOIN messages ON seq = message_seq WHERE flags & ?1 AND folder_id = ?2`,
@@ -252,6 +255,9 @@ export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue"
     /** How much of that has \Deleted. */
     deleted: ({ id }: ImapFolder): { count: number; bytes: number } =>
       statements(db).deletedIn.get(IMAP_FLAGS.deleted, id) ?? { count: 0, bytes: 0 },
+    /** The messages of a folder that are marked as deleted, by UID. */
+    markedDeleted: (folderId: number): { uid: number; seq: number }[] =>
+      statements(db).marked.all(folderId, IMAP_FLAGS.deleted),
     /** The row of a folder that was opened, as it is now. */
     present: (mailboxId: string, folder: Folder): ImapFolder | undefined => imapFolder(db, mailboxId, folder),
     /** Of that what changed or arrived after `modseq`. */

@@ -5,7 +5,7 @@
 import { IMAP_FLAGS } from "../../mailbox/uids.ts";
 import type { Parser } from "../grammar.ts";
 import type { Session } from "../session.ts";
-import { rowsIn, type View } from "../view.ts";
+import { rowsIn, sequenceOf, type View } from "../view.ts";
 
 /** Messages of one transaction. */
 export const PORTION = 100;
@@ -28,14 +28,16 @@ export async function expungeDeleted(session: Session, view: View, only?: Readon
   const { store, mailbox } = session.parts;
   const { folder, id } = view.folder;
   const isForGood = folder === "trash" || folder === "spam";
-  for (let next = 0; next < view.rows.length; next += PORTION) {
-    const seqs = view.rows.slice(next, next + PORTION).map(({ seq }) => seq);
+  // The client marked none that it was not told of.
+  const marked = mailbox.uids
+    .markedDeleted(id)
+    .filter(({ uid }) => sequenceOf(view, uid) !== undefined && (only?.has(uid) ?? true));
+  for (let next = 0; next < marked.length; next += PORTION) {
+    const seqs = marked.slice(next, next + PORTION).map(({ seq }) => seq);
     await store.enqueue((tx) => {
-      const marked = mailbox.uids
-        .states(id, seqs)
-        .filter(({ flags, uid }) => flags & IMAP_FLAGS.deleted && (only?.has(uid) ?? true));
-      if (marked.length === 0) return;
-      const deleted = marked.map(({ seq }) => seq);
+      const still = mailbox.uids.states(id, seqs).filter(({ flags }) => flags & IMAP_FLAGS.deleted);
+      if (still.length === 0) return;
+      const deleted = still.map(({ seq }) => seq);
       if (isForGood) mailbox.expungeMessages(tx, caller, deleted);
       else mailbox.changeMessages(tx, caller, deleted, { folder: "trash" });
     });
