@@ -524,8 +524,14 @@ export const decodeUtf7 = (name: string): string =>
       .toString("utf16le");
   });
 
-/** A label as a keyword: as it is where it is an atom. */
 // biome-ignore lint/complexity/useRegexLiterals: a class of characters without & ( ) { % * " \ ] and space
 const KEYWORD_CHARACTER = new RegExp("[!#$'+-Z[^-z|}~]");
-export const keywordOf = (label: string): string => encodeUtf7(label, KEYWORD_CHARACTER);
+/** Keywords of programs, which are no labels. */
+export const OF_PROGRAMS = /^(?:\$.*|junk|nonjunk|notjunk|junkrecorded|receiptchecked)$/i;
+
+/** A label as a keyword: as it is where it is an atom, and no program has that keyword for itself. */
+export const keywordOf = (label: string): string =>
+  OF_PROGRAMS.test(label)
+    ? encodeUtf7(label.slice(0, 1), /(?!)/) + encodeUtf7(label.slice(1), KEYWORD_CHARACTER)
+    : encodeUtf7(label, KEYWORD_CHARACTER);
 export const labelOf = (keyword: string): string => decodeUtf7(keyword);

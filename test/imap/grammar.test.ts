@@ -202,6 +202,11 @@ test("names in modified UTF-7", () => {
     }),
   );
   expect([keywordOf("Invoices"), keywordOf("To do")]).toEqual(["Invoices", "To&ACA-do"]);
+  // What programs mean by a keyword of theirs is no label.
+  for (const label of ["$Forwarded", "$MDNSent", "Junk", "NonJunk", "$é"]) {
+    expect(keywordOf(label)).toStartWith("&");
+    expect(labelOf(keywordOf(label))).toBe(label);
+  }
 });
 
 test("a string of any text is read as it was written", () => {

@@ -1,5 +1,5 @@
 /** SELECT and EXAMINE (RFC 9051 §6.3.2), CLOSE and UNSELECT. */
-import { isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
+import { isIn, keywordOf, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
 import { mailboxIdOf, named } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
 import { gapsIn, openView, type View } from "../view.ts";
@@ -9,7 +9,9 @@ import { listed } from "./list.ts";
 /** How long a client waits for its mail to be ready for it, the first time. */
 const MOST_WAIT_MS = 20_000;
 
-const FLAGS = "\\Answered \\Deleted \\Draft \\Flagged \\Seen $Forwarded $MDNSent";
+const FLAGS = "\\Answered \\Deleted \\Draft \\Flagged \\Seen $Forwarded $MDNSent".split(" ");
+/** Labels of a mailbox that are told at once; others are told with the messages that have them. */
+const MOST_KEYWORDS = 200;
 
 export async function select(session: Session, parser: Parser, readOnly: boolean): Promise<string> {
   parser.space();
@@ -30,13 +32,17 @@ export async function select(session: Session, parser: Parser, readOnly: boolean
   }
   const view = openView(mailbox.uids, found, opened, readOnly);
   const { folder } = view;
-  const { manage } = found.reach.access;
-  const permanent = readOnly ? "" : manage ? `${FLAGS.replace("\\Draft ", "")} \\*` : "\\Seen";
+  const { mailbox: box, access } = found.reach;
+  const keywords = mailbox
+    .listLabels(session.caller("select"), box.id, MOST_KEYWORDS)
+    .map(({ label }) => keywordOf(label));
+  const flags = [...FLAGS, ...keywords];
+  const kept = access.manage ? [...flags.filter((flag) => flag !== "\\Draft"), "\\*"] : ["\\Seen"];
   const lines = [
-    `* FLAGS (${FLAGS})`,
+    `* FLAGS (${flags.join(" ")})`,
     `* ${view.rows.length} EXISTS`,
     session.isRev2 ? listed(session, found) : "* 0 RECENT",
-    `* OK [PERMANENTFLAGS (${permanent})] Flags that are kept`,
+    `* OK [PERMANENTFLAGS (${readOnly ? "" : kept.join(" ")})] Flags that are kept`,
     `* OK [UIDVALIDITY ${folder.uidValidity}] UIDs are valid`,
     `* OK [UIDNEXT ${folder.uidNext}] The next UID`,
     `* OK [HIGHESTMODSEQ ${folder.modseq}] The latest change`,

@@ -1,11 +1,9 @@
 /** STORE and UID STORE (RFC 9051 §6.4.6, with UNCHANGEDSINCE of RFC 7162). Keywords are labels of whole conversations. */
-import { labelOf, Malformed, type Parser, setOf } from "../grammar.ts";
+import { labelOf, Malformed, OF_PROGRAMS, type Parser, setOf } from "../grammar.ts";
 import { BIT_OF, flagNamesOf, Refused, type Session } from "../session.ts";
 import { isBeyond, rowsIn, sequenceOf } from "../view.ts";
 import { PORTION } from "./expunge.ts";
 
-/** Keywords of programs that say nothing here. */
-const IGNORED = /^(?:\$.*|junk|nonjunk|notjunk|junkrecorded|receiptchecked)$/i;
 const LONGEST_LABEL = 60;
 const ALL_BITS = [...BIT_OF.values()].reduce((all, bit) => all | bit, 0);
 
@@ -28,7 +26,7 @@ function wantedBy(mode: "+" | "-" | "", flags: readonly string[]): Wanted {
     const bit = BIT_OF.get(lower);
     if (lower === "\\seen") wanted.read = sets;
     else if (lower === "\\flagged") wanted.flagged = sets;
-    else if (lower === "\\draft" || lower === "\\recent" || (bit === undefined && IGNORED.test(flag))) continue;
+    else if (lower === "\\draft" || lower === "\\recent" || (bit === undefined && OF_PROGRAMS.test(flag))) continue;
     else if (bit !== undefined) wanted[sets ? "add" : "remove"] |= bit;
     else if (flag.startsWith("\\")) throw new Malformed(`unknown flag ${flag}`);
     else {
