@@ -67,7 +67,7 @@ describe.skipIf(!chromiumPresent)(`the first run${chromiumNote}`, () => {
   test("afterwards the link leads to signing in", async () => {
     await page.goto("about:blank");
     await page.goto(`${booted.http}/setup#${"x".repeat(43)}`);
-    await page.getByRole("alert").getByText("This server is set up").waitFor();
+    await page.getByRole("alert").getByText("This server is already set up").waitFor();
     await page.context().clearCookies();
     await page.getByRole("link", { name: "Sign in" }).click();
     await page.getByLabel("Email address").fill("ada@acme.test");

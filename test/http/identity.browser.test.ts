@@ -93,7 +93,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await page.getByLabel("Code from the app").fill("000000");
     await page.getByLabel("Your password").fill(PASSWORD);
     await page.getByRole("button", { name: "Turn on" }).click();
-    await page.getByText("That is not the code of this secret").waitFor();
+    await page.getByText("That code is not right").waitFor();
     await page.getByLabel("Code from the app").fill(await nextCode());
     await page.getByRole("button", { name: "Turn on" }).click();
     const list = page.getByRole("region", { name: "Your recovery codes" }).getByRole("listitem");
@@ -212,7 +212,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     expect(await focused(page)).toBe("password");
     expect(await barriers(page)).toEqual([]);
     await page.keyboard.press("Escape");
-    await page.getByRole("alert").getByText("This takes a proof").waitFor();
+    await page.getByRole("alert").getByText("Confirm with your password").waitFor();
     expect([await asked.count(), await name.inputValue()]).toEqual([0, "Tablet"]);
 
     await name.press("Enter");
@@ -222,7 +222,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     expect(await focused(page)).toBe("code");
     await page.keyboard.type(await nextCode());
     await page.keyboard.press("Enter");
-    await asked.getByRole("alert").getByText("Password and code do not match").waitFor();
+    await asked.getByRole("alert").getByText("The password or the code is not right").waitFor();
     expect(await barriers(page)).toEqual([]);
     await asked.getByLabel("Your password").fill(PASSWORD);
     await asked.getByLabel("Code from the app").fill(await nextCode());

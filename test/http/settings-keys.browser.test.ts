@@ -131,7 +131,7 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
     await button("Save policy").click();
     await page
       .getByRole("alert")
-      .getByText(/can be restricted further, and not given more/)
+      .getByText(/restrict the key of somebody else further/)
       .waitFor();
     expect(keyOf("Max's tests")?.policy).toEqual({ send: "hold" });
   }, 120_000);
@@ -177,7 +177,7 @@ describe.skipIf(!chromiumPresent)(`API keys in the settings${chromiumNote}`, () 
     expect(await entries.filter({ hasText: "Changed a conversation." }).count()).toBe(3);
     await page.getByRole("combobox", { name: "What", exact: true }).selectOption("Refused by its policy");
     await entries.filter({ hasText: "Changed a conversation." }).first().waitFor({ state: "detached" });
-    await entries.getByText("Refused, or it would have sent a message: its policy does not allow it.").waitFor();
+    await entries.getByText("Would have sent a message, but its policy does not allow it.").waitFor();
     await page.getByRole("combobox", { name: "Outcome", exact: true }).selectOption("Waits for approval");
     await page.getByText("No entries.").waitFor();
     await page.getByRole("combobox", { name: "Outcome", exact: true }).selectOption("Any outcome");

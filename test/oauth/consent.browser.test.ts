@@ -148,7 +148,7 @@ describe.skipIf(!chromiumPresent)(`consent${chromiumNote}`, () => {
   test("no page frames it (clickjacking)", async () => {
     await page.goto(`http://127.0.0.1:${program.port}/frame?of=${encodeURIComponent(urlFor())}`);
     const [, frame] = page.frames();
-    expect(await frame?.locator("body").textContent()).not.toContain("Let this program");
+    expect(await frame?.locator("body").textContent()).not.toContain("Give this program");
     expect(await frame?.getByRole("button").count()).toBe(0);
     complaints.length = 0;
   }, 120_000);

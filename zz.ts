@@ -1,0 +1,10 @@
+import { mkdtempSync } from "node:fs";
+import { openBrowser, closeBrowser } from "./test/harness/chromium.ts";
+import { FROM_SOURCE, serve } from "./test/harness/process.ts";
+const data = mkdtempSync("/tmp/docs5-demo-");
+const served = await serve({ data, program: FROM_SOURCE }, "--demo");
+const out = served.stderr();
+const [, email="", password=""] = /Sign in +(\S+@\S+) +(?:with )?(\S+)/i.exec(out) ?? [];
+if (!email) console.log(out.slice(0,1500));
+const http = /http:\/\/[^\s/]+/.exec(out)?.[0] ?? served.http;
+console.log(Object.keys(served), email, http);
