@@ -24,6 +24,8 @@ export interface ReceivedMessage {
   reach: Reach;
   threadId: string;
   folder: Folder;
+  /** Where a mail app moved it, out of its conversation. */
+  apartIn: "trash" | "spam" | undefined;
   from: EmailAddress;
   /** The address at which it arrived. */
   receivedOn: string;
@@ -47,6 +49,7 @@ const statements = prepared((db) => ({
       mailboxId: messages.mailboxId,
       threadId: threads.id,
       folder: messages.folder,
+      threadFolder: threads.folder,
       from: messages.from,
       receivedOn: messages.receivedOn,
       messageId: messages.messageId,
@@ -76,13 +79,14 @@ export function receivedMessage(db: Db, caller: Caller, id: string): ReceivedMes
   const found = statements(db).one.get({ id });
   const reach = found && reachTo(db, caller, found.mailboxId);
   if (!found || !reach) throw notFound("message");
-  const { kind, threadId, folder, from, receivedOn, messageId, auth, listSigner, headers } = found;
+  const { kind, threadId, folder, threadFolder, from, receivedOn, messageId, auth, listSigner, headers } = found;
   if (kind !== "received" || receivedOn === null) return undefined;
   const isProven = auth?.dmarc === "pass" && folder !== "spam";
   return {
     reach,
     threadId,
     folder,
+    apartIn: folder !== threadFolder && (folder === "trash" || folder === "spam") ? folder : undefined,
     from,
     receivedOn,
     messageId: messageId ?? undefined,

@@ -1,7 +1,7 @@
 /** A message of a conversation: sender, recipients, details, body and attachments. Older ones are folded. */
 
 import { useQuery } from "@tanstack/react-query";
-import { Code, Download, EllipsisVertical, Forward, ImageOff, ShieldAlert } from "lucide-react";
+import { Code, Download, EllipsisVertical, FolderInput, Forward, ImageOff, ShieldAlert } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX } from "../../base/frames.ts";
 import { api, frameUrl, type MessageView, originalUrl, type Received } from "../lib/api.ts";
@@ -63,8 +63,8 @@ export function MessageCard({
   const message = whole.data ?? given;
   const { from, date, text, direction, attachments } = message;
   const isInbound = direction === "inbound";
-  const inSpam = folder === "spam";
-  const { data: received } = useQuery({ ...receivedQuery(given.id), enabled: open && isInbound && !inSpam });
+  const { data: received } = useQuery({ ...receivedQuery(given.id), enabled: open && isInbound && folder !== "spam" });
+  const inSpam = (received?.apartIn ?? folder) === "spam";
   const hideImages = useChange(() => api.setImagesOfSender(given.id, false), {
     key: ["received"],
     success: `Images of ${from.email} are no longer shown by themselves`,
@@ -128,6 +128,13 @@ export function MessageCard({
           {isInbound && <Authentication message={message} />}
           {direction === "outbound" && <Progress message={message} />}
           {received?.unsubscribe && <Unsubscribe message={message} way={received.unsubscribe} />}
+          {received?.apartIn && (
+            <Banner icon={FolderInput}>
+              <span className="grow">
+                A mail app moved this message alone to {received.apartIn === "spam" ? "Spam" : "Trash"}.
+              </span>
+            </Banner>
+          )}
           {inSpam && isInbound && (
             <Banner icon={ShieldAlert}>
               <details className="grow">

@@ -15,7 +15,7 @@ import { oneOf, t } from "../json-schema.ts";
 import { appOperation } from "../operation.ts";
 import { BY_ID } from "../schemas.ts";
 
-/** `images`: always shown, or the person may choose that (DMARC proved the sender), or asked for each time. */
+/** `apartIn`: where a mail app moved it alone. `images`: always shown, or the person may choose that (DMARC proved the sender), or asked for each time. */
 export const getReceived = appOperation({
   name: "getReceived",
   audience: "person",
@@ -27,7 +27,11 @@ export const getReceived = appOperation({
     const sender = message?.provenSender;
     const unsubscribe = message && unsubscribing.wayFor(message);
     const images = sender === undefined ? "asked" : showsImagesOf(db, caller.userId, sender) ? "always" : "offered";
-    return { images: images as "asked" | "offered" | "always", ...(unsubscribe && { unsubscribe }) };
+    return {
+      images: images as "asked" | "offered" | "always",
+      ...(unsubscribe && { unsubscribe }),
+      ...(message?.apartIn && { apartIn: message.apartIn }),
+    };
   },
 });
 

@@ -65,6 +65,28 @@ test("are not those of mail that only says that it is from that sender, or of an
   expect(await shows(await deliver({ from: "other@news.example" }))).toBe(false);
 });
 
+test("of a message that a mail app moved to spam alone are not shown, and the page is told where it is", async () => {
+  const raw = (id: string, more = "") =>
+    `From: News <news@news.example>\r\nTo: ${ALICE}\r\nSubject: Talk\r\nMessage-ID: <${id}@x>\r\n${more}\r\nHello\r\n`;
+  const send = (text: string) =>
+    mailer(booted.mx).send({ from: "news@news.example", to: ALICE }, signed(text, signer, { h: "from:subject" }));
+  await send(raw("talk-1"));
+  await send(raw("talk-2", "In-Reply-To: <talk-1@x>\r\n"));
+  const { body } = await booted.api.get<{ messages: { id: string; threadId: string }[] }>("/messages?limit=2");
+  const [later, first] = body.messages.map(({ id }) => id) as [string, string];
+  expect(body.messages[0]?.threadId).toBe(body.messages[1]?.threadId as string);
+  const { mailbox, store } = booted.appliance;
+  const { userId, workspaceId } = booted.owner;
+  const { seq } = store.db.$client.query("SELECT seq FROM messages WHERE id = ?").get(later) as { seq: number };
+  const caller = { userId, workspaceId, role: "owner", email: ALICE, scopes: new Set(["read", "write"]) } as const;
+  store.transact((tx) => mailbox.changeMessages(tx, caller as never, [seq], { folder: "spam" }));
+  const received = async (id: string) => (await alice.get(`/messages/${id}/received`)).body;
+  expect([await received(first), await received(later)]).toEqual([
+    { images: "always" },
+    { images: "asked", apartIn: "spam" },
+  ]);
+});
+
 test("are not those of spam", async () => {
   const id = await deliver();
   const { body } = await booted.api.get<{ message: { threadId: string } }>(`/messages/${id}`);
