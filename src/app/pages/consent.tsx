@@ -106,7 +106,7 @@ function Asking({ of: { client, place }, email }: { of: AuthorizationView; email
         <Fact name="Its host" badge={client.host !== undefined && <Badge tone="good">verified</Badge>}>
           {client.host ?? "Unknown: it registered itself, and anybody can do so under any name"}
         </Fact>
-        <Fact name="It sends you back to" badge={<Badge tone="good">verified</Badge>}>
+        <Fact name="It sends you back to" badge={place.kind === "host" && <Badge tone="good">verified</Badge>}>
           {placeText(place)}
         </Fact>
         <Fact name="You are signed in as">{email}</Fact>
