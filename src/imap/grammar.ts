@@ -60,6 +60,11 @@ export type SearchKey =
 const MOST_ITEMS = 10_000;
 /** Most keys of a search, each of which looks through every text; and how deep they, and parts, may be nested. */
 const MOST_KEYS = 250;
+/** Characters of a text that is searched for, and of all of a search. */
+const LONGEST_SEARCHED = 500;
+const MOST_SEARCHED = 4_000;
+/** Items of a FETCH, each of which may read the whole message. */
+const MOST_FETCHED = 100;
 const DEEPEST = 50;
 
 const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
@@ -85,6 +90,7 @@ export class Parser {
   #at = 0;
   #depth = 0;
   #keys = 0;
+  #searched = 0;
   readonly #text: string;
   readonly #literals: ReadonlyMap<number, Uint8Array>;
 
@@ -317,7 +323,11 @@ export class Parser {
   }
 
   fetchItems(): FetchItem[] {
-    if (this.next("(")) return this.list(() => this.#fetchItem());
+    if (this.next("(")) {
+      const items = this.list(() => this.#fetchItem());
+      if (items.length > MOST_FETCHED) throw new Malformed("too many items");
+      return [...new Map(items.map((item) => [JSON.stringify(item), item])).values()];
+    }
     if (this.take("ALL"))
       return [{ item: "FLAGS" }, { item: "INTERNALDATE" }, { item: "RFC822.SIZE" }, { item: "ENVELOPE" }];
     if (this.take("FAST")) return [{ item: "FLAGS" }, { item: "INTERNALDATE" }, { item: "RFC822.SIZE" }];
@@ -341,6 +351,15 @@ export class Parser {
       keys.push(this.searchKey());
     }
     return { key: "and", of: keys };
+  }
+
+  /** @throws Malformed if it, or all of a search together, is longer than can be looked for in each text */
+  #searchText(): string {
+    const text = this.astring();
+    this.#searched += text.length;
+    if (text.length > LONGEST_SEARCHED || this.#searched > MOST_SEARCHED)
+      throw new Malformed("too long a text to search for");
+    return text;
   }
 
   searchKey(): SearchKey {
@@ -372,7 +391,7 @@ export class Parser {
     const text = (field: Extract<SearchKey, { key: "text" }>["field"]): SearchKey => ({
       key: "text",
       field,
-      text: given(() => this.astring()),
+      text: given(() => this.#searchText()),
     });
     switch (name) {
       case "ALL":
@@ -412,7 +431,7 @@ export class Parser {
         return text(name.toLowerCase() as "from");
       case "HEADER": {
         const header = given(() => this.astring());
-        return { key: "header", name: header, text: given(() => this.astring()) };
+        return { key: "header", name: header, text: given(() => this.#searchText()) };
       }
       case "BEFORE":
       case "ON":

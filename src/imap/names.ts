@@ -48,8 +48,9 @@ export const named = (db: Db, caller: Caller, name: string): Named | undefined =
   return namesFor(db, caller).find((one) => one.name === wanted || encodeUtf7(one.name) === wanted);
 };
 
-/** Most wildcards in a pattern, which bounds what matching takes. */
+/** Most wildcards in a pattern, and its length, which bound what matching takes. */
 const MOST_WILDCARDS = 10;
+const LONGEST_PATTERN = 500;
 
 /** Tells whether a name is of a pattern of LIST, in which `*` stands for anything and `%` for what has no `/`. */
 export function matcherOf(pattern: string): (name: string) => boolean {
@@ -58,8 +59,24 @@ export function matcherOf(pattern: string): (name: string) => boolean {
     .replace(/\*[*%]*/g, "*")
     .replace(/%+/g, "%")
     .split(/([*%])/);
-  if (parts.length > 2 * MOST_WILDCARDS + 1) return () => false;
-  const source = parts.map((part) => (part === "*" ? ".*" : part === "%" ? "[^/]*" : RegExp.escape(part))).join("");
-  const whole = new RegExp(`^${source}$`, "s");
-  return (name) => whole.test(name);
+  if (parts.length > 2 * MOST_WILDCARDS + 1 || pattern.length > LONGEST_PATTERN) return () => false;
+  return (name) => {
+    // Where in the name the parts so far may end.
+    let ends = [0];
+    for (const part of parts) {
+      if (part !== "*" && part !== "%") {
+        ends = ends.filter((at) => name.startsWith(part, at)).map((at) => at + part.length);
+        continue;
+      }
+      const reached = new Set<number>();
+      for (const at of ends) {
+        for (let end = at; end <= name.length && !reached.has(end); end++) {
+          reached.add(end);
+          if (part === "%" && name[end] === "/") break;
+        }
+      }
+      ends = [...reached];
+    }
+    return ends.includes(name.length);
+  };
 }

@@ -70,6 +70,9 @@ const KEEPS_NUMBERS = /^(?:FETCH|STORE|SEARCH|COPY)$/;
 
 const TLS = { minVersion: "TLSv1.2" } as const;
 
+/** A text of a reply, which may name what somebody else chose: in ASCII, in one line. */
+const plain = (text: string): string => text.replace(/[^ -~]/g, "?");
+
 interface Listening {
   listen: { host: string; port: number };
   implicitTls: boolean;
@@ -232,7 +235,7 @@ export function createImap({
     }
 
     function bye(reason: string): void {
-      if (!isOver) socket.end(`* BYE ${reason}\r\n`, end);
+      if (!isOver) socket.end(`* BYE ${plain(reason)}\r\n`, end);
     }
 
     function attend(to: Socket): void {
@@ -328,15 +331,15 @@ export function createImap({
         return true;
       } catch (error) {
         if (error instanceof Ended) {
-          if (!isOver) await session.send(`* BYE ${error.message}`).catch(() => {});
+          if (!isOver) await session.send(`* BYE ${plain(error.message)}`).catch(() => {});
           return false;
         }
         meters.countImapCommand(verb, error instanceof Malformed ? "BAD" : "NO");
-        if (error instanceof Malformed) await session.send(`${tag} BAD ${error.message}`);
+        if (error instanceof Malformed) await session.send(`${tag} BAD ${plain(error.message)}`);
         else {
           if (error instanceof PolicyRefusal) await noteRefusal(error, name);
           const { message, code } = refusal(error);
-          await session.send(`${tag} NO ${code ? `[${code}] ` : ""}${message}`);
+          await session.send(`${tag} NO ${code ? `[${code}] ` : ""}${plain(message)}`);
         }
         if (++refused < (session.who ? MOST_REFUSED.person : MOST_REFUSED.stranger)) return true;
         await session.send("* BYE Too many mistakes");

@@ -16,7 +16,7 @@ import { IMAP_FLAGS, type ImapState } from "../mailbox/uids.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
-import { encodeUtf7, keywordOf, quoted, setOf } from "./grammar.ts";
+import { encodeUtf7, keywordOf, labelOf, quoted, setOf } from "./grammar.ts";
 import { hasChanged, isNews, refresh, sequenceOf, type View } from "./view.ts";
 
 /** What sessions need of the server. */
@@ -166,6 +166,17 @@ export class Session {
     if (this.enabled.has("CONDSTORE")) items.push(`MODSEQ (${state.modseq})`);
     await this.send(`* ${sequence} FETCH (${items.join(" ")})`);
   }
+}
+
+const LONGEST_LABEL = 60;
+
+/** The label that a keyword is. @throws Refused if no label is like that */
+export function labelIn(keyword: string): string {
+  const label = labelOf(keyword);
+  if (label.length > LONGEST_LABEL || label.trim() === "" || /\p{Cc}/u.test(label)) {
+    throw new Refused("A label has 1 to 60 characters", "LIMIT");
+  }
+  return label;
 }
 
 const BITS = [

@@ -79,6 +79,12 @@ export function rowsIn({ rows, saved }: View, set: SequenceSet, byUid: boolean):
   });
 }
 
+/** The states of rows as they are now: not of what is gone, or has been written anew under another UID. */
+export function statesOf(uids: Uids, { folder }: Pick<View, "folder">, rows: readonly Numbered[]): ImapState[] {
+  const known = new Map(rows.map(({ seq, uid }) => [seq, uid]));
+  return uids.states(folder.id, [...known.keys()]).filter(({ seq, uid }) => known.get(seq) === uid);
+}
+
 /** True if a sequence number of the set is of no message: such a command is BAD. */
 export const isBeyond = ({ rows }: View, set: SequenceSet): boolean =>
   set.some(([from, to]) => [from, to].some((number) => number !== Number.POSITIVE_INFINITY && number > rows.length));

@@ -7,7 +7,7 @@
  * Invariants: a UID names one message with one content, forever; a message that arrives or moves gets a higher UID than all
  * before it; the modification sequence of a folder grows with every change in it.
  */
-import { and, eq, isNotNull, sql } from "drizzle-orm";
+import { and, eq, isNotNull, max, sql } from "drizzle-orm";
 import { letOthersRun } from "../base/pause.ts";
 import type { Job } from "../base/scheduler.ts";
 import { FOLDERS, type Folder, imapFolders } from "../store/schema.ts";
@@ -118,13 +118,20 @@ export const imapFolder = (db: Db, mailboxId: string, folder: Folder): ImapFolde
 /** Gives the folders of a mailbox their rows, once. `now`: epoch ms. */
 export function openFolders(tx: Tx, mailboxId: string, now: number): void {
   if (imapFolder(tx, mailboxId, "inbox")) return;
+  // Another one in each mailbox: a name may come to mean another mailbox.
+  const { last } =
+    tx
+      .select({ last: max(imapFolders.uidValidity) })
+      .from(imapFolders)
+      .get() ?? {};
+  const uidValidity = Math.max(Math.floor(now / 1_000), (last ?? 0) + 1);
   for (const folder of FOLDERS) {
     const count = statements(tx).count.get(mailboxId, folder)?.count ?? 0;
     tx.insert(imapFolders)
       .values({
         mailboxId,
         folder,
-        uidValidity: Math.floor(now / 1_000),
+        uidValidity,
         uidNext: count + 1,
         modseq: FIRST_MODSEQ,
         fillNext: count === 0 ? null : 1,
@@ -313,4 +320,4 @@ export function setImapFlags(
 
 /** UIDs begin anew in every folder, since those given after a backup, or after the last that a replica has, are unknown to it. `now`: epoch ms. */
 export const renewUidValidity = ({ $client: sqlite }: Pick<Tx, "$client">, now: number): void =>
-  void sqlite.run("UPDATE imap_folders SET uid_validity = max(uid_validity + 1, ?)", [Math.floor(now / 1_000)]);
+  void sqlite.run("UPDATE imap_folders SET uid_validity = max(uid_validity + 1, ? + id)", [Math.floor(now / 1_000)]);

@@ -60,9 +60,69 @@ function fieldIn(header: string, name: string): string | undefined {
 
 const headerOf = (bytes: Buffer, part: Part): string => latin1(bytes, part.header.start, part.header.bodyStart);
 
+/** Where what began before `from` ends: at `close`, unless `stop` comes first (-1). Backslashes quote. Infinity: it never ends. */
+function endOfQuoted(text: string, from: number, close: string, stop?: string): number {
+  for (let i = from; i < text.length; i++) {
+    const character = text[i];
+    if (character === "\\") i++;
+    else if (character === close) return i;
+    else if (character === stop) return -1;
+  }
+  return Number.POSITIVE_INFINITY;
+}
+
+/** A string, a comment or what is in angle brackets, without its marks. */
+interface Enclosed {
+  mark: '"' | "(" | "<";
+  text: string;
+}
+
+/**
+ * The tokens of a structured field: what is enclosed, special characters, and other text. In one pass: what never ends is looked
+ * for once.
+ */
+function* tokensOf(value: string): Generator<Enclosed | string> {
+  const endless = new Set<string>();
+  const others = /[^",(<:;]+/y;
+  for (let at = 0; at < value.length; ) {
+    const mark = value[at] as string;
+    if ((mark === '"' || mark === "(" || mark === "<") && !endless.has(mark)) {
+      const close = mark === "<" ? value.indexOf(">", at) : -1;
+      const end =
+        mark === '"'
+          ? endOfQuoted(value, at + 1, '"')
+          : mark === "("
+            ? endOfQuoted(value, at + 1, ")", "(")
+            : close < 0
+              ? Number.POSITIVE_INFINITY
+              : close;
+      if (end === Number.POSITIVE_INFINITY) endless.add(mark);
+      else if (end >= 0) {
+        yield { mark, text: value.slice(at + 1, end) };
+        at = end + 1;
+        continue;
+      }
+    }
+    others.lastIndex = at;
+    const run = others.exec(value)?.[0] ?? mark;
+    yield run;
+    at += run.length;
+  }
+}
+
 /** An address without comments and white space. */
 const bareOf = (address: string): string =>
-  address.replace(/"(?:[^"\\]|\\[\s\S])*"|\([^()]*\)|\s+/g, (found) => (found.startsWith('"') ? found : ""));
+  [...tokensOf(address)]
+    .map((token) =>
+      typeof token === "string"
+        ? token.replace(/\s+/g, "")
+        : token.mark === '"'
+          ? `"${token.text}"`
+          : token.mark === "<"
+            ? `<${token.text}>`
+            : "",
+    )
+    .join("");
 
 /** The address structures of a field (RFC 9051 §7.5.2), groups included; "NIL" for none. */
 export function addressesOf(value: string | undefined): string {
@@ -92,21 +152,20 @@ export function addressesOf(value: string | undefined): string {
     route = undefined;
     comment = "";
   };
-  const tokens = value.matchAll(
-    /"((?:[^"\\]|\\[\s\S])*)"|\(((?:[^()\\]|\\[\s\S])*)\)|<([^>]*)>|([,:;])|([^",(<:;]+|[\s\S])/g,
-  );
-  for (const [, text, aside, angle, mark, other] of tokens) {
-    if (text !== undefined) phrase += text.replace(/\\([\s\S])/g, "$1");
-    else if (aside !== undefined) comment = aside.replace(/\\([\s\S])/g, "$1");
-    else if (angle !== undefined) route = bareOf(angle).replace(/^@[^:]*:/, "");
-    else if (mark === ":") {
+  const unquoted = (text: string): string => text.replace(/\\([\s\S])/g, "$1");
+  for (const token of tokensOf(value)) {
+    if (typeof token !== "string") {
+      if (token.mark === '"') phrase += unquoted(token.text);
+      else if (token.mark === "(") comment = unquoted(token.text);
+      else route = bareOf(token.text).replace(/^@[^:]*:/, "");
+    } else if (token === ":") {
       add(undefined, phrase.trim(), undefined);
       phrase = "";
-    } else if (mark === ",") settle();
-    else if (mark === ";") {
+    } else if (token === ",") settle();
+    else if (token === ";") {
       settle();
       add(undefined, undefined, undefined);
-    } else phrase += other?.replace(/\s+/g, " ");
+    } else phrase += token.replace(/\s+/g, " ");
   }
   settle();
   return found.length === 0 ? "NIL" : `(${found.join("")})`;

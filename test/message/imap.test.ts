@@ -110,3 +110,26 @@ test("any addresses make well-formed structures", () => {
     }),
   );
 }, 20_000);
+
+test("addresses that never end are read in one pass", () => {
+  const length = 300_000;
+  for (const [begin, piece, end] of [
+    ["", "<", ""],
+    ['"', '\\"', ""],
+    ["(", "\\(", ""],
+    ["", "(", ")"],
+    ["<", '"\\"', ">"],
+    ["<", "(", ">"],
+    ["<@", "a,", ">"],
+    ["", "a ", ""],
+  ] as const) {
+    const started = performance.now();
+    addressesOf(begin + piece.repeat(length / piece.length) + end);
+    expect([begin, piece, performance.now() - started < 1_000]).toEqual([begin, piece, true]);
+  }
+});
+
+test("what never ends is text, and what follows is read", () => {
+  expect(addressesOf('a@x, "b <c@x>, d@x')).toBe('((NIL NIL "a" "x")("\\"b" NIL "c" "x")(NIL NIL "d" "x"))');
+  expect(addressesOf("(a (b) c@x")).toBe('(("b" NIL "(a  c" "x"))');
+});

@@ -3,9 +3,9 @@
  * and not filed again; what waits for approval is filed once it was sent. Drafts are drafts of the app.
  */
 import type { FilingKind } from "../../mailbox/threading.ts";
-import { labelOf, Malformed, OF_PROGRAMS, type Parser } from "../grammar.ts";
+import { Malformed, OF_PROGRAMS, type Parser } from "../grammar.ts";
 import { named } from "../names.ts";
-import { BIT_OF, Refused, type Session } from "../session.ts";
+import { BIT_OF, labelIn, Refused, type Session } from "../session.ts";
 
 export async function append(session: Session, parser: Parser): Promise<string> {
   parser.space();
@@ -39,7 +39,7 @@ export async function append(session: Session, parser: Parser): Promise<string> 
     folder === "sent" ? "sent" : folder === "drafts" || lower.includes("\\draft") ? "draft" : "received";
   if (kind === "draft" && folder !== "drafts" && folder !== "trash")
     throw new Refused("Drafts are in Drafts", "CANNOT");
-  const labels = flags.filter((flag) => !flag.startsWith("\\") && !OF_PROGRAMS.test(flag)).map(labelOf);
+  const labels = flags.filter((flag) => !flag.startsWith("\\") && !OF_PROGRAMS.test(flag)).map(labelIn);
   const mailboxId = reach.mailbox.id;
   const filed = await store.enqueue((tx) => {
     const sent = kind === "sent" ? mailbox.sentAs(tx, mailboxId, message.messageId) : undefined;

@@ -15,7 +15,7 @@ import {
 } from "../../message/imap.ts";
 import { dateTimeOf, type FetchItem, isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
 import { flagsOf, Refused, refusalOf, type Session } from "../session.ts";
-import { gapsIn, isBeyond, rowsIn, sequenceOf, type View } from "../view.ts";
+import { gapsIn, isBeyond, rowsIn, sequenceOf, statesOf, type View } from "../view.ts";
 
 /** Messages whose states are read at once. */
 const PORTION = 200;
@@ -54,15 +54,10 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
   let failed: AppError | undefined;
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
+    // A share may end meanwhile.
+    session.selected();
     if (marksSeen) await markSeen(session, view, portion);
-    const states = new Map(
-      session.parts.mailbox.uids
-        .states(
-          view.folder.id,
-          portion.map(({ seq }) => seq),
-        )
-        .map((state) => [state.uid, state]),
-    );
+    const states = new Map(statesOf(session.parts.mailbox.uids, view, portion).map((state) => [state.uid, state]));
     const { userId } = session.caller("fetch");
     const known = session.parts.mailbox.octets.known(
       [...states.values()].map(({ seq }) => seq),
@@ -106,11 +101,7 @@ async function markSeen(session: Session, view: View, rows: readonly Numbered[])
   const { store, mailbox } = session.parts;
   const caller = session.caller("fetch");
   if (!caller.scopes.has("write")) return;
-  const unread = mailbox.uids
-    .states(
-      view.folder.id,
-      rows.map(({ seq }) => seq),
-    )
+  const unread = statesOf(mailbox.uids, view, rows)
     .filter(({ read }) => read === 0)
     .map(({ seq }) => seq);
   if (unread.length > 0) await store.enqueue((tx) => mailbox.changeMessages(tx, caller, unread, { read: true }));
@@ -151,6 +142,12 @@ async function tell(told: Told, items: readonly FetchItem[], reply: Reply): Prom
   const { session, state, userId } = told;
   const { octets } = session.parts.mailbox;
   const needs = new Set(items.map((item) => needOf(item, told)));
+  if (needs.has("all") || needs.has("header")) {
+    // What is read costs time, in which others run, a share may end, and a draft may be written anew.
+    await letOthersRun();
+    session.selected();
+    if (session.parts.mailbox.uids.uidOf(state.seq)?.uid !== state.uid) return;
+  }
   if (needs.has("all")) {
     await octets.withContent(state.seq, userId, (content) =>
       write(told, items, reply, () => content.bytes.toString("latin1", 0, content.root.header.bodyStart), content),

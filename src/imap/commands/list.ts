@@ -6,17 +6,20 @@ import { mailboxIdOf, matcherOf, type Named, named, namesFor, SHARED } from "../
 import { Refused, type Session } from "../session.ts";
 import { PORTION } from "./expunge.ts";
 
+/** Of one LIST. */
+const MOST_PATTERNS = 100;
 const STATUS_ITEMS = [
   ...["MESSAGES", "UIDNEXT", "UIDVALIDITY", "UNSEEN", "RECENT", "HIGHESTMODSEQ"],
   ...["SIZE", "DELETED", "DELETED-STORAGE", "MAILBOXID", "APPENDLIMIT"],
 ];
 
 function statusItems(parser: Parser): string[] {
-  return parser.list(() => {
+  const items = parser.list(() => {
     const given = parser.atom().toUpperCase();
     if (!STATUS_ITEMS.includes(given)) throw new Malformed(`unknown item ${given}`);
     return given;
   });
+  return [...new Set(items)];
 }
 
 /** The octets of a folder (RFC 8438), which are frozen where they were not. */
@@ -124,6 +127,7 @@ export async function list(session: Session, parser: Parser): Promise<string> {
     await session.send('* LIST (\\Noselect) "/" ""');
     return "LIST completed";
   }
+  if (patterns.length > MOST_PATTERNS) throw new Malformed("too many patterns");
   const matchers = patterns.map((pattern) => matcherOf(reference + pattern));
   const isMatch = (name: string): boolean => matchers.some((matches) => matches(name));
   const all = namesFor(session.parts.store.db, session.caller("list"));
@@ -140,6 +144,7 @@ export async function list(session: Session, parser: Parser): Promise<string> {
     if (!isMatch(one.name) || !meets(one)) continue;
     await session.send(listed(session, one));
     if (items) await session.send(await statusOf(session, one, items));
+    await letOthersRun();
   }
   return "LIST completed";
 }

@@ -10,7 +10,7 @@ import type { Numbered } from "../../mailbox/uids.ts";
 import { Malformed, type Parser, setOf } from "../grammar.ts";
 import { type Named, named } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
-import { isBeyond, rowsIn, type View } from "../view.ts";
+import { isBeyond, rowsIn, statesOf, type View } from "../view.ts";
 import { PORTION } from "./expunge.ts";
 
 /** Messages that are prepared at once; each is in memory. */
@@ -45,7 +45,8 @@ async function transfer(session: Session, parser: Parser, byUid: boolean, moves:
   if (isWithin && view.readOnly) throw new Refused("The mailbox is open to read only", "READ-ONLY");
   if (!target.reach.access.manage) throw new Refused("Your share of the mailbox lets you file nothing in it", "NOPERM");
   const rows = rowsIn(view, set, byUid);
-  if (isWithin && target.folder === view.folder.folder) return "Messages stay where they are";
+  // An app that copies, and then deletes what it copied, would lose it.
+  if (isWithin && target.folder === view.folder.folder) throw new Refused("It is in that mailbox already", "CANNOT");
   await requireTransferable(session, caller, view, rows, target, leaves ? "manage" : "read");
   const { uidValidity } = await mailbox.uids.opened(target.reach.mailbox.id, target.folder);
   const done: Pair[] = [];
@@ -74,8 +75,7 @@ async function requireTransferable(
   const { mailbox } = session.parts;
   let bytes = 0;
   for (let next = 0; next < rows.length; next += PORTION) {
-    const seqs = rows.slice(next, next + PORTION).map(({ seq }) => seq);
-    const there = mailbox.uids.states(view.folder.id, seqs);
+    const there = statesOf(mailbox.uids, view, rows.slice(next, next + PORTION));
     bytes += there.reduce((sum, { size }) => sum + size, 0);
     mailbox.requireMovable(
       caller,
@@ -101,9 +101,9 @@ async function moveWithin(
 ): Promise<void> {
   const { store, mailbox } = session.parts;
   for (let next = 0; next < rows.length; next += PORTION) {
-    const seqs = rows.slice(next, next + PORTION).map(({ seq }) => seq);
+    const portion = rows.slice(next, next + PORTION);
     const moved = await store.enqueue((tx) => {
-      const states = mailbox.uids.states(view.folder.id, seqs);
+      const states = statesOf(mailbox.uids, view, portion);
       mailbox.changeMessages(
         tx,
         caller,
@@ -138,7 +138,8 @@ async function carry(
     );
     const carried = await store.enqueue((tx) =>
       prepared.flatMap((one) => {
-        if (!one) return [];
+        // Gone since, or written anew.
+        if (!one || mailbox.uids.uidOf(one.seq)?.uid !== one.uid) return [];
         const filed = mailbox.carryMessage(tx, caller, { seq: one.seq, from, message: one.message, to, moves });
         const numbered = filed && mailbox.uids.uidOf(filed.seq);
         return numbered ? [{ from: one.uid, to: numbered.uid }] : [];

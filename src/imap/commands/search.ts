@@ -3,7 +3,7 @@ import { letOthersRun } from "../../base/pause.ts";
 import type { ImapState, SearchedRow } from "../../mailbox/uids.ts";
 import { isIn, Malformed, type Parser, SAVED, type SearchKey, setOf } from "../grammar.ts";
 import { flagNamesOf, Refused, type Session } from "../session.ts";
-import type { View } from "../view.ts";
+import { statesOf, type View } from "../view.ts";
 
 const DAY_MS = 86_400_000;
 /** Messages read at once. */
@@ -151,14 +151,9 @@ async function matching(session: Session, view: View, key: SearchKey, userId: st
   const found: Found[] = [];
   for (let next = 0; next < view.rows.length; next += PORTION) {
     const portion = view.rows.slice(next, next + PORTION);
-    const states = new Map(
-      uids
-        .states(
-          view.folder.id,
-          portion.map(({ seq }) => seq),
-        )
-        .map((state) => [state.uid, state]),
-    );
+    // A share may end meanwhile.
+    session.selected();
+    const states = new Map(statesOf(uids, view, portion).map((state) => [state.uid, state]));
     const candidates = portion
       .flatMap(({ uid }, i): Candidate[] => {
         const state = states.get(uid);

@@ -51,7 +51,7 @@ export async function select(session: Session, parser: Parser, readOnly: boolean
   await session.send(lines.join("\r\n"));
   session.view = view;
   if (known?.uidValidity === folder.uidValidity) await resync(session, view, known);
-  return `[${readOnly ? "READ-ONLY" : "READ-WRITE"}] ${found.name} is open`;
+  return `[${readOnly ? "READ-ONLY" : "READ-WRITE"}] It is open`;
 }
 
 /** What a client knows of a mailbox (RFC 7162 §3.2.5). */
@@ -102,7 +102,8 @@ async function resync(session: Session, view: View, { modseq, uids: known }: Kno
 export async function close(session: Session, parser: Parser, expunges: boolean): Promise<string> {
   parser.end();
   const view = session.selected();
-  if (expunges && !view.readOnly && view.named.reach.access.manage) await expungeDeleted(session, view);
+  const mayExpunge = view.named.reach.access.manage && session.caller("close").scopes.has("write");
+  if (expunges && !view.readOnly && mayExpunge) await expungeDeleted(session, view);
   session.view = undefined;
   return "Closed";
 }

@@ -1,10 +1,9 @@
 /** STORE and UID STORE (RFC 9051 §6.4.6, with UNCHANGEDSINCE of RFC 7162). Keywords are labels of whole conversations. */
-import { labelOf, Malformed, OF_PROGRAMS, type Parser, setOf } from "../grammar.ts";
-import { BIT_OF, flagNamesOf, Refused, type Session } from "../session.ts";
-import { isBeyond, rowsIn, sequenceOf } from "../view.ts";
+import { Malformed, OF_PROGRAMS, type Parser, setOf } from "../grammar.ts";
+import { BIT_OF, flagNamesOf, labelIn, Refused, type Session } from "../session.ts";
+import { isBeyond, rowsIn, sequenceOf, statesOf } from "../view.ts";
 import { PORTION } from "./expunge.ts";
 
-const LONGEST_LABEL = 60;
 const ALL_BITS = [...BIT_OF.values()].reduce((all, bit) => all | bit, 0);
 
 interface Wanted {
@@ -30,10 +29,7 @@ function wantedBy(mode: "+" | "-" | "", flags: readonly string[]): Wanted {
     else if (bit !== undefined) wanted[sets ? "add" : "remove"] |= bit;
     else if (flag.startsWith("\\")) throw new Malformed(`unknown flag ${flag}`);
     else {
-      const label = labelOf(flag);
-      if (label.length > LONGEST_LABEL || label.trim() === "")
-        throw new Refused("A label has 1 to 60 characters", "LIMIT");
-      wanted[sets ? "addLabels" : "removeLabels"].push(label);
+      wanted[sets ? "addLabels" : "removeLabels"].push(labelIn(flag));
     }
   }
   return wanted;
@@ -68,9 +64,9 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
   const failed: number[] = [];
   const rows = rowsIn(view, set, byUid);
   for (let next = 0; next < rows.length; next += PORTION) {
-    const seqs = rows.slice(next, next + PORTION).map(({ seq }) => seq);
+    const portion = rows.slice(next, next + PORTION);
     const changed = await database.enqueue((tx) => {
-      const states = uids.states(view.folder.id, seqs);
+      const states = statesOf(uids, view, portion);
       const isStale = ({ modseq }: { modseq: number }): boolean => since !== undefined && modseq > since;
       const open = states.filter((state) => !isStale(state));
       const own = open.map(({ seq }) => seq);

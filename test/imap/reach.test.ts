@@ -1,0 +1,66 @@
+/** What ends while an app reads, and what is written anew under its eyes. */
+import { expect, test } from "bun:test";
+import { imapWorld, uidsOf } from "../harness/imap-world.ts";
+
+test("a share that ends while a folder is fetched ends the session, before more is read", async () => {
+  const world = await imapWorld();
+  for (let i = 0; i < 40; i++) await world.arrive({ subject: `Secret ${i}` });
+  const ben = world.member("Ben", "view");
+  const mail = await world.client(ben);
+  await mail.say("SELECT Shared/alice@example.test/INBOX");
+  const { people, store } = world.app.appliance;
+  const { mailboxId } = world.app.owner;
+  const fetched = mail.say("UID FETCH 1:* BODY.PEEK[]");
+  await new Promise(setImmediate);
+  store.transact((tx) => people.revokeGrant(tx, mailboxId, ben.userId));
+  const { status, untagged } = await fetched;
+  expect(status).toBe("BYE");
+  expect(untagged.filter((line) => line.includes("Secret")).length).toBeLessThan(40);
+});
+
+test("a command for a draft does nothing to what it was written anew as", async () => {
+  const world = await imapWorld();
+  const mail = await world.client();
+  const content = { from: "alice@example.test", to: "bob@remote.example", subject: "Anew", text: "one" };
+  const { body: made } = await world.app.api.post<{ draftId: string; revision: number }>("/api/ext/v1/drafts", content);
+  await mail.say("SELECT Drafts");
+  const [uid] = await uidsOf(mail, "Anew");
+  const { status } = await world.app.api.patch(`/api/ext/v1/drafts/${made.draftId}`, {
+    revision: made.revision,
+    text: "two",
+  });
+  expect(status).toBe(200);
+  await mail.say(`UID STORE ${uid} +FLAGS (\\Deleted)`);
+  await mail.say(`UID MOVE ${uid} Trash`);
+  await mail.say("NOOP");
+  await mail.say("EXPUNGE");
+  expect(await world.mail(mail)).toEqual({ Drafts: ["Anew"] });
+});
+
+test("two mailboxes that are opened in the same second have different UIDVALIDITY", async () => {
+  const world = await imapWorld();
+  const ben = world.member("Ben", "view");
+  const mail = await world.client(ben);
+  const validity = async (name: string): Promise<string | undefined> =>
+    /UIDVALIDITY (\d+)/.exec((await mail.say(`STATUS ${name} (UIDVALIDITY)`)).untagged.join("\n"))?.[1];
+  expect(await validity("INBOX")).not.toBe((await validity("Shared/alice@example.test/INBOX")) as string);
+});
+
+test("commands that repeat what they ask are answered once, and bounded", async () => {
+  const world = await imapWorld();
+  await world.arrive({ subject: "Once" });
+  const mail = await world.client();
+  await mail.say("SELECT INBOX");
+  const { untagged } = await mail.say(`STATUS INBOX (${"MESSAGES ".repeat(1_000).trimEnd()})`);
+  expect(untagged).toEqual(['* STATUS "INBOX" (MESSAGES 1)']);
+  const fetched = await mail.say(`FETCH 1 (${"ENVELOPE ".repeat(50).trimEnd()})`);
+  expect(fetched.untagged.join("").match(/ENVELOPE/g)).toHaveLength(1);
+  for (const many of [
+    `FETCH 1 (${"BODY ".repeat(101).trimEnd()})`,
+    `LIST "" (${"x ".repeat(101).trimEnd()})`,
+    `SEARCH BODY ${"x".repeat(501)}`,
+    `SEARCH ${Array.from({ length: 9 }, () => `BODY ${"x".repeat(450)}`).join(" ")}`,
+  ]) {
+    expect(await mail.say(many)).toMatchObject({ status: "BAD" });
+  }
+});
