@@ -66,6 +66,13 @@ const spawn = (data: string, ...argv: string[]) =>
     stdio: ["ignore", "pipe", "pipe"],
   });
 
+/** What the command says, as JSON. @throws Error with its complaint if it fails */
+async function answerOf(child: ReturnType<typeof spawn>): Promise<unknown> {
+  const [answer, complaint] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  if ((await child.exited) !== 0) throw new Error(complaint);
+  return JSON.parse(answer);
+}
+
 /** Runs the command, and kills it as soon as `isTime`. Returns whether it was killed. */
 async function killedWhen(child: ReturnType<typeof spawn>, isTime: () => boolean): Promise<boolean> {
   let ended = false;
@@ -115,7 +122,7 @@ test("killed again and again", async () => {
     expect(await killedWhen(spawn(place.data, "import", folder), isTime)).toBe(true);
     expect((await api.get("/threads")).status).toBe(401);
   }
-  expect(await new Response(spawn(place.data, "import", folder).stdout).json()).toMatchObject({
+  expect(await answerOf(spawn(place.data, "import", folder))).toMatchObject({
     served: false,
     written: 0,
   });
@@ -124,8 +131,7 @@ test("killed again and again", async () => {
   await old.kill("SIGTERM");
   const before = count("events");
   expect(await killedWhen(spawn(place.data, "import", folder), () => count("events") !== before)).toBe(true);
-  const last = spawn(place.data, "import", folder);
-  expect(await new Response(last.stdout).json()).toMatchObject({ served: true });
+  expect(await answerOf(spawn(place.data, "import", folder))).toMatchObject({ served: true });
   expect((await api.get("/threads")).status).toBe(200);
   const found = await api.get<{ results: object[] }>("/search?q=attachedwords&limit=100");
   expect(found.status).toBe(200);

@@ -236,6 +236,7 @@ describe.skipIf(noReplica !== undefined)(`following${noReplica === undefined ? "
       const file = standby.database();
       if (file === undefined) return false;
       const sqlite = new Database(file, { readonly: true });
+      sqlite.exec("PRAGMA busy_timeout = 5000");
       const count = sqlite.query<{ n: number }, []>("SELECT count(*) AS n FROM pairs").get()?.n;
       const sound = count === n && sqlite.query("PRAGMA integrity_check").values()[0]?.[0] === "ok";
       sqlite.close();
