@@ -10,6 +10,7 @@ import { and, asc, desc, eq, gt, lt, lte, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
+import { UNSERVED } from "../store/moving.ts";
 import { type DeliveryState, events, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
@@ -160,7 +161,9 @@ export function deleteEvents(tx: Tx, after: number, before: number): number | nu
       seq: events.seq,
       createdAt: events.createdAt,
       // Plain SQL, because drizzle would leave out the table names.
-      needed: sql<number>`EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_seq = events.seq)`,
+      // The deliveries of a workspace that moves here may come after its events.
+      needed: sql<number>`EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_seq = events.seq)
+        OR events.workspace_id IN ${sql.raw(UNSERVED)}`,
     })
     .from(events)
     .where(and(gt(events.seq, after), lte(events.seq, cursorOf(tx))))
