@@ -218,6 +218,25 @@ test("a delivery is deleted with its event, and its attempt is then not recorded
   expect(due(Number.MAX_SAFE_INTEGER)).toEqual([]);
 });
 
+test("an old event of a workspace that moves here is kept: its deliveries may come after it", () => {
+  const { happen, fan, claim, end, store } = openDeliveries(1);
+  happen(2);
+  fan();
+  end(claim(1, 2));
+  const count = () => store.db.$client.query("SELECT count(*) FROM events").values().flat()[0];
+  const tidy = () =>
+    store.transact((tx) => {
+      while (deleteFinished(tx, START + 1));
+      deleteEvents(tx, 0, START + 1);
+    });
+  store.db.$client.run("UPDATE workspaces SET moving = 'in'");
+  tidy();
+  expect(count()).toBe(2);
+  store.db.$client.run("UPDATE workspaces SET moving = NULL");
+  tidy();
+  expect(count()).toBe(0);
+});
+
 test("an old event is kept while a delivery of it is kept", () => {
   const { happen, fan, claim, end, store } = openDeliveries();
   happen(3);
