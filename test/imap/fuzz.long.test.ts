@@ -6,6 +6,7 @@
 import { expect, test } from "bun:test";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { boot } from "../harness/appliance.ts";
+import { chance } from "../harness/chance.ts";
 import { type ImapAccount, imapAccount, imapStranger } from "../harness/imap-client.ts";
 import { letter } from "../harness/mail.ts";
 
@@ -76,17 +77,6 @@ const SPICE = [
   ],
   ...["0", "4294967295", "4294967296", "18446744073709551615", "-1", "()", "(((((", ")))))", "NOT ", "OR ", "BODY["],
 ];
-
-/** mulberry32 */
-function chance(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) % below;
-  };
-}
 
 test(
   `whatever a client sends, the server answers and goes on (seed ${SEED})`,

@@ -5,6 +5,7 @@
 import { expect, test } from "bun:test";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { boot } from "../harness/appliance.ts";
+import { chance } from "../harness/chance.ts";
 import { type ImapAccount, imapAccount } from "../harness/imap-client.ts";
 import { letter } from "../harness/mail.ts";
 
@@ -15,17 +16,6 @@ const FOLDERS = ["INBOX", "Archive", "Sent", "Drafts", "Junk", "Trash"];
 const FLAGS = ["\\Seen", "\\Flagged", "\\Answered", "\\Deleted", "$Forwarded", "Invoices", "Later"];
 
 const isAnswered = { status: expect.stringMatching(/^(?:OK|NO)$/) };
-
-/** mulberry32 */
-function chance(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) % below;
-  };
-}
 
 interface App extends ImapAccount {
   folder: string;
