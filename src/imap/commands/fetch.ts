@@ -36,7 +36,6 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
   }
   parser.end();
   const view = session.selected();
-  session.caller("fetch");
   if (!byUid && isBeyond(view, set)) throw new Malformed("no such message");
   if (tellsVanished) {
     if (!byUid || !session.enabled.has("QRESYNC")) throw new Malformed("VANISHED needs UID and QRESYNC");
@@ -58,13 +57,14 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
     session.selected();
     if (marksSeen) await markSeen(session, view, portion);
     const states = new Map(statesOf(session.parts.mailbox.uids, view, portion).map((state) => [state.uid, state]));
-    const { userId } = session.caller("fetch");
+    const caller = session.caller("fetch");
+    const { userId } = caller;
     const known = session.parts.mailbox.octets.known(
       [...states.values()].map(({ seq }) => seq),
       userId,
     );
     session.parts.reads.note(
-      session.caller("fetch"),
+      caller,
       [...states.values()].map(({ id }) => id),
     );
     for (const { uid } of portion) {
