@@ -46,7 +46,8 @@ test.skipIf(neomutt.absent || script.absent)(
       "<search>~s Message.3$<enter><save-message>=Archive<enter>",
       "<sync-mailbox><quit>",
     ].join("");
-    const command = `timeout 60 neomutt -F ${folder}/muttrc -e 'push "${keys}"'`;
+    // "exec" leaves no shell between the terminal and neomutt, whichever shell this machine has.
+    const command = `exec neomutt -F ${folder}/muttrc -e 'push "${keys}"'`;
     const child = Bun.spawn([script.path, "-qec", command, "/dev/null"], {
       stdin: "pipe",
       stdout: "pipe",
