@@ -21,6 +21,9 @@ import { gapsIn, isBeyond, rowsIn, sequenceOf, statesOf, type View } from "../vi
 const PORTION = 200;
 /** Octets of a reply that are in memory before they are written. */
 const MOST_WAITING = 64 * 1024;
+/** Octets of messages that are read before others run, about 2 ms; each message costs as much as this many on top. */
+const TURN = 64 * 1024;
+const COST_OF_EACH = 4 * 1024;
 
 export async function fetch(session: Session, parser: Parser, byUid: boolean): Promise<string> {
   parser.space();
@@ -140,13 +143,12 @@ function needOf(item: FetchItem, { known }: Told): "nothing" | "header" | "all" 
 
 async function tell(told: Told, items: readonly FetchItem[], reply: Reply): Promise<void> {
   const { session, state, userId } = told;
-  const { octets } = session.parts.mailbox;
+  const { octets, uids } = session.parts.mailbox;
   const needs = new Set(items.map((item) => needOf(item, told)));
   if (needs.has("all") || needs.has("header")) {
-    // What is read costs time, in which others run, a share may end, and a draft may be written anew.
-    await letOthersRun();
-    session.selected();
-    if (session.parts.mailbox.uids.uidOf(state.seq)?.uid !== state.uid) return;
+    await reply.takeTurns(state.size);
+    // It may have been written anew meanwhile.
+    if (state.kind === "draft" && uids.uidOf(state.seq)?.uid !== state.uid) return;
   }
   if (needs.has("all")) {
     await octets.withContent(state.seq, userId, (content) =>
@@ -267,9 +269,23 @@ class Reply {
   readonly #session: Session;
   #waiting: Buffer[] = [];
   #length = 0;
+  #read = 0;
 
   constructor(session: Session) {
     this.#session = session;
+  }
+
+  /** Lets others run now and then. `size`: of the message that is read next. @throws Ended */
+  async takeTurns(size: number): Promise<void> {
+    this.#read += size + COST_OF_EACH;
+    if (this.#read >= TURN) await this.#takeTurn();
+  }
+
+  /** A share may end while others run. */
+  async #takeTurn(): Promise<void> {
+    this.#read = 0;
+    await letOthersRun();
+    this.#session.selected();
   }
 
   add(part: string | Buffer): void {
@@ -306,6 +322,6 @@ class Reply {
     this.#waiting = [];
     this.#length = 0;
     await this.#session.wire.write(octets);
-    await letOthersRun();
+    await this.#takeTurn();
   }
 }
