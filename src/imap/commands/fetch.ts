@@ -52,6 +52,7 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
   }
   const rows = rowsIn(view, set, byUid).filter(({ modseq }) => since === undefined || modseq > since);
   const marksSeen = items.some((one) => one.item === "SECTION" && !one.peek) && !view.readOnly;
+  const wantsKnown = has("RFC822.SIZE") || has("BODYSTRUCTURE");
   const reply = new Reply(session);
   let failed: AppError | undefined;
   for (let next = 0; next < rows.length; next += PORTION) {
@@ -63,7 +64,7 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
     const caller = session.caller("fetch");
     const { userId } = caller;
     const known = session.parts.mailbox.octets.known(
-      [...states.values()].map(({ seq }) => seq),
+      wantsKnown ? [...states.values()].map(({ seq }) => seq) : [],
       userId,
     );
     session.parts.reads.note(
