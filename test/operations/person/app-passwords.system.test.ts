@@ -1,41 +1,25 @@
 /** A mail app sends with an app password. */
-import { beforeAll, expect, test } from "bun:test";
-import { type Booted, boot } from "../../harness/appliance.ts";
-import { type Page, setPassword, signIn } from "../../harness/browser-session.ts";
+import { expect, test } from "bun:test";
+import { boot } from "../../harness/appliance.ts";
+import { setPassword, signIn } from "../../harness/browser-session.ts";
 import { installed, run } from "../../harness/programs.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";
 
-interface Made {
-  id: string;
-  password: string;
-}
-
-let booted: Booted;
-let alice: Page;
-let bob: Page;
-
-async function bootBoth(): Promise<void> {
-  booted = await boot();
-  const { people, store } = booted.appliance;
-  const { workspaceId, userId } = booted.owner;
-  const bobs = store.transact((tx) =>
-    people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }),
-  );
-  for (const id of [userId, bobs.userId]) await setPassword(booted, id);
-  [alice, bob] = [await signIn(booted, ALICE), await signIn(booted, BOB)];
-}
-beforeAll(bootBoth);
-
-const make = async (by: Page, name = "Phone") => (await by.send<Made>("POST", "/app-passwords", { name })).body;
-
 const swaks = installed("swaks");
 test.skipIf(swaks.absent)(
   `a mail app sends with one: ${swaks.named}`,
   async () => {
-    await bootBoth();
-    const { password } = await make(alice);
+    const booted = await boot();
+    const { people, store } = booted.appliance;
+    const { workspaceId, userId } = booted.owner;
+    const bobs = store.transact((tx) =>
+      people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }),
+    );
+    for (const id of [userId, bobs.userId]) await setPassword(booted, id);
+    const [alice, bob] = [await signIn(booted, ALICE), await signIn(booted, BOB)];
+    const { password } = (await alice.send<{ password: string }>("POST", "/app-passwords", { name: "Phone" })).body;
     const send = (...tls: string[]) =>
       run([
         swaks.path,
