@@ -164,3 +164,27 @@ export async function imapStranger(port: number): Promise<ImapAccount> {
     },
   };
 }
+
+/** A number that a response or a code tells. */
+export const told = (lines: readonly string[], name: string): number =>
+  Number(new RegExp(`${name} (\\d+)`).exec(lines.join("\n"))?.[1]);
+
+/** A message as an app has it. */
+export interface Fetched {
+  uid: number;
+  /** EMAILID */
+  id: string;
+  size: number;
+  octets: string;
+}
+
+/** Every message of the selected mailbox. */
+export async function fetchAll(client: ImapAccount): Promise<Fetched[]> {
+  const { untagged } = await client.say("UID FETCH 1:* (EMAILID RFC822.SIZE BODY.PEEK[])");
+  return untagged.map((line) => ({
+    uid: told([line], "UID"),
+    id: /EMAILID \(([^)]+)\)/.exec(line)?.[1] ?? "",
+    size: told([line], "RFC822.SIZE"),
+    octets: /BODY\[\] \{\d+\}\r\n(.*)\)$/s.exec(line)?.[1] ?? "",
+  }));
+}

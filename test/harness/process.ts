@@ -162,6 +162,9 @@ export function begin(place: Place, args: readonly string[]): { kill(): Promise<
   };
 }
 
+/** The port of its IMAP listener with implicit TLS. */
+export const imapsOf = ({ ready }: Pick<Served, "ready">): number => Number(String(ready.imaps).split(":")[1]);
+
 /** Runs a command with --json and returns its document. */
 export async function runJson<T>(place: Place, ...args: string[]): Promise<T> {
   const { exitCode, stdout, stderr } = await run(place, [...args, "--json"]);

@@ -8,9 +8,9 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { type ImapAccount, imapAccount } from "../harness/imap-client.ts";
+import { fetchAll, imapAccount, told } from "../harness/imap-client.ts";
 import { letter, mailer } from "../harness/mail.ts";
-import { run, runJson, type Served, serve } from "../harness/process.ts";
+import { imapsOf, run, runJson, serve } from "../harness/process.ts";
 import { settle, WITHOUT_LIMITS } from "../harness/settle.ts";
 import { files, mboxEntry } from "../harness/transfer-rig.ts";
 import { until } from "../harness/until.ts";
@@ -20,8 +20,6 @@ const MANY = 3_000;
 const KILLS = 6;
 const BCC = "Bcc: owner+bcc@example.test\r\n";
 const ABOVE = /^Received: by example\.test with ESMTP id \S+\r\n\t[^\r]+\r\n(?:Authentication-Results: [^\r]+\r\n)?$/;
-
-const portOf = ({ ready }: Served): number => Number(String(ready.imaps).split(":")[1]);
 
 /** Every third with a file; its Subject says which. */
 function message(n: number): string {
@@ -58,21 +56,6 @@ function octetsIn(data: string) {
   }
 }
 
-/** A number that a response or a code tells. */
-const told = (lines: readonly string[], name: string): number =>
-  Number(new RegExp(`${name} (\\d+)`).exec(lines.join("\n"))?.[1]);
-
-/** The octets of every message of the selected mailbox, by its UID and EMAILID. */
-async function fetchAll(client: ImapAccount): Promise<{ uid: number; id: string; size: number; octets: string }[]> {
-  const { untagged } = await client.say("UID FETCH 1:* (EMAILID RFC822.SIZE BODY.PEEK[])");
-  return untagged.map((line) => ({
-    uid: told([line], "UID"),
-    id: /EMAILID \(([^)]+)\)/.exec(line)?.[1] ?? "",
-    size: told([line], "RFC822.SIZE"),
-    octets: /BODY\[\] \{\d+\}\r\n(.*)\)$/s.exec(line)?.[1] ?? "",
-  }));
-}
-
 const digestOf = (octets: string): string =>
   `${octets.length} ${new Bun.CryptoHasher("sha256").update(Buffer.from(octets, "latin1")).digest("hex")}`;
 
@@ -100,7 +83,7 @@ test("kill -9 while a mailbox is made ready for a mail app loses nothing, and wh
     expect((await apiClient(server.http, apiKey).post("/send", request)).status).toBe(202);
   }
   await correspond(10_000);
-  const client = () => imapAccount(portOf(server), OWNER, apiKey);
+  const client = () => imapAccount(imapsOf(server), OWNER, apiKey);
   const first = await client();
   const { untagged: archive } = await first.say("SELECT Archive");
   const seen = await fetchAll(first);
