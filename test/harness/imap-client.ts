@@ -175,16 +175,24 @@ export interface Fetched {
   /** EMAILID */
   id: string;
   size: number;
+  /** Sorted. */
+  flags: string;
   octets: string;
 }
 
-/** Every message of the selected mailbox. */
-export async function fetchAll(client: ImapAccount): Promise<Fetched[]> {
-  const { untagged } = await client.say("UID FETCH 1:* (EMAILID RFC822.SIZE BODY.PEEK[])");
-  return untagged.map((line) => ({
+/** Opens a mailbox and fetches all of it. */
+export async function fetchAll(client: ImapAccount, name: string): Promise<{ validity: number; mail: Fetched[] }> {
+  const { untagged: opened } = await client.say(`SELECT ${name}`);
+  const { untagged } = await client.say("UID FETCH 1:* (EMAILID FLAGS RFC822.SIZE BODY.PEEK[])");
+  const mail = untagged.map((line) => ({
     uid: told([line], "UID"),
     id: /EMAILID \(([^)]+)\)/.exec(line)?.[1] ?? "",
     size: told([line], "RFC822.SIZE"),
+    flags: (/FLAGS \(([^)]*)\)/.exec(line)?.[1] ?? "").split(" ").sort().join(" "),
     octets: /BODY\[\] \{\d+\}\r\n(.*)\)$/s.exec(line)?.[1] ?? "",
   }));
+  return { validity: told(opened, "UIDVALIDITY"), mail };
 }
+
+export const subjectsOf = (mail: readonly Fetched[]): string[] =>
+  mail.map(({ octets }) => /^Subject: (.*)\r$/m.exec(octets)?.[1] ?? "");

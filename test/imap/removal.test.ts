@@ -1,38 +1,115 @@
-/** What IMAP keeps of a mailbox goes with it. */
-import { expect, test } from "bun:test";
-import { imapWorld } from "../harness/imap-world.ts";
+/** What IMAP keeps of a mailbox, and of its people's apps, goes with it: counted in every table that there is. */
+import { describe, expect, test } from "bun:test";
+import { eq } from "drizzle-orm";
+import { createAppPassword } from "../../src/access/app-passwords.ts";
+import { removeWorkspace } from "../../src/moving/remove.ts";
+import { workspaces } from "../../src/store/schema.ts";
+import { type ImapWorld, imapWorld } from "../harness/imap-world.ts";
+import { letter } from "../harness/mail.ts";
+import { tablesOf } from "../harness/table-rows.ts";
 
-test("erasing a person leaves nothing of what IMAP kept of their mail, and all of others'", async () => {
-  const { app, member, arrive, client } = await imapWorld();
-  const ben = member("Ben");
-  for (const [at, account] of [
-    ["alice@example.test", await client()],
-    [ben.email, await client(ben)],
-  ] as const) {
-    for (const subject of ["One", "Two", "Three"]) await arrive({ subject }, at);
-    await account.say("SELECT INBOX");
-    await account.say("FETCH 1:* (BODY.PEEK[])");
-    await account.say("STORE 1 +FLAGS (\\Answered)");
-    await account.say("MOVE 2 Trash");
-    await account.say("MOVE 2 Archive");
-    account.end();
+/** What IMAP keeps of people and their mail; also tables that are not made yet. */
+const KEPT = /^(?:imap_|app_passwords$|discarded_messages$)/;
+
+/** Rows of every table but the one that tells programs which follow that conversations are gone. */
+function countsIn({ app }: ImapWorld): Record<string, number> {
+  const { $client } = app.appliance.store.db;
+  return Object.fromEntries(
+    tablesOf($client)
+      .filter((table) => table !== "thread_changes")
+      .map((table) => {
+        const row = $client.query<{ n: number }, []>(`SELECT count(*) AS n FROM "${table}"`).get();
+        return [table, row?.n ?? 0];
+      }),
+  );
+}
+
+/** An app password of a person is used to read, mark, label, move, append and delete mail. */
+async function liveWith({ app, arrive, client }: ImapWorld, who: { email: string; userId: string }): Promise<void> {
+  for (const subject of ["One", "Two", "Three", "Four"]) await arrive({ subject }, who.email);
+  const { password } = app.appliance.store.transact((tx) =>
+    createAppPassword(tx, app.runtime, { userId: who.userId, name: "Phone", access: "all" }),
+  );
+  const phone = await client({ email: who.email, key: password });
+  const sent = letter({ from: who.email, to: "x@remote.example", headers: ["Bcc: y@remote.example"] });
+  const text = sent.replaceAll("\n", "\r\n");
+  for (const command of [
+    "SELECT INBOX",
+    "FETCH 1:* (BODY.PEEK[])",
+    "STORE 1 +FLAGS (\\Answered work)",
+    "MOVE 2 Trash",
+    "MOVE 2 Archive",
+    `APPEND Sent {${text.length}+}\r\n${text}`,
+    `APPEND Drafts (\\Draft) {${text.length}+}\r\n${text}`,
+    "SELECT Sent",
+    "FETCH 1:* (BODY.PEEK[])",
+    "SELECT Trash",
+  ]) {
+    expect([command, (await phone.say(command)).status]).toEqual([command, "OK"]);
   }
-  const { erasure, store } = app.appliance;
-  const counts = (): Record<string, number> => {
-    const tables = ["imap_folders", "imap_messages", "imap_vanished", "imap_octets", "discarded_messages"];
-    const countOf = (name: string) =>
-      store.db.$client.query(`SELECT count(*) AS n FROM ${name}`).get() as { n: number };
-    return Object.fromEntries(tables.map((name) => [name, countOf(name).n]));
-  };
-  const both = counts();
-  expect(both).toMatchObject({ imap_folders: 12, imap_messages: 6, imap_octets: 6, imap_vanished: 4 });
+  phone.end();
+  // Jobs make what they keep.
+  await app.advance(60_000);
+}
+
+/** Runs work that rests between its steps. */
+async function patiently({ app }: ImapWorld, work: Promise<unknown>): Promise<void> {
   let isDone = false;
-  const erased = erasure.erase(ben.userId, { compact: false }).finally(() => {
+  void work.finally(() => {
     isDone = true;
   });
-  // It rests between its steps.
   while (!isDone) await app.advance(100);
-  await erased;
-  expect(counts()).toEqual(Object.fromEntries(Object.entries(both).map(([name, count]) => [name, count / 2])));
-  expect(store.db.$client.query("PRAGMA foreign_key_check").all()).toEqual([]);
+  await work;
+}
+
+/** Adds somebody with mail and an app, removes them, and compares every table with how it was. */
+async function expectNothingLeft(
+  add: (world: ImapWorld) => { email: string; userId: string },
+  remove: (world: ImapWorld, who: { email: string; userId: string }) => Promise<unknown>,
+): Promise<void> {
+  const world = await imapWorld();
+  const { app, arrive } = world;
+  await liveWith(world, { email: "alice@example.test", userId: app.owner.userId });
+  const before = countsIn(world);
+  const who = add(world);
+  await liveWith(world, who);
+  const both = countsIn(world);
+  const kept = Object.keys(both).filter((table) => KEPT.test(table));
+  for (const table of kept) expect([table, both[table]]).toEqual([table, 2 * (before[table] as number)]);
+  expect(kept.filter((table) => before[table] === 0)).toEqual([]);
+  await patiently(world, remove(world, who));
+  expect(countsIn(world)).toEqual(before);
+  expect(app.appliance.store.db.$client.query("PRAGMA foreign_key_check").all()).toEqual([]);
+  await expect(arrive({}, who.email)).rejects.toThrow("nobody is at");
+}
+
+describe("nothing is left, and all of others'", () => {
+  test("of a person who is erased", () =>
+    expectNothingLeft(
+      ({ member }) => member("Ben"),
+      ({ app }, { userId }) => app.appliance.erasure.erase(userId, { compact: false }),
+    ));
+
+  test("of a workspace that is removed", () =>
+    expectNothingLeft(
+      ({ app }) =>
+        app.appliance.store.transact((tx) => {
+          const { people, domains } = app.appliance;
+          const { id: workspaceId } = people.addWorkspace(tx, "Other");
+          domains.markVerified(tx, domains.addDomain(tx, workspaceId, "other.test", []).id);
+          const eve = { workspaceId, email: "eve@other.test", name: "Eve", role: "owner", ownMailbox: true } as const;
+          return { email: eve.email, userId: people.addUser(tx, eve).userId };
+        }),
+      ({ app }) => {
+        const { store, config } = app.appliance;
+        const [other] = store.db
+          .update(workspaces)
+          .set({ moving: "out" })
+          .where(eq(workspaces.name, "Other"))
+          .returning()
+          .all();
+        const request = { data: config.data, workspaceId: other?.id ?? "" };
+        return removeWorkspace({ store, runtime: app.runtime }, request);
+      },
+    ));
 });

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { type Fetched, fetchAll, imapAccount, told } from "../harness/imap-client.ts";
+import { fetchAll, imapAccount, subjectsOf } from "../harness/imap-client.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { isListening, takePort } from "../harness/port.ts";
 import { imapsOf, type Place, run, runJson, type Served, serve, start } from "../harness/process.ts";
@@ -32,22 +32,12 @@ async function subjectsAt({ http }: Served, apiKey: string, folder = "inbox"): P
   return (body.threads ?? []).map(({ subject }) => subject);
 }
 
-/** What the app has of a folder. */
-interface Kept {
-  validity: number;
-  mail: Fetched[];
-}
-
-async function look(port: number, apiKey: string, folder = "INBOX"): Promise<Kept> {
+async function look(port: number, apiKey: string, name = "INBOX") {
   const app = await imapAccount(port, OWNER, apiKey);
-  const { untagged } = await app.say(`SELECT ${folder}`);
-  const mail = await fetchAll(app);
+  const found = await fetchAll(app, name);
   app.end();
-  return { validity: told(untagged, "UIDVALIDITY"), mail };
+  return found;
 }
-
-const subjectsOf = ({ mail }: Kept): string[] => mail.map(({ octets }) => /^Subject: (.*)\r$/m.exec(octets)?.[1] ?? "");
-const octetsOf = ({ mail }: Kept) => new Map(mail.map(({ id, octets }) => [id, octets]));
 
 describe.skipIf(noReplica !== undefined)(`a standby${noReplica === undefined ? "" : ` (${noReplica})`}`, () => {
   test("offers no IMAP; once it took over, apps know that their numbers are void, and fetch the same mail", async () => {
@@ -76,7 +66,7 @@ describe.skipIf(noReplica !== undefined)(`a standby${noReplica === undefined ? "
     );
     await receive(first, "lost");
     const before = await look(imapsOf(first), apiKey);
-    expect(subjectsOf(before)).toEqual(["a", "c", "lost"]);
+    expect(subjectsOf(before.mail)).toEqual(["a", "c", "lost"]);
     const archive = await look(imapsOf(first), apiKey, "Archive");
     const waiting = await imapAccount(imapsOf(first), OWNER, apiKey);
     await waiting.say("SELECT INBOX");
@@ -93,14 +83,14 @@ describe.skipIf(noReplica !== undefined)(`a standby${noReplica === undefined ? "
     const [host = "", mx = ""] = taken.mx?.split(":") ?? [];
     await receive({ mx: { host, port: Number(mx) } }, "later");
     const after = await look(port, apiKey);
-    expect(subjectsOf(after)).toEqual(["a", "c", "later"]);
+    expect(subjectsOf(after.mail)).toEqual(["a", "c", "later"]);
     // The new message has the number of the lost one, under another validity.
     expect(after.mail.at(-1)?.uid).toBe(before.mail.at(-1)?.uid as number);
     expect(after.validity).toBeGreaterThan(before.validity);
     const there = await look(port, apiKey, "Archive");
     expect(there.validity).toBeGreaterThan(archive.validity);
     expect(there.mail).toEqual(archive.mail);
-    const known = octetsOf(before);
+    const known = new Map(before.mail.map(({ id, octets }) => [id, octets]));
     for (const { id, octets } of after.mail.slice(0, 2)) expect(octets).toBe(known.get(id) as string);
     // It asks for what changed since, and is told nothing of numbers that are others'.
     const back = await imapAccount(port, OWNER, apiKey);
