@@ -14,7 +14,7 @@ import type { ReadJournal } from "../journal/reads.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { IMAP_FLAGS, type ImapState } from "../mailbox/uids.ts";
 import type { Options } from "../store/settings.ts";
-import type { Store } from "../store/store.ts";
+import { asUnavailable, type Store } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import { encodeUtf7, keywordOf, labelOf, quoted, setOf } from "./grammar.ts";
 import { hasChanged, isNews, refresh, sequenceOf, type View } from "./view.ts";
@@ -203,7 +203,8 @@ export function flagNamesOf({ read, flagged, kind, flags, labels }: ImapState): 
 export const flagsOf = (state: ImapState): string => `(${flagNamesOf(state).join(" ")})`;
 
 /** The refusal for an error of the mailbox. Anything else is thrown. */
-export function refusalOf(error: unknown): Refused {
+export function refusalOf(failure: unknown): Refused {
+  const error = asUnavailable(failure);
   if (error instanceof Refused) return error;
   if (!(error instanceof AppError)) throw error;
   const codes: Partial<Record<AppError["code"], string>> = {

@@ -16,7 +16,7 @@ import { dateHeader } from "../message/date.ts";
 import type { Content } from "../message/imap.ts";
 import { attachments, imapOctets, messageBodies, messages } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store, Tx } from "../store/store.ts";
+import { asUnavailable, type Store, type Tx } from "../store/store.ts";
 import {
   COMPOSER,
   type Composed,
@@ -259,7 +259,8 @@ export function createOctets({
     const parts = () => partsOf(source, author, frozen?.composer ?? COMPOSER);
     const isSmall = source.bytes <= SMALL;
     const composing = isSmall ? composeOctets(parts(), store.blobs.read) : large(keyOf(source, author), parts, userId);
-    const composed = await composing.catch((error) => {
+    const composed = await composing.catch((failure) => {
+      const error = asUnavailable(failure);
       if (isUnavailable(error)) throw error;
       log.error(FAILED, { emailId: source.id, error });
       throw new AppError("server_error", "The message cannot be read", { cause: error });

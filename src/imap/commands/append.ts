@@ -2,6 +2,7 @@
  * APPEND (RFC 9051 §6.3.12): a message is filed as import files it. What a mail app sent through this server is there already,
  * and not filed again; what waits for approval is filed once it was sent. Drafts are drafts of the app.
  */
+import { isUnavailable } from "../../base/errors.ts";
 import type { FilingKind } from "../../mailbox/threading.ts";
 import { Malformed, OF_PROGRAMS, type Parser } from "../grammar.ts";
 import { named } from "../names.ts";
@@ -31,6 +32,7 @@ export async function append(session: Session, parser: Parser): Promise<string> 
   const { uids } = mailbox;
   await uids.opened(reach.mailbox.id, folder);
   const message = await workers.prepareKept(bytes).catch((error) => {
+    if (isUnavailable(error)) throw error;
     session.parts.log.warn("a message that was appended cannot be read", { trace: session.trace, error });
     throw new Refused("The message cannot be read", "CANNOT");
   });
