@@ -10,8 +10,8 @@ import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { Filed } from "./filing.ts";
 import type { Writing } from "./filing-rows.ts";
-import { heldCopies } from "./holds.ts";
-import { labelsOf } from "./labels.ts";
+import { heldCopies, requireNotHeld } from "./holds.ts";
+import { labelsOf, patchedLabels, writeLabels } from "./labels.ts";
 import { changeMessages, requireMovable } from "./message-changes.ts";
 import { composeStored } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
@@ -44,24 +44,55 @@ const statements = prepared((db) => ({
     .from(threads)
     .where(eq(threads.seq, sql.placeholder("seq")))
     .prepare(),
+  place: db.$client.prepare<{ threadSeq: number; folder: Folder }, [seq: number]>(
+    "SELECT thread_seq AS threadSeq, folder FROM messages WHERE seq = ?",
+  ),
   flags: db.$client.prepare<{ flags: number }, [seq: number]>("SELECT flags FROM imap_messages WHERE message_seq = ?"),
 }));
 
+/** A message that was filed, and what takeBack needs. */
+export interface FiledInto extends Filed {
+  /** The folder that it was in before, if the mailbox had it already. */
+  before?: Folder | undefined;
+  /** The labels that its conversation got. */
+  labelled: readonly string[];
+}
+
 /** Files a message into its folder. @throws AppError not_found, forbidden, conflict */
-export function fileInto(parts: Writing, tx: Tx, caller: Caller, { imapFlags, ...placed }: Placed): Filed {
+export function fileInto(parts: Writing, tx: Tx, caller: Caller, { imapFlags, ...placed }: Placed): FiledInto {
   const { mailboxId, folder } = placed;
   const reach = reachTo(tx, caller, mailboxId);
   if (!reach) throw notFound("mailbox");
   requireAccess(reach, "manage");
   const now = parts.runtime.now();
   const filed = fileKept(parts, tx, { ...placed, isAlone: true });
-  if (filed.duplicate) changeMessages(tx, caller, [filed.seq], { folder }, now);
-  else {
-    noteDeed(tx, caller, { ids: [filed.threadId], changes: 1 }, now);
-    const row = imapFolder(tx, mailboxId, folder);
-    if (row && imapFlags !== 0) setImapFlags(tx, row.id, [filed.seq], { add: imapFlags, remove: 0 });
+  if (filed.duplicate) {
+    const before = statements(tx).place.get(filed.seq)?.folder;
+    changeMessages(tx, caller, [filed.seq], { folder }, now);
+    return { ...filed, before };
   }
+  noteDeed(tx, caller, { ids: [filed.threadId], changes: 1 }, now);
+  const row = imapFolder(tx, mailboxId, folder);
+  if (row && imapFlags !== 0) setImapFlags(tx, row.id, [filed.seq], { add: imapFlags, remove: 0 });
   return filed;
+}
+
+/** Undoes a filing: the message goes, or back to the folder that it was in. `now`: epoch ms. @throws AppError conflict */
+export function takeBack(tx: Tx, caller: Caller, { seq, before, labelled }: FiledInto, now: number): void {
+  if (before !== undefined) {
+    changeMessages(tx, caller, [seq], { folder: before }, now);
+    return;
+  }
+  const threadSeq = statements(tx).place.get(seq)?.threadSeq;
+  const thread = threadSeq === undefined ? undefined : statements(tx).thread.get({ seq: threadSeq });
+  if (!thread) return;
+  requireNotHeld(tx, thread);
+  if (labelled.length > 0) {
+    const present = labelsOf(tx, [thread.seq]).get(thread.seq) ?? [];
+    writeLabels(tx, thread.seq, patchedLabels(present, { removeLabels: labelled }));
+  }
+  deleteMessages(tx, thread, [seq]);
+  noteDeed(tx, caller, { ids: [thread.id], changes: 1 }, now);
 }
 
 /*
@@ -132,7 +163,7 @@ export function carryMessage(
   tx: Tx,
   caller: Caller,
   { seq, from, message, to, moves }: Carrying,
-): Filed | undefined {
+): FiledInto | undefined {
   const found = statements(tx).source.get({ seq, folder: from });
   if (!found) return undefined;
   const { message: row, thread, headers } = found;

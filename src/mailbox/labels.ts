@@ -163,13 +163,15 @@ export function labelsPutBack(present: readonly string[], before: ReadonlyMap<st
   return labels;
 }
 
-/** Adds labels to a conversation, up to the limit. */
-export function addLabels(tx: Tx, threadSeq: number, added: readonly string[]): void {
+/** Adds labels to a conversation, up to the limit; returns those that it did not have. */
+export function addLabels(tx: Tx, threadSeq: number, added: readonly string[]): string[] {
   const present = labelsOf(tx, [threadSeq]).get(threadSeq) ?? [];
   const known = new Set(present.map(labelKey));
   const byKey = new Map(added.map((label) => [labelKey(label), label]));
-  const further = [...byKey].flatMap(([key, label]) => (key === "" || known.has(key) ? [] : [label]));
-  if (further.length > 0) writeLabels(tx, threadSeq, [...present, ...further].slice(0, MOST_LABELS));
+  const missing = [...byKey].flatMap(([key, label]) => (key === "" || known.has(key) ? [] : [label]));
+  const further = missing.slice(0, Math.max(0, MOST_LABELS - present.length));
+  if (further.length > 0) writeLabels(tx, threadSeq, [...present, ...further]);
+  return further;
 }
 
 /** Replaces the labels of a conversation, in the given order. */

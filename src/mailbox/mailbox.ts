@@ -27,7 +27,17 @@ import {
   stillReaches,
 } from "./addresses.ts";
 import { arrivalsAfter, latestArrival, positionAfter } from "./arrivals.ts";
-import { type Carrying, carryMessage, dropAppended, fileInto, fileToCarry, type Placed, sentAs } from "./carrying.ts";
+import {
+  type Carrying,
+  carryMessage,
+  dropAppended,
+  type FiledInto,
+  fileInto,
+  fileToCarry,
+  type Placed,
+  sentAs,
+  takeBack,
+} from "./carrying.ts";
 import { snooze, wakeSnoozed } from "./change.ts";
 import { type ChangesView, forgetChanges, readChanges, stampChanges } from "./change-feed.ts";
 import { createCodes } from "./codes.ts";
@@ -226,12 +236,13 @@ export function createMailbox({
     requireMovable: (caller: Caller, seqs: readonly number[], folder: Folder, needed: "read" | "manage"): void =>
       requireMovable(db, caller, seqs, folder, needed),
     /** Files a message into one folder, as mail apps do; see fileInto. @throws AppError; then nothing has changed */
-    fileInto: (tx: Tx, caller: Caller, placed: Placed): Filed => fileInto({ engine, runtime }, tx, caller, placed),
+    fileInto: (tx: Tx, caller: Caller, placed: Placed): FiledInto => fileInto({ engine, runtime }, tx, caller, placed),
+    takeBack: (tx: Tx, caller: Caller, filed: FiledInto): void => takeBack(tx, caller, filed, runtime.now()),
     sentAs,
     dropAppended,
     /** Mail from one mailbox into another: see fileToCarry and carryMessage. */
     fileToCarry: (seq: number, folder: Folder): Promise<Uint8Array | undefined> => fileToCarry(store, seq, folder),
-    carryMessage: (tx: Tx, caller: Caller, carrying: Carrying): Filed | undefined =>
+    carryMessage: (tx: Tx, caller: Caller, carrying: Carrying): FiledInto | undefined =>
       carryMessage({ engine, runtime }, tx, caller, carrying),
     /** Takes back what an API key did to conversations. The caller checks who may. */
     undoKey: createUndo({ store, runtime }),

@@ -92,11 +92,12 @@ export function isKept(db: Db, { mailboxId, kind, messageId, fingerprint }: Mess
   return findIdentical(db, { mailboxId, messageId, kind, fingerprint: fingerprint() }) !== undefined;
 }
 
-export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage): Filed {
+/** `labelled`: the labels that its conversation got. */
+export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage): Filed & { labelled: string[] } {
   const { mailboxId, message, kind, folder, receivedOn, receivedAt, snoozedUntil, labels, starred, isAlone } = kept;
   const { messageId, fingerprint } = message;
   const same = findIdentical(tx, { mailboxId, messageId, fingerprint, kind });
-  if (same) return { ...same, duplicate: true };
+  if (same) return { ...same, duplicate: true, labelled: [] };
 
   const { workspaceId } = mailboxToFileInto(tx, mailboxId);
   const now = runtime.now();
@@ -142,14 +143,14 @@ export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage
       .where(eq(threads.seq, written.threadSeq))
       .run();
   }
-  if (labels.length > 0) addLabels(tx, written.threadSeq, labels);
+  const labelled = labels.length > 0 ? addLabels(tx, written.threadSeq, labels) : [];
   if (joined) for (const label of labels) settle(tx, joined.seq, "label", "server", labelKey(label));
   if (starred && joined) settle(tx, joined.seq, "starred", "server");
   if (starred) {
     tx.update(threads).set({ starred }).where(eq(threads.seq, written.threadSeq)).run();
     tx.update(messages).set({ flagged: true }).where(eq(messages.seq, written.seq)).run();
   }
-  return { seq: written.seq, messageId: written.messageId, threadId: written.threadId, duplicate: false };
+  return { seq: written.seq, messageId: written.messageId, threadId: written.threadId, duplicate: false, labelled };
 }
 
 /** Found by its former name, else as for arriving mail. */

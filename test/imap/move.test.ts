@@ -270,3 +270,77 @@ describe("between mailboxes", () => {
     expect(bcc).toContain("hidden@remote.example");
   });
 });
+
+describe("of a command that fails midway", () => {
+  /** As a disk that fails when this message is moved to Archive, or filed. */
+  async function failing<T>(subject: string, run: () => Promise<T>): Promise<T> {
+    const { $client } = world.app.appliance.store.db;
+    for (const [name, event] of [
+      ["fails_move", "UPDATE OF folder"],
+      ["fails_filing", "INSERT"],
+    ]) {
+      $client.run(
+        `CREATE TRIGGER ${name} BEFORE ${event} ON messages WHEN new.subject = '${subject}' AND new.folder = 'archive'
+         BEGIN SELECT RAISE(ABORT, 'the disk failed'); END`,
+      );
+    }
+    try {
+      return await run();
+    } finally {
+      for (const name of ["fails_move", "fails_filing"]) $client.run(`DROP TRIGGER ${name}`);
+    }
+  }
+
+  test("COPY within a mailbox leaves all where it was; MOVE tells what it moved", async () => {
+    const gail = world.member("Gail");
+    const subjects = Array.from({ length: 105 }, (_, i) => `Many ${i}`);
+    for (const subject of subjects) await world.arrive({ subject }, gail.email);
+    const client = await opened("INBOX", gail);
+    // What COPY took back has higher UIDs than the others.
+    for (const [verb, last] of [
+      ["COPY", 104],
+      ["MOVE", 99],
+    ]) {
+      const reply = await failing(`Many ${last}`, () => client.say(`${verb} 1:* Archive`));
+      expect([verb, reply.status]).toEqual([verb, "NO"]);
+      expect(copied(reply)).toHaveLength(verb === "COPY" ? 0 : 100);
+      const inbox = subjects.filter((one) => placesOf(one, gail.mailboxId).includes("INBOX"));
+      expect(inbox).toHaveLength(verb === "COPY" ? 105 : 5);
+      await client.say("SELECT INBOX");
+    }
+  });
+
+  test("COPY into another mailbox leaves nothing there, and what was there as it was", async () => {
+    const hugo = world.member("Hugo", "full");
+    const both = { from: "both@remote.example", messageId: "<midway-both@remote.example>", subject: "Midway both" };
+    await world.arrive({ subject: "Midway talk", messageId: "<midway-talk@x>" }, hugo.email);
+    await world.arrive(both, hugo.email);
+    await world.arrive(both);
+    const answer = { subject: "Re: Midway talk", headers: ["In-Reply-To: <midway-talk@x>"] };
+    const { threadId } = await world.arrive(answer);
+    await world.app.api.patch(`/threads/${threadId}`, { labels: ["Work"] });
+    for (const n of [1, 2, 3]) await world.arrive({ subject: `Midway ${n}` });
+    const client = await opened("Shared/alice@example.test/INBOX", hugo);
+    const uids = (await uidsOf(client, "Midway")).join(",");
+    const theirs = async () => {
+      const api = world.app.apiWith(hugo.key);
+      const { body } = await api.get<{ threads: { id: string }[] }>("/threads?mailbox=hugo@example.test");
+      const all = await Promise.all(body.threads.map(({ id }) => api.get<{ thread: object }>(`/threads/${id}`)));
+      return all.map(({ body }) => body);
+    };
+    const before = await theirs();
+    expect(before).toHaveLength(2);
+    const reply = await failing("Midway 3", () => client.say(`UID COPY ${uids} Archive`));
+    expect([reply.status, copied(reply)]).toEqual(["NO", []]);
+    expect(await theirs()).toEqual(before);
+    const moved = await failing("Midway 3", () => client.say(`UID MOVE ${uids} Archive`));
+    expect([moved.status, copied(moved)]).toEqual([
+      "NO",
+      [expect.anything(), expect.anything(), expect.anything(), expect.anything()],
+    ]);
+    expect(await world.mail(client)).toEqual({
+      INBOX: ["Midway talk"],
+      Archive: ["Midway 1", "Midway 2", "Midway both", "Re: Midway talk"],
+    });
+  });
+});

@@ -1,11 +1,13 @@
 /**
  * MOVE (RFC 6851) and COPY (RFC 9051 §6.4.7). A mailbox has a message once, in one folder: within it, both move. Into another
  * mailbox messages are filed by the rules of import, and with MOVE they leave their own in the same transaction. What is
- * refused beforehand changes nothing; of a command that fails later, the client is told what was done.
+ * refused beforehand changes nothing. A COPY that fails later takes back what it did; of a MOVE, the client is told what it
+ * moved.
  */
 
 import type { Caller } from "../../access/caller.ts";
 import { letOthersRun } from "../../base/pause.ts";
+import type { FiledInto } from "../../mailbox/carrying.ts";
 import type { Numbered } from "../../mailbox/uids.ts";
 import { Malformed, type Parser, setOf } from "../grammar.ts";
 import { type Named, named } from "../names.ts";
@@ -16,10 +18,13 @@ import { PORTION } from "./expunge.ts";
 /** Messages that are prepared at once; each is in memory. */
 const CARRIED_AT_ONCE = 4;
 
-/** UIDs of a message before and after. */
+/** UIDs of a message (messages.seq) before and after. */
 interface Pair {
+  seq: number;
   from: number;
   to: number;
+  /** What was filed in another mailbox. */
+  filed?: FiledInto;
 }
 
 export const move = (session: Session, parser: Parser, byUid: boolean): Promise<string> =>
@@ -53,6 +58,9 @@ async function transfer(session: Session, parser: Parser, byUid: boolean, moves:
   try {
     if (isWithin) await moveWithin(session, caller, view, rows, target, done);
     else await carry(session, caller, view, rows, target, moves, done);
+  } catch (error) {
+    if (!moves) await restore(session, caller, view, target, done);
+    throw error;
   } finally {
     if (done.length > 0) {
       // Both in the order of the pairs (RFC 4315 §3).
@@ -110,7 +118,7 @@ async function moveWithin(
         states.map(({ seq }) => seq),
         { folder },
       );
-      return states.map(({ uid, seq }) => ({ from: uid, to: mailbox.uids.uidOf(seq)?.uid ?? uid }));
+      return states.map(({ uid, seq }) => ({ seq, from: uid, to: mailbox.uids.uidOf(seq)?.uid ?? uid }));
     });
     done.push(...moved);
   }
@@ -142,9 +150,37 @@ async function carry(
         if (!one || mailbox.uids.uidOf(one.seq)?.uid !== one.uid) return [];
         const filed = mailbox.carryMessage(tx, caller, { seq: one.seq, from, message: one.message, to, moves });
         const numbered = filed && mailbox.uids.uidOf(filed.seq);
-        return numbered ? [{ from: one.uid, to: numbered.uid }] : [];
+        return numbered ? [{ seq: filed.seq, from: one.uid, to: numbered.uid, filed }] : [];
       }),
     );
     done.push(...carried);
+  }
+}
+
+/** Takes back what a COPY did, but for what changed since, and for all once that fails. Takes it from `done`. */
+async function restore(
+  session: Session,
+  caller: Caller,
+  { folder: source }: View,
+  { folder }: Named,
+  done: Pair[],
+): Promise<void> {
+  const { store, mailbox } = session.parts;
+  try {
+    while (done.length > 0) {
+      const portion = done.slice(-PORTION);
+      await store.enqueue((tx) => {
+        const still = portion.filter(({ seq, to }) => {
+          const present = mailbox.uids.uidOf(seq);
+          return present?.folder === folder && present.uid === to;
+        });
+        const within = still.filter(({ filed }) => !filed).map(({ seq }) => seq);
+        if (within.length > 0) mailbox.changeMessages(tx, caller, within, { folder: source.folder });
+        for (const { filed } of still) if (filed) mailbox.takeBack(tx, caller, filed);
+      });
+      done.length -= portion.length;
+    }
+  } catch (error) {
+    session.parts.log.error("a COPY that failed could not be taken back", { trace: session.trace, error });
   }
 }
