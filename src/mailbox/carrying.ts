@@ -3,7 +3,7 @@
  * into another. By the rules of import a mailbox has a message once; one that is there already moves to the folder.
  */
 import { and, eq, sql } from "drizzle-orm";
-import { type Caller, notFound, reachTo, requireAccess } from "../access/caller.ts";
+import { type Caller, notFound, reachOf, reachTo, requireAccess } from "../access/caller.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { type Folder, messageBodies, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
@@ -20,8 +20,22 @@ import type { FilingKind } from "./threading.ts";
 import { fileKept, type KeptMessage } from "./transfer.ts";
 import { IMAP_FLAGS, imapFolder, setImapFlags } from "./uids.ts";
 
+type Source = NonNullable<ReturnType<ReturnType<typeof statements>["source"]["get"]>>;
+
+/** What a message is, whatever was read of its composed file. */
+const identityOf = ({ message: row, headers }: Source, prepared: PreparedMessage) => ({
+  message: { ...prepared, headers, fingerprint: row.fingerprint, size: row.size },
+  kind: (row.kind === "received" && row.receivedOn === null ? "notice" : row.kind) satisfies FilingKind as FilingKind,
+  deliveredAt: row.deliveredAt ?? undefined,
+  auth: row.auth ?? undefined,
+  sentBy: row.sentBy ?? undefined,
+});
+
 /** A message and its place. `imapFlags`: bits of IMAP_FLAGS. */
 export type Placed = Omit<KeptMessage, "isAlone" | "conversation"> & { imapFlags: number };
+
+/** A message (messages.seq), and where it is. */
+type Place = Pick<typeof messages.$inferSelect, "seq" | "folder">;
 
 const statements = prepared((db) => ({
   source: db
@@ -44,6 +58,17 @@ const statements = prepared((db) => ({
     .from(threads)
     .where(eq(threads.seq, sql.placeholder("seq")))
     .prepare(),
+  // The mailbox that it goes to first.
+  served: db.$client.prepare<Place, [mailboxIds: string, messageId: string, digest: Uint8Array, mailboxId: string]>(
+    `SELECT seq, folder FROM json_each(?1) AS reached CROSS JOIN messages INDEXED BY messages_by_message_id
+       ON mailbox_id = reached.value AND message_id = ?2
+     WHERE EXISTS (SELECT 1 FROM imap_octets WHERE message_seq = seq AND digest = ?3)
+     ORDER BY mailbox_id <> ?4, seq LIMIT 1`,
+  ),
+  servedById: db.$client.prepare<Place, [mailboxIds: string, id: string, digest: Uint8Array]>(
+    `SELECT seq, folder FROM messages WHERE id = ?2 AND mailbox_id IN (SELECT value FROM json_each(?1))
+       AND EXISTS (SELECT 1 FROM imap_octets WHERE message_seq = seq AND digest = ?3)`,
+  ),
   place: db.$client.prepare<{ threadSeq: number; folder: Folder }, [seq: number]>(
     "SELECT thread_seq AS threadSeq, folder FROM messages WHERE seq = ?",
   ),
@@ -75,6 +100,32 @@ export function fileInto(parts: Writing, tx: Tx, caller: Caller, { imapFlags, ..
   const row = imapFolder(tx, mailboxId, folder);
   if (row && imapFlags !== 0) setImapFlags(tx, row.id, [filed.seq], { add: imapFlags, remove: 0 });
   return filed;
+}
+
+/** A message that a mail app appended. */
+export interface Appended extends Placed {
+  /** SHA-256 of its octets. */
+  digest: Uint8Array;
+  /** Message.id, if the octets name it (octets.ts). */
+  id: string | undefined;
+}
+
+/**
+ * Files what an app appends. Octets that it got here are that message, whatever is parsed of them. @throws AppError not_found,
+ * forbidden, conflict
+ */
+export function fileAppended(parts: Writing, tx: Tx, caller: Caller, { digest, id, ...placed }: Appended): FiledInto {
+  const { messageId } = placed.message;
+  const readable = [...reachOf(tx, caller).values()].flatMap(({ mailbox, access }) => (access.read ? mailbox.id : []));
+  const among = JSON.stringify(readable);
+  const served =
+    messageId === undefined
+      ? id !== undefined && statements(tx).servedById.get(among, id, digest)
+      : statements(tx).served.get(among, messageId, digest, placed.mailboxId);
+  const found = served && statements(tx).source.get(served);
+  if (!found) return fileInto(parts, tx, caller, placed);
+  requireMovable(tx, caller, [found.message.seq], placed.folder, "read");
+  return fileInto(parts, tx, caller, { ...placed, ...identityOf(found, placed.message) });
 }
 
 /** Undoes a filing: the message goes, or back to the folder that it was in. `now`: epoch ms. @throws AppError conflict */
@@ -151,9 +202,6 @@ export interface Carrying {
   moves: boolean;
 }
 
-const kindOf = ({ kind, receivedOn }: typeof messages.$inferSelect): FilingKind =>
-  kind === "received" && receivedOn === null ? "notice" : kind;
-
 /**
  * Files a message into another mailbox with its state; returns it there, or undefined if it is gone. @throws AppError
  * not_found, forbidden, conflict
@@ -166,23 +214,17 @@ export function carryMessage(
 ): FiledInto | undefined {
   const found = statements(tx).source.get({ seq, folder: from });
   if (!found) return undefined;
-  const { message: row, thread, headers } = found;
-  // Whatever was read of the composed file, it is the same message.
-  const { fingerprint, size } = row;
+  const { message: row, thread } = found;
   requireMovable(tx, caller, [seq], to.folder, moves ? "manage" : "read");
   const filed = fileInto(parts, tx, caller, {
     mailboxId: to.mailboxId,
-    message: { ...message, headers, fingerprint, size },
-    kind: kindOf(row),
+    ...identityOf(found, message),
     folder: to.folder,
     read: row.read,
     starred: row.flagged,
     labels: labelsOf(tx, [thread.seq]).get(thread.seq) ?? [],
     receivedOn: to.address,
     receivedAt: row.filedAt,
-    deliveredAt: row.deliveredAt ?? undefined,
-    auth: row.auth ?? undefined,
-    sentBy: row.sentBy ?? undefined,
     // \Deleted is said of the message where it was.
     imapFlags: (statements(tx).flags.get(seq)?.flags ?? 0) & ~IMAP_FLAGS.deleted,
   });

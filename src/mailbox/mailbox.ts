@@ -28,13 +28,13 @@ import {
 } from "./addresses.ts";
 import { arrivalsAfter, latestArrival, positionAfter } from "./arrivals.ts";
 import {
+  type Appended,
   type Carrying,
   carryMessage,
   dropAppended,
   type FiledInto,
-  fileInto,
+  fileAppended,
   fileToCarry,
-  type Placed,
   sentAs,
   takeBack,
 } from "./carrying.ts";
@@ -235,8 +235,9 @@ export function createMailbox({
     /** See requireMovable. @throws AppError not_found, forbidden, conflict */
     requireMovable: (caller: Caller, seqs: readonly number[], folder: Folder, needed: "read" | "manage"): void =>
       requireMovable(db, caller, seqs, folder, needed),
-    /** Files a message into one folder, as mail apps do; see fileInto. @throws AppError; then nothing has changed */
-    fileInto: (tx: Tx, caller: Caller, placed: Placed): FiledInto => fileInto({ engine, runtime }, tx, caller, placed),
+    /** See fileAppended. @throws AppError; then nothing has changed */
+    fileAppended: (tx: Tx, caller: Caller, appended: Appended): FiledInto =>
+      fileAppended({ engine, runtime }, tx, caller, appended),
     takeBack: (tx: Tx, caller: Caller, filed: FiledInto): void => takeBack(tx, caller, filed, runtime.now()),
     sentAs,
     dropAppended,

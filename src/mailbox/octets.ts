@@ -60,6 +60,10 @@ function traceOf({ id, auth, filedAt, receivedOn }: Source): string {
   return `${received}Authentication-Results: ${domain}${results}\r\n`;
 }
 
+/** Message.id of octets that have these fields. */
+export const idIn = (octets: Uint8Array): string | undefined =>
+  /^Received: by \S+ with ESMTP id (\S+)\r\n/.exec(Buffer.from(octets.subarray(0, 1_000)).toString("latin1"))?.[1];
+
 const among = sql`(select value from json_each(${sql.placeholder("seqs")}))`;
 const statements = prepared((db) => ({
   source: db

@@ -324,8 +324,8 @@ export function decodedPartOf(content: Content, numbers: readonly number[]): Dec
   return /^(?:7bit|8bit|binary)$/.test(encoding) ? { pieces: () => piecesOf(section) } : "unknown";
 }
 
-export function* piecesOf(octets: Buffer): Generator<Buffer> {
-  for (let at = 0; at < octets.length; at += CHUNK) yield octets.subarray(at, at + CHUNK);
+export function* piecesOf<T extends Uint8Array>(octets: T): Generator<T> {
+  for (let at = 0; at < octets.length; at += CHUNK) yield octets.subarray(at, at + CHUNK) as T;
 }
 
 function* base64Pieces(octets: Buffer): Generator<Buffer> {

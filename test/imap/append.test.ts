@@ -123,6 +123,63 @@ describe("elsewhere", () => {
   });
 });
 
+describe("octets that were fetched here", () => {
+  const RICH = {
+    subject: "Rich",
+    headers: ["MIME-Version: 1.0", "Content-Type: multipart/mixed; boundary=b"],
+    text: [
+      ...["--b", "Content-Type: text/html", "", "<p>Hi</p>"],
+      ...["--b", "Content-Type: text/csv", "Content-Disposition: attachment; filename=a.csv", "", "a,b", "--b--", ""],
+    ].join("\r\n"),
+  };
+
+  async function fetched(name: string): Promise<string> {
+    await client.say(`SELECT ${name}`);
+    const [line = ""] = (await client.say("FETCH 1 (BODY.PEEK[])")).untagged;
+    return line.slice(line.indexOf("}\r\n") + 3, -1);
+  }
+
+  for (const [what, messageId] of [
+    ["a Message-ID", "<rich@remote.example>"],
+    ["no Message-ID", ""],
+  ] as const) {
+    test(`of a message with ${what} are that message, in any folder and mailbox`, async () => {
+      const ben = world.member("Ben", "full");
+      await world.arrive({ ...RICH, messageId });
+      const octets = await fetched("INBOX");
+      expect(octets).toStartWith("Received: by example.test");
+      await append("Archive", octets);
+      expect(await world.mail(client)).toEqual({ Archive: ["Rich"] });
+      expect(await fetched("Archive")).toBe(octets);
+      // Nothing that arrived is in Sent.
+      expect(await client.say(`APPEND Sent {${octets.length}+}\r\n${octets}`)).toMatchObject({ status: "NO" });
+      client = await world.client(ben);
+      for (const folder of ["INBOX", "Archive"]) {
+        await append(folder, octets, "(\\Seen) ");
+        expect(await world.mail(client)).toEqual({ [folder]: ["Rich"] });
+      }
+      const theirs = await fetched("Archive");
+      expect(theirs.match(/^Received: /gm)).toHaveLength(1);
+      await append("Trash", theirs);
+      await append("Shared/alice@example.test/Trash", theirs);
+      expect(await world.mail(client)).toEqual({ Trash: ["Rich"] });
+      const hers = "Shared/alice@example.test/";
+      expect(await world.mail(client, hers)).toEqual({ [`${hers}Trash`]: ["Rich"] });
+    });
+  }
+
+  test("are nothing to who may not read them, and changed octets are another message", async () => {
+    const ben = world.member("Ben");
+    await world.arrive({ subject: "Hers", messageId: "<hers@x>" });
+    const octets = await fetched("INBOX");
+    await append("Archive", octets.replace("Hers", "Ours"));
+    expect(await world.mail(client)).toEqual({ INBOX: ["Hers"], Archive: ["Ours"] });
+    client = await world.client(ben);
+    await append("Archive", octets);
+    expect(await world.mail(client)).toEqual({ Archive: ["Hers"] });
+  });
+});
+
 describe("EXPUNGE", () => {
   for (const name of ["INBOX", "Archive", "Sent", "Drafts"]) {
     test(`in ${name} moves to Trash`, async () => {

@@ -1,9 +1,13 @@
 /**
  * APPEND (RFC 9051 §6.3.12): a message is filed as import files it. What a mail app sent through this server is there already,
- * and not filed again; what waits for approval is filed once it was sent. Drafts are drafts of the app.
+ * and not filed again; what waits for approval is filed once it was sent. Drafts are drafts of the app. Octets that were
+ * fetched here are the message that they are of.
  */
 import { isUnavailable } from "../../base/errors.ts";
+import { letOthersRun } from "../../base/pause.ts";
+import { idIn } from "../../mailbox/octets.ts";
 import type { FilingKind } from "../../mailbox/threading.ts";
+import { piecesOf } from "../../message/imap.ts";
 import { Malformed, OF_PROGRAMS, type Parser } from "../grammar.ts";
 import { named } from "../names.ts";
 import { BIT_OF, labelIn, Refused, type Session } from "../session.ts";
@@ -43,10 +47,13 @@ export async function append(session: Session, parser: Parser): Promise<string> 
     throw new Refused("Drafts are in Drafts", "CANNOT");
   const labels = flags.filter((flag) => !flag.startsWith("\\") && !OF_PROGRAMS.test(flag)).map(labelIn);
   const mailboxId = reach.mailbox.id;
+  const digest = await digestOf(bytes);
   const filed = await store.enqueue((tx) => {
     const sent = kind === "sent" ? mailbox.sentAs(tx, mailboxId, message.messageId) : undefined;
     if (sent) return sent;
-    return mailbox.fileInto(tx, caller, {
+    return mailbox.fileAppended(tx, caller, {
+      digest,
+      id: idIn(bytes),
       mailboxId,
       message,
       kind,
@@ -63,4 +70,14 @@ export async function append(session: Session, parser: Parser): Promise<string> 
   const numbered = filed.seq === undefined ? undefined : uids.uidOf(filed.seq);
   // What was sent may have been moved since, and its number be of another folder.
   return numbered?.folder === folder ? `[APPENDUID ${numbered.uidValidity} ${numbered.uid}] Filed` : "Filed";
+}
+
+/** SHA-256, in pieces that leave the server to others. */
+async function digestOf(octets: Uint8Array): Promise<Uint8Array> {
+  const hash = new Bun.CryptoHasher("sha256");
+  for (const piece of piecesOf(octets)) {
+    hash.update(piece);
+    await letOthersRun();
+  }
+  return hash.digest();
 }
