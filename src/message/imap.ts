@@ -191,8 +191,31 @@ const envelopeIn = ({ bytes, root }: Content): string => envelopeOf(headerOf(byt
 /** The octets of a text that structure.ts has read, in UTF-8. */
 const latin1Of = (text: string): string => Buffer.from(text, "utf8").toString("latin1");
 
+const PIECE = /^([^*]+)\*(\d{1,3})(\*?)$/;
+
+/**
+ * Parameters, with the pieces of one (RFC 2231 §3) joined and last. What is encoded stays so, and pieces of which one is
+ * missing stay apart.
+ */
+function joinedOf(parameters: ReadonlyMap<string, string>): [name: string, value: string][] {
+  const all = [...parameters].map(([name, value]) => {
+    const [, of = "", number, mark] = PIECE.exec(name) ?? [];
+    return { name, value, of, number: Number(number), isEncoded: mark === "*" };
+  });
+  const { "": whole = [], ...groups } = Object.groupBy(all, ({ of }) => of);
+  const joined = Object.entries(groups).flatMap(([name, pieces = []]) => {
+    pieces.sort((a, b) => a.number - b.number);
+    if (pieces.some(({ number }, i) => number !== i)) return pieces;
+    if (!pieces.some(({ isEncoded }) => isEncoded)) return { name, value: pieces.map(({ value }) => value).join("") };
+    const encoded = pieces.map(({ value, isEncoded }) => (isEncoded ? value : value.replaceAll("%", "%25"))).join("");
+    // Charset and language are in the first piece, if that is encoded.
+    return { name: `${name}*`, value: pieces[0]?.isEncoded ? encoded : `''${encoded}` };
+  });
+  return [...whole, ...joined].map(({ name, value }) => [name, value]);
+}
+
 function parametersOf(parameters: ReadonlyMap<string, string>): string {
-  const pairs = [...parameters].map((pair) => pair.map((text) => quoted(latin1Of(text))).join(" "));
+  const pairs = joinedOf(parameters).map((pair) => pair.map((text) => quoted(latin1Of(text))).join(" "));
   return pairs.length === 0 ? "NIL" : `(${pairs.join(" ")})`;
 }
 

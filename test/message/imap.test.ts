@@ -133,3 +133,19 @@ test("what never ends is text, and what follows is read", () => {
   expect(addressesOf('a@x, "b <c@x>, d@x')).toBe('((NIL NIL "a" "x")("\\"b" NIL "c" "x")(NIL NIL "d" "x"))');
   expect(addressesOf("(a (b) c@x")).toBe('(("b" NIL "(a  c" "x"))');
 });
+
+test("the pieces of a parameter are joined, as Dovecot does", () => {
+  for (const [given, told] of [
+    ['name*1="b "; a=1; name*0="a "', '"a" "1" "name" "a b "'],
+    ["name*0*=utf-8'en'%C3%BC; name*1=50%; name*2*=%20", `"name*" "utf-8'en'%C3%BC50%25%20"`],
+    ["name*0=a%; name*1*=%20", `"name*" "''a%25%20"`],
+    ["name*0=a; name*2=c", '"name*0" "a" "name*2" "c"'],
+    ["name*1=b; name*2=c", '"name*1" "b" "name*2" "c"'],
+    ["name*=utf-8''whole; *0=x; name*x=y", `"name*" "utf-8''whole" "*0" "x" "name*x" "y"`],
+  ]) {
+    const header = `Content-Type: application/x; ${given}`;
+    expect(structureOf(message(header, `Content-Disposition: attachment; ${given}`, "", "x"), true)).toBe(
+      `("application" "x" (${told}) NIL NIL "7bit" 1 NIL ("attachment" (${told})) NIL NIL)`,
+    );
+  }
+});
