@@ -16,7 +16,8 @@ import { IMAP_FLAGS, type ImapState } from "../mailbox/uids.ts";
 import type { Options } from "../store/settings.ts";
 import { asUnavailable, type Store } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
-import { encodeUtf7, keywordOf, labelOf, quoted, setOf } from "./grammar.ts";
+import { encodeUtf7, quoted, setOf } from "./grammar.ts";
+import { Keywords } from "./keywords.ts";
 import { hasChanged, isNews, refresh, sequenceOf, type View } from "./view.ts";
 
 /** What sessions need of the server. */
@@ -152,13 +153,24 @@ export class Session {
       view.folder.id,
       changed.map(({ seq }) => seq),
     );
-    for (const state of states) await this.tellFlags(view, state, { onlyNews: true });
+    const keywords = this.keywordsIn(view.folder.mailboxId);
+    for (const state of states) await this.tellFlags(view, state, keywords, { onlyNews: true });
+  }
+
+  /** The keywords of a mailbox as they are now. The caller checks access. */
+  keywordsIn(mailboxId: string): Keywords {
+    return new Keywords(() => this.parts.mailbox.listLabels(this.present(), mailboxId, MOST_LABELS));
   }
 
   /** Tells the flags of a message. */
-  async tellFlags(view: View, state: ImapState, { onlyNews = false, uid = false } = {}): Promise<void> {
+  async tellFlags(
+    view: View,
+    state: ImapState,
+    keywords: Keywords,
+    { onlyNews = false, uid = false } = {},
+  ): Promise<void> {
     const sequence = sequenceOf(view, state.uid);
-    const flags = flagsOf(state);
+    const flags = flagsOf(state, keywords);
     const isNew = isNews(view, state, flags);
     if (sequence === undefined || (onlyNews && !isNew)) return;
     const items = [`FLAGS ${flags}`];
@@ -169,10 +181,12 @@ export class Session {
 }
 
 const LONGEST_LABEL = 60;
+/** Labels of a mailbox whose keywords are compared. */
+const MOST_LABELS = 10_000;
 
 /** The label that a keyword is. @throws Refused if no label is like that */
-export function labelIn(keyword: string): string {
-  const label = labelOf(keyword);
+export function labelIn(keywords: Keywords, keyword: string): string {
+  const label = keywords.label(keyword);
   if (label.length > LONGEST_LABEL || label.trim() === "" || /\p{Cc}/u.test(label)) {
     throw new Refused("A label has 1 to 60 characters", "LIMIT");
   }
@@ -190,17 +204,17 @@ const BITS = [
 export const BIT_OF: ReadonlyMap<string, number> = new Map(BITS.map(([bit, flag]) => [flag.toLowerCase(), bit]));
 
 /** The flags of a message, each once. */
-export function flagNamesOf({ read, flagged, kind, flags, labels }: ImapState): string[] {
+export function flagNamesOf({ read, flagged, kind, flags, labels }: ImapState, keywords: Keywords): string[] {
   return [
     ...(read ? ["\\Seen"] : []),
     ...(flagged ? ["\\Flagged"] : []),
     ...(kind === "draft" ? ["\\Draft"] : []),
     ...BITS.flatMap(([bit, flag]) => (flags & bit ? [flag] : [])),
-    ...labels.map(keywordOf),
+    ...labels.map((label) => keywords.of(label)),
   ];
 }
 
-export const flagsOf = (state: ImapState): string => `(${flagNamesOf(state).join(" ")})`;
+export const flagsOf = (state: ImapState, keywords: Keywords): string => `(${flagNamesOf(state, keywords).join(" ")})`;
 
 /** The refusal for an error of the mailbox. Anything else is thrown. */
 export function refusalOf(failure: unknown): Refused {

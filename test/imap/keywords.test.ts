@@ -36,3 +36,45 @@ test("labels are told when a mailbox is selected, and never taken for keywords o
   expect(await flagsOf()).toEqual(["Later"]);
   mail.end();
 });
+
+test("labels whose keywords differ by case alone have a number, and a keyword in any case is of its label", async () => {
+  const world = await imapWorld();
+  const labelled = async (subject: string, ...labels: string[]): Promise<string> => {
+    const { threadId } = await world.arrive({ subject });
+    expect((await world.app.api.patch(`/threads/${threadId}`, { labels })).status).toBe(200);
+    return threadId;
+  };
+  const labelsOf = async (threadId: string): Promise<string[]> =>
+    (await world.app.api.get<{ thread: { labels: string[] } }>(`/threads/${threadId}`)).body.thread.labels;
+  const labels = ["\u00e4", "\u0284", "\u68e4", "\u6a84"];
+  const keywords = ["&AOQ-", "&AoQ-&2", "&aOQ-&3", "&aoQ-&4"];
+  const threads = [];
+  for (const label of labels) threads.push(await labelled(`Has ${label.codePointAt(0)}`, label));
+  // A label is the same in any case, however a conversation has it.
+  threads.push(await labelled("Has it in capitals", "Ä"));
+  const mail = await world.client();
+  const flagsOf = (lines: readonly string[]): string[] =>
+    lines.flatMap(
+      (line) =>
+        /FETCH .*FLAGS \(([^)]*)\)/
+          .exec(line)?.[1]
+          ?.split(" ")
+          .filter((flag) => flag !== "\\Seen") ?? [],
+    );
+  expect(listed((await mail.say("SELECT INBOX")).untagged, "* FLAGS").filter((flag) => flag.startsWith("&"))).toEqual(
+    keywords,
+  );
+  expect(flagsOf((await mail.say("FETCH 1:* (FLAGS)")).untagged)).toEqual([...keywords, "&AOQ-"]);
+  for (const [i, keyword] of keywords.entries()) {
+    const found = (await mail.say(`SEARCH KEYWORD ${keyword.toLowerCase()}`)).untagged[0];
+    expect(found).toBe(i === 0 ? "* SEARCH 1 5" : `* SEARCH ${i + 1}`);
+    await mail.say(`STORE 5 FLAGS (${keyword.toUpperCase()})`);
+    expect(await labelsOf(threads[4] as string)).toEqual([labels[i] as string]);
+    await mail.say(`STORE 5 -FLAGS (${keyword.toLowerCase()})`);
+    expect(await labelsOf(threads[4] as string)).toEqual([]);
+  }
+  const text = "Subject: Appended\r\n\r\nHello\r\n";
+  await mail.say(`APPEND INBOX (&aoq-&3 &ANY-) {${text.length}+}\r\n${text}`);
+  expect(flagsOf((await mail.say("FETCH 6 (FLAGS)")).untagged)).toEqual(["&aOQ-&3", "&ANY-"]);
+  mail.end();
+});

@@ -45,8 +45,11 @@ export async function append(session: Session, parser: Parser): Promise<string> 
     folder === "sent" ? "sent" : folder === "drafts" || lower.includes("\\draft") ? "draft" : "received";
   if (kind === "draft" && folder !== "drafts" && folder !== "trash")
     throw new Refused("Drafts are in Drafts", "CANNOT");
-  const labels = flags.filter((flag) => !flag.startsWith("\\") && !OF_PROGRAMS.test(flag)).map(labelIn);
   const mailboxId = reach.mailbox.id;
+  const keywords = session.keywordsIn(mailboxId);
+  const labels = flags
+    .filter((flag) => !flag.startsWith("\\") && !OF_PROGRAMS.test(flag))
+    .map((flag) => labelIn(keywords, flag));
   const digest = await digestOf(bytes);
   const filed = await store.enqueue((tx) => {
     const sent = kind === "sent" ? mailbox.sentAs(tx, mailboxId, message.messageId) : undefined;

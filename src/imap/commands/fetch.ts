@@ -14,6 +14,7 @@ import {
   structureOf,
 } from "../../message/imap.ts";
 import { dateTimeOf, type FetchItem, isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
+import type { Keywords } from "../keywords.ts";
 import { flagsOf, Refused, refusalOf, type Session } from "../session.ts";
 import { gapsIn, isBeyond, rowsIn, sequenceOf, statesOf, type View } from "../view.ts";
 
@@ -71,13 +72,14 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
       caller,
       [...states.values()].map(({ id }) => id),
     );
+    const keywords = session.keywordsIn(view.folder.mailboxId);
     for (const { uid } of portion) {
       const state = states.get(uid);
       // Gone since: the client is told after the command.
       const sequence = sequenceOf(view, uid);
       if (!state || sequence === undefined) continue;
       try {
-        await tell({ session, userId, view, state, sequence, known: known.get(state.seq) }, items, reply);
+        await tell({ session, userId, view, state, keywords, sequence, known: known.get(state.seq) }, items, reply);
       } catch (error) {
         // It cannot be composed. The client gets the others.
         if (!(error instanceof AppError)) throw error;
@@ -116,6 +118,7 @@ interface Told {
   userId: string;
   view: View;
   state: ImapState;
+  keywords: Keywords;
   sequence: number;
   /** What is kept of its octets. */
   known: { size: number; structure: string | null } | undefined;
@@ -181,14 +184,14 @@ async function write(
 }
 
 async function answerTo(
-  { view, state, known }: Told,
+  { view, state, keywords, known }: Told,
   item: Exclude<FetchItem, { item: "SECTION" }>,
   header: () => string,
   content: Content | undefined,
 ): Promise<string> {
   switch (item.item) {
     case "FLAGS": {
-      const flags = flagsOf(state);
+      const flags = flagsOf(state, keywords);
       view.told.set(state.uid, flags);
       return `FLAGS ${flags}`;
     }

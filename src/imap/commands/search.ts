@@ -2,6 +2,7 @@
 import { letOthersRun } from "../../base/pause.ts";
 import type { ImapState, SearchedRow } from "../../mailbox/uids.ts";
 import { isIn, Malformed, type Parser, SAVED, type SearchKey, setOf } from "../grammar.ts";
+import type { Keywords } from "../keywords.ts";
 import { flagNamesOf, Refused, type Session } from "../session.ts";
 import { statesOf, type View } from "../view.ts";
 
@@ -84,11 +85,12 @@ class Candidate {
   constructor(
     readonly state: ImapState,
     readonly sequence: number,
+    readonly keywords: Keywords,
   ) {}
 
   /** `flag`: in lower case. */
   hasFlag(flag: string): boolean {
-    this.#flags ??= new Set(flagNamesOf(this.state).map((one) => one.toLowerCase()));
+    this.#flags ??= new Set(flagNamesOf(this.state, this.keywords).map((one) => one.toLowerCase()));
     return this.#flags.has(flag);
   }
 
@@ -148,6 +150,7 @@ async function matching(session: Session, view: View, key: SearchKey, userId: st
   const matcher = (of: SearchKey[]) => matcherOf(view, { key: "and", of }, userId, now);
   const [isCandidate, matches] = [matcher(keys.filter((one) => !isCostly(one))), matcher(keys.filter(isCostly))];
   const [withText, withSize, isOpen] = [needsText(key), needsSize(key), keys.some(isCostly)];
+  const keywords = session.keywordsIn(view.folder.mailboxId);
   const found: Found[] = [];
   for (let next = 0; next < view.rows.length; next += PORTION) {
     const portion = view.rows.slice(next, next + PORTION);
@@ -157,7 +160,7 @@ async function matching(session: Session, view: View, key: SearchKey, userId: st
     const candidates = portion
       .flatMap(({ uid }, i): Candidate[] => {
         const state = states.get(uid);
-        return state ? [new Candidate(state, next + i + 1)] : [];
+        return state ? [new Candidate(state, next + i + 1, keywords)] : [];
       })
       .filter(isCandidate);
     for (const some of isOpen ? bySize(candidates) : [candidates]) {

@@ -1,5 +1,5 @@
 /** SELECT and EXAMINE (RFC 9051 §6.3.2), CLOSE and UNSELECT. */
-import { isIn, keywordOf, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
+import { isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
 import { mailboxIdOf, named } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
 import { gapsIn, openView, type View } from "../view.ts";
@@ -33,10 +33,9 @@ export async function select(session: Session, parser: Parser, readOnly: boolean
   const view = openView(mailbox.uids, found, opened, readOnly);
   const { folder } = view;
   const { mailbox: box, access } = found.reach;
-  const keywords = mailbox
-    .listLabels(session.caller("select"), box.id, MOST_KEYWORDS)
-    .map(({ label }) => keywordOf(label));
-  const flags = [...FLAGS, ...keywords];
+  const keywords = session.keywordsIn(box.id);
+  const labels = mailbox.listLabels(session.caller("select"), box.id, MOST_KEYWORDS);
+  const flags = [...FLAGS, ...labels.map(({ label }) => keywords.of(label))];
   const kept = access.manage ? [...flags.filter((flag) => flag !== "\\Draft"), "\\*"] : ["\\Seen"];
   const lines = [
     `* FLAGS (${flags.join(" ")})`,
@@ -92,10 +91,12 @@ async function resync(session: Session, view: View, { modseq, uids: known }: Kno
   const isKnown = (uid: number): boolean => !known || isIn(known, uid);
   const vanished = (uids.vanishedSince(view.folder, modseq) ?? gapsIn(view)).filter(isKnown);
   if (vanished.length > 0) await session.send(`* VANISHED (EARLIER) ${setOf(vanished)}`);
+  const keywords = session.keywordsIn(view.folder.mailboxId);
   const changed = uids.changedSince(view.folder.id, modseq).filter(({ uid }) => isKnown(uid));
   for (let next = 0; next < changed.length; next += PORTION) {
     const seqs = changed.slice(next, next + PORTION).map(({ seq }) => seq);
-    for (const state of uids.states(view.folder.id, seqs)) await session.tellFlags(view, state, { uid: true });
+    for (const state of uids.states(view.folder.id, seqs))
+      await session.tellFlags(view, state, keywords, { uid: true });
   }
 }
 

@@ -1,6 +1,7 @@
 /** STORE and UID STORE (RFC 9051 §6.4.6, with UNCHANGEDSINCE of RFC 7162). Keywords are labels of whole conversations. */
 import { Malformed, OF_PROGRAMS, type Parser, setOf } from "../grammar.ts";
-import { BIT_OF, flagNamesOf, labelIn, Refused, type Session } from "../session.ts";
+import type { Keywords } from "../keywords.ts";
+import { BIT_OF, flagsOf, labelIn, Refused, type Session } from "../session.ts";
 import { isBeyond, rowsIn, sequenceOf, statesOf } from "../view.ts";
 import { PORTION } from "./expunge.ts";
 
@@ -16,7 +17,7 @@ interface Wanted {
 }
 
 /** What is to be set and taken away. @throws Refused, Malformed */
-function wantedBy(mode: "+" | "-" | "", flags: readonly string[]): Wanted {
+function wantedBy(mode: "+" | "-" | "", flags: readonly string[], keywords: Keywords): Wanted {
   const wanted: Wanted = { add: 0, remove: 0, addLabels: [], removeLabels: [] };
   const sets = mode !== "-";
   if (mode === "") Object.assign(wanted, { read: false, flagged: false, remove: ALL_BITS });
@@ -29,7 +30,7 @@ function wantedBy(mode: "+" | "-" | "", flags: readonly string[]): Wanted {
     else if (bit !== undefined) wanted[sets ? "add" : "remove"] |= bit;
     else if (flag.startsWith("\\")) throw new Malformed(`unknown flag ${flag}`);
     else {
-      wanted[sets ? "addLabels" : "removeLabels"].push(labelIn(flag));
+      wanted[sets ? "addLabels" : "removeLabels"].push(labelIn(keywords, flag));
     }
   }
   return wanted;
@@ -50,9 +51,10 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
   parser.expect("FLAGS");
   const silent = parser.take(".SILENT");
   parser.space();
-  const wanted = wantedBy(mode, parser.flags());
+  const flags = parser.flags();
   parser.end();
   const view = session.selected({ toChange: true });
+  const wanted = wantedBy(mode, flags, session.keywordsIn(view.folder.mailboxId));
   if (!byUid && isBeyond(view, set)) throw new Malformed("no such message");
   const { read, flagged, add, remove, addLabels, removeLabels } = wanted;
   const isAll = flagged !== undefined || add !== 0 || remove !== 0 || addLabels.length > 0 || removeLabels.length > 0;
@@ -88,9 +90,10 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
       return { own, stale: states.filter(isStale).map(({ uid }) => uid) };
     });
     failed.push(...changed.stale);
+    const keywords = session.keywordsIn(view.folder.mailboxId);
     for (const state of uids.states(view.folder.id, changed.own)) {
-      if (silent && !session.enabled.has("CONDSTORE")) view.told.set(state.uid, `(${flagNamesOf(state).join(" ")})`);
-      else await session.tellFlags(view, state, { uid: byUid });
+      if (silent && !session.enabled.has("CONDSTORE")) view.told.set(state.uid, flagsOf(state, keywords));
+      else await session.tellFlags(view, state, keywords, { uid: byUid });
     }
   }
   if (failed.length === 0) return "STORE completed";

@@ -1,0 +1,46 @@
+/**
+ * The labels of a mailbox as keywords. Clients compare keywords in any case, and the case of modified UTF-7 matters: of labels
+ * whose keywords differ by it alone, the first by name has the keyword, and the others have it with a number.
+ */
+import { labelKey } from "../mailbox/labels.ts";
+import { keywordOf, labelOf } from "./grammar.ts";
+
+/** Clients that change the case of a keyword name the label nonetheless. */
+export class Keywords {
+  readonly #labels: () => readonly { label: string }[];
+  #known: { keywords: Map<string, string>; labels: Map<string, string> } | undefined;
+
+  /** `labels`: of the mailbox, by name; read if one of them is not in ASCII. */
+  constructor(labels: () => readonly { label: string }[]) {
+    this.#labels = labels;
+  }
+
+  /** The keyword of a label. */
+  of(label: string): string {
+    const keyword = keywordOf(label);
+    return keyword.includes("&") ? (this.#read().keywords.get(labelKey(label)) ?? keyword) : keyword;
+  }
+
+  /** The label of a keyword, which may be a new one. */
+  label(keyword: string): string {
+    const known = keyword.includes("&") ? this.#read().labels.get(keyword.toLowerCase()) : undefined;
+    return known ?? labelOf(keyword);
+  }
+
+  #read() {
+    if (this.#known) return this.#known;
+    this.#known = { keywords: new Map(), labels: new Map() };
+    const counts = new Map<string, number>();
+    for (const { label } of this.#labels()) {
+      const plain = keywordOf(label);
+      if (!plain.includes("&")) continue;
+      const count = (counts.get(plain.toLowerCase()) ?? 0) + 1;
+      counts.set(plain.toLowerCase(), count);
+      // No label has such a keyword for itself: an & of its own is `&-`.
+      const keyword = count === 1 ? plain : `${plain}&${count}`;
+      this.#known.keywords.set(labelKey(label), keyword);
+      this.#known.labels.set(keyword.toLowerCase(), label);
+    }
+    return this.#known;
+  }
+}
