@@ -17,7 +17,7 @@ export type Read =
   | { command: Command }
   /** A literal is announced: the client waits for `+`. */
   | { waits: true }
-  /** Refused; `tag` if it is known. `ends`: the rest cannot be told from commands, so the connection ends. */
+  /** Refused: the reply, and its tag if that is known. `ends`: the rest cannot be told from commands, so the connection ends. */
   | { refused: string; tag: string; ends: boolean };
 
 const ANNOUNCED = /(~?)\{(\d{1,10})(\+?)\}$/;
@@ -69,7 +69,7 @@ export function createLines(limits: LineLimits) {
     waiting = length > 0 ? [all] : [];
     const end = all.indexOf(0x0a);
     if ((end < 0 ? all.length : end) + text.length + kept > limits.command) {
-      return refuse("The command is too long", true);
+      return refuse("BAD The command is too long", true);
     }
     if (end < 0) return undefined;
     const added = take(end + 1)
@@ -87,7 +87,12 @@ export function createLines(limits: LineLimits) {
     const isUnasked = announced[3] === "+";
     isLarge = limits.isLarge(text);
     if (size > (isLarge ? limits.large() : limits.command - kept) || (isUnasked && size > LONGEST_UNASKED)) {
-      return refuse(isLarge ? "[TOOBIG] The message is too large" : "The literal is too long", isUnasked);
+      // RFC 7888 §5, RFC 7889 §4.
+      const status = isUnasked || !isLarge ? "BAD" : "NO";
+      return refuse(
+        `${status} ${isLarge ? "[TOOBIG] The message is too large" : "The literal is too long"}`,
+        isUnasked,
+      );
     }
     missing = size;
     return isUnasked ? next() : { waits: true };

@@ -38,7 +38,13 @@ export function namesFor(db: Db, caller: Caller): Named[] {
   const own = ownAmong(caller, reached);
   return (own ? [own, ...reached.filter((reach) => reach !== own)] : []).flatMap((reach) => {
     const prefix = reach === own ? "" : `${SHARED}${reach.mailbox.address.replaceAll("/", "_")}/`;
-    return FOLDERS.map(([name, folder, use]) => ({ name: prefix + name, folder, use, reach }));
+    // RFC 6154 §2: another one's Sent is not where the caller's mail goes.
+    return FOLDERS.map(([name, folder, use]) => ({
+      name: prefix + name,
+      folder,
+      use: reach === own ? use : undefined,
+      reach,
+    }));
   });
 }
 

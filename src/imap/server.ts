@@ -57,6 +57,8 @@ const MOST_OF_PERSON = 32;
 const SILENT_MS = { stranger: 60_000, person: 31 * 60_000 };
 /** How long a client may take to read what it was sent. */
 const STALLED_MS = 5 * 60_000;
+/** How long a client may take to read that it is over. */
+const FAREWELL_MS = 1_000;
 /** Refused commands in a row. */
 const MOST_REFUSED = { stranger: 5, person: 100 };
 /** Changes are looked for once in this time. */
@@ -64,9 +66,9 @@ const LOOK_MS = 100;
 
 /**
  * After these the client is told of nothing that changes sequence numbers: of FETCH, STORE and SEARCH by RFC 9051 §7.5.1, of
- * COPY because \Deleted follows, often by number.
+ * UID SEARCH by RFC 7162 §3.2.10.2, of COPY because \Deleted follows, often by number.
  */
-const KEEPS_NUMBERS = /^(?:FETCH|STORE|SEARCH|COPY)$/;
+const KEEPS_NUMBERS = /^\S+ (?:FETCH|STORE|(?:UID )?(?:SEARCH|COPY)) /i;
 
 const TLS = { minVersion: "TLSv1.2" } as const;
 
@@ -122,18 +124,18 @@ export function createImap({
       throw new Malformed(`UID ${verb} is unknown`);
     switch (verb) {
       case "CAPABILITY":
+        parser.end();
         await session.send(`* CAPABILITY ${capabilitiesOf(session)}`);
         return "CAPABILITY completed";
       case "NOOP":
-      case "CHECK":
         parser.end();
-        return `${verb} completed`;
+        return "NOOP completed";
       case "ID":
         await session.send('* ID ("name" "Mailroom")');
         return "ID completed";
       case "STARTTLS":
         parser.end();
-        if (session.wire.isSecure()) throw new Refused("TLS has begun already", "CLIENTBUG");
+        if (session.wire.isSecure()) throw new Malformed("TLS has begun already");
         return "Begin TLS";
       case "LOGIN":
         return login(session, parser);
@@ -148,11 +150,15 @@ export function createImap({
         const asked = [parser.atom().toUpperCase()];
         while (parser.take(" ")) asked.push(parser.atom().toUpperCase());
         const enabled = asked.filter((one) => ENABLED.has(one));
-        if (enabled.includes("QRESYNC")) session.enabled.add("CONDSTORE");
+        await session.send(["* ENABLED", ...new Set(enabled.map((one) => ENABLED.get(one)))].join(" "));
+        if (enabled.includes("QRESYNC") || enabled.includes("CONDSTORE")) await session.enableCondstore();
         for (const one of enabled) session.enabled.add(one);
-        await session.send(["* ENABLED", ...enabled.map((one) => ENABLED.get(one))].join(" "));
         return "ENABLE completed";
       }
+      case "CHECK":
+        parser.end();
+        session.selected();
+        return "CHECK completed";
       case "LIST":
         return list(session, parser);
       case "LSUB":
@@ -290,7 +296,10 @@ export function createImap({
     /** Waits for octets until `lines` has something. */
     async function nextRead() {
       const ms = session.who ? SILENT_MS.person : SILENT_MS.stranger;
-      cancelSilence = runtime.setTimer(end, ms);
+      cancelSilence = runtime.setTimer(() => {
+        bye("Nothing was said for too long");
+        cancelSilence = runtime.setTimer(end, FAREWELL_MS);
+      }, ms);
       try {
         for (;;) {
           const read = lines.next();
@@ -316,12 +325,13 @@ export function createImap({
         name = parser.atom().toUpperCase();
         if (KNOWN.has(name)) verb = name;
         if (name === "LOGOUT") {
+          parser.end();
           await session.send(`* BYE See you\r\n${tag} OK LOGOUT completed`);
           return false;
         }
         const said = await run(session, name, parser, tag);
         if (isOver) return false;
-        if (session.who && !KEEPS_NUMBERS.test(name)) await session.tellChanges();
+        if (session.who) await session.tellChanges({ keepsNumbers: KEEPS_NUMBERS.test(command.text) });
         const capability = /^(?:LOGIN|AUTHENTICATE)$/.test(name) ? `[CAPABILITY ${capabilitiesOf(session)}] ` : "";
         if (capability !== "" && !admitPerson()) throw new Refused("Too many connections", "LIMIT");
         await session.send(`${tag} OK ${capability}${said}`);
@@ -383,9 +393,9 @@ export function createImap({
         if (!read) break;
         if ("waits" in read) await wire.write("+ Go on\r\n");
         else if ("refused" in read) {
-          await session.send(`${read.tag} ${read.refused.startsWith("[") ? "NO" : "BAD"} ${read.refused}`);
+          await session.send(`${read.tag} ${read.refused}`);
           if (read.ends) {
-            await session.send("* BYE The rest cannot be read");
+            await session.send("* BYE [TOOBIG] The rest cannot be read");
             goesOn = false;
           }
         } else goesOn = await answer(read.command);
@@ -418,7 +428,7 @@ export function createImap({
       .finally(() => {
         if (isOver) return;
         socket.end();
-        cancelSilence = runtime.setTimer(end, 1_000);
+        cancelSilence = runtime.setTimer(end, FAREWELL_MS);
       });
     return connection;
   }

@@ -18,7 +18,7 @@ import { asUnavailable, type Store } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import { encodeUtf7, quoted, setOf } from "./grammar.ts";
 import { Keywords } from "./keywords.ts";
-import { hasChanged, isNews, refresh, sequenceOf, type View } from "./view.ts";
+import { hasChanged, hasVanished, isNews, refresh, sequenceOf, type View } from "./view.ts";
 
 /** What sessions need of the server. */
 export interface ImapParts {
@@ -130,12 +130,28 @@ export class Session {
     return this.wire.write(`${line}\r\n`);
   }
 
-  /** Tells what changed in the selected mailbox. Not within FETCH, STORE and SEARCH, whose numbers would be wrong. */
-  async tellChanges(): Promise<void> {
+  /** The client knows MODSEQ from now on, and is told the one that it starts from (RFC 7162 §3.1). */
+  async enableCondstore(): Promise<void> {
+    if (this.enabled.has("CONDSTORE")) return;
+    this.enabled.add("CONDSTORE");
+    if (this.view) await this.#tellModseq(this.view);
+  }
+
+  #tellModseq({ modseq }: View): Promise<void> {
+    return this.send(`* OK [HIGHESTMODSEQ ${modseq}] The latest change that you were told of`);
+  }
+
+  /** Tells what changed in the selected mailbox. `keepsNumbers`: nothing while a message is gone that the client counts. */
+  async tellChanges({ keepsNumbers = false } = {}): Promise<void> {
     const { view } = this;
     const { uids } = this.parts.mailbox;
     if (!view || !hasChanged(uids, view)) return;
     this.#requireReach(view);
+    if (keepsNumbers && hasVanished(uids, view)) {
+      // A higher MODSEQ may have been told: the client would not ask for what is between them (RFC 7162 §3.2).
+      if (this.enabled.has("CONDSTORE")) await this.#tellModseq(view);
+      return;
+    }
     const { rows: before } = view;
     const changes = refresh(uids, view);
     if (!changes) return;
@@ -162,19 +178,20 @@ export class Session {
     return new Keywords(() => this.parts.mailbox.listLabels(this.present(), mailboxId, MOST_LABELS));
   }
 
+  /** The same after a command that removed messages; returns the code of its reply (RFC 7162 §3.2.7, RFC 6851 §4.4). */
+  async tellRemoved(view: View): Promise<string> {
+    await this.tellChanges();
+    return `[HIGHESTMODSEQ ${view.modseq}]`;
+  }
+
   /** Tells the flags of a message. */
-  async tellFlags(
-    view: View,
-    state: ImapState,
-    keywords: Keywords,
-    { onlyNews = false, uid = false } = {},
-  ): Promise<void> {
+  async tellFlags(view: View, state: ImapState, keywords: Keywords, { onlyNews = false } = {}): Promise<void> {
     const sequence = sequenceOf(view, state.uid);
     const flags = flagsOf(state, keywords);
     const isNew = isNews(view, state, flags);
     if (sequence === undefined || (onlyNews && !isNew)) return;
-    const items = [`FLAGS ${flags}`];
-    if (uid || this.enabled.has("QRESYNC")) items.push(`UID ${state.uid}`);
+    // RFC 9051 §7.5.2, RFC 7162 §3.2.4.
+    const items = [`FLAGS ${flags}`, `UID ${state.uid}`];
     if (this.enabled.has("CONDSTORE")) items.push(`MODSEQ (${state.modseq})`);
     await this.send(`* ${sequence} FETCH (${items.join(" ")})`);
   }

@@ -118,24 +118,35 @@ export function hasChanged(uids: Uids, view: View): boolean {
   return present !== undefined && present.modseq !== view.modseq;
 }
 
+/** UIDs of messages of the view that are gone. */
+function goneFrom(uids: Uids, view: View, present: ImapFolder): number[] {
+  const vanished = uids.vanishedSince(present, view.modseq);
+  if (vanished) return vanished.filter((uid) => sequenceOf(view, uid) !== undefined);
+  const there = new Set(uids.numbered(view.folder.id).map(({ uid }) => uid));
+  return view.rows.map(({ uid }) => uid).filter((uid) => !there.has(uid));
+}
+
+export function hasVanished(uids: Uids, view: View): boolean {
+  const present = presentOf(uids, view);
+  return present !== undefined && goneFrom(uids, view, present).length > 0;
+}
+
 /** Brings a view up to date; undefined if nothing changed. Whoever calls it tells the client. */
 export function refresh(uids: Uids, view: View): Changes | undefined {
   const present = presentOf(uids, view);
   if (!present || present.modseq === view.modseq) return undefined;
   const since = uids.changedSince(view.folder.id, view.modseq);
-  const there = uids.vanishedSince(present, view.modseq);
-  const gone = there ? new Set(there) : undefined;
-  const all = gone ? undefined : new Set(uids.numbered(view.folder.id).map(({ uid }) => uid));
-  const isGone = (uid: number): boolean => (gone ? gone.has(uid) : all?.has(uid) === false);
+  const vanished = goneFrom(uids, view, present);
+  const gone = new Set(vanished);
   const last = view.rows.at(-1)?.uid ?? 0;
   const changes: Changes = {
-    vanished: view.rows.filter(({ uid }) => isGone(uid)).map(({ uid }) => uid),
+    vanished,
     arrived: since.filter(({ uid }) => uid > last),
     changed: since.filter(({ uid }) => uid <= last),
   };
   const changed = new Map(changes.changed.map((row) => [row.uid, row]));
   view.rows = shared(uids, present, () => [
-    ...view.rows.filter(({ uid }) => !isGone(uid)).map((row) => changed.get(row.uid) ?? row),
+    ...view.rows.filter(({ uid }) => !gone.has(uid)).map((row) => changed.get(row.uid) ?? row),
     ...changes.arrived,
   ]);
   view.modseq = present.modseq;

@@ -102,6 +102,16 @@ const statements = prepared((db) => ({
     `SELECT count(*) AS count FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
      WHERE threads.mailbox_id = ? AND threads.unread = 1 AND messages.read = 0 AND +messages.folder = ?`,
   ),
+  // Among the first messages, since all may be unread; then as above.
+  firstUnseen: db.$client.prepare<{ uid: number | null }, [folderId: number, mailboxId: string, folder: Folder]>(
+    `SELECT coalesce(
+       (SELECT min(uid) FROM (SELECT uid, message_seq FROM imap_messages WHERE folder_id = ?1 ORDER BY uid LIMIT ${PORTION})
+          CROSS JOIN messages ON seq = message_seq WHERE read = 0),
+       (SELECT min(uid) FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
+          CROSS JOIN imap_messages ON message_seq = messages.seq
+        WHERE threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0 AND +messages.folder = ?3)
+     ) AS uid`,
+  ),
   folders: db.select({ id: imapFolders.id }).from(imapFolders).prepare(),
   lastForgotten: db.$client.prepare<{ modseq: number }, [folderId: number, kept: number]>(
     "SELECT modseq FROM imap_vanished WHERE folder_id = ? ORDER BY modseq DESC LIMIT 1 OFFSET ?",
@@ -259,6 +269,9 @@ export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue"
       messages: statements(db).messagesIn.get(id)?.count ?? 0,
       unseen: statements(db).unseenIn.get(mailboxId, folder)?.count ?? 0,
     }),
+    /** The UID of the first message that is not read. */
+    firstUnseen: ({ id, mailboxId, folder }: ImapFolder): number | undefined =>
+      statements(db).firstUnseen.get(id, mailboxId, folder)?.uid ?? undefined,
     /** How much of that has \Deleted. */
     deleted: ({ id }: ImapFolder): { count: number; bytes: number } =>
       statements(db).deletedIn.get(IMAP_FLAGS.deleted, id) ?? { count: 0, bytes: 0 },

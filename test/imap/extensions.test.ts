@@ -106,7 +106,7 @@ test("LIST-EXTENDED: what is subscribed, and who has such children", async () =>
   }
 });
 
-test("IMAP4rev2: ESEARCH by itself, names in UTF-8, no RECENT, and LIST and CLOSED in SELECT", async () => {
+test("IMAP4rev2: ESEARCH by itself, names in UTF-8, no RECENT, and LIST in SELECT", async () => {
   const { people, store } = app.appliance;
   const { workspaceId } = app.owner;
   const address = "grün@example.test";
@@ -117,16 +117,15 @@ test("IMAP4rev2: ESEARCH by itself, names in UTF-8, no RECENT, and LIST and CLOS
   expect((await say('LIST "" "Shared/gr*/INBOX"')).join()).toContain(encoded);
   expect((await rev2.say(`EXAMINE ${encoded}`)).status).toBe("OK");
   expect(await say("SEARCH ALL")).toEqual(["* SEARCH"]);
-  expect((await say("SELECT INBOX")).join()).not.toContain("CLOSED");
+  expect((await say("SELECT INBOX")).join()).not.toContain("* LIST");
   expect((await say("CAPABILITY")).join()).toContain(" IMAP4rev2 ");
   expect(await say("ENABLE IMAP4rev2 UNKNOWN")).toEqual(["* ENABLED IMAP4rev2"]);
   const utf8 = Buffer.from(`Shared/${address}/INBOX`).toString("latin1");
   expect((await say('LIST "" "Shared/gr*/INBOX"')).join()).toContain(`"${utf8}"`);
   expect((await rev2.say(`STATUS "${utf8}" (MESSAGES)`)).untagged).toEqual([`* STATUS "${utf8}" (MESSAGES 0)`]);
   const selected = await say("SELECT INBOX");
-  expect(selected[0]).toStartWith("* OK [CLOSED]");
   expect(selected).toContain('* LIST (\\HasNoChildren \\Subscribed) "/" "INBOX"');
-  expect(selected.join()).not.toContain("RECENT");
+  expect(selected.join()).not.toMatch(/RECENT|UNSEEN/);
   expect((await say("SEARCH ALL"))[0]).toMatch(/^\* ESEARCH \(TAG "[^"]+"\) ALL 1$/);
   expect((await say("UID SEARCH SUBJECT nothing"))[0]).toMatch(/^\* ESEARCH \(TAG "[^"]+"\) UID$/);
   rev2.end();

@@ -56,16 +56,19 @@ describe("commands from a connection", () => {
 
   test("what is too long is refused before it is kept", () => {
     expect(readAll(`a ${"x".repeat(1_100)}`)).toContainEqual({
-      refused: "The command is too long",
+      refused: "BAD The command is too long",
       tag: "*",
       ends: true,
     });
-    expect(readAll("a LOGIN {1001}\r\n")).toEqual([{ refused: "The literal is too long", tag: "a", ends: false }]);
-    expect(readAll("a LOGIN {1001+}\r\n")).toEqual([{ refused: "The literal is too long", tag: "a", ends: true }]);
+    const refused = "BAD The literal is too long";
+    expect(readAll("a LOGIN {1001}\r\n")).toEqual([{ refused, tag: "a", ends: false }]);
+    expect(readAll("a LOGIN {1001+}\r\n")).toEqual([{ refused, tag: "a", ends: true }]);
     expect(readAll("a APPEND INBOX {5001}\r\n")).toEqual([
-      { refused: "[TOOBIG] The message is too large", tag: "a", ends: false },
+      { refused: "NO [TOOBIG] The message is too large", tag: "a", ends: false },
     ]);
-    expect(readAll("a APPEND INBOX {4097+}\r\n")).toMatchObject([{ ends: true }]);
+    expect(readAll("a APPEND INBOX {4097+}\r\n")).toEqual([
+      { refused: "BAD [TOOBIG] The message is too large", tag: "a", ends: true },
+    ]);
     expect(readAll(`a APPEND INBOX {5000}\r\n${"y".repeat(5_000)}\r\nb NOOP\r\n`, 100)).toMatchObject([
       { waits: true },
       { command: { text: "a APPEND INBOX {5000}" } },

@@ -183,7 +183,8 @@ describe("RFC 7162 and others", () => {
   test("MODSEQ finds what changed since, and tells the highest", async () => {
     const modseqs = async (): Promise<Map<number, number>> => {
       const { untagged } = await client.say("FETCH 1:* (UID MODSEQ)");
-      const told = untagged.map((line) => /UID (\d+) MODSEQ \((\d+)\)/.exec(line)?.slice(1).map(Number) ?? []);
+      const fetched = untagged.filter((line) => line.includes(" FETCH "));
+      const told = fetched.map((line) => /UID (\d+) MODSEQ \((\d+)\)/.exec(line)?.slice(1).map(Number) ?? []);
       return new Map(told as [number, number][]);
     };
     const all = await modseqs();

@@ -231,7 +231,7 @@ test("PLAIN takes three fields in base64, and a client may cancel", async () => 
   other.write("a AUTHENTICATE PLAIN\r\n");
   while ((await other.line()) !== "+ ");
   other.write("*\r\n");
-  expect(await other.line()).toMatch(/^a (?:BAD|NO) /);
+  expect(await other.line()).toStartWith("a BAD ");
   other.end();
 });
 

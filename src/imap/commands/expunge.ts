@@ -11,6 +11,7 @@ import { rowsIn, sequenceOf, type View } from "../view.ts";
 export const PORTION = 100;
 
 export async function expunge(session: Session, parser: Parser, byUid: boolean): Promise<string> {
+  session.writer("expunge");
   const view = session.selected({ toChange: true });
   let only: Set<number> | undefined;
   if (byUid) {
@@ -18,12 +19,12 @@ export async function expunge(session: Session, parser: Parser, byUid: boolean):
     only = new Set(rowsIn(view, parser.sequenceSet(), true).map(({ uid }) => uid));
   }
   parser.end();
-  await expungeDeleted(session, view, only);
-  return "EXPUNGE completed";
+  const removed = await expungeDeleted(session, view, only);
+  return removed ? `${await session.tellRemoved(view)} EXPUNGE completed` : "EXPUNGE completed";
 }
 
-/** `only`: UIDs. */
-export async function expungeDeleted(session: Session, view: View, only?: ReadonlySet<number>): Promise<void> {
+/** `only`: UIDs. Returns whether there were any. */
+export async function expungeDeleted(session: Session, view: View, only?: ReadonlySet<number>): Promise<boolean> {
   const caller = session.writer("expunge");
   const { store, mailbox } = session.parts;
   const { folder, id } = view.folder;
@@ -42,4 +43,5 @@ export async function expungeDeleted(session: Session, view: View, only?: Readon
       else mailbox.changeMessages(tx, caller, deleted, { folder: "trash" });
     });
   }
+  return marked.length > 0;
 }

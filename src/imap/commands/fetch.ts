@@ -18,6 +18,10 @@ import type { Keywords } from "../keywords.ts";
 import { flagsOf, Refused, refusalOf, type Session } from "../session.ts";
 import { gapsIn, isBeyond, rowsIn, sequenceOf, statesOf, type View } from "../view.ts";
 
+const FLAGS: FetchItem = { item: "FLAGS" };
+const UID: FetchItem = { item: "UID" };
+const MODSEQ: FetchItem = { item: "MODSEQ" };
+
 /** Messages whose states are read at once. */
 const PORTION = 200;
 /** Octets of a reply that are in memory before they are written. */
@@ -33,34 +37,43 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
   const items = parser.fetchItems();
   let since: number | undefined;
   let tellsVanished = false;
-  if (parser.take(" (CHANGEDSINCE ")) {
-    since = parser.number();
-    tellsVanished = parser.take(" VANISHED");
-    parser.expect(")");
+  if (parser.take(" ")) {
+    parser.list(() => {
+      if (parser.take("CHANGEDSINCE ")) since = parser.number();
+      else {
+        parser.expect("VANISHED");
+        tellsVanished = true;
+      }
+    });
   }
   parser.end();
   const view = session.selected();
   if (!byUid && isBeyond(view, set)) throw new Malformed("no such message");
   if (tellsVanished) {
-    if (!byUid || !session.enabled.has("QRESYNC")) throw new Malformed("VANISHED needs UID and QRESYNC");
-    await tellVanished(session, view, set, since ?? 0);
+    if (!byUid || since === undefined || !session.enabled.has("QRESYNC"))
+      throw new Malformed("VANISHED needs UID, CHANGEDSINCE and QRESYNC");
+    await tellVanished(session, view, set, since);
   }
-  const has = (name: FetchItem["item"]): boolean => items.some(({ item }) => item === name);
-  if (byUid && !has("UID")) items.unshift({ item: "UID" });
-  if (since !== undefined || has("MODSEQ")) {
-    session.enabled.add("CONDSTORE");
-    if (!has("MODSEQ")) items.push({ item: "MODSEQ" });
+  const lacks = ({ item }: FetchItem): boolean => !items.some((one) => one.item === item);
+  if (byUid && lacks(UID)) items.unshift(UID);
+  if (since !== undefined || !lacks(MODSEQ)) {
+    await session.enableCondstore();
+    if (lacks(MODSEQ)) items.push(MODSEQ);
   }
+  // Of messages that it marks as seen, a FETCH tells that (RFC 7162 §3.2.4).
+  const dynamic = session.enabled.has("CONDSTORE") ? [FLAGS, UID, MODSEQ] : [FLAGS];
+  const itemsOfSeen = [...items, ...dynamic.filter(lacks)];
   const rows = rowsIn(view, set, byUid).filter(({ modseq }) => since === undefined || modseq > since);
   const marksSeen = items.some((one) => one.item === "SECTION" && !one.peek) && !view.readOnly;
-  const wantsKnown = has("RFC822.SIZE") || has("BODYSTRUCTURE");
+  const wantsKnown = items.some(({ item }) => item === "RFC822.SIZE" || item === "BODYSTRUCTURE");
   const reply = new Reply(session);
   let failed: AppError | undefined;
+  let isOneGone = false;
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
     // A share may end meanwhile.
     session.selected();
-    if (marksSeen) await markSeen(session, view, portion);
+    const seen = marksSeen ? await markSeen(session, view, portion) : undefined;
     const states = new Map(statesOf(session.parts.mailbox.uids, view, portion).map((state) => [state.uid, state]));
     const caller = session.caller("fetch");
     const { userId } = caller;
@@ -77,9 +90,13 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
       const state = states.get(uid);
       // Gone since: the client is told after the command.
       const sequence = sequenceOf(view, uid);
-      if (!state || sequence === undefined) continue;
+      if (!state || sequence === undefined) {
+        isOneGone = true;
+        continue;
+      }
       try {
-        await tell({ session, userId, view, state, keywords, sequence, known: known.get(state.seq) }, items, reply);
+        const told = { session, userId, view, state, keywords, sequence, known: known.get(state.seq) };
+        await tell(told, seen?.has(uid) ? itemsOfSeen : items, reply);
       } catch (error) {
         // It cannot be composed. The client gets the others.
         if (!(error instanceof AppError)) throw error;
@@ -89,7 +106,7 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
   }
   await reply.flush();
   if (failed) throw refusalOf(failed);
-  return "FETCH completed";
+  return `${isOneGone ? "[EXPUNGEISSUED] " : ""}FETCH completed`;
 }
 
 /** Those of a set that vanished since (RFC 7162 §3.2.6); all that are missing where that is no longer known. */
@@ -98,19 +115,19 @@ async function tellVanished(session: Session, view: View, set: SequenceSet, sinc
   const { mailboxId, folder } = view.folder;
   const present = uids.present(mailboxId, folder) ?? view.folder;
   const vanished = uids.vanishedSince(present, since) ?? gapsIn(view);
-  const asked = vanished.filter((uid) => isIn(set, uid));
+  // What the client counts is told it as vanished now, not earlier.
+  const asked = vanished.filter((uid) => isIn(set, uid) && sequenceOf(view, uid) === undefined);
   if (asked.length > 0) await session.send(`* VANISHED (EARLIER) ${setOf(asked)}`);
 }
 
-/** Marks messages as read, since the client asks for their text. */
-async function markSeen(session: Session, view: View, rows: readonly Numbered[]): Promise<void> {
+/** Marks messages as read, since the client asks for their text. Returns the UIDs of those that were not. */
+async function markSeen(session: Session, view: View, rows: readonly Numbered[]): Promise<ReadonlySet<number>> {
   const { store, mailbox } = session.parts;
-  const caller = session.caller("fetch");
-  if (!caller.scopes.has("write")) return;
-  const unread = statesOf(mailbox.uids, view, rows)
-    .filter(({ read }) => read === 0)
-    .map(({ seq }) => seq);
-  if (unread.length > 0) await store.enqueue((tx) => mailbox.changeMessages(tx, caller, unread, { read: true }));
+  const caller = session.writer("fetch");
+  const unread = statesOf(mailbox.uids, view, rows).filter(({ read }) => read === 0);
+  const seqs = unread.map(({ seq }) => seq);
+  if (seqs.length > 0) await store.enqueue((tx) => mailbox.changeMessages(tx, caller, seqs, { read: true }));
+  return new Set(unread.map(({ uid }) => uid));
 }
 
 interface Told {

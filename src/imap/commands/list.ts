@@ -1,7 +1,7 @@
 /** LIST with its extensions (RFC 9051 §6.3.9, RFC 5258, RFC 5819), LSUB, NAMESPACE and STATUS. */
 import { letOthersRun } from "../../base/pause.ts";
 import type { ImapFolder } from "../../mailbox/uids.ts";
-import { Malformed, type Parser, quoted } from "../grammar.ts";
+import { encodeUtf7, Malformed, type Parser, quoted } from "../grammar.ts";
 import { mailboxIdOf, matcherOf, type Named, named, namesFor, SHARED } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
 import { PORTION } from "./expunge.ts";
@@ -80,6 +80,7 @@ export async function status(session: Session, parser: Parser): Promise<string> 
   parser.space();
   const items = statusItems(parser);
   parser.end();
+  if (items.includes("HIGHESTMODSEQ")) await session.enableCondstore();
   const found = named(session.parts.store.db, session.caller("status"), name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
   await session.send(await statusOf(session, found, items));
@@ -92,6 +93,12 @@ export const listed = (session: Session, { name, use }: Named): string =>
 
 const SELECTION = ["SUBSCRIBED", "REMOTE", "RECURSIVEMATCH", "SPECIAL-USE"];
 const RETURNED = ["SUBSCRIBED", "CHILDREN", "SPECIAL-USE", "STATUS"];
+
+/** Tells whether a name, also in modified UTF-7, is of a pattern. */
+function matching(patterns: readonly string[]): (name: string) => boolean {
+  const matchers = patterns.map((pattern) => matcherOf(pattern));
+  return (name) => [name, encodeUtf7(name)].some((one) => matchers.some((matches) => matches(one)));
+}
 
 function option(parser: Parser, known: readonly string[]): string {
   const given = parser.atom().toUpperCase();
@@ -107,9 +114,11 @@ export async function list(session: Session, parser: Parser): Promise<string> {
   if (hasSelection) parser.space();
   const reference = parser.astring();
   parser.space();
-  const patterns = parser.next("(") ? parser.list(() => parser.pattern()) : [parser.pattern()];
+  const hasPatterns = parser.next("(");
+  const patterns = hasPatterns ? parser.list(() => parser.pattern()) : [parser.pattern()];
   let items: string[] | undefined;
-  if (parser.take(" RETURN ")) {
+  const returns = parser.take(" RETURN ");
+  if (returns) {
     parser.list(
       () => {
         if (option(parser, RETURNED) !== "STATUS") return;
@@ -123,13 +132,13 @@ export async function list(session: Session, parser: Parser): Promise<string> {
   const criteria = selection.filter((one) => one === "SUBSCRIBED" || one === "SPECIAL-USE");
   const isRecursive = selection.includes("RECURSIVEMATCH");
   if (isRecursive && criteria.length === 0) throw new Malformed("RECURSIVEMATCH needs another option");
-  if (patterns.length === 1 && patterns[0] === "" && !hasSelection) {
+  const isExtended = hasSelection || hasPatterns || returns;
+  if (patterns[0] === "" && !isExtended) {
     await session.send('* LIST (\\Noselect) "/" ""');
     return "LIST completed";
   }
   if (patterns.length > MOST_PATTERNS) throw new Malformed("too many patterns");
-  const matchers = patterns.map((pattern) => matcherOf(reference + pattern));
-  const isMatch = (name: string): boolean => matchers.some((matches) => matches(name));
+  const isMatch = matching(patterns.filter((pattern) => pattern !== "").map((pattern) => reference + pattern));
   const all = namesFor(session.parts.store.db, session.caller("list"));
   const meets = ({ use }: Named): boolean => use !== undefined || !criteria.includes("SPECIAL-USE");
   for (const parent of parentsOf(all).filter(isMatch)) {
@@ -138,7 +147,9 @@ export async function list(session: Session, parser: Parser): Promise<string> {
     const hasHidden = isRecursive && all.some((one) => isHidden(one) && meets(one));
     const info = hasHidden ? ` ("CHILDINFO" (${criteria.map((one) => `"${one}"`).join(" ")}))` : "";
     if (criteria.length > 0 && !hasHidden) continue;
-    await session.send(`* LIST (\\Noselect \\HasChildren) "/" ${session.nameOf(parent)}${info}`);
+    // RFC 3501 knows only the former.
+    const attribute = isExtended || session.isRev2 ? "\\NonExistent" : "\\Noselect";
+    await session.send(`* LIST (${attribute} \\HasChildren) "/" ${session.nameOf(parent)}${info}`);
   }
   for (const one of all) {
     if (!isMatch(one.name) || !meets(one)) continue;
@@ -161,10 +172,15 @@ export async function lsub(session: Session, parser: Parser): Promise<string> {
   parser.space();
   const reference = parser.astring();
   parser.space();
-  const matches = matcherOf(reference + parser.pattern());
+  const pattern = reference + parser.pattern();
   parser.end();
-  for (const { name } of namesFor(session.parts.store.db, session.caller("list"))) {
-    if (matches(name)) await session.send(`* LSUB () "/" ${session.nameOf(name)}`);
+  const isMatch = matching([pattern]);
+  const all = namesFor(session.parts.store.db, session.caller("list"));
+  // RFC 3501 §6.3.9: `%` finds who has subscribed children, too.
+  const parents = pattern.includes("%") ? parentsOf(all).filter(isMatch) : [];
+  for (const parent of parents) await session.send(`* LSUB (\\Noselect) "/" ${session.nameOf(parent)}`);
+  for (const { name } of all) {
+    if (isMatch(name)) await session.send(`* LSUB () "/" ${session.nameOf(name)}`);
   }
   return "LSUB completed";
 }

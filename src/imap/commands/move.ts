@@ -39,9 +39,9 @@ async function transfer(session: Session, parser: Parser, byUid: boolean, moves:
   parser.space();
   const name = parser.astring();
   parser.end();
+  const caller = session.writer(moves ? "move" : "copy");
   const view = session.selected({ toChange: moves });
   if (!byUid && isBeyond(view, set)) throw new Malformed("no such message");
-  const caller = session.writer(moves ? "move" : "copy");
   const { store, mailbox } = session.parts;
   const target = named(store.db, caller, name);
   if (!target) throw new Refused("No such mailbox", "TRYCREATE");
@@ -60,16 +60,19 @@ async function transfer(session: Session, parser: Parser, byUid: boolean, moves:
     else await carry(session, caller, view, rows, target, moves, done);
   } catch (error) {
     if (!moves) await restore(session, caller, view, target, done);
+    if (done.length > 0) await session.send(`* OK ${copyUid(uidValidity, done)} Moved`);
     throw error;
-  } finally {
-    if (done.length > 0) {
-      // Both in the order of the pairs (RFC 4315 §3).
-      const [from, to] = [setOf(done.map((pair) => pair.from)), setOf(done.map((pair) => pair.to))];
-      await session.send(`* OK [COPYUID ${uidValidity} ${from} ${to}] Moved`);
-    }
   }
-  return moves ? "MOVE completed" : "COPY completed";
+  if (done.length === 0) return moves ? "MOVE completed" : "COPY completed";
+  // RFC 9051 §7.1: of MOVE, before EXPUNGE.
+  if (!moves) return `${copyUid(uidValidity, done)} COPY completed`;
+  await session.send(`* OK ${copyUid(uidValidity, done)} Moved`);
+  return `${await session.tellRemoved(view)} MOVE completed`;
 }
+
+/** Both sets are in the order of the pairs (RFC 4315 §3). */
+const copyUid = (uidValidity: number, done: readonly Pair[]): string =>
+  `[COPYUID ${uidValidity} ${setOf(done.map(({ from }) => from))} ${setOf(done.map(({ to }) => to))}]`;
 
 /** Nothing is done in part that can be refused as a whole. @throws AppError, Refused */
 async function requireTransferable(

@@ -42,7 +42,7 @@ export async function search(session: Session, parser: Parser, byUid: boolean, t
   if (session.isRev2) returns ??= ["ALL"];
   const numbers = found.map(({ uid, sequence }) => (byUid ? uid : sequence));
   const tellsModseq = asksModseq(key) && found.length > 0;
-  if (asksModseq(key)) session.enabled.add("CONDSTORE");
+  if (asksModseq(key)) await session.enableCondstore();
   if (!returns) {
     const modseq = tellsModseq ? ` (MODSEQ ${highest(found)})` : "";
     await session.send(`* SEARCH${numbers.map((number) => ` ${number}`).join("")}${modseq}`);

@@ -2,7 +2,7 @@
 import { isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
 import { mailboxIdOf, named } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
-import { gapsIn, openView, type View } from "../view.ts";
+import { gapsIn, openView, sequenceOf, type View } from "../view.ts";
 import { expungeDeleted, PORTION } from "./expunge.ts";
 import { listed } from "./list.ts";
 
@@ -13,18 +13,21 @@ const FLAGS = "\\Answered \\Deleted \\Draft \\Flagged \\Seen $Forwarded $MDNSent
 /** Labels of a mailbox that are told at once; others are told with the messages that have them. */
 const MOST_KEYWORDS = 200;
 
-export async function select(session: Session, parser: Parser, readOnly: boolean): Promise<string> {
+export async function select(session: Session, parser: Parser, examines: boolean): Promise<string> {
   parser.space();
   const name = parser.astring();
-  const known = parser.take(" ") ? parameters(session, parser) : undefined;
+  const asked = parser.take(" ") ? parameters(session, parser) : undefined;
   parser.end();
   // Whatever comes of it, nothing is selected any more.
   const hadOne = session.view !== undefined;
   session.view = undefined;
   // RFC 9051 §7.1, RFC 7162 §3.2.11.
-  if (hadOne && (session.isRev2 || session.enabled.has("QRESYNC"))) await session.send("* OK [CLOSED] The one before");
+  if (hadOne) await session.send("* OK [CLOSED] The one before");
+  if (asked) await session.enableCondstore();
   const { store, mailbox } = session.parts;
-  const found = named(store.db, session.caller("select"), name);
+  const caller = session.caller("select");
+  const readOnly = examines || !caller.scopes.has("write");
+  const found = named(store.db, caller, name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
   const opened = await mailbox.uids.opened(found.reach.mailbox.id, found.folder);
   if (!(await mailbox.octets.ready(opened.id, opened.uidNext, MOST_WAIT_MS))) {
@@ -34,13 +37,15 @@ export async function select(session: Session, parser: Parser, readOnly: boolean
   const { folder } = view;
   const { mailbox: box, access } = found.reach;
   const keywords = session.keywordsIn(box.id);
-  const labels = mailbox.listLabels(session.caller("select"), box.id, MOST_KEYWORDS);
+  const labels = mailbox.listLabels(caller, box.id, MOST_KEYWORDS);
   const flags = [...FLAGS, ...labels.map(({ label }) => keywords.of(label))];
   const kept = access.manage ? [...flags.filter((flag) => flag !== "\\Draft"), "\\*"] : ["\\Seen"];
+  const firstUnseen = sequenceOf(view, mailbox.uids.firstUnseen(folder) ?? 0);
   const lines = [
     `* FLAGS (${flags.join(" ")})`,
     `* ${view.rows.length} EXISTS`,
-    session.isRev2 ? listed(session, found) : "* 0 RECENT",
+    ...(session.isRev2 ? [listed(session, found)] : ["* 0 RECENT"]),
+    ...(session.isRev2 || !firstUnseen ? [] : [`* OK [UNSEEN ${firstUnseen}] The first that is not seen`]),
     `* OK [PERMANENTFLAGS (${readOnly ? "" : kept.join(" ")})] Flags that are kept`,
     `* OK [UIDVALIDITY ${folder.uidValidity}] UIDs are valid`,
     `* OK [UIDNEXT ${folder.uidNext}] The next UID`,
@@ -49,6 +54,7 @@ export async function select(session: Session, parser: Parser, readOnly: boolean
   ];
   await session.send(lines.join("\r\n"));
   session.view = view;
+  const known = asked?.known;
   if (known?.uidValidity === folder.uidValidity) await resync(session, view, known);
   return `[${readOnly ? "READ-ONLY" : "READ-WRITE"}] It is open`;
 }
@@ -62,11 +68,10 @@ interface Known {
 }
 
 /** CONDSTORE and QRESYNC. */
-function parameters(session: Session, parser: Parser): Known | undefined {
+function parameters(session: Session, parser: Parser): { known: Known | undefined } {
   let known: Known | undefined;
   parser.list(() => {
     const name = parser.atom().toUpperCase();
-    session.enabled.add("CONDSTORE");
     if (name === "CONDSTORE") return;
     if (name !== "QRESYNC") throw new Malformed("unknown parameter");
     if (!session.enabled.has("QRESYNC")) throw new Malformed("QRESYNC is not enabled");
@@ -82,7 +87,7 @@ function parameters(session: Session, parser: Parser): Known | undefined {
     if (parser.next("(")) parser.list(() => parser.sequenceSet());
     parser.expect(")");
   });
-  return known;
+  return { known };
 }
 
 /** Tells what vanished and what changed since the client was here. */
@@ -95,16 +100,14 @@ async function resync(session: Session, view: View, { modseq, uids: known }: Kno
   const changed = uids.changedSince(view.folder.id, modseq).filter(({ uid }) => isKnown(uid));
   for (let next = 0; next < changed.length; next += PORTION) {
     const seqs = changed.slice(next, next + PORTION).map(({ seq }) => seq);
-    for (const state of uids.states(view.folder.id, seqs))
-      await session.tellFlags(view, state, keywords, { uid: true });
+    for (const state of uids.states(view.folder.id, seqs)) await session.tellFlags(view, state, keywords);
   }
 }
 
 export async function close(session: Session, parser: Parser, expunges: boolean): Promise<string> {
   parser.end();
   const view = session.selected();
-  const mayExpunge = view.named.reach.access.manage && session.caller("close").scopes.has("write");
-  if (expunges && !view.readOnly && mayExpunge) await expungeDeleted(session, view);
+  if (expunges && !view.readOnly && view.named.reach.access.manage) await expungeDeleted(session, view);
   session.view = undefined;
   return "Closed";
 }

@@ -48,9 +48,9 @@ export async function authenticate(session: Session, parser: Parser): Promise<st
   });
 }
 
-/** The text of a base64 response. @throws Malformed; Refused if the client cancels */
+/** The text of a base64 response. @throws Malformed, also if the client cancels */
 function decoded(response: string | undefined): string {
-  if (response === undefined || response === "*") throw new Refused("Cancelled");
+  if (response === undefined || response === "*") throw new Malformed("cancelled");
   if (!/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(response)) {
     throw new Malformed("expected base64");
   }

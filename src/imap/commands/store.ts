@@ -45,7 +45,6 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
     parser.expect("(UNCHANGEDSINCE ");
     since = parser.number();
     parser.expect(") ");
-    session.enabled.add("CONDSTORE");
   }
   const mode = parser.take("+") ? "+" : parser.take("-") ? "-" : "";
   parser.expect("FLAGS");
@@ -53,6 +52,7 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
   parser.space();
   const flags = parser.flags();
   parser.end();
+  const caller = session.writer("store");
   const view = session.selected({ toChange: true });
   const wanted = wantedBy(mode, flags, session.keywordsIn(view.folder.mailboxId));
   if (!byUid && isBeyond(view, set)) throw new Malformed("no such message");
@@ -60,7 +60,7 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
   const isAll = flagged !== undefined || add !== 0 || remove !== 0 || addLabels.length > 0 || removeLabels.length > 0;
   if (isAll && !view.named.reach.access.manage)
     throw new Refused("Your share of the mailbox lets you set \\Seen alone", "NOPERM");
-  const caller = session.writer("store");
+  if (since !== undefined) await session.enableCondstore();
   const { mailbox, store: database } = session.parts;
   const { uids } = mailbox;
   const failed: number[] = [];
@@ -93,7 +93,7 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
     const keywords = session.keywordsIn(view.folder.mailboxId);
     for (const state of uids.states(view.folder.id, changed.own)) {
       if (silent && !session.enabled.has("CONDSTORE")) view.told.set(state.uid, flagsOf(state, keywords));
-      else await session.tellFlags(view, state, keywords, { uid: byUid });
+      else await session.tellFlags(view, state, keywords);
     }
   }
   if (failed.length === 0) return "STORE completed";
