@@ -19,7 +19,7 @@ import { append } from "./commands/append.ts";
 import { expunge } from "./commands/expunge.ts";
 import { fetch } from "./commands/fetch.ts";
 import { idle } from "./commands/idle.ts";
-import { list, lsub, namespace, status } from "./commands/list.ts";
+import { list, lsub, namespace, status, subscribe } from "./commands/list.ts";
 import { copy, move } from "./commands/move.ts";
 import { getQuota, getQuotaRoot } from "./commands/quota.ts";
 import { search } from "./commands/search.ts";
@@ -197,7 +197,7 @@ export function createImap({
         return idle(session, parser, onChange);
       case "SUBSCRIBE":
       case "UNSUBSCRIBE":
-        return "Every mailbox is subscribed";
+        return subscribe(session, parser, verb === "SUBSCRIBE");
       case "CREATE":
       case "DELETE":
       case "RENAME":

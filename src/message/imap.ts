@@ -110,14 +110,16 @@ function* tokensOf(value: string): Generator<Enclosed | string> {
   }
 }
 
-/** An address without comments and white space. */
+const unquoted = (text: string): string => text.replace(/\\([\s\S])/g, "$1");
+
+/** An address without comments, white space and quotes. */
 const bareOf = (address: string): string =>
   [...tokensOf(address)]
     .map((token) =>
       typeof token === "string"
         ? token.replace(/\s+/g, "")
         : token.mark === '"'
-          ? `"${token.text}"`
+          ? unquoted(token.text)
           : token.mark === "<"
             ? `<${token.text}>`
             : "",
@@ -152,7 +154,6 @@ export function addressesOf(value: string | undefined): string {
     route = undefined;
     comment = "";
   };
-  const unquoted = (text: string): string => text.replace(/\\([\s\S])/g, "$1");
   for (const token of tokensOf(value)) {
     if (typeof token !== "string") {
       if (token.mark === '"') phrase += unquoted(token.text);

@@ -369,4 +369,20 @@ describe("LIST and LSUB (RFC 3501 §6.3.8 f., RFC 9051 §6.3.9)", () => {
     expect(untagged.filter((line) => line.includes("Shared"))).toEqual([]);
     expect(untagged).toHaveLength(5);
   });
+
+  test("every mailbox is subscribed: that is neither taken back nor done to what there is not", async () => {
+    const client = await sharing();
+    for (const [command, status, code] of [
+      ["SUBSCRIBE inbox", "OK", ""],
+      ['SUBSCRIBE "Shared/gr&APw-n@example.test/INBOX"', "OK", ""],
+      ["SUBSCRIBE Nowhere", "NO", "[NONEXISTENT] "],
+      ["UNSUBSCRIBE Nowhere", "OK", ""],
+      ["UNSUBSCRIBE Junk", "NO", "[CANNOT] "],
+      ["SUBSCRIBE", "BAD", ""],
+      ["UNSUBSCRIBE Junk x", "BAD", ""],
+    ] as const) {
+      const reply = await client.say(command);
+      expect([command, reply.status, reply.text]).toEqual([command, status, expect.stringContaining(code)]);
+    }
+  });
 });

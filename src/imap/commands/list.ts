@@ -1,4 +1,4 @@
-/** LIST with its extensions (RFC 9051 §6.3.9, RFC 5258, RFC 5819), LSUB, NAMESPACE and STATUS. */
+/** LIST with its extensions (RFC 9051 §6.3.9, RFC 5258, RFC 5819), LSUB, SUBSCRIBE, NAMESPACE and STATUS. */
 import { letOthersRun } from "../../base/pause.ts";
 import type { ImapFolder } from "../../mailbox/uids.ts";
 import { encodeUtf7, Malformed, type Parser, quoted } from "../grammar.ts";
@@ -183,6 +183,17 @@ export async function lsub(session: Session, parser: Parser): Promise<string> {
     if (isMatch(name)) await session.send(`* LSUB () "/" ${session.nameOf(name)}`);
   }
   return "LSUB completed";
+}
+
+/** Every mailbox is subscribed, and stays so. */
+export function subscribe(session: Session, parser: Parser, subscribes: boolean): string {
+  parser.space();
+  const name = parser.astring();
+  parser.end();
+  const found = named(session.parts.store.db, session.caller("subscribe"), name);
+  if (subscribes && !found) throw new Refused("No such mailbox", "NONEXISTENT");
+  if (!subscribes && found) throw new Refused("Every mailbox is subscribed", "CANNOT");
+  return subscribes ? "It is subscribed" : "It was not subscribed";
 }
 
 export async function namespace(session: Session, parser: Parser): Promise<string> {
