@@ -152,6 +152,14 @@ test("a search is saved and used as $, without what vanished", async () => {
   expect(await told("SEARCH $")).toEqual(["* SEARCH 1 2"]);
   expect((await mail.say("SEARCH RETURN (SAVE) NONSENSE")).status).toBe("BAD");
   expect(await told("SEARCH $")).toEqual(["* SEARCH 1 2"]);
+  for (const [refused, left] of [
+    ["SEARCH CHARSET KOI8-R ALL", " 1 2"],
+    ["SEARCH RETURN (SAVE) CHARSET KOI8-R ALL", ""],
+  ]) {
+    expect((await mail.say(refused as string)).status).toBe("NO");
+    expect(await told("SEARCH $")).toEqual([`* SEARCH${left}`]);
+  }
+  await told("SEARCH RETURN (SAVE) ALL");
   await told("SELECT INBOX");
   expect(await told("SEARCH $")).toEqual(["* SEARCH"]);
 });

@@ -22,16 +22,19 @@ export async function search(session: Session, parser: Parser, byUid: boolean, t
     if (unknown !== undefined) throw new Malformed(`unknown result ${unknown}`);
     if (returns.length === 0) returns = ["ALL"];
   }
+  const saves = returns?.includes("SAVE") === true;
   parser.space();
   if (parser.take("CHARSET ")) {
-    if (!/^(?:utf-8|us-ascii)$/i.test(parser.astring())) throw new Refused("Only UTF-8", "BADCHARSET (UTF-8)");
+    if (!/^(?:utf-8|us-ascii)$/i.test(parser.astring())) {
+      if (saves && session.view) session.view.saved = new Set();
+      throw new Refused("Only UTF-8", "BADCHARSET (UTF-8)");
+    }
     parser.space();
   }
   const key = parser.searchKeys();
   const view = session.selected();
   const caller = session.caller("search");
   session.parts.reads.note(caller, []);
-  const saves = returns?.includes("SAVE") === true;
   // Of a search that is refused, nothing is saved.
   const found = await matching(session, view, key, caller.userId).catch((error) => {
     if (saves) view.saved = new Set();
