@@ -147,9 +147,8 @@ export async function list(session: Session, parser: Parser): Promise<string> {
     const hasHidden = isRecursive && all.some((one) => isHidden(one) && meets(one));
     const info = hasHidden ? ` ("CHILDINFO" (${criteria.map((one) => `"${one}"`).join(" ")}))` : "";
     if (criteria.length > 0 && !hasHidden) continue;
-    // RFC 3501 knows only the former.
-    const attribute = isExtended || session.isRev2 ? "\\NonExistent" : "\\Noselect";
-    await session.send(`* LIST (${attribute} \\HasChildren) "/" ${session.nameOf(parent)}${info}`);
+    // A level that is there, and not \NonExistent, which apps do not know that ask for RETURN (SPECIAL-USE).
+    await session.send(`* LIST (\\Noselect \\HasChildren) "/" ${session.nameOf(parent)}${info}`);
   }
   for (const one of all) {
     if (!isMatch(one.name) || !meets(one)) continue;
