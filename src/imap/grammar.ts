@@ -475,8 +475,14 @@ export class Parser {
   }
 }
 
+/** As an atom where it can be: programs look for a section by the name that they asked for. */
+function astringOf(text: string): string {
+  ATOM.lastIndex = 0;
+  return ATOM.exec(text)?.[0] === text ? text : quoted(text);
+}
+
 const nameOf = ({ part, text, fields }: Section): string =>
-  [...part, ...(text ? [text] : [])].join(".") + (fields ? ` (${fields.map(quoted).join(" ")})` : "");
+  [...part, ...(text ? [text] : [])].join(".") + (fields ? ` (${fields.map(astringOf).join(" ")})` : "");
 
 function dayOf(year: number, month: string, day: number): number {
   const index = MONTHS.indexOf(month.toLowerCase());

@@ -194,6 +194,20 @@ describe("what a session is told of changes (RFC 9051 §5.2, §7.5)", () => {
   });
 });
 
+test("a section has the name in the reply that it was asked for by", async () => {
+  const { clients } = await opened();
+  const [client] = clients as [ImapAccount];
+  for (const [asked, named] of [
+    ["BODY.PEEK[HEADER.FIELDS (SUBJECT From)]", "BODY[HEADER.FIELDS (SUBJECT From)]"],
+    ['BODY.PEEK[HEADER.FIELDS.NOT ("To" "a]b" {1+}\r\nx)]<0.1>', 'BODY[HEADER.FIELDS.NOT (To "a]b" x)]<0>'],
+    ["BODY.PEEK[1.MIME]", "BODY[1.MIME]"],
+    ["RFC822.HEADER", "RFC822.HEADER"],
+  ] as const) {
+    const { untagged } = await client.say(`FETCH 1 (${asked})`);
+    expect(untagged[0]).toStartWith(`* 1 FETCH (${named} {`);
+  }
+});
+
 describe("COPYUID (RFC 4315 §3, RFC 9051 §7.1)", () => {
   test("is in the reply to COPY, and before EXPUNGE for MOVE", async () => {
     const { world, clients, uids } = await opened();

@@ -122,7 +122,7 @@ for (const [text, items] of [
     [
       {
         item: "SECTION",
-        name: 'BODY[HEADER.FIELDS ("From" "To")]',
+        name: "BODY[HEADER.FIELDS (From To)]",
         section: { part: [], text: "HEADER.FIELDS", fields: ["From", "To"] },
         peek: false,
       },
