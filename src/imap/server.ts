@@ -143,7 +143,8 @@ export function createImap({
         return authenticate(session, parser);
       default:
     }
-    if (!session.who) throw new Refused("Sign in first", "CLIENTBUG");
+    if (!session.who)
+      throw KNOWN.has(verb) ? new Refused("Sign in first", "CLIENTBUG") : new Malformed(`${verb} is unknown`);
     switch (verb) {
       case "ENABLE": {
         parser.space();

@@ -29,7 +29,13 @@ describe("the states of a session (RFC 9051 §3, §6.1, §6.2)", () => {
     const world = await imapWorld();
     const client = await imapStranger(portOf(world));
     expect((await client.say("STARTTLS")).status).toBe("BAD");
-    expect((await client.say("CHECK")).status).toBe("NO");
+    for (const [command, status] of [
+      ["CHECK", "NO"],
+      ["UID FETCH 1 (FLAGS)", "NO"],
+      ["XYZZY", "BAD"],
+    ] as const) {
+      expect([command, (await client.say(command)).status]).toEqual([command, status]);
+    }
     client.write("a AUTHENTICATE PLAIN\r\n");
     expect(await client.line()).toBe("+ ");
     client.write("*\r\n");
