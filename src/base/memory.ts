@@ -39,8 +39,11 @@ export async function collected(): Promise<void> {
 
 export type Room = ReturnType<typeof createRoom>;
 
-/** Lets large messages into memory in the order in which they ask, `most` bytes at once; one alone may have more. */
-export function createRoom(most = mostLargeBytes()) {
+/**
+ * Lets messages of more than `small` bytes into memory in the order in which they ask, `most` bytes at once; one alone may have
+ * more.
+ */
+export function createRoom(most = mostLargeBytes(), small = LARGE_BYTES) {
   const waiting: { bytes: number; admit(): void }[] = [];
   let taken = 0;
 
@@ -53,9 +56,9 @@ export function createRoom(most = mostLargeBytes()) {
   }
 
   return {
-    /** Resolves once there is room, at once for a message that is not large. The result gives the room back. */
+    /** Resolves once there is room, at once for a small message. The result gives the room back. */
     async enter(bytes: number): Promise<() => void> {
-      if (bytes <= LARGE_BYTES) return () => {};
+      if (bytes <= small) return () => {};
       await new Promise<void>((resolve) => {
         waiting.push({ bytes, admit: resolve });
         admit();
@@ -63,7 +66,7 @@ export function createRoom(most = mostLargeBytes()) {
       return () => {
         taken -= bytes;
         admit();
-        collectSoon();
+        if (bytes > LARGE_BYTES) collectSoon();
       };
     },
   };

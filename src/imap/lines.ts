@@ -1,47 +1,49 @@
 /**
  * Reads commands from the octets of a connection: lines, and the literals in them (RFC 9051 §4.3, RFC 7888). Bounded before
- * a command is whole: a client cannot make the server keep more than one command of the allowed size.
+ * a command is whole: a client cannot make the server keep more than one command of the allowed size, with one large literal.
  */
 import type { Command } from "./grammar.ts";
 
 export interface LineLimits {
   /** Octets of a command without its large literal. */
   command: number;
-  /** Octets of the literal that `isLarge` allows. */
+  /** Octets of the large literal. */
   large(): number;
-  /** True if a large literal may follow the text, which is the beginning of an APPEND. */
-  isLarge(text: string): boolean;
+  /** True if it may follow the text, which is the beginning of an APPEND. */
+  takesLarge(text: string): boolean;
 }
 
 export type Read =
   | { command: Command }
-  /** A literal is announced: the client waits for `+`. */
-  | { waits: true }
+  /** A literal is announced: the client waits for `+`. `large`: its octets, if it is large. */
+  | { waits: true; large?: number }
   /** Refused: the reply, and its tag if that is known. `ends`: the rest cannot be told from commands, so the connection ends. */
   | { refused: string; tag: string; ends: boolean };
 
 const ANNOUNCED = /(~?)\{(\d{1,10})(\+?)\}$/;
 /** RFC 7888: LITERAL-. */
 const LONGEST_UNASKED = 4_096;
+/** Octets that are allocated for a literal at first. */
+const FIRST_OCTETS = 64 * 1024;
 
 export function createLines(limits: LineLimits) {
   let waiting: Buffer[] = [];
   let length = 0;
   let text = "";
   let literals = new Map<number, Uint8Array>();
-  /** Octets of literals so far, but for large ones. */
+  /** Octets of literals so far, but for the large one. */
   let kept = 0;
-  /** Octets of the present literal that are to come; undefined within a line. */
-  let missing: number | undefined;
-  let at = 0;
-  let isLarge = false;
+  let hasLarge = false;
+  /** The literal that comes; undefined within a line. Octets are copied: the client decides how many come at once. */
+  let coming: { octets: Buffer; filled: number; size: number; at: number } | undefined;
   let ended = false;
 
   const reset = (): void => {
     text = "";
     literals = new Map();
     kept = 0;
-    missing = undefined;
+    hasLarge = false;
+    coming = undefined;
   };
 
   function take(count: number): Buffer {
@@ -76,7 +78,7 @@ export function createLines(limits: LineLimits) {
       .toString("latin1")
       .replace(/\r?\n$/, "");
     const announced = ANNOUNCED.exec(added);
-    at = text.length + (announced?.index ?? 0);
+    const at = text.length + (announced?.index ?? 0);
     text += added;
     if (!announced) {
       const command = { text, literals };
@@ -85,37 +87,57 @@ export function createLines(limits: LineLimits) {
     }
     const size = Number(announced[2]);
     const isUnasked = announced[3] === "+";
-    isLarge = limits.isLarge(text);
+    const takesLarge = !hasLarge && limits.takesLarge(text);
+    const isLarge = takesLarge && size > LONGEST_UNASKED;
     if (size > (isLarge ? limits.large() : limits.command - kept) || (isUnasked && size > LONGEST_UNASKED)) {
       // RFC 7888 §5, RFC 7889 §4.
-      const status = isUnasked || !isLarge ? "BAD" : "NO";
+      const status = isUnasked || !takesLarge ? "BAD" : "NO";
       return refuse(
-        `${status} ${isLarge ? "[TOOBIG] The message is too large" : "The literal is too long"}`,
+        `${status} ${takesLarge ? "[TOOBIG] The message is too large" : "The literal is too long"}`,
         isUnasked,
       );
     }
-    missing = size;
-    return isUnasked ? next() : { waits: true };
+    if (isLarge) hasLarge = true;
+    else kept += size;
+    coming = { octets: Buffer.allocUnsafeSlow(Math.min(size, FIRST_OCTETS)), filled: 0, size, at };
+    fill(take(Math.min(length, size)));
+    return isUnasked ? next() : { waits: true, ...(isLarge && { large: size }) };
+  }
+
+  /** Takes octets of the literal that comes; returns how many. */
+  function fill(octets: Buffer): number {
+    if (!coming) return 0;
+    const { size, filled } = coming;
+    const count = Math.min(octets.length, size - filled);
+    if (filled + count > coming.octets.length) {
+      const longer = Buffer.allocUnsafeSlow(Math.min(size, Math.max(2 * coming.octets.length, filled + count)));
+      coming.octets.copy(longer, 0, 0, filled);
+      coming.octets = longer;
+    }
+    octets.copy(coming.octets, filled, 0, count);
+    coming.filled += count;
+    return count;
   }
 
   function next(): Read | undefined {
-    if (missing === undefined) return line();
-    if (length < missing) return undefined;
-    const octets = Buffer.from(take(missing));
-    literals.set(at, octets);
-    if (!isLarge) kept += octets.length;
-    missing = undefined;
+    if (!coming) return line();
+    if (coming.filled < coming.size) return undefined;
+    literals.set(coming.at, coming.octets);
+    coming = undefined;
     return line();
   }
 
   return {
     push(chunk: Buffer): void {
       if (ended) return;
-      waiting.push(chunk);
-      length += chunk.length;
+      const rest = chunk.subarray(fill(chunk));
+      if (rest.length > 0) waiting.push(rest);
+      length += rest.length;
     },
     /** The next command, or what else is to be told the client; undefined until more octets have come. */
     next,
+    /** Refuses the literal that the client waits to send. */
+    refuse: (reason: string): Read => refuse(reason, false),
     /** Forgets what came before TLS began. */
     clear(): void {
       waiting = [];

@@ -9,6 +9,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { createSecureContext, TLSSocket } from "node:tls";
 import { PolicyRefusal } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
+import { createRoom, mostLargeBytes, type Room } from "../base/memory.ts";
 import type { Meters } from "../base/metrics.ts";
 import { randomToken } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
@@ -55,10 +56,19 @@ const MOST_OF_SOURCE = 100;
 const MOST_OF_PERSON = 32;
 /** How long a client may be silent: before signing in, and afterwards (RFC 9051 §5.4: at least 30 minutes). */
 const SILENT_MS = { stranger: 60_000, person: 31 * 60_000 };
+/** Within which a client signs in, whatever it says meanwhile. */
+const STRANGER_MS = 3 * 60_000;
 /** How long a client may take to read what it was sent. */
 const STALLED_MS = 5 * 60_000;
 /** How long a client may take to read that it is over. */
 const FAREWELL_MS = 1_000;
+/** Octets of a message that must come in each span of PACE_MS, as at submission. */
+const LEAST_OCTETS = 65_536;
+const PACE_MS = 3 * 60_000;
+/** How long a client waits for room for a message. */
+const ROOM_MS = 60_000;
+/** Of the memory for messages that are appended, a person has one part in so many. */
+const PERSONS_AT_ONCE = 4;
 /** Refused commands in a row. */
 const MOST_REFUSED = { stranger: 5, person: 100 };
 /** Changes are looked for once in this time. */
@@ -97,7 +107,21 @@ export function createImap({
   /** Called when the last connection has ended. */
   let ended = (): void => {};
   const idlers = new Set<() => void>();
+  const room = createRoom(mostLargeBytes(), 0);
+  const roomsOfPersons = new Map<string, Room>();
   let isLooking = false;
+
+  /** Resolves once there is memory for a message that a person appends. The result gives it back. */
+  async function enter(userId: string, octets: number): Promise<() => void> {
+    const own = roomsOfPersons.get(userId) ?? createRoom(mostLargeBytes() / PERSONS_AT_ONCE, 0);
+    roomsOfPersons.set(userId, own);
+    const leaveOwn = await own.enter(octets);
+    const leave = await room.enter(octets);
+    return () => {
+      leave();
+      leaveOwn();
+    };
+  }
 
   /** Wakes those that wait for changes, soon. */
   function look(): void {
@@ -222,7 +246,7 @@ export function createImap({
     const lines = createLines({
       command: LONGEST_COMMAND,
       large: () => (session.who ? options.get("smtp.maxMessageBytes") : 0),
-      isLarge: (text) => /^\S{1,100} APPEND /i.test(text),
+      takesLarge: (text) => /^\S{1,100} APPEND /i.test(text),
     });
     let socket: Socket = raw;
     let isSecure = false;
@@ -230,10 +254,15 @@ export function createImap({
     let isWaiting = false;
     let arrived = Promise.withResolvers<void>();
     let cancelSilence = (): void => {};
+    const since = runtime.now();
+    let received = 0;
+    let isLeaving = false;
+    let cancelEnd = (): void => {};
 
     function end(): void {
       isOver = true;
       cancelSilence();
+      cancelEnd();
       arrived.resolve();
       socket.destroy();
       raw.destroy();
@@ -242,13 +271,19 @@ export function createImap({
     }
 
     function bye(reason: string): void {
-      if (!isOver) socket.end(`* BYE ${plain(reason)}\r\n`, end);
+      if (isOver || isLeaving) return;
+      isLeaving = true;
+      socket.end(`* BYE ${plain(reason)}\r\n`, end);
+      // It may not read.
+      cancelEnd();
+      cancelEnd = runtime.setTimer(end, 1_000);
     }
 
     function attend(to: Socket): void {
       to.on("data", (chunk: Buffer) => {
         to.pause();
         meters.countImapBytes("received", chunk.length);
+        received += chunk.length;
         lines.push(chunk);
         arrived.resolve();
       });
@@ -384,30 +419,70 @@ export function createImap({
       return false;
     }
 
+    /** Waits for room for a message; the result gives it back. Undefined if that takes too long. */
+    async function roomFor(octets: number): Promise<(() => void) | undefined> {
+      const entering = enter(session.who?.caller.userId ?? "", octets);
+      const late = Promise.withResolvers<undefined>();
+      const cancel = runtime.setTimer(() => late.resolve(undefined), ROOM_MS);
+      const leave = await Promise.race([entering, late.promise]);
+      cancel();
+      if (!leave) void entering.then((leaveLate) => leaveLate());
+      return leave;
+    }
+
+    /** Ends the session if a message comes too slowly. */
+    function keepPace(): void {
+      const before = received;
+      cancelEnd = runtime.setTimer(() => {
+        if (received - before < LEAST_OCTETS) bye("The message comes too slowly");
+        else keepPace();
+      }, PACE_MS);
+    }
+
     async function converse(): Promise<void> {
       if (implicitTls) secure();
       else attend(raw);
       await session.send(`* OK [CAPABILITY ${capabilitiesOf(session)}] ${hostname} Mailroom`);
-      for (let goesOn = true; goesOn && !isOver; ) {
-        if (stopping) return bye("The server stops");
-        const read = await nextRead();
-        if (!read) break;
-        if ("waits" in read) await wire.write("+ Go on\r\n");
-        else if ("refused" in read) {
-          await session.send(`${read.tag} ${read.refused}`);
-          if (read.ends) {
-            await session.send("* BYE [TOOBIG] The rest cannot be read");
-            goesOn = false;
+      let leave: (() => void) | undefined;
+      try {
+        for (let goesOn = true; goesOn && !isOver; ) {
+          if (stopping) return bye("The server stops");
+          let read = await nextRead();
+          if (read && "waits" in read && read.large !== undefined) {
+            leave = await roomFor(read.large);
+            if (leave) keepPace();
+            else read = lines.refuse("NO [LIMIT] Too much mail comes at once; try again");
           }
-        } else goesOn = await answer(read.command);
+          if (!read) break;
+          if ("waits" in read) {
+            await wire.write("+ Go on\r\n");
+            continue;
+          }
+          cancelEnd();
+          if ("refused" in read) {
+            await session.send(`${read.tag} ${read.refused}`);
+            if (read.ends) {
+              await session.send("* BYE [TOOBIG] The rest cannot be read");
+              goesOn = false;
+            }
+          } else goesOn = await answer(read.command);
+          leave?.();
+          leave = undefined;
+        }
+      } finally {
+        leave?.();
       }
     }
 
     const connection = {
       session,
       source,
-      /** Ends the session of a person who may no longer. While a command runs, that is seen by it. */
+      /**
+       * Ends the session of a person who may no longer, and of a stranger who does not sign in. While a command of a person
+       * runs, that is seen by it.
+       */
       check(): void {
+        if (!session.who && runtime.now() - since >= STRANGER_MS) bye("Sign in sooner");
         try {
           if (isWaiting && session.who) session.present();
         } catch (error) {

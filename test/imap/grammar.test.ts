@@ -18,7 +18,7 @@ import { createLines, type Read } from "../../src/imap/lines.ts";
 const parser = (text: string) => new Parser({ text, literals: new Map() });
 /** Control characters, ASCII and some of other scripts. */
 const character = fc.integer({ min: 0, max: 0x2fff }).map((code) => String.fromCodePoint(code));
-const LIMITS = { command: 1_000, large: () => 5_000, isLarge: (text: string) => /^\S+ APPEND /i.test(text) };
+const LIMITS = { command: 1_000, large: () => 5_000, takesLarge: (text: string) => /^\S+ APPEND /i.test(text) };
 
 /** Everything that a client's octets give, in pieces of that size. */
 function readAll(octets: string, piece = 7): Read[] {
@@ -70,9 +70,15 @@ describe("commands from a connection", () => {
       { refused: "BAD [TOOBIG] The message is too large", tag: "a", ends: true },
     ]);
     expect(readAll(`a APPEND INBOX {5000}\r\n${"y".repeat(5_000)}\r\nb NOOP\r\n`, 100)).toMatchObject([
-      { waits: true },
+      { waits: true, large: 5_000 },
       { command: { text: "a APPEND INBOX {5000}" } },
       { command: { text: "b NOOP" } },
+    ]);
+    // One large literal for a command.
+    expect(readAll(`a APPEND {5}\r\nINBOX {5000}\r\n${"y".repeat(5_000)} {5000}\r\n`, 100)).toEqual([
+      { waits: true },
+      { waits: true, large: 5_000 },
+      { refused: "The literal is too long", tag: "a", ends: false },
     ]);
   });
 

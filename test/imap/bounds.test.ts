@@ -1,0 +1,144 @@
+/** What a client costs at most: time before it signs in, memory for what it appends and for what it does not read. */
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { connect as connectTls, type TLSSocket } from "node:tls";
+import { mostLargeBytes } from "../../src/base/memory.ts";
+import { type ImapAccount, imapStranger } from "../harness/imap-client.ts";
+import { type ImapWorld, imapWorld } from "../harness/imap-world.ts";
+
+const GIB = 1024 ** 3;
+let world: ImapWorld;
+let clients: ImapAccount[];
+
+beforeEach(async () => {
+  world = await imapWorld();
+  clients = [];
+  const { store, options } = world.app.appliance;
+  store.transact((tx) => options.set(tx, "smtp.maxMessageBytes", `${GIB}`));
+});
+afterEach(() => {
+  for (const client of clients) client.end();
+});
+
+const port = (): number => Number(world.app.ready.imaps?.split(":")[1]);
+async function client(who?: { email: string; key: string }): Promise<ImapAccount> {
+  const one = await world.client(who);
+  clients.push(one);
+  return one;
+}
+async function openConnections(): Promise<number> {
+  const text = await (await fetch(`${world.app.http}/metrics`)).text();
+  return Number(/^mailroom_imap_connections\{kind="open"\} (\d+)$/m.exec(text)?.[1]);
+}
+async function counted(direction: "received" | "sent"): Promise<number> {
+  const text = await (await fetch(`${world.app.http}/metrics`)).text();
+  return Number(new RegExp(`^mailroom_imap_bytes_total\\{direction="${direction}"\\} (\\d+)$`, "m").exec(text)?.[1]);
+}
+const APPEND = (octets: number): string => `a APPEND INBOX {${octets}}\r\n`;
+
+test("a stranger has three minutes to sign in, whatever they say meanwhile", async () => {
+  const stranger = await imapStranger(port());
+  clients.push(stranger);
+  for (let minute = 0; minute < 3; minute++) {
+    await world.app.advance(59_000);
+    expect((await stranger.say("NOOP")).status).toBe("OK");
+  }
+  await world.app.advance(4_000);
+  expect(await stranger.line()).toBe("* BYE Sign in sooner");
+  expect(await stranger.line()).toBeUndefined();
+  const signedIn = await client();
+  for (let minute = 0; minute < 5; minute++) await world.app.advance(60_000);
+  expect((await signedIn.say("NOOP")).status).toBe("OK");
+});
+
+/** Writes octets, and waits until the server has them. */
+async function send(one: Pick<ImapAccount, "write">, octets: string): Promise<void> {
+  const before = await counted("received");
+  one.write(octets);
+  while ((await counted("received")) < before + octets.length) await world.app.advance(0);
+}
+/** Announces a message for which there is no room. */
+async function expectRefused(one: ImapAccount): Promise<void> {
+  await send(one, APPEND(5_000));
+  let isTold = false;
+  const told = one.line().finally(() => {
+    isTold = true;
+  });
+  await world.app.advance(59_000);
+  await counted("received");
+  expect(isTold).toBe(false);
+  await world.app.advance(1_000);
+  expect(await told).toBe("a NO [LIMIT] Too much mail comes at once; try again");
+}
+
+/** Takes all of the room, by as many clients as it takes; returns them. */
+async function fill(octets: number, next: (n: number) => Promise<ImapAccount>): Promise<ImapAccount[]> {
+  const taking: ImapAccount[] = [];
+  for (let left = Math.floor(octets); left > 0; left -= GIB) {
+    const one = await next(taking.length);
+    one.write(APPEND(Math.min(left, GIB)));
+    expect(await one.line()).toBe("+ Go on");
+    taking.push(one);
+  }
+  return taking;
+}
+
+test("messages that a person appends wait for room, and are refused after a minute", async () => {
+  const [second, third] = [await client(), await client()];
+  const taking = await fill(mostLargeBytes() / 4, () => client());
+  await expectRefused(second);
+  // Small ones need none.
+  expect((await second.say("APPEND INBOX {22+}\r\nSubject: Small\r\n\r\nHi\r\n")).status).toBe("OK");
+  for (const one of [second, third]) await send(one, APPEND(5_000));
+  for (const one of taking) one.end();
+  for (const one of [second, third]) {
+    expect(await one.line()).toBe("+ Go on");
+    const text = `Subject: Waited ${one === second}\r\n\r\n`;
+    one.write(`${text.padEnd(5_000, "x")}\r\n`);
+    expect(await one.line()).toStartWith("a OK [APPENDUID");
+  }
+  // Both have given their room back.
+  await fill(mostLargeBytes() / 4, () => client());
+});
+
+test("all persons together have a part of the memory", async () => {
+  await fill(mostLargeBytes(), (n) => client(world.member(`Person${n}`)));
+  await expectRefused(await client());
+});
+
+test("a message that comes too slowly ends the session", async () => {
+  const slow = await client();
+  slow.write(APPEND(1_000_000));
+  expect(await slow.line()).toBe("+ Go on");
+  for (let span = 0; span < 2; span++) {
+    await send(slow, "x".repeat(70_000));
+    await world.app.advance(180_000);
+  }
+  await send(slow, "x".repeat(60_000));
+  await world.app.advance(180_000);
+  expect(await slow.line()).toBe("* BYE The message comes too slowly");
+  expect(await slow.line()).toBeUndefined();
+});
+
+test("a client that does not read is ended, and costs no memory until then", async () => {
+  await world.arrive({ subject: "Large", text: "y".repeat(4_000_000) });
+  const socket: TLSSocket = connectTls({ host: "127.0.0.1", port: port(), rejectUnauthorized: false });
+  const { apiKey } = world.app.owner;
+  await new Promise<void>((resolve) => socket.once("data", () => resolve()));
+  socket.pause();
+  socket.write(`a LOGIN alice@example.test ${apiKey}\r\nb SELECT INBOX\r\n${"c FETCH 1 BODY[]\r\n".repeat(50)}`);
+  // Until nothing more goes out.
+  for (let before = -1, now = 0; now < 100_000 || now > before; now = await counted("sent")) {
+    before = now;
+    await world.app.advance(0);
+  }
+  expect(await openConnections()).toBe(1);
+  for (let minute = 0; minute < 4; minute++) await world.app.advance(60_000);
+  const most = await counted("sent");
+  // The buffers of the machine, of 200 MB.
+  expect(most).toBeLessThan(50_000_000);
+  expect(await openConnections()).toBe(1);
+  await world.app.advance(61_000);
+  expect(await openConnections()).toBe(0);
+  expect(await counted("sent")).toBe(most);
+  socket.destroy();
+});
