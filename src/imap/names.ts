@@ -32,12 +32,19 @@ export interface Named {
 /** MAILBOXID of RFC 8474: stays when a mailbox gets another address. */
 export const mailboxIdOf = ({ reach, folder }: Named): string => `${reach.mailbox.id}_${folder}`;
 
+/** An address as a name of one level, without wildcards. No two have the same. */
+const nodeOf = (address: string): string =>
+  address.replace(
+    /[/%*]|=(?=[0-9A-Fa-f]{2})/g,
+    (character) => `=${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+
 /** All mailboxes that the caller sees. */
 export function namesFor(db: Db, caller: Caller): Named[] {
   const reached = [...reachOf(db, caller).values()].filter(({ access }) => access.read);
   const own = ownAmong(caller, reached);
   return (own ? [own, ...reached.filter((reach) => reach !== own)] : []).flatMap((reach) => {
-    const prefix = reach === own ? "" : `${SHARED}${reach.mailbox.address.replaceAll("/", "_")}/`;
+    const prefix = reach === own ? "" : `${SHARED}${nodeOf(reach.mailbox.address)}/`;
     // RFC 6154 §2: another one's Sent is not where the caller's mail goes.
     return FOLDERS.map(([name, folder, use]) => ({
       name: prefix + name,

@@ -64,3 +64,20 @@ test("commands that repeat what they ask are answered once, and bounded", async 
     expect(await mail.say(many)).toMatchObject({ status: "BAD" });
   }
 });
+
+test("each shared mailbox has a name of its own, of one level and without wildcards", async () => {
+  const world = await imapWorld();
+  const names = { "a/b": "a=2Fb", a_b: "a_b", "a%b*c": "a=25b=2Ac", "a=2fb": "a=3D2fb", "a=b": "a=b" };
+  const mail = await world.client();
+  for (const [local, name] of Object.entries(names)) {
+    const { email } = world.member(local);
+    await world.arrive({ subject: `For ${local}` }, email);
+    expect(await world.mail(mail, `Shared/${name}@example.test/`)).toEqual({
+      [`Shared/${name}@example.test/INBOX`]: [`For ${local}`],
+    });
+  }
+  const { untagged } = await mail.say('LIST "" Shared/%/INBOX');
+  expect(untagged.flatMap((line) => /"Shared\/(.*)@example.test\/INBOX"$/.exec(line)?.[1] ?? []).sort()).toEqual(
+    Object.values(names).sort(),
+  );
+});
