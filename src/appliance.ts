@@ -380,6 +380,11 @@ export function createAppliance(
             [{ kind: "open" }, imap.open()],
             [{ kind: "most" }, shares.imap],
           ]);
+          metrics.gauge(
+            "mailroom_imap_messages",
+            "Messages of mailboxes that mail apps opened: ready, waiting to be, lost as they cannot be read, and changed since an app was told of them",
+            () => mailbox.octets.samples(),
+          );
         }
         frontends.push(imap);
         const startImap = async (

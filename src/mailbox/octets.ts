@@ -117,6 +117,10 @@ const statements = prepared((db) => ({
     `SELECT message_seq AS seq FROM imap_messages WHERE octets <> 1 AND octets = 0 AND folder_id = ? AND uid < ?
      ORDER BY uid LIMIT ${PORTION}`,
   ),
+  unready: db.$client.prepare<{ octets: number; count: number }, []>(
+    "SELECT octets, count(*) AS count FROM imap_messages WHERE octets <> 1 GROUP BY octets",
+  ),
+  all: db.$client.prepare<{ count: number }, []>("SELECT count(*) AS count FROM imap_messages"),
   setState: db.$client.prepare<unknown, [state: number, seq: number]>(
     "UPDATE imap_messages SET octets = ? WHERE message_seq = ?",
   ),
@@ -347,6 +351,17 @@ export function createOctets({
       }
     },
     look,
+    /** The gauge of what is frozen. */
+    samples(): [labels: { octets: string }, count: number][] {
+      const others = new Map(
+        statements(db)
+          .unready.all()
+          .map(({ octets, count }) => [octets, count]),
+      );
+      const [waiting = 0, lost = 0, changed = 0] = [0, LOST, CHANGED].map((state) => others.get(state));
+      const ready = (statements(db).all.get()?.count ?? 0) - waiting - lost - changed;
+      return Object.entries({ ready, waiting, lost, changed }).map(([octets, count]) => [{ octets }, count]);
+    },
     job: {
       name: JOB,
       // Half of the time is left to other mail, unless somebody waits.

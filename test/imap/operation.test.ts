@@ -13,6 +13,7 @@ import { type Booted, boot } from "../harness/appliance.ts";
 import { makeChain } from "../harness/certificate-chain.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { imapAccount, imapStranger } from "../harness/imap-client.ts";
+import { imapWorld } from "../harness/imap-world.ts";
 import { followStopped } from "../harness/standby.ts";
 
 const ALICE = "alice@example.test";
@@ -43,6 +44,32 @@ test("metrics count connections, commands by their replies, and bytes", async ()
   expect(text).toMatch(/^mailroom_imap_connections\{kind="most"\} [1-9]\d+$/m);
   expect(await (await fetch(`${app.http}/healthz`)).json()).toMatchObject({ status: "ok" });
   open.end();
+});
+
+test("metrics count the messages that are ready, wait, cannot be read, and are no longer what an app was told", async () => {
+  const world = await imapWorld();
+  const { app } = world;
+  const { $client } = app.appliance.store.db;
+  const shown = async (): Promise<Record<string, string>> => {
+    const text = await (await fetch(`${app.http}/metrics`)).text();
+    return Object.fromEntries(
+      [...text.matchAll(/^mailroom_imap_messages\{octets="(\w+)"\} (\d+)$/gm)].map(([, state, count]) => [
+        state,
+        count,
+      ]),
+    );
+  };
+  expect(await shown()).toEqual({ ready: "0", waiting: "0", lost: "0", changed: "0" });
+  for (const subject of ["One", "Two", "Three"]) await world.arrive({ subject });
+  const client = await world.client();
+  await client.say("SELECT INBOX");
+  await world.arrive({ subject: "Four" });
+  expect(await shown()).toEqual({ ready: "3", waiting: "1", lost: "0", changed: "0" });
+  $client.run("UPDATE imap_messages SET octets = 2 WHERE octets = 0");
+  $client.run("UPDATE message_bodies SET text = 'Another' WHERE message_seq = (SELECT min(seq) FROM messages)");
+  await client.say("FETCH 1 BODY[]");
+  expect(await shown()).toEqual({ ready: "2", waiting: "0", lost: "1", changed: "1" });
+  client.end();
 });
 
 test("a stop ends sessions that wait, and lets a command finish", async () => {
