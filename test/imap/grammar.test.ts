@@ -78,7 +78,7 @@ describe("commands from a connection", () => {
     expect(readAll(`a APPEND {5}\r\nINBOX {5000}\r\n${"y".repeat(5_000)} {5000}\r\n`, 100)).toEqual([
       { waits: true },
       { waits: true, large: 5_000 },
-      { refused: "The literal is too long", tag: "a", ends: false },
+      { refused: "BAD The literal is too long", tag: "a", ends: false },
     ]);
   });
 
