@@ -245,6 +245,42 @@ describe("COPYUID (RFC 4315 §3, RFC 9051 §7.1)", () => {
   });
 });
 
+test("APPEND takes no NUL that a binary part would lose (RFC 3516 §4.4), and leaves out other NUL", async () => {
+  const { clients } = await opened();
+  const [client] = clients as [ImapAccount];
+  const send = async (text: string): Promise<string> => {
+    client.write(`a APPEND INBOX ~{${text.length}}\r\n`);
+    expect(await client.line()).toStartWith("+ ");
+    client.write(`${text}\r\n`);
+    for (;;) {
+      const line = (await client.line()) ?? "";
+      if (!line.startsWith("* ")) return line;
+    }
+  };
+  const octets = (encoding: string, file: string, begin = ""): string =>
+    [
+      `${begin}Subject: Octets`,
+      "MIME-Version: 1.0",
+      "Content-Type: application/octet-stream",
+      `Content-Transfer-Encoding: ${encoding}`,
+      ...["", file, ""],
+    ].join("\r\n");
+  // Of any length, so that the field stands anywhere in what is read at once.
+  const far = Array.from({ length: 300 }, (_, n) => `X-${n}: ${"x".repeat(900)}\r\n`).join("");
+  for (const refused of [octets("Binary", "a\0b"), octets("binary", "a\0b", far)]) {
+    expect(await send(refused)).toStartWith("a NO [UNKNOWN-CTE] ");
+  }
+  for (const [taken, kept] of [
+    [octets("binary", "ab"), "ab"],
+    [octets("7bit", "a\0b"), "ab"],
+    [octets("base64", "YQBi"), "a\0b"],
+  ] as const) {
+    const [, uid] = /^a OK \[APPENDUID \d+ (\d+)\]/.exec(await send(taken)) ?? [];
+    const { untagged } = await client.say(`UID FETCH ${uid} (BINARY.PEEK[2])`);
+    expect(untagged[0]).toMatch(new RegExp(`BINARY\\[2\\] ~?\\{\\d\\}\\r\\n${kept}(?:\\r\\n)?\\)$`));
+  }
+});
+
 describe("CONDSTORE and QRESYNC (RFC 7162)", () => {
   test.each([
     "ENABLE CONDSTORE",

@@ -33,6 +33,7 @@ export async function append(session: Session, parser: Parser): Promise<string> 
   if (!mailbox.hasRoom({ mailboxId: reach.mailbox.id, exempt: false }, bytes.byteLength)) {
     throw new Refused("The mailbox is full", "OVERQUOTA");
   }
+  if (await losesNul(bytes)) throw new Refused("NUL is not kept: encode the part in base64", "UNKNOWN-CTE");
   const { uids } = mailbox;
   await uids.opened(reach.mailbox.id, folder);
   const message = await workers.prepareKept(bytes).catch((error) => {
@@ -73,6 +74,19 @@ export async function append(session: Session, parser: Parser): Promise<string> 
   const numbered = filed.seq === undefined ? undefined : uids.uidOf(filed.seq);
   // What was sent may have been moved since, and its number be of another folder.
   return numbered?.folder === folder ? `[APPENDUID ${numbered.uidValidity} ${numbered.uid}] Filed` : "Filed";
+}
+
+/** True if NUL may be of a part that has it for a reason (RFC 3516 §4.4); elsewhere, it is left out. */
+async function losesNul(octets: Uint8Array): Promise<boolean> {
+  if (!octets.includes(0)) return false;
+  let before = "";
+  for (const piece of piecesOf(octets)) {
+    const text = before + Buffer.from(piece).toString("latin1");
+    if (/^content-transfer-encoding:[ \t]*binary/im.test(text)) return true;
+    before = text.slice(-100);
+    await letOthersRun();
+  }
+  return false;
 }
 
 /** SHA-256, in pieces that leave the server to others. */
