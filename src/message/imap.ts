@@ -130,13 +130,15 @@ const bareOf = (address: string): string =>
 export function addressesOf(value: string | undefined): string {
   if (value === undefined) return "NIL";
   const found: string[] = [];
-  const add = (name: string | undefined, mailbox: string | undefined, host: string | undefined): void =>
-    void found.push(`(${nstring(name)} NIL ${nstring(mailbox)} ${nstring(host)})`);
+  const add = (name: string | undefined, mailbox: string | undefined, host: string | undefined, hops?: string): void =>
+    void found.push(`(${[name, hops, mailbox, host].map(nstring).join(" ")})`);
   let phrase = "";
   let route: string | undefined;
   let comment = "";
   const settle = (): void => {
-    const address = (route ?? phrase).trim();
+    // `@one,@two:` before an address is the way to it (RFC 5322 §4.4).
+    const [way = "", hops] = /^(@[^:]*):/.exec(route ?? "") ?? [];
+    const address = (route?.slice(way.length) ?? phrase).trim();
     const name = route === undefined ? comment.trim() : phrase.trim();
     if (address !== "") {
       const at = address.lastIndexOf("@");
@@ -144,7 +146,7 @@ export function addressesOf(value: string | undefined): string {
       if (at < 0 && route === undefined && address.includes(" ")) add(address, "", "");
       else {
         const [mailbox, host] = at < 0 ? [address, ""] : [address.slice(0, at), address.slice(at + 1)];
-        add(name === "" ? undefined : name, mailbox, host);
+        add(name === "" ? undefined : name, mailbox, host, hops);
       }
     } else if (name !== "") {
       // `<>`
@@ -158,7 +160,7 @@ export function addressesOf(value: string | undefined): string {
     if (typeof token !== "string") {
       if (token.mark === '"') phrase += unquoted(token.text);
       else if (token.mark === "(") comment = unquoted(token.text);
-      else route = bareOf(token.text).replace(/^@[^:]*:/, "");
+      else route = bareOf(token.text);
     } else if (token === ":") {
       add(undefined, phrase.trim(), undefined);
       phrase = "";

@@ -131,6 +131,7 @@ test("addresses that never end are read in one pass", () => {
 
 test("what never ends is text, and what follows is read", () => {
   expect(addressesOf('a@x, "b <c@x>, d@x')).toBe('((NIL NIL "a" "x")("\\"b" NIL "c" "x")(NIL NIL "d" "x"))');
+  expect(addressesOf("A <@one, @two:b@x>, <@:c@x>")).toBe('(("A" "@one,@two" "b" "x")(NIL "@" "c" "x"))');
   // Of a local part, quotes are taken off, wherever it stands.
   for (const address of ['"a \\"b"@x', '<"a \\"b"@x>']) expect(addressesOf(address)).toBe('((NIL NIL "a \\"b" "x"))');
   expect(addressesOf("(a (b) c@x")).toBe('(("b" NIL "(a  c" "x"))');
