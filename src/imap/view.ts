@@ -85,9 +85,11 @@ export function statesOf(uids: Uids, { folder }: Pick<View, "folder">, rows: rea
   return uids.states(folder.id, [...known.keys()]).filter(({ seq, uid }) => known.get(seq) === uid);
 }
 
-/** True if a sequence number of the set is of no message: such a command is BAD. */
+/** True if a sequence number of the set is of no message, as `*` in an empty mailbox: such a command is BAD. */
 export const isBeyond = ({ rows }: View, set: SequenceSet): boolean =>
-  set.some(([from, to]) => [from, to].some((number) => number !== Number.POSITIVE_INFINITY && number > rows.length));
+  set.length > 0 &&
+  (rows.length === 0 ||
+    set.some((range) => range.some((number) => number !== Number.POSITIVE_INFINITY && number > rows.length)));
 
 /** The UIDs that no message has: more than vanished since, which RFC 7162 §3.2.6 allows. */
 export function gapsIn({ rows, folder }: View): number[] {

@@ -200,6 +200,26 @@ describe("what a session is told of changes (RFC 9051 §5.2, §7.5)", () => {
   });
 });
 
+test("sequence numbers of no message are BAD, and UIDs of none are none (RFC 9051 §6.4.9, §9)", async () => {
+  const { clients } = await opened();
+  const [client] = clients as [ImapAccount];
+  const statuses = async (sets: string[], byUid = "") => {
+    const found: string[] = [];
+    for (const set of sets) {
+      for (const command of [`FETCH ${set} (FLAGS)`, `STORE ${set} +FLAGS (\\Seen)`, `COPY ${set} Archive`])
+        found.push((await client.say(byUid + command)).status);
+    }
+    return [...new Set(found)];
+  };
+  expect(await statuses(["4", "1:4", "5:*", "1,9"])).toEqual(["BAD"]);
+  expect(await statuses(["8:9", "99"], "UID ")).toEqual(["OK"]);
+  expect(told(await client.say("UID FETCH 99:* (UID)"), /FETCH/)).toHaveLength(1);
+  await client.say("SELECT Trash");
+  expect(await statuses(["*", "1:*", "1"])).toEqual(["BAD"]);
+  expect(await statuses(["*", "1:*", "1"], "UID ")).toEqual(["OK"]);
+  expect(await statuses(["$"])).toEqual(["OK"]);
+});
+
 test("a section has the name in the reply that it was asked for by", async () => {
   const { clients } = await opened();
   const [client] = clients as [ImapAccount];
