@@ -72,6 +72,10 @@ const statements = prepared((db) => ({
   place: db.$client.prepare<{ threadSeq: number; folder: Folder }, [seq: number]>(
     "SELECT thread_seq AS threadSeq, folder FROM messages WHERE seq = ?",
   ),
+  // The trigger of 0048_uids.sql gives what is written anew another UID.
+  renumberDraft: db.$client.prepare<unknown, [seq: number]>(
+    "UPDATE messages SET filed_at = filed_at WHERE seq = ? AND kind = 'draft'",
+  ),
   flags: db.$client.prepare<{ flags: number }, [seq: number]>("SELECT flags FROM imap_messages WHERE message_seq = ?"),
 }));
 
@@ -94,6 +98,8 @@ export function fileInto(parts: Writing, tx: Tx, caller: Caller, { imapFlags, ..
   if (filed.duplicate) {
     const before = statements(tx).place.get(filed.seq)?.folder;
     changeMessages(tx, caller, [filed.seq], { folder }, now);
+    // An app that saves a draft anew deletes the UID that it had.
+    if (before === folder) statements(tx).renumberDraft.run(filed.seq);
     return { ...filed, before };
   }
   noteDeed(tx, caller, { ids: [filed.threadId], changes: 1 }, now);

@@ -84,6 +84,15 @@ test("a draft is opened in the app, and sent from there; one that is appended ag
   expect(await world.mail(client)).toEqual({ Sent: ["Draft, written on"], Trash: ["Draft"] });
 });
 
+test("a draft that is saved as it was has another UID, so that deleting the one before leaves it", async () => {
+  for (const _ of [1, 2]) await append("Drafts", octetsOf("Same"), "(\\Draft \\Seen) ");
+  await client.say("SELECT Drafts");
+  expect(await uidsOf(client, "Same")).toEqual([2]);
+  await client.say("UID STORE 1 +FLAGS (\\Deleted)");
+  await client.say("EXPUNGE");
+  expect(await world.mail(client)).toEqual({ Drafts: ["Same"] });
+});
+
 describe("elsewhere", () => {
   test("with date, flags and keywords; a message that the mailbox has moves there", async () => {
     const first = await append(
