@@ -88,7 +88,7 @@ export interface FiledInto extends Filed {
 }
 
 /** Files a message into its folder. @throws AppError not_found, forbidden, conflict */
-export function fileInto(parts: Writing, tx: Tx, caller: Caller, { imapFlags, ...placed }: Placed): FiledInto {
+function fileInto(parts: Writing, tx: Tx, caller: Caller, { imapFlags, ...placed }: Placed): FiledInto {
   const { mailboxId, folder } = placed;
   const reach = reachTo(tx, caller, mailboxId);
   if (!reach) throw notFound("mailbox");
