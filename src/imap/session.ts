@@ -120,9 +120,9 @@ export class Session {
     return this.enabled.has("IMAP4REV2");
   }
 
-  /** The name of a mailbox, as it is sent: in UTF-8 (RFC 9051 §5.1), before that in modified UTF-7. */
+  /** The name of a mailbox, as it is sent: in UTF-8 (RFC 9051 §5.1, RFC 9755 §3), before that in modified UTF-7. */
   nameOf(name: string): string {
-    if (!this.isRev2) return quoted(encodeUtf7(name));
+    if (!this.isRev2 && !this.enabled.has("UTF8=ACCEPT")) return quoted(encodeUtf7(name));
     return `"${Buffer.from(name, "utf8").toString("latin1").replace(/["\\]/g, "\\$&")}"`;
   }
 

@@ -1,4 +1,4 @@
-/** Extensions of IMAP over a socket: RFC 5258, 7889, 8438, 8474, 9208. */
+/** Extensions of IMAP over a socket: RFC 5258, 6855, 7889, 8438, 8474, 9208. */
 import { beforeAll, expect, test } from "bun:test";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { type ImapAccount, imapAccount } from "../harness/imap-client.ts";
@@ -129,6 +129,27 @@ test("IMAP4rev2: ESEARCH by itself, names in UTF-8, no RECENT, and LIST in SELEC
   expect((await say("SEARCH ALL"))[0]).toMatch(/^\* ESEARCH \(TAG "[^"]+"\) ALL 1$/);
   expect((await say("UID SEARCH SUBJECT nothing"))[0]).toMatch(/^\* ESEARCH \(TAG "[^"]+"\) UID$/);
   rev2.end();
+});
+
+test("UTF8=ACCEPT: names and headers in UTF-8, and no charset of a search", async () => {
+  const { people, store } = app.appliance;
+  const { workspaceId } = app.owner;
+  const latin1 = (text: string): string => Buffer.from(text).toString("latin1");
+  store.transact((tx) => people.addMailbox(tx, { workspaceId, address: "groß@example.test", name: "Groß" }));
+  const utf8 = await imapAccount(Number(app.ready.imaps?.split(":")[1]), "alice@example.test", app.owner.apiKey);
+  const say = async (command: string) => (await utf8.say(command)).untagged;
+  const name = latin1('"Shared/groß@example.test/INBOX"');
+  expect((await say("CAPABILITY")).join()).toContain(" UTF8=ACCEPT ");
+  expect((await say('LIST "" "Shared/gro*/INBOX"')).join()).not.toContain(name);
+  expect(await say("ENABLE UTF8=ACCEPT")).toEqual(["* ENABLED UTF8=ACCEPT"]);
+  expect((await say('LIST "" "Shared/gro*/INBOX"')).join()).toContain(name);
+  const text = latin1("From: Zoë <zoë@example.test>\r\nSubject: Grüße\r\n\r\nHi\r\n");
+  expect((await utf8.say(`APPEND ${name} UTF8 (~{${text.length}+}\r\n${text})`)).text).toContain("APPENDUID");
+  expect((await utf8.say(`APPEND ${name} UTF8 (~{${text.length}+}\r\n${text}`)).status).toBe("BAD");
+  await say(`SELECT ${name}`);
+  expect(await say(latin1('SEARCH SUBJECT "grüße" FROM "zoë@"'))).toEqual(["* SEARCH 1"]);
+  expect((await utf8.say("SEARCH CHARSET UTF-8 ALL")).status).toBe("BAD");
+  utf8.end();
 });
 
 test("a search is saved and used as $, without what vanished", async () => {

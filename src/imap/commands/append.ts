@@ -21,7 +21,10 @@ export async function append(session: Session, parser: Parser): Promise<string> 
   if (hasFlags) parser.space();
   const at = parser.next('"') ? parser.dateTime() : undefined;
   if (at !== undefined) parser.space();
+  // RFC 6855 §4: a message whose header is in UTF-8, which needs no mark here.
+  const isMarked = parser.take("UTF8 (");
   const bytes = parser.octets();
+  if (isMarked) parser.expect(")");
   parser.end();
   const { store, mailbox, parser: workers, runtime } = session.parts;
   const caller = session.writer("append");

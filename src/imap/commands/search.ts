@@ -25,6 +25,7 @@ export async function search(session: Session, parser: Parser, byUid: boolean, t
   const saves = returns?.includes("SAVE") === true;
   parser.space();
   if (parser.take("CHARSET ")) {
+    if (session.enabled.has("UTF8=ACCEPT")) throw new Malformed("all is UTF-8");
     if (!/^(?:utf-8|us-ascii)$/i.test(parser.astring())) {
       if (saves && session.view) session.view.saved = new Set();
       throw new Refused("Only UTF-8", "BADCHARSET (UTF-8)");
