@@ -85,7 +85,7 @@ test("a draft is opened in the app, and sent from there; one that is appended ag
 });
 
 test("a draft that is saved as it was has another UID, so that deleting the one before leaves it", async () => {
-  for (const _ of [1, 2]) await append("Drafts", octetsOf("Same"), "(\\Draft \\Seen) ");
+  for (const _ of [1, 2]) await append("Drafts", octetsOf("Same", "same"), "(\\Draft \\Seen) ");
   await client.say("SELECT Drafts");
   expect(await uidsOf(client, "Same")).toEqual([2]);
   await client.say("UID STORE 1 +FLAGS (\\Deleted)");
