@@ -19,7 +19,7 @@ import { requireNotHeld } from "./holds.ts";
 import { apartOf, derivedFolder, readStateOf } from "./message-state.ts";
 import { deleteMessages, noteDiscarded } from "./removal.ts";
 import type { ThreadRow } from "./threading.ts";
-import { setImapFlags } from "./uids.ts";
+import { orderUids, setImapFlags } from "./uids.ts";
 
 export interface MessageChange {
   folder?: Folder;
@@ -93,8 +93,8 @@ export const requireMovable = (
 ): void => void movable(tx, caller, seqs, folder, needed);
 
 /**
- * Changes messages (messages.seq) of mailboxes in reach; those that are gone are left out. The caller bounds their number.
- * `now`: epoch ms. @throws AppError not_found, forbidden, conflict
+ * Changes messages (messages.seq) of a mailbox in reach; those that are gone are left out. The caller bounds their number.
+ * They come into a folder in the order given, as IMAP numbers it: conversation by conversation, it would be another. `now`: epoch ms. @throws AppError not_found, forbidden, conflict
  */
 export function changeMessages(
   tx: Tx,
@@ -107,7 +107,15 @@ export function changeMessages(
   const needed = folder === undefined && flagged === undefined ? "read" : "manage";
   const conversations =
     folder === undefined ? reached(tx, caller, seqs, needed) : movable(tx, caller, seqs, folder, needed);
+  const moved = new Set(
+    conversations.flatMap(({ given }) => given.filter((one) => one.folder !== folder)).map(({ seq }) => seq),
+  );
   const changed = conversations.filter(({ thread, given }) => changeWithin(tx, caller, thread, given, change, now));
+  if (folder !== undefined)
+    orderUids(
+      tx,
+      seqs.filter((seq) => moved.has(seq)),
+    );
   if (changed.length > 0) {
     noteDeed(tx, caller, { ids: changed.map(({ thread }) => thread.id), changes: changed.length }, now);
   }

@@ -87,6 +87,9 @@ const statements = prepared((db) => ({
     `SELECT uid, uid_validity AS uidValidity, folder FROM imap_messages JOIN imap_folders ON imap_folders.id = folder_id
      WHERE message_seq = ?`,
   ),
+  renumber: db.$client.prepare<unknown, [uid: number, seq: number]>(
+    "UPDATE imap_messages SET uid = ? WHERE message_seq = ?",
+  ),
   messagesIn: db.$client.prepare<{ count: number }, [folderId: number]>(
     "SELECT count(*) AS count FROM imap_messages INDEXED BY imap_messages_by_uid WHERE folder_id = ?",
   ),
@@ -329,6 +332,18 @@ export function setImapFlags(
 ): number {
   statements(tx).bump.run(folderId);
   return statements(tx).setFlags.run(~remove, add, folderId, JSON.stringify(seqs)).changes;
+}
+
+/**
+ * Gives messages (messages.seq) that came into one folder together their UIDs there in this order, in the transaction of
+ * their arrival, when nobody knows them yet.
+ */
+export function orderUids(tx: Tx, seqs: readonly number[]): void {
+  const { uidOf, renumber } = statements(tx);
+  const uids = seqs.flatMap((seq) => uidOf.get(seq)?.uid ?? []);
+  for (const [index, uid] of uids.toSorted((a, b) => a - b).entries()) {
+    if (uid !== uids[index]) renumber.run(uid, seqs[index] as number);
+  }
 }
 
 /** UIDs begin anew in every folder, since those given after a backup, or after the last that a replica has, are unknown to it. `now`: epoch ms. */

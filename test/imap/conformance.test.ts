@@ -235,6 +235,36 @@ test("a section has the name in the reply that it was asked for by", async () =>
 });
 
 describe("COPYUID (RFC 4315 §3, RFC 9051 §7.1)", () => {
+  test("has both sets in ascending order, whatever the conversations: messages arrive in the order of their UIDs", async () => {
+    const world = await imapWorld();
+    const client = await world.client();
+    await client.say("SELECT INBOX");
+    const first = { subject: "One", messageId: "<one@remote.example>", from: "one@remote.example" };
+    await world.arrive(first);
+    for (const subject of ["Two", "Three"]) await world.arrive({ subject });
+    const headers = ["In-Reply-To: <one@remote.example>", "References: <one@remote.example>"];
+    await world.arrive({ subject: "Re: One", from: "one@remote.example", headers });
+    await client.say("SELECT INBOX");
+    // Now the first one is the last.
+    await client.say("UID MOVE 1 Trash");
+    await client.say("SELECT Trash");
+    await client.say("UID MOVE 1 INBOX");
+    await client.say("SELECT INBOX");
+    expect((await client.say("UID MOVE 1:* Archive")).untagged[0]).toMatch(/^\* OK \[COPYUID \d+ 2:5 1:4\] /);
+    await client.say("SELECT Archive");
+    const { untagged } = await client.say("FETCH 1:* (UID BODY.PEEK[HEADER.FIELDS (SUBJECT)])");
+    expect(untagged.map((line) => /UID (\d+).*Subject: ([^\r]*)/s.exec(line)?.slice(1))).toEqual([
+      ["1", "Two"],
+      ["2", "Three"],
+      ["3", "Re: One"],
+      ["4", "One"],
+    ]);
+    await client.say("STORE 1:* +FLAGS.SILENT (\\Deleted)");
+    await client.say("EXPUNGE");
+    await client.say("SELECT Trash");
+    expect(await uidsOf(client, "One")).toEqual([4, 5]);
+  });
+
   test("is in the reply to COPY, and before EXPUNGE for MOVE", async () => {
     const { world, clients, uids } = await opened();
     const [client] = clients as [ImapAccount];
