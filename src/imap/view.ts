@@ -85,6 +85,13 @@ export function statesOf(uids: Uids, { folder }: Pick<View, "folder">, rows: rea
   return uids.states(folder.id, [...known.keys()]).filter(({ seq, uid }) => known.get(seq) === uid);
 }
 
+/** The rows of a view as they are now; undefined in the place of what is gone. */
+export function presentRows(uids: Uids, view: View): readonly (Numbered | undefined)[] {
+  if (!hasChanged(uids, view)) return view.rows;
+  const now = new Map(uids.numbered(view.folder.id).map((row) => [row.uid, row]));
+  return view.rows.map(({ uid }) => now.get(uid));
+}
+
 /** True if a sequence number of the set is of no message, as `*` in an empty mailbox: such a command is BAD. */
 export const isBeyond = ({ rows }: View, set: SequenceSet): boolean =>
   set.length > 0 &&

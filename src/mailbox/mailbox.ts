@@ -57,6 +57,7 @@ import {
 } from "./drafts.ts";
 import { type Filed, type Filing, fileCopies, fileMessage, hasReceived } from "./filing.ts";
 import { hasMessageOfSize } from "./filing-rows.ts";
+import { createFolderSearch } from "./folder-search.ts";
 import { type HeldMark, heldMarks } from "./holds.ts";
 import type { ClassificationView } from "./junk/classification.ts";
 import { type LabelPage, labelsAcross, labelsInUse, replaceLabel, setLabelColour } from "./labels.ts";
@@ -303,6 +304,8 @@ export function createMailbox({
     ...codes,
     /** The numbers that IMAP knows messages by. */
     uids,
+    /** What its SEARCH asks. */
+    folderSearch: createFolderSearch({ db, engine }),
     /** The octets that it serves. */
     octets,
     /** Changes the labels of conversations in a transaction. @throws AppError; then nothing has changed */

@@ -79,10 +79,6 @@ const statements = prepared((db) => ({
        CROSS JOIN messages ON messages.seq = message_seq CROSS JOIN threads ON threads.seq = thread_seq
      WHERE +folder_id = ?2`,
   ),
-  texts: db.$client.prepare<SearchedRow, [seqs: string]>(
-    `SELECT seq, "from", "to", cc, iif(kind = 'received', '[]', bcc) AS bcc, sent_by AS sentBy, subject, date, headers, text
-     FROM json_each(?1) AS given CROSS JOIN messages ON seq = given.value CROSS JOIN message_bodies ON message_seq = seq`,
-  ),
   uidOf: db.$client.prepare<{ uid: number; uidValidity: number; folder: Folder }, [seq: number]>(
     `SELECT uid, uid_validity AS uidValidity, folder FROM imap_messages JOIN imap_folders ON imap_folders.id = folder_id
      WHERE message_seq = ?`,
@@ -183,21 +179,6 @@ interface StateRow {
   size: number;
 }
 
-/** What SEARCH looks for text in; lists of addresses and header fields as JSON. */
-export interface SearchedRow {
-  seq: number;
-  from: string;
-  to: string;
-  cc: string;
-  /** Of what arrived, nobody sees it. */
-  bcc: string;
-  sentBy: string | null;
-  subject: string;
-  date: number;
-  headers: string;
-  text: string;
-}
-
 /** A message of a folder as it is now, without its content. */
 export interface ImapState extends StateRow {
   /** Of its conversation. */
@@ -263,8 +244,6 @@ export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue"
       const labels = labelsOf(db, [...new Set(rows.map(({ threadSeq }) => threadSeq))]);
       return rows.map((row) => ({ ...row, labels: labels.get(row.threadSeq) ?? [] }));
     },
-    /** The caller checks access. */
-    texts: (seqs: readonly number[]): SearchedRow[] => statements(db).texts.all(JSON.stringify(seqs)),
     /** The number of a message (messages.seq) in its folder. */
     uidOf: (seq: number) => statements(db).uidOf.get(seq) ?? undefined,
     /** How much mail a folder has. */

@@ -37,6 +37,16 @@ export interface Ranked {
   score: number;
 }
 
+/** Messages (messages.seq) whose body may have a text. */
+export interface InBodies {
+  messages: number[];
+  /**
+   * The text is a word, or its beginning, and these have one that begins so. Else it is longer: these may have it, and no
+   * others do.
+   */
+  isWord: boolean;
+}
+
 export interface SearchEngine {
   /**
    * Indexes a stored message once, in the transaction that stores it. Deleting the message removes it from the index.
@@ -68,6 +78,11 @@ export interface SearchEngine {
    * checks thread-level conditions. The set is shared: do not modify it.
    */
   match(query: Query, scope: SearchScope): SeqSet | Promise<SeqSet>;
+  /**
+   * The messages of a mailbox whose body, as far as it is indexed, has a text in any case, also within words. Undefined if
+   * the index cannot tell: of a part of few letters, of one with nothing else before it, while it lacks mail.
+   */
+  inBodies(text: string, mailboxId: string): InBodies | undefined;
   /**
    * For a query without a match: the result if typos are forgiven. Undefined for an engine that forgives none, for a
    * query with quotes or exclusions, and for an empty result.

@@ -39,6 +39,8 @@ const MOST_BODY_TOKENS = 200_000;
  * one: 35,000 words of English, or 28,000 characters of Thai, have no token more often.
  */
 export const MOST_OCCURRENCES = 2_000;
+/** Bytes of a text that people write within which all of these limits are. */
+export const LONGEST_SURE = 65_536;
 /** The same limits for other fields: characters of a subject, of an address or name, and the number of those. */
 export const LONGEST_SUBJECT = 10_000;
 export const LONGEST_ENTRY = 320;
@@ -98,6 +100,16 @@ const cut = (token: string): string => token.slice(0, LONGEST_TOKEN).replace(/[\
 export function fold(text: string): string {
   return text.replace(NOT_ASCII, foldRun).toLowerCase().replace(NO_ASCII_TOKEN, " ").replace(TOO_LONG, cut).trim();
 }
+
+/** The tokens that begin within a text, wherever it is a part of another; the last may go on there. */
+export const tokensWithin = (text: string): string[] => fold(`x${text}`).split(" ").slice(1);
+
+/** The token of a text that is nothing but a part of one, wherever it is. */
+export const partOfToken = (text: string): string | undefined =>
+  text.length > LONGEST_TOKEN || fold(`x${text}x`).includes(" ") ? undefined : fold(text);
+
+/** True for a token that is one in any text: no other begins with it, but for marks. */
+export const isAlone = (token: string): boolean => fold(`${token}x`).includes(" ");
 
 /** UTF-16 units folded without yielding: two milliseconds of Latin, ten of Chinese. */
 const PIECE = 32_768;

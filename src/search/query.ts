@@ -176,7 +176,7 @@ export function tokensOf({ field, text }: TextCondition): string[] {
  * Tokens of the longest phrase: a search takes a step for each of them at each place in a message where it may begin. A
  * longer text is found by stretches of that length, each of which shares half with the one before.
  */
-const LONGEST_PHRASE = 16;
+export const LONGEST_PHRASE = 16;
 
 /** The phrases, as tokens, that a message with the text of a condition has, each within one field. */
 export function stretchesOf(condition: TextCondition): string[][] {

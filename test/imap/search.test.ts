@@ -3,48 +3,82 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { ImapAccount } from "../harness/imap-client.ts";
 import { type ImapWorld, imapWorld } from "../harness/imap-world.ts";
+import { letter } from "../harness/mail.ts";
 
 interface Known {
   uid: number;
   sequence: number;
   subject: string;
   from: string;
+  to: string;
   cc: string;
+  bcc: string;
   text: string;
+  messageId: string;
   list: string | undefined;
-  /** Epoch ms. */
+  /** Epoch ms, and the zone of the sender's clock. */
   sent: number;
+  zone: number;
   arrived: number;
   size: number;
   flags: string[];
+  modseq: number;
+  emailId: string;
+  threadId: string;
 }
 
 const DAY = 86_400_000;
-const WORDS = ["Zanzibar", "grüße", "ΑΘΗΝΑ", "東京", "plan", "a.b-c", "100%", "Straße", "x"];
-const FLAGS = ["\\Seen", "\\Flagged", "\\Answered", "\\Deleted", "$Forwarded", "Work", "Later"];
+const HOUR = 3_600_000;
+const WORDS = ["Zanzibar", "grüße", "ΑΘΗΝΑ", "東京", "plan", "a.b-c", "100%", "Straße", "x", "café", "ﬁsh"];
+const FLAGS = ["\\Seen", "\\Flagged", "\\Answered", "\\Deleted", "$Forwarded", "$MDNSent", "Work", "Gr&APwA3w-e"];
+const ME = "alice@example.test";
+/** Of which the index does not know all. */
+const LONG = 70_000;
 
 let world: ImapWorld;
 let client: ImapAccount;
 const known: Known[] = [];
+/** UIDs that `$` means. */
+const saved = [3, 4, 5, 11, 12, 30];
+
+const zoned = (at: number, zone: number): string => {
+  const sign = zone < 0 ? "-" : "+";
+  const hours = String(Math.abs(zone) / HOUR).padStart(2, "0");
+  return new Date(at + zone).toUTCString().replace("GMT", `${sign}${hours}00`);
+};
 
 beforeAll(async () => {
   world = await imapWorld();
   const pick = <T>(of: readonly T[], i: number): T => of[i % of.length] as T;
-  for (let i = 0; i < 40; i++) {
+  // Mail has numbers once a mailbox is opened.
+  await (await world.client()).say("SELECT INBOX");
+  for (let i = 0; i < 44; i++) {
+    const isMine = i % 11 === 7;
     const one = {
       subject: `${pick(WORDS, i)} ${pick(WORDS, i * 3 + 1)} ${i}`,
-      from: `Person ${pick(["Ann", "Ben"], i)} <p${i % 7}@remote.example>`,
+      from: isMine ? `Alice <${ME}>` : `Person ${pick(["Ann", "Ben"], i)} <p${i % 7}@remote.example>`,
+      to: pick([`Team <team@example.net>, ${ME}`, ME], i),
       cc: `copy${i % 3}@other.example`,
-      text: `${pick(WORDS, i * 5 + 2)} and ${pick(WORDS, i * 7)}${pick(WORDS, i)}\n${"more ".repeat(i * 20)}`,
-      list: i % 4 === 0 ? `<list-${i % 8}.example>` : undefined,
+      text: `${pick(WORDS, i * 5 + 2)} and ${pick(WORDS, i * 7)}${pick(WORDS, i)}\n${"more ".repeat((i % 40) * 20)}`,
+      messageId: `<m${i}.${pick(["odd", "even"], i)}@remote.example>`,
     };
-    const sent = Date.UTC(2025, 11, 20 + (i % 15), 9);
-    await world.arrive({
-      ...one,
-      date: new Date(sent).toUTCString().replace("GMT", "+0000"),
-      headers: one.list ? [`List-Id: ${one.list}`] : [],
-    });
-    known.push({ ...one, sent, arrived: world.app.runtime.now(), uid: i + 1, sequence: 0, size: 0, flags: [] });
+    if (i === 20) one.text = `${"lorem ipsum ".repeat(LONG / 12)}\n${one.text} unZanzibar at the end`;
+    const list = i % 4 === 0 ? `<list-${i % 8}.example>` : undefined;
+    const bcc = isMine ? `Secret <s${i}@hidden.example>` : "";
+    const [sent, zone] = [Date.UTC(2025, 11, 20 + (i % 15), (i * 5) % 24), pick([0, -11, 12], i) * HOUR];
+    const headers = list ? [`List-Id: ${list}`] : [];
+    const date = zoned(sent, zone);
+    if (isMine) {
+      const octets = letter({ ...one, date, headers: [...headers, `Bcc: ${bcc}`] }).replaceAll("\n", "\r\n");
+      const app = await world.client();
+      const { text } = await app.say(`APPEND Sent ${literal(octets)}`);
+      const [, uid] = /APPENDUID \d+ (\d+)/.exec(text) ?? [];
+      await app.say("SELECT Sent");
+      await app.say(`UID MOVE ${uid} INBOX`);
+    } else await world.arrive({ ...one, date, headers });
+    const arrived = world.app.runtime.now();
+    const unknown = { sequence: 0, size: 0, modseq: 0, emailId: "", threadId: "" };
+    known.push({ ...one, ...unknown, bcc, list, sent, zone, arrived, uid: i + 1, flags: [] });
     if (i % 3 === 0) await world.app.advance(DAY / 2);
   }
   client = await world.client();
@@ -57,12 +91,19 @@ beforeAll(async () => {
   for (const gone of known.filter(({ uid }) => uid % 9 === 0)) known.splice(known.indexOf(gone), 1);
   for (const uid of [9, 18, 27, 36]) await client.say(`UID MOVE ${uid} Archive`);
   await client.say("SELECT INBOX");
-  const { untagged } = await client.say("FETCH 1:* (UID RFC822.SIZE)");
+  const { untagged } = await client.say("FETCH 1:* (UID RFC822.SIZE FLAGS MODSEQ EMAILID THREADID)");
   for (const line of untagged) {
-    const [, sequence, uid, size] = /^\* (\d+) FETCH \(UID (\d+) RFC822.SIZE (\d+)/.exec(line) ?? [];
+    const [, sequence, uid, size, flags = "", modseq, emailId, threadId] =
+      /^\* (\d+) FETCH \(UID (\d+) RFC822.SIZE (\d+) FLAGS \((.*?)\) MODSEQ \((\d+)\) EMAILID \((.*?)\) THREADID \((.*?)\)/.exec(
+        line,
+      ) ?? [];
     const one = known.find((message) => message.uid === Number(uid));
-    if (one) Object.assign(one, { sequence: Number(sequence), size: Number(size) });
+    if (!one) continue;
+    const told = flags === "" ? [] : flags.split(" ");
+    Object.assign(one, { sequence: Number(sequence), size: Number(size), modseq: Number(modseq), emailId, threadId });
+    one.flags = told;
   }
+  await client.say(`UID SEARCH RETURN (SAVE) UID ${saved.join(",")}`);
 });
 
 /** A search as it is sent, and the same in plain words. */
@@ -84,47 +125,135 @@ const literal = (text: string): string => {
   return `{${octets.length}+}\r\n${octets}`;
 };
 
+/** As the index has it: without case and accents; of Chinese, characters. */
+const indexed = (text: string): string =>
+  text
+    .normalize("NFKD")
+    .replaceAll(/\p{M}/gu, "")
+    .toLowerCase()
+    .replaceAll("ß", "ss")
+    .replaceAll("ς", "σ")
+    .replaceAll(/\p{sc=Han}/gu, " $& ");
+const wordsIn = (text: string): string[] => indexed(text).split(/[^\p{L}\p{N}]+/u);
+
+/**
+ * A word is what words of texts begin with. Only if no text has it, is it looked for within words, as everything else is
+ * always, and as in texts that the index does not know whole.
+ */
+function inBody({ text: where }: Known, what: string): boolean {
+  if (/^[\p{L}\p{N}]+$/u.test(what) && !/\p{sc=Han}/u.test(what) && indexed(what).length >= 3) {
+    const begins = (text: string): boolean => wordsIn(text).some((word) => word.startsWith(indexed(what)));
+    if (known.some(({ text }) => begins(text))) return begins(where) || (where.length > LONG && has(where, what));
+  }
+  return has(where, what);
+}
+
+const written822 = (people: string): string =>
+  people
+    .split(", ")
+    .map((one) => (one.includes("<") || one === "" ? one : ` <${one}>`))
+    .join(", ");
+const headerOf = ({ from, to, cc, subject, messageId, list, sent, zone }: Known): string[] => [
+  `From: ${from}`,
+  `To: ${to}`,
+  `Cc: ${cc}`,
+  `Subject: ${subject}`,
+  `Message-ID: ${messageId}`,
+  `Date: ${zoned(sent, zone)}`,
+  ...(list ? [`List-Id: ${list}`] : []),
+];
+const inHeader = (message: Known, what: string): boolean =>
+  [message.subject, ...[message.from, message.to, message.cc, message.bcc].map(written822), ...headerOf(message)].some(
+    (where) => has(where, what),
+  );
+
 /** Parts of words, and whole ones. */
 const needle = fc
-  .tuple(fc.constantFrom(...WORDS, "Person Ann", "remote.exam", "and", "more more", "NOWHERE"), fc.nat(3), fc.nat(4))
+  .tuple(
+    fc.constantFrom(
+      ...[
+        ...WORDS,
+        ...WORDS.map((word) => ` ${word}`),
+        "and grüße",
+        "and Zanz",
+        "Person Ann",
+        "remote.exam",
+        "and",
+        "more more",
+      ],
+      ...["NOWHERE", "team <team@example.net>", "<m1", "List-Id: <", "hidden", "grusse", "cafe", "unZanzibar", "lorem"],
+    ),
+    fc.nat(3),
+    fc.nat(9),
+  )
   .map(([word, from, length]) => [...word].slice(from, from + 2 + length * 3).join("") || word);
 const day = fc.integer({ min: 0, max: 30 }).map((days) => Date.UTC(2025, 11, 15) + days * DAY);
-const number = fc.integer({ min: 1, max: 45 });
+const number = fc.integer({ min: 1, max: 48 });
 
 const leaf: fc.Arbitrary<Search> = fc.oneof(
-  fc.constant({ key: "ALL", matches: () => true }),
-  fc.constantFrom("SEEN", "FLAGGED", "ANSWERED", "DELETED").chain((name) =>
+  fc.constantFrom<Search>(
+    { key: "ALL", matches: () => true },
+    { key: "OLD", matches: () => true },
+    { key: "NEW", matches: () => false },
+    { key: "RECENT", matches: () => false },
+    { key: "$", matches: ({ uid }) => saved.includes(uid) },
+    { key: "*", matches: ({ uid }) => uid === known.at(-1)?.uid },
+    { key: "UID 90:*", matches: ({ uid }) => uid === known.at(-1)?.uid },
+  ),
+  fc.constantFrom("SEEN", "FLAGGED", "ANSWERED", "DELETED", "DRAFT").chain((name) =>
     fc.boolean().map((set) => ({
       key: set ? name : `UN${name}`,
       matches: ({ flags }: Known) => flags.some((flag) => flag.toUpperCase() === `\\${name}`) === set,
     })),
   ),
-  fc.constantFrom("Work", "Later", "$Forwarded").chain((name) =>
+  fc.constantFrom("Work", "work", "Gr&APwA3w-e", "$Forwarded", "$mdnsent", "$Junk", "Nothing").chain((name) =>
     fc.boolean().map((set) => ({
       key: `${set ? "KEYWORD" : "UNKEYWORD"} ${name}`,
-      matches: ({ flags }: Known) => flags.includes(name) === set,
+      matches: ({ flags }: Known) => flags.some((flag) => flag.toLowerCase() === name.toLowerCase()) === set,
     })),
   ),
   needle.chain((text) =>
     fc.constantFrom<Search>(
       { key: `SUBJECT ${literal(text)}`, matches: ({ subject }) => has(subject, text) },
       { key: `FROM ${literal(text)}`, matches: ({ from }) => has(from, text) },
-      { key: `CC ${literal(text)}`, matches: ({ cc }) => has(cc, text) },
-      { key: `BODY ${literal(text)}`, matches: (message) => has(message.text, text) },
+      { key: `TO ${literal(text)}`, matches: ({ to }) => has(written822(to), text) },
+      { key: `CC ${literal(text)}`, matches: ({ cc }) => has(written822(cc), text) },
+      { key: `BCC ${literal(text)}`, matches: ({ bcc }) => has(bcc, text) },
+      { key: `BODY ${literal(text)}`, matches: (message) => inBody(message, text) },
+      { key: `TEXT ${literal(text)}`, matches: (message) => inBody(message, text) || inHeader(message, text) },
       { key: `HEADER list-id ${literal(text)}`, matches: ({ list }) => list !== undefined && has(list, text) },
+      { key: `HEADER Subject ${literal(text)}`, matches: ({ subject }) => has(subject, text) },
+      { key: `HEADER BCC ${literal(text)}`, matches: ({ bcc }) => bcc !== "" && has(bcc, text) },
     ),
   ),
-  fc.constant<Search>({ key: 'HEADER List-Id ""', matches: ({ list }) => list !== undefined }),
+  fc.nat(43).map((i) => ({
+    key: `HEADER Message-ID ${literal(`<M${i}.`)}`,
+    matches: ({ messageId }: Known) => has(messageId, `<m${i}.`),
+  })),
+  fc.constantFrom<Search>(
+    { key: 'HEADER List-Id ""', matches: ({ list }) => list !== undefined },
+    { key: 'HEADER Bcc ""', matches: ({ bcc }) => bcc !== "" },
+    { key: 'BODY ""', matches: () => true },
+    { key: 'TEXT ""', matches: () => true },
+  ),
   day.chain((at) =>
     fc.constantFrom<Search>(
       { key: `BEFORE ${written(at)}`, matches: ({ arrived }) => dayOf(arrived) < at },
       { key: `ON ${written(at)}`, matches: ({ arrived }) => dayOf(arrived) === at },
       { key: `SINCE ${written(at)}`, matches: ({ arrived }) => dayOf(arrived) >= at },
-      { key: `SENTBEFORE ${written(at)}`, matches: ({ sent }) => dayOf(sent) < at },
-      { key: `SENTON ${written(at)}`, matches: ({ sent }) => dayOf(sent) === at },
-      { key: `SENTSINCE ${written(at)}`, matches: ({ sent }) => dayOf(sent) >= at },
+      { key: `SENTBEFORE ${written(at)}`, matches: ({ sent, zone }) => dayOf(sent + zone) < at },
+      { key: `SENTON ${written(at)}`, matches: ({ sent, zone }) => dayOf(sent + zone) === at },
+      { key: `SENTSINCE ${written(at)}`, matches: ({ sent, zone }) => dayOf(sent + zone) >= at },
     ),
   ),
+  fc.integer({ min: 0, max: 12 }).chain((days) => {
+    const since = (): number => world.app.runtime.now() - days * DAY - HOUR;
+    const seconds = (days * DAY + HOUR) / 1_000;
+    return fc.constantFrom<Search>(
+      { key: `YOUNGER ${seconds}`, matches: ({ arrived }) => arrived >= since() },
+      { key: `OLDER ${seconds}`, matches: ({ arrived }) => arrived < since() },
+    );
+  }),
   fc
     .integer({ min: 300, max: 4_500 })
     .chain((bytes) =>
@@ -135,9 +264,29 @@ const leaf: fc.Arbitrary<Search> = fc.oneof(
     ),
   fc.tuple(number, number).chain(([a, b]) => {
     const isIn = (n: number): boolean => Math.min(a, b) <= n && n <= Math.max(a, b);
+    // What is known is made after this.
+    const of = (): Known | undefined => known[a % known.length];
     return fc.constantFrom<Search>(
       { key: `UID ${a}:${b}`, matches: ({ uid }) => isIn(uid) },
       { key: `${a}:${b}`, matches: ({ sequence }) => isIn(sequence) },
+      {
+        get key() {
+          return `EMAILID ${of()?.emailId}`;
+        },
+        matches: ({ emailId }) => emailId === of()?.emailId,
+      },
+      {
+        get key() {
+          return `THREADID ${of()?.threadId}`;
+        },
+        matches: ({ threadId }) => threadId === of()?.threadId,
+      },
+      {
+        get key() {
+          return `MODSEQ ${of()?.modseq}`;
+        },
+        matches: ({ modseq }) => modseq >= (of()?.modseq ?? 0),
+      },
     );
   }),
 );
@@ -160,7 +309,11 @@ const { search } = fc.letrec<{ search: Search }>((tie) => ({
 
 const numbersOf = (lines: readonly string[]): number[] => {
   const line = lines.find((one) => one.startsWith("* SEARCH")) ?? "";
-  return line.split(" ").slice(2).map(Number);
+  return line
+    .replace(/ \(MODSEQ \d+\)$/, "")
+    .split(" ")
+    .slice(2)
+    .map(Number);
 };
 
 test("any search finds what a look at each message finds", async () => {
@@ -178,6 +331,26 @@ test("any search finds what a look at each message finds", async () => {
     { numRuns: 300 },
   );
 }, 60_000);
+
+test("parts of words are found while the index lacks mail", async () => {
+  const within = (what: string): number[] => known.filter(({ text }) => has(text, what)).map(({ uid }) => uid);
+  const words = (what: string): number[] => known.filter((one) => inBody(one, what)).map(({ uid }) => uid);
+  const what = WORDS.find((word) => within(word).length > words(word).length) as string;
+  const found = async () => numbersOf((await client.say(`UID SEARCH BODY ${literal(what)}`)).untagged);
+  expect(await found()).toEqual(words(what));
+  const sqlite = world.app.appliance.store.db.$client;
+  sqlite.run("INSERT INTO search_waiting (message_seq) SELECT max(seq) FROM messages");
+  expect(await found()).toEqual(within(what));
+  sqlite.run("DELETE FROM search_waiting");
+});
+
+test("drafts are found by their flag", async () => {
+  const app = await world.client();
+  await app.say(`APPEND Drafts (\\Draft) ${literal(letter({ from: ME, subject: "Plan" }).replaceAll("\n", "\r\n"))}`);
+  await app.say("SELECT Drafts");
+  expect(numbersOf((await app.say("SEARCH DRAFT")).untagged)).toEqual([1]);
+  expect(numbersOf((await app.say("SEARCH UNDRAFT")).untagged)).toEqual([]);
+});
 
 describe("RFC 7162 and others", () => {
   test("MODSEQ finds what changed since, and tells the highest", async () => {
@@ -224,4 +397,20 @@ describe("RFC 7162 and others", () => {
     await search;
     expect(turns).toBeGreaterThan(12);
   });
+});
+
+test("what another app moved away meanwhile is not found, and what it changed is found as it is", async () => {
+  const [one, other] = [await world.client(), await world.client()];
+  await world.arrive({ subject: "Goes away" });
+  await world.arrive({ subject: "Stays" });
+  await one.say("SELECT INBOX");
+  await other.say("SELECT INBOX");
+  const [away, stays] = numbersOf((await one.say("UID SEARCH OR SUBJECT goes SUBJECT stays")).untagged) as [
+    number,
+    number,
+  ];
+  await other.say(`UID MOVE ${away} Archive`);
+  await other.say(`UID STORE ${stays} +FLAGS (\\Seen Later)`);
+  expect(numbersOf((await one.say(`UID SEARCH UID ${away}:${stays} SEEN KEYWORD Later`)).untagged)).toEqual([stays]);
+  expect(numbersOf((await one.say(`UID SEARCH UID ${away}:${stays}`)).untagged)).toEqual([stays]);
 });

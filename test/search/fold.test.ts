@@ -10,6 +10,8 @@ import {
   foldWithOffsets,
   LONGEST_BODY,
   MOST_OCCURRENCES,
+  partOfToken,
+  tokensWithin,
 } from "../../src/search/fold.ts";
 import { anyCharacter } from "../harness/any-character.ts";
 import { oddText } from "../harness/odd-text.ts";
@@ -153,7 +155,7 @@ describe("foldInTurns", () => {
       fc.asyncProperty(fc.oneof(anyText, spaced), fc.integer({ min: 1, max: 40 }), async (text, piece) => {
         expect(await foldInTurns(text, async () => {}, piece)).toBe(fold(text));
       }),
-      { numRuns: 2_000 },
+      { numRuns: 30_000 },
     );
   });
 
@@ -224,5 +226,72 @@ describe("foldWithOffsets", () => {
       }),
       { numRuns: 150 },
     );
+  });
+});
+
+describe("parts of texts", () => {
+  /** True if some of the tokens stand in a text one after the other, the last as a beginning. */
+  function stands(tokens: readonly string[], text: string): boolean {
+    const all = fold(text).split(" ");
+    return all.some((_, at) =>
+      tokens.every((token, i) =>
+        i === tokens.length - 1 ? all[at + i]?.startsWith(token) === true : all[at + i] === token,
+      ),
+    );
+  }
+  const compared = (text: string): string => text.normalize("NFKC").toLowerCase();
+  /** But parts of a letter that something keeps apart which nobody sees: to the index they are one. */
+  const text = anyText.map((one) =>
+    one.replaceAll(/[\p{Default_Ignorable_Code_Point}\p{Emoji_Modifier}\p{sc=Zinh}]+(?=[\p{M}\u1100-\u11ffﾞﾟ])/gu, ""),
+  );
+
+  test("wherever a text is part of another, so are the tokens within it", () => {
+    fc.assert(
+      fc.property(text, fc.nat(), fc.nat(), (whole, from, length) => {
+        const characters = [...whole];
+        const start = from % (characters.length + 1);
+        const part = characters.slice(start, start + 1 + (length % 20)).join("");
+        if (!compared(whole).includes(compared(part))) return;
+        const tokens = tokensWithin(part);
+        expect([whole, part, tokens.length === 0 || stands(tokens, whole)]).toEqual([whole, part, true]);
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  test("cut anywhere, too", () => {
+    fc.assert(
+      fc.property(text, fc.nat(), fc.nat(), (whole, from, length) => {
+        const all = [...compared(whole)];
+        const start = from % (all.length + 1);
+        const part = all.slice(start, start + 1 + (length % 20)).join("");
+        const tokens = tokensWithin(part);
+        expect([whole, part, tokens.length === 0 || stands(tokens, whole)]).toEqual([whole, part, true]);
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  test.each([
+    ["budget review", ["review"]],
+    [" budget", ["budget"]],
+    ["budget", []],
+    ["東京", ["東", "京"]],
+    ["x東", ["東"]],
+    ["<a.b@c", ["a", "b", "c"]],
+    ["!?", []],
+  ])("within %p", (text, tokens) => {
+    expect(tokensWithin(text)).toEqual(tokens);
+  });
+
+  test.each([
+    ["Café", "cafe"],
+    ["a b", undefined],
+    ["(a", undefined],
+    ["a.", undefined],
+    ["東", undefined],
+    ["x".repeat(65), undefined],
+  ])("%p is of one token", (text, token) => {
+    expect(partOfToken(text)).toBe(token as string);
   });
 });

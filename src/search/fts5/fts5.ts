@@ -16,10 +16,17 @@ import { prepared } from "../../store/statement.ts";
 import type { Db, Store } from "../../store/store.ts";
 import { documentNumberOf, isNear, messageOf, messageSql, threadSql, threadsOf } from "../document-number.ts";
 import type { DocumentScope, SearchEngine, SearchScope } from "../engine.ts";
-import type { IndexDocument } from "../fold.ts";
-import { type MessageCondition, stretchesOf, type TextCondition, type TextField, tokenIn } from "../query.ts";
+import { type IndexDocument, isAlone, partOfToken, tokensWithin } from "../fold.ts";
+import {
+  LONGEST_PHRASE,
+  type MessageCondition,
+  stretchesOf,
+  type TextCondition,
+  type TextField,
+  tokenIn,
+} from "../query.ts";
 import { has, type SeqSet, setOf } from "../sets.ts";
-import { beginBacklog, endBacklog, putOff } from "./upkeep.ts";
+import { beginBacklog, countBacklog, endBacklog, putOff } from "./upkeep.ts";
 
 /**
  * The column filter of a field. `any` needs none, because no text contains the words of `scope`; a filter would slow
@@ -50,6 +57,22 @@ const IDLE_STEP = { pages: 32, segments: 8 };
 const FILING_STEP = { pages: 128, segments: 16 };
 /** Pages that merges write for a document: each page of it about four times, at one level of the index after the other. */
 const mergedPagesOf = ({ body }: IndexDocument): number => 4 + body.length / 2_048;
+
+/** Letters of a token that is looked up by its beginning: fewer begin too many. */
+const SHORTEST_BEGINNING = 3;
+
+/**
+ * The FTS5 expression that bodies match in which a text occurs, and whether the text is one word. Undefined for a text that
+ * is too little. Where a text begins within a word, only the words after it are known.
+ */
+function bodyExpressionOf(text: string): { expression: string; isWord: boolean } | undefined {
+  const word = partOfToken(text);
+  const tokens = word === undefined ? tokensWithin(text).slice(0, LONGEST_PHRASE) : [word];
+  const last = tokens.at(-1) ?? "";
+  if (last.length < SHORTEST_BEGINNING && !isAlone(last)) tokens.pop();
+  if (tokens.length === 0) return undefined;
+  return { expression: `body : "${tokens.join(" ")}" *`, isWord: word !== undefined };
+}
 
 /** The FTS5 phrases, distinct, that a message with the text has. */
 export function phrasesOf(condition: TextCondition): string[] {
@@ -207,18 +230,18 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
     JSON.parse(selectDocuments.get(expression)?.documents ?? "[]");
 
   /**
-   * The FTS5 expression for the conditions in scope. A term that most documents have is slow to look up, so if few
+   * The FTS5 expression for the conditions, and `wanted`, in scope. A term that most documents have is slow to look up, so if few
    * mailboxes are outside the scope, the expression excludes those instead of naming those inside.
    */
-  function expressionInScope(conditions: readonly MessageCondition[], scope: SearchScope): string {
-    if (conditions.some(selectsDocuments)) {
+  function expressionInScope(conditions: readonly MessageCondition[], scope: SearchScope, ...wanted: string[]): string {
+    if (wanted.length > 0 || conditions.some(selectsDocuments)) {
       const others = mailboxesOutside(store.db, scope);
-      if (others.length === 0) return expressionOf(conditions);
+      if (others.length === 0) return expressionOf(conditions, ...wanted);
       if (others.length <= MOST_EXCLUDED && others.length < scope.mailboxIds.length) {
-        return `(${expressionOf(conditions)}) NOT ${scopeExpression(others.map(scopeToken))}`;
+        return `(${expressionOf(conditions, ...wanted)}) NOT ${scopeExpression(others.map(scopeToken))}`;
       }
     }
-    return expressionOf(conditions, scopeOf(scope));
+    return expressionOf(conditions, scopeOf(scope), ...wanted);
   }
 
   function find(conditions: readonly MessageCondition[], scope: SearchScope): SeqSet {
@@ -285,6 +308,13 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
       scope.mailboxIds.length === 0
         ? setOf([])
         : keepSet(JSON.stringify([conditions, scope]), () => find(conditions, scope)),
+
+    inBodies(text, mailboxId) {
+      const asked = countBacklog(store.db) === 0 ? bodyExpressionOf(text) : undefined;
+      if (!asked) return undefined;
+      const expression = expressionInScope([], { mailboxIds: [mailboxId] }, asked.expression);
+      return { messages: documentsMatching(expression).map(messageOf), isWord: asked.isWord };
+    },
 
     messagesMatching: (conditions, scope) =>
       documentsMatching(expressionOf(conditions, scopeOf(scope)))

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { documentNumberOf } from "../../../src/search/document-number.ts";
 import { createKeepInRange, createKeptSets } from "../../../src/search/fts5/fts5.ts";
 import { seqsIn, setOf } from "../../../src/search/sets.ts";
-import { messages } from "../../../src/store/schema.ts";
+import { MESSAGES_PER_THREAD, messages } from "../../../src/store/schema.ts";
 import { testContract } from "../../harness/engine-contract.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { type SeedMessage, seedIndex } from "../../harness/search-seed.ts";
@@ -47,6 +47,50 @@ test("merging waits for eight commits, or each would write much of the index aga
   expect(engine.maintain()).toBe(false);
   add({ thread: "t7", text: "word number7" });
   expect(engine.maintain()).toBe(true);
+});
+
+describe("texts in bodies", () => {
+  const { engine, store } = seedIndex([
+    { thread: "1", text: "The Café reviews a budget review" },
+    { thread: "2", text: "budget: reviewed", subject: "budget review" },
+    { thread: "3", mailbox: "mbx_b1", text: "budget review" },
+    { thread: "4", text: "東京都 and cafeteria" },
+  ]);
+  const found = (text: string, mailbox = "mbx_a1") => {
+    const told = engine.inBodies(text, mailbox);
+    return told && { ...told, messages: told.messages.map((seq) => Math.floor(seq / MESSAGES_PER_THREAD)) };
+  };
+
+  test.each([
+    ["a word, without case and accents", "CAFE", { messages: [1, 4], isWord: true }],
+    ["a beginning", "revi", { messages: [1, 2], isWord: true }],
+    ["an unknown word", "nowhere", { messages: [], isWord: true }],
+    ["the words after a part of one", "dget revie", { messages: [1, 2], isWord: false }],
+    ["a word with what stands before it", " revie", { messages: [1, 2], isWord: false }],
+    ["characters of a script without spaces", "京都", { messages: [4], isWord: false }],
+    ["one of them", "東", { messages: [4], isWord: false }],
+    [
+      "a longer text than a phrase may be",
+      `The Café reviews a budget review${" x".repeat(30)}`,
+      { messages: [], isWord: false },
+    ],
+    ["a part with few letters after it", "afé re", undefined],
+    ["few letters", "re", undefined],
+    ["no letters", "?!", undefined],
+    ["a part of a word with what stands after it", "budget.", undefined],
+    ["nothing", "", undefined],
+  ])("%s", (_, text, messages) => {
+    expect(found(text)).toEqual(messages);
+  });
+
+  test("of the mailbox alone", () => {
+    expect(found("budget review", "mbx_b1")).toEqual({ messages: [3], isWord: false });
+  });
+
+  test("cannot be told while the index lacks mail", () => {
+    store.transact((tx) => engine.addLater(tx, MESSAGES_PER_THREAD));
+    expect(found("budget")).toBeUndefined();
+  });
 });
 
 describe("kept sets", () => {

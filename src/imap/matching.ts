@@ -1,0 +1,434 @@
+/**
+ * Which messages of the selected mailbox a search finds. Numbers, flags, ids and the words of the search index decide about most
+ * without a look; what they leave open is looked at, the least that may decide first. Text is found in any case, in what the
+ * mailbox stores of a message.
+ */
+import { letOthersRun } from "../base/pause.ts";
+import type { DatesRow, EnvelopeRow } from "../mailbox/folder-search.ts";
+import type { Numbered } from "../mailbox/uids.ts";
+import { isAscii } from "../message/characters.ts";
+import { isIn, OF_PROGRAMS, SAVED, type SearchKey } from "./grammar.ts";
+import type { Keywords } from "./keywords.ts";
+import { BIT_OF, type ImapParts, type Session } from "./session.ts";
+import { presentRows, type View } from "./view.ts";
+
+const DAY_MS = 86_400_000;
+/** What zones differ from UTC at most. */
+const ZONES_MS = 15 * 3_600_000;
+/** Messages that are looked at at once. */
+const PORTION = 500;
+/** Characters of texts that are looked through without a pause: some 10 ms. */
+const MOST_AT_ONCE = 500_000;
+
+export type Found = Numbered & { sequence: number };
+
+/** What may be looked at of a message, in this order. */
+const STAGES = ["dates", "size", "envelope", "headers", "body"] as const;
+type Stage = (typeof STAGES)[number];
+
+const ENVELOPE = ["subject", "from", "to", "cc", "bcc"] as const;
+type Field = (typeof ENVELOPE)[number];
+
+const folded = (text: string): string => (isAscii(text) ? text : text.normalize("NFKC")).toLowerCase();
+
+/** What is looked for. */
+class Wanted {
+  /** Folded. */
+  readonly text: string;
+  /** A part of it that JSON has as it is, and that stands within one name, address or value. */
+  readonly core: string;
+
+  constructor(text: string) {
+    this.text = folded(text);
+    const parts = this.text.split(/[\s\p{Cc}"\\<>:,]+/u);
+    this.core = parts.reduce((longest, part) => (part.length > longest.length ? part : longest));
+  }
+}
+
+/** JSON, which is read only if it may have what is looked for; that takes a fraction of the time. */
+class Written<T> {
+  readonly #json: string;
+  #folded: string | undefined;
+  #value: T | undefined;
+
+  constructor(
+    json: string,
+    readonly read: (json: string) => T,
+  ) {
+    this.#json = json;
+  }
+
+  get value(): T {
+    this.#value ??= this.read(this.#json);
+    return this.#value;
+  }
+
+  mayHave({ core }: Wanted): boolean {
+    this.#folded ??= folded(this.#json);
+    return this.#folded.includes(core);
+  }
+}
+
+interface Header {
+  /** In lower case. */
+  name: string;
+  /** Folded. */
+  value: string;
+}
+
+const headersIn = (json: string): Header[] =>
+  (JSON.parse(json) as [string, string][]).map(([name, value]) => ({ name: name.toLowerCase(), value: folded(value) }));
+
+const peopleIn = (json: string): string =>
+  folded(
+    ([JSON.parse(json)].flat() as { email?: string; name?: string }[])
+      .map(({ email = "", name = "" }) => `${name} <${email}>`)
+      .join(", "),
+  );
+
+/** A message, and what has been looked at of it. What several keys ask of that is made once. */
+class Looked {
+  dates: DatesRow | undefined;
+  size: number | undefined;
+  envelope: EnvelopeRow | undefined;
+  headers: Written<Header[]> | undefined;
+  /** Folded. */
+  body: string | undefined;
+  isFound: boolean | undefined;
+  #subject: string | undefined;
+  readonly #people: Partial<Record<Field, Written<string>>> = {};
+
+  constructor(
+    readonly row: Numbered,
+    readonly sequence: number,
+  ) {}
+
+  has(field: Field, wanted: Wanted): boolean | undefined {
+    if (!this.envelope) return undefined;
+    if (field === "subject") {
+      this.#subject ??= folded(this.envelope.subject);
+      return this.#subject.includes(wanted.text);
+    }
+    const people = this.#people[field] ?? new Written(this.envelope[field], peopleIn);
+    this.#people[field] = people;
+    return people.mayHave(wanted) && people.value.includes(wanted.text);
+  }
+}
+
+/** Undefined if what has been looked at does not decide. */
+type Matcher = (message: Looked) => boolean | undefined;
+
+const not =
+  (matches: Matcher): Matcher =>
+  (message) => {
+    const is = matches(message);
+    return is === undefined ? undefined : !is;
+  };
+
+/** `decisive`: what one of them says decides for all. */
+const together =
+  (matchers: readonly Matcher[], decisive: boolean): Matcher =>
+  (message) => {
+    let is: boolean | undefined = !decisive;
+    for (const matches of matchers) {
+      const one = matches(message);
+      if (one === decisive) return decisive;
+      if (one === undefined) is = undefined;
+    }
+    return is;
+  };
+
+/** Bits by sequence number − 1. */
+type Marks = Uint32Array<ArrayBuffer>;
+
+const isMarked = (marks: Marks, { sequence }: Looked): boolean =>
+  ((marks[(sequence - 1) >>> 5] ?? 0) & (1 << ((sequence - 1) & 31))) !== 0;
+
+/** Marks of the flags that are no labels, by the rows of a view: when one changes, the next view has other rows. */
+const kept = new WeakMap<readonly unknown[], Map<string, Marks>>();
+
+function flagsKept(rows: readonly unknown[]): Map<string, Marks> {
+  const marks = kept.get(rows) ?? new Map<string, Marks>();
+  kept.set(rows, marks);
+  return marks;
+}
+
+/** Makes the matcher of a key, and tells what it may have to look at. */
+class Plan {
+  readonly stages = new Set<Stage>();
+  readonly #made = new Map<string, Marks>();
+
+  constructor(
+    readonly mailbox: ImapParts["mailbox"],
+    readonly keywords: Keywords,
+    readonly view: View,
+    readonly rows: readonly (Numbered | undefined)[],
+    readonly now: number,
+  ) {}
+
+  async matcherOf(key: SearchKey): Promise<Matcher> {
+    const { view, now } = this;
+    const search = this.mailbox.folderSearch;
+    switch (key.key) {
+      case "all":
+        return () => true;
+      case "and":
+        return this.#together(key.of, false);
+      case "or":
+        return this.#together(key.of, true);
+      case "not":
+        return not(await this.matcherOf(key.of));
+      case "flag": {
+        const has = await this.#flag(key.flag);
+        return key.set ? has : not(has);
+      }
+      case "numbers": {
+        const { set, uid: byUid } = key;
+        if (set === SAVED) return ({ row }) => view.saved.has(row.uid);
+        const last = byUid ? view.rows.at(-1)?.uid : view.rows.length;
+        const hasLast = set.at(-1)?.[1] === Number.POSITIVE_INFINITY;
+        return ({ row, sequence }) => {
+          const number = byUid ? row.uid : sequence;
+          return isIn(set, number) || (hasLast && number === last);
+        };
+      }
+      case "modseq":
+        return ({ row }) => row.modseq >= key.modseq;
+      case "id": {
+        if (key.of === "THREADID") {
+          const isOf = search.ofThread(key.id);
+          return ({ row }) => isOf(row.seq);
+        }
+        const named = search.message(key.id);
+        return ({ row }) => row.seq === named;
+      }
+      case "within":
+        this.stages.add("dates");
+        return ({ dates }) => dates && dates.filedAt >= now - key.seconds * 1_000 === key.younger;
+      case "size":
+        this.stages.add("size");
+        return ({ size }) =>
+          size === undefined ? undefined : key.relation === "larger" ? size > key.bytes : size < key.bytes;
+      case "date":
+        return this.#date(key);
+      case "header":
+        return this.#header(key.name.toLowerCase(), new Wanted(key.text));
+      case "text":
+        return this.#text(key);
+    }
+  }
+
+  async #together(keys: readonly SearchKey[], decisive: boolean): Promise<Matcher> {
+    const matchers: Matcher[] = [];
+    for (const key of keys) matchers.push(await this.matcherOf(key));
+    const [only, ...others] = matchers;
+    return only && others.length === 0 ? only : together(matchers, decisive);
+  }
+
+  /** A bit for each row: a search may ask for many sets. */
+  async #marksOf(has: (seq: number) => boolean): Promise<Marks> {
+    const marks = new Uint32Array((this.rows.length >>> 5) + 1);
+    for (let i = 0; i < this.rows.length; i++) {
+      const row = this.rows[i];
+      if (row && has(row.seq)) marks[i >>> 5] = (marks[i >>> 5] ?? 0) | (1 << (i & 31));
+    }
+    await letOthersRun();
+    return marks;
+  }
+
+  /** What several keys ask is asked once. */
+  async #once(name: string, make: () => Promise<Marks>, made = this.#made): Promise<Marks> {
+    const marks = made.get(name) ?? (await make());
+    made.set(name, marks);
+    return marks;
+  }
+
+  async #flag(flag: string): Promise<Matcher> {
+    const search = this.mailbox.folderSearch;
+    const { mailboxId, id } = this.view.folder;
+    const name = flag.toLowerCase();
+    const bit = BIT_OF.get(name);
+    if (name === "\\draft") {
+      this.stages.add("dates");
+      return ({ dates }) => dates && dates.isDraft === 1;
+    }
+    if (OF_PROGRAMS.test(flag) && bit === undefined) return () => false;
+    if (name !== "\\seen" && name !== "\\flagged" && bit === undefined) {
+      const labelled = await this.#once(`label ${name}`, () =>
+        this.#marksOf(search.labelled(this.keywords.label(flag))),
+      );
+      return (message) => isMarked(labelled, message);
+    }
+    const isSeen = name === "\\seen";
+    const read = isSeen ? search.unread : search.flagged;
+    const marks = await this.#once(
+      name,
+      async () => {
+        const seqs = bit === undefined ? await read(mailboxId) : search.marked(id, bit);
+        return this.#marksOf((seq) => seqs.has(seq) !== isSeen);
+      },
+      flagsKept(this.rows),
+    );
+    return (message) => isMarked(marks, message);
+  }
+
+  #date({ of, relation, day }: Extract<SearchKey, { key: "date" }>): Matcher {
+    this.stages.add("dates");
+    const holds = (at: number): boolean =>
+      relation === "before" ? at < day : at >= day && (relation === "since" || at < day + DAY_MS);
+    if (of === "internal") return ({ dates }) => dates && holds(dates.filedAt);
+    this.stages.add("headers");
+    return (message) => {
+      if (!message.dates) return undefined;
+      const { date } = message.dates;
+      const [least, most] = [holds(date - ZONES_MS), holds(date + ZONES_MS)];
+      if (least === most && holds(date) === least) return least;
+      // The day is that of the sender's clock (RFC 9051 §6.4.4).
+      const { headers } = message;
+      return headers && holds(date + zoneOf(headers.value.find(({ name }) => name === "date")?.value));
+    };
+  }
+
+  #header(name: string, wanted: Wanted): Matcher {
+    if (name === "bcc") {
+      this.stages.add("envelope");
+      return (message) => message.envelope && message.envelope.bcc !== "[]" && message.has("bcc", wanted);
+    }
+    this.stages.add("headers");
+    return ({ headers }) =>
+      headers?.mayHave(wanted) &&
+      headers.value.some((field) => field.name === name && field.value.includes(wanted.text));
+  }
+
+  async #text({ field, text }: Extract<SearchKey, { key: "text" }>): Promise<Matcher> {
+    const wanted = new Wanted(text);
+    if (field === "body") return this.#body(text, wanted);
+    this.stages.add("envelope");
+    if (field !== "text") return (message) => message.has(field, wanted);
+    this.stages.add("headers");
+    const inEnvelope: Matcher = (message) =>
+      message.envelope && ENVELOPE.some((one) => message.has(one, wanted) === true);
+    const inHeader: Matcher = ({ headers }) =>
+      headers?.mayHave(wanted) && headers.value.some(({ name, value }) => `${name}: ${value}`.includes(wanted.text));
+    return together([await this.#body(text, wanted), inEnvelope, inHeader], true);
+  }
+
+  /**
+   * The index decides where it knows the text: of a word, by what begins with it (RFC 9051 allows whole words); of a longer
+   * text, by telling which messages may have it. Messages that it does not know whole are looked at, and so are all for a
+   * part of words that none begins with.
+   */
+  async #body(text: string, wanted: Wanted): Promise<Matcher> {
+    const search = this.mailbox.folderSearch;
+    const { folder } = this.view;
+    this.stages.add("body");
+    const isInBody: Matcher = ({ body }) => body?.includes(wanted.text);
+    const told = search.inBodies(text, folder.mailboxId);
+    if (!told) return isInBody;
+    const messages = new Set(told.messages);
+    const known = await this.#marksOf((seq) => messages.has(seq));
+    if (told.isWord && known.every((bits) => bits === 0)) return isInBody;
+    const long = await this.#once("long", () => {
+      const seqs = search.long(folder);
+      return this.#marksOf((seq) => seqs.has(seq));
+    });
+    return (message) => {
+      if (isMarked(known, message)) return told.isWord || isInBody(message);
+      return isMarked(long, message) ? isInBody(message) : false;
+    };
+  }
+}
+
+/** The zone of a Date field, ms. */
+function zoneOf(date = ""): number {
+  const [, sign, hours, minutes] = /([+-])(\d\d)(\d\d)(?:\s*\([^()]*\))?\s*$/.exec(date) ?? [];
+  return (sign === "-" ? -1 : 1) * (Number(hours ?? 0) * 60 + Number(minutes ?? 0)) * 60_000;
+}
+
+/** Looks at the first of the messages, at least one, and returns them. Of what is gone there is nothing to see. */
+async function lookAt(
+  stage: Stage,
+  messages: readonly Looked[],
+  { folderSearch: search, octets }: ImapParts["mailbox"],
+  userId: string,
+): Promise<readonly Looked[]> {
+  const bySeq = new Map(messages.map((message) => [message.row.seq, message]));
+  const seqs = [...bySeq.keys()];
+  const each = <T extends { seq: number }>(rows: readonly T[], set: (message: Looked, row: T) => void): void => {
+    for (const row of rows) set(bySeq.get(row.seq) as Looked, row);
+  };
+  switch (stage) {
+    case "dates":
+      each(search.dates(seqs), (message, row) => {
+        message.dates = row;
+      });
+      break;
+    case "size": {
+      const known = octets.known(seqs, userId);
+      for (const message of messages) {
+        const { seq } = message.row;
+        message.size = known.get(seq)?.size ?? (await octets.sizeOf(seq, userId)) ?? 0;
+      }
+      break;
+    }
+    case "envelope":
+      each(search.envelopes(seqs, userId), (message, row) => {
+        message.envelope = row;
+      });
+      break;
+    case "headers":
+      each(search.headers(seqs), (message, row) => {
+        message.headers = new Written(row.headers, headersIn);
+      });
+      break;
+    case "body": {
+      const rows = search.bodies(seqs, MOST_AT_ONCE);
+      each(rows, (message, row) => {
+        message.body = folded(row.text);
+      });
+      const last = rows.at(-1)?.seq;
+      return last === undefined ? messages : messages.slice(0, 1 + messages.findIndex(({ row }) => row.seq === last));
+    }
+  }
+  return messages;
+}
+
+/** The messages of the selected mailbox that a search finds, by number. `userId`: who sees them. @throws Refused, Ended */
+export async function matching(session: Session, key: SearchKey, userId: string): Promise<Found[]> {
+  const { mailbox, runtime } = session.parts;
+  const view = session.selected();
+  const rows = presentRows(mailbox.uids, view);
+  const plan = new Plan(mailbox, session.keywordsIn(view.folder.mailboxId), view, rows, runtime.now());
+  const matches = await plan.matcherOf(key);
+  const stages = STAGES.filter((stage) => plan.stages.has(stage));
+  const found: Found[] = [];
+
+  /** Decides about messages, and returns those that are open. */
+  const decide = (some: readonly Looked[]): Looked[] =>
+    some.filter((message) => {
+      message.isFound = matches(message);
+      return message.isFound === undefined;
+    });
+
+  for (let next = 0; next < rows.length; next += PORTION) {
+    const portion = rows.slice(next, next + PORTION).flatMap((row, i) => (row ? [new Looked(row, next + i + 1)] : []));
+    let open = decide(portion);
+    for (const stage of stages) {
+      const undecided: Looked[] = [];
+      while (open.length > 0) {
+        // A share may end meanwhile.
+        session.selected();
+        const looked = await lookAt(stage, open, mailbox, userId);
+        undecided.push(...decide(looked));
+        // Nobody else asks for the texts, which may be long.
+        for (const message of looked) message.body = undefined;
+        open = open.slice(looked.length);
+        await letOthersRun();
+      }
+      open = undecided;
+    }
+    for (const { row, sequence, isFound } of portion) if (isFound) found.push({ ...row, sequence });
+    await letOthersRun();
+  }
+  return found;
+}
