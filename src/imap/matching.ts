@@ -96,7 +96,7 @@ class Looked {
   body: string | undefined;
   isFound: boolean | undefined;
   #subject: string | undefined;
-  readonly #people: Partial<Record<Field, Written<string>>> = {};
+  #people: Partial<Record<Field, Written<string>>> | undefined;
 
   constructor(
     readonly row: Numbered,
@@ -109,6 +109,7 @@ class Looked {
       this.#subject ??= folded(this.envelope.subject);
       return this.#subject.includes(wanted.text);
     }
+    this.#people ??= {};
     const people = this.#people[field] ?? new Written(this.envelope[field], peopleIn);
     this.#people[field] = people;
     return people.mayHave(wanted) && people.value.includes(wanted.text);
@@ -144,10 +145,10 @@ type Marks = Uint32Array<ArrayBuffer>;
 const isMarked = (marks: Marks, { sequence }: Looked): boolean =>
   ((marks[(sequence - 1) >>> 5] ?? 0) & (1 << ((sequence - 1) & 31))) !== 0;
 
-/** Marks of the flags that are no labels, by the rows of a view: when one changes, the next view has other rows. */
+/** Marks by the rows of a view, of what gives the view other rows once it changes: a dozen kilobytes of 100,000 messages. */
 const kept = new WeakMap<readonly unknown[], Map<string, Marks>>();
 
-function flagsKept(rows: readonly unknown[]): Map<string, Marks> {
+function keptFor(rows: readonly unknown[]): Map<string, Marks> {
   const marks = kept.get(rows) ?? new Map<string, Marks>();
   kept.set(rows, marks);
   return marks;
@@ -261,14 +262,11 @@ class Plan {
     }
     const isSeen = name === "\\seen";
     const read = isSeen ? search.unread : search.flagged;
-    const marks = await this.#once(
-      name,
-      async () => {
-        const seqs = bit === undefined ? await read(mailboxId) : search.marked(id, bit);
-        return this.#marksOf((seq) => seqs.has(seq) !== isSeen);
-      },
-      flagsKept(this.rows),
-    );
+    const mark = async (): Promise<Marks> => {
+      const seqs = bit === undefined ? await read(mailboxId) : search.marked(id, bit);
+      return this.#marksOf((seq) => seqs.has(seq) !== isSeen);
+    };
+    const marks = await this.#once(name, mark, keptFor(this.rows));
     return (message) => isMarked(marks, message);
   }
 
@@ -328,10 +326,11 @@ class Plan {
     const messages = new Set(told.messages);
     const known = await this.#marksOf((seq) => messages.has(seq));
     if (told.isWord && known.every((bits) => bits === 0)) return isInBody;
-    const long = await this.#once("long", () => {
+    const markLong = (): Promise<Marks> => {
       const seqs = search.long(folder);
       return this.#marksOf((seq) => seqs.has(seq));
-    });
+    };
+    const long = await this.#once("long", markLong, keptFor(this.rows));
     return (message) => {
       if (isMarked(known, message)) return told.isWord || isInBody(message);
       return isMarked(long, message) ? isInBody(message) : false;
@@ -352,11 +351,16 @@ async function lookAt(
   { folderSearch: search, octets }: ImapParts["mailbox"],
   userId: string,
 ): Promise<readonly Looked[]> {
-  const bySeq = new Map(messages.map((message) => [message.row.seq, message]));
-  const seqs = [...bySeq.keys()];
-  const each = <T extends { seq: number }>(rows: readonly T[], set: (message: Looked, row: T) => void): void => {
-    for (const row of rows) set(bySeq.get(row.seq) as Looked, row);
-  };
+  const seqs = messages.map(({ row }) => row.seq);
+  /** Rows come in the order of the messages. Returns how many messages they are of, with those that are gone. */
+  function each<T extends { seq: number }>(rows: readonly T[], set: (message: Looked, row: T) => void): number {
+    let at = 0;
+    for (const row of rows) {
+      while (at < seqs.length && seqs[at] !== row.seq) at++;
+      set(messages[at++] as Looked, row);
+    }
+    return at;
+  }
   switch (stage) {
     case "dates":
       each(search.dates(seqs), (message, row) => {
@@ -382,12 +386,10 @@ async function lookAt(
       });
       break;
     case "body": {
-      const rows = search.bodies(seqs, MOST_AT_ONCE);
-      each(rows, (message, row) => {
+      const count = each(search.bodies(seqs, MOST_AT_ONCE), (message, row) => {
         message.body = folded(row.text);
       });
-      const last = rows.at(-1)?.seq;
-      return last === undefined ? messages : messages.slice(0, 1 + messages.findIndex(({ row }) => row.seq === last));
+      return count === 0 ? messages : messages.slice(0, count);
     }
   }
   return messages;

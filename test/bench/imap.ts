@@ -219,7 +219,11 @@ export async function imap(): Promise<void> {
   await compare(`${SYNCED} messages whole`, 3, () => `FETCH 1:${SYNCED} (UID FLAGS BODY.PEEK[])`);
   await compare("SEARCH of a subject", 3, () => `SEARCH SUBJECT "${RARE_WORD}"`);
   await compare("SEARCH UNSEEN", 3, () => "SEARCH UNSEEN");
+  await compare("SEARCH SINCE half of them came", 3, () => "SEARCH SINCE 10-Mar-2023");
   await compare("SEARCH of a phrase in a text", 1, () => `SEARCH BODY "${PHRASE}"`);
+  await compare("SEARCH of a word in a text", 1, () => `SEARCH BODY "${RARE_WORD}"`);
+  await compare("SEARCH of a part of words in a text", 1, () => `SEARCH BODY "${RARE_WORD.slice(1)}"`);
+  await compare("SEARCH of a word anywhere", 1, () => `SEARCH TEXT "${RARE_WORD}"`);
 
   // Anew, since memory that was used before would be used again.
   for (const client of clients) client.close();

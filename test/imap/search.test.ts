@@ -409,8 +409,24 @@ test("what another app moved away meanwhile is not found, and what it changed is
     number,
     number,
   ];
+  for (const app of [one, other]) {
+    expect(numbersOf((await app.say(`UID SEARCH UID ${away}:${stays} UNSEEN UNFLAGGED`)).untagged)).toEqual([
+      away,
+      stays,
+    ]);
+  }
   await other.say(`UID MOVE ${away} Archive`);
   await other.say(`UID STORE ${stays} +FLAGS (\\Seen Later)`);
   expect(numbersOf((await one.say(`UID SEARCH UID ${away}:${stays} SEEN KEYWORD Later`)).untagged)).toEqual([stays]);
   expect(numbersOf((await one.say(`UID SEARCH UID ${away}:${stays}`)).untagged)).toEqual([stays]);
+  for (const flag of ["\\Seen", "\\Flagged", "\\Answered", "\\Deleted", "Later"]) {
+    for (const has of [true, false]) {
+      await other.say(`UID STORE ${stays} ${has ? "+" : "-"}FLAGS.SILENT (${flag})`);
+      const key = flag.startsWith("\\") ? flag.slice(1) : `KEYWORD ${flag}`;
+      for (const app of [one, other]) {
+        const { untagged } = await app.say(`UID SEARCH UID ${stays} ${key}`);
+        expect([flag, has, numbersOf(untagged)]).toEqual([flag, has, has ? [stays] : []]);
+      }
+    }
+  }
 });
