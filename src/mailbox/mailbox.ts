@@ -129,7 +129,7 @@ export function createMailbox({
 }: {
   store: Store;
   engine: SearchEngine;
-  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
+  runtime: Pick<Runtime, "now" | "elapsed" | "randomBytes" | "setTimer">;
   options: Options;
   log: Log;
   read: ReadHtml;

@@ -41,6 +41,8 @@ const PORTION_BYTES = 2 * 1024 * 1024;
 /** New mail is frozen once no more has come for so long, or at last after LONGEST_MS: arriving mail goes first. */
 const QUIET_MS = 2_000;
 const LONGEST_MS = 60_000;
+/** More than a portion takes: the clock was set meanwhile. */
+const MOST_REST_MS = 5_000;
 /** Most characters of a structure that is kept. */
 const LONGEST_STRUCTURE = 4_000;
 /** Large messages that were read last; apps fetch one part after the other. */
@@ -145,7 +147,7 @@ export function createOctets({
   wake,
 }: {
   store: Pick<Store, "db" | "blobs" | "enqueue" | "onCommit">;
-  runtime: Pick<Runtime, "now" | "setTimer">;
+  runtime: Pick<Runtime, "now" | "elapsed" | "setTimer">;
   log: Pick<Log, "error">;
   /** Composes in a worker. */
   compose: ComposeStored;
@@ -339,11 +341,11 @@ export function createOctets({
      * goes on then.
      */
     async ready(folderId: number, before: number, ms: number): Promise<boolean> {
-      const until = runtime.now() + ms;
+      const begun = runtime.elapsed();
       for (;;) {
         if (!statements(db).waitingIn.get(folderId, before)) return true;
         first = { folderId, before };
-        if (runtime.now() >= until) {
+        if (runtime.elapsed() - begun >= ms) {
           wake(JOB);
           return false;
         }
@@ -370,7 +372,7 @@ export function createOctets({
         const now = runtime.now();
         if (first && statements(db).waitingIn.get(first.folderId, first.before)) return now;
         first = undefined;
-        return now + (now - time);
+        return now + Math.min(now - time, MOST_REST_MS);
       },
     } satisfies Job as Job,
   };

@@ -126,6 +126,39 @@ describe("mail of a mailbox that was opened over IMAP", () => {
     expect(states()).not.toContain(0);
   });
 
+  test.each([
+    ["back by an hour", -3_600_000],
+    ["ahead by a day", 86_400_000],
+  ])("waits as long and rests no longer when the clock is set %s", async (_, by) => {
+    const alice = createAlice();
+    const { runtime, store, mailbox, box } = alice;
+    let took = 0;
+    const octets = createOctets({
+      ...alice,
+      log: createLog("silent", runtime.now, () => {}),
+      compose: (parts) => {
+        if (parts.text.includes("First")) {
+          runtime.setBy(by);
+          runtime.advanceTo(runtime.now() + took);
+        }
+        return composeHere(store.blobs)(parts);
+      },
+      wake: () => {},
+    });
+    const mailOf = async () => {
+      await alice.receive({ text: "First" });
+      for (let i = 0; i < 64; i++) await alice.receive({ text: "Next" });
+    };
+    await mailOf();
+    const folder = await mailbox.uids.opened(box, "inbox");
+    took = 30_000;
+    expect(await octets.ready(folder.id, folder.uidNext, 20_000)).toBe(false);
+    expect(await octets.ready(folder.id, folder.uidNext, 20_000)).toBe(true);
+    took = 100;
+    await mailOf();
+    expect((await octets.job.runDue(runtime.now())) ?? 0).toBeWithin(runtime.now() - 3_600_000, runtime.now() + 10_000);
+  });
+
   test("what cannot be composed holds up nothing, and what a store lacks for a moment is composed later", async () => {
     const [fails, later] = [new Error("gone"), unavailable("later")];
     const alice = createAlice();
