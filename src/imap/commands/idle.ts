@@ -11,13 +11,14 @@ export async function idle(
   parser.end();
   session.caller("idle");
   await session.wire.write("+ idling\r\n");
-  await session.tellChanges();
   let telling = Promise.resolve();
-  const stop = onChange(() => {
+  const tell = (): void => {
     telling = telling
       .then(() => session.tellChanges())
       .catch((error) => session.wire.hangUp(error instanceof Ended ? error.message : "The server failed"));
-  });
+  };
+  const stop = onChange(tell);
+  tell();
   try {
     const line = await session.wire.line();
     if (line !== undefined && line.toUpperCase() !== "DONE") throw new Malformed("expected DONE");
