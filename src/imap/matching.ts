@@ -203,9 +203,13 @@ class Plan {
         const named = search.message(key.id);
         return ({ row }) => row.seq === named;
       }
-      case "within":
+      case "within": {
         this.stages.add("dates");
-        return ({ dates }) => dates && dates.filedAt >= now - key.seconds * 1_000 === key.younger;
+        // In seconds; what is just that old is of both (RFC 5032 §2).
+        const target = Math.floor(now / 1_000) - key.seconds;
+        const holds = (at: number): boolean => (key.younger ? at >= target : at <= target);
+        return ({ dates }) => dates && holds(Math.floor(dates.filedAt / 1_000));
+      }
       case "size":
         this.stages.add("size");
         return ({ size }) =>

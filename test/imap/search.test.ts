@@ -246,12 +246,13 @@ const leaf: fc.Arbitrary<Search> = fc.oneof(
       { key: `SENTSINCE ${written(at)}`, matches: ({ sent, zone }) => dayOf(sent + zone) >= at },
     ),
   ),
-  fc.integer({ min: 0, max: 12 }).chain((days) => {
-    const since = (): number => world.app.runtime.now() - days * DAY - HOUR;
-    const seconds = (days * DAY + HOUR) / 1_000;
+  // Mail arrives every half day.
+  fc.integer({ min: 1, max: 24 }).chain((halves) => {
+    const seconds = (halves * DAY) / 2 / 1_000;
+    const laterBy = ({ arrived }: Known): number => arrived - world.app.runtime.now() + seconds * 1_000;
     return fc.constantFrom<Search>(
-      { key: `YOUNGER ${seconds}`, matches: ({ arrived }) => arrived >= since() },
-      { key: `OLDER ${seconds}`, matches: ({ arrived }) => arrived < since() },
+      { key: `YOUNGER ${seconds}`, matches: (one) => laterBy(one) >= 0 },
+      { key: `OLDER ${seconds}`, matches: (one) => laterBy(one) <= 0 },
     );
   }),
   fc
