@@ -5,6 +5,7 @@
  * Invariant: whatever the octets are, a command is read in linear time, or refused by `Malformed`.
  */
 
+import { isUtf8 } from "node:buffer";
 import { quoted as quotedOctets, type Section } from "../message/imap.ts";
 
 /** A command that is not of the grammar; the reply is BAD. */
@@ -157,8 +158,10 @@ export class Parser {
       if (!literal) throw new Malformed("a literal without its octets");
       return literal;
     }
-    const quoted = this.#need(QUOTED, "a string")[1] ?? "";
-    return Buffer.from(quoted.replace(/\\(["\\])/g, "$1"), "latin1");
+    const quoted = Buffer.from((this.#need(QUOTED, "a string")[1] ?? "").replace(/\\(["\\])/g, "$1"), "latin1");
+    // RFC 6855 §3; a literal may be of any octets.
+    if (!isUtf8(quoted)) throw new Malformed("expected UTF-8");
+    return quoted;
   }
 
   string(): string {

@@ -148,7 +148,9 @@ test("UTF8=ACCEPT: names and headers in UTF-8, and no charset of a search", asyn
   expect((await utf8.say(`APPEND ${name} UTF8 (~{${text.length}+}\r\n${text}`)).status).toBe("BAD");
   await say(`SELECT ${name}`);
   expect(await say(latin1('SEARCH SUBJECT "grüße" FROM "zoë@"'))).toEqual(["* SEARCH 1"]);
-  expect((await utf8.say("SEARCH CHARSET UTF-8 ALL")).status).toBe("BAD");
+  for (const bad of ["SEARCH CHARSET UTF-8 ALL", 'SEARCH SUBJECT "Gr\xfc\xdfe"', 'STATUS "\xc3" (MESSAGES)']) {
+    expect([bad, (await utf8.say(bad)).status]).toEqual([bad, "BAD"]);
+  }
   utf8.end();
 });
 
