@@ -180,9 +180,13 @@ describe("what a session is told of changes (RFC 9051 §5.2, §7.5)", () => {
     const { clients, uids } = await opened(2);
     const [client, other] = clients as [ImapAccount, ImapAccount];
     await other.say("MOVE 2 Trash");
-    const reply = await client.say("FETCH 1:3 (UID)");
+    const reply = await client.say("FETCH 1:3 (UID FLAGS)");
     expect(reply.text).toStartWith("[EXPUNGEISSUED] ");
-    expect(reply.untagged).toEqual([`* 1 FETCH (UID ${uids[0]})`, `* 3 FETCH (UID ${uids[2]})`]);
+    expect(reply.untagged).toEqual([`* 1 FETCH (UID ${uids[0]} FLAGS ())`, `* 3 FETCH (UID ${uids[2]} FLAGS ())`]);
+    expect(await client.say("FETCH 1:3 (UID)")).toMatchObject({
+      text: "FETCH completed",
+      untagged: uids.map((uid, i) => `* ${i + 1} FETCH (UID ${uid})`),
+    });
   });
 
   test("FETCH that marks as seen says so of the messages that were not", async () => {

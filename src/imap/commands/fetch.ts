@@ -66,6 +66,8 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
   const rows = rowsIn(view, set, byUid).filter(({ modseq }) => since === undefined || modseq > since);
   const marksSeen = items.some((one) => one.item === "SECTION" && !one.peek) && !view.readOnly;
   const wantsKnown = items.some(({ item }) => item === "RFC822.SIZE" || item === "BODYSTRUCTURE");
+  // The client knows them by that: also those that are gone (RFC 2180 §4.1), of which nothing is read.
+  const isOfUids = items.every(({ item }) => item === "UID");
   const reply = new Reply(session);
   let failed: AppError | undefined;
   let isOneGone = false;
@@ -73,6 +75,11 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
     const portion = rows.slice(next, next + PORTION);
     // A share may end meanwhile.
     session.selected();
+    if (isOfUids) {
+      for (const { uid } of portion) reply.add(`* ${sequenceOf(view, uid)} FETCH (UID ${uid})\r\n`);
+      await reply.flushLarge();
+      continue;
+    }
     const seen = marksSeen ? await markSeen(session, view, portion) : undefined;
     const states = new Map(statesOf(session.parts.mailbox.uids, view, portion).map((state) => [state.uid, state]));
     const caller = session.caller("fetch");
