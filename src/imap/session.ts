@@ -221,7 +221,7 @@ const BITS = [
 export const BIT_OF: ReadonlyMap<string, number> = new Map(BITS.map(([bit, flag]) => [flag.toLowerCase(), bit]));
 
 /** The flags of a message, each once. */
-export function flagNamesOf({ read, flagged, kind, flags, labels }: ImapState, keywords: Keywords): string[] {
+function flagNamesOf({ read, flagged, kind, flags, labels }: ImapState, keywords: Keywords): string[] {
   return [
     ...(read ? ["\\Seen"] : []),
     ...(flagged ? ["\\Flagged"] : []),
