@@ -7,6 +7,8 @@ import { letOthersRun } from "../base/pause.ts";
 import type { DatesRow, EnvelopeRow } from "../mailbox/folder-search.ts";
 import type { Numbered } from "../mailbox/uids.ts";
 import { isAscii } from "../message/characters.ts";
+import { decodeWords, readHeaders } from "../message/headers.ts";
+import { isKept } from "../message/parse.ts";
 import { isIn, OF_PROGRAMS, SAVED, type SearchKey } from "./grammar.ts";
 import type { Keywords } from "./keywords.ts";
 import { BIT_OF, type ImapParts, type Session } from "./session.ts";
@@ -20,10 +22,13 @@ const PORTION = 500;
 /** Characters of texts that are looked through without a pause: some 10 ms. */
 const MOST_AT_ONCE = 500_000;
 
+/** Messages whose headers are composed without a pause. */
+const COMPOSED_AT_ONCE = 20;
+
 export type Found = Numbered & { sequence: number };
 
 /** What may be looked at of a message, in this order. */
-const STAGES = ["dates", "size", "envelope", "headers", "body"] as const;
+const STAGES = ["dates", "size", "envelope", "headers", "composed", "body"] as const;
 type Stage = (typeof STAGES)[number];
 
 const ENVELOPE = ["subject", "from", "to", "cc", "bcc"] as const;
@@ -45,6 +50,9 @@ class Wanted {
   }
 }
 
+/** How an encoded word begins (RFC 2047). */
+const ENCODED = "=?";
+
 /** JSON, which is read only if it may have what is looked for; that takes a fraction of the time. */
 class Written<T> {
   readonly #json: string;
@@ -65,7 +73,7 @@ class Written<T> {
 
   mayHave({ core }: Wanted): boolean {
     this.#folded ??= folded(this.#json);
-    return this.#folded.includes(core);
+    return this.#folded.includes(core) || this.#folded.includes(ENCODED);
   }
 }
 
@@ -76,8 +84,13 @@ interface Header {
   value: string;
 }
 
+const headerOf = (name: string, value: string): Header => ({
+  name: name.toLowerCase(),
+  value: folded(decodeWords(value)),
+});
+
 const headersIn = (json: string): Header[] =>
-  (JSON.parse(json) as [string, string][]).map(([name, value]) => ({ name: name.toLowerCase(), value: folded(value) }));
+  (JSON.parse(json) as [string, string][]).map(([name, value]) => headerOf(name, value));
 
 const peopleIn = (json: string): string =>
   folded(
@@ -86,34 +99,47 @@ const peopleIn = (json: string): string =>
       .join(", "),
   );
 
-/** A message, and what has been looked at of it. What several keys ask of that is made once. */
-class Looked {
+/** Subject and people of a message. What several keys ask is made once. */
+class Envelope {
+  readonly #row: EnvelopeRow;
+  #subject: string | undefined;
+  readonly #people: Partial<Record<Field, Written<string>>> = {};
+
+  constructor(row: EnvelopeRow) {
+    this.#row = row;
+  }
+
+  get hasBcc(): boolean {
+    return this.#row.bcc !== "[]";
+  }
+
+  has(field: Field, wanted: Wanted): boolean {
+    if (field === "subject") {
+      this.#subject ??= folded(this.#row.subject);
+      return this.#subject.includes(wanted.text);
+    }
+    const people = this.#people[field] ?? new Written(this.#row[field], peopleIn);
+    this.#people[field] = people;
+    return people.mayHave(wanted) && people.value.includes(wanted.text);
+  }
+}
+
+/** A message, and what has been looked at of it, by stage. */
+class Looked implements Partial<Record<Stage, unknown>> {
   dates: DatesRow | undefined;
   size: number | undefined;
-  envelope: EnvelopeRow | undefined;
+  envelope: Envelope | undefined;
   headers: Written<Header[]> | undefined;
+  /** The header as it is served. */
+  composed: readonly Header[] | undefined;
   /** Folded. */
   body: string | undefined;
   isFound: boolean | undefined;
-  #subject: string | undefined;
-  #people: Partial<Record<Field, Written<string>>> | undefined;
 
   constructor(
     readonly row: Numbered,
     readonly sequence: number,
   ) {}
-
-  has(field: Field, wanted: Wanted): boolean | undefined {
-    if (!this.envelope) return undefined;
-    if (field === "subject") {
-      this.#subject ??= folded(this.envelope.subject);
-      return this.#subject.includes(wanted.text);
-    }
-    this.#people ??= {};
-    const people = this.#people[field] ?? new Written(this.envelope[field], peopleIn);
-    this.#people[field] = people;
-    return people.mayHave(wanted) && people.value.includes(wanted.text);
-  }
 }
 
 /** Undefined if what has been looked at does not decide. */
@@ -294,22 +320,25 @@ class Plan {
   #header(name: string, wanted: Wanted): Matcher {
     if (name === "bcc") {
       this.stages.add("envelope");
-      return (message) => message.envelope && message.envelope.bcc !== "[]" && message.has("bcc", wanted);
+      return ({ envelope }) => envelope?.hasBcc && envelope.has("bcc", wanted);
+    }
+    const isIn = (fields: readonly Header[]): boolean =>
+      fields.some((field) => field.name === name && field.value.includes(wanted.text));
+    if (!isKept(name)) {
+      this.stages.add("composed");
+      return ({ composed }) => composed && isIn(composed);
     }
     this.stages.add("headers");
-    return ({ headers }) =>
-      headers?.mayHave(wanted) &&
-      headers.value.some((field) => field.name === name && field.value.includes(wanted.text));
+    return ({ headers }) => headers?.mayHave(wanted) && isIn(headers.value);
   }
 
   async #text({ field, text }: Extract<SearchKey, { key: "text" }>): Promise<Matcher> {
     const wanted = new Wanted(text);
     if (field === "body") return this.#body(text, wanted);
     this.stages.add("envelope");
-    if (field !== "text") return (message) => message.has(field, wanted);
+    if (field !== "text") return ({ envelope }) => envelope?.has(field, wanted);
     this.stages.add("headers");
-    const inEnvelope: Matcher = (message) =>
-      message.envelope && ENVELOPE.some((one) => message.has(one, wanted) === true);
+    const inEnvelope: Matcher = ({ envelope }) => envelope && ENVELOPE.some((one) => envelope.has(one, wanted));
     const inHeader: Matcher = ({ headers }) =>
       headers?.mayHave(wanted) && headers.value.some(({ name, value }) => `${name}: ${value}`.includes(wanted.text));
     return together([await this.#body(text, wanted), inEnvelope, inHeader], true);
@@ -323,6 +352,7 @@ class Plan {
   async #body(text: string, wanted: Wanted): Promise<Matcher> {
     const search = this.mailbox.folderSearch;
     const { folder } = this.view;
+    if (wanted.text === "") return () => true;
     this.stages.add("body");
     const isInBody: Matcher = ({ body }) => body?.includes(wanted.text);
     const told = search.inBodies(text, folder.mailboxId);
@@ -365,38 +395,49 @@ async function lookAt(
     }
     return at;
   }
+  /** The first of the messages, at least one. */
+  const first = (count: number): readonly Looked[] => messages.slice(0, Math.max(1, count));
   switch (stage) {
     case "dates":
       each(search.dates(seqs), (message, row) => {
         message.dates = row;
       });
-      break;
+      return messages;
     case "size": {
       const known = octets.known(seqs, userId);
       for (const message of messages) {
         const { seq } = message.row;
         message.size = known.get(seq)?.size ?? (await octets.sizeOf(seq, userId)) ?? 0;
       }
-      break;
+      return messages;
     }
     case "envelope":
-      each(search.envelopes(seqs, userId), (message, row) => {
-        message.envelope = row;
-      });
-      break;
+      return first(
+        each(search.envelopes(seqs, userId, MOST_AT_ONCE), (message, row) => {
+          message.envelope = new Envelope(row);
+        }),
+      );
     case "headers":
-      each(search.headers(seqs), (message, row) => {
-        message.headers = new Written(row.headers, headersIn);
-      });
-      break;
-    case "body": {
-      const count = each(search.bodies(seqs, MOST_AT_ONCE), (message, row) => {
-        message.body = folded(row.text);
-      });
-      return count === 0 ? messages : messages.slice(0, count);
+      return first(
+        each(search.headers(seqs, MOST_AT_ONCE), (message, { headers }) => {
+          message.headers = new Written(headers, headersIn);
+        }),
+      );
+    case "composed": {
+      const some = first(COMPOSED_AT_ONCE);
+      for (const message of some) {
+        const header = await octets.header(message.row.seq, userId);
+        message.composed = header && readHeaders(header).fields.map(({ name, value }) => headerOf(name, value));
+      }
+      return some;
     }
+    case "body":
+      return first(
+        each(search.bodies(seqs, MOST_AT_ONCE), (message, { text }) => {
+          message.body = folded(text);
+        }),
+      );
   }
-  return messages;
 }
 
 /** The messages of the selected mailbox that a search finds, by number. `userId`: who sees them. @throws Refused, Ended */
@@ -409,30 +450,29 @@ export async function matching(session: Session, key: SearchKey, userId: string)
   const stages = STAGES.filter((stage) => plan.stages.has(stage));
   const found: Found[] = [];
 
-  /** Decides about messages, and returns those that are open. */
-  const decide = (some: readonly Looked[]): Looked[] =>
-    some.filter((message) => {
-      message.isFound = matches(message);
-      return message.isFound === undefined;
-    });
+  const decide = (some: readonly Looked[]): void => {
+    for (const message of some) message.isFound = matches(message);
+  };
+
+  /** Looks at those of the messages that are open, some at once through all stages, so that little is in memory. */
+  async function settle(some: readonly Looked[], [stage, ...later]: readonly Stage[]): Promise<void> {
+    let open = stage === undefined ? [] : some.filter(({ isFound }) => isFound === undefined);
+    while (stage !== undefined && open.length > 0) {
+      // A share may end meanwhile.
+      session.selected();
+      const looked = await lookAt(stage, open, mailbox, userId);
+      decide(looked);
+      await settle(looked, later);
+      for (const message of looked) message[stage] = undefined;
+      open = open.slice(looked.length);
+      await letOthersRun();
+    }
+  }
 
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION).flatMap((row, i) => (row ? [new Looked(row, next + i + 1)] : []));
-    let open = decide(portion);
-    for (const stage of stages) {
-      const undecided: Looked[] = [];
-      while (open.length > 0) {
-        // A share may end meanwhile.
-        session.selected();
-        const looked = await lookAt(stage, open, mailbox, userId);
-        undecided.push(...decide(looked));
-        // Nobody else asks for the texts, which may be long.
-        for (const message of looked) message.body = undefined;
-        open = open.slice(looked.length);
-        await letOthersRun();
-      }
-      open = undecided;
-    }
+    decide(portion);
+    await settle(portion, stages);
     for (const { row, sequence, isFound } of portion) if (isFound) found.push({ ...row, sequence });
     await letOthersRun();
   }

@@ -128,20 +128,30 @@ export function createFolderSearch({ db, engine }: { db: Db; engine: Pick<Search
     long: ({ mailboxId, folder }: ImapFolder): Set<number> =>
       new Set(numbersIn(statements(db).long.get(mailboxId, folder, LONGEST_SURE))),
     dates: (seqs: readonly number[]): DatesRow[] => statements(db).dates.all(JSON.stringify(seqs)),
+    /*
+     * Of the first of the messages, in their order: so many characters together, or one.
+     */
     /** As that person sees them. */
-    envelopes: (seqs: readonly number[], userId: string): EnvelopeRow[] =>
-      statements(db).envelopes.all(JSON.stringify(seqs), userId),
-    headers: (seqs: readonly number[]): HeadersRow[] => statements(db).headers.all(JSON.stringify(seqs)),
-    /** The texts of the first of the messages, of so many characters together, or of one. */
-    bodies(seqs: readonly number[], characters: number): BodyRow[] {
-      const rows: BodyRow[] = [];
-      let left = characters;
-      for (const row of statements(db).bodies.iterate(JSON.stringify(seqs))) {
-        rows.push(row);
-        left -= row.text.length;
-        if (left <= 0) break;
-      }
-      return rows;
-    },
+    envelopes: (seqs: readonly number[], userId: string, characters: number): EnvelopeRow[] =>
+      firstOf(
+        statements(db).envelopes.iterate(JSON.stringify(seqs), userId),
+        characters,
+        ({ subject, from, to, cc, bcc }) => subject.length + from.length + to.length + cc.length + bcc.length,
+      ),
+    headers: (seqs: readonly number[], characters: number): HeadersRow[] =>
+      firstOf(statements(db).headers.iterate(JSON.stringify(seqs)), characters, ({ headers }) => headers.length),
+    bodies: (seqs: readonly number[], characters: number): BodyRow[] =>
+      firstOf(statements(db).bodies.iterate(JSON.stringify(seqs)), characters, ({ text }) => text.length),
   };
+}
+
+function firstOf<T>(rows: Iterable<T>, characters: number, lengthOf: (row: T) => number): T[] {
+  const first: T[] = [];
+  let left = characters;
+  for (const row of rows) {
+    first.push(row);
+    left -= lengthOf(row);
+    if (left <= 0) break;
+  }
+  return first;
 }

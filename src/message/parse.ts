@@ -154,7 +154,7 @@ function envelopeOf(fields: readonly HeaderField[]): Envelope {
 }
 
 /** False for a header that is not stored: compose.ts creates it anew, or it must not be shown or replayed. */
-function isKept(name: string): boolean {
+export function isKept(name: string): boolean {
   const lower = name.toLowerCase();
   return !(
     isTraceHeader(lower) ||

@@ -68,14 +68,16 @@ beforeAll(async () => {
     const [sent, zone] = [Date.UTC(2025, 11, 20 + (i % 15), (i * 5) % 24), pick([0, -11, 12], i) * HOUR];
     const headers = list ? [`List-Id: ${list}`] : [];
     const date = zoned(sent, zone);
+    const encoded = `=?utf-8?B?${Buffer.from(one.subject).toString("base64")}?=`;
+    const sentAs = { ...one, subject: i % 5 === 2 ? encoded : one.subject, date };
     if (isMine) {
-      const octets = letter({ ...one, date, headers: [...headers, `Bcc: ${bcc}`] }).replaceAll("\n", "\r\n");
+      const octets = letter({ ...sentAs, headers: [...headers, `Bcc: ${bcc}`] }).replaceAll("\n", "\r\n");
       const app = await world.client();
       const { text } = await app.say(`APPEND Sent ${literal(octets)}`);
       const [, uid] = /APPENDUID \d+ (\d+)/.exec(text) ?? [];
       await app.say("SELECT Sent");
       await app.say(`UID MOVE ${uid} INBOX`);
-    } else await world.arrive({ ...one, date, headers });
+    } else await world.arrive({ ...sentAs, headers });
     const arrived = world.app.runtime.now();
     const unknown = { sequence: 0, size: 0, modseq: 0, emailId: "", threadId: "" };
     known.push({ ...one, ...unknown, bcc, list, sent, zone, arrived, uid: i + 1, flags: [] });
@@ -232,6 +234,9 @@ const leaf: fc.Arbitrary<Search> = fc.oneof(
   })),
   fc.constantFrom<Search>(
     { key: 'HEADER List-Id ""', matches: ({ list }) => list !== undefined },
+    { key: 'HEADER Content-Type "charset=utf-8"', matches: () => true },
+    { key: "HEADER Content-Type multipart", matches: () => false },
+    { key: `HEADER Received "FOR <${ME}>"`, matches: ({ bcc }) => bcc === "" },
     { key: 'HEADER Bcc ""', matches: ({ bcc }) => bcc !== "" },
     { key: 'BODY ""', matches: () => true },
     { key: 'TEXT ""', matches: () => true },
