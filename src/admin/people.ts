@@ -198,7 +198,7 @@ export function createPeople(parts: MailboxesParts) {
       .orderBy(...(page ? [asc(createdAt), asc(id)] : [asc(email)]))
       .limit(page?.limit ?? -1)
       .all()
-      .map(({ user: { passwordHash, undoSeconds: _, shortPassword: __, ...user }, since }) => ({
+      .map(({ user: { passwordHash, undoSeconds: _, shortPassword: __, labelFolders: ___, ...user }, since }) => ({
         ...user,
         canSignIn: passwordHash !== null,
         secondFactor: since !== null,
@@ -220,6 +220,10 @@ export function createPeople(parts: MailboxesParts) {
     }
     tx.update(schema.users).set({ undoSeconds: seconds }).where(eq(schema.users.id, userId)).run();
   }
+
+  /** Whether a person's mail apps see labels as mailboxes, too. */
+  const setLabelFolders = (tx: Tx, userId: string, labelFolders: boolean): void =>
+    void tx.update(schema.users).set({ labelFolders }).where(eq(schema.users.id, userId)).run();
 
   /** Finds a person by address. @throws AppError not_found */
   function userAt(text: string, workspaceId?: string): UserEntry {
@@ -372,6 +376,7 @@ export function createPeople(parts: MailboxesParts) {
     ...createWorkspaces(parts),
     addUser,
     listUsers,
+    setLabelFolders,
     undoSeconds,
     setUndoSeconds,
     userAt,

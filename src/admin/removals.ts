@@ -12,6 +12,7 @@ import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { forgetChangesIn } from "../journal/key-changes.ts";
 import { forgetMailOf } from "../mailbox/automatic.ts";
+import { forgetLabelled } from "../mailbox/label-folders.ts";
 import { deleteMail } from "../mailbox/removal.ts";
 import { UNSERVED } from "../store/moving.ts";
 import * as schema from "../store/schema.ts";
@@ -41,6 +42,7 @@ export function createRemovals({
     store.transact((tx) => {
       if (deleteMail(tx, mailboxId, DELETED_AT_ONCE)) return true;
       if (forgetChangesIn(tx, mailboxId, DELETED_AT_ONCE) > 0) return true;
+      if (forgetLabelled(tx, mailboxId, DELETED_AT_ONCE) > 0) return true;
       tx.delete(schema.mailboxes).where(eq(schema.mailboxes.id, mailboxId)).run();
       return false;
     });

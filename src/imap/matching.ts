@@ -276,7 +276,7 @@ class Plan {
 
   async #flag(flag: string): Promise<Matcher> {
     const search = this.mailbox.folderSearch;
-    const { mailboxId, id } = this.view.folder;
+    const { mailboxId } = this.view.folder;
     const name = flag.toLowerCase();
     const bit = BIT_OF.get(name);
     if (name === "\\draft") {
@@ -293,7 +293,7 @@ class Plan {
     const isSeen = name === "\\seen";
     const read = isSeen ? search.unread : search.flagged;
     const mark = async (): Promise<Marks> => {
-      const seqs = bit === undefined ? await read(mailboxId) : search.marked(id, bit);
+      const seqs = bit === undefined ? await read(mailboxId) : search.marked(this.view.folder, bit);
       return this.#marksOf((seq) => seqs.has(seq) !== isSeen);
     };
     const marks = await this.#once(name, mark, keptFor(this.rows));
@@ -444,6 +444,7 @@ async function lookAt(
 export async function matching(session: Session, key: SearchKey, userId: string): Promise<Found[]> {
   const { mailbox, runtime } = session.parts;
   const view = session.selected();
+  await mailbox.uids.settled(view.folder);
   const rows = presentRows(mailbox.uids, view);
   const plan = new Plan(mailbox, session.keywordsIn(view.folder.mailboxId), view, rows, runtime.now());
   const matches = await plan.matcherOf(key);

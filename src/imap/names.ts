@@ -1,9 +1,12 @@
 /**
  * The mailboxes of IMAP (RFC 9051 §5.1): the folders of the person's own mailbox at the top, those of other mailboxes in
- * their reach under `Shared/ADDRESS/`.
+ * their reach under `Shared/ADDRESS/`. For a person who wants that, each mailbox has its labels under `Labels/`; those with a `/`
+ * are below one another.
  */
 import type { Caller, Reach } from "../access/caller.ts";
 import { ownAmong, reachOf } from "../access/caller.ts";
+import { labelFolderNamed, labelFolderNames, wantsLabelFolders } from "../mailbox/label-folders.ts";
+import type { ImapFolder } from "../mailbox/uids.ts";
 import type { Folder } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 import { encodeUtf7 } from "./grammar.ts";
@@ -19,18 +22,32 @@ const FOLDERS: readonly (readonly [name: string, folder: Folder, use: string | u
 ];
 
 export const SHARED = "Shared/";
+const LABELS = "Labels";
+/** Most labels of a mailbox that are mailboxes of their own. */
+export const MOST_LABELS = 1_000;
 
-/** A folder of a mailbox, under its name. */
+/** A folder of a mailbox, or a label, under its name. */
 export interface Named {
   name: string;
-  folder: Folder;
+  /** Undefined for a label. */
+  folder: Folder | undefined;
+  /** As it is written in the mailbox. */
+  label?: string;
   /** SPECIAL-USE. */
   use: string | undefined;
   reach: Reach;
 }
 
-/** MAILBOXID of RFC 8474: stays when a mailbox gets another address. */
-export const mailboxIdOf = ({ reach, folder }: Named): string => `${reach.mailbox.id}_${folder}`;
+/** MAILBOXID of RFC 8474: stays when a mailbox gets another address, and a label another name. */
+export const mailboxIdOf = ({ id, mailboxId, folder }: ImapFolder): string => `${mailboxId}_${folder ?? -id}`;
+
+/** A label below `Labels`: no name has control characters, or nothing between two `/`. */
+const nameOf = (label: string): string =>
+  label
+    .replace(/\p{Cc}/gu, "_")
+    .split("/")
+    .map((part) => part || "_")
+    .join("/");
 
 /** An address as a name of one level, without wildcards. No two have the same. */
 const nodeOf = (address: string): string =>
@@ -39,27 +56,98 @@ const nodeOf = (address: string): string =>
     (character) => `=${character.charCodeAt(0).toString(16).toUpperCase()}`,
   );
 
-/** All mailboxes that the caller sees. */
-export function namesFor(db: Db, caller: Caller): Named[] {
-  const reached = [...reachOf(db, caller).values()].filter(({ access }) => access.read);
-  const own = ownAmong(caller, reached);
-  return (own ? [own, ...reached.filter((reach) => reach !== own)] : []).flatMap((reach) => {
-    const prefix = reach === own ? "" : `${SHARED}${nodeOf(reach.mailbox.address)}/`;
-    // RFC 6154 §2: another one's Sent is not where the caller's mail goes.
-    return FOLDERS.map(([name, folder, use]) => ({
-      name: prefix + name,
-      folder,
-      use: reach === own ? use : undefined,
-      reach,
-    }));
-  });
+/** A mailbox in reach, and what its names begin with. */
+interface Reached {
+  reach: Reach;
+  prefix: string;
 }
 
-/** The mailbox of that name; INBOX in any case. */
-export const named = (db: Db, caller: Caller, name: string): Named | undefined => {
+/** The person's own is the first. */
+function reachedBy(db: Db, caller: Caller): Reached[] {
+  const reached = [...reachOf(db, caller).values()].filter(({ access }) => access.read);
+  const own = ownAmong(caller, reached);
+  return (own ? [own, ...reached.filter((reach) => reach !== own)] : []).map((reach) => ({
+    reach,
+    prefix: reach === own ? "" : `${SHARED}${nodeOf(reach.mailbox.address)}/`,
+  }));
+}
+
+function labelsOf(db: Db, { reach, prefix }: Reached): Named[] {
+  const byName = new Map<string, string>();
+  for (const label of labelFolderNames(db, reach.mailbox.id, MOST_LABELS)) {
+    const name = nameOf(label);
+    // Of labels with one name, the one that is written so has it.
+    if (name === label || !byName.has(name)) byName.set(name, label);
+  }
+  return [...byName].map(([name, label]) => labelNamed(`${prefix}${LABELS}/${name}`, label, reach));
+}
+
+const labelNamed = (name: string, label: string, reach: Reach): Named => ({
+  name,
+  folder: undefined,
+  label,
+  use: undefined,
+  reach,
+});
+
+// RFC 6154 §2: another one's Sent is not where the caller's mail goes.
+const foldersOf = ({ reach, prefix }: Reached): Named[] =>
+  FOLDERS.map(([name, folder, use]) => ({
+    name: prefix + name,
+    folder,
+    use: prefix === "" ? use : undefined,
+    reach,
+  }));
+
+/** All mailboxes that the caller sees. */
+export function namesFor(db: Db, caller: Caller): Named[] {
+  const hasLabels = wantsLabelFolders(db, caller.userId);
+  return reachedBy(db, caller).flatMap((one) => [...foldersOf(one), ...(hasLabels ? labelsOf(db, one) : [])]);
+}
+
+/** The names above those. */
+export const namesAbove = (all: readonly Pick<Named, "name">[]): Set<string> =>
+  new Set(
+    all.flatMap(({ name }) => name.split("/").flatMap((_, i, parts) => (i === 0 ? [] : parts.slice(0, i).join("/")))),
+  );
+
+/** The names that are of no mailbox: `Shared`, `Shared/ADDRESS`, `Labels`, and what labels have before a `/`. */
+export function namesOfNone(db: Db, caller: Caller, all: readonly Named[]): string[] {
+  const taken = new Set(all.map(({ name }) => name));
+  const labels = wantsLabelFolders(db, caller.userId) ? reachedBy(db, caller).map(({ prefix }) => prefix + LABELS) : [];
+  return [...new Set([...namesAbove(all), ...labels])].filter((name) => !taken.has(name));
+}
+
+/** A place for a label below `Labels`. `label`: "" for `Labels` itself. */
+export interface LabelPlace {
+  reach: Reach;
+  label: string;
+}
+
+/** The label that a name would be of; undefined for one that is not below `Labels`, or of a person who has no labels there. */
+export function labelPlaceOf(db: Db, caller: Caller, name: string): LabelPlace | undefined {
+  if (!wantsLabelFolders(db, caller.userId)) return undefined;
+  for (const { reach, prefix } of reachedBy(db, caller)) {
+    const top = `${prefix}${LABELS}`;
+    if (name === top || name.startsWith(`${top}/`)) return { reach, label: name.slice(top.length + 1) };
+  }
+  return undefined;
+}
+
+/** The mailbox of that name; INBOX, and labels, in any case. */
+export function named(db: Db, caller: Caller, name: string): Named | undefined {
   const wanted = /^inbox$/i.test(name) ? "INBOX" : name;
-  return namesFor(db, caller).find((one) => one.name === wanted || encodeUtf7(one.name) === wanted);
-};
+  const folder = reachedBy(db, caller)
+    .flatMap(foldersOf)
+    .find((one) => one.name === wanted || encodeUtf7(one.name) === wanted);
+  const place = folder ? undefined : labelPlaceOf(db, caller, name);
+  if (!place) return folder;
+  const { id } = place.reach.mailbox;
+  const label =
+    labelFolderNamed(db, id, place.label) ??
+    labelFolderNames(db, id, MOST_LABELS).find((one) => nameOf(one) === place.label);
+  return label === undefined ? undefined : labelNamed(name, label, place.reach);
+}
 
 /** Most wildcards in a pattern, and its length, which bound what matching takes. */
 const MOST_WILDCARDS = 10;

@@ -20,6 +20,7 @@ import { append } from "./commands/append.ts";
 import { expunge } from "./commands/expunge.ts";
 import { fetch } from "./commands/fetch.ts";
 import { idle } from "./commands/idle.ts";
+import { create, remove, rename } from "./commands/labels.ts";
 import { list, lsub, namespace, status, subscribe } from "./commands/list.ts";
 import { copy, move } from "./commands/move.ts";
 import { getQuota, getQuotaRoot } from "./commands/quota.ts";
@@ -224,9 +225,11 @@ export function createImap({
       case "UNSUBSCRIBE":
         return subscribe(session, parser, verb === "SUBSCRIBE");
       case "CREATE":
+        return create(session, parser);
       case "DELETE":
+        return remove(session, parser);
       case "RENAME":
-        throw new Refused("The mailboxes are given: use labels", "CANNOT");
+        return rename(session, parser);
       default:
         throw new Malformed(`${verb} is unknown`);
     }

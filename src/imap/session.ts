@@ -11,12 +11,13 @@ import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { ReadJournal } from "../journal/reads.ts";
+import { wantsLabelFolders } from "../mailbox/label-folders.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { IMAP_FLAGS, type ImapState } from "../mailbox/uids.ts";
 import type { Options } from "../store/settings.ts";
 import { asUnavailable, type Store } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
-import { encodeUtf7, quoted, setOf } from "./grammar.ts";
+import { decodeUtf7, encodeUtf7, quoted, setOf } from "./grammar.ts";
 import { Keywords } from "./keywords.ts";
 import { hasChanged, hasVanished, isNews, refresh, sequenceOf, type View } from "./view.ts";
 
@@ -109,10 +110,15 @@ export class Session {
     return this.view;
   }
 
-  /** A share may end while its mailbox is open. */
-  #requireReach({ named }: View): void {
-    const reach = reachTo(this.parts.store.db, this.caller("look"), named.reach.mailbox.id);
-    if (!reach?.access.read) throw new Ended("The mailbox is no longer shared with you");
+  /** A share may end while its mailbox is open, and a label. */
+  #requireReach({ named, folder }: View): void {
+    const { db } = this.parts.store;
+    const caller = this.caller("look");
+    if (!reachTo(db, caller, named.reach.mailbox.id)?.access.read)
+      throw new Ended("The mailbox is no longer shared with you");
+    if (folder.label === undefined) return;
+    if (!wantsLabelFolders(db, caller.userId)) throw new Ended("Labels are no mailboxes any more");
+    if (!this.parts.mailbox.uids.present(folder)) throw new Ended("The label is gone");
   }
 
   /** IMAP4rev2 was enabled. */
@@ -120,10 +126,19 @@ export class Session {
     return this.enabled.has("IMAP4REV2");
   }
 
+  get #isUtf8(): boolean {
+    return this.isRev2 || this.enabled.has("UTF8=ACCEPT");
+  }
+
   /** The name of a mailbox, as it is sent: in UTF-8 (RFC 9051 §5.1, RFC 9755 §3), before that in modified UTF-7. */
   nameOf(name: string): string {
-    if (!this.isRev2 && !this.enabled.has("UTF8=ACCEPT")) return quoted(encodeUtf7(name));
+    if (!this.#isUtf8) return quoted(encodeUtf7(name));
     return `"${Buffer.from(name, "utf8").toString("latin1").replace(/["\\]/g, "\\$&")}"`;
+  }
+
+  /** The name of a mailbox, as a client has sent it. */
+  nameIn(sent: string): string {
+    return this.#isUtf8 ? sent : decodeUtf7(sent);
   }
 
   send(line: string): Promise<void> {
@@ -145,7 +160,12 @@ export class Session {
   async tellChanges({ keepsNumbers = false } = {}): Promise<void> {
     const { view } = this;
     const { uids } = this.parts.mailbox;
-    if (!view || !hasChanged(uids, view)) return;
+    if (!view) return;
+    if (view.folder.label !== undefined) {
+      this.#requireReach(view);
+      await uids.settled(view.folder);
+    }
+    if (!hasChanged(uids, view)) return;
     this.#requireReach(view);
     if (keepsNumbers && hasVanished(uids, view)) {
       // A higher MODSEQ may have been told: the client would not ask for what is between them (RFC 7162 §3.2).
@@ -202,8 +222,10 @@ const LONGEST_LABEL = 60;
 const MOST_LABELS = 10_000;
 
 /** The label that a keyword is. @throws Refused if no label is like that */
-export function labelIn(keywords: Keywords, keyword: string): string {
-  const label = keywords.label(keyword);
+export const labelIn = (keywords: Keywords, keyword: string): string => requireLabel(keywords.label(keyword));
+
+/** @throws Refused if no label is like that */
+export function requireLabel(label: string): string {
   if (label.length > LONGEST_LABEL || label.trim() === "" || /\p{Cc}/u.test(label)) {
     throw new Refused("A label has 1 to 60 characters", "LIMIT");
   }

@@ -23,13 +23,16 @@ export interface View {
   readonly told: Map<number, string>;
   /** UIDs of the messages that the last search saved. */
   saved: ReadonlySet<number>;
+  /** Those of the messages of a folder that were copied into the mailbox of a label. */
+  readonly copied: Set<number>;
 }
 
 /** @param opened from `Uids.opened`; what came since is in the view */
 export function openView(uids: Uids, named: Named, opened: ImapFolder, readOnly: boolean): View {
-  const folder = uids.present(opened.mailboxId, opened.folder) ?? opened;
+  const folder = uids.present(opened) ?? opened;
   const rows = shared(uids, folder, () => uids.numbered(folder.id));
-  return { named, readOnly, folder, rows, modseq: folder.modseq, told: new Map(), saved: new Set() };
+  const { modseq } = folder;
+  return { named, readOnly, folder, rows, modseq, told: new Map(), saved: new Set(), copied: new Set() };
 }
 
 /** Rows of folders that a session has, by folder: sessions that know the same have the same array. */
@@ -119,11 +122,8 @@ export interface Changes {
   changed: Numbered[];
 }
 
-const presentOf = (uids: Uids, { folder }: View): ImapFolder | undefined =>
-  uids.present(folder.mailboxId, folder.folder);
-
 export function hasChanged(uids: Uids, view: View): boolean {
-  const present = presentOf(uids, view);
+  const present = uids.present(view.folder);
   return present !== undefined && present.modseq !== view.modseq;
 }
 
@@ -136,13 +136,13 @@ function goneFrom(uids: Uids, view: View, present: ImapFolder): number[] {
 }
 
 export function hasVanished(uids: Uids, view: View): boolean {
-  const present = presentOf(uids, view);
+  const present = uids.present(view.folder);
   return present !== undefined && goneFrom(uids, view, present).length > 0;
 }
 
 /** Brings a view up to date; undefined if nothing changed. Whoever calls it tells the client. */
 export function refresh(uids: Uids, view: View): Changes | undefined {
-  const present = presentOf(uids, view);
+  const present = uids.present(view.folder);
   if (!present || present.modseq === view.modseq) return undefined;
   const since = uids.changedSince(view.folder.id, view.modseq);
   const vanished = goneFrom(uids, view, present);

@@ -11,8 +11,8 @@ import type { Store, Tx } from "../store/store.ts";
 import type { Filed } from "./filing.ts";
 import type { Writing } from "./filing-rows.ts";
 import { heldCopies, requireNotHeld } from "./holds.ts";
-import { labelsOf, patchedLabels, writeLabels } from "./labels.ts";
-import { changeMessages, requireMovable } from "./message-changes.ts";
+import { labelKey, labelsOf, patchedLabels, writeLabels } from "./labels.ts";
+import { changeMessages, fileUnder, requireMovable } from "./message-changes.ts";
 import { composeStored } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { deleteMessages } from "./removal.ts";
@@ -31,8 +31,11 @@ const identityOf = ({ message: row, headers }: Source, prepared: PreparedMessage
   sentBy: row.sentBy ?? undefined,
 });
 
-/** A message and its place. `imapFlags`: bits of IMAP_FLAGS. */
-export type Placed = Omit<KeptMessage, "isAlone" | "conversation"> & { imapFlags: number };
+/**
+ * A message and its place. `imapFlags`: bits of IMAP_FLAGS. `under`: a label that it gets; a message that is there already then
+ * stays where it is, unless that is trash or spam.
+ */
+export type Placed = Omit<KeptMessage, "isAlone" | "conversation"> & { imapFlags: number; under?: string | undefined };
 
 /** A message (messages.seq), and where it is. */
 type Place = Pick<typeof messages.$inferSelect, "seq" | "folder">;
@@ -88,19 +91,23 @@ export interface FiledInto extends Filed {
 }
 
 /** Files a message into its folder. @throws AppError not_found, forbidden, conflict */
-function fileInto(parts: Writing, tx: Tx, caller: Caller, { imapFlags, ...placed }: Placed): FiledInto {
+function fileInto(parts: Writing, tx: Tx, caller: Caller, { imapFlags, under, ...placed }: Placed): FiledInto {
   const { mailboxId, folder } = placed;
   const reach = reachTo(tx, caller, mailboxId);
   if (!reach) throw notFound("mailbox");
   requireAccess(reach, "manage");
   const now = parts.runtime.now();
-  const filed = fileKept(parts, tx, { ...placed, isAlone: true });
+  const labels = under === undefined ? placed.labels : [...placed.labels, under];
+  const filed = fileKept(parts, tx, { ...placed, labels, isAlone: true });
   if (filed.duplicate) {
-    const before = statements(tx).place.get(filed.seq)?.folder;
-    changeMessages(tx, caller, [filed.seq], { folder }, now);
+    const { folder: before, threadSeq = 0 } = statements(tx).place.get(filed.seq) ?? {};
+    const had = labelsOf(tx, [threadSeq]).get(threadSeq) ?? [];
+    if (under === undefined) changeMessages(tx, caller, [filed.seq], { folder }, now);
+    else fileUnder(tx, caller, [filed.seq], { label: under, leaves: false }, now);
     // An app that saves a draft anew deletes the UID that it had.
     if (before === folder) statements(tx).renumberDraft.run(filed.seq);
-    return { ...filed, before };
+    const isNew = under !== undefined && !had.some((label) => labelKey(label) === labelKey(under));
+    return { ...filed, before, labelled: isNew ? [under] : [] };
   }
   noteDeed(tx, caller, { ids: [filed.threadId], changes: 1 }, now);
   const row = imapFolder(tx, mailboxId, folder);
@@ -136,10 +143,6 @@ export function fileAppended(parts: Writing, tx: Tx, caller: Caller, { digest, i
 
 /** Undoes a filing: the message goes, or back to the folder that it was in. `now`: epoch ms. @throws AppError conflict */
 export function takeBack(tx: Tx, caller: Caller, { seq, before, labelled }: FiledInto, now: number): void {
-  if (before !== undefined) {
-    changeMessages(tx, caller, [seq], { folder: before }, now);
-    return;
-  }
   const threadSeq = statements(tx).place.get(seq)?.threadSeq;
   const thread = threadSeq === undefined ? undefined : statements(tx).thread.get({ seq: threadSeq });
   if (!thread) return;
@@ -147,6 +150,10 @@ export function takeBack(tx: Tx, caller: Caller, { seq, before, labelled }: File
   if (labelled.length > 0) {
     const present = labelsOf(tx, [thread.seq]).get(thread.seq) ?? [];
     writeLabels(tx, thread.seq, patchedLabels(present, { removeLabels: labelled }));
+  }
+  if (before !== undefined) {
+    changeMessages(tx, caller, [seq], { folder: before }, now);
+    return;
   }
   deleteMessages(tx, thread, [seq]);
   noteDeed(tx, caller, { ids: [thread.id], changes: 1 }, now);
@@ -203,7 +210,7 @@ export interface Carrying {
   from: Folder;
   /** What fileToCarry gave, prepared. */
   message: PreparedMessage;
-  to: { mailboxId: string; address: string; folder: Folder };
+  to: { mailboxId: string; address: string; folder: Folder; label?: string | undefined };
   /** It leaves its mailbox. */
   moves: boolean;
 }
@@ -233,6 +240,7 @@ export function carryMessage(
     receivedAt: row.filedAt,
     // \Deleted is said of the message where it was.
     imapFlags: (statements(tx).flags.get(seq)?.flags ?? 0) & ~IMAP_FLAGS.deleted,
+    under: to.label,
   });
   if (moves) {
     deleteMessages(tx, thread, [seq]);

@@ -6,11 +6,11 @@ import { letOthersRun } from "../base/pause.ts";
 import { threadOf } from "../search/document-number.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import { LONGEST_SURE } from "../search/fold.ts";
-import { MESSAGES_PER_THREAD } from "../store/schema.ts";
+import { FOLDERS, MESSAGES_PER_THREAD } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import { threadsLabelled } from "./labels.ts";
-import type { ImapFolder } from "./uids.ts";
+import { IMAP_FLAGS, type ImapFolder } from "./uids.ts";
 
 /** Conversations whose messages are read at once: some 5 ms. */
 const PORTION = 2_000;
@@ -37,12 +37,17 @@ const statements = prepared(({ $client: client }) => ({
   marked: client.prepare<Seqs, [folderId: number, bit: number]>(
     "SELECT json_group_array(message_seq) AS seqs FROM imap_messages WHERE folder_id = ? AND flags & ?",
   ),
+  markedUnderLabel: client.prepare<Seqs, [id: number, bit: number]>(
+    `SELECT json_group_array(message_seq) AS seqs FROM imap_labelled CROSS JOIN imap_messages USING (message_seq)
+     WHERE label_id = -?1 AND (flags & ~${IMAP_FLAGS.deleted} | iif(deleted, ${IMAP_FLAGS.deleted}, 0)) & ?2`,
+  ),
   message: client.prepare<{ seq: number }, [id: string]>("SELECT seq FROM messages WHERE id = ?"),
   thread: client.prepare<{ seq: number }, [id: string]>("SELECT seq FROM threads WHERE id = ?"),
-  long: client.prepare<Seqs, [mailboxId: string, folder: string, bytes: number]>(
-    `SELECT json_group_array(seq) AS seqs
-     FROM messages INDEXED BY messages_by_folder CROSS JOIN message_bodies ON message_seq = seq
-     WHERE mailbox_id = ?1 AND folder = ?2 AND size > ?3 AND octet_length(text) > ?3`,
+  long: client.prepare<Seqs, [mailboxId: string, folders: string, bytes: number]>(
+    `SELECT json_group_array(seq) AS seqs FROM json_each(?2) AS given
+       CROSS JOIN messages INDEXED BY messages_by_folder ON mailbox_id = ?1 AND folder = given.value
+       CROSS JOIN message_bodies ON message_seq = seq
+     WHERE size > ?3 AND octet_length(text) > ?3`,
   ),
   dates: client.prepare<DatesRow, [seqs: string]>(
     `SELECT seq, kind = 'draft' AS isDraft, filed_at AS filedAt, date FROM json_each(?) AS given CROSS JOIN messages ON seq = given.value`,
@@ -108,8 +113,8 @@ export function createFolderSearch({ db, engine }: { db: Db; engine: Pick<Search
     flagged: (mailboxId: string): Promise<Set<number>> =>
       ofThreads(numbersIn(statements(db).starredThreads.get(mailboxId)), "flagged"),
     /** With a bit of IMAP_FLAGS. */
-    marked: (folderId: number, bit: number): Set<number> =>
-      new Set(numbersIn(statements(db).marked.get(folderId, bit))),
+    marked: ({ id, label }: ImapFolder, bit: number): Set<number> =>
+      new Set(numbersIn((label === undefined ? statements(db).marked : statements(db).markedUnderLabel).get(id, bit))),
     /** Of conversations with the label, in any mailbox. */
     labelled(label: string): (seq: number) => boolean {
       const threads = new Set(threadsLabelled(db, label));
@@ -124,9 +129,11 @@ export function createFolderSearch({ db, engine }: { db: Db; engine: Pick<Search
     },
     /** The messages of the mailbox whose text may have a text; see SearchEngine. */
     inBodies: (text: string, mailboxId: string) => engine.inBodies(text, mailboxId),
-    /** Those whose texts are longer than the index surely knows them. */
-    long: ({ mailboxId, folder }: ImapFolder): Set<number> =>
-      new Set(numbersIn(statements(db).long.get(mailboxId, folder, LONGEST_SURE))),
+    /** Those whose texts are longer than the index surely knows them; for a label's mailbox also others. */
+    long({ mailboxId, folder }: ImapFolder): Set<number> {
+      const folders = JSON.stringify(folder === undefined ? FOLDERS : [folder]);
+      return new Set(numbersIn(statements(db).long.get(mailboxId, folders, LONGEST_SURE)));
+    },
     dates: (seqs: readonly number[]): DatesRow[] => statements(db).dates.all(JSON.stringify(seqs)),
     /*
      * Of the first of the messages, in their order: so many characters together, or one.

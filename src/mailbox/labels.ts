@@ -1,6 +1,7 @@
 /**
  * Labels of conversations: compared without case, stored as first written, in the order they were added. The only
- * writer of thread_labels and label_colours.
+ * writer of thread_labels and label_colours. A label that is renamed or removed takes its colour and its mailbox of mail apps with
+ * it.
  */
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
 import { type Caller, notFound, reachOf, requireAccess } from "../access/caller.ts";
@@ -8,7 +9,7 @@ import { presentCaller } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { noteTouches, settleLabelIn, type Touch } from "../journal/key-changes.ts";
-import { type LabelColour, labelColours, mailboxLabels, threadLabels, threads } from "../store/schema.ts";
+import { imapLabels, type LabelColour, labelColours, mailboxLabels, threadLabels, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 
@@ -218,6 +219,20 @@ function moveColours(tx: Tx, mailboxIds: Iterable<string>, key: string, to: stri
   }
 }
 
+/**
+ * Ends the mailbox that mail apps see of a label, or gives it to the label's new name if that has none; it is then to be filled
+ * with the mail that had the new name already.
+ */
+export function moveLabelFolder(tx: Tx, mailboxId: string, key: string, to: string | undefined): void {
+  const ofKey = (one: string) => and(eq(imapLabels.mailboxId, mailboxId), eq(imapLabels.labelKey, one));
+  const next = to === undefined ? null : labelKey(to);
+  const isTaken = next !== null && next !== key && tx.select().from(imapLabels).where(ofKey(next)).get() !== undefined;
+  tx.update(imapLabels)
+    .set(isTaken ? { labelKey: null } : { labelKey: next, ...(to !== undefined && { label: to, filled: false }) })
+    .where(ofKey(key))
+    .run();
+}
+
 /** A page of labels: those after the one with this key. */
 export interface LabelPage {
   after?: string | undefined;
@@ -287,6 +302,7 @@ export async function replaceLabel(
       if (isLast && replaced !== undefined)
         statements(tx).spell.run(replaced, labelKey(replaced), JSON.stringify([...managed]));
       if (isLast) moveColours(tx, managed, key, replaced === undefined ? undefined : labelKey(replaced));
+      if (isLast) for (const id of managed) moveLabelFolder(tx, id, key, replaced);
       return { changed: theirs.length, next: isLast ? undefined : rows.at(-1)?.seq };
     });
     changed += portion.changed;

@@ -60,12 +60,14 @@ import { hasMessageOfSize } from "./filing-rows.ts";
 import { createFolderSearch } from "./folder-search.ts";
 import { type HeldMark, heldMarks } from "./holds.ts";
 import type { ClassificationView } from "./junk/classification.ts";
+import { makeLabelFolder, renameLabelFolder } from "./label-folders.ts";
 import { type LabelPage, labelsAcross, labelsInUse, replaceLabel, setLabelColour } from "./labels.ts";
 import { createListing } from "./listing.ts";
 import { listMailboxes, mailboxesInReach, mailboxIdOf, type Usage, usageOf } from "./mailboxes.ts";
 import {
   changeMessages,
   expungeMessages,
+  fileUnder,
   flagMessages,
   type MessageChange,
   requireMovable,
@@ -219,7 +221,7 @@ export function createMailbox({
       snoozeThread(store, caller, id, until, runtime.now()),
     ...createUndoableChanges({ store, runtime }),
     /**
-     * Changes single messages (messages.seq), as mail apps do; see changeMessages, flagMessages and expungeMessages.
+     * Changes single messages (messages.seq), as mail apps do; see changeMessages, flagMessages, fileUnder and expungeMessages.
      * @throws AppError not_found, forbidden, conflict; then nothing has changed
      */
     changeMessages: (tx: Tx, caller: Caller, seqs: readonly number[], change: MessageChange): void =>
@@ -231,6 +233,8 @@ export function createMailbox({
       seqs: readonly number[],
       flags: { add: number; remove: number },
     ): void => flagMessages(tx, caller, folderId, seqs, flags, runtime.now()),
+    fileUnder: (tx: Tx, caller: Caller, seqs: readonly number[], under: { label?: string; leaves: boolean }): void =>
+      fileUnder(tx, caller, seqs, under, runtime.now()),
     expungeMessages: (tx: Tx, caller: Caller, seqs: readonly number[]): void =>
       expungeMessages(tx, caller, seqs, runtime.now()),
     /** See requireMovable. @throws AppError not_found, forbidden, conflict */
@@ -337,6 +341,11 @@ export function createMailbox({
       nextDue: (): number | null => nextDue(db),
     },
 
+    /** Mailboxes of labels, for mail apps: see label-folders.ts. @throws AppError not_found, forbidden */
+    makeLabelFolder: (tx: Tx, caller: Caller, mailboxId: string, label: string): void =>
+      makeLabelFolder(tx, caller, mailboxId, label, runtime.now()),
+    renameLabelFolder: (caller: Caller, mailboxId: string, label: string, to: string | undefined): Promise<void> =>
+      renameLabelFolder(store, caller, { mailboxId, label, to, now: runtime.now }),
     /** Suggestions from one mailbox while a person labels or addresses mail. @throws AppError not_found (mailbox) */
     listLabels: (caller: Caller, mailbox: string, limit: number) =>
       labelsInUse(db, reachedMailbox(caller, mailbox), limit),

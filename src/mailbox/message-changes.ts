@@ -19,7 +19,8 @@ import { requireNotHeld } from "./holds.ts";
 import { apartOf, derivedFolder, readStateOf } from "./message-state.ts";
 import { deleteMessages, noteDiscarded } from "./removal.ts";
 import type { ThreadRow } from "./threading.ts";
-import { orderUids, setImapFlags } from "./uids.ts";
+import { labelAll } from "./threads.ts";
+import { orderUids, renumber, setImapFlags } from "./uids.ts";
 
 export interface MessageChange {
   folder?: Folder;
@@ -198,6 +199,52 @@ export function flagMessages(
 ): void {
   const ids = reached(tx, caller, seqs, "manage").map(({ thread }) => thread.id);
   if (setImapFlags(tx, folderId, seqs, flags) > 0) noteDeed(tx, caller, { ids, changes: ids.length }, now);
+}
+
+/**
+ * Where a message goes that mail apps put under a label. `leaves`: it is to leave its folder; archived mail and drafts cannot.
+ */
+export function folderUnderLabel({ kind, folder }: Pick<Found, "kind" | "folder">, leaves: boolean): Folder {
+  if (kind === "draft") return "drafts";
+  return leaves || folder === "trash" || folder === "spam" ? "archive" : folder;
+}
+
+/**
+ * Puts messages (messages.seq) under a label, as mail apps do. With `leaves` they leave their folders; what cannot gets another
+ * UID there, so that no app that took it away misses it. Without a label they just leave. The caller bounds their number. `now`:
+ * epoch ms. @throws AppError not_found, forbidden, conflict, unprocessable
+ */
+export function fileUnder(
+  tx: Tx,
+  caller: Caller,
+  seqs: readonly number[],
+  { label, leaves }: { label?: string; leaves: boolean },
+  now: number,
+): void {
+  const conversations = reached(tx, caller, seqs, "manage");
+  const given = conversations.flatMap((one) => one.given);
+  const stays = given.filter((one) => folderUnderLabel(one, leaves) === one.folder);
+  const goes = Map.groupBy(
+    given.filter((one) => !stays.includes(one)),
+    (one) => folderUnderLabel(one, leaves),
+  );
+  for (const [folder, moved] of goes) {
+    changeMessages(
+      tx,
+      caller,
+      moved.map(({ seq }) => seq),
+      { folder },
+      now,
+    );
+  }
+  const ids = conversations.map(({ thread }) => thread.id);
+  if (label !== undefined) labelAll(tx, caller, ids, { addLabels: [label] }, now);
+  if (leaves) {
+    renumber(
+      tx,
+      stays.map(({ seq }) => seq),
+    );
+  }
 }
 
 /**

@@ -13,10 +13,17 @@ import type { Job } from "../base/scheduler.ts";
 import { FOLDERS, type Folder, imapFolders } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
+import { createLabelFolders, labelFolder, setLabelDeleted, settleLabels } from "./label-folders.ts";
 import { labelsOf } from "./labels.ts";
 
 /** The flags that only IMAP has, as bits of imap_messages.flags. */
 export const IMAP_FLAGS = { deleted: 1, answered: 2, forwarded: 4, mdnSent: 8 } as const;
+
+const STATE = `messages.seq, messages.id, threads.id AS threadId, threads.seq AS threadSeq, kind, messages.folder, read, flagged,
+  filed_at AS filedAt, size`;
+/** What has a UID in the mailbox of a label has the content that it had: drafts are written anew. */
+const UNCHANGED = `((imap_labelled.folder_id, folder_uid) = (imap_messages.folder_id, imap_messages.uid)
+  OR NOT EXISTS (SELECT 1 FROM imap_folders WHERE imap_folders.id = imap_labelled.folder_id AND folder = 'drafts'))`;
 
 /** Messages read, or given UIDs, at once: some 5 ms. */
 const PORTION = 1_000;
@@ -26,7 +33,22 @@ const LOOK_MS = 3_600_000;
 /** Of mail that was there before. */
 const FIRST_MODSEQ = 1;
 
-export type ImapFolder = typeof imapFolders.$inferSelect;
+type FolderRow = typeof imapFolders.$inferSelect;
+
+/** A mailbox of IMAP: a folder, or the mailbox of a label (label-folders.ts). */
+export type ImapFolder = Pick<
+  FolderRow,
+  "id" | "mailboxId" | "uidValidity" | "uidNext" | "modseq" | "vanishedThrough"
+> & {
+  /** Undefined for a label's. */
+  folder?: Folder;
+  /** As it is written in the mailbox. */
+  label?: string;
+};
+
+/** Those whose mail the mailboxes of labels have. */
+const LABELLED: readonly Folder[] = ["inbox", "archive", "sent", "drafts"];
+const isLabel = (id: number): boolean => id < 0;
 
 const statements = prepared((db) => ({
   folder: db
@@ -62,8 +84,29 @@ const statements = prepared((db) => ({
     `UPDATE imap_messages SET flags = flags & ?1 | ?2, modseq = (SELECT modseq FROM imap_folders WHERE id = ?3)
      WHERE folder_id = ?3 AND message_seq IN (SELECT value FROM json_each(?4)) AND flags <> (flags & ?1 | ?2)`,
   ),
+  buryAll: db.$client.prepare<unknown, [folderId: number, seqs: string]>(
+    `INSERT INTO imap_vanished (folder_id, modseq, uid)
+     SELECT folder_id, imap_folders.modseq, uid FROM imap_messages JOIN imap_folders ON imap_folders.id = folder_id
+     WHERE folder_id = ?1 AND message_seq IN (SELECT value FROM json_each(?2))`,
+  ),
+  // No UID that is given is one that a message has.
+  renumberAll: db.$client.prepare<unknown, [folderId: number, deleted: number, seqs: string]>(
+    `UPDATE imap_messages SET flags = flags & ~?2, modseq = imap_folders.modseq, uid = imap_folders.uid_next + given.place
+     FROM imap_folders, (SELECT message_seq AS seq, row_number() OVER (ORDER BY uid) - 1 AS place FROM imap_messages
+       WHERE folder_id = ?1 AND message_seq IN (SELECT value FROM json_each(?3))) AS given
+     WHERE imap_folders.id = ?1 AND message_seq = given.seq`,
+  ),
+  advance: db.$client.prepare<unknown, [given: number, folderId: number]>(
+    "UPDATE imap_folders SET uid_next = uid_next + ? WHERE id = ?",
+  ),
   all: db.$client.prepare<{ uid: number; seq: number; modseq: number }, [folderId: number]>(
     "SELECT uid, message_seq AS seq, modseq FROM imap_messages WHERE folder_id = ? ORDER BY uid",
+  ),
+  allLabelled: db.$client.prepare<{ uid: number; seq: number; modseq: number }, [id: number]>(
+    "SELECT uid, message_seq AS seq, modseq FROM imap_labelled WHERE label_id = -? ORDER BY uid",
+  ),
+  labelledSince: db.$client.prepare<{ uid: number; seq: number; modseq: number }, [id: number, modseq: number]>(
+    "SELECT uid, message_seq AS seq, modseq FROM imap_labelled WHERE label_id = -? AND modseq > ? ORDER BY uid",
   ),
   since: db.$client.prepare<{ uid: number; seq: number; modseq: number }, [folderId: number, modseq: number]>(
     `SELECT uid, message_seq AS seq, modseq FROM imap_messages INDEXED BY imap_messages_by_uid
@@ -72,16 +115,43 @@ const statements = prepared((db) => ({
   vanished: db.$client.prepare<{ uid: number }, [folderId: number, modseq: number]>(
     "SELECT DISTINCT uid FROM imap_vanished WHERE folder_id = ? AND modseq > ? ORDER BY uid",
   ),
+  vanishedLabelled: db.$client.prepare<{ uid: number }, [id: number, modseq: number]>(
+    "SELECT DISTINCT uid FROM imap_label_vanished WHERE label_id = -? AND modseq > ? ORDER BY uid",
+  ),
+  labelledStates: db.$client.prepare<StateRow, [deleted: number, seqs: string, id: number]>(
+    `SELECT ${STATE}, imap_labelled.uid, imap_labelled.modseq, flags & ~?1 | iif(deleted, ?1, 0) AS flags
+     FROM json_each(?2) AS given CROSS JOIN imap_labelled ON imap_labelled.message_seq = given.value AND label_id = -?3
+       CROSS JOIN imap_messages ON imap_messages.message_seq = given.value
+       CROSS JOIN messages ON messages.seq = given.value CROSS JOIN threads ON threads.seq = thread_seq
+     WHERE ${UNCHANGED}`,
+  ),
   states: db.$client.prepare<StateRow, [seqs: string, folderId: number]>(
-    `SELECT messages.seq, messages.id, threads.id AS threadId, threads.seq AS threadSeq, kind, read, flagged, filed_at AS filedAt,
-       uid, modseq, flags, size
+    `SELECT ${STATE}, uid, modseq, flags
      FROM json_each(?1) AS given CROSS JOIN imap_messages ON message_seq = given.value
        CROSS JOIN messages ON messages.seq = message_seq CROSS JOIN threads ON threads.seq = thread_seq
      WHERE +folder_id = ?2`,
   ),
-  uidOf: db.$client.prepare<{ uid: number; uidValidity: number; folder: Folder }, [seq: number]>(
-    `SELECT uid, uid_validity AS uidValidity, folder FROM imap_messages JOIN imap_folders ON imap_folders.id = folder_id
-     WHERE message_seq = ?`,
+  uidOf: db.$client.prepare<{ uid: number }, [seq: number]>("SELECT uid FROM imap_messages WHERE message_seq = ?"),
+  uidIn: db.$client.prepare<{ uid: number }, [folderId: number, seq: number]>(
+    "SELECT uid FROM imap_messages WHERE folder_id = ? AND message_seq = ?",
+  ),
+  uidLabelled: db.$client.prepare<{ uid: number }, [id: number, seq: number]>(
+    `SELECT imap_labelled.uid FROM imap_labelled JOIN imap_messages USING (message_seq)
+     WHERE label_id = -? AND message_seq = ? AND ${UNCHANGED}`,
+  ),
+  labelled: db.$client.prepare<{ count: number; deleted: number }, [id: number]>(
+    "SELECT count(*) AS count, coalesce(sum(deleted), 0) AS deleted FROM imap_labelled WHERE label_id = -?",
+  ),
+  unseenLabelled: db.$client.prepare<{ count: number }, [mailboxId: string, id: number]>(
+    `SELECT count(*) AS count FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
+     WHERE threads.mailbox_id = ? AND threads.unread = 1 AND messages.read = 0
+       AND EXISTS (SELECT 1 FROM imap_labelled WHERE message_seq = messages.seq AND label_id = -?)`,
+  ),
+  markedLabelled: db.$client.prepare<{ uid: number; seq: number }, [id: number]>(
+    "SELECT uid, message_seq AS seq FROM imap_labelled WHERE label_id = -? AND deleted ORDER BY uid",
+  ),
+  foldersOf: db.$client.prepare<{ id: number }, [seqs: string]>(
+    "SELECT DISTINCT folder_id AS id FROM imap_messages WHERE message_seq IN (SELECT value FROM json_each(?))",
   ),
   renumber: db.$client.prepare<unknown, [uid: number, seq: number]>(
     "UPDATE imap_messages SET uid = ? WHERE message_seq = ?",
@@ -111,6 +181,15 @@ const statements = prepared((db) => ({
         WHERE threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0 AND +messages.folder = ?3)
      ) AS uid`,
   ),
+  firstUnseenLabelled: db.$client.prepare<{ uid: number | null }, [id: number, mailboxId: string]>(
+    `SELECT coalesce(
+       (SELECT min(uid) FROM (SELECT uid, message_seq FROM imap_labelled WHERE label_id = -?1 ORDER BY uid LIMIT ${PORTION})
+          CROSS JOIN messages ON seq = message_seq WHERE read = 0),
+       (SELECT min(uid) FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
+          CROSS JOIN imap_labelled ON message_seq = messages.seq AND label_id = -?1
+        WHERE threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0)
+     ) AS uid`,
+  ),
   folders: db.select({ id: imapFolders.id }).from(imapFolders).prepare(),
   lastForgotten: db.$client.prepare<{ modseq: number }, [folderId: number, kept: number]>(
     "SELECT modseq FROM imap_vanished WHERE folder_id = ? ORDER BY modseq DESC LIMIT 1 OFFSET ?",
@@ -121,7 +200,7 @@ const statements = prepared((db) => ({
 }));
 
 /** Undefined until the mailbox is opened. */
-export const imapFolder = (db: Db, mailboxId: string, folder: Folder): ImapFolder | undefined =>
+export const imapFolder = (db: Db, mailboxId: string, folder: Folder): FolderRow | undefined =>
   statements(db).folder.get({ mailboxId, folder });
 
 /** Gives the folders of a mailbox their rows, once. `now`: epoch ms. */
@@ -151,7 +230,7 @@ export function openFolders(tx: Tx, mailboxId: string, now: number): void {
 }
 
 /** messages.seq of the mail of a folder that has no UIDs, in order of arrival. */
-async function lackingIn(db: Db, { mailboxId, folder }: ImapFolder): Promise<number[]> {
+async function lackingIn(db: Db, { mailboxId, folder }: FolderRow): Promise<number[]> {
   const found: { seq: number; filedAt: number }[] = [];
   for (let after = { date: -1, seq: -1 }; ; ) {
     const page = statements(db).lacking.all(mailboxId, folder, after.date, after.seq);
@@ -170,6 +249,7 @@ interface StateRow {
   threadId: string;
   threadSeq: number;
   kind: "received" | "sent" | "draft";
+  folder: Folder;
   read: number;
   flagged: number;
   filedAt: number;
@@ -198,7 +278,7 @@ export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue"
   /** By folder; several sessions may wait for one. */
   const filling = new Map<number, Promise<void>>();
 
-  async function fill(folder: ImapFolder): Promise<void> {
+  async function fill(folder: FolderRow): Promise<void> {
     const { id, mailboxId } = folder;
     const seqs = await lackingIn(db, folder);
     for (let next = 0, uid = folder.fillNext ?? 1; next < seqs.length; next += PORTION, uid += PORTION) {
@@ -216,7 +296,7 @@ export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue"
     );
   }
 
-  function filled(folder: ImapFolder): Promise<void> {
+  function filled(folder: FolderRow): Promise<void> {
     const present = filling.get(folder.id);
     if (present) return present;
     const work = fill(folder).finally(() => filling.delete(folder.id));
@@ -224,7 +304,7 @@ export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue"
     return work;
   }
 
-  async function opened(mailboxId: string, folder: Folder): Promise<ImapFolder> {
+  async function folderOpened(mailboxId: string, folder: Folder): Promise<FolderRow> {
     for (;;) {
       const found = imapFolder(db, mailboxId, folder);
       if (found?.fillNext === null) return found;
@@ -233,43 +313,76 @@ export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue"
     }
   }
 
+  const labels = createLabelFolders(store, folderOpened);
+
   return {
-    /** A folder once all of its mail has UIDs. The caller checks access. Rejects if the mailbox is gone. */
-    opened,
-    /** The mail of a folder, by UID. */
-    numbered: (folderId: number): Numbered[] => statements(db).all.all(folderId),
-    /** The states of those of these messages (messages.seq) that are in the folder. */
-    states(folderId: number, seqs: readonly number[]): ImapState[] {
-      const rows = statements(db).states.all(JSON.stringify(seqs), folderId);
+    /**
+     * A folder, or the mailbox of a label, once all of its mail has UIDs. The caller checks access, and that the label has a
+     * mailbox. Rejects if the mailbox is gone.
+     */
+    opened: (mailboxId: string, folder: Folder | undefined, label = ""): Promise<ImapFolder> =>
+      folder === undefined ? labels.opened(mailboxId, label, FOLDERS) : folderOpened(mailboxId, folder),
+    /** Looks for changes in the mailbox of a label; folders have them at once. */
+    settled: ({ id, mailboxId }: ImapFolder): Promise<void> =>
+      isLabel(id) ? labels.settled(mailboxId) : Promise.resolve(),
+    /** The same within a transaction that has changed little since. Of what came, `first` (messages.seq) has UIDs in that order. */
+    settle(tx: Tx, { id, mailboxId }: ImapFolder, first: readonly number[] = []): void {
+      if (isLabel(id)) settleLabels(tx, mailboxId, first);
+    },
+    /** The folders whose mail a mailbox has, opened. */
+    foldersOf: (one: ImapFolder): ImapFolder[] =>
+      isLabel(one.id) ? LABELLED.flatMap((folder) => imapFolder(db, one.mailboxId, folder) ?? []) : [one],
+    /** The mail of a mailbox, by UID. `id`: of ImapFolder, as everywhere here. */
+    numbered: (id: number): Numbered[] => (isLabel(id) ? statements(db).allLabelled : statements(db).all).all(id),
+    /** The states of those of these messages (messages.seq) that are in the mailbox. */
+    states(id: number, seqs: readonly number[]): ImapState[] {
+      const given = JSON.stringify(seqs);
+      const rows = isLabel(id)
+        ? statements(db).labelledStates.all(IMAP_FLAGS.deleted, given, id)
+        : statements(db).states.all(given, id);
       const labels = labelsOf(db, [...new Set(rows.map(({ threadSeq }) => threadSeq))]);
       return rows.map((row) => ({ ...row, labels: labels.get(row.threadSeq) ?? [] }));
     },
-    /** The number of a message (messages.seq) in its folder. */
-    uidOf: (seq: number) => statements(db).uidOf.get(seq) ?? undefined,
-    /** How much mail a folder has. */
-    counts: ({ id, mailboxId, folder }: ImapFolder): { messages: number; unseen: number } => ({
-      messages: statements(db).messagesIn.get(id)?.count ?? 0,
-      unseen: statements(db).unseenIn.get(mailboxId, folder)?.count ?? 0,
-    }),
+    /** The UID of a message (messages.seq) in a mailbox; undefined if it is not there. */
+    uidIn: (id: number, seq: number): number | undefined =>
+      (isLabel(id) ? statements(db).uidLabelled : statements(db).uidIn).get(id, seq)?.uid,
+    /** How much mail a mailbox has. */
+    counts: ({ id, mailboxId, folder }: ImapFolder): { messages: number; unseen: number } =>
+      folder === undefined
+        ? {
+            messages: statements(db).labelled.get(id)?.count ?? 0,
+            unseen: statements(db).unseenLabelled.get(mailboxId, id)?.count ?? 0,
+          }
+        : {
+            messages: statements(db).messagesIn.get(id)?.count ?? 0,
+            unseen: statements(db).unseenIn.get(mailboxId, folder)?.count ?? 0,
+          },
     /** The UID of the first message that is not read. */
     firstUnseen: ({ id, mailboxId, folder }: ImapFolder): number | undefined =>
-      statements(db).firstUnseen.get(id, mailboxId, folder)?.uid ?? undefined,
-    /** How much of that has \Deleted. */
+      (folder === undefined
+        ? statements(db).firstUnseenLabelled.get(id, mailboxId)
+        : statements(db).firstUnseen.get(id, mailboxId, folder)
+      )?.uid ?? undefined,
+    /** How much of that has \Deleted; in the mailbox of a label, deleting frees nothing. */
     deleted: ({ id }: ImapFolder): { count: number; bytes: number } =>
-      statements(db).deletedIn.get(IMAP_FLAGS.deleted, id) ?? { count: 0, bytes: 0 },
-    /** The messages of a folder that are marked as deleted, by UID. */
-    markedDeleted: (folderId: number): { uid: number; seq: number }[] =>
-      statements(db).marked.all(folderId, IMAP_FLAGS.deleted),
-    /** The row of a folder that was opened, as it is now. */
-    present: (mailboxId: string, folder: Folder): ImapFolder | undefined => imapFolder(db, mailboxId, folder),
-    /** Of that what changed or arrived after `modseq`. */
-    changedSince: (folderId: number, modseq: number): Numbered[] => statements(db).since.all(folderId, modseq),
+      isLabel(id)
+        ? { count: statements(db).labelled.get(id)?.deleted ?? 0, bytes: 0 }
+        : (statements(db).deletedIn.get(IMAP_FLAGS.deleted, id) ?? { count: 0, bytes: 0 }),
+    /** The messages of a mailbox that are marked as deleted, by UID. */
+    markedDeleted: (id: number): { uid: number; seq: number }[] =>
+      isLabel(id) ? statements(db).markedLabelled.all(id) : statements(db).marked.all(id, IMAP_FLAGS.deleted),
+    /** A mailbox that was opened, as it is now; undefined if it is gone. */
+    present: ({ id, mailboxId, folder }: ImapFolder): ImapFolder | undefined =>
+      folder === undefined ? labelFolder(db, id) : imapFolder(db, mailboxId, folder),
+    /** Of its mail what changed or arrived after `modseq`. */
+    changedSince: (id: number, modseq: number): Numbered[] =>
+      (isLabel(id) ? statements(db).labelledSince : statements(db).since).all(id, modseq),
     /** The UIDs that vanished after `modseq`, ascending; undefined if that is no longer known. */
     vanishedSince: ({ id, vanishedThrough }: ImapFolder, modseq: number): number[] | undefined =>
       modseq < vanishedThrough
         ? undefined
-        : statements(db)
-            .vanished.all(id, modseq)
+        : (isLabel(id) ? statements(db).vanishedLabelled : statements(db).vanished)
+            .all(id, modseq)
             .map(({ uid }) => uid),
     jobs: [
       {
@@ -284,6 +397,7 @@ export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue"
         deletes: true,
         async runDue(time) {
           for (const { id } of statements(db).folders.all()) await store.enqueue((tx) => forgetVanished(tx, id));
+          await labels.forget(MOST_VANISHED);
           return time + LOOK_MS;
         },
       },
@@ -300,17 +414,40 @@ function forgetVanished(tx: Tx, folderId: number, kept = MOST_VANISHED): void {
 }
 
 /**
- * Sets and takes away flags (bits of IMAP_FLAGS) of messages of a folder; returns how many changed. The caller checks
- * access.
+ * Sets and takes away flags (bits of IMAP_FLAGS) of messages of a mailbox; returns how many changed. In the mailbox of a label
+ * \Deleted is said of the label, all else of the message. The caller checks access.
  */
 export function setImapFlags(
   tx: Tx,
-  folderId: number,
+  id: number,
   seqs: readonly number[],
   { add, remove }: { add: number; remove: number },
 ): number {
+  const given = JSON.stringify(seqs);
+  if (!isLabel(id)) return setFlags(tx, id, given, { add, remove });
+  const { deleted } = IMAP_FLAGS;
+  let changed = (add | remove) & deleted ? setLabelDeleted(tx, id, seqs, (add & deleted) !== 0) : 0;
+  if ((add | remove) & ~deleted) {
+    const others = { add: add & ~deleted, remove: remove & ~deleted };
+    for (const folder of statements(tx).foldersOf.all(given)) changed += setFlags(tx, folder.id, given, others);
+  }
+  return changed;
+}
+
+function setFlags(tx: Tx, folderId: number, seqs: string, { add, remove }: { add: number; remove: number }): number {
   statements(tx).bump.run(folderId);
-  return statements(tx).setFlags.run(~remove, add, folderId, JSON.stringify(seqs)).changes;
+  return statements(tx).setFlags.run(~remove, add, folderId, seqs).changes;
+}
+
+/** Gives messages (messages.seq) new UIDs where they are, as if they had left and come back. */
+export function renumber(tx: Tx, seqs: readonly number[]): void {
+  const given = JSON.stringify(seqs);
+  for (const { id } of statements(tx).foldersOf.all(given)) {
+    statements(tx).bump.run(id);
+    statements(tx).buryAll.run(id, given);
+    const { changes } = statements(tx).renumberAll.run(id, IMAP_FLAGS.deleted, given);
+    statements(tx).advance.run(changes, id);
+  }
 }
 
 /**

@@ -59,7 +59,12 @@ import {
 import type { AppOperation, Operation } from "./operation.ts";
 import { examineServer, getFindings, getServer, resetSetting, setSetting } from "./operator/server.ts";
 import { addWorkspace, listWorkspaces, pauseWorkspace } from "./operator/workspaces.ts";
-import { createAppPassword, listAppPasswords, revokeAppPassword } from "./person/app-passwords.ts";
+import {
+  createAppPassword,
+  listAppPasswords,
+  revokeAppPassword,
+  setMailAppPreferences,
+} from "./person/app-passwords.ts";
 import { copyHeld, getApproval, listApprovals } from "./person/approvals.ts";
 import {
   beginDraft,
@@ -233,6 +238,7 @@ export const APP_OPERATIONS: readonly AppOperation[] = [
   renewRecoveryCodes,
   removeSecondFactor,
   listAppPasswords,
+  setMailAppPreferences,
   createAppPassword,
   revokeAppPassword,
   openAuthorization,

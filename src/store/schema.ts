@@ -21,6 +21,7 @@
  *                                                     ├─ attachments ── blobs (files)
  *                                                     ├─ message_index  (FTS5)
  *                                                     └─ imap_messages ── imap_folders ── imap_vanished
+ *                                                                     └─ imap_labelled ── imap_labels ── imap_label_vanished
  *   outbound_messages ─┬─ outbound_contents    outgoing mail; without foreign keys to mail, which it outlives
  *                      └─ queue_entries ── queue_domains
  *   suppressions: addresses a workspace must not write to.   idempotency_keys: responses to replay.
@@ -60,6 +61,7 @@
  *   discarded_threads                    triggers (0013_discarded.sql) and mailbox/removal.ts
  *   discarded_messages                   mailbox/removal.ts
  *   imap_folders, imap_messages, imap_vanished   triggers (0048_uids.sql) and mailbox/uids.ts
+ *   imap_labels, imap_labelled, imap_label_vanished   mailbox/label-folders.ts; where a label is renamed or removed, labels.ts
  *   imap_octets, and octets of imap_messages   mailbox/octets.ts and a trigger (0049_octets.sql)
  *   message_index, search_backlog, search_waiting   search/fts5/
  *   search_feed, search_changes          search/meilisearch/ and a trigger (0014_search.sql)
@@ -158,6 +160,8 @@ export const users = sqliteTable(
     undoSeconds: integer("undo_seconds").notNull().default(10),
     /** They signed in with a password that is shorter than a new one may be; the app asks them to change it. */
     shortPassword: flag("short_password").notNull().default(false),
+    /** Mail apps see labels as mailboxes, too. */
+    labelFolders: flag("label_folders").notNull().default(false),
   },
   (table) => [index("users_by_workspace").on(table.workspaceId)],
 );
@@ -874,6 +878,8 @@ export const imapFolders = sqliteTable("imap_folders", {
   fillNext: integer("fill_next"),
   /** imap_vanished may lack what vanished by then. */
   vanishedThrough: integer("vanished_through").notNull(),
+  /** Through which modification sequence the mailboxes of labels follow. */
+  labelledThrough: integer("labelled_through").notNull().default(0),
 });
 
 /** The UIDs of messages, maintained by triggers on messages and thread_labels. */
@@ -923,6 +929,57 @@ export const imapVanished = sqliteTable(
     uid: integer("uid").notNull(),
   },
   (table) => [primaryKey({ columns: [table.folderId, table.modseq, table.uid] })],
+);
+
+/** The labels whose mailboxes were opened, or made, over IMAP. */
+export const imapLabels = sqliteTable("imap_labels", {
+  /** Never of another label later. */
+  id: integer("id").primaryKey({ autoIncrement: true }),
+  mailboxId: text("mailbox_id").notNull(),
+  /** As in thread_labels; null once the mailbox is gone and its rows are being removed. */
+  labelKey: text("label_key"),
+  /** As it was written here, for a label that no conversation has. */
+  label: text("label").notNull(),
+  /** A mail app made it: it stays when no conversation has the label. */
+  made: flag("made").notNull(),
+  /** Mail that was there before has UIDs. */
+  filled: flag("filled").notNull(),
+  uidNext: integer("uid_next").notNull(),
+  modseq: integer("modseq").notNull(),
+  /** imap_label_vanished may lack what vanished by then. */
+  vanishedThrough: integer("vanished_through").notNull(),
+});
+
+/** The UIDs of messages in the mailboxes of labels, as of the last look. */
+export const imapLabelled = sqliteTable(
+  "imap_labelled",
+  {
+    labelId: integer("label_id").notNull(),
+    uid: integer("uid").notNull(),
+    messageSeq: integer("message_seq").notNull(),
+    modseq: integer("modseq").notNull(),
+    /** Folder and UID that imap_messages had then. */
+    folderId: integer("folder_id").notNull(),
+    folderUid: integer("folder_uid").notNull(),
+    /** \Deleted, which here is said of the label. */
+    deleted: flag("deleted").notNull().default(false),
+  },
+  (table) => [
+    primaryKey({ columns: [table.labelId, table.uid] }),
+    uniqueIndex("imap_labelled_by_message").on(table.messageSeq, table.labelId),
+    index("imap_labelled_by_place").on(table.folderId, table.folderUid),
+  ],
+);
+
+/** UIDs of messages that left the mailbox of a label, a limited number for each. */
+export const imapLabelVanished = sqliteTable(
+  "imap_label_vanished",
+  {
+    labelId: integer("label_id").notNull(),
+    modseq: integer("modseq").notNull(),
+    uid: integer("uid").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.labelId, table.modseq, table.uid] })],
 );
 
 export const SENDER_VERDICTS = ["spam", "forgiven", "answered"] as const;

@@ -28,7 +28,7 @@ export async function uidsOf(client: ImapAccount, subject: string): Promise<numb
 }
 
 /** Numbers in a set. */
-const numbersIn = (set: string): number[] =>
+export const numbersIn = (set: string): number[] =>
   set.split(",").flatMap((range) => {
     const [from = 0, to = from] = range.split(":").map(Number);
     return Array.from({ length: to - from + 1 }, (_, i) => from + i);

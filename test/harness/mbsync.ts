@@ -19,7 +19,8 @@ interface Place {
   files(folder: string): string[];
 }
 
-async function setUp(app: Booted): Promise<Place> {
+/** `patterns`: what it copies; all as the page has it. */
+async function setUp(app: Booted, patterns = "*"): Promise<Place> {
   const folder = temporaryFolder();
   const page = await Bun.file(join(import.meta.dir, "../../docs/mail-apps.md")).text();
   const [, written = ""] = /(IMAPAccount mailroom[\s\S]*?)```/.exec(page) ?? [];
@@ -28,6 +29,7 @@ async function setUp(app: Booted): Promise<Place> {
     .replace("Host mail.example.com", `Host localhost\nPort ${app.ready.imaps?.split(":")[1]}`)
     .replace("you@example.com", "alice@example.test")
     .replace("pass mailroom", `echo ${app.owner.apiKey}`)
+    .replace("Patterns *", `Patterns ${patterns}`)
     .replace("TLSType", isOld ? "SSLType" : "TLSType")
     .replace("IMAPS\n", `IMAPS\nCertificateFile ${join(app.appliance.config.data, "tls/self-signed.pem")}\n`)
     .replaceAll("~/Mail/", `${folder}/`);
@@ -94,4 +96,40 @@ export async function syncBothWays(many: number): Promise<void> {
   expect(await found("subject:there in:inbox")).toEqual(["Made there"]);
   const { body } = await app.api.get<{ thread: { unread: boolean } }>(`/threads/${ids[2]}`);
   expect(body.thread.unread).toBe(false);
+}
+
+/** Copies labels as folders, and changes them on both sides; then leaves them out, as docs/mail-apps.md says. */
+export async function syncLabels(): Promise<void> {
+  const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
+  const { people, store } = app.appliance;
+  store.transact((tx) => people.setLabelFolders(tx, app.owner.userId, true));
+  const threads: string[] = [];
+  for (let i = 0; i < 4; i++) {
+    const { threadId } = await arrive(app, { subject: `Message ${i}`, messageId: `<m${i}@remote.example>` });
+    threads.push(threadId);
+    if (i < 3) await app.api.patch(`/threads/${threadId}`, { labels: ["Work/Urgent"] });
+  }
+  const { sync, files } = await setUp(app);
+  expect(await sync()).toBe("0");
+  expect([files("Inbox").length, files("Labels/Work/Urgent").length]).toEqual([4, 3]);
+  // Here, one gets the label and one loses it; there, one is deleted from under it.
+  await app.api.patch(`/threads/${threads[3]}`, { labels: ["Work/Urgent"] });
+  await app.api.patch(`/threads/${threads[0]}`, { labels: [] });
+  const [deleted = ""] = files("Labels/Work/Urgent").filter((path) => readFileSync(path, "utf8").includes("Message 1"));
+  rmSync(deleted);
+  for (let round = 0; round < 2; round++) expect(await sync()).toBe("0");
+  expect([files("Inbox").length, files("Labels/Work/Urgent").length]).toEqual([4, 2]);
+  const { body } = await app.api.get<{ threads: { subject: string; labels: string[] }[] }>("/threads?folder=inbox");
+  expect(
+    body.threads
+      .filter(({ labels }) => labels.length > 0)
+      .map(({ subject }) => subject)
+      .sort(),
+  ).toEqual(["Message 2", "Message 3"]);
+
+  const page = await Bun.file(join(import.meta.dir, "../../docs/mail-apps.md")).text();
+  const other = await setUp(app, /`Patterns (.*?)`/.exec(page)?.[1]);
+  expect(await other.sync()).toBe("0");
+  expect(other.files("Inbox")).toHaveLength(4);
+  expect(() => other.files("Labels/Work/Urgent")).toThrow("ENOENT");
 }

@@ -185,6 +185,7 @@ function addAccess(db: Database, data: string, userId: string): void {
      SELECT mailbox_id, min(seq), 'forward', 'dan@remote.example', '[]', 1, ${Number.MAX_SAFE_INTEGER} FROM messages
      WHERE kind = 'received' AND mailbox_id IN (SELECT id FROM mailboxes WHERE address LIKE '%@example.test') GROUP BY mailbox_id`,
   );
+  db.query("UPDATE users SET label_folders = 1 WHERE id = ?").run(userId);
   put("recovery_codes", { user_id: userId, hash: "recovery" });
   put("app_passwords", { id: "apw_1", user_id: userId, name: "Phone", hash: "app", access: "read", created_at: now });
   put("access_notices", { user_id: userId, deed: "key", done_by: "admin", app_passwords: 0, keys: 1, created_at: now });

@@ -146,6 +146,12 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
       page.getByRole("link", { name: "Download the profile" }).click(),
     ]);
     expect(profile.suggestedFilename()).toBe(`${ALICE}.mobileconfig`);
+    const labels = page.getByLabel("Show labels as folders");
+    expect(await labels.isChecked()).toBe(false);
+    await labels.click();
+    await page.getByText("Changed").waitFor();
+    await page.reload();
+    expect(await labels.isChecked()).toBe(true);
     await page.getByLabel("Name", { exact: true }).fill("Laptop");
     await page.getByRole("button", { name: "Create app password" }).click();
     const password = await page.getByLabel("New app password", { exact: true }).inputValue();

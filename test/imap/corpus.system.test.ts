@@ -25,8 +25,8 @@ for (const { name, bytes } of corpusFiles()) {
   const { seq, duplicate } = await store.enqueue((tx) =>
     mailbox.file(tx, { mailboxId, receivedOn: "alice@example.test", message, now: app.runtime.now() }),
   );
-  await mailbox.uids.opened(mailboxId, "inbox");
-  const uid = duplicate ? undefined : mailbox.uids.uidOf(seq)?.uid;
+  const opened = await mailbox.uids.opened(mailboxId, "inbox");
+  const uid = duplicate ? undefined : mailbox.uids.uidIn(opened.id, seq);
   if (uid !== undefined) filed.set(uid, name);
 }
 

@@ -268,7 +268,7 @@ import imapclient, os, ssl, sys
 c = imapclient.IMAPClient("127.0.0.1", port=int(sys.argv[1]), ssl_context=ssl._create_unverified_context())
 c.login("alice@example.test", os.environ["PASSWORD"])
 assert c.namespace().personal[0][1] == "/"
-assert [name for _, _, name in c.list_folders()] == ["INBOX", "Archive", "Drafts", "Junk", "Sent", "Trash"]
+assert [name for _, _, name in c.list_folders()] == ["Labels", "INBOX", "Archive", "Drafts", "Junk", "Sent", "Trash"]
 assert c.find_special_folder(b"\\\\Sent") == "Sent"
 assert c.folder_status("INBOX")[b"UNSEEN"] == 30
 assert c.select_folder("INBOX")[b"EXISTS"] == 30
@@ -280,6 +280,16 @@ assert told[b"RFC822.SIZE"] == len(told[b"BODY[]"]), told
 assert told[b"BODYSTRUCTURE"][:2] == (b"text", b"plain"), told
 assert set(c.add_flags([uid], [imapclient.SEEN, b"work"])[uid]) == {b"\\\\Seen", b"work"}
 c.move([uid], "Archive")
+assert "Labels/work" in [name for _, _, name in c.list_folders()]
+c.create_folder("Labels/Müll & mehr")
+assert "Labels/Müll & mehr" in [name for _, _, name in c.list_folders("Labels")]
+[other] = c.search(["SUBJECT", "Message 9"])
+c.copy([other], "Labels/Müll & mehr")
+c.rename_folder("Labels/Müll & mehr", "Labels/Rest")
+assert c.select_folder("Labels/Rest")[b"EXISTS"] == 1
+c.delete_messages(c.search()); c.expunge()
+assert c.folder_status("Labels/Rest")[b"MESSAGES"] == 0
+c.delete_folder("Labels/Rest")
 c.append("Drafts", b"From: alice@example.test\\r\\nSubject: A draft\\r\\n\\r\\nHi\\r\\n", [imapclient.DRAFT])
 c.idle(); c.idle_check(timeout=0.1); c.idle_done()
 c.select_folder("Archive")
@@ -292,6 +302,8 @@ test.skipIf(!hasClient)(
   `imapclient${hasClient ? "" : " (not installed)"} lists, fetches, labels, moves, appends, waits and deletes`,
   async () => {
     const app = await bootFilled();
+    const { people, store } = app.appliance;
+    store.transact((tx) => people.setLabelFolders(tx, app.owner.userId, true));
     const child = Bun.spawn(["python3", "-c", CLIENT, app.ready.imaps?.split(":")[1] ?? ""], {
       env: { ...process.env, PASSWORD: app.owner.apiKey },
       stdout: "pipe",

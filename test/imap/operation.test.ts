@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { connect as connectTls } from "node:tls";
 import { readConfig } from "../../src/config.ts";
 import { demoEnvironment } from "../../src/demo/folder.ts";
-import { createUids } from "../../src/mailbox/uids.ts";
+import { imapFolder } from "../../src/mailbox/uids.ts";
 import { becomeServer } from "../../src/replica/promote.ts";
 import { readStandby, writeStandby } from "../../src/replica/standby.ts";
 import { openStore } from "../../src/store/store.ts";
@@ -153,7 +153,7 @@ test("a standby that becomes the server numbers mail anew, also after a crash on
   const now = server.runtime.now();
   const present = (): number | undefined => {
     const store = openStore({ folder: data, restoring: true, runtime: server.runtime });
-    const row = createUids({ store, now: server.runtime.now }).present(server.owner.mailboxId, "inbox");
+    const row = imapFolder(store.db, server.owner.mailboxId, "inbox");
     store.close();
     return row?.uidValidity;
   };

@@ -30,6 +30,7 @@ async function liveWith({ app, arrive, client }: ImapWorld, who: { email: string
   const { password } = app.appliance.store.transact((tx) =>
     createAppPassword(tx, app.runtime, { userId: who.userId, name: "Phone", access: "all" }),
   );
+  app.appliance.store.transact((tx) => app.appliance.people.setLabelFolders(tx, who.userId, true));
   const phone = await client({ email: who.email, key: password });
   const sent = letter({ from: who.email, to: "x@remote.example", headers: ["Bcc: y@remote.example"] });
   const text = sent.replaceAll("\n", "\r\n");
@@ -43,6 +44,13 @@ async function liveWith({ app, arrive, client }: ImapWorld, who: { email: string
     `APPEND Drafts (\\Draft) {${text.length}+}\r\n${text}`,
     "SELECT Sent",
     "FETCH 1:* (BODY.PEEK[])",
+    "SELECT Labels/work",
+    "FETCH 1:* (FLAGS)",
+    "STORE 1 +FLAGS (\\Deleted)",
+    "SELECT INBOX",
+    "STORE 2 +FLAGS (work)",
+    "SELECT Labels/work",
+    "EXPUNGE",
     "SELECT Trash",
   ]) {
     expect([command, (await phone.say(command)).status]).toEqual([command, "OK"]);

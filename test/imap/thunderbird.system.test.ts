@@ -13,7 +13,13 @@ describe.skipIf(thunderbird.absent)(`${thunderbird.named}`, () => {
   let client: Thunderbird;
   beforeAll(async () => {
     app = await boot({ MAILROOM_IMAP: "127.0.0.1:0", MAILROOM_IMAPS: "127.0.0.1:0" });
-    for (let i = 0; i < 30; i++) await arrive(app, { subject: `Message ${i}`, messageId: `<m${i}@remote.example>` });
+    for (let i = 0; i < 30; i++) {
+      const { threadId } = await arrive(app, { subject: `Message ${i}`, messageId: `<m${i}@remote.example>` });
+      // It shows no `Labels` without one.
+      if (i === 20) await app.api.patch(`/threads/${threadId}`, { labels: ["Other"] });
+    }
+    const { people, store } = app.appliance;
+    store.transact((tx) => people.setLabelFolders(tx, app.owner.userId, true));
     client = await startThunderbird();
   }, 120_000);
   afterAll(() => client?.stop());
@@ -78,7 +84,7 @@ describe.skipIf(thunderbird.absent)(`${thunderbird.named}`, () => {
     expect(seen).toEqual([
       0,
       ["Archive", "Drafts", "Junk", "SentMail", "Trash"],
-      ["INBOX", "Archive", "Drafts", "Junk", "Sent", "Trash"],
+      ["INBOX", "Archive", "Drafts", "Junk", "Sent", "Trash", "Labels", "Other"],
     ]);
     const found = async (query: string) => {
       const { body } = await app.api.get<{ threads: { subject: string }[] }>(`/search?q=${query}`);
@@ -87,5 +93,53 @@ describe.skipIf(thunderbird.absent)(`${thunderbird.named}`, () => {
     expect(await found("in:archive")).toEqual(["Message 3"]);
     expect(await found("is:starred")).toEqual(["Message 5"]);
     await until(async () => (await found("is:unread&limit=100")).length === 29);
+  }, 90_000);
+
+  test("makes labels as folders, moves and copies into them and out of them, and misses nothing", async () => {
+    const seen = await client.run(
+      `const { MailServices } = ChromeUtils.importESModule("resource:///modules/MailServices.sys.mjs");
+       const until = async (holds) => { while (!holds()) await new Promise((next) => setTimeout(next, 20)); };
+       const server = MailServices.accounts.allServers.find(({ type }) => type === "imap");
+       const folder = (name) => server.rootFolder.descendants.find((one) => one.name === name);
+       folder("Labels").createSubfolder("Work", null);
+       await until(() => folder("Work"));
+       const subjects = (name) => [...folder(name).messages].map((one) => one.mime2DecodedSubject).sort();
+       const inbox = folder("INBOX");
+       const transfer = (from, subject, to, moves) => new Promise((done) => MailServices.copy.copyMessages(
+         from, [[...from.messages].find((one) => one.mime2DecodedSubject === subject)], folder(to), moves,
+         { onStartCopy() {}, onProgress() {}, setMessageKey() {}, getMessageId() {}, onStopCopy: done,
+           QueryInterface: ChromeUtils.generateQI(["nsIMsgCopyServiceListener"]) }, null, false));
+       const shows = async (name, wanted) => {
+         await until(() => { folder(name).updateFolder(null); return subjects(name).join() === wanted.join(); });
+       };
+       const status = [];
+       status.push(await transfer(inbox, "Message 10", "Work", true));
+       status.push(await transfer(inbox, "Message 11", "Work", false));
+       await shows("Work", ["Message 10", "Message 11"]);
+       await shows("Archive", ["Message 10", "Message 3"]);
+       status.push(await transfer(folder("Archive"), "Message 3", "Work", true));
+       await shows("Work", ["Message 10", "Message 11", "Message 3"]);
+       await shows("Archive", ["Message 10", "Message 3"]);
+       status.push(await transfer(folder("Work"), "Message 3", "Other", true));
+       await shows("Other", ["Message 20", "Message 3"]);
+       status.push(await transfer(folder("Work"), "Message 10", "INBOX", true));
+       await shows("Work", ["Message 11"]);
+       await shows("Archive", ["Message 3"]);
+       await new Promise((done) => { folder("Work").deleteMessages([...folder("Work").messages], null, false, false,
+         { onStartCopy() {}, onProgress() {}, setMessageKey() {}, getMessageId() {}, onStopCopy: done,
+           QueryInterface: ChromeUtils.generateQI(["nsIMsgCopyServiceListener"]) }, false); });
+       await shows("Work", []);
+       await shows("Trash", ["Message 11"]);
+       await until(() => { inbox.updateFolder(null); return inbox.getTotalMessages(false) === 28; });
+       return [status, subjects("INBOX").includes("Message 10")];`,
+    );
+    expect(seen).toEqual([[0, 0, 0, 0, 0], true]);
+    const { body } = await app.api.get<{ threads: { subject: string; labels: string[] }[] }>(
+      "/threads?folder=all&limit=50",
+    );
+    const labels = Object.fromEntries(
+      body.threads.flatMap((one) => (one.labels.length > 0 ? [[one.subject, one.labels]] : [])),
+    );
+    expect(labels).toEqual({ "Message 3": ["Other"], "Message 20": ["Other"] });
   }, 90_000);
 });

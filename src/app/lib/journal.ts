@@ -7,6 +7,7 @@ const DEEDS: Readonly<Record<string, string>> = {
   updateThread: "changed a conversation",
   updateThreads: "changed conversations",
   snoozeThread: "snoozed a conversation",
+  createLabel: "made a label",
   renameLabel: "renamed a label",
   deleteLabel: "removed a label",
   draftReply: "drafted a reply",

@@ -1,7 +1,12 @@
 /** Calls about profile, second factor, app passwords, sessions, and the first run. */
 import { queryOptions } from "@tanstack/react-query";
 import type { AnswerOf } from "../../operations/operation.ts";
-import type { createAppPassword, listAppPasswords, revokeAppPassword } from "../../operations/person/app-passwords.ts";
+import type {
+  createAppPassword,
+  listAppPasswords,
+  revokeAppPassword,
+  setMailAppPreferences,
+} from "../../operations/person/app-passwords.ts";
 import type { checkSetupToken, getSetup, setUpServer } from "../../operations/person/first-run.ts";
 import type { changeName, changePassword } from "../../operations/person/profile.ts";
 import type { confirmIdentity } from "../../operations/person/proof.ts";
@@ -63,6 +68,8 @@ export const identityApi = {
   createAppPassword: (body: BodyOf<typeof createAppPassword>) =>
     call<typeof createAppPassword>("POST", "/app-passwords", { body }),
   revokeAppPassword: (id: string) => call<typeof revokeAppPassword>("DELETE", "/app-passwords/:id", { params: { id } }),
+  setMailApps: (body: BodyOf<typeof setMailAppPreferences>) =>
+    call<typeof setMailAppPreferences>("PATCH", "/me/mail-apps", { body }),
   endSession: (id: string) => call<typeof endSession>("DELETE", "/sessions/:id", { params: { id } }),
   endOtherSessions: () => call<typeof endOtherSessions>("DELETE", "/sessions"),
 };

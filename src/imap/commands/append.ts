@@ -1,12 +1,13 @@
 /**
  * APPEND (RFC 9051 §6.3.12): a message is filed as import files it. What a mail app sent through this server is there already,
  * and not filed again; what waits for approval is filed once it was sent. Drafts are drafts of the app. Octets that were
- * fetched here are the message that they are of.
+ * fetched here are the message that they are of. Into the mailbox of a label, a message is archived with the label.
  */
 import { isUnavailable } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
 import { idIn } from "../../mailbox/octets.ts";
 import type { FilingKind } from "../../mailbox/threading.ts";
+import { IMAP_FLAGS } from "../../mailbox/uids.ts";
 import { piecesOf } from "../../message/imap.ts";
 import { Malformed, OF_PROGRAMS, type Parser } from "../grammar.ts";
 import { named } from "../names.ts";
@@ -14,7 +15,7 @@ import { BIT_OF, labelIn, Refused, type Session } from "../session.ts";
 
 export async function append(session: Session, parser: Parser): Promise<string> {
   parser.space();
-  const name = parser.astring();
+  const name = session.nameIn(parser.astring());
   parser.space();
   const hasFlags = parser.next("(");
   const flags = hasFlags ? parser.flags() : [];
@@ -30,7 +31,7 @@ export async function append(session: Session, parser: Parser): Promise<string> 
   const caller = session.writer("append");
   const target = named(store.db, caller, name);
   if (!target) throw new Refused("No such mailbox", "TRYCREATE");
-  const { folder, reach } = target;
+  const { folder, label, reach } = target;
   if (!reach.access.manage) throw new Refused("Your share of the mailbox lets you read it only", "NOPERM");
   if (bytes.byteLength === 0) throw new Malformed("an empty message");
   if (!mailbox.hasRoom({ mailboxId: reach.mailbox.id, exempt: false }, bytes.byteLength)) {
@@ -38,7 +39,7 @@ export async function append(session: Session, parser: Parser): Promise<string> 
   }
   if (await losesNul(bytes)) throw new Refused("NUL is not kept: encode the part in base64", "UNKNOWN-CTE");
   const { uids } = mailbox;
-  await uids.opened(reach.mailbox.id, folder);
+  const opened = await uids.opened(reach.mailbox.id, folder, label);
   const message = await workers.prepareKept(bytes).catch((error) => {
     if (isUnavailable(error)) throw error;
     session.parts.log.warn("a message that was appended cannot be read", { trace: session.trace, error });
@@ -47,7 +48,7 @@ export async function append(session: Session, parser: Parser): Promise<string> 
   const lower = flags.map((flag) => flag.toLowerCase());
   const kind: FilingKind =
     folder === "sent" ? "sent" : folder === "drafts" || lower.includes("\\draft") ? "draft" : "received";
-  if (kind === "draft" && folder !== "drafts" && folder !== "trash")
+  if (kind === "draft" && folder !== undefined && folder !== "drafts" && folder !== "trash")
     throw new Refused("Drafts are in Drafts", "CANNOT");
   const mailboxId = reach.mailbox.id;
   const keywords = session.keywordsIn(mailboxId);
@@ -64,19 +65,24 @@ export async function append(session: Session, parser: Parser): Promise<string> 
       mailboxId,
       message,
       kind,
-      folder,
+      folder: folder ?? (kind === "draft" ? "drafts" : "archive"),
+      under: label,
       read: lower.includes("\\seen"),
       starred: lower.includes("\\flagged"),
       labels,
       receivedOn: reach.mailbox.address,
       receivedAt: at ?? runtime.now(),
       sentBy: kind === "received" ? undefined : caller.userId,
-      imapFlags: lower.reduce((bits, flag) => bits | (BIT_OF.get(flag) ?? 0), 0),
+      // In the mailbox of a label, \Deleted is said of the label.
+      imapFlags:
+        (label === undefined ? ~0 : ~IMAP_FLAGS.deleted) &
+        lower.reduce((bits, flag) => bits | (BIT_OF.get(flag) ?? 0), 0),
     });
   });
-  const numbered = filed.seq === undefined ? undefined : uids.uidOf(filed.seq);
-  // What was sent may have been moved since, and its number be of another folder.
-  return numbered?.folder === folder ? `[APPENDUID ${numbered.uidValidity} ${numbered.uid}] Filed` : "Filed";
+  await uids.settled(opened);
+  // What was sent may have been moved since.
+  const uid = filed.seq === undefined ? undefined : uids.uidIn(opened.id, filed.seq);
+  return uid === undefined ? "Filed" : `[APPENDUID ${opened.uidValidity} ${uid}] Filed`;
 }
 
 /** True if NUL may be of a part that has it for a reason (RFC 3516 §4.4); elsewhere, it is left out. */

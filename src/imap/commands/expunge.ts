@@ -1,8 +1,8 @@
 /**
  * EXPUNGE and UID EXPUNGE (RFC 9051 §6.4.3, §6.4.9). What is marked as deleted in Trash or Junk is deleted for good; elsewhere it
- * moves to Trash.
+ * moves to Trash. In the mailbox of a label its conversation loses the label.
  */
-import { IMAP_FLAGS } from "../../mailbox/uids.ts";
+import { IMAP_FLAGS, type ImapState } from "../../mailbox/uids.ts";
 import type { Parser } from "../grammar.ts";
 import type { Session } from "../session.ts";
 import { rowsIn, sequenceOf, type View } from "../view.ts";
@@ -27,7 +27,7 @@ export async function expunge(session: Session, parser: Parser, byUid: boolean):
 export async function expungeDeleted(session: Session, view: View, only?: ReadonlySet<number>): Promise<boolean> {
   const caller = session.writer("expunge");
   const { store, mailbox } = session.parts;
-  const { folder, id } = view.folder;
+  const { folder, id, label } = mailbox.uids.present(view.folder) ?? view.folder;
   const isForGood = folder === "trash" || folder === "spam";
   // The client marked none that it was not told of.
   const marked = mailbox.uids
@@ -38,9 +38,16 @@ export async function expungeDeleted(session: Session, view: View, only?: Readon
     await store.enqueue((tx) => {
       const still = mailbox.uids.states(id, seqs).filter(({ flags }) => flags & IMAP_FLAGS.deleted);
       if (still.length === 0) return;
-      const deleted = still.map(({ seq }) => seq);
-      if (isForGood) mailbox.expungeMessages(tx, caller, deleted);
-      else mailbox.changeMessages(tx, caller, deleted, { folder: "trash" });
+      const seqsOf = (some: readonly ImapState[]): number[] => some.map(({ seq }) => seq);
+      const [moved, deleted] = [true, false].map((is) => still.filter(({ uid }) => view.copied.has(uid) === is));
+      if (label !== undefined) {
+        mailbox.labelAll(tx, caller, [...new Set(still.map(({ threadId }) => threadId))], { removeLabels: [label] });
+      } else if (isForGood) mailbox.expungeMessages(tx, caller, seqsOf(still));
+      else {
+        // An app that copied it to a label, and deletes it here, moves it there.
+        mailbox.fileUnder(tx, caller, seqsOf(moved ?? []), { leaves: true });
+        mailbox.changeMessages(tx, caller, seqsOf(deleted ?? []), { folder: "trash" });
+      }
     });
   }
   return marked.length > 0;

@@ -119,8 +119,7 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
 /** Those of a set that vanished since (RFC 7162 §3.2.6); all that are missing where that is no longer known. */
 async function tellVanished(session: Session, view: View, set: SequenceSet, since: number): Promise<void> {
   const { uids } = session.parts.mailbox;
-  const { mailboxId, folder } = view.folder;
-  const present = uids.present(mailboxId, folder) ?? view.folder;
+  const present = uids.present(view.folder) ?? view.folder;
   const vanished = uids.vanishedSince(present, since) ?? gapsIn(view);
   // What the client counts is told it as vanished now, not earlier.
   const asked = vanished.filter((uid) => isIn(set, uid) && sequenceOf(view, uid) === undefined);
@@ -170,13 +169,13 @@ function needOf(item: FetchItem, { known }: Told): "nothing" | "header" | "all" 
 }
 
 async function tell(told: Told, items: readonly FetchItem[], reply: Reply): Promise<void> {
-  const { session, state, userId } = told;
+  const { session, view, state, userId } = told;
   const { octets, uids } = session.parts.mailbox;
   const needs = new Set(items.map((item) => needOf(item, told)));
   if (needs.has("all") || needs.has("header")) {
     await reply.takeTurns(state.size);
     // It may have been written anew meanwhile.
-    if (state.kind === "draft" && uids.uidOf(state.seq)?.uid !== state.uid) return;
+    if (state.kind === "draft" && uids.uidIn(view.folder.id, state.seq) !== state.uid) return;
   }
   if (needs.has("all")) {
     await octets.withContent(state.seq, userId, (content) =>

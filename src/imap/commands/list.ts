@@ -2,7 +2,7 @@
 import { letOthersRun } from "../../base/pause.ts";
 import type { ImapFolder } from "../../mailbox/uids.ts";
 import { encodeUtf7, Malformed, type Parser, quoted } from "../grammar.ts";
-import { mailboxIdOf, matcherOf, type Named, named, namesFor, SHARED } from "../names.ts";
+import { mailboxIdOf, matcherOf, type Named, named, namesAbove, namesFor, namesOfNone, SHARED } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
 import { PORTION } from "./expunge.ts";
 
@@ -36,11 +36,11 @@ async function sizeOf({ parts: { mailbox } }: Session, { id }: ImapFolder, userI
 }
 
 async function statusOf(session: Session, one: Named, items: readonly string[]): Promise<string> {
-  const { name, folder, reach } = one;
+  const { name, folder, label, reach } = one;
   const { mailbox, options } = session.parts;
   const { uids } = mailbox;
   const { userId } = session.caller("status");
-  const row = await uids.opened(reach.mailbox.id, folder);
+  const row = await uids.opened(reach.mailbox.id, folder, label);
   const values: string[] = [];
   for (const item of items) values.push(`${item} ${await itemOf(item)}`);
   return `* STATUS ${session.nameOf(name)} (${values.join(" ")})`;
@@ -65,7 +65,7 @@ async function statusOf(session: Session, one: Named, items: readonly string[]):
         // Elsewhere EXPUNGE moves to Trash, which frees nothing.
         return folder === "trash" || folder === "spam" ? uids.deleted(row).bytes : 0;
       case "MAILBOXID":
-        return `(${mailboxIdOf(one)})`;
+        return `(${mailboxIdOf(row)})`;
       case "APPENDLIMIT":
         return options.get("smtp.maxMessageBytes");
       default:
@@ -76,7 +76,7 @@ async function statusOf(session: Session, one: Named, items: readonly string[]):
 
 export async function status(session: Session, parser: Parser): Promise<string> {
   parser.space();
-  const name = parser.astring();
+  const name = session.nameIn(parser.astring());
   parser.space();
   const items = statusItems(parser);
   parser.end();
@@ -87,9 +87,14 @@ export async function status(session: Session, parser: Parser): Promise<string> 
   return "STATUS completed";
 }
 
-/** The answer that lists a mailbox. */
-export const listed = (session: Session, { name, use }: Named): string =>
-  `* LIST (${["\\HasNoChildren", "\\Subscribed", ...(use ? [use] : [])].join(" ")}) "/" ${session.nameOf(name)}`;
+/** The answer that lists a mailbox. `above`: the names that have others below them. */
+export function listed(session: Session, { name, use }: Named, above: ReadonlySet<string>): string {
+  const attributes = [childrenOf(name, above), "\\Subscribed", ...(use ? [use] : [])];
+  return `* LIST (${attributes.join(" ")}) "/" ${session.nameOf(name)}`;
+}
+
+const childrenOf = (name: string, above: ReadonlySet<string>): string =>
+  above.has(name) ? "\\HasChildren" : "\\HasNoChildren";
 
 const SELECTION = ["SUBSCRIBED", "REMOTE", "RECURSIVEMATCH", "SPECIAL-USE"];
 const RETURNED = ["SUBSCRIBED", "CHILDREN", "SPECIAL-USE", "STATUS"];
@@ -139,33 +144,29 @@ export async function list(session: Session, parser: Parser): Promise<string> {
   }
   if (patterns.length > MOST_PATTERNS) throw new Malformed("too many patterns");
   const isMatch = matching(patterns.filter((pattern) => pattern !== "").map((pattern) => reference + pattern));
-  const all = namesFor(session.parts.store.db, session.caller("list"));
+  const { db } = session.parts.store;
+  const caller = session.caller("list");
+  const all = namesFor(db, caller);
   const meets = ({ use }: Named): boolean => use !== undefined || !criteria.includes("SPECIAL-USE");
-  for (const parent of parentsOf(all).filter(isMatch)) {
-    // A parent itself meets no criterion.
-    const isHidden = ({ name }: Named): boolean => name.startsWith(`${parent}/`) && !isMatch(name);
-    const hasHidden = isRecursive && all.some((one) => isHidden(one) && meets(one));
-    const info = hasHidden ? ` ("CHILDINFO" (${criteria.map((one) => `"${one}"`).join(" ")}))` : "";
-    if (criteria.length > 0 && !hasHidden) continue;
+  const above = namesAbove(all);
+  /** With others below that meet the criteria, and that no pattern has. */
+  const hiding = isRecursive ? namesAbove(all.filter((one) => !isMatch(one.name) && meets(one))) : new Set();
+  const info = (name: string): string =>
+    hiding.has(name) ? ` ("CHILDINFO" (${criteria.map((one) => `"${one}"`).join(" ")}))` : "";
+  for (const name of namesOfNone(db, caller, all).filter(isMatch)) {
+    // It meets no criterion itself.
+    if (criteria.length > 0 && !hiding.has(name)) continue;
     // A level that is there, and not \NonExistent, which apps do not know that ask for RETURN (SPECIAL-USE).
-    await session.send(`* LIST (\\Noselect \\HasChildren) "/" ${session.nameOf(parent)}${info}`);
+    await session.send(`* LIST (\\Noselect ${childrenOf(name, above)}) "/" ${session.nameOf(name)}${info(name)}`);
   }
   for (const one of all) {
-    if (!isMatch(one.name) || !meets(one)) continue;
-    await session.send(listed(session, one));
-    if (items) await session.send(await statusOf(session, one, items));
+    if (!isMatch(one.name) || !(meets(one) || hiding.has(one.name))) continue;
+    await session.send(listed(session, one, above) + info(one.name));
+    if (items && meets(one)) await session.send(await statusOf(session, one, items));
     await letOthersRun();
   }
   return "LIST completed";
 }
-
-/** `Shared` and `Shared/ADDRESS`. */
-const parentsOf = (all: readonly Named[]): string[] => {
-  const shared = all
-    .filter(({ name }) => name.startsWith(SHARED))
-    .map(({ name }) => name.slice(0, name.lastIndexOf("/")));
-  return shared.length === 0 ? [] : [SHARED.slice(0, -1), ...new Set(shared)];
-};
 
 export async function lsub(session: Session, parser: Parser): Promise<string> {
   parser.space();
@@ -175,8 +176,9 @@ export async function lsub(session: Session, parser: Parser): Promise<string> {
   parser.end();
   const isMatch = matching([pattern]);
   const all = namesFor(session.parts.store.db, session.caller("list"));
+  const taken = new Set(all.map(({ name }) => name));
   // RFC 3501 §6.3.9: `%` finds who has subscribed children, too.
-  const parents = pattern.includes("%") ? parentsOf(all).filter(isMatch) : [];
+  const parents = pattern.includes("%") ? [...namesAbove(all)].filter((name) => !taken.has(name) && isMatch(name)) : [];
   for (const parent of parents) await session.send(`* LSUB (\\Noselect) "/" ${session.nameOf(parent)}`);
   for (const { name } of all) {
     if (isMatch(name)) await session.send(`* LSUB () "/" ${session.nameOf(name)}`);
@@ -187,7 +189,7 @@ export async function lsub(session: Session, parser: Parser): Promise<string> {
 /** Every mailbox is subscribed, and stays so. */
 export function subscribe(session: Session, parser: Parser, subscribes: boolean): string {
   parser.space();
-  const name = parser.astring();
+  const name = session.nameIn(parser.astring());
   parser.end();
   const found = named(session.parts.store.db, session.caller("subscribe"), name);
   if (subscribes && !found) throw new Refused("No such mailbox", "NONEXISTENT");

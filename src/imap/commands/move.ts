@@ -1,14 +1,17 @@
 /**
- * MOVE (RFC 6851) and COPY (RFC 9051 §6.4.7). A mailbox has a message once, in one folder: within it, both move. Into another
- * mailbox messages are filed by the rules of import, and with MOVE they leave their own in the same transaction. What is
- * refused beforehand changes nothing. A COPY that fails later takes back what it did; of a MOVE, the client is told what it
- * moved.
+ * MOVE (RFC 6851) and COPY (RFC 9051 §6.4.7). A mailbox has a message once, in one folder: within it, both move. Into the mailbox of
+ * a label, both give the label; from there MOVE takes it away, and from a folder it archives. Into another mailbox messages are
+ * filed by the rules of import, and with MOVE they leave their own in the same transaction. What is refused beforehand changes
+ * nothing. A COPY that fails later takes back what it did; of a MOVE, the client is told what it moved.
  */
 
 import type { Caller } from "../../access/caller.ts";
 import { letOthersRun } from "../../base/pause.ts";
 import type { FiledInto } from "../../mailbox/carrying.ts";
-import type { Numbered } from "../../mailbox/uids.ts";
+import { labelKey } from "../../mailbox/labels.ts";
+import { folderUnderLabel } from "../../mailbox/message-changes.ts";
+import type { ImapFolder, ImapState, Numbered } from "../../mailbox/uids.ts";
+import type { Folder } from "../../store/schema.ts";
 import { Malformed, type Parser, setOf } from "../grammar.ts";
 import { type Named, named } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
@@ -18,13 +21,12 @@ import { PORTION } from "./expunge.ts";
 /** Messages that are prepared at once; each is in memory. */
 const CARRIED_AT_ONCE = 4;
 
-/** UIDs of a message (messages.seq) before and after. */
+/** A message before, and its UID afterwards. */
 interface Pair {
-  seq: number;
-  from: number;
+  from: ImapState;
   to: number;
   /** What was filed in another mailbox. */
-  filed?: FiledInto;
+  filed?: FiledInto | undefined;
 }
 
 export const move = (session: Session, parser: Parser, byUid: boolean): Promise<string> =>
@@ -37,7 +39,7 @@ async function transfer(session: Session, parser: Parser, byUid: boolean, moves:
   parser.space();
   const set = parser.sequenceSet();
   parser.space();
-  const name = parser.astring();
+  const name = session.nameIn(parser.astring());
   parser.end();
   const caller = session.writer(moves ? "move" : "copy");
   const view = session.selected({ toChange: moves });
@@ -50,29 +52,42 @@ async function transfer(session: Session, parser: Parser, byUid: boolean, moves:
   if (isWithin && view.readOnly) throw new Refused("The mailbox is open to read only", "READ-ONLY");
   if (!target.reach.access.manage) throw new Refused("Your share of the mailbox lets you file nothing in it", "NOPERM");
   const rows = rowsIn(view, set, byUid);
+  await mailbox.uids.settled(view.folder);
+  const opened = await mailbox.uids.opened(target.reach.mailbox.id, target.folder, target.label);
   // An app that copies, and then deletes what it copied, would lose it.
-  if (isWithin && target.folder === view.folder.folder) throw new Refused("It is in that mailbox already", "CANNOT");
-  await requireTransferable(session, caller, view, rows, target, leaves ? "manage" : "read");
-  const { uidValidity } = await mailbox.uids.opened(target.reach.mailbox.id, target.folder);
+  if (opened.id === view.folder.id) throw new Refused("It is in that mailbox already", "CANNOT");
+  const archives = !isWithin || (moves && view.folder.folder !== undefined);
+  const to: Target = { ...target, opened, placeOf: (state) => target.folder ?? folderUnderLabel(state, archives) };
+  await requireTransferable(session, caller, view, rows, to, leaves ? "manage" : "read");
   const done: Pair[] = [];
   try {
-    if (isWithin) await moveWithin(session, caller, view, rows, target, done);
-    else await carry(session, caller, view, rows, target, moves, done);
+    if (isWithin) await moveWithin(session, caller, view, rows, to, moves, done);
+    else await carry(session, caller, view, rows, to, moves, done);
   } catch (error) {
-    if (!moves) await restore(session, caller, view, target, done);
-    if (done.length > 0) await session.send(`* OK ${copyUid(uidValidity, done)} Moved`);
+    if (!moves) await restore(session, caller, to, done);
+    if (done.length > 0) await session.send(`* OK ${copyUid(opened, done)} Moved`);
     throw error;
   }
   if (done.length === 0) return moves ? "MOVE completed" : "COPY completed";
   // RFC 9051 §7.1: of MOVE, before EXPUNGE.
-  if (!moves) return `${copyUid(uidValidity, done)} COPY completed`;
-  await session.send(`* OK ${copyUid(uidValidity, done)} Moved`);
+  if (!moves) {
+    for (const { from } of done) if (isWithin && target.label !== undefined) view.copied.add(from.uid);
+    return `${copyUid(opened, done)} COPY completed`;
+  }
+  await session.send(`* OK ${copyUid(opened, done)} Moved`);
   return `${await session.tellRemoved(view)} MOVE completed`;
 }
 
 /** Both sets are in the order of the pairs (RFC 4315 §3). */
-const copyUid = (uidValidity: number, done: readonly Pair[]): string =>
-  `[COPYUID ${uidValidity} ${setOf(done.map(({ from }) => from))} ${setOf(done.map(({ to }) => to))}]`;
+const copyUid = ({ uidValidity }: ImapFolder, done: readonly Pair[]): string =>
+  `[COPYUID ${uidValidity} ${setOf(done.map(({ from }) => from.uid))} ${setOf(done.map(({ to }) => to))}]`;
+
+/** Where messages go. */
+interface Target extends Named {
+  opened: ImapFolder;
+  /** The folder that a message is in then. */
+  placeOf(state: ImapState): Folder;
+}
 
 /** Nothing is done in part that can be refused as a whole. @throws AppError, Refused */
 async function requireTransferable(
@@ -80,23 +95,27 @@ async function requireTransferable(
   caller: Caller,
   view: View,
   rows: readonly Numbered[],
-  { reach, folder }: Named,
+  { reach, label, placeOf }: Target,
   needed: "read" | "manage",
 ): Promise<void> {
   const { mailbox } = session.parts;
+  const isOther = reach.mailbox.id !== view.folder.mailboxId;
   let bytes = 0;
   for (let next = 0; next < rows.length; next += PORTION) {
     const there = statesOf(mailbox.uids, view, rows.slice(next, next + PORTION));
     bytes += there.reduce((sum, { size }) => sum + size, 0);
-    mailbox.requireMovable(
-      caller,
-      there.map(({ seq }) => seq),
-      folder,
-      needed,
-    );
+    // What a label alone is given to stays where it is.
+    const moved = there.filter((state) => isOther || label === undefined || placeOf(state) !== state.folder);
+    for (const [folder, some] of Map.groupBy(moved, placeOf)) {
+      mailbox.requireMovable(
+        caller,
+        some.map(({ seq }) => seq),
+        folder,
+        needed,
+      );
+    }
     await letOthersRun();
   }
-  const isOther = reach.mailbox.id !== view.folder.mailboxId;
   if (isOther && !mailbox.hasRoom({ mailboxId: reach.mailbox.id, exempt: false }, bytes)) {
     throw new Refused("The mailbox is full", "OVERQUOTA");
   }
@@ -107,21 +126,29 @@ async function moveWithin(
   caller: Caller,
   view: View,
   rows: readonly Numbered[],
-  { folder }: Named,
+  { folder, label, opened }: Target,
+  moves: boolean,
   done: Pair[],
 ): Promise<void> {
   const { store, mailbox } = session.parts;
+  const { uids } = mailbox;
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
     const moved = await store.enqueue((tx) => {
-      const states = statesOf(mailbox.uids, view, portion);
-      mailbox.changeMessages(
-        tx,
-        caller,
-        states.map(({ seq }) => seq),
-        { folder },
-      );
-      return states.map(({ uid, seq }) => ({ seq, from: uid, to: mailbox.uids.uidOf(seq)?.uid ?? uid }));
+      const states = statesOf(uids, view, portion);
+      const seqs = states.map(({ seq }) => seq);
+      const source = uids.present(view.folder)?.label;
+      if (label !== undefined) mailbox.fileUnder(tx, caller, seqs, { label, leaves: moves && source === undefined });
+      if (folder !== undefined) mailbox.changeMessages(tx, caller, seqs, { folder });
+      // In Trash and Junk it is under no label, and the others of its conversation keep theirs.
+      if (moves && source !== undefined && folder !== "trash" && folder !== "spam") {
+        mailbox.labelAll(tx, caller, [...new Set(states.map(({ threadId }) => threadId))], { removeLabels: [source] });
+      }
+      uids.settle(tx, opened, seqs);
+      return states.flatMap((from) => {
+        const to = uids.uidIn(opened.id, from.seq);
+        return to === undefined ? [] : [{ from, to }];
+      });
     });
     done.push(...moved);
   }
@@ -132,28 +159,31 @@ async function carry(
   caller: Caller,
   view: View,
   rows: readonly Numbered[],
-  { folder, reach }: Named,
+  { reach, label, opened, placeOf }: Target,
   moves: boolean,
   done: Pair[],
 ): Promise<void> {
   const { store, mailbox, parser } = session.parts;
-  const { folder: from } = view.folder;
-  const to = { mailboxId: reach.mailbox.id, address: reach.mailbox.address, folder };
+  const { uids } = mailbox;
+  const { id: mailboxId, address } = reach.mailbox;
   for (let next = 0; next < rows.length; next += CARRIED_AT_ONCE) {
-    const portion = rows.slice(next, next + CARRIED_AT_ONCE);
+    const portion = statesOf(uids, view, rows.slice(next, next + CARRIED_AT_ONCE));
     const prepared = await Promise.all(
-      portion.map(async ({ seq, uid }) => {
-        const bytes = await mailbox.fileToCarry(seq, from);
-        return bytes && { seq, uid, message: await parser.prepareKept(bytes) };
+      portion.map(async (state) => {
+        const bytes = await mailbox.fileToCarry(state.seq, state.folder);
+        return bytes && { from: state, message: await parser.prepareKept(bytes) };
       }),
     );
     const carried = await store.enqueue((tx) =>
       prepared.flatMap((one) => {
         // Gone since, or written anew.
-        if (!one || mailbox.uids.uidOf(one.seq)?.uid !== one.uid) return [];
-        const filed = mailbox.carryMessage(tx, caller, { seq: one.seq, from, message: one.message, to, moves });
-        const numbered = filed && mailbox.uids.uidOf(filed.seq);
-        return numbered ? [{ seq: filed.seq, from: one.uid, to: numbered.uid, filed }] : [];
+        if (!one || uids.uidIn(view.folder.id, one.from.seq) !== one.from.uid) return [];
+        const { from, message } = one;
+        const to = { mailboxId, address, folder: placeOf(from), label };
+        const filed = mailbox.carryMessage(tx, caller, { seq: from.seq, from: from.folder, message, to, moves });
+        uids.settle(tx, opened);
+        const uid = filed && uids.uidIn(opened.id, filed.seq);
+        return uid === undefined ? [] : [{ from, to: uid, filed }];
       }),
     );
     done.push(...carried);
@@ -161,24 +191,29 @@ async function carry(
 }
 
 /** Takes back what a COPY did, but for what changed since, and for all once that fails. Takes it from `done`. */
-async function restore(
-  session: Session,
-  caller: Caller,
-  { folder: source }: View,
-  { folder }: Named,
-  done: Pair[],
-): Promise<void> {
+async function restore(session: Session, caller: Caller, { label, opened }: Target, done: Pair[]): Promise<void> {
   const { store, mailbox } = session.parts;
+  const { uids } = mailbox;
+  const had = ({ labels }: ImapState): boolean => labels.some((one) => labelKey(one) === labelKey(label ?? ""));
   try {
     while (done.length > 0) {
       const portion = done.slice(-PORTION);
       await store.enqueue((tx) => {
-        const still = portion.filter(({ seq, to }) => {
-          const present = mailbox.uids.uidOf(seq);
-          return present?.folder === folder && present.uid === to;
-        });
-        const within = still.filter(({ filed }) => !filed).map(({ seq }) => seq);
-        if (within.length > 0) mailbox.changeMessages(tx, caller, within, { folder: source.folder });
+        uids.settle(tx, opened);
+        const still = portion.filter(({ from, to, filed }) => uids.uidIn(opened.id, filed?.seq ?? from.seq) === to);
+        const within = still.flatMap(({ from, filed }) => (filed ? [] : [from]));
+        for (const [folder, some] of Map.groupBy(within, (state) => state.folder)) {
+          mailbox.changeMessages(
+            tx,
+            caller,
+            some.map(({ seq }) => seq),
+            { folder },
+          );
+        }
+        if (label !== undefined) {
+          const given = within.filter((state) => !had(state)).map(({ threadId }) => threadId);
+          mailbox.labelAll(tx, caller, [...new Set(given)], { removeLabels: [label] });
+        }
         for (const { filed } of still) if (filed) mailbox.takeBack(tx, caller, filed);
       });
       done.length -= portion.length;

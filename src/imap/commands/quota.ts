@@ -24,7 +24,7 @@ export async function getQuota(session: Session, parser: Parser): Promise<string
 
 export async function getQuotaRoot(session: Session, parser: Parser): Promise<string> {
   parser.space();
-  const name = parser.astring();
+  const name = session.nameIn(parser.astring());
   parser.end();
   const found = named(session.parts.store.db, session.caller("quota"), name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");

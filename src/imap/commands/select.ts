@@ -1,6 +1,6 @@
 /** SELECT and EXAMINE (RFC 9051 §6.3.2), CLOSE and UNSELECT. */
 import { isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
-import { mailboxIdOf, named } from "../names.ts";
+import { mailboxIdOf, named, namesAbove, namesFor } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
 import { gapsIn, openView, sequenceOf, type View } from "../view.ts";
 import { expungeDeleted, PORTION } from "./expunge.ts";
@@ -15,7 +15,7 @@ const MOST_KEYWORDS = 200;
 
 export async function select(session: Session, parser: Parser, examines: boolean): Promise<string> {
   parser.space();
-  const name = parser.astring();
+  const name = session.nameIn(parser.astring());
   const asked = parser.take(" ") ? parameters(session, parser) : undefined;
   parser.end();
   // Whatever comes of it, nothing is selected any more.
@@ -24,13 +24,15 @@ export async function select(session: Session, parser: Parser, examines: boolean
   // RFC 9051 §7.1, RFC 7162 §3.2.11.
   if (hadOne) await session.send("* OK [CLOSED] The one before");
   if (asked) await session.enableCondstore();
-  const { store, mailbox } = session.parts;
+  const { store, mailbox, runtime } = session.parts;
   const caller = session.caller("select");
   const readOnly = examines || !caller.scopes.has("write");
   const found = named(store.db, caller, name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
-  const opened = await mailbox.uids.opened(found.reach.mailbox.id, found.folder);
-  if (!(await mailbox.octets.ready(opened.id, opened.uidNext, MOST_WAIT_MS))) {
+  const opened = await mailbox.uids.opened(found.reach.mailbox.id, found.folder, found.label);
+  const until = runtime.now() + MOST_WAIT_MS;
+  for (const { id, uidNext } of mailbox.uids.foldersOf(opened)) {
+    if (await mailbox.octets.ready(id, uidNext, until - runtime.now())) continue;
     throw new Refused("The server still reads the mail of this mailbox; try again in a minute", "UNAVAILABLE");
   }
   const view = openView(mailbox.uids, found, opened, readOnly);
@@ -44,13 +46,13 @@ export async function select(session: Session, parser: Parser, examines: boolean
   const lines = [
     `* FLAGS (${flags.join(" ")})`,
     `* ${view.rows.length} EXISTS`,
-    ...(session.isRev2 ? [listed(session, found)] : ["* 0 RECENT"]),
+    ...(session.isRev2 ? [listed(session, found, namesAbove(namesFor(store.db, caller)))] : ["* 0 RECENT"]),
     ...(session.isRev2 || !firstUnseen ? [] : [`* OK [UNSEEN ${firstUnseen}] The first that is not seen`]),
     `* OK [PERMANENTFLAGS (${readOnly ? "" : kept.join(" ")})] Flags that are kept`,
     `* OK [UIDVALIDITY ${folder.uidValidity}] UIDs are valid`,
     `* OK [UIDNEXT ${folder.uidNext}] The next UID`,
     `* OK [HIGHESTMODSEQ ${folder.modseq}] The latest change`,
-    `* OK [MAILBOXID (${mailboxIdOf(found)})] Its id`,
+    `* OK [MAILBOXID (${mailboxIdOf(folder)})] Its id`,
   ];
   await session.send(lines.join("\r\n"));
   session.view = view;

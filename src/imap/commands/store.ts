@@ -65,9 +65,11 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
   const { uids } = mailbox;
   const failed: number[] = [];
   const rows = rowsIn(view, set, byUid);
+  await uids.settled(view.folder);
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
     const changed = await database.enqueue((tx) => {
+      uids.settle(tx, view.folder);
       const states = statesOf(uids, view, portion);
       const isStale = ({ modseq }: { modseq: number }): boolean => since !== undefined && modseq > since;
       const open = states.filter((state) => !isStale(state));
@@ -86,6 +88,7 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
           ...new Set(open.filter((state) => needsLabels(state, wanted, mode)).map(({ threadId }) => threadId)),
         ];
         mailbox.labelAll(tx, caller, threads, labels);
+        uids.settle(tx, view.folder);
       }
       return { own, stale: states.filter(isStale).map(({ uid }) => uid) };
     });

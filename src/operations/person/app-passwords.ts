@@ -1,7 +1,8 @@
-/** A person's own app passwords, and the other settings for a mail app. */
+/** A person's own app passwords, the other settings for a mail app, and what mail apps see. */
 import * as passwords from "../../access/app-passwords.ts";
 import { nameOf } from "../../admin/names.ts";
 import { AppError } from "../../base/errors.ts";
+import { wantsLabelFolders } from "../../mailbox/label-folders.ts";
 import { APP_PASSWORD_ACCESS } from "../../store/schema.ts";
 import { oneOf, t } from "../json-schema.ts";
 import { appOperation, hasProfile } from "../operation.ts";
@@ -23,6 +24,7 @@ export const listAppPasswords = appOperation({
         createdAt: isoOf(createdAt),
         lastUsedAt: maybeIsoOf(lastUsedAt),
       })),
+    labelFolders: wantsLabelFolders(store.db, caller.userId),
     mailApps: { ...mailApps, profile: hasProfile(mailApps) && { signed: signsProfiles() } },
   }),
 });
@@ -53,5 +55,17 @@ export const revokeAppPassword = appOperation({
     if (!store.transact((tx) => passwords.revokeAppPassword(tx, caller.userId, id))) {
       throw new AppError("not_found", "You have no such app password");
     }
+  },
+});
+
+/** `labelFolders`: mail apps see labels as mailboxes, too. */
+export const setMailAppPreferences = appOperation({
+  name: "setMailAppPreferences",
+  audience: "person",
+  method: "PATCH",
+  path: "/me/mail-apps",
+  body: t.Object({ labelFolders: t.Boolean() }),
+  run({ store, people, caller }, { body: { labelFolders } }) {
+    store.transact((tx) => people.setLabelFolders(tx, caller.userId, labelFolders));
   },
 });

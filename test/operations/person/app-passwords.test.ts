@@ -204,6 +204,19 @@ describe("with a second factor", () => {
   });
 });
 
+test("whether mail apps see labels as folders is set by each person for themselves", async () => {
+  const shown = async (): Promise<boolean[]> =>
+    Promise.all(
+      [alice, bob].map(async (page) => (await page.get<{ labelFolders: boolean }>("/app-passwords")).body.labelFolders),
+    );
+  expect(await shown()).toEqual([false, false]);
+  expect((await alice.send("PATCH", "/me/mail-apps", { labelFolders: true })).status).toBe(204);
+  expect(await shown()).toEqual([true, false]);
+  expect((await alice.send("PATCH", "/me/mail-apps", { labelFolders: 1 })).status).toBe(400);
+  expect((await alice.send("PATCH", "/me/mail-apps", { labelFolders: false })).status).toBe(204);
+  expect(await shown()).toEqual([false, false]);
+});
+
 describe("the page shows", () => {
   test("where mail apps find the server", async () => {
     expect((await list(alice)).mailApps).toEqual({

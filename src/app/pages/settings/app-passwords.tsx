@@ -10,7 +10,7 @@ import {
 } from "../../lib/settings-identity.ts";
 import { fullTime } from "../../lib/time.ts";
 import { ConfirmButton } from "../../parts/dialog.tsx";
-import { Field, Select } from "../../parts/fields.tsx";
+import { Checkbox, Field, Select } from "../../parts/fields.tsx";
 import { LineForm } from "../../parts/form.tsx";
 import { NotLoaded } from "../../parts/notice.tsx";
 import { CopyValue, Facts, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
@@ -20,7 +20,7 @@ export function AppPasswordsPage() {
   const me = useQuery(meQuery);
   if (!list.data) return <NotLoaded query={list} what="app passwords" />;
   if (!me.data) return <NotLoaded query={me} what="app passwords" />;
-  const { appPasswords, mailApps } = list.data;
+  const { appPasswords, labelFolders, mailApps } = list.data;
   return (
     <SettingsPage
       title="Mail apps"
@@ -35,6 +35,7 @@ export function AppPasswordsPage() {
           ))}
         </Rows>
       </Panel>
+      {(mailApps.imap !== null || mailApps.imaps !== null) && <LabelSetting on={labelFolders} />}
       <Instructions of={mailApps} email={me.data.email} />
     </SettingsPage>
   );
@@ -97,6 +98,25 @@ function AppPasswordRow({ of: { id, name, access, createdAt, lastUsedAt } }: { o
         </ConfirmButton>
       </Facts>
     </li>
+  );
+}
+
+/** Whether mail apps see labels as mailboxes. */
+function LabelSetting({ on }: { on: boolean }) {
+  const change = useChange(identityApi.setMailApps, { key: APP_PASSWORDS, success: "Changed" });
+  return (
+    <Panel title="Labels">
+      <Checkbox
+        label="Show labels as folders"
+        checked={on}
+        disabled={change.isPending}
+        onChange={(event) => change.mutate({ labelFolders: event.target.checked })}
+      />
+      <p className="mt-1 max-w-prose text-sm text-muted">
+        Each label is then a folder below Labels, beside the folders that mail is in. Most apps show it after they look
+        for folders again.
+      </p>
+    </Panel>
   );
 }
 

@@ -1,0 +1,101 @@
+/**
+ * CREATE, DELETE and RENAME (RFC 9051 §6.3.4 to §6.3.6): of labels, for people whose mail apps see them as mailboxes. Everything
+ * else is given.
+ */
+import { labelFolderNamed, labelFolderNames } from "../../mailbox/label-folders.ts";
+import type { Parser } from "../grammar.ts";
+import { type LabelPlace, labelPlaceOf, MOST_LABELS, mailboxIdOf } from "../names.ts";
+import { Refused, requireLabel, type Session } from "../session.ts";
+
+/** The place that a name has below `Labels`. @throws Refused */
+function placeIn(session: Session, operation: string, sent: string): LabelPlace {
+  const caller = session.writer(operation);
+  const place = labelPlaceOf(session.parts.store.db, caller, session.nameIn(sent));
+  if (!place) throw new Refused("The mailboxes are given: use labels", "CANNOT");
+  if (!place.reach.access.manage) throw new Refused("Your share of the mailbox lets you read it only", "NOPERM");
+  return place;
+}
+
+/** The labels of a place's mailbox. */
+const labelsBeside = (session: Session, { reach }: LabelPlace): string[] =>
+  labelFolderNames(session.parts.store.db, reach.mailbox.id, MOST_LABELS);
+
+const isBelow = (label: string, parent: string): boolean => parent === "" || label.startsWith(`${parent}/`);
+
+/** @throws Refused if no mailbox of that label can be made */
+function requireFree(session: Session, { reach, label }: LabelPlace): void {
+  requireLabel(label);
+  if (label.split("/").some((part) => part.trim() !== part || part === "")) {
+    throw new Refused("A name neither begins nor ends with a space, and is not empty", "CANNOT");
+  }
+  if (labelFolderNamed(session.parts.store.db, reach.mailbox.id, label) !== undefined) {
+    throw new Refused("There is such a mailbox", "ALREADYEXISTS");
+  }
+}
+
+export async function create(session: Session, parser: Parser): Promise<string> {
+  parser.space();
+  // A `/` at the end says that others are to be below it.
+  const place = placeIn(session, "createLabel", parser.astring().replace(/\/$/, ""));
+  parser.end();
+  const { reach, label } = place;
+  const beside = labelsBeside(session, place);
+  if (label === "") throw new Refused("It is there", "ALREADYEXISTS");
+  requireFree(session, place);
+  if (beside.length >= MOST_LABELS) throw new Refused(`A mailbox shows ${MOST_LABELS} labels at most`, "LIMIT");
+  const { mailbox, store } = session.parts;
+  const caller = session.caller("createLabel");
+  await mailbox.uids.opened(reach.mailbox.id, "inbox");
+  await store.enqueue((tx) => mailbox.makeLabelFolder(tx, caller, reach.mailbox.id, label));
+  const opened = await mailbox.uids.opened(reach.mailbox.id, undefined, label);
+  return `[MAILBOXID (${mailboxIdOf(opened)})] It is made`;
+}
+
+export async function remove(session: Session, parser: Parser): Promise<string> {
+  parser.space();
+  const place = placeIn(session, "deleteLabel", parser.astring());
+  parser.end();
+  const label = labelFolderNamed(session.parts.store.db, place.reach.mailbox.id, place.label);
+  if (label === undefined) {
+    const isAbove = labelsBeside(session, place).some((one) => isBelow(one, place.label));
+    if (isAbove || place.label === "")
+      throw new Refused("It is of no label itself", isAbove ? "HASCHILDREN" : "CANNOT");
+    throw new Refused("No such mailbox", "NONEXISTENT");
+  }
+  const { mailbox } = session.parts;
+  const selected = session.view && mailbox.uids.present(session.view.folder);
+  if (selected?.label === label && selected.mailboxId === place.reach.mailbox.id) session.view = undefined;
+  await mailbox.renameLabelFolder(session.caller("deleteLabel"), place.reach.mailbox.id, label, undefined);
+  return "The label is gone";
+}
+
+/** With the labels below it. */
+export async function rename(session: Session, parser: Parser): Promise<string> {
+  parser.space();
+  const from = placeIn(session, "renameLabel", parser.astring());
+  parser.space();
+  const to = placeIn(session, "renameLabel", parser.astring().replace(/\/$/, ""));
+  parser.end();
+  const { db } = session.parts.store;
+  const { id } = from.reach.mailbox;
+  if (id !== to.reach.mailbox.id || from.label === "" || to.label === "") {
+    throw new Refused("A label stays in its mailbox", "CANNOT");
+  }
+  const own = labelFolderNamed(db, id, from.label);
+  const moved = [
+    ...(own === undefined ? [] : [{ label: own, to: to.label }]),
+    ...labelsBeside(session, from)
+      .filter((one) => isBelow(one, from.label))
+      .map((one) => ({ label: one, to: to.label + one.slice(from.label.length) })),
+  ];
+  if (moved.length === 0) throw new Refused("No such mailbox", "NONEXISTENT");
+  for (const one of moved) {
+    // Written otherwise, it is the same label.
+    const isSame = labelFolderNamed(db, id, one.to) === one.label;
+    if (!isSame || one.to === one.label) requireFree(session, { ...to, label: one.to });
+  }
+  for (const one of moved) {
+    await session.parts.mailbox.renameLabelFolder(session.caller("renameLabel"), id, one.label, one.to);
+  }
+  return "It has another name";
+}

@@ -1,0 +1,415 @@
+/**
+ * The mailboxes of labels, for people who want their mail apps to see them: the messages of conversations with a label, but for
+ * those in trash and spam. They are numbered like folders (uids.ts), whose rows they follow at each look: no change of mail
+ * writes anything here. A look costs by what has changed in the folders since the last one.
+ *
+ * Invariants: a UID names one message with one content, forever; whoever reads rows has looked before (`settle`); UIDVALIDITY,
+ * which is that of the folders plus the number of the row, is of one label alone.
+ */
+import { and, eq, isNull, sql } from "drizzle-orm";
+import { type Caller, notFound, reachTo, requireAccess } from "../access/caller.ts";
+import { letOthersRun } from "../base/pause.ts";
+import { noteDeed } from "../journal/entries.ts";
+import { type Folder, imapFolders, imapLabels, users } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
+import { labelKey, moveLabelFolder, replaceLabel } from "./labels.ts";
+
+/** Messages, or vanished UIDs, of a folder that are looked at in one transaction: some 10 ms. */
+const PORTION = 1_000;
+
+/** The mailbox of a label, as of the last look. */
+export interface LabelFolder {
+  /** imap_labels.id, negative: no folder has it. */
+  id: number;
+  mailboxId: string;
+  /** As it is written in the mailbox. */
+  label: string;
+  uidValidity: number;
+  uidNext: number;
+  modseq: number;
+  vanishedThrough: number;
+}
+
+type LabelRow = LabelFolder & { filled: number };
+
+const SELECT_LABEL = `SELECT -imap_labels.id AS id, imap_labels.mailbox_id AS mailboxId,
+    coalesce(mailbox_labels.label, imap_labels.label) AS label, filled, uid_validity + imap_labels.id AS uidValidity,
+    imap_labels.uid_next AS uidNext, imap_labels.modseq, imap_labels.vanished_through AS vanishedThrough
+  FROM imap_labels
+    JOIN imap_folders ON imap_folders.mailbox_id = imap_labels.mailbox_id AND imap_folders.folder = 'inbox'
+    LEFT JOIN mailbox_labels
+      ON mailbox_labels.mailbox_id = imap_labels.mailbox_id AND mailbox_labels.label_key = imap_labels.label_key`;
+
+/** Labels in use, and those whose mailboxes were made. */
+const THERE = `SELECT label_key AS key, label FROM mailbox_labels WHERE mailbox_id = ?1
+  UNION ALL SELECT label_key, label FROM imap_labels AS made WHERE mailbox_id = ?1 AND made = 1 AND label_key IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM mailbox_labels WHERE mailbox_id = ?1 AND label_key = made.label_key)`;
+
+const statements = prepared((db) => ({
+  wants: db
+    .select({ wants: users.labelFolders })
+    .from(users)
+    .where(eq(users.id, sql.placeholder("userId")))
+    .prepare(),
+  there: db.$client.prepare<{ label: string }, [mailboxId: string, limit: number]>(
+    `SELECT label FROM (${THERE}) ORDER BY key LIMIT ?2`,
+  ),
+  isThere: db.$client.prepare<{ label: string }, [mailboxId: string, key: string]>(
+    `SELECT label FROM (${THERE}) WHERE key = ?2`,
+  ),
+  isUsed: db.$client.prepare<{ threads: number }, [mailboxId: string, key: string]>(
+    "SELECT threads FROM mailbox_labels WHERE mailbox_id = ? AND label_key = ?",
+  ),
+  byKey: db.$client.prepare<LabelRow, [mailboxId: string, key: string]>(
+    `${SELECT_LABEL} WHERE imap_labels.mailbox_id = ? AND imap_labels.label_key = ?`,
+  ),
+  byId: db.$client.prepare<LabelRow, [id: number]>(
+    `${SELECT_LABEL} WHERE imap_labels.id = -? AND imap_labels.label_key IS NOT NULL`,
+  ),
+  beginToFollow: db.$client.prepare<unknown, [mailboxId: string]>(
+    `UPDATE imap_folders SET labelled_through = modseq WHERE mailbox_id = ?1
+       AND NOT EXISTS (SELECT 1 FROM imap_labels WHERE mailbox_id = ?1 AND label_key IS NOT NULL)`,
+  ),
+
+  labelled: db.$client.prepare<{ seq: number; here: number }, [mailboxId: string, key: string, after: number]>(
+    `SELECT thread_seq AS seq, mailbox_id = ?1 AS here FROM thread_labels CROSS JOIN threads ON threads.seq = thread_seq
+     WHERE label_key = ?2 AND thread_seq > ?3 ORDER BY thread_seq LIMIT ${PORTION}`,
+  ),
+  mailOf: db.$client.prepare<{ seq: number; filedAt: number }, [threadSeqs: string]>(
+    `SELECT message_seq AS seq, filed_at AS filedAt FROM json_each(?1) AS given
+       CROSS JOIN imap_messages ON message_seq BETWEEN given.value * 65536 AND given.value * 65536 + 65535
+       CROSS JOIN messages ON messages.seq = message_seq`,
+  ),
+  // What has left meanwhile, or is there already, is left out.
+  add: db.$client.prepare<unknown, [labelId: number, seqs: string]>(
+    `INSERT INTO imap_labelled (label_id, uid, message_seq, modseq, folder_id, folder_uid)
+     SELECT imap_labels.id, imap_labels.uid_next + given.key, message_seq, imap_labels.modseq, folder_id, imap_messages.uid
+     FROM json_each(?2) AS given CROSS JOIN imap_messages ON message_seq = given.value
+       CROSS JOIN imap_folders ON imap_folders.id = folder_id CROSS JOIN imap_labels ON imap_labels.id = ?1
+     WHERE folder NOT IN ('trash', 'spam') AND EXISTS (
+       SELECT 1 FROM thread_labels WHERE thread_seq = message_seq / 65536 AND thread_labels.label_key = imap_labels.label_key)
+     ON CONFLICT (message_seq, label_id) DO NOTHING`,
+  ),
+  advance: db.$client.prepare<unknown, [given: number, labelId: number]>(
+    "UPDATE imap_labels SET uid_next = uid_next + ? WHERE id = ?",
+  ),
+
+  stale: db
+    .select()
+    .from(imapFolders)
+    .where(
+      and(
+        eq(imapFolders.mailboxId, sql.placeholder("mailboxId")),
+        sql`${imapFolders.modseq} <> ${imapFolders.labelledThrough}`,
+      ),
+    )
+    .prepare(),
+  nthChanged: db.$client.prepare<{ modseq: number }, [folderId: number, after: number]>(
+    `SELECT modseq FROM imap_messages INDEXED BY imap_messages_by_uid WHERE folder_id = ? AND modseq > ?
+     ORDER BY modseq LIMIT 1 OFFSET ${PORTION}`,
+  ),
+  nthVanished: db.$client.prepare<{ modseq: number }, [folderId: number, after: number]>(
+    `SELECT modseq FROM imap_vanished WHERE folder_id = ? AND modseq > ? ORDER BY modseq LIMIT 1 OFFSET ${PORTION}`,
+  ),
+  changed: db.$client.prepare<{ seq: number }, [folderId: number, after: number, through: number]>(
+    `SELECT message_seq AS seq FROM imap_messages INDEXED BY imap_messages_by_uid
+     WHERE folder_id = ? AND modseq > ? AND modseq <= ?`,
+  ),
+  vanished: db.$client.prepare<{ seq: number }, [folderId: number, after: number, through: number]>(
+    `SELECT message_seq AS seq FROM imap_vanished CROSS JOIN imap_labelled
+       ON imap_labelled.folder_id = imap_vanished.folder_id AND folder_uid = imap_vanished.uid
+     WHERE imap_vanished.folder_id = ? AND imap_vanished.modseq > ? AND imap_vanished.modseq <= ?`,
+  ),
+  displaced: db.$client.prepare<{ seq: number }, [folderId: number]>(
+    `SELECT message_seq AS seq FROM imap_labelled WHERE folder_id = ? AND NOT EXISTS (
+       SELECT 1 FROM imap_messages WHERE imap_messages.message_seq = imap_labelled.message_seq
+         AND imap_messages.folder_id = imap_labelled.folder_id AND imap_messages.uid = folder_uid)`,
+  ),
+  follow: db.$client.prepare<unknown, [through: number, folderId: number]>(
+    "UPDATE imap_folders SET labelled_through = ? WHERE id = ?",
+  ),
+  had: db.$client.prepare<Membership & { uid: number; wasDraft: number }, [seqs: string]>(
+    `SELECT label_id AS labelId, message_seq AS seq, imap_labelled.uid, folder_id AS folderId, folder_uid AS folderUid,
+       imap_folders.folder = 'drafts' AS wasDraft
+     FROM json_each(?1) AS given CROSS JOIN imap_labelled ON message_seq = given.value
+       CROSS JOIN imap_labels ON imap_labels.id = label_id CROSS JOIN imap_folders ON imap_folders.id = folder_id
+     WHERE label_key IS NOT NULL`,
+  ),
+  wanted: db.$client.prepare<Membership, [seqs: string]>(
+    `SELECT imap_labels.id AS labelId, message_seq AS seq, folder_id AS folderId, imap_messages.uid AS folderUid
+     FROM json_each(?1) AS given CROSS JOIN imap_messages ON message_seq = given.value
+       CROSS JOIN imap_folders ON imap_folders.id = folder_id CROSS JOIN thread_labels ON thread_labels.thread_seq = message_seq / 65536
+       CROSS JOIN imap_labels ON imap_labels.mailbox_id = imap_folders.mailbox_id
+         AND imap_labels.label_key = thread_labels.label_key
+       CROSS JOIN messages ON messages.seq = message_seq
+     WHERE imap_folders.folder NOT IN ('trash', 'spam') ORDER BY filed_at, message_seq`,
+  ),
+  bump: db.$client.prepare<unknown, [labelId: number]>("UPDATE imap_labels SET modseq = modseq + 1 WHERE id = ?"),
+  bury: db.$client.prepare<unknown, [labelId: number, uids: string]>(
+    `INSERT INTO imap_label_vanished (label_id, modseq, uid)
+     SELECT imap_labels.id, modseq, value FROM json_each(?2) CROSS JOIN imap_labels WHERE imap_labels.id = ?1`,
+  ),
+  remove: db.$client.prepare<unknown, [labelId: number, uids: string]>(
+    "DELETE FROM imap_labelled WHERE label_id = ? AND uid IN (SELECT value FROM json_each(?))",
+  ),
+  touch: db.$client.prepare<unknown, [labelId: number, uids: string]>(
+    `UPDATE imap_labelled SET modseq = (SELECT modseq FROM imap_labels WHERE id = ?1),
+       (folder_id, folder_uid) = (SELECT folder_id, uid FROM imap_messages WHERE message_seq = imap_labelled.message_seq)
+     WHERE label_id = ?1 AND uid IN (SELECT value FROM json_each(?2))`,
+  ),
+  setDeleted: db.$client.prepare<unknown, [labelId: number, deleted: number, seqs: string]>(
+    `UPDATE imap_labelled SET deleted = ?2, modseq = (SELECT modseq FROM imap_labels WHERE id = ?1)
+     WHERE label_id = ?1 AND deleted <> ?2 AND message_seq IN (SELECT value FROM json_each(?3))`,
+  ),
+
+  following: db.$client.prepare<{ id: number; mailboxId: string; key: string }, []>(
+    "SELECT id, mailbox_id AS mailboxId, label_key AS key FROM imap_labels WHERE label_key IS NOT NULL",
+  ),
+  someOfGone: db.$client.prepare<unknown, [limit: number]>(
+    `DELETE FROM imap_labelled WHERE (label_id, uid) IN (SELECT label_id, uid FROM imap_labels CROSS JOIN imap_labelled
+       ON label_id = id WHERE label_key IS NULL LIMIT ?)`,
+  ),
+  someOf: db.$client.prepare<unknown, [mailboxId: string, limit: number]>(
+    `DELETE FROM imap_labelled WHERE (label_id, uid) IN (SELECT label_id, uid FROM imap_labels CROSS JOIN imap_labelled
+       ON label_id = id WHERE mailbox_id = ? LIMIT ?)`,
+  ),
+  lastForgotten: db.$client.prepare<{ modseq: number }, [labelId: number, kept: number]>(
+    "SELECT modseq FROM imap_label_vanished WHERE label_id = ? ORDER BY modseq DESC LIMIT 1 OFFSET ?",
+  ),
+  forget: db.$client.prepare<unknown, [labelId: number, through: number]>(
+    "DELETE FROM imap_label_vanished WHERE label_id = ? AND modseq <= ?",
+  ),
+}));
+
+/** A message in the mailbox of a label, and where it is otherwise. `labelId`: imap_labels.id. */
+interface Membership {
+  labelId: number;
+  seq: number;
+  folderId: number;
+  folderUid: number;
+}
+
+/** Whether a person's mail apps see labels as mailboxes. */
+export const wantsLabelFolders = (db: Db, userId: string): boolean =>
+  statements(db).wants.get({ userId })?.wants ?? false;
+
+/** The labels that have mailboxes, or would if somebody looked, by name. */
+export const labelFolderNames = (db: Db, mailboxId: string, limit: number): string[] =>
+  statements(db)
+    .there.all(mailboxId, limit)
+    .map(({ label }) => label);
+
+/** A label that has a mailbox, as it is written there; undefined if there is none. */
+export const labelFolderNamed = (db: Db, mailboxId: string, label: string): string | undefined =>
+  statements(db).isThere.get(mailboxId, labelKey(label))?.label;
+
+/** The mailbox of a label once it was opened, by the id that LabelFolder has. */
+export const labelFolder = (db: Db, id: number): LabelFolder | undefined => statements(db).byId.get(id) ?? undefined;
+
+function requireManaged(tx: Tx, caller: Caller, mailboxId: string): void {
+  const reach = reachTo(tx, caller, mailboxId);
+  if (!reach) throw notFound("mailbox");
+  requireAccess(reach, "manage");
+}
+
+/**
+ * Makes the mailbox of a label that no conversation need have. The folders have been opened. `now`: epoch ms. @throws AppError
+ * not_found, forbidden
+ */
+export function makeLabelFolder(tx: Tx, caller: Caller, mailboxId: string, label: string, now: number): void {
+  requireManaged(tx, caller, mailboxId);
+  open(tx, mailboxId, label);
+  tx.update(imapLabels)
+    .set({ made: true })
+    .where(and(eq(imapLabels.mailboxId, mailboxId), eq(imapLabels.labelKey, labelKey(label))))
+    .run();
+  noteDeed(tx, caller, { ids: [], changes: 1 }, now);
+}
+
+/**
+ * Renames a label that has a mailbox, or removes it, with all that its conversations have of it there. @throws AppError
+ * not_found, forbidden
+ */
+export async function renameLabelFolder(
+  store: Pick<Store, "db" | "enqueue">,
+  caller: Caller,
+  { mailboxId, label, to, now }: { mailboxId: string; label: string; to: string | undefined; now(): number },
+): Promise<void> {
+  if (statements(store.db).isUsed.get(mailboxId, labelKey(label))) {
+    await replaceLabel(store, caller, { label, replacement: to, mailboxId, now });
+    return;
+  }
+  await store.enqueue((tx) => {
+    requireManaged(tx, caller, mailboxId);
+    moveLabelFolder(tx, mailboxId, labelKey(label), to);
+    noteDeed(tx, caller, { ids: [], changes: 1 }, now());
+  });
+}
+
+function open(tx: Tx, mailboxId: string, label: string): void {
+  statements(tx).beginToFollow.run(mailboxId);
+  tx.insert(imapLabels)
+    .values({
+      mailboxId,
+      labelKey: labelKey(label),
+      label,
+      made: false,
+      filled: false,
+      uidNext: 1,
+      modseq: 1,
+      vanishedThrough: 0,
+    })
+    .onConflictDoNothing()
+    .run();
+}
+
+function add(tx: Tx, labelId: number, seqs: readonly number[]): void {
+  statements(tx).bump.run(labelId);
+  statements(tx).add.run(labelId, JSON.stringify(seqs));
+  statements(tx).advance.run(seqs.length, labelId);
+}
+
+/** Looks at a portion of what has changed in the folders of a mailbox; returns whether there is more. */
+function settleSome(tx: Tx, mailboxId: string, first: readonly number[] = []): boolean {
+  const { stale, nthChanged, nthVanished, changed, vanished, displaced, follow } = statements(tx);
+  const seqs = new Set<number>();
+  let isMore = false;
+  for (const { id, modseq, labelledThrough, vanishedThrough } of stale.all({ mailboxId })) {
+    const portions = [nthChanged, nthVanished].map((nth) => nth.get(id, labelledThrough)?.modseq ?? modseq);
+    const through = Math.min(...portions);
+    for (const { seq } of changed.all(id, labelledThrough, through)) seqs.add(seq);
+    const left = labelledThrough < vanishedThrough ? displaced.all(id) : vanished.all(id, labelledThrough, through);
+    for (const { seq } of left) seqs.add(seq);
+    follow.run(through, id);
+    isMore ||= through < modseq;
+  }
+  if (seqs.size > 0) compare(tx, [...seqs], first);
+  return isMore;
+}
+
+/**
+ * Brings the mailboxes of labels up to date with messages (messages.seq) of one mailbox, as these are now. Of what is added,
+ * `first` comes first, in that order.
+ */
+function compare(tx: Tx, seqs: readonly number[], first: readonly number[]): void {
+  const { had, wanted, bump, bury, remove, touch } = statements(tx);
+  const given = JSON.stringify(seqs);
+  const keyOf = ({ labelId, seq }: Membership): string => `${labelId} ${seq}`;
+  const present = had.all(given);
+  const now = new Map(wanted.all(given).map((one) => [keyOf(one), one]));
+  const labels = new Map<number, { gone: number[]; kept: number[]; added: number[] }>();
+  const changesOf = ({ labelId }: Membership) => {
+    const changes = labels.get(labelId) ?? { gone: [], kept: [], added: [] };
+    labels.set(labelId, changes);
+    return changes;
+  };
+  const kept = new Set<string>();
+  for (const one of present) {
+    const other = now.get(keyOf(one));
+    const isSame = other && (!one.wasDraft || (other.folderId === one.folderId && other.folderUid === one.folderUid));
+    if (isSame) kept.add(keyOf(one));
+    changesOf(one)[isSame ? "kept" : "gone"].push(one.uid);
+  }
+  for (const [key, one] of now) if (!kept.has(key)) changesOf(one).added.push(one.seq);
+  for (const [labelId, changes] of labels) {
+    const gone = JSON.stringify(changes.gone);
+    bump.run(labelId);
+    bury.run(labelId, gone);
+    remove.run(labelId, gone);
+    touch.run(labelId, JSON.stringify(changes.kept));
+    const added = new Set(changes.added);
+    const firstAdded = first.filter((seq) => added.delete(seq));
+    if (changes.added.length > 0) add(tx, labelId, [...firstAdded, ...added]);
+  }
+}
+
+/** Brings the mailboxes of the labels of a mailbox up to date within a transaction that changes little; see compare. */
+export function settleLabels(tx: Tx, mailboxId: string, first: readonly number[]): void {
+  while (settleSome(tx, mailboxId, first));
+}
+
+/** Sets \Deleted of messages (messages.seq) in the mailbox of a label, or takes it away; returns how many changed. */
+export function setLabelDeleted(tx: Tx, id: number, seqs: readonly number[], deleted: boolean): number {
+  statements(tx).bump.run(-id);
+  return statements(tx).setDeleted.run(-id, Number(deleted), JSON.stringify(seqs)).changes;
+}
+
+/** Removes a portion of what is kept for the labels of a mailbox; returns how much. */
+export const forgetLabelled = (tx: Tx, mailboxId: string, limit: number): number =>
+  statements(tx).someOf.run(mailboxId, limit).changes;
+
+export function createLabelFolders(
+  { db, enqueue }: Pick<Store, "db" | "enqueue">,
+  folderOpened: (mailboxId: string, folder: Folder) => Promise<unknown>,
+) {
+  /** By imap_labels.id; several sessions may wait for one. */
+  const filling = new Map<number, Promise<void>>();
+
+  /** messages.seq of all mail of a label, in order of arrival. */
+  async function mailOf(mailboxId: string, key: string): Promise<number[]> {
+    const found: { seq: number; filedAt: number }[] = [];
+    for (let after = 0; ; ) {
+      const page = statements(db).labelled.all(mailboxId, key, after);
+      const here = page.filter((one) => one.here).map(({ seq }) => seq);
+      for (const one of statements(db).mailOf.all(JSON.stringify(here))) found.push(one);
+      const last = page.at(-1);
+      if (!last || page.length < PORTION) break;
+      after = last.seq;
+      await letOthersRun();
+    }
+    return found.sort((a, b) => a.filedAt - b.filedAt || a.seq - b.seq).map(({ seq }) => seq);
+  }
+
+  /** Meanwhile the label is followed already. */
+  async function fill({ id, mailboxId, label }: LabelRow): Promise<void> {
+    const seqs = await mailOf(mailboxId, labelKey(label));
+    for (let next = 0; next < seqs.length; next += PORTION) {
+      await enqueue((tx) => add(tx, -id, seqs.slice(next, next + PORTION)));
+    }
+    await enqueue((tx) => void tx.update(imapLabels).set({ filled: true }).where(eq(imapLabels.id, -id)).run());
+  }
+
+  function filled(row: LabelRow): Promise<void> {
+    const present = filling.get(row.id);
+    if (present) return present;
+    const work = fill(row).finally(() => filling.delete(row.id));
+    filling.set(row.id, work);
+    return work;
+  }
+
+  async function settled(mailboxId: string): Promise<void> {
+    while (statements(db).stale.get({ mailboxId }) && (await enqueue((tx) => settleSome(tx, mailboxId))));
+  }
+
+  return {
+    /** The mailbox of a label once all of its mail has UIDs. The caller checks access and that the label is there. */
+    async opened(mailboxId: string, label: string, folders: readonly Folder[]): Promise<LabelFolder> {
+      for (const folder of folders) await folderOpened(mailboxId, folder);
+      for (;;) {
+        const found = statements(db).byKey.get(mailboxId, labelKey(label));
+        if (!found) await enqueue((tx) => open(tx, mailboxId, label));
+        else if (!found.filled) await filled(found);
+        else {
+          await settled(mailboxId);
+          return labelFolder(db, found.id) ?? found;
+        }
+      }
+    },
+    settled,
+    /** Ends mailboxes of labels that are no longer there, and forgets what vanished long ago. `kept`: UIDs of each. */
+    async forget(kept: number): Promise<void> {
+      for (const { id, mailboxId, key } of statements(db).following.all()) {
+        await enqueue((tx) => {
+          if (!statements(tx).isThere.get(mailboxId, key)) return moveLabelFolder(tx, mailboxId, key, undefined);
+          const last = statements(tx).lastForgotten.get(id, kept);
+          if (!last) return;
+          statements(tx).forget.run(id, last.modseq);
+          tx.update(imapLabels).set({ vanishedThrough: last.modseq }).where(eq(imapLabels.id, id)).run();
+        });
+      }
+      while (await enqueue((tx) => statements(tx).someOfGone.run(PORTION).changes > 0));
+      await enqueue((tx) => void tx.delete(imapLabels).where(isNull(imapLabels.labelKey)).run());
+    },
+  };
+}
