@@ -303,6 +303,37 @@ describe("what is in it", () => {
     expect((await mail.say("FETCH 1 (FLAGS)")).untagged.join()).toContain("(\\Flagged \\Answered Work)");
   });
 
+  test("SEARCH finds by flags, texts and ids what is there now, told or not", async () => {
+    const world = await labelled();
+    const { own: mail } = world;
+    const one = await arrive(world, "One", "Work");
+    const two = await arrive(world, "Two", "Work");
+    await arrive(world, "Elsewhere");
+    const long = await world.arrive({ subject: "Long", text: `begin ${"filler words ".repeat(8_000)} needleword` });
+    await patch(world, long.threadId, { labels: ["Work"], folder: "archive" });
+    await mail.say("SELECT INBOX");
+    await mail.say("STORE 2 +FLAGS (\\Deleted)");
+    await mail.say("SELECT Labels/Work");
+    const search = async (keys: string): Promise<number[]> => found(await mail.say(`UID SEARCH ${keys}`));
+    // Of the folder's \Deleted, nothing is said here.
+    expect(await search("DELETED")).toEqual([]);
+    await mail.say("STORE 1 +FLAGS (\\Deleted \\Answered)");
+    expect([await search("DELETED"), await search("UNDELETED"), await search("ANSWERED")]).toEqual([[1], [2, 3], [1]]);
+    expect(await search("UNSEEN")).toEqual([1, 2, 3]);
+    await patch(world, two, { unread: false, starred: true });
+    expect([await search("UNSEEN"), await search("FLAGGED"), await search("KEYWORD Work")]).toEqual([
+      [1, 3],
+      [2],
+      [1, 2, 3],
+    ]);
+    expect([await search("TEXT Elsewhere"), await search("BODY needleword")]).toEqual([[], [3]]);
+    expect([await search(`THREADID ${one}`), await search("LARGER 50000"), await search("SUBJECT two")]).toEqual([
+      [1],
+      [3],
+      [2],
+    ]);
+  });
+
   test("what changes elsewhere is told in IDLE within a second", async () => {
     const world = await labelled();
     const { own: mail, app } = world;
@@ -424,6 +455,37 @@ describe("what apps do", () => {
       expect(await subjects(mail, folder as string)).toEqual([[2, subject as string]]);
     }
     expect(await namesIn(mail, "Labels/Work")).toEqual(["Draft", "Mark", "One"]);
+  });
+
+  test("COPYUID ascends, whatever the order of arrival; a COPY that fails midway takes back what it did", async () => {
+    const world = await labelled();
+    const { own: mail, app } = world;
+    const threads: string[] = [];
+    for (let i = 0; i < 105; i++) threads.push(await arrive(world, `Mail ${i}`));
+    await mail.say("CREATE Labels/Work");
+    await patch(world, threads[3] as string, { labels: ["Work", "Other"] });
+    await patch(world, threads[4] as string, { folder: "trash" });
+    // In INBOX they are now in another order than they came in.
+    await patch(world, threads[0] as string, { folder: "archive" });
+    await patch(world, threads[0] as string, { folder: "inbox" });
+    const { $client } = app.appliance.store.db;
+    $client.run(
+      `CREATE TRIGGER fails BEFORE INSERT ON thread_labels
+       WHEN new.thread_seq = (SELECT seq FROM threads WHERE id = '${threads[103]}') BEGIN SELECT RAISE(ABORT, 'no'); END`,
+    );
+    await mail.say("SELECT INBOX");
+    const failed = await mail.say("COPY 1:* Labels/Work");
+    expect([failed.status, copied(failed)]).toEqual(["NO", []]);
+    $client.run("DROP TRIGGER fails");
+    expect(await namesIn(mail, "Labels/Work")).toEqual(["Mail 3"]);
+    expect(await labelsOf(world, threads[3] as string)).toEqual(["Other", "Work"]);
+    await mail.say("SELECT Trash");
+    await mail.say("COPY 1 Labels/Work");
+    await mail.say("SELECT INBOX");
+    await patch(world, threads[3] as string, { labels: [] });
+    const to = copied(await mail.say("COPY 1:* Labels/Work")).map(([, uid]) => uid);
+    expect(to).toHaveLength(104);
+    expect(to).toEqual(to.toSorted((a, b) => a - b));
   });
 
   test("from Trash and Junk, both bring it back", async () => {
