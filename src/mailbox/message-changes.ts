@@ -222,29 +222,17 @@ export function fileUnder(
   now: number,
 ): void {
   const conversations = reached(tx, caller, seqs, "manage");
-  const given = conversations.flatMap((one) => one.given);
+  const among = new Map(conversations.flatMap(({ given }) => given.map((one) => [one.seq, one])));
+  const given = seqs.flatMap((seq) => among.get(seq) ?? []);
   const stays = given.filter((one) => folderUnderLabel(one, leaves) === one.folder);
-  const goes = Map.groupBy(
-    given.filter((one) => !stays.includes(one)),
-    (one) => folderUnderLabel(one, leaves),
-  );
-  for (const [folder, moved] of goes) {
-    changeMessages(
-      tx,
-      caller,
-      moved.map(({ seq }) => seq),
-      { folder },
-      now,
-    );
+  const goes = given.filter((one) => folderUnderLabel(one, leaves) !== one.folder);
+  const seqsOf = (some: readonly Found[]): number[] => some.map(({ seq }) => seq);
+  for (const [folder, moved] of Map.groupBy(goes, (one) => folderUnderLabel(one, leaves))) {
+    changeMessages(tx, caller, seqsOf(moved), { folder }, now);
   }
   const ids = conversations.map(({ thread }) => thread.id);
   if (label !== undefined) labelAll(tx, caller, ids, { addLabels: [label] }, now);
-  if (leaves) {
-    renumber(
-      tx,
-      stays.map(({ seq }) => seq),
-    );
-  }
+  if (leaves) renumber(tx, seqsOf(stays));
 }
 
 /**

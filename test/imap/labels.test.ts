@@ -246,6 +246,24 @@ describe("what is in it", () => {
     expect((await subjects(mail, "Labels/Work")).map(([uid]) => uid)).toEqual([2, 3, 4]);
   });
 
+  test("numbering that was cut short goes on, around what came and went meanwhile", async () => {
+    const world = await labelled();
+    const { own: mail, app } = world;
+    const threads: string[] = [];
+    for (const name of ["A", "B", "C", "D"]) threads.push(await arrive(world, name, "Work"));
+    await mail.say("SELECT INBOX");
+    await mail.say("STATUS Labels/Work (MESSAGES)");
+    const { $client } = app.appliance.store.db;
+    // As after kill -9: two have a number.
+    $client.run("UPDATE imap_labels SET filled = 0, uid_next = 5");
+    $client.run("DELETE FROM imap_labelled WHERE uid > 2");
+    await patch(world, threads[0] as string, { folder: "trash" });
+    await arrive(world, "E", "Work");
+    expect(await namesIn(mail, "Labels/Work")).toEqual(["B", "C", "D", "E"]);
+    const uids = (await subjects(mail, "Labels/Work")).map(([uid]) => uid);
+    expect([uids[0], new Set(uids).size, uids]).toEqual([2, 4, uids.toSorted((one, other) => one - other)]);
+  });
+
   test("a draft that is written anew has a new UID, and nothing else has", async () => {
     const world = await labelled();
     const { own: mail } = world;

@@ -38,15 +38,17 @@ export async function expungeDeleted(session: Session, view: View, only?: Readon
     await store.enqueue((tx) => {
       const still = mailbox.uids.states(id, seqs).filter(({ flags }) => flags & IMAP_FLAGS.deleted);
       if (still.length === 0) return;
+      const threads = new Set(still.map(({ threadId }) => threadId));
       const seqsOf = (some: readonly ImapState[]): number[] => some.map(({ seq }) => seq);
-      const [moved, deleted] = [true, false].map((is) => still.filter(({ uid }) => view.copied.has(uid) === is));
-      if (label !== undefined) {
-        mailbox.labelAll(tx, caller, [...new Set(still.map(({ threadId }) => threadId))], { removeLabels: [label] });
-      } else if (isForGood) mailbox.expungeMessages(tx, caller, seqsOf(still));
+      if (label !== undefined) mailbox.labelAll(tx, caller, [...threads], { removeLabels: [label] });
+      else if (isForGood) mailbox.expungeMessages(tx, caller, seqsOf(still));
       else {
         // An app that copied it to a label, and deletes it here, moves it there.
-        mailbox.fileUnder(tx, caller, seqsOf(moved ?? []), { leaves: true });
-        mailbox.changeMessages(tx, caller, seqsOf(deleted ?? []), { folder: "trash" });
+        const { moved = [], deleted = [] } = Object.groupBy(still, ({ uid }) =>
+          view.copied.has(uid) ? "moved" : "deleted",
+        );
+        mailbox.fileUnder(tx, caller, seqsOf(moved), { leaves: true });
+        mailbox.changeMessages(tx, caller, seqsOf(deleted), { folder: "trash" });
       }
     });
   }
