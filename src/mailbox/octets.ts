@@ -212,7 +212,10 @@ export function createOctets({
     }
   }
 
-  /** Freezes some of the mail that waits, first that of the folder; returns whether there was any. */
+  /**
+   * Freezes some of the mail that waits, first that of the folder; returns whether there was any. @throws AppError server_error
+   * 503 if some of it cannot be composed now; the rest is frozen
+   */
   async function freezeSome(folder: typeof first): Promise<boolean> {
     const waiting = (folder && statements(db).waitingIn.all(folder.folderId, folder.before)) ?? [];
     const seqs = (waiting.length > 0 ? waiting : statements(db).waiting.all()).map(({ seq }) => seq);
@@ -222,13 +225,16 @@ export function createOctets({
       bytes += source.bytes;
       return bytes <= PORTION_BYTES || i === 0;
     });
-    const all = await Promise.all(sources.map(async (source) => ({ source, rows: await frozenRows(source) })));
+    const all = await Promise.allSettled(sources.map(async (source) => ({ source, rows: await frozenRows(source) })));
     await store.enqueue((tx) => {
-      for (const { source, rows } of all) {
+      for (const { value } of all.filter((one) => one.status === "fulfilled")) {
+        const { source, rows } = value;
         if (rows) freeze(tx, source, rows, true);
         else statements(tx).setState.run(LOST, source.seq);
       }
     });
+    const failed = all.find((one) => one.status === "rejected");
+    if (failed) throw failed.reason;
     return true;
   }
 

@@ -181,7 +181,7 @@ describe("mail of a mailbox that was opened over IMAP", () => {
         .map(({ octets }) => octets);
     error = later;
     await expect(octets.ready(folder.id, folder.uidNext, 1_000)).rejects.toThrow("later");
-    expect(states()).toEqual([0, 0]);
+    expect(states()).toEqual([0, 1]);
     error = fails;
     expect(await octets.ready(folder.id, folder.uidNext, 1_000)).toBe(true);
     expect(states()).toEqual([2, 1]);
