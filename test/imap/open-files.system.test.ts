@@ -77,11 +77,12 @@ test("beyond IMAP's share of the open files apps are refused, and those that are
   expect((await apiClient(server.http, apiKey).get("/threads")).status).toBe(200);
   const health = await fetch(`${server.http}/healthz`);
   expect([health.status, await health.json()]).toMatchObject([200, { checks: { smtp: "ok" } }]);
-  const metrics = await (await fetch(`${server.http}/metrics`)).text();
-  expect(metrics.split("\n")).toContain(`mailroom_imap_connections_refused_total{by="total"} ${refused.length}`);
+  const metrics = async () => (await (await fetch(`${server.http}/metrics`)).text()).split("\n");
+  expect(await metrics()).toContain(`mailroom_imap_connections_refused_total{by="total"} ${refused.length}`);
 
   for (const socket of sockets.splice(0)) socket.destroy();
   for (const one of apps) one.end();
+  await until(async () => (await metrics()).includes('mailroom_imap_connections{kind="open"} 0'));
   const again = await app();
   expect((await fetchAll(again, "INBOX")).mail).toHaveLength(2);
   again.end();
