@@ -490,3 +490,34 @@ describe("LIST and LSUB (RFC 3501 §6.3.8 f., RFC 9051 §6.3.9)", () => {
     }
   });
 });
+
+test("refusals to make, delete and rename mailboxes say what is wrong (RFC 5530), with and without labels", async () => {
+  const world = await imapWorld();
+  const client = await world.client();
+  const { people, store } = world.app.appliance;
+  for (const wanted of [false, true]) {
+    store.transact((tx) => people.setLabelFolders(tx, world.app.owner.userId, wanted));
+    for (const [command, expected] of [
+      ["CREATE inbox", "NO [ALREADYEXISTS]"],
+      ["CREATE Trash/", "NO [ALREADYEXISTS]"],
+      ["CREATE Elsewhere", "NO [CANNOT]"],
+      ["DELETE INBOX", "NO [CANNOT]"],
+      ["DELETE Nowhere", "NO [NONEXISTENT]"],
+      ["RENAME INBOX Old", "NO [CANNOT]"],
+      ["RENAME Nowhere Else", "NO [NONEXISTENT]"],
+      ["CREATE", "BAD expected"],
+      ["CREATE Labels/x y", "BAD unexpected"],
+      ["DELETE Trash x", "BAD unexpected"],
+      ["RENAME INBOX", "BAD expected"],
+      ["RENAME INBOX x y", "BAD unexpected"],
+    ] as const) {
+      const { status, text } = await client.say(command);
+      expect([command, `${status} ${text}`]).toEqual([command, expect.stringContaining(expected)]);
+    }
+  }
+  expect((await client.say("CREATE Labels/Work")).status).toBe("OK");
+  expect((await client.say("RENAME Labels/Work Trash")).text).toStartWith("[ALREADYEXISTS]");
+  await client.say("SELECT Labels/Work");
+  expect((await client.say("DELETE Labels/Work")).untagged).toEqual([expect.stringContaining("* OK [CLOSED] ")]);
+  expect((await client.say("FETCH 1:* (UID)")).status).toBe("NO");
+});

@@ -76,8 +76,12 @@ describe("names", () => {
     const mail = await world.client();
     expect(lists(await mail.say('LIST "" *'))).toHaveLength(6);
     expect(code(await mail.say("SELECT Labels/Work"))).toBe("NO NONEXISTENT");
-    for (const command of ["CREATE Labels/New", "DELETE Labels/Work", "RENAME Labels/Work Labels/New"]) {
-      expect([command, code(await mail.say(command))]).toEqual([command, "NO CANNOT"]);
+    for (const [command, refused] of [
+      ["CREATE Labels/New", "NO CANNOT"],
+      ["DELETE Labels/Work", "NO NONEXISTENT"],
+      ["RENAME Labels/Work Labels/New", "NO NONEXISTENT"],
+    ] as const) {
+      expect([command, code(await mail.say(command))]).toEqual([command, refused]);
     }
     want(world);
     expect(lists(await mail.say('LIST "" *')).slice(0, 1)).toEqual(['(\\Noselect \\HasChildren) "Labels"']);

@@ -4,14 +4,24 @@
  */
 import { labelFolderNamed, labelFolderNames } from "../../mailbox/label-folders.ts";
 import type { Parser } from "../grammar.ts";
-import { type LabelPlace, labelPlaceOf, MOST_LABELS, mailboxIdOf } from "../names.ts";
+import { type LabelPlace, labelPlaceOf, MOST_LABELS, mailboxIdOf, named } from "../names.ts";
 import { Refused, requireLabel, type Session } from "../session.ts";
 
-/** The place that a name has below `Labels`. @throws Refused */
-function placeIn(session: Session, operation: string, sent: string): LabelPlace {
+/** The place that a name has below `Labels`. `makes`: a mailbox of that name. @throws Refused */
+function placeIn(session: Session, operation: string, sent: string, makes: boolean): LabelPlace {
   const caller = session.writer(operation);
-  const place = labelPlaceOf(session.parts.store.db, caller, session.nameIn(sent));
-  if (!place) throw new Refused("The mailboxes are given: use labels", "CANNOT");
+  const { db } = session.parts.store;
+  const name = session.nameIn(sent);
+  const place = labelPlaceOf(db, caller, name);
+  if (!place) {
+    const isThere = named(db, caller, name) !== undefined;
+    if (makes === isThere) {
+      throw isThere
+        ? new Refused("There is such a mailbox", "ALREADYEXISTS")
+        : new Refused("No such mailbox", "NONEXISTENT");
+    }
+    throw new Refused("The mailboxes are given: use labels", "CANNOT");
+  }
   if (!place.reach.access.manage) throw new Refused("Your share of the mailbox lets you read it only", "NOPERM");
   return place;
 }
@@ -36,8 +46,9 @@ function requireFree(session: Session, { reach, label }: LabelPlace): void {
 export async function create(session: Session, parser: Parser): Promise<string> {
   parser.space();
   // A `/` at the end says that others are to be below it.
-  const place = placeIn(session, "createLabel", parser.astring().replace(/\/$/, ""));
+  const name = parser.astring().replace(/\/$/, "");
   parser.end();
+  const place = placeIn(session, "createLabel", name, true);
   const { reach, label } = place;
   const beside = labelsBeside(session, place);
   if (label === "") throw new Refused("It is there", "ALREADYEXISTS");
@@ -53,8 +64,9 @@ export async function create(session: Session, parser: Parser): Promise<string> 
 
 export async function remove(session: Session, parser: Parser): Promise<string> {
   parser.space();
-  const place = placeIn(session, "deleteLabel", parser.astring());
+  const name = parser.astring();
   parser.end();
+  const place = placeIn(session, "deleteLabel", name, false);
   const label = labelFolderNamed(session.parts.store.db, place.reach.mailbox.id, place.label);
   if (label === undefined) {
     const isAbove = labelsBeside(session, place).some((one) => isBelow(one, place.label));
@@ -64,7 +76,10 @@ export async function remove(session: Session, parser: Parser): Promise<string> 
   }
   const { mailbox } = session.parts;
   const selected = session.view && mailbox.uids.present(session.view.folder);
-  if (selected?.label === label && selected.mailboxId === place.reach.mailbox.id) session.view = undefined;
+  if (selected?.label === label && selected.mailboxId === place.reach.mailbox.id) {
+    session.view = undefined;
+    await session.send("* OK [CLOSED] It was open");
+  }
   await mailbox.renameLabelFolder(session.caller("deleteLabel"), place.reach.mailbox.id, label, undefined);
   return "The label is gone";
 }
@@ -72,10 +87,12 @@ export async function remove(session: Session, parser: Parser): Promise<string> 
 /** With the labels below it. */
 export async function rename(session: Session, parser: Parser): Promise<string> {
   parser.space();
-  const from = placeIn(session, "renameLabel", parser.astring());
+  const old = parser.astring();
   parser.space();
-  const to = placeIn(session, "renameLabel", parser.astring().replace(/\/$/, ""));
+  const other = parser.astring().replace(/\/$/, "");
   parser.end();
+  const from = placeIn(session, "renameLabel", old, false);
+  const to = placeIn(session, "renameLabel", other, true);
   const { db } = session.parts.store;
   const { id } = from.reach.mailbox;
   if (id !== to.reach.mailbox.id || from.label === "" || to.label === "") {
