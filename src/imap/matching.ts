@@ -19,8 +19,9 @@ const DAY_MS = 86_400_000;
 const ZONES_MS = 15 * 3_600_000;
 /** Messages that are looked at at once. */
 const PORTION = 500;
-/** Characters of texts that are looked through without a pause: some 10 ms. */
+/** Characters of texts that are read without a pause, and looked through for so many texts: some 10 ms. */
 const MOST_AT_ONCE = 500_000;
+const TEXTS_AT_ONCE = 8;
 
 /** Messages whose headers are composed without a pause. */
 const COMPOSED_AT_ONCE = 20;
@@ -183,6 +184,8 @@ function keptFor(rows: readonly unknown[]): Map<string, Marks> {
 /** Makes the matcher of a key, and tells what it may have to look at. */
 class Plan {
   readonly stages = new Set<Stage>();
+  /** That are looked for. */
+  texts = 0;
   readonly #made = new Map<string, Marks>();
 
   constructor(
@@ -243,8 +246,10 @@ class Plan {
       case "date":
         return this.#date(key);
       case "header":
+        this.texts++;
         return this.#header(key.name.toLowerCase(), new Wanted(key.text));
       case "text":
+        this.texts++;
         return this.#text(key);
     }
   }
@@ -378,12 +383,13 @@ function zoneOf(date = ""): number {
   return (sign === "-" ? -1 : 1) * (Number(hours ?? 0) * 60 + Number(minutes ?? 0)) * 60_000;
 }
 
-/** Looks at the first of the messages, at least one, and returns them. Of what is gone there is nothing to see. */
+/** Looks at the first of the messages, at least one, of so many characters, and returns them. Of what is gone there is nothing to see. */
 async function lookAt(
   stage: Stage,
   messages: readonly Looked[],
   { folderSearch: search, octets }: ImapParts["mailbox"],
   userId: string,
+  characters: number,
 ): Promise<readonly Looked[]> {
   const seqs = messages.map(({ row }) => row.seq);
   /** Rows come in the order of the messages. Returns how many messages they are of, with those that are gone. */
@@ -413,13 +419,13 @@ async function lookAt(
     }
     case "envelope":
       return first(
-        each(search.envelopes(seqs, userId, MOST_AT_ONCE), (message, row) => {
+        each(search.envelopes(seqs, userId, characters), (message, row) => {
           message.envelope = new Envelope(row);
         }),
       );
     case "headers":
       return first(
-        each(search.headers(seqs, MOST_AT_ONCE), (message, { headers }) => {
+        each(search.headers(seqs, characters), (message, { headers }) => {
           message.headers = new Written(headers, headersIn);
         }),
       );
@@ -433,7 +439,7 @@ async function lookAt(
     }
     case "body":
       return first(
-        each(search.bodies(seqs, MOST_AT_ONCE), (message, { text }) => {
+        each(search.bodies(seqs, characters), (message, { text }) => {
           message.body = folded(text);
         }),
       );
@@ -449,6 +455,7 @@ export async function matching(session: Session, key: SearchKey, userId: string)
   const plan = new Plan(mailbox, session.keywordsIn(view.folder.mailboxId), view, rows, runtime.now());
   const matches = await plan.matcherOf(key);
   const stages = STAGES.filter((stage) => plan.stages.has(stage));
+  const characters = MOST_AT_ONCE / Math.max(1, plan.texts / TEXTS_AT_ONCE);
   const found: Found[] = [];
 
   const decide = (some: readonly Looked[]): void => {
@@ -461,7 +468,7 @@ export async function matching(session: Session, key: SearchKey, userId: string)
     while (stage !== undefined && open.length > 0) {
       // A share may end meanwhile.
       session.selected();
-      const looked = await lookAt(stage, open, mailbox, userId);
+      const looked = await lookAt(stage, open, mailbox, userId, characters);
       decide(looked);
       await settle(looked, later);
       for (const message of looked) message[stage] = undefined;
