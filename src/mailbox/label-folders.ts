@@ -8,6 +8,7 @@
  */
 import { and, eq, isNull, sql } from "drizzle-orm";
 import { type Caller, notFound, reachTo, requireAccess } from "../access/caller.ts";
+import { isUnavailable } from "../base/errors.ts";
 import { letOthersRun } from "../base/pause.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { type Folder, imapFolders, imapLabels, users } from "../store/schema.ts";
@@ -378,8 +379,13 @@ export function createLabelFolders(
     return work;
   }
 
+  /** While there is no room to note what has changed, as on a full disk, it is seen later. */
   async function settled(mailboxId: string): Promise<void> {
-    while (statements(db).stale.get({ mailboxId }) && (await enqueue((tx) => settleSome(tx, mailboxId))));
+    try {
+      while (statements(db).stale.get({ mailboxId }) && (await enqueue((tx) => settleSome(tx, mailboxId))));
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+    }
   }
 
   return {

@@ -268,6 +268,29 @@ describe("what is in it", () => {
     expect([uids[0], new Set(uids).size, uids]).toEqual([2, 4, uids.toSorted((one, other) => one - other)]);
   });
 
+  test("on a full disk it is read as it was, and what changed is seen once there is room", async () => {
+    const world = await labelled();
+    const { own: mail, app } = world;
+    const one = await arrive(world, "One", "Work");
+    await arrive(world, "Two", "Work");
+    expect(await namesIn(mail, "Labels/Work")).toEqual(["One", "Two"]);
+    const { $client } = app.appliance.store.db;
+    await patch(world, one, { folder: "trash" });
+    const pages = $client.query<{ n: number }, []>("SELECT page_count AS n FROM pragma_page_count").get()?.n ?? 0;
+    $client.run("CREATE TABLE filler (octets)");
+    $client.run(
+      `CREATE TRIGGER fills BEFORE UPDATE OF labelled_through ON imap_folders
+       BEGIN INSERT INTO filler VALUES (zeroblob(1000000)); END`,
+    );
+    $client.run(`PRAGMA max_page_count = ${pages + 50}`);
+    for (const command of ["NOOP", "FETCH 1:* (UID FLAGS)", "UID SEARCH ALL", "STATUS Labels/Work (MESSAGES)"]) {
+      expect([command, (await mail.say(command)).status]).toEqual([command, "OK"]);
+    }
+    expect(await namesIn(mail, "Labels/Work")).toEqual(["One", "Two"]);
+    $client.run("PRAGMA max_page_count = 1000000");
+    expect((await mail.say("NOOP")).untagged).toEqual(["* 1 EXPUNGE"]);
+  });
+
   test("a draft that is written anew has a new UID, and nothing else has", async () => {
     const world = await labelled();
     const { own: mail } = world;
