@@ -382,7 +382,10 @@ export function createLabelFolders(
   /** While there is no room to note what has changed, as on a full disk, it is seen later. */
   async function settled(mailboxId: string): Promise<void> {
     try {
-      while (statements(db).stale.get({ mailboxId }) && (await enqueue((tx) => settleSome(tx, mailboxId))));
+      while (statements(db).stale.get({ mailboxId })) {
+        await enqueue((tx) => settleSome(tx, mailboxId));
+        await letOthersRun();
+      }
     } catch (error) {
       if (!isUnavailable(error)) throw error;
     }
