@@ -9,6 +9,7 @@ import { type Caller, reachTo, readsNoCodes } from "../access/caller.ts";
 import type { SignedIn, SignIn } from "../access/sign-in.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
+import { letOthersRun } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { ReadJournal } from "../journal/reads.ts";
 import { wantsLabelFolders } from "../mailbox/label-folders.ts";
@@ -185,12 +186,8 @@ export class Session {
       }
     }
     if (arrived.length > 0) await this.send(`* ${view.rows.length} EXISTS`);
-    const states = uids.states(
-      view.folder.id,
-      changed.map(({ seq }) => seq),
-    );
-    const keywords = this.keywordsIn(view.folder.mailboxId);
-    for (const state of states) await this.tellFlags(view, state, keywords, { onlyNews: true });
+    const seqs = changed.map(({ seq }) => seq);
+    await this.tellFlags(view, seqs, this.keywordsIn(view.folder.mailboxId), { onlyNews: true });
   }
 
   /** The keywords of a mailbox as they are now. The caller checks access. */
@@ -204,19 +201,33 @@ export class Session {
     return `[HIGHESTMODSEQ ${view.modseq}]`;
   }
 
-  /** Tells the flags of a message. */
-  async tellFlags(view: View, state: ImapState, keywords: Keywords, { onlyNews = false } = {}): Promise<void> {
+  /** Tells the flags of messages (messages.seq). `onlyNews`: of those that have others than the client was told. */
+  async tellFlags(view: View, seqs: readonly number[], keywords: Keywords, { onlyNews = false } = {}): Promise<void> {
+    for (let next = 0; next < seqs.length; next += PORTION) {
+      if (next > 0) {
+        await letOthersRun();
+        this.#requireReach(view);
+      }
+      const states = this.parts.mailbox.uids.states(view.folder.id, seqs.slice(next, next + PORTION));
+      const lines = states.flatMap((state) => this.#flagsLine(view, state, keywords, onlyNews) ?? []);
+      if (lines.length > 0) await this.send(lines.join("\r\n"));
+    }
+  }
+
+  #flagsLine(view: View, state: ImapState, keywords: Keywords, onlyNews: boolean): string | undefined {
     const sequence = sequenceOf(view, state.uid);
     const flags = flagsOf(state, keywords);
     const isNew = isNews(view, state, flags);
-    if (sequence === undefined || (onlyNews && !isNew)) return;
+    if (sequence === undefined || (onlyNews && !isNew)) return undefined;
     // RFC 9051 §7.5.2, RFC 7162 §3.2.4.
     const items = [`FLAGS ${flags}`, `UID ${state.uid}`];
     if (this.enabled.has("CONDSTORE")) items.push(`MODSEQ (${state.modseq})`);
-    await this.send(`* ${sequence} FETCH (${items.join(" ")})`);
+    return `* ${sequence} FETCH (${items.join(" ")})`;
   }
 }
 
+/** Messages whose flags are told at once. */
+const PORTION = 500;
 const LONGEST_LABEL = 60;
 /** Labels of a mailbox whose keywords are compared. */
 const MOST_LABELS = 10_000;

@@ -102,3 +102,17 @@ test("open pages are told of changes over IMAP, and webhooks of none", async () 
   expect(events()).toEqual(before);
   await stream?.cancel();
 });
+
+test("changes of more messages than are told at once are told each", async () => {
+  const { app } = world;
+  const { $client } = app.appliance.store.db;
+  const client = await world.client();
+  await client.say("SELECT INBOX");
+  for (let i = 0; i < 510; i++) await world.arrive({ subject: `One of many ${i}` });
+  await client.say("NOOP");
+  const seqs = $client.query("SELECT seq FROM messages WHERE folder = 'inbox' AND flagged = 0").all();
+  $client.run("UPDATE messages SET flagged = 1 WHERE folder = 'inbox'");
+  const { untagged } = await client.say("NOOP");
+  expect(untagged.filter((line) => line.includes("\\Flagged"))).toHaveLength(seqs.length);
+  client.end();
+});

@@ -3,7 +3,7 @@ import { isIn, Malformed, type Parser, type SequenceSet, setOf } from "../gramma
 import { mailboxIdOf, named, namesAbove, namesFor } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
 import { gapsIn, openView, sequenceOf, type View } from "../view.ts";
-import { expungeDeleted, PORTION } from "./expunge.ts";
+import { expungeDeleted } from "./expunge.ts";
 import { listed } from "./list.ts";
 
 /** How long a client waits for its mail to be ready for it, the first time. */
@@ -98,12 +98,9 @@ async function resync(session: Session, view: View, { modseq, uids: known }: Kno
   const isKnown = (uid: number): boolean => !known || isIn(known, uid);
   const vanished = (uids.vanishedSince(view.folder, modseq) ?? gapsIn(view)).filter(isKnown);
   if (vanished.length > 0) await session.send(`* VANISHED (EARLIER) ${setOf(vanished)}`);
-  const keywords = session.keywordsIn(view.folder.mailboxId);
   const changed = uids.changedSince(view.folder.id, modseq).filter(({ uid }) => isKnown(uid));
-  for (let next = 0; next < changed.length; next += PORTION) {
-    const seqs = changed.slice(next, next + PORTION).map(({ seq }) => seq);
-    for (const state of uids.states(view.folder.id, seqs)) await session.tellFlags(view, state, keywords);
-  }
+  const seqs = changed.map(({ seq }) => seq);
+  await session.tellFlags(view, seqs, session.keywordsIn(view.folder.mailboxId));
 }
 
 export async function close(session: Session, parser: Parser, expunges: boolean): Promise<string> {

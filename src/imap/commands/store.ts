@@ -94,10 +94,9 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
     });
     failed.push(...changed.stale);
     const keywords = session.keywordsIn(view.folder.mailboxId);
-    for (const state of uids.states(view.folder.id, changed.own)) {
-      if (silent && !session.enabled.has("CONDSTORE")) view.told.set(state.uid, flagsOf(state, keywords));
-      else await session.tellFlags(view, state, keywords);
-    }
+    if (silent && !session.enabled.has("CONDSTORE")) {
+      for (const state of uids.states(view.folder.id, changed.own)) view.told.set(state.uid, flagsOf(state, keywords));
+    } else await session.tellFlags(view, changed.own, keywords);
   }
   if (failed.length === 0) return "STORE completed";
   const numbers = byUid ? failed : failed.flatMap((uid) => sequenceOf(view, uid) ?? []);
