@@ -5,6 +5,7 @@
  */
 import type { Caller, Reach } from "../access/caller.ts";
 import { ownAmong, reachOf } from "../access/caller.ts";
+import { letOthersRun } from "../base/pause.ts";
 import { labelFolderNamed, labelFolderNames, wantsLabelFolders } from "../mailbox/label-folders.ts";
 import type { ImapFolder } from "../mailbox/uids.ts";
 import type { Folder } from "../store/schema.ts";
@@ -62,8 +63,8 @@ interface Reached {
   prefix: string;
 }
 
-/** The person's own is the first. */
-function reachedBy(db: Db, caller: Caller): Reached[] {
+/** The mailboxes that the caller sees; the person's own is the first. */
+export function reachedBy(db: Db, caller: Caller): Reached[] {
   const reached = [...reachOf(db, caller).values()].filter(({ access }) => access.read);
   const own = ownAmong(caller, reached);
   return (own ? [own, ...reached.filter((reach) => reach !== own)] : []).map((reach) => ({
@@ -99,11 +100,21 @@ const foldersOf = ({ reach, prefix }: Reached): Named[] =>
     reach,
   }));
 
-/** All mailboxes that the caller sees. */
-export function namesFor(db: Db, caller: Caller): Named[] {
+/** All folders and labels that the caller sees. */
+export async function namesFor(db: Db, caller: Caller): Promise<Named[]> {
   const hasLabels = wantsLabelFolders(db, caller.userId);
-  return reachedBy(db, caller).flatMap((one) => [...foldersOf(one), ...(hasLabels ? labelsOf(db, one) : [])]);
+  const all: Named[] = [];
+  for (const one of reachedBy(db, caller)) {
+    all.push(...foldersOf(one), ...(hasLabels ? labelsOf(db, one) : []));
+    await letOthersRun();
+  }
+  return all;
 }
+
+/** Whether others are below that. */
+export const hasBelow = (db: Db, { label, reach }: Named): boolean =>
+  label !== undefined &&
+  labelFolderNames(db, reach.mailbox.id, MOST_LABELS).some((one) => nameOf(one).startsWith(`${nameOf(label)}/`));
 
 /** The names above those. */
 export const namesAbove = (all: readonly Pick<Named, "name">[]): Set<string> =>

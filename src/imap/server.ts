@@ -327,7 +327,9 @@ export function createImap({
       },
       async line() {
         const read = await nextRead();
-        return read && "command" in read ? read.command.text : undefined;
+        // A literal would come past the bounds of APPEND.
+        if (read && !("command" in read)) throw new Ended("A line without a literal was expected");
+        return read?.command.text;
       },
     };
     const session = new Session(parts, wire, { trace, source, address });

@@ -142,3 +142,31 @@ test("a client that does not read is ended, and costs no memory until then", asy
   expect(await counted("sent")).toBe(most);
   socket.destroy();
 });
+
+test("a literal within IDLE, and within what a client proves who it is with, ends the session", async () => {
+  const idling = await client();
+  idling.write("a IDLE\r\n");
+  expect(await idling.line()).toBe("+ idling");
+  idling.write("b APPEND INBOX {50000000}\r\n");
+  expect(await idling.line()).toStartWith("* BYE ");
+  const stranger = await imapStranger(port());
+  clients.push(stranger);
+  stranger.write("a AUTHENTICATE PLAIN\r\n");
+  expect(await stranger.line()).toStartWith("+ ");
+  stranger.write("b {5}\r\n");
+  expect(await stranger.line()).toStartWith("* BYE ");
+});
+
+test("LIST lets others run, whatever it is asked and however many names there are", async () => {
+  const { store, people } = world.app.appliance;
+  store.transact((tx) => people.setLabelFolders(tx, world.app.owner.userId, true));
+  const [lister, other] = [await client(), await client()];
+  for (let i = 0; i < 20; i++) expect((await lister.say(`CREATE Labels/${"a/".repeat(28)}${i}`)).status).toBe("OK");
+  const pattern = `L${"*a".repeat(9)}c`;
+  const asked = (count: number): string => `LIST "" (${Array(count).fill(pattern).join(" ")})`;
+  expect((await lister.say(asked(11))).status).toBe("BAD");
+  const ended: string[] = [];
+  const listed = lister.say(asked(10)).then(() => ended.push("LIST"));
+  await Promise.all([listed, other.say("NOOP").then(() => ended.push("NOOP"))]);
+  expect(ended).toEqual(["NOOP", "LIST"]);
+});

@@ -7,7 +7,9 @@ import { Refused, type Session } from "../session.ts";
 import { PORTION } from "./expunge.ts";
 
 /** Of one LIST. */
-const MOST_PATTERNS = 100;
+const MOST_PATTERNS = 10;
+/** Names that are compared with patterns without a pause: some 10 ms, if these have many wildcards. */
+const COMPARED = 20;
 const STATUS_ITEMS = [
   ...["MESSAGES", "UIDNEXT", "UIDVALIDITY", "UNSEEN", "RECENT", "HIGHESTMODSEQ"],
   ...["SIZE", "DELETED", "DELETED-STORAGE", "MAILBOXID", "APPENDLIMIT"],
@@ -41,6 +43,7 @@ async function statusOf(session: Session, one: Named, items: readonly string[]):
   const { uids } = mailbox;
   const { userId } = session.caller("status");
   const row = await uids.opened(reach.mailbox.id, folder, label);
+  const counts = items.includes("MESSAGES") || items.includes("UNSEEN") ? uids.counts(row) : undefined;
   const values: string[] = [];
   for (const item of items) values.push(`${item} ${await itemOf(item)}`);
   return `* STATUS ${session.nameOf(name)} (${values.join(" ")})`;
@@ -48,9 +51,9 @@ async function statusOf(session: Session, one: Named, items: readonly string[]):
   function itemOf(item: string): string | number | Promise<number> {
     switch (item) {
       case "MESSAGES":
-        return uids.counts(row).messages;
+        return counts?.messages ?? 0;
       case "UNSEEN":
-        return uids.counts(row).unseen;
+        return counts?.unseen ?? 0;
       case "UIDNEXT":
         return row.uidNext;
       case "UIDVALIDITY":
@@ -87,22 +90,32 @@ export async function status(session: Session, parser: Parser): Promise<string> 
   return "STATUS completed";
 }
 
-/** The answer that lists a mailbox. `above`: the names that have others below them. */
-export function listed(session: Session, { name, use }: Named, above: ReadonlySet<string>): string {
-  const attributes = [childrenOf(name, above), "\\Subscribed", ...(use ? [use] : [])];
+/** The answer that lists a mailbox. `isAbove`: others are below it. */
+export function listed(session: Session, { name, use }: Named, isAbove: boolean): string {
+  const attributes = [childrenOf(isAbove), "\\Subscribed", ...(use ? [use] : [])];
   return `* LIST (${attributes.join(" ")}) "/" ${session.nameOf(name)}`;
 }
 
-const childrenOf = (name: string, above: ReadonlySet<string>): string =>
-  above.has(name) ? "\\HasChildren" : "\\HasNoChildren";
+const childrenOf = (isAbove: boolean): string => (isAbove ? "\\HasChildren" : "\\HasNoChildren");
 
 const SELECTION = ["SUBSCRIBED", "REMOTE", "RECURSIVEMATCH", "SPECIAL-USE"];
 const RETURNED = ["SUBSCRIBED", "CHILDREN", "SPECIAL-USE", "STATUS"];
 
-/** Tells whether a name, also in modified UTF-7, is of a pattern. */
-function matching(patterns: readonly string[]): (name: string) => boolean {
+/** Those names that are, also in modified UTF-7, of a pattern. @throws Ended */
+async function matched(
+  session: Session,
+  names: readonly string[],
+  patterns: readonly string[],
+): Promise<ReadonlySet<string>> {
   const matchers = patterns.map((pattern) => matcherOf(pattern));
-  return (name) => [name, encodeUtf7(name)].some((one) => matchers.some((matches) => matches(one)));
+  const found = new Set<string>();
+  for (const [i, name] of names.entries()) {
+    if (matchers.some((matches) => [...new Set([name, encodeUtf7(name)])].some(matches))) found.add(name);
+    if (i % COMPARED !== 0) continue;
+    await letOthersRun();
+    session.present();
+  }
+  return found;
 }
 
 function option(parser: Parser, known: readonly string[]): string {
@@ -143,25 +156,29 @@ export async function list(session: Session, parser: Parser): Promise<string> {
     return "LIST completed";
   }
   if (patterns.length > MOST_PATTERNS) throw new Malformed("too many patterns");
-  const isMatch = matching(patterns.filter((pattern) => pattern !== "").map((pattern) => reference + pattern));
   const { db } = session.parts.store;
   const caller = session.caller("list");
-  const all = namesFor(db, caller);
+  const all = await namesFor(db, caller);
+  const none = namesOfNone(db, caller, all);
+  const wanted = patterns.filter((pattern) => pattern !== "").map((pattern) => reference + pattern);
+  const matching = await matched(session, [...none, ...all.map(({ name }) => name)], wanted);
   const meets = ({ use }: Named): boolean => use !== undefined || !criteria.includes("SPECIAL-USE");
   const above = namesAbove(all);
   /** With others below that meet the criteria, and that no pattern has. */
-  const hiding = isRecursive ? namesAbove(all.filter((one) => !isMatch(one.name) && meets(one))) : new Set();
+  const hiding = isRecursive ? namesAbove(all.filter((one) => !matching.has(one.name) && meets(one))) : new Set();
   const info = (name: string): string =>
     hiding.has(name) ? ` ("CHILDINFO" (${criteria.map((one) => `"${one}"`).join(" ")}))` : "";
-  for (const name of namesOfNone(db, caller, all).filter(isMatch)) {
+  for (const name of none) {
     // It meets no criterion itself.
-    if (criteria.length > 0 && !hiding.has(name)) continue;
+    if (!matching.has(name) || (criteria.length > 0 && !hiding.has(name))) continue;
     // A level that is there, and not \NonExistent, which apps do not know that ask for RETURN (SPECIAL-USE).
-    await session.send(`* LIST (\\Noselect ${childrenOf(name, above)}) "/" ${session.nameOf(name)}${info(name)}`);
+    const attributes = `\\Noselect ${childrenOf(above.has(name))}`;
+    await session.send(`* LIST (${attributes}) "/" ${session.nameOf(name)}${info(name)}`);
+    await letOthersRun();
   }
   for (const one of all) {
-    if (!isMatch(one.name) || !(meets(one) || hiding.has(one.name))) continue;
-    await session.send(listed(session, one, above) + info(one.name));
+    if (!matching.has(one.name) || !(meets(one) || hiding.has(one.name))) continue;
+    await session.send(listed(session, one, above.has(one.name)) + info(one.name));
     if (items && meets(one)) await session.send(await statusOf(session, one, items));
     await letOthersRun();
   }
@@ -174,14 +191,13 @@ export async function lsub(session: Session, parser: Parser): Promise<string> {
   parser.space();
   const pattern = reference + parser.pattern();
   parser.end();
-  const isMatch = matching([pattern]);
-  const all = namesFor(session.parts.store.db, session.caller("list"));
+  const all = await namesFor(session.parts.store.db, session.caller("list"));
   const taken = new Set(all.map(({ name }) => name));
   // RFC 3501 §6.3.9: `%` finds who has subscribed children, too.
-  const parents = pattern.includes("%") ? [...namesAbove(all)].filter((name) => !taken.has(name) && isMatch(name)) : [];
-  for (const parent of parents) await session.send(`* LSUB (\\Noselect) "/" ${session.nameOf(parent)}`);
-  for (const { name } of all) {
-    if (isMatch(name)) await session.send(`* LSUB () "/" ${session.nameOf(name)}`);
+  const parents = pattern.includes("%") ? [...namesAbove(all)].filter((name) => !taken.has(name)) : [];
+  for (const name of await matched(session, [...parents, ...taken], [pattern])) {
+    await session.send(`* LSUB (${taken.has(name) ? "" : "\\Noselect"}) "/" ${session.nameOf(name)}`);
+    await letOthersRun();
   }
   return "LSUB completed";
 }

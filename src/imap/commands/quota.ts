@@ -1,6 +1,6 @@
 /** GETQUOTA and GETQUOTAROOT (RFC 9208): a mailbox has one quota root, named by its address. */
 import { type Parser, quoted } from "../grammar.ts";
-import { named, namesFor } from "../names.ts";
+import { named, reachedBy } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
 
 /** STORAGE is told in units of 1024 octets. */
@@ -15,7 +15,7 @@ export async function getQuota(session: Session, parser: Parser): Promise<string
   parser.space();
   const root = parser.astring();
   parser.end();
-  const reached = namesFor(session.parts.store.db, session.caller("quota"));
+  const reached = reachedBy(session.parts.store.db, session.caller("quota"));
   const found = reached.find(({ reach }) => reach.mailbox.address === root);
   if (!found) throw new Refused("No such quota root", "NONEXISTENT");
   await session.send(quotaOf(session, found.reach.mailbox));

@@ -1,6 +1,6 @@
 /** SELECT and EXAMINE (RFC 9051 §6.3.2), CLOSE and UNSELECT. */
 import { isIn, Malformed, type Parser, type SequenceSet, setOf } from "../grammar.ts";
-import { mailboxIdOf, named, namesAbove, namesFor } from "../names.ts";
+import { hasBelow, mailboxIdOf, named } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
 import { gapsIn, openView, sequenceOf, type View } from "../view.ts";
 import { expungeDeleted } from "./expunge.ts";
@@ -46,7 +46,7 @@ export async function select(session: Session, parser: Parser, examines: boolean
   const lines = [
     `* FLAGS (${flags.join(" ")})`,
     `* ${view.rows.length} EXISTS`,
-    ...(session.isRev2 ? [listed(session, found, namesAbove(namesFor(store.db, caller)))] : ["* 0 RECENT"]),
+    ...(session.isRev2 ? [listed(session, found, hasBelow(store.db, found))] : ["* 0 RECENT"]),
     ...(session.isRev2 || !firstUnseen ? [] : [`* OK [UNSEEN ${firstUnseen}] The first that is not seen`]),
     `* OK [PERMANENTFLAGS (${readOnly ? "" : kept.join(" ")})] Flags that are kept`,
     `* OK [UIDVALIDITY ${folder.uidValidity}] UIDs are valid`,
