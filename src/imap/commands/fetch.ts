@@ -71,6 +71,7 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
   const reply = new Reply(session);
   let failed: AppError | undefined;
   let isOneGone = false;
+  const keywords = session.keywordsIn(view.folder.mailboxId);
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
     // A share may end meanwhile.
@@ -92,7 +93,6 @@ export async function fetch(session: Session, parser: Parser, byUid: boolean): P
       caller,
       [...states.values()].map(({ id }) => id),
     );
-    const keywords = session.keywordsIn(view.folder.mailboxId);
     for (const { uid } of portion) {
       const state = states.get(uid);
       // Gone since: the client is told after the command.
