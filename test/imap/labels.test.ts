@@ -592,6 +592,20 @@ describe("what apps do", () => {
     expect(await labelsOf(world, threadId)).toEqual(["Work"]);
   });
 
+  test("MOVE from a label that ends meanwhile stops, and archives nothing", async () => {
+    const world = await labelled();
+    const { own: mail } = world;
+    for (let i = 0; i < 300; i++) await arrive(world, `Mail ${i}`, "Work");
+    await mail.say("CREATE Labels/Other");
+    await mail.say("SELECT Labels/Work");
+    const other = await world.client();
+    const moving = mail.say("MOVE 1:* Labels/Other");
+    expect((await other.say("DELETE Labels/Work")).status).toBe("OK");
+    const { status, text } = await moving;
+    expect((await other.say("STATUS INBOX (MESSAGES)")).untagged.join()).toContain("MESSAGES 300");
+    expect([status, text]).toEqual(["NO", "[NONEXISTENT] The label is gone"]);
+  });
+
   test("EXPUNGE takes the label from the conversation, and nothing is deleted or marked elsewhere", async () => {
     const world = await labelled();
     const { own: mail } = world;

@@ -121,6 +121,13 @@ async function requireTransferable(
   }
 }
 
+/** The mailbox as it is now: a label may end between two portions, and its messages stay then. @throws Refused */
+function requirePresent(session: Session, { folder }: View): ImapFolder {
+  const present = session.parts.mailbox.uids.present(folder);
+  if (!present) throw new Refused("The label is gone", "NONEXISTENT");
+  return present;
+}
+
 async function moveWithin(
   session: Session,
   caller: Caller,
@@ -135,9 +142,9 @@ async function moveWithin(
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
     const moved = await store.enqueue((tx) => {
+      const { label: source } = requirePresent(session, view);
       const states = statesOf(uids, view, portion);
       const seqs = states.map(({ seq }) => seq);
-      const source = uids.present(view.folder)?.label;
       if (label !== undefined) mailbox.fileUnder(tx, caller, seqs, { label, leaves: moves && source === undefined });
       if (folder !== undefined) mailbox.changeMessages(tx, caller, seqs, { folder });
       // In Trash and Junk it is under no label, and the others of its conversation keep theirs.
@@ -174,8 +181,9 @@ async function carry(
         return bytes && { from: state, message: await parser.prepareKept(bytes) };
       }),
     );
-    const carried = await store.enqueue((tx) =>
-      prepared.flatMap((one) => {
+    const carried = await store.enqueue((tx) => {
+      requirePresent(session, view);
+      return prepared.flatMap((one) => {
         // Gone since, or written anew.
         if (!one || uids.uidIn(view.folder.id, one.from.seq) !== one.from.uid) return [];
         const { from, message } = one;
@@ -184,8 +192,8 @@ async function carry(
         uids.settle(tx, opened);
         const uid = filed && uids.uidIn(opened.id, filed.seq);
         return uid === undefined ? [] : [{ from, to: uid, filed }];
-      }),
-    );
+      });
+    });
     done.push(...carried);
   }
 }
