@@ -533,6 +533,63 @@ describe("what apps do", () => {
     expect(to).toEqual(to.toSorted((a, b) => a - b));
   });
 
+  for (const [name, folder, elsewhere] of [
+    ["INBOX", "inbox", "archive"],
+    ["Trash", "trash", "inbox"],
+  ] as const) {
+    test(`a COPY from ${name} that fails leaves what another app moved meanwhile where it is`, async () => {
+      const world = await labelled();
+      const { own: mail, app } = world;
+      const { store, mailbox } = app.appliance;
+      const arrived = [];
+      for (let i = 0; i < 105; i++) arrived.push(await world.arrive({ subject: `Mail ${i}` }));
+      const [first, last] = [arrived[0], arrived[104]] as [(typeof arrived)[0], (typeof arrived)[0]];
+      for (const { threadId } of arrived) await patch(world, threadId, { folder });
+      await mail.say("CREATE Labels/Work");
+      await mail.say(`SELECT ${name}`);
+      store.db.$client.run(
+        `CREATE TRIGGER fails BEFORE INSERT ON thread_labels
+         WHEN new.thread_seq = (SELECT thread_seq FROM messages WHERE seq = ${last.seq})
+         BEGIN SELECT RAISE(ABORT, 'no'); END`,
+      );
+      const { userId, workspaceId } = app.owner;
+      const scopes = new Set(["read", "write"] as const);
+      const caller = { userId, workspaceId, role: "owner", email: "alice@example.test", scopes } as const;
+      const isLabelled = "SELECT 1 FROM thread_labels JOIN messages USING (thread_seq) WHERE seq = ?";
+      const stop = store.onCommit(() => {
+        if (!store.db.$client.query(isLabelled).get(first.seq)) return;
+        stop();
+        queueMicrotask(() =>
+          store.transact((tx) => mailbox.changeMessages(tx, caller, [first.seq], { folder: elsewhere })),
+        );
+      });
+      expect((await mail.say("COPY 1:* Labels/Work")).status).toBe("NO");
+      const placed = store.db.$client
+        .query("SELECT folder, count(*) AS n FROM messages GROUP BY folder ORDER BY n")
+        .all();
+      expect(placed).toEqual([
+        { folder: elsewhere, n: 1 },
+        { folder, n: 104 },
+      ]);
+      expect(await namesIn(mail, "Labels/Work")).toEqual([]);
+    });
+  }
+
+  test("a COPY that would give a conversation too many labels gives none", async () => {
+    const world = await labelled();
+    const { own: mail } = world;
+    const some = Array.from({ length: 100 }, (_, i) => `Some ${i}`);
+    const first = await arrive(world, "First");
+    for (let i = 0; i < 100; i++) await arrive(world, `Mail ${i}`);
+    const last = await arrive(world, "Last");
+    for (let i = 0; i < 100; i += 20) await patch(world, last, { addLabels: some.slice(i, i + 20) });
+    await mail.say("CREATE Labels/Work");
+    await mail.say("SELECT INBOX");
+    for (const verb of ["COPY", "MOVE"]) expect(code(await mail.say(`${verb} 1:* Labels/Work`))).toBe("NO LIMIT");
+    expect(await labelsOf(world, first)).toEqual([]);
+    expect(code(await mail.say('COPY 102 "Labels/Some 1"'))).toBe("OK COPYUID");
+  });
+
   test("from Trash and Junk, both bring it back", async () => {
     const world = await labelled();
     const { own: mail } = world;

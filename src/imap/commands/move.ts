@@ -8,7 +8,7 @@
 import type { Caller } from "../../access/caller.ts";
 import { letOthersRun } from "../../base/pause.ts";
 import type { FiledInto } from "../../mailbox/carrying.ts";
-import { labelKey } from "../../mailbox/labels.ts";
+import { labelKey, patchedLabels } from "../../mailbox/labels.ts";
 import { folderUnderLabel } from "../../mailbox/message-changes.ts";
 import type { ImapFolder, ImapState, Numbered } from "../../mailbox/uids.ts";
 import type { Folder } from "../../store/schema.ts";
@@ -25,6 +25,8 @@ const CARRIED_AT_ONCE = 4;
 interface Pair {
   from: ImapState;
   to: number;
+  /** The folder that it is in then. */
+  folder: Folder;
   /** What was filed in another mailbox. */
   filed?: FiledInto | undefined;
 }
@@ -104,6 +106,7 @@ async function requireTransferable(
   for (let next = 0; next < rows.length; next += PORTION) {
     const there = statesOf(mailbox.uids, view, rows.slice(next, next + PORTION));
     bytes += there.reduce((sum, { size }) => sum + size, 0);
+    if (label !== undefined) for (const { labels } of there) patchedLabels(labels, { addLabels: [label] });
     // What a label alone is given to stays where it is.
     const moved = there.filter((state) => isOther || label === undefined || placeOf(state) !== state.folder);
     for (const [folder, some] of Map.groupBy(moved, placeOf)) {
@@ -152,9 +155,10 @@ async function moveWithin(
         mailbox.labelAll(tx, caller, [...new Set(states.map(({ threadId }) => threadId))], { removeLabels: [source] });
       }
       uids.settle(tx, opened, seqs);
+      const there = new Map(uids.states(opened.id, seqs).map((state) => [state.seq, state]));
       return states.flatMap((from) => {
-        const to = uids.uidIn(opened.id, from.seq);
-        return to === undefined ? [] : [{ from, to }];
+        const to = there.get(from.seq);
+        return to ? [{ from, to: to.uid, folder: to.folder }] : [];
       });
     });
     done.push(...moved);
@@ -190,8 +194,8 @@ async function carry(
         const to = { mailboxId, address, folder: placeOf(from), label };
         const filed = mailbox.carryMessage(tx, caller, { seq: from.seq, from: from.folder, message, to, moves });
         uids.settle(tx, opened);
-        const uid = filed && uids.uidIn(opened.id, filed.seq);
-        return uid === undefined ? [] : [{ from, to: uid, filed }];
+        const [there] = filed ? uids.states(opened.id, [filed.seq]) : [];
+        return there ? [{ from, to: there.uid, folder: there.folder, filed }] : [];
       });
     });
     done.push(...carried);
@@ -208,9 +212,11 @@ async function restore(session: Session, caller: Caller, { label, opened }: Targ
       const portion = done.slice(-PORTION);
       await store.enqueue((tx) => {
         uids.settle(tx, opened);
-        const still = portion.filter(({ from, to, filed }) => uids.uidIn(opened.id, filed?.seq ?? from.seq) === to);
-        const within = still.flatMap(({ from, filed }) => (filed ? [] : [from]));
-        for (const [folder, some] of Map.groupBy(within, (state) => state.folder)) {
+        const seqs = portion.map(({ from, filed }) => filed?.seq ?? from.seq);
+        const present = new Map(uids.states(opened.id, seqs).map(({ uid, folder }) => [uid, folder]));
+        const still = portion.filter(({ to, folder }) => present.get(to) === folder);
+        const moved = still.flatMap(({ from, folder, filed }) => (filed || from.folder === folder ? [] : [from]));
+        for (const [folder, some] of Map.groupBy(moved, (state) => state.folder)) {
           mailbox.changeMessages(
             tx,
             caller,
@@ -219,8 +225,9 @@ async function restore(session: Session, caller: Caller, { label, opened }: Targ
           );
         }
         if (label !== undefined) {
-          const given = within.filter((state) => !had(state)).map(({ threadId }) => threadId);
-          mailbox.labelAll(tx, caller, [...new Set(given)], { removeLabels: [label] });
+          const given = portion.filter(({ from, to, filed }) => !filed && present.has(to) && !had(from));
+          const ids = new Set(given.map(({ from }) => from.threadId));
+          mailbox.labelAll(tx, caller, [...ids], { removeLabels: [label] });
         }
         for (const { filed } of still) if (filed) mailbox.takeBack(tx, caller, filed);
       });
