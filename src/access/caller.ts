@@ -45,6 +45,8 @@ export interface Caller {
   address?: string;
   /** What the key is restricted to. */
   policy?: Policy;
+  /** Takes back what it has done in part: no limit of changes stops that. */
+  takesBack?: true;
   /** The key, or every key of the workspace, is paused. */
   paused?: boolean;
   /** Of a request with a key. */

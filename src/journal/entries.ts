@@ -53,7 +53,7 @@ const statements = prepared((db) => ({
 /**
  * Writes the entry of a request with a key, in the transaction of what it did; of a request without one, nothing. A
  * refusal or a hold has an entry if policy asked for it. `now`: epoch ms.
- * @throws PolicyRefusal rate_limited for changes beyond the limit of the key
+ * @throws PolicyRefusal rate_limited for changes beyond the limit of the key, but for what is taken back
  */
 export function noteDeed(
   tx: Tx,
@@ -63,7 +63,7 @@ export function noteDeed(
 ): void {
   const { keyId, userId, workspaceId, origin } = caller;
   if (keyId === undefined) return;
-  requireLeft(tx, caller, "changesPerHour", changes, now);
+  if (!caller.takesBack) requireLeft(tx, caller, "changesPerHour", changes, now);
   statements(tx).put.run({
     at: now,
     workspaceId,

@@ -115,6 +115,19 @@ test("what a key's policy refuses has an entry, and changes nothing", async () =
   ]);
 });
 
+test("a COPY beyond the limit of a key's policy is taken back, which the journal tells", async () => {
+  for (let i = 0; i < 150; i++) await world.arrive({ subject: `Mail ${i}` });
+  await signIn({ changesPerHour: 120 });
+  expect(await client.say("COPY 1:* Archive")).toMatchObject({ status: "NO", text: expect.stringContaining("120") });
+  expect(Object.keys(await world.mail(client))).toEqual(["INBOX"]);
+  expect(entries().flatMap(({ operation, changes }) => (changes > 0 ? [[operation, changes]] : []))).toEqual([
+    ["copy", 100],
+    ["copy", 100],
+  ]);
+  await client.say("SELECT INBOX");
+  expect((await client.say("STORE 1 +FLAGS (\\Flagged)")).status).toBe("NO");
+});
+
 test("undo gives single messages their folders back, and an older entry its whole conversation", async () => {
   const first = await world.arrive({ subject: "Talk", messageId: "<one@x>" });
   await world.arrive({ subject: "Re: Talk", headers: ["In-Reply-To: <one@x>"] });

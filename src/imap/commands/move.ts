@@ -66,7 +66,7 @@ async function transfer(session: Session, parser: Parser, byUid: boolean, moves:
     if (isWithin) await moveWithin(session, caller, view, rows, to, moves, done);
     else await carry(session, caller, view, rows, to, moves, done);
   } catch (error) {
-    if (!moves) await restore(session, caller, to, done);
+    if (!moves) await restore(session, { ...caller, takesBack: true }, to, done);
     if (done.length > 0) await session.send(`* OK ${copyUid(opened, done)} Moved`);
     throw error;
   }
