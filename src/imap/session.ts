@@ -72,6 +72,8 @@ export class Session {
   who: SignedIn | undefined;
   view: View | undefined;
   readonly enabled = new Set<string>();
+  /** Messages that the app has put under a label and that stayed where they were, as `folder/UID`. */
+  readonly #copied = new Set<string>();
 
   constructor(parts: ImapParts, wire: Wire, peer: { trace: string; source: string; address: string | undefined }) {
     this.parts = parts;
@@ -120,6 +122,17 @@ export class Session {
     if (folder.label === undefined) return;
     if (!wantsLabelFolders(db, caller.userId)) throw new Ended("Labels are no mailboxes any more");
     if (!this.parts.mailbox.uids.present(folder)) throw new Ended("The label is gone");
+  }
+
+  /** A message of a folder was put under a label beside: an app that now deletes it there moves it. */
+  noteCopied(folderId: number, uid: number): void {
+    this.#copied.add(`${folderId}/${uid}`);
+    const [oldest] = this.#copied;
+    if (oldest !== undefined && this.#copied.size > MOST_COPIED) this.#copied.delete(oldest);
+  }
+
+  wasCopied(folderId: number, uid: number): boolean {
+    return this.#copied.has(`${folderId}/${uid}`);
   }
 
   /** IMAP4rev2 was enabled. */
@@ -228,6 +241,8 @@ export class Session {
 
 /** Messages whose flags are told at once. */
 const PORTION = 500;
+/** Some 3 MB. */
+const MOST_COPIED = 50_000;
 const LONGEST_LABEL = 60;
 /** Labels of a mailbox whose keywords are compared. */
 const MOST_LABELS = 10_000;

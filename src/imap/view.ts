@@ -23,8 +23,6 @@ export interface View {
   readonly told: Map<number, string>;
   /** UIDs of the messages that the last search saved. */
   saved: ReadonlySet<number>;
-  /** Those of the messages of a folder that were copied into the mailbox of a label. */
-  readonly copied: Set<number>;
 }
 
 /** @param opened from `Uids.opened`; what came since is in the view */
@@ -32,7 +30,7 @@ export function openView(uids: Uids, named: Named, opened: ImapFolder, readOnly:
   const folder = uids.present(opened) ?? opened;
   const rows = shared(uids, folder, () => uids.numbered(folder.id));
   const { modseq } = folder;
-  return { named, readOnly, folder, rows, modseq, told: new Map(), saved: new Set(), copied: new Set() };
+  return { named, readOnly, folder, rows, modseq, told: new Map(), saved: new Set() };
 }
 
 /** Rows of folders that a session has, by folder: sessions that know the same have the same array. */

@@ -622,6 +622,33 @@ describe("what apps do", () => {
     expect(await namesIn(mail, "Labels/Work")).toEqual(["Mark", "One"]);
   });
 
+  test("so has one that opened other mailboxes between, or appends the octets that it fetched", async () => {
+    const world = await labelled();
+    const { own: mail } = world;
+    for (const name of ["Copied", "Appended", "Gone"]) await arrive(world, name);
+    await mail.say("CREATE Labels/Work");
+    await mail.say("SELECT INBOX");
+    await mail.say("UID COPY 1 Labels/Work");
+    const [line = ""] = (await mail.say("UID FETCH 2 (BODY.PEEK[])")).untagged;
+    const octets = line.slice(line.indexOf("}\r\n") + 3, -1);
+    const append = async (name: string) =>
+      expect((await mail.say(`APPEND ${name} {${octets.length}+}\r\n${octets}`)).text).toContain("[APPENDUID");
+    await append("Labels/Work");
+    await mail.say("SELECT Sent");
+    await mail.say("SELECT INBOX");
+    await mail.say("UID STORE 1:3 +FLAGS.SILENT (\\Deleted)");
+    await mail.say("EXPUNGE");
+    expect(await world.mail(mail)).toEqual({ Archive: ["Appended", "Copied"], Trash: ["Gone"] });
+    expect(await namesIn(mail, "Labels/Work")).toEqual(["Appended", "Copied"]);
+    // What it brought back from Trash, it deletes like any other message.
+    await append("Trash");
+    await append("Labels/Work");
+    await mail.say("SELECT Archive");
+    await mail.say(`UID STORE ${await uidsOf(mail, "Appended")} +FLAGS.SILENT (\\Deleted)`);
+    await mail.say("EXPUNGE");
+    expect(await world.mail(mail)).toEqual({ Archive: ["Copied"], Trash: ["Appended", "Gone"] });
+  });
+
   test("MOVE from a label takes it away; COPY does not; to Trash and Junk the others keep it", async () => {
     const world = await labelled();
     const { own: mail } = world;

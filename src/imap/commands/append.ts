@@ -79,6 +79,13 @@ export async function append(session: Session, parser: Parser): Promise<string> 
         lower.reduce((bits, flag) => bits | (BIT_OF.get(flag) ?? 0), 0),
     });
   });
+  // An app that now deletes it where it was moves it; a draft has another UID there.
+  if (label !== undefined && kind !== "draft" && "before" in filed && filed.seq !== undefined) {
+    for (const { id, folder: present } of uids.foldersOf(opened)) {
+      const uid = present === filed.before ? uids.uidIn(id, filed.seq) : undefined;
+      if (uid !== undefined) session.noteCopied(id, uid);
+    }
+  }
   await uids.settled(opened);
   // What was sent may have been moved since.
   const uid = filed.seq === undefined ? undefined : uids.uidIn(opened.id, filed.seq);

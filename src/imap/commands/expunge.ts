@@ -45,7 +45,7 @@ export async function expungeDeleted(session: Session, view: View, only?: Readon
       else {
         // An app that copied it to a label, and deletes it here, moves it there.
         const { moved = [], deleted = [] } = Object.groupBy(still, ({ uid }) =>
-          view.copied.has(uid) ? "moved" : "deleted",
+          session.wasCopied(id, uid) ? "moved" : "deleted",
         );
         mailbox.fileUnder(tx, caller, seqsOf(moved), { leaves: true });
         mailbox.changeMessages(tx, caller, seqsOf(deleted), { folder: "trash" });

@@ -73,7 +73,8 @@ async function transfer(session: Session, parser: Parser, byUid: boolean, moves:
   if (done.length === 0) return moves ? "MOVE completed" : "COPY completed";
   // RFC 9051 §7.1: of MOVE, before EXPUNGE.
   if (!moves) {
-    for (const { from } of done) if (isWithin && target.label !== undefined) view.copied.add(from.uid);
+    if (isWithin && target.label !== undefined)
+      for (const { from } of done) session.noteCopied(view.folder.id, from.uid);
     return `${copyUid(opened, done)} COPY completed`;
   }
   await session.send(`* OK ${copyUid(opened, done)} Moved`);
