@@ -98,7 +98,7 @@ export class Session {
     return { ...present, origin: { face: "imap", operation, source: this.source } };
   }
 
-  /** The same, for what changes mail. @throws Refused */
+  /** The same, for what changes mail in one transaction: a key may be revoked before the next. @throws Refused */
   writer(operation: string): Caller {
     const caller = this.caller(operation);
     if (!caller.scopes.has("write")) throw new Refused("This key may only read", "NOPERM");

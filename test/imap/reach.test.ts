@@ -1,5 +1,5 @@
 /** What ends while an app reads, and what is written anew under its eyes. */
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { imapWorld, uidsOf } from "../harness/imap-world.ts";
 
 test("a share that ends while a folder is fetched ends the session, before more is read", async () => {
@@ -16,6 +16,43 @@ test("a share that ends while a folder is fetched ends the session, before more 
   const { status, untagged } = await fetched;
   expect(status).toBe("BYE");
   expect(untagged.filter((line) => line.includes("Secret")).length).toBeLessThan(40);
+});
+
+describe("a key that is revoked in the midst of a command", () => {
+  test.each([
+    ["MOVE 1:* Trash", "folder = 'trash'", 100],
+    ["MOVE 1:* Labels/Work", "folder = 'archive'", 100],
+    ["MOVE 1:* Shared/ben@example.test/Archive", "folder = 'archive'", 4],
+    ["STORE 1:* +FLAGS (\\Flagged)", "flagged", 100],
+    ["EXPUNGE", "folder = 'trash'", 100],
+    ["COPY 1:* Archive", "folder = 'archive'", 0],
+    ["COPY 1:* Shared/ben@example.test/Archive", "folder = 'archive'", 0],
+  ])("ends %s", async (command, isChanged, changed) => {
+    const world = await imapWorld();
+    const { store, people, developers } = world.app.appliance;
+    const { userId } = world.app.owner;
+    const ben = world.member("Ben");
+    const { key, id } = store.transact((tx) => {
+      people.grant(tx, ben.mailboxId, userId, "full");
+      people.setLabelFolders(tx, userId, true);
+      return developers.createKey(tx, { userId, name: "App", scopes: ["read", "write"] });
+    });
+    for (let i = 0; i < 101; i++) await world.arrive({ subject: `Mail ${i}` });
+    const own = await world.client();
+    await own.say("CREATE Labels/Work");
+    await own.say("SELECT INBOX");
+    await own.say("STORE 1:* +FLAGS (\\Deleted)");
+    const mail = await world.client({ email: "alice@example.test", key });
+    await mail.say("SELECT INBOX");
+    const db = store.db.$client;
+    const stop = store.onCommit(() => {
+      if (!db.query("SELECT 1 FROM journal_entries WHERE key_id = ? AND changes > 0").get(id)) return;
+      stop();
+      queueMicrotask(() => store.transact((tx) => developers.revokeKey(tx, id)));
+    });
+    expect((await mail.say(command)).status).toBe("BYE");
+    expect(db.query(`SELECT count(*) AS count FROM messages WHERE ${isChanged}`).get()).toEqual({ count: changed });
+  });
 });
 
 test("a command for a draft does nothing to what it was written anew as", async () => {

@@ -25,7 +25,6 @@ export async function expunge(session: Session, parser: Parser, byUid: boolean):
 
 /** `only`: UIDs. Returns whether there were any. */
 export async function expungeDeleted(session: Session, view: View, only?: ReadonlySet<number>): Promise<boolean> {
-  const caller = session.writer("expunge");
   const { store, mailbox } = session.parts;
   const { folder, id, label } = mailbox.uids.present(view.folder) ?? view.folder;
   const isForGood = folder === "trash" || folder === "spam";
@@ -36,6 +35,7 @@ export async function expungeDeleted(session: Session, view: View, only?: Readon
   for (let next = 0; next < marked.length; next += PORTION) {
     const seqs = marked.slice(next, next + PORTION).map(({ seq }) => seq);
     await store.enqueue((tx) => {
+      const caller = session.writer("expunge");
       const still = mailbox.uids.states(id, seqs).filter(({ flags }) => flags & IMAP_FLAGS.deleted);
       if (still.length === 0) return;
       const threads = new Set(still.map(({ threadId }) => threadId));

@@ -37,13 +37,15 @@ export const move = (session: Session, parser: Parser, byUid: boolean): Promise<
 export const copy = (session: Session, parser: Parser, byUid: boolean): Promise<string> =>
   transfer(session, parser, byUid, false);
 
+const operationOf = (moves: boolean): string => (moves ? "move" : "copy");
+
 async function transfer(session: Session, parser: Parser, byUid: boolean, moves: boolean): Promise<string> {
   parser.space();
   const set = parser.sequenceSet();
   parser.space();
   const name = session.nameIn(parser.astring());
   parser.end();
-  const caller = session.writer(moves ? "move" : "copy");
+  const caller = session.writer(operationOf(moves));
   const view = session.selected({ toChange: moves });
   if (!byUid && isBeyond(view, set)) throw new Malformed("no such message");
   const { store, mailbox } = session.parts;
@@ -63,8 +65,8 @@ async function transfer(session: Session, parser: Parser, byUid: boolean, moves:
   await requireTransferable(session, caller, view, rows, to, leaves ? "manage" : "read");
   const done: Pair[] = [];
   try {
-    if (isWithin) await moveWithin(session, caller, view, rows, to, moves, done);
-    else await carry(session, caller, view, rows, to, moves, done);
+    if (isWithin) await moveWithin(session, view, rows, to, moves, done);
+    else await carry(session, view, rows, to, moves, done);
   } catch (error) {
     if (!moves) await restore(session, { ...caller, takesBack: true }, to, done);
     if (done.length > 0) await session.send(`* OK ${copyUid(opened, done)} Moved`);
@@ -134,7 +136,6 @@ function requirePresent(session: Session, { folder }: View): ImapFolder {
 
 async function moveWithin(
   session: Session,
-  caller: Caller,
   view: View,
   rows: readonly Numbered[],
   { folder, label, opened }: Target,
@@ -146,6 +147,7 @@ async function moveWithin(
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
     const moved = await store.enqueue((tx) => {
+      const caller = session.writer(operationOf(moves));
       const { label: source } = requirePresent(session, view);
       const states = statesOf(uids, view, portion);
       const seqs = states.map(({ seq }) => seq);
@@ -168,7 +170,6 @@ async function moveWithin(
 
 async function carry(
   session: Session,
-  caller: Caller,
   view: View,
   rows: readonly Numbered[],
   { reach, label, opened, placeOf }: Target,
@@ -187,6 +188,7 @@ async function carry(
       }),
     );
     const carried = await store.enqueue((tx) => {
+      const caller = session.writer(operationOf(moves));
       requirePresent(session, view);
       return prepared.flatMap((one) => {
         // Gone since, or written anew.

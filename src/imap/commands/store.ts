@@ -52,7 +52,7 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
   parser.space();
   const flags = parser.flags();
   parser.end();
-  const caller = session.writer("store");
+  session.writer("store");
   const view = session.selected({ toChange: true });
   const wanted = wantedBy(mode, flags, session.keywordsIn(view.folder.mailboxId));
   if (!byUid && isBeyond(view, set)) throw new Malformed("no such message");
@@ -69,6 +69,7 @@ export async function store(session: Session, parser: Parser, byUid: boolean): P
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
     const changed = await database.enqueue((tx) => {
+      const caller = session.writer("store");
       uids.settle(tx, view.folder);
       const states = statesOf(uids, view, portion);
       const isStale = ({ modseq }: { modseq: number }): boolean => since !== undefined && modseq > since;
