@@ -7,6 +7,7 @@
 
 import type { Caller } from "../../access/caller.ts";
 import { letOthersRun } from "../../base/pause.ts";
+import { requireLeft } from "../../journal/limits.ts";
 import type { FiledInto } from "../../mailbox/carrying.ts";
 import { labelKey, patchedLabels } from "../../mailbox/labels.ts";
 import { folderUnderLabel } from "../../mailbox/message-changes.ts";
@@ -103,9 +104,11 @@ async function requireTransferable(
   { reach, label, placeOf }: Target,
   needed: "read" | "manage",
 ): Promise<void> {
-  const { mailbox } = session.parts;
+  const { store, mailbox, runtime } = session.parts;
   const isOther = reach.mailbox.id !== view.folder.mailboxId;
   let bytes = 0;
+  /** Conversations that move within the mailbox, as the journal counts them; another may have what comes already. */
+  let changes = 0;
   for (let next = 0; next < rows.length; next += PORTION) {
     const there = statesOf(mailbox.uids, view, rows.slice(next, next + PORTION));
     bytes += there.reduce((sum, { size }) => sum + size, 0);
@@ -119,9 +122,11 @@ async function requireTransferable(
         folder,
         needed,
       );
+      if (!isOther) changes += new Set(some.flatMap((one) => (one.folder === folder ? [] : one.threadId))).size;
     }
     await letOthersRun();
   }
+  requireLeft(store.db, caller, "changesPerHour", changes, runtime.now());
   if (isOther && !mailbox.hasRoom({ mailboxId: reach.mailbox.id, exempt: false }, bytes)) {
     throw new Refused("The mailbox is full", "OVERQUOTA");
   }
