@@ -362,13 +362,15 @@ export function createLabelFolders(
     return found.sort((a, b) => a.filedAt - b.filedAt || a.seq - b.seq).map(({ seq }) => seq);
   }
 
-  /** Meanwhile the label is followed already. */
+  /** Meanwhile the label is followed already; one that has got another name is to be filled again. */
   async function fill({ id, mailboxId, label }: LabelRow): Promise<void> {
-    const seqs = await mailOf(mailboxId, labelKey(label));
+    const key = labelKey(label);
+    const seqs = await mailOf(mailboxId, key);
     for (let next = 0; next < seqs.length; next += PORTION) {
       await enqueue((tx) => add(tx, -id, seqs.slice(next, next + PORTION)));
     }
-    await enqueue((tx) => void tx.update(imapLabels).set({ filled: true }).where(eq(imapLabels.id, -id)).run());
+    const isSame = and(eq(imapLabels.id, -id), eq(imapLabels.labelKey, key));
+    await enqueue((tx) => void tx.update(imapLabels).set({ filled: true }).where(isSame).run());
   }
 
   function filled(row: LabelRow): Promise<void> {
