@@ -43,11 +43,12 @@ const statements = prepared(({ $client: client }) => ({
   ),
   message: client.prepare<{ seq: number }, [id: string]>("SELECT seq FROM messages WHERE id = ?"),
   thread: client.prepare<{ seq: number }, [id: string]>("SELECT seq FROM threads WHERE id = ?"),
+  // A byte of a message is three of its text at most: a letter of a character set of one byte, in UTF-8.
   long: client.prepare<Seqs, [mailboxId: string, folders: string, bytes: number]>(
     `SELECT json_group_array(seq) AS seqs FROM json_each(?2) AS given
        CROSS JOIN messages INDEXED BY messages_by_folder ON mailbox_id = ?1 AND folder = given.value
        CROSS JOIN message_bodies ON message_seq = seq
-     WHERE size > ?3 AND octet_length(text) > ?3`,
+     WHERE size > ?3 / 3 AND octet_length(text) > ?3`,
   ),
   dates: client.prepare<DatesRow, [seqs: string]>(
     `SELECT seq, kind = 'draft' AS isDraft, filed_at AS filedAt, date FROM json_each(?) AS given CROSS JOIN messages ON seq = given.value`,

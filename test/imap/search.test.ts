@@ -1,6 +1,7 @@
 /** SEARCH beside a naive evaluation over the same messages. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import type { ImapAccount } from "../harness/imap-client.ts";
 import { type ImapWorld, imapWorld } from "../harness/imap-world.ts";
 import { letter } from "../harness/mail.ts";
@@ -348,6 +349,27 @@ test("parts of words are found while the index lacks mail", async () => {
   sqlite.run("INSERT INTO search_waiting (message_seq) SELECT max(seq) FROM messages");
   expect(await found()).toEqual(within(what));
   sqlite.run("DELETE FROM search_waiting");
+});
+
+test("of a text that is longer in UTF-8 the end is found, too", async () => {
+  const { store, mailbox } = world.app.appliance;
+  // Thai: "น" more often than the index knows, and "มลรวน".
+  const text = Buffer.concat([Buffer.alloc(40_000, 0xb9), Buffer.from(" \xc1\xc5\xc3\xc7\xb9", "latin1")]);
+  const octets = [
+    ...[
+      "From: thai@remote.example",
+      "Content-Type: text/plain; charset=windows-874",
+      "Content-Transfer-Encoding: base64",
+    ],
+    ...["", text.toString("base64").replaceAll(/.{76}/g, "$&\r\n"), ""],
+  ].join("\r\n");
+  const message = await prepareMessage(Buffer.from(octets), store.blobs);
+  const thai = world.member("Thai");
+  const filing = { mailboxId: thai.mailboxId, receivedOn: thai.email, message, now: world.app.runtime.now() };
+  await store.enqueue((tx) => mailbox.file(tx, filing));
+  const app = await world.client(thai);
+  await app.say("SELECT INBOX");
+  expect(numbersOf((await app.say(`SEARCH CHARSET UTF-8 BODY ${literal("มลรวน")}`)).untagged)).toEqual([1]);
 });
 
 test("drafts are found by their flag", async () => {
