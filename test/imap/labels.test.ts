@@ -862,6 +862,23 @@ describe("CREATE, DELETE and RENAME", () => {
     expect(await labelsOf(world, one)).toEqual(["JOB", "JOB/Below"]);
   });
 
+  test("RENAME and DELETE know labels by the names that LIST gives, in any case", async () => {
+    const world = await labelled();
+    const { own: mail } = world;
+    const one = await arrive(world, "One", "Work", "Work/Urgent", "x//y", "x//y/z");
+    expect(await mail.say("RENAME Labels/work Labels/Job")).toMatchObject({ status: "OK" });
+    expect(await labelsOf(world, one)).toEqual(["Job", "Job/Urgent", "x//y", "x//y/z"]);
+    expect(await mail.say("RENAME Labels/JOB/urgent Labels/Later")).toMatchObject({ status: "OK" });
+    expect(await mail.say("RENAME Labels/x/_/y Labels/z")).toMatchObject({ status: "OK" });
+    expect(await labelsOf(world, one)).toEqual(["Job", "Later", "z", "z/z"]);
+    await patch(world, one, { labels: ["x//y", "x//y/z"] });
+    expect(await mail.say("DELETE Labels/x/_/y")).toMatchObject({ status: "OK" });
+    expect(code(await mail.say("DELETE Labels/x/_/y"))).toBe("NO HASCHILDREN");
+    expect(code(await mail.say("DELETE Labels/X"))).toBe("NO HASCHILDREN");
+    expect(await mail.say("RENAME Labels/x/_ Labels/w")).toMatchObject({ status: "OK" });
+    expect(await labelsOf(world, one)).toEqual(["w/y/z"]);
+  });
+
   test("a label that is renamed to one in use has the mail of both", async () => {
     const world = await labelled();
     const { own: mail, app } = world;

@@ -3,12 +3,18 @@
  * else is given.
  */
 import { labelFolderNamed, labelFolderNames } from "../../mailbox/label-folders.ts";
+import { labelKey } from "../../mailbox/labels.ts";
 import type { Parser } from "../grammar.ts";
-import { type LabelPlace, labelPlaceOf, MOST_LABELS, mailboxIdOf, named } from "../names.ts";
+import { type LabelPlace, labelPlaceOf, MOST_LABELS, mailboxIdOf, named, namesFor } from "../names.ts";
 import { Refused, requireLabel, type Session } from "../session.ts";
 
+interface Place extends LabelPlace {
+  /** As it was sent. */
+  name: string;
+}
+
 /** The place that a name has below `Labels`. `makes`: a mailbox of that name. @throws Refused */
-function placeIn(session: Session, operation: string, sent: string, makes: boolean): LabelPlace {
+function placeIn(session: Session, operation: string, sent: string, makes: boolean): Place {
   const caller = session.writer(operation);
   const { db } = session.parts.store;
   const name = session.nameIn(sent);
@@ -23,14 +29,22 @@ function placeIn(session: Session, operation: string, sent: string, makes: boole
     throw new Refused("The mailboxes are given: use labels", "CANNOT");
   }
   if (!place.reach.access.manage) throw new Refused("Your share of the mailbox lets you read it only", "NOPERM");
-  return place;
+  return { ...place, name };
 }
 
-/** The labels of a place's mailbox. */
-const labelsBeside = (session: Session, { reach }: LabelPlace): string[] =>
-  labelFolderNames(session.parts.store.db, reach.mailbox.id, MOST_LABELS);
-
-const isBelow = (label: string, parent: string): boolean => parent === "" || label.startsWith(`${parent}/`);
+/** The label that a place is of, if there is one, and those that LIST shows below it: names are in any case. */
+function labelsAt(session: Session, { reach, name }: Place): { own: string | undefined; below: string[] } {
+  const { db } = session.parts.store;
+  const caller = session.caller("look");
+  const own = named(db, caller, name)?.label;
+  const beside = namesFor(db, caller).flatMap(({ name, label, reach: { mailbox } }) =>
+    label === undefined || mailbox.id !== reach.mailbox.id ? [] : { name, label },
+  );
+  const parts = (beside.find(({ label }) => label === own)?.name ?? name).split("/");
+  const keyOf = (of: readonly string[]): string => labelKey([...of.slice(0, parts.length), ""].join("/"));
+  const isBelow = (of: readonly string[]): boolean => of.length > parts.length && keyOf(of) === keyOf(parts);
+  return { own, below: beside.flatMap(({ name, label }) => (isBelow(name.split("/")) ? label : [])) };
+}
 
 /** @throws Refused if no mailbox of that label can be made */
 function requireFree(session: Session, { reach, label }: LabelPlace): void {
@@ -50,11 +64,11 @@ export async function create(session: Session, parser: Parser): Promise<string> 
   parser.end();
   const place = placeIn(session, "createLabel", name, true);
   const { reach, label } = place;
-  const beside = labelsBeside(session, place);
+  const { mailbox, store } = session.parts;
+  const beside = labelFolderNames(store.db, reach.mailbox.id, MOST_LABELS);
   if (label === "") throw new Refused("It is there", "ALREADYEXISTS");
   requireFree(session, place);
   if (beside.length >= MOST_LABELS) throw new Refused(`A mailbox shows ${MOST_LABELS} labels at most`, "LIMIT");
-  const { mailbox, store } = session.parts;
   const caller = session.caller("createLabel");
   await mailbox.uids.opened(reach.mailbox.id, "inbox");
   await store.enqueue((tx) => mailbox.makeLabelFolder(tx, caller, reach.mailbox.id, label));
@@ -67,9 +81,9 @@ export async function remove(session: Session, parser: Parser): Promise<string> 
   const name = parser.astring();
   parser.end();
   const place = placeIn(session, "deleteLabel", name, false);
-  const label = labelFolderNamed(session.parts.store.db, place.reach.mailbox.id, place.label);
+  const { own: label, below } = labelsAt(session, place);
   if (label === undefined) {
-    const isAbove = labelsBeside(session, place).some((one) => isBelow(one, place.label));
+    const isAbove = below.length > 0;
     if (isAbove || place.label === "")
       throw new Refused("It is of no label itself", isAbove ? "HASCHILDREN" : "CANNOT");
     throw new Refused("No such mailbox", "NONEXISTENT");
@@ -98,12 +112,11 @@ export async function rename(session: Session, parser: Parser): Promise<string> 
   if (id !== to.reach.mailbox.id || from.label === "" || to.label === "") {
     throw new Refused("A label stays in its mailbox", "CANNOT");
   }
-  const own = labelFolderNamed(db, id, from.label);
+  const { own, below } = labelsAt(session, from);
+  const levels = from.label.split("/").length;
   const moved = [
     ...(own === undefined ? [] : [{ label: own, to: to.label }]),
-    ...labelsBeside(session, from)
-      .filter((one) => isBelow(one, from.label))
-      .map((one) => ({ label: one, to: to.label + one.slice(from.label.length) })),
+    ...below.map((label) => ({ label, to: [to.label, ...label.split("/").slice(levels)].join("/") })),
   ];
   if (moved.length === 0) throw new Refused("No such mailbox", "NONEXISTENT");
   for (const one of moved) {
