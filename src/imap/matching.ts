@@ -290,8 +290,8 @@ class Plan {
     }
     if (OF_PROGRAMS.test(flag) && bit === undefined) return () => false;
     if (name !== "\\seen" && name !== "\\flagged" && bit === undefined) {
-      const labelled = await this.#once(`label ${name}`, () =>
-        this.#marksOf(search.labelled(this.keywords.label(flag))),
+      const labelled = await this.#once(`label ${name}`, async () =>
+        this.#marksOf(await search.labelled(mailboxId, this.keywords.label(flag))),
       );
       return (message) => isMarked(labelled, message);
     }

@@ -9,7 +9,7 @@ import { LONGEST_SURE } from "../search/fold.ts";
 import { FOLDERS, MESSAGES_PER_THREAD } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
-import { threadsLabelled } from "./labels.ts";
+import { threadsLabelledIn } from "./labels.ts";
 import { IMAP_FLAGS, type ImapFolder } from "./uids.ts";
 
 /** Conversations whose messages are read at once: some 5 ms. */
@@ -116,9 +116,10 @@ export function createFolderSearch({ db, engine }: { db: Db; engine: Pick<Search
     /** With a bit of IMAP_FLAGS. */
     marked: ({ id, label }: ImapFolder, bit: number): Set<number> =>
       new Set(numbersIn((label === undefined ? statements(db).marked : statements(db).markedUnderLabel).get(id, bit))),
-    /** Of conversations with the label, in any mailbox. */
-    labelled(label: string): (seq: number) => boolean {
-      const threads = new Set(threadsLabelled(db, label));
+    /** Of conversations of the mailbox with the label. */
+    async labelled(mailboxId: string, label: string): Promise<(seq: number) => boolean> {
+      const threads = new Set<number>();
+      for await (const some of threadsLabelledIn(db, mailboxId, label)) for (const one of some) threads.add(one);
       return (seq) => threads.has(threadOf(seq));
     },
     /** The message of an id, in any mailbox. */

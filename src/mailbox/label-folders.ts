@@ -11,10 +11,11 @@ import { type Caller, notFound, reachTo, requireAccess } from "../access/caller.
 import { isUnavailable } from "../base/errors.ts";
 import { letOthersRun } from "../base/pause.ts";
 import { noteDeed } from "../journal/entries.ts";
+import { threadOf } from "../search/document-number.ts";
 import { type Folder, imapFolders, imapLabels, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
-import { labelKey, moveLabelFolder, replaceLabel } from "./labels.ts";
+import { labelKey, moveLabelFolder, replaceLabel, threadsLabelledIn } from "./labels.ts";
 
 /** Messages, or vanished UIDs, of a folder that are looked at in one transaction: some 10 ms. */
 const PORTION = 1_000;
@@ -73,14 +74,10 @@ const statements = prepared((db) => ({
        AND NOT EXISTS (SELECT 1 FROM imap_labels WHERE mailbox_id = ?1 AND label_key IS NOT NULL)`,
   ),
 
-  labelled: db.$client.prepare<{ seq: number; here: number }, [mailboxId: string, key: string, after: number]>(
-    `SELECT thread_seq AS seq, mailbox_id = ?1 AS here FROM thread_labels CROSS JOIN threads ON threads.seq = thread_seq
-     WHERE label_key = ?2 AND thread_seq > ?3 ORDER BY thread_seq LIMIT ${PORTION}`,
-  ),
-  mailOf: db.$client.prepare<{ seq: number; filedAt: number }, [threadSeqs: string]>(
+  mailOf: db.$client.prepare<{ seq: number; filedAt: number }, [threadSeqs: string, after: number]>(
     `SELECT message_seq AS seq, filed_at AS filedAt FROM json_each(?1) AS given
-       CROSS JOIN imap_messages ON message_seq BETWEEN given.value * 65536 AND given.value * 65536 + 65535
-       CROSS JOIN messages ON messages.seq = message_seq`,
+       CROSS JOIN imap_messages ON message_seq BETWEEN max(given.value * 65536, ?2 + 1) AND given.value * 65536 + 65535
+       CROSS JOIN messages ON messages.seq = message_seq LIMIT ${PORTION}`,
   ),
   // What has left meanwhile, or is there already, is left out.
   add: db.$client.prepare<unknown, [labelId: number, seqs: string]>(
@@ -348,28 +345,28 @@ export function createLabelFolders(
   const filling = new Map<number, Promise<void>>();
 
   /** messages.seq of all mail of a label, in order of arrival. */
-  async function mailOf(mailboxId: string, key: string): Promise<number[]> {
+  async function mailOf(mailboxId: string, label: string): Promise<number[]> {
     const found: { seq: number; filedAt: number }[] = [];
-    for (let after = 0; ; ) {
-      const page = statements(db).labelled.all(mailboxId, key, after);
-      const here = page.filter((one) => one.here).map(({ seq }) => seq);
-      for (const one of statements(db).mailOf.all(JSON.stringify(here))) found.push(one);
-      const last = page.at(-1);
-      if (!last || page.length < PORTION) break;
-      after = last.seq;
-      await letOthersRun();
+    for await (let threads of threadsLabelledIn(db, mailboxId, label)) {
+      for (let after: number | undefined = 0; after !== undefined; ) {
+        const page = statements(db).mailOf.all(JSON.stringify(threads), after);
+        for (const one of page) found.push(one);
+        after = page.length < PORTION ? undefined : page.at(-1)?.seq;
+        const thread = threadOf(after ?? 0);
+        threads = threads.filter((seq) => seq >= thread);
+        await letOthersRun();
+      }
     }
     return found.sort((a, b) => a.filedAt - b.filedAt || a.seq - b.seq).map(({ seq }) => seq);
   }
 
   /** Meanwhile the label is followed already; one that has got another name is to be filled again. */
   async function fill({ id, mailboxId, label }: LabelRow): Promise<void> {
-    const key = labelKey(label);
-    const seqs = await mailOf(mailboxId, key);
+    const seqs = await mailOf(mailboxId, label);
     for (let next = 0; next < seqs.length; next += PORTION) {
       await enqueue((tx) => add(tx, -id, seqs.slice(next, next + PORTION)));
     }
-    const isSame = and(eq(imapLabels.id, -id), eq(imapLabels.labelKey, key));
+    const isSame = and(eq(imapLabels.id, -id), eq(imapLabels.labelKey, labelKey(label)));
     await enqueue((tx) => void tx.update(imapLabels).set({ filled: true }).where(isSame).run());
   }
 

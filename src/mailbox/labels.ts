@@ -7,6 +7,7 @@ import { and, asc, eq, inArray, sql } from "drizzle-orm";
 import { type Caller, notFound, reachOf, requireAccess } from "../access/caller.ts";
 import { presentCaller } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
+import { letOthersRun } from "../base/pause.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { noteTouches, settleLabelIn, type Touch } from "../journal/key-changes.ts";
 import { imapLabels, type LabelColour, labelColours, mailboxLabels, threadLabels, threads } from "../store/schema.ts";
@@ -79,6 +80,10 @@ const statements = prepared((db) => ({
     .orderBy(asc(threadLabels.threadSeq))
     .limit(PORTION)
     .prepare(),
+  labelledHere: db.$client.prepare<{ seq: number; here: number }, [mailboxId: string, key: string, after: number]>(
+    `SELECT thread_seq AS seq, mailbox_id = ?1 AS here FROM thread_labels CROSS JOIN threads ON threads.seq = thread_seq
+     WHERE label_key = ?2 AND thread_seq > ?3 ORDER BY thread_seq LIMIT ${LOOKED_AT}`,
+  ),
   spell: db.$client.prepare<unknown, [label: string, key: string, mailboxIds: string]>(
     `UPDATE mailbox_labels SET label = ?1
      WHERE label_key = ?2 AND mailbox_id IN (SELECT value FROM json_each(?3)) AND label <> ?1`,
@@ -87,6 +92,8 @@ const statements = prepared((db) => ({
 
 /** Conversations looked at in one transaction, all of them in mailboxes of anybody. */
 const PORTION = 200;
+/** The same of those that are only looked at: some ms. */
+const LOOKED_AT = 1_000;
 
 /** A label, and the number of conversations in the mailbox that have it. */
 export interface LabelInUse {
@@ -332,4 +339,16 @@ export function threadsLabelled(db: Db, label: string): number[] {
   return statements(db)
     .threadsWith.all({ key: labelKey(label) })
     .map(({ seq }) => seq);
+}
+
+/** The conversations with a label in one mailbox, ascending, in portions between which others run. The caller checks access. */
+export async function* threadsLabelledIn(db: Db, mailboxId: string, label: string): AsyncGenerator<number[]> {
+  const key = labelKey(label);
+  if (statements(db).mailboxesWith.all({ mailboxIds: JSON.stringify([mailboxId]), key }).length === 0) return;
+  for (let after: number | undefined = 0; after !== undefined; ) {
+    const page = statements(db).labelledHere.all(mailboxId, key, after);
+    yield page.filter(({ here }) => here).map(({ seq }) => seq);
+    after = page.length < LOOKED_AT ? undefined : page.at(-1)?.seq;
+    await letOthersRun();
+  }
 }

@@ -2,6 +2,8 @@
 import { expect, test } from "bun:test";
 import { replaceLabel } from "../../src/mailbox/labels.ts";
 import { createUids } from "../../src/mailbox/uids.ts";
+import { threadOf } from "../../src/search/document-number.ts";
+import type { Db } from "../../src/store/store.ts";
 import { createAlice } from "../harness/mailbox-world.ts";
 
 /** Conversations of one message each, with those labels. */
@@ -32,4 +34,56 @@ test("a label that is renamed to one in use while its mail is numbered has the m
   const uids = createUids({ store, now: runtime.now });
   const { id } = await uids.opened(box, undefined, "B");
   expect(uids.numbered(id).map(({ seq }) => seq)).toEqual(seqs);
+});
+
+/** Adds copies of the row of a table with that number, each with what `change` gives for 1, 2, … */
+function copyRow({ $client }: Db, table: string, seq: number, count: number, change: (n: number) => object): void {
+  const row = $client.query<Record<string, string>, [number]>(`SELECT * FROM ${table} WHERE seq = ?`).get(seq);
+  const names = Object.keys(row ?? {});
+  const insert = $client.prepare(
+    `INSERT INTO ${table} (${names.map((name) => `"${name}"`).join()}) VALUES (${names.map(() => "?").join()})`,
+  );
+  $client.transaction(() => {
+    for (let n = 1; n <= count; n++) insert.run(...names.map((name) => ({ ...row, ...change(n) })[name] as string));
+  })();
+}
+
+/** How often others run meanwhile. */
+async function turnsDuring(work: Promise<unknown>): Promise<number> {
+  let isDone = false;
+  const ended = work.finally(() => {
+    isDone = true;
+  });
+  let turns = 0;
+  for (; !isDone; turns++) await new Promise((resolve) => setImmediate(resolve));
+  await ended;
+  return turns;
+}
+
+test("a label is looked for in its mailbox alone, in portions of what others have of it", async () => {
+  const { world, workspaceId, alice, store, box, mailbox, seqs } = await labelled(["Work"], []);
+  const other = world.box(workspaceId, "other@example.test", alice);
+  const { seq, threadId } = await world.file(other, { from: "f@remote.example" });
+  mailbox.update(alice, threadId, { labels: ["Work"] });
+  copyRow(store.db, "threads", threadOf(seq), 5_000, (n) => ({ seq: threadOf(seq) + n, id: `copy-${n}` }));
+  store.db.$client.run("INSERT INTO thread_labels SELECT seq, 'work', 'Work', 0 FROM threads WHERE id LIKE 'copy-%'");
+  const found = mailbox.folderSearch.labelled(box, "Work");
+  expect(await turnsDuring(found)).toBeGreaterThan(4);
+  expect([...seqs, seq].map(await found)).toEqual([true, false, false]);
+  // The mailbox does not have it.
+  store.db.$client.run("DELETE FROM thread_labels WHERE thread_seq = ?", [threadOf(seqs[0] as number)]);
+  expect(await turnsDuring(mailbox.folderSearch.labelled(box, "Work"))).toBeLessThan(4);
+});
+
+test("of conversations with many messages, all are in the label's mailbox, in portions", async () => {
+  const { alice, store, box, mailbox, seqs, receive } = await labelled(["Work"]);
+  const [first] = seqs as [number];
+  const copy = (n: number): object => ({ seq: first + n, id: `copy-${n}`, message_id: `<${n}@copy>`, filed_at: n });
+  copyRow(store.db, "messages", first, 2_500, copy);
+  const { seq, threadId } = await receive({ from: "last@remote.example" });
+  mailbox.update(alice, threadId, { labels: ["Work"] });
+  const uids = createUids({ store, now: () => 0 });
+  const { id } = await uids.opened(box, undefined, "Work");
+  const copies = Array.from({ length: 2_500 }, (_, i) => first + i + 1);
+  expect(uids.numbered(id).map((one) => one.seq)).toEqual([...copies, first, seq]);
 });
