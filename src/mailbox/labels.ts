@@ -36,7 +36,12 @@ const statements = prepared((db) => ({
     .where(eq(threadLabels.labelKey, sql.placeholder("key")))
     .orderBy(asc(threadLabels.threadSeq))
     .prepare(),
-  removeAll: db.$client.prepare<unknown, [threadSeq: number]>("DELETE FROM thread_labels WHERE thread_seq = ?"),
+  placed: db.$client.prepare<PlacedLabel & { key: string }, [threadSeq: number]>(
+    "SELECT label_key AS key, label, position FROM thread_labels WHERE thread_seq = ?",
+  ),
+  remove: db.$client.prepare<unknown, [threadSeq: number, key: string]>(
+    "DELETE FROM thread_labels WHERE thread_seq = ? AND label_key = ?",
+  ),
   add: db.$client.prepare<unknown, [threadSeq: number, key: string, label: string, position: number]>(
     "INSERT INTO thread_labels (thread_seq, label_key, label, position) VALUES (?, ?, ?, ?)",
   ),
@@ -182,11 +187,25 @@ export function addLabels(tx: Tx, threadSeq: number, added: readonly string[]): 
   return further;
 }
 
-/** Replaces the labels of a conversation, in the given order. */
+/**
+ * Replaces the labels of a conversation, in the given order. Rows that may stay do: each that comes or goes touches every message
+ * of the conversation. Positions ascend, with gaps.
+ */
 export function writeLabels(tx: Tx, threadSeq: number, labels: readonly string[]): void {
-  const { removeAll, add } = statements(tx);
-  removeAll.run(threadSeq);
-  for (const [position, label] of labels.entries()) add.run(threadSeq, labelKey(label), label, position);
+  const { placed, remove, add } = statements(tx);
+  const present = new Map(placed.all(threadSeq).map((row) => [row.key, row]));
+  const missing: [key: string, label: string, position: number][] = [];
+  let last = -1;
+  for (const label of labels) {
+    const key = labelKey(label);
+    const row = present.get(key);
+    const stays = row?.label === label && row.position > last;
+    last = stays ? row.position : last + 1;
+    if (stays) present.delete(key);
+    else missing.push([key, label, last]);
+  }
+  for (const key of present.keys()) remove.run(threadSeq, key);
+  for (const one of missing) add.run(threadSeq, ...one);
 }
 
 /** The first `limit` labels used in a mailbox, by name, with their colours there. */

@@ -1,0 +1,54 @@
+/** How labels of conversations are written. */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { labelsOf, writeLabels } from "../../src/mailbox/labels.ts";
+import { createUids, imapFolder } from "../../src/mailbox/uids.ts";
+import { threadOf } from "../../src/search/document-number.ts";
+import { createAlice } from "../harness/mailbox-world.ts";
+
+async function conversation() {
+  const { receive, store, box, runtime, mailbox, alice } = createAlice();
+  const { seq } = await receive({});
+  await createUids({ store, now: runtime.now }).opened(box, "inbox");
+  const thread = threadOf(seq);
+  return {
+    write: (labels: readonly string[]) => store.transact((tx) => writeLabels(tx, thread, labels)),
+    labels: () => labelsOf(store.db, [thread]).get(thread) ?? [],
+    inUse: () => mailbox.listLabels(alice, box, 100).map(({ label, threads }) => [label, threads]),
+    modseq: () => imapFolder(store.db, box, "inbox")?.modseq ?? 0,
+  };
+}
+
+const WORDS = ["a", "A", "b", "c", "d", "e"];
+
+test("any labels are there after any others, in their order and spelling", async () => {
+  const { write, labels, inUse } = await conversation();
+  const some = fc.uniqueArray(fc.constantFrom(...WORDS), { selector: (word) => word.toLowerCase() });
+  fc.assert(
+    fc.property(some, (given) => {
+      write(given);
+      expect(labels()).toEqual(given);
+      expect(inUse()).toEqual(
+        given.toSorted((a, b) => (a.toLowerCase() < b.toLowerCase() ? -1 : 1)).map((one) => [one, 1]),
+      );
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("one of many that comes, goes or is renamed is one change of the messages, or two", async () => {
+  const { write, labels, modseq } = await conversation();
+  const many = Array.from({ length: 90 }, (_, i) => `Label ${i}`);
+  write(many);
+  for (const [next, changes] of [
+    [[...many, "One"], 1],
+    [many, 1],
+    [many.toSpliced(40, 1, "Other"), 2],
+    [many.toSpliced(40, 1), 1],
+    [many.toSpliced(40, 1), 0],
+  ] as const) {
+    const before = modseq();
+    write(next);
+    expect([labels(), modseq() - before]).toEqual([[...next], changes]);
+  }
+});
