@@ -19,6 +19,8 @@ import { labelKey, moveLabelFolder, replaceLabel, threadsLabelledIn } from "./la
 
 /** Messages, or vanished UIDs, of a folder that are looked at in one transaction: some 10 ms. */
 const PORTION = 1_000;
+/** Labels of messages, as they were and are, that are compared in one transaction: some 20 ms. */
+const MOST_MEMBERSHIPS = 2_000;
 
 /** The mailbox of a label, as of the last look. */
 export interface LabelFolder {
@@ -125,7 +127,11 @@ const statements = prepared((db) => ({
          AND imap_messages.folder_id = imap_labelled.folder_id AND imap_messages.uid = folder_uid)`,
   ),
   follow: db.$client.prepare<unknown, [through: number, folderId: number]>(
-    "UPDATE imap_folders SET labelled_through = ? WHERE id = ?",
+    "UPDATE imap_folders SET labelled_through = max(labelled_through, ?) WHERE id = ?",
+  ),
+  memberships: db.$client.prepare<{ seq: number; memberships: number }, [seqs: string]>(
+    `SELECT value AS seq, (SELECT count(*) FROM imap_labelled WHERE message_seq = value)
+       + (SELECT count(*) FROM thread_labels WHERE thread_seq = value / 65536) AS memberships FROM json_each(?)`,
   ),
   had: db.$client.prepare<Membership & { uid: number; wasDraft: number }, [seqs: string]>(
     `SELECT label_id AS labelId, message_seq AS seq, imap_labelled.uid, folder_id AS folderId, folder_uid AS folderUid,
@@ -268,22 +274,50 @@ function add(tx: Tx, labelId: number, seqs: readonly number[]): void {
   statements(tx).advance.run(seqs.length, labelId);
 }
 
-/** Looks at a portion of what has changed in the folders of a mailbox; returns whether there is more. */
-function settleSome(tx: Tx, mailboxId: string, first: readonly number[] = []): boolean {
-  const { stale, nthChanged, nthVanished, changed, vanished, displaced, follow } = statements(tx);
+/** A portion of what has changed in the folders of a mailbox. */
+interface Changes {
+  /** messages.seq */
+  seqs: number[];
+  /** Up to where that is all, by imap_folders.id. */
+  through: Map<number, number>;
+  isMore: boolean;
+}
+
+function changesIn(db: Db, mailboxId: string): Changes {
+  const { stale, nthChanged, nthVanished, changed, vanished, displaced } = statements(db);
   const seqs = new Set<number>();
-  let isMore = false;
+  const changes: Changes = { seqs: [], through: new Map(), isMore: false };
   for (const { id, modseq, labelledThrough, vanishedThrough } of stale.all({ mailboxId })) {
     const portions = [nthChanged, nthVanished].map((nth) => nth.get(id, labelledThrough)?.modseq ?? modseq);
     const through = Math.min(...portions);
     for (const { seq } of changed.all(id, labelledThrough, through)) seqs.add(seq);
     const left = labelledThrough < vanishedThrough ? displaced.all(id) : vanished.all(id, labelledThrough, through);
     for (const { seq } of left) seqs.add(seq);
-    follow.run(through, id);
-    isMore ||= through < modseq;
+    changes.through.set(id, through);
+    changes.isMore ||= through < modseq;
   }
-  if (seqs.size > 0) compare(tx, [...seqs], first);
-  return isMore;
+  changes.seqs = [...seqs];
+  return changes;
+}
+
+/** As much of these as is compared at once. */
+function* lightPortions(db: Db, seqs: readonly number[]): Generator<number[]> {
+  let portion: number[] = [];
+  let left = MOST_MEMBERSHIPS;
+  for (const { seq, memberships } of statements(db).memberships.all(JSON.stringify(seqs))) {
+    portion.push(seq);
+    left -= memberships;
+    if (left > 0) continue;
+    yield portion;
+    portion = [];
+    left = MOST_MEMBERSHIPS;
+  }
+  yield portion;
+}
+
+/** All changes through those have been compared. */
+function follow(tx: Tx, { through }: Changes): void {
+  for (const [id, modseq] of through) statements(tx).follow.run(modseq, id);
 }
 
 /**
@@ -324,7 +358,12 @@ function compare(tx: Tx, seqs: readonly number[], first: readonly number[]): voi
 
 /** Brings the mailboxes of the labels of a mailbox up to date within a transaction that changes little; see compare. */
 export function settleLabels(tx: Tx, mailboxId: string, first: readonly number[]): void {
-  while (settleSome(tx, mailboxId, first));
+  for (let isMore = true; isMore; ) {
+    const changes = changesIn(tx, mailboxId);
+    compare(tx, changes.seqs, first);
+    follow(tx, changes);
+    isMore = changes.isMore;
+  }
 }
 
 /** Sets \Deleted of messages (messages.seq) in the mailbox of a label, or takes it away; returns how many changed. */
@@ -343,6 +382,8 @@ export function createLabelFolders(
 ) {
   /** By imap_labels.id; several sessions may wait for one. */
   const filling = new Map<number, Promise<void>>();
+  /** The same by mailbox: what two compare is told twice. */
+  const settling = new Map<string, Promise<void>>();
 
   /** messages.seq of all mail of a label, in order of arrival. */
   async function mailOf(mailboxId: string, label: string): Promise<number[]> {
@@ -378,12 +419,25 @@ export function createLabelFolders(
     return work;
   }
 
+  async function settleSome(mailboxId: string): Promise<void> {
+    const changes = changesIn(db, mailboxId);
+    const portions = [...lightPortions(db, changes.seqs)];
+    for (const portion of portions) {
+      await enqueue((tx) => {
+        compare(tx, portion, []);
+        if (portion === portions.at(-1)) follow(tx, changes);
+      });
+      await letOthersRun();
+    }
+  }
+
   /** While there is no room to note what has changed, as on a full disk, it is seen later. */
   async function settled(mailboxId: string): Promise<void> {
     try {
       while (statements(db).stale.get({ mailboxId })) {
-        await enqueue((tx) => settleSome(tx, mailboxId));
-        await letOthersRun();
+        const work = settling.get(mailboxId) ?? settleSome(mailboxId).finally(() => settling.delete(mailboxId));
+        settling.set(mailboxId, work);
+        await work;
       }
     } catch (error) {
       if (!isUnavailable(error)) throw error;

@@ -1,6 +1,6 @@
 /** The mailboxes of labels, below IMAP. */
 import { expect, test } from "bun:test";
-import { replaceLabel } from "../../src/mailbox/labels.ts";
+import { replaceLabel, writeLabels } from "../../src/mailbox/labels.ts";
 import { createUids } from "../../src/mailbox/uids.ts";
 import { threadOf } from "../../src/search/document-number.ts";
 import type { Db } from "../../src/store/store.ts";
@@ -86,4 +86,19 @@ test("of conversations with many messages, all are in the label's mailbox, in po
   const { id } = await uids.opened(box, undefined, "Work");
   const copies = Array.from({ length: 2_500 }, (_, i) => first + i + 1);
   expect(uids.numbered(id).map((one) => one.seq)).toEqual([...copies, first, seq]);
+});
+
+test("a change of messages with many labels is looked at in portions", async () => {
+  const names = Array.from({ length: 40 }, (_, i) => `Label ${i}`);
+  const { store, box, seqs } = await labelled(names);
+  const [first] = seqs as [number];
+  copyRow(store.db, "messages", first, 299, (n) => ({ seq: first + n, id: `copy-${n}`, message_id: `<${n}@copy>` }));
+  const uids = createUids({ store, now: () => 0 });
+  for (const name of names) await uids.opened(box, undefined, name);
+  const folder = await uids.opened(box, undefined, names[0]);
+  const rows = uids.numbered(folder.id);
+  store.transact((tx) => writeLabels(tx, threadOf(first), names.slice(0, -1)));
+  expect(await turnsDuring(uids.settled(folder))).toBeGreaterThan(5);
+  expect(uids.present(folder)?.modseq).toBeGreaterThan(folder.modseq);
+  expect(uids.numbered(folder.id).map(({ uid, seq }) => [uid, seq])).toEqual(rows.map(({ uid, seq }) => [uid, seq]));
 });
