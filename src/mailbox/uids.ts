@@ -142,10 +142,19 @@ const statements = prepared((db) => ({
   labelled: db.$client.prepare<{ count: number; deleted: number }, [id: number]>(
     "SELECT count(*) AS count, coalesce(sum(deleted), 0) AS deleted FROM imap_labelled WHERE label_id = -?",
   ),
-  unseenLabelled: db.$client.prepare<{ count: number }, [mailboxId: string, id: number]>(
+  // Up to a limit.
+  unreadThreads: db.$client.prepare<{ count: number }, [mailboxId: string, limit: number]>(
+    `SELECT count(*) AS count FROM
+       (SELECT 1 FROM threads INDEXED BY threads_unread WHERE mailbox_id = ? AND unread = 1 LIMIT ?)`,
+  ),
+  // By whichever is fewer: the label's messages, or the mailbox's unread conversations.
+  unseenOfLabel: db.$client.prepare<{ count: number }, [id: number]>(
+    `SELECT count(*) AS count FROM imap_labelled CROSS JOIN messages ON seq = message_seq WHERE label_id = -? AND read = 0`,
+  ),
+  unseenLabelled: db.$client.prepare<{ count: number }, [id: number, mailboxId: string]>(
     `SELECT count(*) AS count FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
-     WHERE threads.mailbox_id = ? AND threads.unread = 1 AND messages.read = 0
-       AND EXISTS (SELECT 1 FROM imap_labelled WHERE message_seq = messages.seq AND label_id = -?)`,
+     WHERE threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0
+       AND EXISTS (SELECT 1 FROM imap_labelled WHERE message_seq = messages.seq AND label_id = -?1)`,
   ),
   markedLabelled: db.$client.prepare<{ uid: number; seq: number }, [id: number]>(
     "SELECT uid, message_seq AS seq FROM imap_labelled WHERE label_id = -? AND deleted ORDER BY uid",
@@ -187,7 +196,7 @@ const statements = prepared((db) => ({
           CROSS JOIN messages ON seq = message_seq WHERE read = 0),
        (SELECT min(uid) FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
           CROSS JOIN imap_labelled ON message_seq = messages.seq AND label_id = -?1
-        WHERE threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0)
+        WHERE EXISTS (SELECT 1 FROM imap_labelled WHERE label_id = -?1 LIMIT 1 OFFSET ${PORTION}) AND threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0)
      ) AS uid`,
   ),
   folders: db.select({ id: imapFolders.id }).from(imapFolders).prepare(),
@@ -273,6 +282,14 @@ export interface Numbered {
   modseq: number;
 }
 
+function labelCounts(db: Db, id: number, mailboxId: string): { messages: number; unseen: number } {
+  const { labelled, unreadThreads, unseenOfLabel, unseenLabelled } = statements(db);
+  const messages = labelled.get(id)?.count ?? 0;
+  const isSmall = messages <= (unreadThreads.get(mailboxId, messages)?.count ?? 0);
+  const unseen = isSmall ? unseenOfLabel.get(id) : unseenLabelled.get(id, mailboxId);
+  return { messages, unseen: unseen?.count ?? 0 };
+}
+
 export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue">; now: () => number }) {
   const { db } = store;
   /** By folder; several sessions may wait for one. */
@@ -349,10 +366,7 @@ export function createUids({ store, now }: { store: Pick<Store, "db" | "enqueue"
     /** How much mail a mailbox has. */
     counts: ({ id, mailboxId, folder }: ImapFolder): { messages: number; unseen: number } =>
       folder === undefined
-        ? {
-            messages: statements(db).labelled.get(id)?.count ?? 0,
-            unseen: statements(db).unseenLabelled.get(mailboxId, id)?.count ?? 0,
-          }
+        ? labelCounts(db, id, mailboxId)
         : {
             messages: statements(db).messagesIn.get(id)?.count ?? 0,
             unseen: statements(db).unseenIn.get(mailboxId, folder)?.count ?? 0,

@@ -102,3 +102,20 @@ test("a change of messages with many labels is looked at in portions", async () 
   expect(uids.present(folder)?.modseq).toBeGreaterThan(folder.modseq);
   expect(uids.numbered(folder.id).map(({ uid, seq }) => [uid, seq])).toEqual(rows.map(({ uid, seq }) => [uid, seq]));
 });
+
+test("what is not seen is counted, whether the label has less mail than the mailbox has unread, or more", async () => {
+  const { store, box, mailbox, alice, receive, seqs } = await labelled(["Work"], ["Work"], ["Work"]);
+  const uids = createUids({ store, now: () => 0 });
+  const counts = async () => {
+    const folder = await uids.opened(box, undefined, "Work");
+    return [uids.counts(folder), uids.firstUnseen(folder)];
+  };
+  const read = (...of: number[]) => store.transact((tx) => mailbox.changeMessages(tx, alice, of, { read: true }));
+  expect(await counts()).toEqual([{ messages: 3, unseen: 3 }, 1]);
+  read(...seqs.slice(0, 1));
+  expect(await counts()).toEqual([{ messages: 3, unseen: 2 }, 2]);
+  for (let i = 0; i < 4; i++) await receive({ from: `other${i}@remote.example` });
+  expect(await counts()).toEqual([{ messages: 3, unseen: 2 }, 2]);
+  read(...seqs);
+  expect(await counts()).toEqual([{ messages: 3, unseen: 0 }, undefined]);
+});
