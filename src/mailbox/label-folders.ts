@@ -183,8 +183,10 @@ const statements = prepared((db) => ({
   lastForgotten: db.$client.prepare<{ modseq: number }, [labelId: number, kept: number]>(
     "SELECT modseq FROM imap_label_vanished WHERE label_id = ? ORDER BY modseq DESC LIMIT 1 OFFSET ?",
   ),
-  forget: db.$client.prepare<unknown, [labelId: number, through: number]>(
-    "DELETE FROM imap_label_vanished WHERE label_id = ? AND modseq <= ?",
+  someForgotten: db.$client.prepare<unknown, [limit: number]>(
+    `DELETE FROM imap_label_vanished WHERE (label_id, modseq, uid) IN (SELECT label_id, gone.modseq, gone.uid
+       FROM imap_labels CROSS JOIN imap_label_vanished AS gone ON label_id = id
+         AND gone.modseq <= iif(label_key IS NULL, imap_labels.modseq, imap_labels.vanished_through) LIMIT ?)`,
   ),
 }));
 
@@ -469,12 +471,11 @@ export function createLabelFolders(
         await enqueue((tx) => {
           if (!statements(tx).isThere.get(mailboxId, key)) return moveLabelFolder(tx, mailboxId, key, undefined);
           const last = statements(tx).lastForgotten.get(id, kept);
-          if (!last) return;
-          statements(tx).forget.run(id, last.modseq);
-          tx.update(imapLabels).set({ vanishedThrough: last.modseq }).where(eq(imapLabels.id, id)).run();
+          if (last) tx.update(imapLabels).set({ vanishedThrough: last.modseq }).where(eq(imapLabels.id, id)).run();
         });
       }
       while (await enqueue((tx) => statements(tx).someOfGone.run(PORTION).changes > 0));
+      while (await enqueue((tx) => statements(tx).someForgotten.run(PORTION).changes > 0));
       await enqueue((tx) => void tx.delete(imapLabels).where(isNull(imapLabels.labelKey)).run());
     },
   };

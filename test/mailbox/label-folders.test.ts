@@ -119,3 +119,28 @@ test("what is not seen is counted, whether the label has less mail than the mail
   read(...seqs);
   expect(await counts()).toEqual([{ messages: 3, unseen: 0 }, undefined]);
 });
+
+test("what vanished is forgotten in portions, of labels that are there and that are gone", async () => {
+  const { store, box, runtime } = await labelled(["Kept", "Gone"]);
+  const { db, enqueue } = store;
+  const uids = createUids({ store, now: runtime.now });
+  for (const label of ["Kept", "Gone"]) await uids.opened(box, undefined, label);
+  db.$client.run(`INSERT INTO imap_label_vanished SELECT id, n, n FROM imap_labels,
+    (WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 23000) SELECT n FROM numbers)`);
+  db.$client.run("UPDATE imap_labels SET modseq = 23000, label_key = iif(label_key = 'gone', NULL, label_key)");
+  const rows = db.$client.prepare<{ count: number; least: number }, []>(
+    "SELECT count(*) AS count, min(modseq) AS least FROM imap_label_vanished",
+  );
+  const most = { atOnce: 0 };
+  const enqueueCounted: typeof enqueue = async (work) => {
+    const before = rows.get()?.count ?? 0;
+    const done = await enqueue(work);
+    most.atOnce = Math.max(most.atOnce, before - (rows.get()?.count ?? 0));
+    return done;
+  };
+  const [, forgets] = createUids({ store: { db, enqueue: enqueueCounted }, now: runtime.now }).jobs;
+  await forgets?.runDue(runtime.now());
+  expect([rows.get(), most.atOnce]).toEqual([{ count: 20_000, least: 3_001 }, 1_000]);
+  const folder = await uids.opened(box, undefined, "Kept");
+  expect([uids.vanishedSince(folder, 2_999), uids.vanishedSince(folder, 3_000)?.length]).toEqual([undefined, 20_000]);
+});
