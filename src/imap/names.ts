@@ -73,7 +73,8 @@ export function reachedBy(db: Db, caller: Caller): Reached[] {
   }));
 }
 
-function labelsOf(db: Db, { reach, prefix }: Reached): Named[] {
+/** Its labels, as mailboxes. */
+export function labelsOf(db: Db, { reach, prefix }: Reached): Named[] {
   const byName = new Map<string, string>();
   for (const label of labelFolderNames(db, reach.mailbox.id, MOST_LABELS)) {
     const name = nameOf(label);
@@ -130,8 +131,7 @@ export function namesOfNone(db: Db, caller: Caller, all: readonly Named[]): stri
 }
 
 /** A place for a label below `Labels`. `label`: "" for `Labels` itself. */
-export interface LabelPlace {
-  reach: Reach;
+export interface LabelPlace extends Reached {
   label: string;
 }
 
@@ -140,7 +140,7 @@ export function labelPlaceOf(db: Db, caller: Caller, name: string): LabelPlace |
   if (!wantsLabelFolders(db, caller.userId)) return undefined;
   for (const { reach, prefix } of reachedBy(db, caller)) {
     const top = `${prefix}${LABELS}`;
-    if (name === top || name.startsWith(`${top}/`)) return { reach, label: name.slice(top.length + 1) };
+    if (name === top || name.startsWith(`${top}/`)) return { reach, prefix, label: name.slice(top.length + 1) };
   }
   return undefined;
 }

@@ -5,7 +5,7 @@
 import { labelFolderNamed, labelFolderNames } from "../../mailbox/label-folders.ts";
 import { labelKey } from "../../mailbox/labels.ts";
 import type { Parser } from "../grammar.ts";
-import { type LabelPlace, labelPlaceOf, MOST_LABELS, mailboxIdOf, named, namesFor } from "../names.ts";
+import { type LabelPlace, labelPlaceOf, labelsOf, MOST_LABELS, mailboxIdOf, named } from "../names.ts";
 import { Refused, requireLabel, type Session } from "../session.ts";
 
 interface Place extends LabelPlace {
@@ -33,17 +33,18 @@ function placeIn(session: Session, operation: string, sent: string, makes: boole
 }
 
 /** The label that a place is of, if there is one, and those that LIST shows below it: names are in any case. */
-function labelsAt(session: Session, { reach, name }: Place): { own: string | undefined; below: string[] } {
+function labelsAt(session: Session, place: Place): { own: string | undefined; below: string[] } {
   const { db } = session.parts.store;
-  const caller = session.caller("look");
-  const own = named(db, caller, name)?.label;
-  const beside = namesFor(db, caller).flatMap(({ name, label, reach: { mailbox } }) =>
-    label === undefined || mailbox.id !== reach.mailbox.id ? [] : { name, label },
-  );
+  const { name } = place;
+  const own = named(db, session.caller("look"), name)?.label;
+  const beside = labelsOf(db, place);
   const parts = (beside.find(({ label }) => label === own)?.name ?? name).split("/");
   const keyOf = (of: readonly string[]): string => labelKey([...of.slice(0, parts.length), ""].join("/"));
   const isBelow = (of: readonly string[]): boolean => of.length > parts.length && keyOf(of) === keyOf(parts);
-  return { own, below: beside.flatMap(({ name, label }) => (isBelow(name.split("/")) ? label : [])) };
+  return {
+    own,
+    below: beside.flatMap(({ name, label }) => (isBelow(name.split("/")) && label !== undefined ? label : [])),
+  };
 }
 
 /** @throws Refused if no mailbox of that label can be made */
