@@ -96,7 +96,10 @@ function parameters(session: Session, parser: Parser): { known: Known | undefine
 async function resync(session: Session, view: View, { modseq, uids: known }: Known): Promise<void> {
   const { uids } = session.parts.mailbox;
   const isKnown = (uid: number): boolean => !known || isIn(known, uid);
-  const vanished = (uids.vanishedSince(view.folder, modseq) ?? gapsIn(view)).filter(isKnown);
+  // What has just been counted is told as vanished now, not earlier.
+  const vanished = (uids.vanishedSince(view.folder, modseq) ?? gapsIn(view)).filter(
+    (uid) => isKnown(uid) && sequenceOf(view, uid) === undefined,
+  );
   if (vanished.length > 0) await session.send(`* VANISHED (EARLIER) ${setOf(vanished)}`);
   const changed = uids.changedSince(view.folder.id, modseq).filter(({ uid }) => isKnown(uid));
   const seqs = changed.map(({ seq }) => seq);
