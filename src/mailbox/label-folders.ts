@@ -180,6 +180,10 @@ const statements = prepared((db) => ({
     `DELETE FROM imap_labelled WHERE (label_id, uid) IN (SELECT label_id, uid FROM imap_labels CROSS JOIN imap_labelled
        ON label_id = id WHERE mailbox_id = ? LIMIT ?)`,
   ),
+  someVanishedOf: db.$client.prepare<unknown, [mailboxId: string, limit: number]>(
+    `DELETE FROM imap_label_vanished WHERE (label_id, modseq, uid) IN (SELECT label_id, gone.modseq, gone.uid
+       FROM imap_labels CROSS JOIN imap_label_vanished AS gone ON label_id = id WHERE mailbox_id = ? LIMIT ?)`,
+  ),
   lastForgotten: db.$client.prepare<{ modseq: number }, [labelId: number, kept: number]>(
     "SELECT modseq FROM imap_label_vanished WHERE label_id = ? ORDER BY modseq DESC LIMIT 1 OFFSET ?",
   ),
@@ -380,7 +384,7 @@ export function setLabelDeleted(tx: Tx, id: number, seqs: readonly number[], del
 
 /** Removes a portion of what is kept for the labels of a mailbox; returns how much. */
 export const forgetLabelled = (tx: Tx, mailboxId: string, limit: number): number =>
-  statements(tx).someOf.run(mailboxId, limit).changes;
+  statements(tx).someOf.run(mailboxId, limit).changes || statements(tx).someVanishedOf.run(mailboxId, limit).changes;
 
 export function createLabelFolders(
   { db, enqueue }: Pick<Store, "db" | "enqueue">,

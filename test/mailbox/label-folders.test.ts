@@ -1,5 +1,6 @@
 /** The mailboxes of labels, below IMAP. */
 import { expect, test } from "bun:test";
+import { forgetLabelled } from "../../src/mailbox/label-folders.ts";
 import { replaceLabel, writeLabels } from "../../src/mailbox/labels.ts";
 import { createUids } from "../../src/mailbox/uids.ts";
 import { threadOf } from "../../src/search/document-number.ts";
@@ -47,6 +48,14 @@ function copyRow({ $client }: Db, table: string, seq: number, count: number, cha
     for (let n = 1; n <= count; n++) insert.run(...names.map((name) => ({ ...row, ...change(n) })[name] as string));
   })();
 }
+
+/** So many messages vanish from each label. */
+const vanish = ({ $client }: Db, count: number): void =>
+  void $client.run(
+    `INSERT INTO imap_label_vanished SELECT id, n, n FROM imap_labels,
+       (WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?) SELECT n FROM numbers)`,
+    [count],
+  );
 
 /** How often others run meanwhile. */
 async function turnsDuring(work: Promise<unknown>): Promise<number> {
@@ -125,8 +134,7 @@ test("what vanished is forgotten in portions, of labels that are there and that 
   const { db, enqueue } = store;
   const uids = createUids({ store, now: runtime.now });
   for (const label of ["Kept", "Gone"]) await uids.opened(box, undefined, label);
-  db.$client.run(`INSERT INTO imap_label_vanished SELECT id, n, n FROM imap_labels,
-    (WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 23000) SELECT n FROM numbers)`);
+  vanish(db, 23_000);
   db.$client.run("UPDATE imap_labels SET modseq = 23000, label_key = iif(label_key = 'gone', NULL, label_key)");
   const rows = db.$client.prepare<{ count: number; least: number }, []>(
     "SELECT count(*) AS count, min(modseq) AS least FROM imap_label_vanished",
@@ -143,4 +151,15 @@ test("what vanished is forgotten in portions, of labels that are there and that 
   expect([rows.get(), most.atOnce]).toEqual([{ count: 20_000, least: 3_001 }, 1_000]);
   const folder = await uids.opened(box, undefined, "Kept");
   expect([uids.vanishedSince(folder, 2_999), uids.vanishedSince(folder, 3_000)?.length]).toEqual([undefined, 20_000]);
+});
+
+test("what is kept for a mailbox that is removed goes in portions, what vanished, too", async () => {
+  const { store, box } = await labelled(["One", "Two"], ["One"]);
+  const uids = createUids({ store, now: () => 0 });
+  for (const label of ["One", "Two"]) await uids.opened(box, undefined, label);
+  vanish(store.db, 450);
+  const counts: number[] = [];
+  for (let count = 1; count > 0; counts.push(count)) count = store.transact((tx) => forgetLabelled(tx, box, 200));
+  expect(counts).toEqual([3, 200, 200, 200, 200, 100, 0]);
+  expect(store.db.$client.query("SELECT 1 FROM imap_label_vanished").all()).toEqual([]);
 });
