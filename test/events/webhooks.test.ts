@@ -512,8 +512,9 @@ test("a lease starts when its commit succeeds, also after a full disk", async ()
   happen("message.outbound");
   happen("message.outbound");
   await full.promise;
-  enqueue.mockRestore();
+  // Another job may be the first that the disk is full for.
   await until(() => runtime.timers().includes(START + 500));
+  enqueue.mockRestore();
   runtime.advanceTo(START + 20 * 60_000);
   await receiver.waitFor(2);
   happen("message.outbound");
