@@ -122,6 +122,16 @@ export function createWorld(): World {
   };
 }
 
+/** The code of the AppError that is thrown, if one is. */
+export const codeOf = (act: () => unknown): string | undefined => {
+  try {
+    act();
+    return undefined;
+  } catch (error) {
+    return (error as { code: string }).code;
+  }
+};
+
 /** Makes a world with one workspace and one person with a mailbox, enough for most tests. */
 export function createAlice() {
   const world = createWorld();

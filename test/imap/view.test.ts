@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import type { Parser } from "../../src/imap/grammar.ts";
 import type { Named } from "../../src/imap/names.ts";
-import { openView, refresh, rowsIn } from "../../src/imap/view.ts";
+import { type Changes, changesIn, follow, openView, rowsIn, type View } from "../../src/imap/view.ts";
 import type { Mailbox } from "../../src/mailbox/mailbox.ts";
 import type { ImapFolder, Numbered } from "../../src/mailbox/uids.ts";
 
@@ -40,6 +40,12 @@ function folderOf(count: number) {
       gone.push({ uid, modseq: folder.modseq });
     },
   };
+}
+
+function refresh(uids: Mailbox["uids"], view: View): Changes | undefined {
+  const changes = changesIn(uids, view);
+  if (changes) follow(uids, view, changes);
+  return changes;
 }
 
 test("rows of a set are each there once, ascending, and `*` is the last one", () => {

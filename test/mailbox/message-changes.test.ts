@@ -7,7 +7,7 @@ import { latestChange } from "../../src/mailbox/change-feed.ts";
 import type { MessageChange } from "../../src/mailbox/message-changes.ts";
 import { deleteDiscarded } from "../../src/mailbox/removal.ts";
 import { type Folder, holds, messages, threads } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
+import { codeOf, createAlice } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
 
 const DAY_MS = 86_400_000;
@@ -56,15 +56,6 @@ function office() {
     },
   };
 }
-
-const codeOf = (act: () => unknown): string | undefined => {
-  try {
-    act();
-    return undefined;
-  } catch (error) {
-    return (error as { code: string }).code;
-  }
-};
 
 describe("moving", () => {
   for (const [places, folder] of [

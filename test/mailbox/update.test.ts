@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { ThreadPatch } from "../../src/mailbox/views.ts";
 import { FOLDERS, messages, threads } from "../../src/store/schema.ts";
-import { createAlice } from "../harness/mailbox-world.ts";
+import { codeOf, createAlice } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
 
 /** A read conversation with two received messages and a sent one. */
@@ -16,15 +16,6 @@ async function conversation() {
   mailbox.update(alice.alice, id, { read: true });
   return { ...alice, id, update: (patch: ThreadPatch) => mailbox.update(alice.alice, id, patch) };
 }
-
-const codeOf = (act: () => unknown): string | undefined => {
-  try {
-    act();
-    return undefined;
-  } catch (error) {
-    return (error as { code: string }).code;
-  }
-};
 
 describe("read and unread", () => {
   for (const [patch, unread] of [
