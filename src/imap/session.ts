@@ -20,7 +20,7 @@ import { asUnavailable, type Store } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import { decodeUtf7, encodeUtf7, quoted, setOf } from "./grammar.ts";
 import { Keywords } from "./keywords.ts";
-import { hasChanged, hasVanished, isNews, refresh, sequenceOf, type View } from "./view.ts";
+import { changesIn, follow, isNews, sequenceOf, type View } from "./view.ts";
 
 /** What sessions need of the server. */
 export interface ImapParts {
@@ -179,17 +179,17 @@ export class Session {
       this.#requireReach(view);
       await uids.settled(view.folder);
     }
-    if (!hasChanged(uids, view)) return;
+    const changes = changesIn(uids, view);
+    if (!changes) return;
     this.#requireReach(view);
-    if (keepsNumbers && hasVanished(uids, view)) {
+    const { vanished, arrived, changed } = changes;
+    if (keepsNumbers && vanished.length > 0) {
       // A higher MODSEQ may have been told: the client would not ask for what is between them (RFC 7162 §3.2).
       if (this.enabled.has("CONDSTORE")) await this.#tellModseq(view);
       return;
     }
     const { rows: before } = view;
-    const changes = refresh(uids, view);
-    if (!changes) return;
-    const { vanished, arrived, changed } = changes;
+    follow(uids, view, changes);
     if (vanished.length > 0) {
       if (this.enabled.has("QRESYNC")) await this.send(`* VANISHED ${setOf(vanished)}`);
       else {

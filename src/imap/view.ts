@@ -86,9 +86,15 @@ export function statesOf(uids: Uids, { folder }: Pick<View, "folder">, rows: rea
   return uids.states(folder.id, [...known.keys()]).filter(({ seq, uid }) => known.get(seq) === uid);
 }
 
+/** The mailbox as it is now; undefined if it has not changed, or is gone. */
+function presentOf(uids: Uids, { folder, modseq }: View): ImapFolder | undefined {
+  const present = uids.present(folder);
+  return present?.modseq === modseq ? undefined : present;
+}
+
 /** The rows of a view as they are now; undefined in the place of what is gone. */
 export function presentRows(uids: Uids, view: View): readonly (Numbered | undefined)[] {
-  if (!hasChanged(uids, view)) return view.rows;
+  if (!presentOf(uids, view)) return view.rows;
   const now = new Map(uids.numbered(view.folder.id).map((row) => [row.uid, row]));
   return view.rows.map(({ uid }) => now.get(uid));
 }
@@ -112,17 +118,14 @@ export function gapsIn({ rows, folder }: View): number[] {
 
 /** What changed in a mailbox since the client was last told. */
 export interface Changes {
-  /** UIDs that are gone. */
+  /** The mailbox as it is now. */
+  present: ImapFolder;
+  /** UIDs of messages of the view that are gone. */
   vanished: number[];
   /** Messages that came. */
   arrived: Numbered[];
   /** Known messages that changed. */
   changed: Numbered[];
-}
-
-export function hasChanged(uids: Uids, view: View): boolean {
-  const present = uids.present(view.folder);
-  return present !== undefined && present.modseq !== view.modseq;
 }
 
 /** UIDs of messages of the view that are gone. */
@@ -133,32 +136,30 @@ function goneFrom(uids: Uids, view: View, present: ImapFolder): number[] {
   return view.rows.map(({ uid }) => uid).filter((uid) => !there.has(uid));
 }
 
-export function hasVanished(uids: Uids, view: View): boolean {
-  const present = uids.present(view.folder);
-  return present !== undefined && goneFrom(uids, view, present).length > 0;
-}
-
-/** Brings a view up to date; undefined if nothing changed. Whoever calls it tells the client. */
-export function refresh(uids: Uids, view: View): Changes | undefined {
-  const present = uids.present(view.folder);
-  if (!present || present.modseq === view.modseq) return undefined;
+/** Undefined if nothing changed, or the mailbox is gone. */
+export function changesIn(uids: Uids, view: View): Changes | undefined {
+  const present = presentOf(uids, view);
+  if (!present) return undefined;
   const since = uids.changedSince(view.folder.id, view.modseq);
-  const vanished = goneFrom(uids, view, present);
-  const gone = new Set(vanished);
   const last = view.rows.at(-1)?.uid ?? 0;
-  const changes: Changes = {
-    vanished,
+  return {
+    present,
+    vanished: goneFrom(uids, view, present),
     arrived: since.filter(({ uid }) => uid > last),
     changed: since.filter(({ uid }) => uid <= last),
   };
-  const changed = new Map(changes.changed.map((row) => [row.uid, row]));
+}
+
+/** Brings a view up to date with what has just been found. Whoever calls it tells the client. */
+export function follow(uids: Uids, view: View, { present, vanished, arrived, changed }: Changes): void {
+  const gone = new Set(vanished);
+  const byUid = new Map(changed.map((row) => [row.uid, row]));
   view.rows = shared(uids, present, () => [
-    ...view.rows.filter(({ uid }) => !gone.has(uid)).map((row) => changed.get(row.uid) ?? row),
-    ...changes.arrived,
+    ...view.rows.filter(({ uid }) => !gone.has(uid)).map((row) => byUid.get(row.uid) ?? row),
+    ...arrived,
   ]);
   view.modseq = present.modseq;
-  for (const uid of changes.vanished) view.told.delete(uid);
-  return changes;
+  for (const uid of vanished) view.told.delete(uid);
 }
 
 /** A state that the client has not been told. */

@@ -137,9 +137,7 @@ export function createFolderSearch({ db, engine }: { db: Db; engine: Pick<Search
       return new Set(numbersIn(statements(db).long.get(mailboxId, folders, LONGEST_SURE)));
     },
     dates: (seqs: readonly number[]): DatesRow[] => statements(db).dates.all(JSON.stringify(seqs)),
-    /*
-     * Of the first of the messages, in their order: so many characters together, or one.
-     */
+    // Of the following, the first of the messages, in their order: so many characters together, or one.
     /** As that person sees them. */
     envelopes: (seqs: readonly number[], userId: string, characters: number): EnvelopeRow[] =>
       firstOf(

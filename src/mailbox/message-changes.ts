@@ -95,7 +95,8 @@ export const requireMovable = (
 
 /**
  * Changes messages (messages.seq) of a mailbox in reach; those that are gone are left out. The caller bounds their number.
- * They come into a folder in the order given, as IMAP numbers it: conversation by conversation, it would be another. `now`: epoch ms. @throws AppError not_found, forbidden, conflict
+ * They come into a folder in the order given, as IMAP numbers it: conversation by conversation, it would be another. `now`:
+ * epoch ms. @throws AppError not_found, forbidden, conflict
  */
 export function changeMessages(
   tx: Tx,
