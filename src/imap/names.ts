@@ -25,7 +25,7 @@ const FOLDERS: readonly (readonly [name: string, folder: Folder, use: string | u
 export const SHARED = "Shared/";
 const LABELS = "Labels";
 /** Most labels of a mailbox that are mailboxes of their own. */
-export const MOST_LABELS = 1_000;
+export const MOST_LISTED = 1_000;
 
 /** A folder of a mailbox, or a label, under its name. */
 export interface Named {
@@ -76,7 +76,7 @@ export function reachedBy(db: Db, caller: Caller): Reached[] {
 /** Its labels, as mailboxes. */
 export function labelsOf(db: Db, { reach, prefix }: Reached): Named[] {
   const byName = new Map<string, string>();
-  for (const label of labelFolderNames(db, reach.mailbox.id, MOST_LABELS)) {
+  for (const label of labelFolderNames(db, reach.mailbox.id, MOST_LISTED)) {
     const name = nameOf(label);
     // Of labels with one name, the one that is written so has it.
     if (name === label || !byName.has(name)) byName.set(name, label);
@@ -115,7 +115,7 @@ export async function namesFor(db: Db, caller: Caller): Promise<Named[]> {
 /** Whether others are below that. */
 export const hasBelow = (db: Db, { label, reach }: Named): boolean =>
   label !== undefined &&
-  labelFolderNames(db, reach.mailbox.id, MOST_LABELS).some((one) => nameOf(one).startsWith(`${nameOf(label)}/`));
+  labelFolderNames(db, reach.mailbox.id, MOST_LISTED).some((one) => nameOf(one).startsWith(`${nameOf(label)}/`));
 
 /** The names above those. */
 export const namesAbove = (all: readonly Pick<Named, "name">[]): Set<string> =>
@@ -156,7 +156,7 @@ export function named(db: Db, caller: Caller, name: string): Named | undefined {
   const { id } = place.reach.mailbox;
   const label =
     labelFolderNamed(db, id, place.label) ??
-    labelFolderNames(db, id, MOST_LABELS).find((one) => nameOf(one) === place.label);
+    labelFolderNames(db, id, MOST_LISTED).find((one) => nameOf(one) === place.label);
   return label === undefined ? undefined : labelNamed(name, label, place.reach);
 }
 

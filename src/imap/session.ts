@@ -205,7 +205,7 @@ export class Session {
 
   /** The keywords of a mailbox as they are now. The caller checks access. */
   keywordsIn(mailboxId: string): Keywords {
-    return new Keywords(() => this.parts.mailbox.listLabels(this.present(), mailboxId, MOST_LABELS));
+    return new Keywords(() => this.parts.mailbox.listLabels(this.present(), mailboxId, MOST_COMPARED));
   }
 
   /** The same after a command that removed messages; returns the code of its reply (RFC 7162 §3.2.7, RFC 6851 §4.4). */
@@ -245,7 +245,7 @@ const PORTION = 500;
 const MOST_COPIED = 50_000;
 const LONGEST_LABEL = 60;
 /** Labels of a mailbox whose keywords are compared. */
-const MOST_LABELS = 10_000;
+const MOST_COMPARED = 10_000;
 
 /** The label that a keyword is. @throws Refused if no label is like that */
 export const labelIn = (keywords: Keywords, keyword: string): string => requireLabel(keywords.label(keyword));

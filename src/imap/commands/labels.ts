@@ -5,7 +5,7 @@
 import { labelFolderNamed, labelFolderNames } from "../../mailbox/label-folders.ts";
 import { labelKey } from "../../mailbox/labels.ts";
 import type { Parser } from "../grammar.ts";
-import { type LabelPlace, labelPlaceOf, labelsOf, MOST_LABELS, mailboxIdOf, named } from "../names.ts";
+import { type LabelPlace, labelPlaceOf, labelsOf, MOST_LISTED, mailboxIdOf, named } from "../names.ts";
 import { Refused, requireLabel, type Session } from "../session.ts";
 
 interface Place extends LabelPlace {
@@ -66,10 +66,10 @@ export async function create(session: Session, parser: Parser): Promise<string> 
   const place = placeIn(session, "createLabel", name, true);
   const { reach, label } = place;
   const { mailbox, store } = session.parts;
-  const beside = labelFolderNames(store.db, reach.mailbox.id, MOST_LABELS);
+  const beside = labelFolderNames(store.db, reach.mailbox.id, MOST_LISTED);
   if (label === "") throw new Refused("It is there", "ALREADYEXISTS");
   requireFree(session, place);
-  if (beside.length >= MOST_LABELS) throw new Refused(`A mailbox shows ${MOST_LABELS} labels at most`, "LIMIT");
+  if (beside.length >= MOST_LISTED) throw new Refused(`A mailbox shows ${MOST_LISTED} labels at most`, "LIMIT");
   const caller = session.caller("createLabel");
   await mailbox.uids.opened(reach.mailbox.id, "inbox");
   await store.enqueue((tx) => mailbox.makeLabelFolder(tx, caller, reach.mailbox.id, label));
