@@ -386,7 +386,7 @@ export interface SeenText {
 }
 
 /** Version of the rules in this file, stored beside the result, so that stored text can be derived anew. */
-export const SEEN_VERSION = 3;
+export const SEEN_VERSION = 4;
 
 /** Longer texts are not compared with their HTML; the HTML is used. */
 const MAX_COMPARED = 256 * 1024;

@@ -241,6 +241,22 @@ describe("inline CSS", () => {
     expect(safeStyle("x".repeat(20_000))).toBe("");
   });
 
+  test("keeps every colour, alone and in shorthands", () => {
+    const byte = fc.integer({ min: 0, max: 255 });
+    const hex = fc
+      .tuple(fc.constantFrom(3, 4, 6, 8), fc.array(fc.integer({ min: 0, max: 15 }), { minLength: 8, maxLength: 8 }))
+      .map(([length, digits]) => `#${digits.map((digit) => digit.toString(16)).join("").slice(0, length)}`);
+    const call = fc.tuple(byte, byte, byte).map(([red, green, blue]) => `rgb(${red}, ${green}, ${blue})`);
+    fc.assert(
+      fc.property(fc.oneof(hex, call), (color) => {
+        for (const style of [`color:${color}`, `border:1px solid ${color}`, `background-color:${color}`]) {
+          expect(safeStyle(style)).toBe(style);
+        }
+        expect(safeStyle(`background:${color} url(x)`)).toBe(`background-color:${color}`);
+      }),
+    );
+  });
+
   test("takes names and hexadecimal numbers for colours", () => {
     for (const color of ["red", "#fff", "ffffff", " #FFFFFF "]) expect(isColor(color)).toBe(true);
     for (const color of ["", "url(x)", "red;x", "#ggg"]) expect(isColor(color)).toBe(false);
