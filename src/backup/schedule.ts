@@ -3,7 +3,6 @@
  * from the backup folder, so an emptied or changed folder gets a backup at once. When backups begin to fail, the admins
  * get one mail; another only after a success.
  */
-import { setPriority } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -131,8 +130,6 @@ export type StartBackup = (request: {
 
 /** The folder of the modules in the built executable. */
 const EMBEDDED = /^\/\$bunfs\//;
-/** Lets the server's work go first. */
-const NICENESS = 10;
 const LONGEST_REASON = 2_000;
 
 const program = (): string[] =>
@@ -143,11 +140,6 @@ const startBackup: StartBackup = ({ data, hostname, folder, keep, environment })
     env: { ...environment, MAILROOM_DATA: data, MAILROOM_HOSTNAME: hostname },
     stdio: ["ignore", "ignore", "pipe"],
   });
-  try {
-    setPriority(child.pid, NICENESS);
-  } catch {
-    // It has ended already, or the system refuses.
-  }
   const stderr = new Response(child.stderr).text();
   return {
     kill: () => child.kill("SIGKILL"),

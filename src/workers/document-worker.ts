@@ -1,8 +1,7 @@
 /**
  * A worker of parser-pool.ts that extracts the text of documents, one at a time. Its code is not in the workers that
- * prepare mail, and it has a low priority, so that mail goes first.
+ * prepare mail.
  */
-import { setPriority } from "node:os";
 import { collectSoon } from "../base/memory.ts";
 import { systemRuntime } from "../base/runtime.ts";
 import { extractText } from "../documents/document.ts";
@@ -12,11 +11,6 @@ import type { DocumentJob, FromWorker, Prepared, ToWorker } from "./jobs.ts";
 declare const self: Worker;
 
 const runtime = systemRuntime();
-
-/** Niceness of this thread. */
-const LOW = 5;
-// On Linux, 0 is the thread that asks; elsewhere it is the process.
-if (process.platform === "linux") setPriority(0, LOW);
 
 // pdf.js leaves rejections of broken PDFs behind. They would end the worker, perhaps during the next document.
 process.on("unhandledRejection", () => {});

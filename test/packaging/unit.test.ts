@@ -29,3 +29,12 @@ test("the unit uses only directives of the oldest supported systemd", async () =
   expect(since.filter(([, version]) => version === undefined || version > OLDEST_SYSTEMD)).toEqual([]);
   expect(Math.max(...since.map(([, version]) => version ?? 0))).toBe(OLDEST_SYSTEMD);
 });
+
+test("no file of the server asks for a priority, which the unit refuses", async () => {
+  const src = join(import.meta.dir, "../../src");
+  const files = await Array.fromAsync(new Bun.Glob("**/*.ts").scan(src));
+  const asking = await Promise.all(
+    files.map(async (file) => (/\bsetPriority\b/.test(await Bun.file(join(src, file)).text()) ? [file] : [])),
+  );
+  expect([files.length > 100, asking.flat()]).toEqual([true, []]);
+});

@@ -1,6 +1,6 @@
 /** Documents in the worker that reads them. Limits in time are tested in dispatcher.test.ts. */
 import { afterAll, expect, test } from "bun:test";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { createLog } from "../../src/base/log.ts";
 import { systemRuntime } from "../../src/base/runtime.ts";
@@ -50,20 +50,6 @@ test("a PDF of 100 pages has its text within two seconds of work", async () => {
   expect(text).toContain("--- page 100 of 100 ---");
   expect(work).toBeLessThan(2_000);
 }, 60_000);
-
-test.skipIf(process.platform !== "linux")(
-  "the thread that reads documents has a lower priority than the main thread",
-  async () => {
-    await read(docx(paragraph("words")), 10);
-    const nicenessOf = (task: string): number => {
-      const stat = readFileSync(`/proc/self/task/${task}/stat`, "latin1");
-      return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[16]);
-    };
-    const isWorker = (task: string): boolean => readFileSync(`/proc/self/task/${task}/comm`, "latin1") === "Worker\n";
-    const workers = readdirSync("/proc/self/task").filter(isWorker).map(nicenessOf);
-    expect(Math.max(...workers)).toBeGreaterThan(nicenessOf(String(process.pid)));
-  },
-);
 
 /** The files below src that a file imports when it is loaded, directly or not. Imports of types do not count. */
 function loadedBy(file: string, seen = new Set<string>()): Set<string> {
