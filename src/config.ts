@@ -247,5 +247,14 @@ export function blobsEnvironment({ blobs }: Pick<Config, "blobs">): Record<strin
   };
 }
 
-/** The environment of the process. */
-export const processEnvironment = (): Environment => process.env;
+/** Variables that name a proxy, or the hosts that are reached without one. */
+const OF_PROXIES = /^(?:https?|all|no)_proxy$/i;
+
+/**
+ * The environment of the process. Removes the variables of proxies from it for good: Bun's fetch would follow them at
+ * each request, to this machine, too, and child processes would inherit them (rules: Environment).
+ */
+export function processEnvironment(): Environment {
+  for (const name of Object.keys(process.env)) if (OF_PROXIES.test(name)) delete process.env[name];
+  return process.env;
+}
