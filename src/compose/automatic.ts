@@ -30,7 +30,7 @@ import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { compositionFile } from "./drafts.ts";
 import { type Outgoing, outgoing } from "./outgoing.ts";
-import { replyHeaders } from "./reply.ts";
+import { answerTo, replyHeaders } from "./reply.ts";
 
 /** What a cap or the queue refuses is tried again after so long, for so long. */
 const RETRY_MS = 15 * 60_000;
@@ -101,7 +101,8 @@ export function createAutomatic(
     await mailbox.renewHtml(id);
     const { to, cc, date, text, html } = mailbox.getMessage(reader, id, { html: true });
     const files = mailbox.filesOf(reader, id).map(compositionFile);
-    const answered = [...replyTo, ...(replyTo.length === 0 ? [from] : [])].filter(({ email }) => !isAnonymous(email));
+    const own = ownAddresses(store.db, box.id);
+    const answered = answerTo(own, { replyTo, from }).filter(({ email }) => !isAnonymous(email));
     // It answers nothing.
     const references = replyHeaders(answeredIn(arrived)).filter(([name]) => name === "References");
     return outgoing(

@@ -13,6 +13,7 @@ import { type EmailAddress, envelopeAddress, isAnonymous, normalizeAddress } fro
 import { LONGEST_SUBJECT } from "../message/compose.ts";
 import { referencesOf } from "../message/identity.ts";
 import { quoteGiven } from "../message/recipients.ts";
+import { isReply } from "../message/subject.ts";
 import { addresses, messageBodies, messages } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
@@ -162,7 +163,7 @@ export function replySender(
 }
 
 /**
- * The recipients of the reply: Reply-To, else From, of a received message, or To of a sent one. With `all`, Cc gets the
+ * The recipients of the reply: those of answerTo for a received message, or To of a sent one. With `all`, Cc gets the
  * other recipients of the message (RFC 5322 §3.6.3). Senders without an address are left out; both lists may be empty.
  */
 export function replyRecipients(
@@ -174,8 +175,16 @@ export function replyRecipients(
   const others = (addresses: readonly EmailAddress[]) =>
     reachable(addresses).filter(({ email }) => !isOwnAddress(ours, email));
   if (kind === "sent") return { to: reachable(to), cc: all ? others(cc) : [] };
-  const asked = reachable(replyTo);
-  return { to: asked.length > 0 ? asked : reachable([from]), cc: all ? others([...to, ...cc]) : [] };
+  return { to: reachable(answerTo(ours, { replyTo, from })), cc: all ? others([...to, ...cc]) : [] };
+}
+
+/** Where the answer to a received message goes: Reply-To, unless it names nobody but the mailbox (`own`), else From. */
+export function answerTo(
+  own: ReadonlySet<string>,
+  { replyTo, from }: Pick<AnsweredMessage, "replyTo" | "from">,
+): EmailAddress[] {
+  const isOther = ({ email }: EmailAddress) => !isAnonymous(email) && !isOwnAddress(own, email);
+  return replyTo.some(isOther) ? replyTo : [from];
 }
 
 /** Addresses as in an envelope. Text that is not an address is kept, so that sending names and refuses it. */
@@ -184,12 +193,9 @@ const reachable = (addresses: readonly EmailAddress[]): EmailAddress[] =>
     .filter(({ email }) => !isAnonymous(email))
     .map((address) => ({ ...address, email: envelopeAddress(address.email) ?? address.email }));
 
-/** `Re:` in any case, also with a count, as in `Re[2]:`. */
-const REPLY_PREFIX = /^\s*re\s*(?:\[\d{1,4}\]|\(\d{1,4}\)|\^\d{1,4}|\d{1,4})?\s*[:：]/i;
-
-/** The subject of a reply to a message with this subject, with one `Re:`; cut to LONGEST_SUBJECT. */
+/** The subject of a reply to a message with this subject, with `Re:` unless it has a reply prefix; cut to LONGEST_SUBJECT. */
 export const replySubject = (subject: string): string =>
-  (REPLY_PREFIX.test(subject) ? subject : `Re: ${subject}`).slice(0, LONGEST_SUBJECT).toWellFormed().trimEnd();
+  (isReply(subject) ? subject : `Re: ${subject}`).slice(0, LONGEST_SUBJECT).toWellFormed().trimEnd();
 
 /** Most identifiers in References, and characters of them: those between the root and the newest are left out. */
 const MOST_REFERENCES = 50;

@@ -8,7 +8,7 @@
  */
 import { and, between, desc, eq, gt, gte, isNotNull, lt, lte, sql } from "drizzle-orm";
 import { type EmailAddress, isAnonymous } from "../message/address.ts";
-import { subjectKeyOf } from "../message/text.ts";
+import { subjectKeyOf } from "../message/subject.ts";
 import { threadOf } from "../search/document-number.ts";
 import { MESSAGES_PER_THREAD, messages, threadReferences, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";

@@ -39,6 +39,10 @@ interface PartialEntry {
   spaced: boolean;
   comments: string[];
   angle: string | undefined;
+  /** Words that stand before the angle brackets. */
+  wordsBeforeAngle: number;
+  /** Addresses in front of a comma that is missing. */
+  earlier: ReadAddress[];
   /** The entry breaks the grammar: two or unclosed angle brackets, an open comment or quote. */
   malformed: boolean;
 }
@@ -96,7 +100,11 @@ export function* readAddressEntries(text: string): Generator<AddressEntry> {
     } else if (character === "<") {
       const { content, end } = angleAt(text, i);
       entry.malformed ||= entry.angle !== undefined || text[end - 1] !== ">";
-      if (entry.angle === undefined || !entry.angle.includes("@")) entry.angle = content;
+      if (entry.angle?.includes("@") && content.includes("@")) endAtMissingComma(entry);
+      if (entry.angle === undefined || !entry.angle.includes("@")) {
+        entry.angle = content;
+        entry.wordsBeforeAngle = entry.phrase.length;
+      }
       i = end;
     } else if (character === '"') {
       const { content, end } = quotedAt(text, i);
@@ -115,8 +123,18 @@ export function* readAddressEntries(text: string): Generator<AddressEntry> {
   if (text.slice(start).trim() !== "") yield entryOf(entry, text.slice(start));
 }
 
+/** Ends an address such as the first of `Ann <a@x.example> Bob <b@y.example>`: the words behind it name the next one. */
+function endAtMissingComma(entry: PartialEntry): void {
+  const phrase = entry.phrase.splice(0, entry.wordsBeforeAngle);
+  if (entry.earlier.length < MAX_ADDRESSES) entry.earlier.push(...addressesOf({ ...entry, phrase }));
+  entry.angle = undefined;
+  entry.comments = [];
+}
+
 function entryOf(entry: PartialEntry, source: string): AddressEntry {
-  const read = addressesOf(entry);
+  const all = [...entry.earlier, ...addressesOf(entry)];
+  // An address that is written twice in a row is one.
+  const read = all.filter(({ email }, index) => email !== all[index - 1]?.email);
   return {
     source,
     addresses: read.map(({ email, name }) => named(email, name)),
@@ -297,7 +315,16 @@ function normalizeDomain(domain: string): string | undefined {
 }
 
 function newEntry(): PartialEntry {
-  return { phrase: [], hasAt: false, spaced: false, comments: [], angle: undefined, malformed: false };
+  return {
+    phrase: [],
+    hasAt: false,
+    spaced: false,
+    comments: [],
+    angle: undefined,
+    wordsBeforeAngle: 0,
+    earlier: [],
+    malformed: false,
+  };
 }
 
 function addWord(entry: PartialEntry, text: string, quoted: boolean): void {

@@ -23,7 +23,9 @@ export const mayBeAnswered = (headers: Headers, addresses: readonly string[]): b
     addresses.some((address) => OF_NOBODY.test(splitAddress(address).local)) ||
     headers.some(([name]) => /^list-/i.test(name)) ||
     has(headers, "auto-submitted", /^(?!no\b)./i) ||
-    has(headers, "precedence", /^(?:bulk|list|junk)\b/i) ||
+    has(headers, "x-autoreply", /^(?!no\b)/i) ||
+    has(headers, "x-autorespond", /^(?!no\b)/i) ||
+    has(headers, "precedence", /^(?:bulk|list|junk|auto_reply)\b/i) ||
     // Microsoft's word for the same.
     has(headers, "x-auto-response-suppress", /\b(?:oof|all|autoreply)\b/i)
   );

@@ -8,7 +8,8 @@ import { type CalendarPart, type ComposedAttachment, composeMessage, LONGEST_SUB
 import { textOfHtml } from "./layout.ts";
 import { type Budget, createBudget } from "./markup.ts";
 import { sanitizeHtml } from "./sanitize.ts";
-import { htmlOfText, isForward, trimLineBreaks } from "./text.ts";
+import { isForward } from "./subject.ts";
+import { htmlOfText, trimLineBreaks } from "./text.ts";
 
 export interface Composition {
   /** The boundaries contain it; the author cannot know it. */

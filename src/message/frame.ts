@@ -12,7 +12,8 @@
  */
 import { BLOCKED_ATTRIBUTE, SOURCE_ATTRIBUTE } from "../base/frames.ts";
 import { findHistory, newTextOf } from "./quoted-history.ts";
-import { htmlOfText, isForward } from "./text.ts";
+import { isForward } from "./subject.ts";
+import { htmlOfText } from "./text.ts";
 
 export interface FramedMessage {
   subject: string;

@@ -5,7 +5,7 @@
  * In doubt, text counts as new. Lines marked with `>` are history only if no new text follows; a forwarded message is
  * not history; and a message without other text is kept whole. Linear time.
  */
-import { isForward } from "./text.ts";
+import { isForward } from "./subject.ts";
 
 /** Longest line that can be an attribution or a header, in characters. */
 const MAX_LINE = 300;

@@ -66,37 +66,6 @@ function shorten(text: string): string {
   return `${kept}…`.toWellFormed();
 }
 
-/** Reply prefixes of mailers in their languages; a count may follow: `Re[2]:`. */
-const REPLY =
-  "re|aw|antw|antwort|sv|vs|vast|odp|res|rif|ref|ynt|ηaπ|απ|回复|回覆|答复|答覆|返信|답장|회신|תשובה|رد|ответ|відп|bls|r";
-/** Forward prefixes. */
-const FORWARD = "fwd?|wg|vl|vb|rv|enc|tr|trs|doorst|vidb|pd|ilt|i|转发|轉寄|轉發|転送|전달|הועבר|пересл|fs";
-const REPLY_PREFIX = new RegExp(`^(?:${REPLY})\\s*(?:[[(]\\d{1,4}[\\])]|\\^\\d{1,4}|\\d{1,3})?\\s*[:：]\\s*`, "iu");
-const FORWARD_PREFIX = new RegExp(`^(?:${FORWARD})\\s*(?:[[(]\\d{1,4}[\\])])?\\s*[:：]\\s*`, "iu");
-/** The tag of a mailing list. One with a digit is more likely a ticket number, which distinguishes subjects. */
-const LIST_TAG = /^\[[^\]\d]{1,60}\]\s*/u;
-
-/**
- * A subject without reply and forward prefixes and list tags, with case and spaces folded; and whether it had a reply
- * prefix.
- */
-export function subjectKeyOf(subject: string): { key: string; isReply: boolean } {
-  let rest = subject.slice(0, 1_000).normalize("NFKC").replace(/\s+/gu, " ").trim();
-  let isReply = false;
-  for (;;) {
-    const reply = REPLY_PREFIX.exec(rest);
-    const match = reply ?? FORWARD_PREFIX.exec(rest) ?? LIST_TAG.exec(rest);
-    if (reply !== null) isReply = true;
-    const shorter = match === null ? rest : rest.slice(match[0].length);
-    if (match === null || (shorter === "" && reply === null)) break;
-    rest = shorter;
-  }
-  return { key: rest.replace(/\s*\(fwd\)$/i, "").toLowerCase(), isReply };
-}
-
-/** True if a subject begins with a forward prefix. */
-export const isForward = (subject: string): boolean => FORWARD_PREFIX.test(subject.trimStart().slice(0, 100));
-
 /** `text` without trailing line breaks. */
 export function trimLineBreaks(text: string): string {
   let end = text.length;

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { type AnsweredMessage, replyHeaders, replyRecipients, replySubject } from "../../src/compose/reply.ts";
-import { subjectKeyOf } from "../../src/message/text.ts";
+import { subjectKeyOf } from "../../src/message/subject.ts";
 
 const address = (email: string, name?: string) => (name === undefined ? { email } : { email, name });
 const message = (more: Partial<AnsweredMessage> = {}): AnsweredMessage => ({
@@ -42,6 +42,20 @@ describe("a reply goes to", () => {
       true,
       ["carol@remote.example"],
       ["dave@x.example", "erin@x.example"],
+    ],
+    [
+      "the sender, if Reply-To names nobody but the mailbox",
+      { replyTo: [address("Alice+x@example.test"), address("anything@catch.test")] },
+      true,
+      ["carol@remote.example"],
+      [],
+    ],
+    [
+      "all that Reply-To names, if one is another than the mailbox",
+      { replyTo: [address("alice@example.test"), address("dave@x.example")] },
+      false,
+      ["alice@example.test", "dave@x.example"],
+      [],
     ],
     [
       "the list and not the sender, if Reply-To names the list",
@@ -114,6 +128,10 @@ describe("the subject of a reply", () => {
     ["Re^4: Plans", "Re^4: Plans"],
     ["Re2: Plans", "Re2: Plans"],
     ["Re：计划", "Re：计划"],
+    ["Vá: Tervek", "Vá: Tervek"],
+    ["Отв: Планы", "Отв: Планы"],
+    ["AW : Pläne", "AW : Pläne"],
+    ["WG: Pläne", "Re: WG: Pläne"],
     ["Re:", "Re:"],
     ["", "Re:"],
     ["Fwd: Plans", "Re: Fwd: Plans"],

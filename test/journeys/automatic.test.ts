@@ -87,7 +87,8 @@ describe("a message that a rule forwards", () => {
     const it = await world();
     it.set("rules.forwardOutside", "true");
     it.rule(it.owner.mailboxId, forwarding("carol@remote.example"));
-    const headers = ["Delivered-To: list@remote.example", "References: <a@x>"];
+    // A Reply-To that names only the mailbox is as if absent.
+    const headers = ["Delivered-To: list@remote.example", "References: <a@x>", "Reply-To: alice+oak@example.test"];
     await it.arrive({ subject: "Oak", text: "Boards", messageId: "<1@remote.example>", headers });
     expect(it.remote.messages).toHaveLength(1);
     const [{ from, to, content } = { from: "", to: [], content: "" }] = it.remote.messages;
@@ -312,6 +313,9 @@ describe("an absence", () => {
     ["a program", { headers: ["Auto-Submitted: auto-generated"] }, {}],
     ["a mailing list", { headers: ["List-Id: <l.remote.example>"] }, {}],
     ["bulk mail", { headers: ["Precedence: bulk"] }, {}],
+    ["a reply of a program", { headers: ["X-Autoreply: yes"] }, {}],
+    ["another reply of a program", { headers: ["X-Autorespond:"] }, {}],
+    ["an automatic reply by its precedence", { headers: ["Precedence: auto_reply"] }, {}],
     ["mail that wants no answer", { headers: ["X-Auto-Response-Suppress: DR, OOF"] }, {}],
     ["an address of nobody", { from: "no-reply@remote.example" }, {}],
     ["a return path of nobody", {}, { from: "list-request@remote.example" }],

@@ -154,10 +154,10 @@ describe("mail joins a conversation by subject, if a mailer omits the references
     });
   }
 
-  test("a reply joins sent mail", async () => {
+  test.each(["AW", "Vá", "Ang", "Отв", "Re[2]"])("a reply with %s joins sent mail", async (prefix) => {
     const { send, receive } = createAlice();
     const sent = await send({ subject: "Offer" });
-    const answer = await receive({ subject: "AW: Offer", from: "carol@remote.example" });
+    const answer = await receive({ subject: `${prefix}: Offer`, from: "carol@remote.example" });
     expect(answer.threadId).toBe(sent.threadId);
   });
 

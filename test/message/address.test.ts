@@ -37,6 +37,25 @@ describe("parseAddressList", () => {
     ["john @ example . com", [{ email: "john@example.com" }]],
     ['"john smith"@example.com', [{ email: '"john smith"@example.com' }]],
     ["a@b.example c@d.example", [{ email: "a@b.example" }, { email: "c@d.example" }]],
+    [
+      "Ann <a@b.example> Bob C <c@d.example> <e@f.example>, g@h.example",
+      [
+        { email: "a@b.example", name: "Ann" },
+        { email: "c@d.example", name: "Bob C" },
+        { email: "e@f.example" },
+        { email: "g@h.example" },
+      ],
+    ],
+    [
+      '"Ann, A" <a@b.example> (x) "Bob" <c@d.example>',
+      [
+        { email: "a@b.example", name: "Ann, A" },
+        { email: "c@d.example", name: "Bob" },
+      ],
+    ],
+    ["Ann <a@b.example> <a@b.example>", [{ email: "a@b.example", name: "Ann" }]],
+    ["Ann <a@b.example> Jr", [{ email: "a@b.example", name: "Ann Jr" }]],
+    ["Ann <x> <a@b.example>", [{ email: "a@b.example", name: "Ann" }]],
     ["Ann <ann@b.example", [{ email: "ann@b.example", name: "Ann" }]],
     ["<mailto:ann@b.example?subject=x>", [{ email: "ann@b.example" }]],
     ["user@[IPv6:2001:db8::1]", [{ email: "user@[IPv6:2001:db8::1]" }]],
@@ -67,6 +86,8 @@ describe("parseAddressList", () => {
 
   test("reads a bounded number of addresses", () => {
     expect(parseAddressList("a@b.example,".repeat(10_000)).length).toBe(2_000);
+    const found = parseAddressList("A <a@b.example> B <c@d.example> ".repeat(10_000)).length;
+    expect(found).toBeLessThanOrEqual(2_001);
   });
 });
 

@@ -12,7 +12,8 @@ import { decodeWords, readHeaders } from "../../src/message/headers.ts";
 import { fingerprintOf, referencesOf } from "../../src/message/identity.ts";
 import { type ParsedMessage, parseMessage } from "../../src/message/parse.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
-import { snippetOf, subjectKeyOf } from "../../src/message/text.ts";
+import { subjectKeyOf } from "../../src/message/subject.ts";
+import { snippetOf } from "../../src/message/text.ts";
 import {
   type CorpusFile,
   corpusBytes,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { htmlOfText, snippetOf, subjectKeyOf, trimLineBreaks } from "../../src/message/text.ts";
+import { htmlOfText, snippetOf, trimLineBreaks } from "../../src/message/text.ts";
 import { anyCharacter } from "../harness/any-character.ts";
 
 test("htmlOfText shows a text unchanged", () => {
@@ -48,38 +48,6 @@ describe("snippetOf", () => {
         expect(snippet.length).toBeLessThanOrEqual(200);
         expect(snippet).not.toMatch(/\p{Cc}/u);
         expect(snippet.isWellFormed()).toBe(true);
-      }),
-    );
-  });
-});
-
-describe("subjectKeyOf", () => {
-  const cases: [string, string, boolean][] = [
-    ["Lunch", "lunch", false],
-    ["Re: Lunch", "lunch", true],
-    ["RE[2]: Fwd: re:  Lunch  today", "lunch today", true],
-    ["AW: WG: Lunch", "lunch", true],
-    ["SV: Lunch", "lunch", true],
-    ["Fwd: Lunch", "lunch", false],
-    ["回复：午餐", "午餐", true],
-    ["Réf : x", "réf : x", false],
-    ["[team] Re: [team] Lunch", "lunch", true],
-    ["[BUG-12] Lunch", "[bug-12] lunch", false],
-    ["[team]", "[team]", false],
-    ["Lunch (fwd)", "lunch", false],
-    ["Re:", "", true],
-    ["Report: done", "report: done", false],
-    ["Ｌｕｎｃｈ", "lunch", false],
-  ];
-  for (const [subject, key, isReply] of cases) {
-    test(subject, () => expect(subjectKeyOf(subject)).toEqual({ key, isReply }));
-  }
-
-  test("gives a reply the key of its subject", () => {
-    fc.assert(
-      fc.property(fc.string({ unit: "grapheme", maxLength: 100 }), (subject) => {
-        const { key } = subjectKeyOf(subject);
-        expect(subjectKeyOf(`Re: ${subject}`)).toEqual({ key, isReply: true });
       }),
     );
   });
