@@ -30,6 +30,7 @@ import {
 import { firstMessageId, referencesOf } from "./identity.ts";
 import { stripTags } from "./layout.ts";
 import { type Budget, createBudget } from "./markup.ts";
+import { isNote, isStub, isVisible } from "./notes.ts";
 import { boundaryOf, type Part, readStructure, TooComplex } from "./structure.ts";
 import { htmlOfText, trimLineBreaks } from "./text.ts";
 import { decodeFields, guessFor } from "./undeclared.ts";
@@ -97,7 +98,7 @@ export async function parseMessage(
     const structure = known ?? readStructure(buffer);
     const guess = guessFor(buffer, structure);
     await decodeFields(structure, guess);
-    const content = await contentOf(buffer, chooseBody(structure), guess, budget);
+    const content = await contentOf(buffer, structure, guess, budget);
     const problem = textOutsideParts(buffer, structure);
     if (problem !== undefined) content.attachments.push(originalOf(buffer));
     return { ...envelopeOf(structure.header.fields), ...content, ...(problem === undefined ? {} : { problem }) };
@@ -181,10 +182,11 @@ function subjectOf(value: string): string {
 
 async function contentOf(
   buffer: Buffer,
-  body: BodyParts,
+  structure: Part,
   guess: Guess,
   budget: Budget,
 ): Promise<Pick<ParsedMessage, "text" | "html" | "attachments">> {
+  const body = chooseBody(structure);
   const texts = new Map<Part, string>();
   for (const part of new Set([...body.text, ...body.html]))
     texts.set(part, trimLineBreaks(await decodeText(buffer, part, guess)));
@@ -205,10 +207,14 @@ async function contentOf(
   // HTML that cannot be followed is shown to people, and indexed, as text with everything in it; seenText decides
   // for models.
   const textFrom = (html: string) => followHtml(html, budget)?.text ?? stripTags(html);
-  const text = join(
-    body.text.map((part) => (isHtml(part) ? textFrom(textOf(part)) : textOf(part))),
-    "\n\n",
-  );
+  const joined = (parts: Part[]) =>
+    join(
+      parts.map((part) => (isHtml(part) ? textFrom(textOf(part)) : textOf(part))),
+      "\n\n",
+    );
+  const stubs = new Set(body.text.filter((part) => !isHtml(part) && isStub(textOf(part))));
+  const said = joined(chooseBody(structure, stubs).text.filter((part) => !stubs.has(part)));
+  const text = stubs.size === 0 || isVisible(said) ? said : joined(body.text);
 
   const shown = contentIdsIn(html ?? "");
   const attachments: ParsedAttachment[] = [];
@@ -289,9 +295,10 @@ interface BodyParts {
   attachments: Part[];
 }
 
-function chooseBody(root: Part): BodyParts {
+/** `stubs`: texts that count as absent beside HTML. */
+function chooseBody(root: Part, stubs: ReadonlySet<Part> = new Set()): BodyParts {
   const body: BodyParts = { text: [], html: [], attachments: [] };
-  sortParts([root], "mixed", body.text, body.html, body.attachments);
+  sortParts([root], "mixed", stubs, body.text, body.html, body.attachments);
   return body;
 }
 
@@ -299,6 +306,7 @@ function chooseBody(root: Part): BodyParts {
 function sortParts(
   parts: readonly Part[],
   multipart: string,
+  stubs: ReadonlySet<Part>,
   text: Part[] | undefined,
   html: Part[] | undefined,
   attachments: Part[],
@@ -309,7 +317,7 @@ function sortParts(
   for (const [index, part] of parts.entries()) {
     if (part.children.length > 0) {
       const subtype = part.type.slice("multipart/".length);
-      sortParts(part.children, subtype, text, html, attachments, inAlternative || subtype === "alternative");
+      sortParts(rootFirst(part), subtype, stubs, text, html, attachments, inAlternative || subtype === "alternative");
     } else if (!isShown(part, index, multipart)) {
       attachments.push(part);
     } else if (multipart === "alternative") {
@@ -326,10 +334,19 @@ function sortParts(
     }
   }
   if (multipart === "alternative" && text !== undefined && html !== undefined) {
-    // Only one kind is present: it stands for both.
-    if (text.length === textsBefore) text.push(...html.slice(htmlsBefore));
-    else if (html.length === htmlsBefore) html.push(...text.slice(textsBefore));
+    // Only one kind is present, or says something: it stands for both.
+    if (html.length === htmlsBefore) html.push(...text.slice(textsBefore));
+    else if (text.slice(textsBefore).every((part) => stubs.has(part)))
+      text.splice(textsBefore, text.length, ...html.slice(htmlsBefore));
   }
+}
+
+/** The children of a multipart; of a related one, the part that `start` names comes first (RFC 2387 §3.2). */
+function rootFirst({ children, type, contentType }: Part): readonly Part[] {
+  const start = type === "multipart/related" ? contentType.parameters.get("start") : undefined;
+  if (start === undefined) return children;
+  const root = children.find((part) => headerOf(part.header.fields, "content-id")?.trim() === start);
+  return root === undefined ? children : [root, ...children.filter((part) => part !== root)];
 }
 
 /** True if a text is not meant as a file: of several neighbours, only the first may have a name. */
@@ -379,6 +396,9 @@ export function textOutsideParts(bytes: Buffer, root: Part): string | undefined 
 /** RFC 2046 §5.1: other fields have no meaning in the header of a part. */
 const isPartField = (name: string): boolean => /^(?:content-|x-|mime-version$)/i.test(name);
 
+/** Bytes of a longer text, which says more than a note. */
+const LONGEST_NOTE = 1_000;
+
 /** True if a gap between parts contains more than delimiters and a note. */
 function hasText(bytes: Buffer, start: number, end: number, boundaries: ReadonlySet<string>): boolean {
   let note = "";
@@ -387,7 +407,7 @@ function hasText(bytes: Buffer, start: number, end: number, boundaries: Readonly
     const next = lineEnd < 0 ? end : Math.min(end, lineEnd + 1);
     if (!isBlank(bytes, at, next) && !isDelimiter(bytes, at, next, boundaries)) {
       if (note.length + next - at > LONGEST_NOTE) return true;
-      note += bytes.toString("latin1", at, next);
+      note += bytes.toString("utf8", at, next);
     }
     at = next;
   }
@@ -404,25 +424,4 @@ function isDelimiter(bytes: Buffer, start: number, end: number, boundaries: Read
   if (end - start > 1_024 || bytes[start] !== 0x2d || bytes[start + 1] !== 0x2d) return false;
   const boundary = bytes.toString("latin1", start + 2, end).trimEnd();
   return boundaries.has(boundary) || (boundary.endsWith("--") && boundaries.has(boundary.slice(0, -2).trimEnd()));
-}
-
-const LONGEST_NOTE = 1_000;
-
-/** The words in the notes that mailers write; little else can be said with them. */
-const NOTE_WORDS = new Set(
-  `a able agent all an and any apparently appear are ask be below by can cannot capable client compliant composed consider contain containing
-  contains could cryptographically decoding delivery different digitally display does either email e-mail encapsulated encoded encrypted end
-  ends epilogue for format formatted formats general handle if ignore ignored in information into is it know legible mail mailer may
-  mean means message messages mime mime-capable mime-encapsulated mime-encoded mime-formatted mime-aware mime-compliant multi multi-part
-  multipart multipart/alternative multipart/mixed multipart/related multipart/report multipart/signed need newer not notification
-  of openpgp openpgp/mime or part parts pgp pgp/mime portions preamble probably program properly read reader readers reading
-  require resend rfc s/mime see sender separate should signed since smime software some status structure support supported supports
-  text than that the then this through to under understand unable unreadable upgrade use used user using utility version view viewer want was we
-  which with without you your`.split(/\s+/),
-);
-
-/** True if a text says only that a message is in MIME: RFC 2046 §5.1.1 foresees such notes. */
-function isNote(text: string): boolean {
-  const words = text.toLowerCase().match(/[^\s.,:;!?"'()[\]]+/g) ?? [];
-  return words.every((word) => NOTE_WORDS.has(word) || /^[=_*-]+$/.test(word) || /^\d{4}$/.test(word));
 }

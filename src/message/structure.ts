@@ -95,7 +95,7 @@ export function readStructure(bytes: Buffer): Part {
     if (current !== undefined) current.end = Math.max(current.start, beforeLineBreak(bytes, dashes));
     closeTo(delimiter.depth + 1);
     const multipart = open[delimiter.depth]?.part;
-    if (multipart !== undefined && multipart === current && multipart !== root) keepPreamble(bytes, multipart);
+    if (multipart !== undefined && multipart === current && multipart !== root) keepForgotten(bytes, multipart);
     if (delimiter.closes || multipart === undefined) {
       if (multipart?.children.length === 0) multipart.end = current?.end ?? multipart.end;
       // It stays open for late parts, unless the delimiter may belong to an outer multipart.
@@ -220,14 +220,16 @@ export function boundaryOf(fields: readonly HeaderField[]): string {
 }
 
 /**
- * Keeps the text before the first delimiter of an inner multipart: RFC 2046 §5.1.1 ignores it, but here it is a part
- * whose own delimiter was forgotten, and whose header fields stand among those of the multipart.
+ * Keeps the text before the first delimiter of an inner multipart whose header has a second Content-Type: a part whose
+ * own delimiter was forgotten, so that its fields stand among those of the multipart. Any other such text is a preamble,
+ * which is no part (RFC 2046 §5.1.1).
  */
-function keepPreamble(bytes: Buffer, multipart: Part): void {
+function keepForgotten(bytes: Buffer, multipart: Part): void {
   const { start, end, header } = multipart;
   if (bytes.toString("latin1", start, Math.min(end, start + 10_000)).trim() === "") return;
   const own = header.fields.findIndex((field) => field.name.toLowerCase() === "content-type");
   const fields = header.fields.filter((_, index) => index !== own);
+  if (headerOf(fields, "content-type") === undefined) return;
   multipart.children.push(partOf({ ...header, fields }, "text/plain", end));
 }
 

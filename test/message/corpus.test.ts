@@ -90,7 +90,6 @@ const WITH_ORIGINAL = new Map<string, string>(
       `${MIME4J}misplaced-boundary.msg`,
       `${MIME4J}missing-inner-boundary.msg`,
       `${MIME4J}missing-inner-start-boundary.msg`,
-      `${MIME4J}multipartnestedemptypartsnorfc822.msg`,
       "cpython-test-email/msg_02.txt",
       "cpython-test-email/msg_15.txt",
       "cpython-test-email/msg_26.txt",

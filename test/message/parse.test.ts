@@ -229,6 +229,83 @@ describe("bodies and attachments", () => {
     );
   });
 
+  test("a text without visible characters, or that only says that the mail needs HTML, counts as absent beside HTML", async () => {
+    const html = "Content-Type: text/html\n\n<p>shown</p>";
+    const related = multipart("related", html, IMAGE);
+    for (const stub of [
+      "",
+      " \n\t\n",
+      utf8("\u00a0\u200b\u034f\u00ad \ufeff"),
+      "-",
+      utf8("\u2014"),
+      "View in HTML",
+      "This is an HTML email: https://a.example/?q=1",
+    ]) {
+      const text = `Content-Type: text/plain; charset=utf-8\n\n${stub}`;
+      for (const body of [html, related, multipart("mixed", html, IMAGE)]) {
+        const message = await parse(multipart("alternative", text, body));
+        expect([message.text, message.html]).toEqual(["shown", "<p>shown</p>"]);
+      }
+      // A list adds its footer as a part of its own.
+      expect((await parse(multipart("mixed", multipart("alternative", text, html), "\nfooter"))).text).toBe(
+        "shown\n\nfooter",
+      );
+      expect((await parse(multipart("mixed", text, html))).text).toBe("shown");
+    }
+  });
+
+  test("such a text is shown where the HTML has none, or there is no HTML", async () => {
+    const picture = "Content-Type: text/html\n\n<img src=cid:pic@x>";
+    const stub = "Content-Type: text/plain\n\nView this email in your browser: https://a.example/";
+    expect((await parse(multipart("alternative", stub, picture))).text).toContain("https://a.example/");
+    expect((await parse(multipart("mixed", stub, IMAGE))).text).toContain("https://a.example/");
+    expect((await parse("Content-Type: text/plain\n\n-")).text).toBe("-");
+  });
+
+  test("any other text stays, however short", async () => {
+    for (const text of [
+      "ok",
+      "5",
+      "https://a.example/",
+      "See you online",
+      "Thank you",
+      "View this email in your browser, or call Ann",
+    ]) {
+      expect((await parse(multipart("alternative", `\n${text}`, HTML))).text).toBe(text);
+    }
+  });
+
+  test("a note for programs without MIME is never text, wherever it stands", async () => {
+    const note = "This is a multi-part message in MIME format.";
+    const withNote = (whole: string) => whole.replace("\n\n--", `\n\n${note}\n\n--`);
+    const outlook = withNote(multipart("related", withNote(multipart("alternative", PLAIN, HTML)), IMAGE));
+    const message = await parse(withNote(multipart("mixed", outlook, "\nfooter")));
+    expect(message.text).toBe("plain\n\nfooter");
+    expect(message.html).not.toContain("MIME");
+    expect(message.attachments.map(({ filename }) => filename)).toEqual(["p.png"]);
+    expect(message.problem).toBeUndefined();
+    // The inner multipart has nothing but its note.
+    const empty = `Content-Type: multipart/alternative; boundary=alternative\n\n${note}`;
+    expect((await parse(multipart("mixed", empty, PLAIN))).text).toBe("plain");
+  });
+
+  test("a preamble that says more is no text either, and the original is attached", async () => {
+    const inner = multipart("alternative", PLAIN, HTML).replace("\n\n--", "\n\nPay by Friday.\n\n--");
+    const message = await parse(multipart("mixed", inner));
+    expect([message.text, message.problem]).toEqual(["plain", "text outside the parts"]);
+    expect(message.attachments.map(({ filename }) => filename)).toEqual(["original.eml"]);
+  });
+
+  test("the root of a related multipart is the part that start names", async () => {
+    const html = HTML.replace("text/html", "text/html\nContent-ID: <root@x>");
+    for (const start of ["", "; start=<root@x>", '; start="<root@x>"']) {
+      const related = multipart("related", IMAGE, html).replace("related;", `related${start};`);
+      expect((await parse(related)).html !== undefined).toBe(start !== "");
+    }
+    const other = multipart("related", HTML, IMAGE).replace("related;", "related; start=<none@x>;");
+    expect((await parse(other)).html).toContain("html");
+  });
+
   test("a text that is meant as a file is attached", async () => {
     const file = 'Content-Type: text/plain; name="notes.txt"\n\nnotes';
     const attached = "Content-Type: text/html\nContent-Disposition: attachment\n\n<p>";

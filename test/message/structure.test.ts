@@ -80,12 +80,25 @@ describe("readStructure", () => {
     ]);
   });
 
-  test("keeps text before the first delimiter of an inner multipart as a part", () => {
+  test("takes text before the first delimiter of an inner multipart for a part only if its own Content-Type is there", () => {
     const inner = "Content-Type: multipart/alternative; boundary=i\nContent-Type: text/x-own\n\none\n--i\n\ntwo\n--i--";
     expect(leaves(multipart("o", inner))).toEqual([
       ["text/x-own", "one"],
       ["text/plain", "two"],
     ]);
+    for (const fields of ["", "Content-Transfer-Encoding: 7bit\n", "X-Own: text/plain\n"]) {
+      const related = `Content-Type: multipart/related; boundary=i\n${fields}\nThis is a multi-part message in MIME format.\n--i \t\n\none\n--i--`;
+      const around = `Content-Type: multipart/mixed; boundary=r\n\nThis is, too.\n--r\n${related}\n--r--\nend`;
+      expect(leaves(multipart("o", around, "\ntwo"))).toEqual([
+        ["text/plain", "one"],
+        ["text/plain", "two"],
+      ]);
+    }
+  });
+
+  test("takes an inner multipart without parts for a text", () => {
+    const inner = "Content-Type: multipart/alternative; boundary=i\n\none\n--i--";
+    expect(leaves(multipart("o", inner, "\ntwo")).map(([, content]) => content)).toEqual(["one", "two"]);
   });
 
   test("reads parts after a closing delimiter", () => {
