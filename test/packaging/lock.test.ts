@@ -15,15 +15,16 @@ test("no package lacks a dependency, those for other machines included (npm run 
 
 test("what a package needs is found as Node finds it, and missed where it is not", () => {
   const version = "1.0.0";
-  const needs = (...names: string[]) => ({
+  const needs = (dependencies: Record<string, string> = {}, optionalDependencies: Record<string, string> = {}) => ({
     version,
-    dependencies: Object.fromEntries(names.map((name) => [name, version])),
+    dependencies,
+    optionalDependencies,
   });
   const lock = new Map([
-    ["node_modules/a", { ...needs("b"), optionalDependencies: { "a-darwin": version, "@a/linux": version } }],
-    ["node_modules/a/node_modules/b", needs("c", "d")],
+    ["node_modules/a", needs({ b: version }, { "a-darwin": version, "@a/linux": version })],
+    ["node_modules/a/node_modules/b", needs({ c: version, d: version })],
     ["node_modules/a/node_modules/d", needs()],
-    ["node_modules/c", needs("b")],
+    ["node_modules/c", needs({ b: version })],
     ["node_modules/@a/linux", needs()],
   ]);
   expect(incompletePackages(lock)).toEqual([
