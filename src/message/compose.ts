@@ -11,6 +11,7 @@ import { encode as encodeQuotedPrintable, wrap as wrapQuotedPrintable } from "no
 import { type EmailAddress, parseAddressList } from "./address.ts";
 import { cleanText } from "./charset.ts";
 import { dateHeader } from "./date.ts";
+import { base64Length, base64Pieces } from "./encode.ts";
 import { decodeWords } from "./headers.ts";
 
 /**
@@ -152,7 +153,9 @@ function withCrlf(text: string): string {
   return text.replace(/\r\n?|\n/g, "\r\n");
 }
 
-const ADDRESS_HEADERS = /^(?:resent-)?(?:from|sender|to|cc|bcc|reply-to)$/i;
+/** Fields of addresses, also those by which programs ask for receipts and direct answers. */
+export const ADDRESS_HEADERS =
+  /^(?:(?:resent-)?(?:from|sender|to|cc|bcc|reply-to)|(?:mail-followup|mail-reply|disposition-notification|return-receipt|errors)-to)$/i;
 
 /**
  * Header fields that may not hold encoded words (RFC 2047 §5); characters outside ASCII are sent as RFC 6532 has it.
@@ -182,7 +185,8 @@ export function formatAddress({ email, name }: EmailAddress): string {
   return `${phrase} <${address}>`;
 }
 
-function encodeText(text: string): string {
+/** Encoded words (RFC 2047) with a space between them. */
+export function encodeText(text: string): string {
   const isMostlyAscii = text.replace(/[^ -~]+/g, "").length * 2 > text.length;
   return encodeWord(text, isMostlyAscii ? "Q" : "B", 52);
 }
@@ -232,7 +236,7 @@ export function bytesOfNode(node: MimeNode, above = ""): Uint8Array {
 /** Bytes that a node takes in base64; for other encodings a guess. */
 function estimatedSize({ content, childNodes }: MimeNode): number {
   const length = typeof content === "string" || Buffer.isBuffer(content) ? content.length : 0;
-  return childNodes.reduce((sum, child) => sum + estimatedSize(child), Math.ceil(length / BASE64_LINE) * 78 + 1_024);
+  return childNodes.reduce((sum, child) => sum + estimatedSize(child), base64Length(length) + 1_024);
 }
 
 /** The next piece may overwrite one before. */
@@ -249,35 +253,6 @@ function* piecesOf(node: MimeNode): Generator<string | Buffer> {
   yield `\r\n--${node.boundary}--\r\n`;
 }
 
-/** Octets of a line of base64, and of a thousand: a large attachment is encoded in slices. */
-const BASE64_LINE = 57;
-const BASE64_SLICE = 1_000 * BASE64_LINE;
-const BASE64_DIGITS = Buffer.from("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
-
-/**
- * Writes lines of 76 digits, without a line break at the end (RFC 2045 §6.8), into `lines`. Makes no strings: those of a large
- * attachment would take several times its size.
- */
-function base64Of(octets: Buffer, lines: Buffer): Buffer {
-  let length = 0;
-  for (let i = 0; i < octets.length; i += 3) {
-    if (i > 0 && i % BASE64_LINE === 0) {
-      lines[length++] = CR;
-      lines[length++] = LF;
-    }
-    const bits = ((octets[i] as number) << 16) | ((octets[i + 1] ?? 0) << 8) | (octets[i + 2] ?? 0);
-    lines[length++] = BASE64_DIGITS[bits >> 18] as number;
-    lines[length++] = BASE64_DIGITS[(bits >> 12) & 63] as number;
-    lines[length++] = i + 1 < octets.length ? (BASE64_DIGITS[(bits >> 6) & 63] as number) : EQUALS;
-    lines[length++] = i + 2 < octets.length ? (BASE64_DIGITS[bits & 63] as number) : EQUALS;
-  }
-  return lines.subarray(0, length);
-}
-
-const CR = 0x0d;
-const LF = 0x0a;
-const EQUALS = 0x3d;
-
 function* contentOf(node: MimeNode): Generator<string | Buffer> {
   const { content } = node;
   if (!content) return;
@@ -286,15 +261,9 @@ function* contentOf(node: MimeNode): Generator<string | Buffer> {
     case "quoted-printable":
       yield wrapQuotedPrintable(encodeQuotedPrintable(content));
       return;
-    case "base64": {
-      const octets = typeof content === "string" ? Buffer.from(content) : content;
-      const lines = Buffer.allocUnsafe(78 * Math.ceil(Math.min(octets.length, BASE64_SLICE) / BASE64_LINE));
-      for (let start = 0; start < octets.length; start += BASE64_SLICE) {
-        if (start > 0) yield "\r\n";
-        yield base64Of(octets.subarray(start, start + BASE64_SLICE), lines);
-      }
+    case "base64":
+      yield* base64Pieces(typeof content === "string" ? Buffer.from(content) : content);
       return;
-    }
     default:
       yield content;
   }

@@ -72,20 +72,34 @@ function fits(octets: Uint8Array, charset: string): boolean {
   return decodeCharset(octets, charset)?.includes("\ufffd") === false;
 }
 
+/** Decodes a field that is not UTF-8, of the header of a part. */
+export type FieldDecoder = (part: Part, octets: Uint8Array) => Promise<string>;
+
 /**
- * Decodes the header fields of a message that are not UTF-8: in the charset that their own header declares, or the first
- * that a part declares, or the guessed one.
+ * Makes the decoder for the header fields of a message: in the charset that their own header declares, or the first that a part
+ * declares, or the guessed one.
  */
+export function createFieldDecoder(root: Part, guess: Guess): FieldDecoder {
+  const declared = [...leavesOf(root)].map(charsetOf).find(isEightBit);
+  return async (part, octets) => {
+    const own = charsetOf(part);
+    const charset = isEightBit(own) ? own : declared;
+    const text = charset === undefined ? undefined : decodeCharset(octets, charset);
+    return decodeNearUtf8(octets, 1 / 2) ?? (await decodeDoubtful(octets, text, guess));
+  };
+}
+
+/** Decodes the header fields of a message that are not UTF-8. */
 export async function decodeFields(root: Part, guess: Guess): Promise<void> {
   const parts = [...partsOf(root)].filter(({ header }) => header.fields.some(({ octets }) => octets !== undefined));
   if (parts.length === 0) return;
-  const declared = [...leavesOf(root)].map(charsetOf).find(isEightBit);
+  const decode = createFieldDecoder(root, guess);
   for (const part of parts) {
-    const own = charsetOf(part);
-    const charset = isEightBit(own) ? own : declared;
+    // The type that it declares now: the fields may have another one.
+    const { contentType } = part;
     for (const field of part.header.fields) {
       if (field.octets === undefined) continue;
-      const text = unfold(await decodeField(field.octets, charset, guess));
+      const text = unfold(await decode({ ...part, contentType }, field.octets));
       // The values themselves tell the type and the boundary, which are ASCII.
       if (/^content-type$/i.test(field.name)) part.contentType = parseHeaderValue(text);
       else if (/^content-disposition$/i.test(field.name)) part.disposition = parseHeaderValue(text);
@@ -97,9 +111,4 @@ export async function decodeFields(root: Part, guess: Guess): Promise<void> {
 function* partsOf(part: Part): Generator<Part> {
   yield part;
   for (const child of part.children) yield* partsOf(child);
-}
-
-function decodeField(octets: Uint8Array, declared: string | undefined, guess: Guess): string | Promise<string> {
-  const text = declared === undefined ? undefined : decodeCharset(octets, declared);
-  return decodeNearUtf8(octets, 1 / 2) ?? decodeDoubtful(octets, text, guess);
 }

@@ -1,0 +1,116 @@
+/**
+ * Transfer encodings (RFC 2045 §6.7, §6.8) of octets, in lines of at most 76 characters that end in CRLF. Makes no strings:
+ * those of a large attachment would take several times its size.
+ */
+
+/** Octets of a line of base64, and of a thousand: a large attachment is encoded in slices. */
+const BASE64_LINE = 57;
+const BASE64_SLICE = 1_000 * BASE64_LINE;
+const BASE64_DIGITS = Buffer.from("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
+
+const CR = 0x0d;
+const LF = 0x0a;
+const SPACE = 0x20;
+const TAB = 0x09;
+const EQUALS = 0x3d;
+const HEX = Buffer.from("0123456789ABCDEF");
+
+/** Most octets that base64 takes for `length` octets. */
+export const base64Length = (length: number): number => Math.ceil(length / BASE64_LINE) * 78;
+
+/** Base64 without a line break at its end. The next piece overwrites the one before. */
+export function* base64Pieces(octets: Buffer): Generator<string | Buffer> {
+  const lines = Buffer.allocUnsafe(base64Length(Math.min(octets.length, BASE64_SLICE)));
+  for (let start = 0; start < octets.length; start += BASE64_SLICE) {
+    if (start > 0) yield "\r\n";
+    yield base64Of(octets.subarray(start, start + BASE64_SLICE), lines);
+  }
+}
+
+/** Base64 without a line break at its end. */
+export function encodeBase64(octets: Buffer): Buffer {
+  return base64Of(octets, Buffer.allocUnsafe(base64Length(octets.length)));
+}
+
+/** Writes lines of 76 digits into `lines`. */
+function base64Of(octets: Buffer, lines: Buffer): Buffer {
+  let length = 0;
+  for (let i = 0; i < octets.length; i += 3) {
+    if (i > 0 && i % BASE64_LINE === 0) {
+      lines[length++] = CR;
+      lines[length++] = LF;
+    }
+    const bits = ((octets[i] as number) << 16) | ((octets[i + 1] ?? 0) << 8) | (octets[i + 2] ?? 0);
+    lines[length++] = BASE64_DIGITS[bits >> 18] as number;
+    lines[length++] = BASE64_DIGITS[(bits >> 12) & 63] as number;
+    lines[length++] = i + 1 < octets.length ? (BASE64_DIGITS[(bits >> 6) & 63] as number) : EQUALS;
+    lines[length++] = i + 2 < octets.length ? (BASE64_DIGITS[bits & 63] as number) : EQUALS;
+  }
+  return lines.subarray(0, length);
+}
+
+/** Quoted-printable of text whose lines end in CRLF, which stay line ends. */
+export function encodeQuotedPrintable(octets: Buffer): Buffer {
+  const encoded = Buffer.allocUnsafe(quotedPrintableOf(octets));
+  quotedPrintableOf(octets, encoded);
+  return encoded;
+}
+
+/** Octets of the quoted-printable of `octets`. */
+export const quotedPrintableLength = (octets: Buffer): number => quotedPrintableOf(octets);
+
+const LONGEST_LINE = 76;
+
+/**
+ * Writes quoted-printable into `out`, if it is given, and returns its length. A line that a mail program or a delimiter could be
+ * mistaken about (`From `, a dot, `--`) begins with an encoded character.
+ */
+function quotedPrintableOf(octets: Buffer, out?: Buffer): number {
+  let length = 0;
+  let column = 0;
+  const isEnd = (i: number): boolean => i >= octets.length || (octets[i] === CR && octets[i + 1] === LF);
+  const put = (octet: number): void => {
+    if (out) out[length] = octet;
+    length++;
+  };
+  for (let i = 0; i < octets.length; i++) {
+    const octet = octets[i] as number;
+    if (octet === CR && octets[i + 1] === LF) {
+      put(CR);
+      put(LF);
+      i++;
+      column = 0;
+      continue;
+    }
+    const needed = isLiteral(octet, isEnd(i + 1)) ? 1 : 3;
+    // The last column is for the equals sign of a soft line break.
+    if (column + needed > LONGEST_LINE - (isEnd(i + 1) ? 0 : 1)) {
+      put(EQUALS);
+      put(CR);
+      put(LF);
+      column = 0;
+    }
+    if (needed === 1 && !(column === 0 && isMistakable(octets, i))) {
+      put(octet);
+      column++;
+    } else {
+      put(EQUALS);
+      put(HEX[octet >> 4] as number);
+      put(HEX[octet & 15] as number);
+      column += 3;
+    }
+  }
+  return length;
+}
+
+const isLiteral = (octet: number, isLast: boolean): boolean =>
+  octet === SPACE || octet === TAB ? !isLast : octet > SPACE && octet < 0x7f && octet !== EQUALS;
+
+const FROM = Buffer.from("From ");
+const DOT = 0x2e;
+const DASH = 0x2d;
+
+const isMistakable = (octets: Buffer, i: number): boolean =>
+  octets[i] === DOT ||
+  (octets[i] === DASH && octets[i + 1] === DASH) ||
+  (octets[i] === FROM[0] && octets.subarray(i, i + FROM.length).equals(FROM));
