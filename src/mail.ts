@@ -19,7 +19,7 @@ import type { Mailbox } from "./mailbox/mailbox.ts";
 import { createDnsCache } from "./net/dns-cache.ts";
 import { type Submit, submitMessage } from "./outbound/accept.ts";
 import { createApprovals } from "./outbound/approval.ts";
-import { deliverHere } from "./outbound/attempt.ts";
+import { deliverHere, recodeContent } from "./outbound/attempt.ts";
 import { createHoldNotices } from "./outbound/hold-notices.ts";
 import { type NotifyAdmins, notifyAdmins } from "./outbound/notices.ts";
 import { concludeAttempt } from "./outbound/outcome.ts";
@@ -73,6 +73,7 @@ export function createMailFlow({ folder, startWorker, wake, baseUrl, ...parts }:
     ...parts,
     transport,
     deliverHere: (claim, content) => deliverHere({ db: store.db, mailbox, parser, runtime }, claim, content),
+    recode: (...recoding) => recodeContent({ db: store.db, parser, runtime }, ...recoding),
     conclude: (claim, results) => concludeAttempt(parts, claim, results),
     rooms: { here: room, away: createRoom(2 * mostLargeBytes()) },
     wake: wakeRelay,

@@ -85,6 +85,16 @@ function splitMessage(message: Uint8Array): { header: Buffer; body: Buffer } {
     : { header: bytes.subarray(0, end + 2), body: bytes.subarray(end + 4) };
 }
 
+const SIGNATURE_FIELDS = /^(?:DKIM-Signature:[^\n]*\n(?:[ \t][^\n]*\n)*)*/i;
+/** A field takes a few hundred characters. */
+const LONGEST_SIGNATURES = 64 * 1024;
+
+/** A message without the fields that `sign` puts on top. */
+export function withoutSignatures(content: Uint8Array): Uint8Array {
+  const top = Buffer.from(content.buffer, content.byteOffset, Math.min(content.byteLength, LONGEST_SIGNATURES));
+  return content.subarray(SIGNATURE_FIELDS.exec(top.toString("latin1"))?.[0].length ?? 0);
+}
+
 /** Hashes a body for the bh= tag: SHA-256, base64. */
 function hashBody(body: Buffer): string {
   const hash = dkimBody("relaxed", "sha256");

@@ -13,11 +13,14 @@ import type { Filing } from "../mailbox/filing.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { type PreparedMessage, portionOf } from "../mailbox/prepare.ts";
 import type { EmailAddress } from "../message/address.ts";
+import type { Carriage } from "../message/recode.ts";
 import { DeliveryFailure, type DeliveryResult, deliveryResultOf } from "../smtp/delivery-result.ts";
 import { decodeXtext, type TransactionDsn } from "../smtp/dsn.ts";
 import { Refusal, type RefusalName } from "../smtp/refusal.ts";
 import { createPatientCommit, type Db, type Store, type Tx } from "../store/store.ts";
+import { UnparseableError } from "../workers/jobs.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
+import { signingKeys } from "./accept.ts";
 import { bccDetector } from "./bcc.ts";
 import type { Claim } from "./claims.ts";
 import { entriesOf, readContent, reversePathTo, setDeferred, setDelivered, setHeld } from "./queue.ts";
@@ -29,6 +32,8 @@ export interface AttemptParts {
   mailbox: Pick<Mailbox, "isLocal" | "isVerifiedElsewhere">;
   /** See the function `deliverHere`. */
   deliverHere(claim: Claim, content: Uint8Array): ReturnType<typeof deliverHere>;
+  /** Makes the content of a message fit a server that does not offer what it needs, as far as that is possible. */
+  recode(claim: Claim, content: Uint8Array, takes: Carriage): Promise<Uint8Array>;
   /** See `concludeAttempt`. */
   conclude(claim: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void>;
   runtime: Pick<Runtime, "now" | "setTimer">;
@@ -133,6 +138,7 @@ export function createAttempts(parts: AttemptParts) {
             reversePath: reversePathTo(message, destinations),
             recipients,
             content,
+            recode: (takes) => parts.recode(claim, content, takes),
             ...dsnFor(store.db, claim),
           }),
         );
@@ -236,6 +242,31 @@ function summaryOf(attempted: Attempted): string {
   const counts = new Map<string, number>();
   for (const { kind } of attempted.results) counts.set(kind, (counts.get(kind) ?? 0) + 1);
   return [...counts].map(([kind, count]) => `${kind} ${count}`).join(", ");
+}
+
+interface RecodeParts {
+  db: Db;
+  parser: Pick<ParserPool, "recodeOutbound">;
+  runtime: Pick<Runtime, "now">;
+}
+
+/**
+ * Makes the content of a message fit a server, signed with the keys that its domain has now. Content that no worker can take
+ * apart stays as it is. @throws AppError server_error 503
+ */
+export async function recodeContent(
+  { db, parser, runtime }: RecodeParts,
+  { message }: Claim,
+  content: Uint8Array,
+  takes: Carriage,
+): Promise<Uint8Array> {
+  const signing = { keys: signingKeys(db).all({ domain: message.domain }), signedAt: runtime.now() };
+  try {
+    return (await parser.recodeOutbound(message.mailboxId, content, takes, signing)) ?? content;
+  } catch (error) {
+    if (error instanceof UnparseableError) return content;
+    throw error;
+  }
 }
 
 interface HereParts {

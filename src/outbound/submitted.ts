@@ -2,7 +2,8 @@
  * Checks and completes a message that a mail app submits (RFC 6409 §8).
  *
  * Invariant: the bytes stay as they are, except that bare CR and LF become line ends and Bcc fields are removed. Missing fields
- * go before the message. So a signature over the body, or over a part of it, stays valid.
+ * go before the message. So a signature over the body, or over a part of it, stays valid. What no server would take is re-encoded
+ * where the message is signed (message/recode.ts).
  */
 import { type EmailAddress, envelopeAddress, parseAddressList, readAddressEntries } from "../message/address.ts";
 import { dateHeader } from "../message/date.ts";
@@ -27,7 +28,8 @@ export interface SubmittedMessage {
 
 /** Fields that may occur once (RFC 5322 §3.6): of two, one reader would take the first and another the last. */
 const ONCE = ["from", "sender", "reply-to", "to", "cc", "message-id", "in-reply-to", "references", "subject", "date"];
-const FIELD = /^[!-9;-~]+[ \t]*:/;
+/** Its name has to stand on one line (RFC 5322 §2.2). */
+const FIELD = /^[!-9;-~]{1,900}[ \t]*:/;
 
 /**
  * Reads and checks a submitted message. @throws Refusal malformed, nul, notAccepted when From or Sender is not exactly one

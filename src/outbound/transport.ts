@@ -27,8 +27,8 @@ export interface Connection {
   /** Name of the host it leads to. */
   readonly remote: string;
   /**
-   * Sends a message. Resolves with one result for each recipient, in order; never rejects. Opens a new connection when one that
-   * was used before turns out to be gone.
+   * Sends a message. Resolves with one result for each recipient, in order; rejects only as `recode` does. Opens a new
+   * connection when one that was used before turns out to be gone.
    */
   send(transaction: Transaction): Promise<DeliveryResult[]>;
   /** Tells whether another transaction may be sent over it. */

@@ -25,6 +25,8 @@ export interface Transaction {
   recipients: readonly string[];
   /** The message, its lines ending in CRLF. */
   content: Uint8Array;
+  /** Makes the message fit a remote that does not offer what it needs, as far as that is possible. */
+  recode?(offers: Offers): Promise<Uint8Array>;
   /** Given to a remote that supports DSN. */
   dsn?: TransactionDsn;
 }
@@ -44,7 +46,7 @@ export interface Credentials {
 export interface SmtpSession {
   /** @throws DeliveryFailure, always deferred; its code is 5yz when the remote refuses the credentials */
   authenticate(credentials: Credentials): Promise<void>;
-  /** Never rejects. */
+  /** Rejects only as `recode` of the transaction does. */
   transmit(transaction: Transaction): Promise<Transmission>;
   /** Tells whether a transaction may be sent over it now. */
   usable(): boolean;
@@ -61,8 +63,8 @@ const COMMAND_MS = 5 * 60_000;
 /** Time limit of a whole transaction. nodemailer ends one after 10 minutes of silence (RFC 5321 §4.5.3.2.6). */
 const TRANSACTION_MS = 20 * 60_000;
 
-/** The extensions that the message needs (RFC 6152, RFC 6531). */
-interface Needs {
+/** The extensions 8BITMIME (RFC 6152) and SMTPUTF8 (RFC 6531): what a remote offers, or a message needs. */
+interface Offers {
   eightBit: boolean;
   utf8: boolean;
 }
@@ -76,13 +78,12 @@ export async function openSession(target: Target, context: ClientContext): Promi
   /** The remote may still hold a transaction, which RSET ends. */
   let unfinished = false;
 
-  async function transact(reversePath: string, recipients: readonly string[], content: Buffer, needs: Needs) {
+  async function transact(reversePath: string, recipients: readonly string[], content: Buffer, needs: Offers) {
     const { nodemailer } = connection;
     const envelope: SMTPEnvelope & Partial<NotedReplies> = {
       from: reversePath === "" ? false : reversePath,
       to: [...recipients],
       size: content.length,
-      // Without the extension, 8-bit content is sent as it is: recoding it would break its signature.
       use8BitMime: needs.eightBit,
     };
     nodemailer.hasBegun = false;
@@ -119,13 +120,13 @@ export async function openSession(target: Target, context: ClientContext): Promi
       }
     },
 
-    async transmit({ reversePath, recipients, content, dsn }) {
-      const bytes = Buffer.from(content.buffer, content.byteOffset, content.byteLength);
-      const eightBit = !isAscii(bytes);
-      const utf8 = !isAsciiText(reversePath) || (eightBit && !isAscii(headersOf(bytes)));
+    async transmit({ reversePath, recipients, content, recode, dsn }) {
+      const bytes = await contentFor(connection, content, recode);
+      const needs = needsOf(bytes);
+      needs.utf8 ||= !isAsciiText(reversePath);
       const results = new Map<string, DeliveryResult>();
       for (const recipient of recipients) {
-        const obstacle = obstacleFor(connection, recipient, bytes.length, utf8);
+        const obstacle = obstacleFor(connection, recipient, bytes.length, needs);
         if (obstacle) results.set(recipient, obstacle);
       }
       const given = connection.offered.has("DSN") ? dsn : undefined;
@@ -136,7 +137,7 @@ export async function openSession(target: Target, context: ClientContext): Promi
       let left = recipients.filter((recipient) => !results.has(recipient));
       let unstarted = false;
       for (let rounds = 0; left.length > 0; rounds++) {
-        const round = await transact(reversePath, left, bytes, { eightBit, utf8 });
+        const round = await transact(reversePath, left, bytes, needs);
         for (const [recipient, result] of round.results) results.set(recipient, result);
         unstarted = round.unstarted && rounds === 0;
         // Recipients beyond the limit of one transaction go into another, while some are accepted each time.
@@ -151,19 +152,43 @@ export async function openSession(target: Target, context: ClientContext): Promi
   };
 }
 
+/** The message as this connection carries it, as far as it can be brought into such a form. */
+async function contentFor(
+  { offered }: SmtpConnection,
+  content: Uint8Array,
+  recode: Transaction["recode"],
+): Promise<Buffer> {
+  const bytes = bufferOf(content);
+  const eightBit = offered.has("8BITMIME");
+  // RFC 6531 §3.1: only together with 8BITMIME.
+  const utf8 = eightBit && offered.has("SMTPUTF8");
+  return isAscii(bytes) || utf8 || !recode ? bytes : bufferOf(await recode({ eightBit, utf8 }));
+}
+
+function needsOf(content: Buffer): Offers {
+  const eightBit = !isAscii(content);
+  return { eightBit, utf8: eightBit && !isAscii(headersOf(content)) };
+}
+
+const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer =>
+  Buffer.from(buffer, byteOffset, byteLength);
+
 /** Returns the result for a recipient to whom this connection cannot carry the message; undefined when it can. */
 function obstacleFor(
   { offered, target: { host } }: SmtpConnection,
   recipient: string,
   size: number,
-  utf8: boolean,
+  needs: Offers,
 ): DeliveryResult | undefined {
   // The stage is EHLO: the remote lacks support, and the address is not at fault.
   const because = (status: string, text: string) => deliveryResultOf({ command: "ehlo", status, text, remote: host });
   const limit = Number(offered.get("SIZE") || 0);
   if (limit > 0 && size > limit) return because("5.3.4", `${host} takes no message of more than ${limit} bytes`);
-  if ((utf8 || !isAsciiText(recipient)) && !offered.has("SMTPUTF8")) {
+  if ((needs.utf8 || !isAsciiText(recipient)) && !offered.has("SMTPUTF8")) {
     return because("5.6.7", `${host} takes no internationalised mail (SMTPUTF8)`);
+  }
+  if (needs.eightBit && !offered.has("8BITMIME")) {
+    return because("5.6.3", `${host} takes no 8-bit mail (8BITMIME), and this message must not be re-encoded`);
   }
   // Such characters are legal within quotes, but nodemailer refuses them.
   if (/[\p{Cc}<>]/u.test(recipient)) return because("5.1.3", "the address holds a character that cannot be sent");

@@ -8,6 +8,7 @@ import type { Described, OctetsParts } from "../mailbox/composers.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import type { Composition } from "../message/composition.ts";
 import type { Read, Reading } from "../message/reading.ts";
+import type { Carriage } from "../message/recode.ts";
 import type { Answer, RecordType } from "../net/dns-cache.ts";
 import type { Source } from "../smtp/spool.ts";
 import type { Blobs } from "../store/blobs.ts";
@@ -19,8 +20,11 @@ export interface Signing {
   signedAt: number;
 }
 
-/** Work for a worker: reading stored HTML, composing or preparing a message; for a worker of its own kind, reading a document. */
-export type Job = { blobFolder: string } & (MessageJob | OctetsJob | { reading: Reading } | DocumentJob);
+/**
+ * Work for a worker: reading stored HTML, composing, preparing or recoding a message; for a worker of its own kind, reading a
+ * document.
+ */
+export type Job = { blobFolder: string } & (MessageJob | OctetsJob | RecodingJob | { reading: Reading } | DocumentJob);
 
 /** Composing the octets of a stored message. */
 export interface OctetsJob {
@@ -29,6 +33,11 @@ export interface OctetsJob {
   file?: string;
   /** The folder of the blobs that it reads, under their names, if they are not in the folder of blobs. */
   stage?: string;
+}
+
+/** Making content that was signed for sending fit a server that takes less than others. */
+export interface RecodingJob {
+  recoding: { content: Uint8Array; takes: Carriage; signing: Signing };
 }
 
 /** Extracting the text of a document, or reading an invitation and, with `answer`, answering it. */
@@ -61,7 +70,7 @@ export interface Prepared {
   authentication?: Authentication;
   /** With `stage`, the blobs that were not here yet: their names and durable files. */
   staged?: { name: string; file: string }[];
-  /** For a message that is sent, what to transmit: its signatures, then the message. */
+  /** For a message that is sent, what to transmit: its signatures, then the message. Absent if recoding changes nothing. */
   content?: OutboundContent;
   /** The result of composing octets. */
   octets?: Described;
@@ -101,10 +110,15 @@ export async function keepContent(
 ): Promise<OutboundContent> {
   const size = signatures.byteLength + message.byteLength;
   if (size > LARGEST_ROW_CONTENT) return { blob: await blobs.write(signatures, message), size };
-  const bytes = new Uint8Array(size);
+  return { bytes: joined(signatures, message) };
+}
+
+/** Both in an array of their own. */
+export function joined(signatures: Uint8Array, message: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(signatures.byteLength + message.byteLength);
   bytes.set(signatures);
   bytes.set(message, signatures.byteLength);
-  return { bytes };
+  return bytes;
 }
 
 /**

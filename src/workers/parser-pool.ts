@@ -20,6 +20,7 @@ import type { ComposeStored, OctetsParts } from "../mailbox/composers.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
 import { type Read, type ReadHtml, type Reading, sizeOfReading } from "../message/reading.ts";
+import type { Carriage } from "../message/recode.ts";
 import type { DnsCache } from "../net/dns-cache.ts";
 import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
 import type { Source } from "../smtp/spool.ts";
@@ -33,6 +34,7 @@ import {
   type Prepared,
   type PreparedInbound,
   type PreparedOutbound,
+  type RecodingJob,
   type Signing,
   UnparseableError,
 } from "./jobs.ts";
@@ -63,6 +65,16 @@ export interface ParserPool {
    * @throws as prepare; the errors of dkim.ts for a bad key
    */
   prepareOutbound(account: string, source: Uint8Array | Composition, signing: Signing): Promise<PreparedOutbound>;
+  /**
+   * Makes content that prepareOutbound returned fit a server, and signs it anew, as interactive work; undefined if nothing changes.
+   * @throws as prepareOutbound
+   */
+  recodeOutbound(
+    account: string,
+    content: Uint8Array,
+    takes: Carriage,
+    signing: Signing,
+  ): Promise<Uint8Array | undefined>;
   /** Reads stored HTML for a caller, as interactive work. @throws as prepare */
   read: ReadHtml;
   /**
@@ -142,7 +154,7 @@ export function createParserPool({
 
   const add = (
     work: Work,
-    job: MessageJob | OctetsJob | { reading: Reading } | DocumentJob,
+    job: MessageJob | OctetsJob | RecodingJob | { reading: Reading } | DocumentJob,
     size: number,
     more?: { released?: Promise<void> | undefined; memory?: number },
   ): Promise<Prepared> => dispatcher.add(work, { ...job, blobFolder }, size, more);
@@ -209,6 +221,11 @@ export function createParserPool({
       const prepared = await addFiling({ kind: "interactive", source: account }, { source, signing });
       const { message, content } = given(prepared, "message", "content");
       return { message, content };
+    },
+    async recodeOutbound(source, content, takes, signing) {
+      const recoding = { content, takes, signing };
+      const { content: recoded } = await add({ kind: "interactive", source }, { recoding }, content.byteLength);
+      return recoded && "bytes" in recoded ? recoded.bytes : undefined;
     },
     async readInvitation(owner, source, size, answer) {
       const job = { invitation: { source, answer } };

@@ -6,7 +6,7 @@
  */
 
 import { join } from "node:path";
-import { sign } from "../authentication/dkim.ts";
+import { sign, withoutSignatures } from "../authentication/dkim.ts";
 import { type Authentication, judge, organizationsOf } from "../authentication/dmarc.ts";
 import { type Arrival, gatherEvidence } from "../authentication/evidence.ts";
 import type { DNSResolver } from "../authentication/mailauth.ts";
@@ -18,10 +18,21 @@ import { authorsIn } from "../message/address.ts";
 import { composeBytes, isComposition } from "../message/composition.ts";
 import { signedBytes, withoutNul } from "../message/headers.ts";
 import { performReading } from "../message/reading.ts";
+import { recode, UNKNOWN_SERVER } from "../message/recode.ts";
 import { type Answer, isFresh, type RecordType } from "../net/dns-cache.ts";
 import { readSource } from "../smtp/spool.ts";
 import { type FileBlobs, openBlobs } from "../store/blobs.ts";
-import { type FromWorker, type Job, keepContent, type Prepared, type Stage, type ToWorker } from "./jobs.ts";
+import {
+  type FromWorker,
+  type Job,
+  joined,
+  keepContent,
+  type Prepared,
+  type RecodingJob,
+  type Signing,
+  type Stage,
+  type ToWorker,
+} from "./jobs.ts";
 
 declare const self: Worker;
 
@@ -70,6 +81,7 @@ async function run({ id, ...job }: Job & { id: number }): Promise<void> {
 async function prepare(id: number, job: Job): Promise<Prepared> {
   if ("reading" in job) return { read: await performReading(job.reading) };
   if ("octets" in job) return { octets: await octetsOf(job) };
+  if ("recoding" in job) return await recoded(job);
   if ("document" in job || "invitation" in job) throw new Error("documents have workers of their own");
   const { source, blobFolder, arrival, stage, apart, shownFrom, signing, keptElsewhere } = job;
   const { blobs, recent } = keptFor(blobFolder);
@@ -99,9 +111,19 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   }
   const written = signing !== undefined || keptElsewhere === true || isComposition(source);
   if (!signing) return { message: await prepareMessage(bytes, { write }, { written }), staged };
-  const signatures = Buffer.from(await sign(bytes, signing.keys, signing.signedAt), "latin1");
-  const content = await keepContent({ write }, signatures, bytes);
+  const leaving = await recode(bytes, UNKNOWN_SERVER);
+  const content = await keepContent({ write }, await signaturesOf(leaving, signing), leaving);
   return { message: await prepareMessage(bytes, { write }, { written }), content, staged };
+}
+
+const signaturesOf = async (message: Uint8Array, { keys, signedAt }: Signing): Promise<Buffer> =>
+  Buffer.from(await sign(message, keys, signedAt), "latin1");
+
+async function recoded({ recoding: { content, takes, signing } }: RecodingJob): Promise<Prepared> {
+  readLarge ||= content.byteLength > LARGE_BYTES;
+  const message = withoutSignatures(content);
+  const leaving = await recode(message, takes);
+  return leaving === message ? {} : { content: { bytes: joined(await signaturesOf(leaving, signing), leaving) } };
 }
 
 /** Reads blobs that were lent. */

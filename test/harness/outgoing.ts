@@ -8,6 +8,7 @@ import { AppError } from "../../src/base/errors.ts";
 import { createSending } from "../../src/compose/send.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { type Composition, composeBytes, isComposition } from "../../src/message/composition.ts";
+import { recode, UNKNOWN_SERVER } from "../../src/message/recode.ts";
 import { type Submission, type Submit, submitMessage } from "../../src/outbound/accept.ts";
 import { createApprovals } from "../../src/outbound/approval.ts";
 import { type Recipient, readContent } from "../../src/outbound/queue.ts";
@@ -68,10 +69,11 @@ export async function createOffice() {
       prepareMessage(await bytesIn(source), store.blobs, { written: isComposition(source) }),
     async prepareOutbound(_, source, { keys, signedAt }) {
       const bytes = await bytesIn(source);
-      const signatures = Buffer.from(await sign(bytes, keys, signedAt), "latin1");
+      const leaving = await recode(bytes, UNKNOWN_SERVER);
+      const signatures = Buffer.from(await sign(leaving, keys, signedAt), "latin1");
       return {
         message: await prepareMessage(bytes, store.blobs, { written: true }),
-        content: await keepContent(store.blobs, signatures, bytes),
+        content: await keepContent(store.blobs, signatures, leaving),
       };
     },
   };

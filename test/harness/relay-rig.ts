@@ -150,6 +150,7 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
       isVerifiedElsewhere: () => false,
     },
     deliverHere: given.deliverHere ?? deliverHere,
+    recode: async (_, content) => content,
     conclude: given.conclude ?? conclude,
     options,
     runtime,

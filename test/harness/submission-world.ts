@@ -60,6 +60,30 @@ async function sentMail({ api }: World): Promise<Message[]> {
   return Promise.all(body.messages.map(({ id }) => read(id)));
 }
 
+/** What the server tells Alice about a message. */
+export interface Notice {
+  subject: string;
+  text: string;
+  /** The parts after the text, as the API serves them. */
+  parts: string[];
+}
+
+/** The notices of the server, oldest first. */
+export async function noticesOf({ appliance, api }: World): Promise<Notice[]> {
+  await appliance.settled();
+  const { body } = await api.get<{ messages: { id: string; from: { email: string } }[] }>("/messages");
+  const ids = body.messages.filter(({ from }) => from.email === "postmaster@example.test").map(({ id }) => id);
+  return Promise.all(
+    ids.reverse().map(async (id) => {
+      type Read = { message: { subject: string; text: string; attachments: { id: string }[] } };
+      const { subject, text, attachments } = (await api.get<Read>(`/messages/${id}`)).body.message;
+      const read = async (attachment: string) =>
+        Buffer.from((await api.bytes(`/attachments/${attachment}`)).body).toString();
+      return { subject, text, parts: await Promise.all(attachments.map(({ id }) => read(id))) };
+    }),
+  );
+}
+
 export async function signedIn({ submission }: World): Promise<SmtpClient> {
   const client = await connectSmtp(submission);
   await client.expect(220, "STARTTLS");

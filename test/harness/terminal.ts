@@ -54,7 +54,6 @@ export function openTerminal({
       },
       runtime: (servers) => ({ ...systemRuntime(servers), ...runtime }),
       interrupted: () => interrupted,
-      keepRunning() {},
       // The process of the tests stays who it is.
       actAsOwnerOf: () => {},
     });

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import type { RemoteScript } from "../harness/remote-mx.ts";
 import { connectSmtp, type SmtpClient } from "../harness/smtp-client.ts";
-import { signedIn, type World, world } from "../harness/submission-world.ts";
+import { noticesOf, signedIn, world } from "../harness/submission-world.ts";
 
 interface Sent {
   mail?: string;
@@ -32,29 +32,6 @@ async function start(script: RemoteScript = {}) {
   const client = await signedIn(it);
   const envelope = () => it.remote.commands.filter((line) => /^(MAIL|RCPT)/.test(line));
   return { ...it, client, envelope, notices: () => noticesOf(it) };
-}
-
-interface Notice {
-  subject: string;
-  text: string;
-  /** The parts after the text, as the API serves them. */
-  parts: string[];
-}
-
-/** The notices of the server, oldest first. */
-async function noticesOf({ appliance, api }: World): Promise<Notice[]> {
-  await appliance.settled();
-  const { body } = await api.get<{ messages: { id: string; from: { email: string } }[] }>("/messages");
-  const ids = body.messages.filter(({ from }) => from.email === "postmaster@example.test").map(({ id }) => id);
-  return Promise.all(
-    ids.reverse().map(async (id) => {
-      type Read = { message: { subject: string; text: string; attachments: { id: string }[] } };
-      const { subject, text, attachments } = (await api.get<Read>(`/messages/${id}`)).body.message;
-      const read = async (attachment: string) =>
-        Buffer.from((await api.bytes(`/attachments/${attachment}`)).body).toString();
-      return { subject, text, parts: await Promise.all(attachments.map(({ id }) => read(id))) };
-    }),
-  );
 }
 
 const REFUSES: RemoteScript = { rcpt: () => "550 5.1.1 No such user" };

@@ -49,6 +49,7 @@ async function createNet(scripts: Record<string, RemoteScript>) {
     ...parts,
     transport: createTransport({ runtime, hostname, options, tlsPolicies: OPPORTUNISTIC, log }),
     deliverHere: () => Promise.reject(new Error("nothing is delivered here")),
+    recode: async (_, content) => content,
     conclude: (claim, results) => concludeAttempt(parts, claim, results),
     hold: false,
     rooms: { here: createRoom(), away: createRoom() },

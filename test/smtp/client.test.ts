@@ -573,11 +573,44 @@ describe("internationalised mail", () => {
     expect(session.usable()).toBe(true);
   });
 
-  test("8-bit content goes out as it is where 8BITMIME is not offered", async () => {
+  const offering = [
+    [{ eightBitMime: false }, { eightBit: false, utf8: false }],
+    [{ smtputf8: false }, { eightBit: true, utf8: false }],
+    [
+      { smtputf8: false, eightBitMime: false },
+      { eightBit: false, utf8: false },
+    ],
+  ] as const;
+  test.each(offering)("is brought into another form for a remote that offers %j", async (script, offers) => {
+    const session = await sessionWith(script);
+    const asked: unknown[] = [];
+    const recode = async (offers: unknown) => {
+      asked.push(offers);
+      return LETTER;
+    };
+    const given = { reversePath: "bounce+1@us.test", recipients: ["a@example.net"], recode };
+    for (const content of [utf8Body, utf8Header, LETTER]) {
+      expect((await session.transmit({ ...given, content })).results).toMatchObject([{ kind: "accepted" }]);
+    }
+    expect(asked).toEqual([offers, offers]);
+    expect(session.remote.commands.filter((line) => line.startsWith("MAIL"))).toEqual(
+      Array(3).fill("MAIL FROM:<bounce+1@us.test>"),
+    );
+    expect(session.remote.messages.map(({ content }) => content)).toEqual(Array(3).fill(LETTER.toString()));
+  });
+
+  test("stays as it is where the remote offers all that it needs", async () => {
+    const session = await sessionWith();
+    const recode = () => Promise.reject(new Error("not needed"));
+    const given = { reversePath: "bounce+1@us.test", recipients: ["a@example.net"], recode };
+    for (const content of [utf8Body, utf8Header]) await session.transmit({ ...given, content });
+    expect(session.remote.messages.map(({ content }) => content)).toEqual([utf8Body, utf8Header].map(String));
+  });
+
+  test("in a body without another form is refused here where the remote does not offer 8BITMIME", async () => {
     const session = await sessionWith({ eightBitMime: false });
-    await send(session, ["a@example.net"], utf8Body);
-    expect(session.remote.commands).toContain("MAIL FROM:<bounce+1@us.test>");
-    expect(session.remote.messages).toMatchObject([{ content: utf8Body.toString() }]);
+    expect((await send(session, ["a@example.net"], utf8Body)).results).toMatchObject([{ ...REFUSED, status: "5.6.3" }]);
+    expect(session.remote.commands).toEqual(["EHLO us.test"]);
   });
 });
 
