@@ -268,7 +268,7 @@ find_executable() {
   elif [ -x "$here/mailroom" ]; then
     executable=$here/mailroom
   elif [ -f "$here/package.json" ]; then
-    command -v npm >/dev/null || fail "building needs Node 20 and npm: install them, or give --executable or --archive"
+    command -v npm >/dev/null || fail "building needs Node 22.19 and npm: install them, or give --executable or --archive"
     step "Building from $here"
     (umask 022 && cd "$here" && npm run --silent build)
     executable=$here/dist/mailroom

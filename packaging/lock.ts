@@ -8,6 +8,9 @@ interface Locked {
   dev?: boolean;
   devOptional?: boolean;
   optional?: boolean;
+  engines?: { node?: string };
+  dependencies?: Record<string, string>;
+  optionalDependencies?: Record<string, string>;
 }
 
 /** By path from the root: `node_modules/…`. */
@@ -24,4 +27,21 @@ export function shippedPackages(root: string): { path: string; name: string; ver
     .filter(([, { dev, devOptional, optional }]) => !dev && !devOptional && !optional)
     .map(([path, { version }]) => ({ path, name: path.slice(path.lastIndexOf("node_modules/") + 13), version }))
     .sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+/**
+ * The packages of the lock, each of which has dependencies that the lock lacks. npm leaves out optional ones for other
+ * machines when it changes a lock beside installed packages, and `npm ci` then refuses the lock everywhere.
+ */
+export function incompletePackages(packages: ReadonlyMap<string, Locked>): { path: string; lacks: string[] }[] {
+  /** Node looks in the package's own node_modules first, then in that of each package around it. */
+  function has(path: string, name: string): boolean {
+    if (packages.has(`${path}/node_modules/${name}`)) return true;
+    const around = path.lastIndexOf("/node_modules/");
+    return around === -1 ? packages.has(`node_modules/${name}`) : has(path.slice(0, around), name);
+  }
+  return [...packages].flatMap(([path, { dependencies, optionalDependencies }]) => {
+    const lacks = Object.keys({ ...dependencies, ...optionalDependencies }).filter((name) => !has(path, name));
+    return lacks.length === 0 ? [] : [{ path, lacks }];
+  });
 }

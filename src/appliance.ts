@@ -104,6 +104,8 @@ export interface Appliance {
   readonly fenced: Promise<never>;
   /** Stops accepting, finishes work in flight for up to `graceMs`, and closes the store. */
   stop(graceMs?: number): Promise<void>;
+  /** Reads the operator's certificate again, whether its files look changed or not. */
+  reload(): void;
   /** Does all due work and resolves when there is no more. Tests on a fake clock wait for it. */
   settled(): Promise<void>;
   /** Closes the data folder of an appliance that was not started. */
@@ -208,6 +210,7 @@ export function createAppliance(
   const backends: Started[] = [];
   let scheduler: Scheduler | undefined;
   const wake = (job: string): void => scheduler?.wake(job);
+  let reload = (): void => {};
   let settled = async (): Promise<void> => {};
 
   /** Starts an SMTP listener on `listen`, the value of `variable`. */
@@ -236,6 +239,10 @@ export function createAppliance(
     const names = () => findNames({ hostname, baseUrl, webHosts: domains.webHosts, dns: runtime.dns });
     const certificates = await openCertificates({ mode, hostname, folder, names, runtime, log });
     frontends.push(certificates);
+    reload = () => {
+      certificates.forget();
+      wake(certificates.job.name);
+    };
     return certificates;
   }
 
@@ -587,6 +594,7 @@ export function createAppliance(
       }
     },
     stop,
+    reload: () => reload(),
     settled: () => settled(),
     close: () => store.close(),
   };

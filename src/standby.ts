@@ -23,6 +23,8 @@ export interface StandbyServer {
   /** Resolves once it can be read; never, when it is stopped before. */
   readonly ready: Promise<Ready>;
   stop(graceMs?: number): Promise<void>;
+  /** Reads the operator's certificate again. */
+  reload(): void;
 }
 
 /** @throws Error with the variable of a listener that cannot bind */
@@ -77,6 +79,7 @@ export async function startStandby(parts: {
   changed();
   return {
     ready: ready.promise,
+    reload: () => appliance?.reload(),
     async stop(graceMs) {
       await turn;
       await waiting?.stop(0);

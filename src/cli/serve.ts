@@ -17,18 +17,22 @@ export const serve = command({
   options: { demo: { summary: "In an empty data folder: load a demo workspace, and print a key for it" } },
   async run(session, { options }) {
     const { io, config } = session;
+    const interrupted = io.interrupted();
+    let running: Appliance | undefined;
+    heedSignals(session, () => running?.reload());
     // Loaded only when needed: it imports the parser, which otherwise only workers load.
     const demo = options.demo ? await import("../demo/demo.ts") : undefined;
     // Before the data folder is opened, and so made. The appliance says it of a demo's folder without --demo.
     if (demo) await Promise.try(requireLoopback, config).catch(refuseEnvironment);
     const { appliance } = session;
+    running = appliance;
     let loaded: Demo | undefined;
     // Runs once this server has the folder, so that it changes nothing in the demo of another server.
     const prepare = async () => {
       loaded = await demo?.loadDemo(appliance);
     };
     await runServer(session, {
-      interrupted: io.interrupted(),
+      interrupted,
       start: { hold: options.demo, prepare },
       started({ http }) {
         if (demo && loaded) io.writeStderr(demo.describeDemo(loaded, http));
@@ -37,6 +41,17 @@ export const serve = command({
     return undefined;
   },
 });
+
+/** Has SIGHUP call `reload`, and logs other signals that change nothing. */
+export function heedSignals({ io, log }: Session, reload: () => void): void {
+  io.keepRunning({
+    reload() {
+      log.info("SIGHUP: the certificate is read again");
+      reload();
+    },
+    ignored: (signal) => log.info("a signal without a meaning here was ignored", { signal }),
+  });
+}
 
 /**
  * Runs the session's appliance until `interrupted`. `started` is called when it listens. @throws Fenced when another

@@ -32,8 +32,13 @@ export interface Io {
   writeStderr(text: string): void;
   /** `dnsServers` as in MAILROOM_DNS. */
   runtime(dnsServers: readonly string[]): Runtime;
-  /** Resolves at the first SIGTERM or SIGINT; the second ends the process at once. */
+  /** Resolves at the first SIGTERM, SIGINT or SIGQUIT; the second ends the process at once. */
   interrupted(): Promise<void>;
+  /**
+   * From now on SIGHUP calls `reload`, and the other signals that would end the process without grace do no more than
+   * call `ignored` with their name.
+   */
+  keepRunning(on: { reload(): void; ignored(signal: string): void }): void;
   /**
    * Root becomes the owner of the data folder for good. What the process makes there then belongs to the server's user,
    * and links that this user planted there lead no further than that user may go.
@@ -41,11 +46,10 @@ export interface Io {
   actAsOwnerOf(folder: string): void;
 }
 
-/** Resolves at the first SIGTERM or SIGINT; the second ends the process at once. */
 function interrupted(): Promise<void> {
   return new Promise((resolve) => {
     let asked = false;
-    for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    for (const signal of ["SIGTERM", "SIGINT", "SIGQUIT"] as const) {
       process.on(signal, () => {
         if (asked) process.exit(1);
         asked = true;
@@ -53,6 +57,14 @@ function interrupted(): Promise<void> {
       });
     }
   });
+}
+
+/** Signals with no meaning for a server. Those of faults (SIGSEGV and others) and of limits of the system stay as they are. */
+const MEANINGLESS = ["SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO"] as const;
+
+function keepRunning({ reload, ignored }: Parameters<Io["keepRunning"]>[0]): void {
+  process.on("SIGHUP", reload);
+  for (const signal of MEANINGLESS) process.on(signal, ignored);
 }
 
 function actAsOwnerOf(folder: string): void {
@@ -70,8 +82,9 @@ function actAsOwnerOf(folder: string): void {
 }
 
 export function processIo(): Io {
-  // A reader may close the pipe.
+  // A reader may close the pipe, and a terminal may be gone.
   process.stdout.on("error", () => {});
+  process.stderr.on("error", () => {});
   // The runtime's timers do not keep the process alive while a command waits on one; this interval does.
   setInterval(() => {}, 60_000);
   return {
@@ -84,6 +97,7 @@ export function processIo(): Io {
     },
     runtime: systemRuntime,
     interrupted,
+    keepRunning,
     actAsOwnerOf,
   };
 }

@@ -11,7 +11,7 @@ import { openStandby, type Standby } from "../replica/standby.ts";
 import { startStandby } from "../standby.ts";
 import { claimFolder } from "../store/claim.ts";
 import { command } from "./command.ts";
-import { runServer } from "./serve.ts";
+import { heedSignals, runServer } from "./serve.ts";
 import { refuseEnvironment, type Session } from "./session.ts";
 
 /** @throws UsageError without a replica */
@@ -71,14 +71,18 @@ export const standby = command({
   async run(session: Session) {
     const { io, log, config, runtime } = session;
     const interrupted = io.interrupted();
+    let running: { reload(): void } | undefined;
+    heedSignals(session, () => running?.reload());
     const opened = await openHere(session);
     if (!opened) {
       log.info("this machine has the lease of the replica: it is the server");
+      running = session.appliance;
       await serveHere(session, { interrupted });
       return undefined;
     }
     const { standby, promote, isPromoting, release } = opened;
     const server = await startStandby({ config, standby, runtime, log });
+    running = server;
     const promoted = Promise.withResolvers<Promoted>();
     const serving = Promise.withResolvers<object>();
     let underWay: Promise<Promoted> | undefined;
@@ -126,6 +130,7 @@ export const standby = command({
     if (took) {
       await becomeServer(config.data, session.runtime.now());
       release();
+      running = session.appliance;
       await serveHere(session, { interrupted, started: (ready) => serving.resolve({ ready }) });
     } else release();
     await control.stop();

@@ -1,4 +1,6 @@
 /** The text of a calendar file (iCalendar, RFC 5545): its events, tasks and journal entries. */
+import { decodeOctets } from "../message/charset.ts";
+import { readPerson } from "./calendar-values.ts";
 import ICAL from "./ical.ts";
 import type { Text } from "./text.ts";
 
@@ -16,7 +18,7 @@ export function readCalendar(bytes: Uint8Array, text: Text): boolean {
   if (bytes.byteLength > MOST_BYTES) return false;
   let parsed: Component | Component[];
   try {
-    parsed = ICAL.parse(new TextDecoder().decode(bytes));
+    parsed = ICAL.parse(decodeOctets(bytes));
   } catch {
     return false;
   }
@@ -84,9 +86,11 @@ const ruleOf = (rule: unknown): string =>
     : oneLine(rule);
 
 /** `Ann Example <ann@remote.example> (accepted)`. */
-function personOf([, { cn, partstat }, , value]: Property): string {
-  const address = oneLine(value).replace(/^mailto:/i, "");
-  const named = cn === undefined ? address : `${oneLine(cn)} <${address}>`;
+function personOf([, { cn, email, partstat }, , value]: Property): string {
+  const parameter = (given: string | string[] | undefined): string => (given === undefined ? "" : oneLine(given));
+  const person = readPerson(oneLine(value), { cn: parameter(cn), email: parameter(email) });
+  const address = person.email ?? (person.name === "" ? oneLine(value) : undefined);
+  const named = [person.name, address && (person.name === "" ? address : `<${address}>`)].filter(Boolean).join(" ");
   return partstat === undefined ? named : `${named} (${oneLine(partstat).toLowerCase()})`;
 }
 

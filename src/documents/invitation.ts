@@ -2,8 +2,9 @@
  * Reads the invitation in a calendar file (iTIP, RFC 5546), and writes the answer to one. Runs in the worker for documents,
  * since a stranger wrote the file; what comes out has bounded length.
  */
-import { normalizeAddress } from "../message/address.ts";
 import { shownLine } from "../message/characters.ts";
+import { decodeOctets } from "../message/charset.ts";
+import { inZone, readPerson } from "./calendar-values.ts";
 import ICAL from "./ical.ts";
 
 /** Methods of RFC 5546 that are shown; others are no invitation. */
@@ -68,7 +69,7 @@ const MOST_GUESTS = 100;
 /** Undefined if the file is no invitation to an event. Never throws. */
 export function readInvitation(bytes: Uint8Array, order?: AnswerOrder): ReadInvitation | undefined {
   try {
-    const calendar = new ICAL.Component(ICAL.parse(new TextDecoder().decode(bytes)));
+    const calendar = new ICAL.Component(ICAL.parse(decodeOctets(bytes)));
     const event = eventOf(calendar);
     const invitation = event && invitationOf(calendar, event);
     if (!invitation) return undefined;
@@ -126,10 +127,12 @@ const line = (text: string): string => cut(shownLine(text.replace(/\s+/g, " ").t
 
 function guestOf(property: ICAL.Property | null): Guest | undefined {
   const value = property?.getFirstValue();
-  const email = typeof value === "string" ? normalizeAddress(value.replace(/^mailto:/i, "").trim()) : undefined;
-  if (!property || email === undefined) return undefined;
-  const name = line(String(property.getFirstParameter("cn") ?? ""));
-  const state = String(property.getFirstParameter("partstat") ?? "").toLowerCase();
+  if (!property || typeof value !== "string") return undefined;
+  const parameter = (name: string): string => String(property.getFirstParameter(name) ?? "");
+  const { email, name: given } = readPerson(value, { cn: parameter("cn"), email: parameter("email") });
+  if (email === undefined) return undefined;
+  const name = line(given);
+  const state = parameter("partstat").toLowerCase();
   const answer = ANSWERS.find((one) => one === state);
   return { email, ...(name !== "" && name !== email && { name }), ...(answer && { answer }) };
 }
@@ -157,25 +160,10 @@ function moment(time: ICAL.Time, tzid: string): Moment {
   const isFloating = time.zone === ICAL.Timezone.localTimezone;
   if (!isFloating) return { at: new Date(time.toUnixTime() * 1_000).toISOString() };
   const local = time.toString().slice(0, 16);
-  // A file should define the zones that it names (RFC 5545 §3.2.19); many use the names of the IANA without.
+  // A file should define the zones that it names (RFC 5545 §3.2.19); many use names of the IANA or of Windows without.
   const at = tzid === "" ? undefined : inZone(local, tzid);
   if (at !== undefined) return { at };
   return { local, ...(tzid !== "" && { zone: line(tzid) }) };
-}
-
-/** A local time in a zone of the IANA as ISO 8601 in UTC; undefined for an unknown zone. */
-function inZone(local: string, timeZone: string): string | undefined {
-  let format: Intl.DateTimeFormat;
-  try {
-    format = new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "short" });
-  } catch {
-    return undefined;
-  }
-  const wanted = Date.parse(`${local}:00Z`);
-  let at = wanted;
-  // The second look corrects a guess on the other side of a change of the clock.
-  for (let looks = 0; looks < 2; looks++) at += wanted - Date.parse(`${format.format(at).replace(" ", "T")}:00Z`);
-  return new Date(at).toISOString();
 }
 
 const UNITS: Readonly<Record<string, string>> = { DAILY: "day", WEEKLY: "week", MONTHLY: "month", YEARLY: "year" };

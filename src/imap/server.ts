@@ -6,7 +6,7 @@
  * replies is not read from, and ends after a while.
  */
 import { createServer, type Server, type Socket } from "node:net";
-import { createSecureContext, TLSSocket } from "node:tls";
+import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 import { PolicyRefusal } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
 import { createRoom, mostLargeBytes, type Room } from "../base/memory.ts";
@@ -15,7 +15,7 @@ import { randomToken } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
-import type { Certificates } from "../tls/certificates.ts";
+import type { Certificates, KeyPair } from "../tls/certificates.ts";
 import { append } from "./commands/append.ts";
 import { expunge } from "./commands/expunge.ts";
 import { fetch } from "./commands/fetch.ts";
@@ -81,7 +81,7 @@ const LOOK_MS = 100;
  */
 const KEEPS_NUMBERS = /^\S+ (?:FETCH|STORE|(?:UID )?(?:SEARCH|COPY)) /i;
 
-const TLS = { minVersion: "TLSv1.2" } as const;
+const contextOf = ({ cert, key }: KeyPair): SecureContext => createSecureContext({ cert, key, minVersion: "TLSv1.2" });
 
 /** A text of a reply, which may name what somebody else chose: in ASCII, in one line. */
 const plain = (text: string): string => text.replace(/[^ -~]/g, "?");
@@ -104,6 +104,7 @@ export function createImap({
   const { options, runtime, log } = parts;
   const connections = new Set<ReturnType<typeof serve>>();
   const servers: Server[] = [];
+  const forgetCertificates: (() => void)[] = [];
   let stopping = false;
   /** Called when the last connection has ended. */
   let ended = (): void => {};
@@ -242,7 +243,7 @@ export function createImap({
         ? BEFORE_SIGN_IN
         : BEFORE_TLS;
 
-  function serve(raw: Socket, { implicitTls, certificates }: Listening) {
+  function serve(raw: Socket, { implicitTls, context }: Pick<Listening, "implicitTls"> & { context(): SecureContext }) {
     const trace = randomToken(runtime, 16);
     const address = canonicalAddress(raw.remoteAddress ?? "");
     const source = sourceOfAddress(address);
@@ -300,8 +301,7 @@ export function createImap({
     function secure(): void {
       lines.clear();
       raw.removeAllListeners("data");
-      const { cert, key } = certificates.current();
-      const tls = new TLSSocket(raw, { isServer: true, secureContext: createSecureContext({ cert, key, ...TLS }) });
+      const tls = new TLSSocket(raw, { isServer: true, secureContext: context() });
       socket = tls;
       isSecure = true;
       attend(tls);
@@ -518,17 +518,24 @@ export function createImap({
     /** Resolves with the address once it listens. @throws the error of the operating system, such as EADDRINUSE */
     listen: (given: Listening): Promise<{ host: string; port: number }> =>
       new Promise((resolve, reject) => {
+        const { implicitTls, certificates } = given;
+        // The keys of session tickets are the context's, so clients resume their sessions until the certificate changes.
+        let context = contextOf(certificates.current());
+        const forget = certificates.onChange((pair) => {
+          context = contextOf(pair);
+        });
+        forgetCertificates.push(forget);
         const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
           const source = sourceOfAddress(canonicalAddress(socket.remoteAddress ?? ""));
           const ofSource = [...connections].filter((one) => one.source === source).length;
           if (connections.size >= mostConnections || ofSource >= MOST_OF_SOURCE) {
             meters.countImapRefusal(ofSource >= MOST_OF_SOURCE ? "source" : "total");
             socket.on("error", () => {});
-            if (given.implicitTls) socket.destroy();
+            if (implicitTls) socket.destroy();
             else socket.end("* BYE Too many connections\r\n");
             return;
           }
-          serve(socket, given);
+          serve(socket, { implicitTls, context: () => context });
         });
         servers.push(server);
         server.once("error", reject);
@@ -556,6 +563,7 @@ export function createImap({
     async stop(graceMs: number): Promise<void> {
       stopping = true;
       stopLooking();
+      for (const forget of forgetCertificates.splice(0)) forget();
       for (const server of servers.splice(0)) server.close();
       const allEnded = Promise.withResolvers<void>();
       ended = allEnded.resolve;

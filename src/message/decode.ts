@@ -131,12 +131,13 @@ function hexOf(octet = 0): number {
 /** The decoded octets of an attachment, and its file name. */
 export function decodeFile(buffer: Buffer, part: Part): { content: Uint8Array; filename: string } {
   const octets = octetsOf(buffer, part);
-  return {
-    content: new Uint8Array(octets.buffer, octets.byteOffset, octets.byteLength),
-    filename:
-      fileNameIn(part.disposition.parameters, "filename") ?? fileNameIn(part.contentType.parameters, "name") ?? "",
-  };
+  const content = new Uint8Array(octets.buffer, octets.byteOffset, octets.byteLength);
+  return { content, filename: fileNameOf(part) };
 }
+
+/** The file name that a part gives, still with encoded words; "" for none. */
+export const fileNameOf = ({ disposition, contentType }: Part): string =>
+  fileNameIn(disposition.parameters, "filename") ?? fileNameIn(contentType.parameters, "name") ?? "";
 
 /** A parameter that may be split and encoded (RFC 2231 §3, §4); undefined if it is absent. */
 function fileNameIn(parameters: ReadonlyMap<string, string>, name: string): string | undefined {

@@ -17,7 +17,7 @@ import {
 } from "./address.ts";
 import { cleanText, type Guess } from "./charset.ts";
 import { parseDate } from "./date.ts";
-import { decodeFile, decodeText, isDecodedWhole } from "./decode.ts";
+import { decodeFile, decodeText, fileNameOf, isDecodedWhole } from "./decode.ts";
 import {
   decodeWords,
   type HeaderField,
@@ -245,14 +245,25 @@ function decodeAttachment(buffer: Buffer, part: Part, index: number, shown: Read
   const contentId = cleanText(headerOf(part.header.fields, "content-id") ?? "")
     .replace(/^[\s<]+|(?<![\s>])[\s>]+$/g, "")
     .slice(0, 500);
+  const contentType = isCalendarFile(content, filename) ? "text/calendar" : part.type;
   return {
-    filename: safeFilename(filename) || defaultFilename(part.type, index),
-    contentType: part.type,
+    filename: safeFilename(filename) || defaultFilename(contentType, index),
+    contentType,
     content,
     inline: contentId !== "" && shown.has(contentId),
     ...(contentId === "" ? {} : { contentId }),
   };
 }
+
+/** True for iCalendar (RFC 5545 §3.4), whatever type its sender declared. */
+function isCalendarFile(content: Uint8Array, filename: string): boolean {
+  const begin = Buffer.from(content.buffer, content.byteOffset, Math.min(content.byteLength, 1_000)).toString("latin1");
+  return (CALENDAR_NAME.test(filename) ? /^BEGIN:VCALENDAR/im : /^(?:\u00ef\u00bb\u00bf)?\s*BEGIN:VCALENDAR/i).test(
+    begin,
+  );
+}
+
+const CALENDAR_NAME = /\.ics$/i;
 
 /** A file name that is valid on every system: no path, no control or direction-changing characters. */
 export function safeFilename(name: string): string {
@@ -314,10 +325,13 @@ function sortParts(
 ): void {
   const textsBefore = text?.length ?? -1;
   const htmlsBefore = html?.length ?? -1;
+  const hasText = multipart === "alternative" && parts.some(holdsText);
   for (const [index, part] of parts.entries()) {
     if (part.children.length > 0) {
       const subtype = part.type.slice("multipart/".length);
       sortParts(rootFirst(part), subtype, stubs, text, html, attachments, inAlternative || subtype === "alternative");
+    } else if (hasText && isOtherForm(part)) {
+      // It says in another form what the text says.
     } else if (!isShown(part, index, multipart)) {
       attachments.push(part);
     } else if (multipart === "alternative") {
@@ -349,12 +363,33 @@ function rootFirst({ children, type, contentType }: Part): readonly Part[] {
   return root === undefined ? children : [root, ...children.filter((part) => part !== root)];
 }
 
+const holdsText = (part: Part): boolean =>
+  part.children.length > 0 ? part.children.some(holdsText) : SHOWN_TYPES.has(part.type);
+
+const SHOWN_TYPES: ReadonlySet<string> = new Set(["text/plain", "text/html"]);
+
+/**
+ * True for an alternative that is neither text, HTML nor a file: those for AMP, watches and reactions (RFC 9078, Gmail's), and
+ * what is unknown.
+ */
+function isOtherForm({ type, contentType, disposition }: Part): boolean {
+  if (disposition.value === "attachment" || isNamed(disposition.parameters)) return false;
+  if (disposition.value === "reaction" || OTHER_FORM.test(type)) return true;
+  return !isNamed(contentType.parameters) && !SHOWN_TYPES.has(type) && !FILE_TYPE.test(type);
+}
+
+const OTHER_FORM = /^text\/(?:x-amp-html|watch-html|vnd\.google\.email-reaction\+json)$/;
+/** Types of files, which some senders put among the alternatives without a name. */
+const FILE_TYPE =
+  /^(?:image|audio|video|message|model|font)\/|^text\/(?:(?:x-)?v?calendar|(?:x-)?vcard)$|^application\/(?:ics|octet-stream|pdf|zip|ms-tnef|msword|vnd\.(?:ms|openxmlformats)-.*|(?:x-)?pkcs7-.*|pgp-.*)$/;
+
 /** True if a text is not meant as a file: of several neighbours, only the first may have a name. */
 function isShown(part: Part, index: number, multipart: string): boolean {
   if (part.type !== "text/plain" && part.type !== "text/html") return false;
   const { value, parameters } = part.disposition;
   // RFC 2183 §2.8: an unknown disposition means attachment. A value that is not even a token is ignored.
-  if (value !== "inline" && /^[a-z0-9-]+$/.test(value)) return false;
+  if (value !== "inline" && value !== "reaction" && /^[a-z0-9-]+$/.test(value)) return false;
+  if (CALENDAR_NAME.test(fileNameOf(part))) return false;
   return index === 0 || (multipart !== "related" && !isNamed(parameters) && !isNamed(part.contentType.parameters));
 }
 

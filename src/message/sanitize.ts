@@ -311,7 +311,8 @@ function isSafe(property: string, value: string): boolean {
 
 /** The digits of a colour (#333333) are no length. */
 function exceeds(value: string): boolean {
-  for (const [number] of value.matchAll(/(?<![#\w])\d+/g)) if (number.length > 8 || Number(number) > MAX_LENGTH) return true;
+  for (const [number] of value.matchAll(/(?<![#\w])\d+/g))
+    if (number.length > 8 || Number(number) > MAX_LENGTH) return true;
   return false;
 }
 

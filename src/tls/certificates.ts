@@ -41,6 +41,8 @@ export async function openCertificates(setup: CertificateSetup) {
     },
     /** Looks for a later pair. */
     job,
+    /** Has the job's next run read the operator's files again, even if they look unchanged. */
+    forget: () => source.forget?.(),
     /** Returns the proof for a challenge's `token` (RFC 8555 §8.3); undefined for an unknown token. */
     proof: (token: string) => source.proof?.(token),
     /** Proofs for the authority at the HTTPS listener (RFC 8737); undefined for other types of challenge. */

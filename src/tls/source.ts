@@ -51,6 +51,8 @@ export interface Source {
    * Calls `replace` with the pair in force from now on, if it is another. Resolves with when to look again, epoch ms.
    */
   look(replace: (pair: KeyPair) => void): Promise<number>;
+  /** Has `look` read the pair again, changed or not. */
+  forget?(): void;
   /** Returns the proof for a challenge's `token`; undefined for an unknown token. */
   proof?(token: string): string | undefined;
   alpn?: AlpnProofs | undefined;
@@ -104,6 +106,9 @@ export function fileSource(files: { cert: string; key: string }, { runtime, log 
         }
       }
       return runtime.now() + LOOK_MS;
+    },
+    forget() {
+      seen = "";
     },
   };
 }

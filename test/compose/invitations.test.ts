@@ -75,6 +75,15 @@ describe("an answer", () => {
     expect((await read(id))?.answered?.answer).toBe("declined");
   });
 
+  test("goes to the organizer of a file that is declared as something else", async () => {
+    const id = await deliver({
+      declared: "application/octet-stream; name=invite.ics",
+      lines: "DTSTART;TZID=W. Europe Standard Time:20260601T100000",
+    });
+    expect(await read(id)).toMatchObject({ guest: ALICE, start: { at: "2026-06-01T08:00:00.000Z" } });
+    expect((await answer(id, "accepted")).status).toBe(200);
+  });
+
   test("is transmitted as RFC 6047 says", async () => {
     const id = await deliver();
     await answer(id, "accepted");

@@ -63,6 +63,27 @@ ATTENDEE;CN="carol@x.example":mailto:carol@x.example`;
   });
 });
 
+describe("its organizer", () => {
+  test.each([
+    ['ORGANIZER;CN="Brand, Bea":mailto:bea@x.example', "Brand, Bea"],
+    ["ORGANIZER;CN='Bea':MAILTO:Bea@X.example", "Bea"],
+    ["ORGANIZER:bea@x.example", undefined],
+    ["ORGANIZER:Bea Brand <bea@x.example>", "Bea Brand"],
+    ['ORGANIZER:mailto:"Brand, Bea" <bea@x.example>', "Brand, Bea"],
+    ["ORGANIZER:mailto:Bea%20Brand%20%3Cbea@x.example%3E", "Bea Brand"],
+    ["ORGANIZER;CN=Team: Boards:mailto:bea@x.example", "Team"],
+    ["ORGANIZER;CN=Bea;EMAIL=bea@x.example:invalid:nomail", "Bea"],
+  ])("%s", (written, name) => {
+    expect(read(written)?.organizer).toEqual({ email: "bea@x.example", ...(name !== undefined && { name }) });
+  });
+
+  test("may have no address", () => {
+    const invitation = read("ORGANIZER;CN=Bea:invalid:nomail");
+    expect([invitation?.uid, invitation?.organizer]).toEqual(["1@x", undefined]);
+    expect(read(`ORGANIZER:mailto:${"(".repeat(100_000)}`)?.organizer).toBeUndefined();
+  });
+});
+
 describe("its time", () => {
   const cases: [name: string, lines: string, start: Moment][] = [
     [
@@ -80,6 +101,21 @@ describe("its time", () => {
       "there, in the hour after a change",
       "DTSTART;TZID=America/New_York:20260308T030000",
       { at: "2026-03-08T07:00:00.000Z" },
+    ],
+    [
+      "in a zone of Windows",
+      "DTSTART;TZID=W. Europe Standard Time:20260601T100000",
+      { at: "2026-06-01T08:00:00.000Z" },
+    ],
+    [
+      "in another zone of Windows",
+      'DTSTART;TZID="Eastern Standard Time":20260601T100000',
+      { at: "2026-06-01T14:00:00.000Z" },
+    ],
+    [
+      "in a zone of the IANA behind a path",
+      "DTSTART;TZID=/example.org/20260101_1/America/Argentina/Salta:20260601T100000",
+      { at: "2026-06-01T13:00:00.000Z" },
     ],
     [
       "in an unknown zone",

@@ -58,6 +58,10 @@ export const SAMPLES = [
   ),
 ].map((entity) => Buffer.from(headed(entity), "latin1"));
 
+/** True for a message with an alternative that is left out on purpose (rules: Forms of mail). */
+export const hasOtherForm = (bytes: Uint8Array): boolean =>
+  /^content-type: *text\/enriched/im.test(Buffer.from(bytes).toString("latin1"));
+
 /** Plants words in each part of a message, at the beginning and somewhere inside, at the start of lines. */
 export function planted(bytes: Buffer, choose: Choose): string {
   let text = "";

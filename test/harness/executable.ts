@@ -5,10 +5,10 @@ import { join } from "node:path";
 const VARIABLE = "MAILROOM_TEST_EXECUTABLE";
 export const builtExecutable = process.env[VARIABLE];
 
-/** Builds it at a path. @throws Error with the output of a failed build */
-export async function buildExecutable(outfile: string): Promise<string> {
+/** Builds it at a path, from this project or another one. @throws Error with the output of a failed build */
+export async function buildExecutable(outfile: string, project = join(import.meta.dir, "../..")): Promise<string> {
   const child = Bun.spawn([process.execPath, "run", "--silent", "build", `--outfile=${outfile}`], {
-    cwd: join(import.meta.dir, "../.."),
+    cwd: project,
     stdio: ["ignore", "ignore", "pipe"],
   });
   const stderr = await new Response(child.stderr).text();

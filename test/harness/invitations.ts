@@ -9,6 +9,8 @@ export interface Invited {
   attendees?: readonly string[];
   /** Further lines of the event. */
   lines?: string;
+  /** Content-Type of the file. */
+  declared?: string;
 }
 
 /** The calendar file. */
@@ -57,7 +59,7 @@ Content-Type: text/plain\r
 \r
 Please come.\r
 --b\r
-Content-Type: text/calendar; charset=utf-8; method=${invited.method ?? "REQUEST"}\r
+Content-Type: ${invited.declared ?? `text/calendar; charset=utf-8; method=${invited.method ?? "REQUEST"}`}\r
 \r
 ${calendarFile(invited)}\r
 --b--\r

@@ -54,6 +54,7 @@ export function openTerminal({
       },
       runtime: (servers) => ({ ...systemRuntime(servers), ...runtime }),
       interrupted: () => interrupted,
+      keepRunning() {},
       // The process of the tests stays who it is.
       actAsOwnerOf: () => {},
     });

@@ -10,6 +10,7 @@ import {
   broken,
   chooser,
   expectNothingLost,
+  hasOtherForm,
   lostOf,
   NAMES,
   planted,
@@ -51,7 +52,7 @@ describe("no part of a message is lost", () => {
     () =>
       expectNothingLost(
         corpusFiles()
-          .filter(({ bytes }) => bytes.length < 30_000)
+          .filter(({ bytes }) => bytes.length < 30_000 && !hasOtherForm(bytes))
           .map(({ bytes }) => Buffer.from(bytes)),
         1,
       ),
