@@ -35,6 +35,8 @@ const statements = prepared(({ $client: sqlite }) => {
 const FEW = 16_000;
 /** Characters of a text in which highlights are looked for. */
 const LONGEST_SEARCHED = 32_000;
+const beginningOf = (text: string): string =>
+  text.length <= LONGEST_SEARCHED ? text : text.slice(0, LONGEST_SEARCHED).replace(/\S{1,100}$/, "");
 /** Bytes of a file that is checked. */
 const LARGEST_FILE = 32 * 1024 * 1024;
 
@@ -42,7 +44,7 @@ const LARGEST_FILE = 32 * 1024 * 1024;
  * Fields of answers that hold text of mail, wherever they are, also in arrays: recipients as text have names. Highlights
  * are made of masked text.
  */
-const LONG = ["subject", "text", "bodyText", "html", "snippet"];
+const LONG = ["subject", "text", "bodyText", "seen", "html", "snippet"];
 const SHORT: ReadonlySet<string> = new Set(["filename", "filenames", "name", "to", "cc", "bcc"]);
 const TEXTS: ReadonlySet<string> = new Set([...LONG, ...SHORT]);
 
@@ -201,9 +203,10 @@ export function createCodes({
     maskRows:
       (caller: Caller): MaskRows =>
       async (rows) => {
-        const shortened = rows.map(({ text, ...row }) => ({
+        const shortened = rows.map((row) => ({
           ...row,
-          text: text.length <= LONGEST_SEARCHED ? text : text.slice(0, LONGEST_SEARCHED).replace(/\S{1,100}$/, ""),
+          text: beginningOf(row.text),
+          ...(row.seen !== undefined && { seen: beginningOf(row.seen) }),
         }));
         await maskItems(caller, shortened);
         return shortened;

@@ -13,6 +13,7 @@ import type { EmailAddress } from "../message/address.ts";
 import { unpackText } from "../message/reading.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import { foldDocument } from "../search/fold.ts";
+import { readStored } from "../search/stored.ts";
 import { UNSERVED_MAILBOXES } from "../store/moving.ts";
 import {
   attachments,
@@ -324,9 +325,7 @@ export function createDraftChanges({
       .run();
     tx.update(threads).set({ hasAttachments }).where(eq(threads.seq, draft.threadSeq)).run();
     addUsage(tx, draft.reach.mailbox.id, bytes);
-    const { subject, text, from, to, cc } = draft;
-    const filenames = files.map(({ filename }) => filename);
-    engine.replace(tx, draft.seq, scopeOf(draft), foldDocument({ subject, text, from: [from], to, cc, filenames }));
+    for (const stored of readStored(tx, [draft.seq])) engine.replace(tx, draft.seq, stored, stored.fold());
   }
 
   /** Writes files from position `first` on; returns their ids. */

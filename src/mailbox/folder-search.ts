@@ -3,6 +3,7 @@
  * each, and for the others what is looked at. Messages are named by messages.seq. The caller checks access.
  */
 import { letOthersRun } from "../base/pause.ts";
+import { unpackText } from "../message/reading.ts";
 import { threadOf } from "../search/document-number.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import { LONGEST_SURE } from "../search/fold.ts";
@@ -12,6 +13,8 @@ import type { Db } from "../store/store.ts";
 import { threadsLabelledIn } from "./labels.ts";
 import { IMAP_FLAGS, type ImapFolder } from "./uids.ts";
 
+/** Times its packed length that a text usually has. */
+const PACKED_TO = 4;
 /** Conversations whose messages are read at once: some 5 ms. */
 const PORTION = 2_000;
 
@@ -48,7 +51,7 @@ const statements = prepared(({ $client: client }) => ({
     `SELECT json_group_array(seq) AS seqs FROM json_each(?2) AS given
        CROSS JOIN messages INDEXED BY messages_by_folder ON mailbox_id = ?1 AND folder = given.value
        CROSS JOIN message_bodies ON message_seq = seq
-     WHERE size > ?3 / 3 AND octet_length(text) > ?3`,
+     WHERE size > ?3 / 3 AND (octet_length(text) > ?3 OR octet_length(seen_text) > ?3 / ${PACKED_TO})`,
   ),
   dates: client.prepare<DatesRow, [seqs: string]>(
     `SELECT seq, kind = 'draft' AS isDraft, filed_at AS filedAt, date FROM json_each(?) AS given CROSS JOIN messages ON seq = given.value`,
@@ -60,8 +63,9 @@ const statements = prepared(({ $client: client }) => ({
   headers: client.prepare<HeadersRow, [seqs: string]>(
     "SELECT message_seq AS seq, headers FROM json_each(?) AS given CROSS JOIN message_bodies ON message_seq = given.value",
   ),
-  bodies: client.prepare<BodyRow, [seqs: string]>(
-    "SELECT message_seq AS seq, text FROM json_each(?) AS given CROSS JOIN message_bodies ON message_seq = given.value",
+  bodies: client.prepare<BodyRow & { seen: Uint8Array | null }, [seqs: string]>(
+    `SELECT message_seq AS seq, text, seen_text AS seen
+     FROM json_each(?) AS given CROSS JOIN message_bodies ON message_seq = given.value`,
   ),
 }));
 
@@ -148,8 +152,13 @@ export function createFolderSearch({ db, engine }: { db: Db; engine: Pick<Search
     headers: (seqs: readonly number[], characters: number): HeadersRow[] =>
       firstOf(statements(db).headers.iterate(JSON.stringify(seqs)), characters, ({ headers }) => headers.length),
     bodies: (seqs: readonly number[], characters: number): BodyRow[] =>
-      firstOf(statements(db).bodies.iterate(JSON.stringify(seqs)), characters, ({ text }) => text.length),
+      firstOf(wholeTexts(statements(db).bodies.iterate(JSON.stringify(seqs))), characters, ({ text }) => text.length),
   };
+}
+
+/** With the visible text of the HTML below, where that differs. */
+function* wholeTexts(rows: Iterable<BodyRow & { seen: Uint8Array | null }>): Generator<BodyRow> {
+  for (const { seq, text, seen } of rows) yield { seq, text: seen ? `${text}\n${unpackText(seen)}` : text };
 }
 
 function firstOf<T>(rows: Iterable<T>, characters: number, lengthOf: (row: T) => number): T[] {

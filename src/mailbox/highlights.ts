@@ -6,6 +6,7 @@
  * beyond the bounds get no highlights.
  */
 import { letOthersRun } from "../base/pause.ts";
+import { unpackText } from "../message/reading.ts";
 import { threadOf } from "../search/document-number.ts";
 import { createHits } from "../search/fts5/hits.ts";
 import { createHighlighter, type Highlight, type SearchedMessage } from "../search/highlight.ts";
@@ -48,11 +49,11 @@ const statements = prepared(({ $client: sqlite }) => ({
      ) AS rows
      FROM messages WHERE seq IN (SELECT value FROM json_each(?))`,
   ),
-  texts: sqlite.prepare<{ seq: number; text: string }, [seqs: string]>(
-    "SELECT message_seq AS seq, text FROM message_bodies WHERE message_seq IN (SELECT value FROM json_each(?))",
+  texts: sqlite.prepare<{ seq: number; text: string; seen: Uint8Array | null }, [seqs: string]>(
+    "SELECT message_seq AS seq, text, seen_text AS seen FROM message_bodies WHERE message_seq IN (SELECT value FROM json_each(?))",
   ),
   sizes: sqlite.prepare<{ sizes: string }, [seqs: string]>(
-    `SELECT json_group_object(message_seq, octet_length(text)) AS sizes
+    `SELECT json_group_object(message_seq, octet_length(text) + coalesce(4 * octet_length(seen_text), 0)) AS sizes
      FROM message_bodies WHERE message_seq IN (SELECT value FROM json_each(?))`,
   ),
   onlyMessage: sqlite.prepare<{ seq: number }, [number]>("SELECT seq FROM messages WHERE thread_seq = ?"),
@@ -138,10 +139,14 @@ function* turnsOf(db: Db, seqs: readonly number[]): Generator<{ messages: number
 function readMessages(db: Db, seqs: readonly number[], bodies: readonly number[]): Row[] {
   const { messages, texts } = statements(db);
   const { rows = "[]" } = messages.get(JSON.stringify(seqs)) ?? {};
-  const textOf = new Map(texts.all(JSON.stringify(bodies)).map(({ seq, text }) => [seq, text]));
+  const textsOf = new Map(
+    texts
+      .all(JSON.stringify(bodies))
+      .map(({ seq, text, seen }) => [seq, { text, ...(seen && { seen: unpackText(seen) }) }]),
+  );
   const bySeq = new Map((JSON.parse(rows) as Omit<Row, "text">[]).map((row) => [row.seq, row]));
   return seqs.flatMap((seq) => {
     const row = bySeq.get(seq);
-    return row ? [{ ...row, text: textOf.get(seq) ?? "" }] : [];
+    return row ? [{ ...row, ...(textsOf.get(seq) ?? { text: "" }) }] : [];
   });
 }

@@ -87,16 +87,17 @@ export async function prepareMessage(
     stored.push({ ...attachment, size: content.byteLength, blob: await blobs.write(content) });
   }
   const { key, isReply } = subjectKeyOf(parsed.subject);
+  // Sanitising comes later, because it may exceed the budget.
+  const seen = seenText(parsed.text, html, budget);
   const index = foldDocument({
     subject: parsed.subject,
     text: parsed.text,
+    ...(seen.fromHtml && { seen: seen.text }),
     from: parsed.from === undefined ? [] : [parsed.from],
     to: parsed.to,
     cc: parsed.cc,
     filenames: attachments.map(({ filename }) => filename),
   });
-  // Sanitising comes later, because it may exceed the budget.
-  const seen = seenText(parsed.text, html, budget);
   const message = {
     ...parsed,
     subjectKey: key,
@@ -118,7 +119,13 @@ export async function prepareMessage(
     ...message,
     ...(report === undefined ? {} : { report }),
     ...(aggregateReport === undefined ? {} : { aggregateReport }),
-    junkTokens: tokensOf({ ...parsed, attachments, folded: index.body, size: bytes.byteLength, html: () => html }),
+    junkTokens: tokensOf({
+      ...parsed,
+      attachments,
+      folded: seen.fromHtml ? undefined : index.body,
+      size: bytes.byteLength,
+      html: () => html,
+    }),
   };
 }
 

@@ -15,6 +15,7 @@
 import { domainToASCII, domainToUnicode } from "node:url";
 import type { EmailAddress } from "../message/address.ts";
 import { isAscii } from "../message/characters.ts";
+import { missingFrom } from "./missing.ts";
 
 /** The folded text that the index stores of a message, by field. Bcc is excluded. */
 export interface IndexDocument {
@@ -136,7 +137,10 @@ export async function foldInTurns(text: string, turn: () => Promise<void>, piece
   return folded.join(" ");
 }
 
-/** A token that no query contains, through which no phrase matches: between two names, and for a token too many. */
+/**
+ * A token that no query contains, through which no phrase matches: between two names, for a token too many, and before what
+ * the HTML has beside the text.
+ */
 const BARRIER = "\ue000";
 
 const OF_CC = "\ue101";
@@ -213,6 +217,8 @@ function withoutExcess(folded: string): string {
 interface Foldable {
   subject: string;
   text: string;
+  /** The visible text of its HTML, if that differs. */
+  seen?: string | undefined;
   from: readonly EmailAddress[];
   to: readonly EmailAddress[];
   cc: readonly EmailAddress[];
@@ -226,13 +232,18 @@ function foldRecipients({ to, cc }: Pick<Foldable, "to" | "cc">): string {
   return `${all} ${firstTokens(foldAddresses(cc), MOST_LIST_TOKENS).split(" ").map(asCc).join(" ")}`;
 }
 
-const foldedBody = (folded: string): string => withoutExcess(firstTokens(folded, MOST_BODY_TOKENS));
+/** Of the folded text, and then what the folded visible text of the HTML has beside it. */
+function bodyOf(text: string, seen: string): string {
+  const own = firstTokens(text, MOST_BODY_TOKENS);
+  const all = [own, ...missingFrom(own, seen)].filter((run) => run !== "").join(` ${BARRIER} `);
+  return withoutExcess(firstTokens(all, MOST_BODY_TOKENS));
+}
 
 /** The index document of a message. CPU-bound and pure, so it is made where the message is parsed. */
 export function foldDocument(message: Foldable): IndexDocument {
   return {
     subject: fold(message.subject.slice(0, LONGEST_SUBJECT)),
-    body: foldedBody(fold(message.text.slice(0, LONGEST_BODY))),
+    body: bodyOf(fold(message.text.slice(0, LONGEST_BODY)), fold(message.seen?.slice(0, LONGEST_BODY) ?? "")),
     sender: foldAddresses(message.from),
     recipients: foldRecipients(message),
     files: firstTokens(
@@ -247,8 +258,9 @@ export function foldDocument(message: Foldable): IndexDocument {
 
 /** The same with pauses: the longest text takes up to a quarter of a second. */
 export async function foldDocumentInTurns(message: Foldable, turn: () => Promise<void>): Promise<IndexDocument> {
-  const body = await foldInTurns(message.text.slice(0, LONGEST_BODY), turn);
-  return { ...foldDocument({ ...message, text: "" }), body: foldedBody(body) };
+  const text = await foldInTurns(message.text.slice(0, LONGEST_BODY), turn);
+  const seen = await foldInTurns(message.seen?.slice(0, LONGEST_BODY) ?? "", turn);
+  return { ...foldDocument({ ...message, text: "", seen: "" }), body: bodyOf(text, seen) };
 }
 
 /*

@@ -47,6 +47,8 @@ export interface Highlight {
 export interface SearchedMessage {
   subject: string;
   text: string;
+  /** The visible text of its HTML, if that differs. */
+  seen?: string | undefined;
   from: EmailAddress;
   to: readonly EmailAddress[];
   cc: readonly EmailAddress[];
@@ -121,7 +123,9 @@ function highlightsOf(message: SearchedMessage, wanted: readonly Wanted[], work:
   ];
   const seen = new Set(short.flatMap(({ shows }) => [...shows]));
   const long = textFragments(message.text.slice(0, LONGEST_BODY), of("text"), seen, work);
-  return chosen([...short, ...long]);
+  const left = of("text").filter((one) => !long.some(({ shows }) => shows.has(one)));
+  const inHtml = message.seen ? textFragments(message.seen.slice(0, LONGEST_BODY), left, seen, work) : [];
+  return chosen([...short, ...long, ...inHtml]);
 }
 
 /** Up to MOST fragments in field order, preferring those that show a further condition. */

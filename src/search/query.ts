@@ -27,6 +27,7 @@
  */
 import { AppError } from "../base/errors.ts";
 import { asCc, fold, foldAddress, foldWithOffsets } from "./fold.ts";
+import { LONGEST_PHRASE } from "./missing.ts";
 
 /** The fields in which words are searched; `any` is every field. `recipients` includes `cc`. */
 export type TextField = "any" | "sender" | "recipients" | "cc" | "subject" | "files";
@@ -171,12 +172,6 @@ export function tokensOf({ field, text }: TextCondition): string[] {
   const address = isOfPeople(field) ? foldAddress(text) : undefined;
   return (address ?? fold(text)).split(" ").map((token) => tokenIn(field, token));
 }
-
-/**
- * Tokens of the longest phrase: a search takes a step for each of them at each place in a message where it may begin. A
- * longer text is found by stretches of that length, each of which shares half with the one before.
- */
-export const LONGEST_PHRASE = 16;
 
 /** The phrases, as tokens, that a message with the text of a condition has, each within one field. */
 export function stretchesOf(condition: TextCondition): string[][] {

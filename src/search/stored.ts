@@ -1,5 +1,6 @@
 /** Reads stored messages and folds them for an index. */
 import { asc, desc, eq, gt, inArray, lt, sql } from "drizzle-orm";
+import { unpackText } from "../message/reading.ts";
 import { attachments, mailboxes, messageBodies, messages } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
@@ -41,6 +42,7 @@ const statements = prepared((db) => {
         to: messages.to,
         cc: messages.cc,
         text: messageBodies.text,
+        seenText: messageBodies.seenText,
       })
       .from(messages)
       .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
@@ -74,29 +76,33 @@ function withFiles(db: Db, rows: readonly Row[]): StoredMessage[] {
   const filenames = new Map<number, string[]>(rows.map(({ seq }) => [seq, []]));
   const seqs = JSON.stringify([...filenames.keys()]);
   for (const { messageSeq, filename } of statements(db).files.all({ seqs })) filenames.get(messageSeq)?.push(filename);
-  return rows.map(({ seq, workspaceId, mailboxId, date, size, hasAttachments, from, subject, text, to, cc }) => {
-    const files = filenames.get(seq) ?? [];
-    const whole = { subject, text, from: [from], to, cc, filenames: files };
-    return {
-      seq,
-      workspaceId,
-      mailboxId,
-      date,
-      size,
-      hasAttachments,
-      fold: () => foldDocument(whole),
-      foldInTurns: (turn) => foldDocumentInTurns(whole, turn),
-      foldBeginning: () =>
-        foldDocument({
-          subject: subject.slice(0, BEGINNING),
-          text: text.slice(0, BEGINNING),
-          from: [from],
-          to: to.slice(0, FIRST_ENTRIES),
-          cc: cc.slice(0, FIRST_ENTRIES),
-          filenames: files.slice(0, FIRST_ENTRIES),
-        }),
-    };
-  });
+  return rows.map(
+    ({ seq, workspaceId, mailboxId, date, size, hasAttachments, from, subject, text, seenText, to, cc }) => {
+      const files = filenames.get(seq) ?? [];
+      const seen = (): string => (seenText === null ? "" : unpackText(seenText));
+      const whole = () => ({ subject, text, seen: seen(), from: [from], to, cc, filenames: files });
+      return {
+        seq,
+        workspaceId,
+        mailboxId,
+        date,
+        size,
+        hasAttachments,
+        fold: () => foldDocument(whole()),
+        foldInTurns: (turn) => foldDocumentInTurns(whole(), turn),
+        foldBeginning: () =>
+          foldDocument({
+            subject: subject.slice(0, BEGINNING),
+            text: text.slice(0, BEGINNING),
+            seen: seen().slice(0, BEGINNING),
+            from: [from],
+            to: to.slice(0, FIRST_ENTRIES),
+            cc: cc.slice(0, FIRST_ENTRIES),
+            filenames: files.slice(0, FIRST_ENTRIES),
+          }),
+      };
+    },
+  );
 }
 
 /** The next `limit` messages after the one numbered `after`, ascending. */

@@ -392,6 +392,16 @@ describe("a search does not find a code", () => {
     expect((await search(world.api, "nimbsu")).suggestion).toBe("nimbus");
     expect((await search(agent, "nimbsu")).suggestion).toBeUndefined();
   });
+
+  test("nor are words of the HTML alone shown with it", async () => {
+    await deliver("Welcome to Aurora", {
+      text: "Welcome.",
+      html: "<p>Welcome.</p><p>Your confirmation code is 739154</p><p>Petrichor</p>",
+    });
+    const shown = async (client: Client) => JSON.stringify((await search(client, "petrichor")).threads[0]?.highlights);
+    expect(await shown(world.api)).toContain("739154");
+    expect(await shown(agent)).toContain("Your confirmation code is [code hidden] Petrichor");
+  });
 });
 
 test("a key without the policy is answered byte for byte as before", async () => {

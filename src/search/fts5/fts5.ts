@@ -17,14 +17,8 @@ import type { Db, Store } from "../../store/store.ts";
 import { documentNumberOf, isNear, messageOf, messageSql, threadSql, threadsOf } from "../document-number.ts";
 import type { DocumentScope, SearchEngine, SearchScope } from "../engine.ts";
 import { type IndexDocument, isAlone, partOfToken, tokensWithin } from "../fold.ts";
-import {
-  LONGEST_PHRASE,
-  type MessageCondition,
-  stretchesOf,
-  type TextCondition,
-  type TextField,
-  tokenIn,
-} from "../query.ts";
+import { LONGEST_PHRASE } from "../missing.ts";
+import { type MessageCondition, stretchesOf, type TextCondition, type TextField, tokenIn } from "../query.ts";
 import { has, type SeqSet, setOf } from "../sets.ts";
 import { beginBacklog, countBacklog, endBacklog, putOff } from "./upkeep.ts";
 

@@ -1,0 +1,57 @@
+/**
+ * Tells what the visible text of a message's HTML has beside its text part, so that the index knows the phrases of both and
+ * grows only by what they do not share.
+ */
+
+/**
+ * Tokens of the longest phrase: a search takes a step for each of them at each place in a message where it may begin. A
+ * longer text is found by stretches of that length, each of which shares half with the one before.
+ */
+export const LONGEST_PHRASE = 16;
+
+/**
+ * The runs of `seen` that together have every phrase of up to LONGEST_PHRASE tokens that `text` lacks; both are folded.
+ * Linear time: windows of that many tokens are looked up by hash, and compared.
+ */
+export function missingFrom(text: string, seen: string): string[] {
+  if (seen === "" || seen === text) return [];
+  const tokens = seen.split(" ");
+  const ids = new Map<string, number>();
+  const idsOf = (names: readonly string[]): Int32Array =>
+    Int32Array.from(names, (name) => {
+      const id = ids.get(name) ?? ids.size;
+      ids.set(name, id);
+      return id;
+    });
+  const had = idsOf(text.split(" "));
+  const wanted = idsOf(tokens);
+  const length = Math.min(LONGEST_PHRASE, wanted.length);
+  const places = new Map<number, number>();
+  for (const [at, hash] of windowsOf(had, length)) if (!places.has(hash)) places.set(hash, at);
+  const isHad = (at: number, hash: number): boolean => {
+    const place = places.get(hash);
+    if (place === undefined) return false;
+    for (let i = 0; i < length; i++) if (had[place + i] !== wanted[at + i]) return false;
+    return true;
+  };
+  const runs: { from: number; to: number }[] = [];
+  for (const [at, hash] of windowsOf(wanted, length)) {
+    if (isHad(at, hash)) continue;
+    const last = runs.at(-1);
+    if (last && at <= last.to) last.to = at + length;
+    else runs.push({ from: at, to: at + length });
+  }
+  return runs.map(({ from, to }) => tokens.slice(from, to).join(" "));
+}
+
+/** Where each window of so many ids begins, and its hash. */
+function* windowsOf(ids: Int32Array, length: number): Generator<[at: number, hash: number]> {
+  let factor = 1;
+  for (let i = 1; i < length; i++) factor = Math.imul(factor, 31);
+  let hash = 0;
+  for (const [at, id] of ids.entries()) {
+    if (at >= length) hash -= Math.imul(ids[at - length] as number, factor);
+    hash = (Math.imul(hash, 31) + id) | 0;
+    if (at >= length - 1) yield [at - length + 1, hash];
+  }
+}
