@@ -181,7 +181,7 @@ function createOriginCheck(baseUrl: string, cors: Pick<Cors, "allows">): (header
 
   return (headers) => {
     const host = headers.get("host");
-    // HTTP/1.0 has no Host, and no browser speaks it.
+    // No browser leaves out the Host.
     if (host !== known && host !== null && !isOurHost(host)) {
       throw new AppError("forbidden", `This server is not ${host}: use ${base.origin}, or set MAILROOM_BASE_URL`);
     }

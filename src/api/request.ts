@@ -50,24 +50,33 @@ export function createSourceReader(
 }
 
 const TRACE_BYTES = 8;
-const traces = new WeakMap<Request, string>();
+/** Requests of the listener. */
+const named = new WeakMap<Request, { trace: string; leaving: AbortSignal }>();
+
+/** Makes the id of a request, which its response has in X-Request-Id (rules: Request ids). */
+export const createTrace = (runtime: Pick<Runtime, "randomBytes">): string => runtime.randomBytes(TRACE_BYTES).toHex();
 
 /**
- * Gives a request its id, which its response has in X-Request-Id, and its lines in the log as `trace` (rules: Request
- * ids). Whatever the client calls it is not believed.
+ * Gives a request its id, which its lines in the log have as `trace`. Whatever the client calls it is not believed.
+ * `leaving` aborts when the client sends no more.
  */
-export function nameRequest(request: Request, runtime: Pick<Runtime, "randomBytes">): string {
-  const trace = runtime.randomBytes(TRACE_BYTES).toHex();
-  traces.set(request, trace);
+export function nameRequest(request: Request, runtime: Pick<Runtime, "randomBytes">, leaving: AbortSignal): string {
+  const trace = createTrace(runtime);
+  named.set(request, { trace, leaving });
   return trace;
 }
 
 /** The id of a request of the listener. */
-export const traceOf = (request: Request): string | undefined => traces.get(request);
+export const traceOf = (request: Request): string | undefined => named.get(request)?.trace;
 
-/** The URL from its path on. Bun gives a URL without an origin when the Host header is no host. */
-const targetOf = (url: string): string =>
-  url.startsWith("/") ? url : url.slice(url.indexOf("/", url.indexOf("//") + 2));
+/**
+ * Aborts when the client sends no more. It has left, or it has only closed its side and still takes the response: the
+ * two cannot be told apart. Whatever waits for news then responds without.
+ */
+export const leavingOf = (request: Request): AbortSignal => named.get(request)?.leaving ?? request.signal;
+
+/** The URL from its path on. */
+const targetOf = (url: string): string => url.slice(url.indexOf("/", url.indexOf("//") + 2));
 
 /** The path of a request's URL, still escaped. Every request asks for it, so the URL is not parsed whole. */
 export const pathOf = (url: string): string => targetOf(url).replace(/[?#].*$/s, "");

@@ -25,7 +25,16 @@ import { createFailureReader } from "./failure.ts";
 import type { Admitted, CountedRate, Gate } from "./gate.ts";
 import type { Mcp } from "./mcp.ts";
 import { describeApi } from "./openapi.ts";
-import { type Budget, type Count, createUploadBudget, pathOf, queryOf, readJson, traceOf } from "./request.ts";
+import {
+  type Budget,
+  type Count,
+  createUploadBudget,
+  leavingOf,
+  pathOf,
+  queryOf,
+  readJson,
+  traceOf,
+} from "./request.ts";
 import { documentPathOf, MAIL_API, type Surface } from "./surfaces.ts";
 import { readWithFiles } from "./upload.ts";
 import type { Waiting } from "./waiting.ts";
@@ -105,7 +114,7 @@ function handlerOf(
     return bodies.within(caller.userId, (count) =>
       uploads.within(caller.userId, (countUpload) =>
         perform(caller, () => read(count, countUpload), {
-          wait: waiting.of({ caller, signal: request.signal, readmit }),
+          wait: waiting.of({ caller, signal: leavingOf(request), readmit }),
         }),
       ),
     );

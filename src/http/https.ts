@@ -11,14 +11,9 @@ import type { Socket } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
 import { createAlpnFront } from "../tls/alpn-front.ts";
 import type { Certificates, KeyPair } from "../tls/certificates.ts";
+import { type ClientSide, createCarrier, type HttpServer } from "./carrier.ts";
 import type { Admission } from "./connections.ts";
-import {
-  type ClientSide,
-  createCarrier,
-  type HttpListenerParts,
-  type HttpServer,
-  type InnerListenerParts,
-} from "./listener.ts";
+import type { HttpListenerParts, InnerListenerParts } from "./listener.ts";
 
 const HANDSHAKE_MS = 20_000;
 
@@ -40,7 +35,7 @@ export async function createHttpsServer({
   /** Starts the inner HTTP listener. */
   startInner(parts: Pick<InnerListenerParts, "originOf">): HttpServer;
 }): Promise<HttpServer> {
-  const carrier = createCarrier({ connections, startInner, runtime });
+  const carrier = createCarrier({ connections, startInner, runtime, log });
   /** Admissions of connections before the end of the handshake, by endsOf. */
   const admissions = new Map<string, Admission>();
 
@@ -68,11 +63,15 @@ export async function createHttpsServer({
     const carried = carrier.carry(clientSideOf(clientSide), clientSide.remoteAddress, admission);
     clientSide.on("data", carried.received);
     clientSide.on("drain", carried.drained);
+    clientSide.on("end", carried.ended);
     clientSide.on("error", () => clientSide.destroy());
     clientSide.once("close", carried.closed);
   }
 
-  const server = createServer({ ...tlsOptions(certificates.current()), handshakeTimeout: HANDSHAKE_MS }, carryOn);
+  const server = createServer(
+    { ...tlsOptions(certificates.current()), allowHalfOpen: true, handshakeTimeout: HANDSHAKE_MS },
+    carryOn,
+  );
   server.on("tlsClientError", (error, socket) => {
     log.debug("TLS handshake failed", { error });
     socket.destroy();

@@ -1,29 +1,18 @@
 /**
- * An HTTP listener in two parts: the public one counts connections (connections.ts) and carries their bytes to the
- * inner one, a Bun.serve on loopback. The detour exists because Bun.serve neither counts nor limits connections, and
- * cannot change its certificate (https.ts).
+ * An HTTP listener in two parts: the public one counts connections (connections.ts) and carries their requests to the
+ * inner one, a Bun.serve on loopback (carrier.ts). The detour exists because Bun.serve neither counts nor limits
+ * connections, leaves requests without a response (carrier.ts), and cannot change its certificate (https.ts).
  *
  * Invariants: every request gets a response, and requests that arrived before `stop` are finished. The inner listener
  * serves only connections that the public one carries.
  */
 import type { Socket } from "bun";
-import { nameRequest } from "../api/request.ts";
+import { createTrace, nameRequest } from "../api/request.ts";
+import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
-import { atMost, pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import type { Admission, Connections } from "./connections.ts";
-
-export interface HttpServer {
-  /** The bound address, with the real port for port 0. */
-  readonly address: { host: string; port: number };
-  /** Takes no new connections. Resolves when requests in flight have ended; cuts them off after `graceMs`. */
-  stop(graceMs: number): Promise<void>;
-}
-
-export interface Peer {
-  address: string;
-  port: number;
-}
+import { type Carried, type ClientSide, createCarrier, type HttpServer, type Origin, writeRefusal } from "./carrier.ts";
+import type { Connections } from "./connections.ts";
 
 export interface HttpListenerParts {
   listen: { host: string; port: number };
@@ -35,31 +24,25 @@ export interface HttpListenerParts {
 }
 
 export interface InnerListenerParts extends Omit<HttpListenerParts, "connections" | "listen"> {
-  /** The real origin of a connection from `peer`; undefined for a connection that is not carried. */
-  originOf(peer: Peer | null): Origin | undefined;
+  /** The origin of the connection from a port of this machine; undefined for a connection that is not carried. */
+  originOf(port: number): Origin | undefined;
 }
 
 /** Seconds that a connection may idle: longer than clients keep theirs, so that clients close first. */
 const IDLE_SECONDS = 75;
-/** How often `stop` checks for requests in flight, ms. */
-const STOP_POLL_MS = 20;
-/** How long `stop` waits for clients to close after their last response, ms. */
-const LAST_WORDS_MS = 500;
 /** Seconds. */
 const RETRY_AFTER = 10;
 
-const CROWDED = { error: "Too many connections are open: try again in a few seconds", code: "server_error" };
-const CROWDED_BODY = JSON.stringify(CROWDED);
-const CROWDED_RESPONSE = `HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: ${RETRY_AFTER}\r\ncontent-length: ${CROWDED_BODY.length}\r\nconnection: close\r\n\r\n${CROWDED_BODY}`;
+const CROWDED = new AppError("server_error", "Too many connections are open: try again in a few seconds", {
+  status: 503,
+  retryAfter: RETRY_AFTER,
+});
 
-/**
- * Adds the origin to a URL that lacks it because the request has no Host header, which HTTP/1.0 allows (RFC 9112 §3.2).
- * Bun also leaves it out for an invalid Host header; server.ts refuses those requests.
- */
-const withOrigin = (request: Request): Request =>
-  request.url.startsWith("/") && !request.headers.has("host")
-    ? new Request(`http://localhost${request.url}`, request)
-    : request;
+const crowdedResponse = (): Response =>
+  Response.json(
+    { error: CROWDED.message, code: CROWDED.code },
+    { status: CROWDED.status, headers: { "retry-after": String(CROWDED.retryAfter) } },
+  );
 
 /** Starts the inner listener, on loopback. @throws when no port can be bound */
 export function listenInner({ respond, originOf, runtime, log }: InnerListenerParts): HttpServer {
@@ -74,7 +57,7 @@ export function listenInner({ respond, originOf, runtime, log }: InnerListenerPa
   /** Responds to a request, and counts it against its origin until the response. */
   async function respondCounted(request: Request, { address, admission }: Origin, trace: string): Promise<Response> {
     const end = admission.begin(request);
-    if (!end) return Response.json(CROWDED, { status: 503, headers: { "retry-after": String(RETRY_AFTER) } });
+    if (!end) return crowdedResponse();
     let streams = false;
     try {
       const response = await respond(request, address);
@@ -99,11 +82,11 @@ export function listenInner({ respond, originOf, runtime, log }: InnerListenerPa
     // Without development mode Bun shares the port: a second server would silently take half of the requests.
     reusePort: false,
     async fetch(request, server) {
-      const origin = originOf(server.requestIP(request));
+      const peer = server.requestIP(request);
+      const origin = peer ? originOf(peer.port) : undefined;
       if (!origin) return new Response("Forbidden\n", { status: 403 });
-      const asked = withOrigin(request);
-      const trace = nameRequest(asked, runtime);
-      const response = await respondCounted(asked, origin, trace);
+      const trace = nameRequest(request, runtime, origin.leaving);
+      const response = await respondCounted(request, origin, trace);
       response.headers.set("x-request-id", trace);
       return response;
     },
@@ -112,197 +95,7 @@ export function listenInner({ respond, originOf, runtime, log }: InnerListenerPa
 
   return {
     address: { host: "127.0.0.1", port: server.port ?? 0 },
-    async stop(graceMs) {
-      void server.stop();
-      // Its promise also waits for connections whose response preceded the end of the request's body, so it is not
-      // awaited.
-      for (let waited = 0; server.pendingRequests > 0 && waited < graceMs; waited += STOP_POLL_MS) {
-        await pause(runtime, STOP_POLL_MS);
-      }
-      await server.stop(true);
-    },
-  };
-}
-
-/*
- * Carrying: bytes between a client's connection and the inner listener. Invariant: each side is read only as fast as
- * the other side takes the bytes.
- */
-
-/** The source of a connection, and its admission. */
-interface Origin {
-  /** Undefined when the system does not tell it. */
-  address: string | undefined;
-  admission: Admission;
-}
-
-/** The client's side. */
-export interface ClientSide {
-  /** Takes all of the bytes; false: write no more until `drained`. */
-  write(bytes: Buffer): boolean;
-  pause(): void;
-  resume(): void;
-  /** Closes the connection after sending what was written. */
-  end(): void;
-  /** Closes the connection at once. */
-  destroy(): void;
-}
-
-/** Events of the client's side. */
-interface Carried {
-  received(bytes: Buffer): void;
-  drained(): void;
-  closed(): void;
-}
-
-/** Carries a connection, which is paused until the connection to the inner listener is open. */
-function carry({
-  clientSide,
-  address,
-  admission,
-  inner,
-  origins,
-}: {
-  clientSide: ClientSide;
-  /** The client's address, undefined when the system does not tell it. */
-  address: string | undefined;
-  admission: Admission;
-  /** Address of the inner listener. */
-  inner: { host: string; port: number };
-  /** Origins of connections, by the local port from which each reaches the inner listener. */
-  origins: Map<number, Origin>;
-}): Carried {
-  let socketToInner: Socket<undefined> | undefined;
-  const origin: Origin = { address, admission };
-  let port: number | undefined;
-  /** Bytes that the inner listener has not taken yet. */
-  let unsent: Buffer | undefined;
-  let isClosed = false;
-
-  function leave(): void {
-    // Another connection may have the port by now.
-    if (port !== undefined && origins.get(port) === origin) origins.delete(port);
-    port = undefined;
-    socketToInner = undefined;
-  }
-
-  function forward(bytes: Buffer): void {
-    const written = socketToInner?.write(bytes) ?? 0;
-    unsent = written < bytes.length ? bytes.subarray(Math.max(written, 0)) : undefined;
-    if (unsent) clientSide.pause();
-  }
-
-  Bun.connect<undefined>({
-    hostname: inner.host,
-    port: inner.port,
-    socket: {
-      open(socket) {
-        if (isClosed) return void socket.terminate();
-        socketToInner = socket;
-        port = socket.localPort;
-        origins.set(port, origin);
-        clientSide.resume();
-      },
-      data(socket, bytes) {
-        admission.sent();
-        if (clientSide.write(bytes)) return;
-        admission.stalled(true);
-        socket.pause();
-      },
-      drain() {
-        if (!unsent) return;
-        forward(unsent);
-        if (!unsent) clientSide.resume();
-      },
-      close() {
-        leave();
-        if (isClosed) return;
-        // The client may still have to take the last response.
-        admission.closing();
-        clientSide.end();
-      },
-      error() {
-        clientSide.destroy();
-      },
-    },
-  }).catch(() => clientSide.destroy());
-
-  return {
-    received(bytes) {
-      admission.received();
-      if (unsent) unsent = Buffer.concat([unsent, bytes]);
-      else forward(bytes);
-    },
-    drained() {
-      admission.stalled(false);
-      socketToInner?.resume();
-    },
-    closed() {
-      isClosed = true;
-      admission.closed();
-      const socket = socketToInner;
-      leave();
-      socket?.terminate();
-    },
-  };
-}
-
-/** Carries the connections of a public listener to its inner one, which `startInner` starts. */
-export function createCarrier({
-  connections,
-  startInner,
-  runtime,
-}: Pick<HttpListenerParts, "connections" | "runtime"> & {
-  startInner(parts: Pick<InnerListenerParts, "originOf">): HttpServer;
-}) {
-  const origins = new Map<number, Origin>();
-  const inner = startInner({ originOf: (peer) => (peer ? origins.get(peer.port) : undefined) });
-  /** The `close` of each open connection. */
-  const closes = new Set<() => void>();
-  /** The `close` of connections whose clients have not taken their responses. */
-  const stalled = new Set<() => void>();
-  const closedAll = Promise.withResolvers<void>();
-  let stops = false;
-
-  return {
-    /**
-     * Counts a connection. `cut` ends it at once, `close` after sending what was written. Undefined when the server is
-     * full: the caller closes the connection.
-     */
-    admit(address: string | undefined, cut: () => void, close: () => void): Admission | undefined {
-      const admission = connections.admit(address, cut);
-      if (!admission) return undefined;
-      closes.add(close);
-      return {
-        ...admission,
-        stalled(isStalled) {
-          admission.stalled(isStalled);
-          if (isStalled) stalled.add(close);
-          else stalled.delete(close);
-        },
-        closed() {
-          admission.closed();
-          closes.delete(close);
-          stalled.delete(close);
-          if (stops && closes.size === 0) closedAll.resolve();
-        },
-      };
-    },
-    carry: (clientSide: ClientSide, address: string | undefined, admission: Admission): Carried =>
-      carry({ clientSide, address, admission, inner: inner.address, origins }),
-    /** Ends requests in flight, as HttpServer.stop does. The public listener takes no new connections by then. */
-    async stop(graceMs: number): Promise<void> {
-      const began = runtime.now();
-      await inner.stop(graceMs);
-      // The inner listener has sent the last responses. Most clients take them at once, and close.
-      const left = graceMs - (runtime.now() - began);
-      stops = true;
-      for (let waited = 0; closes.size > 0 && waited < left; waited += STOP_POLL_MS) {
-        if (waited >= LAST_WORDS_MS && stalled.size === 0) break;
-        await atMost(runtime, STOP_POLL_MS, closedAll.promise);
-      }
-      for (const close of [...closes]) close();
-    },
+    stop: () => server.stop(true),
   };
 }
 
@@ -318,22 +111,28 @@ interface Client {
 /** Starts a public listener and its inner one. @throws when the address cannot be bound */
 export function listenHttp({ listen, connections, ...parts }: HttpListenerParts): HttpServer {
   const { runtime } = parts;
-  const carrier = createCarrier({ connections, runtime, startInner: (rest) => listenInner({ ...parts, ...rest }) });
+  const carrier = createCarrier({
+    connections,
+    startInner: (rest) => listenInner({ ...parts, ...rest }),
+    runtime,
+    log: parts.log,
+  });
 
   function clientSideOf(socket: Socket<Client>): ClientSide {
     const client = socket.data;
     return {
       write(bytes) {
-        const written = Math.max(socket.write(bytes), 0);
+        const written = client.unsent ? 0 : Math.max(socket.write(bytes), 0);
         if (written === bytes.length) return true;
-        client.unsent = bytes.subarray(written);
+        const rest = bytes.subarray(written);
+        client.unsent = client.unsent ? Buffer.concat([client.unsent, rest]) : rest;
         return false;
       },
       pause: () => socket.pause(),
       resume: () => socket.resume(),
       end() {
         client.ends = true;
-        if (!client.unsent) socket.end();
+        if (!client.unsent) socket.shutdown();
       },
       destroy: () => socket.terminate(),
     };
@@ -344,6 +143,7 @@ export function listenHttp({ listen, connections, ...parts }: HttpListenerParts)
     listener = Bun.listen<Client>({
       hostname: listen.host,
       port: listen.port,
+      allowHalfOpen: true,
       socket: {
         open(socket) {
           socket.data = { carried: undefined, unsent: undefined, ends: false };
@@ -351,7 +151,7 @@ export function listenHttp({ listen, connections, ...parts }: HttpListenerParts)
           const { remoteAddress } = socket;
           const admission = carrier.admit(remoteAddress, clientSide.destroy, () => void socket.close());
           if (!admission) {
-            socket.write(CROWDED_RESPONSE);
+            socket.write(writeRefusal(CROWDED, createTrace(runtime)));
             // The server needs the descriptor now, whether the client takes the response or not.
             socket.close();
             return;
@@ -368,8 +168,9 @@ export function listenHttp({ listen, connections, ...parts }: HttpListenerParts)
           }
           if (client.unsent) return;
           client.carried?.drained();
-          if (client.ends) socket.end();
+          if (client.ends) socket.shutdown();
         },
+        end: ({ data: { carried } }) => carried?.ended(),
         close: ({ data: { carried } }) => carried?.closed(),
         error: (socket) => void socket.terminate(),
       },

@@ -13,16 +13,11 @@ import { canonicalAddress, isLoopback, isLoopbackHost, networkList } from "../ne
 import type { Options } from "../store/settings.ts";
 import type { Certificates } from "../tls/certificates.ts";
 import { APP_PREFIX } from "./app-api.ts";
+import type { HttpServer } from "./carrier.ts";
 import { type Discovery, isAutodiscover } from "./discovery.ts";
 import { STRICT_TRANSPORT_SECURITY } from "./headers.ts";
 import { createHttpsServer } from "./https.ts";
-import {
-  type HttpListenerParts,
-  type HttpServer,
-  type InnerListenerParts,
-  listenHttp,
-  listenInner,
-} from "./listener.ts";
+import { type HttpListenerParts, type InnerListenerParts, listenHttp, listenInner } from "./listener.ts";
 import { REFERENCE_PATH } from "./reference.ts";
 import type { Web } from "./web.ts";
 
@@ -190,9 +185,6 @@ export function createHttpServer({
 
   async function find(request: Request, peer: string | undefined): Promise<Response> {
     const path = pathOf(request.url);
-    if (request.url.startsWith("/")) {
-      return Response.json({ error: "The Host header is not a host name", code: "bad_request" }, { status: 400 });
-    }
     if (localOnly && !isLoopbackHost(new URL(request.url).hostname)) {
       return Response.json({ error: "A demo answers to localhost alone", code: "forbidden" }, { status: 403 });
     }

@@ -36,7 +36,7 @@ const UNRECOGNIZED_NAME = Buffer.from([21, 3, 3, 0, 2, 2, 112]);
 /** Creates a TCP server, not yet listening. */
 export function createAlpnFront(front: Front): Server {
   const { proofs, pass } = front;
-  return createServer((socket) => {
+  return createServer({ allowHalfOpen: true }, (socket) => {
     // A connection that breaks off before TLS needs no report.
     socket.on("error", () => socket.destroy());
     // A connection listener may have refused it.

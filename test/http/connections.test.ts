@@ -1,11 +1,11 @@
 /** Limits of HTTP connections: in all, for each source, in time; and the shares of open files. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
-import { readJson } from "../../src/api/request.ts";
+import { leavingOf, readJson } from "../../src/api/request.ts";
 import { shareDescriptors } from "../../src/base/descriptors.ts";
 import { createLog } from "../../src/base/log.ts";
+import type { HttpServer } from "../../src/http/carrier.ts";
 import { createConnections, type RefusedBy } from "../../src/http/connections.ts";
-import type { HttpServer } from "../../src/http/listener.ts";
 import { createHttpServer } from "../../src/http/server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";
@@ -34,7 +34,7 @@ function start({ most = 100, trustedProxies = [] as string[] } = {}) {
       const path = new URL(request.url).pathname;
       begun.push(path);
       if (path === "/api/read") return Response.json(await readJson(request, 100_000).catch(() => "none"));
-      if (path === "/api/wait") await new Promise((resolve) => request.signal.addEventListener("abort", resolve));
+      if (path === "/api/wait") await new Promise((resolve) => leavingOf(request).addEventListener("abort", resolve));
       if (path === "/api/large") return new Response(LARGE);
       if (path !== "/api/live" && path !== "/api/ended") return Response.json({});
       const body = new ReadableStream({

@@ -3,10 +3,12 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { connect as connectTcp } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
+import { leavingOf } from "../../src/api/request.ts";
 import { createLog } from "../../src/base/log.ts";
+import type { HttpServer } from "../../src/http/carrier.ts";
 import { createConnections } from "../../src/http/connections.ts";
 import { createHttpsServer } from "../../src/http/https.ts";
-import { type HttpServer, listenInner } from "../../src/http/listener.ts";
+import { listenInner } from "../../src/http/listener.ts";
 import type { AlpnProofs } from "../../src/tls/alpn-front.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
 import { boot } from "../harness/appliance.ts";
@@ -284,11 +286,11 @@ describe.each(WAYS)("behind a listener %s", (_, alpn) => {
     expect(seen).toEqual(["data: first\n\n", "data: second\n\n"]);
   });
 
-  test("a request ends when its client leaves", async () => {
+  test("a request learns when its client leaves", async () => {
     const left = Promise.withResolvers<void>();
     const begun = Promise.withResolvers<void>();
     const { port } = await start((request) => {
-      request.signal.addEventListener("abort", () => left.resolve());
+      leavingOf(request).addEventListener("abort", () => left.resolve());
       begun.resolve();
       return new Promise<Response>(() => {});
     });

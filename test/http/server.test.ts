@@ -2,8 +2,8 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { createLog } from "../../src/base/log.ts";
+import type { HttpServer } from "../../src/http/carrier.ts";
 import { createConnections } from "../../src/http/connections.ts";
-import type { HttpServer } from "../../src/http/listener.ts";
 import { createHttpServer } from "../../src/http/server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";

@@ -13,6 +13,7 @@ import type { Download, Operation } from "../../operations/operation.ts";
 import { type OperationServices, type Perform, type Performed, performerOf } from "../../operations/perform.ts";
 import { LONGEST_WAIT_SECONDS } from "../../operations/tool.ts";
 import { createFailureReader } from "../failure.ts";
+import { leavingOf } from "../request.ts";
 import type { Waiting } from "../waiting.ts";
 import { createDocuments } from "./documents.ts";
 import { RENDERERS, renderError } from "./render.ts";
@@ -122,7 +123,7 @@ export function createCalls(
     const { caller, request, readmit } = call;
     const operation = tool.operationFor(given);
     const performer = performerFor(operation);
-    const wait = waiting.of({ caller, signal: request.signal, readmit });
+    const wait = waiting.of({ caller, signal: leavingOf(request), readmit });
     const read: { args?: Arguments } = {};
     const ask = (instead: Record<string, unknown> = {}): Promise<Performed> =>
       performer(
