@@ -2,9 +2,12 @@
  * Decodes octets to text that every reader can receive.
  *
  * Mail often names its charset wrongly or leaves it out. Octets that are invalid in the claimed charset are decoded in
- * the most likely one, which avoids a text of replacement characters.
+ * the most likely one, which avoids a text of replacement characters. The platform knows the charsets of the Encoding
+ * Standard; iconv-lite, whose only user this is, knows those of DOS and rarer ones.
  */
 import { isAscii, isUtf8 } from "node:buffer";
+import iconv from "iconv-lite";
+import { shiftedDecoder } from "./shifted.ts";
 
 /** Charset names seen in mail that the Encoding Standard does not list. */
 const ALIASES: Record<string, string> = {
@@ -29,27 +32,44 @@ type Label = ConstructorParameters<typeof TextDecoder>[0];
 
 const MAX_UTF7 = 1024 * 1024;
 
-const decoders = new Map<string, TextDecoder | undefined>();
+interface Decoder {
+  /** Text in the charset is almost never valid UTF-8, unless it is ASCII: octets that are valid have a wrong label. */
+  singleByte: boolean;
+  decode(octets: Uint8Array): string;
+}
 
-function decoderOf(charset: string): TextDecoder | undefined {
+const decoders = new Map<string, Decoder | undefined>();
+
+function decoderOf(charset: string): Decoder | undefined {
   const name = charset.toLowerCase().trim();
   if (!decoders.has(name)) {
-    // Senders choose the names, so the cache of unknown ones is bounded.
+    // Senders choose the names, so the cache is bounded.
     if (decoders.size >= 500) decoders.clear();
-    let decoder: TextDecoder | undefined;
-    try {
-      decoder = new TextDecoder((ALIASES[name] ?? name) as Label);
-    } catch {}
-    decoders.set(name, decoder);
+    decoders.set(name, createDecoder(ALIASES[name] ?? name));
   }
   return decoders.get(name);
 }
 
-/** True for the labels of what any octets may be, and for none. */
-export const isUtf8OrAscii = (charset: string): boolean => /^\s*(?:utf-?8|(?:us-?)?ascii|)\s*$/i.test(charset);
+function createDecoder(name: string): Decoder | undefined {
+  const shifted = shiftedDecoder(name);
+  if (shifted) return { singleByte: false, decode: shifted };
+  try {
+    const decoder = new TextDecoder(name as Label);
+    return { singleByte: SINGLE_BYTE.test(decoder.encoding), decode: (octets) => decoder.decode(octets) };
+  } catch {}
+  if (name.length > LONGEST_NAME || NO_CHARSET.test(name) || !iconv.encodingExists(name)) return undefined;
+  return { singleByte: SINGLE_BYTE.test(name), decode: (octets) => iconv.decode(octets, name) };
+}
 
-/** Text in these charsets is almost never valid UTF-8, unless it is ASCII: octets that are valid have a wrong label. */
-const SINGLE_BYTE = /^(?:windows|iso-8859|koi8|ibm866|macintosh|x-mac)/;
+const LONGEST_NAME = 100;
+/** Names that iconv-lite takes for encodings and that are no charsets. */
+const NO_CHARSET = /^[^a-z]*(?:base64|hex|binary|internal|utf-?7)/;
+
+/** True for the labels of what any octets may be, and for none. */
+const isUtf8OrAscii = (charset: string): boolean => /^\s*(?:utf-?8|(?:us-?)?ascii|)\s*$/i.test(charset);
+
+/** Charsets in which each octet is a character. */
+const SINGLE_BYTE = /^(?:windows|iso-8859|koi8|(?:cs)?(?:ibm|cp|pc|dos)-?\d|\d+$|mac|x-mac)/;
 
 /**
  * Text of octets in `charset`. Octets that are invalid there become replacement characters. Undefined for an unknown
@@ -69,7 +89,7 @@ export function decodeCharset(octets: Uint8Array, charset: string): string | und
     return decodeStrictly(octets, "euc-jp") ?? decodeStrictly(octets, "shift_jis") ?? decodeOctets(octets);
   }
   const decoder = decoderOf(name);
-  const isCertain = isJis(octets) || (decoder && SINGLE_BYTE.test(decoder.encoding) && isUtf8(octets));
+  const isCertain = isJis(octets) || (decoder?.singleByte === true && isUtf8(octets));
   return isCertain ? decodeCertain(octets) : decoder?.decode(octets);
 }
 
@@ -77,9 +97,9 @@ export function decodeCharset(octets: Uint8Array, charset: string): string | und
 export const isEightBit = (charset: string): boolean =>
   !isUtf8OrAscii(charset) && !isWide(charset) && decoderOf(charset) !== undefined;
 
-/** True if `charset` encodes ASCII differently. The last two are not charsets, but mailparser decodes them. */
+/** True if `charset` encodes ASCII differently. */
 export function isWide(charset: string): boolean {
-  return /^(?:cs)?(?:utf16|ucs2|unicode$|iso10646|base64|hex)/.test(charset.toLowerCase().replace(/[^a-z\d]/g, ""));
+  return /^(?:cs)?(?:utf16|ucs2|unicode$|iso10646)/.test(charset.toLowerCase().replace(/[^a-z\d]/g, ""));
 }
 
 /** In other scripts an octet may equal a space or a line feed by chance: this many are tolerated for each real one. */

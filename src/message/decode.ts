@@ -1,12 +1,8 @@
 /**
- * Decodes the content of a part: transfer encodings, charsets, format=flowed, file names. The only user of mailparser
- * and libmime.
- *
- * A text goes through mailparser as a message of its own, so that its decoders work on exactly the bytes that
- * structure.ts found. Time is bounded: input on which those decoders are slow is handled here.
+ * Decodes the content of a part: transfer encodings, charsets, format=flowed, file names. Linear time. The only user of
+ * libmime.
  */
 import libmime from "libmime";
-import { MailParser } from "mailparser";
 import {
   cleanText,
   decodeCharset,
@@ -14,15 +10,14 @@ import {
   decodeOctets,
   type Guess,
   guessWindows1252,
-  isUtf8OrAscii,
   isWide,
 } from "./charset.ts";
 import { headerOf } from "./headers.ts";
 import { type Part, parseHeaderValue } from "./structure.ts";
 import { trimLineBreaks } from "./text.ts";
 
-/** True for charsets that charset.ts decodes: mailparser is very slow on them, or they are often a wrong label. */
-const isDecodedHere = (charset: string): boolean =>
+/** True for charsets that are often a wrong label, which charset.ts recognises. */
+const isOftenWrong = (charset: string): boolean =>
   /^\s*(?:(?:unicode-1-1-)?utf-7|iso-2022-jp\S*)\s*$/i.test(charset) || isWide(charset);
 
 /**
@@ -31,12 +26,10 @@ const isDecodedHere = (charset: string): boolean =>
  */
 export async function decodeText(buffer: Buffer, part: Part, guess: Guess = guessWindows1252): Promise<string> {
   const charset = part.contentType.parameters.get("charset") ?? "";
-  const isHere = isDecodedHere(charset);
-  const octets = isHere ? octetsOf(buffer, part) : unflow(part, octetsOf(buffer, part));
+  const mayBeWrong = isOftenWrong(charset);
+  const octets = mayBeWrong ? octetsOf(buffer, part) : unflow(part, octetsOf(buffer, part));
   let text = decodeCharset(octets, charset);
-  // Most texts skip mailparser's streams, which would take most of the time of a short message.
-  if (text === undefined && !isHere && !isUtf8OrAscii(charset)) text = await decodePart(part, octets);
-  if (text === undefined || (text.includes("\ufffd") && !isHere)) text = await decodeDoubtful(octets, text, guess);
+  if (text === undefined || (text.includes("\ufffd") && !mayBeWrong)) text = await decodeDoubtful(octets, text, guess);
   return trimLineBreaks(cleanText(text).replace(/\r\n?/g, "\n"));
 }
 
@@ -88,7 +81,7 @@ function decodeBase64(content: Buffer): Buffer {
   return octets.subarray(0, length);
 }
 
-/** RFC 2045 §6.7. Invalid sequences stand for themselves. mailparser's decoder is quadratic in the length of a line. */
+/** RFC 2045 §6.7. Invalid sequences stand for themselves. */
 export function decodeQuotedPrintable(content: Buffer): Buffer {
   const octets = Buffer.allocUnsafe(content.length);
   let length = 0;
@@ -168,38 +161,6 @@ const decodePercent = (value: string): Buffer =>
       .replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
     "latin1",
   );
-
-/**
- * The characters of a text part whose charset only mailparser knows. `octets`: without transfer encoding. @throws errors
- * of mailparser
- */
-function decodePart(part: Part, octets: Buffer): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const parser = new MailParser({
-      skipTextToHtml: true,
-      skipHtmlToText: true,
-      skipImageLinks: true,
-      skipTextLinks: true,
-      keepDeliveryStatus: true,
-      ignoreEmbedded: true,
-      checksumAlgo: false,
-    });
-    let text = "";
-    parser.on("data", (data) => {
-      if (data.type === "text") text = (part.type === "text/html" ? data.html : data.text) || "";
-    });
-    parser.on("error", reject);
-    parser.on("end", () => resolve(text));
-    parser.write(leafHeader(part));
-    parser.end(octets);
-  });
-}
-
-/** The header that mailparser gets for a text. */
-function leafHeader({ type, contentType }: Part): Buffer {
-  const charset = (contentType.parameters.get("charset") ?? "").replace(/["\\]/g, "");
-  return Buffer.from(`content-type: ${type}; charset="${charset}"\r\ncontent-disposition: inline\r\n\r\n`);
-}
 
 /** The transfer encoding of a leaf (RFC 2045 §6.1); "" for none or an unknown one. */
 function encodingOf(part: Part): "base64" | "quoted-printable" | "" {

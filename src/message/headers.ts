@@ -302,7 +302,7 @@ function textOfWords(words: readonly Word[]): string {
   const charset = words[0]?.charset ?? "";
   const decode = (octets: Uint8Array) => decodeCharset(octets, charset) ?? decodeOctets(octets);
   // In these charsets each word begins in ASCII again, and the decoder fails on two adjacent escape sequences.
-  if (charset.startsWith("iso-2022")) return words.map((word) => decode(word.octets)).join("");
+  if (/^(?:cs)?(?:iso-?2022|hz)/.test(charset)) return words.map((word) => decode(word.octets)).join("");
   return decode(Buffer.concat(words.map((word) => word.octets)));
 }
 

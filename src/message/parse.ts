@@ -381,7 +381,7 @@ function isOtherForm({ type, contentType, disposition }: Part): boolean {
 const OTHER_FORM = /^text\/(?:x-amp-html|watch-html|vnd\.google\.email-reaction\+json)$/;
 /** Types of files, which some senders put among the alternatives without a name. */
 const FILE_TYPE =
-  /^(?:image|audio|video|message|model|font)\/|^text\/(?:(?:x-)?v?calendar|(?:x-)?vcard)$|^application\/(?:ics|octet-stream|pdf|zip|ms-tnef|msword|vnd\.(?:ms|openxmlformats)-.*|(?:x-)?pkcs7-.*|pgp-.*)$/;
+  /^(?:image|audio|video|message|model|font)\/|^text\/(?:(?:x-)?v?calendar|(?:x-)?vcard|rfc822-headers)$|^application\/(?:ics|octet-stream|pdf|zip|ms-tnef|msword|vnd\.(?:ms|openxmlformats)-.*|(?:x-)?pkcs7-.*|pgp-.*)$/;
 
 /** True if a text is not meant as a file: of several neighbours, only the first may have a name. */
 function isShown(part: Part, index: number, multipart: string): boolean {

@@ -2,8 +2,8 @@
  * Reads the MIME structure of a message: where each part begins and ends (RFC 2046 §5.1). Cuts bytes and decodes
  * nothing.
  *
- * mailparser's own splitter accepts delimiters only of the innermost open multipart and only without trailing white
- * space, so a forgotten closing delimiter or transport padding makes it drop or merge parts. Here a delimiter of any
+ * Other parsers accept delimiters only of the innermost open multipart and only without trailing white
+ * space, so a forgotten closing delimiter or transport padding makes them drop or merge parts. Here a delimiter of any
  * open multipart counts, a multipart whose delimiter never comes is a text, and parts after a closing delimiter are
  * still parts: no byte between delimiters is lost. One pass, linear; a message beyond the limits has no structure.
  */
@@ -35,7 +35,7 @@ export class TooComplex extends Error {
 
 const MAX_PARTS = 1_000;
 const MAX_DEPTH = 50;
-/** mailparser's work grows with the lines; the largest honest mail has a third of a million. */
+/** Work grows with the lines; the largest honest mail has a third of a million. */
 const MAX_LINES = 2_000_000;
 
 /** A multipart whose delimiters are recognised. */
