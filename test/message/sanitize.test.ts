@@ -245,7 +245,13 @@ describe("inline CSS", () => {
     const byte = fc.integer({ min: 0, max: 255 });
     const hex = fc
       .tuple(fc.constantFrom(3, 4, 6, 8), fc.array(fc.integer({ min: 0, max: 15 }), { minLength: 8, maxLength: 8 }))
-      .map(([length, digits]) => `#${digits.map((digit) => digit.toString(16)).join("").slice(0, length)}`);
+      .map(
+        ([length, digits]) =>
+          `#${digits
+            .map((digit) => digit.toString(16))
+            .join("")
+            .slice(0, length)}`,
+      );
     const call = fc.tuple(byte, byte, byte).map(([red, green, blue]) => `rgb(${red}, ${green}, ${blue})`);
     fc.assert(
       fc.property(fc.oneof(hex, call), (color) => {
