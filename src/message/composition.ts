@@ -58,7 +58,7 @@ function bodiesOf({ text, html, quoted, forwarded }: Pick<Composition, "text" | 
   html?: string;
 } {
   const budget = createBudget();
-  const safeHtml = html ? sanitizeHtml(html, budget) : undefined;
+  const safeHtml = html ? sanitizeHtml(html, budget, "recipient") : undefined;
   const ownText = text || textOfHtml(safeHtml ?? "", budget);
   if (forwarded) {
     const below = forwardedText(forwarded);
@@ -109,7 +109,7 @@ export function quotedHtml(previous: QuotedMessage, budget: Budget = createBudge
   const { text, html } = previous;
   const content = html === undefined || html.length > MAX_QUOTED ? htmlOfText(cut(text)) : withoutAttached(html);
   // Sanitised once more, so that its elements are balanced and it cannot close the blockquote.
-  const quoted = sanitizeHtml(content, budget);
+  const quoted = sanitizeHtml(content, budget, "recipient");
   return `${htmlOfText(attribution(previous))}\n<blockquote style="${BLOCKQUOTE}">${quoted}</blockquote>`;
 }
 
@@ -165,7 +165,7 @@ export const forwardedText = (message: ForwardedMessage): string =>
 /** The same in HTML. Sanitised. */
 export function forwardedHtml(message: ForwardedMessage, budget: Budget = createBudget()): string {
   const [title = "", ...fields] = blockOf(message).map((line) => htmlOfText(line));
-  const body = message.html === undefined ? htmlOfText(message.text) : sanitizeHtml(message.html, budget);
+  const body = message.html === undefined ? htmlOfText(message.text) : sanitizeHtml(message.html, budget, "recipient");
   return `<div><br></div><div><br></div><div>${title}${fields.join("")}</div><br><div>${body}</div>`;
 }
 

@@ -296,6 +296,7 @@ function readBlocks(html: string): { text: string; blocks: Block[] } {
     })
     .onDocument({
       text(chunk) {
+        if (inner?.tag === "style") return;
         add(chunk.text.replaceAll(/\s+/g, " "));
       },
     })

@@ -117,7 +117,7 @@ export function readHtml(reading: Exclude<Reading, CodedFileReading>): Read {
   const html = unpackText(reading.html);
   if (reading.kind === "visible") {
     const visible = visibleHtml(html, budget);
-    return { html: sanitizeHtml(visible.html, budget), hidden: visible.hidden };
+    return { html: sanitizeHtml(visible.html, budget, "model"), hidden: visible.hidden };
   }
   // The same as mailbox/prepare.ts stores of arriving mail.
   const seen = seenText(reading.text, html, budget);

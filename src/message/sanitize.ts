@@ -1,21 +1,24 @@
 /**
- * Makes the HTML of mail safe to show (rules: HTML served). The only user of sanitize-html, which leaves CSS to this
- * file.
+ * Makes the HTML of mail safe to show (rules: HTML served). The only user of sanitize-html, which leaves CSS to style.ts and
+ * scope.ts.
  *
  * Everything is an allow list. The result runs nothing, submits nothing, frames nothing, covers nothing of the page
  * around it, and loads only the remote images of img elements, which the reader's app blocks until asked. Names and ids
- * are removed too, so that mail cannot pose as parts of the page (DOM clobbering).
+ * are removed too, so that mail cannot pose as parts of the page (DOM clobbering). What is hidden stays hidden.
  */
 import sanitize from "sanitize-html";
+import { legacyColor, parseColor } from "./color.ts";
+import { declarationsIn, tokensOf } from "./css.ts";
 import { textOfHtml } from "./layout.ts";
 import { type Budget, createBudget, payForReading } from "./markup.ts";
-import { legacyColor } from "./stylesheet.ts";
+import { type Scope, serveSheets } from "./scope.ts";
+import { servedStyle } from "./stylesheet.ts";
 import { htmlOfText } from "./text.ts";
 
 /**
  * Version of this policy, stored beside its output, so that stored HTML can be sanitised again under a stricter one.
  */
-export const SANITIZER_VERSION = 3;
+export const SANITIZER_VERSION = 4;
 
 /** Characters shown as text: escaping may lengthen them fivefold, and the message's text has all of them. */
 const MAX_SHOWN = 1_000_000;
@@ -26,7 +29,7 @@ const TAGS = (
   "address article aside footer header h1 h2 h3 h4 h5 h6 hgroup main nav section blockquote dd div dl dt figcaption " +
   "figure hr li menu ol p pre ul a abbr acronym b bdi bdo big br center cite code data del dfn em font i ins kbd mark q " +
   "rp rt ruby s samp small span strike strong sub sup time tt u var wbr caption col colgroup table tbody td tfoot th " +
-  "thead tr img"
+  "thead tr img details summary nobr"
 ).split(" ");
 
 /** Elements whose content readers do not see, or that one parser reads as text and another as markup. */
@@ -73,13 +76,14 @@ const ATTRIBUTES: Record<string, RegExp> = {
   frame: WORD,
   rules: WORD,
   clear: WORD,
+  open: ANY_TEXT,
 };
 const COLOR_ATTRIBUTES = new Set(["bgcolor", "color", "bordercolor"]);
 
 const OPTIONS: sanitize.IOptions = {
   allowedTags: TAGS,
   allowedAttributes: {
-    "*": [...Object.keys(ATTRIBUTES), ...COLOR_ATTRIBUTES, "style"],
+    "*": [...Object.keys(ATTRIBUTES), ...COLOR_ATTRIBUTES, "style", "hidden", "class", "id"],
     a: ["href", "target", "rel"],
     img: ["src"],
   },
@@ -87,7 +91,7 @@ const OPTIONS: sanitize.IOptions = {
   allowedSchemes: ["http", "https", "mailto", "tel"],
   allowedSchemesByTag: { img: ["http", "https", "cid", "data"] },
   allowProtocolRelative: false,
-  // safeStyle checks them: sanitize-html would run a whole CSS parser for each attribute.
+  // safeStyle reads them: sanitize-html would run a whole CSS parser for each attribute.
   parseStyleAttributes: false,
   nestingLimit: MAX_DEPTH,
 };
@@ -96,24 +100,72 @@ const OPTIONS: sanitize.IOptions = {
 const OF_HEAD = new Set("html head base link meta script style title".split(" "));
 export const isOfHead = (tag: string): boolean => OF_HEAD.has(tag);
 
-function safeTags(budget: Budget): sanitize.IOptions["transformTags"] {
+/** Elements without content, whose tags are dropped. */
+const VOID = new Set("area base basefont bgsound embed frame input keygen link meta param source track".split(" "));
+const BLOCKS = new Set("body dialog dir fieldset form html legend marquee optgroup search".split(" "));
+const DROPPED = new Set([...DROPPED_WITH_CONTENT, ...VOID, "head"]);
+const SERVED = new Set(TAGS);
+
+/** The element that is served in the place of one that hides, shows or colours its content; undefined for none. */
+function elementOf(tag: string): string | undefined {
+  if (SERVED.has(tag)) return tag;
+  if (DROPPED.has(tag)) return undefined;
+  return BLOCKS.has(tag) ? "div" : "span";
+}
+
+/** What is served of HTML, and for whom. */
+interface Serving {
+  scope: Scope | undefined;
+  isSent: boolean;
+  budget: Budget;
+  hasBody: boolean;
+}
+
+function safeTags(serving: Serving): sanitize.IOptions["transformTags"] {
+  const { budget, scope } = serving;
   let isHead = true;
   return {
     "*": (tag, attributes) => {
       budget.spend(100);
-      const tagName = tag === "body" && isHead ? "div" : tag;
+      const isBody = tag === "body" && isHead;
       isHead &&= isOfHead(tag);
-      return { tagName, attribs: safeAttributes(tag, attributes, budget) };
+      const attribs = safeAttributes(tag, attributes, budget);
+      const classes = [isBody ? scope?.body : "", scope?.classesOf(tag, attributes)];
+      if (serving.isSent) {
+        const { id = "" } = attributes;
+        classes.push(SENT_NAMES.test(attributes.class ?? "") ? attributes.class : "");
+        if (SENT_NAMES.test(id)) attribs.id = id;
+      }
+      const names = classes.filter(Boolean).join(" ");
+      if (names !== "") attribs.class = names;
+      if (isBody) {
+        serving.hasBody = true;
+        return { tagName: "div", attribs };
+      }
+      // Other tags leave no element, unless it looks like something.
+      const isSeen = "style" in attribs || "class" in attribs || "id" in attribs || "hidden" in attribs;
+      return { tagName: (isSeen && elementOf(tag)) || tag, attribs };
     },
   };
 }
+const SENT_NAMES = /^[\w\s:.-]{1,500}$/;
 
-/** HTML that is safe to show beside other content; beyond the budget, its text. Never throws. */
-export function sanitizeHtml(html: string, budget: Budget = createBudget()): string {
+/** For whom HTML is made safe: to be shown beside other content; to leave in a mail; or for a model, which needs no sheets. */
+type Audience = "reader" | "recipient" | "model";
+
+/** Safe HTML; beyond the budget, its text. Never throws. */
+export function sanitizeHtml(html: string, budget: Budget = createBudget(), audience: Audience = "reader"): string {
   try {
     const text = html.replaceAll("\u0000", "");
     payForReading(text, budget);
-    return sanitize(text, { ...OPTIONS, transformTags: safeTags(budget) });
+    const isSent = audience === "recipient";
+    const scope = audience === "model" ? undefined : serveSheets(text, { isSent, elementOf }, budget);
+    const serving = { scope, isSent, budget, hasBody: false };
+    const safe = sanitize(text, { ...OPTIONS, transformTags: safeTags(serving) });
+    if (scope === undefined) return safe;
+    const { css, outer, body } = scope;
+    const inner = body === "" || serving.hasBody ? safe : `<div class="${body}">${safe}</div>`;
+    return `<style>${css}</style>${outer === "" ? inner : `<div class="${outer}">${inner}</div>`}`;
   } catch {
     return shownAsText(html, budget);
   }
@@ -130,15 +182,15 @@ export function shownAttributes(
   attributes: Record<string, string>,
   budget: Budget,
 ): Record<string, string> | undefined {
-  return tag === "body" || TAGS.includes(tag) ? safeAttributes(tag, attributes, budget) : undefined;
+  return elementOf(tag) === undefined ? undefined : safeAttributes(tag, attributes, budget);
 }
 
 function safeAttributes(tag: string, attributes: Record<string, string>, budget: Budget): Record<string, string> {
   const safe: Record<string, string> = {};
   for (const [name, value] of Object.entries(attributes)) {
-    budget.spend(20 + (name === "style" ? 20 : 2) * value.length);
+    budget.spend(20 + 2 * value.length);
     if (name === "style") {
-      const style = safeStyle(value);
+      const style = safeStyle(value, budget);
       if (style !== "") safe.style = style;
     } else if (COLOR_ATTRIBUTES.has(name)) {
       if (isColor(value)) safe[name] = value.trim();
@@ -155,6 +207,7 @@ function safeAttributes(tag: string, attributes: Record<string, string>, budget:
     if (colors.length > 0) safe.style = [...colors, safe.style ?? []].flat().join(";");
     delete safe.bgcolor;
   }
+  if (isHidden(tag, attributes)) safe.hidden = "";
   if (tag === "a") {
     const href = safeLink(attributes.href ?? "");
     if (href !== undefined) Object.assign(safe, { href, target: "_blank", rel: "noopener noreferrer nofollow" });
@@ -165,6 +218,12 @@ function safeAttributes(tag: string, attributes: Record<string, string>, budget:
   }
   return safe;
 }
+
+/** The element is not displayed, unless a declaration says otherwise. */
+const isHidden = (tag: string, attributes: Readonly<Record<string, string>>): boolean =>
+  attributes.hidden !== undefined ||
+  attributes.popover !== undefined ||
+  (tag === "dialog" && attributes.open === undefined);
 
 /** Removes the characters that browsers ignore in URLs before they read the scheme. */
 function trimUrl(url: string): string {
@@ -186,161 +245,21 @@ function safeImage(url: string): string | undefined {
   return /^data:image\/(?:png|gif|jpe?g|webp|bmp|avif);base64,[a-z0-9+/=\s%]*$/i.test(bare) ? bare : undefined;
 }
 
-/*
- * Inline CSS: an allow list of properties and of their values' grammar, so that a declaration cannot load, overlay or
- * escape. A declaration is kept whole or dropped whole. Values are words, colours, numbers and lengths: without url(),
- * escapes, comments or functions other than colours, nothing can hide in them.
- */
-
-const COLOR = /^(?:#[0-9a-f]{3,8}|[a-z]{3,25}|(?:rgb|rgba|hsl|hsla)\([\d\s.,%/deg-]{1,60}\))$/i;
-const WORDS = /^[a-z][a-z\s-]{0,60}$/i;
-const FONT_FAMILY = /^[\p{L}\p{N}\s,._'"-]{1,300}$/u;
-/** Numbers with absolute and type-relative units; none of the viewport, which would measure the reader's window. */
-const LENGTH = String.raw`(?:[a-z-]{1,20}|\d{0,5}(?:\.\d{0,8})?(?:px|pt|pc|em|rem|ex|ch|cm|mm|in|%)?)`;
-const LENGTHS = new RegExp(`^${LENGTH}(?:\\s+${LENGTH}){0,3}$`, "i");
-/** Widths, styles and colours of borders, and the parts of font and text-decoration. */
-const SHORTHAND = /^(?:[a-z0-9#.,%\s'"/_-]|(?:rgb|rgba|hsl|hsla)\([\d\s.,%/deg-]{1,60}\)){1,300}$/i;
-
-/** Longest value that is examined, in characters. */
-const MAX_VALUE = 500;
-/** Largest length, in any unit; a larger one is meant to hide or cover something. */
-const MAX_LENGTH = 4_000;
-
-const DISPLAY =
-  /^(?:none|block|inline|inline-block|list-item|table|inline-table|table-(?:row|cell|caption|column|row-group|header-group|footer-group|column-group))$/i;
-const OVERFLOW = /^(?:hidden|auto)$/i;
-
-const sides = (property: string) => ["top", "right", "bottom", "left"].map((side) => `${property}-${side}`);
-
-const VALUES = new Map<string, RegExp>([
-  ...[
-    "color",
-    "background-color",
-    "border-color",
-    "text-decoration-color",
-    ...sides("border").map((s) => `${s}-color`),
-  ].map((property) => [property, COLOR] as const),
-  ...[
-    "font-style",
-    "font-variant",
-    "text-align",
-    "text-transform",
-    "text-decoration-line",
-    "text-decoration-style",
-    "vertical-align",
-    "white-space",
-    "word-break",
-    "word-wrap",
-    "overflow-wrap",
-    "hyphens",
-    "direction",
-    "float",
-    "clear",
-    "list-style-type",
-    "list-style-position",
-    "border-collapse",
-    "table-layout",
-    "caption-side",
-    "empty-cells",
-    "box-sizing",
-    "border-style",
-    "unicode-bidi",
-  ].map((property) => [property, WORDS] as const),
-  ...[
-    "font-size",
-    "font-weight",
-    "line-height",
-    "letter-spacing",
-    "word-spacing",
-    "text-indent",
-    "vertical-align",
-    "width",
-    "min-width",
-    "max-width",
-    "height",
-    "min-height",
-    "max-height",
-    "margin",
-    ...sides("margin"),
-    "padding",
-    ...sides("padding"),
-    "border-width",
-    "border-radius",
-    "border-spacing",
-  ].map((property) => [property, LENGTHS] as const),
-  ...["border", ...sides("border"), "font", "text-decoration", "outline"].map(
-    (property) => [property, SHORTHAND] as const,
-  ),
-  ["font-family", FONT_FAMILY],
-  ["display", DISPLAY],
-  ["overflow", OVERFLOW],
-]);
-
-/** The safe declarations of a style attribute, in order; "" for none. */
-export function safeStyle(style: string): string {
-  if (style.length > 10_000) return "";
-  const kept: string[] = [];
-  for (const declaration of splitDeclarations(style.replace(/\/\*.*?(?:\*\/|$)/gs, " ").replace(/\s+/g, " "))) {
-    const colon = declaration.indexOf(":");
-    const property = declaration.slice(0, colon).trim().toLowerCase();
-    const value = declaration
-      .slice(colon + 1)
-      .replace(/\s*!\s*important\s*$/i, "")
-      .trim();
-    if (colon < 0 || value === "" || value.length > MAX_VALUE) continue;
-    if (property === "background") {
-      const color = backgroundColor(value);
-      if (color !== undefined) kept.push(`background-color:${color}`);
-    } else if (isSafe(property, value)) {
-      kept.push(`${property}:${value}`);
-    }
+/** The declarations of a style attribute that are served, in order; "" for none. @throws OverBudget */
+export function safeStyle(style: string, budget: Budget = createBudget()): string {
+  const ofBudget = styles.get(budget) ?? new Map<string, string>();
+  styles.set(budget, ofBudget);
+  let safe = ofBudget.get(style);
+  if (safe === undefined) {
+    safe = servedStyle([...declarationsIn(tokensOf(style, budget))], budget);
+    ofBudget.set(style, safe);
   }
-  return kept.join(";");
+  return safe;
 }
+/** Results by style attribute: most elements of a mail have one that another has, too. */
+const styles = new WeakMap<Budget, Map<string, string>>();
 
 /** True if a value is a colour as the HTML attributes bgcolor and color have it. */
-export function isColor(value: string): boolean {
-  return COLOR.test(value.trim()) || /^[0-9a-f]{6}$/i.test(value.trim());
-}
-
-function isSafe(property: string, value: string): boolean {
-  const grammar = VALUES.get(property);
-  if (grammar === undefined || !grammar.test(value)) return false;
-  return !/(?:^|[\s,(])-\s*\.?\d/.test(value) && !exceeds(value);
-}
-
-/** The digits of a colour (#333333) are no length. */
-function exceeds(value: string): boolean {
-  for (const [number] of value.matchAll(/(?<![#\w])\d+/g))
-    if (number.length > 8 || Number(number) > MAX_LENGTH) return true;
-  return false;
-}
-
-/** Keeps only the colour of the background shorthand: the rest loads or positions images. */
-function backgroundColor(value: string): string | undefined {
-  const withoutImages = value.replace(/(?<![a-z-])[a-z-]*\((?:[^()"']|"[^"]*"|'[^']*')*\)/gi, (call) =>
-    COLOR.test(call) ? call : " ",
-  );
-  if (COLOR.test(withoutImages.trim())) return withoutImages.trim();
-  const named = withoutImages.match(/(?:^|\s)(#[0-9a-f]{3,8}|(?:rgb|rgba|hsl|hsla)\([^()]*\))(?=\s|$)/i)?.[1];
-  return named !== undefined && COLOR.test(named) ? named : undefined;
-}
-
-/** Splits at semicolons outside quotes and parentheses. */
-function* splitDeclarations(style: string): Generator<string> {
-  let start = 0;
-  let quote = "";
-  let depth = 0;
-  for (let i = 0; i < style.length; i++) {
-    const character = style[i] as string;
-    if (quote !== "") quote = character === quote ? "" : quote;
-    else if (character === '"' || character === "'") quote = character;
-    else if (character === "(") depth++;
-    else if (character === ")") depth = Math.max(0, depth - 1);
-    else if (character === ";" && depth === 0) {
-      yield style.slice(start, i);
-      start = i + 1;
-    }
-  }
-  yield style.slice(start);
-}
+export const isColor = (value: string): boolean =>
+  /^#?[0-9a-f]{3,8}$/i.test(value.trim()) ||
+  (/^[a-z]{3,25}$/i.test(value.trim()) && parseColor(value.trim().toLowerCase()) !== "invalid");

@@ -3,7 +3,12 @@
  * (visible.ts). Declarations that browsers ignore must not undo those that hide, so colours, lengths and shorthands are checked. Reads the rules whose selectors combine types, classes, ids and attributes as descendants, and skips
  * other rules. The message's budget pays for each comparison: a sheet that exceeds it is an attempt to evade the check.
  */
+import { BLACK, type Color, parseColor, WHITE } from "./color.ts";
+import { declarationsIn, textOf, tokensOf, unescapeCss, type Written } from "./css.ts";
 import type { Budget } from "./markup.ts";
+import type { AttributeTest, Selector, Simple } from "./selector.ts";
+import { rulesOf, type StyleRule } from "./sheets.ts";
+import { served } from "./style.ts";
 
 /** The properties of an element that selectors use. */
 export interface Styled {
@@ -12,52 +17,59 @@ export interface Styled {
   classes: ReadonlySet<string>;
 }
 
-interface Compound {
+/** The tests of one element, as far as they can be made on a path. */
+interface Tests {
   name: string | undefined;
   id: string | undefined;
   classes: string[];
-  attributes: { name: string; operator: string; value: string }[];
+  attributes: AttributeTest[];
 }
 
 interface Rule {
   /** Outermost first; the last is the element itself. */
-  compounds: Compound[];
+  path: Tests[];
   block: Block;
 }
 
-/** The declarations of one or several rules, parsed at the first match. */
+/** The declarations of a rule, parsed at the first match: as received, and as served. */
 interface Block {
-  css: string;
-  declarations?: readonly Declaration[];
+  rule: StyleRule;
+  declarations?: readonly [received: readonly Declaration[], shown: readonly Declaration[]];
 }
 
-const MATTERS =
-  /display|visibility|opacity|font|color|background|position|transform|indent|clip|height|width|overflow|mso-hide|margin|filter|padding|white-space|decoration/i;
-/** A property name with an escape may be any property. */
-const mayMatter = (css: string): boolean => MATTERS.test(css) || css.includes("\\");
+/** Collects declarations by property. */
+export interface Cascade {
+  declared: Map<string, string>;
+  important: Set<string>;
+}
+export const newCascade = (): Cascade => ({ declared: new Map(), important: new Set() });
 
-/** A medium other than the window in which mail is read. A limit larger than any window excludes nothing. */
-const ELSEWHERE = /print|max-(?:device-)?(?:width|height)(?!\s*:\s*(?:[2-9]\d{3}|\d{5}))|prefers-color-scheme|speech/i;
-/** True if every medium in the list of an at-rule is another one. */
-const isElsewhere = (prelude: string): boolean =>
-  prelude.split(",").every((medium) => ELSEWHERE.test(medium) && !/\bnot\b/i.test(medium));
-
-/** Adds the sheets' declarations for the last element of a path, which begins with the outermost. @throws OverBudget */
-export type Sheet = (path: readonly Styled[], into: Map<string, string>, important: Set<string>) => void;
+/**
+ * Adds the sheets' declarations for the last element of a path, which begins with the outermost: as received, and as served.
+ * @throws OverBudget
+ */
+export type Sheet = (path: readonly Styled[], received: Cascade, shown: Cascade) => void;
 
 /** Reads the sheets of a mail; undefined if no rule in them could hide something. @throws OverBudget */
 export function readSheets(html: string, budget: Budget): Sheet | undefined {
   const rules: Rule[] = [];
-  for (const sheet of sheetsOf(html)) readRules(sheet, rules, budget);
+  for (const rule of rulesOf(html, budget)) {
+    if (rule.isElsewhere || !rule.declarations.some(({ property }) => READ.has(property))) continue;
+    const block: Block = { rule };
+    for (const selector of rule.selectors) {
+      const path = testsOf(selector);
+      if (path !== undefined) rules.push({ path, block });
+    }
+  }
   if (rules.length === 0) return undefined;
   const byKey = new Map<string, number[]>();
-  for (const [index, { compounds }] of rules.entries()) {
-    const key = keyOf(compounds.at(-1) as Compound);
+  for (const [index, { path }] of rules.entries()) {
+    const key = keyOf(path.at(-1) as Tests);
     const indexes = byKey.get(key) ?? [];
     byKey.set(key, indexes);
     indexes.push(index);
   }
-  return (path, into, important) => {
+  return (path, received, shown) => {
     const element = path.at(-1) as Styled;
     const lists: (readonly number[] | undefined)[] = [byKey.get("*"), byKey.get(element.name)];
     lists.push(byKey.get(`#${element.attributes.id ?? ""}`));
@@ -66,12 +78,18 @@ export function readSheets(html: string, budget: Budget): Sheet | undefined {
     budget.spend(10 * lists.length);
     // In the order of the sheets.
     for (const index of found.length > 1 ? sorted(found, budget) : (found[0] ?? [])) {
-      const { compounds, block } = rules[index] as Rule;
-      if (!matches(compounds, path, budget)) continue;
-      block.declarations ??= readDeclarations(block.css, budget);
-      declare(block.declarations, into, important, budget);
+      const { path: tests, block } = rules[index] as Rule;
+      if (!matches(tests, path, budget)) continue;
+      block.declarations ??= declarationsOf(block.rule, budget);
+      declare(block.declarations[0], received, budget);
+      declare(block.declarations[1], shown, budget);
     }
   };
+}
+
+function declarationsOf({ declarations, around }: StyleRule, budget: Budget): NonNullable<Block["declarations"]> {
+  const received = longhandsIn(asText(declarations, budget), budget);
+  return [received, around === undefined ? [] : longhandsIn(serve(declarations, received, budget, true), budget)];
 }
 
 function sorted(lists: readonly (readonly number[])[], budget: Budget): number[] {
@@ -80,143 +98,103 @@ function sorted(lists: readonly (readonly number[])[], budget: Budget): number[]
   return all.sort((one, other) => one - other);
 }
 
-const keyOf = ({ id, classes, name }: Compound): string =>
+const keyOf = ({ id, classes, name }: Tests): string =>
   id !== undefined ? `#${id}` : classes[0] !== undefined ? `.${classes[0]}` : (name ?? "*");
 
-/** Contents of the style elements. Those inside comments target a single program and are skipped. Linear time. */
-function sheetsOf(html: string): string[] {
-  const sheets: string[] = [];
-  const start = /<!--|<style(?=[\s>/])/gi;
-  for (let match = start.exec(html); match !== null; match = start.exec(html)) {
-    const isComment = match[0] === "<!--";
-    const open = isComment ? match.index : html.indexOf(">", match.index);
-    const end = isComment ? /-->/g : /<\/style/gi;
-    end.lastIndex = open < 0 ? html.length : open;
-    const close = end.exec(html);
-    if (!isComment && open >= 0) sheets.push(html.slice(open + 1, close?.index ?? html.length));
-    if (close === null) break;
-    start.lastIndex = close.index + 1;
+/**
+ * What a path must have for a selector. Conditions on an element's position or negation count as met, because otherwise they would
+ * evade the check. Undefined if it depends on siblings, or on what the reader does.
+ */
+function testsOf(selector: Selector): Tests[] | undefined {
+  const path: Tests[] = [];
+  for (const { combinator, simples } of selector) {
+    if (combinator === "+" || combinator === "~") return undefined;
+    // Elements that every document has, whether their tags are written or not.
+    if (simples !== selector.at(-1)?.simples && simples.length === 1 && isAround(simples[0] as Simple)) continue;
+    const tests: Tests = { name: undefined, id: undefined, classes: [], attributes: [] };
+    if (!simples.every((simple) => addTest(simple, tests))) return undefined;
+    path.push(tests);
   }
-  return sheets;
+  return path;
 }
 
-function readRules(sheet: string, rules: Rule[], budget: Budget): void {
-  budget.spend(sheet.length);
-  const css = sheet.replace(/<!--|-->/g, " ").replace(/\/\*.*?(?:\*\/|$)/gs, " ");
-  /** For each open at-rule: true if it applies elsewhere. Then the number of those that do. */
-  const open: boolean[] = [];
-  let elsewhere = 0;
-  let position = 0;
-  const next = /[{};]/g;
-  for (let mark = next.exec(css); mark !== null; mark = next.exec(css)) {
-    const prelude = css.slice(position, mark.index).trim();
-    position = mark.index + 1;
-    if (mark[0] === "}" && open.pop()) elsewhere--;
-    if (mark[0] !== "{") continue;
-    if (prelude.startsWith("@")) {
-      const isOther = !/^@(?:media|supports|layer|container)/i.test(prelude) || isElsewhere(prelude);
-      open.push(isOther);
-      if (isOther) elsewhere++;
-      continue;
+const isAround = (simple: Simple): boolean =>
+  (simple.kind === "type" && (simple.name === "html" || simple.name === "body")) ||
+  (simple.kind === "state" && simple.name === "root");
+
+function addTest(simple: Simple, tests: Tests): boolean {
+  switch (simple.kind) {
+    case "type":
+      tests.name = simple.name;
+      return true;
+    case "id":
+      tests.id = simple.name;
+      return true;
+    case "class":
+      tests.classes.push(simple.name);
+      return true;
+    case "attribute":
+      tests.attributes.push(simple.test);
+      return true;
+    case "state":
+      return !/^(?:hover|active|focus.*|visited|empty)$/.test(simple.name);
+    case "logic": {
+      const [only, ...others] = simple.selectors;
+      if ((simple.name === "is" || simple.name === "where") && only?.length === 1 && others.length === 0) {
+        return only[0]?.simples.every((one) => addTest(one, tests)) ?? true;
+      }
+      return true;
     }
-    const close = css.indexOf("}", position);
-    const block: Block = { css: css.slice(position, close < 0 ? css.length : close) };
-    position = close < 0 ? css.length : close + 1;
-    next.lastIndex = position;
-    if (elsewhere > 0 || !mayMatter(block.css)) continue;
-    const list = prelude.replace(IS_ONE, "$1").replace(TAKEN_AS_MET, MET);
-    for (const selector of list.split(",")) {
-      budget.spend(300 + 4 * selector.length);
-      const compounds = parseSelector(selector.trim());
-      if (compounds !== undefined) rules.push({ compounds, block });
-    }
+    default:
+      return true;
   }
 }
 
-const COMBINATOR = /\s*>\s*|\s+/y;
-const SIMPLE =
-  /([.#]?)((?:[\w\u0080-\uffff-]|\\.)+)|(\*)|\[\s*([\w-]+)\s*(?:([~|^$*]?=)\s*(?:"([^"]*)"|'([^']*)'|([^\]\s]+))\s*(?:i\s*)?)?\]/y;
-
-/** Conditions on an element's position or negation. They count as met, because otherwise they would evade the check. */
-const TAKEN_AS_MET =
-  /:(?:root|link|any-link|(?:first|last|only)-(?:child|of-type)|(?:nth-(?:last-)?(?:child|of-type)|not|is|where|has|lang)\([^()]*\))/gi;
-/** Stands for one of these conditions. Their commas must go before a list of selectors is split. */
-const MET = "\u0001";
-const IS_ONE = /:(?:is|where)\(\s*([.#][\w-]+)\s*\)/gi;
-
-/** Linear time: each match begins where the previous one ended. */
-function parseSelector(given: string): Compound[] | undefined {
-  const selector = given.replaceAll(MET, "").trim() || (given === "" ? "" : "*");
-  if (selector === "") return undefined;
-  const compounds: Compound[] = [];
-  let position = 0;
-  while (position < selector.length) {
-    const compound: Compound = { name: undefined, id: undefined, classes: [], attributes: [] };
-    const start = position;
-    for (SIMPLE.lastIndex = position; position < selector.length; position = SIMPLE.lastIndex) {
-      const match = SIMPLE.exec(selector);
-      if (match === null) break;
-      const [, kind, word = "", , attribute, operator = "", ...values] = match;
-      if (attribute !== undefined) {
-        const value = unescapeCss(values.find((one) => one !== undefined) ?? "");
-        compound.attributes.push({ name: attribute.toLowerCase(), operator, value });
-      } else if (kind === ".") compound.classes.push(unescapeCss(word));
-      else if (kind === "#") compound.id = unescapeCss(word);
-      else if (word !== "") compound.name = unescapeCss(word).toLowerCase();
-    }
-    if (position === start) return undefined;
-    compounds.push(compound);
-    if (position === selector.length) break;
-    COMBINATOR.lastIndex = position;
-    if (!COMBINATOR.test(selector) || COMBINATOR.lastIndex === selector.length) return undefined;
-    position = COMBINATOR.lastIndex;
-  }
-  return compounds;
-}
-
-/** The last compound matches the element, and the others match some of its ancestors in order. */
-function matches(compounds: readonly Compound[], path: readonly Styled[], budget: Budget): boolean {
+/** The last tests are those of the element, and the others fit some of its ancestors in order. */
+function matches(tests: readonly Tests[], path: readonly Styled[], budget: Budget): boolean {
   let at = path.length - 1;
-  if (!fits(compounds.at(-1) as Compound, path[at] as Styled, budget)) return false;
-  for (let index = compounds.length - 2; index >= 0; index--) {
+  if (!fits(tests.at(-1) as Tests, path[at] as Styled, budget)) return false;
+  for (let index = tests.length - 2; index >= 0; index--) {
     do at--;
-    while (at >= 0 && !fits(compounds[index] as Compound, path[at] as Styled, budget));
+    while (at >= 0 && !fits(tests[index] as Tests, path[at] as Styled, budget));
     if (at < 0) return false;
   }
   return true;
 }
 
-function fits(compound: Compound, { name, attributes, classes }: Styled, budget: Budget): boolean {
+function fits(tests: Tests, { name, attributes, classes }: Styled, budget: Budget): boolean {
   budget.spend(10);
-  if (compound.name !== undefined && compound.name !== name) return false;
-  if (compound.id !== undefined && compound.id !== attributes.id) return false;
-  for (const one of compound.classes) {
+  if (tests.name !== undefined && tests.name !== name) return false;
+  if (tests.id !== undefined && tests.id !== attributes.id) return false;
+  for (const one of tests.classes) {
     budget.spend(5);
     if (!classes.has(one)) return false;
   }
-  for (const one of compound.attributes) if (!hasAttribute(attributes, one, budget)) return false;
+  for (const one of tests.attributes) if (!hasAttribute(attributes, one, budget)) return false;
   return true;
 }
 
-function hasAttribute(
+/** True if an element has an attribute that a selector asks for. @throws OverBudget */
+export function hasAttribute(
   attributes: Readonly<Record<string, string>>,
-  { name, operator, value }: Compound["attributes"][number],
+  { name, operator, value: given, ignoresCase }: AttributeTest,
   budget: Budget,
 ): boolean {
   budget.spend(10);
   if (!Object.hasOwn(attributes, name)) return false;
-  const actual = attributes[name] ?? "";
   if (operator === "") return true;
-  budget.spend(operator === "~=" ? 4 * actual.length : (actual.length + value.length) / 4);
+  const written = attributes[name] ?? "";
+  budget.spend(operator === "~=" ? 4 * written.length : (written.length + given.length) / 4);
+  const [actual, value] = ignoresCase ? [written.toLowerCase(), given.toLowerCase()] : [written, given];
   switch (operator) {
     case "~=":
-      return actual.split(/\s+/).includes(value);
+      return value !== "" && actual.split(/\s+/).includes(value);
     case "^=":
-      return actual.startsWith(value);
+      return value !== "" && actual.startsWith(value);
     case "$=":
-      return actual.endsWith(value);
+      return value !== "" && actual.endsWith(value);
     case "*=":
-      return actual.includes(value);
+      return value !== "" && actual.includes(value);
     case "|=":
       return actual === value || actual.startsWith(`${value}-`);
     default:
@@ -273,11 +251,6 @@ interface Clip {
   wrapped: number;
 }
 
-/** `alpha`: 0 to 1. */
-type Color = readonly [red: number, green: number, blue: number, alpha: number];
-
-const WHITE: Color = [255, 255, 255, 1];
-const BLACK: Color = [0, 0, 0, 1];
 export const DEFAULT_INK: Ink = {
   fontSize: 16,
   lineHeight: [1.2, "em"],
@@ -308,10 +281,9 @@ const LINE = 800;
 /** Less than a tenth of the size. */
 const NOTHING = /^(?=[\d.])(?:0*(?:\.0\d*)?|\d(?:\.\d*)?%|\de-\d+)(?:\s|$)/;
 
-/** A property that hides or shows text, lower case, and its value. */
+/** A property in lower case, and its value. */
 export interface Declaration {
   property: string;
-  /** Lower case, spaces folded. */
   value: string;
   isImportant: boolean;
 }
@@ -381,22 +353,24 @@ const colorIn = (value: string): string =>
     .match(/[a-z-]+\([^()]*\)|[^\s]+/g)
     ?.find((word) => parseColor(word) !== "invalid") ?? "transparent";
 
-/** The declarations of a style attribute or rule that can hide text, in order. @throws OverBudget */
-export function readDeclarations(css: string, budget: Budget): Declaration[] {
-  budget.spend(20 * css.length);
+/** The declarations of a style attribute that can hide text, in order. @throws OverBudget */
+export const readDeclarations = (css: string, budget: Budget): Declaration[] =>
+  longhandsIn(asText([...declarationsIn(tokensOf(css, budget))], budget), budget);
+
+function* asText(written: readonly Written[], budget: Budget): Generator<Declaration> {
+  for (const { property, value, isImportant } of written) {
+    if (!READ.has(property)) continue;
+    budget.spend(10 * value.length);
+    yield { property, value: unescapeCss(textOf(value)), isImportant };
+  }
+}
+
+function longhandsIn(given: Iterable<Declaration>, budget: Budget): Declaration[] {
   const declarations = new Map<string, Declaration>();
-  for (const declaration of css.replace(/\/\*.*?(?:\*\/|$)/gs, " ").split(";")) {
-    const colon = declaration.indexOf(":");
-    if (colon < 0) continue;
-    const named = unescapeCss(declaration.slice(0, colon)).trim().toLowerCase();
+  for (const { property: named, value: text, isImportant } of given) {
     if (!READ.has(named)) continue;
-    budget.spend(400);
-    const [given = "", mark] = unescapeCss(declaration.slice(colon + 1))
-      .toLowerCase()
-      .replace(/\s+/g, " ")
-      .split("!", 2);
-    const isImportant = mark?.trim() === "important";
-    for (const [property, value] of longhandsOf(named, given.trim())) {
+    budget.spend(400 + 10 * text.length);
+    for (const [property, value] of longhandsOf(named, text.toLowerCase().replace(/\s+/g, " ").trim())) {
       // The last one counts, and an important one is kept beside it.
       declarations.set(`${property} ${isImportant}`, { property, value, isImportant });
     }
@@ -404,30 +378,52 @@ export function readDeclarations(css: string, budget: Budget): Declaration[] {
   return [...declarations.values()];
 }
 
-/** Adds declarations to `into`: later ones override, important ones override all others. @throws OverBudget */
-export function declare(
-  declarations: readonly Declaration[],
-  into: Map<string, string>,
-  important: Set<string>,
-  budget: Budget,
-): void {
+/** Adds declarations: later ones override, important ones override all others. @throws OverBudget */
+export function declare(declarations: readonly Declaration[], { declared, important }: Cascade, budget: Budget): void {
   for (const { property, value, isImportant } of declarations) {
     // Several regular expressions will scan the value.
     budget.spend(20 + value.length);
     if (important.has(property) && !isImportant) continue;
     if (isImportant) important.add(property);
-    into.set(property, value);
+    declared.set(property, value);
   }
 }
 
-/** CSS Syntax 3 §4.3.7. */
-function unescapeCss(text: string): string {
-  if (!text.includes("\\")) return text;
-  return text.replace(/\\([0-9a-f]{1,6})\s?|\\(.)/gi, (_, hex: string | undefined, character: string | undefined) => {
-    if (hex === undefined) return character ?? "";
-    const point = Number.parseInt(hex, 16);
-    return point > 0 && point <= 0x10ffff ? String.fromCodePoint(point) : "";
-  });
+/**
+ * Declarations as they are served (style.ts), separated by semicolons. What hides an element, and is not served, is replaced by
+ * `display:none`. `ofRule`: other rules may position the element. @throws OverBudget
+ */
+export function servedStyle(written: readonly Written[], budget: Budget, { ofRule = false } = {}): string {
+  const received = longhandsIn(asText(written, budget), budget);
+  return serve(written, received, budget, ofRule)
+    .map(({ property, value, isImportant }) => `${property}:${value}${isImportant ? "!important" : ""}`)
+    .join(";");
+}
+
+/** `received`: what can hide of these declarations. */
+function serve(
+  written: readonly Written[],
+  received: readonly Declaration[],
+  budget: Budget,
+  ofRule: boolean,
+): Declaration[] {
+  const kept: Declaration[] = [];
+  let isWhole = true;
+  for (const { property, value, isImportant } of written) {
+    budget.spend(100 + 20 * value.length);
+    const declarations = served(property, value);
+    isWhole &&= declarations.length > 0;
+    for (const [property, value] of declarations) kept.push({ property, value, isImportant });
+  }
+  if (isWhole || !hides(received, ofRule, budget) || hides(longhandsIn(kept, budget), false, budget)) return kept;
+  return [...kept, { property: "display", value: "none", isImportant: true }];
+}
+
+function hides(declarations: readonly Declaration[], isPlaced: boolean, budget: Budget): boolean {
+  const cascade = newCascade();
+  declare(declarations, cascade, budget);
+  if (isPlaced && !cascade.declared.has("position")) cascade.declared.set("position", "absolute");
+  return hidesAll(cascade.declared);
 }
 
 /** True if everything inside the element is invisible, whatever its descendants declare. */
@@ -643,48 +639,6 @@ function groundOf(value: string | undefined, outer: Color | undefined): Color | 
   if (color[3] === 0 || outer === undefined) return outer;
   const over = (index: 0 | 1 | 2) => color[index] * color[3] + outer[index] * (1 - color[3]);
   return [over(0), over(1), over(2), 1];
-}
-
-const named = (names: string, color: Color | undefined) => names.split(" ").map((name) => [name, color] as const);
-/** System colours in the light theme, which mail is designed for. Undefined for those that differ between programs. */
-const OF_THE_SYSTEM = new Map([
-  ...named("canvas window field", WHITE),
-  ...named("canvastext windowtext fieldtext buttontext menutext infotext captiontext marktext", BLACK),
-  ...named(
-    "accentcolor accentcolortext activeborder activecaption activetext appworkspace background buttonborder buttonface " +
-      "buttonhighlight buttonshadow currentcolor graytext highlight highlighttext inactiveborder inactivecaption " +
-      "inactivecaptiontext infobackground linktext mark menu scrollbar selecteditem selecteditemtext threeddarkshadow threedface " +
-      "threedhighlight threedlightshadow threedshadow visitedtext windowframe",
-    undefined,
-  ),
-]);
-
-/** The colour of an attribute, in any spelling that browsers take for one (HTML §2.3.6). Lower case. */
-export function legacyColor(given: string): string {
-  const value = given.toLowerCase().trim();
-  if (/^#[0-9a-f]{3}$/.test(value) || (!value.startsWith("#") && Array.isArray(Bun.color(value, "[rgba]"))))
-    return value;
-  const digits = value
-    .slice(0, 128)
-    .replace(/^#/, "")
-    .replace(/[^0-9a-f]/g, "0");
-  const length = Math.ceil(digits.length / 3) || 1;
-  const padded = digits.padEnd(3 * length, "0");
-  const parts = [0, 1, 2].map((part) => padded.slice(part * length, (part + 1) * length).slice(-8));
-  const zeros = Math.min(...parts.map((part) => Math.min(part.search(/[^0]|$/), part.length - 2)));
-  return `#${parts.map((part) => part.slice(Math.max(zeros, 0)).slice(0, 2).padStart(2, "0")).join("")}`;
-}
-
-/** Bun also reads a colour with something behind it, which browsers ignore. */
-const ONE_COLOR = /^(?:#[0-9a-f]+|[a-z]+|[a-z-]+\([^()]*\))$/;
-
-/** The colour of a value in lower case; undefined if it depends on the reader's program or on the rest of the page. */
-function parseColor(value: string): Color | undefined | "invalid" {
-  if (OF_THE_SYSTEM.has(value)) return OF_THE_SYSTEM.get(value);
-  const color = ONE_COLOR.test(value) ? Bun.color(value, "[rgba]") : undefined;
-  if (!Array.isArray(color)) return value.includes("(") ? undefined : "invalid";
-  const [red, green, blue, alpha] = color;
-  return [red, green, blue, alpha / 255];
 }
 
 function knownColor(value: string): Color | undefined {

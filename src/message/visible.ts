@@ -3,17 +3,19 @@
  * not displayed), and lays out the rest as text. Text that is hidden from people is kept from models too, which would take it for
  * part of the message. Chooses between the text of the visible HTML and the text part for a model (seenText).
  *
- * There are two readers: one sees the HTML as received, with its style sheets, the other as the app shows it (sanitize.ts),
- * without. What either does not see is hidden.
+ * There are two readers: one sees the HTML as received, the other as the app shows it (sanitize.ts), each with its style sheets.
+ * What either does not see is hidden.
  *
- * Expects HTML as received: sanitised HTML has lost its style sheets and the declarations that hide text. HTML that is
+ * Expects HTML as received: sanitised HTML has lost the images behind text, and what positions it. HTML that is
  * too large, or costs more than the message's budget, counts as hidden; otherwise a sender could evade the check by
  * adding tags.
  */
+import { legacyColor } from "./color.ts";
 import { createLayout, NO_TEXT } from "./layout.ts";
 import { type Budget, createBudget, isTooLarge, type Reader, readMarkup } from "./markup.ts";
 import { DROPPED_WITH_CONTENT, isOfHead, MAX_DEPTH, shownAttributes } from "./sanitize.ts";
 import {
+  type Cascade,
   DEFAULT_INK,
   type Declaration,
   type Declarations,
@@ -23,7 +25,7 @@ import {
   type Ink,
   inkInside,
   isReadable,
-  legacyColor,
+  newCascade,
   readDeclarations,
   readSheets,
   type Sheet,
@@ -295,16 +297,10 @@ function createLooks(sheet: Sheet | undefined, budget: Budget): Looks {
     return declarations;
   };
 
-  function lookOf(
-    { name, attributes }: Pick<Styled, "name" | "attributes">,
-    applySheet?: (declared: Map<string, string>, important: Set<string>) => void,
-  ): Look {
+  function lookOf({ name, attributes }: Pick<Styled, "name" | "attributes">, cascade: Cascade): Look {
     const style = new Map(hintsOf(name, attributes));
-    const declared = new Map<string, string>();
-    const important = new Set<string>();
-    applySheet?.(declared, important);
-    if (attributes.style !== undefined) declare(declarationsIn(attributes.style), declared, important, budget);
-    for (const [property, value] of declared) style.set(property, value);
+    if (attributes.style !== undefined) declare(declarationsIn(attributes.style), cascade, budget);
+    for (const [property, value] of cascade.declared) style.set(property, value);
     budget.spend(1_000);
     return { style, hides: hidesAll(style) };
   }
@@ -319,14 +315,16 @@ function createLooks(sheet: Sheet | undefined, budget: Budget): Looks {
     const known = looks.get(key);
     if (known !== undefined) return known;
     const shown = isDropped ? undefined : shownAttributes(name, attributes, budget);
-    const received = lookOf(element, sheet && ((declared, important) => sheet(path, declared, important)));
+    const [ofSheet, ofSheetShown] = [newCascade(), newCascade()];
+    sheet?.(path, ofSheet, ofSheetShown);
+    const received = lookOf(element, ofSheet);
     const isAlike =
       sheet === undefined &&
       LOOK_ATTRIBUTES.every((attribute, n) => shown?.[attribute] === given[n]) &&
       "href" in (shown ?? {}) === "href" in attributes;
     const both = [
       received,
-      shown === undefined ? NO_LOOK : isAlike ? received : lookOf({ name, attributes: shown }),
+      shown === undefined ? NO_LOOK : isAlike ? received : lookOf({ name, attributes: shown }, ofSheetShown),
     ] as const;
     if (key !== "") looks.set(key, both);
     return both;
@@ -386,7 +384,7 @@ export interface SeenText {
 }
 
 /** Version of the rules in this file, stored beside the result, so that stored text can be derived anew. */
-export const SEEN_VERSION = 4;
+export const SEEN_VERSION = 5;
 
 /** Longer texts are not compared with their HTML; the HTML is used. */
 const MAX_COMPARED = 256 * 1024;

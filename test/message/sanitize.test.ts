@@ -52,6 +52,7 @@ describe("drops", () => {
   const cases: [string, string][] = [
     ["<script>alert(1)</script>x", "x"],
     ["<style>body{background:url(x)}</style>x", "x"],
+    ["<style>@import 'x';@font-face{font-family:a;src:url(x)}@keyframes a{to{color:red}}</style>x", "x"],
     ["<p onclick=alert(1)>x</p>", "<p>x</p>"],
     ['<a href="javascript:alert(1)">x</a>', "<a>x</a>"],
     ['<a href=" java\tscript:alert(1)">x</a>', "<a>x</a>"],
@@ -170,7 +171,7 @@ describe("inline CSS", () => {
     "color:#ff0000",
     "color:rgb(1, 2, 3)",
     "background-color:rgba(0,0,0,.5)",
-    "font-family:Arial, 'Helvetica Neue', \"Segoe UI\"",
+    "font-family:Arial, 'Helvetica Neue', 'Segoe UI'",
     "font:bold 12px/1.5 Arial",
     "margin:0 auto",
     "padding:10px 5px",
@@ -186,16 +187,25 @@ describe("inline CSS", () => {
     "white-space:pre-wrap",
     "overflow:hidden",
     "list-style-type:square",
+    "opacity:0",
+    "visibility:hidden",
+    "clip-path:inset(100%)",
+    "width:calc(100% + 1px)",
+    "display:flex",
+    "text-indent:-.25in",
+    "letter-spacing:-0.5px",
+    "border-radius:4px 4px 0 0",
+    "max-width:99999px",
+    "color:red!important",
+    "background-image:linear-gradient(90deg, #f00 0%, rgba(0,0,0,.5) 100%)",
+    "box-shadow:0 2px 8px rgba(0,0,0,.2)",
+    "outline:none",
   ];
 
   const DROPPED = [
     "position:fixed",
     "position:absolute;top:0",
     "z-index:9999",
-    "opacity:0",
-    "margin:-100px",
-    "margin-left: -5em",
-    "text-indent:-9999px",
     "width:100vw",
     "height:99999px",
     "font-size:100000px",
@@ -208,19 +218,28 @@ describe("inline CSS", () => {
     "content:'x'",
     "width:expression(alert(1))",
     "width:e/**/xpression(alert(1))",
-    "color:\\72 ed",
     "behavior:url(x)",
     "-moz-binding:url(x)",
     "background-image:image-set('x' 1x)",
     "background:image-set('x' 1x)",
     "font-family:url(x)",
     "color:var(--x)",
-    "width:calc(100% + 1px)",
     "transform:scale(100)",
     "filter:blur(5px)",
     "animation:x 1s",
     "pointer-events:none",
-    "display:flex",
+    "outline:3000px solid red",
+    "outline-width:1000px",
+    "box-shadow:0 0 0 3000px red",
+    "text-shadow:900px 0 red",
+    "letter-spacing:900px",
+    "text-decoration:underline 900px",
+    "vertical-align:-900px",
+    "clip-path:url(#x)",
+    "filter:url(#x)",
+    "width:calc(100vw)",
+    "width:attr(title px)",
+    "content:attr(title)",
     "@import 'x'",
     "color:red}body{background:url(x)",
     "color",
@@ -234,11 +253,38 @@ describe("inline CSS", () => {
 
   test("checks each declaration alone, and keeps only the colour of a background", () => {
     expect(safeStyle("COLOR : Red !important; position:fixed; background: #fff url('a;b') no-repeat; margin:1px")).toBe(
-      "color:Red;background-color:#fff;margin:1px",
+      "color:Red!important;background-color:#fff;margin:1px",
     );
     expect(safeStyle("background:red")).toBe("background-color:red");
     expect(safeStyle('font-family:"a;b";color:red')).toBe("color:red");
     expect(safeStyle("x".repeat(20_000))).toBe("");
+    expect(safeStyle("color:\\72 ed")).toBe("color:red");
+    expect(safeStyle("background:url(x),linear-gradient(red,blue) no-repeat center / cover,#fff")).toBe(
+      "background:linear-gradient(red,blue) no-repeat center / cover #fff",
+    );
+  });
+
+  test("a margin loses what is negative, which would lay the message over what is around it", () => {
+    expect(safeStyle("margin:-100px")).toBe("margin:0");
+    expect(safeStyle("margin:1px -5em 2px")).toBe("margin:1px 0 2px");
+    expect(safeStyle("margin-left: -5em")).toBe("margin-left:0");
+  });
+
+  test.each([
+    "position:absolute;left:-9999px",
+    "position:fixed;top:-100em",
+    "position:absolute;clip:rect(0,0,0,0)",
+    "position:absolute;left:-9999px;display:block!important",
+    "text-indent:-9999px",
+    "margin-left:-9999px",
+    "transform:scale(0)",
+    "transform:translateX(-9999px)",
+    "scale:0",
+    "letter-spacing:-99px",
+    "mso-hide:all",
+    "text-decoration:line-through white 40px",
+  ])("what hides, and is not served, is not displayed: %s", (style) => {
+    expect(safeStyle(style)).toMatch(/(?:^|;)display:none!important$/);
   });
 
   test("keeps every colour, alone and in shorthands", () => {

@@ -1,0 +1,240 @@
+/**
+ * Serves the style sheets of a mail: what of them is safe (style.ts), for the elements of this mail alone.
+ *
+ * Mail that is shown gets a class of its own around it, with which every selector begins, and its classes get that name as their
+ * prefix: neither do its sheets reach anything else on the page, nor is any of its elements taken for a part of the page. What a
+ * selector asks of ids and attributes, which are not served, is a class of those elements that have it. Mail that is sent keeps
+ * its classes, ids and selectors, because the programs of its readers have rules for them, too.
+ */
+import { createHash } from "node:crypto";
+import { type Budget, OverBudget } from "./markup.ts";
+import type { AttributeTest, Compound, Selector, Simple } from "./selector.ts";
+import { rulesOf } from "./sheets.ts";
+import { hasAttribute, servedStyle } from "./stylesheet.ts";
+
+export interface Scope {
+  /** The rules as they are served; never empty. */
+  css: string;
+  /** The classes of what is around the mail, and of what stands for its body; "" for none. */
+  outer: string;
+  body: string;
+  /** The class attribute of an element; "" for none. `attributes`: as received. @throws OverBudget */
+  classesOf(tag: string, attributes: Readonly<Record<string, string>>): string;
+}
+
+/** Longest sheets that are served, in characters: each selector gets longer. */
+const MAX_CSS = 2_000_000;
+/** Names that are told apart, for the conditions of selectors. */
+const MAX_NAMES = 5_000;
+const PLAIN = /^[\w-]{1,60}$/;
+
+/** The letters a to p for half a byte: no digits, which might be taken for a code. */
+const scopeName = (html: string): string =>
+  `m${[...createHash("sha256").update(html).digest().subarray(0, 8)]
+    .map((byte) => String.fromCharCode(97 + (byte >> 4), 97 + (byte & 15)))
+    .join("")}`;
+
+export interface ScopeOptions {
+  /** The mail leaves: its names stay. */
+  isSent: boolean;
+  /** The element that stands for one of these tags; undefined for one without an element. */
+  elementOf(tag: string): string | undefined;
+}
+
+/** The sheets of HTML as they are served; undefined if nothing of them is. @throws OverBudget */
+export function serveSheets(html: string, { isSent, elementOf }: ScopeOptions, budget: Budget): Scope | undefined {
+  const rules = rulesOf(html, budget);
+  if (rules.length === 0) return undefined;
+  const names = isSent ? sentNames() : scopedNames(scopeName(html), elementOf);
+  let css = "";
+  let open: readonly string[] = [];
+  const close = (kept: number) => "}".repeat(open.length - kept);
+  for (const { selectors, declarations, around } of rules) {
+    if (around === undefined) continue;
+    const style = servedStyle(declarations, budget, { ofRule: true });
+    if (style === "") continue;
+    const list = selectors.flatMap((selector) => names.write(selector) ?? []).join(",");
+    if (list === "") continue;
+    let kept = 0;
+    while (kept < open.length && open[kept] === around[kept]) kept++;
+    css += `${close(kept)}${around
+      .slice(kept)
+      .map((one) => `${one}{`)
+      .join("")}${list}{${style}}`;
+    open = around;
+    budget.spend(100 + list.length + style.length);
+    if (css.length > MAX_CSS) throw new OverBudget("style sheets too large to serve");
+  }
+  if (css === "") return undefined;
+  const body = css.includes(names.body) ? names.body : "";
+  return { css: css + close(0), outer: names.outer, body, classesOf: names.classesOf(budget) };
+}
+
+interface Names {
+  outer: string;
+  body: string;
+  /** Undefined if no element that is served could be meant. */
+  write(selector: Selector): string | undefined;
+  classesOf(budget: Budget): Scope["classesOf"];
+}
+
+/** CSSOM §2.1, more cautious: everything but letters, digits, `-` and `_` is escaped. */
+const escaped = (name: string): string =>
+  name.replace(/^-?\d|^-$|[^\w-]/gu, (text) =>
+    [...text].map((one) => `\\${(one.codePointAt(0) ?? 0).toString(16)} `).join(""),
+  );
+
+const writeState = ({ name, argument }: Extract<Simple, { kind: "state" }>): string => `:${name}${argument}`;
+
+const writeCompounds = (
+  compounds: readonly Compound[],
+  write: (simple: Simple) => string | undefined,
+): string | undefined => {
+  let text = "";
+  for (const { combinator, simples } of compounds) {
+    text += combinator;
+    for (const simple of simples) {
+      const written = write(simple);
+      if (written === undefined) return undefined;
+      text += written;
+    }
+  }
+  return text;
+};
+
+function sentNames(): Names {
+  const write = (simple: Simple): string | undefined => {
+    switch (simple.kind) {
+      case "type":
+        return escaped(simple.name);
+      case "class":
+        return `.${escaped(simple.name)}`;
+      case "id":
+        return `#${escaped(simple.name)}`;
+      case "attribute": {
+        const { name, operator, value, ignoresCase } = simple.test;
+        return `[${escaped(name)}${operator && `${operator}"${escaped(value)}"${ignoresCase ? " i" : ""}`}]`;
+      }
+      case "state":
+        return writeState(simple);
+      case "logic":
+        return writeLogic(simple, write);
+      default:
+        return "*";
+    }
+  };
+  return {
+    outer: "",
+    body: "",
+    write: (selector) => writeCompounds(selector, write),
+    classesOf: () => () => "",
+  };
+}
+
+function writeLogic(
+  { name, selectors }: Extract<Simple, { kind: "logic" }>,
+  write: (simple: Simple) => string | undefined,
+): string | undefined {
+  const list = selectors.map((selector) => writeCompounds(selector, write));
+  const known = list.filter((one) => one !== undefined);
+  // Without one of them, `:not()` would mean more.
+  if (known.length === 0 || (name === "not" && known.length < list.length)) return undefined;
+  return `:${name}(${known.join(",")})`;
+}
+
+function scopedNames(scope: string, elementOf: ScopeOptions["elementOf"]): Names {
+  const classes = new Map<string, string>();
+  const ids = new Map<string, string>();
+  const tags = new Map<string, string>();
+  const tests = new Map<string, Map<string, { test: AttributeTest; name: string }>>();
+  let count = 0;
+  const next = (): string => {
+    if (++count > MAX_NAMES) throw new OverBudget("too many conditions in style sheets");
+    return `${scope}_${count}`;
+  };
+  function nameOf(names: Map<string, string>, key: string, preferred?: string): string {
+    const name = names.get(key) ?? preferred ?? next();
+    names.set(key, name);
+    return name;
+  }
+  function nameOfTest(test: AttributeTest): string {
+    const ofAttribute = tests.get(test.name) ?? new Map<string, { test: AttributeTest; name: string }>();
+    tests.set(test.name, ofAttribute);
+    const key = [test.operator, test.ignoresCase, test.value].join();
+    const named = ofAttribute.get(key) ?? { test, name: next() };
+    ofAttribute.set(key, named);
+    return named.name;
+  }
+  const body = `${scope}_body`;
+
+  function write(simple: Simple): string | undefined {
+    switch (simple.kind) {
+      case "type": {
+        const { name } = simple;
+        if (name === "body") return `div:where(.${body})`;
+        const element = elementOf(name);
+        // The class adds nothing to the weight of the type.
+        return element === undefined || element === name ? element : `${element}:where(.${nameOf(tags, name)})`;
+      }
+      case "class":
+        return `.${nameOf(classes, simple.name, PLAIN.test(simple.name) ? `${scope}-${simple.name}` : undefined)}`;
+      case "id":
+        // An id that nothing has adds its weight.
+        return `:is(.${nameOf(ids, simple.name)},#${scope})`;
+      case "attribute":
+        return `.${nameOfTest(simple.test)}`;
+      case "state":
+        return simple.name === "root" ? undefined : writeState(simple);
+      case "logic":
+        return writeLogic(simple, write);
+      default:
+        return "*";
+    }
+  }
+  const isRoot = (simple: Simple): boolean =>
+    (simple.kind === "type" && simple.name === "html") || (simple.kind === "state" && simple.name === "root");
+
+  return {
+    outer: scope,
+    body,
+    write(selector) {
+      const [first] = selector;
+      if (!first?.simples.some(isRoot)) {
+        const written = writeCompounds(selector, write);
+        return written && `.${scope} ${written}`;
+      }
+      // The document's root is what is around the mail.
+      const written = writeCompounds(selector, (simple) =>
+        !isRoot(simple) || !first.simples.includes(simple)
+          ? write(simple)
+          : simple.kind === "type"
+            ? ":is(div)"
+            : `.${scope}`,
+      );
+      return written === undefined ? undefined : `.${scope}${written}`;
+    },
+    classesOf: (budget) => (tag, attributes) => {
+      const found: string[] = [];
+      const add = (name: string | undefined) => {
+        if (name !== undefined) found.push(name);
+      };
+      for (const name of classNames(attributes.class, budget)) add(classes.get(name));
+      if (attributes.id !== undefined) add(ids.get(attributes.id));
+      add(tags.get(tag));
+      if (tests.size > 0) {
+        for (const name of Object.keys(attributes)) {
+          for (const { test, name: served } of tests.get(name)?.values() ?? []) {
+            if (hasAttribute(attributes, test, budget)) add(served);
+          }
+        }
+      }
+      return [...new Set(found)].join(" ");
+    },
+  };
+}
+
+function classNames(names: string | undefined, budget: Budget): string[] {
+  if (names === undefined) return [];
+  budget.spend(10 * names.length);
+  return names.split(/\s+/).filter((name) => name !== "");
+}

@@ -1,0 +1,405 @@
+/**
+ * Which declarations of mail are served, and how: a grammar for the values of each property that is kept, in style attributes
+ * and in sheets alike. A declaration is kept whole or dropped whole, except that a background loses its images and a margin what
+ * is negative. What is kept cannot load anything, nor cover what is around the message.
+ *
+ * Values are written anew from what was read: names without escapes, numbers within limits, colours, a few functions of these.
+ */
+import { parseColor } from "./color.ts";
+import { contentOf, nameIn, type Token } from "./css.ts";
+
+/** A part of a value. */
+interface Part {
+  kind: "name" | "hash" | "string" | "number" | "percentage" | "dimension" | "call" | "mark" | "unknown";
+  /** As it is served; of a call, its name in lower case. */
+  text: string;
+  /** Of numbers. */
+  number: number;
+  /** Lower case. */
+  unit: string;
+  /** Inside a call. */
+  parts: readonly Part[];
+  /** White space stands before it. */
+  isApart: boolean;
+}
+
+/** Longest value, in tokens. */
+const MAX_TOKENS = 200;
+
+const PLAIN_NAME = /^-{0,2}[a-z_][\w-]{0,60}$/i;
+/** Letters of all scripts: names of typefaces. */
+const PLAIN_STRING = /^[\p{L}\p{N}\s,._-]{0,100}$/u;
+
+const isOpening = ({ kind, text }: Token): boolean => kind === "call" || (kind === "other" && text === "(");
+const isClosing = ({ kind, text }: Token): boolean => kind === "other" && text === ")";
+
+/** The parts of a value. */
+function partsOf(tokens: readonly Token[]): Part[] {
+  const outermost: Part[] = [];
+  const open = [outermost];
+  let isApart = false;
+  for (const token of tokens) {
+    const inner = open.at(-1) as Part[];
+    if (token.kind === "space") {
+      isApart = true;
+      continue;
+    }
+    if (isClosing(token) && open.length > 1) open.pop();
+    else {
+      const parts: Part[] = [];
+      inner.push({ ...partOf(token), parts, isApart: isApart && inner.length > 0 });
+      if (isOpening(token)) open.push(parts);
+    }
+    isApart = false;
+  }
+  return outermost;
+}
+
+function partOf(token: Token): Omit<Part, "parts" | "isApart"> {
+  const { kind, text } = token;
+  const unknown = { kind: "unknown", text: "", number: 0, unit: "" } as const;
+  if (isOpening(token)) {
+    const name = kind === "call" ? nameIn(token).toLowerCase() : "";
+    return name === "" || PLAIN_NAME.test(name) ? { ...unknown, kind: "call", text: name } : unknown;
+  }
+  switch (kind) {
+    case "name":
+    case "hash": {
+      const name = nameIn(token);
+      if (kind === "name") return PLAIN_NAME.test(name) ? { ...unknown, kind, text: name } : unknown;
+      return { ...unknown, kind, text: `#${name}` };
+    }
+    case "string": {
+      const content = contentOf(token);
+      return PLAIN_STRING.test(content) ? { ...unknown, kind, text: `'${content.replace(/\s+/g, " ")}'` } : unknown;
+    }
+    case "number":
+    case "percentage":
+    case "dimension": {
+      if (text.length > 40 || text.includes("\\")) return unknown;
+      const unit = kind === "dimension" ? text.replace(/^[+-]?[\d.]+(?:e[+-]?\d+)?/i, "").toLowerCase() : "";
+      return { kind, text, number: Number.parseFloat(text), unit };
+    }
+    default:
+      return /^[,/+*-]$/.test(text) ? { ...unknown, kind: "mark", text } : unknown;
+  }
+}
+
+const textOf = (parts: readonly Part[]): string =>
+  parts
+    .map(({ kind, text, parts: inner, isApart }) => {
+      const own = kind === "call" ? `${text}(${textOf(inner)})` : text;
+      return isApart ? ` ${own}` : own;
+    })
+    .join("")
+    .trimStart();
+
+/* What a part may be. */
+
+type Fits = (part: Part) => boolean;
+
+const either =
+  (...kinds: Fits[]): Fits =>
+  (part) =>
+    kinds.some((fits) => fits(part));
+function words(list: string): Fits {
+  const all = new Set(list.split(" "));
+  return ({ kind, text }) => kind === "name" && all.has(text.toLowerCase());
+}
+function calls(names: string, inner: Fits): Fits {
+  const all = new Set(names.split(" "));
+  return ({ kind, text, parts }) => kind === "call" && all.has(text) && parts.every(inner);
+}
+const mark =
+  (character: string): Fits =>
+  ({ kind, text }) =>
+    kind === "mark" && text === character;
+const isComma = mark(",");
+const isSlash = mark("/");
+const isWord: Fits = ({ kind }) => kind === "name";
+const isString: Fits = ({ kind }) => kind === "string";
+const isPercentage: Fits = ({ kind }) => kind === "percentage";
+const number =
+  (least: number, most: number): Fits =>
+  ({ kind, number }) =>
+    kind === "number" && number >= least && number <= most;
+const isNumber = number(-1e9, 1e9);
+
+const PIXELS: Record<string, number> = {
+  px: 1,
+  pt: 4 / 3,
+  pc: 16,
+  em: 16,
+  rem: 16,
+  ex: 8,
+  ch: 8,
+  in: 96,
+  cm: 37.8,
+  mm: 3.78,
+  q: 0.945,
+};
+/** A larger length is meant to hide or to cover something. */
+const LARGEST = 4_000;
+
+/** The pixels of a length, roughly; undefined for units of the window, which would measure that of the reader. */
+function pixelsOf({ kind, number, unit }: Part): number | undefined {
+  if (kind === "percentage") return 8 * number;
+  if (kind === "number") return number === 0 ? 0 : undefined;
+  const factor = kind === "dimension" && Object.hasOwn(PIXELS, unit) ? PIXELS[unit] : undefined;
+  return factor && factor * number;
+}
+
+/** A length or percentage of so many pixels. */
+const size =
+  (least: number, most = LARGEST): Fits =>
+  (part) => {
+    const pixels = pixelsOf(part);
+    return pixels !== undefined && pixels >= least && pixels <= most;
+  };
+
+const isTerm: Fits = (part) =>
+  size(-LARGEST)(part) ||
+  number(-LARGEST, LARGEST)(part) ||
+  (part.kind === "mark" && part.text !== ",") ||
+  (part.kind === "call" && part.text === "" && part.parts.every(isTerm)) ||
+  isSum(part);
+const isSum = calls("calc min max clamp", (part) => isComma(part) || isTerm(part));
+
+const isAngle: Fits = ({ kind, unit }) => kind === "dimension" && /^(?:deg|grad|rad|turn)$/.test(unit);
+const isColor: Fits = (part) =>
+  (part.kind === "hash" && /^#(?:[\da-f]{3}|[\da-f]{4}|[\da-f]{6}|[\da-f]{8})$/i.test(part.text)) ||
+  (part.kind === "name" && parseColor(part.text.toLowerCase()) !== "invalid") ||
+  isColorCall(part);
+const isColorCall = calls(
+  "rgb rgba hsl hsla hwb lab lch oklab oklch color color-mix light-dark",
+  (part) =>
+    isWord(part) ||
+    isNumber(part) ||
+    isPercentage(part) ||
+    isAngle(part) ||
+    isComma(part) ||
+    isSlash(part) ||
+    isColor(part),
+);
+const isGradient = calls(
+  "linear-gradient radial-gradient conic-gradient repeating-linear-gradient repeating-radial-gradient repeating-conic-gradient",
+  either(isColor, isAngle, isWord, isComma, size(-LARGEST)),
+);
+
+/* The grammars of values: each gives the value as it is served. */
+
+type Grammar = (parts: readonly Part[]) => string | undefined;
+
+/** At most so many parts, each of one of the kinds. */
+function list(most: number, ...kinds: Fits[]): Grammar {
+  const fits = either(...kinds);
+  return (parts) => (parts.length <= most && parts.every(fits) ? textOf(parts) : undefined);
+}
+const one = (...kinds: Fits[]): Grammar => list(1, ...kinds);
+const word = (list: string): Grammar => one(words(list));
+
+const isGlobal = words("inherit initial unset revert revert-layer");
+const isLength = either(size(0), isSum);
+const isAuto = words("auto none normal min-content max-content fit-content");
+const isThickness = either(size(0), words("thin medium thick"));
+const isLine = words("none hidden dotted dashed solid double groove ridge inset outset wavy");
+const isTypeSize = either(
+  isLength,
+  words("xx-small x-small small medium large x-large xx-large xxx-large smaller larger"),
+);
+/** So thin that it covers nothing. */
+const isThin = either(size(0, 5), words("auto from-font thin medium thick"));
+/** A shadow that stays close. */
+const isShade = either(size(-24, 40), words("none inset"), isColor, isComma);
+
+const isNegative = size(-500, -Number.MIN_VALUE);
+const NONE: Omit<Part, "isApart"> = { kind: "number", text: "0", number: 0, unit: "", parts: [] };
+/** What is negative would move the message over what is around it. */
+const margin = (most: number): Grammar => {
+  const grammar = list(most, isLength, isAuto);
+  return (parts) => grammar(parts.map((part) => (isNegative(part) ? { ...NONE, isApart: part.isApart } : part)));
+};
+
+const isPlace = either(
+  words("top right bottom left center repeat no-repeat repeat-x repeat-y space round cover contain auto scroll local"),
+  words("border-box padding-box content-box text"),
+  isSlash,
+  size(-LARGEST),
+);
+
+/** Layers without images: the gradients, and the colour, which is in the last one. */
+function gradientsIn(parts: readonly Part[]): string | undefined {
+  const layers: Part[][] = [[]];
+  for (const part of parts) isComma(part) ? layers.push([]) : layers.at(-1)?.push(part);
+  const shown = layers.filter((layer) => layer.some(isGradient));
+  const kept = shown.map((layer) => {
+    const isWhole = layer.every((part) => isGradient(part) || isPlace(part));
+    return textOf(layer.filter((part) => (isWhole ? true : isGradient(part))));
+  });
+  return kept.length > 0 && kept.length <= 8 ? kept.join(",") : undefined;
+}
+
+/** The declarations that `background` stands for. */
+function background(parts: readonly Part[]): [property: string, value: string][] {
+  const color = parts.slice(parts.findLastIndex(isComma) + 1).find(isColor);
+  const gradients = gradientsIn(parts.filter((part) => !isColor(part)));
+  if (gradients !== undefined) return [["background", color ? `${gradients} ${textOf([color])}` : gradients]];
+  if (color !== undefined) return [["background-color", textOf([color])]];
+  return parts.length === 1 && parts.every(words("none initial unset")) ? [["background-color", "transparent"]] : [];
+}
+
+const sides = (before: string, after = "") => ["top", "right", "bottom", "left"].map((side) => before + side + after);
+
+const isBreak = words("auto avoid always left right");
+
+/** The properties that are served, and the values that they may have. */
+const GRAMMARS = new Map<string, Grammar>(
+  (
+    [
+      [
+        [
+          "color",
+          "background-color",
+          "text-decoration-color",
+          "-webkit-text-fill-color",
+          ...sides("border-", "-color"),
+        ],
+        one(isColor),
+      ],
+      [["border-color"], list(4, isColor)],
+      [["background-image"], (parts) => gradientsIn(parts) ?? word("none")(parts)],
+      [["background-clip", "-webkit-background-clip"], word("border-box padding-box content-box text")],
+      [["background-size", "background-position", "background-repeat"], list(8, isPlace, isComma)],
+      [["border-width"], list(4, isThickness)],
+      [sides("border-", "-width"), one(isThickness)],
+      [["border-style"], list(4, isLine)],
+      [sides("border-", "-style"), one(isLine)],
+      [["border", ...sides("border-")], list(3, isThickness, isLine, isColor)],
+      [["border-radius"], list(9, isLength, isSlash)],
+      [
+        [
+          "border-top-left-radius",
+          "border-top-right-radius",
+          "border-bottom-left-radius",
+          "border-bottom-right-radius",
+        ],
+        list(2, isLength),
+      ],
+      [["border-spacing"], list(2, isLength)],
+      [["border-collapse"], word("collapse separate")],
+      [["outline"], list(3, isThin, isLine, isColor)],
+      [["outline-width"], one(isThin)],
+      [["outline-style"], one(isLine)],
+      [["outline-color"], one(isColor)],
+      [["box-shadow", "text-shadow"], list(40, isShade)],
+      [["margin"], margin(4)],
+      [sides("margin-"), margin(1)],
+      [["padding"], list(4, isLength)],
+      [sides("padding-"), one(isLength)],
+      [["width", "height", "min-width", "min-height"], one(isLength, isAuto)],
+      // They make nothing larger.
+      [["max-width", "max-height"], one(size(0, 1e9), isSum, isAuto)],
+      [
+        ["display"],
+        word(
+          "none block inline inline-block list-item flow-root table inline-table table-row table-cell table-caption table-column " +
+            "table-row-group table-header-group table-footer-group table-column-group flex inline-flex contents",
+        ),
+      ],
+      [["flex"], list(3, number(0, 1_000), isLength, isAuto)],
+      [["flex-grow", "flex-shrink"], one(number(0, 1_000))],
+      [["flex-basis"], one(isLength, isAuto)],
+      [["flex-direction"], word("row column")],
+      [["flex-wrap"], word("wrap nowrap")],
+      [["flex-flow"], list(2, words("row column wrap nowrap"))],
+      [
+        ["align-items", "align-content", "align-self", "justify-content", "justify-items"],
+        word(
+          "auto normal start end left right center stretch baseline flex-start flex-end space-between space-around space-evenly",
+        ),
+      ],
+      [["gap", "row-gap", "column-gap"], list(2, isLength, isAuto)],
+      [["visibility"], word("visible hidden collapse")],
+      [["opacity"], one(number(0, 1), (part) => isPercentage(part) && part.number >= 0 && part.number <= 100)],
+      [["content-visibility"], word("visible hidden auto")],
+      [["filter"], one(calls("opacity", either(number(0, 1), isPercentage)), words("none"))],
+      [["overflow", "overflow-x", "overflow-y"], list(2, words("visible hidden auto scroll clip"))],
+      [
+        ["clip-path", "-webkit-clip-path"],
+        one(calls("inset circle ellipse polygon rect xywh", either(size(-LARGEST), isWord, isComma)), words("none")),
+      ],
+      [
+        ["zoom"],
+        one(number(0, 3), (part) => isPercentage(part) && part.number >= 0 && part.number <= 300, words("normal")),
+      ],
+      [["font"], list(60, isWord, isString, isComma, isSlash, isTypeSize, number(0, 1_000))],
+      [["font-family"], list(60, isWord, isString, isComma)],
+      [["font-size"], one(isTypeSize)],
+      [["font-weight"], one(number(1, 1_000), words("normal bold bolder lighter"))],
+      [["font-style"], list(2, words("normal italic oblique"), isAngle)],
+      [
+        ["font-stretch", "font-variant", "font-variant-caps", "font-variant-numeric", "font-kerning"],
+        list(4, isWord, isPercentage),
+      ],
+      [["line-height"], one(isLength, number(0, 100), words("normal"))],
+      [["letter-spacing", "word-spacing"], one(size(-7, 100), words("normal"))],
+      [["text-indent"], one(size(-96), isSum)],
+      [
+        [
+          "text-align",
+          "text-align-last",
+          "text-transform",
+          "white-space",
+          "word-break",
+          "word-wrap",
+          "overflow-wrap",
+          "line-break",
+        ],
+        list(3, isWord),
+      ],
+      [
+        [
+          "hyphens",
+          "-webkit-hyphens",
+          "direction",
+          "unicode-bidi",
+          "float",
+          "clear",
+          "caption-side",
+          "empty-cells",
+          "table-layout",
+        ],
+        one(isWord),
+      ],
+      [["text-decoration", "-webkit-text-decoration"], list(6, isWord, isColor, isThin)],
+      [["text-decoration-line", "text-decoration-style"], list(4, isWord)],
+      [["text-decoration-thickness"], one(isThin)],
+      [["text-underline-offset"], one(size(-5, 20), words("auto"))],
+      [["text-overflow"], word("clip ellipsis")],
+      [["text-size-adjust", "-webkit-text-size-adjust", "-ms-text-size-adjust"], one(isPercentage, words("none auto"))],
+      [["vertical-align"], one(size(-50, 500), isWord)],
+      [["list-style"], list(3, isWord)],
+      [["list-style-type", "list-style-position"], one(isWord)],
+      [["box-sizing"], word("border-box content-box")],
+      [["object-fit"], word("fill contain cover none scale-down")],
+      [["color-scheme"], list(3, words("light dark only normal"))],
+      [
+        ["page-break-before", "page-break-after", "page-break-inside", "break-before", "break-after", "break-inside"],
+        one(isBreak, isWord),
+      ],
+    ] as const satisfies [readonly string[], Grammar][]
+  ).flatMap(([properties, grammar]) => properties.map((property) => [property, grammar] as const)),
+);
+
+/** The declarations that stand for one, as they are served: none if it is dropped. `property`: lower case. */
+export function served(property: string, value: readonly Token[]): [property: string, value: string][] {
+  if (value.length > MAX_TOKENS) return [];
+  const isBackground = property === "background";
+  const grammar = GRAMMARS.get(property);
+  if (grammar === undefined && !isBackground) return [];
+  const parts = partsOf(value);
+  if (parts.length === 1 && parts.every(isGlobal)) return [[property, textOf(parts).toLowerCase()]];
+  if (isBackground) return background(parts);
+  const kept = parts.length > 0 ? grammar?.(parts) : undefined;
+  return kept === undefined ? [] : [[property, kept]];
+}
