@@ -89,6 +89,7 @@ import { composeHere, createOctets } from "./octets.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { createHtmlReading } from "./reading.ts";
 import { deleteDiscarded, moveBlobs, sweepBlobs } from "./removal.ts";
+import { createRenewal } from "./renewal.ts";
 import { findCorrespondents } from "./suggestions.ts";
 import {
   type BulkResult,
@@ -141,7 +142,7 @@ export function createMailbox({
 }) {
   const { db } = store;
   stampChanges(store, runtime.now);
-  const reading = createHtmlReading({ store, read });
+  const reading = createHtmlReading({ store, engine, read });
   const codes = createCodes({ db, read, reading });
   const uids = createUids({ store, now: runtime.now });
   const octets = createOctets({ store, runtime, log, compose: composeStored, wake });
@@ -410,7 +411,7 @@ export function createMailbox({
 
     /**
      * For the scheduler: wake snoozed conversations, remove blobs without a reference, delete what was discarded long
-     * ago, forget whom an absence was told to, number mail for IMAP, freeze its octets.
+     * ago, forget whom an absence was told to, number mail for IMAP, freeze its octets, read old HTML anew.
      */
     jobs: [
       wakeSnoozed(store),
@@ -420,6 +421,7 @@ export function createMailbox({
       forgetTold(store),
       ...uids.jobs,
       octets.job,
+      createRenewal(store, reading.renewSeen, runtime),
     ] as readonly Job[],
   };
 }

@@ -11,9 +11,12 @@ import { packText, type ReadHtml, type Reading, unpackText } from "../message/re
 import { SANITIZER_VERSION } from "../message/sanitize.ts";
 import { htmlOfText } from "../message/text.ts";
 import { SEEN_VERSION, type SeenText, type VisibleHtml } from "../message/visible.ts";
+import type { SearchEngine } from "../search/engine.ts";
+import { LONGEST_SURE } from "../search/fold.ts";
+import { readStored } from "../search/stored.ts";
 import { messageBodies, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store } from "../store/store.ts";
+import type { Store, Tx } from "../store/store.ts";
 import { hasNoHtml } from "./messages.ts";
 import { storedSeen } from "./prepare.ts";
 import type { MessageView } from "./views.ts";
@@ -48,6 +51,8 @@ const statements = prepared((db) => ({
       text: messageBodies.text,
       html: messageBodies.html,
       htmlSource: messageBodies.htmlSource,
+      seenText: messageBodies.seenText,
+      seenHidden: messageBodies.seenHidden,
     })
     .from(messages)
     .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
@@ -72,11 +77,33 @@ const statements = prepared((db) => ({
 const imagesOf = (attachments: FramedMessage["attachments"]): FramedMessage["attachments"] =>
   attachments.map(({ id, contentId }) => ({ id, ...(contentId === undefined ? {} : { contentId }) }));
 
-export function createHtmlReading({ store, read }: { store: Store; read: ReadHtml }) {
+export function createHtmlReading({
+  store,
+  engine,
+  read,
+}: {
+  store: Store;
+  engine: Pick<SearchEngine, "replace" | "addLater">;
+  read: ReadHtml;
+}) {
   const { db } = store;
 
-  /** Renews the stored results of a body from an older version. */
-  async function renew(seq: number): Promise<SeenText | undefined> {
+  /** Indexes a message whose visible text has changed: a long one soon after the transaction. */
+  function index(tx: Tx, seq: number): void {
+    for (const stored of readStored(tx, [seq])) {
+      if (stored.size > LONGEST_SURE) engine.addLater(tx, seq);
+      else engine.replace(tx, seq, stored, stored.fold());
+    }
+  }
+
+  /**
+   * Renews the stored results of a body from an older version; `onlySeen`: only if the visible text is another, for which
+   * the rest is renewed as well. Resolves when that is stored, or cannot be: `kept` tells.
+   */
+  async function renew(
+    seq: number,
+    { onlySeen = false } = {},
+  ): Promise<{ seen: SeenText; kept: Promise<void> } | undefined> {
     const body = statements(db).body.get({ seq });
     if (!body || body.html === null) return undefined;
     const { mailboxId, text } = body;
@@ -87,15 +114,22 @@ export function createHtmlReading({ store, read }: { store: Store; read: ReadHtm
       return { html: htmlOfText(text), seen: { text: "", hidden: text.length, fromHtml: true } };
     });
     const { seenText = null, ...rest } = storedSeen(text, seen);
-    // The draft may have changed meanwhile, hence isOld. A store that cannot write does not stop the reader.
+    const before = body.seenText === null ? text : unpackText(body.seenText);
+    const isSame = before === seen.text && body.seenHidden === seen.hidden;
+    if (onlySeen && isSame) return { seen, kept: Promise.resolve() };
+    // The draft may have changed meanwhile, hence isOld.
     const kept = store.note((tx) => {
-      tx.update(messageBodies)
+      const renewed = tx
+        .update(messageBodies)
         .set({ html, sanitizer: SANITIZER_VERSION, ...rest, seenText: seenText && Buffer.from(seenText) })
         .where(and(eq(messageBodies.messageSeq, seq), isOld))
-        .run();
+        .returning({ seq: messageBodies.messageSeq })
+        .all();
+      if (renewed.length > 0 && before !== seen.text) index(tx, seq);
     });
+    // A store that cannot write does not stop the reader.
     await kept.catch(() => {});
-    return seen;
+    return { seen, kept };
   }
 
   return {
@@ -105,9 +139,13 @@ export function createHtmlReading({ store, read }: { store: Store; read: ReadHtm
       if (hasNoHtml(message)) return whole;
       const row = statements(db).seen.get({ id: message.id });
       if (!row?.hasHtml || !reachTo(db, caller, row.mailboxId)) return whole;
-      if (row.version < SEEN_VERSION) return (await renew(row.seq)) ?? whole;
+      if (row.version < SEEN_VERSION) return (await renew(row.seq))?.seen ?? whole;
       if (row.text === null) return { ...whole, hidden: row.hidden };
       return { text: unpackText(row.text), hidden: row.hidden, fromHtml: true };
+    },
+    /** Renews the visible text of a message (messages.seq), where it is another by the present rules. @throws what reading and writing throw */
+    async renewSeen(seq: number): Promise<void> {
+      await (await renew(seq, { onlySeen: true }))?.kept;
     },
     /** The sanitised, visible HTML; undefined for a message out of reach. */
     async getVisibleHtml(

@@ -152,6 +152,7 @@ export const TABLES: Readonly<Record<string, Moved | Left>> = {
   sessions: { left: "people sign in at the other server" },
   trace_steps: { left: "what happened at this server, by Message-IDs that several workspaces may have" },
   queue_domains: { left: "made from the queue" },
+  seen_renewal: { left: "of the server; the HTML is read anew where it arrives" },
   search_backlog: { left: "the index is made from the mail" },
   search_waiting: { left: "the index is made from the mail" },
   search_feed: { left: "the index is made from the mail" },

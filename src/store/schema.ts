@@ -33,6 +33,7 @@
  *   trace_steps: steps in the delivery of messages.
  *   search_feed, search_changes: data still to be sent to an external search engine.
  *   search_backlog, search_waiting: stored mail that message_index still lacks.
+ *   seen_renewal: stored HTML that is still to be read with the present rules for visible text.
  *   journal_entries: what keys did ── key_changes: what takes their changes back; without foreign keys, which they outlive.
  *   oauth_clients: programs that registered themselves; a grant outlives its program's registration.
  *   push_keys: the key of this server for Web Push ── push_subscriptions (a session's).
@@ -63,6 +64,7 @@
  *   imap_folders, imap_messages, imap_vanished   triggers (0048_uids.sql) and mailbox/uids.ts
  *   imap_labels, imap_labelled, imap_label_vanished   mailbox/label-folders.ts; where a label is renamed or removed, labels.ts
  *   imap_octets, and octets of imap_messages   mailbox/octets.ts and a trigger (0049_octets.sql)
+ *   seen_renewal                         mailbox/renewal.ts
  *   message_index, search_backlog, search_waiting   search/fts5/
  *   search_feed, search_changes          search/meilisearch/ and a trigger (0014_search.sql)
  *   push_*                               push/subscriptions.ts
@@ -1608,6 +1610,15 @@ export const searchWaiting = sqliteTable("search_waiting", {
   messageSeq: integer("message_seq")
     .primaryKey()
     .references(() => messages.seq, { onDelete: "cascade" }),
+});
+
+/** How far stored HTML was read anew: one row, none before the server has run. */
+export const seenRenewal = sqliteTable("seen_renewal", {
+  id: integer("id").primaryKey(),
+  /** The rules for visible text (SEEN_VERSION) that it is read with. */
+  version: integer("version").notNull(),
+  /** Messages below this messages.seq are still to be read. */
+  belowSeq: integer("below_seq").notNull(),
 });
 
 /** Messages added, changed or deleted that Meilisearch does not know of yet. */

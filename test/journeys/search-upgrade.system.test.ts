@@ -16,6 +16,12 @@ test("the server takes in what is stored, as it starts and when a command leaves
   for (const limit of ["api.ipRequestsPerMinute", "api.keyRequestsPerMinute"])
     await ask("settings", "set", limit, "1000000");
   const letters = ["one", "two", "three"].map((subject) => letter({ subject, text: "pineapple" }));
+  letters.push(
+    letter({
+      headers: ["MIME-Version: 1.0", "Content-Type: multipart/alternative; boundary=x"],
+      text: "--x\n\npineapple\n--x\nContent-Type: text/html\n\n<p>pineapple and papaya</p><p hidden>guava</p>\n--x--",
+    }),
+  );
   const folder = files({ "m.mbox": letters.map(mboxEntry).join("") });
   await ask("import", "--mailbox", "ada@acme.test", join(folder, "m.mbox"));
   const file = join(data, "mailroom.db");
@@ -23,9 +29,12 @@ test("the server takes in what is stored, as it starts and when a command leaves
 
   const server = await serve({ data });
   const api = apiClient(server.http, apiKey);
-  const found = async (): Promise<number> =>
-    (await api.get<{ threads: unknown[] }>("/search?q=pineapple")).body.threads.length;
-  await until(async () => (await found()) === 3);
+  const found = async (word = "pineapple"): Promise<number> =>
+    (await api.get<{ threads: unknown[] }>(`/search?q=${word}`)).body.threads.length;
+  await until(async () => (await found()) === 4);
+  // Words of the HTML alone, which no older version indexed.
+  await until(async () => (await found("papaya")) === 1);
+  expect(await found("guava")).toBe(0);
   {
     using sqlite = new Database(file);
     sqlite.exec(`PRAGMA busy_timeout = 5000; BEGIN IMMEDIATE;
@@ -33,6 +42,6 @@ test("the server takes in what is stored, as it starts and when a command leaves
       INSERT INTO search_backlog SELECT 1, max(seq) + 1, count(*) FROM messages;
       COMMIT`);
   }
-  await until(async () => (await found()) === 3);
+  await until(async () => (await found()) === 4 && (await found("papaya")) === 1);
   expect(await server.kill("SIGTERM")).toBe(0);
 }, 120_000);

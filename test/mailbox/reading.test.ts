@@ -5,6 +5,7 @@ import { createHtmlReading } from "../../src/mailbox/reading.ts";
 import { type ReadHtml, type Reading, readHere, unpackText } from "../../src/message/reading.ts";
 import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
 import { SEEN_VERSION } from "../../src/message/visible.ts";
+import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { messageBodies } from "../../src/store/schema.ts";
 import { createAlice } from "../harness/mailbox-world.ts";
 
@@ -36,6 +37,7 @@ async function old(read: ReadHtml = readHere) {
   const asked: Reading["kind"][] = [];
   const reading = createHtmlReading({
     store,
+    engine: createFts5Engine(store),
     read: (source, ask) => {
       asked.push(ask.kind);
       expect(source).toBe(world.box);
@@ -101,6 +103,7 @@ function frames(read: ReadHtml = readHere) {
   const asked: Reading[] = [];
   const reading = createHtmlReading({
     store,
+    engine: createFts5Engine(store),
     read: (source, ask) => {
       asked.push(ask);
       expect(source).toBe(alice.userId);

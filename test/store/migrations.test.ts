@@ -115,6 +115,16 @@ test("training from before spoofed senders were distinguished applies to the rea
   ]);
 });
 
+test("mail whose HTML says more than its text is to be indexed again", () => {
+  for (const seen of ["NULL", "x'28'"]) {
+    const folder = folderOf(52);
+    peek(folder, (sqlite) => sqlite.exec(`DELETE FROM search_waiting; UPDATE message_bodies SET seen_text = ${seen}`));
+    const { db } = open(folder);
+    const [body] = db.select({ messageSeq: schema.messageBodies.messageSeq }).from(schema.messageBodies).all();
+    expect(db.select().from(schema.searchWaiting).all()).toEqual(seen === "NULL" || !body ? [] : [body]);
+  }
+});
+
 test("a session from before an upgrade continues, without a proof of identity", () => {
   const folder = folderOf(18, (sqlite) => {
     sqlite.exec(`

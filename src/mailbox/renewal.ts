@@ -1,0 +1,54 @@
+/**
+ * Reads stored HTML anew, newest first, beside the work of the server, when the rules for visible text have changed since it was
+ * filed: the index and models know the words that a person sees now. What is alike stays as it is stored.
+ *
+ * A row records the progress, so that the work resumes after any interruption. Mail filed meanwhile has the present rules. The
+ * only writer of seen_renewal.
+ */
+import type { Runtime } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
+import { SEEN_VERSION } from "../message/visible.ts";
+import { prepared } from "../store/statement.ts";
+import type { Store } from "../store/store.ts";
+
+/** Messages that are looked at in a portion, and times its duration that the job pauses. */
+const PORTION = 50;
+const PAUSES = 3;
+
+const statements = prepared(({ $client: client }) => ({
+  read: client.prepare<{ version: number; belowSeq: number }, []>(
+    "SELECT version, below_seq AS belowSeq FROM seen_renewal WHERE id = 1",
+  ),
+  begin: client.prepare<unknown, [version: number]>(
+    `INSERT OR REPLACE INTO seen_renewal (id, version, below_seq)
+     SELECT 1, ?, coalesce(max(message_seq) + 1, 0) FROM message_bodies`,
+  ),
+  next: client.prepare<{ seq: number; isOld: number }, [version: number, belowSeq: number]>(
+    `SELECT message_seq AS seq, html IS NOT NULL AND seen_version < ? AS isOld
+     FROM message_bodies WHERE message_seq < ? ORDER BY message_seq DESC LIMIT ${PORTION}`,
+  ),
+  advance: client.prepare<unknown, [belowSeq: number]>("UPDATE seen_renewal SET below_seq = ? WHERE id = 1"),
+}));
+
+export function createRenewal(
+  store: Pick<Store, "db" | "enqueue">,
+  renewSeen: (seq: number) => Promise<void>,
+  runtime: Pick<Runtime, "now">,
+): Job {
+  const { db } = store;
+  return {
+    name: "seen-renewal",
+    async runDue(now) {
+      if (statements(db).read.get()?.version !== SEEN_VERSION) {
+        await store.enqueue((tx) => void statements(tx).begin.run(SEEN_VERSION));
+      }
+      const { belowSeq = 0 } = statements(db).read.get() ?? {};
+      if (belowSeq === 0) return null;
+      const rows = statements(db).next.all(SEEN_VERSION, belowSeq);
+      for (const { seq, isOld } of rows) if (isOld === 1) await renewSeen(seq);
+      const left = rows.length < PORTION ? 0 : (rows.at(-1)?.seq ?? 0);
+      await store.enqueue((tx) => void statements(tx).advance.run(left));
+      return left === 0 ? null : runtime.now() + PAUSES * Math.max(1, runtime.now() - now);
+    },
+  };
+}
