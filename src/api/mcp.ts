@@ -21,6 +21,7 @@ import { createCalls } from "./mcp/call.ts";
 import { FENCE_EXPLAINED } from "./mcp/fence.ts";
 import { clientNameIn, createProtocol, isCall } from "./mcp/protocol.ts";
 import { createTools } from "./mcp/tools.ts";
+import { methodResponse } from "./methods.ts";
 import { type Budget, readJson } from "./request.ts";
 import type { Waiting } from "./waiting.ts";
 
@@ -89,10 +90,7 @@ export function createMcp(
       checkOrigin(request.headers);
       if (request.method !== "POST") {
         // The server has no sessions to end, and no stream of its own (revision 2025-06-18, Streamable HTTP).
-        return Response.json(
-          { error: "Send MCP messages here with POST", code: "bad_request" },
-          { status: 405, headers: { allow: "POST" } },
-        );
+        return methodResponse(["POST"]);
       }
       const { caller, refusal } = admitted;
       return parts.bodies.within(caller.userId, async (count) => {

@@ -24,6 +24,7 @@ import { downloadResponse } from "./download.ts";
 import { createFailureReader } from "./failure.ts";
 import type { Admitted, CountedRate, Gate } from "./gate.ts";
 import type { Mcp } from "./mcp.ts";
+import { createMethodFinder, MethodRefusal } from "./methods.ts";
 import { describeApi } from "./openapi.ts";
 import {
   type Budget,
@@ -35,7 +36,7 @@ import {
   readJson,
   traceOf,
 } from "./request.ts";
-import { documentPathOf, MAIL_API, type Surface } from "./surfaces.ts";
+import { documentPathOf, MAIL_API, REFERENCE_PATH, type Surface } from "./surfaces.ts";
 import { readWithFiles } from "./upload.ts";
 import type { Waiting } from "./waiting.ts";
 
@@ -122,8 +123,10 @@ function handlerOf(
 }
 
 /** `challenge`: of a 401 (RFC 6750 §3). */
-function refusalHeaders({ code, retryAfter }: AppError, challenge: string): Record<string, string> {
+function refusalHeaders(refusal: AppError, challenge: string): Record<string, string> {
+  const { code, retryAfter } = refusal;
   return {
+    ...(refusal instanceof MethodRefusal && { allow: refusal.allow }),
     ...(retryAfter !== undefined && { "retry-after": String(Math.max(1, Math.ceil(retryAfter))) }),
     ...(code === "unauthorized" && { "www-authenticate": challenge }),
   };
@@ -235,13 +238,19 @@ export function createRest(
   const documentNear = (path: string): string =>
     documentPathOf(surfaces.find(({ prefix }) => path.startsWith(`${prefix}/`)) ?? MAIL_API);
 
+  /** The refusal of a request for which there is no route, or whose parameters cannot be decoded. */
+  function refuseRoute(method: string, path: string): AppError {
+    const methods = methodsOf(path);
+    return methods.length > 0 && !methods.includes(method)
+      ? new MethodRefusal(methods)
+      : new AppError("not_found", `There is nothing here: ${documentNear(path)} lists what there is`);
+  }
+
   function failureResponse(error: unknown, request: Request): Response {
     const { method } = request;
     const path = pathOf(request.url);
     const refusal =
-      error instanceof NotFoundError
-        ? new AppError("not_found", `There is nothing here: ${documentNear(path)} lists what there is`)
-        : readFailure(error, request, { method, path });
+      error instanceof NotFoundError ? refuseRoute(method, path) : readFailure(error, request, { method, path });
     meters?.countApiRefusal(refusal.code);
     const challenge = path === MCP_PATH ? challengeOfMcp(baseUrl, request) : REALM;
     return Response.json(
@@ -330,6 +339,9 @@ export function createRest(
       { parse: "none" },
     );
   }
+
+  const pages = [REFERENCE_PATH, `${REFERENCE_PATH}/`].map((path) => ({ method: "GET", path }));
+  const methodsOf = createMethodFinder([...app.routes, ...pages]);
 
   /** Responds to a request under /api/. `peer` is the address of the connection, when it is known. */
   return async (request: Request, peer: string | undefined): Promise<Response> => {

@@ -24,6 +24,9 @@ export interface Surface {
   meanings: Readonly<Record<number, string>>;
 }
 
+/** The path of the reference, a page that shows the documents (http/reference.ts). Its files are below. */
+export const REFERENCE_PATH = "/api/docs";
+
 export const MAIL_API: Surface = {
   prefix: "/api/v1",
   operations: MAIL_OPERATIONS,

@@ -10,6 +10,7 @@ import { type Caller, requireAdmin } from "../access/caller.ts";
 import { type Session, Unconfirmed } from "../access/sessions.ts";
 import { downloadResponse } from "../api/download.ts";
 import { createFailureReader } from "../api/failure.ts";
+import { createMethodFinder, methodResponse } from "../api/methods.ts";
 import { pathOf, traceOf } from "../api/request.ts";
 import { readInput, type Serving } from "../api/rest.ts";
 import { AppError } from "../base/errors.ts";
@@ -76,7 +77,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
   const peers = new WeakMap<Request, string>();
 
   const app = new Elysia({ prefix: APP_PREFIX, strictPath: true, handler: { standardHostname: false } }).onError(
-    ({ error, request }) => failureResponse(error, request),
+    ({ error, request }) => failureResponse(error, request, methodsOf),
   );
 
   function add(method: Operation["method"], path: string, run: (routed: Routed) => Promise<Response>): void {
@@ -166,6 +167,8 @@ export function createAppApi(parts: AppApiParts): AppApi {
     });
   }
 
+  const methodsOf = createMethodFinder(app.routes);
+
   return async (request, peer) => {
     if (peer !== undefined) peers.set(request, peer);
     const response = await app.handle(request);
@@ -184,11 +187,15 @@ export function createAppApi(parts: AppApiParts): AppApi {
  */
 function createFailureResponse(parts: Pick<AppApiParts, "log">) {
   const readFailure = createFailureReader(parts);
-  return (error: unknown, request: Request): Response => {
+  return (error: unknown, request: Request, methodsOf: (path: string) => readonly string[]): Response => {
+    const { method } = request;
+    const path = pathOf(request.url);
+    const methods = error instanceof NotFoundError ? methodsOf(path) : [];
+    if (methods.length > 0 && !methods.includes(method)) return methodResponse(methods);
     const { status, message, code, retryAfter } =
       error instanceof NotFoundError
         ? new AppError("not_found", "There is nothing here")
-        : readFailure(error, request, { method: request.method, path: pathOf(request.url) });
+        : readFailure(error, request, { method, path });
     return Response.json(
       { error: message, code, ...(error instanceof Unconfirmed && { confirm: error.confirm }) },
       { status, ...(retryAfter !== undefined && { headers: { "retry-after": String(Math.ceil(retryAfter)) } }) },

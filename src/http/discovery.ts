@@ -5,6 +5,7 @@
  * Invariant: a response depends on the domain of an address alone, so it does not tell which addresses exist.
  */
 import { createRateLimit } from "../access/rate.ts";
+import { methodResponse, READING } from "../api/methods.ts";
 import { hostOf, queryOf, readBytes } from "../api/request.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -196,10 +197,8 @@ ${element("Message", message)}
     if (retryAfter !== undefined) {
       return plain("Too many requests from this address", 429, { "retry-after": String(retryAfter) });
     }
-    const asks = request.method === "GET" || request.method === "HEAD";
-    if (!asks && !(isOutlook && request.method === "POST")) {
-      return plain("Method not allowed", 405, { allow: isOutlook ? "GET, HEAD, POST" : "GET, HEAD" });
-    }
+    const methods = isOutlook ? [...READING, "POST"] : READING;
+    if (!methods.includes(request.method)) return methodResponse(methods);
     try {
       return isOutlook ? await autodiscover(request) : autoconfig(request);
     } catch (error) {

@@ -10,6 +10,7 @@ import type { Slowdown } from "../access/slowdown.ts";
 import { createCors } from "../api/cors.ts";
 import { createFailureReader } from "../api/failure.ts";
 import { describeMcp } from "../api/mcp/discovery.ts";
+import { isReading, methodResponse, READING } from "../api/methods.ts";
 import { readBytes, readJson, traceOf } from "../api/request.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
@@ -114,18 +115,19 @@ export function createOAuthEndpoints(parts: OAuthEndpointParts) {
 
   async function respondTo(request: Request, path: string, source: string): Promise<Response> {
     const document = documents.get(path);
-    const method = document ? "GET" : "POST";
     try {
       admit(source);
       if (document && request.method === "OPTIONS") return new Response(null, { status: 204, headers: DOCUMENT });
       if (cors.isPreflight(request)) return cors.preflightResponse();
-      if (request.method !== method && !(document && request.method === "HEAD")) {
+      if (document) {
+        return isReading(request) ? Response.json(document, { headers: DOCUMENT }) : methodResponse(READING);
+      }
+      if (request.method !== "POST") {
         return Response.json(
-          { error: "invalid_request", error_description: `use ${method}` },
-          { status: 405, headers: { allow: method } },
+          { error: "invalid_request", error_description: "use POST" },
+          { status: 405, headers: { allow: "POST" } },
         );
       }
-      if (document) return Response.json(document, { headers: DOCUMENT });
       return (await endpoints[path]?.(request, source)) as Response;
     } catch (error) {
       // The codes for what a guess gets wrong.

@@ -6,12 +6,9 @@
 import { createTools } from "../api/mcp/tools.ts";
 import { describeApi } from "../api/openapi.ts";
 import type { ApiDocument } from "../api/reference/document.ts";
-import { ADMIN_API, documentPathOf, EXT_API, MAIL_API, type Surface } from "../api/surfaces.ts";
+import { ADMIN_API, documentPathOf, EXT_API, MAIL_API, REFERENCE_PATH, type Surface } from "../api/surfaces.ts";
 import { type Assets, type File, fileOf, fileResponse, openAssets } from "./files.ts";
 import { addFonts, ICON, type Pages } from "./pages.ts";
-
-/** Path of the page; its files are below it. */
-export const REFERENCE_PATH = "/api/docs";
 
 /**
  * Responds to a GET or HEAD for the reference or one of its files; undefined for other paths. `baseUrl`: the public

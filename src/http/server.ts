@@ -5,8 +5,10 @@
  */
 
 import { createHash, timingSafeEqual } from "node:crypto";
+import { isReading, methodResponse, READING } from "../api/methods.ts";
 import { hostOf, pathOf, queryOf } from "../api/request.ts";
 import type { Rest } from "../api/rest.ts";
+import { REFERENCE_PATH } from "../api/surfaces.ts";
 import type { AppError } from "../base/errors.ts";
 import { CONTENT_TYPE, type Metrics } from "../base/metrics.ts";
 import { canonicalAddress, isLoopback, isLoopbackHost, networkList } from "../net/ip.ts";
@@ -18,7 +20,6 @@ import { type Discovery, isAutodiscover } from "./discovery.ts";
 import { STRICT_TRANSPORT_SECURITY } from "./headers.ts";
 import { createHttpsServer } from "./https.ts";
 import { type HttpListenerParts, type InnerListenerParts, listenHttp, listenInner } from "./listener.ts";
-import { REFERENCE_PATH } from "./reference.ts";
 import type { Web } from "./web.ts";
 
 /** True when a part of the appliance works. An exception counts as false. */
@@ -111,13 +112,12 @@ const refusalResponse = ({ message: error, code, status, retryAfter = 1 }: AppEr
 
 /** The response for a public resource; undefined for other paths. */
 async function openResponse(request: Request, path: string, parts: OpenParts): Promise<Response | undefined> {
-  if (request.method !== "GET" && request.method !== "HEAD") return undefined;
-  if (path === "/healthz") return healthResponse(parts);
+  if (path === "/healthz") return isReading(request) ? healthResponse(parts) : methodResponse(READING);
   if (!path.startsWith(CHALLENGE)) return undefined;
   const proof = parts.challenge?.(path.slice(CHALLENGE.length));
-  return proof === undefined
-    ? text("Not found\n", 404)
-    : text(proof, 200, { "content-type": "application/octet-stream", "cache-control": "no-store" });
+  if (proof === undefined) return text("Not found\n", 404);
+  if (!isReading(request)) return methodResponse(READING);
+  return text(proof, 200, { "content-type": "application/octet-stream", "cache-control": "no-store" });
 }
 
 /** `peer`: the address the connection came from, undefined when the system does not tell it. */
@@ -188,9 +188,7 @@ export function createHttpServer({
     if (localOnly && !isLoopbackHost(new URL(request.url).hostname)) {
       return Response.json({ error: "A demo answers to localhost alone", code: "forbidden" }, { status: 403 });
     }
-    if (path === "/metrics" && metrics && (request.method === "GET" || request.method === "HEAD")) {
-      return metrics(request, peer);
-    }
+    if (path === "/metrics" && metrics) return isReading(request) ? metrics(request, peer) : methodResponse(READING);
     const policy = policyResponse(request, path);
     if (policy) return policy;
     const settings = path.startsWith(CHALLENGE) ? undefined : await discovery?.(request, path, peer);
@@ -209,7 +207,8 @@ export function createHttpServer({
     if (!host.startsWith("mta-sts.") || path.startsWith(CHALLENGE)) return undefined;
     const policy = policyAt?.(host, path);
     if (policy === undefined) return undefined;
-    if (policy === null || (request.method !== "GET" && request.method !== "HEAD")) return text("Not found\n", 404);
+    if (policy === null) return text("Not found\n", 404);
+    if (!isReading(request)) return methodResponse(READING);
     return text(policy, 200, { "content-type": "text/plain; charset=utf-8" });
   }
 

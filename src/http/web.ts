@@ -1,4 +1,5 @@
 /** The web app's part of the server: pages, and the app's API with sessions, sign-in and live updates. */
+import { isReading, methodResponse, READING } from "../api/methods.ts";
 import type { Serving } from "../api/rest.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Sending } from "../compose/send.ts";
@@ -82,8 +83,10 @@ export function createWeb(parts: WebParts): Web {
     async respond(request, path, peer) {
       if (path.startsWith(`${APP_PREFIX}/`)) return api(request, peer);
       const answered = await oauth(request, path, peer);
-      if (answered || (request.method !== "GET" && request.method !== "HEAD")) return answered;
-      return (await pdfPage(request, path)) ?? (await pages(request, path)) ?? reference(request, path);
+      if (answered) return answered;
+      const page = (await pdfPage(request, path)) ?? (await pages(request, path));
+      if (isReading(request)) return page ?? reference(request, path);
+      return page && methodResponse(READING);
     },
     look: live.look,
     stop() {

@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { notFound } from "../../src/access/caller.ts";
 import { readJson } from "../../src/api/request.ts";
+import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { AppError, type ErrorCode, unavailable } from "../../src/base/errors.ts";
 import { grants, users } from "../../src/store/schema.ts";
 import { type Answer, startApi, type TestApi } from "../harness/api-setup.ts";
@@ -132,7 +133,7 @@ test("missing_scope names the scope, and is checked before the shape and the exi
   expectRefusal(await ask("/threads/x", { method: "PATCH", headers: writer, body: { read: true } }), 404, "not_found");
 });
 
-test("with a key, an unknown path or method is not_found", async () => {
+test("with a key, an unknown path is not_found, whatever the method", async () => {
   const { ask } = await startApi();
   for (const path of [
     "/",
@@ -140,26 +141,51 @@ test("with a key, an unknown path or method is not_found", async () => {
     "/Mailboxes",
     "/mailboxes/",
     "/threads/x/",
-    "/threads/x/reply",
     "/api/",
     "/api/v2/mailboxes",
     "/api/v1",
   ]) {
     expectRefusal(await ask(path), 404, "not_found");
+    expectRefusal(await ask(path, { method: "DELETE" }), 404, "not_found");
   }
-  for (const [method, path] of [
-    ["POST", "/mailboxes"],
-    ["DELETE", "/threads/x"],
-    ["PUT", "/threads/x"],
-    ["PATCH", "/messages/x"],
-    ["GET", "/send"],
-    ["PUT", "/send"],
-    ["GET", "/threads/x/draft"],
-    ["POST", "/threads/x"],
-    ["OPTIONS", "/threads"],
-    ["POST", "/openapi.json"],
+});
+
+test("a known path with another method is 405, and Allow names those it has", async () => {
+  const { ask } = await startApi();
+  for (const [method, path, allow] of [
+    ["POST", "/mailboxes", "GET, HEAD"],
+    ["DELETE", "/threads/x", "GET, HEAD, PATCH"],
+    ["PUT", "/threads/x", "GET, HEAD, PATCH"],
+    ["PATCH", "/messages/x", "GET, HEAD"],
+    ["GET", "/send", "POST"],
+    ["PUT", "/send", "POST"],
+    ["GET", "/threads/x/draft", "POST"],
+    ["GET", "/threads/x/reply", "POST"],
+    ["POST", "/threads/x", "GET, HEAD, PATCH"],
+    ["POST", "/threads/%ZZ", "GET, HEAD, PATCH"],
+    ["OPTIONS", "/threads", "GET, HEAD"],
+    ["POST", "/openapi.json", "GET, HEAD"],
+    ["PROPFIND", "/threads", "GET, HEAD"],
   ] as const) {
-    expectRefusal(await ask(path, { method }), 404, "not_found");
+    const refusal = await ask(path, { method });
+    expectRefusal(refusal, 405, "bad_request");
+    expect([path, refusal.headers.get("allow")]).toEqual([path, allow]);
+    expectRefusal(await ask(path, { method, headers: { authorization: "" } }), 401, "unauthorized");
+  }
+});
+
+test("every path of every API names its methods", async () => {
+  const { ask } = await startApi();
+  for (const { prefix, operations } of [MAIL_API, EXT_API, ADMIN_API]) {
+    for (const [path, those] of Map.groupBy(operations, (operation) => operation.path.replace(/:\w+/g, "x"))) {
+      const methods = new Set(those.flatMap(({ method }) => (method === "GET" ? ["GET", "HEAD"] : [method])));
+      const refusal = await ask(prefix + path, { method: "PURGE" });
+      expect([path, refusal.status, refusal.headers.get("allow")?.split(", ").sort()]).toEqual([
+        path,
+        405,
+        expect.arrayContaining([...methods].sort()),
+      ]);
+    }
   }
 });
 

@@ -95,7 +95,7 @@ test("pages of other origins are refused and read nothing, listed or not", async
   const headers = { origin, "access-control-request-method": "GET" };
   for (const [init, status] of [
     [{ headers }, 403],
-    [{ headers, method: "OPTIONS" }, 404],
+    [{ headers, method: "OPTIONS" }, 405],
   ] as const) {
     const answer = await alice.fetch("/threads", init);
     expect([answer.status, answer.headers.get("vary")]).toEqual([status, null]);

@@ -64,7 +64,6 @@ describe("with MAILROOM_HTTPS", () => {
       ["GET", "/"],
       ["GET", "/api/v1/mailboxes?x=%20y&z"],
       ["POST", "/api/v1/send"],
-      ["POST", "/healthz"],
     ] as const) {
       const answer = await fetch(http + path, {
         method,
@@ -78,6 +77,8 @@ describe("with MAILROOM_HTTPS", () => {
       ]);
       expect(answer.headers.get(HSTS)).toBeNull();
     }
+    const wrong = await fetch(`${http}/healthz`, { method: "POST", redirect: "manual" });
+    expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
     expect((await fetch(`${http}/.well-known/acme-challenge/unknown`, { redirect: "manual" })).status).toBe(404);
   });
 

@@ -58,6 +58,13 @@ describe("the page", () => {
     expect(all(/(?:src|href)="(https?:[^"]+)"/g)).toEqual([]);
   });
 
+  test("takes GET and HEAD only, as a caller with a key is told", async () => {
+    for (const path of ["/api/docs", "/api/docs/"]) {
+      const answer = await get(path, { method: "POST", headers: { authorization: `Bearer ${booted.owner.apiKey}` } });
+      expect([answer.status, answer.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
+    }
+  });
+
   test("leaves other paths under /api/ to the API", async () => {
     for (const [method, path] of [
       ["GET", "/api/docs/nothing.js"],

@@ -96,7 +96,8 @@ test("serves /api/ and the web app's paths, and nothing else", async () => {
     expect([path, answer.status, await answer.text()]).toEqual([path, 404, "Not found\n"]);
     expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
   }
-  expect((await fetch(`${origin}/healthz`, { method: "POST" })).status).toBe(404);
+  const wrong = await fetch(`${origin}/healthz`, { method: "POST" });
+  expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
 });
 
 test("odd requests get a response", async () => {

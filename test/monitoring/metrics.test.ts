@@ -211,7 +211,7 @@ describe("/metrics", () => {
       return { status: response.status, text: await response.text() };
     };
     expect(await ask("HEAD")).toEqual({ status: 200, text: "" });
-    expect((await ask("POST")).status).toBe(404);
+    expect((await ask("POST")).status).toBe(405);
     const forwarded = await ask("GET", { "x-forwarded-for": "127.0.0.1" });
     expect([forwarded.status, forwarded.text.includes("mailroom_")]).toEqual([403, false]);
   });

@@ -65,7 +65,7 @@ describe("a program that knows only the address of MCP (rules: OAuth metadata)",
 
   test("other methods are refused", async () => {
     const wrong = await world.post("/.well-known/oauth-authorization-server", {});
-    expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "GET"]);
+    expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
     const token = await world.get("/oauth/token");
     expect([token.status, token.headers.get("allow")]).toEqual([405, "POST"]);
   });
@@ -695,7 +695,7 @@ describe("attacks", () => {
       const page = await fetch(`${world.origin}/oauth/authorize?${query}`, { redirect: "manual" });
       expect([page.status, page.headers.get("location")]).toEqual([200, null]);
     }
-    expect((await world.alice.fetch("/oauth/requests", { method: "GET" })).status).toBe(404);
+    expect((await world.alice.fetch("/oauth/requests", { method: "GET" })).status).toBe(405);
   });
 
   test("a person is asked before anything is told", async () => {
