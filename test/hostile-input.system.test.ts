@@ -6,12 +6,14 @@ import { describe, test } from "bun:test";
 import { gatherEvidence } from "../src/authentication/evidence.ts";
 import { readStsPolicy, readStsRecord } from "../src/authentication/mta-sts.ts";
 import { readCalendar } from "../src/documents/calendar.ts";
+import { readPerson } from "../src/documents/calendar-values.ts";
 import { readRtf } from "../src/documents/rtf.ts";
 import { createText } from "../src/documents/text.ts";
 import { tokensOf } from "../src/mailbox/junk/tokens.ts";
 import { parseAddressList, parseSender } from "../src/message/address.ts";
 import { fieldGroupsIn, replyCodesIn } from "../src/message/bounce.ts";
 import { shownLine, shownText } from "../src/message/characters.ts";
+import { decodeCharset } from "../src/message/charset.ts";
 import { maskCodes } from "../src/message/codes.ts";
 import { composeMessage, fold as foldField } from "../src/message/compose.ts";
 import { quotedText } from "../src/message/composition.ts";
@@ -26,6 +28,7 @@ import { aggregateReportIn, readReport } from "../src/message/report.ts";
 import { parseHeaderValue, readStructure } from "../src/message/structure.ts";
 import { subjectKeyOf } from "../src/message/subject.ts";
 import { snippetOf } from "../src/message/text.ts";
+import { findUuencoded } from "../src/message/uuencode.ts";
 import { seenText } from "../src/message/visible.ts";
 import { fold } from "../src/search/fold.ts";
 import { parseQuery } from "../src/search/query.ts";
@@ -65,6 +68,15 @@ const parsers: Record<string, (text: string) => unknown> = {
     shownLine(text);
   },
   "text as shown": shownText,
+  "uuencoded files": (text) => {
+    findUuencoded(bytesOf(text));
+    findUuencoded(bytesOf(`begin 644 ${text}`));
+    findUuencoded(bytesOf(`begin 644 a\n${text}`));
+  },
+  "7-bit charsets": (text) => {
+    for (const charset of ["iso-2022-kr", "hz"]) decodeCharset(bytesOf(text), charset);
+  },
+  "organizers of events": (text) => readPerson(`mailto:${text}`, { cn: text, email: text }),
   snippet: snippetOf,
   "RTF files": (text) =>
     refusalOf(() =>

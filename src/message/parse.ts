@@ -1,7 +1,8 @@
 /**
  * Parses a received message into values: headers, addresses, text and HTML, attachments. Pure.
  *
- * structure.ts cuts the message into parts, decode.ts decodes each, and this file decides which of them are shown.
+ * structure.ts cuts the message into parts, forms.ts opens those that wrap others, decode.ts decodes each, and this file
+ * decides which of them are shown.
  * Never rejects, whatever the mail contains. Nothing is lost: every part that is not shown is an attachment, and so is
  * the original of a message that exceeds the limits, breaks the parser, or has text outside its parts (rules: Nothing
  * lost).
@@ -18,6 +19,7 @@ import {
 import { cleanText, type Guess } from "./charset.ts";
 import { parseDate } from "./date.ts";
 import { decodeFile, decodeText, fileNameOf, isDecodedWhole } from "./decode.ts";
+import { openForms } from "./forms.ts";
 import {
   decodeWords,
   type HeaderField,
@@ -96,12 +98,15 @@ export async function parseMessage(
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   try {
     const structure = known ?? readStructure(buffer);
-    const guess = guessFor(buffer, structure);
-    await decodeFields(structure, guess);
-    const content = await contentOf(buffer, structure, guess, budget);
-    const problem = textOutsideParts(buffer, structure);
+    const opened = openForms({ buffer, root: structure });
+    const guess = guessFor(opened.buffer, opened.root);
+    await decodeFields(opened.root, guess);
+    const content = await contentOf(opened.buffer, opened.root, guess, budget);
+    const problem = [{ buffer, root: structure }, ...opened.inner]
+      .map((message) => textOutsideParts(message.buffer, message.root))
+      .find((found) => found !== undefined);
     if (problem !== undefined) content.attachments.push(originalOf(buffer));
-    return { ...envelopeOf(structure.header.fields), ...content, ...(problem === undefined ? {} : { problem }) };
+    return { ...envelopeOf(opened.root.header.fields), ...content, ...(problem === undefined ? {} : { problem }) };
   } catch (error) {
     return unparsed(buffer, error instanceof TooComplex ? error.message : `the parser gave up: ${String(error)}`);
   }
