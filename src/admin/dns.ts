@@ -1,6 +1,6 @@
 /** Looks up the DNS records that a hosted domain needs, and compares them with what is published. */
 import { readStsRecord } from "../authentication/mta-sts.ts";
-import type { DnsResolver } from "../base/runtime.ts";
+import type { DnsClient } from "../base/runtime.ts";
 
 export interface DnsRecord {
   type: "MX" | "TXT" | "CNAME" | "SRV";
@@ -58,46 +58,39 @@ function satisfies(record: DnsRecord, published: readonly string[]): boolean {
   }
 }
 
-/**
- * Looks up what is published at the name: hosts of MX records, texts of TXT records, values of SRV records. Bun's resolver returns each string
- * of a TXT record as a record of its own, and a DKIM key is longer than one string, so all strings joined are a
- * candidate, too. Rejects with the resolver's error.
- */
-export async function publishedAt(dns: DnsResolver, { type, name, value, purpose }: DnsRecord): Promise<string[]> {
-  if (type === "CNAME") return (await leadsTo(dns, name, value)) ? [value] : [];
-  if (type === "TXT") {
-    const texts = (await dns.resolveTxt(name)).map((strings) => strings.join(""));
-    return purpose === "dkim" && texts.length > 1 ? [...texts, texts.join("")] : texts;
+/** Looks up what is published at the name: hosts of MX records, texts of TXT records, values of SRV records. Rejects when DNS fails. */
+export async function publishedAt(
+  dns: DnsClient,
+  { type, name, value }: Pick<DnsRecord, "type" | "name" | "value">,
+): Promise<string[]> {
+  switch (type) {
+    case "CNAME":
+      return (await leadsTo(dns, name, value)) ? [value] : [];
+    case "TXT":
+      return (await dns.ask(name, "TXT")).records;
+    case "SRV": {
+      const { records } = await dns.ask(name, "SRV");
+      return records.map(({ priority, weight, port, target }) => `${priority} ${weight} ${port} ${target || "."}`);
+    }
+    case "MX":
+      return (await dns.ask(name, "MX")).records.map(({ exchange }) => exchange);
   }
-  if (type === "SRV") {
-    return (await dns.resolveSrv(name)).map(
-      ({ priority, weight, port, name: target }) => `${priority} ${weight} ${port} ${hostOf(target) || "."}`,
-    );
-  }
-  return (await dns.resolveMx(name)).map((mx) => hostOf(mx.exchange));
 }
-
-/** A name as records have it, in lower case and without its final dot. */
-const hostOf = (name: string): string => name.toLowerCase().replace(/\.$/, "");
 
 /** Tells whether two names share an IPv4 address. */
-async function leadsTo(dns: DnsResolver, name: string, target: string): Promise<boolean> {
-  const [found, wanted] = await Promise.all([dns.resolve4(name), dns.resolve4(target)]);
-  return found.some((address) => wanted.includes(address));
+async function leadsTo(dns: DnsClient, name: string, target: string): Promise<boolean> {
+  const [found, wanted] = await Promise.all([dns.ask(name, "A"), dns.ask(target, "A")]);
+  return found.records.some((address) => wanted.records.includes(address));
 }
 
-/** Codes of answers that the name, or that record of it, does not exist. */
-const NOTHING_THERE = new Set(["ENOTFOUND", "ENODATA"]);
-
 /** Looks all the records up at once. Never rejects. */
-export function lookUp(dns: DnsResolver, records: readonly DnsRecord[]): Promise<FoundRecord[]> {
+export function lookUp(dns: DnsClient, records: readonly DnsRecord[]): Promise<FoundRecord[]> {
   return Promise.all(
     records.map(async (record): Promise<FoundRecord> => {
       try {
         return { ...record, state: satisfies(record, await publishedAt(dns, record)) ? "found" : "missing" };
-      } catch (error) {
-        const code = (error as NodeJS.ErrnoException).code ?? "";
-        return { ...record, state: NOTHING_THERE.has(code) ? "missing" : "unanswered" };
+      } catch {
+        return { ...record, state: "unanswered" };
       }
     }),
   );

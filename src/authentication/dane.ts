@@ -6,7 +6,7 @@
  * them.
  */
 import { createHash, type KeyObject, type X509Certificate } from "node:crypto";
-import type { NameServer, Runtime, SecureAnswer, SecureDns, Tlsa } from "../base/runtime.ts";
+import type { DnsAnswer, DnsClient, NameServer, RecordType, Runtime, Tlsa } from "../base/runtime.ts";
 import { canonicalAddress, networkList } from "../net/ip.ts";
 import { DeliveryFailure, deliveryResultOf } from "../smtp/delivery-result.ts";
 import type { Options } from "../store/settings.ts";
@@ -21,15 +21,15 @@ export interface DaneHost {
 
 /** The part of the runtime and of the settings that DANE needs. */
 export interface DaneParts {
-  runtime: Pick<Runtime, "secureDns">;
+  runtime: Pick<Runtime, "dns">;
   options: Pick<Options, "get">;
 }
 
 /** Most hosts of a domain whose TLSA records are read for a host that is none of the domain's. */
 const MOST_HOSTS = 8;
 
-type Question = Parameters<SecureDns["ask"]> extends [NameServer, ...infer Rest] ? Rest : never;
-type Ask = (...question: Question) => Promise<SecureAnswer>;
+/** Asks trusted resolvers alone. @throws DeliveryFailure when none of them answers */
+type Ask = <T extends RecordType>(name: string, type: T) => Promise<DnsAnswer<T>>;
 
 /**
  * Asks for the MX records of a domain (A-labels). Resolves with a look-up of its hosts, by name in lower case, which
@@ -43,10 +43,10 @@ export async function findDane(
 ): Promise<(host: string) => Promise<DaneHost | undefined>> {
   const servers = trustedResolvers(parts);
   if (servers.length === 0) return async () => undefined;
-  const ask: Ask = (...question) => askAny(parts, servers, question);
+  const ask = asking(parts.runtime.dns, servers);
   const recordsOf = (host: string) => daneHost(ask, host, parts.options.get("smtp.outboundPort"));
   const mx = await ask(domain, "MX");
-  const hosts = mx.hosts.length === 0 ? [domain] : mx.hosts.filter((host) => host !== "");
+  const hosts = mx.records.length === 0 ? [domain] : mx.records.flatMap(({ exchange }) => exchange || []);
   return async (host) => {
     // §2.2.1: a name that is not authenticated could lead anywhere.
     if (!mx.authenticated) return undefined;
@@ -61,35 +61,29 @@ export async function findDane(
   };
 }
 
-function trustedResolvers({ runtime: { secureDns }, options }: DaneParts): readonly NameServer[] {
+function trustedResolvers({ runtime: { dns }, options }: DaneParts): readonly NameServer[] {
   const networks = options.get("smtp.trustedResolvers");
   const isTrusted = networkList(networks === "none" ? [] : networks);
-  return (secureDns?.servers ?? []).filter(({ host }) => isTrusted(canonicalAddress(host) ?? ""));
+  return dns.servers().filter(({ host }) => isTrusted(canonicalAddress(host) ?? ""));
 }
 
-/** Asks one resolver after another. @throws DeliveryFailure when none of them answers */
-async function askAny(
-  { runtime: { secureDns } }: DaneParts,
-  servers: readonly NameServer[],
-  [name, type]: Question,
-): Promise<SecureAnswer> {
-  let code = "";
-  for (const server of servers) {
+const asking =
+  (dns: DnsClient, servers: readonly NameServer[]): Ask =>
+  async (name, type) => {
     try {
-      if (secureDns) return await secureDns.ask(server, name, type);
+      return await dns.ask(name, type, servers);
     } catch (error) {
-      code = String((error as { code?: unknown }).code ?? error);
+      const code = String((error as { code?: unknown }).code ?? error);
+      const text = `DNS gave no answer for ${name} ${type} (${code}), which DANE needs`;
+      throw new DeliveryFailure(deliveryResultOf({ command: "dns", status: "4.7.5", text }));
     }
-  }
-  const text = `DNS gave no answer for ${name} ${type} (${code}), which DANE needs`;
-  throw new DeliveryFailure(deliveryResultOf({ command: "dns", status: "4.7.5", text }));
-}
+  };
 
 /** Reads the authenticated records of a host. @throws DeliveryFailure when DNS fails */
 async function daneHost(ask: Ask, host: string, port: number): Promise<DaneHost | undefined> {
   for (const base of await basesOf(ask, host)) {
-    const { authenticated, tlsa } = await ask(`_${port}._tcp.${base}`, "TLSA");
-    if (authenticated && tlsa.length > 0) return { base, usable: tlsa.filter(isUsable) };
+    const { authenticated, records } = await ask(`_${port}._tcp.${base}`, "TLSA");
+    if (authenticated && records.length > 0) return { base, usable: records.filter(isUsable) };
   }
   return undefined;
 }

@@ -89,7 +89,7 @@ const SIGNED = /^(?:dkim|arc)-/im;
 /** RFC 8058 §4: a signature has to cover them for one click to unsubscribe. */
 const LIST_FIELDS = ["list-unsubscribe", "list-unsubscribe-post"];
 
-/** Checks all identifiers. Never rejects. `ask` rejects with the codes of node:dns. */
+/** Checks all identifiers. Never rejects. `ask` rejects with the codes of dns-cache.ts. */
 export async function gatherEvidence(message: Uint8Array, arrival: Arrival, ask: DNSResolver): Promise<Evidence> {
   const [checked, rest] = await Promise.all([checkSpf(arrival, ask), checkSignatures(message, arrival, ask)]);
   return { spf: checked, ...rest };

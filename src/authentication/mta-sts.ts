@@ -136,8 +136,7 @@ export function createStsPolicies({
   /** Reads the id of the policy in force; undefined when there is none, or DNS fails. */
   async function idOf(domain: string): Promise<string | undefined> {
     try {
-      const texts = await runtime.dns.resolveTxt(`_mta-sts.${domain}`);
-      return readStsRecord(texts.map((strings) => strings.join("")));
+      return readStsRecord((await runtime.dns.ask(`_mta-sts.${domain}`, "TXT")).records);
     } catch {
       return undefined;
     }

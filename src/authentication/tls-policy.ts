@@ -24,7 +24,7 @@ export type TlsPolicies = ReturnType<typeof openTlsPolicies>;
 export function openTlsPolicies(parts: {
   store: Pick<Store, "db" | "transact">;
   options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "dns" | "secureDns" | "now" | "setTimer" | "authorities">;
+  runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "authorities">;
   log: Log;
 }) {
   const none: readonly string[] = [];
@@ -47,7 +47,7 @@ export async function findTlsPolicies(
   parts: {
     stsPolicies: StsPolicies;
     options: Pick<Options, "get">;
-    runtime: Pick<Runtime, "now" | "secureDns">;
+    runtime: Pick<Runtime, "now" | "dns">;
     log: Log;
   },
   domain: string,

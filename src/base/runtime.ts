@@ -1,22 +1,13 @@
 /**
  * The outside world: clock, timers, randomness, DNS and outgoing HTTP, and the ids and tokens made of time and
- * randomness. Only this file and secure-dns.ts, which only this file imports, ask the operating system for them; tests
- * hand in fakes.
+ * randomness. Only this file and dns-client.ts, which only this file imports, ask the operating system for them. Tests
+ * hand in a clock of theirs, and a DNS client that asks a server of theirs.
  */
 import { randomBytes } from "node:crypto";
-import { Resolver } from "node:dns/promises";
 import { uptime } from "node:os";
-import { createSecureDns, type SecureDns } from "./secure-dns.ts";
+import { createDnsClient, type DnsClient } from "./dns-client.ts";
 
-export type { NameServer, SecureAnswer, SecureDns, Tlsa } from "./secure-dns.ts";
-
-/**
- * The DNS queries that the appliance makes. Each rejects with node's `ENOTFOUND`, `ENODATA`, `ETIMEOUT`, … in `code`.
- */
-export type DnsResolver = Pick<
-  Resolver,
-  "resolve4" | "resolve6" | "resolveMx" | "resolveTxt" | "resolveSrv" | "resolveCname" | "resolveNs" | "resolvePtr"
->;
+export type { DnsAnswer, DnsClient, NameServer, RecordType, Tlsa } from "./dns-client.ts";
 
 export interface Runtime {
   /** Epoch milliseconds. */
@@ -29,9 +20,7 @@ export interface Runtime {
   /** Calls `wake` once, in `ms` milliseconds. Returns a function that cancels the timer. */
   setTimer(wake: () => void, ms: number): () => void;
   randomBytes(size: number): Uint8Array;
-  dns: DnsResolver;
-  /** DNS that tells which records are authenticated (DNSSEC); without it, none count as such. */
-  secureDns?: SecureDns;
+  dns: DnsClient;
   /** Certificate authorities (PEM) to trust instead of the system's. */
   authorities?: readonly string[];
   fetch: typeof fetch;
@@ -39,11 +28,10 @@ export interface Runtime {
 
 /** The real runtime. `dnsServers`: `ip` or `ip:port`; empty for the system's resolvers. */
 export function systemRuntime(dnsServers: readonly string[] = []): Runtime {
-  const dns = new Resolver({ timeout: 5_000, tries: 2 });
-  if (dnsServers.length > 0) dns.setServers([...dnsServers]);
+  const elapsed = () => uptime() * 1_000;
   return {
     now: () => Date.now(),
-    elapsed: () => uptime() * 1_000,
+    elapsed,
     setTimer: (wake, ms) => {
       // Node turns longer delays into 1 ms. Callers look at the clock again when they wake.
       const timer = setTimeout(wake, Math.min(ms, 2 ** 31 - 1));
@@ -51,8 +39,7 @@ export function systemRuntime(dnsServers: readonly string[] = []): Runtime {
       return () => clearTimeout(timer);
     },
     randomBytes: (size) => randomBytes(size),
-    dns,
-    secureDns: createSecureDns(dns.getServers(), () => randomBytes(2).readUInt16BE()),
+    dns: createDnsClient({ servers: dnsServers, randomNumber: () => randomBytes(2).readUInt16BE(), elapsed }),
     fetch,
   };
 }

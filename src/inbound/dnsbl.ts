@@ -5,8 +5,8 @@
  * answers, address and reason, delays a client by more than `ANSWER_MS`.
  */
 import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
-import { type Answer, answerWithin, type DnsCache, isAbsence, type RecordType } from "../net/dns-cache.ts";
+import type { RecordType, Runtime } from "../base/runtime.ts";
+import { type Answer, answerWithin, type DnsCache, isAbsence } from "../net/dns-cache.ts";
 import { networkList } from "../net/ip.ts";
 
 export interface Listing {
@@ -69,7 +69,7 @@ export function createBlocklists({
     }
     const texts = await ask(name, "TXT");
     const [text] = "records" in texts ? texts.records : [];
-    const reason = Array.isArray(text) ? text.join("") : "";
+    const reason = text === undefined ? "" : String(text);
     return { zone, ...(reason === "" ? {} : { reason }) };
   }
 

@@ -13,6 +13,7 @@
 import { isIP } from "node:net";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { isLoopbackName, lookUpAddresses } from "./host-addresses.ts";
 import { canonicalAddress, networkList } from "./ip.ts";
 
 /** The server never connects to this URL; a retry changes nothing. */
@@ -85,8 +86,8 @@ export async function resolveDestination(
   if (isIP(host)) return [checkAddress(host, allow, `${host} is`)];
   const isAllowed = networkList(allow);
   const reason = checkName(host, allow);
-  // RFC 6761 §6.3: loopback names are not looked up in DNS.
-  const found = isLoopbackName(host) ? LOOPBACK.filter(isAllowed) : await lookUp(host, dns);
+  const named = await lookUp(host, dns);
+  const found = isLoopbackName(host) ? named.filter(isAllowed) : named;
   const addresses = found.map((address) => checkAddress(address, allow, `${host} leads to`));
   if (reason && !(addresses.length > 0 && addresses.every(isAllowed))) throw refusal(`${host} is`, reason);
   return addresses;
@@ -153,19 +154,15 @@ function checkName(host: string, allow: readonly string[]): string | undefined {
   return reason;
 }
 
-const isLoopbackName = (host: string): boolean => host === "localhost" || host.endsWith(".localhost");
-
 /** @throws Error when there is no address */
 async function lookUp(host: string, dns: Runtime["dns"]): Promise<string[]> {
-  const answers = await Promise.allSettled([dns.resolve4(host), dns.resolve6(host)]);
-  const addresses = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
-  if (addresses.length > 0) return addresses;
-  const codes = answers.map((answer) => (answer.status === "rejected" ? String(answer.reason?.code) : "ENODATA"));
-  const failed = codes.find((code) => code !== "ENOTFOUND" && code !== "ENODATA");
-  throw new Error(failed ? `DNS gave no answer for ${host} (${failed})` : `${host} has no address`);
+  const addresses = await lookUpAddresses(host, dns).catch((error) => {
+    throw new Error(`DNS gave no answer for ${host} (${error.code})`);
+  });
+  if (addresses.length === 0) throw new Error(`${host} has no address`);
+  return addresses;
 }
 
-const LOOPBACK = ["127.0.0.1", "::1"];
 const METADATA = "a cloud metadata service";
 
 /** The cloud providers' metadata services, some of them at public addresses; never excepted. */

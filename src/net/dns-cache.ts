@@ -1,29 +1,24 @@
 /**
  * A cache of DNS answers, for authentication (evidence.ts), in all workers, and for blocklists (dnsbl.ts).
  *
- * Invariants: callers that wait for the same question share one query. A failure is an answer, too, kept for a shorter
+ * Invariants: callers that wait for one question share one query. A failure is an answer, too, kept for a shorter
  * time, and never an exception. The size of the cache is bounded, since strangers choose the names.
  */
 
 import { atMost } from "../base/pause.ts";
-import type { DnsResolver, Runtime } from "../base/runtime.ts";
+import type { DnsAnswer, RecordType, Runtime } from "../base/runtime.ts";
 
-export type RecordType = "TXT" | "A" | "AAAA" | "MX" | "PTR" | "CNAME";
-
-/** Records as node:dns gives them, or why there are none: `ENOTFOUND`, `ENODATA`, `ETIMEOUT`, … */
+/** Records as the DNS client gives them, or the reason for none: `ENOTFOUND`, `ENODATA`, or the code of a failure. */
 type Found = { records: unknown[] } | { code: string };
 
-/** `until`: epoch ms, checked by `isFresh`. Can be sent to workers. */
-export type Answer = Found & { until: number };
+/** An answer holds from one moment to another, epoch ms; `isFresh` compares. Can be sent to workers. */
+export type Answer = Found & { from: number; until: number };
 
 export type DnsCache = ReturnType<typeof createDnsCache>;
 
-/**
- * node:dns gives the TTL of addresses only. Large senders publish five minutes. A record that appears, as when somebody
- * sets up a domain, is seen within one.
- */
-const KEPT_MS = 5 * 60_000;
-const ABSENCE_KEPT_MS = 60_000;
+/** Bounds of the time that an answer is kept, whatever its TTL. A record that is published is seen soon if its absence is short-lived. */
+const SHORTEST_MS = 10_000;
+const LONGEST_MS = 24 * 3_600_000;
 const FAILURE_KEPT_MS = 15_000;
 
 /** Characters in one answer; records for mail are far smaller. */
@@ -33,8 +28,12 @@ const MOST_KEPT = 8 * 1024 * 1024;
 /** Added to the size of each entry's text. */
 const ENTRY_SIZE = 200;
 
+/** A message is authenticated as of its arrival, which is a little before the questions about it. */
+const ARRIVED_BEFORE_MS = 60_000;
+
 /** False also for an answer from before the clock was set back, which would last for as long as the clock was ahead. */
-export const isFresh = ({ until }: Answer, now: number): boolean => until > now && until - now <= KEPT_MS;
+export const isFresh = ({ from, until }: Answer, now: number): boolean =>
+  now < until && from - now <= ARRIVED_BEFORE_MS;
 
 export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">) {
   /** In order of insertion: the oldest goes first. */
@@ -61,14 +60,17 @@ export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">) {
   async function lookUp(key: string, name: string, type: RecordType): Promise<Answer> {
     let found: Found;
     let size = 0;
+    let keptMs = FAILURE_KEPT_MS;
     try {
-      const records: unknown[] = await resolve(dns, name, type);
-      size = JSON.stringify(records).length;
-      found = size > LARGEST_ANSWER ? { code: "EBADRESP" } : { records };
+      const given = await dns.ask(name, type);
+      size = JSON.stringify(given.records).length;
+      found = size > LARGEST_ANSWER ? { code: "EBADRESP" } : foundIn(given);
+      if (size <= LARGEST_ANSWER) keptMs = lifetimeOf(given);
     } catch (error) {
       found = { code: (error as NodeJS.ErrnoException).code ?? "ESERVFAIL" };
     }
-    const answer = { ...found, until: now() + lifetimeOf(found) };
+    const from = now();
+    const answer = { ...found, from, until: from + keptMs };
     keep(key, answer, "records" in found ? size : 0);
     return answer;
   }
@@ -88,30 +90,15 @@ export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">) {
   };
 }
 
-function lifetimeOf(found: Found): number {
-  if ("records" in found) return KEPT_MS;
-  return isAbsence(found.code) ? ABSENCE_KEPT_MS : FAILURE_KEPT_MS;
-}
+const foundIn = ({ records, absence }: DnsAnswer<RecordType>): Found =>
+  absence === undefined ? { records } : { code: absence === "name" ? "ENOTFOUND" : "ENODATA" };
+
+/** Milliseconds. RFC 2308 §5: an absence without a time is not kept, or as short as can be. */
+const lifetimeOf = ({ ttl = 0 }: DnsAnswer<RecordType>): number =>
+  Math.min(LONGEST_MS, Math.max(SHORTEST_MS, ttl * 1_000));
 
 /** True when DNS says that there are no such records, false when the query failed. */
 export const isAbsence = (code: string): boolean => ["ENOTFOUND", "ENODATA", "EBADNAME"].includes(code);
-
-function resolve(dns: DnsResolver, name: string, type: RecordType): Promise<unknown[]> {
-  switch (type) {
-    case "TXT":
-      return dns.resolveTxt(name);
-    case "A":
-      return dns.resolve4(name);
-    case "AAAA":
-      return dns.resolve6(name);
-    case "MX":
-      return dns.resolveMx(name);
-    case "PTR":
-      return dns.resolvePtr(name);
-    case "CNAME":
-      return dns.resolveCname(name);
-  }
-}
 
 /** The answer, or a timeout after `ms` that is not cached. */
 export async function answerWithin(
@@ -119,6 +106,6 @@ export async function answerWithin(
   ms: number,
   runtime: Pick<Runtime, "setTimer">,
 ): Promise<Answer> {
-  const late: Answer = { code: "ETIMEOUT", until: 0 };
+  const late: Answer = { code: "ETIMEOUT", from: 0, until: 0 };
   return ms <= 0 ? late : ((await atMost(runtime, ms, answer)) ?? late);
 }

@@ -3,8 +3,8 @@
  *
  * Invariant: a failure of DNS is temporary; only a reply of DNS is final.
  */
-import { isIP } from "node:net";
 import type { Runtime } from "../base/runtime.ts";
+import { lookUpAddresses } from "../net/host-addresses.ts";
 import { DeliveryFailure, deliveryResultOf, type Reply } from "../smtp/delivery-result.ts";
 
 export interface MailHost {
@@ -28,14 +28,11 @@ interface World {
  */
 export async function findMailHosts(domain: string, { runtime, hostname }: World): Promise<MailHost[]> {
   const { dns } = runtime;
-  const records = (await ask(domain, dns.resolveMx(domain))).map(({ priority, exchange }) => ({
-    priority,
-    exchange: exchange.toLowerCase().replace(/\.$/, ""),
-  }));
+  const { records, absence } = await answered(domain, dns.ask(domain, "MX"));
   if (records.length === 1 && records[0]?.exchange === "") {
     throw failure({ status: "5.1.10", text: `${domain} takes no mail: its MX record is null` });
   }
-  if (records.length === 0) return [await hostWithoutMx(domain, { runtime, hostname })];
+  if (records.length === 0) return [await hostWithoutMx(domain, absence === "name", { runtime, hostname })];
   // This server, and hosts that are less preferred, would send the mail back (RFC 5321 §5.1).
   const own = records.filter(({ exchange }) => exchange === hostname.toLowerCase());
   const limit = Math.min(...own.map(({ priority }) => priority));
@@ -57,27 +54,13 @@ export function unroutable(domain: string): DeliveryFailure {
   return failure({ status: "5.4.4", text: `no mail server of ${domain} has an address` });
 }
 
-async function hostWithoutMx(domain: string, { runtime, hostname }: World): Promise<MailHost> {
-  const { dns } = runtime;
-  const addresses = await addressesOf(domain, dns);
+async function hostWithoutMx(domain: string, isMissing: boolean, { runtime, hostname }: World): Promise<MailHost> {
+  const addresses = await addressesOf(domain, runtime.dns);
   if (addresses.length === 0) {
-    if (await exists(domain, dns)) throw unroutable(domain);
-    throw failure({ status: "5.1.2", text: `the domain ${domain} does not exist` });
+    throw isMissing ? failure({ status: "5.1.2", text: `the domain ${domain} does not exist` }) : unroutable(domain);
   }
   if (domain === hostname.toLowerCase()) throw loop(domain);
   return { name: domain, addresses: async () => addresses };
-}
-
-/**
- * Tells whether a name without MX, A and AAAA records exists. Bun's resolver says ENOTFOUND also for a name that merely has no
- * record of the type, so this asks for other types, which a domain in use has.
- */
-async function exists(domain: string, dns: Runtime["dns"]): Promise<boolean> {
-  const questions = [dns.resolveMx(domain), dns.resolveNs(domain), dns.resolveTxt(domain)];
-  const answers = await Promise.all(questions.map((question) => question.then(() => "ENODATA", codeOf)));
-  const failed = answers.find((code) => code !== "ENODATA" && code !== "ENOTFOUND");
-  if (failed !== undefined) throw unanswered(domain, failed);
-  return answers.includes("ENODATA");
 }
 
 /**
@@ -85,26 +68,18 @@ async function exists(domain: string, dns: Runtime["dns"]): Promise<boolean> {
  * receivers refuse it for good.
  */
 async function addressesOf(host: string, dns: Runtime["dns"]): Promise<string[]> {
-  if (isIP(host)) return [host];
-  // RFC 6761 §6.3: localhost is not looked up in DNS.
-  if (host === "localhost") return ["127.0.0.1", "::1"];
-  const [v4, v6] = await Promise.allSettled([ask(host, dns.resolve4(host)), ask(host, dns.resolve6(host))]);
-  const first = v4.status === "fulfilled" ? v4.value : [];
-  const second = v6.status === "fulfilled" ? v6.value : [];
-  const failed = [v4, v6].find((result) => result.status === "rejected");
-  if (first.length + second.length === 0 && failed) throw failed.reason;
+  const addresses = await answered(host, lookUpAddresses(host, dns));
+  const [first, second] = [addresses.filter((one) => !one.includes(":")), addresses.filter((one) => one.includes(":"))];
   const inTurn = Array.from({ length: Math.max(first.length, second.length) }, (_, i) => [first[i], second[i]]).flat();
   return [...new Set(inTurn.filter((address) => address !== undefined))];
 }
 
-/** Waits for records; none when there is no such name or no such record. @throws DeliveryFailure when DNS fails */
-async function ask<T>(name: string, question: Promise<T[]>): Promise<T[]> {
+/** Waits for an answer about a name. @throws DeliveryFailure when DNS fails */
+async function answered<T>(name: string, question: Promise<T>): Promise<T> {
   try {
     return await question;
   } catch (error) {
-    const code = codeOf(error);
-    if (code === "ENOTFOUND" || code === "ENODATA") return [];
-    throw unanswered(name, code);
+    throw unanswered(name, codeOf(error));
   }
 }
 

@@ -3,8 +3,9 @@
  * it hands out is usable; running listeners get each later pair.
  */
 import { isIP } from "node:net";
-import type { DnsResolver } from "../base/runtime.ts";
+import type { DnsClient } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
+import { lookUpAddresses } from "../net/host-addresses.ts";
 import { acmeSource } from "./acme.ts";
 import type { KeyPair } from "./pair.ts";
 import { type CertificateSetup, fileSource, type Names, type Source, selfSignedSource } from "./source.ts";
@@ -70,21 +71,16 @@ export async function findNames({
   baseUrl: string;
   /** Lists hosts of the domains, the important ones first; those whose DNS leads to this server are included. */
   webHosts(): readonly string[];
-  dns: DnsResolver;
+  dns: DnsClient;
 }): Promise<Names> {
   const main = hostname.toLowerCase();
   const webHost = new URL(baseUrl).hostname;
-  const here = await addressesOf(main, dns);
+  const addressesOf = (host: string): Promise<string[]> => lookUpAddresses(host, dns).catch(() => []);
+  const here = await addressesOf(main);
   const hosts = webHosts().slice(0, MOST_NAMES - 2);
   const leadHere = await Promise.all(
-    hosts.map(async (host) => (await addressesOf(host, dns)).some((address) => here.includes(address))),
+    hosts.map(async (host) => (await addressesOf(host)).some((address) => here.includes(address))),
   );
   const isPublic = webHost.includes(".") && isIP(webHost) === 0 && webHost !== main;
   return { main, others: [...(isPublic ? [webHost] : []), ...hosts.filter((_, i) => leadHere[i])] };
-}
-
-/** Looks up the addresses of a host; empty when DNS fails. */
-async function addressesOf(host: string, dns: DnsResolver): Promise<string[]> {
-  const answers = await Promise.allSettled([dns.resolve4(host), dns.resolve6(host)]);
-  return answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
 }

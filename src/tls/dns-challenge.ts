@@ -11,7 +11,8 @@ import { join } from "node:path";
 import { ConfigError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { atMost } from "../base/pause.ts";
-import type { DnsResolver, NameServer, Runtime } from "../base/runtime.ts";
+import type { DnsClient, NameServer, Runtime } from "../base/runtime.ts";
+import { lookUpAddresses } from "../net/host-addresses.ts";
 import type { Challenge } from "./authority.ts";
 import { readPrivately, savePrivately } from "./pair.ts";
 
@@ -185,18 +186,21 @@ const LONGEST_PUBLISHING_MS = 5 * 60_000;
 const FIRST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 20_000;
 
-/** Follows the CNAME records of a name to its target, in lower case without a final dot. Never rejects. */
-async function followAliases(name: string, dns: DnsResolver): Promise<string> {
+/**
+ * Follows the CNAME records of a name to its target, in lower case without a final dot. A question for the TXT record would leave its
+ * absence in the resolver's cache. Never rejects.
+ */
+async function followAliases(name: string, dns: DnsClient): Promise<string> {
   let target = name.toLowerCase();
   for (let step = 0; step < MOST_ALIASES; step++) {
-    const [alias] = await dns.resolveCname(target).catch(() => []);
+    const [alias] = await recordsOf(dns.ask(target, "CNAME"));
     if (alias === undefined) break;
-    target = alias.toLowerCase().replace(/\.$/, "");
+    target = alias;
   }
   return target;
 }
 
-type Network = Pick<Runtime, "now" | "setTimer" | "dns" | "secureDns">;
+type Network = Pick<Runtime, "now" | "setTimer" | "dns">;
 
 /**
  * Resolves once at least one authoritative server answers, and all that answer have the TXT record. `stopped` ends the
@@ -220,28 +224,30 @@ async function awaitPublished(name: string, value: string, runtime: Network, sto
 }
 
 /** Names a server that lacks the record, for people; undefined when none does. */
-async function findLacking(name: string, value: string, { dns, secureDns }: Network): Promise<string | undefined> {
-  const servers = secureDns ? await authoritativeServers(name, dns) : [];
+async function findLacking(name: string, value: string, { dns }: Network): Promise<string | undefined> {
+  const servers = await authoritativeServers(name, dns);
   const answers = await Promise.all(
     servers.map(async (server) => {
-      const answer = await secureDns?.ask(server, name, "TXT").catch(() => undefined);
-      return { host: server.host, has: answer?.texts.includes(value) };
+      const answer = await dns.ask(name, "TXT", [server]).catch(() => undefined);
+      return { host: server.host, has: answer?.records.includes(value) };
     }),
   );
   const lacking = answers.find(({ has }) => has === false);
   if (lacking || answers.some(({ has }) => has)) return lacking && `DNS server ${lacking.host}`;
-  const texts = await dns.resolveTxt(name).catch(() => []);
-  return texts.some((strings) => strings.join("") === value) ? undefined : "DNS";
+  return (await recordsOf(dns.ask(name, "TXT"))).includes(value) ? undefined : "DNS";
 }
 
+/** Gives the records of an answer; none when DNS fails. */
+const recordsOf = <T extends string>(question: Promise<{ records: T[] }>): Promise<T[]> =>
+  question.then(({ records }) => records).catch(() => []);
+
 /** Finds the servers of the closest zone that contains the name. */
-async function authoritativeServers(name: string, dns: DnsResolver): Promise<NameServer[]> {
+async function authoritativeServers(name: string, dns: DnsClient): Promise<NameServer[]> {
   for (let zone = name; zone.includes("."); zone = zone.replace(/^[^.]*\./, "")) {
-    const hosts = await dns.resolveNs(zone).catch(() => []);
+    const hosts = (await recordsOf(dns.ask(zone, "NS"))).slice(0, MOST_SERVERS);
     if (hosts.length === 0) continue;
-    const found = await Promise.allSettled(hosts.flatMap((host) => [dns.resolve4(host), dns.resolve6(host)]));
-    const addresses = found.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
-    return [...new Set(addresses)].slice(0, MOST_SERVERS).map((host) => ({ host, port: DNS_PORT }));
+    const addresses = await Promise.all(hosts.map((host) => lookUpAddresses(host, dns).catch(() => [])));
+    return [...new Set(addresses.flat())].slice(0, MOST_SERVERS).map((host) => ({ host, port: DNS_PORT }));
   }
   return [];
 }

@@ -27,7 +27,7 @@ export interface CertificateSetup {
   folder: string;
   /** Finds the current names for an authority's certificate. By default, `hostname`. */
   names?: () => Promise<Names>;
-  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer" | "dns" | "secureDns" | "authorities">;
+  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer" | "dns" | "authorities">;
   log: Log;
 }
 

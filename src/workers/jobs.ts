@@ -2,6 +2,7 @@
 import type { SigningKey } from "../authentication/dkim.ts";
 import type { Authentication } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
+import type { RecordType } from "../base/runtime.ts";
 import type { AnswerOrder, ReadInvitation } from "../documents/invitation.ts";
 import type { DocumentText, FileHints } from "../documents/kind.ts";
 import type { Described, OctetsParts } from "../mailbox/composers.ts";
@@ -9,7 +10,7 @@ import type { PreparedMessage } from "../mailbox/prepare.ts";
 import type { Composition } from "../message/composition.ts";
 import type { Read, Reading } from "../message/reading.ts";
 import type { Carriage } from "../message/recode.ts";
-import type { Answer, RecordType } from "../net/dns-cache.ts";
+import type { Answer } from "../net/dns-cache.ts";
 import type { Source } from "../smtp/spool.ts";
 import type { Blobs } from "../store/blobs.ts";
 

@@ -11,7 +11,7 @@ import { type Authentication, judge, organizationsOf } from "../authentication/d
 import { type Arrival, gatherEvidence } from "../authentication/evidence.ts";
 import type { DNSResolver } from "../authentication/mailauth.ts";
 import { collected, collectSoon, LARGE_BYTES } from "../base/memory.ts";
-import { systemRuntime } from "../base/runtime.ts";
+import { type RecordType, systemRuntime } from "../base/runtime.ts";
 import { composeOctets, described } from "../mailbox/composers.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import { authorsIn } from "../message/address.ts";
@@ -19,7 +19,7 @@ import { composeBytes, isComposition } from "../message/composition.ts";
 import { signedBytes, withoutNul } from "../message/headers.ts";
 import { performReading } from "../message/reading.ts";
 import { recode, UNKNOWN_SERVER } from "../message/recode.ts";
-import { type Answer, isFresh, type RecordType } from "../net/dns-cache.ts";
+import { type Answer, isFresh } from "../net/dns-cache.ts";
 import { readSource } from "../smtp/spool.ts";
 import { type FileBlobs, openBlobs } from "../store/blobs.ts";
 import {
@@ -163,7 +163,7 @@ async function authenticate<M extends Pick<PreparedMessage, "authors" | "report"
 
 /**
  * A resolver for one message and stage. Asks the main thread each question without a recent answer that is valid at
- * `now`, once per message. Rejects as node:dns does.
+ * `now`, once per message. Rejects with the codes of dns-cache.ts.
  */
 function resolver(id: number, recent: Kept["recent"], stage: Stage, now: number): DNSResolver {
   const known = new Map<string, Promise<string[]>>();
@@ -183,7 +183,7 @@ function resolver(id: number, recent: Kept["recent"], stage: Stage, now: number)
   const ask = async (key: string, name: string, type: string): Promise<string[]> => {
     const before = recent.get(key);
     const answer = before && isFresh(before, now) ? before : await askMain(key, name, type as RecordType);
-    // mailauth accepts all records, but its type covers only some.
+    // mailauth takes records as they are, a text of TXT too, but its type covers only some.
     if ("records" in answer) return answer.records as string[];
     throw Object.assign(new Error(`${type} of ${name}: ${answer.code}`), { code: answer.code });
   };

@@ -3,38 +3,25 @@ import { createPublicKey, sign, verify } from "node:crypto";
 import type { DnsRecord } from "../../src/admin/dns.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
 import { addressOf } from "../../src/admin/names.ts";
-import type { DnsResolver } from "../../src/base/runtime.ts";
 import { dkimKeys } from "../../src/store/schema.ts";
 import { openOffice } from "../harness/admin-office.ts";
+import { type Zone, zone, zoneOf } from "../harness/dns-server.ts";
 
-/** A resolver of these records; any other name does not exist. `failing`: a name whose server does not answer. */
-function dnsOf(records: readonly Omit<DnsRecord, "purpose">[], failing?: string): DnsResolver {
-  const at = (type: string, name: string): string[] => {
-    if (name === failing) throw Object.assign(new Error("no answer"), { code: "ETIMEOUT" });
-    const found = records.filter((record) => record.type === type && record.name === name);
-    if (found.length === 0) throw Object.assign(new Error("not there"), { code: "ENOTFOUND" });
-    return found.map(({ value }) => value);
-  };
-  return {
-    // A TXT record comes in strings of at most 255 octets (RFC 1035 §3.3).
-    resolveTxt: async (name: string) => at("TXT", name).map((value) => value.match(/.{1,255}/g) ?? [""]),
-    resolveMx: async (name: string) =>
-      at("MX", name).map((value) => {
-        const [priority, exchange = ""] = value.split(" ");
-        return { priority: Number(priority), exchange };
-      }),
-  } as unknown as DnsResolver;
-}
+/** A zone of these records. `failing`: a name about which DNS fails. */
+const zoneWith = (records: readonly Omit<DnsRecord, "purpose">[], failing?: string): Zone => ({
+  ...zoneOf(records),
+  ...(failing !== undefined && { [failing]: "silence" }),
+});
 
-async function openWithDomain(world: (records: DnsRecord[]) => DnsResolver) {
-  let dns: DnsResolver | undefined;
-  const lateDns = new Proxy({} as DnsResolver, { get: (_, name) => dns?.[name as keyof DnsResolver] });
-  const office = openOffice({ dns: lateDns });
+async function openWithDomain(world: (records: DnsRecord[]) => Zone) {
+  const description: Zone = {};
+  const dns = zone(description);
+  const office = openOffice({ dns });
   const keys = await makeDkimKeys();
   const { id } = office.write((tx) => office.domains.addDomain(tx, office.acme, "shop.test", keys));
   const records = office.domains.recordsOf(id);
-  dns = world(records);
-  return { ...office, id, records };
+  Object.assign(description, world(records));
+  return { ...office, id, records, dns };
 }
 
 test("a domain belongs to the workspace that verified it", () => {
@@ -52,11 +39,12 @@ test("a domain belongs to the workspace that verified it", () => {
 
 test("until one verifies it, each workspace may claim it, with its own token and keys", async () => {
   const published: DnsRecord[] = [];
-  const { domains, write, acme, beta, people } = openOffice({
-    dns: new Proxy({} as DnsResolver, {
-      get: (_, name) => dnsOf(published)[name as keyof DnsResolver],
-    }),
-  });
+  const description: Zone = {};
+  const { domains, write, acme, beta, people } = openOffice({ dns: zone(description) });
+  const publish = (records: DnsRecord[]) => {
+    published.push(...records);
+    Object.assign(description, zoneOf(published));
+  };
   const [ours, theirs] = [await makeDkimKeys(), await makeDkimKeys()];
   const { id } = write((tx) => domains.addDomain(tx, acme, "shop.test", ours));
   const other = write((tx) => domains.addDomain(tx, beta, "shop.test", theirs));
@@ -68,7 +56,7 @@ test("until one verifies it, each workspace may claim it, with its own token and
   }
   expect(() => people.mailboxAt("info@shop.test")).toThrow("several workspaces have a mailbox info@shop.test");
 
-  published.push(...domains.recordsOf(other.id));
+  publish(domains.recordsOf(other.id));
   const seen = await domains.verifyDomain(id);
   expect(seen.filter(({ state }) => state === "missing").map(({ purpose }) => purpose)).toEqual([
     "dkim",
@@ -88,7 +76,7 @@ test("until one verifies it, each workspace may claim it, with its own token and
   expect(people.mailboxAt("info@shop.test", acme).lost).toBe(true);
 
   // Neither the zone nor the operator can change that later.
-  published.push(...domains.recordsOf(id));
+  publish(domains.recordsOf(id));
   await expect(domains.verifyDomain(id)).rejects.toThrow("was verified by another workspace");
   expect(() => write((tx) => domains.markVerified(tx, id))).toThrow("was verified by another workspace");
   expect(() => write((tx) => people.addMailbox(tx, { workspaceId: acme, address: "x@shop.test", name: "X" }))).toThrow(
@@ -103,15 +91,14 @@ test("until one verifies it, each workspace may claim it, with its own token and
 });
 
 test("when the records of two workspaces are published, one of them gets the domain", async () => {
-  const published: DnsRecord[] = [];
-  const dns = new Proxy({} as DnsResolver, { get: (_, name) => dnsOf(published)[name as keyof DnsResolver] });
-  const { domains, write, acme, beta } = openOffice({ dns });
+  const published: Zone = {};
+  const { domains, write, acme, beta } = openOffice({ dns: zone(published) });
   const [ours, theirs] = [await makeDkimKeys(), await makeDkimKeys()];
   const ids = [
     write((tx) => domains.addDomain(tx, acme, "shop.test", ours)).id,
     write((tx) => domains.addDomain(tx, beta, "shop.test", theirs)).id,
   ];
-  published.push(...ids.flatMap((id) => domains.recordsOf(id)));
+  Object.assign(published, zoneOf(ids.flatMap((id) => domains.recordsOf(id))));
   // Such a zone has two SPF and two DMARC records, which verification does not read.
   const ends = await Promise.allSettled(ids.map((id) => domains.verifyDomain(id)));
   expect(ends.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
@@ -137,7 +124,7 @@ test.each([
 });
 
 test("the records of a domain name its mail server, its senders and its owner", async () => {
-  const { records, store } = await openWithDomain(() => dnsOf([]));
+  const { records, store } = await openWithDomain(() => zoneWith([]));
   expect(records.map(({ type, name, purpose }) => [purpose, type, name])).toEqual([
     ["mx", "MX", "shop.test"],
     ["spf", "TXT", "shop.test"],
@@ -169,7 +156,7 @@ test("the records of a domain name its mail server, its senders and its owner", 
 test("a domain whose records are all published is verified, and stays verified", async () => {
   const { domains, id, runtime, records } = await openWithDomain((all) =>
     // Others may have more records; hosts may be written in capitals with a final dot.
-    dnsOf([
+    zoneWith([
       ...all.filter(({ purpose }) => purpose !== "mx" && purpose !== "dmarc"),
       { type: "MX", name: "shop.test", value: "20 MAIL.acme.test." },
       { type: "TXT", name: "_dmarc.shop.test", value: "v=DMARC1;p=reject" },
@@ -185,17 +172,21 @@ test("a domain whose records are all published is verified, and stays verified",
   expect(domains.domainNamed("shop.test").verifiedAt).toBe(verifiedAt);
 });
 
-const UNVERIFIED: [what: string, world: (records: DnsRecord[]) => DnsResolver, states: string][] = [
-  ["nothing there", () => dnsOf([]), "missing missing missing missing missing missing"],
-  ["no answer about ownership", (all) => dnsOf(all, "_mailroom.shop.test"), "found found found found found unanswered"],
+const UNVERIFIED: [what: string, world: (records: DnsRecord[]) => Zone, states: string][] = [
+  ["nothing there", () => zoneWith([]), "missing missing missing missing missing missing"],
+  [
+    "no answer about ownership",
+    (all) => zoneWith(all, "_mailroom.shop.test"),
+    "found found found found found unanswered",
+  ],
   [
     "one key of two",
-    (all) => dnsOf(all.filter(({ value }) => !value.includes("ed25519"))),
+    (all) => zoneWith(all.filter(({ value }) => !value.includes("ed25519"))),
     "found found found missing found found",
   ],
   [
     "another's ownership token and another's keys",
-    (all) => dnsOf(all.map((record) => ({ ...record, value: record.value.replace(/(p|verify)=.*/, "$1=other") }))),
+    (all) => zoneWith(all.map((record) => ({ ...record, value: record.value.replace(/(p|verify)=.*/, "$1=other") }))),
     "found found missing missing found missing",
   ],
 ];
@@ -209,16 +200,16 @@ test.each(UNVERIFIED)("not verified: %s", async (_, world, states) => {
   expect(domains.domainNamed("shop.test").verifiedAt).not.toBeNull();
 });
 
-const VERIFIED: [what: string, world: (records: DnsRecord[]) => DnsResolver, states: string][] = [
-  ["no answer about DMARC", (all) => dnsOf(all, "_dmarc.shop.test"), "found found found found unanswered found"],
+const VERIFIED: [what: string, world: (records: DnsRecord[]) => Zone, states: string][] = [
+  ["no answer about DMARC", (all) => zoneWith(all, "_dmarc.shop.test"), "found found found found unanswered found"],
   [
     "two SPF records, which count as none",
-    (all) => dnsOf([...all, { type: "TXT", name: "shop.test", value: "v=spf1 -all" }]),
+    (all) => zoneWith([...all, { type: "TXT", name: "shop.test", value: "v=spf1 -all" }]),
     "found missing found found found found",
   ],
   [
     "mail goes elsewhere",
-    (all) => dnsOf([...all.slice(1), { type: "MX", name: "shop.test", value: "10 mail.other.test" }]),
+    (all) => zoneWith([...all.slice(1), { type: "MX", name: "shop.test", value: "10 mail.other.test" }]),
     "missing found found found found found",
   ],
 ];
@@ -248,20 +239,10 @@ test("a domain in use cannot be removed", () => {
 });
 
 test("mail for a claimed domain causes one lookup in five minutes, even if the clock is set back meanwhile", async () => {
-  let asked = 0;
-  const { domains, runtime } = await openWithDomain(() => {
-    const dns = dnsOf([]);
-    return {
-      ...dns,
-      resolveTxt: (name: string) => {
-        asked++;
-        return dns.resolveTxt(name);
-      },
-    } as DnsResolver;
-  });
+  const { domains, runtime, dns } = await openWithDomain(() => ({}));
   const look = async () => {
     await domains.verifyOnArrival("shop.test");
-    return asked;
+    return dns.questions.length;
   };
   expect([await look(), await look()]).toEqual([1, 1]);
   runtime.setBy(-86_400_000);

@@ -4,12 +4,12 @@ import { createHash, X509Certificate } from "node:crypto";
 import { problemOfChain } from "../../src/authentication/dane.ts";
 import type { StsPolicy } from "../../src/authentication/mta-sts.ts";
 import { findTlsPolicies } from "../../src/authentication/tls-policy.ts";
-import { createSecureDns } from "../../src/base/secure-dns.ts";
+import { createDnsClient, type DnsClient } from "../../src/base/dns-client.ts";
 import { createTransport } from "../../src/outbound/transport.ts";
 import { DeliveryFailure } from "../../src/smtp/delivery-result.ts";
 import type { Options } from "../../src/store/settings.ts";
 import { makeChain } from "../harness/certificate-chain.ts";
-import { type Records, startDnsServer, type Zone, zone } from "../harness/dns-server.ts";
+import { type Records, randomNumber, startDnsServer, type Zone, zone } from "../harness/dns-server.ts";
 import { testLog } from "../harness/mx-rig.ts";
 import { type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
@@ -59,10 +59,11 @@ async function send({ chain = "right", script, tlsa, change, trusted = ["127.0.0
   };
   change?.(records, at);
   const server = await startDnsServer(records);
-  let id = 0;
-  const secureDns = createSecureDns([server.address], () => ++id);
-  const dns = zone(forgedMx === undefined ? records : { ...records, "example.net": { mx: [[10, forgedMx]] } });
-  const runtime = fakeRuntime({ dns, secureDns, authorities: [(await right).authority] });
+  const dns = createDnsClient({ servers: [server.address], randomNumber, elapsed: () => 0 });
+  // The trusted resolver is asked by its address, and others may have answered the question for the MX records.
+  const others = zone(forgedMx === undefined ? records : { ...records, "example.net": { mx: [[10, forgedMx]] } });
+  const asking: DnsClient = { ...dns, ask: (name, type, to) => (to ? dns : others).ask(name, type, to) };
+  const runtime = fakeRuntime({ dns: asking, authorities: [(await right).authority] });
   const { log, lines } = testLog(runtime);
   const values: Record<string, unknown> = {
     "smtp.relay": "none",

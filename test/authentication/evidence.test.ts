@@ -73,7 +73,7 @@ describe("SPF", () => {
     ["ten includes deep", nested(11), "pass"],
     ["eleven includes deep", nested(12), "permerror"],
     ["an include of itself", { "deep.example": { txt: ["v=spf1 include:deep.example -all"] } }, "permerror"],
-    ["a record of 100 kB", { "deep.example": { txt: [`v=spf1 ${"ip4:192.0.2.1 ".repeat(7_000)}-all`] } }, "temperror"],
+    ["a record of 60 kB", { "deep.example": { txt: [`v=spf1 ${"ip4:192.0.2.1 ".repeat(4_000)}-all`] } }, "temperror"],
     ["records that lie about being one", { "deep.example": { txt: ["v=spf1 +all", "v=spf1 -all"] } }, "permerror"],
     ["a server failure", { "deep.example": "SERVFAIL" as const }, "temperror"],
     ["silence", { "deep.example": "silence" as const }, "temperror"],
@@ -166,12 +166,12 @@ describe("DKIM", () => {
     if (verdict !== "pass") expect(verdicts.dmarc).not.toBe("pass");
   });
 
-  test("an empty or malformed key, one of 100 kB and another kind of record never pass", async () => {
+  test("an empty or malformed key, one of 60 kB and another kind of record never pass", async () => {
     const message = signed(LETTER, rsa);
     for (const [record, verdict] of [
       ["v=DKIM1; k=rsa; p=", "neutral"],
       ["v=DKIM1; k=rsa; p=AAAA", "neutral"],
-      [`v=DKIM1; k=rsa; p=${"A".repeat(100_000)}`, "temperror"],
+      [`v=DKIM1; k=rsa; p=${"A".repeat(60_000)}`, "temperror"],
       ["v=spf1 -all", "neutral"],
     ] as const) {
       const { verdicts } = await check(message, ELSEWHERE, { "rsa._domainkey.remote.example": { txt: [record] } });
@@ -181,21 +181,13 @@ describe("DKIM", () => {
 
   test("only the ten topmost of a thousand signatures are checked", async () => {
     const dns = zone(records);
-    const asked: string[] = [];
-    const counting = {
-      ...dns,
-      resolveTxt(name: string) {
-        asked.push(name);
-        return dns.resolveTxt(name);
-      },
-    };
     const fields = Array.from({ length: 1_000 }, (_, i) => {
       const text = signed(LETTER, { ...ed25519, selector: `s${i}` });
       return text.slice(0, text.indexOf("\r\n") + 2);
     });
-    const { verdicts, results } = await authenticate(fields.join("") + signed(LETTER, rsa), counting, ELSEWHERE);
-    expect(asked.filter((name) => name.includes("_domainkey"))).toEqual(
-      Array.from({ length: 10 }, (_, i) => `s${i}._domainkey.remote.example`),
+    const { verdicts, results } = await authenticate(fields.join("") + signed(LETTER, rsa), dns, ELSEWHERE);
+    expect(dns.questions.filter((question) => question.includes("_domainkey"))).toEqual(
+      Array.from({ length: 10 }, (_, i) => `txt s${i}._domainkey.remote.example`),
     );
     expect(verdicts.dkim).not.toBe("pass");
     expect(results.match(/dkim=/g)?.length).toBe(10);

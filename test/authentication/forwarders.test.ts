@@ -92,15 +92,8 @@ describe("a message that fails DMARC", () => {
 });
 
 test("the seal of an untrusted forwarder is not checked", async () => {
-  const asked: string[] = [];
-  const counting = {
-    ...dns,
-    resolveTxt(name: string) {
-      asked.push(name);
-      return dns.resolveTxt(name);
-    },
-  };
   const message = await sealed(LETTER, relay, PASSED);
-  await authenticate(message, counting, { trustedForwarders: ["lists.example"] });
-  expect(asked.filter((name) => name.includes("_domainkey"))).toEqual([]);
+  const asked = dns.questions.length;
+  await authenticate(message, dns, { trustedForwarders: ["lists.example"] });
+  expect(dns.questions.slice(asked).filter((question) => question.includes("_domainkey"))).toEqual([]);
 });

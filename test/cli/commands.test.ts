@@ -7,10 +7,10 @@ import { proposeSecret } from "../../src/access/second-factor.ts";
 import { startSession } from "../../src/access/sessions.ts";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
 import { createLog } from "../../src/base/log.ts";
-import type { DnsResolver } from "../../src/base/runtime.ts";
 import { appPasswords, sessions, users } from "../../src/store/schema.ts";
 import { openOptions, SETTINGS } from "../../src/store/settings.ts";
 import { openStore } from "../../src/store/store.ts";
+import { type Zone, zone, zoneOf } from "../harness/dns-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { openTerminal, SETUP } from "../harness/terminal.ts";
 
@@ -298,17 +298,8 @@ test("a domain that two workspaces claim needs --workspace until one has verifie
 });
 
 test("a domain is added, looked up and verified", async () => {
-  const published = new Map<string, string[]>();
-  const lookUp = async (name: string): Promise<string[]> => {
-    const found = published.get(name);
-    if (!found) throw Object.assign(new Error("not there"), { code: "ENOTFOUND" });
-    return found;
-  };
-  const dns = {
-    resolveTxt: async (name: string) => (await lookUp(`TXT ${name}`)).map((value) => [value]),
-    resolveMx: async (name: string) => (await lookUp(`MX ${name}`)).map((exchange) => ({ priority: 10, exchange })),
-  } as unknown as DnsResolver;
-  const { ask, say } = openTerminal({ runtime: { dns } });
+  const published: Zone = {};
+  const { ask, say } = openTerminal({ runtime: { dns: zone(published) } });
   await ask(...SETUP);
   const added = await ask<{ id: string; dns: { type: string; name: string; value: string }[] }>(
     "domain",
@@ -339,7 +330,7 @@ test("a domain is added, looked up and verified", async () => {
     missing: added.dns.map(({ type, name }) => `${type} ${name}`),
   });
 
-  for (const { type, name, value } of added.dns) published.set(`${type} ${name}`, [value.replace(/^10 /, "")]);
+  Object.assign(published, zoneOf(added.dns));
   expect(await ask("domain", "verify", "shop.test")).toMatchObject({ state: "verified", missing: [] });
   expect((await say("domain", "verify", "shop.test")).stdout).toMatch(/^id: dom_.*\n[\s\S]*\ndkim +found +TXT /);
   expect(await ask("domain", "verify", "acme.test", "--skip-dns")).toMatchObject({

@@ -2,7 +2,6 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { createLog } from "../../src/base/log.ts";
-import type { DnsResolver } from "../../src/base/runtime.ts";
 import { type AttemptOutcome, attempt } from "../../src/events/delivery.ts";
 import type { Loaded } from "../../src/events/queue.ts";
 import { type HttpClientParts, openHttpClient } from "../../src/net/http-client.ts";
@@ -44,11 +43,6 @@ async function answerEarly(tls?: KeyPair) {
     });
   };
   return { port: await listen(tls ? createTlsServer(tls, serve) : createServer(serve)), connections };
-}
-
-/** DNS that gets the IPv4 addresses of any name from there. */
-function asking(resolve4: () => Promise<string[]>): DnsResolver {
-  return Object.assign(zone({}), { resolve4 });
 }
 
 interface Post {
@@ -399,17 +393,15 @@ describe("the time limit", () => {
 
   test("covers DNS, after which the client connects to nothing", async () => {
     const receiver = await receive(ok);
-    let answerDns: (addresses: string[]) => void = () => {};
-    const late = new Promise<string[]>((resolve) => {
-      answerDns = resolve;
-    });
-    const runtime = fakeRuntime({ dns: asking(() => late) });
+    const late = Promise.withResolvers<void>();
+    const dns = zone({ "hook.example": { a: ["127.0.0.1"] } }, { hold: () => late.promise });
+    const runtime = fakeRuntime({ dns });
     const { post } = setUp({}, { runtime });
     const outcome = post(`http://hook.example:${receiver.port}/`, { timeoutMs: 2_500 });
     runtime.advanceTo(runtime.now() + 2_500);
     expect(await outcome).toEqual({ ok: false, error: "no complete answer within 2.5 seconds", ms: 2_500 });
-    answerDns(["127.0.0.1"]);
-    await new Promise(setImmediate);
+    late.resolve();
+    expect((await dns.ask("hook.example", "A")).records).toEqual(["127.0.0.1"]);
     expect(receiver.connections.made).toBe(0);
   });
 
@@ -520,15 +512,22 @@ describe("the destination", () => {
   test("is looked up once for each attempt, and the client connects to the address that was checked", async () => {
     const { receiver, victim, url } = await attackersView();
     const answers = [[PUBLIC], ["127.0.0.1"], ["127.0.0.1"]];
-    let asked = 0;
-    const runtime = fakeRuntime({ dns: asking(async () => answers[asked++] ?? []) });
+    const dns = zone({
+      "rebind.example": {
+        get a() {
+          return answers.shift() ?? [];
+        },
+      },
+    });
+    const asked = () => dns.questions.filter((question) => question.startsWith("a ")).length;
+    const runtime = fakeRuntime({ dns });
     const { post } = setUp({}, { runtime, ...onlyPublic });
     expect(await post(url)).toMatchObject({ ok: true });
-    expect(asked).toBe(1);
+    expect(asked()).toBe(1);
     expect(receiver.requests).toHaveLength(1);
     // The name leads inside now: the kept connection may not be used for it.
     expect(await post(url, { attempt: 2 })).toMatchObject({ ok: false, refused: true });
-    expect(asked).toBe(2);
+    expect(asked()).toBe(2);
     expect(receiver.requests).toHaveLength(1);
     expect(victim.connections.made).toBe(0);
   });

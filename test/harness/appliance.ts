@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
 import { type Appliance, createAppliance, type Ready } from "../../src/appliance.ts";
 import { createLog } from "../../src/base/log.ts";
-import type { DnsResolver, Runtime } from "../../src/base/runtime.ts";
+import type { DnsClient, Runtime } from "../../src/base/runtime.ts";
 import { readConfig } from "../../src/config.ts";
 import type { DoctorOptions } from "../../src/doctor/doctor.ts";
 import { SCOPES } from "../../src/store/schema.ts";
@@ -66,7 +66,7 @@ type Checked = Pick<DoctorOptions, "checks"> & {
 /** `dns`: without it, no name exists. `world`: other parts of the runtime that differ. */
 export async function boot(
   env: Record<string, string> = {},
-  dns?: DnsResolver,
+  dns?: DnsClient,
   { checks = {}, ...world }: Partial<Runtime> & Checked = {},
 ): Promise<Booted> {
   const keys = await dkimKeys;

@@ -3,13 +3,13 @@
 import { type Authentication, judge } from "../../src/authentication/dmarc.ts";
 import { type Arrival, gatherEvidence } from "../../src/authentication/evidence.ts";
 import type { DNSResolver } from "../../src/authentication/mailauth.ts";
-import type { DnsResolver } from "../../src/base/runtime.ts";
+import type { DnsClient, RecordType } from "../../src/base/runtime.ts";
 import { authorsIn } from "../../src/message/address.ts";
-import { createDnsCache, type RecordType } from "../../src/net/dns-cache.ts";
+import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { START } from "./runtime.ts";
 
 /** Asks `dns` as workers do, through the cache. */
-function askerOf(dns: DnsResolver): DNSResolver {
+function askerOf(dns: DnsClient): DNSResolver {
   const cache = createDnsCache({ dns, now: () => START });
   return async (name, type) => {
     const answer = await cache.ask(name, type as RecordType);
@@ -30,7 +30,7 @@ const ARRIVAL: Arrival = {
 /** `shown`: the address of the author, as our parser reads it. */
 export async function authenticate(
   message: string,
-  dns: DnsResolver,
+  dns: DnsClient,
   { shown, ...arrival }: Partial<Arrival> & { shown?: string } = {},
 ): Promise<Authentication> {
   const complete = { ...ARRIVAL, ...arrival };

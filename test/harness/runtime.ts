@@ -1,6 +1,7 @@
-/** A runtime for tests: a clock that the test moves, timers on it, real randomness, and DNS and HTTP that fail. */
+/** A runtime for tests: a clock that the test moves, timers on it, real randomness, DNS without any name, and HTTP that fails. */
 import { randomBytes } from "node:crypto";
-import type { DnsResolver, Runtime } from "../../src/base/runtime.ts";
+import type { Runtime } from "../../src/base/runtime.ts";
+import { zone } from "./dns-server.ts";
 
 export interface FakeRuntime extends Runtime {
   /** Moves the clock to `at` (epoch ms), and fires the timers on the way in order. */
@@ -17,19 +18,10 @@ export interface FakeRuntime extends Runtime {
 export const START = Date.parse("2026-01-05T09:00:00Z");
 
 const refuse = async (): Promise<never> => {
-  throw Object.assign(new Error("no DNS in this test"), { code: "ENOTFOUND" });
+  throw new Error("no HTTP in this test");
 };
 
-const NO_DNS = {
-  resolve4: refuse,
-  resolve6: refuse,
-  resolveMx: refuse,
-  resolveTxt: refuse,
-  resolveCname: refuse,
-  resolveNs: refuse,
-  resolveSrv: refuse,
-  resolvePtr: refuse,
-} as DnsResolver;
+const NO_NAMES = zone({});
 
 export function fakeRuntime(overrides: Partial<Runtime> = {}): FakeRuntime {
   let now = START;
@@ -45,7 +37,7 @@ export function fakeRuntime(overrides: Partial<Runtime> = {}): FakeRuntime {
       return () => timers.delete(timer);
     },
     randomBytes: (size) => randomBytes(size),
-    dns: NO_DNS,
+    dns: NO_NAMES,
     fetch: refuse as unknown as typeof fetch,
     ...overrides,
     advanceTo(at) {

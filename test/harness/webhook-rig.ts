@@ -1,6 +1,6 @@
 /** An appliance that delivers events to receivers on this host, with helpers for tests. */
 
-import { type DnsResolver, newId } from "../../src/base/runtime.ts";
+import { type DnsClient, newId } from "../../src/base/runtime.ts";
 import { EVENT_NAMES, type EventData, type EventName, emit, sampleOf } from "../../src/events/outbox.ts";
 import { type Booted, boot } from "./appliance.ts";
 import { letter, mailer } from "./mail.ts";
@@ -13,7 +13,7 @@ export const WITH_MX = { MAILROOM_MX: "127.0.0.1:0" };
 export async function openRig(
   settings: Record<string, string> = {},
   env: Record<string, string> = {},
-  dns?: DnsResolver,
+  dns?: DnsClient,
 ) {
   const booted: Booted = await boot({ ...NO_SMTP, ...env }, dns);
   const { appliance, owner, runtime, mx } = booted;

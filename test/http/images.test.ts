@@ -36,8 +36,8 @@ const redirect = (location: string, status = "302 Found"): Answer =>
 /** 127.0.0.2 stands for a public address, since the tests except it. 127.0.0.1 is private. */
 const PUBLIC = "127.0.0.2";
 
-function setUp(records: Zone = {}, dns = zone(records)) {
-  const runtime = fakeRuntime({ dns });
+function setUp(records: Zone = {}) {
+  const runtime = fakeRuntime({ dns: zone(records) });
   const proxy = openImageProxy({ runtime, allow: () => [`${PUBLIC}/32`] });
   proxies.push(proxy);
   const ask = (path: string, caller = ann, signal?: AbortSignal) =>
@@ -179,8 +179,13 @@ describe("the destination", () => {
   test("is the address that was checked, even if DNS changes", async () => {
     const [server, victim] = await receiveOnBoth([png, PUBLIC], [png, "127.0.0.1"]);
     const answers = [[PUBLIC], ["127.0.0.1"]];
-    const dns = Object.assign(zone({}), { resolve4: async () => answers.shift() ?? [] });
-    const { get } = setUp({}, dns);
+    const { get } = setUp({
+      "rebind.example": {
+        get a() {
+          return answers.shift() ?? [];
+        },
+      },
+    });
     const url = `http://rebind.example:${server.port}/`;
     expect([(await get(url)).status, (await get(url)).status]).toEqual([200, 502]);
     expect([server.requests.length, victim.connections.made]).toEqual([1, 0]);

@@ -1,23 +1,15 @@
 /** Settings of a workspace in a real browser: each page works, and has no barriers for a screen reader. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import type { DnsResolver } from "../../src/base/runtime.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { barriers } from "../harness/barriers.ts";
 import { confirmIn, PASSWORD, setPassword } from "../harness/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+import { type Zone, zone } from "../harness/dns-server.ts";
 import { until } from "../harness/until.ts";
 
-/** TXT records by name. */
-const zone = new Map<string, string>();
-/** DNS fails for remote.example, and has no other names. */
-const dns = new Proxy({} as DnsResolver, {
-  get: () => async (name: string) => {
-    const text = zone.get(name);
-    if (text !== undefined) return [[text]];
-    throw Object.assign(new Error("no DNS"), { code: name === "remote.example" ? "ETIMEOUT" : "ENOTFOUND" });
-  },
-});
+/** DNS fails for remote.example, and has no other names at first. */
+const published: Zone = { "remote.example": "silence" };
 
 let booted: Booted;
 let page: Page;
@@ -34,7 +26,7 @@ const row = (list: string, text: string) =>
 
 describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () => {
   beforeAll(async () => {
-    booted = await boot({}, dns);
+    booted = await boot({}, zone(published));
     await setPassword(booted, booted.owner.userId);
     page = await (await (await openBrowser()).newContext()).newPage();
     page.on("pageerror", (error) => complaints.push(error.message));
@@ -213,7 +205,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     for (const { name, value, purpose } of booted.appliance.domains.recordsOf(
       booted.appliance.domains.domainNamed("shop.test").id,
     )) {
-      if (purpose === "dkim" || purpose === "ownership") zone.set(name, value);
+      if (purpose === "dkim" || purpose === "ownership") published[name] = { txt: [value] };
     }
     await shown.getByRole("button", { name: "Check again: shop.test" }).click();
     await shown.getByText("3 of 6 records missing").waitFor();

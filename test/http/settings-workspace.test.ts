@@ -3,7 +3,6 @@
  * first workspace, Ann is an admin there, Bob a member; Zoe owns the second.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
-import type { DnsResolver } from "../../src/base/runtime.ts";
 import type { DomainView } from "../../src/operations/admin/domains.ts";
 import type { MailboxAdminView } from "../../src/operations/admin/mailboxes.ts";
 import type { PersonView } from "../../src/operations/admin/people.ts";
@@ -15,18 +14,10 @@ import type { addWorkspace } from "../../src/operations/operator/workspaces.ts";
 import type { Role } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { type Page, page, setPassword, signIn } from "../harness/browser-session.ts";
+import { type Zone, zone } from "../harness/dns-server.ts";
 
-/** TXT and MX records by name. DNS fails for remote.example, and has no other names. */
-const zone = new Map<string, string[]>();
-function look(name: string): string[] {
-  if (name === "remote.example") throw Object.assign(new Error("no answer"), { code: "ETIMEOUT" });
-  const found = zone.get(name);
-  if (!found) throw Object.assign(new Error("not there"), { code: "ENOTFOUND" });
-  return found;
-}
-const dns = new Proxy({} as DnsResolver, {
-  get: (_, asked) => async (name: string) => look(name).map((text) => (asked === "resolveTxt" ? [text] : text)),
-});
+/** DNS fails for remote.example, and has no other names at first. */
+const published: Zone = { "remote.example": "silence" };
 
 type ServerView = AnswerOf<typeof getServer>;
 type SettingView = ServerView["settings"][number];
@@ -40,7 +31,7 @@ let zoe: Page;
 const ids: Record<string, string> = {};
 
 beforeAll(async () => {
-  booted = await boot({}, dns);
+  booted = await boot({}, zone(published));
   const { people, domains, store } = booted.appliance;
   ids.alice = booted.owner.userId;
   const add = async (workspaceId: string, email: string, role: Role): Promise<void> => {
@@ -215,7 +206,7 @@ test("domains have records to copy, with their state after a lookup, and are ver
   expect(new Set(unseen.records.map(({ state }) => state))).toEqual(new Set(["missing"]));
 
   for (const { purpose, name, value } of records) {
-    if (purpose === "dkim" || purpose === "ownership") zone.set(name, [value]);
+    if (purpose === "dkim" || purpose === "ownership") published[name] = { txt: [value] };
   }
   // A lookup changes nothing.
   expect((await statesOf(ann)).records.filter(({ state }) => state === "found")).toHaveLength(3);

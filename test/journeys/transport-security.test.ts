@@ -1,10 +1,10 @@
 /** What a domain asks of TLS, from the API to the wire: mail waits with its reason, and goes once it can go as asked. */
 import { expect, test } from "bun:test";
-import { createSecureDns } from "../../src/base/secure-dns.ts";
+import { createDnsClient } from "../../src/base/dns-client.ts";
 import { queueEntries } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { makeChain } from "../harness/certificate-chain.ts";
-import { startDnsServer, type Zone, zone } from "../harness/dns-server.ts";
+import { randomNumber, startDnsServer, type Zone, zone } from "../harness/dns-server.ts";
 import { deliverTo, startRemoteMx } from "../harness/remote-mx.ts";
 import { START } from "../harness/runtime.ts";
 
@@ -38,8 +38,8 @@ test("DANE: mail waits while a record names another certificate, and goes when i
     [at]: { tlsa: [[3, 1, 1, Buffer.alloc(32, 1)]], secure: true },
   };
   const server = await startDnsServer(description);
-  let id = 0;
-  const app = await setUp(description, remote, { secureDns: createSecureDns([server.address], () => ++id) });
+  const dns = createDnsClient({ servers: [server.address], randomNumber, elapsed: () => 0 });
+  const app = await setUp(description, remote, { dns });
   await send(app);
   expect(remote.messages).toEqual([]);
   expect(waiting(app)).toMatchObject([{ reply: expect.stringContaining("no TLS as DANE asks for it") }]);

@@ -4,6 +4,7 @@ import { writeBackupState } from "../../src/backup/layout.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { createMetricsPage } from "../../src/http/server.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
+import { zone } from "../harness/dns-server.ts";
 import { type Family, readExposition, sampleOf } from "../harness/exposition.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { startReceiver } from "../harness/receiver.ts";
@@ -93,19 +94,7 @@ test("recipients that wait in the queue are counted, with the oldest", async () 
   expect(sampleOf(families, "mailroom_delivery_attempts_total", { outcome: "deferred" })).toBe(2);
 });
 
-const later = async (): Promise<never> => {
-  throw Object.assign(new Error("no answer"), { code: "ETIMEOUT" });
-};
-const unanswered = {
-  resolve4: later,
-  resolve6: later,
-  resolveMx: later,
-  resolveTxt: later,
-  resolveCname: later,
-  resolveNs: later,
-  resolveSrv: later,
-  resolvePtr: later,
-} as never;
+const unanswered = zone({}, { always: "silence" });
 
 test("webhooks have endpoints by state, attempts, waiting deliveries", async () => {
   const booted = await boot();

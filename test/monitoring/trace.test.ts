@@ -1,29 +1,16 @@
 /** `mailroom trace`: the steps of mail that was received, refused, sent and bounced, with its webhooks. */
 import { expect, test } from "bun:test";
-import type { DnsResolver } from "../../src/base/runtime.ts";
 import { type Step, traceMessage } from "../../src/monitoring/trace.ts";
 import { traceSteps } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { openBackupRig } from "../harness/backup-rig.ts";
+import { zone } from "../harness/dns-server.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { startReceiver } from "../harness/receiver.ts";
 
 const DAY_MS = 24 * 60 * 60_000;
-const missing = async (): Promise<never> => {
-  throw Object.assign(new Error("no such name"), { code: "ENOTFOUND" });
-};
-
 /** A DNS in which only strict.example exists, with the DMARC policy p=reject. */
-const strictDns = {
-  resolve4: missing,
-  resolve6: missing,
-  resolveMx: missing,
-  resolveCname: missing,
-  resolveNs: missing,
-  resolveSrv: missing,
-  resolvePtr: missing,
-  resolveTxt: async (name: string) => (name === "_dmarc.strict.example" ? [["v=DMARC1; p=reject"]] : missing()),
-} as unknown as DnsResolver;
+const strictDns = zone({ "_dmarc.strict.example": { txt: ["v=DMARC1; p=reject"] } });
 
 const trace = ({ appliance }: Booted, reference: string) => traceMessage(appliance.store.db, reference);
 const named = (steps: Step[]): string[] => steps.map(({ step }) => step);

@@ -402,10 +402,7 @@ describe("the addresses of a name", () => {
   });
 
   test("of one family are enough while DNS fails for the other", async () => {
-    const dns = {
-      ...zone({ "hook.example": { a: ["93.184.215.14"] } }),
-      resolve6: zone({ "hook.example": "SERVFAIL" }).resolve6,
-    };
+    const dns = zone({ "hook.example": { a: ["93.184.215.14"], failing: { aaaa: "SERVFAIL" } } });
     const destination = readDestination("http://hook.example/", []);
     expect(await resolveDestination(destination, { dns, allow: [] })).toEqual(["93.184.215.14"]);
   });

@@ -86,7 +86,7 @@ describe("ending one connection", () => {
     const unanswered = () => new Promise<never>(() => {});
     const tlsPolicies = what === "TLS policy" ? { of: unanswered, close: () => {} } : OPPORTUNISTIC;
     const { transport, runtime } = createWay({ "example.net": { a: ["127.0.0.1"] } }, { tlsPolicies });
-    if (tlsPolicies === OPPORTUNISTIC) runtime.dns.resolveMx = unanswered;
+    if (tlsPolicies === OPPORTUNISTIC) runtime.dns = zone({}, { hold: unanswered });
     const ending = new AbortController();
     const failure = failureOf(transport.connect("example.net", ending.signal));
     ending.abort(REASON);
@@ -446,9 +446,13 @@ describe("to private addresses, which strangers name", () => {
   });
 
   test("a name that changes between two questions is connected to where it was checked", async () => {
-    const { remotes, runtime, transport } = await createNet({}, {});
+    const { remotes, description, transport } = await createNet({}, {});
     const answers = [["127.0.0.2"], ["127.0.0.1"]];
-    Object.assign(runtime.dns, { resolve4: async () => answers.shift() });
+    description["mx1.example.net"] = {
+      get a() {
+        return answers.shift() ?? [];
+      },
+    };
     await transport.connect("example.net");
     expect(remotes.map(({ connections }) => connections)).toEqual([0, 1]);
   });

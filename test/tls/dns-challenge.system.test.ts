@@ -3,13 +3,13 @@ import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { createDnsClient, type DnsClient } from "../../src/base/dns-client.ts";
 import { createLog } from "../../src/base/log.ts";
-import type { Runtime, SecureDns } from "../../src/base/runtime.ts";
-import { createSecureDns } from "../../src/base/secure-dns.ts";
+import type { Runtime } from "../../src/base/runtime.ts";
 import type { ChallengeMode } from "../../src/config.ts";
 import { openChallenge } from "../../src/tls/challenge.ts";
 import { HOST, place } from "../harness/acme-place.ts";
-import { type Records, type Zone, zone } from "../harness/dns-server.ts";
+import { type Records, randomNumber, type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { NSUPDATE_HOOK, noKnot, noNsupdate, startKnot } from "../harness/knot.ts";
 import { noPebble, startPebble } from "../harness/pebble.ts";
@@ -92,15 +92,16 @@ describe.skipIf(noPebble !== undefined)("a real authority gives a certificate", 
       const target = "mail.proofs.example.test";
       const knot = await startKnot({ "example.test": [`${NAME}. 60 CNAME ${target}.`] });
       const names: Zone = { ...NS, [NAME]: { cname: target } };
-      const server = { host: "127.0.0.1", port: knot.port };
-      let id = 0;
-      const real = createSecureDns([], () => ++id);
+      const real = createDnsClient({ servers: [`127.0.0.1:${knot.port}`], randomNumber, elapsed: () => 0 });
       const asked: string[] = [];
-      const secureDns: SecureDns = {
-        servers: [],
-        ask(to, name, type) {
-          asked.push(`${to.host}:${to.port} ${name}`);
-          return real.ask(server, name, type);
+      const resolver = zone(names);
+      // The network leads the address of the name server to the real one.
+      const dns: DnsClient = {
+        ...resolver,
+        ask(name, type, servers) {
+          if (servers === undefined) return resolver.ask(name, type);
+          asked.push(...servers.map(({ host, port }) => `${host}:${port} ${name}`));
+          return real.ask(name, type);
         },
       };
       // Pebble asks one server for everything, which knows where the alias leads.
@@ -109,12 +110,12 @@ describe.skipIf(noPebble !== undefined)("a real authority gives a certificate", 
       const settings = `NSUPDATE_SERVER=127.0.0.1 NSUPDATE_PORT=${knot.port} NSUPDATE_KEY=${knot.keyFile}`;
       writeFileSync(program, `#!/bin/sh\nexport ${settings}\nexec ${NSUPDATE_HOOK} "$@"\n`, { mode: 0o700 });
       const challenge = { type: "dns-hook", program } as const;
-      const at = place(pebble, { challenge, world: { dns: zone(names), secureDns } });
+      const at = place(pebble, { challenge, world: { dns } });
       const { look, seen, trouble } = await at.open();
       await look();
       expect([trouble(), seen.length]).toEqual([undefined, 1]);
       expect(asked).toEqual([`192.0.2.53:53 ${target}`]);
-      expect((await real.ask(server, target, "TXT")).texts).toEqual([]);
+      expect((await real.ask(target, "TXT")).records).toEqual([]);
       expect(JSON.stringify(at.lines)).not.toContain(knot.secret);
     },
     120_000,
@@ -213,17 +214,30 @@ describe("a hook", () => {
 
 describe("a record", () => {
   /** DNS servers by address, and the texts that each answers for any TXT record. */
-  function servers(texts: Record<string, string[] | "silent">): Pick<Runtime, "dns" | "secureDns"> {
-    const names: Zone = { "example.test": { ns: ["ns1.example.test"] }, "ns1.example.test": { a: Object.keys(texts) } };
-    const secureDns: SecureDns = {
-      servers: [],
-      async ask({ host }, name) {
-        const found = texts[host];
-        if (found === undefined || found === "silent") throw new Error("no answer");
-        return { authenticated: false, name, hosts: [], tlsa: [], texts: found };
-      },
+  function servers(texts: Record<string, string[] | "silence">, more: Zone = {}): { dns: DnsClient } {
+    const addresses = Object.keys(texts);
+    const names: Zone = { "example.test": { ns: ["ns1.example.test"] }, "ns1.example.test": { a: addresses } };
+    const resolver = zone({ ...names, ...more });
+    // The network leads each address to the server of its name in this zone.
+    const answering = zone(
+      Object.fromEntries(
+        addresses.map((address): [string, Zone[string]] => {
+          const given = () => texts[address] ?? "silence";
+          const record: Records = {
+            get txt() {
+              const found = given();
+              return found === "silence" ? [] : found;
+            },
+          };
+          return [address, given() === "silence" ? "silence" : record];
+        }),
+      ),
+    );
+    const dns: DnsClient = {
+      ...resolver,
+      ask: (name, type, to) => (to ? answering.ask(to[0]?.host ?? "", type) : resolver.ask(name, type)),
     };
-    return { dns: zone(names), secureDns };
+    return { dns };
   }
 
   /** Moves the clock from wait to wait until the end; returns how long it took, ms. */
@@ -248,10 +262,10 @@ describe("a record", () => {
   }
 
   test("is awaited until every server that answers has it", async () => {
-    const texts: Record<string, string[] | "silent"> = {
+    const texts: Record<string, string[] | "silence"> = {
       "192.0.2.1": [PROOF.value],
       "192.0.2.2": [],
-      "192.0.2.3": "silent",
+      "192.0.2.3": "silence",
     };
     const { challenge, runtime } = challengeOf({ type: "dns-hook", program: hook().program }, servers(texts));
     let waits = 0;
@@ -270,12 +284,8 @@ describe("a record", () => {
 
   test("is looked up by the system's resolver when no server can be asked", async () => {
     const script = hook();
-    const { secureDns } = servers({});
-    const dns = zone({ ...NS, [NAME]: publishedBy(script) });
-    const { challenge, runtime } = challengeOf(
-      { type: "dns-hook", program: script.program },
-      { dns, ...(secureDns && { secureDns }) },
-    );
+    const { dns } = servers({ "192.0.2.53": "silence" }, { [NAME]: publishedBy(script) });
+    const { challenge, runtime } = challengeOf({ type: "dns-hook", program: script.program }, { dns });
     expect(await waited(runtime, challenge.show(PROOF))).toBe(0);
   });
 

@@ -2,7 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createSecureDns } from "../../src/base/secure-dns.ts";
+import { createDnsClient } from "../../src/base/dns-client.ts";
+import { randomNumber } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { type Knot, NSUPDATE_HOOK, noKnot, noNsupdate, startKnot } from "../harness/knot.ts";
 
@@ -72,8 +73,8 @@ describe.skipIf(noServer !== undefined)("a real server", () => {
     NSUPDATE_KEY: keyFile,
   });
   async function textsAt({ port }: Knot): Promise<string[]> {
-    let id = 0;
-    return (await createSecureDns([], () => ++id).ask({ host: "127.0.0.1", port }, NAME, "TXT")).texts.sort();
+    const dns = createDnsClient({ servers: [`127.0.0.1:${port}`], randomNumber, elapsed: () => 0 });
+    return (await dns.ask(NAME, "TXT")).records.sort();
   }
 
   test("publishes a record beside others of its name, and removes only that one", async () => {

@@ -2,7 +2,7 @@
 import { X509Certificate } from "node:crypto";
 import type { ChallengeMode, Config, Listen } from "../../config.ts";
 import { createBlocklists, reversedAddress } from "../../inbound/dnsbl.ts";
-import { createDnsCache, isAbsence } from "../../net/dns-cache.ts";
+import { createDnsCache } from "../../net/dns-cache.ts";
 import { canonicalAddress } from "../../net/ip.ts";
 import { readAcmeTrouble } from "../../tls/acme.ts";
 import { isForHost } from "../../tls/pair.ts";
@@ -153,15 +153,11 @@ function needOf(challenge: ChallengeMode, hostname: string): string {
 /** Blocklists that many servers use; the check adds those of the setting mx.dnsbl. */
 const WELL_KNOWN = ["zen.spamhaus.org", "bl.spamcop.net"];
 
-const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? "ESERVFAIL";
-
 /** The addresses of a name; undefined when DNS does not answer. */
 async function addressesOf({ runtime: { dns }, config }: World): Promise<string[] | undefined> {
-  const answers = await Promise.allSettled([dns.resolve4(config.hostname), dns.resolve6(config.hostname)]);
-  if (answers.some((answer) => answer.status === "rejected" && !isAbsence(codeOf(answer.reason)))) return undefined;
-  return answers
-    .flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []))
-    .flatMap((address) => canonicalAddress(address) ?? []);
+  const name = config.hostname;
+  const answers = await Promise.all([dns.ask(name, "A"), dns.ask(name, "AAAA")]).catch(() => undefined);
+  return answers?.flatMap(({ records }) => records).flatMap((address) => canonicalAddress(address) ?? []);
 }
 
 export const checkReverseDns: Check = async (world) => {
@@ -184,13 +180,12 @@ async function pointsBack({ runtime: { dns }, config: { hostname } }: World, add
   const todo = `Have the provider of the address set its reverse DNS (PTR) to ${hostname}: many servers refuse mail without it.`;
   const zone = address.includes(":") ? "ip6.arpa" : "in-addr.arpa";
   try {
-    const names = await dns.resolvePtr(`${reversedAddress(address)}.${zone}`);
-    const isOurs = names.some((name) => name.toLowerCase().replace(/\.$/, "") === hostname.toLowerCase());
-    if (isOurs) return { ...base, state: "ok", detail: `it is ${hostname}` };
+    const { records: names } = await dns.ask(`${reversedAddress(address)}.${zone}`, "PTR");
+    if (names.length === 0) return { ...base, state: "bad", detail: "there is none", todo };
+    if (names.includes(hostname.toLowerCase())) return { ...base, state: "ok", detail: `it is ${hostname}` };
     return { ...base, state: "bad", detail: `it is ${names.join(", ")}, not ${hostname}`, todo };
-  } catch (error) {
-    if (!isAbsence(codeOf(error))) return { ...base, state: "unknown", detail: "DNS does not answer" };
-    return { ...base, state: "bad", detail: "there is none", todo };
+  } catch {
+    return { ...base, state: "unknown", detail: "DNS does not answer" };
   }
 }
 

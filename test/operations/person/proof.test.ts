@@ -6,10 +6,10 @@ import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { codeOf, secretOf, stepAt } from "../../../src/access/totp.ts";
 import { hashPassword } from "../../../src/admin/people.ts";
-import type { DnsResolver } from "../../../src/base/runtime.ts";
 import { apiKeys, appPasswords, messages, threads } from "../../../src/store/schema.ts";
 import { type Booted, boot } from "../../harness/appliance.ts";
 import { confirm, PASSWORD, type Page, page, setPassword, signInOnly } from "../../harness/browser-session.ts";
+import { type Zone, zone, zoneOf } from "../../harness/dns-server.ts";
 import { until } from "../../harness/until.ts";
 
 const ALICE = "alice@example.test";
@@ -336,20 +336,19 @@ describe("a request that began before the change", () => {
   });
 
   test("and waits for DNS does nothing when its session ended in that time", async () => {
-    const zone = new Map<string, string[]>();
+    const published: Zone = {};
     const looked = Promise.withResolvers<void>();
     const answers = Promise.withResolvers<void>();
-    const look = async (name: string) => {
+    const hold = () => {
       looked.resolve();
-      await answers.promise;
-      return [zone.get(name) ?? []];
+      return answers.promise;
     };
-    const waiting = await boot({}, new Proxy({} as DnsResolver, { get: () => look }));
+    const waiting = await boot({}, zone(published, { hold }));
     const { domains, store } = waiting.appliance;
     await setPassword(waiting, waiting.owner.userId);
     const page = await signInOnly(waiting, ALICE);
     const { id } = store.transact((tx) => domains.addDomain(tx, waiting.owner.workspaceId, "new.test", []));
-    for (const { name, value } of domains.recordsOf(id)) zone.set(name, [value]);
+    Object.assign(published, zoneOf(domains.recordsOf(id)));
     const verifying = page.send("POST", `/settings/domains/${id}/verify`);
     await looked.promise;
     await setPassword(waiting, waiting.owner.userId);
