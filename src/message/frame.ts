@@ -36,9 +36,9 @@ export const previewOf = (attachmentId: string): string => `/app/attachments/${a
 
 /** The whole document of a message. */
 export function frameDocument(message: FramedMessage, images: ImageUrls): string {
-  const { html = "" } = message;
+  const { html, scheme } = inScheme(message.html ?? "");
   const body = html === "" ? bodyOfText(message) : bodyOfHtml(html, message, images);
-  return documentOf(html, "", `<main>${body}</main>`);
+  return documentOf(scheme, "", `<main>${body}</main>`);
 }
 
 /**
@@ -47,6 +47,7 @@ export function frameDocument(message: FramedMessage, images: ImageUrls): string
  */
 export function editorDocument(draft: Omit<FramedMessage, "subject" | "text">): string {
   const { html = "", attachments } = draft;
+  const { scheme } = inScheme(html);
   const attached = attachedTo(attachments);
   const body = new HTMLRewriter()
     .on("img", {
@@ -58,23 +59,41 @@ export function editorDocument(draft: Omit<FramedMessage, "subject" | "text">): 
     })
     .transform(html);
   return documentOf(
-    html,
+    scheme,
     "html,body{height:100%}main{box-sizing:border-box;min-height:100%;padding:12px 16px;outline:none}",
     `<main contenteditable="true" role="textbox" aria-multiline="true" aria-label="Message">${body}</main>`,
   );
 }
 
-/** The document around `main`, which shows `html`, with further styles. */
-function documentOf(html: string, style: string, main: string): string {
-  const scheme = BRINGS_COLORS.test(html) ? "only light" : "light dark";
-  return (
-    `<!doctype html><html lang="und"><head><meta charset="utf-8"><title>Message</title>` +
-    `<style>:root{color-scheme:${scheme}}${STYLE}${style}</style></head><body dir="auto">${main}</body></html>`
-  );
-}
+/** The document around `main`, in a colour scheme, with further styles. */
+const documentOf = (scheme: string, style: string, main: string): string =>
+  `<!doctype html><html lang="und"><head><meta charset="utf-8"><title>Message</title>` +
+  `<style>:root{color-scheme:${scheme}}${STYLE}${style}</style></head><body dir="auto">${main}</body></html>`;
 
 /** HTML with colours of its own is shown on white: half of such mail would be unreadable on a dark ground. */
-const BRINGS_COLORS = /<[a-z][^>]*[\s";](?:bgcolor=|color[=:]|background-color:)/i;
+const BRINGS_COLORS = /<[a-z][^>]*[\s";](?:bgcolor=|color[=:]|background(?:-color|-image)?:)/i;
+const SHEET = /^<style>([^<]*)<\/style>/;
+const DECLARED = /(?<![\w-])color-scheme:[^;}]*/g;
+
+/**
+ * HTML, and the colour scheme to show it in. Mail is dark in a dark window if its sheets have rules for that and it says so;
+ * otherwise its rules for dark windows do not apply.
+ */
+function inScheme(html: string): { html: string; scheme: "light dark" | "only light" } {
+  const sheet = SHEET.exec(html)?.[1] ?? "";
+  const isDark =
+    sheet.includes("prefers-color-scheme:dark") && sheet.match(DECLARED)?.some((one) => one.includes("dark"));
+  if (isDark) return { html, scheme: "light dark" };
+  const light = sheet
+    .replaceAll("(prefers-color-scheme:dark)", "(max-width:0)")
+    .replaceAll("(prefers-color-scheme:light)", "(min-width:0)")
+    .replace(DECLARED, "color-scheme:only light");
+  const isColored = /(?<![\w-])color:|background/.test(sheet) || BRINGS_COLORS.test(html);
+  return {
+    html: html.replace(SHEET, () => `<style>${light}</style>`),
+    scheme: isColored ? "only light" : "light dark",
+  };
+}
 
 const STYLE = [
   "html{color:CanvasText;font:15px/1.5 system-ui,sans-serif;-webkit-text-size-adjust:100%}",

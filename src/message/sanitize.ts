@@ -207,7 +207,7 @@ function safeAttributes(tag: string, attributes: Record<string, string>, budget:
     if (colors.length > 0) safe.style = [...colors, safe.style ?? []].flat().join(";");
     delete safe.bgcolor;
   }
-  if (isHidden(tag, attributes)) safe.hidden = "";
+  if (isHidden(tag, attributes)) safe.hidden = "hidden";
   if (tag === "a") {
     const href = safeLink(attributes.href ?? "");
     if (href !== undefined) Object.assign(safe, { href, target: "_blank", rel: "noopener noreferrer nofollow" });

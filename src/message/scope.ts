@@ -46,7 +46,8 @@ export function serveSheets(html: string, { isSent, elementOf }: ScopeOptions, b
   const rules = rulesOf(html, budget);
   if (rules.length === 0) return undefined;
   const names = isSent ? sentNames() : scopedNames(scopeName(html), elementOf);
-  let css = "";
+  let css = isDarkAware(html) ? `${names.root}{color-scheme:light dark}` : "";
+  const declared = css.length;
   let open: readonly string[] = [];
   const close = (kept: number) => "}".repeat(open.length - kept);
   for (const { selectors, declarations, around } of rules) {
@@ -65,12 +66,25 @@ export function serveSheets(html: string, { isSent, elementOf }: ScopeOptions, b
     budget.spend(100 + list.length + style.length);
     if (css.length > MAX_CSS) throw new OverBudget("style sheets too large to serve");
   }
-  if (css === "") return undefined;
+  if (css.length === declared) return undefined;
   const body = css.includes(names.body) ? names.body : "";
   return { css: css + close(0), outer: names.outer, body, classesOf: names.classesOf(budget) };
 }
 
+/** Where a document says what it is designed for, in its first characters. */
+const HEAD = 64 * 1024;
+/** True if the document says that it has a design for dark windows. */
+function isDarkAware(html: string): boolean {
+  for (const [tag] of html.slice(0, HEAD).matchAll(/<meta\b[^>]{0,500}>/gi)) {
+    if (/\bname\s*=\s*["']?(?:supported-)?color-schemes?\b/i.test(tag) && /\bcontent\s*=[^>]*\bdark\b/i.test(tag))
+      return true;
+  }
+  return false;
+}
+
 interface Names {
+  /** The selector of the document's root. */
+  root: string;
   outer: string;
   body: string;
   /** Undefined if no element that is served could be meant. */
@@ -124,6 +138,7 @@ function sentNames(): Names {
     }
   };
   return {
+    root: ":root",
     outer: "",
     body: "",
     write: (selector) => writeCompounds(selector, write),
@@ -195,6 +210,7 @@ function scopedNames(scope: string, elementOf: ScopeOptions["elementOf"]): Names
     (simple.kind === "type" && simple.name === "html") || (simple.kind === "state" && simple.name === "root");
 
   return {
+    root: `.${scope}`,
     outer: scope,
     body,
     write(selector) {

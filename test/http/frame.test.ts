@@ -77,6 +77,7 @@ describe("links of spam", () => {
 });
 
 describe("colours", () => {
+  const DARK = "<style>@media (prefers-color-scheme: dark){p{color:#eee}}</style>";
   const cases: [html: string, scheme: string][] = [
     ["<p>plain, of any color: red</p>", "light dark"],
     ['<p style="border-color:red;font-size:9px">x</p>', "light dark"],
@@ -84,6 +85,11 @@ describe("colours", () => {
     ['<td bgcolor="#ffffff">x</td>', "only light"],
     ['<font color="red">x</font>', "only light"],
     ['<div style="background:#fff url(x)">x</div>', "only light"],
+    ["<style>p{margin:0}</style><p>x</p>", "light dark"],
+    ["<style>p{color:red}</style><p>x</p>", "only light"],
+    ["<style>@media (prefers-color-scheme: dark){p{color:red}}</style><p>x</p>", "only light"],
+    [`<meta content="light dark" name=color-scheme>${DARK}<p>x</p>`, "light dark"],
+    [`<style>:root{color-scheme:light dark}</style>${DARK}<p>x</p>`, "light dark"],
   ];
   for (const [html, scheme] of cases) {
     test(html, () => {

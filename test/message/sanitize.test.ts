@@ -41,6 +41,13 @@ describe("keeps", () => {
     ['<img src="data:image/png;base64,iVBORw0K">', '<img src="data:image/png;base64,iVBORw0K" />'],
     ['<body bgcolor="fff" text=red><p>x</p></body>', '<div style="background-color:#0f0f0f;color:red"><p>x</p></div>'],
     ['<body bgcolor="#123456" style="color:blue">x</body>', '<div style="background-color:#123456;color:blue">x</div>'],
+    ["<p hidden>x</p><p popover>y</p>", '<p hidden="hidden">x</p><p hidden="hidden">y</p>'],
+    ["<dialog>x</dialog><dialog open>y</dialog>", '<div hidden="hidden">x</div>y'],
+    [
+      '<form style="display:none">x</form><o:p hidden>y</o:p>',
+      '<div style="display:none">x</div><span hidden="hidden">y</span>',
+    ],
+    ["<details open><summary>x</summary>y</details>", "<details open><summary>x</summary>y</details>"],
     ["a &lt;b&gt; &amp;amp; c", "a &lt;b&gt; &amp;amp; c"],
     ["<b>unclosed", "<b>unclosed</b>"],
     ['مرحبا <bdo dir="rtl">x</bdo>', 'مرحبا <bdo dir="rtl">x</bdo>'],

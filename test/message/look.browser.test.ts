@@ -1,0 +1,252 @@
+/**
+ * Mail looks as it was sent: rendered by a browser as received and as served, it has the same visible text with the same colours,
+ * grounds, type and boxes, in a wide and a narrow window, in light and dark. Nothing hidden is seen, nothing loads, and nothing
+ * lies over what is around it.
+ */
+import { afterAll, describe, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import { FRAME_HEADERS } from "../../src/http/frame.ts";
+import { frameDocument } from "../../src/message/frame.ts";
+import { parseMessage } from "../../src/message/parse.ts";
+import { sanitizeHtml } from "../../src/message/sanitize.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
+import { MAIL_TEMPLATES } from "../harness/mail-templates.ts";
+
+/** Paths that a document asked for. */
+let strays: string[] = [];
+let shown = { html: "", headers: {} as Record<string, string> };
+const server = Bun.serve({
+  hostname: "127.0.0.1",
+  port: 0,
+  fetch(request) {
+    const { pathname } = new URL(request.url);
+    if (pathname === "/shown") return new Response(shown.html, { headers: shown.headers });
+    if (pathname !== "/favicon.ico") strays.push(pathname);
+    return new Response(null, { status: 404 });
+  },
+});
+afterAll(() => server.stop(true));
+
+const HTML = { "content-type": "text/html; charset=utf-8" };
+/** The policy of the app's frame; its sandbox would keep the test out. */
+const FRAMED = {
+  ...HTML,
+  "content-security-policy": FRAME_HEADERS["content-security-policy"].replace(/; sandbox.*/, ""),
+};
+
+/** What the app's frame gives to all mail. */
+const BASE =
+  "<style>html{color:CanvasText;font:15px/1.5 system-ui,sans-serif;-webkit-text-size-adjust:100%}body{margin:0}" +
+  "img{max-width:100%}a{color:LinkText}blockquote{margin:0 0 0 .5em;padding-left:.75em;border-left:2px solid GrayText}" +
+  "pre{white-space:pre-wrap}</style>";
+
+/** As received, by a browser that renders by the standards. */
+function received(html: string): string {
+  const bare = html.replace(/^\s*<!doctype[^>]*>/i, "");
+  const head = /<head\b[^>]*>/i.exec(bare);
+  const at = head === null ? 0 : head.index + head[0].length;
+  return `<!doctype html>${bare.slice(0, at)}${BASE}${bare.slice(at)}`;
+}
+
+/** What a forwarded message quotes is not folded. */
+const framed = (html: string): string =>
+  frameDocument(
+    { subject: "Fwd: Mail", text: "", html: sanitizeHtml(html), attachments: [] },
+    { attachment: () => "", remote: undefined },
+  );
+
+/** The visible text of a document, in runs, and how it looks. Runs in the browser. */
+function lookOf(): Record<string, string>[] {
+  const found: Record<string, string>[] = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+    const text = (node.textContent ?? "").replace(/\s+/g, " ").trim();
+    const element = node.parentElement;
+    if (text === "" || element === null) continue;
+    const style = getComputedStyle(element);
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    let { left, top, right, bottom } = range.getBoundingClientRect();
+    let opacity = 1;
+    let ground = "";
+    let isCut = false;
+    for (let outer: Element | null = element; outer !== null; outer = outer.parentElement) {
+      const of = getComputedStyle(outer);
+      opacity *= Number(of.opacity);
+      isCut ||= /inset\((?:[5-9]\d|100)%/.test(of.clipPath);
+      if (of.position === "absolute" && /^rect\(0px[ ,]/.test(of.clip)) isCut = true;
+      if (ground === "" && of.backgroundImage.includes("gradient")) ground = of.backgroundImage;
+      if (ground === "" && of.backgroundColor !== "rgba(0, 0, 0, 0)") ground = of.backgroundColor;
+      if (of.overflowX === "visible" && of.overflowY === "visible") continue;
+      if (outer === document.documentElement || outer === document.body || outer.tagName === "MAIN") continue;
+      const box = outer.getBoundingClientRect();
+      left = Math.max(left, box.left);
+      top = Math.max(top, box.top);
+      right = Math.min(right, box.right);
+      bottom = Math.min(bottom, box.bottom);
+    }
+    const isSeen =
+      style.visibility === "visible" && opacity >= 0.05 && Number.parseFloat(style.fontSize) >= 2 && !isCut;
+    if (!isSeen || right - left < 2 || bottom - top < 2 || right < 0 || bottom < 0 || left > 10_000) continue;
+    const { color, fontSize, fontWeight, fontStyle, fontFamily, lineHeight, letterSpacing, textAlign } = style;
+    const { textTransform, textDecorationLine, padding, borderWidth, borderStyle, borderRadius } = style;
+    const { borderLeftColor, verticalAlign, whiteSpace } = style;
+    const box = { padding, borderWidth, borderStyle, borderRadius, borderLeftColor, verticalAlign };
+    // The frame's own.
+    if (element.tagName === "MAIN") box.padding = "0px";
+    const type = { fontSize, fontWeight, fontStyle, fontFamily, lineHeight, letterSpacing, textAlign, textTransform };
+    const look = { color, ground, textDecorationLine, whiteSpace, ...box, ...type };
+    // Elements that say nothing about the look cut text into pieces.
+    const last = found.at(-1);
+    if (last !== undefined && JSON.stringify({ ...last, text: "" }) === JSON.stringify({ text: "", ...look })) {
+      last.text += ` ${text}`;
+    } else found.push({ text, ...look });
+  }
+  return found;
+}
+
+/** Mail that looks otherwise, and why. */
+const OTHERWISE: Record<string, string> = {
+  "mikel-mail/spec/fixtures/emails/error_emails/content_transfer_encoding_with_8bits.eml":
+    "start and end tags cross, which the sanitiser's parser mends in another way than browsers: a line is centred",
+  "spamassassin/t/data/nice/cjk/big5-base64.1": "a marquee is not served: its text stands still, and wraps",
+};
+
+/** Mail that tries to style, cover or leave the page that shows it. */
+const REACHING = [
+  "<style>div,.card,#top,*,:root,html,body{color:red!important;background:red!important;display:none}</style><p>x</p>",
+  "<style>body *{color:red} html>body .card{color:red} :root .card{color:red} * html .card{color:red}</style><p>x</p>",
+  "<style>:is(html,body,*) .card{color:red} :not(.x){color:red} :where(.card){color:red}</style><p>x</p>",
+  "<style>:has(.card) .card{color:red} html:has(p) .card{color:red} p ~ .card, p + .card{color:red}</style><p>x</p>",
+  "<style>p{color:blue}}.card{color:red}</style><p>x</p>",
+  "<style>p{color:blue;} } .card{color:red} @media screen{.card{color:red}}}.card{color:red}</style><p>x</p>",
+  "<style>@media screen{p{color:blue}}} .card{color:red}</style><p>x</p>",
+  "<style>p[title='}.card{color:red}']{color:blue} p[title=\\7d .card]{color:blue}</style><p>x</p>",
+  "<style>.\\7d .card\\7b color\\3a red\\7d{color:blue}</style><p class='}.card{color:red}'>x</p>",
+  "<style>p{font-family:'}.card{color:red}';color:blue}</style><p>x</p>",
+  "<style>/*</style><p>x</p><style>*/.card{color:red}</style>",
+  "<style>@layer a{.card{color:red}} @supports (color:red){.card{color:red}} @container (width>0){.card{color:red}}</style>x",
+  "<style>@scope (html){.card{color:red}} p{&{color:red}} & .card{color:red}</style><p>x</p>",
+  "<style>@import url(/a.css); @import '/b.css'; @namespace url(/c); @font-face{font-family:f;src:url(/f)} p{font-family:f}</style><p>x</p>",
+  "<style>p{background:url(/a);background-image:url('/b');list-style:url(/c);content:url(/d);cursor:url(/e),auto}</style><p>x</p>",
+  "<style>p{background:image-set('/a' 1x);background:u\\72l(/b);border-image:url(/c) 1;mask:url(/d);filter:url(/e#f)}</style><p>x</p>",
+  "<style>p::before{content:url(/a)} p:hover{background:url(/b)} a:visited{background:url(/c)} @media print{p{background:url(/d)}}</style><p>x</p>",
+  "<style>:root{--a:url(/a)} p{background:var(--a)} @keyframes k{to{background:url(/b)}} p{animation:k 1s}</style><p>x</p>",
+  "<style>p{position:fixed;top:0;left:0;width:100vw;height:100vh;z-index:9;background:red}</style><p>x</p>",
+  "<style>p{position:absolute;inset:0;background:red} div{position:sticky;top:0}</style><p>x</p><div>x</div>",
+  "<style>p{margin-top:-300px;background:red} div{margin:-200px -200px}</style><p>x</p><div>x</div>",
+  "<style>p{transform:translateY(-300px) scale(9);background:red;translate:0 -300px;scale:9;rotate:45deg}</style><p>x</p>",
+  "<style>p{outline:3000px solid red;box-shadow:0 0 0 3000px red;text-shadow:0 -200px red}</style><p>x</p>",
+  "<style>p{offset:path('M0 0 L 0 -300');top:-300px;position:relative}</style><p>x</p>",
+  '<p style="position:fixed;inset:0;background:red;z-index:9">x</p><p style="margin-top:-300px;background:red">x</p>',
+  '<p style="outline:3000px solid red">x</p><p style="text-indent:-400px;letter-spacing:-300px">xxxx</p>',
+  '<div class="card button" id="top" name="top">x</div>',
+];
+
+async function show(page: Page, html: string, headers: Record<string, string>): Promise<Record<string, string>[]> {
+  shown = { html, headers };
+  await page.goto(`http://127.0.0.1:${server.port}/shown`);
+  return page.evaluate(lookOf);
+}
+
+async function openPage(width: number, colorScheme: "light" | "dark" = "light"): Promise<Page> {
+  const context = await (await openBrowser()).newContext({ viewport: { width, height: 900 }, colorScheme });
+  return context.newPage();
+}
+
+describe.skipIf(!chromiumPresent)(`in Chromium${chromiumNote}`, () => {
+  const windows: [name: string, width: number][] = [
+    ["a wide window", 900],
+    ["a narrow window", 360],
+  ];
+  test.each(windows)("templates look as they were sent in %s", async (name, width) => {
+    const page = await openPage(width);
+    const { foreign } = await openBrowser();
+    const words = new Set<string>();
+    for (const [template, html] of Object.entries(MAIL_TEMPLATES)) {
+      const before = await show(page, received(html), HTML);
+      strays = [];
+      foreign.length = 0;
+      const after = await show(page, framed(html), FRAMED);
+      expect({ template, look: after }).toEqual({ template, look: before });
+      expect([strays, foreign]).toEqual([[], []]);
+      for (const { text = "" } of after) for (const word of text.split(" ")) words.add(word);
+    }
+    expect([words.has("HIDDEN"), words.has("PHONE"), words.has("DESK")]).toEqual([
+      false,
+      name === "a narrow window",
+      name === "a wide window",
+    ]);
+    await page.context().close();
+  });
+
+  test("in a dark window, mail with a design for it has that design, and other mail the light one", async () => {
+    const [dark, light] = [await openPage(900, "dark"), await openPage(900)];
+    for (const [template, html] of Object.entries(MAIL_TEMPLATES)) {
+      const isDark = template === "stripe";
+      // Mail without colours of its own has those of the app.
+      if (template === "apple mail") continue;
+      const before = await show(isDark ? dark : light, received(html), HTML);
+      expect({ template, look: await show(dark, framed(html), FRAMED) }).toEqual({ template, look: before });
+      if (isDark) expect(JSON.stringify(before)).toContain("rgb(227, 232, 238)");
+    }
+    await Promise.all([dark.context().close(), light.context().close()]);
+  });
+
+  test("on a page that shows it, mail reaches nothing but itself", async () => {
+    const page = await openPage(900);
+    const { foreign } = await openBrowser();
+    const neighbour = '<div class="card button" id="top" style="height:200px">Page</div>';
+    const around = async (mail: string) => {
+      const main = `<main style="height:300px;overflow:auto">${mail}</main>`;
+      await show(page, `<!doctype html><title>Page</title>${neighbour}${main}${neighbour}`, HTML);
+      return page.evaluate(() =>
+        [document.documentElement, document.body, ...document.querySelectorAll("body > div")].map((element) => {
+          const { color, backgroundColor, display, fontFamily, fontSize } = getComputedStyle(element);
+          return { color, backgroundColor, display, fontFamily, fontSize };
+        }),
+      );
+    };
+    const alone = await around("");
+    for (const html of REACHING) {
+      strays = [];
+      foreign.length = 0;
+      expect({ html, around: await around(sanitizeHtml(html)) }).toEqual({ html, around: alone });
+      const covered = await page.evaluate(() => {
+        const main = document.querySelector("main") as HTMLElement;
+        const { top, bottom } = main.getBoundingClientRect();
+        const found: string[] = [];
+        for (let y = 5; y < innerHeight; y += 20) {
+          for (let x = 5; x < innerWidth; x += 60) {
+            const at = document.elementFromPoint(x, y);
+            if ((y < top || y > bottom) && at !== null && at !== main && main.contains(at)) found.push(`${x},${y}`);
+          }
+        }
+        return found;
+      });
+      expect({ html, covered, loaded: [...strays, ...foreign] }).toEqual({ html, covered: [], loaded: [] });
+    }
+    await page.context().close();
+  });
+
+  test.skipIf(!corpusPresent)(
+    `mail of other projects looks as it was sent${corpusNote}`,
+    async () => {
+      const page = await openPage(900);
+      let count = 0;
+      const differing: string[] = [];
+      for (const { name, bytes } of corpusFiles()) {
+        const { html } = await parseMessage(bytes);
+        if (html === undefined || html.length > 200_000) continue;
+        count++;
+        const [before, after] = [await show(page, received(html), HTML), await show(page, framed(html), FRAMED)];
+        if (JSON.stringify(before) !== JSON.stringify(after)) differing.push(name);
+      }
+      expect(count).toBeGreaterThan(50);
+      expect(differing).toEqual(Object.keys(OTHERWISE));
+      await page.context().close();
+    },
+    120_000,
+  );
+});
