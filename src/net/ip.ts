@@ -93,6 +93,15 @@ export function networkContains(outer: string, inner: string): boolean {
 
 export const isLoopback = networkList(["127.0.0.0/8", "::1/128"]);
 
+const isHost = networkList(["127.0.0.1", "::1"]);
+
+/**
+ * True for a source that rules for strangers leave out: this host, where a proxy of one's own may stand before all
+ * clients, and the networks for which `isTrusted` is true. Another loopback address is a stranger as any other.
+ */
+export const isOneOfUs = (address: string | undefined, isTrusted: boolean): boolean =>
+  address !== undefined && (isHost(address) || (isTrusted && !isLoopback(address)));
+
 /** True for a loopback address, also in brackets, and for `localhost` and the names below it (RFC 6761 §6.3). */
 export function isLoopbackHost(host: string): boolean {
   const address = canonicalAddress(host.replace(/^\[|\]$/g, ""));

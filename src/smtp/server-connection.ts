@@ -11,7 +11,7 @@ import type { SMTPServer } from "smtp-server";
 import { SMTPConnection } from "smtp-server/lib/smtp-connection.js";
 import { SMTPStream } from "smtp-server/lib/smtp-stream.js";
 import type { Runtime } from "../base/runtime.ts";
-import { canonicalAddress, networkOfAddress, sourceOfAddress } from "../net/ip.ts";
+import { canonicalAddress, isOneOfUs, networkOfAddress, sourceOfAddress } from "../net/ip.ts";
 import { type NoteRefusal, Refusal, type RefusalName } from "./refusal.ts";
 import type { SmtpCommands, SmtpRole } from "./role.ts";
 
@@ -104,22 +104,29 @@ export interface Origin {
   network: string;
 }
 
-function originOf(ip: string | undefined): Origin {
-  const address = canonicalAddress(ip ?? "");
-  return { source: sourceOfAddress(address), network: networkOfAddress(address) };
-}
-
 /** A peer that connects. */
 export interface Newcomer {
   origin: Origin;
   isTrusted: boolean;
-  /** Trusted, or known to the role. */
+  /** Known to the role, or one of us. */
   isWelcome: boolean;
 }
 
+/** A client that waits for nothing, while we wait for it. */
+export interface Waiting {
+  readonly peer: Newcomer;
+  /** Makes room for another client. */
+  dismiss(): void;
+}
+
 export function newcomer(ip: string | undefined, role: Pick<SmtpRole, "isTrusted" | "isKnown">): Newcomer {
+  const address = canonicalAddress(ip ?? "");
   const isTrusted = role.isTrusted(ip ?? "");
-  return { origin: originOf(ip), isTrusted, isWelcome: isTrusted || role.isKnown?.(ip ?? "") === true };
+  return {
+    origin: { source: sourceOfAddress(address), network: networkOfAddress(address) },
+    isTrusted,
+    isWelcome: isOneOfUs(address, isTrusted) || role.isKnown?.(ip ?? "") === true,
+  };
 }
 
 export interface ConnectionParts {
@@ -129,14 +136,18 @@ export interface ConnectionParts {
   hostname: string;
   runtime: Pick<Runtime, "setTimer" | "randomBytes">;
   note: NoteRefusal;
-  /** Tells whether there are too many connections already, or too many from this peer's origin. */
+  /** Tells whether there are too many connections already, or too many from this peer's origin, and none to end for it. */
   isCrowded(peer: Newcomer): boolean;
+  /** We wait for this client from now on, or no more. */
+  noteWait(waiting: Waiting, waits: boolean): void;
 }
 
 /** A size of more digits is refused: no client sends so many bytes in the time it has. */
 const BDAT = /^BDAT +(\d{1,15})( +LAST)? *$/i;
 /** A smaller chunk counts as an unproductive command. */
 const LEAST_CHUNK = 1024;
+/** So many bytes of a message show that its client is not the slowest. */
+const SIGN_OF_LIFE_BYTES = 16_384;
 const CRLF = Buffer.from("\r\n");
 
 interface Chunk {
@@ -150,6 +161,9 @@ interface Chunk {
 
 /** The parser of smtp-server, which also reads chunks: bytes without meaning, as many as announced. */
 class Parser extends SMTPStream {
+  /** Called once in SIGN_OF_LIFE_BYTES of a message. */
+  onProgress = (): void => {};
+  #progress = 0;
   #chunk: Chunk | undefined;
   /** The last two bytes of the message. */
   #tail = Buffer.alloc(0);
@@ -166,6 +180,14 @@ class Parser extends SMTPStream {
   dropMessage(): void {
     this._dataStream = null;
     this.#tail = Buffer.alloc(0);
+  }
+
+  override _countDataBytes(length: number): void {
+    super._countDataBytes(length);
+    this.#progress += length;
+    if (this.#progress < SIGN_OF_LIFE_BYTES) return;
+    this.#progress = 0;
+    this.onProgress();
   }
 
   override _feedDataStream(bytes: Buffer, done: (error?: Error | null) => void): void {
@@ -210,7 +232,7 @@ class Parser extends SMTPStream {
 }
 
 /** A connection with deadlines and counts. */
-export class Connection extends SMTPConnection {
+export class Connection extends SMTPConnection implements Waiting {
   readonly peer: Newcomer;
   readonly #parts: ConnectionParts;
   /** The client may speak out of turn: it is trusted, or a mail app, which can do nothing before it has signed in. */
@@ -245,8 +267,10 @@ export class Connection extends SMTPConnection {
   /** @throws Refusal */
   enter(): void {
     const { role, isCrowded } = this.#parts;
-    if (isCrowded(this.peer)) throw new Refusal("tooManyConnections");
+    // First, so that a client that is refused for its rate pushes nobody out.
     this.#commands = role.open({ trace: this.id, ip: this.remoteAddress });
+    if (isCrowded(this.peer)) throw new Refusal("tooManyConnections");
+    this.#noteWait(true);
   }
 
   override send(code: number, data?: string | string[] | null, context?: string | false): void {
@@ -277,6 +301,21 @@ export class Connection extends SMTPConnection {
   #limits(): SessionLimits {
     const { role, limits } = this.#parts;
     return role.requiresAuth && !this.session.user ? limits.beforeAuth : limits;
+  }
+
+  /** A stranger may have to make room for another client. */
+  get isStranger(): boolean {
+    return !this.peer.isWelcome && !this.session.user;
+  }
+
+  dismiss(): void {
+    this.refuse("tooManyConnections");
+    // It may never close its side.
+    this._socket.destroySoon();
+  }
+
+  #noteWait(waits: boolean): void {
+    this.#parts.noteWait(this, waits && this.isStranger);
   }
 
   /** Ends the session with a refusal. */
@@ -352,6 +391,7 @@ export class Connection extends SMTPConnection {
     this.#cancelDeadline?.();
     // A client that has left needs no deadline.
     const isOff = ms === undefined || this._closing || this._closed;
+    this.#noteWait(!isOff);
     this.#cancelDeadline = isOff ? undefined : this.#parts.runtime.setTimer(pass, ms);
   }
 
@@ -403,6 +443,7 @@ export class Connection extends SMTPConnection {
   override _createParser(): Parser {
     const parser = new Parser({ maxCommandLength: this._server.options.maxCommandLength });
     parser.oncommand = (command, callback) => this._onCommand(command, callback);
+    parser.onProgress = () => this.#noteWait(true);
     parser.on("error", (error) => this.send(421, `Error: ${error.message}`));
     // The client has ended its side, and has had its replies.
     parser.on("finish", () => this.close());

@@ -27,6 +27,7 @@ import {
   type SMTPServerAddress,
   type SMTPServerOptions,
   type SMTPServerSession,
+  type Waiting,
 } from "./server-connection.ts";
 
 export type SmtpListener = ReturnType<typeof createSmtpListener>;
@@ -61,24 +62,30 @@ export function createSmtpListener(parts: SmtpListenerParts) {
     logRefusal(reason, fields);
   };
   const connectionOf = new WeakMap<SMTPServerSession, Connection>();
+  /** Strangers for whom we wait, the longest first: they end when there is no room for another client. */
+  const waiting = new Set<Waiting>();
   /** Messages that are being received or filed. */
   const busy = new Map<object, Connection>();
   let stopping = false;
 
   class Server extends SMTPServer {
-    /** Tells whether there are too many connections, or too many from the source or network of a peer. */
+    /** Peers whose TLS handshake is not over. */
+    readonly #handshaking = new Map<Socket, Waiting>();
+
+    /**
+     * Tells whether there are too many connections, or too many from the source or network of a peer. Where there are,
+     * but not from its source, a stranger for whom we wait makes room.
+     */
     isCrowded({ origin, isTrusted, isWelcome }: Newcomer): boolean {
-      const peers = [...this._pendingSockets.keys()].map(({ remoteAddress }) => newcomer(remoteAddress, role));
-      for (const connection of this.connections) {
-        if (connection instanceof Connection) peers.push(connection.peer);
-      }
-      if (peers.length >= limits.connections) return true;
+      const peers = [...this.#handshaking.values()].map(({ peer }) => ({ peer, isStranger: !peer.isWelcome }));
+      const all = [...peers, ...[...this.connections].filter((one) => one instanceof Connection)];
+      const from = (key: keyof Origin) => all.filter(({ peer }) => peer.origin[key] === origin[key]).length;
+      if (!isTrusted && from("source") >= limits.connectionsPerSource) return true;
+      if (!isTrusted && from("network") >= limits.connectionsPerNetwork) return !dismissOne(origin.network);
       const forStrangers = limits.connections - (role.isKnown ? Math.floor(limits.connections / 4) : 0);
-      if (!isWelcome && peers.filter((other) => !other.isWelcome).length >= forStrangers) return true;
-      const from = (key: keyof Origin) => peers.filter((other) => other.origin[key] === origin[key]).length;
-      return (
-        !isTrusted && (from("source") >= limits.connectionsPerSource || from("network") >= limits.connectionsPerNetwork)
-      );
+      const isFull = all.length >= limits.connections;
+      const isTaken = !isWelcome && all.filter(({ isStranger }) => isStranger).length >= forStrangers;
+      return (isFull || isTaken) && !dismissOne();
     }
 
     /**
@@ -86,7 +93,8 @@ export function createSmtpListener(parts: SmtpListenerParts) {
      */
     override _acceptSocket(socket: Socket, handshake: boolean): (() => void) | false {
       const { remoteAddress: ip = "" } = socket;
-      if (handshake && this.isCrowded(newcomer(ip, role))) {
+      const peer = newcomer(ip, role);
+      if (handshake && this.isCrowded(peer)) {
         note("tooManyConnections", { ip });
         socket.on("error", () => {});
         socket.destroy();
@@ -96,9 +104,17 @@ export function createSmtpListener(parts: SmtpListenerParts) {
       if (!release || !handshake) return release;
       const giveUp = () => this._pendingSockets.get(socket)?.destroy();
       const cancel = runtime.setTimer(giveUp, limits.beforeAuth.commandMs);
-      socket.once("close", cancel);
-      return () => {
+      const wait = { peer, dismiss: giveUp };
+      this.#handshaking.set(socket, wait);
+      if (!peer.isWelcome) waiting.add(wait);
+      const forget = () => {
         cancel();
+        this.#handshaking.delete(socket);
+        waiting.delete(wait);
+      };
+      socket.once("close", forget);
+      return () => {
+        forget();
         release();
       };
     }
@@ -126,7 +142,22 @@ export function createSmtpListener(parts: SmtpListenerParts) {
     runtime,
     note,
     isCrowded: (peer) => server.isCrowded(peer),
+    noteWait(connection, waits) {
+      waiting.delete(connection);
+      if (waits) waiting.add(connection);
+    },
   };
+
+  /** Ends the stranger, of `network` if it is given, for whom we wait longest. Returns false if there is none. */
+  function dismissOne(network?: string): boolean {
+    for (const one of waiting) {
+      if (network !== undefined && one.peer.origin.network !== network) continue;
+      waiting.delete(one);
+      one.dismiss();
+      return true;
+    }
+    return false;
+  }
 
   const serverOptions: SMTPServerOptions = {
     ...tlsOptions(certificates.current()),

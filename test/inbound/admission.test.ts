@@ -4,6 +4,7 @@
  */
 import { describe, expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
+import type { Accepted } from "../../src/inbound/data.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
 import { type Options, SETTINGS } from "../../src/store/settings.ts";
 import { type ListenerOptions, listenAndKeep, openMxRole, testLog } from "../harness/mx-rig.ts";
@@ -72,10 +73,14 @@ describe("limits of one source", () => {
     const { address } = await listenUntrusted({}, { limits: { connectionsPerNetwork: 2 } });
     const first = await connectSmtp(address, { from: "127.0.0.2" });
     const second = await connectSmtp(address, { from: "127.0.0.3" });
-    const third = await connectSmtp(address, { from: "127.0.0.4", greet: false });
-    expect(brief(await third.reply())).toBe("421 4.7.0");
+    // The silent one of longest makes room.
+    await first.expect(250, "NOOP");
+    const third = await connectSmtp(address, { from: "127.0.0.4" });
+    expect(brief(await second.reply())).toBe("421 4.7.0");
+    await second.closed;
     const elsewhere = await connectSmtp(address, { from: "127.0.1.4" });
-    for (const client of [first, second, elsewhere]) client.destroy();
+    await first.expect(250, "NOOP");
+    for (const client of [first, third, elsewhere]) client.destroy();
   });
 
   test("strangers leave a quarter of all connections to networks whose mail was wanted", async () => {
@@ -84,17 +89,75 @@ describe("limits of one source", () => {
     const open = (from: string) => connectSmtp(address, { from, greet: false });
     const strangers = await Promise.all([1, 2, 3, 4].map((i) => open(`127.0.${i}.1`)));
     for (const client of strangers) expect(brief(await client.reply())).toBe("220");
-    const late = await open("127.0.5.1");
-    expect(brief(await late.reply())).toBe("421 4.7.0");
+    const ended: number[] = [];
+    for (const [i, client] of strangers.entries()) void client.closed.then(() => ended.push(i));
     const known = await open("127.0.9.1");
     expect(brief(await known.reply())).toBe("220");
-    const another = await open("127.0.9.2");
-    expect(brief(await another.reply())).toBe("421 4.7.0");
-    strangers[0]?.destroy();
+    expect(ended).toEqual([]);
+    const late = await open("127.0.5.1");
+    expect(brief(await late.reply())).toBe("220");
     await strangers[0]?.closed;
-    const next = await open("127.0.9.2");
-    expect(brief(await next.reply())).toBe("220");
-    for (const client of [...strangers, known, next]) client.destroy();
+    const another = await open("127.0.9.2");
+    expect(brief(await another.reply())).toBe("220");
+    await strangers[1]?.closed;
+    expect(ended).toEqual([0, 1]);
+    for (const client of [...strangers, known, late, another]) client.destroy();
+  });
+
+  test("a client that waits for us, or that sends its message, does not make room", async () => {
+    const filing = Promise.withResolvers<Accepted>();
+    let received = 0;
+    const { address } = await listenUntrusted(
+      {},
+      {
+        limits: { connections: 3 },
+        async accept(_envelope, content) {
+          for await (const chunk of content) received += chunk.byteLength;
+          return filing.promise;
+        },
+      },
+    );
+    const inData = async (from: string) => {
+      const client = await connectSmtp(address, { from });
+      await startMail(client);
+      await client.expect(250, "RCPT TO:<alice@example.test>");
+      await client.expect(354, "DATA");
+      return client;
+    };
+    const filed = await inData("127.0.1.1");
+    filed.write(`${MESSAGE}\r\n.\r\n`);
+    await until(() => received > 0);
+    const sending = await inData("127.0.2.1");
+    const silent = await connectSmtp(address, { from: "127.0.3.1" });
+    let last = silent;
+    for (const i of [4, 5, 6]) {
+      const before = received;
+      sending.write(`${"x".repeat(70)}\r\n`.repeat(500));
+      await until(() => received > before + 20_000);
+      const next = await connectSmtp(address, { from: `127.0.${i}.1` });
+      expect(brief(await last.reply())).toBe("421 4.7.0");
+      last = next;
+    }
+    sending.write(".\r\n");
+    filing.resolve({ emailIds: ["msg_1"], isReport: false });
+    expect([(await filed.reply()).code, (await sending.reply()).code]).toEqual([250, 250]);
+    for (const client of [filed, sending, last]) client.destroy();
+  });
+
+  test("a thousand silent strangers keep nobody out: an honest one is greeted at once", async () => {
+    const { address } = await listenAndKeep({ admit });
+    const silent = await Promise.all(
+      Array.from({ length: 1_000 }, (_, i) => connectSmtp(address, { from: `127.0.0.${2 + (i % 250)}`, greet: false })),
+    );
+    await Promise.all(silent.map((client) => client.reply()));
+    for (const from of ["127.0.0.253", "127.0.7.1", "127.0.0.1"]) {
+      const startedAt = performance.now();
+      const honest = await connectSmtp(address, { from });
+      expect(performance.now() - startedAt).toBeLessThan(1_000);
+      expect((await honest.deliver({ to: "alice@example.test" }, MESSAGE)).code).toBe(250);
+      honest.destroy();
+    }
+    for (const client of silent) client.destroy();
   });
 
   test("messages a minute, begun or sent", async () => {
