@@ -355,8 +355,8 @@ export function createAppliance(
 
         certificates = await openTls();
         const identity = openIdentity({ ...base, folder });
-        const { signIn, slowdown, touchKey } = identity;
-        const role = createSubmissionRole({ ...base, signIn, submit, spool, hostname });
+        const { signIn, signInSources, slowdown, touchKey } = identity;
+        const role = createSubmissionRole({ ...base, signIn, signInSources, submit, spool, hostname });
         const secured = { certificates, meters };
         const listeners = {
           mx: await startSmtp("MAILROOM_MX", config.mx, shares.smtp.mx, { ...secured, role: mailFlow.mxRole }),
@@ -377,6 +377,7 @@ export function createAppliance(
           ...base,
           mailbox,
           signIn,
+          signInSources,
           reads,
           parser: mailFlow.parser,
           hostname,
@@ -547,6 +548,7 @@ export function createAppliance(
           forgetJournal(store, options),
           identity.sweepSessions,
           identity.sweepSessionKeys,
+          signInSources.job,
           oauth.job,
           createAccessNotices({ ...base, notify: notifyAdmins }),
           people.finishRemovals,

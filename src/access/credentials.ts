@@ -415,31 +415,37 @@ const ARGON2ID = { algorithm: "argon2id", memoryCost: 32_768, timeCost: 3 } as c
 
 /**
  * Hashes computed at once in the process, each with 32 MiB, and calls that wait for one, for two seconds at most on a
- * small machine. Limits by source (sign-in.ts) do not bound what many sources cost together.
+ * small machine. A quarter of these is kept for sources from which somebody signed in lately. Limits by source (sign-in.ts) do not bound what many sources cost together.
  */
 const hashing = createSlots({
   atOnce: 4,
   mostWaiting: 60,
+  kept: 15,
   refusal: () => unavailable("Too many passwords are being checked: try again in a moment"),
 });
 
 /** @throws AppError server_error 503 while too many passwords are hashed or checked */
 export const hashPassword = (password: string): Promise<string> =>
-  hashing.within("", () => Bun.password.hash(password, ARGON2ID));
+  hashing.within("", () => Bun.password.hash(password, ARGON2ID), true);
 
 let nobodysHash: Promise<string> | undefined;
 
 /**
  * True if the password is right. A person without one (null), or an unknown one, takes as long as a wrong password, so
- * that the time does not reveal whether an account exists. @throws AppError server_error 503, as hashPassword
+ * that the time does not reveal whether an account exists. `isKnown`: somebody signed in from the source lately.
+ * @throws AppError server_error 503, as hashPassword
  */
-export const verifyPassword = (password: string, hash: string | null): Promise<boolean> =>
-  hashing.within("", async () => {
-    if (hash !== null) return Bun.password.verify(password, hash);
-    nobodysHash ??= Bun.password.hash("nobody's", ARGON2ID);
-    await Bun.password.verify(password, await nobodysHash);
-    return false;
-  });
+export const verifyPassword = (password: string, hash: string | null, isKnown = true): Promise<boolean> =>
+  hashing.within(
+    "",
+    async () => {
+      if (hash !== null) return Bun.password.verify(password, hash);
+      nobodysHash ??= Bun.password.hash("nobody's", ARGON2ID);
+      await Bun.password.verify(password, await nobodysHash);
+      return false;
+    },
+    isKnown,
+  );
 
 /*
  * Secrets that people copy by hand: recovery codes and app passwords. Groups of four unambiguous letters and digits,

@@ -11,6 +11,7 @@ import { openSeal } from "./seal.ts";
 import { createSecondFactors } from "./second-factor.ts";
 import { createSessionSweep, createSessionUse } from "./sessions.ts";
 import { createSignIn } from "./sign-in.ts";
+import { createSignInSources } from "./sign-in-sources.ts";
 import { createSlowdown } from "./slowdown.ts";
 
 export type Identity = ReturnType<typeof openIdentity>;
@@ -34,12 +35,14 @@ export function openIdentity({
   const slowdown = createSlowdown(runtime);
   const touchKey = createLastUse(store, log, "an API key", noteKeyUse);
   const touchAppPassword = createLastUse(store, log, "an app password", noteAppPasswordUse);
+  const signInSources = createSignInSources({ store, runtime, log });
   return {
     secondFactors,
     slowdown,
     touchKey,
     touchSession: createSessionUse(store, log),
-    signIn: createSignIn({ store, slowdown, secondFactors, touchKey, touchAppPassword, runtime }),
+    signIn: createSignIn({ store, slowdown, secondFactors, touchKey, touchAppPassword, signInSources, runtime }),
+    signInSources,
     sweepSessions: createSessionSweep(store),
     sweepSessionKeys: sweepSessionKeys(store),
   };

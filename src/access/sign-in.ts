@@ -20,6 +20,7 @@ import { type Caller, PERSON } from "./caller.ts";
 import { findBearer, findCaller, type Touch, verifyPassword } from "./credentials.ts";
 import { allowsFrom, hasExpired } from "./policy.ts";
 import { hasSecondFactor, type SecondFactors } from "./second-factor.ts";
+import type { SignInSources } from "./sign-in-sources.ts";
 import { createSlots, createSlowdown, type Pace, type Slowdown } from "./slowdown.ts";
 
 export interface Attempt {
@@ -61,9 +62,10 @@ export function createSignIn(parts: {
   secondFactors: Pick<SecondFactors, "useCode">;
   touchKey: Touch;
   touchAppPassword: Touch;
+  signInSources: Pick<SignInSources, "isKnown" | "note">;
   runtime: Pick<Runtime, "now" | "setTimer">;
 }) {
-  const { store, slowdown, secondFactors, touchKey, touchAppPassword, runtime } = parts;
+  const { store, slowdown, secondFactors, touchKey, touchAppPassword, signInSources, runtime } = parts;
   const { db } = store;
   const sources = createSlots(BY_SOURCE);
   const accounts = createSlots(BY_ACCOUNT);
@@ -95,6 +97,18 @@ export function createSignIn(parts: {
     }
   }
 
+  /** Notes where it came from. */
+  function signedInFrom<T extends SignedIn | undefined>(source: string, proved: T): T {
+    if (proved) signInSources.note(source);
+    return proved;
+  }
+
+  const password = (
+    email: string,
+    { secret, source }: Pick<Attempt, "secret" | "source">,
+    how: { alone: boolean; scopes?: readonly Scope[] },
+  ) => byPassword(db, email, secret, { ...how, isKnown: signInSources.isKnown(source) });
+
   /** Adds the proof by code to that by password. */
   async function withCode(proved: SignedIn, code: string, source: string): Promise<SignedIn | undefined> {
     const { userId, email } = proved.caller;
@@ -122,8 +136,8 @@ export function createSignIn(parts: {
      * For a mail app, which needs the first of `scopes` and makes use of the others: an app password or an API key with that
      * scope, or the password of a person without a second factor. All but keys are limited to `scopes`.
      */
-    inApp: (given: Attempt & { scopes: Scopes }): Promise<SignedIn | undefined> =>
-      attempt(given, async (email) => {
+    async inApp(given: Attempt & { scopes: Scopes }): Promise<SignedIn | undefined> {
+      const proved = await attempt(given, async (email) => {
         const { secret, scopes, address } = given;
         return (
           byKey({
@@ -135,20 +149,23 @@ export function createSignIn(parts: {
             isUsable: usable(address),
           }) ??
           byAppPassword(db, email, secret, scopes, touchAppPassword) ??
-          (await byPassword(db, email, secret, { alone: true, scopes }))
+          (await password(email, given, { alone: true, scopes }))
         );
-      }),
+      });
+      return signedInFrom(given.source, proved);
+    },
 
     /**
      * For a mail app: an access token of a grant, or an API key, with the scope. `username`: empty for whoever it belongs to.
      */
-    withToken: (given: Attempt & { scope: Scope }): Promise<SignedIn | undefined> => {
+    async withToken(given: Attempt & { scope: Scope }): Promise<SignedIn | undefined> {
       const { secret, scope, address } = given;
       const find = () => findBearer(db, secret, runtime.now());
       const username = given.username || (find()?.email ?? "");
-      return attempt({ ...given, username }, async (email) =>
+      const proved = await attempt({ ...given, username }, async (email) =>
         byKey({ db, email, find, scope, touch: touchKey, isUsable: usable(address) }),
       );
+      return signedInFrom(given.source, proved);
     },
 
     /**
@@ -156,13 +173,14 @@ export function createSignIn(parts: {
      * asks for it.
      */
     async inBrowser(given: Attempt & { code?: string | undefined }): Promise<SignedIn | "code" | undefined> {
-      const proved = await attempt(given, (email) => byPassword(db, email, given.secret, { alone: false }));
+      const proved = await attempt(given, (email) => password(email, given, { alone: false }));
       if (!proved) return undefined;
       const { userId } = proved.caller;
       if (hasSecondFactor(db, userId)) {
-        return given.code === undefined ? "code" : withCode(proved, given.code, given.source);
+        if (given.code === undefined) return "code";
+        return signedInFrom(given.source, await withCode(proved, given.code, given.source));
       }
-      return whileUnguarded(proved);
+      return signedInFrom(given.source, whileUnguarded(proved));
     },
 
     /** For a signed-in person: their password again, and a code if they have a second factor. */
@@ -173,7 +191,7 @@ export function createSignIn(parts: {
     }: Omit<Attempt, "username"> & { caller: Caller; code?: string | undefined }): Promise<SignedIn | undefined> =>
       confirming.within(userId, async () => {
         const proved = await attempt({ username, ...given }, async (email) => {
-          const known = await byPassword(db, email, given.secret, { alone: false });
+          const known = await password(email, given, { alone: false });
           if (!known || !hasSecondFactor(db, userId)) return known && whileUnguarded(known);
           return store.transact((tx) => secondFactors.useCode(tx, userId, code)) ? known : undefined;
         });
@@ -272,10 +290,10 @@ async function byPassword(
   db: Db,
   email: string,
   password: string,
-  { alone, scopes = SCOPES }: { alone: boolean; scopes?: readonly Scope[] },
+  { alone, scopes = SCOPES, isKnown }: { alone: boolean; scopes?: readonly Scope[]; isKnown: boolean },
 ): Promise<SignedIn | undefined> {
   const hash = personByEmail(db).get({ email })?.passwordHash ?? null;
-  if (!(await verifyPassword(password, hash))) return undefined;
+  if (!(await verifyPassword(password, hash, isKnown))) return undefined;
   return signedIn(db, () => {
     const row = personByEmail(db).get({ email });
     if (row?.passwordHash !== hash) return undefined;

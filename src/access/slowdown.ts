@@ -60,45 +60,49 @@ const tooMany = (): AppError =>
   new AppError("rate_limited", "Too many sign-ins at once: try again in a moment", { retryAfter: 5 });
 
 /**
- * Slots by name (a source, an account): a limited number in use, and a limited number of waiting calls. `refusal`: the
- * error for a call beyond them.
+ * Slots by name (a source, an account): a limited number in use, and a limited number of waiting calls. Of these,
+ * `kept` are for known callers, who also go first. `refusal`: the error for a call beyond them.
  */
 export function createSlots({
   atOnce,
   mostWaiting,
+  kept = 0,
   refusal = tooMany,
 }: {
   atOnce: number;
   mostWaiting: number;
+  kept?: number;
   refusal?: () => AppError;
 }) {
   /** By name: slots in use, and waiting calls. */
-  const taken = new Map<string, { running: number; waiting: (() => void)[] }>();
+  const taken = new Map<string, { running: number; known: (() => void)[]; strangers: (() => void)[] }>();
 
-  async function acquire(name: string): Promise<void> {
-    const slots = taken.get(name) ?? { running: 0, waiting: [] };
+  async function acquire(name: string, isKnown: boolean): Promise<void> {
+    const slots = taken.get(name) ?? { running: 0, known: [], strangers: [] };
     taken.set(name, slots);
     if (slots.running < atOnce) {
       slots.running++;
       return;
     }
-    if (slots.waiting.length >= mostWaiting) throw refusal();
-    await new Promise<void>((resolve) => slots.waiting.push(resolve));
+    const { known, strangers } = slots;
+    const isFull = known.length + strangers.length >= mostWaiting;
+    if (isFull || (!isKnown && strangers.length >= mostWaiting - kept)) throw refusal();
+    await new Promise<void>((resolve) => (isKnown ? known : strangers).push(resolve));
   }
 
   /** Passes the slot to the next waiting call. */
   function release(name: string): void {
     const slots = taken.get(name);
     if (!slots) return;
-    const next = slots.waiting.shift();
+    const next = slots.known.shift() ?? slots.strangers.shift();
     if (next) next();
     else if (--slots.running === 0) taken.delete(name);
   }
 
   return {
     /** Runs `work` once a slot is free. @throws AppError, by default rate_limited, if too many calls already wait */
-    async within<T>(name: string, work: () => Promise<T>): Promise<T> {
-      await acquire(name);
+    async within<T>(name: string, work: () => Promise<T>, isKnown = false): Promise<T> {
+      await acquire(name, isKnown);
       try {
         return await work();
       } finally {

@@ -8,13 +8,14 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 import { PolicyRefusal } from "../access/policy.ts";
+import type { SignInSources } from "../access/sign-in-sources.ts";
 import { AppError } from "../base/errors.ts";
 import { createRoom, mostLargeBytes, type Room } from "../base/memory.ts";
 import type { Meters } from "../base/metrics.ts";
 import { randomToken } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import { noteDeed } from "../journal/entries.ts";
-import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
+import { canonicalAddress, isOneOfUs, networkList, sourceOfAddress } from "../net/ip.ts";
 import type { Certificates, KeyPair } from "../tls/certificates.ts";
 import { append } from "./commands/append.ts";
 import { expunge } from "./commands/expunge.ts";
@@ -53,6 +54,7 @@ const KNOWN: ReadonlySet<string> = new Set(
 
 /** Octets of a command without its large literal. */
 const LONGEST_COMMAND = 64 * 1024;
+/** Of strangers, and of people who have not signed in yet. */
 const MOST_OF_SOURCE = 100;
 const MOST_OF_PERSON = 32;
 /** How long a client may be silent: before signing in, and afterwards (RFC 9051 §5.4: at least 30 minutes). */
@@ -94,15 +96,23 @@ interface Listening {
 
 type ImapMeters = Pick<Meters, "countImapCommand" | "countImapBytes" | "countImapRefusal">;
 
-/** `mostConnections`: of all listeners together. */
+/** `mostConnections`: of all listeners together. A quarter is kept for people, and for sources from which somebody signed in. */
 export function createImap({
   hostname,
   meters,
   mostConnections,
+  signInSources,
   ...parts
-}: ImapParts & { hostname: string; meters: ImapMeters; mostConnections: number }) {
+}: ImapParts & {
+  hostname: string;
+  meters: ImapMeters;
+  mostConnections: number;
+  signInSources: Pick<SignInSources, "isKnown">;
+}) {
   const { options, runtime, log } = parts;
   const connections = new Set<ReturnType<typeof serve>>();
+  /** Connections of strangers for which we wait, the longest first. */
+  const waiting = new Set<ReturnType<typeof serve>>();
   const servers: Server[] = [];
   const forgetCertificates: (() => void)[] = [];
   let stopping = false;
@@ -112,6 +122,26 @@ export function createImap({
   const room = createRoom(mostLargeBytes(), 0);
   const roomsOfPersons = new Map<string, Room>();
   let isLooking = false;
+
+  /** Tells whether limits for strangers leave out a client. */
+  function isWelcome(address: string | undefined): boolean {
+    const networks = options.get("mx.trustedNetworks");
+    const isTrusted = address !== undefined && networks !== "none" && networkList(networks)(address);
+    return isOneOfUs(address, isTrusted) || signInSources.isKnown(sourceOfAddress(address));
+  }
+
+  /** The limit that leaves no room for a client. Where it is of all, a stranger for whom we wait makes room. */
+  function noRoomFor(address: string | undefined): "source" | "total" | undefined {
+    const strangers = [...connections].filter((one) => one.isStranger());
+    const welcome = isWelcome(address);
+    const source = sourceOfAddress(address);
+    if (!welcome && strangers.filter((one) => one.source === source).length >= MOST_OF_SOURCE) return "source";
+    const forStrangers = mostConnections - Math.floor(mostConnections / 4);
+    if (connections.size < mostConnections && (welcome || strangers.length < forStrangers)) return undefined;
+    const [longest] = waiting;
+    longest?.dismiss();
+    return longest ? undefined : "total";
+  }
 
   /** Resolves once there is memory for a message that a person appends. The result gives it back. */
   async function enter(userId: string, octets: number): Promise<() => void> {
@@ -247,6 +277,8 @@ export function createImap({
     const trace = randomToken(runtime, 16);
     const address = canonicalAddress(raw.remoteAddress ?? "");
     const source = sourceOfAddress(address);
+    const welcome = isWelcome(address);
+    const isStranger = (): boolean => !welcome && !session.who;
     const lines = createLines({
       command: LONGEST_COMMAND,
       large: () => (session.who ? options.get("smtp.maxMessageBytes") : 0),
@@ -271,6 +303,7 @@ export function createImap({
       socket.destroy();
       raw.destroy();
       connections.delete(connection);
+      waiting.delete(connection);
       if (connections.size === 0) ended();
     }
 
@@ -336,6 +369,8 @@ export function createImap({
 
     /** Waits for octets until `lines` has something. */
     async function nextRead() {
+      waiting.delete(connection);
+      if (isStranger()) waiting.add(connection);
       const ms = session.who ? SILENT_MS.person : SILENT_MS.stranger;
       cancelSilence = runtime.setTimer(() => {
         bye("Nothing was said for too long");
@@ -344,6 +379,7 @@ export function createImap({
       try {
         for (;;) {
           const read = lines.next();
+          if (read) waiting.delete(connection);
           if (read || isOver) return read;
           arrived = Promise.withResolvers<void>();
           isWaiting = true;
@@ -482,6 +518,13 @@ export function createImap({
     const connection = {
       session,
       source,
+      isStranger,
+      /** Ends it at once: a client that says nothing does not wait for the end of its TLS either. */
+      dismiss(): void {
+        meters.countImapRefusal("total");
+        if (socket.writable) socket.write("* BYE Too many connections\r\n");
+        end();
+      },
       /**
        * Ends the session of a person who may no longer, and of a stranger who does not sign in. While a command of a person
        * runs, that is seen by it.
@@ -502,6 +545,7 @@ export function createImap({
       end,
     };
     connections.add(connection);
+    if (isStranger()) waiting.add(connection);
     converse()
       .catch((error) => {
         if (!isOver) log.error("an IMAP session failed", { trace, error });
@@ -526,10 +570,9 @@ export function createImap({
         });
         forgetCertificates.push(forget);
         const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
-          const source = sourceOfAddress(canonicalAddress(socket.remoteAddress ?? ""));
-          const ofSource = [...connections].filter((one) => one.source === source).length;
-          if (connections.size >= mostConnections || ofSource >= MOST_OF_SOURCE) {
-            meters.countImapRefusal(ofSource >= MOST_OF_SOURCE ? "source" : "total");
+          const limit = noRoomFor(canonicalAddress(socket.remoteAddress ?? ""));
+          if (limit) {
+            meters.countImapRefusal(limit);
             socket.on("error", () => {});
             if (implicitTls) socket.destroy();
             else socket.end("* BYE Too many connections\r\n");

@@ -160,6 +160,7 @@ export const TABLES: Readonly<Record<string, Moved | Left>> = {
   webhook_cursor: { left: "of the server; the export says up to where the events of the workspace are announced" },
   greylist: { left: "of the server, about whoever sends to it" },
   known_networks: { left: "of the server, about whoever sends to it" },
+  sign_in_sources: { left: "of the server, about whoever signs in to it" },
   mta_sts_policies: { left: "fetched again" },
 };
 

@@ -10,6 +10,7 @@ import { and, eq, gt, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import { PolicyRefusal } from "../access/policy.ts";
 import type { SignedIn, SignIn } from "../access/sign-in.ts";
+import type { SignInSources } from "../access/sign-in-sources.ts";
 import { AppError, isUnavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { newTimedToken, type Runtime } from "../base/runtime.ts";
@@ -41,6 +42,7 @@ import { suppressedAmong } from "./suppression.ts";
 export interface SubmissionParts {
   store: Pick<Store, "db" | "transact">;
   signIn: Pick<SignIn, "inApp">;
+  signInSources: Pick<SignInSources, "isKnown">;
   submit: Submit;
   spool: Spool;
   /** Our name in Received. */
@@ -54,7 +56,7 @@ export interface SubmissionParts {
 const MESSAGE_ID_LENGTH = 22;
 
 export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
-  const { store, signIn, submit, spool, hostname, options, runtime, log } = parts;
+  const { store, signIn, signInSources, submit, spool, hostname, options, runtime, log } = parts;
 
   const acceptOnce = createAcceptOnce(store.db, runtime.now);
   const sender = (caller: Caller, address: string): Sender => senderFor(store.db, caller, address, { alias: true });
@@ -138,6 +140,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
     requiresAuth: true,
     maxRecipients: () => options.get("sending.maxRecipients"),
     isTrusted: () => false,
+    isKnown: (ip) => signInSources.isKnown(sourceOfAddress(canonicalAddress(ip))),
 
     open({ trace, ip }) {
       let who: SignedIn | undefined;

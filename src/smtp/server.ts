@@ -178,7 +178,6 @@ export function createSmtpListener(parts: SmtpListenerParts) {
     // Real senders have addresses such as `name.@example.com`. RCPT checks recipients anyway.
     lenientAddressParsing: true,
     maxCommandLength: LONGEST_COMMAND,
-    maxClients: limits.connections,
     socketTimeout: limits.commandMs,
     logger: false,
     /**

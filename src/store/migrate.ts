@@ -56,6 +56,7 @@ import journalImap from "./migrations/0050_journal_imap.sql" with { type: "text"
 import appPasswordAccess from "./migrations/0051_app_passwords.sql" with { type: "text" };
 import labelFolders from "./migrations/0052_label_folders.sql" with { type: "text" };
 import seenWords from "./migrations/0053_seen_words.sql" with { type: "text" };
+import signInSources from "./migrations/0054_sign_in_sources.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -185,4 +186,5 @@ export const MIGRATIONS: readonly string[] = [
   appPasswordAccess,
   labelFolders,
   seenWords,
+  signInSources,
 ];

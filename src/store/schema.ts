@@ -38,7 +38,7 @@
  *   oauth_clients: programs that registered themselves; a grant outlives its program's registration.
  *   push_keys: the key of this server for Web Push ── push_subscriptions (a session's).
  *   options: the settings.   greylist: first mail that was deferred, or has come back.
- *   known_networks: where wanted mail came from.
+ *   known_networks: where wanted mail came from. sign_in_sources: where people signed in.
  *
  * Writers, beside moving/, which writes the rows of a workspace that arrives from another server:
  *
@@ -46,6 +46,7 @@
  *   api_keys                             access/credentials.ts
  *   app_passwords                        access/app-passwords.ts
  *   sessions                             access/sessions.ts
+ *   sign_in_sources                      access/sign-in-sources.ts
  *   second_factors, recovery_codes       access/second-factor.ts
  *   access_notices                       access/notices.ts
  *   oauth_clients                        oauth/clients.ts
@@ -1556,6 +1557,18 @@ export const knownNetworks = sqliteTable(
     wantedAt: integer("wanted_at").notNull(),
   },
   (table) => [index("known_networks_by_time").on(table.wantedAt)],
+);
+
+/** Sources from which somebody signed in (access/sign-in-sources.ts). */
+export const signInSources = sqliteTable(
+  "sign_in_sources",
+  {
+    /** As sourceOfAddress gives it. */
+    source: text("source").primaryKey(),
+    /** When somebody last did, to within a day: epoch ms. */
+    signedInAt: integer("signed_in_at").notNull(),
+  },
+  (table) => [index("sign_in_sources_by_time").on(table.signedInAt)],
 );
 
 /** MTA-STS policies as fetched (RFC 8461). */

@@ -2,8 +2,10 @@
 import { describe, expect, test } from "bun:test";
 import { createKey } from "../../src/access/credentials.ts";
 import { createSignIn } from "../../src/access/sign-in.ts";
+import { createSignInSources } from "../../src/access/sign-in-sources.ts";
 import type { Slowdown } from "../../src/access/slowdown.ts";
 import { AppError } from "../../src/base/errors.ts";
+import { createLog } from "../../src/base/log.ts";
 import { secondFactors, users } from "../../src/store/schema.ts";
 import { createAlice } from "../harness/mailbox-world.ts";
 import { quickHash } from "../harness/quick-hash.ts";
@@ -30,7 +32,10 @@ async function setUp() {
   const touches: string[] = [];
   const touch = (id: string) => void touches.push(id);
   const secondFactors = { useCode: () => false };
-  const signIn = createSignIn({ store, slowdown, secondFactors, touchKey: touch, touchAppPassword: touch, runtime });
+  const signInSources = createSignInSources({ store, runtime, log: createLog("silent", runtime.now, () => {}) });
+  const signIn = createSignIn({
+    ...{ store, slowdown, secondFactors, touchKey: touch, touchAppPassword: touch, signInSources, runtime },
+  });
   const { key } = store.transact((tx) =>
     createKey(tx, runtime, { userId: alice.userId, name: "app", scopes: ["send", "read"] }),
   );

@@ -2,6 +2,7 @@
  * A mail app that keeps account: of what it was told of the selected mailbox (RFC 9051 §7), and of what no server may tell it.
  * It reads replies octet for octet, with their literals.
  */
+import { connect } from "node:net";
 import { connect as connectTls } from "node:tls";
 
 export interface Reply {
@@ -37,8 +38,9 @@ export async function imapAccount(port: number, user: string, password: string):
 }
 
 /** The same before it signs in. */
-export async function imapStranger(port: number): Promise<ImapAccount> {
-  const socket = connectTls({ host: "127.0.0.1", port, rejectUnauthorized: false });
+export async function imapStranger(port: number, localAddress = "127.0.0.1"): Promise<ImapAccount> {
+  const raw = connect({ host: "127.0.0.1", port, localAddress });
+  const socket = connectTls({ socket: raw, rejectUnauthorized: false });
   let received = "";
   let wake = (): void => {};
   let isOver = false;

@@ -98,9 +98,11 @@ export async function listenForSubmission(
   const logged = testLog(runtime);
   const { log } = logged;
   const spoolFolder = join(temporaryFolder(), "spool");
+  const { signIn, signInSources } = openIdentity({ store, runtime, folder: temporaryFolder(), log });
   const role = createSubmissionRole({
     store,
-    signIn: openIdentity({ store, runtime, folder: temporaryFolder(), log }).signIn,
+    signIn,
+    signInSources,
     submit,
     spool: openSpool(spoolFolder),
     hostname: "mail.example.test",

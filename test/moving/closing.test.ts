@@ -167,7 +167,15 @@ test("it is removed with every row and word, and the other workspace keeps its o
   await source.ask("workspace", "remove", "Example");
   expect(await source.ask("workspace", "list")).toMatchObject([{ name: "Others Ltd" }]);
   const rows = peek(source.data, rowsOf);
-  const ofServer = ["options", "greylist", "known_networks", "trace_steps", "thread_changes", "oauth_clients"];
+  const ofServer = [
+    "options",
+    "greylist",
+    "known_networks",
+    "sign_in_sources",
+    "trace_steps",
+    "thread_changes",
+    "oauth_clients",
+  ];
   for (const [table, found] of Object.entries(rows)) {
     if (ofServer.includes(table)) continue;
     const text = JSON.stringify(found);

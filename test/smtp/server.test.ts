@@ -1,5 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
+import { once } from "node:events";
+import { connect } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { Accepted } from "../../src/inbound/data.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
@@ -282,6 +284,22 @@ describe("limits", () => {
     const refused = await connectSmtp(few.address, { greet: false });
     expect(brief(await refused.reply())).toBe("421 4.7.0");
     only.destroy();
+  });
+
+  test("with implicit TLS, a stranger that does not begin its handshake makes room", async () => {
+    const { address } = await listenAndKeep({ implicitTls: true, limits: { connections: 3 } });
+    const silent = await Promise.all(
+      [2, 3, 4].map(async (n) => {
+        const socket = connect({ ...address, localAddress: `127.0.${n}.1` });
+        await once(socket, "connect");
+        return { socket, ended: once(socket, "close") };
+      }),
+    );
+    const client = await connectSmtp(address, { tls: true, from: "127.0.5.1" });
+    await silent[0]?.ended;
+    await client.expect(250, "NOOP");
+    client.destroy();
+    for (const { socket } of silent) socket.destroy();
   });
 
   test("a client that sends nothing, or sends slowly, is disconnected after five minutes", async () => {
