@@ -28,7 +28,7 @@ const BREAKS = new Map<string, [before: number, after: number]>([
 /** Quotations and items inside each other whose lines have a prefix; text deeper than that has no further one. */
 const MOST_PREFIXES = 50;
 const RULE = "-".repeat(40);
-const SPACES = /[ \t\r\n\f\u200b]+/g;
+const SPACES = /[ \t\r\n\f]+/g;
 
 /** A quotation or the item of a list: what precedes its lines. */
 interface Prefix {
@@ -75,15 +75,17 @@ export function createLayout(budget: Budget): Layout {
   /** The open link; an inner one would end it (HTML §13.2.6.4.7). */
   let link: { href: string; text: string } | undefined;
 
+  /** Ends a line. Empty ones before all text are counted, and not written. */
   function newLine(): void {
     budget.spend(10 + 4 * shared);
+    lines++;
+    if (written === "") return;
     if (!isBegun)
       written += prefixes
         .slice(0, shared)
         .reduce((line, { rest }) => line + rest, "")
         .trimEnd();
     written += "\n";
-    lines++;
     isBegun = false;
   }
 
@@ -116,7 +118,8 @@ export function createLayout(budget: Budget): Layout {
   }
 
   function words(text: string): void {
-    const spaced = text.replace(SPACES, " ");
+    // A space of no width, where a line may break, is not seen.
+    const spaced = text.replaceAll("\u200b", "").replace(SPACES, " ");
     const start = spaced.startsWith(" ") ? 1 : 0;
     const end = spaced.endsWith(" ") ? spaced.length - 1 : spaced.length;
     if (start > 0) isSpaced = true;

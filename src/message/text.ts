@@ -48,12 +48,21 @@ function beginningOf(text: string): string {
   return oneLine(text);
 }
 
-/** The text on one line, without link targets and ruled lines, which are noise in a list. */
+const SPACE = /[\s\p{Cc}\u2800]/u;
+/** Characters that are not seen. The joiners between two others shape those, in Persian and in emoji. */
+const UNSEEN = /[[\p{Cf}\p{Default_Ignorable_Code_Point}]--[\u200c\u200d\ufe0f\u{e0020}-\u{e007f}]]+/gv;
+const MOST_JOINERS = 2;
+
+/** The text on one line, without link targets, ruled lines and characters that are not seen, which are noise in a list. */
 function oneLine(text: string): string {
   return text
     .replace(/<(?:https?|mailto):[^<>\s]*>/gi, " ")
     .replace(/[-_=*~]{4,}/g, " ")
-    .replace(/(?:[\s\p{Cc}\p{Cf}\u2800]|\u034f)+/gu, " ")
+    .replace(UNSEEN, "")
+    .replace(/[\s\p{Cc}\u2800\u200c\u200d]+/gu, (run, at: number, whole: string) => {
+      const isBetween = at > 0 && at + run.length < whole.length;
+      return isBetween && run.length <= MOST_JOINERS && !SPACE.test(run) ? run : " ";
+    })
     .trim();
 }
 

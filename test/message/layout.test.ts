@@ -6,6 +6,8 @@ describe("textOfHtml", () => {
   const cases: [string, string][] = [
     ["<p>one</p><p>two</p>", "one\n\ntwo"],
     ["a<br>b", "a\nb"],
+    ["<br><p><br>a</p><br>b", "a\n\n\nb"],
+    ["4&#8203;8&zwnj;2 a&#8203; b<p>&#8203;</p><p>c</p>", "48\u200c2 a b\n\nc"],
     ['<a href="https://a.example/x?y=1&amp;z=2">here</a>', "here <https://a.example/x?y=1&z=2>"],
     ['<a href="https://a.example/">https://a.example/</a>', "https://a.example/"],
     ["<ul><li>one<li>two</ul>", " * one\n * two"],

@@ -21,6 +21,16 @@ describe("snippetOf", () => {
     ["See below\n-----Original Message-----\nFrom: x", "See below"],
     ["> only quoted", "> only quoted"],
     ["Read <https://a.example/very/long> this ==========", "Read this"],
+    [
+      `${"\u034f\u200c\u00a0".repeat(80)}Hello${"\u200c".repeat(50)}you${"\u200b\u2060\ufeff ".repeat(50)}there`,
+      "Hello you there",
+    ],
+    ["Donau\u00addampf\u200bschiff \u202aab\u202c", "Donaudampfschiff ab"],
+    [
+      "می\u200cخواهم \u{1f468}\u200d\u{1f469}\u200d\u{1f467} \u2764\ufe0f",
+      "می\u200cخواهم \u{1f468}\u200d\u{1f469}\u200d\u{1f467} \u2764\ufe0f",
+    ],
+    ["\u200c", ""],
     ["", ""],
   ];
   for (const [text, expected] of cases) test(JSON.stringify(text), () => expect(snippetOf(text)).toBe(expected));

@@ -1,0 +1,86 @@
+/**
+ * The visible words of mail with HTML, as a browser shows it and another parser (postal-mime) cuts it, are in the index, and in
+ * `text` where that comes from the HTML (rules: Text of a message, Search). Each exception has a reason and must be one.
+ */
+import { expect, test } from "bun:test";
+import PostalMime from "postal-mime";
+import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { composeMessage } from "../../src/message/compose.ts";
+import { isStub } from "../../src/message/notes.ts";
+import { fold } from "../../src/search/fold.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+import { corpusFiles, corpusNote } from "../harness/corpus.ts";
+import { storeInMemory } from "../harness/database.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+import { OTHER_MAIL, SIGN_IN_MAIL } from "./transactional-mail.ts";
+
+const MESSAGE_INSIDE = "the other parser shows the message inside, which is an attachment here";
+const WHITE_ON_WHITE = "the browser counts words in the colour of their ground as shown";
+const CHARSET = "octets that are not of the charset they claim: we read them in the one they are of";
+
+const FORGOTTEN_DELIMITER = "the first delimiter of the inner multipart is missing: the other parser has no text there";
+
+const EXCEPTIONS: Readonly<Record<string, string>> = {
+  "stalwart-mail-parser/resources/eml/malformed/020.eml": FORGOTTEN_DELIMITER,
+  "stalwart-mail-parser/resources/eml/rfc/007.eml": MESSAGE_INSIDE,
+  "stalwart-mail-parser/resources/eml/rfc/009.eml": MESSAGE_INSIDE,
+  "stalwart-mail-parser/resources/eml/thirdparty/008.eml": MESSAGE_INSIDE,
+  "stalwart-mail-parser/resources/eml/thirdparty/012.eml": MESSAGE_INSIDE,
+  "mikel-mail/spec/fixtures/emails/error_emails/content_transfer_encoding_7-bit.eml": CHARSET,
+  "mikel-mail/spec/fixtures/emails/error_emails/content_transfer_encoding_empty.eml": WHITE_ON_WHITE,
+  "spamassassin/t/data/nice/cjk/big5-base64.1": CHARSET,
+};
+
+/** Elements that the app does not show: controls of forms. */
+const CONTROLS = "select, textarea, button, input";
+
+const layouts = [...SIGN_IN_MAIL, ...OTHER_MAIL].flatMap(({ name, subject, text = "", html }) =>
+  html === undefined
+    ? []
+    : {
+        name,
+        bytes: new Uint8Array(
+          composeMessage({ id: "msg_1", headers: [["Subject", subject]], text, html, attachments: [] }),
+        ),
+      },
+);
+
+test.skipIf(!chromiumPresent)(
+  `no word that a person sees is lost${chromiumNote}${corpusNote}`,
+  async () => {
+    const { blobs } = storeInMemory(fakeRuntime());
+    const context = await (await openBrowser()).newContext({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    const losing: Record<string, string[]> = {};
+    let compared = 0;
+    for (const { name, bytes } of [...corpusFiles(), ...layouts]) {
+      const { html, text = "" } = await PostalMime.parse(bytes);
+      if (!html) continue;
+      compared++;
+      await page.setContent(html, { waitUntil: "domcontentloaded" });
+      const shown = await page.locator("body").evaluate((body, controls) => {
+        for (const control of body.querySelectorAll(controls)) control.remove();
+        // biome-ignore lint/performance/useDomNodeTextContent: textContent has what is hidden, too
+        return (body as HTMLElement).innerText;
+      }, CONTROLS);
+      const message = await prepareMessage(bytes, blobs);
+      const wanted = new Set(fold(shown).split(" "));
+      const lacksIn = (folded: string) =>
+        [...wanted.difference(new Set(folded.split(" ")))].filter((word) => word !== "");
+      const lost = lacksIn(message.index.body);
+      if (isStub(text)) lost.push(...lacksIn(fold(message.text)));
+      if (lost.length > 0) losing[name] = lost;
+    }
+    expect(
+      Object.keys(losing)
+        .sort()
+        .map((name) => [name, EXCEPTIONS[name] ?? losing[name]]),
+    ).toEqual(
+      Object.entries(EXCEPTIONS)
+        .filter(([name]) => corpusFiles().some((file) => file.name === name))
+        .sort(([a], [b]) => (a < b ? -1 : 1)),
+    );
+    expect(compared).toBeGreaterThan(layouts.length);
+  },
+  120_000,
+);
