@@ -21,6 +21,8 @@ export interface Exim extends Daemon {
   port: number;
   /** Its main log. */
   log(): string;
+  /** Delivers what waits. */
+  retry(): Promise<void>;
 }
 
 /** Where it sends all mail. */
@@ -31,7 +33,32 @@ export interface Relay {
 }
 
 /** Starts Exim on a free port, until the test file ends. It takes any mail, and offers DSN and CHUNKING. */
-export async function startExim({ port: next, auth }: Relay): Promise<Exim> {
+export function startExim({ port: next, auth }: Relay): Promise<Exim> {
+  return startEximWith(`
+tls_advertise_hosts =
+dsn_advertise_hosts = *
+chunking_advertise_hosts = *
+acl_smtp_rcpt = accept
+acl_smtp_data = accept
+begin routers
+next:
+  driver = manualroute
+  transport = next
+  route_list = * 127.0.0.1
+  self = send
+begin transports
+next:
+  driver = smtp
+  port = ${next}
+  hosts_try_chunking = *
+  ${auth ? "hosts_require_auth = *\n  hosts_require_tls = *" : "hosts_avoid_tls = *"}
+begin authenticators
+${auth ? `plain:\n  driver = plaintext\n  public_name = PLAIN\n  client_send = ^${auth.user}^${auth.password}` : ""}
+`);
+}
+
+/** Starts Exim on a free port, until the test file ends. `settings`: the configuration beside what is about files. */
+export async function startEximWith(settings: string): Promise<Exim> {
   const folder = temporaryFolder();
   chmodSync(folder, 0o755);
   const spool = join(folder, "spool");
@@ -53,27 +80,13 @@ keep_environment =
 deliver_drop_privilege = true
 local_interfaces = 127.0.0.1
 daemon_smtp_ports = ${port}
-tls_advertise_hosts =
-dsn_advertise_hosts = *
-chunking_advertise_hosts = *
-acl_smtp_rcpt = accept
-acl_smtp_data = accept
-begin routers
-next:
-  driver = manualroute
-  transport = next
-  route_list = * 127.0.0.1
-  self = send
-begin transports
-next:
-  driver = smtp
-  port = ${next}
-  hosts_try_chunking = *
-  ${auth ? "hosts_require_auth = *\n  hosts_require_tls = *" : "hosts_avoid_tls = *"}
-begin authenticators
-${auth ? `plain:\n  driver = plaintext\n  public_name = PLAIN\n  client_send = ^${auth.user}^${auth.password}` : ""}
-`,
+${settings}`,
   );
   const daemon = await startDaemon([exim as string, "-C", config, "-bdf"], port);
-  return { port, log: () => readFileSync(join(spool, "mainlog"), "utf8"), ...daemon };
+  return {
+    port,
+    log: () => readFileSync(join(spool, "mainlog"), "utf8"),
+    retry: async () => void (await run([exim as string, "-C", config, "-qff"])),
+    ...daemon,
+  };
 }

@@ -17,6 +17,8 @@ export interface Postfix extends Daemon {
   port: number;
   /** Its log. */
   log(): string;
+  /** Delivers what waits. */
+  retry(): Promise<void>;
 }
 
 /** Starts Postfix on a free port, until the test file ends. `settings` are lines of main.cf beside those about files. */
@@ -52,6 +54,7 @@ ${settings}`,
   return {
     port,
     log: () => readFileSync(join(folder, "maillog"), "utf8"),
+    retry: async () => void (await run([postfix as string, "-c", config, "flush"])),
     ...(await startDaemon([master as string, "-c", config, "-d"], port)),
   };
 }
