@@ -27,7 +27,7 @@ export function missingFrom(text: string, seen: string): string[] {
   const wanted = idsOf(tokens);
   const length = Math.min(LONGEST_PHRASE, wanted.length);
   const places = new Map<number, number>();
-  for (const [at, hash] of windowsOf(had, length)) if (!places.has(hash)) places.set(hash, at);
+  for (const [at, hash] of windowHashes(had, length).entries()) if (!places.has(hash)) places.set(hash, at);
   const isHad = (at: number, hash: number): boolean => {
     const place = places.get(hash);
     if (place === undefined) return false;
@@ -35,7 +35,7 @@ export function missingFrom(text: string, seen: string): string[] {
     return true;
   };
   const runs: { from: number; to: number }[] = [];
-  for (const [at, hash] of windowsOf(wanted, length)) {
+  for (const [at, hash] of windowHashes(wanted, length).entries()) {
     if (isHad(at, hash)) continue;
     const last = runs.at(-1);
     if (last && at <= last.to) last.to = at + length;
@@ -44,14 +44,16 @@ export function missingFrom(text: string, seen: string): string[] {
   return runs.map(({ from, to }) => tokens.slice(from, to).join(" "));
 }
 
-/** Where each window of so many ids begins, and its hash. */
-function* windowsOf(ids: Int32Array, length: number): Generator<[at: number, hash: number]> {
+/** The hashes of all windows of so many ids. */
+function windowHashes(ids: Int32Array, length: number): Int32Array {
+  const hashes = new Int32Array(Math.max(0, ids.length - length + 1));
   let factor = 1;
   for (let i = 1; i < length; i++) factor = Math.imul(factor, 31);
   let hash = 0;
-  for (const [at, id] of ids.entries()) {
+  for (let at = 0; at < ids.length; at++) {
     if (at >= length) hash -= Math.imul(ids[at - length] as number, factor);
-    hash = (Math.imul(hash, 31) + id) | 0;
-    if (at >= length - 1) yield [at - length + 1, hash];
+    hash = (Math.imul(hash, 31) + (ids[at] as number)) | 0;
+    if (at >= length - 1) hashes[at - length + 1] = hash;
   }
+  return hashes;
 }

@@ -181,7 +181,7 @@ export function documentOf({
  * Only typos, and words written together or apart, remain.
  */
 
-export const SETTINGS_VERSION = 3;
+export const SETTINGS_VERSION = 4;
 
 /** Above any number of messages, so that no result is cut. */
 const ALL = 1_000_000_000;
