@@ -8,6 +8,7 @@ import { type CalendarPart, type ComposedAttachment, composeMessage, LONGEST_SUB
 import { textOfHtml } from "./layout.ts";
 import { type Budget, createBudget } from "./markup.ts";
 import { sanitizeHtml } from "./sanitize.ts";
+import { withoutScope } from "./scope.ts";
 import { isForward } from "./subject.ts";
 import { htmlOfText, trimLineBreaks } from "./text.ts";
 
@@ -58,7 +59,7 @@ function bodiesOf({ text, html, quoted, forwarded }: Pick<Composition, "text" | 
   html?: string;
 } {
   const budget = createBudget();
-  const safeHtml = html ? sanitizeHtml(html, budget, "recipient") : undefined;
+  const safeHtml = html ? sanitizeHtml(withoutScope(html), budget, "recipient") : undefined;
   const ownText = text || textOfHtml(safeHtml ?? "", budget);
   if (forwarded) {
     const below = forwardedText(forwarded);

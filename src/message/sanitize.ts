@@ -83,7 +83,7 @@ const COLOR_ATTRIBUTES = new Set(["bgcolor", "color", "bordercolor"]);
 const OPTIONS: sanitize.IOptions = {
   allowedTags: TAGS,
   allowedAttributes: {
-    "*": [...Object.keys(ATTRIBUTES), ...COLOR_ATTRIBUTES, "style", "hidden", "class", "id"],
+    "*": [...Object.keys(ATTRIBUTES), ...COLOR_ATTRIBUTES, "style", "hidden", "class", "id", "background"],
     a: ["href", "target", "rel"],
     img: ["src"],
   },
@@ -129,7 +129,7 @@ function safeTags(serving: Serving): sanitize.IOptions["transformTags"] {
       budget.spend(100);
       const isBody = tag === "body" && isHead;
       isHead &&= isOfHead(tag);
-      const attribs = safeAttributes(tag, attributes, budget);
+      const attribs = safeAttributes(tag, attributes, budget, serving.isSent);
       const classes = [isBody ? scope?.body : "", scope?.classesOf(tag, attributes)];
       if (serving.isSent) {
         const { id = "" } = attributes;
@@ -185,12 +185,17 @@ export function shownAttributes(
   return elementOf(tag) === undefined ? undefined : safeAttributes(tag, attributes, budget);
 }
 
-function safeAttributes(tag: string, attributes: Record<string, string>, budget: Budget): Record<string, string> {
+function safeAttributes(
+  tag: string,
+  attributes: Record<string, string>,
+  budget: Budget,
+  isSent = false,
+): Record<string, string> {
   const safe: Record<string, string> = {};
   for (const [name, value] of Object.entries(attributes)) {
     budget.spend(20 + 2 * value.length);
     if (name === "style") {
-      const style = safeStyle(value, budget);
+      const style = safeStyle(value, budget, isSent);
       if (style !== "") safe.style = style;
     } else if (COLOR_ATTRIBUTES.has(name)) {
       if (isColor(value)) safe[name] = value.trim();
@@ -206,6 +211,10 @@ function safeAttributes(tag: string, attributes: Record<string, string>, budget:
       .map(([property, value]) => `${property}:${legacyColor(value)}`);
     if (colors.length > 0) safe.style = [...colors, safe.style ?? []].flat().join(";");
     delete safe.bgcolor;
+  }
+  if (isSent && attributes.background !== undefined) {
+    const image = safeImage(attributes.background);
+    if (image !== undefined) safe.background = image;
   }
   if (isHidden(tag, attributes)) safe.hidden = "hidden";
   if (tag === "a") {
@@ -246,13 +255,14 @@ function safeImage(url: string): string | undefined {
 }
 
 /** The declarations of a style attribute that are served, in order; "" for none. @throws OverBudget */
-export function safeStyle(style: string, budget: Budget = createBudget()): string {
+export function safeStyle(style: string, budget: Budget = createBudget(), isSent = false): string {
   const ofBudget = styles.get(budget) ?? new Map<string, string>();
   styles.set(budget, ofBudget);
-  let safe = ofBudget.get(style);
+  const key = `${isSent}${style}`;
+  let safe = ofBudget.get(key);
   if (safe === undefined) {
-    safe = servedStyle([...declarationsIn(tokensOf(style, budget))], budget);
-    ofBudget.set(style, safe);
+    safe = servedStyle([...declarationsIn(tokensOf(style, budget))], budget, { isSent });
+    ofBudget.set(key, safe);
   }
   return safe;
 }

@@ -28,6 +28,21 @@ const MAX_CSS = 2_000_000;
 const MAX_NAMES = 5_000;
 const PLAIN = /^[\w-]{1,60}$/;
 
+const SCOPED = /^\s*<style>([^<]*)<\/style><div class="(m[a-p]{16})">([\s\S]*)<\/div>\s*$/;
+
+/**
+ * Takes from the HTML of a draft what serving it added: its author got it so to edit. What is quoted in it keeps its own scope.
+ */
+export function withoutScope(html: string): string {
+  const [, css, scope, inner] = SCOPED.exec(html) ?? [];
+  if (css === undefined || scope === undefined || inner === undefined) return html;
+  const sheet = css
+    .replaceAll(`.${scope} `, "")
+    .replaceAll(`.${scope}-`, ".")
+    .replace(new RegExp(`\\.${scope}(?:\\.${scope}|:is\\(div\\))?(?!\\w)`, "g"), ":root");
+  return `<style>${sheet}</style>${inner.replaceAll(`${scope}-`, "")}`;
+}
+
 /** The letters a to p for half a byte: no digits, which might be taken for a code. */
 const scopeName = (html: string): string =>
   `m${[...createHash("sha256").update(html).digest().subarray(0, 8)]
@@ -52,7 +67,7 @@ export function serveSheets(html: string, { isSent, elementOf }: ScopeOptions, b
   const close = (kept: number) => "}".repeat(open.length - kept);
   for (const { selectors, declarations, around } of rules) {
     if (around === undefined) continue;
-    const style = servedStyle(declarations, budget, { ofRule: true });
+    const style = servedStyle(declarations, budget, { ofRule: true, isSent });
     if (style === "") continue;
     const list = selectors.flatMap((selector) => names.write(selector) ?? []).join(",");
     if (list === "") continue;

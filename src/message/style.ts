@@ -10,7 +10,7 @@ import { contentOf, nameIn, type Token } from "./css.ts";
 
 /** A part of a value. */
 interface Part {
-  kind: "name" | "hash" | "string" | "number" | "percentage" | "dimension" | "call" | "mark" | "unknown";
+  kind: "name" | "hash" | "string" | "number" | "percentage" | "dimension" | "call" | "url" | "mark" | "unknown";
   /** As it is served; of a call, its name in lower case. */
   text: string;
   /** Of numbers. */
@@ -38,50 +38,73 @@ function partsOf(tokens: readonly Token[]): Part[] {
   const outermost: Part[] = [];
   const open = [outermost];
   let isApart = false;
-  for (const token of tokens) {
+  for (let at = 0; at < tokens.length; at++) {
+    const token = tokens[at] as Token;
     const inner = open.at(-1) as Part[];
     if (token.kind === "space") {
       isApart = true;
       continue;
     }
+    const url = urlAt(tokens, at);
     if (isClosing(token) && open.length > 1) open.pop();
     else {
       const parts: Part[] = [];
-      inner.push({ ...partOf(token), parts, isApart: isApart && inner.length > 0 });
-      if (isOpening(token)) open.push(parts);
+      inner.push({ ...(url?.part ?? partOf(token)), parts, isApart: isApart && inner.length > 0 });
+      if (url) at = url.end;
+      else if (isOpening(token)) open.push(parts);
     }
     isApart = false;
   }
   return outermost;
 }
 
-function partOf(token: Token): Omit<Part, "parts" | "isApart"> {
+type Plain = Omit<Part, "parts" | "isApart">;
+const UNKNOWN: Plain = { kind: "unknown", text: "", number: 0, unit: "" };
+/** An image, as it may be in mail that is sent. */
+const PLAIN_URL = /^(?:https?:\/\/|cid:)[^\s'"()<>\\]{1,2000}$/i;
+
+/** A URL that begins with the token, in quotes or without; undefined if none does. `end`: its last token. */
+function urlAt(tokens: readonly Token[], at: number): { part: Plain; end: number } | undefined {
+  const { kind, text } = tokens[at] as Token;
+  if (!/^url\(/i.test(text)) return undefined;
+  let end = at;
+  let url = text.slice(4).replace(/\)$/, "").trim();
+  if (kind === "call") {
+    const [quoted, ...rest] = tokens.slice(at + 1, at + 5).filter((token) => token.kind !== "space");
+    if (quoted?.kind !== "string") return undefined;
+    end = tokens.indexOf(rest[0] as Token, at);
+    if (end < 0 || !isClosing(tokens[end] as Token)) return undefined;
+    url = contentOf(quoted);
+  }
+  return { part: PLAIN_URL.test(url) ? { ...UNKNOWN, kind: "url", text: `url('${url}')` } : UNKNOWN, end };
+}
+
+function partOf(token: Token): Plain {
   const { kind, text } = token;
-  const unknown = { kind: "unknown", text: "", number: 0, unit: "" } as const;
   if (isOpening(token)) {
     const name = kind === "call" ? nameIn(token).toLowerCase() : "";
-    return name === "" || PLAIN_NAME.test(name) ? { ...unknown, kind: "call", text: name } : unknown;
+    return name === "" || PLAIN_NAME.test(name) ? { ...UNKNOWN, kind: "call", text: name } : UNKNOWN;
   }
   switch (kind) {
     case "name":
     case "hash": {
       const name = nameIn(token);
-      if (kind === "name") return PLAIN_NAME.test(name) ? { ...unknown, kind, text: name } : unknown;
-      return { ...unknown, kind, text: `#${name}` };
+      if (kind === "name") return PLAIN_NAME.test(name) ? { ...UNKNOWN, kind, text: name } : UNKNOWN;
+      return { ...UNKNOWN, kind, text: `#${name}` };
     }
     case "string": {
       const content = contentOf(token);
-      return PLAIN_STRING.test(content) ? { ...unknown, kind, text: `'${content.replace(/\s+/g, " ")}'` } : unknown;
+      return PLAIN_STRING.test(content) ? { ...UNKNOWN, kind, text: `'${content.replace(/\s+/g, " ")}'` } : UNKNOWN;
     }
     case "number":
     case "percentage":
     case "dimension": {
-      if (text.length > 40 || text.includes("\\")) return unknown;
+      if (text.length > 40 || text.includes("\\")) return UNKNOWN;
       const unit = kind === "dimension" ? text.replace(/^[+-]?[\d.]+(?:e[+-]?\d+)?/i, "").toLowerCase() : "";
       return { kind, text, number: Number.parseFloat(text), unit };
     }
     default:
-      return /^[,/+*-]$/.test(text) ? { ...unknown, kind: "mark", text } : unknown;
+      return /^[,/+*-]$/.test(text) ? { ...UNKNOWN, kind: "mark", text } : UNKNOWN;
   }
 }
 
@@ -391,15 +414,26 @@ const GRAMMARS = new Map<string, Grammar>(
   ).flatMap(([properties, grammar]) => properties.map((property) => [property, grammar] as const)),
 );
 
-/** The declarations that stand for one, as they are served: none if it is dropped. `property`: lower case. */
-export function served(property: string, value: readonly Token[]): [property: string, value: string][] {
+const isUrl: Fits = ({ kind }) => kind === "url";
+/** What mail that is sent has besides: images that its readers' programs may load, and what Word's program reads. */
+const sentImage = list(60, isUrl, isColor, isGradient, isPlace, isComma, words("none fixed"));
+const ofWord = list(8, isWord, isString, isComma, isColor, size(-LARGEST), isNumber);
+
+/**
+ * The declarations that stand for one, as they are served: none if it is dropped. `property`: lower case. `isSent`: in mail that
+ * leaves.
+ */
+export function served(property: string, value: readonly Token[], isSent = false): [property: string, value: string][] {
   if (value.length > MAX_TOKENS) return [];
   const isBackground = property === "background";
-  const grammar = GRAMMARS.get(property);
+  const grammar = GRAMMARS.get(property) ?? (isSent && /^mso-[a-z-]{1,40}$/.test(property) ? ofWord : undefined);
   if (grammar === undefined && !isBackground) return [];
   const parts = partsOf(value);
+  if (parts.length === 0) return [];
   if (parts.length === 1 && parts.every(isGlobal)) return [[property, textOf(parts).toLowerCase()]];
+  const image = isSent && property.startsWith("background") && parts.some(isUrl) ? sentImage(parts) : undefined;
+  if (image !== undefined) return [[property, image]];
   if (isBackground) return background(parts);
-  const kept = parts.length > 0 ? grammar?.(parts) : undefined;
+  const kept = grammar?.(parts);
   return kept === undefined ? [] : [[property, kept]];
 }

@@ -89,7 +89,12 @@ export function readSheets(html: string, budget: Budget): Sheet | undefined {
 
 function declarationsOf({ declarations, around }: StyleRule, budget: Budget): NonNullable<Block["declarations"]> {
   const received = longhandsIn(asText(declarations, budget), budget);
-  return [received, around === undefined ? [] : longhandsIn(serve(declarations, received, budget, true), budget)];
+  return [
+    received,
+    around === undefined
+      ? []
+      : longhandsIn(serve(declarations, received, budget, { ofRule: true, isSent: false }), budget),
+  ];
 }
 
 function sorted(lists: readonly (readonly number[])[], budget: Budget): number[] {
@@ -300,7 +305,7 @@ const READ = new Set([
   ...LENGTHS,
   ...(
     "display visibility opacity background font position inset margin padding transform translate scale zoom clip clip-path " +
-    "-webkit-clip-path content-visibility mso-hide filter overflow overflow-x overflow-y white-space text-decoration"
+    "-webkit-clip-path content-visibility filter overflow overflow-x overflow-y white-space text-decoration"
   ).split(" "),
 ]);
 
@@ -391,11 +396,15 @@ export function declare(declarations: readonly Declaration[], { declared, import
 
 /**
  * Declarations as they are served (style.ts), separated by semicolons. What hides an element, and is not served, is replaced by
- * `display:none`. `ofRule`: other rules may position the element. @throws OverBudget
+ * `display:none`. `ofRule`: other rules may position the element. `isSent`: the mail leaves. @throws OverBudget
  */
-export function servedStyle(written: readonly Written[], budget: Budget, { ofRule = false } = {}): string {
+export function servedStyle(
+  written: readonly Written[],
+  budget: Budget,
+  { ofRule = false, isSent = false } = {},
+): string {
   const received = longhandsIn(asText(written, budget), budget);
-  return serve(written, received, budget, ofRule)
+  return serve(written, received, budget, { ofRule, isSent })
     .map(({ property, value, isImportant }) => `${property}:${value}${isImportant ? "!important" : ""}`)
     .join(";");
 }
@@ -405,13 +414,13 @@ function serve(
   written: readonly Written[],
   received: readonly Declaration[],
   budget: Budget,
-  ofRule: boolean,
+  { ofRule, isSent }: { ofRule: boolean; isSent: boolean },
 ): Declaration[] {
   const kept: Declaration[] = [];
   let isWhole = true;
   for (const { property, value, isImportant } of written) {
     budget.spend(100 + 20 * value.length);
-    const declarations = served(property, value);
+    const declarations = served(property, value, isSent);
     isWhole &&= declarations.length > 0;
     for (const [property, value] of declarations) kept.push({ property, value, isImportant });
   }
@@ -432,7 +441,6 @@ export function hidesAll(style: Declarations): boolean {
   const size = (property: string) => pixels(style.get(property));
   return (
     is("display", /^(?:none|table-column(?:-group)?)$/) ||
-    is("mso-hide", /^all$/) ||
     is("content-visibility", /^hidden$/) ||
     Number.parseFloat(style.get("opacity") ?? "1") < (is("opacity", /%$/) ? 5 : 0.05) ||
     (size("max-height") ?? 9) <= 1 ||

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { createBudget } from "../../src/message/markup.ts";
 import { isColor, safeStyle, sanitizeHtml } from "../../src/message/sanitize.ts";
+import { withoutScope } from "../../src/message/scope.ts";
 import { corpusJson, corpusNote, corpusPresent } from "../harness/corpus.ts";
 import { dangersIn } from "../harness/dangers.ts";
 import { plain } from "../harness/plain.ts";
@@ -86,6 +88,65 @@ describe("drops", () => {
     ["<p\u0000 on\u0000click=x>y</p>", "<p>y</p>"],
   ];
   for (const [html, expected] of cases) test(plain(html), () => expect(sanitizeHtml(html)).toBe(expected));
+});
+
+describe("HTML that is sent", () => {
+  const sent = (html: string): string => sanitizeHtml(html, createBudget(), "recipient");
+
+  test("keeps its sheets, classes, ids and selectors, and what programs of its readers look for", () => {
+    const css =
+      "#outlook a{padding:0}u+.body .x{color:#333333}[data-ogsc] .x{color:#eeeeee!important}table{mso-table-lspace:0pt}" +
+      "@media screen and (max-width:600px){.x{width:100%!important}}";
+    const html = sent(
+      `<style>${css.replaceAll("{", " { ").replaceAll(";", " ; ")}</style><body class="body"><p class="x y" id="z">a</p>`,
+    );
+    expect(html).toBe(
+      `<style>${css}</style><div class="body"><p class="x y" id="z">a</p></div>`,
+    );
+  });
+
+  test("keeps images behind text, and has neither scripts nor handlers nor other URLs", () => {
+    expect(
+      sent(
+        '<table background="https://a.example/b.png" onclick="x()" style="background:#eee url(&quot;https://a.example/c.png&quot;) no-repeat center"><td style="background-image:url(javascript:x);mso-padding-alt:0 5px">a</td></table><script>x</script>',
+      ),
+    ).toBe(
+      `<table style="background:#eee url('https://a.example/c.png') no-repeat center" background="https://a.example/b.png"><td style="mso-padding-alt:0 5px">a</td></table>`,
+    );
+    for (const url of [
+      "javascript:x",
+      "data:text/html,x",
+      "//a.example/b",
+      "https://a.example/b'x",
+      "b.png",
+      "vbscript:x",
+    ]) {
+      expect(sent(`<p style="background:url(&quot;${url}&quot;)" background="${url}">a</p>`)).not.toMatch(
+        /url|script|data:/,
+      );
+    }
+    expect(sent("<style>p{background:url(https://a.example/b)}q{background:url(javascript:x)}</style>")).toBe(
+      "<style>p{background:url('https://a.example/b')}</style>",
+    );
+  });
+
+  test("does not load such images where it is shown", () => {
+    const html = sanitizeHtml(
+      sent('<p style="background:url(https://a.example/b)" background="https://a.example/c">a</p>'),
+    );
+    expect(html).toBe("<p>a</p>");
+  });
+
+  test("a draft stays as it is, however often it is served and saved", () => {
+    const written = sent("<style>.a>p,#b,:root{color:#123456} body{margin:0}</style><div class=a id=b><p>x</p></div>");
+    let draft = written;
+    for (let turn = 0; turn < 5; turn++) draft = sent(withoutScope(sanitizeHtml(draft)));
+    const shown = sanitizeHtml(draft);
+    draft = sent(withoutScope(shown));
+    expect(sent(withoutScope(sanitizeHtml(draft)))).toBe(draft);
+    expect(draft.length).toBeLessThan(2 * written.length + 200);
+    expect(dangersIn(shown)).toEqual([]);
+  });
 });
 
 test("HTML that is too large or has too many tags is shown as text", () => {
@@ -288,7 +349,6 @@ describe("inline CSS", () => {
     "transform:translateX(-9999px)",
     "scale:0",
     "letter-spacing:-99px",
-    "mso-hide:all",
     "text-decoration:line-through white 40px",
   ])("what hides, and is not served, is not displayed: %s", (style) => {
     expect(safeStyle(style)).toMatch(/(?:^|;)display:none!important$/);

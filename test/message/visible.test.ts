@@ -55,7 +55,6 @@ describe("hidden text is left out, and the text after it stays", () => {
     "max-height:0",
     "max-height:0px;overflow:hidden;mso-hide:all",
     "max-width:1px",
-    "mso-hide:all",
     "content-visibility:hidden",
     "color:seashell;background:#fff5ee",
     "color:oklch(100% 0 0)",
@@ -312,6 +311,8 @@ describe("visible text stays", () => {
     "<style>.x{display:block!important}</style><p class=x style='display:none'>seen</p>",
     "<style>.x{background:#000}</style><p class=x style='color:#fff'>seen</p>",
     "<font color=white><form style='color:black'>seen</form></font>",
+    // Only from Outlook, which shows something else in its place.
+    '<a style="background:#0a6;color:#fff;display:inline-block;mso-hide:all">a button</a>',
     '<div style="max-height:none;width:0;opacity:0.9;text-indent:-10px">seen</div>',
     '<div style="position:relative;left:-5px;margin:0 -10px">seen</div>',
     '<img src="https://a.example/p.gif" width="100%" alt="a picture">',
