@@ -30,7 +30,10 @@ export interface Blobs {
   adopt(file: string, name: string): Promise<string>;
   /** Checks for free space by writing and removing a file. @throws file system errors */
   check(): Promise<void>;
-  /** The file of a blob, for streaming at once. It may be missing. @throws AppError server_error 503 */
+  /**
+   * The file of a blob, for streaming at once. It may be missing. @throws AppError server_error 503; errors of the file
+   * system, of a disk that fails
+   */
   file(name: string): Promise<Bun.BunFile>;
   /** Reads a blob whole. @throws as file; errors of the file system */
   read(name: string): Promise<Uint8Array>;
@@ -57,6 +60,21 @@ export function nameOf(pieces: readonly Uint8Array[]): string {
   const hash = createHash("sha256");
   for (const piece of pieces) hash.update(piece);
   return hash.digest("hex");
+}
+
+/**
+ * A file that is to be streamed. Reads its beginning first: a disk that fails is noticed while there is no response yet,
+ * which could then only be cut off. @throws errors of the file system, unless the file is missing
+ */
+export async function streamedFile(path: string): Promise<Bun.BunFile> {
+  const file = Bun.file(path);
+  await file
+    .slice(0, 1)
+    .arrayBuffer()
+    .catch((error) => {
+      if (!isMissing(error)) throw error;
+    });
+  return file;
 }
 
 /** Writes a new file durably; its name is durable once its folder is. */
@@ -209,7 +227,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     adopt,
     check,
     pathOf,
-    file: async (name: string): Promise<Bun.BunFile> => Bun.file(pathOf(name)),
+    file: (name: string): Promise<Bun.BunFile> => streamedFile(pathOf(name)),
     read: async (name: string): Promise<Uint8Array> => new Uint8Array(await Bun.file(pathOf(name)).arrayBuffer()),
     async sweep(olderThan: number, isNamed: (names: string[]) => Set<string>): Promise<number | undefined> {
       const release = claimBlobs(dirname(folder));

@@ -13,7 +13,7 @@ import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { openBlobCache } from "./blob-cache.ts";
 import { type BlobMark, readMark, writeMark } from "./blob-mark.ts";
-import { type Blobs, type FileBlobs, nameOf, writeFileAt } from "./blobs.ts";
+import { type Blobs, type FileBlobs, nameOf, streamedFile, writeFileAt } from "./blobs.ts";
 import { claimBlobs } from "./claim.ts";
 import type { S3Blobs } from "./s3.ts";
 
@@ -237,7 +237,7 @@ export function openRemoteBlobs({
     adopt,
     lend,
     check: files.check,
-    file: async (name: string): Promise<Bun.BunFile> => Bun.file(await locate(name)),
+    file: async (name: string): Promise<Bun.BunFile> => streamedFile(await locate(name)),
     read: (name: string): Promise<Uint8Array> =>
       reading(name, async (path) => new Uint8Array(await Bun.file(path).arrayBuffer())),
     /** As Blobs.sweep; undefined also while S3 is unavailable. */
