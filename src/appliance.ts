@@ -62,7 +62,7 @@ import { openS3Blobs } from "./store/s3.ts";
 import { type Options, openOptions } from "./store/settings.ts";
 import { openStore, type Store } from "./store/store.ts";
 import { type Certificates, findNames, openCertificates } from "./tls/certificates.ts";
-import type { StartWorker } from "./workers/parser-pool.ts";
+import type { StartParser } from "./workers/parser-process.ts";
 
 /** Addresses of the listeners, as `host:port`; `off` for those that did not start. */
 export interface Ready {
@@ -128,8 +128,8 @@ export interface ApplianceOptions {
   file?: string | Uint8Array;
   /** How long a write waits for another process's, ms. */
   busyTimeoutMs?: number;
-  /** Starts a parser worker; replaced in tests. */
-  startWorker?: StartWorker;
+  /** Starts a parser; replaced in tests. */
+  startParser?: StartParser;
   /** Starts a backup's process; replaced in tests. */
   startBackup?: StartBackup;
   doctor?: DoctorOptions;
@@ -155,7 +155,7 @@ export function createAppliance(
   given: Config,
   runtime: Runtime,
   log: Log,
-  { following, startWorker, startBackup, doctor: doctorOptions, allow = [], ...storeOptions }: ApplianceOptions = {},
+  { following, startParser, startBackup, doctor: doctorOptions, allow = [], ...storeOptions }: ApplianceOptions = {},
 ): Appliance {
   const config: Config = following
     ? { ...given, mx: "off", submission: "off", submissions: "off", imap: "off", imaps: "off" }
@@ -327,7 +327,7 @@ export function createAppliance(
           folder,
           hostname,
           baseUrl,
-          startWorker,
+          startParser,
           hold,
           wake,
         });

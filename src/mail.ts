@@ -29,7 +29,8 @@ import { createTransport } from "./outbound/transport.ts";
 import { openSpool } from "./smtp/spool.ts";
 import type { Options } from "./store/settings.ts";
 import type { Store } from "./store/store.ts";
-import { createParserPool, type StartWorker } from "./workers/parser-pool.ts";
+import { createParserPool } from "./workers/parser-pool.ts";
+import type { StartParser } from "./workers/parser-process.ts";
 
 interface MailFlowParts {
   /** The data folder. */
@@ -43,7 +44,7 @@ interface MailFlowParts {
   runtime: Runtime;
   log: Log;
   meters: Meters;
-  startWorker?: StartWorker | undefined;
+  startParser?: StartParser | undefined;
   /** Holds mail to the outside instead of sending it. */
   hold: boolean;
   /** Has a domain verified: see resolveRecipient in inbound/rcpt.ts. */
@@ -52,7 +53,7 @@ interface MailFlowParts {
   wake(job: string): void;
 }
 
-export function createMailFlow({ folder, startWorker, wake, baseUrl, ...parts }: MailFlowParts) {
+export function createMailFlow({ folder, startParser, wake, baseUrl, ...parts }: MailFlowParts) {
   const { store, mailbox, options, runtime, log } = parts;
   const names = createDnsCache(runtime);
   const blobFolder = join(folder, "blobs");
@@ -62,7 +63,7 @@ export function createMailFlow({ folder, startWorker, wake, baseUrl, ...parts }:
     names,
     runtime,
     log,
-    ...(startWorker && { startWorker }),
+    ...(startParser && { start: startParser }),
   });
   const room = createRoom();
   const spool = openSpool(join(folder, "spool"), room);
@@ -130,7 +131,7 @@ export function createMailFlow({ folder, startWorker, wake, baseUrl, ...parts }:
     composeStored: parser.composeStored,
     /** Extracts the text of documents in a worker. */
     readDocument: parser.readDocument,
-    /** Ends the parser workers. Called after everything that takes in mail has stopped. */
+    /** Ends the parsers. Called after everything that takes in mail has stopped. */
     stopParsing: () => parser.stop(),
   };
 }

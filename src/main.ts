@@ -1,5 +1,8 @@
-/** Entry: the command line on the real process. */
-import { run } from "./cli/cli.ts";
-import { processIo } from "./cli/session.ts";
+/** Entry: the command line on the real process, or a parser of a server, whose code is then all that is loaded. */
+import { isParser } from "./workers/parser-process.ts";
 
-process.exit(await run(process.argv.slice(2), processIo()));
+if (isParser()) await import("./workers/parser.ts");
+else {
+  const [{ run }, { processIo }] = await Promise.all([import("./cli/cli.ts"), import("./cli/session.ts")]);
+  process.exit(await run(process.argv.slice(2), processIo()));
+}

@@ -9,7 +9,7 @@ import { apiClient } from "./harness/api.ts";
 import { zone } from "./harness/dns-server.ts";
 import { atEndOfFile } from "./harness/end.ts";
 import { temporaryFolder } from "./harness/folder.ts";
-import { shareWorker } from "./harness/parser-worker.ts";
+import { shareParser } from "./harness/parser.ts";
 import { startReceiver } from "./harness/receiver.ts";
 import { deliverTo, startRemoteMx } from "./harness/remote-mx.ts";
 import { fakeRuntime } from "./harness/runtime.ts";
@@ -33,7 +33,7 @@ async function createWorld() {
   let apiKey = "";
 
   async function start() {
-    const appliance = createAppliance(config, runtime, log, { startWorker: shareWorker, doctor: { checks: {} } });
+    const appliance = createAppliance(config, runtime, log, { startParser: shareParser, doctor: { checks: {} } });
     atEndOfFile(() => appliance.stop(0).catch(() => {}));
     const { store, people, domains, developers, options } = appliance;
     if (apiKey === "") {

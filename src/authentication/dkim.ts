@@ -1,7 +1,6 @@
 /**
  * Signs outgoing mail with DKIM (RFC 6376, RFC 8463): relaxed/relaxed, for the domain of the From address. mailauth
- * canonicalises and writes the fields. This file signs: mailauth's signer would parse each key again for every message,
- * and sign with one key after another.
+ * canonicalises and writes the fields, in a parser, which never has a private key: the server signs what it asks for.
  */
 import { createHash, createPrivateKey, type KeyObject, sign as signBytes } from "node:crypto";
 import { promisify } from "node:util";
@@ -22,6 +21,9 @@ export interface SigningKey {
   /** PKCS #8, PEM. */
   privateKey: string;
 }
+
+/** What a signature shows of its key. */
+export type Signer = Omit<SigningKey, "privateKey">;
 
 /** Fields that readers see or rely on (RFC 6376 §5.4.1). A signature covers every occurrence of them. */
 const SIGNED = [
@@ -64,9 +66,7 @@ function readKey({ privateKey, algorithm, selector }: SigningKey): KeyObject {
   return key;
 }
 
-/**
- * Signs with RSA on a thread of the pool, so that the worker goes on with other messages: RSA is nearly all the cost.
- */
+/** Signs with RSA on a thread of the pool, since RSA is nearly all the cost. */
 const signOnPool = promisify(
   (data: Uint8Array, key: KeyObject, done: (error: Error | null, signature: Buffer) => void): void =>
     signBytes("sha256", data, key, done),
@@ -75,6 +75,12 @@ const signOnPool = promisify(
 /** RFC 8463 §3: Ed25519 signs the hash. */
 const signHash = (data: Uint8Array, key: KeyObject): Buffer =>
   signBytes(null, createHash("sha256").update(data).digest(), key);
+
+/** Signs the canonical header of a message. @throws Error for a key that does not work */
+export async function signHeader(key: SigningKey, header: Uint8Array): Promise<Uint8Array> {
+  const privateKey = readKey(key);
+  return key.algorithm === "rsa" ? signOnPool(header, privateKey) : signHash(header, privateKey);
+}
 
 /** Splits a message into header, with the line break at its end, and body. */
 function splitMessage(message: Uint8Array): { header: Buffer; body: Buffer } {
@@ -103,11 +109,17 @@ function hashBody(body: Buffer): string {
 }
 
 /**
- * Writes one DKIM-Signature field for each key, each ended by CRLF, to be put before the message. The message's lines
- * end in CRLF. `signedAt`: epoch ms. @throws Error for a key that does not work, or a message without From
+ * Writes one DKIM-Signature field for each signer, each ended by CRLF, to be put before the message. The message's lines
+ * end in CRLF. `signedAt`: epoch ms. `signature`: signs a canonical header, for the signer of that index, as signHeader does.
+ * @throws Error for a message without From; the errors of `signature`
  */
-export async function sign(message: Uint8Array, keys: readonly SigningKey[], signedAt: number): Promise<string> {
-  if (keys.length === 0) return "";
+export async function writeSignatures(
+  message: Uint8Array,
+  signers: readonly Signer[],
+  signedAt: number,
+  signature: (signer: number, header: Uint8Array) => Promise<Uint8Array>,
+): Promise<string> {
+  if (signers.length === 0) return "";
   const { header, body } = splitMessage(message);
   const { headers, keys: names } = getSigningHeaderLines(parseHeaders(header).parsed, SIGNED.join(":"));
   // RFC 6376 §5.4: a signature must cover From.
@@ -116,22 +128,18 @@ export async function sign(message: Uint8Array, keys: readonly SigningKey[], sig
   // §5.4.2).
   const covered = { headers, keys: [names, ...OVERSIGNED].join(": ") };
   const bodyHash = hashBody(body);
-  const fields = keys.map(async (key) => {
+  const fields = signers.map(async ({ domain, selector, algorithm }, index) => {
     const { canonicalizedHeader, dkimHeaderOpts } = generateCanonicalizedHeader("DKIM", covered, {
-      signingDomain: key.domain,
-      selector: key.selector,
-      algorithm: `${key.algorithm}-sha256`,
+      signingDomain: domain,
+      selector,
+      algorithm: `${algorithm}-sha256`,
       canonicalization: "relaxed/relaxed",
       bodyHash,
       timestamp: Math.floor(signedAt / 1_000),
       expiration: false,
     });
-    const privateKey = readKey(key);
-    const signature =
-      key.algorithm === "rsa"
-        ? await signOnPool(canonicalizedHeader, privateKey)
-        : signHash(canonicalizedHeader, privateKey);
-    return `${formatSignatureHeaderLine("DKIM", { ...dkimHeaderOpts, b: signature.toString("base64") }, true)}\r\n`;
+    const b = Buffer.from(await signature(index, canonicalizedHeader)).toString("base64");
+    return `${formatSignatureHeaderLine("DKIM", { ...dkimHeaderOpts, b }, true)}\r\n`;
   });
   return (await Promise.all(fields)).join("");
 }

@@ -3,7 +3,7 @@
  * from the backup folder, so an emptied or changed folder gets a backup at once. When backups begin to fail, the admins
  * get one mail; another only after a success.
  */
-import { join } from "node:path";
+import { ownCommand } from "../base/child-process.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { NotifyAdmins } from "../outbound/notices.ts";
@@ -128,15 +128,10 @@ export type StartBackup = (request: {
   environment: Readonly<Record<string, string>>;
 }) => BackupChild;
 
-/** The folder of the modules in the built executable. */
-const EMBEDDED = /^\/\$bunfs\//;
 const LONGEST_REASON = 2_000;
 
-const program = (): string[] =>
-  EMBEDDED.test(import.meta.dir) ? [process.execPath] : [process.execPath, join(import.meta.dir, "../main.ts")];
-
 const startBackup: StartBackup = ({ data, hostname, folder, keep, environment }) => {
-  const child = Bun.spawn([...program(), "backup", folder, "--keep", String(keep), "--json"], {
+  const child = Bun.spawn([...ownCommand(), "backup", folder, "--keep", String(keep), "--json"], {
     env: { ...environment, MAILROOM_DATA: data, MAILROOM_HOSTNAME: hostname },
     stdio: ["ignore", "ignore", "pipe"],
   });

@@ -1,6 +1,7 @@
 /**
  * Runs a program as a child process of the server: finds its executable, starts it with a clean environment, passes on
- * what it says, and keeps its state in a file for commands. keep-running.ts decides when it runs.
+ * what it says, and keeps its state in a file for commands. keep-running.ts decides when it runs. Also starts this
+ * program itself once more, as a child that exchanges messages with it.
  *
  * Invariant: the child never outlives this process, and never runs twice for a folder. A shell beside the child reads a
  * pipe from this process and kills the child when the pipe ends without a word, whatever ended this process. Any
@@ -25,12 +26,11 @@ export interface ChildProcess {
 /**
  * The script of a shell that becomes the program, which the kernel kills before the mail server when memory runs out.
  * The shell beside it kills the program when its pipe ends, unless a line said that it has ended: its process id may
- * belong to another process by then.
+ * belong to another process by then. Descriptor 3 may be the program's channel to this process, so the pipe is 9.
  */
-const LIFELINE = `umask 077
-exec 3<&0 </dev/null
-(trap '' HUP INT TERM; read -r line <&3 || kill -KILL $$) >/dev/null 2>&1 &
-exec 3<&-
+const LIFELINE = `exec 9<&0 </dev/null
+(trap '' HUP INT TERM; read -r line <&9 || kill -KILL $$) >/dev/null 2>&1 3>&- &
+exec 9<&-
 { echo 500 >/proc/self/oom_score_adj; } 2>/dev/null
 exec "$@"`;
 
@@ -66,7 +66,7 @@ export function startChild(
   },
   { log, ...runtime }: Pick<Runtime, "now" | "setTimer"> & { log: Log },
 ): ChildProcess {
-  const child = Bun.spawn(["/bin/sh", "-c", LIFELINE, name, ...command], {
+  const child = Bun.spawn(["/bin/sh", "-c", `umask 077\n${LIFELINE}`, name, ...command], {
     cwd: folder,
     env: { PATH: "/usr/local/bin:/usr/bin:/bin", ...env },
     // A session of its own: Ctrl-C reaches only this process, which ends the child in order.
@@ -106,6 +106,90 @@ async function releaseLifeline(pipe: Bun.FileSink): Promise<void> {
     await pipe.end();
   } catch {
     // A signal ended it.
+  }
+}
+
+/** The folder of the modules in the built executable. */
+const EMBEDDED = /^\/\$bunfs\//;
+
+/**
+ * The command that runs this program once more: the very program that runs now, also after an upgrade has put another one
+ * at its path.
+ */
+export function ownCommand(): string[] {
+  const executable = process.platform === "linux" ? `/proc/${process.pid}/exe` : process.execPath;
+  return EMBEDDED.test(import.meta.dir) ? [executable] : [executable, join(import.meta.dir, "../main.ts")];
+}
+
+/** A child process that exchanges messages with this one. Each message is a value that can be cloned. */
+export interface MessagingChild {
+  send(message: unknown): void;
+  /** Ends it for sure, also while it is busy. */
+  kill(): void;
+  /** Keeps this process alive while the child runs, or no longer. */
+  ref(): void;
+  unref(): void;
+  /** Bytes of memory that the child has for itself; undefined where the system does not tell, or once it has ended. */
+  memory(): number | undefined;
+}
+
+/** Characters of a child's last output that describe its end. */
+const LAST_WORDS = 1_000;
+
+/**
+ * Starts a child with an empty environment. `heard` is called with each message. `ended` is called once, when the process is
+ * gone and its memory with it, and says how it ended; also when it cannot be started.
+ */
+export function startMessagingChild(
+  name: string,
+  command: readonly string[],
+  { heard, ended }: { heard(message: unknown): void; ended(how: string): void },
+): MessagingChild {
+  let child: Bun.Subprocess<"pipe", "ignore", "pipe">;
+  try {
+    child = Bun.spawn(["/bin/sh", "-c", LIFELINE, name, ...command], {
+      env: {},
+      // A session of its own: Ctrl-C reaches only this process, which ends the child.
+      detached: true,
+      stdio: ["pipe", "ignore", "pipe"],
+      serialization: "advanced",
+      ipc: heard,
+    });
+  } catch (error) {
+    queueMicrotask(() => ended((error as Error).message));
+    return { send() {}, kill() {}, ref() {}, unref() {}, memory: () => undefined };
+  }
+  let lastWords = "";
+  void (async () => {
+    const decoder = new TextDecoder();
+    for await (const chunk of child.stderr) {
+      lastWords = (lastWords + decoder.decode(chunk, { stream: true })).slice(-LAST_WORDS);
+    }
+  })();
+  void (async () => {
+    const code = await child.exited;
+    await releaseLifeline(child.stdin);
+    ended(`${child.signalCode ?? `exit ${code}`} ${lastWords}`.trim());
+  })();
+  return {
+    send(message) {
+      // Nobody hears what is sent to a child that has just ended.
+      if (child.exitCode === null && child.signalCode === null) child.send(message);
+    },
+    kill: () => child.kill("SIGKILL"),
+    ref: () => child.ref(),
+    unref: () => child.unref(),
+    memory: () => memoryOf(child.pid),
+  };
+}
+
+/** Bytes of a process's memory that belong to no file. */
+function memoryOf(pid: number): number | undefined {
+  try {
+    const [, kilobytes] = /^RssAnon:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "latin1")) ?? [];
+    return kilobytes === undefined ? undefined : Number(kilobytes) * 1_024;
+  } catch {
+    return undefined;
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * The text of documents that come by mail, for models: PDF, Word, Excel, PowerPoint, RTF and calendars. Runs in a worker
- * (workers/document-worker.ts), which is ended when it takes too long or too much memory; each reader has limits besides,
+ * (workers/parser.ts), which is ended when it takes too long or too much memory; each reader has limits besides,
  * and is loaded when it is needed.
  */
 import { type DocumentText, type FileHints, isNamed, kindOf, TYPE_OF_OFFICE } from "./kind.ts";

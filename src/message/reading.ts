@@ -1,6 +1,6 @@
 /**
  * Reads stored HTML when a person or a model asks for it. Strangers wrote it, so a worker does the work
- * (workers/parser-worker.ts), each reading within a budget of its own. Also packs and unpacks stored bodies.
+ * (workers/parser.ts), each reading within a budget of its own. Also packs and unpacks stored bodies.
  */
 import { type CodedPart, maskCodes } from "./codes.ts";
 import { type CodedFile, maskFile } from "./codes-file.ts";

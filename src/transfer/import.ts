@@ -1,5 +1,5 @@
 /**
- * Import: reads messages from a source, prepares them in the parser workers that also prepare arriving mail, and files
+ * Import: reads messages from a source, prepares them in the parsers that also prepare arriving mail, and files
  * them in the order of the source.
  *
  *   sources.ts, imap.ts ─► placement.ts ─► parser-pool.ts ─► mailbox/transfer.ts, in batches
@@ -24,7 +24,8 @@ import { BLOB_CACHE } from "../store/blob-cache.ts";
 import { isClaimed } from "../store/claim.ts";
 import type { Store } from "../store/store.ts";
 import { UnparseableError } from "../workers/jobs.ts";
-import { createParserPool, type ParserPool, type StartWorker } from "../workers/parser-pool.ts";
+import { createParserPool, type ParserPool } from "../workers/parser-pool.ts";
+import type { StartParser } from "../workers/parser-process.ts";
 import { type Destination, type Placement, placementOf } from "./placement.ts";
 import { type FoundMessage, type KnownMessage, type NotFound, type Source, type Unwrapped, unwrap } from "./sources.ts";
 
@@ -309,12 +310,12 @@ export function createPacing({
   };
 }
 
-/* The parser workers of an import: the appliance's pool, with more jobs queued at each worker. */
+/* The parsers of an import: the appliance's pool, with more jobs queued at each parser. */
 
-/** Jobs queued at a worker, to last through a transaction, in which the main thread hands out none. */
+/** Jobs queued at a parser, to last through a transaction, in which the main thread hands out none. */
 const IN_HAND = 32;
 
-/** `folder`: the data folder; `startWorker`: for tests. */
+/** `folder`: the data folder; `startParser`: for tests. */
 export function openParser({
   folder,
   store: { remote },
@@ -324,7 +325,7 @@ export function openParser({
   store: Pick<Store, "remote">;
   runtime: Runtime;
   log: Log;
-  startWorker?: StartWorker;
+  startParser?: StartParser;
 }): ParserPool {
   return createParserPool({
     ...parts,

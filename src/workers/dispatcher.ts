@@ -1,29 +1,38 @@
 /**
- * Gives tasks to workers and answers the workers' DNS questions.
+ * Gives tasks to parsers and answers the parsers' DNS questions.
  *
- * Interactive work and arriving mail have separate workers, and documents have one. Each group has a queue
- * (fair-queue.ts), shared workers (but for documents), and one isolated worker, which runs tasks that may be costly, one at a time: a task during which a shared worker fell
+ * Interactive work and arriving mail have separate parsers, and documents have one. Each group has a queue
+ * (fair-queue.ts), shared parsers (but for documents), and one isolated parser, which runs tasks that may be costly, one at a time: a task during which a shared parser fell
  * silent or died, other tasks of its source meanwhile, and tasks of sources that recently sent a costly message.
  * Workers start when there is work for them, and end after some idle time.
  *
  * Invariants:
- * - A message is blamed only if its worker ran nothing else. A worker that hangs or dies with several messages is
+ * - A message is blamed only if its parser ran nothing else. A parser that hangs or dies with several messages is
  *   replaced, and the message it was most likely busy with then runs alone.
- * - Arriving mail never takes a worker that sending may need. An idle worker of arriving mail may be lent to sending,
+ * - Arriving mail never takes a parser that sending may need. An idle parser of arriving mail may be lent to sending,
  *   but not the reverse.
  * - As many large messages are prepared and filed at a time as the memory allows. One that may be costly lets the others go first.
- * - A message waits for DNS only as long as its stages allow, and its worker takes another message meanwhile.
- * - Every message waits for a worker for a limited time, except bulk work.
+ * - A message waits for DNS only as long as its stages allow, and its parser takes another message meanwhile.
+ * - Every message waits for a parser for a limited time, except bulk work.
  */
+import { type SigningKey, signHeader } from "../authentication/dkim.ts";
 import { unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { LARGE_BYTES, TIMES_ITS_SIZE } from "../base/memory.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { answerWithin, type DnsCache } from "../net/dns-cache.ts";
+import { type Answer, answerWithin, type DnsCache } from "../net/dns-cache.ts";
 import { asUnavailable } from "../store/store.ts";
 import { createFairQueue, createUsage } from "./fair-queue.ts";
-import { type Job, type JobReply, type Prepared, type Question, UnparseableError } from "./jobs.ts";
-import { type GroupName, MS_PER_BYTE, type ParserWorker, Slot, type Task } from "./slot.ts";
+import {
+  type DnsQuestion,
+  type JobReply,
+  type Prepared,
+  type Question,
+  type Signature,
+  UnparseableError,
+} from "./jobs.ts";
+import type { StartParser } from "./parser-process.ts";
+import { type GroupName, MS_PER_BYTE, Slot, type Task } from "./slot.ts";
 
 /** The kind of work and its source. */
 export interface Work {
@@ -37,7 +46,7 @@ export interface Work {
   source: string;
 }
 
-/** Longest wait for a worker, except for bulk work. SMTP clients wait longer (RFC 5321 §4.5.3.2.6), people do not. */
+/** Longest wait for a parser, except for bulk work. SMTP clients wait longer (RFC 5321 §4.5.3.2.6), people do not. */
 const WAIT_MS = 60_000;
 /** Limits on one queue; as many messages as there are connections. */
 const MOST_WAITING = { most: 1_000, mostBytes: 256 * 1024 * 1024 };
@@ -49,11 +58,11 @@ const STAGE_MS = 5_000;
  */
 const MOST_PARKED = 1_000;
 const MOST_BYTES_PARKED = 64 * 1024 * 1024;
-/** Most bytes that a shared worker works on at once. */
+/** Most bytes that a shared parser works on at once. */
 const MOST_BYTES_IN_HAND = LARGE_BYTES;
 
 const TOO_BUSY = "Too much mail waits to be processed; try again";
-/** Reason to replace a shared worker that may merely be slow; no message is blamed. */
+/** Reason to replace a shared parser that may merely be slow; no message is blamed. */
 const HELD_UP = "held up others";
 
 interface Group {
@@ -70,18 +79,18 @@ export function createDispatcher({
   workers,
   mostInHand,
   mostLargeBytes,
-  startWorker,
+  start,
 }: {
   names: DnsCache;
   runtime: Pick<Runtime, "now" | "setTimer">;
   log: Log;
-  /** Most shared workers of arriving mail. */
+  /** Most shared parsers of arriving mail. */
   workers: number;
-  /** Most tasks that a worker has in hand at once. */
+  /** Most tasks that a parser has in hand at once. */
   mostInHand: number;
-  /** Most bytes of large messages in all workers, and being filed, at once; one alone may have more. */
+  /** Most bytes of large messages in all parsers, and being filed, at once; one alone may have more. */
   mostLargeBytes: number;
-  startWorker(group: GroupName): ParserWorker;
+  start: StartParser;
 }) {
   const usage = createUsage(runtime.now);
   const mostBytesParked = Math.min(MOST_BYTES_PARKED, mostLargeBytes);
@@ -106,7 +115,7 @@ export function createDispatcher({
   let stopped = false;
 
   function open(group: Group, isolated: boolean): Slot {
-    const slot = new Slot(startWorker(group.name), { group: group.name, isolated }, { runtime, log, events });
+    const slot = new Slot(start, { group: group.name, isolated }, { runtime, log, events });
     group.slots.add(slot);
     return slot;
   }
@@ -119,10 +128,11 @@ export function createDispatcher({
       slot.release(task);
       noteCost(task);
       finish(task);
-      if ("result" in reply) {
+      if ("failure" in reply) task.reject(failureOf(reply.failure));
+      else {
         if (task.size > LARGE_BYTES && task.released) void keepUntil(task, task.released);
         task.resolve(reply.result);
-      } else task.reject(failureOf(reply.failure));
+      }
       dispatch();
     },
     failed: fail,
@@ -133,26 +143,37 @@ export function createDispatcher({
         fail(slot, HELD_UP);
         return;
       }
-      // The task continues where it is, and its worker becomes the isolated one.
+      // The task continues where it is, and its parser becomes the isolated one.
       isolated?.close();
       slot.isolate();
       suspect(only);
       dispatch();
     },
-    closed: (slot: Slot) => void groupOf(slot).slots.delete(slot),
+    gone(slot: Slot) {
+      groupOf(slot).slots.delete(slot);
+      dispatch();
+    },
   };
 
-  async function answer(slot: Slot, task: Task, { number, name, type, stage }: Question): Promise<void> {
-    let found = names.ask(name, type);
+  async function answer(slot: Slot, task: Task, question: Question): Promise<void> {
+    let found: Answer | Signature | Promise<Answer | Signature> =
+      "signer" in question ? signatureFor(task, question) : nameFor(task, question);
     if (found instanceof Promise) {
       task.questions++;
       park(task);
-      const ends = task.ends.get(stage) ?? runtime.now() + STAGE_MS;
-      task.ends.set(stage, ends);
-      found = await answerWithin(found, ends - runtime.now(), runtime);
+      found = await found;
       if (--task.questions === 0) unpark(task);
     }
-    slot.tell(number, found);
+    slot.tell(question.number, found);
+  }
+
+  /** What DNS answers, within the time of the question's stage. */
+  function nameFor(task: Task, { name, type, stage }: DnsQuestion): Answer | Promise<Answer> {
+    const found = names.ask(name, type);
+    if (!(found instanceof Promise)) return found;
+    const ends = task.ends.get(stage) ?? runtime.now() + STAGE_MS;
+    task.ends.set(stage, ends);
+    return answerWithin(found, ends - runtime.now(), runtime);
   }
 
   function park(task: Task): void {
@@ -193,23 +214,22 @@ export function createDispatcher({
   }
 
   /**
-   * Handles a worker that hung or died. A message that was alone is blamed. If there were several, the one that the
-   * worker was most likely busy with becomes suspect and runs alone, and the others wait again; each failure thus
+   * Handles a parser that hung or died. A message that was alone is blamed. If there were several, the one that the
+   * parser was most likely busy with becomes suspect and runs alone, and the others wait again; each failure thus
    * leaves one candidate less.
    */
-  function fail(slot: Slot, reason: string, error?: unknown): void {
+  function fail(slot: Slot, reason: string, how?: string): void {
     slot.close();
     const inHand = [...slot.inHand.values()];
     const waitingForDns = new Set(inHand.filter((task) => task.parked));
     for (const task of inHand) unpark(task);
     if (!slot.started) {
-      log.error("parser worker did not start", { error });
-      for (const task of [...inHand, ...groupOf(slot).queue.leaveAll()])
-        giveUp(task, "The parser does not start", error);
+      log.error("parser did not start", { how });
+      for (const task of [...inHand, ...groupOf(slot).queue.leaveAll()]) giveUp(task, "The parser does not start", how);
       return;
     }
-    log.warn("parser worker replaced", { reason, inHand: inHand.length, error });
-    // A worker runs its tasks in order, so the first that does not wait for DNS is the likeliest.
+    log.warn("parser replaced", { reason, inHand: inHand.length, how });
+    // A parser runs its tasks in order, so the first that does not wait for DNS is the likeliest.
     const likeliest = inHand.find((task) => !waitingForDns.has(task)) ?? inHand[0];
     if (likeliest) slot.charge(likeliest);
     if (likeliest && inHand.length === 1 && reason !== HELD_UP) {
@@ -241,7 +261,11 @@ export function createDispatcher({
     task.reject(unavailable(why, error));
   }
 
-  const isolatedIn = (group: Group): Slot | undefined => [...group.slots].find((slot) => slot.isolated);
+  /** Those that are closed count until they are gone: their successors wait until their memory is free. */
+  function isolatedIn({ slots }: Group): Slot | undefined {
+    const isolated = [...slots].filter((slot) => slot.isolated);
+    return isolated.find((slot) => !slot.isClosed) ?? isolated[0];
+  }
   const sharedIn = (group: Group): Slot[] => [...group.slots].filter((slot) => !slot.isolated);
   /** All bulk work has one source, so its costly messages say nothing about the others. */
   const mayBeCostly = ({ group, suspect, bulk, source }: Task): boolean =>
@@ -260,7 +284,7 @@ export function createDispatcher({
     return size > LARGE_BYTES ? size : 0;
   }
 
-  /** False for a large task while too many bytes of others are in the workers or being filed. */
+  /** False for a large task while too many bytes of others are in the parsers or being filed. */
   function hasRoom(task: Task): boolean {
     const size = largeBytesOf(task);
     if (size === 0) return true;
@@ -269,7 +293,7 @@ export function createDispatcher({
     return bytes === 0 || bytes + size <= mostLargeBytes;
   }
 
-  /** The shared worker that should run a task; undefined if none can now. */
+  /** The shared parser that should run a task; undefined if none can now. */
   function sharedFor(task: Task): Slot | undefined {
     const group = groupOf(task);
     let best: Slot | undefined;
@@ -278,7 +302,7 @@ export function createDispatcher({
     for (const slot of shared) {
       const { busyWith } = slot;
       const isLent = [...slot.inHand.values()].some((other) => other.group !== task.group);
-      if (busyWith.length >= fewest || isLent) continue;
+      if (slot.isClosed || busyWith.length >= fewest || isLent) continue;
       const bytes = busyWith.reduce((sum, { size }) => sum + size, task.size);
       if (busyWith.length > 0 && bytes > MOST_BYTES_IN_HAND) continue;
       best = slot;
@@ -289,11 +313,11 @@ export function createDispatcher({
     return lent ?? (shared.length < group.mostShared ? open(group, false) : best);
   }
 
-  /** A shared worker that arriving mail does not need now. */
+  /** A shared parser that arriving mail does not need now. */
   function idleOfArriving(): Slot | undefined {
     if (arriving.queue.length > 0) return undefined;
     const shared = sharedIn(arriving);
-    const idle = shared.find((slot) => slot.inHand.size === 0);
+    const idle = shared.find((slot) => !slot.isClosed && slot.inHand.size === 0);
     return idle ?? (shared.length < arriving.mostShared ? open(arriving, false) : undefined);
   }
 
@@ -316,25 +340,32 @@ export function createDispatcher({
       const costly = queue.first((task) => mayBeCostly(task) && hasRoom(task));
       if (costly) {
         const slot = isolatedIn(group) ?? open(group, true);
-        if (slot.inHand.size === 0) run(costly, slot);
+        if (!slot.isClosed && slot.inHand.size === 0) run(costly, slot);
       }
     }
   }
 
   return {
-    /** `size`: bytes; `released`, `memory`: see Task. @throws UnparseableError; AppError server_error 503 if too much waits, or after `stop` */
+    /**
+     * Resolves without a result where that is in the file for the reply. `size`: bytes; `released`, `memory`, `keys`: see Task. @throws UnparseableError; AppError server_error 503 if too much waits, or after `stop`
+     */
     add(
       { kind, source }: Work,
-      job: Job,
+      job: Task["job"],
       size: number,
-      { released, memory }: { released?: Promise<void> | undefined; memory?: number } = {},
-    ): Promise<Prepared> {
+      {
+        released,
+        memory,
+        keys = [],
+      }: { released?: Promise<void> | undefined; memory?: number; keys?: readonly SigningKey[] } = {},
+    ): Promise<Prepared | undefined> {
       if (stopped) return Promise.reject(unavailable("The service is stopping"));
-      return new Promise<Prepared>((resolve, reject) => {
+      return new Promise<Prepared | undefined>((resolve, reject) => {
         const group: GroupName = kind === "bulk" ? "arriving" : kind === "document" ? "documents" : kind;
         wait({
           id: ++count,
           job,
+          keys,
           group,
           bulk: kind === "bulk",
           source,
@@ -353,7 +384,7 @@ export function createDispatcher({
         dispatch();
       });
     },
-    /** Ends the workers; every task rejects as unavailable. */
+    /** Ends the parsers; every task rejects as unavailable. */
     stop(): void {
       stopped = true;
       const slots = groups.flatMap((group) => [...group.slots]);
@@ -365,6 +396,20 @@ export function createDispatcher({
       }
     },
   };
+}
+
+/** Never rejects. */
+async function signatureFor(
+  { keys }: Task,
+  { signer, header }: Extract<Question, { signer: number }>,
+): Promise<Signature> {
+  const key = keys[signer];
+  try {
+    if (!key) throw new Error("there is no such key");
+    return { signature: await signHeader(key, header) };
+  } catch (error) {
+    return { unsigned: (error as Error).message };
+  }
 }
 
 /**

@@ -1,5 +1,5 @@
-/** The messages between the parser pool and its workers. */
-import type { SigningKey } from "../authentication/dkim.ts";
+/** The messages between the parser pool and its parsers. */
+import type { Signer, SigningKey } from "../authentication/dkim.ts";
 import type { Authentication } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
 import type { RecordType } from "../base/runtime.ts";
@@ -21,16 +21,23 @@ export interface Signing {
   signedAt: number;
 }
 
-/**
- * Work for a worker: reading stored HTML, composing, preparing or recoding a message; for a worker of its own kind, reading a
- * document.
- */
+/** The same without the keys, which parsers never have. */
+export interface SigningOrder {
+  signers: readonly Signer[];
+  /** Epoch ms. */
+  signedAt: number;
+}
+
+/** Characters and bytes in a message between the two; what is larger is in a file. */
+export const LARGEST_MESSAGE = 256 * 1024;
+
+/** Work for a parser: reading stored HTML, composing, preparing or recoding a message, reading a document. */
 export type Job = { blobFolder: string } & (MessageJob | OctetsJob | RecodingJob | { reading: Reading } | DocumentJob);
 
 /** Composing the octets of a stored message. */
 export interface OctetsJob {
   octets: OctetsParts;
-  /** Where the worker writes them; without it, they are only described. */
+  /** Where the parser writes them; without it, they are only described. */
   file?: string;
   /** The folder of the blobs that it reads, under their names, if they are not in the folder of blobs. */
   stage?: string;
@@ -38,7 +45,8 @@ export interface OctetsJob {
 
 /** Making content that was signed for sending fit a server that takes less than others. */
 export interface RecodingJob {
-  recoding: { content: Uint8Array; takes: Carriage; signing: Signing };
+  source: Source;
+  recoding: { takes: Carriage; signing: SigningOrder };
 }
 
 /** Extracting the text of a document, or reading an invitation and, with `answer`, answering it. */
@@ -49,17 +57,17 @@ export type DocumentJob =
 /** Preparing a message; a Composition is composed first. */
 export interface MessageJob {
   source: Source | Composition;
-  /** The message arrives: the worker authenticates it. */
+  /** The message arrives: the parser authenticates it. */
   arrival?: Arrival;
-  /** The folder where attachments wait until they are adopted, as those of an arriving message. The worker makes it. */
+  /** The folder where attachments wait until they are adopted, as those of an arriving message. The parser makes it. */
   stage?: string;
-  /** Blobs are not in the folder of blobs: those that the worker reads are in `stage`, under their names. */
+  /** Blobs are not in the folder of blobs: those that the parser reads are in `stage`, under their names. */
   apart?: true;
-  /** Set for a message that cannot be parsed, which the worker only authenticates: the address shown as its author. */
+  /** Set for a message that cannot be parsed, which the parser only authenticates: the address shown as its author. */
   shownFrom?: string;
-  /** The message is being sent: the worker signs it. */
-  signing?: Signing;
-  /** The message was kept elsewhere: the worker looks for neither a report nor junk tokens. */
+  /** The message is being sent: the parser has it signed. */
+  signing?: SigningOrder;
+  /** The message was kept elsewhere: the parser looks for neither a report nor junk tokens. */
   keptElsewhere?: true;
 }
 
@@ -128,23 +136,37 @@ export function joined(signatures: Uint8Array, message: Uint8Array): Uint8Array 
  */
 export type Stage = "evidence" | "policy";
 
-/** A DNS question of a worker. */
-export interface Question {
-  /** Unique within the worker. */
+/** What a parser asks the server for. */
+export type Question = DnsQuestion | SignatureQuestion;
+
+/** The signature of the signer of this index over a canonical header. */
+interface SignatureQuestion {
+  /** Unique within the parser. */
+  number: number;
+  signer: number;
+  header: Uint8Array;
+}
+
+export interface DnsQuestion {
+  /** Unique within the parser. */
   number: number;
   name: string;
   type: RecordType;
   stage: Stage;
 }
 
-export type ToWorker = (Job & { id: number }) | { number: number; answer: Answer };
+/** `reply`: the file for a result that is too large for a message. */
+export type ToParser = (Job & { id: number; reply: string }) | { number: number; answer: Answer | Signature };
 
-/** The end of a job. */
+/** A signature, or why there is none. */
+export type Signature = { signature: Uint8Array } | { unsigned: string };
+
+/** The end of a job; without a result where that is in the file for the reply. */
 export type JobReply =
-  | { id: number; result: Prepared }
+  | { id: number; result?: Prepared }
   | { id: number; failure: { message: string; stack: string | undefined; code: string | undefined } };
 
-export type FromWorker = { ready: true } | { id: number; question: Question } | JobReply;
+export type FromParser = { ready: true } | { id: number; question: Question } | JobReply;
 
 /** The parser hung on a message or document, died of it or failed on it. */
 export class UnparseableError extends Error {

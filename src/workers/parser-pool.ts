@@ -1,14 +1,16 @@
 /**
- * Prepares messages in workers, so that parsing, composing, sanitising, authenticating, writing attachments and signing
- * never stall the event loop. A message that hangs or kills a parser stays unparsed, and costs other messages only
- * time.
+ * Prepares messages and reads documents in parsers, processes of their own, so that parsing, composing, sanitising,
+ * authenticating, writing attachments and signing never stall the event loop, and what hangs or fills the memory is killed
+ * for sure. A message that hangs or kills a parser stays unparsed, and costs other messages only time.
  *
- * The dispatcher (dispatcher.ts) gives jobs (jobs.ts) to workers (slot.ts, parser-worker.ts) and answers the workers'
- * DNS questions.
+ * The dispatcher (dispatcher.ts) gives jobs (jobs.ts) to parsers (slot.ts, parser.ts) and answers their DNS questions. What is
+ * large goes by file, both ways, since this process would spend its time on passing it on.
  */
-import { mkdir, rm } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
+import { deserialize } from "node:v8";
+import type { SigningKey } from "../authentication/dkim.ts";
 import type { Authentication } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
 import type { Log } from "../base/log.ts";
@@ -26,9 +28,11 @@ import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
 import type { Source } from "../smtp/spool.ts";
 import type { Blobs } from "../store/blobs.ts";
 import type { Lender } from "../store/remote-blobs.ts";
+import { readResult, readStaged } from "./answers.ts";
 import { createDispatcher, type Work } from "./dispatcher.ts";
 import {
   type DocumentJob,
+  LARGEST_MESSAGE,
   type MessageJob,
   type OctetsJob,
   type Prepared,
@@ -36,9 +40,10 @@ import {
   type PreparedOutbound,
   type RecodingJob,
   type Signing,
+  type SigningOrder,
   UnparseableError,
 } from "./jobs.ts";
-import type { ParserWorker } from "./slot.ts";
+import { type StartParser, startParser } from "./parser-process.ts";
 
 export interface ParserPool {
   /**
@@ -91,15 +96,13 @@ export interface ParserPool {
     size: number,
     answer?: AnswerOrder,
   ): Promise<ReadInvitation | undefined>;
-  /** Ends the workers; every task rejects as unavailable. */
+  /** Ends the parsers; every task rejects as unavailable. */
   stop(): void;
 }
 
-export type StartWorker = (script: string) => ParserWorker;
-
 /** Enough to continue while the main thread commits and hands out nothing. */
 const MOST_IN_HAND = 8;
-/** Memory for each shared worker of arriving mail, which has itself a few tens of MB and one isolated worker beside it. */
+/** Memory for each shared parser of arriving mail, which has itself a few tens of MB and one isolated parser beside it. */
 const MEMORY_PER_WORKER = 512 * 1024 * 1024;
 const MOST_WORKERS = 4;
 const BULK: Work = { kind: "bulk", source: "kept elsewhere" };
@@ -112,11 +115,7 @@ export function createParserPool({
   workers = workersFor(memoryLimit(), availableParallelism()),
   mostInHand = MOST_IN_HAND,
   mostLargeBytes = mostLarge(),
-  // The same address in the single executable, where the worker's file lies beside the main one (entry naming [name]).
-  script = new URL("./parser-worker.ts", import.meta.url).href,
-  documentScript = new URL("./document-worker.ts", import.meta.url).href,
-  // The types are a browser's, whose Worker lacks the `ref` and `unref` of Bun's.
-  startWorker = (script) => new Worker(script) as Worker & ParserWorker,
+  start = startParser,
   ...parts
 }: {
   /** Folder of the blobs. */
@@ -128,45 +127,60 @@ export function createParserPool({
   names: DnsCache;
   runtime: Pick<Runtime, "now" | "setTimer">;
   log: Log;
-  /** Most shared workers of arriving mail. */
+  /** Most shared parsers of arriving mail. */
   workers?: number;
-  /** Most tasks that a worker has in hand at once. */
+  /** Most tasks that a parser has in hand at once. */
   mostInHand?: number;
   /** See createDispatcher. */
   mostLargeBytes?: number;
-  /** The worker's script. */
-  script?: string;
-  /** The same of the worker for documents. */
-  documentScript?: string;
-  /** Starts a worker on it. */
-  startWorker?: StartWorker;
+  start?: StartParser;
 }): ParserPool {
   const dispatcher = createDispatcher({
     ...parts,
     workers,
     mostInHand,
     mostLargeBytes,
-    startWorker: (group) => startWorker(group === "documents" ? documentScript : script),
+    start,
   });
 
   let stages = 0;
-  const nextStage = (): string => join(stageFolder, `${++stages}.staged`);
+  // A command beside the server has the same folder.
+  const nextStage = (): string => join(stageFolder, `${process.pid}-${++stages}.staged`);
 
-  const add = (
+  async function add(
     work: Work,
     job: MessageJob | OctetsJob | RecodingJob | { reading: Reading } | DocumentJob,
     size: number,
-    more?: { released?: Promise<void> | undefined; memory?: number },
-  ): Promise<Prepared> => dispatcher.add(work, { ...job, blobFolder }, size, more);
+    more?: { released?: Promise<void> | undefined; memory?: number; keys?: readonly SigningKey[] },
+  ): Promise<Prepared> {
+    const stage = nextStage();
+    const reply = `${stage}.reply`;
+    const lent = isTooLarge(job) ? await inFile(job, `${stage}.source`) : job;
+    try {
+      const result = await dispatcher.add(work, { ...lent, blobFolder, reply }, size, more);
+      if (result) return result;
+      try {
+        return readResult(deserialize(await readFile(reply)));
+      } finally {
+        await rm(reply, { force: true });
+      }
+    } finally {
+      if (lent !== job) await rm(`${stage}.source`, { force: true });
+    }
+  }
 
-  /** As `add`. Blobs that are elsewhere are lent to the worker, and adopted from it. */
-  async function addFiling(work: Work, job: MessageJob, size = sizeOf(job.source)): Promise<Prepared> {
-    if (!remote) return add(work, job, size);
+  /** As `add`. Blobs that are elsewhere are lent to the parser, and adopted from it. */
+  async function addFiling(
+    work: Work,
+    job: MessageJob,
+    { size = sizeOf(job.source), keys = [] }: { size?: number | undefined; keys?: readonly SigningKey[] } = {},
+  ): Promise<Prepared> {
+    if (!remote) return add(work, job, size, { keys });
     const stage = nextStage();
     try {
       if (isComposition(job.source)) await lend(remote, job.source.files, stage);
-      const prepared = await add(work, { ...job, stage, apart: true }, size);
-      await adoptAll(prepared.staged, remote);
+      const prepared = await add(work, { ...job, stage, apart: true }, size, { keys });
+      await adoptAll(readStaged(prepared, stage), remote);
       return prepared;
     } finally {
       await rm(stage, { recursive: true, force: true });
@@ -190,7 +204,7 @@ export function createParserPool({
   }
 
   return {
-    prepare: async (work, source, size) => given(await addFiling(work, { source }, size), "message").message,
+    prepare: async (work, source, size) => given(await addFiling(work, { source }, { size }), "message").message,
     read: async <R extends Reading>(source: string, reading: R) =>
       given(await add({ kind: "interactive", source }, { reading }, sizeOfReading(reading)), "read").read as Read<R>,
     composeStored,
@@ -201,7 +215,7 @@ export function createParserPool({
       try {
         const job: MessageJob = { source, arrival, stage, ...(remote && { apart: true }) };
         const prepared = await add(arrivingFrom(arrival), job, size, { released });
-        const { staged = [] } = prepared;
+        const staged = readStaged(prepared, stage);
         return {
           ...given(prepared, "message", "authentication"),
           staged: {
@@ -218,13 +232,17 @@ export function createParserPool({
     authenticate: async (source, size, arrival, shownFrom) =>
       given(await add(arrivingFrom(arrival), { source, arrival, shownFrom }, size), "authentication").authentication,
     async prepareOutbound(account, source, signing) {
-      const prepared = await addFiling({ kind: "interactive", source: account }, { source, signing });
+      const work: Work = { kind: "interactive", source: account };
+      const prepared = await addFiling(work, { source, signing: orderOf(signing) }, signing);
       const { message, content } = given(prepared, "message", "content");
       return { message, content };
     },
-    async recodeOutbound(source, content, takes, signing) {
-      const recoding = { content, takes, signing };
-      const { content: recoded } = await add({ kind: "interactive", source }, { recoding }, content.byteLength);
+    async recodeOutbound(account, content, takes, signing) {
+      const job = { source: content, recoding: { takes, signing: orderOf(signing) } };
+      const { keys } = signing;
+      const { content: recoded } = await add({ kind: "interactive", source: account }, job, content.byteLength, {
+        keys,
+      });
       return recoded && "bytes" in recoded ? recoded.bytes : undefined;
     },
     async readInvitation(owner, source, size, answer) {
@@ -259,6 +277,22 @@ export function createParserPool({
 const workersFor = (memory: number, processors: number): number =>
   Math.max(1, Math.min(MOST_WORKERS, processors - 1, Math.round(memory / MEMORY_PER_WORKER)));
 
+const orderOf = ({ keys, signedAt }: Signing): SigningOrder => ({
+  signers: keys.map(({ privateKey: _, ...signer }) => signer),
+  signedAt,
+});
+
+/** True for a job whose source is bytes, too many for a message. */
+const isTooLarge = (job: object): job is { source: Uint8Array } =>
+  "source" in job && job.source instanceof Uint8Array && job.source.byteLength > LARGEST_MESSAGE;
+
+/** Puts the source of a job into a file. */
+async function inFile<J extends { source: Uint8Array }>(job: J, path: string): Promise<J & { source: string }> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await writeFile(path, job.source, { mode: 0o600 });
+  return { ...job, source: path };
+}
+
 /** Puts blobs that are elsewhere into the folder, under their names. */
 async function lend(remote: Lender, files: readonly { blob: string }[] = [], stage: string): Promise<void> {
   await mkdir(stage, { recursive: true, mode: 0o700 });
@@ -266,7 +300,7 @@ async function lend(remote: Lender, files: readonly { blob: string }[] = [], sta
   await Promise.all([...blobs].map((blob) => remote.lend(blob, join(stage, blob))));
 }
 
-async function adoptAll(staged: Prepared["staged"] = [], blobs: Pick<Blobs, "adopt">): Promise<void> {
+async function adoptAll(staged: Required<Prepared>["staged"], blobs: Pick<Blobs, "adopt">): Promise<void> {
   const ends = await Promise.allSettled(staged.map(({ name, file }) => blobs.adopt(file, name)));
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 }

@@ -1,121 +1,125 @@
 /**
- * One worker, the tasks that it has in hand, and the limits on its silence.
+ * One parser, the tasks that it has in hand, and the limits on its silence and its memory.
  *
- * Invariant: after `close`, messages from the worker are ignored, and none is sent to it.
+ * Invariant: after `close`, messages from the parser are ignored, and none is sent to it. Its process is killed then, and its
+ * memory is free once `gone` is told.
  */
+import type { SigningKey } from "../authentication/dkim.ts";
+import type { MessagingChild } from "../base/child-process.ts";
 import type { Log } from "../base/log.ts";
+import { parserMemory, TIMES_ITS_SIZE } from "../base/memory.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Answer } from "../net/dns-cache.ts";
-import type { FromWorker, Job, JobReply, Prepared, Question, Stage, ToWorker } from "./jobs.ts";
+import { readMessage } from "./answers.ts";
+import type { FromParser, Job, JobReply, Prepared, Question, Signature, Stage, ToParser } from "./jobs.ts";
+import type { StartParser } from "./parser-process.ts";
 
-/** The parts of a Worker that the pool uses. */
-export type ParserWorker = Pick<Worker, "addEventListener" | "postMessage" | "terminate"> & {
-  ref(): void;
-  unref(): void;
-};
-
-/** The workers of a group share a queue: interactive work, arriving mail with bulk work, or documents. */
+/** The parsers of a group share a queue: interactive work, arriving mail with bulk work, or documents. */
 export type GroupName = "interactive" | "arriving" | "documents";
 
 /** A job on its way through the pool. */
 export interface Task {
   readonly id: number;
-  readonly job: Job;
+  readonly job: Job & { reply: string };
+  /** Keys that sign for it, which stay here. */
+  readonly keys: readonly SigningKey[];
   readonly group: GroupName;
   readonly bulk: boolean;
   readonly source: string;
   /** Bytes. */
   readonly size: number;
-  /** Bytes by which the process may grow during it; without it, any. */
+  /** Bytes of memory that it may take; without it, what a message of its size may take. */
   readonly memory: number | undefined;
   /** Resolves when its result is no longer in memory; without it, at once. */
   readonly released: Promise<void> | undefined;
-  /** Epoch ms at which it began to wait for a worker. */
+  /** Epoch ms at which it began to wait for a parser. */
   readonly since: number;
-  /** A worker fell silent or died during it, perhaps because of it; it runs alone. */
+  /** A parser fell silent or died during it, perhaps because of it; it runs alone. */
   suspect: boolean;
-  /** Time of workers that it has used, ms. */
+  /** Time of parsers that it has used, ms. */
   took: number;
-  resolve(result: Prepared): void;
+  resolve(result: Prepared | undefined): void;
   reject(error: unknown): void;
   cancelWait?: () => void;
-  /** The worker that it was last given to. */
+  /** The parser that it was last given to. */
   slot?: Slot;
   /** The end of each stage that has begun, epoch ms. */
   readonly ends: Map<Stage, number>;
-  /** Number of unanswered DNS questions. */
+  /** Number of unanswered questions. */
   questions: number;
-  /** It waits for DNS, and its worker may take another task meanwhile. */
+  /** It waits for answers, and its parser may take another task meanwhile. */
   parked: boolean;
 }
 
 /** Notifications from a slot to the dispatcher. */
 export interface SlotEvents {
-  /** The worker spent `ms` on the task. */
+  /** The parser spent `ms` on the task. */
   charged(task: Task, ms: number): void;
   asked(slot: Slot, task: Task, question: Question): void;
   replied(slot: Slot, task: Task, reply: JobReply): void;
-  /** The worker hung, died or did not start. `reason` continues "The message …". */
-  failed(slot: Slot, reason: string, error?: unknown): void;
-  closed(slot: Slot): void;
-  /** A shared worker was silent for longer than it may hold up others. */
+  /** The parser hung, took too much memory, died or did not start. `reason` continues "The message …", `how` explains it. */
+  failed(slot: Slot, reason: string, how?: string): void;
+  /** The process has ended, and has no memory any more. */
+  gone(slot: Slot): void;
+  /** A shared parser was silent for longer than it may hold up others. */
   heldUp(slot: Slot): void;
 }
 
-/** Longest silence of a worker with one message, without the time that MS_PER_BYTE adds. */
+/** Longest silence of a parser with one message, without the time that MS_PER_BYTE adds. */
 const DEADLINE_MS = 10_000;
 /** Time allowed per byte. Ten megabytes of honest mail take half a second on an idle machine of 2026. */
 export const MS_PER_BYTE = 1 / 10_000;
-/** Longest silence of a shared worker, during which one message may hold up others; then its tasks are moved. */
+/** Longest silence of a shared parser, during which one message may hold up others; then its tasks are moved. */
 const SHARED_MS = 2_000;
-/** The last part of these limits, in which the main thread reads what the worker said while the thread was busy. */
+/** The last part of these limits, in which the main thread reads what the parser said while the thread was busy. */
 const UNHEARD_MS = 100;
-/** Time between two looks at the memory of a task that has a limit. */
+/** Time between two looks at the memory of a busy parser. */
 const LOOK_MS = 50;
-/** Time for a worker to load its code. */
+/** Time for a parser to load its code. */
 const START_MS = 60_000;
-/** Idle time after which a worker for interactive or costly work ends, which frees some 30 MB. */
+/** Idle time after which a parser for interactive or costly work ends, which frees some 30 MB. */
 const IDLE_MS = 60_000;
-/** The same for a shared worker of arriving mail: the next message waits 0.2 s for its successor. */
+/** The same for a shared parser of arriving mail: the next message waits 0.2 s for its successor. */
 const IDLE_ARRIVING_MS = 10 * 60_000;
 
 export class Slot {
   readonly group: GroupName;
   /** It runs costly tasks, one at a time. */
   isolated: boolean;
-  /** True once the worker is ready. No message is to blame if it dies before. */
+  /** True once the parser is ready. No message is to blame if it dies before. */
   started = false;
   isClosed = false;
   readonly inHand = new Map<number, Task>();
-  readonly #worker: ParserWorker;
+  readonly #process: MessagingChild;
   readonly #runtime: Pick<Runtime, "now" | "setTimer">;
   readonly #events: SlotEvents;
-  /** When the worker was last heard, or got work after idling; epoch ms. */
+  /** When the parser was last heard, or got work after idling; epoch ms. */
   #heardAt = 0;
   #cancelTimer: (() => void) | undefined;
+  #cancelLook: (() => void) | undefined;
 
   constructor(
-    worker: ParserWorker,
+    start: StartParser,
     { group, isolated }: { group: GroupName; isolated: boolean },
     { runtime, log, events }: { runtime: Pick<Runtime, "now" | "setTimer">; log: Log; events: SlotEvents },
   ) {
     this.group = group;
     this.isolated = isolated;
-    this.#worker = worker;
     this.#runtime = runtime;
     this.#events = events;
-    worker.unref();
-    worker.addEventListener("message", ({ data }: MessageEvent<FromWorker>) => {
-      if (!this.isClosed) this.#hear(data, log);
+    this.#process = start({
+      heard: (message) => {
+        if (!this.isClosed) this.#hear(message, log);
+      },
+      ended: (how) => {
+        this.#fail("ended the parser", how);
+        events.gone(this);
+      },
     });
-    worker.addEventListener("error", (event: ErrorEvent) => {
-      event.preventDefault();
-      this.#fail("crashed the parser", event.error ?? event.message);
-    });
-    worker.addEventListener("close", () => this.#fail("ended the parser"));
+    this.#process.unref();
   }
 
-  /** The tasks that the worker works on; the others wait for DNS. */
+  /** The tasks that the parser works on; the others wait for DNS. */
   get busyWith(): Task[] {
     return [...this.inHand.values()].filter((task) => !task.parked);
   }
@@ -128,21 +132,24 @@ export class Slot {
     const wasIdle = this.isIdle;
     this.inHand.set(task.id, task);
     task.slot = this;
-    // Without this, Bun spins its event loop where nothing else keeps the process alive, as in a command.
-    this.#worker.ref();
+    // A command may have nothing else to stay alive for.
+    this.#process.ref();
     if (wasIdle) this.resume();
-    if (task.memory !== undefined) this.#limitMemory(task, process.memoryUsage.rss() + task.memory);
-    this.#worker.postMessage({ ...task.job, id: task.id } satisfies ToWorker);
+    this.#look();
+    this.#process.send({ ...task.job, id: task.id } satisfies ToParser);
   }
 
-  tell(number: number, answer: Answer): void {
-    if (!this.isClosed) this.#worker.postMessage({ number, answer } satisfies ToWorker);
+  tell(number: number, answer: Answer | Signature): void {
+    if (!this.isClosed) this.#process.send({ number, answer } satisfies ToParser);
   }
 
   /** Removes a task that is done. */
   release(task: Task): void {
     this.inHand.delete(task.id);
-    if (this.inHand.size === 0) this.#worker.unref();
+    if (this.inHand.size > 0) return;
+    this.#process.unref();
+    this.#cancelLook?.();
+    this.#cancelLook = undefined;
   }
 
   /** Starts to count its silence, when it gets work after idling. */
@@ -151,14 +158,14 @@ export class Slot {
     this.#watch();
   }
 
-  /** Makes it the isolated worker of its one task, with the time that a message alone may take. */
+  /** Makes it the isolated parser of its one task, with the time that a message alone may take. */
   isolate(): void {
     this.isolated = true;
     this.#limitSilence(this.#deadline() - SHARED_MS);
   }
 
   /**
-   * Charges a task with the time since the worker was last heard: a worker has one thread and runs its tasks in turn,
+   * Charges a task with the time since the parser was last heard: a parser has one thread and runs its tasks in turn,
    * so it was busy with the task that it now reports.
    */
   charge(task: Task): void {
@@ -169,25 +176,33 @@ export class Slot {
 
   close(): void {
     this.#cancelTimer?.();
+    this.#cancelLook?.();
     this.isClosed = true;
-    this.#worker.terminate();
-    this.#events.closed(this);
+    this.#process.unref();
+    this.#process.kill();
   }
 
-  #hear(data: FromWorker, log: Log): void {
+  #hear(message: unknown, log: Log): void {
+    let data: FromParser;
+    try {
+      data = readMessage(message);
+    } catch (error) {
+      this.#fail("confused the parser", (error as Error).message);
+      return;
+    }
     const task = "id" in data ? this.inHand.get(data.id) : undefined;
     if (task) this.charge(task);
     this.#heardAt = this.#runtime.now();
     if ("ready" in data) {
       this.started = true;
-      log.debug("parser worker started");
+      log.debug("parser started");
     } else if (task && "question" in data) this.#events.asked(this, task, data.question);
     else if (task && !("question" in data)) this.#events.replied(this, task, data);
     this.#watch();
   }
 
-  #fail(reason: string, error?: unknown): void {
-    if (!this.isClosed) this.#events.failed(this, reason, error);
+  #fail(reason: string, how?: string): void {
+    if (!this.isClosed) this.#events.failed(this, reason, how);
   }
 
   #watch(): void {
@@ -201,13 +216,20 @@ export class Slot {
     }
   }
 
-  /** A thread has no limit of its own, so the memory of the whole process counts. */
-  #limitMemory(task: Task, most: number): void {
-    this.#runtime.setTimer(() => {
-      if (this.isClosed || !this.inHand.has(task.id)) return;
-      if (process.memoryUsage.rss() > most) this.#fail("took too much memory");
-      else this.#limitMemory(task, most);
+  /** Looks at the memory of the process from time to time, while it works. */
+  #look(): void {
+    this.#cancelLook ??= this.#runtime.setTimer(() => {
+      this.#cancelLook = undefined;
+      if (this.isClosed || this.inHand.size === 0) return;
+      if ((this.#process.memory() ?? 0) > this.#mostMemory()) this.#fail("took too much memory");
+      else this.#look();
     }, LOOK_MS);
+  }
+
+  #mostMemory(): number {
+    return parserMemory(
+      [...this.inHand.values()].reduce((sum, { memory, size }) => sum + (memory ?? size * TIMES_ITS_SIZE), 0),
+    );
   }
 
   #deadline(): number {

@@ -1,8 +1,9 @@
 /** Signatures (RFC 6376, RFC 8463), checked by code that shares nothing with the signer. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
-import { type SigningKey, sign } from "../../src/authentication/dkim.ts";
+import type { SigningKey } from "../../src/authentication/dkim.ts";
 import { verifyDkim } from "../harness/dkim-verifier.ts";
+import { sign } from "../harness/outgoing.ts";
 import { START } from "../harness/runtime.ts";
 
 let keys: SigningKey[];

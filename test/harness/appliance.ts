@@ -8,12 +8,12 @@ import type { DnsClient, Runtime } from "../../src/base/runtime.ts";
 import { readConfig } from "../../src/config.ts";
 import type { DoctorOptions } from "../../src/doctor/doctor.ts";
 import { SCOPES } from "../../src/store/schema.ts";
-import type { StartWorker } from "../../src/workers/parser-pool.ts";
+import type { StartParser } from "../../src/workers/parser-process.ts";
 import { apiClient, type Client } from "./api.ts";
 import { newDatabase } from "./database.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
-import { shareWorker } from "./parser-worker.ts";
+import { shareParser } from "./parser.ts";
 import { type FakeRuntime, fakeRuntime } from "./runtime.ts";
 
 /** The address of a listener. */
@@ -59,7 +59,7 @@ atEndOfFile(async () => {
 /** The doctor's checks, by default none; the database, by default a new one in memory; the workers, by default shared. */
 type Checked = Pick<DoctorOptions, "checks"> & {
   file?: string;
-  startWorker?: StartWorker;
+  startParser?: StartParser;
   allow?: readonly string[];
 };
 
@@ -102,7 +102,7 @@ export async function boot(
 /** Starts one without a workspace, as after an installation. `prepare` runs before. */
 export async function bootEmpty(
   env: Record<string, string> = {},
-  { checks = {}, file, startWorker = shareWorker, allow, ...world }: Partial<Runtime> & Checked = {},
+  { checks = {}, file, startParser = shareParser, allow, ...world }: Partial<Runtime> & Checked = {},
   prepare: (appliance: Appliance) => void = () => {},
 ): Promise<Omit<Booted, "owner" | "api">> {
   const runtime = fakeRuntime(world);
@@ -118,7 +118,7 @@ export async function bootEmpty(
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
   const appliance = createAppliance(config, runtime, log, {
     file: file ?? newDatabase(),
-    startWorker,
+    startParser,
     doctor: { checks },
     ...(allow && { allow }),
   });

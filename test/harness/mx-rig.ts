@@ -23,7 +23,7 @@ import { createParserPool, type ParserPool } from "../../src/workers/parser-pool
 import { storeInFolder } from "./database.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
-import { shareWorker } from "./parser-worker.ts";
+import { shareParser } from "./parser.ts";
 import { makePair } from "./remote-mx.ts";
 import { type FakeRuntime, fakeRuntime, START } from "./runtime.ts";
 import type { Address } from "./smtp-client.ts";
@@ -214,7 +214,7 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
       runtime,
       log,
       workers: 1,
-      startWorker: shareWorker,
+      start: shareParser,
     });
   const spool = openSpool(join(folder, "spool"));
   const hostname = "mx.example.test";

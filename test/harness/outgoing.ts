@@ -3,7 +3,7 @@
 import { eq } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
-import { sign } from "../../src/authentication/dkim.ts";
+import { type SigningKey, signHeader, writeSignatures } from "../../src/authentication/dkim.ts";
 import { AppError } from "../../src/base/errors.ts";
 import { createSending } from "../../src/compose/send.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
@@ -21,6 +21,10 @@ import type { ParserPool } from "../../src/workers/parser-pool.ts";
 import { temporaryFolder } from "./folder.ts";
 import { createWorld } from "./mailbox-world.ts";
 import { testLog } from "./mx-rig.ts";
+
+/** The DKIM-Signature fields of a message, as the server makes them together with a parser. */
+export const sign = (message: Uint8Array, keys: readonly SigningKey[], signedAt: number): Promise<string> =>
+  writeSignatures(message, keys, signedAt, (signer, header) => signHeader(keys[signer] as SigningKey, header));
 
 /** Limit of recipients in the queue. */
 export const LARGEST_QUEUE = 1_000;

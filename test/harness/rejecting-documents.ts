@@ -1,5 +1,5 @@
 /**
- * Reads three documents, as a program, in a worker in which each leaves a rejection behind that nobody handles, as pdf.js
+ * Reads three documents, as a program, in a parser in which each leaves a rejection behind that nobody handles, as pdf.js
  * does. Prints what they gave.
  */
 import { createLog } from "../../src/base/log.ts";
@@ -7,6 +7,7 @@ import { systemRuntime } from "../../src/base/runtime.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { createParserPool } from "../../src/workers/parser-pool.ts";
 import { docx, paragraph } from "./documents.ts";
+import { parsersOf } from "./parser.ts";
 
 const runtime = systemRuntime();
 const pool = createParserPool({
@@ -14,7 +15,7 @@ const pool = createParserPool({
   names: createDnsCache(runtime),
   runtime,
   log: createLog("warn", runtime.now, (line) => process.stderr.write(line)),
-  documentScript: new URL("./rejecting-worker.ts", import.meta.url).href,
+  start: parsersOf("./rejecting-parser.ts"),
 });
 const bytes = docx(paragraph("words"));
 const hints = { filename: "a", contentType: "application/octet-stream" };

@@ -9,7 +9,7 @@ import { openReadOnlyStore, type ReadOnlyStore } from "../../src/store/read-only
 import { apiClient, type Client } from "./api.ts";
 import type { Booted } from "./appliance.ts";
 import { atEndOfFile } from "./end.ts";
-import { shareWorker } from "./parser-worker.ts";
+import { shareParser } from "./parser.ts";
 import type { FakeRuntime } from "./runtime.ts";
 
 export interface BootedStandby {
@@ -41,7 +41,7 @@ export async function followStopped(server: Booted, state: () => StandbyState = 
   const following = { store, state, unreadable: () => undefined };
   const standby = createAppliance(config, runtime, log, {
     following,
-    startWorker: shareWorker,
+    startParser: shareParser,
     doctor: { checks: {} },
   });
   const ready = await standby.start();

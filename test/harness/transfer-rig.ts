@@ -15,7 +15,7 @@ import { type Destination, destinationOf } from "../../src/transfer/placement.ts
 import { findMessages } from "../../src/transfer/sources.ts";
 import type { Booted } from "./appliance.ts";
 import { temporaryFolder } from "./folder.ts";
-import { shareWorker } from "./parser-worker.ts";
+import { shareParser } from "./parser.ts";
 
 /** Makes a folder of these files, in latin1. */
 export function files(content: Record<string, string | Uint8Array>): string {
@@ -49,7 +49,7 @@ export async function importInto(
 ): Promise<ImportResult> {
   const { store, mailbox, people, config } = appliance;
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
-  const parser = openParser({ folder: config.data, store, runtime, log, startWorker: shareWorker });
+  const parser = openParser({ folder: config.data, store, runtime, log, startParser: shareParser });
   const entry = people.mailboxAt(into);
   const destination = destinationOf(mailbox, entry, people.listUsers(entry.workspaceId), { folder, read });
   try {

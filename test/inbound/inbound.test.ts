@@ -12,6 +12,7 @@ import { createParserPool } from "../../src/workers/parser-pool.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { listenForMailbox, type MailboxRig, testLog } from "../harness/mx-rig.ts";
+import { parsersOf } from "../harness/parser.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { connectSmtp, type Reply, type SmtpClient } from "../harness/smtp-client.ts";
 import { until } from "../harness/until.ts";
@@ -331,9 +332,9 @@ describe("failures", () => {
       open({
         runtime: fakeRuntime({ dns: zone(ZONE) }),
         parser: ({ blobFolder, runtime }) => {
-          const script = new URL("../harness/poisoned-worker.ts", import.meta.url).href;
           const { log } = testLog(runtime);
-          return createParserPool({ blobFolder, names: createDnsCache(runtime), runtime, log, workers: 1, script });
+          const start = parsersOf("./poisoned-parser.ts");
+          return createParserPool({ blobFolder, names: createDnsCache(runtime), runtime, log, workers: 1, start });
         },
       });
     const last = ({ store }: MailboxRig) => store.db.query.messages.findMany().sync().at(-1);
@@ -347,7 +348,7 @@ describe("failures", () => {
         if (poison === "hang") {
           // Alone, it has ten seconds, of which the first two let others pass.
           const inHand = rig.runtime.now() + 1_900;
-          await until(() => rig.runtime.nextTimer() === inHand);
+          await until(() => rig.runtime.timers().includes(inHand));
           rig.runtime.advanceTo(rig.runtime.now() + 10_000);
         }
         expect((await reply).code).toBe(250);

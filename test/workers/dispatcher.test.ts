@@ -1,13 +1,15 @@
 /**
- * The order and delays of work in the parser pool, with fake workers that take as long as a message says, by the fake
+ * The order and delays of work in the parser pool, with fake parsers that take as long as a message says, by the fake
  * clock.
  */
 import { afterAll, describe, expect, test } from "bun:test";
 import { isUnavailable } from "../../src/base/errors.ts";
+import { parserMemory, TIMES_ITS_SIZE } from "../../src/base/memory.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
 import type { Work } from "../../src/workers/dispatcher.ts";
-import { type FromWorker, type ToWorker, UnparseableError } from "../../src/workers/jobs.ts";
+import { type FromParser, type ToParser, UnparseableError } from "../../src/workers/jobs.ts";
 import { createParserPool, type ParserPool } from "../../src/workers/parser-pool.ts";
+import type { StartParser } from "../../src/workers/parser-process.ts";
 import { testLog } from "../harness/mx-rig.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 
@@ -27,14 +29,17 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB } = {}) {
   /** `worker subject`, and the ms since the start at which it was done. */
   const done: [what: string, at: number][] = [];
   const running = new Set<number>();
+  /** Bytes that a parser has, by its number. */
+  const memory = new Map<number, number>();
   let started = 0;
+  /** Ms from the signal until a parser is gone. */
+  let endsAfter = 0;
 
-  function startWorker() {
-    const target = new EventTarget();
+  const start: StartParser = ({ heard, ended }) => {
     const number = ++started;
     const queue: { id: number; subject: string; takes: number }[] = [];
     let cancel: (() => void) | undefined;
-    const say = (data: FromWorker) => target.dispatchEvent(new MessageEvent("message", { data }));
+    const say = (data: FromParser) => heard(data);
     const work = (): void => {
       const [job] = queue;
       if (!job) return;
@@ -43,21 +48,27 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB } = {}) {
         cancel = undefined;
         done.push([`${number} ${job.subject}`, runtime.now() - START]);
         const { id, subject } = job;
-        say({ id, result: { message: { subject }, document: { text: subject, notes: [] } } } as unknown as FromWorker);
+        say({ id, result: { message: { subject }, document: { text: subject, notes: [] } } } as unknown as FromParser);
         if (!cancel) work();
       }, job.takes);
     };
     running.add(number);
     runtime.setTimer(() => say({ ready: true }), 0);
     return {
-      addEventListener: target.addEventListener.bind(target),
       ref() {},
       unref() {},
-      terminate() {
+      memory: () => memory.get(number),
+      kill() {
         cancel?.();
-        running.delete(number);
+        const gone = () => {
+          running.delete(number);
+          ended("killed");
+        };
+        if (endsAfter === 0) gone();
+        else runtime.setTimer(gone, endsAfter);
       },
-      postMessage(message: ToWorker) {
+      send(sent) {
+        const message = sent as ToParser;
         const { source } = "document" in message ? message.document : (message as { source?: unknown });
         if (!(source instanceof Uint8Array)) throw new Error("nothing is asked here");
         const [subject = "", takes] = Buffer.from(source).toString().split(" takes ");
@@ -65,13 +76,13 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB } = {}) {
         if (queue.length === 1) work();
       },
     };
-  }
+  };
 
   const names = createDnsCache(runtime);
-  const pool = createParserPool({ blobFolder: "none", names, runtime, log, workers, mostLargeBytes, startWorker });
+  const pool = createParserPool({ blobFolder: "none", names, runtime, log, workers, mostLargeBytes, start });
   pools.push(pool);
   const give = (kind: Work["kind"], source: string, subject: string, takes: number, bytes = 0): Promise<string> =>
-    pool.prepare({ kind, source }, Buffer.from(`${subject} takes ${takes}`.padEnd(bytes))).then(
+    pool.prepare({ kind, source }, Buffer.from(`${subject} takes ${takes}`), bytes || undefined).then(
       (message) => message.subject,
       (error) => (error instanceof UnparseableError ? "blamed" : isUnavailable(error) ? "refused" : String(error)),
     );
@@ -80,8 +91,25 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB } = {}) {
   const advance = async (ms: number) => runtime.advanceTo(runtime.now() + ms);
   const doneAt = (subject: string) => done.find(([what]) => what.endsWith(` ${subject}`))?.[1];
   const workerOf = (subject: string) => done.find(([what]) => what.endsWith(` ${subject}`))?.[0].split(" ")[0];
-  const replaced = () => lines.filter(({ message }) => message === "parser worker replaced").length;
-  return { pool, runtime, give, read, advance, done, doneAt, workerOf, replaced, running, started: () => started };
+  const slowToEnd = (ms: number) => {
+    endsAfter = ms;
+  };
+  const replaced = () => lines.filter(({ message }) => message === "parser replaced").length;
+  return {
+    pool,
+    runtime,
+    give,
+    read,
+    advance,
+    done,
+    doneAt,
+    workerOf,
+    replaced,
+    running,
+    memory,
+    slowToEnd,
+    started: () => started,
+  };
 }
 
 describe.each([1, 2, 4])("with %d workers, hostile mail of one source", (workers) => {
@@ -148,8 +176,7 @@ test("a message that is merely slow continues in its worker, for a time that gro
   expect(await slow).toBe("slow");
   expect([started(), replaced()]).toEqual([2, 0]);
 
-  const large = Buffer.from(`large takes 14000${" ".repeat(50_000_000)}`);
-  const prepared = pool.prepare({ kind: "bulk", source: "kept" }, large);
+  const prepared = pool.prepare({ kind: "bulk", source: "kept" }, Buffer.from("large takes 14000"), 50_000_000);
   await advance(14_000);
   expect((await prepared).subject).toBe("large");
   expect(replaced()).toBe(0);
@@ -222,8 +249,8 @@ test("a large message keeps its room until it is filed", async () => {
   const { pool, give, advance, doneAt } = openPool({ mostLargeBytes: 8 * MB });
   const filed = Promise.withResolvers<void>();
   const arrival = { ip: "192.0.2.1" } as Parameters<ParserPool["prepareInbound"]>[2];
-  const source = Buffer.from("first takes 1000".padEnd(8 * MB));
-  void pool.prepareInbound(source, source.byteLength, arrival, filed.promise).catch(() => {});
+  const source = Buffer.from("first takes 1000");
+  void pool.prepareInbound(source, 8 * MB, arrival, filed.promise).catch(() => {});
   void give("arriving", "b", "second", 1_000, 8 * MB);
   await advance(5_000);
   expect(["first", "second"].map(doneAt)).toEqual([1_000, undefined]);
@@ -332,5 +359,39 @@ describe("documents", () => {
     void give("arriving", "b", "small", 5);
     await advance(3_000);
     expect(["large", "document", "small"].map(doneAt)).toEqual([1_000, 2_000, 5]);
+  });
+});
+
+describe("memory", () => {
+  test("that a message takes beyond what its size explains ends its parser, within two looks", async () => {
+    const { give, advance, memory, started, running } = openPool();
+    const greedy = give("arriving", "a", "greedy", FOR_EVER);
+    await advance(10);
+    memory.set(started(), parserMemory(100 * TIMES_ITS_SIZE) + 1);
+    await advance(100);
+    expect(await greedy).toBe("blamed");
+    expect(running.size).toBe(0);
+  });
+
+  test("that its size explains is left to it", async () => {
+    const { give, advance, memory, started } = openPool();
+    const large = give("arriving", "a", "large", 1_000, 5 * MB);
+    await advance(10);
+    memory.set(started(), parserMemory(5 * MB * TIMES_ITS_SIZE));
+    await advance(1_000);
+    expect(await large).toBe("large");
+  });
+
+  test("is free before the next job begins: a parser that was killed has no successor before it is gone", async () => {
+    const { give, advance, doneAt, started, running, slowToEnd } = openPool();
+    slowToEnd(500);
+    const hostile = give("arriving", "evil", "hostile", FOR_EVER);
+    await advance(10_000);
+    expect(await hostile).toBe("blamed");
+    void give("arriving", "evil", "next", 5);
+    await advance(400);
+    expect([running.size, started(), doneAt("next")]).toEqual([1, 1, undefined]);
+    await advance(200);
+    expect([started(), doneAt("next")]).toEqual([2, 10_505]);
   });
 });

@@ -1,4 +1,4 @@
-/** Documents in the worker that reads them. Limits in time are tested in dispatcher.test.ts. */
+/** Documents in the parsers that read them. Limits in time are tested in dispatcher.test.ts. */
 import { afterAll, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -39,7 +39,7 @@ test("a PDF of 100 pages has its text within two seconds of work", async () => {
   const bytes = pdf(pagesOfText(100));
   let work = 0;
   let text = "";
-  // The first time the worker starts, and loads pdf.js. While other programs are busy, the time is over before the last page.
+  // The first time a parser starts, and loads pdf.js. While other programs are busy, the time is over before the last page.
   for (let tries = 0; tries < 10 && (tries < 2 || !text.includes("--- page 100 of 100 ---")); tries++) {
     const begun = process.cpuUsage();
     const found = await read(bytes, bytes.byteLength);
@@ -63,12 +63,17 @@ function loadedBy(file: string, seen = new Set<string>()): Set<string> {
   return seen;
 }
 
-test("neither the server nor the workers that prepare mail load the readers of documents", () => {
-  for (const entry of ["main.ts", "workers/parser-worker.ts"]) {
+test("neither the server nor the parsers load the readers of documents before there is one", () => {
+  for (const entry of ["cli/cli.ts", "workers/parser.ts"]) {
     const loaded = loadedBy(entry);
     expect(loaded.size).toBeGreaterThan(40);
     expect([...loaded].filter((file) => file.startsWith("documents/") && file !== "documents/kind.ts")).toEqual([]);
   }
-  expect([...loadedBy("workers/document-worker.ts")]).toContain("documents/document.ts");
-  expect([...loadedBy("workers/document-worker.ts")]).not.toContain("documents/pdf.ts");
+  expect([...loadedBy("workers/document-jobs.ts")]).toContain("documents/document.ts");
+  expect([...loadedBy("workers/document-jobs.ts")]).not.toContain("documents/pdf.ts");
+});
+
+test("a parser loads neither the command line nor the server", () => {
+  const loaded = [...loadedBy("main.ts"), ...loadedBy("workers/parser.ts")];
+  expect(loaded.filter((file) => /^(?:cli|api|http|operations|appliance)/.test(file))).toEqual([]);
 });

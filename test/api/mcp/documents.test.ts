@@ -4,14 +4,14 @@ import { basename, join } from "node:path";
 import type { Caller } from "../../../src/access/caller.ts";
 import { createDocuments } from "../../../src/api/mcp/documents.ts";
 import type { DocumentText } from "../../../src/documents/kind.ts";
-import type { ParserWorker } from "../../../src/workers/slot.ts";
+import type { StartParser } from "../../../src/workers/parser-process.ts";
 import { type Booted, boot } from "../../harness/appliance.ts";
 import { docx, letterWith, linesOf, officeEntries, pagesOfText, paragraph, pdf, zip } from "../../harness/documents.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { letter, mailer } from "../../harness/mail.ts";
 import { connectMcp, type ToolClient } from "../../harness/mcp-client.ts";
 import { bodyIn, openFences } from "../../harness/mcp-mail.ts";
-import { shareWorker } from "../../harness/parser-worker.ts";
+import { shareParser } from "../../harness/parser.ts";
 
 const ALICE = "alice@example.test";
 const DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
@@ -155,23 +155,17 @@ describe("a document without text says why, with its URL", () => {
   });
 });
 
-test("a document that takes too long has its worker ended, and says so with its URL; mail comes meanwhile", async () => {
+test("a document that takes too long has its parser ended, and says so with its URL; mail comes meanwhile", async () => {
   const given = Promise.withResolvers<void>();
-  const hanging = (): ParserWorker => {
-    const target = new EventTarget();
-    setImmediate(() => target.dispatchEvent(new MessageEvent("message", { data: { ready: true } })));
-    const nothing = () => {};
+  /** A parser that hangs at documents, each job by itself. */
+  const hangingAtDocuments: StartParser = (events) => {
+    const parser = shareParser(events);
     return {
-      addEventListener: target.addEventListener.bind(target),
-      postMessage: () => given.resolve(),
-      terminate: nothing,
-      ref: nothing,
-      unref: nothing,
+      ...parser,
+      send: (message) => ("document" in (message as object) ? given.resolve() : parser.send(message)),
     };
   };
-  const slow = await boot({}, undefined, {
-    startWorker: (script) => (script.includes("document-worker") ? hanging() : shareWorker(script)),
-  });
+  const slow = await boot({}, undefined, { startParser: hangingAtDocuments });
   const sender = mailer(slow.mx);
   const envelope = { from: "carol@remote.example", to: ALICE };
   await sender.send(envelope, letterWith(ALICE, [["a.docx", DOCX, docx(paragraph("words"))]]));

@@ -1,12 +1,14 @@
 /**
- * A worker of parser-pool.ts. Off the main thread it composes messages, also the octets of stored ones, prepares them for filing, writes their
- * attachments durably, authenticates arriving mail and signs mail that is sent. It does not open the database, and asks
- * DNS through the main thread. It is a separate entry of the single executable. It reports ready once all its code is
- * loaded; from then on its silence is limited (slot.ts).
+ * A parser: a process of parser-pool.ts that reads what strangers sent. It composes messages, also the octets of stored ones,
+ * prepares them for filing, writes their attachments durably, authenticates arriving mail, signs mail that is sent, and
+ * extracts the text of documents. It has no environment, does not open the database, and asks DNS through the server. It
+ * reports ready once its code is loaded; from then on its silence and its memory are limited (slot.ts).
  */
 
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { sign, withoutSignatures } from "../authentication/dkim.ts";
+import { serialize } from "node:v8";
+import { withoutSignatures, writeSignatures } from "../authentication/dkim.ts";
 import { type Authentication, judge, organizationsOf } from "../authentication/dmarc.ts";
 import { type Arrival, gatherEvidence } from "../authentication/evidence.ts";
 import type { DNSResolver } from "../authentication/mailauth.ts";
@@ -22,19 +24,24 @@ import { recode, UNKNOWN_SERVER } from "../message/recode.ts";
 import { type Answer, isFresh } from "../net/dns-cache.ts";
 import { readSource } from "../smtp/spool.ts";
 import { type FileBlobs, openBlobs } from "../store/blobs.ts";
+import { weigh } from "./answers.ts";
 import {
-  type FromWorker,
+  type DnsQuestion,
+  type FromParser,
   type Job,
   joined,
   keepContent,
+  LARGEST_MESSAGE,
   type Prepared,
+  type Question,
   type RecodingJob,
-  type Signing,
+  type Signature,
+  type SigningOrder,
   type Stage,
-  type ToWorker,
+  type ToParser,
 } from "./jobs.ts";
 
-declare const self: Worker;
+type QuestionAsked = Omit<DnsQuestion, "number"> | Omit<Exclude<Question, DnsQuestion>, "number">;
 
 const runtime = systemRuntime();
 
@@ -42,7 +49,7 @@ const runtime = systemRuntime();
 interface Kept {
   blobFolder: string;
   blobs: FileBlobs;
-  /** Recent DNS answers: mail that arrives together asks the same questions, and asking costs both threads time. */
+  /** Recent DNS answers: mail that arrives together asks the same questions, and asking costs both processes time. */
   recent: Map<string, Answer>;
 }
 const MOST_RECENT = 500;
@@ -56,22 +63,34 @@ function keptFor(blobFolder: string): Kept {
 }
 
 /** Unanswered questions, by number. */
-const asked = new Map<number, (answer: Answer) => void>();
+const asked = new Map<number, (answer: Answer | Signature) => void>();
 let questions = 0;
+
+/** Asks the server for the sake of a job. The answer is of the question's kind. */
+function askServer<A extends Answer | Signature>(id: number, question: QuestionAsked): Promise<A> {
+  const number = ++questions;
+  return new Promise((resolve) => {
+    asked.set(number, resolve as (answer: Answer | Signature) => void);
+    say({ id, question: { ...question, number } });
+  });
+}
 
 /** A large message has been read since the last collection of garbage. */
 let readLarge = false;
 
-async function run({ id, ...job }: Job & { id: number }): Promise<void> {
-  let reply: FromWorker;
+const say = (message: FromParser): void => void process.send?.(message);
+
+async function run(job: Job & { id: number; reply: string }): Promise<void> {
+  const { id, reply } = job;
   try {
-    reply = { id, result: await prepare(id, job) };
+    const result = await prepare(id, job);
+    const isLarge = weigh(result) > LARGEST_MESSAGE;
+    if (isLarge) await writeFile(reply, serialize(result), { mode: 0o600 });
+    say(isLarge ? { id } : { id, result });
   } catch (error) {
     const { message, stack, code } = error as NodeJS.ErrnoException;
-    reply = { id, failure: { message, stack, code } };
+    say({ id, failure: { message, stack, code } });
   }
-  const content = "result" in reply ? reply.result.content : undefined;
-  self.postMessage(reply, content && "bytes" in content ? [content.bytes.buffer as ArrayBuffer] : []);
   if (readLarge) {
     readLarge = false;
     collectSoon();
@@ -81,8 +100,12 @@ async function run({ id, ...job }: Job & { id: number }): Promise<void> {
 async function prepare(id: number, job: Job): Promise<Prepared> {
   if ("reading" in job) return { read: await performReading(job.reading) };
   if ("octets" in job) return { octets: await octetsOf(job) };
-  if ("recoding" in job) return await recoded(job);
-  if ("document" in job || "invitation" in job) throw new Error("documents have workers of their own");
+  if ("recoding" in job) return await recoded(id, job);
+  if ("document" in job || "invitation" in job) {
+    const { performDocumentJob } = await import("./document-jobs.ts");
+    readLarge = true;
+    return performDocumentJob(job, runtime.now);
+  }
   const { source, blobFolder, arrival, stage, apart, shownFrom, signing, keptElsewhere } = job;
   const { blobs, recent } = keptFor(blobFolder);
   const read = apart && stage !== undefined ? readIn(stage) : blobs.read;
@@ -112,18 +135,26 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   const written = signing !== undefined || keptElsewhere === true || isComposition(source);
   if (!signing) return { message: await prepareMessage(bytes, { write }, { written }), staged };
   const leaving = await recode(bytes, UNKNOWN_SERVER);
-  const content = await keepContent({ write }, await signaturesOf(leaving, signing), leaving);
+  const content = await keepContent({ write }, await signaturesOf(id, leaving, signing), leaving);
   return { message: await prepareMessage(bytes, { write }, { written }), content, staged };
 }
 
-const signaturesOf = async (message: Uint8Array, { keys, signedAt }: Signing): Promise<Buffer> =>
-  Buffer.from(await sign(message, keys, signedAt), "latin1");
+/** The signatures of a message, made with keys that the server has. */
+async function signaturesOf(id: number, message: Uint8Array, { signers, signedAt }: SigningOrder): Promise<Buffer> {
+  const signature = async (signer: number, header: Uint8Array): Promise<Uint8Array> => {
+    const answer = await askServer<Signature>(id, { signer, header });
+    if ("signature" in answer) return answer.signature;
+    throw Object.assign(new Error(answer.unsigned), { code: "ENOSIGNATURE" });
+  };
+  return Buffer.from(await writeSignatures(message, signers, signedAt, signature), "latin1");
+}
 
-async function recoded({ recoding: { content, takes, signing } }: RecodingJob): Promise<Prepared> {
+async function recoded(id: number, { source, recoding: { takes, signing } }: RecodingJob): Promise<Prepared> {
+  const content = await readSource(source);
   readLarge ||= content.byteLength > LARGE_BYTES;
   const message = withoutSignatures(content);
   const leaving = await recode(message, takes);
-  return leaving === message ? {} : { content: { bytes: joined(await signaturesOf(leaving, signing), leaving) } };
+  return leaving === message ? {} : { content: { bytes: joined(await signaturesOf(id, leaving, signing), leaving) } };
 }
 
 /** Reads blobs that were lent. */
@@ -167,11 +198,8 @@ async function authenticate<M extends Pick<PreparedMessage, "authors" | "report"
  */
 function resolver(id: number, recent: Kept["recent"], stage: Stage, now: number): DNSResolver {
   const known = new Map<string, Promise<string[]>>();
-  const askMain = async (key: string, name: string, type: RecordType): Promise<Answer> => {
-    const number = ++questions;
-    const answered = new Promise<Answer>((resolve) => asked.set(number, resolve));
-    self.postMessage({ id, question: { number, name, type, stage } } satisfies FromWorker);
-    const answer = await answered;
+  const askAnew = async (key: string, name: string, type: RecordType): Promise<Answer> => {
+    const answer = await askServer<Answer>(id, { name, type, stage });
     recent.delete(key);
     if (isFresh(answer, now)) recent.set(key, answer);
     for (const oldest of recent.keys()) {
@@ -182,7 +210,7 @@ function resolver(id: number, recent: Kept["recent"], stage: Stage, now: number)
   };
   const ask = async (key: string, name: string, type: string): Promise<string[]> => {
     const before = recent.get(key);
-    const answer = before && isFresh(before, now) ? before : await askMain(key, name, type as RecordType);
+    const answer = before && isFresh(before, now) ? before : await askAnew(key, name, type as RecordType);
     // mailauth takes records as they are, a text of TXT too, but its type covers only some.
     if ("records" in answer) return answer.records as string[];
     throw Object.assign(new Error(`${type} of ${name}: ${answer.code}`), { code: answer.code });
@@ -195,10 +223,9 @@ function resolver(id: number, recent: Kept["recent"], stage: Stage, now: number)
   };
 }
 
-self.onmessage = (event: MessageEvent<ToWorker>) => {
-  if ("answer" in event.data) {
-    asked.get(event.data.number)?.(event.data.answer);
-    asked.delete(event.data.number);
-  } else void run(event.data);
-};
-self.postMessage({ ready: true } satisfies FromWorker);
+process.on("message", (message: ToParser) => {
+  if (!("answer" in message)) return void run(message);
+  asked.get(message.number)?.(message.answer);
+  asked.delete(message.number);
+});
+say({ ready: true });

@@ -1,0 +1,100 @@
+/**
+ * Checks what parsers say before anything else sees it. A parser read what strangers sent, so its answers are taken for values
+ * of the form that a parser gives, and for nothing that leads to files other than its own.
+ */
+import type { DnsQuestion, FromParser, Prepared } from "./jobs.ts";
+
+/** Values in one answer. The largest honest one, with a thousand attachments, has some ten thousand. */
+const MOST_VALUES = 1_000_000;
+/** Messages nest 50 parts, each of two values. */
+const MOST_DEPTH = 200;
+/** RFC 1035 §3.1 allows 253 characters; escapes may lengthen a name fourfold. */
+const LONGEST_NAME = 1_024;
+const TYPES: ReadonlySet<string> = new Set<DnsQuestion["type"]>(["TXT", "A", "AAAA", "MX", "PTR", "CNAME"]);
+const STAGES: ReadonlySet<string> = new Set<DnsQuestion["stage"]>(["evidence", "policy"]);
+const RESULTS: ReadonlySet<string> = new Set<keyof Prepared>([
+  "message",
+  "authentication",
+  "staged",
+  "content",
+  "octets",
+  "read",
+  "document",
+  "invitation",
+]);
+const BLOB = /^[0-9a-f]{64}$/;
+
+function fail(what: string): never {
+  throw new Error(`a parser gave ${what}`);
+}
+
+type Plain = Record<string, unknown>;
+
+const isPlain = (value: unknown): value is Plain =>
+  typeof value === "object" && value !== null && [Object.prototype, null].includes(Object.getPrototypeOf(value));
+
+function partsOf(value: unknown): unknown[] {
+  if (Array.isArray(value)) return value;
+  if (value instanceof Map) return [...value].flat();
+  return isPlain(value) ? Object.values(value) : fail(`a ${typeof value} that is no plain value`);
+}
+
+/** The sum of the characters and bytes in a value. @throws Error for one that is not made of plain values, or too many of them */
+export function weigh(value: unknown): number {
+  let left = MOST_VALUES;
+  function weight(part: unknown, depth: number): number {
+    if (--left < 0 || depth > MOST_DEPTH) fail("too many values");
+    if (typeof part === "string") return part.length;
+    if (part instanceof Uint8Array) return part.byteLength;
+    if (part === null || ["undefined", "boolean", "number"].includes(typeof part)) return 0;
+    const parts = partsOf(part);
+    if (parts.length > left) fail("too many values");
+    let sum = 0;
+    for (const one of parts) sum += weight(one, depth + 1);
+    return sum;
+  }
+  return weight(value, 0);
+}
+
+const isText = (value: unknown, longest: number): value is string =>
+  typeof value === "string" && value.length <= longest;
+const isOptionalText = (value: unknown): boolean => value === undefined || typeof value === "string";
+
+function isQuestion(question: unknown): boolean {
+  if (!isPlain(question) || !Number.isSafeInteger(question.number)) return false;
+  const { name, type, stage, signer, header } = question;
+  if (signer !== undefined) return Number.isSafeInteger(signer) && header instanceof Uint8Array;
+  return isText(name, LONGEST_NAME) && TYPES.has(type as string) && STAGES.has(stage as string);
+}
+
+/** A message of a parser. @throws Error for any other value */
+export function readMessage(message: unknown): FromParser {
+  if (!isPlain(message)) fail("no message");
+  if (message.ready === true) return { ready: true };
+  if (!Number.isSafeInteger(message.id)) fail("a message without a number");
+  if ("question" in message) {
+    if (!isQuestion(message.question)) fail("no question");
+  } else if ("failure" in message) {
+    const { message: text, stack, code } = message.failure as Plain;
+    if (typeof text !== "string" || !isOptionalText(stack) || !isOptionalText(code)) fail("no failure");
+  } else if (message.result !== undefined) readResult(message.result);
+  return message as unknown as FromParser;
+}
+
+/** The result of a job. @throws Error for any other value */
+export function readResult(result: unknown): Prepared {
+  weigh(result);
+  if (!isPlain(result) || Object.keys(result).some((name) => !RESULTS.has(name))) fail("no result");
+  const { message, content } = result as Prepared;
+  const files = message?.attachments ?? [];
+  if (!files.every(({ blob }) => BLOB.test(blob))) fail("an attachment without a name");
+  if (content && "blob" in content && !BLOB.test(content.blob)) fail("a content without a name");
+  return result as Prepared;
+}
+
+/** The blobs that a job has staged. @throws Error if one has no blob's name, or its file does not lie in the stage */
+export function readStaged({ staged = [] }: Prepared, stage: string): Required<Prepared>["staged"] {
+  const isOwn = (file: string): boolean => file.startsWith(`${stage}/`) && !file.slice(stage.length + 1).includes("/");
+  if (!staged.every(({ name, file }) => BLOB.test(name) && isOwn(file))) fail("a file of another place");
+  return staged;
+}

@@ -1,0 +1,5 @@
+/** The parser, where each document leaves a rejection behind that nobody handles, as pdf.js does. */
+import "../../src/workers/document-jobs.ts";
+import "../../src/workers/parser.ts";
+
+process.on("message", () => void Promise.reject(new Error("left behind")));
