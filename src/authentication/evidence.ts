@@ -9,6 +9,8 @@
  * bounded number of DNS questions and of passes over its body.
  */
 import { finished } from "node:stream/promises";
+import { authorsIn } from "../message/address.ts";
+import { headersOf, readHeaders } from "../message/headers.ts";
 import { hasTooManyLines } from "../message/structure.ts";
 import { isAbsence } from "../net/dns-cache.ts";
 import {
@@ -86,6 +88,15 @@ const NO_MATCH: ReadonlySet<string> = new Set(["fail", "softfail", "neutral"]);
 
 const SIGNED = /^(?:dkim|arc)-/im;
 
+/*
+ * Bounds of one field, in bytes. mailauth trims fields by an expression whose work grows with the square of the white space in a
+ * row. Honest signatures have at most 4 kB, and the longest honest field is a list of recipients.
+ */
+const LONGEST_SIGNATURE = 16 * 1024;
+const LONGEST_FIELD = 128 * 1024;
+const LONGEST_BLANK = 256;
+const SIGNATURE = /^(?:dkim-signature|arc-(?:seal|message-signature|authentication-results))\s*:/i;
+
 /** RFC 8058 §4: a signature has to cover them for one click to unsubscribe. */
 const LIST_FIELDS = ["list-unsubscribe", "list-unsubscribe-post"];
 
@@ -93,6 +104,11 @@ const LIST_FIELDS = ["list-unsubscribe", "list-unsubscribe-post"];
 export async function gatherEvidence(message: Uint8Array, arrival: Arrival, ask: DNSResolver): Promise<Evidence> {
   const [checked, rest] = await Promise.all([checkSpf(arrival, ask), checkSignatures(message, arrival, ask)]);
   return { spf: checked, ...rest };
+}
+
+/** The evidence that envelope and header give of a message whose signatures cannot be checked. Never rejects. */
+export async function evidenceOfHeader(message: Uint8Array, arrival: Arrival, ask: DNSResolver): Promise<Evidence> {
+  return { spf: await checkSpf(arrival, ask), ...uncheckable(message, "message cannot be checked") };
 }
 
 /** Checks SPF of MAIL FROM, or of HELO for a bounce (RFC 7208 §2.4). */
@@ -149,13 +165,10 @@ class BoundedVerifier extends DkimVerifier {
 type Content = Omit<Evidence, "spf">;
 
 async function checkSignatures(message: Uint8Array, arrival: Arrival, ask: DNSResolver): Promise<Content> {
-  const failed = (why: string): Content => ({
-    signatures: [{ verdict: "permerror", info: `dkim=permerror (${why})` }],
-    authors: [],
-    fromFields: 1,
-  });
+  const failed = (why: string): Content => uncheckable(message, why);
   const header = headerOf(message);
-  if (header === undefined) return failed("header is too large to check");
+  const bounded = header && boundedHeader(header);
+  if (header === undefined || bounded === undefined) return failed("header is too large to check");
   // mailauth goes through a body line by line.
   const isSigned = SIGNED.test(Buffer.from(header).toString("latin1"));
   if (isSigned && hasTooManyLines(message)) return failed("message has too many lines to check");
@@ -166,7 +179,7 @@ async function checkSignatures(message: Uint8Array, arrival: Arrival, ask: DNSRe
   verifier.isTrusted = (chain) => isTrusted(sealerOf(chain.at(-1)));
   try {
     // A message without signatures is checked by its header alone.
-    await verifier.read(header, isSigned ? message.subarray(header.byteLength) : undefined);
+    await verifier.read(bounded.header, isSigned ? message.subarray(header.byteLength) : undefined);
   } catch {
     // Without a signature that is known to hold, DMARC can fail: mail that breaks the verifier must not get around it.
     return failed("message cannot be checked");
@@ -180,6 +193,9 @@ async function checkSignatures(message: Uint8Array, arrival: Arrival, ask: DNSRe
     const verdict = status.result === "policy" ? "permerror" : (status.result as Verdict);
     return { verdict, domain: signingDomain, info };
   });
+  for (let left = bounded.signaturesLeftOut; left > 0; left--) {
+    signatures.push({ verdict: "permerror", info: "dkim=permerror (signature is too long to check)" });
+  }
   const listSigner = verifier.hasListFields
     ? results.find((_, n) => signatures[n]?.verdict === "pass" && coversList(results[n]?.signingHeaders?.headers ?? []))
     : undefined;
@@ -234,6 +250,56 @@ function sawPass(set: ARCChainEntry): { passed: boolean; author: string | undefi
 function sealerOf(set: ARCChainEntry | undefined): string | undefined {
   const domain: unknown = set?.["arc-seal"]?.parsed?.d?.value;
   return typeof domain === "string" ? domain.toLowerCase() : undefined;
+}
+
+/** A message that mailauth cannot check. What its From fields say is read by our own reader. */
+function uncheckable(message: Uint8Array, why: string): Content {
+  const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength);
+  const from = headersOf(readHeaders(bytes).fields, "from");
+  return {
+    signatures: [{ verdict: "permerror", info: `dkim=permerror (${why})` }],
+    authors: authorsIn(from).emails,
+    fromFields: Math.max(1, from.length),
+  };
+}
+
+/** A header without the signatures that are over their bound; undefined if another field is over its own. */
+function boundedHeader(header: Uint8Array): { header: Uint8Array; signaturesLeftOut: number } | undefined {
+  const kept: Uint8Array[] = [];
+  let signaturesLeftOut = 0;
+  for (const field of fieldsOf(header)) {
+    const isSignature = SIGNATURE.test(Buffer.from(field.subarray(0, 40)).toString("latin1"));
+    const isOver =
+      field.byteLength > (isSignature ? LONGEST_SIGNATURE : LONGEST_FIELD) || longestBlank(field) > LONGEST_BLANK;
+    if (!isOver) kept.push(field);
+    else if (isSignature) signaturesLeftOut++;
+    else return undefined;
+  }
+  return { header: signaturesLeftOut === 0 ? header : Buffer.concat(kept), signaturesLeftOut };
+}
+
+const isBlank = (byte: number | undefined): boolean => byte === 0x20 || byte === 0x09 || byte === 0x0d || byte === 0x0a;
+
+/** The fields of a header with the line breaks at their ends, and the empty line. */
+function* fieldsOf(header: Uint8Array): Generator<Uint8Array> {
+  let start = 0;
+  for (let end = header.indexOf(0x0a); end >= 0; end = header.indexOf(0x0a, end + 1)) {
+    const next = header[end + 1];
+    if (next === 0x20 || next === 0x09) continue;
+    yield header.subarray(start, end + 1);
+    start = end + 1;
+  }
+  if (start < header.byteLength) yield header.subarray(start);
+}
+
+/** The bytes of the longest white space in a field. */
+function longestBlank(field: Uint8Array): number {
+  let [longest, run] = [0, 0];
+  for (const byte of field) {
+    run = isBlank(byte) ? run + 1 : 0;
+    if (run > longest) longest = run;
+  }
+  return longest;
 }
 
 /** Returns the header, up to the empty line; undefined for a header that is too large. */

@@ -58,7 +58,7 @@ interface AcceptParts extends FeedbackParts {
   /** Tells whether one more refusal is recorded: see createRefusalLimit. */
   isTraced(): boolean;
   meters?: Pick<Meters, "countArrival"> | undefined;
-  known?: Pick<KnownNetworks, "noteDelivery"> | undefined;
+  known?: Pick<KnownNetworks, "isKnown" | "noteDelivery"> | undefined;
 }
 
 /** Receives a message, to the last byte of `content`, authenticates and files it. Resolves when it is durable. @throws Refusal */
@@ -155,7 +155,7 @@ async function decide(
  * accepted is lost; it is authenticated too, so that unreadable mail gets no way around DMARC.
  */
 async function prepare(
-  { parser, spool, options, runtime, hostname, log }: AcceptParts,
+  { parser, spool, options, runtime, hostname, log, known }: AcceptParts,
   received: Received,
   envelope: Envelope,
 ): Promise<PreparedInbound> {
@@ -164,7 +164,11 @@ async function prepare(
   const trustedForwarders = forwarders === "none" ? [] : forwarders;
   const arrival = { ip, helo, reversePath, hostname, trustedForwarders, now: runtime.now() };
   try {
-    return await parser.prepareInbound(received.source, received.size, arrival, received.disposed);
+    const isStranger = known?.isKnown(ip) === false;
+    return await parser.prepareInbound(received.source, received.size, arrival, {
+      isStranger,
+      released: received.disposed,
+    });
   } catch (error) {
     if (!(error instanceof UnparseableError)) throw error;
     log.error("message cannot be parsed", { trace: envelope.trace, size: received.size, error });
@@ -184,18 +188,23 @@ async function prepare(
   }
 }
 
-/** Authenticates a message that no parser can read, by its reverse-path, which the app shows as its author. */
+/**
+ * Authenticates a message that no parser can read, by its reverse-path, which the app shows as its author. If that fails, too, the
+ * message is judged by what its envelope and its header prove.
+ */
 async function authenticate(
   parser: AcceptParts["parser"],
   { source, size }: Received,
   arrival: Arrival,
 ): Promise<Authentication> {
-  try {
-    return await parser.authenticate(source, size, arrival, arrival.reversePath);
-  } catch (error) {
-    if (!(error instanceof UnparseableError)) throw error;
-    return unreadable(arrival.hostname);
+  for (const headerOnly of [undefined, true] as const) {
+    try {
+      return await parser.authenticate(source, size, arrival, arrival.reversePath, headerOnly);
+    } catch (error) {
+      if (!(error instanceof UnparseableError)) throw error;
+    }
   }
+  return unreadable(arrival.hostname);
 }
 
 /**

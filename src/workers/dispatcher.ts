@@ -42,8 +42,10 @@ export interface Work {
    * for its text.
    */
   kind: "interactive" | "arriving" | "bulk" | "document";
-  /** Charged with the time that it takes: the id of a mailbox or workspace, or a network address. */
+  /** Charged with the time that it takes: the id of a mailbox or workspace, or a network. */
   source: string;
+  /** Its network has not delivered wanted mail lately. */
+  isStranger?: boolean;
 }
 
 /** Longest wait for a parser, except for bulk work. SMTP clients wait longer (RFC 5321 §4.5.3.2.6), people do not. */
@@ -62,6 +64,12 @@ const MOST_BYTES_PARKED = 64 * 1024 * 1024;
 const MOST_BYTES_IN_HAND = LARGE_BYTES;
 
 const TOO_BUSY = "Too much mail waits to be processed; try again";
+/**
+ * Costly messages of strangers, ms of the last minute or so, from which on other strangers wait for the isolated parser, too:
+ * sources that change with each message take nothing from senders who are known.
+ */
+const ATTACK_MS = 15_000;
+const STRANGERS = "strangers";
 /** Reason to replace a shared parser that may merely be slow; no message is blamed. */
 const HELD_UP = "held up others";
 
@@ -79,6 +87,7 @@ export function createDispatcher({
   workers,
   mostInHand,
   mostLargeBytes,
+  mostIsolated,
   start,
 }: {
   names: DnsCache;
@@ -90,6 +99,8 @@ export function createDispatcher({
   mostInHand: number;
   /** Most bytes of large messages in all parsers, and being filed, at once; one alone may have more. */
   mostLargeBytes: number;
+  /** Most isolated parsers at once. */
+  mostIsolated: number;
   start: StartParser;
 }) {
   const usage = createUsage(runtime.now);
@@ -194,8 +205,9 @@ export function createDispatcher({
   }
 
   /** Remembers, for its source, the time that a task took beyond what its size explains. */
-  function noteCost({ source, took, size }: Task): void {
-    usage.took(source, took - size * MS_PER_BYTE);
+  function noteCost({ source, isStranger, took, size }: Task): void {
+    const excess = took - size * MS_PER_BYTE;
+    if (usage.took(source, excess) && isStranger) usage.charge(STRANGERS, excess);
   }
 
   function suspect(task: Task): void {
@@ -268,8 +280,21 @@ export function createDispatcher({
   }
   const sharedIn = (group: Group): Slot[] => [...group.slots].filter((slot) => !slot.isolated);
   /** All bulk work has one source, so its costly messages say nothing about the others. */
-  const mayBeCostly = ({ group, suspect, bulk, source }: Task): boolean =>
-    group === "documents" || suspect || (!bulk && (suspects.has(source) || usage.isCostly(source)));
+  const mayBeCostly = ({ group, suspect, bulk, source, isStranger }: Task): boolean =>
+    group === "documents" ||
+    suspect ||
+    (!bulk && (suspects.has(source) || usage.isCostly(source))) ||
+    (isStranger && usage.used(STRANGERS) > ATTACK_MS);
+
+  /** The isolated parser of a group, or a new one if there may be one more. An idle one of another group makes room. */
+  function isolatedFor(group: Group): Slot | undefined {
+    const own = isolatedIn(group);
+    if (own) return own;
+    const others = groups.flatMap((other) => isolatedIn(other) ?? []);
+    if (others.length < mostIsolated) return open(group, true);
+    others.find((other) => !other.isClosed && other.inHand.size === 0)?.close();
+    return undefined;
+  }
 
   async function keepUntil(task: Task, released: Promise<void>): Promise<void> {
     filing.add(task);
@@ -339,8 +364,8 @@ export function createDispatcher({
       }
       const costly = queue.first((task) => mayBeCostly(task) && hasRoom(task));
       if (costly) {
-        const slot = isolatedIn(group) ?? open(group, true);
-        if (!slot.isClosed && slot.inHand.size === 0) run(costly, slot);
+        const slot = isolatedFor(group);
+        if (slot && !slot.isClosed && slot.inHand.size === 0) run(costly, slot);
       }
     }
   }
@@ -350,7 +375,7 @@ export function createDispatcher({
      * Resolves without a result where that is in the file for the reply. `size`: bytes; `released`, `memory`, `keys`: see Task. @throws UnparseableError; AppError server_error 503 if too much waits, or after `stop`
      */
     add(
-      { kind, source }: Work,
+      { kind, source, isStranger = false }: Work,
       job: Task["job"],
       size: number,
       {
@@ -369,6 +394,7 @@ export function createDispatcher({
           group,
           bulk: kind === "bulk",
           source,
+          isStranger,
           size,
           memory,
           released,

@@ -52,11 +52,12 @@ export function createUsage(now: () => number, most = MOST_SOURCES) {
       const used = present(source);
       keep(source, { ...used, total: used.total + ms });
     },
-    /** Records that a message of the source took `ms` longer than its size explains. */
-    took(source: string, ms: number): void {
-      if (ms < COSTLY_MS) return;
+    /** Records that a message of the source took `ms` longer than its size explains. Tells whether that is costly. */
+    took(source: string, ms: number): boolean {
+      if (ms < COSTLY_MS) return false;
       const used = present(source);
       keep(source, { ...used, worst: Math.max(used.worst, ms) });
+      return true;
     },
     used: (source: string): number => present(source).total,
     /** True if one of its messages recently took long; the longer it took, the longer this holds. */

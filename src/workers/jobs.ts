@@ -65,6 +65,8 @@ export interface MessageJob {
   apart?: true;
   /** Set for a message that cannot be parsed, which the parser only authenticates: the address shown as its author. */
   shownFrom?: string;
+  /** Set for one that could not be authenticated either: only what its envelope and header prove counts. */
+  headerOnly?: true;
   /** The message is being sent: the parser has it signed. */
   signing?: SigningOrder;
   /** The message was kept elsewhere: the parser looks for neither a report nor junk tokens. */

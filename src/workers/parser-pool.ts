@@ -24,7 +24,7 @@ import { type Composition, isComposition } from "../message/composition.ts";
 import { type Read, type ReadHtml, type Reading, sizeOfReading } from "../message/reading.ts";
 import type { Carriage } from "../message/recode.ts";
 import type { DnsCache } from "../net/dns-cache.ts";
-import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
+import { canonicalAddress, networkOfAddress } from "../net/ip.ts";
 import type { Source } from "../smtp/spool.ts";
 import type { Blobs } from "../store/blobs.ts";
 import type { Lender } from "../store/remote-blobs.ts";
@@ -55,15 +55,27 @@ export interface ParserPool {
   /** As `prepare`, as bulk work, for a message that was kept elsewhere; looks for neither reports nor junk tokens. */
   prepareKept(source: Source): Promise<PreparedMessage>;
   /**
-   * As `prepare` for an arriving message, charged to its peer. The message is authenticated, with the result in its
-   * topmost header field. `released`: resolves when the result is no longer in memory. The caller drops what is staged.
+   * As `prepare` for an arriving message, charged to the network of its peer. The message is authenticated, with the result in
+   * its topmost header field. `isStranger`: see Work. `released`: resolves when the result is no longer in memory. The caller
+   * drops what is staged.
    */
-  prepareInbound(source: Source, size: number, arrival: Arrival, released?: Promise<void>): Promise<PreparedInbound>;
+  prepareInbound(
+    source: Source,
+    size: number,
+    arrival: Arrival,
+    more?: { isStranger?: boolean; released?: Promise<void> },
+  ): Promise<PreparedInbound>;
   /**
-   * Authenticates a message that cannot be parsed. `shownFrom`: the author that readers will see; "" for none.
-   * @throws as prepare
+   * Authenticates a message that cannot be parsed. `shownFrom`: the author that readers will see; "" for none. `headerOnly`: by
+   * envelope and header alone, as if no signature held. @throws as prepare
    */
-  authenticate(source: Source, size: number, arrival: Arrival, shownFrom: string): Promise<Authentication>;
+  authenticate(
+    source: Source,
+    size: number,
+    arrival: Arrival,
+    shownFrom: string,
+    headerOnly?: true,
+  ): Promise<Authentication>;
   /**
    * As `prepare`, as interactive work, for a message that is sent; also returns the bytes to transmit. `account`: the
    * source.
@@ -105,6 +117,8 @@ const MOST_IN_HAND = 8;
 /** Memory for each shared parser of arriving mail, which has itself a few tens of MB and one isolated parser beside it. */
 const MEMORY_PER_WORKER = 512 * 1024 * 1024;
 const MOST_WORKERS = 4;
+/** Bytes. */
+const SMALL_MACHINE = 2 * 1024 * 1024 * 1024;
 const BULK: Work = { kind: "bulk", source: "kept elsewhere" };
 const FREEZING: Work = { kind: "bulk", source: "octets" };
 
@@ -115,6 +129,7 @@ export function createParserPool({
   workers = workersFor(memoryLimit(), availableParallelism()),
   mostInHand = MOST_IN_HAND,
   mostLargeBytes = mostLarge(),
+  mostIsolated = mostIsolatedFor(memoryLimit()),
   start = startParser,
   ...parts
 }: {
@@ -133,6 +148,8 @@ export function createParserPool({
   mostInHand?: number;
   /** See createDispatcher. */
   mostLargeBytes?: number;
+  /** See createDispatcher. */
+  mostIsolated?: number;
   start?: StartParser;
 }): ParserPool {
   const dispatcher = createDispatcher({
@@ -140,6 +157,7 @@ export function createParserPool({
     workers,
     mostInHand,
     mostLargeBytes,
+    mostIsolated,
     start,
   });
 
@@ -209,12 +227,12 @@ export function createParserPool({
       given(await add({ kind: "interactive", source }, { reading }, sizeOfReading(reading)), "read").read as Read<R>,
     composeStored,
     prepareKept: async (source) => given(await addFiling(BULK, { source, keptElsewhere: true }), "message").message,
-    async prepareInbound(source, size, arrival, released) {
+    async prepareInbound(source, size, arrival, { isStranger = false, released } = {}) {
       const stage = nextStage();
       const remove = () => rm(stage, { recursive: true, force: true });
       try {
         const job: MessageJob = { source, arrival, stage, ...(remote && { apart: true }) };
-        const prepared = await add(arrivingFrom(arrival), job, size, { released });
+        const prepared = await add({ ...arrivingFrom(arrival), isStranger }, job, size, { released });
         const staged = readStaged(prepared, stage);
         return {
           ...given(prepared, "message", "authentication"),
@@ -229,8 +247,10 @@ export function createParserPool({
         throw error;
       }
     },
-    authenticate: async (source, size, arrival, shownFrom) =>
-      given(await add(arrivingFrom(arrival), { source, arrival, shownFrom }, size), "authentication").authentication,
+    async authenticate(source, size, arrival, shownFrom, headerOnly) {
+      const job: MessageJob = { source, arrival, shownFrom, ...(headerOnly && { headerOnly }) };
+      return given(await add(arrivingFrom(arrival), job, size), "authentication").authentication;
+    },
     async prepareOutbound(account, source, signing) {
       const work: Work = { kind: "interactive", source: account };
       const prepared = await addFiling(work, { source, signing: orderOf(signing) }, signing);
@@ -273,6 +293,9 @@ export function createParserPool({
   };
 }
 
+/** One for each group, where each may take what it may take; on a small machine they take turns. */
+const mostIsolatedFor = (memory: number): number => (memory < SMALL_MACHINE ? 1 : 3);
+
 /** Leaves a processor to the main thread. `memory`: bytes. */
 const workersFor = (memory: number, processors: number): number =>
   Math.max(1, Math.min(MOST_WORKERS, processors - 1, Math.round(memory / MEMORY_PER_WORKER)));
@@ -308,7 +331,7 @@ async function adoptAll(staged: Required<Prepared>["staged"], blobs: Pick<Blobs,
 /** Time spent on documents does not count against the person's mail. */
 const documentsOf = (owner: string): Work => ({ kind: "document", source: `documents of ${owner}` });
 
-const arrivingFrom = ({ ip }: Arrival): Work => ({ kind: "arriving", source: sourceOfAddress(canonicalAddress(ip)) });
+const arrivingFrom = ({ ip }: Arrival): Work => ({ kind: "arriving", source: networkOfAddress(canonicalAddress(ip)) });
 
 /** The result of a job, which must have the given parts. */
 function given<K extends keyof Prepared>(prepared: Prepared, ...parts: K[]): Required<Pick<Prepared, K>> {

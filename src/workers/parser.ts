@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { serialize } from "node:v8";
 import { withoutSignatures, writeSignatures } from "../authentication/dkim.ts";
 import { type Authentication, judge, organizationsOf } from "../authentication/dmarc.ts";
-import { type Arrival, gatherEvidence } from "../authentication/evidence.ts";
+import { type Arrival, evidenceOfHeader, gatherEvidence } from "../authentication/evidence.ts";
 import type { DNSResolver } from "../authentication/mailauth.ts";
 import { collected, collectSoon, LARGE_BYTES } from "../base/memory.ts";
 import { type RecordType, systemRuntime } from "../base/runtime.ts";
@@ -106,7 +106,7 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
     readLarge = true;
     return performDocumentJob(job, runtime.now);
   }
-  const { source, blobFolder, arrival, stage, apart, shownFrom, signing, keptElsewhere } = job;
+  const { source, blobFolder, arrival, stage, apart, shownFrom, headerOnly, signing, keptElsewhere } = job;
   const { blobs, recent } = keptFor(blobFolder);
   const read = apart && stage !== undefined ? readIn(stage) : blobs.read;
   const came = isComposition(source) ? await composeBytes(source, read) : await readSource(source);
@@ -117,7 +117,8 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   const signed = signedBytes(came, bytes);
   if (arrival && shownFrom !== undefined) {
     const shown = async () => ({ authors: authorsIn([`<${shownFrom}>`]) });
-    return { authentication: (await authenticate(id, recent, signed, arrival, shown)).authentication };
+    const gather = headerOnly ? evidenceOfHeader : gatherEvidence;
+    return { authentication: (await authenticate(id, recent, signed, arrival, shown, gather)).authentication };
   }
   const staged: Required<Prepared>["staged"] = [];
   async function writeStaged(...pieces: readonly Uint8Array[]): Promise<string> {
@@ -182,10 +183,11 @@ async function authenticate<M extends Pick<PreparedMessage, "authors" | "report"
   signed: Uint8Array,
   arrival: Arrival,
   read: () => Promise<M>,
+  gather = gatherEvidence,
 ): Promise<{ message: M; authentication: Authentication }> {
   const ask = (stage: Stage) => resolver(id, recent, stage, arrival.now);
   const message = await read();
-  const evidence = await gatherEvidence(signed, arrival, ask("evidence"));
+  const evidence = await gather(signed, arrival, ask("evidence"));
   const asking = ask("policy");
   const authentication = await judge(evidence, message.authors, arrival, asking);
   if (message.report) authentication.organizations = await organizationsOf(evidence, asking);

@@ -26,6 +26,7 @@ export interface Task {
   readonly group: GroupName;
   readonly bulk: boolean;
   readonly source: string;
+  readonly isStranger: boolean;
   /** Bytes. */
   readonly size: number;
   /** Bytes of memory that it may take; without it, what a message of its size may take. */

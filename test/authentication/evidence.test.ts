@@ -193,6 +193,32 @@ describe("DKIM", () => {
     expect(results.match(/dkim=/g)?.length).toBe(10);
   });
 
+  test.each([
+    ["white space that has no end", `a=rsa-sha256; d=evil.example; s=x; b=${" ".repeat(100_000)}x`],
+    ["white space over its bound", `a=rsa-sha256; d=evil.example; s=x; b=${" ".repeat(257)}x`],
+    ["more bytes than its bound", `a=rsa-sha256; d=evil.example; s=x; b=${"x".repeat(17_000)}`],
+  ])("a signature with %s is permerror, at once, and the honest one beside it holds", async (_, value) => {
+    const begun = process.cpuUsage();
+    const { verdicts, results } = await check(`DKIM-Signature: ${value}\n${signed(LETTER, rsa)}`, ELSEWHERE);
+    const { user, system } = process.cpuUsage(begun);
+    expect([verdicts.dkim, verdicts.dmarc]).toEqual(["pass", "pass"]);
+    expect(results).toContain("dkim=permerror (signature is too long to check)");
+    expect(user + system).toBeLessThan(1_000_000);
+    const alone = await check(`DKIM-Signature: ${value}\n${LETTER}`, ELSEWHERE);
+    expect(alone.verdicts).toMatchObject({ dkim: "permerror", dmarc: "fail" });
+    expect(alone.policy).toBe("reject");
+  });
+
+  test("another field with such white space, or over its bound, is checked by nobody, and does not escape DMARC", async () => {
+    for (const value of [`a${" ".repeat(100_000)}b`, "x".repeat(140_000)]) {
+      const begun = process.cpuUsage();
+      const { verdicts, policy } = await check(`Subject: ${value}\n${signed(LETTER, rsa)}`, ELSEWHERE);
+      const { user, system } = process.cpuUsage(begun);
+      expect([verdicts.dkim, verdicts.dmarc, policy]).toEqual(["permerror", "fail", "reject"]);
+      expect(user + system).toBeLessThan(1_000_000);
+    }
+  });
+
   test("only two signatures with l= are checked, in any spelling", async () => {
     const fields = ["l", " l ", "\r\n\tl", "l"].map((name, i) => {
       const text = signed(LETTER, { ...ed25519, selector: "ed" }, { [name]: String(i) });

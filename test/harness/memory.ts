@@ -1,21 +1,20 @@
 /** The memory of this process's children. */
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Kilobytes that a line of /proc/PID/status tells; 0 for a process that has ended. */
-const kilobytes = (status: string, name: string): number =>
-  Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1] ?? 0);
-
-function statusOf(pid: string): string {
+function read(path: string): string {
   try {
-    return readFileSync(`/proc/${pid}/status`, "latin1");
+    return readFileSync(path, "latin1");
   } catch {
+    // It has ended.
     return "";
   }
 }
 
 /** Bytes of their own that the children of this process have together. */
 export function childMemory(): number {
-  const all = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-  const children = all.map(statusOf).filter((status) => kilobytes(status, "PPid") === process.pid);
-  return children.reduce((sum, status) => sum + kilobytes(status, "RssAnon") * 1_024, 0);
+  const children = readdirSync("/proc/self/task").flatMap((task) =>
+    read(`/proc/self/task/${task}/children`).split(" ").filter(Boolean),
+  );
+  const kilobytes = children.map((pid) => Number(/^RssAnon:\s+(\d+)/m.exec(read(`/proc/${pid}/status`))?.[1] ?? 0));
+  return kilobytes.reduce((sum, one) => sum + one * 1_024, 0);
 }

@@ -3,6 +3,7 @@
  * clock.
  */
 import { afterAll, describe, expect, test } from "bun:test";
+import type { Arrival } from "../../src/authentication/evidence.ts";
 import { isUnavailable } from "../../src/base/errors.ts";
 import { parserMemory, TIMES_ITS_SIZE } from "../../src/base/memory.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
@@ -23,7 +24,7 @@ const FOR_EVER = 3_600_000;
 
 const MB = 1024 * 1024;
 
-function openPool({ workers = 1, mostLargeBytes = 256 * MB } = {}) {
+function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } = {}) {
   const runtime = fakeRuntime();
   const { log, lines } = testLog(runtime);
   /** `worker subject`, and the ms since the start at which it was done. */
@@ -79,13 +80,27 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB } = {}) {
   };
 
   const names = createDnsCache(runtime);
-  const pool = createParserPool({ blobFolder: "none", names, runtime, log, workers, mostLargeBytes, start });
+  const pool = createParserPool({
+    blobFolder: "none",
+    names,
+    runtime,
+    log,
+    workers,
+    mostLargeBytes,
+    mostIsolated,
+    start,
+  });
   pools.push(pool);
   const give = (kind: Work["kind"], source: string, subject: string, takes: number, bytes = 0): Promise<string> =>
     pool.prepare({ kind, source }, Buffer.from(`${subject} takes ${takes}`), bytes || undefined).then(
       (message) => message.subject,
       (error) => (error instanceof UnparseableError ? "blamed" : isUnavailable(error) ? "refused" : String(error)),
     );
+  const arrive = (ip: string, isStranger: boolean, subject: string, takes: number): Promise<string> =>
+    pool
+      .prepareInbound(Buffer.from(`${subject} takes ${takes}`), 0, { ip } as Arrival, { isStranger })
+      .then(() => subject)
+      .catch((error) => (error instanceof UnparseableError ? "blamed" : String(error)));
   const read = (owner: string, subject: string, takes: number) =>
     pool.readDocument(owner, Buffer.from(`${subject} takes ${takes}`), 100, { filename: "a", contentType: "b" });
   const advance = async (ms: number) => runtime.advanceTo(runtime.now() + ms);
@@ -99,6 +114,7 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB } = {}) {
     pool,
     runtime,
     give,
+    arrive,
     read,
     advance,
     done,
@@ -248,9 +264,9 @@ test("large messages are in the workers together only as far as the memory allow
 test("a large message keeps its room until it is filed", async () => {
   const { pool, give, advance, doneAt } = openPool({ mostLargeBytes: 8 * MB });
   const filed = Promise.withResolvers<void>();
-  const arrival = { ip: "192.0.2.1" } as Parameters<ParserPool["prepareInbound"]>[2];
+  const arrival = { ip: "192.0.2.1" } as Arrival;
   const source = Buffer.from("first takes 1000");
-  void pool.prepareInbound(source, 8 * MB, arrival, filed.promise).catch(() => {});
+  void pool.prepareInbound(source, 8 * MB, arrival, { released: filed.promise }).catch(() => {});
   void give("arriving", "b", "second", 1_000, 8 * MB);
   await advance(5_000);
   expect(["first", "second"].map(doneAt)).toEqual([1_000, undefined]);
@@ -394,4 +410,55 @@ describe("memory", () => {
     await advance(200);
     expect([started(), doneAt("next")]).toEqual([2, 10_505]);
   });
+});
+
+describe("sources that change with each hostile message", () => {
+  test("soon take nothing from senders who are known", async () => {
+    const { arrive, advance, doneAt } = openPool();
+    // A network each, and sixteen at any time.
+    let hostile = 0;
+    const attack = () => void arrive(`10.0.${hostile}.1`, true, `hostile ${hostile++}`, FOR_EVER);
+    for (let i = 0; i < 16; i++) attack();
+    for (let second = 0; second < 60; second++) {
+      await advance(1_000);
+      attack();
+    }
+    const before = doneAt("known 0");
+    expect(before).toBeUndefined();
+    const from = [];
+    for (let i = 0; i < 10; i++) {
+      attack();
+      void arrive("192.0.2.1", false, `known ${i}`, 5);
+      await advance(100);
+      from.push(doneAt(`known ${i}`));
+    }
+    expect(from.every((at) => at !== undefined)).toBe(true);
+  });
+
+  test("of one network are one source", async () => {
+    const { arrive, advance, doneAt } = openPool();
+    const first = arrive("192.0.2.1", false, "hostile", FOR_EVER);
+    await advance(10_000);
+    expect(await first).toBe("blamed");
+    void arrive("192.0.2.77", false, "hostile again", FOR_EVER);
+    void arrive("198.51.100.1", false, "mail", 5);
+    await advance(100);
+    expect(doneAt("mail")).toBe(10_005);
+  });
+});
+
+test("on a small machine, what may be costly takes turns: mail, documents and what people send", async () => {
+  const { give, read, advance, running, doneAt } = openPool({ mostIsolated: 1 });
+  const document = read("usr_1", "document", 1_000);
+  await advance(10);
+  expect(running.size).toBe(1);
+  void give("arriving", "a", "slow", 3_000);
+  await advance(2_500);
+  expect((await document) as unknown).toEqual({ text: "document", notes: [] });
+  await advance(3_000);
+  expect(doneAt("slow")).toBeGreaterThan(0);
+  void read("usr_1", "next", 10);
+  await advance(100);
+  expect(doneAt("next")).toBeGreaterThan(0);
+  expect(running.size).toBeLessThanOrEqual(2);
 });
