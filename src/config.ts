@@ -155,7 +155,9 @@ function parseS3(name: string, env: Environment): S3Location | undefined {
     throw new ConfigError(`${name} needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY`);
   }
   const prefix = path === "" ? "" : `${path}/`;
-  return { bucket, prefix, endpoint: origin.origin, region, accessKeyId, secretAccessKey };
+  // RFC 6066 §3: TLS names the host without a final dot.
+  const host = origin.origin.replace(/\.(?=(?::\d+)?$)/, "");
+  return { bucket, prefix, endpoint: host, region, accessKeyId, secretAccessKey };
 }
 
 const isIp = (text: string): boolean =>

@@ -80,6 +80,15 @@ describe("the environment", () => {
     expect(blobsEnvironment(readConfig({}))).toEqual({});
   });
 
+  test.each(["https://s3.example.test", "https://s3.example.test:9000"])(
+    "the endpoint %s has no final dot",
+    (endpoint) => {
+      const env = { AWS_ACCESS_KEY_ID: "id", AWS_SECRET_ACCESS_KEY: "secret" };
+      const dotted = endpoint.replace("test", "test.");
+      expect(readConfig({ ...env, MAILROOM_BLOBS: `s3://mail?endpoint=${dotted}` }).blobs?.endpoint).toBe(endpoint);
+    },
+  );
+
   test("names places in S3, by default Amazon's own", () => {
     const credentials = { AWS_ACCESS_KEY_ID: "id", AWS_SECRET_ACCESS_KEY: "secret" };
     const env = {

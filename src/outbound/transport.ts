@@ -67,11 +67,11 @@ export interface Smarthost {
 
 /**
  * Reads the setting smtp.relay. The port, unless the URL has one: 465 for smtps (RFC 8314), for smtp 587 with credentials (RFC
- * 6409) and 25 without. Credentials are percent-encoded.
+ * 6409) and 25 without. Credentials are percent-encoded. The host has no final dot: TLS names it without (RFC 6066 §3).
  */
 export function readSmarthost(setting: string): Smarthost {
   const url = new URL(setting);
-  const bare = decode(url.hostname).replace(/^\[|\]$/g, "");
+  const bare = decode(url.hostname).replace(/^\[|\]$|\.$/g, "");
   const host = isIP(bare) ? bare : domainToASCII(bare);
   const credentials = url.username === "" ? undefined : { user: decode(url.username), pass: decode(url.password) };
   const isHere = host === "localhost" || isLoopback(host);

@@ -101,7 +101,7 @@ function showProof(socket: Socket, { serverName }: ClientHello, { proofs, runtim
  */
 
 interface ClientHello {
-  /** Lower case; undefined when it names none. */
+  /** Lower case, without a final dot, which some clients send; undefined when it names none. */
   serverName: string | undefined;
   /** As offered (RFC 7301); empty when there are none. */
   protocols: readonly string[];
@@ -173,7 +173,7 @@ function parse(message: Buffer): ClientHello {
       const names = reader(body.bytes(body.number(2)));
       while (!names.isAtEnd()) {
         const kind = names.number(1);
-        const name = names.bytes(names.number(2)).toString("latin1").toLowerCase();
+        const name = names.bytes(names.number(2)).toString("latin1").toLowerCase().replace(/\.$/, "");
         if (kind === HOST_NAME) found.serverName ??= name;
       }
     } else if (type === PROTOCOLS) {

@@ -42,7 +42,7 @@ export interface ImapRequest {
 
 const PORTS = { "imaps:": 993, "imap:": 143 } as const;
 
-/** `imaps://user@host[:port]`; undefined for anything else. */
+/** `imaps://user@host[:port]`; undefined for anything else. TLS names the host without a final dot (RFC 6066 §3). */
 export function readAccount(text: string): Omit<ImapAccount, "password"> | undefined {
   const url = URL.parse(text);
   if (!url || (url.protocol !== "imaps:" && url.protocol !== "imap:")) return undefined;
@@ -54,7 +54,7 @@ export function readAccount(text: string): Omit<ImapAccount, "password"> | undef
     return undefined;
   }
   return {
-    host: url.hostname.replace(/^\[|\]$/g, ""),
+    host: url.hostname.replace(/^\[|\]$|\.$/g, ""),
     port: Number(url.port) || PORTS[url.protocol],
     user,
     implicitTls: url.protocol === "imaps:",

@@ -380,6 +380,7 @@ describe("the setting smtp.relay", () => {
 
   test.each([
     ["smtp://relay.test", "relay.test", 25, undefined, OPPORTUNISTIC],
+    ["smtps://relay.test.", "relay.test", 465, undefined, IMPLICIT],
     ["smtp://relay.test:2525/", "relay.test", 2525, undefined, OPPORTUNISTIC],
     ["smtp://user:pass@relay.test", "relay.test", 587, { user: "user", pass: "pass" }, REQUIRED],
     ["smtps://user:pass@relay.test", "relay.test", 465, { user: "user", pass: "pass" }, IMPLICIT],

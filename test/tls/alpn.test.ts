@@ -182,6 +182,10 @@ describe("the ClientHello", () => {
       { ...EXPECTED, protocols: ["h2", "http/1.1"] },
     ],
     [NAMED, { ...EXPECTED, protocols: [] }],
+    [
+      { ...NAMED, servername: `${NAMED.servername}.` },
+      { ...EXPECTED, protocols: [] },
+    ],
     [{ ...NAMED, maxVersion: "TLSv1.2", ALPNProtocols: ["acme-tls/1"] }, EXPECTED],
     [{}, { serverName: undefined, protocols: [] }],
   ] as [ConnectionOptions, object][])("has the name and protocols of a client with %j", async (options, expected) => {

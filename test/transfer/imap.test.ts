@@ -5,6 +5,7 @@ import { readAccount } from "../../src/transfer/imap.ts";
 describe("the account's URL", () => {
   const cases: [text: string, account: object | undefined][] = [
     ["imaps://ada@mail.example", { host: "mail.example", port: 993, user: "ada", implicitTls: true }],
+    ["imaps://ada@mail.example.", { host: "mail.example", port: 993, user: "ada", implicitTls: true }],
     ["imap://ada%40acme.test@[::1]:1143", { host: "::1", port: 1143, user: "ada@acme.test", implicitTls: false }],
     ["imaps://mail.example", undefined],
     ["imaps://ada:secret@mail.example", undefined],
