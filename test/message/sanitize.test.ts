@@ -100,9 +100,7 @@ describe("HTML that is sent", () => {
     const html = sent(
       `<style>${css.replaceAll("{", " { ").replaceAll(";", " ; ")}</style><body class="body"><p class="x y" id="z">a</p>`,
     );
-    expect(html).toBe(
-      `<style>${css}</style><div class="body"><p class="x y" id="z">a</p></div>`,
-    );
+    expect(html).toBe(`<style>${css}</style><div class="body"><p id="z" class="x y">a</p></div>`);
   });
 
   test("keeps images behind text, and has neither scripts nor handlers nor other URLs", () => {
