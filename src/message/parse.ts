@@ -73,7 +73,7 @@ export interface ParsedMessage {
   /** Addresses, normalized, of mailboxes that the message was delivered to before, by the fields that they added. */
   deliveredTo: string[];
   subject: string;
-  /** Plain text, derived from the visible HTML if there is no text part; lines end in \n. */
+  /** Plain text, from the visible HTML where there is no text part or it counts as absent; lines end in \n. */
   text: string;
   /** As received and decoded: not sanitised. */
   html?: string;
