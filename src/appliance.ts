@@ -494,6 +494,7 @@ export function createAppliance(
           most: mostConnections,
           trustedProxies,
           runtime,
+          isKnown: signInSources.isKnown,
           refused: meters.countHttpRefusal,
         });
         metrics.gauge("mailroom_http_connections", "Open HTTP and HTTPS connections, and how many there may be", () => [

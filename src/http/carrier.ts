@@ -243,7 +243,7 @@ function carry({
     }
     if (exchange) finish(exchange);
     if (held && !exchange) {
-      admission.received();
+      admission.received(0);
       read(held);
     }
     if (isHalfClosed) settle();
@@ -276,7 +276,7 @@ function carry({
 
   return {
     received(bytes) {
-      admission.received();
+      admission.received(bytes.length);
       if (!isOver) read(held ? Buffer.concat([held, bytes]) : bytes);
     },
     drained() {

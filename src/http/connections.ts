@@ -3,15 +3,17 @@
  * make the server wait.
  *
  * A connection counts against its source address. A connection from a trusted proxy does not, since a proxy has many
- * clients: each of its requests counts against the address that it was forwarded for, until the response. Loopback
- * addresses have no limit by source; the total limit applies to all.
+ * clients: each of its requests counts against the address that it was forwarded for, until the response. 127.0.0.1 and
+ * ::1, where a proxy of one's own may be, have no limit by source; the total limit applies to all. A quarter of all
+ * connections is kept for proxies and for sources from which somebody signed in: the others are strangers.
  *
  * Invariants: the number of connections never exceeds the limit. Every wait for a client, for a request, for its body
- * or for it to take a response, has an end, which comes sooner while the server is full.
+ * or for it to take a response, has an end. While the server is full it comes sooner for whoever is not known, and the
+ * slowest stranger makes room.
  */
-import { createSourceReader, isAwaitingBody } from "../api/request.ts";
+import { createSourceReader, declaredLength, isAwaitingBody } from "../api/request.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { canonicalAddress, networkList, sourceOfAddress } from "../net/ip.ts";
+import { canonicalAddress, isOneOfUs, networkList, sourceOfAddress } from "../net/ip.ts";
 
 export type RefusedBy = "total" | "source";
 
@@ -19,8 +21,8 @@ export type Connections = ReturnType<typeof createConnections>;
 
 /** A counted connection; its methods report events on it. */
 export interface Admission {
-  /** The client sent bytes. */
-  received(): void;
+  /** The client sent so many bytes. */
+  received(bytes: number): void;
   /** The server sent bytes of a response. */
   sent(): void;
   /** The client stopped taking the bytes of a response, or takes them again. */
@@ -53,9 +55,18 @@ const PATIENCE = {
 } as const;
 type Awaited = Exclude<keyof typeof PATIENCE, "body" | "wholeBody" | "stalled">;
 
+/** Bytes of a small body, and within how long it comes, ms. */
+const SMALL_BODY = { bytes: 64_000, ms: 20_000 };
+/** Bytes that must come of a larger one in each span, ms: 1 kB/s. */
+const PACE = { bytes: 30_000, ms: 30_000 };
+/** So many bytes of a body show that its client is not the slowest. */
+const SIGN_OF_LIFE_BYTES = 16_384;
+
 interface Connection {
-  /** The source that it counts against; undefined for proxies and loopback. */
+  /** The source that it counts against; undefined for proxies and this host. */
   readonly source: string | undefined;
+  /** Somebody signed in from there lately. */
+  readonly isKnown: boolean;
   readonly cut: () => void;
   /** What the server waits for, unless a request is under way. */
   awaits: Awaited;
@@ -63,6 +74,12 @@ interface Connection {
   since: number;
   /** When the client last sent bytes, epoch ms. */
   heardAt: number;
+  /** Bytes that the client sent since `paceAt`, epoch ms. */
+  pace: number;
+  paceAt: number;
+  /** When the client last was not slow, epoch ms; and the bytes since then. */
+  aliveAt: number;
+  sinceAlive: number;
   stalledSince: number | undefined;
   /** Requests under way; several if the client pipelines. */
   underWay: number;
@@ -70,19 +87,26 @@ interface Connection {
   request: Request | undefined;
 }
 
-const isLoopback = networkList(["127.0.0.0/8", "0:0:0:0:0:0:0:1"]);
-const LOOPBACK_SOURCES = new Set(["0:0:0:0::/64", "unknown"]);
+const UNCOUNTED_SOURCES = new Set(["127.0.0.1", "0:0:0:0::/64", "unknown"]);
+
+/** Only a connection that counts against a source may be a stranger's. */
+const isStranger = ({ source, isKnown }: Connection): boolean => source !== undefined && !isKnown;
+
+const awaitsBody = ({ request }: Connection): boolean => request !== undefined && isAwaitingBody(request);
 
 export function createConnections({
   most,
   trustedProxies,
   runtime,
+  isKnown = () => false,
   refused,
 }: {
   /** Limit of connections in all. */
   most: number;
   trustedProxies: readonly string[];
   runtime: Pick<Runtime, "now">;
+  /** Tells whether somebody signed in from a source lately. */
+  isKnown?: (source: string) => boolean;
   /** Called for each refused connection or request. */
   refused?: (by: RefusedBy) => void;
 }) {
@@ -111,40 +135,73 @@ export function createConnections({
     connection.cut();
   }
 
+  function noteLife(connection: Connection): void {
+    connection.aliveAt = runtime.now();
+    connection.sinceAlive = 0;
+  }
+
   function awaitFrom(connection: Connection, awaited: Awaited): void {
     connection.awaits = awaited;
     connection.since = runtime.now();
+    connection.pace = 0;
+    noteLife(connection);
     idle.delete(connection);
     if (awaited === "idle") idle.add(connection);
   }
 
   function isOverdue(connection: Connection, now: number, isFull: boolean): boolean {
-    const { awaits, since, heardAt, stalledSince, underWay, request } = connection;
+    const { awaits, since, heardAt, stalledSince, underWay } = connection;
+    const hurries = isFull && !connection.isKnown;
     // The absolute difference, so that a clock set back does not prolong the wait.
-    const over = (from: number, what: keyof typeof PATIENCE) => Math.abs(now - from) >= PATIENCE[what][isFull ? 1 : 0];
+    const over = (from: number, what: keyof typeof PATIENCE) => Math.abs(now - from) >= PATIENCE[what][hurries ? 1 : 0];
     if (stalledSince !== undefined) return over(stalledSince, "stalled");
     if (underWay === 0) return over(since, awaits);
-    return request !== undefined && isAwaitingBody(request) && (over(heardAt, "body") || over(since, "wholeBody"));
+    return awaitsBody(connection) && (over(heardAt, "body") || over(since, "wholeBody") || isTooSlow(connection, now));
   }
 
-  /** Ends an idle connection, to make room for one of `source`. Returns the limit that leaves no room. */
-  function makeRoom(source: string | undefined): RefusedBy | undefined {
+  /** True for a small body that is late, or a larger one of which too little came in the last span. */
+  function isTooSlow({ request, since, pace, paceAt }: Connection, now: number): boolean {
+    const length = request && declaredLength(request);
+    if (length !== undefined && length <= SMALL_BODY.bytes) return Math.abs(now - since) >= SMALL_BODY.ms;
+    return Math.abs(now - paceAt) >= PACE.ms && pace < PACE.bytes;
+  }
+
+  /** Begins a span in which a body is paced: after one, or while the server reads no body. */
+  function restartPace(connection: Connection, now: number): void {
+    if (awaitsBody(connection) && Math.abs(now - connection.paceAt) < PACE.ms) return;
+    connection.pace = 0;
+    connection.paceAt = now;
+  }
+
+  /** The stranger, among those for which the server waits, that was not slow longest ago. */
+  function slowest(): Connection | undefined {
+    const waits = (one: Connection) => one.underWay === 0 || one.stalledSince !== undefined || awaitsBody(one);
+    const those = [...open].filter((one) => isStranger(one) && waits(one));
+    return those.toSorted((a, b) => a.aliveAt - b.aliveAt)[0];
+  }
+
+  /** Ends a connection to make room for one of `source`. Returns the limit that leaves no room. */
+  function makeRoom(source: string | undefined, known: boolean): RefusedBy | undefined {
     const theirs = source === undefined ? undefined : bySource.get(source);
     if (theirs && theirs.size >= perSource) {
       const one = [...theirs].find((connection) => idle.has(connection));
       if (!one) return "source";
       end(one);
     }
-    if (open.size < most) return undefined;
-    const [longest] = idle;
-    if (!longest) return "total";
-    end(longest);
+    const isFull = open.size >= most;
+    const strangers = (): number => [...open].filter(isStranger).length;
+    const isTaken = source !== undefined && !known && strangers() >= most - Math.floor(most / 4);
+    if (!isFull && !isTaken) return undefined;
+    const [longest] = isFull ? idle : [...idle].filter(isStranger);
+    const victim = longest ?? slowest();
+    if (!victim) return "total";
+    end(victim);
     return undefined;
   }
 
   /** Counts a forwarded request against its source. Call the result when it ends; undefined when there are too many. */
   function beginForwarded(source: string): (() => void) | undefined {
-    if (LOOPBACK_SOURCES.has(source) || isLoopback(source)) return () => {};
+    if (UNCOUNTED_SOURCES.has(source)) return () => {};
     const before = forwarded.get(source) ?? 0;
     if (before >= perSource) return undefined;
     forwarded.set(source, before + 1);
@@ -160,8 +217,11 @@ export function createConnections({
     /** Functions that end the counting of the requests under way. */
     const ends = new Set<() => void>();
     return {
-      received() {
+      received(bytes) {
         connection.heardAt = runtime.now();
+        connection.pace += bytes;
+        connection.sinceAlive += bytes;
+        if (connection.underWay > 0 && connection.sinceAlive >= SIGN_OF_LIFE_BYTES) noteLife(connection);
         if (connection.underWay === 0 && connection.awaits === "idle") awaitFrom(connection, "head");
       },
       sent() {
@@ -193,6 +253,8 @@ export function createConnections({
         connection.underWay++;
         connection.request = request;
         connection.since = runtime.now();
+        connection.paceAt = runtime.now();
+        noteLife(connection);
         return () => {
           if (ends.delete(end)) end();
           if (--connection.underWay > 0 || !open.has(connection)) return;
@@ -210,9 +272,10 @@ export function createConnections({
      */
     admit(address: string | undefined, cut: () => void): Admission | undefined {
       const peer = canonicalAddress(address ?? "");
-      const isCounted = peer !== undefined && !isLoopback(peer) && !isProxy(peer);
+      const isCounted = peer !== undefined && !isOneOfUs(peer, false) && !isProxy(peer);
       const source = isCounted ? sourceOfAddress(peer) : undefined;
-      const by = makeRoom(source);
+      const known = source !== undefined && isKnown(source);
+      const by = makeRoom(source, known);
       if (by) {
         refused?.(by);
         return undefined;
@@ -220,10 +283,15 @@ export function createConnections({
       const now = runtime.now();
       const connection: Connection = {
         source,
+        isKnown: known,
         cut,
         awaits: "head",
         since: now,
         heardAt: now,
+        pace: 0,
+        paceAt: now,
+        aliveAt: now,
+        sinceAlive: 0,
         stalledSince: undefined,
         underWay: 0,
         request: undefined,
@@ -240,7 +308,10 @@ export function createConnections({
     sweep(): void {
       const now = runtime.now();
       const isFull = open.size >= most;
-      for (const connection of [...open]) if (isOverdue(connection, now, isFull)) end(connection);
+      for (const connection of [...open]) {
+        if (isOverdue(connection, now, isFull)) end(connection);
+        else restartPace(connection, now);
+      }
     },
   };
 }

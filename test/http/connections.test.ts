@@ -5,7 +5,7 @@ import { leavingOf, readJson } from "../../src/api/request.ts";
 import { shareDescriptors } from "../../src/base/descriptors.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { HttpServer } from "../../src/http/carrier.ts";
-import { createConnections, type RefusedBy } from "../../src/http/connections.ts";
+import { type Admission, createConnections, type RefusedBy } from "../../src/http/connections.ts";
 import { createHttpServer } from "../../src/http/server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";
@@ -223,7 +223,7 @@ describe("how long the server waits for a client", () => {
     ],
     [
       "more of a body",
-      ...([30_000, 5_000] as const),
+      ...([20_000, 5_000] as const),
       async ({ open, begun }) => {
         const one = open(POST, "{");
         await until(() => begun.length > 0);
@@ -232,7 +232,7 @@ describe("how long the server waits for a client", () => {
     ],
     [
       "more of a body of HTTP/1.0",
-      ...([30_000, 5_000] as const),
+      ...([20_000, 5_000] as const),
       async ({ open, begun }) => {
         const one = open(POST.replace("1.1\r\nHost: localhost", "1.0"), "{");
         await until(() => begun.length > 0);
@@ -271,20 +271,73 @@ describe("how long the server waits for a client", () => {
     }
   });
 
-  test("a body that trickles may take a quarter of an hour", async () => {
-    const { runtime, connections, advanceTo, open, begun } = start();
-    const one = open(POST);
-    await until(() => begun.length > 0);
+  /** A request of a body that the server reads, on a connection from an address. */
+  function upload({ connections }: Pick<Started, "connections">, address: string, length: number) {
+    let isOver = false;
+    const end = (): void => {
+      isOver = true;
+    };
+    const one = connections.admit(address, end) as Admission;
+    const headers = { "content-type": "application/json", "content-length": String(length) };
+    const request = new Request("http://localhost/", { method: "POST", headers, body: new ReadableStream() });
+    one.begin(request);
+    void readJson(request, 10_000_000);
+    return { received: one.received, isOver: () => isOver };
+  }
+
+  /** Sends so many bytes of a body every ten seconds; returns after how long that ends, ms. */
+  function trickle({ runtime, connections, advanceTo }: Started, length: number, bytes: number): number {
+    const one = upload({ connections }, "203.0.113.7", length);
     const began = runtime.now();
-    for (let i = 1; i < 45; i++) {
-      one.socket.write(" ");
-      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
-      advanceTo(began + i * 20_000);
-      expect(connections.open()).toBe(1);
+    while (!one.isOver()) {
+      one.received(bytes);
+      advanceTo(runtime.now() + 10_000);
     }
-    one.socket.write(" ");
-    advanceTo(began + 901_000);
-    await until(() => connections.open() === 0);
+    return runtime.now() - began;
+  }
+
+  test.each([
+    ["a body of 64 kB, whatever trickles", 64_000, 1_000, 20_000],
+    ["a larger body of less than 1 kB/s", 64_001, 9_999, 30_000],
+    ["a larger body of 1 kB/s", 2_000_000, 10_000, 900_000],
+  ])("%s, ends in time", async (_what, length, bytes, ms) => {
+    expect(trickle(start(), length, bytes)).toBe(ms);
+  });
+
+  test("of strangers, a quarter of all left to others, the one that was slow for longest makes room", async () => {
+    const runtime = fakeRuntime();
+    const isKnown = (source: string) => source === "198.51.100.1";
+    const connections = createConnections({ most: 8, trustedProxies: [], runtime, isKnown });
+    const cut: string[] = [];
+    const admit = (name: string, address = `203.0.113.${name}`) => {
+      runtime.advanceTo(runtime.now() + 1);
+      return connections.admit(address, () => cut.push(name));
+    };
+    const sending = upload({ connections }, "203.0.113.100", 1_000_000);
+    const working = admit("101");
+    working?.begin(new Request("http://localhost/"));
+    for (const name of ["1", "2", "3", "4"]) expect(admit(name)).toBeDefined();
+    // Other loopback addresses are strangers as any other.
+    expect(admit("5", "127.0.0.5")).toBeDefined();
+    expect([sending.isOver(), cut]).toEqual([true, []]);
+    const uploading = upload({ connections }, "203.0.113.102", 1_000_000);
+    expect(cut).toEqual(["1"]);
+    admit("2", "198.51.100.1");
+    admit("3", "127.0.0.1");
+    expect([connections.open(), cut]).toEqual([8, ["1"]]);
+    runtime.advanceTo(runtime.now() + 1_000);
+    uploading.received(20_000);
+    for (const name of ["6", "7", "8"]) admit(name);
+    admit("9", "127.0.0.1");
+    expect([uploading.isOver(), cut]).toEqual([false, ["1", "2", "3", "4", "5"]]);
+  });
+
+  test("a thousand silent strangers keep nobody out", () => {
+    const connections = createConnections({ most: 500, trustedProxies: [], runtime: fakeRuntime() });
+    for (let i = 0; i < 1_000; i++) connections.admit(`203.0.${i % 250}.1`, () => {});
+    for (const address of ["198.51.100.1", "127.0.0.1", "2001:db8::1"]) {
+      expect(connections.admit(address, () => {})).toBeDefined();
+    }
   });
 
   test("bytes do not prolong the time for a request's head", async () => {
