@@ -153,9 +153,7 @@ function withCrlf(text: string): string {
   return text.replace(/\r\n?|\n/g, "\r\n");
 }
 
-/** Fields of addresses, also those by which programs ask for receipts and direct answers. */
-export const ADDRESS_HEADERS =
-  /^(?:(?:resent-)?(?:from|sender|to|cc|bcc|reply-to)|(?:mail-followup|mail-reply|disposition-notification|return-receipt|errors)-to)$/i;
+const ADDRESS_HEADERS = /^(?:resent-)?(?:from|sender|to|cc|bcc|reply-to)$/i;
 
 /**
  * Header fields that may not hold encoded words (RFC 2047 §5); characters outside ASCII are sent as RFC 6532 has it.

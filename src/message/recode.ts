@@ -1,6 +1,6 @@
 /**
- * Makes a message fit what SMTP carries: lines of at most 998 octets (RFC 5321 §4.5.3.1.6), and where the next server takes no
- * 8-bit content (RFC 6152) or header (RFC 6531), octets below 128.
+ * Makes a message fit what SMTP carries: lines that end in CRLF (RFC 5321 §2.3.8) and have at most 998 octets (§4.5.3.1.6), and
+ * where the next server takes no 8-bit content (RFC 6152) or header (RFC 6531), octets below 128.
  *
  * Bodies become quoted-printable or base64, header fields encoded words (RFC 2047) and extended parameters (RFC 2231), also
  * those of attached messages. All other octets stay: the result is the message with some of its ranges replaced.
@@ -12,7 +12,7 @@ import { isAscii, isUtf8 } from "node:buffer";
 import { buildHeaderValue } from "nodemailer/lib/mime-funcs";
 import { envelopeAddress, readAddressEntries } from "./address.ts";
 import { decodeCertain } from "./charset.ts";
-import { ADDRESS_HEADERS, encodeText, fold, formatAddress, headerField } from "./compose.ts";
+import { encodeText, fold, formatAddress, headerField } from "./compose.ts";
 import { isDecodedWhole, octetsOf } from "./decode.ts";
 import { base64Length, encodeBase64, encodeQuotedPrintable, quotedPrintableLength } from "./encode.ts";
 import { decodeWords, headerOf, unfold } from "./headers.ts";
@@ -48,10 +48,28 @@ interface Edit {
   octets: Buffer;
 }
 
-/** The message as it fits; the same array if it does already, or cannot be taken apart. Lines end in CRLF. */
+/** The message as it fits; the same array if it does already. One that cannot be taken apart gets line ends alone. */
 export async function recode(message: Uint8Array, takes: Carriage): Promise<Uint8Array> {
-  const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength);
-  return (await recodeMessage(bytes, takes, 0)) ?? message;
+  const bytes = withCrlf(message);
+  return (await recodeMessage(bytes, takes, 0)) ?? (bytes.byteLength === message.byteLength ? message : bytes);
+}
+
+/** Turns bare CR and LF into line ends: SMTP allows them only together. */
+export function withCrlf(bytes: Uint8Array): Buffer {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return hasBareLineEnd(buffer)
+    ? Buffer.from(buffer.toString("latin1").replace(/\r\n?|\n/g, "\r\n"), "latin1")
+    : buffer;
+}
+
+function hasBareLineEnd(bytes: Uint8Array): boolean {
+  let previous = 0;
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i] as number;
+    if ((byte === LF) !== (previous === CR)) return true;
+    previous = byte;
+  }
+  return previous === CR;
 }
 
 /** True if a message need not be taken apart. */
@@ -295,6 +313,9 @@ const LABEL = /^content-transfer-encoding$/i;
 const FIXED =
   /^(?:(?:resent-)?(?:date|message-id)|in-reply-to|references|received|return-path|dkim-signature|arc-.*|authentication-results|mime-version|content-(?:id|transfer-encoding)|list-.*)$/i;
 const WITH_PARAMETERS = /^content-(?:type|disposition)$/i;
+/** Also those by which programs ask for receipts and direct answers. */
+const WITH_ADDRESSES =
+  /^(?:(?:resent-)?(?:from|sender|to|cc|bcc|reply-to)|(?:mail-followup|mail-reply|disposition-notification|return-receipt|errors)-to)$/i;
 /** Fields that people read, in which a space between encoded words counts for nothing (RFC 2047 §5). */
 const PROSE = /^(?:subject|comments|thread-topic|content-description)$/i;
 
@@ -303,7 +324,7 @@ function encodedField(name: string, value: string): string {
   if (WITH_PARAMETERS.test(name)) return fold(`${name}: ${encodedParameters(value)}`);
   // Identifiers, which some programs write without space between them.
   if (FIXED.test(name)) return fold(`${name}: ${value.replaceAll("><", "> <")}`);
-  if (ADDRESS_HEADERS.test(name)) return fold(`${name}: ${encodedAddresses(value)}`);
+  if (WITH_ADDRESSES.test(name)) return fold(`${name}: ${encodedAddresses(value)}`);
   const hasLongWord = value.split(" ").some(({ length }) => length > LONGEST_WORD);
   return PROSE.test(name) && hasLongWord
     ? fold(`${name}: ${encodeText(decodeWords(value))}`)

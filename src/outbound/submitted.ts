@@ -9,6 +9,7 @@ import { type EmailAddress, envelopeAddress, parseAddressList, readAddressEntrie
 import { dateHeader } from "../message/date.ts";
 import { type HeaderField, headersOf, readHeaders, withoutBcc } from "../message/headers.ts";
 import { firstMessageId } from "../message/identity.ts";
+import { withCrlf } from "../message/recode.ts";
 import { Refusal } from "../smtp/refusal.ts";
 
 export interface SubmittedMessage {
@@ -107,27 +108,6 @@ function readFields(message: Buffer): HeaderField[] {
 }
 
 const CRLF = Buffer.from("\r\n");
-const CR = 0x0d;
-const LF = 0x0a;
-
-/** Turns bare CR and LF into line ends: RFC 5321 §2.3.8 allows them only together. */
-function withCrlf(bytes: Uint8Array): Buffer {
-  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return hasBareLineEnd(buffer)
-    ? Buffer.from(buffer.toString("latin1").replace(/\r\n?|\n/g, "\r\n"), "latin1")
-    : buffer;
-}
-
-function hasBareLineEnd(bytes: Uint8Array): boolean {
-  let previous = 0;
-  for (let i = 0; i < bytes.length; i++) {
-    const byte = bytes[i] as number;
-    if ((byte === LF) !== (previous === CR)) return true;
-    previous = byte;
-  }
-  return previous === CR;
-}
-
 /** Matches an address that stands unquoted for the name as well, as some apps write it: every reader finds the same address. */
 const TWICE = /^\s*([^\s<>]+)\s*<\1>\s*$/i;
 

@@ -13,12 +13,20 @@ export interface World extends Booted {
   remote: RemoteMx;
 }
 
-/** Starts an appliance with a scripted server for remote.example. Alice has PASSWORD. */
+/**
+ * Starts an appliance with a scripted server for remote.example; the server for old.example has the same port at 127.0.0.2. Alice
+ * has PASSWORD.
+ */
 export async function world(): Promise<World> {
   const remote = await startRemoteMx({});
   const booted = await boot(
     {},
-    zone({ "remote.example": { mx: [[10, "mx.remote.example"]] }, "mx.remote.example": { a: [remote.host] } }),
+    zone({
+      "remote.example": { mx: [[10, "mx.remote.example"]] },
+      "mx.remote.example": { a: [remote.host] },
+      "old.example": { mx: [[10, "mx.old.example"]] },
+      "mx.old.example": { a: ["127.0.0.2"] },
+    }),
   );
   const { appliance, owner } = booted;
   const passwordHash = await hash;

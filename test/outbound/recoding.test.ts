@@ -6,7 +6,7 @@ import { parseMessage } from "../../src/message/parse.ts";
 import { dkimKeys, suppressions } from "../../src/store/schema.ts";
 import { verifyDkim } from "../harness/dkim-verifier.ts";
 import { mailer } from "../harness/mail.ts";
-import type { RemoteScript } from "../harness/remote-mx.ts";
+import { type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
 import { noticesOf, signedIn, type World, world } from "../harness/submission-world.ts";
 
 const FROM = "From: Alice <alice@example.test>\r\n";
@@ -78,20 +78,22 @@ describe("8-bit text", () => {
     expect(read).toBe((await parseMessage(Buffer.from(text))).text);
   });
 
-  test("reaches servers of both kinds and a colleague, each in its form, and stands so in Sent", async () => {
+  test("reaches servers of both kinds and a colleague, each in its form", async () => {
     const it = await world();
-    it.remote.script({ ehlo: ({ attempt }) => (attempt % 2 === 0 ? "250 mx.example.net" : undefined) });
-    await submit(it, message, ["bob@remote.example", "carl@remote.example", "alice@example.test"]);
-    await submit(it, message.replace("Hi", "Again"), ["bob@remote.example"]);
-    expect(it.remote.messages.length).toBeGreaterThanOrEqual(1);
+    const old = await startRemoteMx({ ...SEVEN_BIT, host: "127.0.0.2", port: it.remote.port });
+    await submit(it, message, ["bob@remote.example", "carl@old.example", "alice@example.test"]);
+    const [modern] = it.remote.messages;
+    const [converted] = old.messages;
+    expect(modern?.content).toEndWith(message);
+    expect(isAscii(Buffer.from(converted?.bytes ?? []))).toBe(true);
+    for (const one of [modern, converted]) expectSigned(it, Buffer.from(one?.bytes ?? []));
     for (const folder of ["sent", "inbox"]) {
       const { body } = await it.api.get<{ messages: { id: string }[] }>(`/messages?folder=${folder}`);
-      for (const { id } of body.messages) {
-        const { message: read } = (await it.api.get<{ message: { text: string } }>(`/messages/${id}`)).body;
-        expect(read.text.trimEnd()).toBe(".Schöne Grüße");
-      }
+      expect(body.messages).toHaveLength(1);
+      const { message: read } = (await it.api.get<{ message: { text: string } }>(`/messages/${body.messages[0]?.id}`))
+        .body;
+      expect(read.text.trimEnd()).toBe(".Schöne Grüße");
     }
-    for (const { bytes } of it.remote.messages) expectSigned(it, Buffer.from(bytes));
   });
 });
 
@@ -215,4 +217,40 @@ test("what a rule forwards is re-encoded, also within an attached message", asyn
   const { attachments } = await parseMessage(bytes);
   const attached = await parseMessage(Buffer.from(attachments[0]?.content ?? []));
   expect(attached).toMatchObject({ subject: "Grüße", text: `Schöne Grüße ${"x".repeat(2_000)}` });
+});
+
+test.each([[{}], [{ chunking: true }]])("line ends of an attached message are those of mail: %j", async (script) => {
+  const it = await world();
+  it.remote.script(script);
+  const content = "Subject: Grüße\nContent-Type: text/plain; charset=utf-8\n\nSchöne\nGrüße\r\nund\rmehr\n";
+  const file = {
+    filename: "mail.eml",
+    contentType: "message/rfc822",
+    content: Buffer.from(content).toString("base64"),
+  };
+  const request = {
+    from: "alice@example.test",
+    to: "bob@remote.example",
+    subject: "S",
+    text: "T",
+    attachments: [file],
+  };
+  expect((await it.api.post("/send", request)).status).toBe(202);
+  await it.appliance.settled();
+  const { bytes } = arrived(it);
+  expect(bytes.toString()).toContain("\r\n\r\nSchöne\r\nGrüße\r\nund\r\nmehr\r\n");
+  expect(bytes.toString("latin1")).not.toMatch(/(?<!\r)\n|\r(?!\n)/);
+  expectSigned(it, bytes);
+});
+
+test("a smarthost without extensions gets mail re-encoded", async () => {
+  const it = await world();
+  it.remote.script(SEVEN_BIT);
+  const { store, options } = it.appliance;
+  store.transact((tx) => options.set(tx, "smtp.relay", `smtp://127.0.0.1:${it.remote.port}`));
+  await submit(it, `${FROM}${TO}Subject: Grüße\r\n${TEXT}\r\nGrüße\r\n`, ["bob@remote.example", "eve@any.example"]);
+  const { bytes } = arrived(it);
+  expect(it.remote.messages.map(({ to }) => to)).toEqual([["bob@remote.example", "eve@any.example"]]);
+  expect(isAscii(bytes)).toBe(true);
+  expectSigned(it, bytes);
 });
