@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { atEndOfFile } from "./end.ts";
 import { buildExecutable, builtExecutable } from "./executable.ts";
 import { temporaryFolder } from "./folder.ts";
-import { bootMachine, type Machine, type Ran } from "./machine.ts";
+import { type Boot, bootMachine, type Machine, type Ran } from "./machine.ts";
 
 export const INSTALL = ["bash", "/media/release/install.sh"];
 export const FIRST = ["--domain", "example.test", "--email", "ada@example.test", "--name", "Ada Example"];
@@ -25,11 +25,11 @@ atEndOfFile(() => {
   executable = undefined;
 });
 
-export async function boot(root?: string): Promise<Machine> {
+export async function boot(options?: Boot): Promise<Machine> {
   executable ??= builtExecutable
     ? Promise.resolve(builtExecutable)
     : buildExecutable(join(temporaryFolder(), "mailroom"));
-  const machine = await bootMachine(await executable, root);
+  const machine = await bootMachine(await executable, options);
   machine.write("media/release/next", NEXT, 0o755);
   machine.write("media/release/broken", broken("exit 1"), 0o755);
   machine.write("media/release/hanging", broken("exec sleep infinity"), 0o755);

@@ -1,6 +1,6 @@
 /**
- * A fresh Debian machine in a folder, for install.sh, with processes and a network of its own and a stand-in for systemd. Its
- * files lie over a root that debootstrap made (MAILROOM_TEST_ROOT), which stays unchanged.
+ * A fresh Debian machine in a folder, for install.sh, with processes and a network of its own and a stand-in for systemd, or
+ * booted by the real one. Its files lie over a root that debootstrap made (MAILROOM_TEST_ROOT), which stays unchanged.
  */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,6 +22,15 @@ export const machineMissing =
       ? ["unshare", "nsenter", "ip"].find((program) => Bun.which(program) === null)
       : "needs MAILROOM_TEST_ROOT, made by: debootstrap --variant=minbase --include=systemd,systemd-sysv,curl,wget bookworm FOLDER";
 
+/** The same for a machine that systemd boots. */
+export const systemdMissing =
+  machineMissing ??
+  (Bun.which("systemd-nspawn") === null
+    ? "needs systemd-nspawn"
+    : existsSync(join(ROOT ?? "", "lib/systemd/systemd"))
+      ? undefined
+      : "needs systemd in MAILROOM_TEST_ROOT");
+
 /** Roots of other systems, by their names: MAILROOM_TEST_OTHER_ROOTS, folders with colons between them. */
 export const otherRoots: readonly { name: string; root: string }[] = (process.env.MAILROOM_TEST_OTHER_ROOTS ?? "")
   .split(":")
@@ -40,8 +49,6 @@ export interface Ran {
 export interface Machine {
   /** The folder that shows its files outside. */
   readonly root: string;
-  /** The changes of its root. */
-  readonly changes: string;
   /** Runs a program as root, to its end. */
   run(command: readonly string[], stdin?: string): Promise<Ran>;
   /**
@@ -62,35 +69,51 @@ export interface Machine {
 }
 
 const running = new Set<Bun.Subprocess>();
+/** Of the machines, outside. With each end all processes of its machine, which outlive the one that booted it. */
+const firstProcesses: number[] = [];
 atEndOfFile(async () => {
+  for (const pid of firstProcesses.splice(0)) if (existsSync(`/proc/${pid}`)) process.kill(pid, "SIGKILL");
   for (const child of running) child.kill("SIGKILL");
   await Promise.all([...running].map((child) => child.exited));
   running.clear();
 });
 
-/** Boots in namespaces of its own, which end with the process, as do their mounts and processes. */
-const BOOT = `
+/** Lays the machine's files over the root. */
+const OVERLAY = `
 set -e
 mount --make-rprivate /
 mount -t tmpfs none "$PLACE/over"
 mkdir "$PLACE/over/changes" "$PLACE/over/work"
 mount -t overlay overlay -o "lowerdir=$ROOT,upperdir=$PLACE/over/changes,workdir=$PLACE/over/work" "$PLACE/root"
+mkdir -p "$PLACE/root/media/release"
+`;
+
+/** Boots in namespaces of its own, which end with the process, as do their mounts and processes. */
+const BOOT = `${OVERLAY}
 mount -t proc proc "$PLACE/root/proc"
 mount --rbind /dev "$PLACE/root/dev"
 mount -t tmpfs none "$PLACE/root/run"
 mkdir "$PLACE/root/run/stand-in"
-mkdir -p "$PLACE/root/media/release"
 mount --bind "$PLACE/release" "$PLACE/root/media/release"
 ip link set lo up
-echo up
-exec sleep infinity
+exec chroot "$PLACE/root" sleep infinity
 `;
 
-/**
- * Boots a machine. `executable`: Mailroom's, which stands in /media/release beside install.sh, as in a release. `from`: the root
- * of the machine.
- */
-export async function bootMachine(executable: string, from = ROOT): Promise<Machine> {
+/** In the network of whoever boots it. */
+const BOOT_SYSTEMD = `${OVERLAY}
+exec systemd-nspawn --quiet --directory="$PLACE/root" --bind="$PLACE/release:/media/release" --register=no --keep-unit \\
+  --machine="mailroom-$$" --boot
+`;
+
+export interface Boot {
+  /** The root of the machine. */
+  from?: string;
+  /** Booted by the real one, in the network of this process. */
+  systemd?: boolean;
+}
+
+/** Boots a machine. `executable`: Mailroom's, which stands in /media/release beside install.sh, as in a release. */
+export async function bootMachine(executable: string, { from = ROOT, systemd = false }: Boot = {}): Promise<Machine> {
   const place = temporaryFolder();
   const release = join(place, "release");
   for (const folder of ["over", "root", "release/packaging"]) mkdirSync(join(place, folder), { recursive: true });
@@ -98,40 +121,30 @@ export async function bootMachine(executable: string, from = ROOT): Promise<Mach
     copyFileSync(join(PROJECT, file), join(release, file));
   }
   copyFileSync(executable, join(release, "mailroom"));
-  const init = Bun.spawn(
-    ["unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "bash", "-c", BOOT],
-    { env: { PATH: process.env.PATH ?? "", PLACE: place, ROOT: from ?? "" }, stdio: ["ignore", "pipe", "inherit"] },
-  );
+  const own = systemd ? [] : ["--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child"];
+  const init = Bun.spawn(["unshare", "--mount", ...own, "bash", "-c", systemd ? BOOT_SYSTEMD : BOOT], {
+    env: { PATH: process.env.PATH ?? "", PLACE: place, ROOT: from ?? "" },
+    stdio: ["ignore", "ignore", "inherit"],
+  });
   running.add(init);
-  const said = await init.stdout.getReader().read();
-  if (new TextDecoder().decode(said.value) !== "up\n") throw new Error("the machine did not boot");
-  const pid = readFileSync(`/proc/${init.pid}/task/${init.pid}/children`, "utf8").trim();
+  const pid = await firstProcess(init);
+  firstProcesses.push(Number(pid));
 
-  const root = `/proc/${pid}/root${place}/root`;
   // Ctrl-C at its terminal is for the command. The process that waits for the command must not end before it.
   const inside = (command: readonly string[]): string[] => [
     "env",
     "--ignore-signal=INT",
     "nsenter",
-    "--target",
-    pid,
-    "--mount",
-    "--net",
-    "--pid",
-    "--uts",
-    "--ipc",
-    "--",
-    "chroot",
-    join(place, "root"),
+    ...["--target", pid, "--mount", "--net", "--pid", "--uts", "--ipc", "--root", "--wd", "--"],
     "env",
     "-i",
     "--default-signal=INT",
     "PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     ...command,
   ];
+  const root = `/proc/${pid}/root`;
   const machine: Machine = {
     root,
-    changes: `/proc/${pid}/root${place}/over/changes`,
     async run(command, stdin = "") {
       const child = Bun.spawn(inside(command), { stdio: [new Blob([stdin]), "pipe", "pipe"] });
       const [stdout, stderr, exitCode] = await Promise.all([
@@ -186,6 +199,28 @@ export async function bootMachine(executable: string, from = ROOT): Promise<Mach
       chmodSync(join(root, path), mode);
     },
   };
-  copyFileSync(join(import.meta.dir, "systemctl"), join(root, "usr/bin/systemctl"));
+  if (systemd)
+    await machine.bash("until systemctl is-system-running | grep -qE 'running|degraded'; do sleep 0.1; done");
+  else copyFileSync(join(import.meta.dir, "systemctl"), join(root, "usr/bin/systemctl"));
   return machine;
+}
+
+/** Id, outside, of the process that is the first one inside, once it has all files of the machine and nothing else. */
+async function firstProcess(boot: Bun.Subprocess): Promise<string> {
+  for (;;) {
+    if (boot.exitCode !== null) throw new Error("the machine did not boot");
+    const children = readProc(`${boot.pid}/task/${boot.pid}/children`).trim().split(" ");
+    const first = children.find((pid) => pid !== "" && /^NSpid:.*\t1$/m.test(readProc(`${pid}/status`)));
+    if (first !== undefined && existsSync(`/proc/${first}/root/media/release/mailroom`)) return first;
+    await Bun.sleep(10);
+  }
+}
+
+/** Reads a file of /proc; nothing of a process that has ended. */
+function readProc(path: string): string {
+  try {
+    return readFileSync(`/proc/${path}`, "utf8");
+  } catch {
+    return "";
+  }
 }

@@ -172,7 +172,7 @@ describe.skipIf(machineMissing !== undefined || noOthers)(
     test.each(otherRoots.map(({ name, root }) => [name, root]))(
       "%s: one command, mail comes in, an upgrade that fails is undone, and its systemd takes the unit without a word",
       async (_, root) => {
-        const machine = await boot(root);
+        const machine = await boot({ from: root });
         const key = keyOf(await installed(machine, ...FIRST, ...OFFLINE));
         expect(await mailIn(machine, "First")).toStartWith("250 ");
         const failed = await install(machine, "--executable", "/media/release/broken");

@@ -20,16 +20,18 @@ async function run(...command: string[]): Promise<{ exitCode: number; output: st
 
 describe.skipIf(missing("systemd-analyze") !== "")(`the unit${missing("systemd-analyze")}`, () => {
   test("passes systemd-analyze verify without output", async () => {
-    // Units are looked at in a root in which the program is there.
+    // Units are looked at in a root in which the programs are there.
     const root = temporaryFolder();
-    for (const folder of ["etc/systemd/system", "usr/local/lib/mailroom", "etc/mailroom"]) {
+    for (const folder of ["etc/systemd/system", "usr/local/lib/mailroom", "etc/mailroom", "bin"]) {
       mkdirSync(join(root, folder), { recursive: true });
     }
     // What it is ordered by.
     for (const name of readdirSync(UNITS).filter((name) => /\.(target|slice)$/.test(name))) {
       copyFileSync(join(UNITS, name), join(root, "etc/systemd/system", name));
     }
-    writeFileSync(join(root, "usr/local/lib/mailroom/mailroom"), "#!/bin/sh\n", { mode: 0o755 });
+    for (const program of ["usr/local/lib/mailroom/mailroom", "bin/sh"]) {
+      writeFileSync(join(root, program), "#!/bin/sh\n", { mode: 0o755 });
+    }
     writeFileSync(join(root, "etc/mailroom/mailroom.env"), "");
     writeFileSync(join(root, "etc/systemd/system/mailroom.service"), await Bun.file(UNIT).text());
     const { exitCode, output } = await run(

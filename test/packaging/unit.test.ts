@@ -8,7 +8,17 @@ const UNIT = join(PACKAGING, "mailroom.service");
 /** The version of systemd in which it could first be said so (systemd's NEWS); what is older than any system here is 0. */
 const KNOWN_SINCE: Readonly<Record<string, number>> = {
   ...{ Description: 0, Wants: 0, After: 0, StartLimitIntervalSec: 230, StartLimitBurst: 0, WantedBy: 0 },
-  ...{ User: 0, Group: 0, EnvironmentFile: 0, ExecStart: 0, WorkingDirectory: 0, Restart: 0, RestartSec: 0, UMask: 0 },
+  ...{
+    User: 0,
+    Group: 0,
+    EnvironmentFile: 0,
+    ExecStart: 0,
+    ExecReload: 0,
+    WorkingDirectory: 0,
+    Restart: 0,
+    RestartSec: 0,
+    UMask: 0,
+  },
   ...{ RestartPreventExitStatus: 0, TimeoutStopSec: 0, LimitNOFILE: 0, LimitCORE: 0, TasksMax: 227 },
   ...{ KillMode: 0, "KillMode=mixed": 209, OOMPolicy: 243 },
   ...{ CapabilityBoundingSet: 0, AmbientCapabilities: 229, NoNewPrivileges: 0, ReadWritePaths: 231, ProtectHome: 0 },
