@@ -25,15 +25,18 @@ import { parseMessage, textOutsideParts } from "../src/message/parse.ts";
 import { newTextOf } from "../src/message/quoted-history.ts";
 import { readRecipients, readUnfinished } from "../src/message/recipients.ts";
 import { aggregateReportIn, readReport } from "../src/message/report.ts";
+import { readCms } from "../src/message/smime.ts";
 import { parseHeaderValue, readStructure } from "../src/message/structure.ts";
 import { subjectKeyOf } from "../src/message/subject.ts";
 import { snippetOf } from "../src/message/text.ts";
+import { readTnef } from "../src/message/tnef.ts";
 import { findUuencoded } from "../src/message/uuencode.ts";
 import { seenText } from "../src/message/visible.ts";
 import { fold } from "../src/search/fold.ts";
 import { parseQuery } from "../src/search/query.ts";
 import { unwrap } from "../src/transfer/sources.ts";
 import { expectLinearText, LINES } from "./harness/hostile-text.ts";
+import { attribute, tnef } from "./harness/tnef.ts";
 
 const bytesOf = (text: string) => Buffer.from(text);
 const unfolded = (text: string) => text.replace(/\r?\n(?![ \t])/g, " ");
@@ -73,6 +76,14 @@ const parsers: Record<string, (text: string) => unknown> = {
     findUuencoded(bytesOf(`begin 644 ${text}`));
     findUuencoded(bytesOf(`begin 644 a\n${text}`));
   },
+  "winmail.dat": (text) => {
+    const rtf = bytesOf(`{\\rtf1\\fromhtml1 ${text}`);
+    const header = Buffer.from(new Uint32Array([0, rtf.length, 0x414c454d, 0]).buffer);
+    readTnef(tnef({ properties: [[0x1009, Buffer.concat([header, rtf])]], body: bytesOf(text) }));
+    readTnef(Buffer.concat([tnef({}), bytesOf(text)]));
+    readTnef(Buffer.concat([tnef({}), attribute(1, 0x69003, bytesOf(text))]));
+  },
+  "S/MIME": (text) => readCms(Buffer.concat([Buffer.from([0x30, 0x80]), bytesOf(text)]), text.length),
   "7-bit charsets": (text) => {
     for (const charset of ["iso-2022-kr", "hz"]) decodeCharset(bytesOf(text), charset);
   },

@@ -128,6 +128,10 @@ export function decodeFile(buffer: Buffer, part: Part): { content: Uint8Array; f
   return { content, filename: fileNameOf(part) };
 }
 
+/** The media type that the name of a file tells; `application/octet-stream` for an unknown one. */
+export const typeOfName = (name: string): string =>
+  String(libmime.detectMimeType(name.slice(-20)) || "application/octet-stream");
+
 /** The file name that a part gives, still with encoded words; "" for none. */
 export const fileNameOf = ({ disposition, contentType }: Part): string =>
   fileNameIn(disposition.parameters, "filename") ?? fileNameIn(contentType.parameters, "name") ?? "";

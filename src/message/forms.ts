@@ -1,15 +1,17 @@
 /**
- * Opens the forms in which mail programs wrap what they send (rules: Forms of mail): opaque S/MIME, and files that are uuencoded
- * in a text. Their contents take their place in the tree of parts, and are read as other parts are.
+ * Opens the forms in which mail programs wrap what they send (rules: Forms of mail): winmail.dat, opaque S/MIME, and files that
+ * are uuencoded in a text. Their contents take their place in the tree of parts, and are read as other parts are.
  *
  * What was wrapped is appended to the bytes of the message, and its parts have their offsets there. The tree that is given stays
  * as it is. The depth, the number of forms and that of parts are bounded.
  */
-import { decodeOctets } from "./charset.ts";
-import { fileNameOf, octetsOf } from "./decode.ts";
+import { decodeCharset, decodeOctets } from "./charset.ts";
+import { fileNameOf, octetsOf, typeOfName } from "./decode.ts";
 import { headerOf } from "./headers.ts";
+import { stripTags } from "./layout.ts";
 import { readCms } from "./smime.ts";
 import { leavesOf, type Part, structureOf } from "./structure.ts";
+import { isTnef, readTnef } from "./tnef.ts";
 import { findUuencoded } from "./uuencode.ts";
 
 /** The bytes of a message, and its parts by their offsets there. */
@@ -52,7 +54,10 @@ export function openForms(message: Message): Message & { inner: Message[] } {
     parts += [...leavesOf(form.root)].length;
     if (parts > MOST_PARTS) return placed;
     if (form.kind === "message") inner.push(form);
-    const children = [add(form, depth + 1), ...(form.kind === "beside" ? [asFile(placed)] : [])];
+    const children = [
+      add(form, depth + 1),
+      ...(form.kind === "beside" ? [asFile(placed, isCms(part) ? "smime.p7m" : "winmail.dat")] : []),
+    ];
     return { ...placed, type: "multipart/mixed", disposition: noValue(), children };
   };
   const add = (form: Message, depth: number): Part => {
@@ -68,6 +73,7 @@ export function openForms(message: Message): Message & { inner: Message[] } {
 /** `most`: octets that its content may have. */
 function openPart(within: Message, part: Part, parent: Part | undefined, most: number): Form | undefined {
   if (isCms(part)) return openCms(within, part, most);
+  if (mayBeTnef(within, part)) return openTnef(within, part);
   if (encodingOf(part).startsWith("x-uu")) return openEncoded(within, part);
   if (mayHoldFiles(part) && parent?.type !== "multipart/alternative") return openText(within, part);
   return undefined;
@@ -80,8 +86,7 @@ const SMIME_NOTE = "This message is encrypted with S/MIME. Read it in a mail app
 const PGP_NOTE = "This message is encrypted with OpenPGP. Read it in a mail app that has the key.";
 
 const isCms = (part: Part): boolean =>
-  /^application\/(?:x-)?pkcs7-mime$/.test(part.type) ||
-  (part.type === "application/octet-stream" && /\.p7m$/i.test(fileNameOf(part)));
+  /^application\/(?:x-)?pkcs7-mime$/.test(part.type) || (part.type === OCTETS && /\.p7m$/i.test(fileNameOf(part)));
 
 function openCms({ buffer, root }: Message, part: Part, most: number): Form | undefined {
   const cms = readCms(octetsOf(buffer, part), most);
@@ -110,10 +115,84 @@ function noteOf(text: string): Message {
   return { buffer, root: leafOf("text/plain", 0, buffer.length) };
 }
 
-function asFile(part: Part): Part {
-  const filename = fileNameOf(part) || "smime.p7m";
+function asFile(part: Part, defaultName: string): Part {
+  const filename = fileNameOf(part) || defaultName;
   return { ...part, disposition: { value: "attachment", parameters: new Map([["filename", filename]]) } };
 }
+
+/* winmail.dat. */
+
+function mayBeTnef({ buffer }: Message, part: Part): boolean {
+  if (/^application\/(?:vnd\.)?ms-tnef$/.test(part.type)) return true;
+  const end = Math.min(part.end, part.start + 100);
+  return part.type === OCTETS && isTnef(octetsOf(buffer, { ...part, end }));
+}
+
+function openTnef(within: Message, part: Part): Form | undefined {
+  const tnef = readTnef(octetsOf(within.buffer, part));
+  if (tnef === undefined) return undefined;
+  const { text, html, files, isWhole } = tnef;
+  const contents: Buffer[] = [];
+  let length = 0;
+  const leaf = (type: string, content: Buffer, filename?: string): Part => {
+    contents.push(content);
+    length += content.length;
+    return leafOf(type, length - content.length, length, filename);
+  };
+  const textLeaf = (type: string, written: string): Part => {
+    const one = leaf(type, Buffer.from(written));
+    one.contentType.parameters.set("charset", "utf-8");
+    return one;
+  };
+  const bodies = [
+    ...(text === undefined ? [] : [textLeaf("text/plain", text)]),
+    ...(html === undefined ? [] : [textLeaf("text/html", html)]),
+  ];
+  const isSaid = bodies.length === 0 || saysAlready(within, text ?? stripTags(html ?? ""));
+  const children = [
+    ...(isSaid ? [] : [{ ...leafOf("multipart/alternative", 0, 0), children: bodies }]),
+    ...files.map(({ name, type, content, contentId }) => {
+      const file = leaf(type, content, name);
+      if (contentId !== undefined) file.header.fields.push({ name: "Content-ID", value: `<${contentId}>` });
+      return file;
+    }),
+  ];
+  // There is nothing in it, or nothing that is understood.
+  if (children.length === 0 && (bodies.length === 0 || !isWhole)) return undefined;
+  // An empty text stands for what says nothing new.
+  const root = children.length === 0 ? leafOf("text/plain", 0, 0) : { ...leafOf("multipart/mixed", 0, 0), children };
+  return { buffer: Buffer.concat(contents), root, kind: isWhole ? "parts" : "beside" };
+}
+
+/** Characters of each text, and number of texts, that are compared. */
+const LONGEST_COMPARED = 100_000;
+const MOST_COMPARED = 10;
+
+/** The words in the texts of a message, once they were asked for. */
+const wordsSaid = new WeakMap<Part, ReadonlySet<string>>();
+
+function wordsIn({ buffer, root }: Message): ReadonlySet<string> {
+  const known = wordsSaid.get(root);
+  if (known !== undefined) return known;
+  const texts = [...leavesOf(root)].filter(({ type }) => /^text\/(?:plain|html)$/.test(type)).slice(0, MOST_COMPARED);
+  const words = texts.flatMap((part) => {
+    const octets = octetsOf(buffer, { ...part, end: Math.min(part.end, part.start + LONGEST_COMPARED) });
+    const charset = part.contentType.parameters.get("charset") ?? "";
+    return wordsOf(decodeCharset(octets, charset) ?? decodeOctets(octets));
+  });
+  const said = new Set(words);
+  wordsSaid.set(root, said);
+  return said;
+}
+
+/** True if a message says in its own texts what a form in it says: Exchange sends the text beside winmail.dat, too. */
+function saysAlready(message: Message, text: string): boolean {
+  const said = wordsIn(message);
+  const words = wordsOf(text.slice(0, LONGEST_COMPARED));
+  return words.length > 0 && words.filter((word) => said.has(word)).length >= 0.9 * words.length;
+}
+
+const wordsOf = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
 
 /* uuencode. */
 
@@ -147,7 +226,7 @@ function openText({ buffer }: Message, part: Part): Form | undefined {
     contents.push(content);
     const start = length;
     length += content.length;
-    if ("content" in piece) return leafOf("application/octet-stream", start, length, piece.name);
+    if ("content" in piece) return leafOf(typeOfName(piece.name), start, length, piece.name);
     return { ...leafOf(part.type, start, length), contentType: part.contentType };
   });
   const root = { ...leafOf("multipart/mixed", 0, 0), children };
@@ -156,17 +235,15 @@ function openText({ buffer }: Message, part: Part): Form | undefined {
 
 /* Parts. */
 
+/** The type of files that says nothing. */
+const OCTETS = "application/octet-stream";
+
 const noValue = (): Part["disposition"] => ({ value: "", parameters: new Map() });
 
 /** A part without transfer encoding. With a name it is a file. */
 function leafOf(type: string, start: number, end: number, filename?: string): Part {
   const disposition =
-    filename === undefined
-      ? noValue()
-      : {
-          value: "attachment",
-          parameters: new Map([["filename", decodeOctets(Buffer.from(filename, "latin1"))]]),
-        };
+    filename === undefined ? noValue() : { value: "attachment", parameters: new Map([["filename", filename]]) };
   const header = { fields: [], start, bodyStart: start, oversized: false, doubtful: false };
   return { header, type, contentType: { value: type, parameters: new Map() }, disposition, children: [], start, end };
 }

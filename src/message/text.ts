@@ -1,9 +1,12 @@
 /** Derives short texts from mail: a snippet, the key of a subject; and makes HTML of text. All work is bounded. */
+/** A text as HTML has it between its tags. */
+export const escapeHtml = (text: string): string =>
+  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+
 /** HTML that shows a plain text; empty for white space alone. */
 export function htmlOfText(text: string): string {
   if (text.trim() === "") return "";
-  const escaped = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-  return `<div style="white-space:pre-wrap">${escaped}</div>`;
+  return `<div style="white-space:pre-wrap">${escapeHtml(text)}</div>`;
 }
 
 const SNIPPET_LENGTH = 200;
