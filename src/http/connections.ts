@@ -173,10 +173,10 @@ export function createConnections({
     connection.paceAt = now;
   }
 
-  /** The stranger, among those for which the server waits, that was not slow longest ago. */
-  function slowest(): Connection | undefined {
+  /** The connection, of those that `may` end and for which the server waits, that was not slow longest ago. */
+  function slowest(may: (connection: Connection) => boolean): Connection | undefined {
     const waits = (one: Connection) => one.underWay === 0 || one.stalledSince !== undefined || awaitsBody(one);
-    const those = [...open].filter((one) => isStranger(one) && waits(one));
+    const those = [...open].filter((one) => may(one) && waits(one));
     return those.toSorted((a, b) => a.aliveAt - b.aliveAt)[0];
   }
 
@@ -193,7 +193,7 @@ export function createConnections({
     const isTaken = source !== undefined && !known && strangers() >= most - Math.floor(most / 4);
     if (!isFull && !isTaken) return undefined;
     const [longest] = isFull ? idle : [...idle].filter(isStranger);
-    const victim = longest ?? slowest();
+    const victim = longest ?? slowest(isStranger) ?? (isTaken ? undefined : slowest(() => true));
     if (!victim) return "total";
     end(victim);
     return undefined;

@@ -111,7 +111,7 @@ export function createImap({
 }) {
   const { options, runtime, log } = parts;
   const connections = new Set<ReturnType<typeof serve>>();
-  /** Connections of strangers for which we wait, the longest first. */
+  /** Connections that have not signed in and for which we wait, the longest first. */
   const waiting = new Set<ReturnType<typeof serve>>();
   const servers: Server[] = [];
   const forgetCertificates: (() => void)[] = [];
@@ -130,15 +130,17 @@ export function createImap({
     return isOneOfUs(address, isTrusted) || signInSources.isKnown(sourceOfAddress(address));
   }
 
-  /** The limit that leaves no room for a client. Where it is of all, a stranger for whom we wait makes room. */
+  /** The limit that leaves no room for a client. Where it is of all, one for which we wait makes room, strangers first. */
   function noRoomFor(address: string | undefined): "source" | "total" | undefined {
     const strangers = [...connections].filter((one) => one.isStranger());
     const welcome = isWelcome(address);
     const source = sourceOfAddress(address);
     if (!welcome && strangers.filter((one) => one.source === source).length >= MOST_OF_SOURCE) return "source";
     const forStrangers = mostConnections - Math.floor(mostConnections / 4);
-    if (connections.size < mostConnections && (welcome || strangers.length < forStrangers)) return undefined;
-    const [longest] = waiting;
+    const isFull = connections.size >= mostConnections;
+    const isTaken = !welcome && strangers.length >= forStrangers;
+    if (!isFull && !isTaken) return undefined;
+    const longest = [...waiting].find((one) => one.isStranger()) ?? (isTaken ? undefined : [...waiting][0]);
     longest?.dismiss();
     return longest ? undefined : "total";
   }
@@ -370,7 +372,7 @@ export function createImap({
     /** Waits for octets until `lines` has something. */
     async function nextRead() {
       waiting.delete(connection);
-      if (isStranger()) waiting.add(connection);
+      if (!session.who) waiting.add(connection);
       const ms = session.who ? SILENT_MS.person : SILENT_MS.stranger;
       cancelSilence = runtime.setTimer(() => {
         bye("Nothing was said for too long");
@@ -545,7 +547,7 @@ export function createImap({
       end,
     };
     connections.add(connection);
-    if (isStranger()) waiting.add(connection);
+    waiting.add(connection);
     converse()
       .catch((error) => {
         if (!isOver) log.error("an IMAP session failed", { trace, error });

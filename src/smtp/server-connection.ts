@@ -108,7 +108,9 @@ export interface Origin {
 export interface Newcomer {
   origin: Origin;
   isTrusted: boolean;
-  /** Known to the role, or one of us. */
+  /** See isOneOfUs. */
+  isOurs: boolean;
+  /** Known to the role, or ours. */
   isWelcome: boolean;
 }
 
@@ -122,10 +124,12 @@ export interface Waiting {
 export function newcomer(ip: string | undefined, role: Pick<SmtpRole, "isTrusted" | "isKnown">): Newcomer {
   const address = canonicalAddress(ip ?? "");
   const isTrusted = role.isTrusted(ip ?? "");
+  const isOurs = isOneOfUs(address, isTrusted);
   return {
     origin: { source: sourceOfAddress(address), network: networkOfAddress(address) },
     isTrusted,
-    isWelcome: isOneOfUs(address, isTrusted) || role.isKnown?.(ip ?? "") === true,
+    isOurs,
+    isWelcome: isOurs || role.isKnown?.(ip ?? "") === true,
   };
 }
 
@@ -138,7 +142,7 @@ export interface ConnectionParts {
   note: NoteRefusal;
   /** Tells whether there are too many connections already, or too many from this peer's origin, and none to end for it. */
   isCrowded(peer: Newcomer): boolean;
-  /** We wait for this client from now on, or no more. */
+  /** We wait for this client, which has not signed in, from now on, or no more. */
   noteWait(waiting: Waiting, waits: boolean): void;
 }
 
@@ -303,7 +307,7 @@ export class Connection extends SMTPConnection implements Waiting {
     return role.requiresAuth && !this.session.user ? limits.beforeAuth : limits;
   }
 
-  /** A stranger may have to make room for another client. */
+  /** Strangers leave a part of the room to others, and make room first. */
   get isStranger(): boolean {
     return !this.peer.isWelcome && !this.session.user;
   }
@@ -315,7 +319,7 @@ export class Connection extends SMTPConnection implements Waiting {
   }
 
   #noteWait(waits: boolean): void {
-    this.#parts.noteWait(this, waits && this.isStranger);
+    this.#parts.noteWait(this, waits && !this.session.user);
   }
 
   /** Ends the session with a refusal. */

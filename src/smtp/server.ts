@@ -62,7 +62,7 @@ export function createSmtpListener(parts: SmtpListenerParts) {
     logRefusal(reason, fields);
   };
   const connectionOf = new WeakMap<SMTPServerSession, Connection>();
-  /** Strangers for whom we wait, the longest first: they end when there is no room for another client. */
+  /** Clients for which we wait, the longest first: one ends when there is no room for another. */
   const waiting = new Set<Waiting>();
   /** Messages that are being received or filed. */
   const busy = new Map<object, Connection>();
@@ -74,39 +74,45 @@ export function createSmtpListener(parts: SmtpListenerParts) {
 
     /**
      * Tells whether there are too many connections, or too many from the source or network of a peer. Where there are,
-     * but not from its source, a stranger for whom we wait makes room.
+     * but not from its source, a client for which we wait makes room, strangers first.
      */
     isCrowded({ origin, isTrusted, isWelcome }: Newcomer): boolean {
       const peers = [...this.#handshaking.values()].map(({ peer }) => ({ peer, isStranger: !peer.isWelcome }));
       const all = [...peers, ...[...this.connections].filter((one) => one instanceof Connection)];
       const from = (key: keyof Origin) => all.filter(({ peer }) => peer.origin[key] === origin[key]).length;
       if (!isTrusted && from("source") >= limits.connectionsPerSource) return true;
-      if (!isTrusted && from("network") >= limits.connectionsPerNetwork) return !dismissOne(origin.network);
+      if (!isTrusted && from("network") >= limits.connectionsPerNetwork) {
+        return !dismissOne((peer) => peer.origin.network === origin.network);
+      }
       const forStrangers = limits.connections - (role.isKnown ? Math.floor(limits.connections / 4) : 0);
       const isFull = all.length >= limits.connections;
       const isTaken = !isWelcome && all.filter(({ isStranger }) => isStranger).length >= forStrangers;
-      return (isFull || isTaken) && !dismissOne();
+      if (!isFull && !isTaken) return false;
+      if (dismissOne((peer) => !peer.isWelcome)) return false;
+      // Known networks may be many and silent, too.
+      return isTaken || !(dismissOne((peer) => !peer.isOurs) || dismissOne(() => true));
     }
 
     /**
      * With implicit TLS, smtp-server counts a client only after its handshake, and does not limit how long that takes.
      */
     override _acceptSocket(socket: Socket, handshake: boolean): (() => void) | false {
+      if (!handshake) return super._acceptSocket(socket, handshake);
       const { remoteAddress: ip = "" } = socket;
       const peer = newcomer(ip, role);
-      if (handshake && this.isCrowded(peer)) {
+      if (this.isCrowded(peer)) {
         note("tooManyConnections", { ip });
         socket.on("error", () => {});
         socket.destroy();
         return false;
       }
       const release = super._acceptSocket(socket, handshake);
-      if (!release || !handshake) return release;
+      if (!release) return release;
       const giveUp = () => this._pendingSockets.get(socket)?.destroy();
       const cancel = runtime.setTimer(giveUp, limits.beforeAuth.commandMs);
       const wait = { peer, dismiss: giveUp };
       this.#handshaking.set(socket, wait);
-      if (!peer.isWelcome) waiting.add(wait);
+      waiting.add(wait);
       const forget = () => {
         cancel();
         this.#handshaking.delete(socket);
@@ -148,10 +154,10 @@ export function createSmtpListener(parts: SmtpListenerParts) {
     },
   };
 
-  /** Ends the stranger, of `network` if it is given, for whom we wait longest. Returns false if there is none. */
-  function dismissOne(network?: string): boolean {
+  /** Ends the client for which we wait longest, of those that `may` end. Returns false if there is none. */
+  function dismissOne(may: (peer: Newcomer) => boolean): boolean {
     for (const one of waiting) {
-      if (network !== undefined && one.peer.origin.network !== network) continue;
+      if (!may(one.peer)) continue;
       waiting.delete(one);
       one.dismiss();
       return true;

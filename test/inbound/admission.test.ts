@@ -144,8 +144,11 @@ describe("limits of one source", () => {
     for (const client of [filed, sending, last]) client.destroy();
   });
 
-  test("a thousand silent strangers keep nobody out: an honest one is greeted at once", async () => {
-    const { address } = await listenAndKeep({ admit });
+  test.each([
+    ["strangers", () => false],
+    ["clients of known networks", (ip: string) => ip !== "127.0.7.1"],
+  ] as const)("a thousand silent %s keep nobody out: an honest client is greeted at once", async (_who, isKnown) => {
+    const { address } = await listenAndKeep({ admit, isKnown });
     const silent = await Promise.all(
       Array.from({ length: 1_000 }, (_, i) => connectSmtp(address, { from: `127.0.0.${2 + (i % 250)}`, greet: false })),
     );

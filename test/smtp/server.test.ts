@@ -279,10 +279,25 @@ describe("limits", () => {
     second.destroy();
     fourth.destroy();
 
-    const few = await listenAndKeep({ limits: { connections: 1 } });
+    const filing = Promise.withResolvers<Accepted>();
+    const started = Promise.withResolvers<void>();
+    const few = await listenAndKeep({
+      limits: { connections: 1 },
+      async accept(_, content) {
+        for await (const _chunk of content);
+        started.resolve();
+        return filing.promise;
+      },
+    });
+    const silent = await connectSmtp(few.address);
     const only = await connectSmtp(few.address);
+    expect(brief(await silent.reply())).toBe("421 4.7.0");
+    const reply = only.deliver({ to: "alice@example.test" }, MESSAGE);
+    await started.promise;
     const refused = await connectSmtp(few.address, { greet: false });
     expect(brief(await refused.reply())).toBe("421 4.7.0");
+    filing.resolve({ emailIds: ["msg_1"], isReport: false });
+    expect((await reply).code).toBe(250);
     only.destroy();
   });
 
