@@ -56,14 +56,14 @@ test("an old body is read once, and the result is stored", async () => {
   const { seenText, ...kept } = body() ?? {};
   expect(kept).toMatchObject({ seenHidden: 6, seenVersion: SEEN_VERSION, sanitizer: SANITIZER_VERSION });
   expect(seenText && unpackText(seenText)).toBe("Hello");
-  expect(view().html).toBe("<p>Hello</p><p>secret</p>");
+  expect(view().html).toBe('<p>Hello</p><p hidden="hidden">secret</p>');
 });
 
 test("HTML of an older policy is replaced by its text until it is renewed", async () => {
   const { reading, view, threadId, messageId, asked } = await old();
   expect(view().html).toBe('<div style="white-space:pre-wrap">Hello secret</div>');
   await reading.renewHtml(threadId);
-  expect(view().html).toBe("<p>Hello</p><p>secret</p>");
+  expect(view().html).toBe('<p>Hello</p><p hidden="hidden">secret</p>');
   await reading.renewHtml(messageId);
   expect(asked).toEqual(["body"]);
 });
