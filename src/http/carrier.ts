@@ -14,14 +14,7 @@ import type { Log } from "../base/log.ts";
 import { atMost, pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Admission, Connections } from "./connections.ts";
-import {
-  createResponseReader,
-  findHead,
-  LARGEST_HEAD,
-  type RequestHead,
-  type ResponseReader,
-  readRequestHead,
-} from "./framing.ts";
+import { findHead, LARGEST_HEAD, type RequestHead, ResponseReader, readRequestHead } from "./framing.ts";
 
 export interface HttpServer {
   /** The bound address, with the real port for port 0. */
@@ -173,7 +166,7 @@ function carry({
 
   /** Responds in place of the inner listener, unless that has begun to respond, and ends the connection. */
   function refuse(refusal: AppError, isHead = false): void {
-    if (!exchange?.response.hasBegun()) {
+    if (!exchange?.response.hasBegun) {
       const trace = createTrace(runtime);
       log.debug("request refused", { trace, status: refusal.status, reason: refusal.message });
       clientSide.write(writeRefusal(refusal, trace, isHead));
@@ -183,11 +176,11 @@ function carry({
 
   /** Ends the exchange once request and response are whole. */
   function finish({ request, response }: Exchange): void {
-    if (!response.isWhole()) return;
+    if (!response.isWhole) return;
     underWay.delete(origin);
     if (!request.body.isWhole()) return;
     exchange = undefined;
-    if (request.isLast || response.isLast()) end();
+    if (request.isLast || response.isLast) end();
   }
 
   /** Forwards one request at a time. What follows it is held until its response was read. */
@@ -202,7 +195,7 @@ function carry({
           at = head.start;
           if (head.end === undefined) break;
           const request = readRequestHead(bytes, at, head.end);
-          exchange = { request, response: createResponseReader(request.isHead) };
+          exchange = { request, response: new ResponseReader(request.isHead) };
           underWay.add(origin);
           bodyAt = head.end;
           if (request.rewritten) {
@@ -231,7 +224,7 @@ function carry({
     if (!exchange && !held) end();
     else if (!exchange?.request.body.isWhole()) refuse(BROKEN_OFF);
     // Only the client's leaving ends a stream.
-    else if (exchange.response.isStream()) end();
+    else if (exchange.response.isStream) end();
   }
 
   function respond(bytes: Buffer): void {

@@ -30,11 +30,13 @@ const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS.filter((method) => me
 const HEAD =
   /^([!#$%&'*+.^_`|~\w-]+) ([!-~\x80-\xff]+) HTTP\/(\d\.\d)\r\n((?:[!#$%&'*+.^_`|~\w-]+:[\t -~\x80-\xff]*\r\n)*)\r\n$/;
 /** The fields that say how a message ends, and for which host it is. */
-const FRAMING_FIELDS = /^(host|content-length|transfer-encoding|connection|content-type):([^\r\n]*)/gim;
+const FRAMING_FIELDS =
+  /^(?:host:[\t ]*([^\r]*)|content-length:[\t ]*([^\r]*)|transfer-encoding:([^\r]*)|connection:([^\r]*)|content-type:[\t ]*([^\r]*))/gim;
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)(.*)$/i;
 /** A host and its port (RFC 9110 §7.2). */
 const HOST = /^(?:[\w.~!$&'()*+;=%-]+|\[[\da-f:.]+\])(?::\d*)?$/i;
-const LENGTH = /^[\t ]*\d{1,15}[\t ]*$/;
+const LENGTH = /^\d{1,15}[\t ]*$/;
+const CHUNKED = /^[\t ]*chunked[\t ]*$/i;
 const CLOSE = /(?:^|,)[\t ]*close[\t ]*(?:,|$)/i;
 
 const NO_HEAD = "its head is not that of HTTP/1.1";
@@ -185,26 +187,43 @@ export interface RequestHead {
 }
 
 /** The fields that say how a message is to be read. Several of a name are one, with commas (RFC 9110 §5.3). */
-type Fields = Partial<Record<string, string>>;
+interface Fields {
+  host: string | undefined;
+  length: string | undefined;
+  coding: string | undefined;
+  connection: string | undefined;
+  type: string | undefined;
+}
+
+function join(before: string | undefined, value: string | undefined): string | undefined {
+  return before === undefined || value === undefined ? (before ?? value) : `${before},${value}`;
+}
 
 function readFields(text: string): Fields {
-  const fields: Fields = {};
+  const fields: Fields = {
+    host: undefined,
+    length: undefined,
+    coding: undefined,
+    connection: undefined,
+    type: undefined,
+  };
   FRAMING_FIELDS.lastIndex = 0;
   for (let match = FRAMING_FIELDS.exec(text); match; match = FRAMING_FIELDS.exec(text)) {
-    const name = match[1]?.toLowerCase() ?? "";
-    const before = fields[name];
-    fields[name] = before === undefined ? match[2] : `${before},${match[2]}`;
+    fields.host = join(fields.host, match[1]);
+    fields.length = join(fields.length, match[2]);
+    fields.coding = join(fields.coding, match[3]);
+    fields.connection = join(fields.connection, match[4]);
+    fields.type = join(fields.type, match[5]);
   }
   return fields;
 }
 
 /** RFC 9112 §6.3. @throws AppError bad_request */
-function bodyOfRequest({ "transfer-encoding": coding, "content-length": length }: Fields, version: string): Body {
+function bodyOfRequest({ coding, length }: Fields, version: string): Body {
   if (coding !== undefined) {
     if (length !== undefined || version === "1.0") throw malformed("it gives its length in two ways");
-    const codings = coding.toLowerCase().split(",");
-    const last = codings.pop()?.trim();
-    if (last !== "chunked" || codings.some((one) => one.trim() === "chunked")) {
+    const codings = coding.split(",");
+    if (!CHUNKED.test(codings.pop() ?? "") || codings.some((one) => CHUNKED.test(one))) {
       throw malformed("its Transfer-Encoding does not end in chunked");
     }
     if (codings.length === 0) return chunkedBody();
@@ -224,6 +243,12 @@ function requireHost(host: string): void {
   knownHost = host;
 }
 
+function withoutSpace(value: string): string {
+  let end = value.length;
+  while (value[end - 1] === " " || value[end - 1] === "\t") end--;
+  return value.slice(0, end);
+}
+
 const isClosing = ({ connection }: Fields): boolean => connection !== undefined && CLOSE.test(connection);
 
 /**
@@ -240,7 +265,7 @@ export function readRequestHead(bytes: Buffer, start: number, end: number): Requ
   if (!KNOWN_METHODS.has(method)) throw refused(501, "The method of the request is not known here");
   if (lines.length > MOST_FIELDS * SHORTEST_FIELD && lines.split("\n").length > MOST_FIELDS + 1) throw tooLarge();
   const fields = readFields(lines);
-  const named = fields.host?.trim();
+  const named = fields.host && withoutSpace(fields.host);
   if (named === undefined && version === "1.1") throw malformed("it has no Host field");
   const [, authority, path = target] = target.startsWith("/") ? [] : (ABSOLUTE_FORM.exec(target) ?? []);
   if (authority === undefined && !target.startsWith("/")) throw malformed("its target is no path");
@@ -287,59 +312,65 @@ export function findHead(bytes: Buffer, from: number): { start: number; end: num
   return { start, end: undefined };
 }
 
-/** Follows a response of the inner listener. */
-export interface ResponseReader {
-  /** Reads the response's next bytes. */
-  read(bytes: Buffer): void;
-  /** Bytes of the final response were read. */
-  hasBegun(): boolean;
-  /** The response was read to its end. One that ends with its connection never is. */
-  isWhole(): boolean;
-  /** The inner listener closes the connection after it. */
-  isLast(): boolean;
-  /** Its body is a stream of events. */
-  isStream(): boolean;
-}
-
 const STATUS_LINE = /^HTTP\/1\.1 (\d{3})/;
 
 /** RFC 9112 §6.3. */
 function bodyOfResponse(status: number, fields: Fields, isHead: boolean): Body {
   if (isHead || status === 204 || status === 304) return EMPTY;
-  if (fields["transfer-encoding"] !== undefined) return chunkedBody();
-  const length = fields["content-length"];
-  return bodyOfLength(length === undefined ? Number.POSITIVE_INFINITY : Number(length));
+  if (fields.coding !== undefined) return chunkedBody();
+  return bodyOfLength(fields.length === undefined ? Number.POSITIVE_INFINITY : Number(fields.length));
 }
 
-/** `isHead`: the request is a HEAD, so that the response has no body (RFC 9110 §9.3.2). */
-export function createResponseReader(isHead: boolean): ResponseReader {
+/** Follows a response of the inner listener. */
+export class ResponseReader {
   /** The head, as far as it has come. */
-  let head: Buffer | undefined;
-  let body: Body | undefined;
-  let fields: Fields = {};
+  #head: Buffer | undefined;
+  #fields: Fields | undefined;
+  #body: Body | undefined;
+  readonly #isHead: boolean;
 
-  return {
-    read(bytes) {
-      let at = 0;
-      let read = bytes;
-      while (!body) {
-        if (head) read = Buffer.concat([head, bytes]);
-        const end = read.indexOf(HEAD_END, at);
-        head = end < 0 ? read.subarray(at) : undefined;
-        if (end < 0) return;
-        const text = read.toString("latin1", at, end);
-        at = end + HEAD_END.length;
-        const status = Number(STATUS_LINE.exec(text)?.[1]);
-        // Another response follows an interim one (RFC 9110 §15.2).
-        if (status < 200) continue;
-        fields = readFields(text);
-        body = bodyOfResponse(status, fields, isHead);
-      }
-      body.read(read, at);
-    },
-    hasBegun: () => body !== undefined || (head?.length ?? 0) > 0,
-    isWhole: () => body?.isWhole() === true,
-    isLast: () => isClosing(fields),
-    isStream: () => fields["content-type"]?.trim() === "text/event-stream",
-  };
+  /** `isHead`: the request is a HEAD, so that the response has no body (RFC 9110 §9.3.2). */
+  constructor(isHead: boolean) {
+    this.#isHead = isHead;
+  }
+
+  /** Reads the response's next bytes. */
+  read(bytes: Buffer): void {
+    let at = 0;
+    let read = bytes;
+    while (!this.#body) {
+      if (this.#head) read = Buffer.concat([this.#head, bytes]);
+      const end = read.indexOf(HEAD_END, at);
+      this.#head = end < 0 ? read.subarray(at) : undefined;
+      if (end < 0) return;
+      const text = read.toString("latin1", at, end);
+      at = end + HEAD_END.length;
+      const status = Number(STATUS_LINE.exec(text)?.[1]);
+      // Another response follows an interim one (RFC 9110 §15.2).
+      if (status < 200) continue;
+      this.#fields = readFields(text);
+      this.#body = bodyOfResponse(status, this.#fields, this.#isHead);
+    }
+    this.#body.read(read, at);
+  }
+
+  /** Bytes of the final response were read. */
+  get hasBegun(): boolean {
+    return this.#body !== undefined || (this.#head?.length ?? 0) > 0;
+  }
+
+  /** The response was read to its end. One that ends with its connection never is. */
+  get isWhole(): boolean {
+    return this.#body?.isWhole() === true;
+  }
+
+  /** The inner listener closes the connection after it. */
+  get isLast(): boolean {
+    return this.#fields !== undefined && isClosing(this.#fields);
+  }
+
+  /** Its body is a stream of events. */
+  get isStream(): boolean {
+    return this.#fields?.type === "text/event-stream";
+  }
 }
