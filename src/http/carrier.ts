@@ -69,12 +69,18 @@ const LAST_WORDS_MS = 500;
 const BROKEN_OFF = new AppError("bad_request", "The request broke off: send it again");
 
 /** Writes the response that refuses a request before the inner listener has it. The connection closes after it. */
-export function writeRefusal({ message, code, status, retryAfter }: AppError, trace: string, isHead = false): Buffer {
+export function writeRefusal(
+  { message, code, status, retryAfter }: AppError,
+  { trace, now, isHead = false }: { trace: string; now: number; isHead?: boolean },
+): Buffer {
   const body = JSON.stringify({ error: message, code });
   return Buffer.from(
     [
       `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+      `date: ${new Date(now).toUTCString()}`,
       "content-type: application/json",
+      "x-content-type-options: nosniff",
+      "cache-control: no-store",
       `content-length: ${Buffer.byteLength(body)}`,
       ...(retryAfter === undefined ? [] : [`retry-after: ${retryAfter}`]),
       `x-request-id: ${trace}`,
@@ -106,7 +112,7 @@ function carry({
   origins: Map<number, Origin>;
   /** Origins of the connections on which a response is still to come. */
   underWay: Set<Origin>;
-  runtime: Pick<Runtime, "randomBytes">;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
   log: Log;
 }): Carried {
   const leaving = new AbortController();
@@ -169,7 +175,7 @@ function carry({
     if (!exchange?.response.hasBegun) {
       const trace = createTrace(runtime);
       log.debug("request refused", { trace, status: refusal.status, reason: refusal.message });
-      clientSide.write(writeRefusal(refusal, trace, isHead));
+      clientSide.write(writeRefusal(refusal, { trace, now: runtime.now(), isHead }));
     }
     end();
   }

@@ -151,7 +151,7 @@ export function listenHttp({ listen, connections, ...parts }: HttpListenerParts)
           const { remoteAddress } = socket;
           const admission = carrier.admit(remoteAddress, clientSide.destroy, () => void socket.close());
           if (!admission) {
-            socket.write(writeRefusal(CROWDED, createTrace(runtime)));
+            socket.write(writeRefusal(CROWDED, { trace: createTrace(runtime), now: runtime.now() }));
             // The server needs the descriptor now, whether the client takes the response or not.
             socket.close();
             return;

@@ -53,7 +53,8 @@ export function createAlpnFront(front: Front): Server {
 /** Reads the first message whole, and puts it back; `done` gets undefined for bytes that are not TLS. */
 function readFirst(socket: Socket, { runtime }: Front, done: (hello: ClientHello | undefined) => void): void {
   let received = Buffer.alloc(0);
-  const cancelTimer = runtime.setTimer(() => socket.destroy(), HELLO_MS);
+  const leave = (): void => void socket.destroy();
+  const cancelTimer = runtime.setTimer(leave, HELLO_MS);
   const look = (chunk: Buffer): void => {
     received = Buffer.concat([received, chunk]);
     const hello = readClientHello(received);
@@ -61,11 +62,14 @@ function readFirst(socket: Socket, { runtime }: Front, done: (hello: ClientHello
     cancelTimer();
     socket.off("data", look);
     socket.off("close", cancelTimer);
+    socket.off("end", leave);
     socket.pause();
     socket.unshift(received);
     done(hello);
   };
   socket.once("close", cancelTimer);
+  // The server lets clients of HTTP close their side, but this one has said nothing yet.
+  socket.once("end", leave);
   socket.on("data", look);
 }
 

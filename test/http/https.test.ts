@@ -312,6 +312,15 @@ describe.each(WAYS)("behind a listener %s", (_, alpn) => {
     expect(await text).toEndWith("here");
   });
 
+  test.each(["", "\x16\x03\x01"])("a connection whose client closes its side before TLS ends: %j", async (said) => {
+    const { port } = await start(async () => new Response("here"));
+    const odd = connectTcp({ port, host: "127.0.0.1", allowHalfOpen: true });
+    odd.on("error", () => {});
+    odd.end(said, "latin1");
+    odd.resume();
+    await new Promise((resolve) => odd.once("end", resolve).once("close", resolve));
+  });
+
   test("a connection without TLS ends only itself", async () => {
     const { port } = await start(async () => new Response("here"));
     const odd = connectTcp(port, "127.0.0.1");
