@@ -49,67 +49,73 @@ function base64Of(octets: Buffer, lines: Buffer): Buffer {
   return lines.subarray(0, length);
 }
 
-/** Quoted-printable of text whose lines end in CRLF, which stay line ends. */
-export function encodeQuotedPrintable(octets: Buffer): Buffer {
-  const encoded = Buffer.allocUnsafe(quotedPrintableOf(octets));
-  quotedPrintableOf(octets, encoded);
-  return encoded;
+/** By octet: 1 for what stands for itself in quoted-printable, wherever it stands in a line; space and tab may not end one. */
+const LITERAL = new Uint8Array(256).fill(1, SPACE + 1, 0x7f);
+LITERAL[EQUALS] = 0;
+
+/** Columns of a line, without the last, which is for the equals sign of a soft line break. */
+const COLUMNS = 75;
+
+/** Octets that quoted-printable takes for text, roughly: line ends that it adds are not counted. */
+export function quotedPrintableLength(octets: Buffer): number {
+  let encoded = 0;
+  for (let i = 0; i < octets.length; i++)
+    if ((octets[i] as number) > SPACE && LITERAL[octets[i] as number] === 0) encoded++;
+  return octets.length + 2 * encoded;
 }
 
-/** Octets of the quoted-printable of `octets`. */
-export const quotedPrintableLength = (octets: Buffer): number => quotedPrintableOf(octets);
+/** Most octets that it takes, with line ends, control characters and what is encoded at the ends of a line alone. */
+function mostOctets(octets: Buffer): number {
+  let controls = 0;
+  for (let i = 0; i < octets.length; i++) if ((octets[i] as number) < SPACE) controls++;
+  const columns = quotedPrintableLength(octets) + 6 * (controls + 1);
+  return columns + 5 * Math.ceil(columns / (COLUMNS - 2));
+}
 
-const LONGEST_LINE = 76;
-
-/**
- * Writes quoted-printable into `out`, if it is given, and returns its length. A line that a mail program or a delimiter could be
- * mistaken about (`From `, a dot, `--`) begins with an encoded character.
- */
-function quotedPrintableOf(octets: Buffer, out?: Buffer): number {
+/** Quoted-printable of text whose lines end in CRLF, which stay line ends. */
+export function encodeQuotedPrintable(octets: Buffer): Buffer {
+  const encoded = Buffer.allocUnsafe(mostOctets(octets));
   let length = 0;
   let column = 0;
-  const isEnd = (i: number): boolean => i >= octets.length || (octets[i] === CR && octets[i + 1] === LF);
-  const put = (octet: number): void => {
-    if (out) out[length] = octet;
-    length++;
-  };
   for (let i = 0; i < octets.length; i++) {
     const octet = octets[i] as number;
     if (octet === CR && octets[i + 1] === LF) {
-      put(CR);
-      put(LF);
-      i++;
+      encoded[length++] = CR;
+      encoded[length++] = LF;
       column = 0;
+      i++;
       continue;
     }
-    const needed = isLiteral(octet, isEnd(i + 1)) ? 1 : 3;
-    // The last column is for the equals sign of a soft line break.
-    if (column + needed > LONGEST_LINE - (isEnd(i + 1) ? 0 : 1)) {
-      put(EQUALS);
-      put(CR);
-      put(LF);
+    const isSpace = octet === SPACE || octet === TAB;
+    let isLiteral = LITERAL[octet] === 1 || (isSpace && !isLineEnd(octets, i + 1));
+    if (column + (isLiteral ? 1 : 3) > COLUMNS) {
+      encoded[length++] = EQUALS;
+      encoded[length++] = CR;
+      encoded[length++] = LF;
       column = 0;
     }
-    if (needed === 1 && !(column === 0 && isMistakable(octets, i))) {
-      put(octet);
+    isLiteral &&= column > 0 || !isMistakable(octets, i);
+    if (isLiteral) {
+      encoded[length++] = octet;
       column++;
     } else {
-      put(EQUALS);
-      put(HEX[octet >> 4] as number);
-      put(HEX[octet & 15] as number);
+      encoded[length++] = EQUALS;
+      encoded[length++] = HEX[octet >> 4] as number;
+      encoded[length++] = HEX[octet & 15] as number;
       column += 3;
     }
   }
-  return length;
+  return encoded.subarray(0, length);
 }
 
-const isLiteral = (octet: number, isLast: boolean): boolean =>
-  octet === SPACE || octet === TAB ? !isLast : octet > SPACE && octet < 0x7f && octet !== EQUALS;
+const isLineEnd = (octets: Buffer, i: number): boolean =>
+  i >= octets.length || (octets[i] === CR && octets[i + 1] === LF);
 
 const FROM = Buffer.from("From ");
 const DOT = 0x2e;
 const DASH = 0x2d;
 
+/** A line that begins so could be taken for another by mail programs (`From `, a dot) or for a delimiter (`--`). */
 const isMistakable = (octets: Buffer, i: number): boolean =>
   octets[i] === DOT ||
   (octets[i] === DASH && octets[i + 1] === DASH) ||

@@ -247,7 +247,12 @@ class Recoding {
         const octets = this.#bytes.subarray(line, next);
         const isDelimiter = octets[0] === 0x2d && octets[1] === 0x2d;
         const isUnfit = hasLongLine(octets) || !(this.#takes.eightBit || isAscii(octets));
-        if (isUnfit && !isDelimiter) this.#edits.push({ start: line, end: next, octets: Buffer.alloc(0) });
+        const last = this.#edits.at(-1);
+        if (isUnfit && !isDelimiter) {
+          // Of a million lines, one edit.
+          if (last?.end === line && last.octets.length === 0) last.end = next;
+          else this.#edits.push({ start: line, end: next, octets: Buffer.alloc(0) });
+        }
         line = next;
       }
       position = Math.max(position, end);

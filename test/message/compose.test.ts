@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { isAscii } from "node:buffer";
 import fc from "fast-check";
 import PostalMime from "postal-mime";
 import { normalizeAddress } from "../../src/message/address.ts";
@@ -16,6 +17,7 @@ import {
 } from "../../src/message/compose.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { readRecipients } from "../../src/message/recipients.ts";
+import { recode, UNKNOWN_SERVER } from "../../src/message/recode.ts";
 import { readReport } from "../../src/message/report.ts";
 import { anyCharacter } from "../harness/any-character.ts";
 
@@ -197,6 +199,56 @@ describe("for any content", () => {
         for (const name of names) expect(allowed).toContain(name);
         expect(names.length).toBeLessThanOrEqual(given.headers.length + 3);
         for (const line of head.split("\r\n")) expect(line.length).toBeLessThanOrEqual(998);
+      }),
+    );
+  });
+
+  test("every line that leaves is ASCII and fits, however long subject, names, values and file names are", async () => {
+    const words = fc.constantFrom(
+      "word ",
+      "x".repeat(1_200),
+      "ü".repeat(700),
+      "日本 ",
+      "😀",
+      '"',
+      "\\",
+      "<",
+      "=?",
+      " ",
+      ",",
+    );
+    const long = fc.oneof(
+      text,
+      fc.array(words, { maxLength: 12 }).map((list) => list.join("")),
+    );
+    const person = fc
+      .tuple(fc.constantFrom("ann@x.example", '"a b"@xn--bcher-kva.example'), long)
+      .map(([email, name]) => formatAddress({ email, name }));
+    const people = fc.array(person, { minLength: 1, maxLength: 60 }).map((list) => list.join(", "));
+    const field = fc.oneof(
+      fc.tuple(fc.constantFrom("Subject", "X-Custom", "List-Custom"), long),
+      fc.tuple(fc.constantFrom("From", "To", "Reply-To"), people),
+    );
+    const file = fc.tuple(attachment, long).map(([{ content, inline, contentType }, filename]) => ({
+      ...{ content, inline, filename, contentId: "part@x.example" },
+      // A message in a message stays as it is until it is sent.
+      contentType: contentType.replace("message/rfc822", "text/csv"),
+    }));
+    const anything = fc.record({
+      headers: fc.array(field, { maxLength: 6 }),
+      text: long,
+      html: long,
+      calendar: long.map((content) => ({ method: "REPLY" as const, content })),
+      attachments: fc.array(file, { maxLength: 3 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(anything, async (given) => {
+        const source = Buffer.from(await recode(composeMessage({ id: "msg_1", ...given }), UNKNOWN_SERVER));
+        expect(isAscii(source)).toBe(true);
+        for (const line of source.toString("latin1").split("\r\n")) {
+          expect(line.length).toBeLessThanOrEqual(998);
+          expect(line).not.toMatch(/[\r\n]/);
+        }
       }),
     );
   });
