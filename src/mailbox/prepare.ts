@@ -38,7 +38,7 @@ export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" |
   /** Version of the rules for visible text. */
   seenVersion: number;
   attachments: PreparedAttachment[];
-  /** Bytes as received, and what the files of many small attachments take of the disk beyond them. */
+  /** Bytes as received, or of its files if these are more, and what many small ones take of the disk beyond them. */
   size: number;
   fingerprint: string;
   index: IndexDocument;
@@ -65,6 +65,10 @@ const FEW_FILES = 4;
 /** What files take of the disk beyond their bytes: a message of many tiny ones would take a hundred times its size. */
 const slackOf = (attachments: readonly { size: number }[]): number =>
   attachments.slice(FEW_FILES).reduce((sum, { size }) => sum + Math.max(0, BLOCK_BYTES - size), 0);
+
+/** Bytes of all files: those that were compressed (message/forms.ts) may be more than the message. */
+const total = (attachments: readonly { size: number }[]): number =>
+  attachments.reduce((sum, { size }) => sum + size, 0);
 
 /**
  * Parses a message and writes its attachments. With `written`, for mail composed here, it looks for neither reports nor
@@ -108,7 +112,7 @@ export async function prepareMessage(
     ...(html === undefined ? {} : { html: sanitizeHtml(html, budget), htmlSource: packText(html) }),
     sanitizer: SANITIZER_VERSION,
     attachments: stored,
-    size: bytes.byteLength + slackOf(stored),
+    size: Math.max(bytes.byteLength, total(stored)) + slackOf(stored),
     fingerprint,
     index,
   };

@@ -1,8 +1,10 @@
 /** Preparing any bytes gives everything that filing needs, as plain data. */
 import { expect, test } from "bun:test";
+import { deflateSync } from "node:zlib";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
+import { compressedCms } from "../harness/cms.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
@@ -83,6 +85,15 @@ test("attachments are durable blobs, named and measured", async () => {
     },
   ]);
   expect(Buffer.from(await blobs.read(attachments[0]?.blob ?? "")).toString()).toBe("2 eggs");
+});
+
+test("a message counts as its files where these are more than it was", async () => {
+  const file = Buffer.alloc(30_000, "a");
+  const entity = Buffer.concat([Buffer.from("Content-Type: application/pdf\r\n\r\n"), file]);
+  const cms = compressedCms(deflateSync(entity)).toString("base64");
+  const mail = `From: a@b.example\nContent-Type: application/pkcs7-mime\nContent-Transfer-Encoding: base64\n\n${cms}\n`;
+  const { size, attachments } = await prepare(mail);
+  expect([size, attachments.map((attachment) => attachment.size)]).toEqual([30_000, [30_000]]);
 });
 
 test("the result can be cloned between threads", async () => {
