@@ -193,6 +193,7 @@ export function createDnsClient({
     if (withEdns && (rcode === FORMAT_ERROR || rcode === NOT_IMPLEMENTED)) {
       return exchange(server, { name, type }, false, signal);
     }
+    if (answer.refers) throw failure("EREFUSED", `DNS does not look up ${showName(name)}, which other servers know`);
     if (rcode === 0 || rcode === NAME_ERROR) return answer;
     const refusal = REFUSALS.get(rcode) ?? `RCODE${rcode}`;
     throw failure(`E${refusal}`, `DNS answers ${refusal} for ${showName(name)}`);

@@ -55,6 +55,8 @@ export interface Answer {
   records: AnswerRecord[];
   /** Seconds that the absence of records holds (RFC 2308 §5); undefined when the answer does not tell. */
   absenceTtl: number | undefined;
+  /** The answer names servers that know more (RFC 2308 §2.2.1): this one neither knows the records nor looks them up. */
+  refers: boolean;
   octets: Buffer;
 }
 
@@ -152,10 +154,12 @@ export function readAnswer(message: Buffer): Answer {
     authenticated: (flags & AUTHENTIC_DATA) !== 0,
     records: [],
     absenceTtl: undefined,
+    refers: false,
     octets: message,
   };
   // What comes after is asked for again over TCP, and may be cut anywhere.
   if (answer.truncated) return answer;
+  let namesServers = false;
   let at = message.readUInt16BE(4) === 0 ? HEADER_BYTES : readName(message, HEADER_BYTES).end + 4;
   for (let n = 0; n < count; n++) {
     const owner = readName(message, at);
@@ -172,7 +176,9 @@ export function readAnswer(message: Buffer): Answer {
     } else if (!isInternet) continue;
     else if (n < endOfAnswers) answer.records.push(record);
     else if (type === SOA) answer.absenceTtl = Math.min(record.ttl, message.readUInt32BE(at - 4));
+    else if (type === TYPES.NS) namesServers = true;
   }
+  answer.refers = namesServers && answer.records.length === 0 && answer.absenceTtl === undefined;
   return answer;
 }
 

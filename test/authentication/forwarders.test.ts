@@ -7,8 +7,8 @@ import { zone } from "../harness/dns-server.ts";
 import { letter } from "../harness/mail.ts";
 import { START } from "../harness/runtime.ts";
 
-const list = newSigner("lists.example", { bits: 1024 });
-const relay = newSigner("mx.relay.example", { bits: 1024 });
+const list = newSigner("lists.example", { bits: 2_048 });
+const relay = newSigner("mx.relay.example", { bits: 2_048 });
 const dns = zone({
   "_dmarc.remote.example": { txt: ["v=DMARC1; p=reject"] },
   [`s._domainkey.${list.domain}`]: { txt: [list.record] },

@@ -385,6 +385,16 @@ test.each<[string, (query: Buffer) => Buffer]>([
   await expect(ask("real.test", "TXT")).rejects.toMatchObject({ code: expect.stringMatching(/^E(BADRESP|RCODE16)$/) });
 });
 
+test("a server that knows who else could tell is passed over", async () => {
+  const ns = recordOf(pointer(12), 2, pointer(12));
+  const lame = await hostile((query) => headed(query, 0x8180, [0, 1, 0], ns));
+  await expect(lame.ask("open.test", "A")).rejects.toMatchObject({ code: "EREFUSED" });
+  const [first] = lame.servers();
+  const [second] = clientOf([(await serve()).address]).servers();
+  if (!first || !second) throw new Error("no servers");
+  expect((await lame.ask("open.test", "A", [first, second])).records).toEqual(["192.0.2.1"]);
+});
+
 test("a refusal without the question counts", async () => {
   const { ask } = await hostile((query) => {
     const header = Buffer.from(query.subarray(0, 12));

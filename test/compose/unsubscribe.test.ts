@@ -13,7 +13,7 @@ import { mailer } from "../harness/mail.ts";
 
 const ALICE = "alice@example.test";
 const BOTH = "from:list-unsubscribe:list-unsubscribe-post";
-const signer = newSigner("news.example");
+const signer = newSigner("news.example", { bits: 2_048 });
 const dns = zone({
   "s._domainkey.news.example": { txt: [signer.record] },
   "news.example": { a: ["127.0.0.1"] },

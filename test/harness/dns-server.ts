@@ -423,7 +423,11 @@ function messageWriter(asked: Buffer, { compresses, swapsCase }: Habits) {
 
 /** The strings of a text record: those given, or as many of 255 bytes as the text takes. */
 function stringsOf(text: string | readonly string[]): Buffer[] {
-  if (typeof text !== "string") return text.map((string) => Buffer.from(string));
+  if (typeof text !== "string") {
+    const strings = text.map((string) => Buffer.from(string));
+    if (strings.some(({ length }) => length > 255)) throw new Error("a string of a TXT record has 255 bytes at most");
+    return strings;
+  }
   const bytes = Buffer.from(text);
   const count = Math.max(1, Math.ceil(bytes.length / 255));
   return Array.from({ length: count }, (_, n) => bytes.subarray(255 * n, 255 * (n + 1)));

@@ -362,6 +362,49 @@ test("mail of our own people to this server is not authenticated", async () => {
   expect(received).not.toHaveProperty("auth");
 });
 
+describe("records that zones split into strings", () => {
+  const long = newSigner("long.example", { bits: 2_048, selector: "k" });
+  const record = (strings: readonly string[]): Records => ({ txt: [strings] });
+
+  /** The strings of a text that is cut at these places. */
+  const cut = (text: string, ...places: number[]): string[] =>
+    [0, ...places].map((from, n) => text.slice(from, places[n] ?? text.length));
+
+  test.each<[string, string[]]>([
+    ["255 octets and the rest", cut(long.record, 255)],
+    ["anywhere", cut(long.record, 5, 6, 40, 290)],
+    ["with empty strings between", ["", ...cut(long.record, 200), ""]],
+  ])("a key of 2,048 bits lets mail of a p=reject domain pass by DKIM alone: %s", async (_, strings) => {
+    const { deliver, newest } = await world({
+      "_dmarc.long.example": dmarc("p=reject; aspf=s"),
+      "k._domainkey.long.example": record(strings),
+    });
+    expect(long.record.length).toBe(410);
+    expect(await deliver({ from: "ceo@long.example" }, (text) => signed(text, long))).toBe("250 2.6.0");
+    expect(await newest("inbox")).toMatchObject({ auth: { spf: "none", dkim: "pass", dmarc: "pass" } });
+    expect(await deliver({ from: "ceo@long.example" })).toBe("550 5.7.1");
+  });
+
+  const NETWORKS = Array.from({ length: 20 }, (_, n) => `ip4:198.51.100.${n}`).join(" ");
+  const SPF = `v=spf1 ${NETWORKS} ip4:127.0.0.1 -all`;
+  test.each<[string, readonly (readonly string[])[], string]>([
+    ["one record over 255 octets", [cut(SPF, 255)], "pass"],
+    ["one record, cut inside of its version", [cut(SPF, 3, 6, 7, 200)], "pass"],
+    ["one that begins with another string", [["x ", "v=spf1 ip4:127.0.0.1 -all"]], "none"],
+    ["one that begins with a space", [[" ", "v=spf1 ip4:127.0.0.1 -all"]], "none"],
+    ["one of nothing but the version", [["v=spf1"]], "neutral"],
+    ["another version", [["v=spf1", "0 ip4:127.0.0.1 -all"]], "none"],
+    ["two records", [["v=spf1 ip4:127.0.0.1 -all"], ["v=spf1 ", "-all"]], "permerror"],
+    ["a record beside others", [["other=1"], cut(SPF, 100, 300), ["x", "v=spf1 -all"]], "pass"],
+  ])("SPF: %s", async (_, txt, verdict) => {
+    expect(SPF.length).toBeGreaterThan(255);
+    const { deliver, newest } = await world({ "spf.example": { txt } });
+    expect(await deliver({ from: "a@spf.example", reversePath: "a@spf.example" })).toBe("250 2.6.0");
+    const [inbox, spam] = [await newest("inbox"), await newest("spam")];
+    expect((inbox ?? spam)?.auth?.spf).toBe(verdict);
+  });
+});
+
 describe("a resolver that is down", () => {
   test("delays a message by ten seconds at most, and never makes it fail", async () => {
     const dns = zone({}, { hold: () => new Promise(() => {}) });

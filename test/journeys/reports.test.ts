@@ -16,8 +16,8 @@ const ALICE = "alice@example.test";
 const CAROL = "carol@remote.example";
 const GRACE = "grace@hidden.example";
 
-const recipientsDomain = newSigner("remote.example");
-const provider = newSigner("provider.example");
+const recipientsDomain = newSigner("remote.example", { bits: 2_048 });
+const provider = newSigner("provider.example", { bits: 2_048 });
 const below = newSigner("feedback.provider.example");
 const smarthost = newSigner("smart.example");
 const attacker = newSigner("attacker.example");

@@ -8,7 +8,7 @@ import { zone } from "../../harness/dns-server.ts";
 import { mailer } from "../../harness/mail.ts";
 
 const ALICE = "alice@example.test";
-const signer = newSigner("news.example");
+const signer = newSigner("news.example", { bits: 2_048 });
 let booted: Booted;
 let alice: Page;
 let bob: Page;
