@@ -11,6 +11,7 @@ import { createLog, type Log } from "../base/log.ts";
 import { type Runtime, systemRuntime } from "../base/runtime.ts";
 import { type Config, processEnvironment, readConfig } from "../config.ts";
 import { demoEnvironment } from "../demo/folder.ts";
+import { fetchByName, openConfiguredNames } from "../net/configured-names.ts";
 import {
   describeRefusal,
   followedDatabase,
@@ -95,7 +96,10 @@ export function processIo(): Io {
     writeStderr: (text) => {
       process.stderr.write(text);
     },
-    runtime: systemRuntime,
+    runtime: (dnsServers) => {
+      const runtime = systemRuntime(dnsServers);
+      return { ...runtime, fetch: fetchByName(runtime.fetch, openConfiguredNames(runtime)) };
+    },
     interrupted,
     keepRunning,
     actAsOwnerOf,

@@ -3,7 +3,7 @@ import { isIP } from "node:net";
 import type { DnsClient } from "../base/runtime.ts";
 
 /** RFC 6761 §6.3: names of the machine itself are not looked up in DNS. */
-const LOOPBACK = ["127.0.0.1", "::1"];
+export const LOOPBACK = ["127.0.0.1", "::1"];
 
 /** Tells whether a name, lower case without a final dot, stands for the machine itself (RFC 6761 §6.3). */
 export const isLoopbackName = (host: string): boolean => host === "localhost" || host.endsWith(".localhost");

@@ -48,7 +48,7 @@ const MOST_PARSED = 1_000;
 /** Addresses tried for one request. */
 const MOST_TRIES = 8;
 /** Errors before the request was sent: the next address may take the connection. */
-const NO_CONNECTION = new Set(["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EADDRNOTAVAIL", "ETIMEDOUT"]);
+export const NO_CONNECTION = new Set(["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EADDRNOTAVAIL", "ETIMEDOUT"]);
 
 /** A URL that was parsed and checked without DNS, with the options that all its requests share. */
 interface ParsedUrl {

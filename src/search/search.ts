@@ -70,7 +70,7 @@ export function createSearch({
   putOff?: () => void;
 }) {
   const fts5 = createFts5Engine(store);
-  const meilisearch = createMeilisearchEngine(store.db, fts5.messagesMatching);
+  const meilisearch = createMeilisearchEngine(store.db, runtime, fts5.messagesMatching);
   let feed: ReturnType<typeof createFeed> | undefined;
   let failedAt = Number.NEGATIVE_INFINITY;
   /** A clock that was set back also ends the pause. */

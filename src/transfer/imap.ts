@@ -15,6 +15,8 @@ import type { Log } from "../base/log.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { firstMessageId } from "../message/identity.ts";
+import { openConfiguredNames } from "../net/configured-names.ts";
+import { codeOf, NO_CONNECTION } from "../net/http-client.ts";
 import type { Folder } from "../store/schema.ts";
 import { addKeywords, type Marks, readGmailLabel, settleGmailLabels } from "./marks.ts";
 import { type FoundMessage, filedAs, type KnownMessage, type NotFound, type Source } from "./sources.ts";
@@ -36,7 +38,7 @@ export interface ImapRequest {
   mostBytes: number;
   /** True if the mailbox has a message of that Message-ID and size. */
   isKnown(messageId: string, size: number): boolean;
-  runtime: Pick<Runtime, "setTimer" | "authorities">;
+  runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "authorities">;
   log: Log;
 }
 
@@ -96,11 +98,10 @@ export async function* findInAccount(request: ImapRequest): AsyncGenerator<Found
   let wait = 0;
   for (let failures = 0; remaining === undefined || remaining.length > 0; ) {
     if (wait > 0) await pause(runtime, wait);
-    const client = clientFor(request);
-    // The pending call rejects with the same error.
-    client.on("error", () => {});
+    let connected: ImapFlow | undefined;
     try {
-      await client.connect();
+      const client = await connect(request);
+      connected = client;
       remaining ??= await foldersToRead(client, request);
       const isGmail = client.capabilities.has("X-GM-EXT-1");
       for (let folder = remaining[0]; folder; folder = remaining[0]) {
@@ -124,15 +125,33 @@ export async function* findInAccount(request: ImapRequest): AsyncGenerator<Found
       log.warn("reading broke off: connecting again", { host: account.host, retryInMs: wait, reason });
     } finally {
       // Also when the caller stops reading.
-      client.close();
+      connected?.close();
     }
   }
 }
 
-function clientFor({ account, runtime }: ImapRequest): ImapFlow {
+/** Connects to the first of the server's addresses that takes the connection. */
+async function connect(request: ImapRequest): Promise<ImapFlow> {
+  const addresses = await openConfiguredNames(request.runtime)(request.account.host);
+  for (let turn = 0; ; turn++) {
+    const client = clientFor(request, addresses[turn] ?? "");
+    // The pending call rejects with the same error.
+    client.on("error", () => {});
+    try {
+      await client.connect();
+      return client;
+    } catch (error) {
+      client.close();
+      if (turn + 1 >= addresses.length || !NO_CONNECTION.has(codeOf(error) ?? "")) throw error;
+    }
+  }
+}
+
+function clientFor({ account, runtime }: ImapRequest, address: string): ImapFlow {
   const { host, port, user, password: pass, implicitTls } = account;
   return new ImapFlow({
-    host,
+    host: address,
+    ...(isIP(host) === 0 && { servername: host }),
     port,
     auth: { user, pass },
     secure: implicitTls,

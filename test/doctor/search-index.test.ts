@@ -6,6 +6,7 @@ import { openOptions } from "../../src/store/settings.ts";
 import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../harness/fake-meilisearch.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { openRig, type Rig } from "../harness/meilisearch-rig.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
 import { seedIndex } from "../harness/search-seed.ts";
 
 const OK = { state: "ok", detail: "it has all 2 messages" } as const;
@@ -19,7 +20,8 @@ async function findingOf(happen: (rig: Rig, server: FakeMeilisearch) => unknown)
   ]);
   await rig.joined.idle();
   await happen(rig, server);
-  const world = { store: rig.store, options: rig.options, config: { data: temporaryFolder() } };
+  const runtime = fakeRuntime();
+  const world = { store: rig.store, options: rig.options, runtime, config: { data: temporaryFolder() } };
   const [own, fed, ...others] = await checkSearchIndex(world as unknown as World);
   expect(own).toMatchObject({ id: "search", state: "ok" });
   expect(others).toEqual([]);

@@ -29,7 +29,7 @@ atEndOfFile(async () => {
 });
 
 /** Seconds that absences hold. */
-export const ABSENCE_SECONDS = 60;
+const ABSENCE_SECONDS = 60;
 
 const zonesOf = (zones: ZoneFiles) => Object.keys(zones);
 

@@ -1,4 +1,4 @@
-/** A runtime for tests: a clock that the test moves, timers on it, real randomness, DNS without any name, and HTTP that fails. */
+/** A runtime for tests: a clock that the test moves, timers on it, real randomness and HTTP, and DNS without any name. */
 import { randomBytes } from "node:crypto";
 import type { Runtime } from "../../src/base/runtime.ts";
 import { zone } from "./dns-server.ts";
@@ -17,10 +17,6 @@ export interface FakeRuntime extends Runtime {
 /** The time at which every fake clock starts. */
 export const START = Date.parse("2026-01-05T09:00:00Z");
 
-const refuse = async (): Promise<never> => {
-  throw new Error("no HTTP in this test");
-};
-
 const NO_NAMES = zone({});
 
 export function fakeRuntime(overrides: Partial<Runtime> = {}): FakeRuntime {
@@ -38,7 +34,7 @@ export function fakeRuntime(overrides: Partial<Runtime> = {}): FakeRuntime {
     },
     randomBytes: (size) => randomBytes(size),
     dns: NO_NAMES,
-    fetch: refuse as unknown as typeof fetch,
+    fetch,
     ...overrides,
     advanceTo(at) {
       for (let timer = earliest(); timer && timer.at <= at; timer = earliest()) {

@@ -3,10 +3,16 @@ import { beforeAll, describe, expect, spyOn, test } from "bun:test";
 import { ImapFlow } from "imapflow";
 import { findInAccount, type ImapRequest } from "../../src/transfer/imap.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
+import { zone } from "../harness/dns-server.ts";
 import { type Dovecot, noDovecot, startDovecot } from "../harness/dovecot.ts";
 import { letter } from "../harness/mail.ts";
 import { importInto } from "../harness/transfer-rig.ts";
 import { until } from "../harness/until.ts";
+
+/** A name that leads to the server, which has no certificate for it. */
+const OTHER_NAME = "imap.old.example";
+const dns = zone({ [OTHER_NAME]: { a: ["127.0.0.1"] } });
+const world = { dns, now: Date.now };
 
 /** Timers fire at once. */
 const atOnce = (wake: () => void) => {
@@ -43,7 +49,7 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
       account: account(),
       mostBytes: 1_000_000,
       isKnown: () => false,
-      runtime: { setTimer: atOnce, authorities: [dovecot.authority] },
+      runtime: { ...world, setTimer: atOnce, authorities: [dovecot.authority] },
       log: { debug() {}, info() {}, warn() {}, error() {} } as never,
       ...change,
     });
@@ -170,8 +176,15 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
     await expect(importFrom(booted, { account: account({ password: "wrong" }) })).rejects.toThrow(
       "refuses the user ada or the password",
     );
-    await expect(importFrom(booted, { runtime: { setTimer: () => () => {} } })).rejects.toThrow(
+    await expect(importFrom(booted, { runtime: { ...world, setTimer: () => () => {} } })).rejects.toThrow(
       /localhost does not work: .*(self.signed|verify|certificate)/i,
+    );
+    await expect(importFrom(booted, { account: account({ host: OTHER_NAME }) })).rejects.toThrow(
+      /imap\.old\.example does not work: .*(altnames|certificate)/i,
+    );
+    expect(dns.questions).toEqual([`a ${OTHER_NAME}`, `aaaa ${OTHER_NAME}`]);
+    await expect(importFrom(booted, { account: account({ host: "missing.example" }) })).rejects.toThrow(
+      "missing.example does not work: missing.example has no address",
     );
   }, 120_000);
 });

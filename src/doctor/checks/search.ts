@@ -149,7 +149,9 @@ async function checkFed(world: World, messages: number): Promise<Finding[]> {
   let indexed: number;
   try {
     // One document is the feed's own mark.
-    indexed = (await createClient(place, { requestMs: PATIENCE_MS, taskMs: PATIENCE_MS }).count(feed.indexUid)) - 1;
+    const { fetch } = world.runtime;
+    const client = createClient(place, { requestMs: PATIENCE_MS, taskMs: PATIENCE_MS, fetch });
+    indexed = (await client.count(feed.indexUid)) - 1;
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     return [{ ...base, state: "unknown", detail: `it does not say what it has: ${reason}` }];

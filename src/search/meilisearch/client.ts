@@ -14,6 +14,7 @@ import {
   type MultiSearchQuery,
   type Settings,
 } from "meilisearch";
+import type { Runtime } from "../../base/runtime.ts";
 import type { Options } from "../../store/settings.ts";
 import { MARK_ID, type MarkDocument, type MessageDocument } from "./documents.ts";
 
@@ -63,7 +64,10 @@ function troubleOf(code: string, status: number): Trouble {
 }
 
 /** Converts an error of the client to a ServerError. */
-function serverError(error: unknown): unknown {
+function serverError(thrown: unknown): unknown {
+  // The client wraps what the function throws that makes its requests.
+  const error =
+    thrown instanceof MeilisearchError && thrown.cause instanceof MeilisearchApiError ? thrown.cause : thrown;
   if (error instanceof MeilisearchApiError) {
     return new ServerError(troubleOf(error.cause?.code ?? "", error.response.status), error.message, { cause: error });
   }
@@ -76,13 +80,27 @@ function serverError(error: unknown): unknown {
 
 /**
  * `requestMs` and `taskMs` limit the time of one request and of a queued task; `signal` ends waiting for work in
- * progress.
+ * progress. `fetch` makes the requests.
  */
 export function createClient(
   { url, key }: ServerAddress,
-  { requestMs, taskMs, signal }: { requestMs: number; taskMs: number; signal?: AbortSignal },
+  {
+    requestMs,
+    taskMs,
+    signal,
+    fetch,
+  }: { requestMs: number; taskMs: number; signal?: AbortSignal } & Pick<Runtime, "fetch">,
 ) {
-  const server = new Meilisearch({ host: url, apiKey: key, timeout: requestMs });
+  /** Requests as the client makes them itself, whose own ones look names up by the system. */
+  async function httpClient(...asked: Parameters<typeof fetch>): Promise<unknown> {
+    const response = await fetch(...asked);
+    const text = await response.text();
+    const body = text === "" ? undefined : JSON.parse(text);
+    if (!response.ok) throw new MeilisearchApiError(response, body);
+    return body;
+  }
+
+  const server = new Meilisearch({ host: url, apiKey: key, timeout: requestMs, httpClient });
   const aborted = new Promise<never>((_, reject) => {
     signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
   });

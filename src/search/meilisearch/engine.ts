@@ -4,6 +4,7 @@
  * place, `filterOf`.
  */
 import { letOthersRun } from "../../base/pause.ts";
+import type { Runtime } from "../../base/runtime.ts";
 import type { Db } from "../../store/store.ts";
 import { threadOf } from "../document-number.ts";
 import type { Loose, Ranked, SearchScope } from "../engine.ts";
@@ -154,13 +155,14 @@ const threadsOf = (messageSeqs: readonly number[]): SeqSet => setOf(messageSeqs,
 /** `narrow` finds the messages (messages.seq, ascending) in scope that satisfy the conditions on words. */
 export function createMeilisearchEngine(
   db: Db,
+  { fetch }: Pick<Runtime, "fetch">,
   narrow: (conditions: readonly MessageCondition[], scope: SearchScope) => number[],
 ) {
   let known: { address: ServerAddress; client: Client } | undefined;
 
   function clientOf({ address }: Fed): Client {
     if (known?.address.url !== address.url || known.address.key !== address.key) {
-      known = { address, client: createClient(address, { requestMs: SEARCH_MS, taskMs: SEARCH_MS }) };
+      known = { address, client: createClient(address, { requestMs: SEARCH_MS, taskMs: SEARCH_MS, fetch }) };
     }
     return known.client;
   }

@@ -94,7 +94,7 @@ export function createFeed({
 
   function clientOf(address: ServerAddress): Client {
     if (client?.address.url !== address.url || client.address.key !== address.key) {
-      const limits = { requestMs: REQUEST_MS, taskMs: TASK_MS, signal: stopping.signal };
+      const limits = { requestMs: REQUEST_MS, taskMs: TASK_MS, signal: stopping.signal, fetch: runtime.fetch };
       client = { address, client: createClient(address, limits) };
       proven = false;
     }

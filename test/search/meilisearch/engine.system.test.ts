@@ -15,7 +15,7 @@ const SCOPE = 'workspace = "wsp_a"';
 describe(`with a real server${WITHOUT_MEILISEARCH}`, () => {
   test.skipIf(!hasMeilisearch)("every word is found by itself and by no other", async () => {
     const server = await sharedMeilisearch();
-    const client = createClient(server, { requestMs: 60_000, taskMs: 60_000 });
+    const client = createClient(server, { requestMs: 60_000, taskMs: 60_000, fetch });
     const index = `words-${process.pid}`;
     await client.make(index, INDEX_SETTINGS);
     const letters = [..."abcxyz019αβγωάбгяёйאבתשաբგვ会議東京のがカ회의ที่นี่น้ำनमस्तेﺍلعربيةه🎉👩ŋəﬁ"];
