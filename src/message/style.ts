@@ -267,11 +267,12 @@ function background(parts: readonly Part[]): [property: string, value: string][]
   const color = parts.slice(parts.findLastIndex(isComma) + 1).find(isColor);
   const gradients = gradientsIn(parts.filter((part) => !isColor(part)));
   if (gradients !== undefined) return [["background", color ? `${gradients} ${textOf([color])}` : gradients]];
-  if (color !== undefined) return [["background-color", textOf([color])]];
+  if (color !== undefined) return [[parts.length === 1 ? "background" : "background-color", textOf([color])]];
   return parts.length === 1 && parts.every(words("none initial unset")) ? [["background-color", "transparent"]] : [];
 }
 
-const sides = (before: string, after = "") => ["top", "right", "bottom", "left"].map((side) => before + side + after);
+const SIDES = "top right bottom left inline-start inline-end block-start block-end".split(" ");
+const sides = (before: string, after = "") => SIDES.map((side) => before + side + after);
 
 const isBreak = words("auto avoid always left right");
 
@@ -315,13 +316,13 @@ const GRAMMARS = new Map<string, Grammar>(
       [["outline-style"], one(isLine)],
       [["outline-color"], one(isColor)],
       [["box-shadow", "text-shadow"], list(40, isShade)],
-      [["margin"], margin(4)],
+      [["margin", "margin-inline", "margin-block"], margin(4)],
       [sides("margin-"), margin(1)],
-      [["padding"], list(4, isLength)],
+      [["padding", "padding-inline", "padding-block"], list(4, isLength)],
       [sides("padding-"), one(isLength)],
-      [["width", "height", "min-width", "min-height"], one(isLength, isAuto)],
+      [["width", "height", "min-width", "min-height", "inline-size", "block-size"], one(isLength, isAuto)],
       // They make nothing larger.
-      [["max-width", "max-height"], one(size(0, 1e9), isSum, isAuto)],
+      [["max-width", "max-height", "max-inline-size", "max-block-size"], one(size(0, 1e9), isSum, isAuto)],
       [
         ["display"],
         word(
@@ -343,7 +344,7 @@ const GRAMMARS = new Map<string, Grammar>(
       ],
       [["gap", "row-gap", "column-gap"], list(2, isLength, isAuto)],
       [["visibility"], word("visible hidden collapse")],
-      [["opacity"], one(number(0, 1), (part) => isPercentage(part) && part.number >= 0 && part.number <= 100)],
+      [["opacity"], one(number(0, 1), (part) => isPercentage(part) && part.number >= 0 && part.number <= 100, isSum)],
       [["content-visibility"], word("visible hidden auto")],
       [["filter"], one(calls("opacity", either(number(0, 1), isPercentage)), words("none"))],
       [["overflow", "overflow-x", "overflow-y"], list(2, words("visible hidden auto scroll clip"))],

@@ -54,7 +54,7 @@ export type Sheet = (path: readonly Styled[], received: Cascade, shown: Cascade)
 export function readSheets(html: string, budget: Budget): Sheet | undefined {
   const rules: Rule[] = [];
   for (const rule of rulesOf(html, budget)) {
-    if (rule.isElsewhere || !rule.declarations.some(({ property }) => READ.has(property))) continue;
+    if (rule.isElsewhere || !rule.declarations.some(({ property }) => isRead(property))) continue;
     const block: Block = { rule };
     for (const selector of rule.selectors) {
       const path = testsOf(selector);
@@ -305,9 +305,41 @@ const READ = new Set([
   ...LENGTHS,
   ...(
     "display visibility opacity background font position inset margin padding transform translate scale zoom clip clip-path " +
-    "-webkit-clip-path content-visibility filter overflow overflow-x overflow-y white-space text-decoration"
+    "content-visibility filter overflow overflow-x overflow-y white-space text-decoration"
   ).split(" "),
 ]);
+
+const LOGICAL: [flow: string, start: string, end: string][] = [
+  ["inline", "left", "right"],
+  ["block", "top", "bottom"],
+];
+const BOTH_SIDES = new Map(
+  LOGICAL.flatMap(([flow, start, end]) =>
+    ["margin-", "padding-", "inset-"].map((box) => {
+      const before = box === "inset-" ? "" : box;
+      return [box + flow, [before + start, before + end]] as const;
+    }),
+  ),
+);
+/** Other names of these properties, in text that runs from left to right. */
+const ALIASES = new Map([
+  ...LOGICAL.flatMap(([flow, start, end]) =>
+    ["margin-", "padding-", "inset-"].flatMap((box) => [
+      [`${box}${flow}-start`, box === "inset-" ? start : box + start] as const,
+      [`${box}${flow}-end`, box === "inset-" ? end : box + end] as const,
+    ]),
+  ),
+  ...["", "max-"].flatMap((most) => [
+    [`${most}inline-size`, `${most}width`] as const,
+    [`${most}block-size`, `${most}height`] as const,
+  ]),
+  ["-webkit-transform", "transform"],
+  ["-ms-transform", "transform"],
+  ["-webkit-filter", "filter"],
+  ["-webkit-clip-path", "clip-path"],
+]);
+
+const isRead = (property: string): boolean => READ.has(ALIASES.get(property) ?? property) || BOTH_SIDES.has(property);
 
 const MAX_VALUE = 500;
 const LENGTH =
@@ -340,6 +372,13 @@ function longhandsOf(property: string, value: string): [property: string, value:
     if (more.length > 0 || !all.every((one) => LENGTH.test(one))) return [];
     return SIDES.map((side, index) => [prefix + side, all[index] as string]);
   }
+  const both = BOTH_SIDES.get(property);
+  if (both !== undefined) {
+    const [start = "", end = start] = value.split(" ");
+    return [start, end].every((one) => LENGTH.test(one))
+      ? both.map((side, index) => [side, [start, end][index] as string])
+      : [];
+  }
   if (property === "text-indent") value = value.replace(/ (?:hanging|each-line)\b/g, "");
   const isValid = COLORS.has(property)
     ? INHERITED.test(value) || value === "initial" || parseColor(value) !== "invalid"
@@ -364,7 +403,7 @@ export const readDeclarations = (css: string, budget: Budget): Declaration[] =>
 
 function* asText(written: readonly Written[], budget: Budget): Generator<Declaration> {
   for (const { property, value, isImportant } of written) {
-    if (!READ.has(property)) continue;
+    if (!isRead(property)) continue;
     budget.spend(10 * value.length);
     yield { property, value: unescapeCss(textOf(value)), isImportant };
   }
@@ -373,9 +412,12 @@ function* asText(written: readonly Written[], budget: Budget): Generator<Declara
 function longhandsIn(given: Iterable<Declaration>, budget: Budget): Declaration[] {
   const declarations = new Map<string, Declaration>();
   for (const { property: named, value: text, isImportant } of given) {
-    if (!READ.has(named)) continue;
+    if (!isRead(named)) continue;
     budget.spend(400 + 10 * text.length);
-    for (const [property, value] of longhandsOf(named, text.toLowerCase().replace(/\s+/g, " ").trim())) {
+    for (const [property, value] of longhandsOf(
+      ALIASES.get(named) ?? named,
+      text.toLowerCase().replace(/\s+/g, " ").trim(),
+    )) {
       // The last one counts, and an important one is kept beside it.
       declarations.set(`${property} ${isImportant}`, { property, value, isImportant });
     }
@@ -478,7 +520,8 @@ function isOffScreen(style: Declarations): boolean {
 
 function isClipped(style: Declarations): boolean {
   const clip = style.get("clip") ?? "";
-  const path = style.get("clip-path") ?? style.get("-webkit-clip-path") ?? "";
+  const path = style.get("clip-path") ?? "";
+  if (/rotate[xy]\(\s*-?(?:90deg|100grad|0?\.25turn)/.test(style.get("transform") ?? "")) return true;
   if (/scale[xy3d]*\(\s*(?:0*(?:\.0\d*)?|\de-\d+)%?\s*[,)]/.test(style.get("transform") ?? "")) return true;
   if (/^(?:circle|ellipse)\(\s*0(?:px|%)?[\s)]/.test(path)) return true;
   const inset = /^inset\(\s*(\d{1,3})(?:\.\d+)?%/.exec(path);

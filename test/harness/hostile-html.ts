@@ -26,6 +26,38 @@ export const HOSTILE_HTML: Record<string, (size: number) => string> = {
   "selectors of one rule": (size) => styled(`${many(size, (i) => `.a${i}`, ",")}{display:none}`, "<p>x"),
   "a long selector": (size) => styled(`${".a ".repeat(size)}:::${"[a=b]".repeat(size)}{display:none}`, "<p class=a>x"),
   "spaces in a selector": (size) => styled(`[a=b${" ".repeat(10 * size)}{display:none}`, "<p>x"),
+  "rules of a sheet": (size) =>
+    styled(
+      many(size, (i) => `.a${i}>p:hover{color:#${i};margin:0 ${i}px}`),
+      "<p>x",
+    ),
+  "declarations of a rule": (size) =>
+    styled(`p{${"color:red;margin:1px -2px;background:url(x) #fff;".repeat(size)}}`, "<p>x"),
+  "parts of a value": (size) => styled(`p{background:${"linear-gradient(red,blue),".repeat(size)}red}`, "<p>x"),
+  "calls in calls": (size) => styled(`p{width:${"calc(1px + ".repeat(size)}}`, '<p style="width:calc((((((((((1px">x'),
+  "brackets that do not end": (size) => styled(`${"p{a:(".repeat(size)}`, `<p style="${"a:{[(".repeat(size)}">x`),
+  "brackets in a selector": (size) => styled(`${":not(".repeat(size)}p{display:none}`, "<p>x"),
+  "selectors in selectors": (size) =>
+    styled(`:is(${many(size, (i) => `:not(.a${i},:has(b))`, ",")}) p{display:none}`, "<p>x"),
+  "rules inside each other": (size) => styled(`${"p{color:red;".repeat(size)}`, "<p>x"),
+  "strings that do not end": (size) => styled('p{font-family:"a\n'.repeat(size), "<p>x"),
+  "comments in a sheet": (size) => styled(`${"/**/".repeat(size)}p/*{${"/*".repeat(size)}`, "<p>x"),
+  "escapes in a sheet": (size) =>
+    styled(`${"\\70 ".repeat(size)}{display:none}p{\\${"64 ".repeat(size)}:none}`, "<p>x"),
+  "conditions of a medium": (size) =>
+    styled(`@media ${"screen and (min-width:1px) and ".repeat(size)}{p{color:red}}`, "<p>x"),
+  "media of a sheet": (size) =>
+    styled(
+      many(size, (i) => `@media (max-width:${i % 900}px){p{color:red}}`),
+      "<p>x",
+    ),
+  "sheets of a mail": (size) => "<style>p{color:red}</style>".repeat(size),
+  "sheets that do not end": (size) => `${"<style media='".repeat(size)}${"<style>p{".repeat(size)}`,
+  "conditions on attributes": (size) =>
+    styled(
+      many(size, (i) => `[title='${i}'] b,#a${i}{color:red}`),
+      "<p title=a id=b>x",
+    ),
   attributes: (size) => `<p ${many(size, (i) => `a${i}=x`, " ")}>x</p>`,
   "attribute selectors over a long attribute": (size) =>
     styled(

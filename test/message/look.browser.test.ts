@@ -4,6 +4,7 @@
  * lies over what is around it.
  */
 import { afterAll, describe, expect, test } from "bun:test";
+import fc from "fast-check";
 import type { Page } from "playwright-core";
 import { FRAME_HEADERS } from "../../src/http/frame.ts";
 import { frameDocument } from "../../src/message/frame.ts";
@@ -150,6 +151,148 @@ async function show(page: Page, html: string, headers: Record<string, string>): 
   return page.evaluate(lookOf);
 }
 
+/** What each block with a <b> in it was made to be by its own style, in order. */
+async function computed(page: Page, html: string): Promise<string[]> {
+  shown = {
+    html: html.replace("</head>", "<style>main{padding:0!important;overflow:visible!important}</style></head>"),
+    headers: HTML,
+  };
+  await page.goto(`http://127.0.0.1:${server.port}/shown`);
+  return page.evaluate(() => {
+    const names =
+      "color backgroundColor backgroundImage borderTopWidth borderTopStyle borderTopColor borderLeftColor borderTopLeftRadius " +
+      "marginTop marginLeft paddingTop paddingRight width height maxWidth minHeight fontSize fontWeight fontStyle fontFamily " +
+      "lineHeight letterSpacing textAlign textIndent textTransform textDecorationLine textDecorationColor display visibility " +
+      "opacity overflowX whiteSpace verticalAlign listStyleType boxShadow outlineWidth outlineStyle clipPath boxSizing float";
+    return [...document.querySelectorAll("div:has(> b)")].map((element) => {
+      const style = getComputedStyle(element) as unknown as Record<string, string>;
+      return names
+        .split(" ")
+        .map((name) => `${name}:${style[name]}`)
+        .join(";");
+    });
+  });
+}
+
+const byte = fc.integer({ min: 0, max: 255 });
+const percent = fc.integer({ min: 0, max: 100 });
+const angle = fc
+  .tuple(fc.integer({ min: -400, max: 400 }), fc.constantFrom("", "deg", "rad", "turn", "grad"))
+  .map((all) => all.join(""));
+const alpha = fc.constantFrom("0", "1", ".5", "0.25", "50%", "100%", "12.5%");
+const hex = fc
+  .tuple(fc.constantFrom(3, 4, 6, 8, 5, 7), fc.stringMatching(/^[0-9a-fA-F]{8}$/))
+  .map(([length, digits]) => `#${digits.slice(0, length)}`);
+const anyColor = fc.oneof(
+  { weight: 4, arbitrary: hex },
+  fc.constantFrom(
+    ..."red RED rebeccapurple transparent currentcolor currentColor inherit initial unset canvastext windowtext nosuchcolor".split(
+      " ",
+    ),
+  ),
+  fc.tuple(byte, byte, byte).map(([r, g, b]) => `rgb(${r}, ${g},${b})`),
+  fc.tuple(byte, byte, byte, alpha).map(([r, g, b, a]) => `rgba( ${r},${g}, ${b} , ${a} )`),
+  fc.tuple(byte, byte, byte, alpha).map(([r, g, b, a]) => `rgb(${r} ${g} ${b} / ${a})`),
+  fc.tuple(percent, percent, percent).map(([r, g, b]) => `rgb(${r}%, ${g}%, ${b}%)`),
+  fc.tuple(angle, percent, percent).map(([h, s, l]) => `hsl(${h}, ${s}%, ${l}%)`),
+  fc.tuple(angle, percent, percent, alpha).map(([h, s, l, a]) => `hsla(${h} ${s}% ${l}% / ${a})`),
+  fc.tuple(angle, percent, percent).map(([h, w, b]) => `hwb(${h} ${w}% ${b}%)`),
+  fc.tuple(percent, percent).map(([l, c]) => `oklch(${l}% 0.${c} 30deg)`),
+  fc.tuple(hex, percent).map(([one, part]) => `color-mix(in srgb, ${one} ${part}%, red)`),
+);
+const quantity = fc.constantFrom("0", "1", "7.5", ".5", "12", "1.50", "+3", "1e1", "240");
+const anyLength = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc
+      .tuple(quantity, fc.constantFrom("px", "PX", "pt", "em", "rem", "%", "ex", "ch", "cm", "mm", "in", "pc"))
+      .map((all) => all.join("").replace(/240(?:em|rem|in|cm|pc|%)/, "24px")),
+  },
+  fc.constantFrom("0", "-0", "12", "1 px", "auto", "inherit", "none", "normal", "medium"),
+  quantity.map((number) => `calc(100% - ${number}px)`),
+  quantity.map((number) => `calc((${number}px + 1em) * 2)`),
+  quantity.map((number) => `min(50%, ${number}px)`),
+  quantity.map((number) => `clamp(1px, ${number}px, max(2em, 10%))`),
+);
+const anyLine = fc.constantFrom("none", "solid", "dashed", "double", "SOLID", "hidden", "nosuchline");
+const spaced = (...parts: fc.Arbitrary<string>[]) => fc.tuple(...parts).map((all) => all.join(" "));
+const of = (names: string, value: fc.Arbitrary<string>) =>
+  fc.tuple(fc.constantFrom(...names.split(" ")), value).map(([name, text]) => `${name}:${text}`);
+const family = fc.constantFrom(
+  "Arial",
+  "'Helvetica Neue', Arial, sans-serif",
+  '"Segoe UI"',
+  "-apple-system, serif",
+  "system-ui",
+);
+const declaration = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: of(
+      "color background-color border-top-color border-color text-decoration-color COLOR background",
+      anyColor,
+    ),
+  },
+  {
+    weight: 3,
+    arbitrary: of(
+      "width height max-width min-height padding padding-right font-size line-height border-radius margin margin-left",
+      anyLength,
+    ),
+  },
+  of("padding margin", spaced(anyLength, anyLength)),
+  of(
+    "border border-top border-left",
+    fc.oneof(
+      spaced(
+        quantity.map((one) => `${one}px`),
+        anyLine,
+        anyColor,
+      ),
+      spaced(anyLine, anyColor),
+      spaced(anyColor, anyLine),
+      anyLine,
+    ),
+  ),
+  of(
+    "font",
+    fc.oneof(
+      spaced(
+        fc.constantFrom("bold", "italic 600", "normal", "small-caps"),
+        fc.constantFrom("12px/1.5", "1.2em", "9pt / 20px", "large"),
+        family,
+      ),
+      family,
+    ),
+  ),
+  of("font-family", family),
+  of("font-weight", fc.constantFrom("bold", "400", "650", "1000", "1001", "lighter", "x")),
+  of("line-height opacity", fc.constantFrom("1", "0.5", ".75", "50%", "0", "normal")),
+  of(
+    "text-align text-transform text-decoration display visibility overflow white-space vertical-align list-style-type float",
+    fc.constantFrom(
+      ..."center right uppercase underline block inline-block none hidden visible nowrap pre top middle square left inherit".split(
+        " ",
+      ),
+    ),
+  ),
+  of("text-decoration", spaced(fc.constantFrom("underline", "line-through"), anyColor)),
+  of("letter-spacing text-indent", fc.constantFrom("1px", "-0.5px", ".1em", "-.05in", "normal")),
+  of("box-shadow", spaced(fc.constantFrom("0 1px 2px", "inset 0 0 4px 1px", "1px 2px"), anyColor)),
+  of(
+    "background background-image",
+    spaced(fc.constant("linear-gradient(45deg,"), anyColor, fc.constant("10%,"), anyColor, fc.constant(")")),
+  ),
+  of("outline", fc.constantFrom("none", "0", "1px solid red", "thin dotted")),
+  of("clip-path", fc.constantFrom("inset(50%)", "circle(40%)", "none", "polygon(0 0, 10px 0, 0 10px)")),
+);
+const anyStyle = fc
+  .array(fc.tuple(declaration, fc.constantFrom("", "", "", " !important", "!IMPORTANT", "/**/")), {
+    minLength: 1,
+    maxLength: 4,
+  })
+  .map((all) => all.map((one) => one.join("")).join(" ; "));
+
 async function openPage(width: number, colorScheme: "light" | "dark" = "light"): Promise<Page> {
   const context = await (await openBrowser()).newContext({ viewport: { width, height: 900 }, colorScheme });
   return context.newPage();
@@ -192,6 +335,26 @@ describe.skipIf(!chromiumPresent)(`in Chromium${chromiumNote}`, () => {
       if (isDark) expect(JSON.stringify(before)).toContain("rgb(227, 232, 238)");
     }
     await Promise.all([dark.context().close(), light.context().close()]);
+  });
+
+  test("declarations mean the same as received and as served, in attributes and in sheets", async () => {
+    const page = await openPage(900);
+    const styles = fc.sample(anyStyle, { numRuns: 1_500, seed: 7 });
+    const asAttributes = styles
+      .map((style) => `<div style="${style.replaceAll('"', "&quot;")}"><b>x</b></div>`)
+      .join("");
+    const asRules = `<style>${styles.map((style, n) => `.a${n}{${style}}`).join("\n")}</style>${styles.map((_, n) => `<div class="a${n}"><b>x</b></div>`).join("")}`;
+    for (const html of [asAttributes, asRules]) {
+      const [before, after] = [await computed(page, received(html)), await computed(page, framed(html))];
+      expect(before).toHaveLength(styles.length);
+      const differing = styles.flatMap((style, n) => {
+        const of = before[n]?.split(";") ?? [];
+        const pairs = after[n]?.split(";").flatMap((one, at) => (one === of[at] ? [] : `${of[at]} => ${one}`)) ?? [];
+        return pairs.length === 0 ? [] : { style, pairs };
+      });
+      expect(differing.slice(0, 20)).toEqual([]);
+    }
+    await page.context().close();
   });
 
   test("on a page that shows it, mail reaches nothing but itself", async () => {

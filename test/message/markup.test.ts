@@ -23,7 +23,8 @@ describe("steps grow linearly with the HTML of", () => {
     };
     const sizes = [1_000, 2_000, 4_000];
     await expectLinear({ make, work: stepsOf(visibleHtml), sizes });
-    await expectLinear({ make, work: stepsOf(sanitizeHtml), sizes });
+    await expectLinear({ make, work: stepsOf((html, budget) => sanitizeHtml(html, budget)), sizes });
+    await expectLinear({ make, work: stepsOf((html, budget) => sanitizeHtml(html, budget, "recipient")), sizes });
   });
 });
 

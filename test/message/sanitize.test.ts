@@ -321,7 +321,7 @@ describe("inline CSS", () => {
     expect(safeStyle("COLOR : Red !important; position:fixed; background: #fff url('a;b') no-repeat; margin:1px")).toBe(
       "color:Red!important;background-color:#fff;margin:1px",
     );
-    expect(safeStyle("background:red")).toBe("background-color:red");
+    expect(safeStyle("background:red")).toBe("background:red");
     expect(safeStyle('font-family:"a;b";color:red')).toBe("color:red");
     expect(safeStyle("x".repeat(20_000))).toBe("");
     expect(safeStyle("color:\\72 ed")).toBe("color:red");
@@ -343,6 +343,12 @@ describe("inline CSS", () => {
     "position:absolute;left:-9999px;display:block!important",
     "text-indent:-9999px",
     "margin-left:-9999px",
+    "margin-inline-start:-9999px",
+    "margin-block:0 -9999px",
+    "position:absolute;inset-inline:-9999px auto",
+    "position:relative;inset-block-start:-9999px",
+    "-webkit-transform:scale(0)",
+    "transform:rotateX(90deg)",
     "transform:scale(0)",
     "transform:translateX(-9999px)",
     "scale:0",
