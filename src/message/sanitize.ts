@@ -142,8 +142,9 @@ function safeTags(serving: Serving): sanitize.IOptions["transformTags"] {
         serving.hasBody = true;
         return { tagName: "div", attribs };
       }
-      // Other tags leave no element, unless it looks like something.
-      const isSeen = "style" in attribs || "class" in attribs || "id" in attribs || "hidden" in attribs;
+      // Other tags leave no element, unless it looks like something, or a selector may count it.
+      const isSeen =
+        ["style", "class", "id", "hidden"].some((name) => name in attribs) || (scope !== undefined && tag !== "html");
       return { tagName: (isSeen && elementOf(tag)) || tag, attribs };
     },
   };

@@ -27,6 +27,7 @@ const MAX_CSS = 2_000_000;
 /** Names that are told apart, for the conditions of selectors. */
 const MAX_NAMES = 5_000;
 const PLAIN = /^[\w-]{1,60}$/;
+const SCOPE = /^m[a-p]{16}$/;
 
 const SCOPED = /^\s*<style>([^<]*)<\/style><div class="(m[a-p]{16})">([\s\S]*)<\/div>\s*$/;
 
@@ -39,8 +40,12 @@ export function withoutScope(html: string): string {
   const sheet = css
     .replaceAll(`.${scope} `, "")
     .replaceAll(`.${scope}-`, ".")
+    .replaceAll(`div:where(.${scope}_body)`, "body")
+    .replaceAll(`:where(:not(.${scope}_other))`, "")
     .replace(new RegExp(`\\.${scope}(?:\\.${scope}|:is\\(div\\))?(?!\\w)`, "g"), ":root");
-  return `<style>${sheet}</style>${inner.replaceAll(`${scope}-`, "")}`;
+  // Parsers pass over the end tag that is left.
+  const bare = inner.replace(new RegExp(`^<div class="${scope}_body(?: ${scope}_other)?">`), "");
+  return `<style>${sheet}</style>${bare.replaceAll(`${scope}-`, "")}`;
 }
 
 /** The letters a to p for half a byte: no digits, which might be taken for a code. */
@@ -82,8 +87,14 @@ export function serveSheets(html: string, { isSent, elementOf }: ScopeOptions, b
     if (css.length > MAX_CSS) throw new OverBudget("style sheets too large to serve");
   }
   if (css.length === declared) return undefined;
-  const body = css.includes(names.body) ? names.body : "";
-  return { css: css + close(0), outer: names.outer, body, classesOf: names.classesOf(budget) };
+  const used = (name: string): string => (name !== "" && css.includes(name) ? name : "");
+  const other = used(names.other);
+  return {
+    css: css + close(0),
+    outer: names.outer,
+    body: [used(names.body), other].filter(Boolean).join(" "),
+    classesOf: names.classesOf(budget, other),
+  };
 }
 
 /** Where a document says what it is designed for, in its first characters. */
@@ -102,9 +113,12 @@ interface Names {
   root: string;
   outer: string;
   body: string;
+  /** The class of an element that stands for one of another type. */
+  other: string;
   /** Undefined if no element that is served could be meant. */
   write(selector: Selector): string | undefined;
-  classesOf(budget: Budget): Scope["classesOf"];
+  /** `other`: this class, if it is used. */
+  classesOf(budget: Budget, other: string): Scope["classesOf"];
 }
 
 /** CSSOM §2.1, more cautious: everything but letters, digits, `-` and `_` is escaped. */
@@ -156,6 +170,7 @@ function sentNames(): Names {
     root: ":root",
     outer: "",
     body: "",
+    other: "",
     write: (selector) => writeCompounds(selector, write),
     classesOf: () => () => "",
   };
@@ -196,12 +211,15 @@ function scopedNames(scope: string, elementOf: ScopeOptions["elementOf"]): Names
     return named.name;
   }
   const body = `${scope}_body`;
+  const other = `${scope}_other`;
 
   function write(simple: Simple): string | undefined {
     switch (simple.kind) {
       case "type": {
         const { name } = simple;
         if (name === "body") return `div:where(.${body})`;
+        // Elements that stand for others are not of this type.
+        if (name === "div" || name === "span") return `${name}:where(:not(.${other}))`;
         const element = elementOf(name);
         // The class adds nothing to the weight of the type.
         return element === undefined || element === name ? element : `${element}:where(.${nameOf(tags, name)})`;
@@ -209,7 +227,8 @@ function scopedNames(scope: string, elementOf: ScopeOptions["elementOf"]): Names
       case "class":
         return `.${nameOf(classes, simple.name, PLAIN.test(simple.name) ? `${scope}-${simple.name}` : undefined)}`;
       case "id":
-        // An id that nothing has adds its weight.
+        // An id that nothing has adds its weight. One of a draft has it already.
+        if (SCOPE.test(simple.name)) return `#${simple.name}`;
         return `:is(.${nameOf(ids, simple.name)},#${scope})`;
       case "attribute":
         return `.${nameOfTest(simple.test)}`;
@@ -228,6 +247,7 @@ function scopedNames(scope: string, elementOf: ScopeOptions["elementOf"]): Names
     root: `.${scope}`,
     outer: scope,
     body,
+    other,
     write(selector) {
       const [first] = selector;
       if (!first?.simples.some(isRoot)) {
@@ -244,8 +264,8 @@ function scopedNames(scope: string, elementOf: ScopeOptions["elementOf"]): Names
       );
       return written === undefined ? undefined : `.${scope}${written}`;
     },
-    classesOf: (budget) => (tag, attributes) => {
-      const found: string[] = [];
+    classesOf: (budget, other) => (tag, attributes) => {
+      const found = other !== "" && tag !== "body" && elementOf(tag) !== tag ? [other] : [];
       const add = (name: string | undefined) => {
         if (name !== undefined) found.push(name);
       };

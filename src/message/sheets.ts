@@ -101,6 +101,7 @@ const isElsewhere = (prelude: string): boolean =>
 function readAtRule({ name, prelude }: AtRule, budget: Budget): { isElsewhere: boolean; served: string | undefined } {
   const text = unescapeCss(textOf(prelude)).toLowerCase().trim();
   budget.spend(20 * text.length);
+  if (name === "media" && text === "") return { isElsewhere: false, served: "" };
   if (name === "media") {
     // Browsers take a medium that they do not know for one that never is.
     const queries = text.split(",").flatMap((query) => mediumOf(query.trim()) ?? []);

@@ -286,6 +286,112 @@ const declaration = fc.oneof(
   of("outline", fc.constantFrom("none", "0", "1px solid red", "thin dotted")),
   of("clip-path", fc.constantFrom("inset(50%)", "circle(40%)", "none", "polygon(0 0, 10px 0, 0 10px)")),
 );
+/** Elements whose text tells them apart. */
+const TREE =
+  '<div class="a b">1.<p id="i" title="tea">2.<b class="c">3.</b></p><p class="b" data-x="1">4.</p><form class="c">5.<span class="a" title="t">6.</span></form></div>' +
+  '<table><tr><td class="a">7.</td><td id="j" lang="en" align="center">8.</td></tr></table><section title="to tea">9.<label class="b">10.</label><i></i><em>11.</em></section><p>12.</p>';
+const simple = fc.constantFrom(
+  ...".a .b .c #i #j [title] [title=tea] [title^=t] [title$='a'] [title~=\"tea\"] [title*=ea] [title=TEA] [data-x='1'] [class~=a] [class*=b] [id=i] [align=center]".split(
+    " ",
+  ),
+  "[title=TEA i]",
+);
+/** Those which browsers' own elements around the mail could have, too, stand behind a type. */
+const structural = fc.constantFrom(
+  ...":first-child :last-child :only-child :nth-child(odd) :nth-child(2n+1) :nth-of-type(2) :nth-last-child(-n+2) :not(.a) :not(.b,#i) :is(.a,#i) :where(.b) :has(.c) :has(>b) :empty :is(p,td):not([title]) :lang(en)".split(
+    " ",
+  ),
+);
+const typed = fc.constantFrom("p", "td", "b", "span", "section", "form", "em", "label");
+const named = fc.constantFrom(
+  "p",
+  "P",
+  "div",
+  "b",
+  "td",
+  "form",
+  "section",
+  "span",
+  "label",
+  "*",
+  "em",
+  "body",
+  "html",
+  ":root",
+);
+const compound = fc.oneof(
+  named,
+  simple,
+  fc.tuple(named, simple).map((all) => all.join("")),
+  fc.tuple(simple, simple).map((all) => all.join("")),
+  fc.tuple(typed, structural).map((all) => all.join("")),
+  fc.tuple(typed, simple, structural).map((all) => all.join("")),
+);
+const selector = fc.oneof(
+  { weight: 6, arbitrary: compound },
+  {
+    weight: 4,
+    arbitrary: fc.tuple(compound, fc.constantFrom(" ", ">", " > ", "+", " ~ "), compound).map((all) => all.join("")),
+  },
+  fc
+    .tuple(compound, fc.constantFrom(" ", ">"), compound, fc.constantFrom(" ", "+"), compound)
+    .map((all) => all.join("")),
+  fc.constantFrom(
+    "p:foo",
+    "p::before",
+    "..a",
+    "> p",
+    "p >",
+    ":not()",
+    "p:hover",
+    "#outlook a",
+    "u + .a",
+    "* html p",
+    "[title",
+    "p[title=]",
+    "a|p",
+  ),
+);
+const rule = fc
+  .tuple(
+    fc.array(selector, { minLength: 1, maxLength: 3 }),
+    fc.constantFrom(
+      "color:#c00",
+      "color:#0a0!important",
+      "color:#00f",
+      "color:#909",
+      "text-decoration:underline",
+      "/*}*/color:#077",
+    ),
+  )
+  .map(([selectors, declaration]) => `${selectors.join(",")}{${declaration}}`);
+const anyRule = fc.oneof(
+  { weight: 6, arbitrary: rule },
+  fc
+    .tuple(
+      fc.constantFrom(
+        ..."@media screen|@media print|@media (min-width:500px)|@media only screen and (max-width: 500px)|@media not print|@media (foo)|@media screen, (foo)|@media (width >= 300px)|@media (300px <= width <= 600px)|@media all and (min-width:1px) and (orientation:portrait)|@media yahoo|@media (prefers-color-scheme:light)|@supports (display:flex)|@supports (display:nosuch)|@supports not (display:nosuch)|@media".split(
+          "|",
+        ),
+      ),
+      fc.array(rule, { maxLength: 2 }),
+    )
+    .map(([before, rules]) => `${before}{${rules.join("")}}`),
+  fc.constantFrom(
+    "@import 'x';",
+    '@charset "utf-8";',
+    "<!--",
+    "-->",
+    "/* p{color:red} */",
+    "@font-face{font-family:x}",
+    "@keyframes k{from{color:red}}",
+    "@page{margin:0}",
+    ";",
+    "p{color:red",
+    "}",
+  ),
+);
+
 const anyStyle = fc
   .array(fc.tuple(declaration, fc.constantFrom("", "", "", " !important", "!IMPORTANT", "/**/")), {
     minLength: 1,
@@ -356,6 +462,21 @@ describe.skipIf(!chromiumPresent)(`in Chromium${chromiumNote}`, () => {
     }
     await page.context().close();
   });
+
+  test("selectors and at-rules choose the same elements as received and as served", async () => {
+    const page = await openPage(700);
+    for (const [n, rules] of fc
+      .sample(fc.array(anyRule, { minLength: 1, maxLength: 6 }), { numRuns: 120, seed: 7 })
+      .entries()) {
+      const html = `${n % 2 ? "<!doctype html><html><head><title>x</title>" : ""}<style>${rules.join("\n")}</style>${n % 2 ? '</head><body class="a" id="j">' : ""}${TREE}`;
+      const colors = async (document: string) =>
+        (await show(page, document, HTML)).flatMap(({ text = "", color, textDecorationLine }) =>
+          [...text.matchAll(/\d+/g)].map(([number]) => `${number} ${color} ${textDecorationLine}`),
+        );
+      expect({ html, colors: await colors(framed(html)) }).toEqual({ html, colors: await colors(received(html)) });
+    }
+    await page.context().close();
+  }, 120_000);
 
   test("on a page that shows it, mail reaches nothing but itself", async () => {
     const page = await openPage(900);
