@@ -146,7 +146,7 @@ const NEEDS_HTML = sentencesOf(`
   (the|this) html (version|part) [of] [this|the {mail}] (is|contains) [attached|below|the (message|content)]
   [please] {view} (this|the) {mail} (in|using|with|as) [a|an|your] html [format|mode|{capable} [{mail}] {client}|viewer]
   [please] {view} (this|the) {mail} (in|using|with) (a|an) [different|modern] {client} (that|which|with) (supports?|can display) html [support]
-  [please] {view} in html [format]
+  [please] {view} [this {mail}] (in|with) html [format|enabled]
   [please] {view} the html (version|part) [of] [this|the] [{mail}] [instead]
   [please] (use|switch to|upgrade to) (a|an) (html {capable} [{mail}] {client}|{client} (that|which|with) (supports?|can display) html [support]) [to {view} (this|the) {mail}]
   [please] (enable|turn on|activate|switch on|allow) html [{mail} s?|viewing|display|support] [in your {client}] [[in order] to {view} (this|the) {mail}]
@@ -156,6 +156,12 @@ const NEEDS_HTML = sentencesOf(`
   [are you] [having] (trouble|problems?|difficult(y|ies)|issues) (viewing|reading|seeing|displaying|with) this {mail} [{here}]
   [if] you (cannot|cant|can not|are unable to|are not able to|have (trouble|problems|difficulty)|are having (trouble|problems|difficulty)) (view|read|see|display)[ing] (this|the) {mail} [properly|correctly] [{here}] [to {view} (it|this {mail}) {browser}]
   if (this|the) {mail} (is not|isnt|does not|doesnt) (displayed|displaying|display|shown|render[ed]) [properly|correctly] [{here}]
+  [is] [this] {mail} not (displayed|displaying|rendering|showing) [properly|correctly] [{here}]
+  (cant|cannot|can not|unable to) (view|read|see) [this|the] ({mail}|images) [in this {mail}] [properly|correctly] [{here}] [to {view} (it|them|this {mail}) [{browser}]]
+  you (need|will need|must have|must use|should use) (a|an) (html {capable} [{mail}] {client}|{client} (that|which|with) (supports?|can display) html [support]) to {view} (this|the) {mail} [properly|correctly]
+  (this|the) {mail} (is [intended|meant|designed|written] for|was [intended|meant|designed|written] for) html {capable} [{mail}] {client} s?
+  this is the (body|message|version) in plain text for non html {mail} {client} s?
+  (the|an) html version of (this|the) {mail} is available [online|here|below|at]
   (there is|(this|the) {mail} has|this is) no [plain]text (version|part|content|alternative|body) [(of|for|in) (this|the) {mail}|available]
   [this {mail} has] [no] [plain]text (version|part|content|alternative|body) [is] (not|un) available
   (this|the) [text](part|version) [of] [this|the] [{mail}] (is|has been|was) [intentionally] [left] (blank|empty)
@@ -166,36 +172,39 @@ const NEEDS_HTML = sentencesOf(`
   um diese (nachricht|e?mail) (zu lesen|anzuzeigen|anzusehen|korrekt darzustellen) (benotigen|brauchen|verwenden) sie [bitte] (ein html fahiges [e?mail] programm|einen html fahigen [e?mail] client)
   [bitte] (aktivieren|schalten) sie [bitte] [die] html [ansicht|anzeige|darstellung] [ein] [um diese (nachricht|e?mail) (zu lesen|anzuzeigen)]
   (wenn|falls|sollte) [sie] (diese|dieser|diesen|den|der|die) (e?mail|nachricht|newsletter) nicht [richtig|korrekt|einwandfrei|vollstandig] (angezeigt|dargestellt|lesen|lesbar|sehen) [werden] [wird|konnen|ist|kann] [dann] [klicken sie [bitte] (hier|auf (den|diesen|folgenden) link)]
-  (diese|diesen|den|die) (e?mail|nachricht|newsletter) im [web]browser (ansehen|anzeigen|offnen|lesen|betrachten)
+  dies ist eine html (nachricht|e?mail)
+  [[diese|diesen|den|die] (e?mail|nachricht|newsletter)] im [web]browser (ansehen|anzeigen|offnen|lesen|betrachten)
   [zur] (online|web|html) (version|ansicht) [ansehen|anzeigen|offnen]
   votre [logiciel|client|programme|application] [de]messagerie ne (supporte|accepte|gere|lit|prend|permet|peut) pas [en charge] [de lire] [afficher] [les|le|l] [messages?|emails?|mails?|courriels?|format|affichage] [au|en|du] [format] html
   (ce message|cet email|ce mail|ce courriel|cette newsletter|cette lettre) (est|a ete|contient) [envoye|redige|ecrit] [au|en|du] [format] html
   pour (lire|visualiser|voir|afficher|consulter) (ce message|cet email|ce mail|ce courriel) [correctement] [veuillez|merci d|il faut] (utiliser|utilisez) un (logiciel|client|programme) (de messagerie|email|de courrier) [compatible|acceptant|supportant|qui accepte|qui supporte] [avec][le|l] [format] html
   si (ce message|cet email|ce mail|ce courriel|cette newsletter) ne saffiche pas [correctement] [(cliquez|clique) ici]
   si vous (ne parvenez pas a|narrivez pas a|ne pouvez pas|avez des difficultes (a|pour)) (lire|visualiser|voir|afficher) (ce message|cet email|ce mail|ce courriel|cette newsletter) [correctement] [(cliquez|clique) ici]
-  (voir|afficher|lire|consulter|visualiser|ouvrir) (ce message|cet email|ce mail|ce courriel|cette newsletter|la newsletter) (dans (votre|le|un) navigateur|en ligne)
+  (voir|afficher|lire|consulter|visualiser|ouvrir) [ce message|cet email|ce mail|ce courriel|cette newsletter|la newsletter] (dans (votre|le|un) navigateur|en ligne)
+  (ceci est|cest) un (message|email|mail|courriel) [au format] html
+  si vous ne (visualisez|voyez|lisez) pas [correctement] (ce message|cet email|ce mail|ce courriel|cette newsletter) [correctement] [(cliquez|clique) ici]
   [voir|consulter|lire|afficher] [la]version (en ligne|web|html)
   (su|tu) (cliente|programa|gestor|lector) de (correo|email) [electronico] no (soporta|admite|acepta|permite|muestra|es compatible con) [ver|visualizar|el|los] [mensajes|correos|emails] [en|de] [formato] html
   este (mensaje|correo|email|boletin) [electronico] (esta|es|ha sido enviado|fue enviado|contiene) [un (mensaje|correo|email)] [escrito] [en|de] [formato] html
   para (ver|leer|visualizar) este (mensaje|correo|email) [electronico] [correctamente] (utilice|use|utiliza|usa|debe (usar|utilizar)|necesita) un (cliente|programa|gestor|lector) de (correo|email) [electronico] (compatible con|que (soporte|admita)) [el formato] html
   si no (puede|puedes|ve|ves|consigues?|visualizas?) [ver|leer|visualizar] [correctamente] este (mensaje|correo|email|boletin) [electronico] [correctamente|bien] [(haga|haz|pulse|pulsa|pinche|pincha)[ clic| click][ en] aqui]
-  (ver|leer|abrir|visualizar) (este|el) (mensaje|correo|email|boletin) [electronico] (en (el|su|tu|un) navegador|en linea|online)
+  (ver|leer|abrir|visualizar) [(este|el) (mensaje|correo|email|boletin) [electronico]] (en (el|su|tu|un) navegador|en linea|online)
   ver [la]version (en linea|online|web|html)
   il (tuo|suo|vostro) (client|programma|software|lettore) (di posta|di email|email) [elettronica] non (supporta|visualizza|gestisce|accetta|e compatibile con|e in grado di visualizzare) [l|il|i|le] [messaggi|email|formato] [in|in formato] html
   (questo messaggio|questa [e]mail|questa newsletter) (e|e stat[oa] inviat[oa]|contiene) [un (messaggio|email)] [in|in formato] html
   per (visualizzare|leggere|vedere) (questo messaggio|questa [e]mail) [correttamente] (utilizzare|utilizza|utilizzi|usare|usa|e necessario) un (client|programma) (di posta|email) [elettronica] (compatibile con|che supporti|che supporta) [il formato|l] html
   se non (visualizzi|visualizza|riesci a|riesce a|leggi|vedi) [leggere|visualizzare|vedere] [correttamente] (questo messaggio|questa [e]mail|questa newsletter) [correttamente] [clicca[re] qui]
-  (visualizza|leggi|apri|vedi|guarda) (questo messaggio|questa [e]mail|questa newsletter|la newsletter) (nel|in|sul) [tuo|un|suo] (browser|rete)
+  (visualizza|leggi|apri|vedi|guarda) [questo messaggio|questa [e]mail|questa newsletter|la newsletter] (nel|in|sul) [tuo|un|suo] (browser|rete)
   [visualizza |leggi |vedi][la]versione (online|web|html)
   [o] (seu|teu) (cliente|programa|leitor|gestor|aplicativo) de (email|correio) [eletronico|electronico] nao (suporta|aceita|permite|exibe|e compativel com) [ver|exibir|o] [mensagens|emails] [em|no] [formato] html
   (esta mensagem|este email|esta newsletter) (esta|e|foi enviad[oa]|contem) [um[a] (email|mensagem)] [em|no] [formato] html
   para (ver|ler|visualizar) (esta mensagem|este email) [corretamente] (utilize|use|utiliza) um (cliente|programa|leitor) de (email|correio) [eletronico] (compativel com|que suporte) [o formato] html
   (se|caso) nao (consegue|conseguir|consiga|visualiza|visualizar|visualize) [ver|ler|visualizar] [corretamente] (esta mensagem|este email|esta newsletter) [corretamente] [clique aqui]
-  (veja|ver|visualize|visualizar|ler|abrir|abra) (esta mensagem|este email|esta newsletter) (no [seu|teu] navegador|online|no browser)
+  (veja|ver|visualize|visualizar|ler|abrir|abra) [esta mensagem|este email|esta newsletter] (no [seu|teu] navegador|online|no browser)
   (uw|je|jouw) [e?mail|mail] (programma|client|software|lezer) (ondersteunt|accepteert) [helaas] geen html [berichten|mails?|emails?|formaat|weergave]
   (uw|je|jouw) [e?mail|mail] (programma|client|software|lezer) kan [helaas] (geen html [berichten|mails?|emails?]|dit bericht niet|deze e?mail niet) (tonen|weergeven|lezen)
   (dit bericht|deze e?mail|deze nieuwsbrief) (is|wordt) [opgesteld|verzonden|geschreven|opgemaakt|alleen beschikbaar] (in|als) html [formaat|opmaak|bericht|e?mail] [verzonden|opgesteld|weergegeven]
-  (bekijk|lees|open) (dit bericht|deze e?mail|deze nieuwsbrief|de nieuwsbrief) (in [uw|je|een|de] [web]browser|online)
+  (bekijk|lees|open) [dit bericht|deze e?mail|deze nieuwsbrief|de nieuwsbrief] (in [uw|je|een|de] [web]browser|online)
   (kunt u|kun je|kan je|lukt het niet om) (dit bericht|deze e?mail|deze nieuwsbrief) [niet] [goed|correct] [lezen|bekijken|zien|weergeven] [klik [dan]hier]
   [bekijk][de](online|web|html) (versie)
   (ditt|din) [e post|mejl|mail|epost] (program|klient|lasare) (stoder|stodjer|kan) inte [visa] html [meddelanden|format|mejl|epost]
