@@ -183,7 +183,7 @@ function carry({
   /** Ends the exchange once request and response are whole. */
   function finish({ request, response }: Exchange): void {
     if (!response.isWhole) return;
-    underWay.delete(origin);
+    if (underWay.delete(origin)) admission.sent();
     if (!request.body.isWhole()) return;
     exchange = undefined;
     if (request.isLast || response.isLast) end();
@@ -234,7 +234,6 @@ function carry({
   }
 
   function respond(bytes: Buffer): void {
-    admission.sent();
     exchange?.response.read(bytes);
     if (!clientSide.write(bytes)) {
       admission.stalled(true);

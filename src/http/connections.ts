@@ -23,7 +23,7 @@ export type Connections = ReturnType<typeof createConnections>;
 export interface Admission {
   /** The client sent so many bytes. */
   received(bytes: number): void;
-  /** The server sent bytes of a response. */
+  /** The server sent the last bytes of a response. */
   sent(): void;
   /** The client stopped taking the bytes of a response, or takes them again. */
   stalled(isStalled: boolean): void;
@@ -31,7 +31,7 @@ export interface Admission {
   closing(): void;
   /** The connection is closed. */
   closed(): void;
-  /** A request begins. Call the result after the response; undefined when the source has too many requests. */
+  /** A request begins. Call the result when the response begins; undefined when the source has too many requests. */
   begin(request: Request): (() => void) | undefined;
 }
 
@@ -42,6 +42,8 @@ const mostOfSource = (most: number): number => Math.min(256, Math.ceil(most / 4)
 const PATIENCE = {
   /** From connecting, TLS handshake included, or from the first byte of the next request, to the end of its head. */
   head: [20_000, 5_000],
+  /** To send a response. Whether the client takes it is seen when it stalls. */
+  response: [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY],
   /** Between requests; normally Bun.serve ends idle connections (listener.ts). */
   idle: [Number.POSITIVE_INFINITY, 5_000],
   /** Between two bytes of a body. */
@@ -259,7 +261,7 @@ export function createConnections({
           if (ends.delete(end)) end();
           if (--connection.underWay > 0 || !open.has(connection)) return;
           connection.request = undefined;
-          awaitFrom(connection, "idle");
+          awaitFrom(connection, "response");
         };
       },
     };

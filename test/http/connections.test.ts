@@ -36,14 +36,14 @@ function start({ most = 100, trustedProxies = [] as string[] } = {}) {
       if (path === "/api/read") return Response.json(await readJson(request, 100_000).catch(() => "none"));
       if (path === "/api/wait") await new Promise((resolve) => leavingOf(request).addEventListener("abort", resolve));
       if (path === "/api/large") return new Response(LARGE);
-      if (path !== "/api/live" && path !== "/api/ended") return Response.json({});
+      if (!["/api/live", "/api/ended", "/api/unfinished"].includes(path)) return Response.json({});
       const body = new ReadableStream({
         start(controller) {
           controller.enqueue("data: 1\n\n");
           if (path === "/api/ended") controller.close();
         },
       });
-      return new Response(body, { headers: { "content-type": "text/event-stream" } });
+      return new Response(body, path === "/api/unfinished" ? {} : { headers: { "content-type": "text/event-stream" } });
     },
     web: { respond: async () => undefined },
     health: {},
@@ -114,6 +114,18 @@ describe("the limit of all connections", () => {
     expect(await answered(open(get("/api/y")))).toBe(200);
     await until(() => second.closed);
     expect([first.closed, busy.closed, connections.open(), refusals]).toEqual([false, false, 3, []]);
+  });
+
+  test("a connection on which a response is being sent is not idle", async () => {
+    const { runtime, advanceTo, open, answered } = start({ most: 2 });
+    const download = open(get("/api/unfinished"));
+    await until(() => download.text.includes("data: 1"));
+    const other = open(get("/api/x"));
+    expect(await answered(other)).toBe(200);
+    expect(await answered(open(get("/api/y")))).toBe(200);
+    await until(() => other.closed);
+    advanceTo(runtime.now() + 3_600_000);
+    expect(download.closed).toBe(false);
   });
 
   test("a stream of events is not idle", async () => {
@@ -203,6 +215,7 @@ describe("the limit of each source", () => {
     expect(admit("2001:db8:0:1::1", 4)).toBeDefined();
     expect(admit("::ffff:203.0.113.7", 5)).toBeDefined();
     first?.begin(new Request("http://localhost/"))?.();
+    first?.sent();
     expect([admit("2001:db8::4", 6) !== undefined, cut, connections.open()]).toEqual([true, [1], 4]);
   });
 });
