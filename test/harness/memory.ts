@@ -1,4 +1,4 @@
-/** The memory of this process's children. */
+/** What the children of this process take of the machine. */
 import { readdirSync, readFileSync } from "node:fs";
 
 function read(path: string): string {
@@ -10,11 +10,18 @@ function read(path: string): string {
   }
 }
 
+const children = (): string[] =>
+  readdirSync("/proc/self/task").flatMap((task) => read(`/proc/self/task/${task}/children`).split(" ").filter(Boolean));
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0);
+
 /** Bytes of their own that the children of this process have together. */
-export function childMemory(): number {
-  const children = readdirSync("/proc/self/task").flatMap((task) =>
-    read(`/proc/self/task/${task}/children`).split(" ").filter(Boolean),
-  );
-  const kilobytes = children.map((pid) => Number(/^RssAnon:\s+(\d+)/m.exec(read(`/proc/${pid}/status`))?.[1] ?? 0));
-  return kilobytes.reduce((sum, one) => sum + one * 1_024, 0);
+export const childMemory = (): number =>
+  1_024 * sum(children().map((pid) => Number(/^RssAnon:\s+(\d+)/m.exec(read(`/proc/${pid}/status`))?.[1] ?? 0)));
+
+/** Ms of CPU that they have taken. The kernel counts in hundredths of a second. */
+export function childCpu(): number {
+  // User and system time (proc(5)), counted behind the name, which may have spaces.
+  const times = children().flatMap((pid) => read(`/proc/${pid}/stat`).split(") ")[1]?.split(" ").slice(11, 13) ?? []);
+  return 10 * sum(times.map(Number));
 }
