@@ -43,8 +43,9 @@ export function readStsRecord(texts: readonly string[]): string | undefined {
 /** Reads a policy. @throws Error with the fault */
 export function readStsPolicy(text: string): StsPolicy {
   const fields = text.split(/\r?\n/).flatMap((line) => {
-    const [, name, value] = /^([A-Za-z0-9][\w.-]*)\s*:\s*(.*)$/.exec(line.trimEnd()) ?? [];
-    return name === undefined || value === undefined ? [] : [{ name, value }];
+    const colon = line.indexOf(":");
+    const [name, value] = [line.slice(0, colon).trimEnd(), line.slice(colon + 1).trim()];
+    return colon >= 0 && /^[A-Za-z0-9][\w.-]*$/.test(name) ? [{ name, value }] : [];
   });
   // The first of repeated fields counts, except for mx (§3.2).
   const first = (name: string) => fields.find((field) => field.name === name)?.value;

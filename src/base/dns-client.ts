@@ -260,7 +260,7 @@ function systemServers(path: string, elapsed: () => number): () => readonly Name
     try {
       const lines = readFileSync(path, "utf8").split("\n");
       const hosts = lines.flatMap((line) => /^[ \t]*nameserver[ \t]+(\S+)/.exec(line)?.[1] ?? []);
-      const found = hosts.filter((host) => isIP(host.replace(/%.*$/, "")) !== 0).slice(0, MOST_SYSTEM_SERVERS);
+      const found = hosts.filter((host) => isIP(host.split("%", 1)[0] ?? "") !== 0).slice(0, MOST_SYSTEM_SERVERS);
       servers = found.length > 0 ? found.map((host) => ({ host, port: DNS_PORT })) : [LOCAL_SERVER];
     } catch {
       // It may be missing for a moment, while a program replaces it.

@@ -199,9 +199,15 @@ const BUILT_IN: Readonly<Record<number, Format>> = Object.fromEntries([
   [46, "duration"],
 ]);
 
+/** Characters of a format that Excel takes. */
+const LONGEST_FORMAT = 255;
+
 /** The kind of a format that a file defines, by its section for positive numbers. */
 function formatOf(code: string): Format {
-  const [first = ""] = code.replace(/"[^"]*"|\\.|[_*].|AM\/PM|A\/P/gi, "").split(";");
+  const [first = ""] = code
+    .slice(0, LONGEST_FORMAT)
+    .replace(/"[^"]*"|\\.|[_*].|AM\/PM|A\/P/gi, "")
+    .split(";");
   if (/\[[hms]+\]/i.test(first)) return "duration";
   const plain = first.replace(/\[[^\]]*\]|general/gi, "");
   const hasTime = /[hs]/i.test(plain);

@@ -32,7 +32,7 @@ const HEAD =
 /** The fields that say how a message ends, and for which host it is. */
 const FRAMING_FIELDS =
   /^(?:host:[\t ]*([^\r]*)|content-length:[\t ]*([^\r]*)|transfer-encoding:([^\r]*)|connection:([^\r]*)|content-type:[\t ]*([^\r]*))/gim;
-const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)(.*)$/i;
+const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)/i;
 /** A host and its port (RFC 9110 §7.2). */
 const HOST = /^(?:[\w.~!$&'()*+;=%-]+|\[[\da-f:.]+\])(?::\d*)?$/i;
 const LENGTH = /^\d{1,15}[\t ]*$/;
@@ -267,7 +267,8 @@ export function readRequestHead(bytes: Buffer, start: number, end: number): Requ
   const fields = readFields(lines);
   const named = fields.host && withoutSpace(fields.host);
   if (named === undefined && version === "1.1") throw malformed("it has no Host field");
-  const [, authority, path = target] = target.startsWith("/") ? [] : (ABSOLUTE_FORM.exec(target) ?? []);
+  const [scheme = "", authority] = target.startsWith("/") ? [] : (ABSOLUTE_FORM.exec(target) ?? []);
+  const path = target.slice(scheme.length);
   if (authority === undefined && !target.startsWith("/")) throw malformed("its target is no path");
   // Two Host fields are no host name.
   if (named !== undefined) requireHost(named);

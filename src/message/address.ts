@@ -185,7 +185,9 @@ export function withoutFalseName(address: EmailAddress): EmailAddress {
   const { email, name = "" } = address;
   if (!AT.test(name)) return address;
   const own = email.toLowerCase();
-  return (name.match(ADDRESS_IN_NAME) ?? []).every((text) => text.toLowerCase() === own) ? address : { email };
+  return (name.slice(0, MAX_WORD_LENGTH).match(ADDRESS_IN_NAME) ?? []).every((text) => text.toLowerCase() === own)
+    ? address
+    : { email };
 }
 
 /** The addresses in the From fields of a message. */

@@ -66,7 +66,7 @@ const LONGEST_NAME = 100;
 const NO_CHARSET = /^[^a-z]*(?:base64|hex|binary|internal|utf-?7)/;
 
 /** True for the labels of what any octets may be, and for none. */
-const isUtf8OrAscii = (charset: string): boolean => /^\s*(?:utf-?8|(?:us-?)?ascii|)\s*$/i.test(charset);
+const isUtf8OrAscii = (charset: string): boolean => /^(?:utf-?8|(?:us-?)?ascii|)$/i.test(charset.trim());
 
 /** Charsets in which each octet is a character. */
 const SINGLE_BYTE = /^(?:windows|iso-8859|koi8|(?:cs)?(?:ibm|cp|pc|dos)-?\d|\d+$|mac|x-mac)/;

@@ -62,7 +62,7 @@ export function wayToLeave(
 function messageOf(url: string): { to: string; subject: string; body: string } | undefined {
   const { pathname, searchParams } = new URL(url.replaceAll("+", "%2B"));
   const to = decoded(pathname).split(",")[0]?.trim() ?? "";
-  if (!/^[^\s<>"(),:;]+@[^\s<>"(),:;]+$/.test(to)) return undefined;
+  if (!/^[^\s<>"(),:;@]+@[^\s<>"(),:;@]+$/.test(to)) return undefined;
   const fieldNamed = (name: string): string =>
     [...searchParams].find(([field]) => field.toLowerCase() === name)?.[1].toWellFormed() ?? "";
   return {

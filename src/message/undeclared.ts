@@ -42,7 +42,7 @@ async function guess(sample: Buffer): Promise<string> {
 
 const RUN = /[\x80-\xff]+/g;
 /** Words of other letters have none of ASCII among them. */
-const BESIDE_ASCII = /(?<=[a-z])[\x80-\xff]+|[\x80-\xff]+(?=[a-z])/gi;
+const BESIDE_ASCII = /(?<=[a-z])[\x80-\xff]+|(?<![\x80-\xff])[\x80-\xff]+(?=[a-z])/gi;
 
 /** The words with 8-bit octets, of the header and of the texts. */
 function sampleOf(buffer: Buffer, root: Part): Buffer {

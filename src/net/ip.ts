@@ -18,7 +18,7 @@ function groupsOf(ip: string): number[] {
 
 /** The address in its canonical spelling, an IPv4-mapped IPv6 one as IPv4; undefined for any other text. */
 export function canonicalAddress(text: string): string | undefined {
-  const ip = text.replace(/%.*$/, "");
+  const [ip = ""] = text.split("%", 1);
   const version = isIP(ip);
   if (version === 4) return ip;
   if (version === 0) return undefined;

@@ -162,8 +162,9 @@ export function domainForms(domain: string): { ascii: string; unicode: string } 
  * character (readDomain): without that character it would be another person's address.
  */
 export function foldAddress(text: string): string | undefined {
+  if (text.length > LONGEST_ENTRY) return undefined;
   const match = /^<?([^\s<>"\ufffd]+)@([^\s<>"@\ufffd]+\.[^\s<>"@\ufffd]+)>?$/.exec(text.trim());
-  if (match?.[1] === undefined || match[2] === undefined || text.length > LONGEST_ENTRY) return undefined;
+  if (match?.[1] === undefined || match[2] === undefined) return undefined;
   const address = `${match[1]}@${domainForms(match[2]).ascii}`.replace(NOT_ASCII, foldRun).toLowerCase();
   return address.replaceAll(" ", "").replace(/[\0-/:-@[-`{-\x7f]/g, asTokenCharacter);
 }

@@ -87,6 +87,9 @@ const CONNECT_MS = 20_000;
 /** Time limit of greeting, EHLO and TLS (RFC 5321 §4.5.3.2.1: 5 minutes for the greeting alone). */
 const SETUP_MS = 5 * 60_000;
 const QUIT_MS = 5_000;
+/** Octets of a line of a reply: four times what RFC 5321 §4.5.3.1.5 allows. */
+const LONGEST_REPLY_LINE = 2_048;
+const MOST_REPLY_LINES = 100;
 const LONGEST_CHAIN = 10;
 
 /** Parts of nodemailer that its types leave out. */
@@ -94,6 +97,10 @@ interface Inside {
   /** Whole replies that no command has taken yet, and the beginning of another. */
   readonly _responseQueue: readonly string[];
   readonly _remainder: string;
+  /** Takes what the remote sent. */
+  _onData(chunk: Buffer): void;
+  /** Ends the connection for a reply beyond a limit. */
+  _onResponseTooLarge(): void;
   readonly _socket: Socket | false;
   /** The message, while it is being written; else false. */
   _currentDataStream: unknown;
@@ -127,6 +134,31 @@ class NodemailerConnection extends (SMTPConnection as unknown as new (
   #repliedAhead = false;
   /** nodemailer waits for a reply to DATA, which was not sent. */
   #dataIsDue = false;
+
+  /** What has come of the line of a reply that is not whole yet: its first characters, and its octets. */
+  #line = { begins: "", octets: 0 };
+  /** Lines of the reply that is not whole yet. */
+  #lines = 0;
+
+  /** A reply has bounds before nodemailer, or an expression of ours, sees it. */
+  override _onData(chunk: Buffer): void {
+    for (let start = 0; start < chunk.length; ) {
+      const feed = chunk.indexOf(0x0a, start);
+      const end = feed < 0 ? chunk.length : feed;
+      this.#line.begins += chunk
+        .toString("latin1", start, Math.min(end, start + 4))
+        .slice(0, 4 - this.#line.begins.length);
+      this.#line.octets += end - start;
+      if (feed >= 0) this.#lines = this.#line.begins[3] === "-" ? this.#lines + 1 : 0;
+      if (this.#line.octets > LONGEST_REPLY_LINE || this.#lines >= MOST_REPLY_LINES) {
+        this._onResponseTooLarge();
+        return;
+      }
+      if (feed >= 0) this.#line = { begins: "", octets: 0 };
+      start = end + 1;
+    }
+    super._onData(chunk);
+  }
 
   /** The remote has sent a reply to no command. */
   get hasUnaskedReply(): boolean {
@@ -375,8 +407,8 @@ function extensionsOf(reply: string): Map<string, string> {
   const lines = reply.split("\n").slice(1);
   return new Map(
     lines.map((line) => {
-      const [, keyword = "", parameters = ""] = /^\d{3}[- ]([^\s=]*)[\s=]*(.*)$/.exec(line.trimEnd()) ?? [];
-      return [keyword.toUpperCase(), parameters];
+      const [keyword = "", ...parameters] = line.slice(4).trim().split(/[\s=]/);
+      return [keyword.toUpperCase(), parameters.join(" ").trim()];
     }),
   );
 }

@@ -43,7 +43,7 @@ interface Bounds {
 }
 
 /** Decimal, possibly with an exponent, as String() of a number gives it. */
-const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i;
 
 /** Longest sensible duration: times in ms stay far inside the range of a Date. */
 const TEN_YEARS_OF_SECONDS = 315_576_000;

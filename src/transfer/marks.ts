@@ -86,11 +86,13 @@ export function addKeywords(marks: Marks, keywords: Iterable<string>): void {
   }
 }
 
+const GMAIL_LABEL = /\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)|([^,]*)(?:,|$)/gy;
+
 /** `Inbox,Unread,"A, B",=?UTF-8?Q?Caf=C3=A9?=` */
 function readGmailLabels(marks: Marks, value: string): void {
   marks.read = true;
-  const names = [...decodeWords(value).matchAll(/\s*(?:"((?:[^"\\]|\\.)*)"|([^,]+))(?:,|$)/g)].map(
-    ([, quoted, plain = ""]) => (quoted?.replace(/\\(.)/g, "$1") ?? plain).trim(),
+  const names = [...decodeWords(value).matchAll(GMAIL_LABEL)].map(([, quoted, plain = ""]) =>
+    (quoted?.replace(/\\(.)/g, "$1") ?? plain).trim(),
   );
   const folders = new Set<Folder>();
   for (const name of names) readGmailLabel(marks, folders, name);

@@ -418,6 +418,27 @@ describe("a session that cannot be opened", () => {
     });
   });
 
+  test.each<[string, RemoteScript]>([
+    ["a greeting without an end", { greeting: `220 ${"x".repeat(100_000)}` }],
+    ["an EHLO reply of a line without an end", { ehlo: `250-A${" ".repeat(60_000)}\rX\rY\r\n250 B` }],
+    ["an EHLO reply of lines without an end", { ehlo: `${"250-A\r\n".repeat(100)}250 B` }],
+  ])("%s ends the session at once", async (_, script) => {
+    const remote = await startRemoteMx(script);
+    const begun = process.cpuUsage();
+    expect(await failureOf(prepare(remote).open())).toMatchObject({ kind: "deferred" });
+    const { user, system } = process.cpuUsage(begun);
+    expect(user + system).toBeLessThan(500_000);
+    await remote.idle();
+  });
+
+  test("a reply of the longest lines, and of as many as may be, is read", async () => {
+    const line = `250-X${"y".repeat(2_000)}\r\n`;
+    const session = await sessionWith({ ehlo: `${line.repeat(50)}${"250-Z\r\n".repeat(40)}250 SIZE 10` });
+    expect(await send(session, ["a@example.net"])).toMatchObject({ results: [{ status: "5.3.4" }] });
+    session.close();
+    await session.remote.idle();
+  });
+
   test.each([{ greeting: HANG_UP }, { ehlo: HANG_UP }])("the remote hangs up: %j", async (script) => {
     const remote = await startRemoteMx(script);
     expect(await failureOf(prepare(remote).open())).toMatchObject({ kind: "deferred", status: "4.4.2" });

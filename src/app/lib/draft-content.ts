@@ -127,7 +127,7 @@ export const isAddress = (entry: string): boolean =>
 
 /** The name in an entry, or else its address. */
 export const shownName = (entry: string): string => {
-  const name = /^(.*?)\s*<[^<>]*>$/.exec(entry)?.[1] ?? "";
+  const name = /<[^<>]*>$/.test(entry) ? entry.slice(0, entry.lastIndexOf("<")).trimEnd() : "";
   return name.replace(/^"(.*)"$/, "$1").replace(/\\(.)/g, "$1") || bareOf(entry);
 };
 

@@ -37,6 +37,7 @@ const MOST_HOSTS = 30;
 export const MOST_FILES = 20;
 /** Limits in characters. */
 const LONGEST_SUBJECT = 1_000;
+const LONGEST_AUTHORITY = 300;
 export const LONGEST_TEXT = 16_384;
 const LONGEST_HTML = 32_768;
 const LONGEST_VALUE = 200;
@@ -158,7 +159,7 @@ function addLinks(traits: Set<string>, text: string, html: string): void {
   for (const from of [text, html]) {
     for (const [, written = ""] of from.matchAll(/\bhttps?:\/\/([^\s/?#"'<>()\\]{1,253})/gi)) {
       if (hosts.size >= MOST_HOSTS) return;
-      const authority = written.toLowerCase();
+      const authority = written.slice(0, LONGEST_AUTHORITY).toLowerCase();
       if (hosts.has(authority)) continue;
       hosts.add(authority);
       const host = authority.slice(authority.lastIndexOf("@") + 1);

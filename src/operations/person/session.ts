@@ -155,14 +155,17 @@ const SYSTEMS: readonly [RegExp, string][] = [
   [/\bLinux\b|\bX11\b/, "Linux"],
 ];
 const LONGEST_NAME = 40;
+/** Characters of a program's description of itself that are read. */
+const LONGEST_READ = 500;
 
 const nameIn = (names: typeof BROWSERS, userAgent: string): string | undefined =>
   names.find(([pattern]) => pattern.test(userAgent))?.[1];
 
 /** Such as `Firefox on Windows`. */
 export function describeUserAgent(userAgent: string): string {
-  const browser = nameIn(BROWSERS, userAgent);
-  const system = nameIn(SYSTEMS, userAgent);
+  const read = userAgent.slice(0, LONGEST_READ);
+  const browser = nameIn(BROWSERS, read);
+  const system = nameIn(SYSTEMS, read);
   if (browser === undefined && system === undefined)
     return userAgent.trim().slice(0, LONGEST_NAME) || "An unnamed program";
   return `${browser ?? "A browser"}${system === undefined ? "" : ` on ${system}`}`;
