@@ -29,10 +29,11 @@ describe("the policy", () => {
       ["/", "GET"],
       ["/api/v1/mailboxes", "GET"],
       ["/sign-in", "GET"],
-      [PATH, "POST"],
     ] as const) {
       expect([path, (await ask(app, "mta-sts.example.test", path, method)).status]).toEqual([path, 404]);
     }
+    const posted = await ask(app, "mta-sts.example.test", PATH, "POST");
+    expect([posted.status, posted.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
   });
 
   test("is served at no other host, and for no unverified domain", async () => {
