@@ -1,5 +1,5 @@
 /** What leaves is what SMTP can carry: mail of mail apps and rules on its way to servers that take less than others. */
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { isAscii } from "node:buffer";
 import { putRules, readRules } from "../../src/mailbox/rules.ts";
 import { parseMessage } from "../../src/message/parse.ts";
@@ -8,6 +8,9 @@ import { verifyDkim } from "../harness/dkim-verifier.ts";
 import { mailer } from "../harness/mail.ts";
 import { type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
 import { noticesOf, signedIn, type World, world } from "../harness/submission-world.ts";
+
+// The first test starts the workers.
+setDefaultTimeout(20_000);
 
 const FROM = "From: Alice <alice@example.test>\r\n";
 const TEXT = "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n";
