@@ -1,5 +1,5 @@
 /**
- * CHUNKING and DSN with Debian's programs: Exim and Postfix as clients of submission and of the MX listener, and as the next
+ * CHUNKING and DSN with Debian's programs: Exim, Postfix and OpenSMTPD as clients of submission and of the MX listener, and as the next
  * hop of our relay; swaks as a mail app.
  */
 import { describe, expect, test } from "bun:test";
@@ -8,6 +8,7 @@ import { systemRuntime } from "../../src/base/runtime.ts";
 import { openSession } from "../../src/smtp/client.ts";
 import { startExim, whyNoExim } from "../harness/exim.ts";
 import { listenForMailbox } from "../harness/mx-rig.ts";
+import { startOpenSmtpd, whyNoOpenSmtpd } from "../harness/opensmtpd.ts";
 import { noPostfix, startPostfix } from "../harness/postfix.ts";
 import { installed, run } from "../harness/programs.ts";
 import { type RemoteMx, startRemoteMx } from "../harness/remote-mx.ts";
@@ -145,6 +146,28 @@ relayhost = [127.0.0.1]:${beyond.port}
     expect(await passedOn(beyond)).toEqual(PASSED_ON);
     await until(() => /disconnect from .* mail=1 rcpt=1 bdat=1 quit=1/.test(postfix.log()));
   });
+});
+
+const noOpenSmtpd = await whyNoOpenSmtpd();
+
+describe.skipIf(noOpenSmtpd !== undefined)(`OpenSMTPD${because(noOpenSmtpd)}`, () => {
+  test("signs in to submission, from which its mail goes on to a server elsewhere", async () => {
+    const it = await start();
+    const { port } = await startOpenSmtpd(
+      (port) => `
+table secrets { us = "alice@example.test:${it.owner.apiKey}" }
+listen on 127.0.0.1 port ${port} hostname mx.opensmtpd.test
+action submit relay host smtp+tls://us@127.0.0.1:${it.submission.port} auth <secrets> tls no-verify
+match from any for any action submit
+`,
+    );
+    await handTo(port, "", "<bob@remote.example> NOTIFY=SUCCESS", "by-opensmtpd");
+    expect(await arrived(it, 1)).toEqual([
+      expect.stringMatching(/^MAIL FROM:<bounce\+\S+@example\.test> BODY=8BITMIME$/),
+      "RCPT TO:<bob@remote.example> NOTIFY=SUCCESS",
+      expect.stringMatching(/^BDAT \d+ LAST$/),
+    ]);
+  }, 30_000);
 });
 
 /** Sends a message by our client. */
