@@ -104,14 +104,21 @@ function childrenOf({ octets, tag, start, end }: Element, count: number): Elemen
 
 const hexOf = ({ octets, start, end }: Element): string => octets.toString("hex", start, Math.min(end, start + 32));
 
-/** The octets of an OCTET STRING, which may be in pieces (X.690 §8.7.3). */
+/** The octets of an OCTET STRING, which may be in pieces (X.690 §8.7.3). Makes no list of these, which may be many. */
 function stringOf(string: Element): Buffer {
-  const pieces: Buffer[] = [];
-  const add = (element: Element, depth: number): void => {
-    if ((element.tag & ~CONSTRUCTED) !== OCTET_STRING || depth > MOST_DEPTH) throw new Malformed();
-    if ((element.tag & CONSTRUCTED) === 0) pieces.push(element.octets.subarray(element.start, element.end));
-    else for (const child of childrenOf(element, Number.POSITIVE_INFINITY)) add(child, depth + 1);
+  const { octets } = string;
+  const data = Buffer.allocUnsafe(string.end - string.start);
+  let length = 0;
+  const add = ({ tag, start, end }: Element, depth: number): void => {
+    if ((tag & ~CONSTRUCTED) !== OCTET_STRING || depth > MOST_DEPTH) throw new Malformed();
+    if ((tag & CONSTRUCTED) === 0) length += octets.copy(data, length, start, end);
+    else
+      for (let at = start; at < end; ) {
+        const child = elementAt(octets, at, end);
+        add(child, depth + 1);
+        at = child.next;
+      }
   };
   add(string, 0);
-  return Buffer.concat(pieces);
+  return data.subarray(0, length);
 }

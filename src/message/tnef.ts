@@ -31,6 +31,8 @@ const HEADER = 6;
 const SIGNATURE = 0x223e9f78;
 /** Messages inside of each other. */
 const MOST_DEPTH = 3;
+/** Files of a message; those behind them are not read. */
+const MOST_FILES = 1_000;
 /** Octets of decompressed RTF, and characters that are read of it. */
 const MOST_RTF = 4 * 1024 * 1024;
 
@@ -106,6 +108,7 @@ function readAttribute(found: TnefObject, id: number, value: Buffer): void {
   else if (id === ATTRIBUTES.subject) found.subject = value;
   else if (id === ATTRIBUTES.body) found.content = value;
   else if (id === ATTRIBUTES.properties) readProperties(value, found.properties);
+  else if (id === ATTRIBUTES.beginsFile && found.files.length === MOST_FILES) throw new RangeError();
   else if (id === ATTRIBUTES.beginsFile) found.files.push({ properties: new Map() });
   else if (file === undefined) return;
   else if (id === ATTRIBUTES.fileTitle) file.title = value;

@@ -248,7 +248,7 @@ describe("reading is bounded", () => {
       properties: [[DATA, attachedMessage({ properties: [[RTF, header]] })]] as Property[],
     }));
     const start = performance.now();
-    expect(readTnef(tnef({ files: many }))?.files).toHaveLength(2_000);
+    expect(readTnef(tnef({ files: many }))).toMatchObject({ files: { length: 1_000 }, isWhole: false });
     expect(performance.now() - start).toBeLessThan(5_000);
   });
 });
