@@ -3,7 +3,8 @@
  *
  * Name servers are asked in their order. Each has a moment to answer before the next is asked, too, and whichever answers first
  * decides: a server that is slow, silent, unreachable or failing costs a question that moment at most. Such a server is then asked last
- * for a while, but only if another one knew the answer: otherwise the fault may lie with the name.
+ * for a while, but only if another one knew the answer, and if it has answered nothing else lately: otherwise the fault may lie with
+ * the name, which a stranger may have chosen.
  *
  * Invariants: an answer is taken only from a server that was asked, and only for the question that was asked. A question ends within
  * a bounded time, and open questions are bounded in number. Faults are rejections, never thrown at once.
@@ -78,12 +79,17 @@ const SILENT_MS = 1_000;
 const LONGEST_MS = 10_000;
 /** How long a server is asked last once another one had to answer for it. */
 const ASKED_LAST_MS = 60_000;
+/** A server that answered a question within this time is up. */
+const LATELY_MS = 10_000;
 /** Times that a question goes to each server. */
 const ROUNDS = 3;
-/** Questions at once. One more ends the oldest, which has most likely met silent servers. */
-const MOST_OPEN = 256;
+/** Questions at once, and those of them that have met a silent server. One more ends the oldest. */
+const MOST_OPEN = 512;
+const MOST_SLOW = 64;
 /** CNAME records followed for one question. */
 const MOST_ALIASES = 16;
+/** Failures for which a name may be the reason. */
+const OF_NAMES = new Set(["ESERVFAIL", "EBADRESP"]);
 
 const FORMAT_ERROR = 1;
 const NAME_ERROR = 3;
@@ -111,8 +117,11 @@ export function createDnsClient({
   const ownServers = given.length > 0 ? () => given : systemServers(resolvConf, elapsed);
   /** Until when a server is asked last, as `elapsed` counts. */
   const askedLast = new Map<string, number>();
-  /** Ends an open question without an answer; the oldest comes first. */
+  /** When a server last answered, as `elapsed` counts. */
+  const answeredAt = new Map<string, number>();
+  /** Each ends an open question without an answer; the oldest comes first. */
   const open = new Set<() => void>();
+  const slow = new Set<() => void>();
 
   const keyOf = ({ host, port }: NameServer): string => `${host} ${port}`;
 
@@ -121,10 +130,17 @@ export function createDnsClient({
     return [...all.filter((server) => !isLast(server)), ...all.filter(isLast)];
   }
 
+  /** Has a server asked last for a while that left a question to another one. `error`: undefined for a silent one. */
+  function blame(server: NameServer, error?: unknown): void {
+    const mayBeTheName = error === undefined || OF_NAMES.has((error as { code: string }).code);
+    const isUp = elapsed() - (answeredAt.get(keyOf(server)) ?? Number.NEGATIVE_INFINITY) < LATELY_MS;
+    if (!mayBeTheName || !isUp) askedLast.set(keyOf(server), elapsed() + ASKED_LAST_MS);
+  }
+
   /** Asks the servers one after another, until one answers. The answer may lack what the aliases in it lead to. */
-  function query(all: readonly NameServer[], name: WireName, type: RecordType): Promise<Answer> {
+  function query(all: readonly NameServer[], name: WireName, type: RecordType, mostMs: number): Promise<Answer> {
     const order = inOrder(all);
-    const exchanges = new AbortController();
+    const exchanges = new Map<NameServer, AbortController>();
     const failures = new Map<NameServer, unknown>();
     const silent = new Set<NameServer>();
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
@@ -133,13 +149,15 @@ export function createDnsClient({
 
     const giveUp = () => {
       open.delete(giveUp);
+      slow.delete(giveUp);
       reject(failure("ETIMEOUT", `no DNS server answers for ${showName(name)}`));
     };
-    const limit = setTimeout(giveUp, longestMs);
+    const limit = setTimeout(giveUp, mostMs);
 
     function askNext(): void {
       clearTimeout(nextTurn);
-      if (failures.size === order.length) reject(failures.values().next().value);
+      if (failures.size === order.length)
+        reject(failures.values().next().value ?? failure("ENOSERVER", "no DNS server"));
       while (turn < ROUNDS * order.length) {
         const server = order[turn % order.length] as NameServer;
         // RFC 6891 §7: some paths lose queries with EDNS, or their answers.
@@ -147,6 +165,7 @@ export function createDnsClient({
         if (failures.has(server)) continue;
         nextTurn = setTimeout(() => {
           silent.add(server);
+          enter(slow, MOST_SLOW, giveUp);
           askNext();
         }, silentMs);
         void tell(server, withEdns);
@@ -155,26 +174,34 @@ export function createDnsClient({
     }
 
     async function tell(server: NameServer, withEdns: boolean): Promise<void> {
+      // A server that gets the question again answers it again.
+      exchanges.get(server)?.abort();
+      const ending = new AbortController();
+      exchanges.set(server, ending);
       try {
-        const answer = await exchange(server, { name, type }, withEdns, exchanges.signal);
-        for (const other of [...failures.keys(), ...silent]) askedLast.set(keyOf(other), elapsed() + ASKED_LAST_MS);
+        const answer = await exchange(server, { name, type }, withEdns, ending.signal);
+        silent.delete(server);
+        for (const other of silent) blame(other);
+        for (const [other, error] of failures) blame(other, error);
+        answeredAt.set(keyOf(server), elapsed());
         askedLast.delete(keyOf(server));
         resolve(answer);
       } catch (error) {
-        if (exchanges.signal.aborted) return;
+        if (ending.signal.aborted) return;
+        silent.delete(server);
         failures.set(server, error);
         askNext();
       }
     }
 
-    open.add(giveUp);
-    if (open.size > MOST_OPEN) open.values().next().value?.();
+    enter(open, MOST_OPEN, giveUp);
     askNext();
     return promise.finally(() => {
       open.delete(giveUp);
+      slow.delete(giveUp);
       clearTimeout(limit);
       clearTimeout(nextTurn);
-      exchanges.abort();
+      for (const exchange of exchanges.values()) exchange.abort();
     });
   }
 
@@ -204,9 +231,12 @@ export function createDnsClient({
     if (name === undefined) throw failure("EBADNAME", `${text.slice(0, 300)} is not a name that DNS can have`);
     let ttl = Number.POSITIVE_INFINITY;
     let authenticated = true;
+    const begun = elapsed();
     for (let aliases = 0; ; ) {
       const asked: WireName = name;
-      const answer = await query(all, name, type);
+      const leftMs = longestMs - (elapsed() - begun);
+      if (leftMs <= 0) throw failure("ETIMEOUT", `DNS has not answered for ${showName(name)} in time`);
+      const answer = await query(all, name, type, leftMs);
       authenticated &&= answer.authenticated;
       const aliasesIn = answer.records.filter((record) => record.type === TYPES.CNAME && type !== "CNAME");
       const aliasOf = new Map(aliasesIn.map((record) => [record.name, record]));
@@ -235,6 +265,12 @@ export function createDnsClient({
     }
   }
   return { servers: ownServers, ask };
+}
+
+/** Adds a question, and ends the oldest one where there are more than `most`. */
+function enter(questions: Set<() => void>, most: number, giveUp: () => void): void {
+  questions.add(giveUp);
+  if (questions.size > most) questions.values().next().value?.();
 }
 
 /** Reads `ip` or `ip:port`. */

@@ -223,6 +223,20 @@ describe("several servers", () => {
     expect([first.questions.length, second.questions.length]).toEqual([2, 1]);
   });
 
+  test.each(["SERVFAIL", "silence"] as const)(
+    "one that answers others is not blamed for a name: %s",
+    async (failing) => {
+      const first = await serve({}, { ...ZONE, "open.test": failing });
+      const second = await serve();
+      const { ask } = clientOf([first.address, second.address], { silentMs: 100 });
+      await ask("all.test", "A");
+      expect((await ask("open.test", "A")).records).toEqual(["192.0.2.1"]);
+      const asked = second.questions.length;
+      await ask("mx.secure.test", "A");
+      expect(second.questions.length).toBe(asked);
+    },
+  );
+
   test("the one that was passed over answers when the other one ends", async () => {
     const answers = Promise.withResolvers<void>();
     const slow = await serve({ hold: () => answers.promise });
@@ -258,14 +272,35 @@ test("a server that drops queries with EDNS is asked without", async () => {
   expect((await ask("open.test", "A")).records).toEqual(["192.0.2.1"]);
 });
 
-test("more questions than may be open end the oldest ones", async () => {
-  const { ask } = await asking({}, { longestMs: 60_000 });
+test("questions that met a silent server are bounded, and the oldest end", async () => {
+  const { ask } = await asking({}, { longestMs: 60_000, silentMs: 20 });
   let late = 0;
-  const silent = Array.from({ length: 260 }, () => ask("silent.test", "A").catch(() => ++late));
+  const silent = Array.from({ length: 68 }, () => ask("silent.test", "A").catch(() => ++late));
   await Promise.all(silent.slice(0, 4));
   expect(late).toBe(4);
   expect((await ask("open.test", "A")).records).toEqual(["192.0.2.1"]);
-  expect(late).toBe(5);
+  expect(late).toBe(4);
+});
+
+test("questions are bounded in number, and the oldest end", async () => {
+  const { ask } = await asking({}, { longestMs: 60_000, silentMs: 60_000 });
+  let late = 0;
+  const silent = Array.from({ length: 515 }, () => ask("silent.test", "A").catch(() => ++late));
+  await Promise.all(silent.slice(0, 3));
+  expect(late).toBe(3);
+});
+
+test("a question of several steps ends with the time for one", async () => {
+  const server = await serve({ oneAlias: true });
+  let now = 0;
+  const elapsed = () => {
+    now += 1_000;
+    return now;
+  };
+  const { ask } = clientOf([server.address], { elapsed, longestMs: 20_000 });
+  await expect(ask("step5.test", "A")).rejects.toMatchObject({ code: "ETIMEOUT" });
+  expect(server.questions.length).toBeLessThan(15);
+  await expect(ask("open.test", "A", [])).rejects.toMatchObject({ code: "ENOSERVER" });
 });
 
 test("a server without a route to it fails with a code", async () => {

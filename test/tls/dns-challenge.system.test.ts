@@ -183,13 +183,13 @@ describe("a hook", () => {
   test("gets name and value unchanged, without a shell", async () => {
     const script = hook();
     const dns = zone({
-      [NAME]: { cname: "$(touch x).example.test" },
-      "$(touch x).example.test": publishedBy(script, "x"),
+      [NAME]: { cname: "$(touch;x).example.test" },
+      "$(touch;x).example.test": publishedBy(script, "x"),
     });
     const { challenge } = challengeOf({ type: "dns-hook", program: script.program }, { dns });
     const shown = challenge.show({ ...PROOF, value: "-n" }).catch(() => {});
     while (script.calls().length === 0) await Bun.sleep(5);
-    expect(script.calls()).toEqual(["present $(touch x).example.test. -n"]);
+    expect(script.calls()).toEqual(["present $(touch;x).example.test. -n"]);
     challenge.stop?.();
     await shown;
   });
