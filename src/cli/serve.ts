@@ -46,7 +46,7 @@ export const serve = command({
 export function heedSignals({ io, log }: Session, reload: () => void): void {
   io.keepRunning({
     reload() {
-      log.info("SIGHUP: the certificate is read again");
+      log.info("SIGHUP: looking at the certificate again");
       reload();
     },
     ignored: (signal) => log.info("a signal without a meaning here was ignored", { signal }),
