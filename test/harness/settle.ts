@@ -1,7 +1,8 @@
 /** Changes the settings of a data folder without a command. */
+
+import { systemRuntime } from "../../src/base/runtime.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import { openStore } from "../../src/store/store.ts";
-import { fakeRuntime } from "./runtime.ts";
 
 /** Settings with which tests ask and send as fast as they can. */
 export const WITHOUT_LIMITS = {
@@ -14,7 +15,7 @@ export const WITHOUT_LIMITS = {
 
 /** Changes settings as commands do, without their cost. */
 export function settle({ data }: { data: string }, settings: Record<string, string>): void {
-  const store = openStore({ folder: data, runtime: fakeRuntime() });
+  const store = openStore({ folder: data, runtime: systemRuntime() });
   const options = openOptions(store);
   store.transact((tx) => {
     for (const [name, value] of Object.entries(settings)) options.set(tx, name, value);
