@@ -88,8 +88,10 @@ const PGP_NOTE = "This message is encrypted with OpenPGP. Read it in a mail app 
 const isCms = (part: Part): boolean =>
   /^application\/(?:x-)?pkcs7-mime$/.test(part.type) || (part.type === OCTETS && /\.p7m$/i.test(fileNameOf(part)));
 
-function openCms({ buffer, root }: Message, part: Part, most: number): Form | undefined {
+function openCms(within: Message, part: Part, most: number): Form | undefined {
+  const { buffer, root } = within;
   const cms = readCms(octetsOf(buffer, part), most);
+  if (cms?.kind === "encrypted" && saysAlready(within, SMIME_NOTE)) return undefined;
   if (cms?.kind === "encrypted") return { ...noteOf(SMIME_NOTE), kind: "beside" };
   if (cms === undefined || !isEntity(cms.content, part === root)) return undefined;
   const inner = structureOf(cms.content);
@@ -159,10 +161,14 @@ function openTnef(within: Message, part: Part): Form | undefined {
   ];
   // There is nothing in it, or nothing that is understood.
   if (children.length === 0 && (bodies.length === 0 || !isWhole)) return undefined;
+  // It was opened before, and what is in it stands beside it.
+  if (!isWhole && isSaid && files.every(({ name }) => hasFile(within.root, name))) return undefined;
   // An empty text stands for what says nothing new.
   const root = children.length === 0 ? leafOf("text/plain", 0, 0) : { ...leafOf("multipart/mixed", 0, 0), children };
   return { buffer: Buffer.concat(contents), root, kind: isWhole ? "parts" : "beside" };
 }
+
+const hasFile = (root: Part, name: string): boolean => leavesOf(root).some((part) => fileNameOf(part) === name);
 
 /** Characters of each text, and number of texts, that are compared. */
 const LONGEST_COMPARED = 100_000;

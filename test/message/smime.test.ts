@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { deflateSync } from "node:zlib";
 import fc from "fast-check";
+import { composeMessage } from "../../src/message/compose.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { readCms } from "../../src/message/smime.ts";
 import { compressedCms, element, emptyCms, encryptedCms, signedCms, type Way } from "../harness/cms.ts";
@@ -69,12 +70,15 @@ describe("an encrypted message", () => {
         "application/pkcs7-mime; smime-type=enveloped-data",
         "application/x-pkcs7-mime; name=smime.p7m",
       ]) {
-        const { text, html, attachments } = await mail(encryptedCms(type), declared);
+        const message = await mail(encryptedCms(type), declared);
+        const { text, html, attachments } = message;
         expect(text).toBe("This message is encrypted with S/MIME. Read it in a mail app that has the key.");
         expect(html).toBeUndefined();
         expect(attachments.map(({ filename, content }) => [filename, Buffer.from(content).toString("hex")])).toEqual([
           ["smime.p7m", encryptedCms(type).toString("hex")],
         ]);
+        const again = await parseMessage(composeMessage({ id: "m", ...message }));
+        expect([again.text, again.attachments]).toEqual([text, attachments]);
       }
     },
   );

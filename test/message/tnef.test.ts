@@ -1,6 +1,7 @@
 /** winmail.dat (rules: Forms of mail). */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { composeMessage } from "../../src/message/compose.ts";
 import { type ParsedMessage, parseMessage } from "../../src/message/parse.ts";
 import { readTnef } from "../../src/message/tnef.ts";
 import { attachedMessage, attribute, compressedRtf, type Property, tnef, type WrittenTnef } from "../harness/tnef.ts";
@@ -207,6 +208,17 @@ describe("it stays an attachment", () => {
     const { text, attachments } = await parse(meeting);
     expect([text, attachments.map(({ filename }) => filename)]).toEqual(["Come", ["winmail.dat"]]);
   });
+});
+
+test("what is stored and read once more has nothing twice", async () => {
+  const meeting = {
+    messageClass: "IPM.Schedule.Meeting.Request",
+    properties: [[BODY, "Come on Monday"]] as Property[],
+    files: [{ title: "a.txt", content: Buffer.from("A") }],
+  };
+  const first = await parse(meeting);
+  const again = await parseMessage(composeMessage({ id: "m", ...first }));
+  expect([again.text, files(again).map(([name]) => name)]).toEqual(["Come on Monday", ["a.txt", "winmail.dat"]]);
 });
 
 describe("reading is bounded", () => {
