@@ -380,7 +380,9 @@ const SHOWN_TYPES: ReadonlySet<string> = new Set(["text/plain", "text/html"]);
 function isOtherForm({ type, contentType, disposition }: Part): boolean {
   if (disposition.value === "attachment" || isNamed(disposition.parameters)) return false;
   if (disposition.value === "reaction" || OTHER_FORM.test(type)) return true;
-  return !isNamed(contentType.parameters) && !SHOWN_TYPES.has(type) && !FILE_TYPE.test(type);
+  // A type that is broken may have been that of the text.
+  const isWhole = contentType.value === type;
+  return isWhole && !isNamed(contentType.parameters) && !SHOWN_TYPES.has(type) && !FILE_TYPE.test(type);
 }
 
 const OTHER_FORM = /^text\/(?:x-amp-html|watch-html|vnd\.google\.email-reaction\+json)$/;

@@ -47,6 +47,7 @@ describe("alternatives", () => {
     ["a calendar", { type: "text/calendar; method=REQUEST" }, ["attachment-1.ics", "text/calendar"]],
     ["a PDF", { type: "application/pdf" }, ["attachment-1.pdf", "application/pdf"]],
     ["an image", { type: "image/png" }, ["attachment-1.png", "image/png"]],
+    ["a type that is broken", { type: "text/pla in; charset=utf-8" }, ["attachment-1.pla", "text/pla"]],
     ["a file by its name", { type: "application/x-cad; name=a.cad" }, ["a.cad", "application/x-cad"]],
     [
       "a file by its disposition",
