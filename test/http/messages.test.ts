@@ -8,6 +8,7 @@ import type { HttpServer } from "../../src/http/carrier.ts";
 import { createConnections } from "../../src/http/connections.ts";
 import { createHttpsServer } from "../../src/http/https.ts";
 import { createHttpServer } from "../../src/http/server.ts";
+import { boot } from "../harness/appliance.ts";
 import { openRaw, type RawClient } from "../harness/raw-http.ts";
 import { makePair } from "../harness/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
@@ -454,3 +455,56 @@ describe.each([
     );
   }, 30_000);
 });
+
+test("the appliance answers so at every face: REST, MCP, app, OAuth and the redirect", async () => {
+  const { ready, owner } = await boot({
+    MAILROOM_HTTPS: "127.0.0.1:0",
+    MAILROOM_BASE_URL: "https://mail.example.test",
+  });
+  const portOf = (address = "") => Number(address.split(":").at(-1));
+  const host = `Host: 127.0.0.1\r\nAuthorization: Bearer ${owner.apiKey}`;
+  const json = "Content-Type: application/json\r\nAccept: application/json, text/event-stream";
+  const inChunks = (path: string, body: string) =>
+    `POST ${path} HTTP/1.1\r\n${host}\r\n${json}\r\nTransfer-Encoding: chunked\r\nTrailer: Digest\r\n\r\n` +
+    `${body.length.toString(16)}\r\n${body}\r\n0\r\nDigest: x\r\n\r\n`;
+  const draft = { from: "alice@example.test", to: "bob@example.net", subject: "Trailers", text: "Hello" };
+  const asked = [
+    inChunks("/api/v1/send", JSON.stringify(draft)),
+    `GET /api/v1/mailboxes HTTP/1.1\r\n${host}\r\n\r\n`,
+    inChunks("/api/mcp", JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list" })),
+    `GET /api/admin/v1/domains HTTP/1.1\r\n${host}\r\n\r\n`,
+    `GET /app/threads HTTP/1.1\r\n${host}\r\n\r\n`,
+    `GET /.well-known/oauth-authorization-server HTTP/1.1\r\n${host}\r\n\r\n`,
+    inChunks("/oauth/token", "{}"),
+    `DELETE /api/v1/mailboxes HTTP/1.1\r\n${host}\r\n\r\n`,
+    `GET /mail/inbox HTTP/1.1\r\n${host}\r\n\r\n`,
+  ];
+  const client = await openRaw(portOf(ready.https), { secure: true });
+  clients.push(client);
+  client.write(asked.join(""));
+  client.halfClose();
+  const answers = await client.readAll();
+  expect(answers.map(({ status }) => status)).toEqual([202, 200, 200, 200, 401, 200, 400, 405, 200]);
+  expect(answers[1]?.body).toContain("alice@example.test");
+  expect(answers[2]?.body).toContain("send_email");
+  expect(answers.map(({ headers }) => headers.has("x-request-id"))).not.toContain(false);
+
+  const plain = await openRaw(portOf(ready.http));
+  clients.push(plain);
+  plain.write(asked.slice(0, 3).join(""));
+  plain.halfClose();
+  expect((await plain.readAll()).map(({ status, headers }) => [status, headers.get("location")])).toEqual([
+    [308, "https://mail.example.test/api/v1/send"],
+    [308, "https://mail.example.test/api/v1/mailboxes"],
+    [308, "https://mail.example.test/api/mcp"],
+  ]);
+  for (const [port, secure] of [
+    [portOf(ready.http), false],
+    [portOf(ready.https), true],
+  ] as const) {
+    const odd = await openRaw(port, { secure });
+    clients.push(odd);
+    odd.write(`GET /api/v1/mailboxes HTTP/1.1\r\n${host}\r\nHost: localhost\r\n\r\n`);
+    expect(await odd.readAll()).toMatchObject([{ status: 400, body: expect.stringContaining('"bad_request"') }]);
+  }
+}, 20_000);
