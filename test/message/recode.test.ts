@@ -250,6 +250,18 @@ describe("a header field", () => {
     expect(decodeWords(headers.find(([one]) => one === name)?.[1] ?? "")).toBe(read);
   });
 
+  test("with the boundary and a parameter that does not fit keeps both", async () => {
+    const message = bytes(
+      `Content-Type: multipart/mixed; name="${"ü".repeat(600)}"; boundary="=_b 'c\\"d"; x*0="a;b"; x*1=c\n\n--=_b 'c"d\n\nText\n--=_b 'c"d--\n`,
+    );
+    const folded = await recoded(message);
+    expect(leaves(Buffer.from(folded))).toEqual(["Text"]);
+    const { parameters } = readStructure(Buffer.from(folded)).contentType;
+    expect(parameters.get("x*0")).toBe("a;b");
+    expect(longest(folded)).toBeLessThanOrEqual(998);
+    expect(isAscii(Buffer.from(folded, "latin1"))).toBe(true);
+  });
+
   test("with a long file name keeps it", async () => {
     const name = `${"long name ".repeat(150)}.txt`;
     const message = `Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\nContent-Disposition: attachment; filename="${name}"\n\nx\n--b--\n`;
