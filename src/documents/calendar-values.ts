@@ -14,11 +14,18 @@ export function readPerson(value: string, { cn = "", email = "" }): { email?: st
   const scheme = uri.toLowerCase().lastIndexOf(MAILTO);
   const [written] = parseAddressList(decodePercent(scheme < 0 ? uri : uri.slice(scheme + MAILTO.length)));
   const address = normalizeAddress(written?.email ?? email.slice(0, LONGEST_VALUE));
-  const name = cn.replace(/^'(.*)'$/s, "$1") || (written?.name ?? "");
+  const name = cn.replace(/^'(.*)'$/s, "$1") || (written?.name ?? nameBefore(uri.slice(0, Math.max(0, scheme))));
   return { ...(address !== undefined && { email: address }), name };
 }
 
 const MAILTO = "mailto:";
+
+/** The name in `Bea Brand <mailto:` and `CN=Bea Brand:mailto:`. */
+const nameBefore = (text: string): string =>
+  text
+    .replace(/^cn=/i, "")
+    .replace(/[<>":]/g, "")
+    .trim();
 
 function decodePercent(text: string): string {
   try {

@@ -49,6 +49,7 @@ export function openForms(message: Message): Message & { inner: Message[] } {
         return { ...placed, children: [add(noteOf(PGP_NOTE), depth), ...children.filter(isFile)] };
       return children.every((child, index) => child === part.children[index]) ? placed : { ...placed, children };
     }
+    if (parent !== undefined && isCalendar(within, part)) return { ...placed, type: "text/calendar" };
     const form = depth < MOST_DEPTH && pieces.length <= MOST_FORMS ? openPart(within, part, parent, left()) : undefined;
     if (form === undefined || form.buffer.length > left()) return placed;
     parts += [...leavesOf(form.root)].length;
@@ -77,6 +78,13 @@ function openPart(within: Message, part: Part, parent: Part | undefined, most: n
   if (encodingOf(part).startsWith("x-uu")) return openEncoded(within, part);
   if (mayHoldFiles(part) && parent?.type !== "multipart/alternative") return openText(within, part);
   return undefined;
+}
+
+/** True for a part that is declared as text and is a calendar file (RFC 5545 §3.4). */
+function isCalendar({ buffer }: Message, part: Part): boolean {
+  if (part.type !== "text/plain") return false;
+  const begin = octetsOf(buffer, { ...part, end: Math.min(part.end, part.start + 100) });
+  return /^(?:\u00ef\u00bb\u00bf)?\s*BEGIN:VCALENDAR\s/i.test(begin.toString("latin1"));
 }
 
 /* S/MIME (RFC 8551 §3) and OpenPGP (RFC 3156 §4). */

@@ -71,6 +71,8 @@ describe("its organizer", () => {
     ["ORGANIZER:Bea Brand <bea@x.example>", "Bea Brand"],
     ['ORGANIZER:mailto:"Brand, Bea" <bea@x.example>', "Brand, Bea"],
     ["ORGANIZER:mailto:Bea%20Brand%20%3Cbea@x.example%3E", "Bea Brand"],
+    ["ORGANIZER:Bea Brand <mailto:bea@x.example>", "Bea Brand"],
+    ["ORGANIZER:CN=Bea:MAILTO:bea@x.example", "Bea"],
     ["ORGANIZER;CN=Team: Boards:mailto:bea@x.example", "Team"],
     ["ORGANIZER;CN=Bea;EMAIL=bea@x.example:invalid:nomail", "Bea"],
   ])("%s", (written, name) => {

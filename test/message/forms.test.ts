@@ -91,6 +91,7 @@ describe("a calendar file", () => {
   test.each<[what: string, part: Entity]>([
     ["application/octet-stream", { type: "application/octet-stream; name=invite.ics", body }],
     ["application/octet-stream without a name", { type: "application/octet-stream", body: `\r\n${body}` }],
+    ["text/plain without a name", { type: "text/plain; charset=utf-8", body: `\r\n${body}` }],
     ["text/plain", { type: "text/plain; name=invite.ics", body: `X\r\n${body}` }],
     [
       "application/x-any",
