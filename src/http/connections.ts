@@ -195,7 +195,7 @@ export function createConnections({
     const isTaken = source !== undefined && !known && strangers() >= most - Math.floor(most / 4);
     if (!isFull && !isTaken) return undefined;
     const [longest] = isFull ? idle : [...idle].filter(isStranger);
-    const victim = longest ?? slowest(isStranger) ?? (isTaken ? undefined : slowest(() => true));
+    const victim = longest ?? slowest(isStranger) ?? (isTaken ? undefined : slowest((one) => one.source !== undefined));
     if (!victim) return "total";
     end(victim);
     return undefined;
