@@ -7,7 +7,7 @@
  * pipe from this process and kills the child when the pipe ends without a word, whatever ended this process. Any
  * survivor is killed before the next start.
  */
-import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { isMissing } from "./files.ts";
 import type { Log } from "./log.ts";
@@ -113,11 +113,18 @@ async function releaseLifeline(pipe: Bun.FileSink): Promise<void> {
 const EMBEDDED = /^\/\$bunfs\//;
 
 /**
+ * True if children may open files of this process in /proc. The system gives these to root once a process has changed
+ * its user, as commands that root runs do.
+ */
+const opensToChildren = (): boolean =>
+  process.platform === "linux" && lstatSync(`/proc/${process.pid}/exe`).uid === process.geteuid?.();
+
+/**
  * The command that runs this program once more: the very program that runs now, also after an upgrade has put another one
- * at its path.
+ * at its path, unless the process has changed its user.
  */
 export function ownCommand(): string[] {
-  const executable = process.platform === "linux" ? `/proc/${process.pid}/exe` : process.execPath;
+  const executable = opensToChildren() ? `/proc/${process.pid}/exe` : process.execPath;
   return EMBEDDED.test(import.meta.dir) ? [executable] : [executable, join(import.meta.dir, "../main.ts")];
 }
 
