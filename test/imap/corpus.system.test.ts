@@ -222,7 +222,7 @@ describe(`the corpora over IMAP${corpusNote}`, () => {
       expect(others).toEqual([]);
       // Of 872 messages.
       expect(reasons).toEqual({
-        "a broken multipart": 16,
+        "a broken multipart": 14,
         "a field that is repeated or broken": 40,
         "a message that is a header alone": 15,
         "a message that is encoded, which is not taken apart": 1,
