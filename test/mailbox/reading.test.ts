@@ -68,6 +68,22 @@ test("HTML of an older policy is replaced by its text until it is renewed", asyn
   expect(asked).toEqual(["body"]);
 });
 
+test("colours and sheets that an older policy threw away are served", async () => {
+  const world = createAlice();
+  const html = '<style>.a{color:#336699}</style><p class="a" style="background:#333333">Hello</p>';
+  const { messageId } = await world.receive(MAIL.replace("<p>Hello</p><p hidden>secret</p>", html));
+  const { store, mailbox, alice } = world;
+  const served = () => mailbox.getMessage(alice, messageId, { html: true }).html;
+  const now = served();
+  store.db.update(messageBodies).set({ sanitizer: 2, seenVersion: 3, html: "<p>Hello</p>" }).run();
+  const engine = createFts5Engine(store);
+  await createHtmlReading({ store, engine, read: readHere }).renewHtml(messageId);
+  expect(served()).toBe(now);
+  expect(now).toMatch(
+    /^<style>\.(m[a-p]{16}) \.\1-a\{color:#336699\}<\/style><div class="\1"><p style="background:#333333" class="\1-a">/,
+  );
+});
+
 test("HTML that kills the worker is hidden permanently", async () => {
   const { reading, alice, view, body, asked } = await old(() => Promise.reject(new Error("took longer than 10 s")));
   const hidden = { text: "", hidden: "Hello secret".length, fromHtml: true };

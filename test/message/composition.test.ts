@@ -231,3 +231,16 @@ describe("forwarding", () => {
     );
   });
 });
+
+test("the sheets of a quoted message reach neither the answer nor another quotation", () => {
+  const from = { email: "ann@remote.example" };
+  const quotedOf = (css: string) =>
+    quotedHtml({ from, date: 0, text: "a", html: sanitizeHtml(`<style>${css}</style><p class="x">a</p>`) });
+  const [one, other] = [quotedOf("p,.x{color:red}"), quotedOf("p,.x{color:blue}")];
+  for (const quoted of [one, other]) {
+    const scope = /<style>\.(m[a-p]{16}) p,/.exec(quoted)?.[1];
+    expect(quoted).toContain(`.${scope} .${scope}-x{color:`);
+    expect(quoted).toContain(`<div class="${scope}"><p class="${scope}-x">a</p></div></blockquote>`);
+  }
+  expect(/m[a-p]{16}/.exec(one)?.[0]).not.toBe(/m[a-p]{16}/.exec(other)?.[0] as string);
+});
