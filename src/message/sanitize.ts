@@ -164,6 +164,7 @@ export function sanitizeHtml(html: string, budget: Budget = createBudget(), audi
     const serving = { scope, isSent, budget, hasBody: false };
     const safe = sanitize(text, { ...OPTIONS, transformTags: safeTags(serving) });
     if (scope === undefined) return safe;
+    if (!isSent) scope.requireCheap(safe);
     const { css, outer, body } = scope;
     const inner = body === "" || serving.hasBody ? safe : `<div class="${body}">${safe}</div>`;
     return `<style>${css}</style>${outer === "" ? inner : `<div class="${outer}">${inner}</div>`}`;

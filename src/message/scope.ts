@@ -9,6 +9,7 @@
 import { createHash } from "node:crypto";
 import { type Budget, OverBudget } from "./markup.ts";
 import type { AttributeTest, Compound, Selector, Simple } from "./selector.ts";
+import { requireCheap } from "./selector-cost.ts";
 import { rulesOf } from "./sheets.ts";
 import { hasAttribute, servedStyle } from "./stylesheet.ts";
 
@@ -20,6 +21,8 @@ export interface Scope {
   body: string;
   /** The class attribute of an element; "" for none. `attributes`: as received. @throws OverBudget */
   classesOf(tag: string, attributes: Readonly<Record<string, string>>): string;
+  /** `html`: as it is served inside. @throws OverBudget if the sheets would keep its reader's browser busy */
+  requireCheap(html: string): void;
 }
 
 /** Longest sheets that are served, in characters: each selector gets longer. */
@@ -68,13 +71,20 @@ export function serveSheets(html: string, { isSent, elementOf }: ScopeOptions, b
   const names = isSent ? sentNames() : scopedNames(scopeName(html), elementOf);
   let css = isDarkAware(html) ? `${names.root}{color-scheme:light dark}` : "";
   const declared = css.length;
+  const written: Selector[] = [];
   let open: readonly string[] = [];
   const close = (kept: number) => "}".repeat(open.length - kept);
   for (const { selectors, declarations, around } of rules) {
     if (around === undefined) continue;
     const style = servedStyle(declarations, budget, { ofRule: true, isSent });
     if (style === "") continue;
-    const list = selectors.flatMap((selector) => names.write(selector) ?? []).join(",");
+    const list = selectors
+      .flatMap((selector) => {
+        const text = names.write(selector);
+        if (text !== undefined) written.push(selector);
+        return text ?? [];
+      })
+      .join(",");
     if (list === "") continue;
     let kept = 0;
     while (kept < open.length && open[kept] === around[kept]) kept++;
@@ -94,6 +104,7 @@ export function serveSheets(html: string, { isSent, elementOf }: ScopeOptions, b
     outer: names.outer,
     body: [used(names.body), other].filter(Boolean).join(" "),
     classesOf: names.classesOf(budget, other),
+    requireCheap: (html) => requireCheap(written, html, names.keyOf, budget),
   };
 }
 
@@ -117,6 +128,8 @@ interface Names {
   other: string;
   /** Undefined if no element that is served could be meant. */
   write(selector: Selector): string | undefined;
+  /** By what a browser finds the rules of an element: its type, or a class behind a dot. */
+  keyOf(simple: Simple): string | undefined;
   /** `other`: this class, if it is used. */
   classesOf(budget: Budget, other: string): Scope["classesOf"];
 }
@@ -172,6 +185,7 @@ function sentNames(): Names {
     body: "",
     other: "",
     write: (selector) => writeCompounds(selector, write),
+    keyOf: () => undefined,
     classesOf: () => () => "",
   };
 }
@@ -263,6 +277,11 @@ function scopedNames(scope: string, elementOf: ScopeOptions["elementOf"]): Names
             : `.${scope}`,
       );
       return written === undefined ? undefined : `.${scope}${written}`;
+    },
+    keyOf(simple) {
+      if (simple.kind === "class") return `.${classes.get(simple.name)}`;
+      if (simple.kind === "type") return simple.name === "body" ? "div" : elementOf(simple.name);
+      return undefined;
     },
     classesOf: (budget, other) => (tag, attributes) => {
       const found = other !== "" && tag !== "body" && elementOf(tag) !== tag ? [other] : [];

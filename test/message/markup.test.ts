@@ -89,6 +89,37 @@ describe("the budget ends work that multiplies", () => {
   });
 });
 
+describe("sheets that would keep the browser of their reader busy make text", () => {
+  const many = (count: number, rule: (n: number) => string) =>
+    Array.from({ length: count }, (_, n) => rule(n)).join("");
+  const letters = (count: number) => `<p>${"<i class=a>x</i><b>y</b>".repeat(count)}</p>`;
+  const mails: [string, string][] = [
+    [
+      "any element, by its place",
+      `<style>${many(4_000, (n) => `* i:nth-child(${n}n+1){color:red}`)}</style>${letters(5_000)}`,
+    ],
+    ["siblings", `<style>${many(200, (n) => `b ~ i.q${n} ~ i{color:red}`)}</style>${letters(3_000)}`],
+    ["what is inside", `<style>${many(50, (n) => `i:has(~ b.q${n}){color:red}`)}</style>${letters(3_000)}`],
+    ["the first of its type", `<style>${many(200, () => "i:last-of-type{color:red}")}</style>${letters(3_000)}`],
+    [
+      "ancestors",
+      `<style>${many(500, (n) => `div div .q${n} i{color:red}`)}</style>${"<div>".repeat(150)}${letters(9_000)}`,
+    ],
+  ];
+  test.each(mails)("%s", (_, html) => {
+    expect(sanitizeHtml(html)).toStartWith('<div style="white-space:pre-wrap">');
+  });
+
+  test("a long table with the rules of a template keeps them", () => {
+    const css =
+      "table.lines td{padding:4px} tr:nth-child(even) td{background:#eee} td+td{text-align:right} .a td,.b td,td p{color:#333} " +
+      "body,p,div{font-size:14px} #x .y td{color:red} a:hover{color:red} tr:last-child td{border:0} h4~p{margin:0} p:has(img){padding:0}";
+    const row = "<tr><td>a</td><td>b</td><td><p>c</p></td></tr>";
+    const html = `<style>${css}</style><body>${"<div>".repeat(30)}<table class=lines>${row.repeat(1_500)}</table>`;
+    expect(sanitizeHtml(html)).toStartWith("<style>");
+  });
+});
+
 describe("HTML too large to follow is kept from models and shown to people", () => {
   const mails: [string, string][] = [
     ["of tags", `<p>seen</p><p hidden>secret</p>${"<br>".repeat(100_000)}`],
