@@ -51,7 +51,7 @@ export function inZone(local: string, zone: string): string | undefined {
   return new Date(at).toISOString();
 }
 
-/** What a zone may be called by the IANA: `/example.org/2026a/Europe/Berlin` is Europe/Berlin there. */
+/** Names that the IANA may have for a zone: `/example.org/2026a/Europe/Berlin` is Europe/Berlin there. */
 function zonesNamed(zone: string): string[] {
   const parts = zone.slice(0, LONGEST_VALUE).split("/");
   return [zone, ...findIana(zone), ...[3, 2].map((count) => parts.slice(-count).join("/"))];

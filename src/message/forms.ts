@@ -2,8 +2,8 @@
  * Opens the forms in which mail programs wrap what they send (rules: Forms of mail): winmail.dat, opaque S/MIME, and files that
  * are uuencoded in a text. Their contents take their place in the tree of parts, and are read as other parts are.
  *
- * What was wrapped is appended to the bytes of the message, and its parts have their offsets there. The tree that is given stays
- * as it is. The depth, the number of forms and that of parts are bounded.
+ * The wrapped content is appended to the bytes of the message, and its parts have their offsets there. The tree that is given
+ * stays as it is. The depth, the number of forms and that of parts are bounded.
  */
 import { decodeCharset, decodeOctets } from "./charset.ts";
 import { fileNameOf, octetsOf, typeOfName } from "./decode.ts";
@@ -89,7 +89,7 @@ function isCalendar({ buffer }: Message, part: Part): boolean {
 
 /* S/MIME (RFC 8551 §3) and OpenPGP (RFC 3156 §4). */
 
-/** What people read in place of what only the recipient's mail app can. */
+/** Texts that stand for a message that only the recipient's mail app can read. */
 const SMIME_NOTE = "This message is encrypted with S/MIME. Read it in a mail app that has the key.";
 const PGP_NOTE = "This message is encrypted with OpenPGP. Read it in a mail app that has the key.";
 

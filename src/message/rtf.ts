@@ -85,7 +85,7 @@ interface Group {
   fallback: number;
   /** What stands at its end. */
   ends: string;
-  /** It is HTML as it was; or the RTF in place of that, for readers without HTML. */
+  /** Its text is HTML as it was; or it is the RTF in place of that, for readers without HTML. */
   isHtml: boolean;
   isInstead: boolean;
 }

@@ -49,14 +49,14 @@ function widened(octets: Uint8Array, first: number, read: (octets: Uint8Array, a
   return decoded.subarray(0, length);
 }
 
-/** What designates a charset, `ESC $ ) C` and its like, stands for no character. */
+/** Reads SO and SI. Sequences that designate a charset, such as `ESC $ ) C`, stand for no character. */
 function readShift(octets: Uint8Array, at: number): Sequence {
   const octet = octets[at] as number;
   if (octet === ESC) return octets[at + 1] === DOLLAR ? { length: 4 } : { length: 1, octet };
   return { length: 1, wide: octet === SO };
 }
 
-/** `~{` and `~}`; `~~` is a tilde, and `~` at the end of a line continues it. */
+/** Reads `~{` and `~}`; `~~` is a tilde, and `~` at the end of a line continues it. */
 function readTilde(octets: Uint8Array, at: number, wide: boolean): Sequence {
   const octet = octets[at] as number;
   const next = octets[at + 1];

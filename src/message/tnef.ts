@@ -162,7 +162,7 @@ interface Property {
   /** Its first value. */
   value: Buffer;
 }
-/** By their identifier; those that nobody asks for are left out. */
+/** Properties by their identifier; those that nobody asks for are left out. */
 type Properties = Map<number, Property>;
 
 const padded = (length: number): number => Math.ceil(length / 4) * 4;
@@ -198,7 +198,7 @@ function readProperties(octets: Buffer, properties: Properties): void {
   }
 }
 
-/* What a person reads of them. */
+/* The message that they make. */
 
 /** The label of a code page of Windows. */
 function charsetOf(codepage: number): string {
@@ -334,7 +334,7 @@ const COMPRESSED = 0x75465a4c;
 const UNCOMPRESSED = 0x414c454d;
 const RTF_HEADER = 16;
 const WINDOW = 4_096;
-/** What the window of the decompression holds at first (§2.1.3.1.1). */
+/** Content of the window when the decompression begins (§2.1.3.1.1). */
 const INITIAL =
   "{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\fnil \\froman \\fswiss \\fmodern \\fscript \\fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\\colortbl\\red0\\green0\\blue0\r\n\\par \\pard\\plain\\f0\\fs20\\b\\i\\u\\tab\\tx";
 

@@ -7,7 +7,7 @@ import { parseMessage } from "../../src/message/parse.ts";
 
 const octets = (text: string) => Buffer.from(text, "latin1");
 
-/** By label: octets, and the characters that they are. */
+/** Labels with octets, and the characters that these are. */
 const SAMPLES: readonly [labels: string, sample: string, text: string][] = [
   ["unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf-8 utf8 x-unicode20utf8", "caf\xc3\xa9", "café"],
   ["866 cp866 csibm866 ibm866", "\x8f\xe0\xa8\xa2\xa5\xe2", "Привет"],
