@@ -114,8 +114,8 @@ function isEntity(content: Buffer, mayBeText: boolean): boolean {
   return mayBeText && !/[\0-\x08\x0e-\x1f]/.test(begin);
 }
 
-const isEncryptedPgp = ({ type, children }: Part): boolean =>
-  type === "multipart/encrypted" && children.some((child) => child.type === "application/pgp-encrypted");
+/** True for multipart/encrypted, also where Exchange made it multipart/mixed. */
+const isEncryptedPgp = ({ children }: Part): boolean => children.some((child) => !isFile(child));
 
 /** False for the part that says the version of OpenPGP's encryption, and nothing else. */
 const isFile = ({ type }: Part): boolean => type !== "application/pgp-encrypted";

@@ -83,25 +83,28 @@ describe("an encrypted message", () => {
     },
   );
 
-  test("of OpenPGP is a sentence and one attachment", async () => {
-    const lines = [
-      "From: ann@a.example",
-      'Content-Type: multipart/encrypted; protocol="application/pgp-encrypted"; boundary=b',
-      "",
-      "--b",
-      "Content-Type: application/pgp-encrypted",
-      "",
-      "Version: 1",
-      "--b",
-      "Content-Type: application/octet-stream; name=encrypted.asc",
-      "",
-      "-----BEGIN PGP MESSAGE-----",
-      "--b--",
-    ];
-    const { text, attachments, problem } = await parseMessage(Buffer.from(lines.join("\r\n")));
-    expect(text).toBe("This message is encrypted with OpenPGP. Read it in a mail app that has the key.");
-    expect([attachments.map(({ filename }) => filename), problem]).toEqual([["encrypted.asc"], undefined]);
-  });
+  test.each(["encrypted", "mixed"])(
+    "of OpenPGP in multipart/%s is a sentence and one attachment",
+    async (multipart) => {
+      const lines = [
+        "From: ann@a.example",
+        `Content-Type: multipart/${multipart}; protocol="application/pgp-encrypted"; boundary=b`,
+        "",
+        "--b",
+        "Content-Type: application/pgp-encrypted",
+        "",
+        "Version: 1",
+        "--b",
+        "Content-Type: application/octet-stream; name=encrypted.asc",
+        "",
+        "-----BEGIN PGP MESSAGE-----",
+        "--b--",
+      ];
+      const { text, attachments, problem } = await parseMessage(Buffer.from(lines.join("\r\n")));
+      expect(text).toBe("This message is encrypted with OpenPGP. Read it in a mail app that has the key.");
+      expect([attachments.map(({ filename }) => filename), problem]).toEqual([["encrypted.asc"], undefined]);
+    },
+  );
 });
 
 describe("stays an attachment:", () => {
