@@ -62,7 +62,7 @@ describe("making one", () => {
     expect((await page(booted).send("POST", PATH, { scopes: [] })).status).toBe(401);
     const foreign = { method: "POST", body: '{"scopes":[]}', headers: { origin: "https://evil.example" } };
     expect((await alice.fetch(PATH, foreign)).status).toBe(403);
-    expect((await alice.get(PATH)).status).toBe(404);
+    expect((await alice.get(PATH)).status).toBe(405);
     for (const scopes of [["approve"], ["read"], "write"]) {
       expect([scopes, (await alice.send("POST", PATH, { scopes })).status]).toEqual([scopes, 400]);
     }
