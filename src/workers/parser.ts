@@ -5,8 +5,8 @@
  * reports ready once its code is loaded; from then on its silence and its memory are limited (slot.ts).
  */
 
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { serialize } from "node:v8";
 import { withoutSignatures, writeSignatures } from "../authentication/dkim.ts";
 import { type Authentication, judge, organizationsOf } from "../authentication/dmarc.ts";
@@ -85,7 +85,11 @@ async function run(job: Job & { id: number; reply: string }): Promise<void> {
   try {
     const result = await prepare(id, job);
     const isLarge = weigh(result) > LARGEST_MESSAGE;
-    if (isLarge) await writeFile(reply, serialize(result), { mode: 0o600 });
+    if (isLarge) {
+      // A server that starts beside a command empties the folder.
+      await mkdir(dirname(reply), { recursive: true, mode: 0o700 });
+      await writeFile(reply, serialize(result), { mode: 0o600 });
+    }
     say(isLarge ? { id } : { id, result });
   } catch (error) {
     const { message, stack, code } = error as NodeJS.ErrnoException;
