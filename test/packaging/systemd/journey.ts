@@ -192,7 +192,7 @@ test("a certificate that is put into its files is taken up, at once when the ser
   const second = await putCertificate();
   await machine.bash("systemctl reload mailroom");
   await until(async () => (await shownCertificate()) === second);
-  expect(await log()).toContain("SIGHUP: the certificate is read again");
+  await until(async () => (await log()).includes("SIGHUP: the certificate is read again"));
   expect(await machine.bash("systemctl is-active mailroom")).toBe("active\n");
 });
 
@@ -317,6 +317,18 @@ test("an upgrade takes its place, and documents are read as before", async () =>
 
 test("nothing was refused that the log would tell", async () => {
   expect((await log()).split("\n").filter((line) => REFUSED.test(line))).toEqual([]);
+});
+
+test("a backup elsewhere is refused until the unit lets the server write there", async () => {
+  await machine.bash(
+    "install -d -o mailroom -g mailroom /srv/backups; mailroom settings set backup.folder /srv/backups",
+  );
+  await restart();
+  await until(async () => /"backup failed","folder":"\/srv\/backups".*EROFS/.test(await log()));
+  await machine.bash(`folder=/etc/systemd/system/mailroom.service.d; install -d $folder
+    printf '[Service]\\nReadWritePaths=/srv/backups\\n' >$folder/override.conf; systemctl daemon-reload`);
+  await restart();
+  await until(async () => (await log()).includes('"backup made","folder":"/srv/backups"'));
 });
 
 test("an upgrade to a version that does not start is undone", async () => {
