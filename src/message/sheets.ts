@@ -3,7 +3,7 @@
  * those who serve them (scope.ts).
  */
 import { type AtRule, declarationsIn, rulesIn, textOf, tokensOf, unescapeCss, type Written } from "./css.ts";
-import type { Budget } from "./markup.ts";
+import { type Budget, OverBudget } from "./markup.ts";
 import { readSelectors, type Selector, UNSERVED } from "./selector.ts";
 
 export interface StyleRule {
@@ -14,6 +14,9 @@ export interface StyleRule {
   /** The at-rules around it, outermost first, as they are served; undefined if the rule is not served. */
   around: readonly string[] | undefined;
 }
+
+/** Longest sheets of a mail that are read, in characters: each has a token of its own at worst. */
+const MAX_CSS = 1024 * 1024;
 
 /** At-rules whose rules may apply. */
 const ENTERED = new Set(["media", "supports", "layer", "container"]);
@@ -26,7 +29,10 @@ export function rulesOf(html: string, budget: Budget): readonly StyleRule[] {
   known.set(budget, ofBudget);
   let rules = ofBudget.get(html);
   if (rules === undefined) {
-    rules = sheetsIn(html).flatMap((sheet) => [...readRules(sheet, budget)]);
+    const sheets = sheetsIn(html);
+    if (sheets.reduce((sum, { css }) => sum + css.length, 0) > MAX_CSS)
+      throw new OverBudget("style sheets too large to read");
+    rules = sheets.flatMap((sheet) => [...readRules(sheet, budget)]);
     ofBudget.set(html, rules);
   }
   return rules;

@@ -104,6 +104,14 @@ const CLOSED = "</details>";
 const BORDER = "margin:0 0 0 .8ex;border-left:1px #ccc solid;padding-left:1ex";
 
 describe("history is folded", () => {
+  test("in mail with style sheets", () => {
+    const quotation = `On Mon, Jan 5, 2026 at 9:00 AM Ann &lt;ann@a.example&gt; wrote:<br><blockquote style="${BORDER}">Old</blockquote>`;
+    const html = sanitizeHtml(`<style>.q,p::after{color:#333}</style><p>New</p><div class="q">${quotation}</div>`);
+    const document = frameDocument({ subject: "", text: "", html, attachments: [] }, blocked);
+    expect(document).toContain(`${OPEN}<blockquote`);
+    expect(document).toContain(`Old</blockquote>${CLOSED}</div></div>`);
+  });
+
   const cases: [name: string, html: string, shown: string][] = [
     [
       "of Gmail",

@@ -123,6 +123,7 @@ describe("sheets that would keep the browser of their reader busy make text", ()
 describe("HTML too large to follow is kept from models and shown to people", () => {
   const mails: [string, string][] = [
     ["of tags", `<p>seen</p><p hidden>secret</p>${"<br>".repeat(100_000)}`],
+    ["of style sheets", `<p>seen</p><p hidden>secret</p><style>${"b{color:red}".repeat(100_000)}</style>`],
     ["of characters", `<p>seen</p><p hidden>secret</p>${" ".repeat(4 * 1024 * 1024)}`],
     ["of depth", `<p>seen</p><p hidden>secret</p>${"<b>".repeat(2_001)}`],
   ];
