@@ -192,7 +192,7 @@ test("a certificate that is put into its files is taken up, at once when the ser
   const second = await putCertificate();
   await machine.bash("systemctl reload mailroom");
   await until(async () => (await shownCertificate()) === second);
-  await until(async () => (await log()).includes("SIGHUP: the certificate is read again"));
+  await until(async () => (await log()).includes('"message":"SIGHUP: '));
   expect(await machine.bash("systemctl is-active mailroom")).toBe("active\n");
 });
 
