@@ -30,6 +30,7 @@ const BOUNDED: Readonly<Record<string, string>> = {
   "message/codes.ts :[^@]+@": "the 4,000 characters of a link",
   "message/codes.ts [).,;:!?*_\\]}|\\\\]+$": "the 4,000 characters of a link",
   "message/subject.ts \\s*\\(fwd\\)$": "white space of a subject is single by then",
+  "message/selector-cost.ts <(\\/?)([a-z][a-z\\d]*)[^>]*>": "sanitised HTML, where each < begins a tag that ends",
   "message/stylesheet.ts ^(?:[+-]?0|[+-]?(?:\\d+\\.?\\d*|\\.\\d+)(?:px|pt|pc|em|rem|ex|ch|in|cm|mm|q|%|v[a-z]{1,3})|auto|none|normal|(?:x{1,3}-)?(?:small|large)|medium|smaller|larger|inherit|initial|unset|revert(?:-layer)?|(?:min|max|fit)-content|.*\\(.*)$":
     "MAX_VALUE",
   "message/stylesheet.ts ^(?:\\d+\\.?\\d*|\\.\\d+)$": "MAX_VALUE",
