@@ -18,7 +18,7 @@ import { htmlOfText } from "./text.ts";
 /**
  * Version of this policy, stored beside its output, so that stored HTML can be sanitised again under a stricter one.
  */
-export const SANITIZER_VERSION = 4;
+export const SANITIZER_VERSION = 5;
 
 /** Characters shown as text: escaping may lengthen them fivefold, and the message's text has all of them. */
 const MAX_SHOWN = 1_000_000;
@@ -119,6 +119,8 @@ interface Serving {
   isSent: boolean;
   budget: Budget;
   hasBody: boolean;
+  /** The colour of links that the body's tag says; "" for none. */
+  link: string;
 }
 
 function safeTags(serving: Serving): sanitize.IOptions["transformTags"] {
@@ -138,7 +140,11 @@ function safeTags(serving: Serving): sanitize.IOptions["transformTags"] {
       }
       const names = classes.filter(Boolean).join(" ");
       if (names !== "") attribs.class = names;
+      if (tag === "a" && attribs.href !== undefined && serving.link !== "" && scope === undefined) {
+        attribs.style = [`color:${serving.link}`, attribs.style ?? []].flat().join(";");
+      }
       if (isBody) {
+        if (isColor(attributes.link ?? "")) serving.link = legacyColor(attributes.link ?? "");
         serving.hasBody = true;
         return { tagName: "div", attribs };
       }
@@ -161,13 +167,14 @@ export function sanitizeHtml(html: string, budget: Budget = createBudget(), audi
     payForReading(text, budget);
     const isSent = audience === "recipient";
     const scope = audience === "model" ? undefined : serveSheets(text, { isSent, elementOf }, budget);
-    const serving = { scope, isSent, budget, hasBody: false };
+    const serving = { scope, isSent, budget, hasBody: false, link: "" };
     const safe = sanitize(text, { ...OPTIONS, transformTags: safeTags(serving) });
     if (scope === undefined) return safe;
     if (!isSent) scope.requireCheap(safe);
     const { css, outer, body } = scope;
     const inner = body === "" || serving.hasBody ? safe : `<div class="${body}">${safe}</div>`;
-    return `<style>${css}</style>${outer === "" ? inner : `<div class="${outer}">${inner}</div>`}`;
+    const links = serving.link === "" ? "" : `${outer && `.${outer} `}a{color:${serving.link}}`;
+    return `<style>${links}${css}</style>${outer === "" ? inner : `<div class="${outer}">${inner}</div>`}`;
   } catch {
     return shownAsText(html, budget);
   }

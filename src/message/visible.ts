@@ -297,8 +297,10 @@ function createLooks(sheet: Sheet | undefined, budget: Budget): Looks {
     return declarations;
   };
 
+  /** The colour of links. */
+  let link = "blue";
   function lookOf({ name, attributes }: Pick<Styled, "name" | "attributes">, cascade: Cascade): Look {
-    const style = new Map(hintsOf(name, attributes));
+    const style = new Map(hintsOf(name, attributes, link));
     if (attributes.style !== undefined) declare(declarationsIn(attributes.style), cascade, budget);
     for (const [property, value] of cascade.declared) style.set(property, value);
     budget.spend(1_000);
@@ -309,6 +311,7 @@ function createLooks(sheet: Sheet | undefined, budget: Budget): Looks {
     const element = path.at(-1) as Styled;
     const { name, attributes } = element;
     if (tables === 0 && isPart(name)) return [NO_LOOK, NO_LOOK];
+    if (name === "body" && attributes.link !== undefined) link = legacyColor(attributes.link);
     const isDropped = path.length > MAX_DEPTH || (name === "body" && !isHead);
     const given = LOOK_ATTRIBUTES.map((attribute) => attributes[attribute]);
     const key = sheet ? "" : [name, isDropped, attributes.href === undefined, ...given].join("\0");
@@ -350,9 +353,10 @@ const isPlain = (attributes: Record<string, string>): boolean =>
 function hintsOf(
   name: string,
   { color, bgcolor, text, href, nowrap }: Readonly<Record<string, string>>,
+  link: string,
 ): [string, string][] {
   const hints: [string, string][] = [];
-  if (name === "a" && href !== undefined) hints.push(["color", "blue"]);
+  if (name === "a" && href !== undefined) hints.push(["color", link]);
   if (name === "font" && color !== undefined) hints.push(["color", legacyColor(color)]);
   if (name === "body" && text !== undefined) hints.push(["color", legacyColor(text)]);
   if (COLORED_GROUNDS.has(name) && bgcolor !== undefined) hints.push(["background-color", legacyColor(bgcolor)]);

@@ -171,9 +171,9 @@ td.blob-code-addition{background-color:#e6ffec} td.blob-code-deletion{background
   salesforce: document(
     `<style type="text/css">.appearance_hidden{visibility:hidden} .zero{font-size:0;line-height:0} td{font-family:arial;font-size:10pt}</style>`,
     `<center><table id="topTable" height="450" width="500" cellpadding="0" cellspacing="0"><tr valign="top"><td style="vertical-align:top; height:100; text-align:left; background-color:#FFFFFF; bLabel:header"><img border="0" src="https://crm.example/logo.gif" alt="Logo"></td></tr>
-<tr valign="top"><td style="height:5; background-color:#AAAAFF; bLabel:accent1;"></td></tr><tr valign="top"><td styleInsert="1" height="300" style="color:#000000; font-size:12pt; background-color:#FFFFFF; font-family:arial; bLabel:main;">Dear <font color="#800000">Ms Jones</font>, your case 00012 is open.</td></tr></table></center>
+<tr valign="top"><td style="height:5; background-color:#AAAAFF; bLabel:accent1;"></td></tr><tr valign="top"><td styleInsert="1" height="300" style="color:#000000; font-size:12pt; background-color:#FFFFFF; font-family:arial; bLabel:main;">Dear <font color="#800000">Ms Jones</font>, your <a href="https://crm.example/12">case 00012</a> is open.</td></tr></table></center>
 <div class="appearance_hidden">HIDDEN thread id</div><div class="zero">HIDDEN ref</div><p hidden>HIDDEN attribute</p><div style="clip:rect(0,0,0,0);position:absolute">HIDDEN clip</div>`,
-    ' bgcolor="#dddddd" text="#202020"',
+    ' bgcolor="#dddddd" text="#202020" link="#800000"',
   ),
 
   sendgrid: document(

@@ -39,7 +39,7 @@ const FRAMED = {
 /** What the app's frame gives to all mail. */
 const BASE =
   "<style>html{color:CanvasText;font:15px/1.5 system-ui,sans-serif;-webkit-text-size-adjust:100%}body{margin:0}" +
-  "img{max-width:100%}a{color:LinkText}blockquote{margin:0 0 0 .5em;padding-left:.75em;border-left:2px solid GrayText}" +
+  "img{max-width:100%}blockquote{margin:0 0 0 .5em;padding-left:.75em;border-left:2px solid GrayText}" +
   "pre{white-space:pre-wrap}</style>";
 
 /** As received, by a browser that renders by the standards. */

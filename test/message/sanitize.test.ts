@@ -43,6 +43,10 @@ describe("keeps", () => {
     ['<img src="data:image/png;base64,iVBORw0K">', '<img src="data:image/png;base64,iVBORw0K" />'],
     ['<body bgcolor="fff" text=red><p>x</p></body>', '<div style="background-color:#0f0f0f;color:red"><p>x</p></div>'],
     ['<body bgcolor="#123456" style="color:blue">x</body>', '<div style="background-color:#123456;color:blue">x</div>'],
+    [
+      '<body link="#123456"><a href="mailto:a@b.example" style="margin:0">x</a><a>y</a></body>',
+      '<div><a style="color:#123456;margin:0" href="mailto:a@b.example" target="_blank" rel="noopener noreferrer nofollow">x</a><a>y</a></div>',
+    ],
     ["<p hidden>x</p><p popover>y</p>", '<p hidden="hidden">x</p><p hidden="hidden">y</p>'],
     ["<dialog>x</dialog><dialog open>y</dialog>", '<div hidden="hidden">x</div>y'],
     [

@@ -271,6 +271,7 @@ describe("hidden text is left out, and the text after it stays", () => {
       "<div style='text-indent:900px'><div style='overflow:hidden;width:300px'>secret</div></div>seen",
       "seen",
     ],
+    ["links in the colour of the page", '<body link="#fefefe"><a href="https://a.example/">secret</a> seen', "seen"],
     ["link and its target", '<a href="https://a.example/secret" style="font-size:0">secret</a>seen', "seen"],
   ];
   for (const [title, html, seen] of documents) {
