@@ -28,6 +28,7 @@ import { canonicalAddress, networkOfAddress } from "../net/ip.ts";
 import type { Source } from "../smtp/spool.ts";
 import type { Blobs } from "../store/blobs.ts";
 import type { Lender } from "../store/remote-blobs.ts";
+import { asUnavailable } from "../store/store.ts";
 import { readResult, readStaged } from "./answers.ts";
 import { createDispatcher, type Work } from "./dispatcher.ts";
 import {
@@ -172,18 +173,18 @@ export function createParserPool({
     more?: { released?: Promise<void> | undefined; memory?: number; keys?: readonly SigningKey[] },
   ): Promise<Prepared> {
     const stage = nextStage();
-    const reply = `${stage}.reply`;
-    const lent = isTooLarge(job) ? await inFile(job, `${stage}.source`) : job;
+    const files = { source: `${stage}.source`, reply: `${stage}.reply` };
+    const isLent = isTooLarge(job);
+    let result: Prepared | undefined;
     try {
-      const result = await dispatcher.add(work, { ...lent, blobFolder, reply }, size, more);
-      if (result) return result;
-      try {
-        return readResult(deserialize(await readFile(reply)));
-      } finally {
-        await rm(reply, { force: true });
-      }
+      const given = isLent ? await inFile(job, files.source) : job;
+      result = await dispatcher.add(work, { ...given, blobFolder, reply: files.reply }, size, more);
+      return result ?? readResult(deserialize(await readFile(files.reply)));
+    } catch (error) {
+      throw asUnavailable(error);
     } finally {
-      if (lent !== job) await rm(`${stage}.source`, { force: true });
+      if (isLent) await rm(files.source, { force: true });
+      if (result === undefined) await rm(files.reply, { force: true });
     }
   }
 
