@@ -104,14 +104,11 @@ test("where no file can be opened at all, sessions go on, and with room again ap
   });
   const unavailable = expect.stringMatching(/^\[UNAVAILABLE\] The mail store is briefly unavailable/);
   const attached = letter({ headers: ATTACHED }).replaceAll("\n", "\r\n");
-  for (const command of [
-    "FETCH 1 (BODY.PEEK[])",
-    "FETCH 2 (BODY.PEEK[])",
-    `APPEND INBOX {${attached.length}+}\r\n${attached}`,
-  ]) {
-    const { status, text } = await first.say(command);
-    expect([command.slice(0, 6), status, text]).toEqual([command.slice(0, 6), "NO", unavailable]);
+  for (const command of ["FETCH 1 (BODY.PEEK[])", "FETCH 2 (BODY.PEEK[])"]) {
+    expect(await first.say(command)).toMatchObject({ status: "NO", text: unavailable });
   }
+  // The parser that writes its file has descriptors of its own.
+  expect((await first.say(`APPEND INBOX {${attached.length}+}\r\n${attached}`)).status).toBe("OK");
   expect(server.stderr()).not.toContain('"level":"error"');
   expect(greeted).toBe(0);
   allows(server, LIMIT);
@@ -119,7 +116,7 @@ test("where no file can be opened at all, sessions go on, and with room again ap
   await receive(server, "two");
   const second = await app();
   const { mail } = await fetchAll(second, "INBOX");
-  expect(mail.map(({ size, octets }) => size === octets.length)).toEqual([true, true, true]);
+  expect(mail.map(({ size, octets }) => size === octets.length)).toEqual([true, true, true, true]);
   expect(mail[0]?.octets.length).toBeGreaterThan(LARGE_TEXT.length);
   expect((await apiClient(server.http, apiKey).get("/threads")).status).toBe(200);
   first.end();
