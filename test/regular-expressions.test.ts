@@ -29,6 +29,8 @@ const BOUNDED: Readonly<Record<string, string>> = {
   "message/codes.ts ^(?:[a-z][a-z0-9+.-]*:\\/\\/)?([^/?#]*)([\\s\\S]*)$": "the 4,000 characters of a link",
   "message/codes.ts :[^@]+@": "the 4,000 characters of a link",
   "message/codes.ts [).,;:!?*_\\]}|\\\\]+$": "the 4,000 characters of a link",
+  "message/ground.ts ,(?![^(]*\\))": "MAX_VALUE",
+  "message/ground.ts [a-z-]+\\([^()]*\\)|[^\\s,/]+": "MAX_VALUE",
   "message/subject.ts \\s*\\(fwd\\)$": "white space of a subject is single by then",
   "message/selector-cost.ts <(\\/?)([a-z][a-z\\d]*)[^>]*>": "sanitised HTML, where each < begins a tag that ends",
   "message/stylesheet.ts ^(?:[+-]?0|[+-]?(?:\\d+\\.?\\d*|\\.\\d+)(?:px|pt|pc|em|rem|ex|ch|in|cm|mm|q|%|v[a-z]{1,3})|auto|none|normal|(?:x{1,3}-)?(?:small|large)|medium|smaller|larger|inherit|initial|unset|revert(?:-layer)?|(?:min|max|fit)-content|.*\\(.*)$":

@@ -1,10 +1,12 @@
 /**
  * Finds the declarations of an element in the style sheets of a mail, and decides if declarations hide its text
- * (visible.ts). Declarations that browsers ignore must not undo those that hide, so colours, lengths and shorthands are checked. Reads the rules whose selectors combine types, classes, ids and attributes as descendants, and skips
- * other rules. The message's budget pays for each comparison: a sheet that exceeds it is an attempt to evade the check.
+ * (visible.ts). Declarations that browsers ignore must not undo those that hide, so colours, lengths and shorthands are
+ * checked. Reads the rules whose selectors combine types, classes, ids and attributes as descendants, and skips other
+ * rules. The message's budget pays for each comparison: a sheet that exceeds it is an attempt to evade the check.
  */
-import { BLACK, type Color, parseColor, WHITE } from "./color.ts";
+import { BLACK, type Color, parseColor } from "./color.ts";
 import { declarationsIn, textOf, tokensOf, unescapeCss, type Written } from "./css.ts";
+import { type Ground, groundInside, isAlike, PLACES, WHITE_GROUND } from "./ground.ts";
 import type { Budget } from "./markup.ts";
 import type { AttributeTest, Selector, Simple } from "./selector.ts";
 import { rulesOf, type StyleRule } from "./sheets.ts";
@@ -226,8 +228,8 @@ export interface Ink {
   visible: boolean;
   /** Undefined if it cannot be determined. */
   color: Color | undefined;
-  /** Images count as not loaded: the app does not show those behind text. Undefined if it cannot be determined. */
-  ground: Color | undefined;
+  /** Undefined if it cannot be determined. */
+  ground: Ground | undefined;
   /** Of the elements around it, multiplied. */
   opacity: number;
   /** How far the elements around it move its first line, at least. */
@@ -263,7 +265,7 @@ export const DEFAULT_INK: Ink = {
   isUnbroken: false,
   visible: true,
   color: BLACK,
-  ground: WHITE,
+  ground: WHITE_GROUND,
   opacity: 1,
   left: 0,
   top: 0,
@@ -272,8 +274,6 @@ export const DEFAULT_INK: Ink = {
 
 /** Smallest readable type, in pixels. */
 const SMALLEST_TYPE = 2;
-/** Largest difference in each channel between colours that look alike: a contrast of 1.25 to 1 on white. */
-const ALIKE = 24;
 /** Distances beyond any window, in pixels. */
 const OFF_SCREEN = 500;
 const FAR_OFF_SCREEN = 2_000;
@@ -303,8 +303,9 @@ const LENGTHS = new Set([
 const READ = new Set([
   ...COLORS,
   ...LENGTHS,
+  ...PLACES,
   ...(
-    "display visibility opacity background font position inset margin padding transform translate scale zoom clip clip-path " +
+    "display visibility opacity background background-image font position inset margin padding transform translate scale zoom clip clip-path " +
     "content-visibility filter overflow overflow-x overflow-y white-space text-decoration"
   ).split(" "),
 ]);
@@ -337,6 +338,7 @@ const ALIASES = new Map([
   ["-ms-transform", "transform"],
   ["-webkit-filter", "filter"],
   ["-webkit-clip-path", "clip-path"],
+  ["-webkit-background-clip", "background-clip"],
 ]);
 
 const isRead = (property: string): boolean => READ.has(ALIASES.get(property) ?? property) || BOTH_SIDES.has(property);
@@ -354,7 +356,11 @@ const FONT = new RegExp(
 /** The declarations that a valid one stands for; none for one that browsers ignore. `value`: lower case, spaces folded. */
 function longhandsOf(property: string, value: string): [property: string, value: string][] {
   // Longer than what the app keeps, and not worth a search.
-  if (value.length > MAX_VALUE) return property === "background" ? [["background-color", "transparent"]] : [];
+  if (value.length > MAX_VALUE) {
+    const image: [string, string][] = value.includes("gradient(") ? [["background-image", "gradient("]] : [];
+    if (property === "background") return [["background-color", "transparent"], ...image];
+    return property === "background-image" ? image : [];
+  }
   if (property === "font") {
     const [, size = "", line = "normal"] = FONT.exec(value) ?? [];
     return LENGTH.test(size) && isLineHeight(line)
@@ -364,7 +370,12 @@ function longhandsOf(property: string, value: string): [property: string, value:
         ]
       : [];
   }
-  if (property === "background") return [["background-color", colorIn(value)]];
+  if (property === "background") {
+    return [
+      ["background-color", colorIn(value)],
+      ["background-image", value],
+    ];
+  }
   if (property === "margin" || property === "padding" || property === "inset") {
     const prefix = property === "inset" ? "" : `${property}-`;
     const [top = "", right = top, bottom = top, left = right, ...more] = value.split(" ");
@@ -390,7 +401,7 @@ function longhandsOf(property: string, value: string): [property: string, value:
 
 const isLineHeight = (value: string): boolean => LENGTH.test(value) || NUMBER.test(value);
 
-/** The colour of a `background`, whose images are not shown. */
+/** The colour of a `background`. */
 const colorIn = (value: string): string =>
   value
     .replace(/(?:url|[a-z-]*gradient|image|image-set)\((?:[^()]|\([^()]*\))*\)?/g, " ")
@@ -580,7 +591,12 @@ export function inkInside(outer: Ink, style: Declarations): Ink {
     isUnbroken: space === undefined ? outer.isUnbroken : /^(?:nowrap|pre)$/.test(space),
     visible: visibility === undefined || visibility === "inherit" ? outer.visible : visibility === "visible",
     color: colorOf(style.get("-webkit-text-fill-color") ?? style.get("color"), outer.color),
-    ground: groundOf(style.get("background-color"), outer.ground),
+    ground: groundInside(
+      outer.ground,
+      style.get("background-color"),
+      style.get("background-image"),
+      PLACES.map((place) => style.get(place) ?? ""),
+    ),
     opacity: outer.opacity * (opacity >= 0 ? Math.min(opacity, 1) : 1),
     left,
     top,
@@ -591,7 +607,7 @@ export function inkInside(outer: Ink, style: Declarations): Ink {
 /** True if text in this ink is readable. */
 export function isReadable({ fontSize, visible, color, ground, opacity, left, indent }: Ink): boolean {
   if (!visible || fontSize < SMALLEST_TYPE || left + indent >= FAR_OFF_SCREEN) return false;
-  return color !== undefined && ground !== undefined && !areAlike(color, ground, opacity);
+  return color !== undefined && ground !== undefined && !isAlike(color, ground, opacity);
 }
 
 /**
@@ -652,10 +668,6 @@ function clipOf(style: Declarations, left: number, top: number, outer: Clip | un
   return { outer, depth: outer === undefined ? 0 : outer.depth + 1, width, height, left, top, ...EMPTY };
 }
 
-/** In channels of what is drawn: alpha and opacity make a difference smaller in proportion. */
-const areAlike = ([red, green, blue, alpha]: Color, [r, g, b]: Color, opacity: number): boolean =>
-  Math.max(Math.abs(red - r), Math.abs(green - g), Math.abs(blue - b)) * alpha * opacity <= ALIKE;
-
 const TYPE_SIZES: Record<string, number> = { "xx-small": 9, "x-small": 10, small: 13, medium: 16, large: 18 };
 /** Units and words relative to the size around. */
 const RELATIVE: Record<string, number> = { em: 1, "%": 0.01, ex: 0.5, ch: 0.5, smaller: 5 / 6, larger: 1.2 };
@@ -681,15 +693,6 @@ const INHERITED = /^(?:inherit|unset|currentcolor|revert(?:-layer)?)$/;
 function colorOf(value: string | undefined, outer: Color | undefined): Color | undefined {
   if (value === undefined || INHERITED.test(value)) return outer;
   return value === "initial" ? BLACK : knownColor(value);
-}
-
-function groundOf(value: string | undefined, outer: Color | undefined): Color | undefined {
-  if (value === undefined || /^(?:initial|unset|inherit|revert(?:-layer)?)$/.test(value)) return outer;
-  const color = knownColor(value);
-  if (color === undefined || color[3] === 1) return color;
-  if (color[3] === 0 || outer === undefined) return outer;
-  const over = (index: 0 | 1 | 2) => color[index] * color[3] + outer[index] * (1 - color[3]);
-  return [over(0), over(1), over(2), 1];
 }
 
 function knownColor(value: string): Color | undefined {
