@@ -124,12 +124,12 @@ export function createMailFlow({ folder, startParser, wake, baseUrl, ...parts }:
     spool,
     relay,
     jobs,
-    /** Prepares mail in workers. */
+    /** Prepares mail in parsers. */
     parser,
-    /** Reads stored HTML in a worker. */
+    /** Reads stored HTML in a parser. */
     read: parser.read,
     composeStored: parser.composeStored,
-    /** Extracts the text of documents in a worker. */
+    /** Extracts the text of documents in a parser. */
     readDocument: parser.readDocument,
     /** Ends the parsers. Called after everything that takes in mail has stopped. */
     stopParsing: () => parser.stop(),

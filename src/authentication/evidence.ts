@@ -1,6 +1,6 @@
 /**
  * Gathers evidence of the sender of a message: SPF of its envelope (RFC 7208), its DKIM signatures (RFC 6376, RFC 8301,
- * RFC 8463), and the chain of trusted forwarders (RFC 8617). Runs in a worker; dmarc.ts concludes from it.
+ * RFC 8463), and the chain of trusted forwarders (RFC 8617). Runs in a parser; dmarc.ts concludes from it.
  *
  *   envelope ─► SPF ────────────┐
  *   bytes ─► DKIM ─► ARC chain ─┴► Evidence ─► judge (dmarc.ts) ─► Authentication ─► inbound/data.ts decides

@@ -1,6 +1,6 @@
 /**
  * The only file that imports mailauth, which signs mail (dkim.ts) and checks it (evidence.ts, dmarc.ts). Loading it
- * takes some tenths of a second, so only workers load it. Every caller asks for strict checks, and hands in the
+ * takes some tenths of a second, so only parsers load it. Every caller asks for strict checks, and hands in the
  * resolver for all DNS questions.
  */
 export type { ARCChainEntry, DMARCResult, DNSResolver } from "mailauth";

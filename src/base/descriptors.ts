@@ -5,7 +5,7 @@
  * The limit is RLIMIT_NOFILE; Bun raises the soft limit to the hard one when it starts. Fixed shares come first, then
  * webhooks and IMAP, where it is on; SMTP and HTTP get half of the rest each:
  *
- *   128  the process: database, workers, listeners, logs, blobs being written, uploads in the spool
+ *   128  the process: database, parsers, listeners, logs, blobs being written, uploads in the spool
  *   268  the relay (outbound/relay.ts): one connection a session, and for each session at work one more file: a blob that it
  *        reads, or a connection that it closes
  *    96  images of mail, certificate authorities, DNS, Meilisearch

@@ -1,7 +1,7 @@
 /** The memory of the machine, and what large messages take of it. */
 import { totalmem } from "node:os";
 
-/** Bytes. A larger message has a worker for itself, waits until there is room, and leaves no garbage. */
+/** Bytes. A larger message has a parser for itself, waits until there is room, and leaves no garbage. */
 export const LARGE_BYTES = 4 * 1024 * 1024;
 
 /** Bytes that this process may use: the machine's memory, or what a container or systemd (MemoryMax) allows of it. */

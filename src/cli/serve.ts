@@ -20,7 +20,7 @@ export const serve = command({
     const interrupted = io.interrupted();
     let running: Appliance | undefined;
     heedSignals(session, () => running?.reload());
-    // Loaded only when needed: it imports the parser, which otherwise only workers load.
+    // Loaded only when needed: it imports what reads mail, which otherwise only parsers load.
     const demo = options.demo ? await import("../demo/demo.ts") : undefined;
     // Before the data folder is opened, and so made. The appliance says it of a demo's folder without --demo.
     if (demo) await Promise.try(requireLoopback, config).catch(refuseEnvironment);

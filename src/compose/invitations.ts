@@ -50,7 +50,7 @@ export function createInvitations({
 }) {
   const { db } = store;
 
-  /** The first calendar file of a message, read in the worker. */
+  /** The first calendar file of a message, read in the parser. */
   async function read(caller: Caller, id: string, answer?: AnswerOrder): Promise<ReadInvitation | undefined> {
     const { attachments } = mailbox.getMessage(caller, id, { html: false });
     const file = attachments.find(({ contentType, size }) => isCalendar(contentType) && size <= LARGEST_INVITATION);

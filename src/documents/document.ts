@@ -1,5 +1,5 @@
 /**
- * The text of documents that come by mail, for models: PDF, Word, Excel, PowerPoint, RTF and calendars. Runs in a worker
+ * The text of documents that come by mail, for models: PDF, Word, Excel, PowerPoint, RTF and calendars. Runs in a parser
  * (workers/parser.ts), which is ended when it takes too long or too much memory; each reader has limits besides,
  * and is loaded when it is needed.
  */

@@ -1,5 +1,5 @@
 /**
- * Reads the invitation in a calendar file (iTIP, RFC 5546), and writes the answer to one. Runs in the worker for documents,
+ * Reads the invitation in a calendar file (iTIP, RFC 5546), and writes the answer to one. Runs in the parser for documents,
  * since a stranger wrote the file; what comes out has bounded length.
  */
 import { shownLine } from "../message/characters.ts";

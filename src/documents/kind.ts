@@ -12,7 +12,7 @@ export interface FileHints {
 export type DocumentText = { text: string; notes: string[] } | { failure: string };
 
 /**
- * Extracts the text of a document in a worker. `owner`: id of the person whom its time is charged to; `source`: its bytes,
+ * Extracts the text of a document in a parser. `owner`: id of the person whom its time is charged to; `source`: its bytes,
  * or the path of its file; `size`: bytes. Undefined when it is no document. @throws AppError server_error 503
  */
 export type ReadDocument = (

@@ -1,7 +1,7 @@
 /**
  * DATA at the MX listener: receives, authenticates and files a message before the 250 (rules: Arrival).
  *
- *   receive (spool.ts) ─► refuse what is too large or loops ─► prepare, authenticate (workers)
+ *   receive (spool.ts) ─► refuse what is too large or loops ─► prepare, authenticate (parsers)
  *     ─► disposition: refuse what fails DMARC ─► reports: feedback.ts ─► file, all mailboxes at once
  *
  * Only mail of other servers is authenticated. Mail that people submit after signing in has no verdicts, also when it is

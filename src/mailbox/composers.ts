@@ -1,6 +1,6 @@
 /**
  * Composes the octets of a stored message from what the store has of it: the file of `/raw`, and from it what IMAP serves
- * (octets.ts). Without the database, since a worker does it for what is large.
+ * (octets.ts). Without the database, since a parser does it for what is large.
  *
  * Invariant: composers of older versions stay as they are. test/mailbox/octets.test.ts holds their digests.
  */
@@ -67,7 +67,7 @@ export interface Composed {
   digest: Uint8Array;
 }
 
-/** What a worker tells of octets. `structure`: BODYSTRUCTURE. */
+/** What a parser tells of octets. `structure`: BODYSTRUCTURE. */
 export interface Described {
   size: number;
   digest: Uint8Array;

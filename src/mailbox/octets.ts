@@ -1,7 +1,7 @@
 /**
  * The octets of a message as IMAP serves them: the file of `/raw` (rules: Raw messages), with our Received and
  * Authentication-Results at the top of what arrived, and with the Bcc for its author alone. They are frozen, because mail apps
- * keep what they fetched: size, digest, structure and the version of the composer are kept. That happens in a worker, soon
+ * keep what they fetched: size, digest, structure and the version of the composer are kept. That happens in a parser, soon
  * after mail is filed in a mailbox that was opened over IMAP, in portions for the mail that was there before, and in any case
  * before a message is served.
  */
@@ -149,7 +149,7 @@ export function createOctets({
   store: Pick<Store, "db" | "blobs" | "enqueue" | "onCommit">;
   runtime: Pick<Runtime, "now" | "elapsed" | "setTimer">;
   log: Pick<Log, "error">;
-  /** Composes in a worker. */
+  /** Composes in a parser. */
   compose: ComposeStored;
   /** Runs a job. */
   wake(job: string): void;

@@ -1,6 +1,6 @@
 /**
  * Derives from the bytes of a message everything that filing needs: all CPU-heavy work, and durable attachments. Uses
- * no database, so that it can run in a worker. The result is plain data that can be cloned between threads.
+ * no database, so that a parser can run it. The result is plain data that can be cloned between processes.
  */
 
 import { createHash } from "node:crypto";

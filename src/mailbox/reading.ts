@@ -1,5 +1,5 @@
 /**
- * Reads stored HTML for callers through a worker (message/reading.ts), including its visible text for models. Filing
+ * Reads stored HTML for callers through a parser (message/reading.ts), including its visible text for models. Filing
  * stores these results with the message; results of an older version are renewed at the first read.
  */
 import { and, eq, isNotNull, lt, or, sql } from "drizzle-orm";

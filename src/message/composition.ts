@@ -1,7 +1,7 @@
 /**
  * Composes the body of an outgoing message from the text or HTML that its author wrote: makes the HTML safe, puts a
  * text beside it, and quotes the replied-to message below, or shows the forwarded one; compose.ts writes the bytes.
- * Slow for large bodies, so a worker does it.
+ * Slow for large bodies, so a parser does it.
  */
 import type { EmailAddress } from "./address.ts";
 import { type CalendarPart, type ComposedAttachment, composeMessage, LONGEST_SUBJECT } from "./compose.ts";

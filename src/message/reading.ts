@@ -1,5 +1,5 @@
 /**
- * Reads stored HTML when a person or a model asks for it. Strangers wrote it, so a worker does the work
+ * Reads stored HTML when a person or a model asks for it. Strangers wrote it, so a parser does the work
  * (workers/parser.ts), each reading within a budget of its own. Also packs and unpacks stored bodies.
  */
 import { type CodedPart, maskCodes } from "./codes.ts";
@@ -91,7 +91,7 @@ export const sizeOfParts = (messages: CodesReading["messages"]): number =>
   messages.reduce((sum, { parts }) => parts.reduce((of, { content }) => of + content.length, sum), 0);
 
 /**
- * Runs a reading in a worker. `source`: id of the owner that the time is charged to. @throws AppError server_error 503
+ * Runs a reading in a parser. `source`: id of the owner that the time is charged to. @throws AppError server_error 503
  */
 export type ReadHtml = <R extends Reading>(source: string, reading: R) => Promise<Read<R>>;
 

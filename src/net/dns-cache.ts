@@ -1,5 +1,5 @@
 /**
- * A cache of DNS answers, for authentication (evidence.ts), in all workers, and for blocklists (dnsbl.ts).
+ * A cache of DNS answers, for authentication (evidence.ts), in all parsers, and for blocklists (dnsbl.ts).
  *
  * Invariants: callers that wait for one question share one query. A failure is an answer, too, kept for a shorter
  * time, and never an exception. The size of the cache is bounded, since strangers choose the names.
@@ -11,7 +11,7 @@ import type { DnsAnswer, RecordType, Runtime } from "../base/runtime.ts";
 /** Records as the DNS client gives them, or the reason for none: `ENOTFOUND`, `ENODATA`, or the code of a failure. */
 type Found = { records: unknown[] } | { code: string };
 
-/** An answer holds from one moment to another, epoch ms; `isFresh` compares. Can be sent to workers. */
+/** An answer holds from one moment to another, epoch ms; `isFresh` compares. Can be sent to parsers. */
 export type Answer = Found & { from: number; until: number };
 
 export type DnsCache = ReturnType<typeof createDnsCache>;

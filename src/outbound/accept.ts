@@ -1,7 +1,7 @@
 /**
  * Accepts messages for sending, from the API and from mail apps alike (rules: Sending pipeline).
  *
- *   guardrails ─► worker: compose, sign, parse ─► one transaction {guardrails again, Sent copy, queue, event, response}
+ *   guardrails ─► parser: compose, sign, parse ─► one transaction {guardrails again, Sent copy, queue, event, response}
  *                                                   or, by the policy of the key: {guardrails, held copy, event, response}
  *
  * Invariant: a message is accepted whole, in one transaction that has committed, or refused, and then nothing of it is stored.
@@ -52,7 +52,7 @@ export interface Submission {
   /** It is to be sent at this time, epoch ms, and waits for a person until it is approved. */
   heldUntil?: number | undefined;
   /**
-   * Makes the message, without Bcc, once the guardrails have passed it. A composition is composed by a worker, and its size is
+   * Makes the message, without Bcc, once the guardrails have passed it. A composition is composed by a parser, and its size is
    * checked against smtp.maxMessageBytes; bytes have lines ended by CRLF.
    */
   compose(): Promise<Composition | Uint8Array>;
@@ -401,7 +401,7 @@ export function requireSize({ size }: Pick<PreparedMessage, "size">, most: numbe
   throw new AppError("payload_too_large", `The message is ${size} bytes; at most ${most} are allowed`);
 }
 
-/** Returns the refusal of a message that no worker can process; any other error unchanged. */
+/** Returns the refusal of a message that no parser can process; any other error unchanged. */
 export function asRefusal(error: unknown, log: Log): unknown {
   if (!(error instanceof UnparseableError)) return error;
   log.error("message to be sent cannot be processed", { error });

@@ -1,7 +1,7 @@
 /**
  * People decide about messages of API keys that wait for them (rules: Held for approval).
  *
- *   approve ─► worker: parse the frozen bytes ─► one transaction {guardrails, the held copy becomes the Sent copy, queue, events}
+ *   approve ─► parser: parse the frozen bytes ─► one transaction {guardrails, the held copy becomes the Sent copy, queue, events}
  *
  * Invariant: what is sent are the bytes that were held, under the ids that they were held with; once.
  */

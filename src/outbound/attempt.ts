@@ -251,7 +251,7 @@ interface RecodeParts {
 }
 
 /**
- * Makes the content of a message fit a server, signed with the keys that its domain has now. Content that no worker can take
+ * Makes the content of a message fit a server, signed with the keys that its domain has now. Content that no parser can take
  * apart stays as it is. @throws AppError server_error 503
  */
 export async function recodeContent(

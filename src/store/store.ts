@@ -349,7 +349,7 @@ export function openStore({
     }
   }
 
-  /** Commits half of the work in progress at a time: meanwhile, workers prepare the other half. */
+  /** Commits half of the work in progress at a time: meanwhile, parsers prepare the other half. */
   function schedule(): void {
     if (scheduled || waiting.length === 0) return;
     if (waiting.length < Math.min(preparations, LARGEST_GROUP)) {

@@ -35,7 +35,7 @@ export const LARGEST_MESSAGE = 64 * 1024 * 1024;
 const WINDOW = 320;
 const WINDOW_BYTES = 8 * 1024 * 1024;
 /**
- * Messages in one transaction, at most. The rest of the window keeps the workers busy meanwhile. The search index
+ * Messages in one transaction, at most. The rest of the window keeps the parsers busy meanwhile. The search index
  * writes a segment a transaction, and few large segments cost less to merge than many small ones.
  */
 const FILED_AT_ONCE = 256;
@@ -192,7 +192,7 @@ export async function importMail(
     if (stopped) break;
   }
   while (window.length > 0 && (stopped === undefined || stopped === "interrupted")) await fileSome();
-  // Waits until the workers have finished the files that they are writing.
+  // Waits until the parsers have finished the files that they are writing.
   await Promise.allSettled(window.map(({ kept }) => kept));
   return { ...tally.total, ...(stopped && { stopped }), ...(reason !== undefined && { reason }) };
 }

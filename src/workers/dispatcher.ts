@@ -4,7 +4,7 @@
  * Interactive work and arriving mail have separate parsers, and documents have one. Each group has a queue
  * (fair-queue.ts), shared parsers (but for documents), and one isolated parser, which runs tasks that may be costly, one at a time: a task during which a shared parser fell
  * silent or died, other tasks of its source meanwhile, and tasks of sources that recently sent a costly message.
- * Workers start when there is work for them, and end after some idle time.
+ * Parsers start when there is work for them, and end after some idle time.
  *
  * Invariants:
  * - A message is blamed only if its parser ran nothing else. A parser that hangs or dies with several messages is

@@ -1,5 +1,5 @@
 /**
- * The order in which messages get a worker. A message is ranked by its arrival plus two delays: the time that its
+ * The order in which messages get a parser. A message is ranked by its arrival plus two delays: the time that its
  * source used recently, and an allowance for its size. Small messages thus pass large ones of many new sources, and
  * sources that used little pass those that used much. Used time is halved every minute and the allowance for size is
  * limited, so every message has its turn.
@@ -7,7 +7,7 @@
  * Invariant: the numbers of waiting messages, of their bytes, and of known sources are bounded.
  */
 
-/** The time that a source has used recently, in ms of a worker. */
+/** The time that a source has used recently, in ms of a parser. */
 interface Used {
   total: number;
   /** The excess of the message that took longest. */

@@ -40,7 +40,7 @@ export interface RenderContext {
   nonce(): string;
   /** Public origin, for links: `https://mail.example.com`. */
   baseUrl: string;
-  /** The visible part of HTML, which a worker finds. Called only for messages that the result shows. */
+  /** The visible part of HTML, which a parser finds. Called only for messages that the result shows. */
   html: {
     /** The visible text of a message. */
     text(message: MessageView): Promise<SeenText>;

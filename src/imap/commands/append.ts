@@ -27,7 +27,7 @@ export async function append(session: Session, parser: Parser): Promise<string> 
   const bytes = parser.octets();
   if (isMarked) parser.expect(")");
   parser.end();
-  const { store, mailbox, parser: workers, runtime } = session.parts;
+  const { store, mailbox, parser: pool, runtime } = session.parts;
   const caller = session.writer("append");
   const target = named(store.db, caller, name);
   if (!target) throw new Refused("No such mailbox", "TRYCREATE");
@@ -40,7 +40,7 @@ export async function append(session: Session, parser: Parser): Promise<string> 
   if (await losesNul(bytes)) throw new Refused("NUL is not kept: encode the part in base64", "UNKNOWN-CTE");
   const { uids } = mailbox;
   const opened = await uids.opened(reach.mailbox.id, folder, label);
-  const message = await workers.prepareKept(bytes).catch((error) => {
+  const message = await pool.prepareKept(bytes).catch((error) => {
     if (isUnavailable(error)) throw error;
     session.parts.log.warn("a message that was appended cannot be read", { trace: session.trace, error });
     throw new Refused("The message cannot be read", "CANNOT");
