@@ -132,6 +132,9 @@ export function decodeFile(buffer: Buffer, part: Part): { content: Uint8Array; f
 export const typeOfName = (name: string): string =>
   String(libmime.detectMimeType(name.slice(-20)) || "application/octet-stream");
 
+/** A media type that is in common use, else `application/octet-stream`: no words of whoever wrote `type`. */
+export const commonType = (type: string): string => typeOfName(`.${libmime.detectExtension(type)}`);
+
 /** The file name that a part gives, still with encoded words; "" for none. */
 export const fileNameOf = ({ disposition, contentType }: Part): string =>
   fileNameIn(disposition.parameters, "filename") ?? fileNameIn(contentType.parameters, "name") ?? "";

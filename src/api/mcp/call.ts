@@ -9,6 +9,7 @@ import { AppError } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { ReadDocument } from "../../documents/kind.ts";
+import { commonType } from "../../message/decode.ts";
 import type { Download, Operation } from "../../operations/operation.ts";
 import { type OperationServices, type Perform, type Performed, performerOf } from "../../operations/perform.ts";
 import { LONGEST_WAIT_SECONDS } from "../../operations/tool.ts";
@@ -115,7 +116,7 @@ export function createCalls(
     const uri = `${baseUrl}/api/v1/attachments/${id}`;
     const embedded: Embedded = IMAGE.test(contentType)
       ? { type: "image", data: base64(bytes), mimeType: contentType }
-      : { type: "resource", resource: { uri, mimeType: contentType, blob: base64(bytes) } };
+      : { type: "resource", resource: { uri, mimeType: commonType(contentType), blob: base64(bytes) } };
     return resultOf(rendered, { embedded });
   }
 

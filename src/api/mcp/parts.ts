@@ -6,7 +6,7 @@ import type { HighlightView } from "../../mailbox/highlights.ts";
 import type { AttachmentView, ThreadView } from "../../mailbox/views.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import { takeThatFit } from "./budget.ts";
-import { fencedLine } from "./fence.ts";
+import { fencedLine, withoutFences } from "./fence.ts";
 
 const LONGEST_ADDRESS = 128;
 const LONGEST_NAME = 80;
@@ -34,7 +34,7 @@ export function shownAddress({ email, name = "" }: EmailAddress): EmailAddress {
 
 /** Writes `"Ann Example" <ann@remote.example>`. A name that looks like an address cannot pose as one. */
 export const addressText = ({ email, name }: EmailAddress): string =>
-  name === undefined ? email : `"${name.replace(/["<>]+/g, "'")}" <${email}>`;
+  name === undefined ? email : withoutFences(`"${name.replace(/["<>]+/g, "'")}" <${email}>`);
 
 interface Shortened<T> {
   items: T[];

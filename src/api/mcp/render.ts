@@ -170,7 +170,8 @@ const NEXT: Record<ErrorCode, string> = {
   bad_request: "Correct the argument that the message names, then call again. Start a list over without cursor.",
   unauthorized: "Stop: the API key is missing, wrong or revoked. Ask your user for another.",
   missing_scope: "Stop: the API key lacks the scope. Ask your user for a key that has it.",
-  forbidden: "Do not retry: this mailbox is shared without that right. Use another mailbox, or ask your user.",
+  forbidden:
+    "Do not retry the same: the key or the mailbox has no right to it. Leave out recipients that the message names, use another mailbox, save a draft, or ask your user.",
   not_found:
     "Check the id: take it from a list of the same session. What is not reachable with this key is not found either.",
   conflict: "Read the current state with get_thread, then decide again.",
@@ -189,11 +190,14 @@ const NEXT: Record<ErrorCode, string> = {
 
 const LONGEST_REFUSAL = 1_000;
 
-/** Codes whose message may quote mail: a reply is refused for the address in a message's Reply-To. */
-const QUOTES_MAIL = new Set<ErrorCode>(["unprocessable"]);
+/**
+ * Codes whose message may quote what others wrote: addresses of a message's Reply-To or Cc, which a reply is refused for, a
+ * reason of an admin, another server's answer.
+ */
+const QUOTES_OTHERS = new Set<ErrorCode>(["forbidden", "unprocessable", "conflict", "locked", "upstream_failed"]);
 
 /**
- * Renders a refusal. Its message stands on one line, in a fence where it may quote mail. `retryAfter` is in seconds.
+ * Renders a refusal. Its message stands on one line, in a fence where it may quote others. `retryAfter` is in seconds.
  */
 export function renderError(
   { code, message, retryAfter }: { code: ErrorCode; message: string; retryAfter?: number | undefined },
@@ -202,7 +206,7 @@ export function renderError(
   const error = fencedLine(message, LONGEST_REFUSAL);
   const seconds = retryAfter === undefined ? undefined : Math.ceil(retryAfter);
   const next = seconds === undefined ? NEXT[code] : `Wait ${seconds} seconds. ${NEXT[code]}`;
-  const quotes = QUOTES_MAIL.has(code);
+  const quotes = QUOTES_OTHERS.has(code);
   const shown = quotes ? fence(drawNonce(nonce, error), error) : error;
   return renderedOf(`Error ${code}:${quotes ? "\n" : " "}${shown}\nNext: ${next}`, {
     code,
