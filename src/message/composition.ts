@@ -1,16 +1,17 @@
 /**
- * Composes the body of an outgoing message from the text or HTML that its author wrote: makes the HTML safe, puts a
- * text beside it, and quotes the replied-to message below, or shows the forwarded one; compose.ts writes the bytes.
+ * Composes the body of an outgoing message from the text or HTML that its author wrote: makes the HTML safe, puts its
+ * visible text beside it, and quotes the replied-to message below, or shows the forwarded one; compose.ts writes the bytes.
  * Slow for large bodies, so a parser does it.
  */
 import type { EmailAddress } from "./address.ts";
 import { type CalendarPart, type ComposedAttachment, composeMessage, LONGEST_SUBJECT } from "./compose.ts";
-import { textOfHtml } from "./layout.ts";
+import { stripTags } from "./layout.ts";
 import { type Budget, createBudget } from "./markup.ts";
 import { sanitizeHtml } from "./sanitize.ts";
 import { withoutScope } from "./scope.ts";
 import { isForward } from "./subject.ts";
 import { htmlOfText, trimLineBreaks } from "./text.ts";
+import { followHtml } from "./visible.ts";
 
 export interface Composition {
   /** The boundaries contain it; the author cannot know it. */
@@ -60,7 +61,7 @@ function bodiesOf({ text, html, quoted, forwarded }: Pick<Composition, "text" | 
 } {
   const budget = createBudget();
   const safeHtml = html ? sanitizeHtml(withoutScope(html), budget, "recipient") : undefined;
-  const ownText = text || textOfHtml(safeHtml ?? "", budget);
+  const ownText = text || (followHtml(safeHtml ?? "", budget)?.text ?? stripTags(safeHtml ?? ""));
   if (forwarded) {
     const below = forwardedText(forwarded);
     return {

@@ -35,6 +35,18 @@ describe("an outgoing message with", () => {
     ["text and HTML", { text: "Hi", html: "<p>You</p>" }, "Hi", "<p>You</p>"],
     ["HTML and an empty text", { text: "", html: "<p>You</p>" }, "You", "<p>You</p>"],
     ["text and an empty HTML", { text: "Hi", html: "" }, "Hi", undefined],
+    [
+      "HTML that hides words",
+      { html: '<style>.x{display:none}</style><p class="x">No</p><p hidden>No</p><p>Yes</p>' },
+      "Yes",
+      '<style>.x{display:none}</style><p class="x">No</p><p hidden="hidden">No</p><p>Yes</p>',
+    ],
+    [
+      "HTML too deep to follow",
+      { html: `${"<div>".repeat(20_000)}Words` },
+      "Words",
+      '<div style="white-space:pre-wrap">Words</div>',
+    ],
     ["unsafe HTML", { html: "<p>Hi</p><script>x()</script>" }, "Hi", "<p>Hi</p>"],
     [
       "text, quoting",
