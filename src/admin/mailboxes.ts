@@ -263,6 +263,17 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
   }
 
   /**
+   * Lets the mailbox expire now, unless it has: the server removes it 30 days later, and setExpiry brings it back until then.
+   * @throws AppError not_found; conflict once its removal has begun
+   */
+  function expireMailbox(tx: Tx, mailboxId: string): void {
+    const { expiresAt } = standingMailbox(tx, mailboxId, "when it expires");
+    const now = runtime.now();
+    if (expiresAt !== null && expiresAt <= now) return;
+    tx.update(schema.mailboxes).set({ expiresAt: now }).where(eq(schema.mailboxes.id, mailboxId)).run();
+  }
+
+  /**
    * Pauses sending from it: new mail is refused (rules: Pause), and accepted mail still goes out.
    * @throws AppError bad_request, not_found
    */
@@ -375,6 +386,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     assignMailbox,
     setQuota,
     setExpiry,
+    expireMailbox,
     pauseMailbox,
     resumeMailbox,
     ...createRemovals({ store, runtime, requireMailbox: mailboxById }),

@@ -228,9 +228,10 @@ export function createProgramDrafts({
       );
     },
 
-    /** Removes a draft, also one that is about to be sent. @throws AppError not_found, forbidden, conflict */
+    /** Moves a draft to trash, also one that is about to be sent. @throws AppError not_found, forbidden, conflict */
     discardProgramDraft(tx: Tx, caller: Caller, draftId: string): void {
-      mailbox.drafts.remove(tx, mailbox.drafts.read(caller, draftId));
+      const { id } = mailbox.drafts.read(caller, draftId);
+      mailbox.drafts.trash(tx, caller, id);
       noteDeed(tx, caller, { ids: [draftId], changes: 1 }, runtime.now());
     },
 

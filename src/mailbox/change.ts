@@ -146,6 +146,18 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
   return applied;
 }
 
+/**
+ * Moves a draft to trash for a caller who may send it, which needs no right to move mail. `now`: epoch ms. @throws AppError
+ * not_found
+ */
+export function trashDraft(tx: Tx, caller: Caller, draftId: string, now: number): void {
+  const { thread } = reachedThread(tx, caller, draftId);
+  const before = { ...thread, apart: apartOf(tx, thread) };
+  move(tx, thread, "trash", now);
+  const after = stateOf(tx, draftId, ["folder", "snoozedUntil", "apart"]);
+  noteTouches(tx, caller, thread, [folderTouch(before, after)], now);
+}
+
 /** What a change set, but for labels that it changed. */
 function touchesOf(change: ThreadChange, { before, after, readState, relearned, taught }: AppliedChange): Touch[] {
   const { folder, snoozedUntil, starred, unread, addLabels = [], removeLabels = [] } = change;

@@ -38,7 +38,7 @@ import {
   sentAs,
   takeBack,
 } from "./carrying.ts";
-import { snooze, wakeSnoozed } from "./change.ts";
+import { snooze, trashDraft, wakeSnoozed } from "./change.ts";
 import { type ChangesView, forgetChanges, readChanges, stampChanges } from "./change-feed.ts";
 import { createCodes } from "./codes.ts";
 import type { ComposeStored } from "./composers.ts";
@@ -336,6 +336,8 @@ export function createMailbox({
         scheduledDrafts(db, reachedMailbox(caller, mailbox)),
       /** Removes a draft that becomes something else in this transaction. */
       remove: removeDraft,
+      /** Moves a draft to trash, for who may send it. @throws AppError not_found */
+      trash: (tx: Tx, caller: Caller, draftId: string): void => trashDraft(tx, caller, draftId, runtime.now()),
       /** The drafts due by `now` (epoch ms), earliest first. */
       due: (now: number) => dueDrafts(db, now),
       /** When the next draft is due, epoch ms. */

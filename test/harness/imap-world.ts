@@ -1,4 +1,5 @@
 /** A team over IMAP: Alice and others who share her mailbox, mail that arrives, and apps that are signed in. */
+import { createAppPassword } from "../../src/access/app-passwords.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import type { GrantAccess } from "../../src/store/schema.ts";
 import { type Booted, boot } from "./appliance.ts";
@@ -19,6 +20,11 @@ export interface ImapWorld {
 }
 
 const FOLDER_NAMES = ["INBOX", "Archive", "Drafts", "Junk", "Sent", "Trash"];
+
+/** An app password of Alice's, for a mail app that is no program's: a key deletes nothing for good. */
+export const appPassword = ({ appliance, runtime, owner: { userId } }: Booted): string =>
+  appliance.store.transact((tx) => createAppPassword(tx, runtime, { userId, name: "Mail app", access: "all" }))
+    .password;
 
 /** The UIDs of the messages with that subject in the selected mailbox. */
 export async function uidsOf(client: ImapAccount, subject: string): Promise<number[]> {

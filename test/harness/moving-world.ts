@@ -5,6 +5,7 @@
 import { Database } from "bun:sqlite";
 import { cpSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import { findCaller } from "../../src/access/credentials.ts";
 import { sealKeyIn } from "../../src/access/identity.ts";
 import { openSeal } from "../../src/access/seal.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
@@ -263,6 +264,18 @@ export interface Imported {
   written: number;
   withoutFactor: string[];
   settings: Record<string, string>;
+}
+
+/** The owner deletes a draft, or what is in trash, at a server that runs. */
+export async function deleteForGood(
+  { appliance }: Pick<Booted, "appliance">,
+  { key }: Pick<Source, "key">,
+  threadId: string,
+): Promise<void> {
+  const owner = findCaller(appliance.store.db, key);
+  if (!owner) throw new Error("the owner's key is gone");
+  const { deleted } = await appliance.mailbox.deleteThreads(owner, [threadId]);
+  if (deleted.length === 0) throw new Error(`${threadId} cannot be deleted`);
 }
 
 export const exportTo = (place: Place, to: string, ...more: string[]): Promise<Exported> =>

@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import type { ImapAccount } from "../harness/imap-client.ts";
-import { copied, type ImapWorld, imapWorld, uidsOf } from "../harness/imap-world.ts";
+import { appPassword, copied, type ImapWorld, imapWorld, uidsOf } from "../harness/imap-world.ts";
 
 const ALICE = "alice@example.test";
 let world: ImapWorld;
@@ -207,12 +207,37 @@ describe("EXPUNGE", () => {
 
   for (const name of ["Trash", "Junk"]) {
     test(`in ${name} deletes for good, what was marked there alone`, async () => {
+      client = await world.client({ email: ALICE, key: appPassword(world.app) });
       await append(name, octetsOf("Gone", "gone"));
       await append(name, octetsOf("Stays", "stays"));
       await client.say(`SELECT ${name}`);
       await client.say("STORE 1 +FLAGS (\\Deleted)");
       await client.say("EXPUNGE");
       expect(await world.mail(client)).toEqual({ [name]: ["Stays"] });
+    });
+
+    test(`in ${name} is refused to a key, which may mark, move away and put back; CLOSE removes nothing`, async () => {
+      const uid = await append(name, octetsOf("Kept", "kept"));
+      await client.say(`SELECT ${name}`);
+      await client.say("STORE 1 +FLAGS (\\Deleted)");
+      for (const command of ["EXPUNGE", `UID EXPUNGE ${uid}`]) {
+        const refused = await client.say(command);
+        expect([command, refused]).toEqual([command, expect.objectContaining({ status: "NO", untagged: [] })]);
+        expect(refused.text).toStartWith("[NOPERM] ");
+      }
+      expect((await client.say("CLOSE")).status).toBe("OK");
+      expect(await world.mail(client)).toEqual({ [name]: ["Kept"] });
+      await client.say(`SELECT ${name}`);
+      expect((await client.say("MOVE 1 Archive")).status).toBe("OK");
+      expect(await world.mail(client)).toEqual({ Archive: ["Kept"] });
+      await client.say("SELECT Archive");
+      expect((await client.say(`MOVE 1 ${name}`)).status).toBe("OK");
+      // A person's app, beside: what the key left is deleted for good.
+      const app = await world.client({ email: ALICE, key: appPassword(world.app) });
+      await app.say(`SELECT ${name}`);
+      await app.say("STORE 1 +FLAGS (\\Deleted)");
+      expect((await app.say("CLOSE")).status).toBe("OK");
+      expect(await world.mail(client)).toEqual({});
     });
   }
 });

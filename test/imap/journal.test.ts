@@ -160,3 +160,16 @@ test("undo gives single messages their folders back, and an older entry its whol
   await undo();
   expect(folders(threadId)).toEqual(["inbox", "inbox"]);
 });
+
+test("undo brings back a draft of which a key saved another version", async () => {
+  const octets = (id: string) => `Subject: Draft ${id}\r\nMessage-ID: <${id}@app>\r\n\r\nx\r\n`;
+  const draft = async (id: string) => client.say(`APPEND Drafts (\\Draft) {${octets(id).length}+}\r\n${octets(id)}`);
+  await draft("one");
+  await client.say("SELECT Drafts");
+  await draft("two");
+  await client.say("STORE 1 +FLAGS (\\Deleted)");
+  expect((await client.say("EXPUNGE")).status).toBe("OK");
+  expect(await world.mail(client)).toEqual({ Drafts: ["Draft two"], Trash: ["Draft one"] });
+  expect(await undo()).toMatchObject({ threads: 1, leftChanges: 0 });
+  expect(await world.mail(client)).toEqual({ Drafts: ["Draft one", "Draft two"] });
+});

@@ -4,7 +4,7 @@ import { ImapFlow } from "imapflow";
 import { renewUidValidity } from "../../src/mailbox/uids.ts";
 import { chance } from "../harness/chance.ts";
 import type { ImapAccount, Reply } from "../harness/imap-client.ts";
-import { copied, type ImapWorld, imapWorld, numbersIn, uidsOf } from "../harness/imap-world.ts";
+import { appPassword, copied, type ImapWorld, imapWorld, numbersIn, uidsOf } from "../harness/imap-world.ts";
 
 const SEED = Number(process.env.STRESS_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const ROUNDS = Number(process.env.STRESS_ROUNDS ?? 60);
@@ -1035,8 +1035,9 @@ test(`apps that change labels at once are told the same (seed ${SEED})`, async (
   for (const name of NAMES) await world.own.say(`CREATE ${name}`);
   for (let i = 0; i < 20; i++) await more();
   const apps: { mail: ImapAccount; name: string }[] = [];
+  const person = { email: "alice@example.test", key: appPassword(app) };
   for (let i = 0; i < 4; i++) {
-    const mail = await world.client();
+    const mail = await world.client(person);
     if (i % 2 === 0) await mail.say("ENABLE QRESYNC");
     const name = one(NAMES);
     await mail.say(`SELECT ${name}`);

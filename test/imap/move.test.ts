@@ -1,11 +1,14 @@
 /** COPY and MOVE, within a mailbox and into another. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { ImapAccount } from "../harness/imap-client.ts";
-import { copied, type ImapWorld, imapWorld, uidsOf } from "../harness/imap-world.ts";
+import { appPassword, copied, type ImapWorld, imapWorld, uidsOf } from "../harness/imap-world.ts";
 
 let world: ImapWorld;
+/** Alice's, for what a key may not. */
+let person: { email: string; key: string };
 beforeAll(async () => {
   world = await imapWorld();
+  person = { email: "alice@example.test", key: appPassword(world.app) };
 });
 
 const NAMES = { inbox: "INBOX", archive: "Archive", drafts: "Drafts", spam: "Junk", sent: "Sent", trash: "Trash" };
@@ -76,11 +79,11 @@ describe("within a mailbox", () => {
           for (let length = 1; length <= order.length; length++) {
             const [subject, beside] = [`Carried ${++made}`, `Beside ${made}`];
             for (const one of [subject, beside]) await world.arrive({ subject: one });
-            let client = await opened("INBOX");
+            let client = await opened("INBOX", person);
             if (from !== "INBOX") {
               for (const one of [subject, beside]) await client.say(`UID MOVE ${await uidsOf(client, one)} ${from}`);
               client.end();
-              client = await opened(from);
+              client = await opened(from, person);
             }
             const [uid = 0] = await uidsOf(client, subject);
             const [, number] =

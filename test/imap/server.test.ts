@@ -8,12 +8,15 @@ import { ImapFlow } from "imapflow";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { attachments } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
+import { appPassword } from "../harness/imap-world.ts";
 import { letter } from "../harness/mail.ts";
 
 let app: Booted;
+let password: string;
 const portOf = (address = ""): number => Number(address.split(":")[1]);
 beforeAll(async () => {
   app = await boot({ MAILROOM_IMAP: "127.0.0.1:0", MAILROOM_IMAPS: "127.0.0.1:0" });
+  password = appPassword(app);
 });
 
 async function arrive(mail: Parameters<typeof letter>[0] | string) {
@@ -37,7 +40,7 @@ async function client(options: { secure?: boolean } = { secure: true }) {
     secure: options.secure === true,
     ...(options.secure ? {} : { doSTARTTLS: true }),
     tls: { rejectUnauthorized: false },
-    auth: { user: "alice@example.test", pass: app.owner.apiKey },
+    auth: { user: "alice@example.test", pass: password },
     logger: false,
   });
   await flow.connect();
@@ -88,7 +91,7 @@ function speaker(socket: Socket) {
 async function signedIn() {
   const hand = await byHand();
   await hand.until(/\r\n/);
-  await hand.say(`LOGIN alice@example.test ${app.owner.apiKey}`);
+  await hand.say(`LOGIN alice@example.test ${password}`);
   return hand;
 }
 

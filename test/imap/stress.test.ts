@@ -7,6 +7,7 @@ import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { boot } from "../harness/appliance.ts";
 import { chance } from "../harness/chance.ts";
 import { type ImapAccount, imapAccount } from "../harness/imap-client.ts";
+import { appPassword } from "../harness/imap-world.ts";
 import { letter } from "../harness/mail.ts";
 
 const SEED = Number(process.env.STRESS_SEED ?? Math.floor(Math.random() * 2 ** 31));
@@ -40,8 +41,9 @@ test(`mail apps that change the same mail are told the same (seed ${SEED})`, asy
   for (let i = 0; i < 20; i++) await arrive();
 
   const apps: App[] = [];
+  const password = appPassword(app);
   for (let i = 0; i < APPS; i++) {
-    const account = await imapAccount(port, "alice@example.test", app.owner.apiKey);
+    const account = await imapAccount(port, "alice@example.test", password);
     if (i % 3 === 0) await account.say("ENABLE QRESYNC");
     await account.say("SELECT INBOX");
     await account.say("FETCH 1:* (UID FLAGS)");

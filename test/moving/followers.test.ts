@@ -4,6 +4,7 @@ import { apiClient } from "../harness/api.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import {
   copySource,
+  deleteForGood,
   exportTo,
   importFrom,
   makeSource,
@@ -83,7 +84,7 @@ test("a cursor of the old server leads to everything since, and a deletion is to
   const arrivals = (await api.get<{ nextAfter: string }>("/messages?after=2026-01-05T09:00:00Z")).body.nextAfter;
   const { threads } = (await api.get<{ threads: { id: string; subject: string }[] }>("/threads?folder=drafts")).body;
   const draft = threads.find(({ subject }) => subject === "Unsent")?.id ?? "";
-  expect((await api.delete(`/api/ext/v1/drafts/${draft}`)).status).toBe(200);
+  await deleteForGood(old, source, draft);
   await old.appliance.settled();
   await old.appliance.stop(0);
 

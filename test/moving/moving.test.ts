@@ -7,6 +7,7 @@ import { apiClient, type Client } from "../harness/api.ts";
 import {
   contentOf,
   copySource,
+  deleteForGood,
   exportTo,
   importFrom,
   makeSource,
@@ -148,13 +149,14 @@ test("a later export brings an earlier one up to date, and the final one begins 
     .body;
   const idOf = (subject: string) => threads.find((thread) => thread.subject === subject)?.id;
   expect((await api.patch(`/threads/${idOf("Question")}`, { labels: ["New"] })).status).toBe(200);
-  expect((await api.delete(`/api/ext/v1/drafts/${idOf("Unsent")}`)).status).toBe(200);
+  await deleteForGood(old, source, idOf("Unsent") ?? "");
   const sent = await api.post("/send", { ...source.sent.body, subject: "Second offer" });
   expect(sent.status).toBe(202);
   const max = (await api.get<{ mailboxes: { id: string; address: string }[] }>("/mailboxes")).body.mailboxes.find(
     ({ address }) => address === "max@example.test",
   );
-  expect((await api.delete(`/api/admin/v1/mailboxes/${max?.id}`)).status).toBe(200);
+  old.appliance.store.transact((tx) => old.appliance.people.beginRemoval(tx, max?.id ?? ""));
+  void old.appliance.people.finishRemoval(max?.id ?? "");
   await old.appliance.settled();
   await old.appliance.stop(0);
 

@@ -217,9 +217,9 @@ describe("a mailbox is changed", () => {
     const it = await bootAdminApi();
     const { id } = await made(it, { aliases: ["brief@example.test"] });
     expect(await deliver(it, "team@example.test", "kept")).toStartWith("250");
-    const expiresAt = new Date(it.runtime.now() + HOUR).toISOString();
+    const expiresAt = new Date(it.runtime.now() + DAY).toISOString();
     expect((await it.call("PATCH", `/mailboxes/${id}`, { expiresAt })).status).toBe(200);
-    await it.advance(HOUR);
+    await it.advance(DAY);
     for (const to of ["team@example.test", "team+x@example.test", "brief@example.test"]) {
       expect(await deliver(it, to)).toBe("550 5.1.1");
     }
@@ -288,16 +288,58 @@ test("shares are added, changed and removed, and open the mailbox while they las
   expect(await threads()).toBe(404);
 });
 
-test("removing a mailbox removes its addresses at once, then its mail", async () => {
+test("a mailbox that a key deletes ends as one that expires: it is readable for 30 days, and can be taken back", async () => {
   const it = await bootAdminApi();
   const { id } = await made(it, { aliases: ["sales@example.test"] });
-  expect(await deliver(it, "team@example.test", "gone soon")).toStartWith("250");
-  expect((await it.call("DELETE", `/mailboxes/${id}`)).body).toEqual({ ok: true });
+  expect(await deliver(it, "team@example.test", "still there")).toStartWith("250");
+  const threads = async () => (await it.api.get<{ threads: object[] }>(`/threads?mailbox=${id}`)).body.threads;
+  const remove = async () => (await it.call("DELETE", `/mailboxes/${id}`)).body;
+  expect(await remove()).toEqual({ ok: true });
+  const endedAt = new Date(it.runtime.now()).toISOString();
+  await it.advance(HOUR);
+  // A second request does not put it off.
+  expect(await remove()).toEqual({ ok: true });
+  expect((await it.call("GET", `/mailboxes/${id}`)).body).toMatchObject({ expiresAt: endedAt, removing: false });
   for (const to of ["team@example.test", "sales@example.test"]) expect(await deliver(it, to)).toBe("550 5.1.1");
+  const message = { from: "team@example.test", to: ["alice@example.test"], subject: "S", text: "T" };
+  expect((await it.api.post("/send", message)).status).toBe(422);
+  await it.advance(29 * DAY);
+  expect(await threads()).toHaveLength(1);
+  const back = await it.call("PATCH", `/mailboxes/${id}`, { expiresAt: null });
+  expect([back.status, back.body]).toEqual([200, expect.objectContaining({ expiresAt: null })]);
+  await it.advance(40 * DAY);
+  expect(await deliver(it, "sales@example.test")).toStartWith("250");
+  expect(await threads()).toHaveLength(2);
+
+  await remove();
+  await it.advance(30 * DAY + HOUR);
   await it.advance(1_000);
   await it.advance(1_000);
   expect(refusal(await it.call("GET", `/mailboxes/${id}`))).toBe("404 not_found");
   expect(refusal(await it.call("DELETE", `/mailboxes/${id}`))).toBe("404 not_found");
-  expect((await it.api.get<{ threads: object[] }>('/search?q="gone soon"')).body.threads).toEqual([]);
+  expect((await it.api.get<{ threads: object[] }>('/search?q="still there"')).body.threads).toEqual([]);
   await made(it);
+});
+
+test("a key lets a mailbox expire in a day at the earliest, also one that it makes", async () => {
+  const it = await bootAdminApi();
+  const { id } = await made(it);
+  const ahead = (ms: number): string => new Date(it.runtime.now() + ms).toISOString();
+  for (const expiresAt of [ahead(1_000), ahead(DAY - 1)]) {
+    const other = { address: "other@example.test", name: "Other", expiresAt };
+    for (const refused of [
+      await it.call("PATCH", `/mailboxes/${id}`, { expiresAt, name: "Renamed" }),
+      await it.call("POST", "/mailboxes", other),
+    ]) {
+      expect([refusal(refused), refused.body.error]).toEqual([
+        "400 bad_request",
+        expect.stringContaining("a day ahead"),
+      ]);
+    }
+  }
+  expect((await it.call("GET", `/mailboxes/${id}`)).body).toMatchObject({ name: "Team", expiresAt: null });
+  const expiresAt = ahead(DAY);
+  expect((await it.call("PATCH", `/mailboxes/${id}`, { expiresAt })).body).toMatchObject({ expiresAt });
+  const other = { address: "other@example.test", name: "Other", expiresAt };
+  expect((await it.call("POST", "/mailboxes", other)).status).toBe(201);
 });

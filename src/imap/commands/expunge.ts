@@ -1,10 +1,10 @@
 /**
- * EXPUNGE and UID EXPUNGE (RFC 9051 §6.4.3, §6.4.9). What is marked as deleted in Trash or Junk is deleted for good; elsewhere it
- * moves to Trash. In the mailbox of a label its conversation loses the label.
+ * EXPUNGE and UID EXPUNGE (RFC 9051 §6.4.3, §6.4.9). What is marked as deleted in Trash or Junk is deleted for good, by people
+ * alone; elsewhere it moves to Trash. In the mailbox of a label its conversation loses the label.
  */
 import { IMAP_FLAGS, type ImapState } from "../../mailbox/uids.ts";
 import type { Parser } from "../grammar.ts";
-import type { Session } from "../session.ts";
+import { Refused, type Session } from "../session.ts";
 import { rowsIn, sequenceOf, type View } from "../view.ts";
 
 /** Messages of one transaction. */
@@ -19,15 +19,26 @@ export async function expunge(session: Session, parser: Parser, byUid: boolean):
     only = new Set(rowsIn(view, parser.sequenceSet(), true).map(({ uid }) => uid));
   }
   parser.end();
+  if (keepsAll(session, view)) {
+    throw new Refused(
+      "A key deletes nothing for good: a person does, in the web app or with an app password",
+      "NOPERM",
+    );
+  }
   const removed = await expungeDeleted(session, view, only);
   return removed ? `${await session.tellRemoved(view)} EXPUNGE completed` : "EXPUNGE completed";
 }
 
+const deletesForGood = ({ folder }: View): boolean => folder.folder === "trash" || folder.folder === "spam";
+
+/** Whether who signed in can remove nothing from there: a key, where it would be for good. */
+export const keepsAll = (session: Session, view: View): boolean =>
+  session.present().keyId !== undefined && deletesForGood(view);
+
 /** `only`: UIDs. Returns whether there were any. */
 export async function expungeDeleted(session: Session, view: View, only?: ReadonlySet<number>): Promise<boolean> {
   const { store, mailbox } = session.parts;
-  const { folder, id, label } = mailbox.uids.present(view.folder) ?? view.folder;
-  const isForGood = folder === "trash" || folder === "spam";
+  const { id, label } = mailbox.uids.present(view.folder) ?? view.folder;
   // The client marked none that it was not told of.
   const marked = mailbox.uids
     .markedDeleted(id)
@@ -41,7 +52,7 @@ export async function expungeDeleted(session: Session, view: View, only?: Readon
       const threads = new Set(still.map(({ threadId }) => threadId));
       const seqsOf = (some: readonly ImapState[]): number[] => some.map(({ seq }) => seq);
       if (label !== undefined) mailbox.labelAll(tx, caller, [...threads], { removeLabels: [label] });
-      else if (isForGood) mailbox.expungeMessages(tx, caller, seqsOf(still));
+      else if (deletesForGood(view)) mailbox.expungeMessages(tx, caller, seqsOf(still));
       else {
         // An app that copied it to a label, and deletes it here, moves it there.
         const { moved = [], deleted = [] } = Object.groupBy(still, ({ uid }) =>

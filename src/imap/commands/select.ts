@@ -3,7 +3,7 @@ import { isIn, Malformed, type Parser, type SequenceSet, setOf } from "../gramma
 import { hasBelow, mailboxIdOf, named } from "../names.ts";
 import { Refused, type Session } from "../session.ts";
 import { gapsIn, openView, sequenceOf, type View } from "../view.ts";
-import { expungeDeleted } from "./expunge.ts";
+import { expungeDeleted, keepsAll } from "./expunge.ts";
 import { listed } from "./list.ts";
 
 /** How long a client waits for its mail to be ready for it, the first time. */
@@ -109,7 +109,8 @@ async function resync(session: Session, view: View, { modseq, uids: known }: Kno
 export async function close(session: Session, parser: Parser, expunges: boolean): Promise<string> {
   parser.end();
   const view = session.selected();
-  if (expunges && !view.readOnly && view.named.reach.access.manage) await expungeDeleted(session, view);
+  const removes = expunges && !view.readOnly && view.named.reach.access.manage;
+  if (removes && !keepsAll(session, view)) await expungeDeleted(session, view);
   session.view = undefined;
   return "Closed";
 }

@@ -112,16 +112,31 @@ export function mailboxFor(
 const changing = (
   { act, people }: AdminContext,
   id: string,
-  work: (tx: Tx, workspaceId: string) => void,
+  work: (tx: Tx, workspaceId: string, caller: Administrator) => void,
 ): MailboxAdminView =>
   act((tx, caller) => {
     const { workspaceId } = caller;
     mailboxFor(people, caller, id);
-    work(tx, workspaceId);
+    work(tx, workspaceId, caller);
     return mailboxView(people.mailboxIn(workspaceId, id));
   });
 
 const expiryOf = (text: string | null): number | null => (text === null ? null : timeOf("expiresAt", text));
+
+/** How far ahead a key ends a mailbox at least, ms: its owner has time to object. */
+const SOONEST_BY_KEY_MS = 24 * 3_600_000;
+
+/** When a mailbox is to expire, as the caller gives it. @throws AppError bad_request if a key gives a time that is too soon */
+function expiryBy({ runtime }: AdminContext, { keyId }: Administrator, text: string | null): number | null {
+  const expiresAt = expiryOf(text);
+  if (keyId !== undefined && expiresAt !== null && expiresAt < runtime.now() + SOONEST_BY_KEY_MS) {
+    throw new AppError(
+      "bad_request",
+      "expiresAt must be at least a day ahead when a key sets it: give a later time, or null",
+    );
+  }
+  return expiresAt;
+}
 
 export const listWorkspaceMailboxes = operation({
   name: "listWorkspaceMailboxes",
@@ -186,7 +201,9 @@ export const addMailbox = operation({
     ),
     aliases: t.Optional(t.Array(filled(), { maxItems: 100, description: "Addresses, and *@domain for a catch-all" })),
     quotaBytes: t.Optional(nullable(Quota, { description: "null: the setting storage.mailboxBytes" })),
-    expiresAt: t.Optional(nullable(dateTime(), { description: `A time to come. ${EXPIRY}` })),
+    expiresAt: t.Optional(
+      nullable(dateTime(), { description: `A time to come, from a key at least a day ahead. ${EXPIRY}` }),
+    ),
   }),
   example: { body: { address: "support@example.com", name: "Support", aliases: ["help@example.com"] } },
   checkBody: ({ expiresAt = null }) => void expiryOf(expiresAt),
@@ -210,17 +227,18 @@ export const addMailbox = operation({
       document: mailboxDocument,
     }),
   ],
-  run: (
-    { act, people },
-    { body: { address, name, owner = null, aliases = [], quotaBytes = null, expiresAt = null } },
-  ) =>
-    act((tx, { workspaceId }) => {
+  run(context, { body: { address, name, owner = null, aliases = [], quotaBytes = null, expiresAt: until = null } }) {
+    const { act, people } = context;
+    return act((tx, caller) => {
+      const { workspaceId } = caller;
       const ownerId = owner === null ? undefined : ownerNamed(people, workspaceId, owner);
-      const id = people.addMailbox(tx, { workspaceId, address, name, ownerId, expiresAt: expiryOf(expiresAt) });
+      const expiresAt = expiryBy(context, caller, until);
+      const id = people.addMailbox(tx, { workspaceId, address, name, ownerId, expiresAt });
       for (const alias of aliases) people.addAlias(tx, id, alias);
       if (quotaBytes !== null) people.setQuota(tx, id, quotaBytes);
       return mailboxView(people.mailboxIn(workspaceId, id));
-    }),
+    });
+  },
 });
 
 export const getMailbox = operation({
@@ -257,7 +275,9 @@ export const changeMailbox = operation({
       pausedReason: t.Optional(
         nullable(filled(), { description: "Pauses sending from it and says why; null: it may send again" }),
       ),
-      expiresAt: t.Optional(nullable(dateTime(), { description: `A time to come. ${EXPIRY}` })),
+      expiresAt: t.Optional(
+        nullable(dateTime(), { description: `A time to come, from a key at least a day ahead. ${EXPIRY}` }),
+      ),
     },
     { minProperties: 1 },
   ),
@@ -291,7 +311,7 @@ export const changeMailbox = operation({
     }),
   ],
   run: (context, { params: { id }, body: { name, owner, quotaBytes, pausedReason, expiresAt } }) =>
-    changing(context, id, (tx, workspaceId) => {
+    changing(context, id, (tx, workspaceId, changer) => {
       const { caller, people, requireConfirmed } = context;
       if (name !== undefined) people.renameMailbox(tx, id, name);
       if (owner !== undefined) {
@@ -301,7 +321,7 @@ export const changeMailbox = operation({
         people.assignMailbox(tx, id, owner === null ? null : ownerNamed(people, workspaceId, owner));
       }
       if (quotaBytes !== undefined) people.setQuota(tx, id, quotaBytes);
-      if (expiresAt !== undefined) people.setExpiry(tx, id, expiryOf(expiresAt));
+      if (expiresAt !== undefined) people.setExpiry(tx, id, expiryBy(context, changer, expiresAt));
       if (pausedReason === null) people.resumeMailbox(tx, id);
       else if (pausedReason !== undefined) people.pauseMailbox(tx, id, pausedReason);
     }),
@@ -315,19 +335,22 @@ export const removeMailbox = operation({
   method: "DELETE",
   path: "/mailboxes/:id",
   scope: "admin",
-  summary: "Remove a mailbox and all its mail, for good",
+  summary: "End a mailbox",
   description:
-    "Its addresses go at once. Its mail is deleted after the answer, which may take minutes; until then the mailbox is listed with `removing: true`.",
+    "From now on it takes no mail and sends none, as one that has expired. Its mail can be read for 30 days more, then the server deletes it; until then PATCH with `expiresAt: null` takes the mailbox back. A person removes it for good in the web app.",
   params: BY_ID,
   success: 200,
   response: Done,
   errors: READ_ERRORS,
-  run({ act, people, log }, { params: { id } }) {
+  run({ act, people, log, caller: { keyId } }, { params: { id } }) {
     const answer = act((tx, { workspaceId }) => {
       people.mailboxIn(workspaceId, id);
-      people.beginRemoval(tx, id);
+      if (keyId === undefined) people.beginRemoval(tx, id);
+      else people.expireMailbox(tx, id);
       return DONE;
     });
+    // A key deletes nothing for good.
+    if (keyId !== undefined) return answer;
     // The server finishes a removal that is cut short, within the hour (admin/removals.ts).
     people
       .finishRemoval(id)

@@ -89,7 +89,8 @@ export const deleteDraft = operation({
   path: "/drafts/:id",
   scope: "write",
   summary: "Discard a draft",
-  description: "For good. One that was to be sent at a time is not sent.",
+  description:
+    "It goes to trash, where a person finds it, and undo brings it back. One that was to be sent at a time is not sent.",
   params: byId,
   success: 200,
   response: Done,

@@ -287,11 +287,19 @@ describe("PATCH /drafts/{id}", () => {
   });
 });
 
-test("DELETE /drafts/{id} discards it for good", async () => {
+test("DELETE /drafts/{id} moves it to trash, also one of a person, and undo brings it back", async () => {
   const { body } = await create(whole);
-  expect(await world.api.delete(`${EXT}/drafts/${body.id}`)).toMatchObject({ status: 200, body: { ok: true } });
-  expect((await get(body.id)).status).toBe(404);
-  expect((await world.api.delete(`${EXT}/drafts/${body.id}`)).status).toBe(404);
+  const scopes = ["read", "write", "send"];
+  const made = await world.api.post<{ id: string; key: string }>("/api/admin/v1/keys", { name: "Agent", scopes });
+  const agent = world.apiWith(made.body.key);
+  expect(await agent.delete(`${EXT}/drafts/${body.id}`)).toMatchObject({ status: 200, body: { ok: true } });
+  expect((await get(body.id)).status).toBe(409);
+  expect((await world.api.delete(`${EXT}/drafts/${body.id}`)).status).toBe(409);
+  const inTrash = await world.api.get<{ threads: { id: string }[] }>("/threads?folder=trash");
+  expect(inTrash.body.threads.map(({ id }) => id)).toContain(body.id);
+  const undone = await world.api.post(`/api/admin/v1/keys/${made.body.id}/undo`, { since: "2020-01-01T00:00:00Z" });
+  expect(undone).toMatchObject({ status: 200, body: { threads: 1, leftChanges: 0 } });
+  expect((await get(body.id)).body).toEqual(body);
   const { threadId } = await world.receive(ALICE, "Mail");
   expect((await world.api.delete(`${EXT}/drafts/${threadId}`)).status).toBe(409);
   expect((await world.api.get(`/threads/${threadId}`)).status).toBe(200);
