@@ -5,9 +5,11 @@
 import { and, eq, sql } from "drizzle-orm";
 import { type Caller, notFound, reachOf, reachTo, requireAccess } from "../access/caller.ts";
 import { noteDeed } from "../journal/entries.ts";
+import { noteTouches } from "../journal/key-changes.ts";
 import { type Folder, messageBodies, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
+import { folderState } from "./change.ts";
 import type { Filed } from "./filing.ts";
 import type { Writing } from "./filing-rows.ts";
 import { heldCopies, requireNotHeld } from "./holds.ts";
@@ -243,8 +245,13 @@ export function carryMessage(
     under: to.label,
   });
   if (moves) {
+    const now = parts.runtime.now();
+    // Undo names a conversation that it cannot bring back.
+    if (thread.messageCount === 1) {
+      noteTouches(tx, caller, thread, [{ field: "folder", before: folderState(thread) }], now);
+    }
     deleteMessages(tx, thread, [seq]);
-    noteDeed(tx, caller, { ids: [thread.id], changes: 1 }, parts.runtime.now());
+    noteDeed(tx, caller, { ids: [thread.id], changes: 1 }, now);
   }
   return filed;
 }

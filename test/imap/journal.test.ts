@@ -173,3 +173,16 @@ test("undo brings back a draft of which a key saved another version", async () =
   expect(await undo()).toMatchObject({ threads: 1, leftChanges: 0 });
   expect(await world.mail(client)).toEqual({ Drafts: ["Draft one", "Draft two"] });
 });
+
+test("undo counts and names a conversation that a key moved into another mailbox", async () => {
+  const { people, store } = world.app.appliance;
+  const ben = world.member("Ben");
+  store.transact((tx) => people.grant(tx, ben.mailboxId, world.app.owner.userId, "full"));
+  const { threadId } = await world.arrive({ subject: "Carried" });
+  await client.say("NOOP");
+  expect((await client.say("MOVE 1 Shared/ben@example.test/Archive")).status).toBe("OK");
+  expect(await undo()).toMatchObject({
+    ...{ threads: 0, changes: 0, leftChanges: 1 },
+    left: [{ threadId, field: "folder", reason: "deleted" }],
+  });
+});
