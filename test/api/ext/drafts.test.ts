@@ -287,7 +287,7 @@ describe("PATCH /drafts/{id}", () => {
   });
 });
 
-test("DELETE /drafts/{id} moves it to trash, also one of a person, and undo brings it back", async () => {
+test("DELETE /drafts/{id} moves it to trash, also one that another key made, and undo brings it back", async () => {
   const { body } = await create(whole);
   const scopes = ["read", "write", "send"];
   const made = await world.api.post<{ id: string; key: string }>("/api/admin/v1/keys", { name: "Agent", scopes });
