@@ -31,6 +31,7 @@ const identityOf = ({ message: row, headers }: Source, prepared: PreparedMessage
   deliveredAt: row.deliveredAt ?? undefined,
   auth: row.auth ?? undefined,
   sentBy: row.sentBy ?? undefined,
+  byKey: row.byKey,
 });
 
 /**
@@ -100,7 +101,8 @@ function fileInto(parts: Writing, tx: Tx, caller: Caller, { imapFlags, under, ..
   requireAccess(reach, "manage");
   const now = parts.runtime.now();
   const labels = under === undefined ? placed.labels : [...placed.labels, under];
-  const filed = fileKept(parts, tx, { ...placed, labels, isAlone: true });
+  const byKey = placed.byKey === true || caller.keyId !== undefined;
+  const filed = fileKept(parts, tx, { ...placed, labels, isAlone: true, byKey });
   if (filed.duplicate) {
     const { folder: before, threadSeq = 0 } = statements(tx).place.get(filed.seq) ?? {};
     const had = labelsOf(tx, [threadSeq]).get(threadSeq) ?? [];

@@ -38,7 +38,7 @@ function prepareStatements(db: Db) {
   const thread = placeholders(...THREAD_STATE);
   const same = (messageId: ReturnType<typeof eq>) =>
     db
-      .select({ seq: messages.seq, messageId: messages.id, threadId: threads.id })
+      .select({ seq: messages.seq, messageId: messages.id, threadId: threads.id, byKey: messages.byKey })
       .from(messages)
       .innerJoin(threads, eq(threads.seq, messages.threadSeq))
       .where(
@@ -75,9 +75,15 @@ function prepareStatements(db: Db) {
           eq(messages.mailboxId, sql.placeholder("mailboxId")),
           eq(messages.messageId, sql.placeholder("messageId")),
           eq(messages.size, sql.placeholder("size")),
+          eq(messages.byKey, false),
         ),
       )
       .limit(1)
+      .prepare(),
+    vouch: db
+      .update(messages)
+      .set({ byKey: false })
+      .where(eq(messages.seq, sql.placeholder("seq")))
       .prepare(),
     insertThread: db
       .insert(threads)
@@ -124,6 +130,7 @@ function prepareStatements(db: Db) {
           "hasAttachments",
           "deliveredAt",
           "listSigner",
+          "byKey",
         ),
         // Passed as text or null: a JSON column would encode null as text.
         auth: sql`${sql.placeholder("auth")}`,
@@ -197,7 +204,13 @@ export const findIdentical = (db: Db, { kind, ...rest }: Identity) =>
 export const hasMessageId = (db: Db, mailboxId: string, messageId: string): boolean =>
   statements(db).messageId.get({ mailboxId, messageId }) !== undefined;
 
-/** True if the mailbox has a message with that Message-ID and size, received or sent. */
+/** Answers for a message that was filed before; one that a key had filed counts as any other once it comes in another way. */
+export function filedBefore(tx: Tx, { byKey, ...same }: NonNullable<ReturnType<typeof findSame>>, isByKey = false) {
+  if (byKey && !isByKey) statements(tx).vouch.run({ seq: same.seq });
+  return { ...same, duplicate: true };
+}
+
+/** True if the mailbox has a message with that Message-ID and size, received or sent, that no key had filed. */
 export const hasMessageOfSize = (db: Db, mailboxId: string, messageId: string, size: number): boolean =>
   statements(db).messageOfSize.get({ mailboxId, messageId, size }) !== undefined;
 
@@ -235,6 +248,8 @@ export interface MessageFacts {
   auth?: AuthVerdicts | undefined;
   listSigner?: string | undefined;
   sentBy?: string | undefined;
+  /** See messages.byKey. */
+  byKey?: boolean | undefined;
   /** For a draft only. */
   draft?: NewDraft | undefined;
   /** It is not searchable with the commit, but soon after. */
@@ -338,6 +353,7 @@ function insertMessage(
     hasAttachments: message.attachments.length > 0,
     auth: row.auth === undefined ? null : JSON.stringify(row.auth),
     listSigner: row.listSigner ?? null,
+    byKey: row.byKey ?? false,
   });
   statements(tx).insertBody.run({
     messageSeq: row.seq,

@@ -11,7 +11,7 @@ import type { AuthVerdicts } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { askForMailAbout } from "./automatic.ts";
-import { findSame, mailboxToFileInto, type NewDraft, type Writing, writeMessage } from "./filing-rows.ts";
+import { filedBefore, findSame, mailboxToFileInto, type NewDraft, type Writing, writeMessage } from "./filing-rows.ts";
 import { classify, recordClassification } from "./junk/classification.ts";
 import { teachAnswered } from "./junk/training.ts";
 import { writeLabels } from "./labels.ts";
@@ -112,7 +112,7 @@ export function fileMessage(
   const { workspaceId } = mailbox;
   const kind = filing.kind ?? "received";
   const same = kind === "received" ? findReceived(tx, filing) : undefined;
-  if (same) return { ...same, duplicate: true };
+  if (same) return filedBefore(tx, same);
 
   const from = message.from ?? NO_SENDER;
   const date = message.date !== undefined && message.date <= now ? message.date : now;
@@ -208,7 +208,7 @@ const findReceived = (db: Db, { mailboxId, message }: Pick<Filing, "mailboxId" |
  * message).
  */
 export const hasReceived = (db: Db, mailboxId: string, message: PreparedMessage): boolean =>
-  findReceived(db, { mailboxId, message }) !== undefined;
+  findReceived(db, { mailboxId, message })?.byKey === false;
 
 const threadFor = (tx: Tx, { threadId }: Filing, arrival: Arrival): ThreadRow | undefined =>
   (threadId === undefined ? undefined : threadToJoin(tx, arrival.mailboxId, threadId)) ?? findThread(tx, arrival);

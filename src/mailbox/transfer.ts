@@ -27,6 +27,7 @@ import type { Db, Store, Tx } from "../store/store.ts";
 import { routeWithin } from "./addresses.ts";
 import type { Filed } from "./filing.ts";
 import {
+  filedBefore,
   findIdentical,
   hasMessageId,
   mailboxToFileInto,
@@ -75,6 +76,8 @@ export interface KeptMessage {
   conversation?: string | undefined;
   /** `folder` is the message's own: its conversation's other messages stay where they are. */
   isAlone?: boolean;
+  /** See messages.byKey. */
+  byKey?: boolean | undefined;
 }
 
 /** The properties by which a message that is already there is recognised. */
@@ -86,10 +89,10 @@ export interface MessageIdentity {
   fingerprint(): string;
 }
 
-/** True if the mailbox already has the message. Without a Message-ID the content decides. */
+/** True if the mailbox already has the message, so that filing it would change nothing. Without a Message-ID the content decides. */
 export function isKept(db: Db, { mailboxId, kind, messageId, fingerprint }: MessageIdentity): boolean {
   if (messageId !== undefined && !hasMessageId(db, mailboxId, messageId)) return false;
-  return findIdentical(db, { mailboxId, messageId, kind, fingerprint: fingerprint() }) !== undefined;
+  return findIdentical(db, { mailboxId, messageId, kind, fingerprint: fingerprint() })?.byKey === false;
 }
 
 /** `labelled`: the labels that its conversation got. */
@@ -97,7 +100,7 @@ export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage
   const { mailboxId, message, kind, folder, receivedOn, receivedAt, snoozedUntil, labels, starred, isAlone } = kept;
   const { messageId, fingerprint } = message;
   const same = findIdentical(tx, { mailboxId, messageId, fingerprint, kind });
-  if (same) return { ...same, duplicate: true, labelled: [] };
+  if (same) return { ...filedBefore(tx, same, kept.byKey), labelled: [] };
 
   const { workspaceId } = mailboxToFileInto(tx, mailboxId);
   const now = runtime.now();
@@ -115,7 +118,7 @@ export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage
         snoozedUntil: snoozedUntil ?? joined.snoozedUntil,
       }
     : { ...firstState(addition, false), folder, unread: !read, snoozedUntil: snoozedUntil ?? null };
-  const { auth, sentBy, deliveredAt, conversation } = kept;
+  const { auth, sentBy, byKey, deliveredAt, conversation } = kept;
   const written = writeMessage(
     { engine, runtime },
     tx,
@@ -130,6 +133,7 @@ export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage
       read,
       auth,
       sentBy,
+      byKey,
       deliveredAt,
       filedAt: Math.min(receivedAt, now),
       ownFolder,

@@ -53,7 +53,7 @@ const statements = prepared(({ $client: sqlite }) => ({
   ),
   people: sqlite.prepare<{ people: string }, [seq: number]>(
     `SELECT '[' || "from" || ',' || "to" || ',' || cc || ']' AS people FROM messages
-     WHERE thread_seq = ? AND kind IN ('received', 'sent') ORDER BY seq DESC`,
+     WHERE thread_seq = ? AND kind IN ('received', 'sent') AND by_key = 0 ORDER BY seq DESC`,
   ),
 }));
 
@@ -143,7 +143,7 @@ const isOfWorkspace = (db: Db, workspaceId: string, address: string): boolean =>
 
 /**
  * Those of the sought addresses, as comparableAddress gives them, that are of a sender, or in To or Cc, of the conversation's
- * received and sent messages. Reads them once, however many are sought, the newest first.
+ * received and sent messages, but for those that a key had filed. Reads them once, however many are sought, the newest first.
  */
 function participantsAmong(db: Db, mailboxId: string, threadId: string, sought: ReadonlySet<string>): Set<string> {
   const found = new Set<string>();

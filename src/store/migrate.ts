@@ -57,6 +57,7 @@ import appPasswordAccess from "./migrations/0051_app_passwords.sql" with { type:
 import labelFolders from "./migrations/0052_label_folders.sql" with { type: "text" };
 import seenWords from "./migrations/0053_seen_words.sql" with { type: "text" };
 import signInSources from "./migrations/0054_sign_in_sources.sql" with { type: "text" };
+import provenance from "./migrations/0055_provenance.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -187,4 +188,5 @@ export const MIGRATIONS: readonly string[] = [
   labelFolders,
   seenWords,
   signInSources,
+  provenance,
 ];

@@ -768,6 +768,8 @@ export const messages = sqliteTable(
     listSigner: text("list_signer"),
     /** A conversation is starred while any of its messages is flagged. */
     flagged: flag("flagged").notNull().default(false),
+    /** An API key had it filed, and it came in no other way: nobody takes part by it (rules: Policies). */
+    byKey: flag("by_key").notNull().default(false),
   },
   (table) => [
     /** Includes date and size, so that search/fts5/fts5.ts reads those of hits without their rows. */

@@ -1,6 +1,7 @@
 /** The disposition of mail from other servers by authentication (rules: DMARC, Spam), from the socket to the API. */
 import { describe, expect, test } from "bun:test";
 import { dispositionOf } from "../../src/inbound/data.ts";
+import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { events, queueEntries } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { newSigner, signed } from "../harness/dkim-signer.ts";
@@ -76,6 +77,27 @@ describe("a message that fails", () => {
     expect(await deliver({ from: "ceo@strict.example" })).toBe("550 5.7.1");
     expect(await deliver({ from: "ceo@sub.lax.example" })).toBe("550 5.7.1");
     expect([await newest("all"), await newest("spam"), isSpam()]).toEqual([undefined, undefined, []]);
+  });
+
+  test.each([
+    ["refused though a key appended the message before", true, "550 5.7.1"],
+    ["accepted again where the mailbox has the message", false, "250 2.6.0"],
+  ])("p=reject is %s", async (_, byKey, reply) => {
+    const { appliance, owner, deliver } = await world();
+    const given = { from: "ceo@strict.example", messageId: "<twice@strict.example>" };
+    const octets = Buffer.from(letter(given).replaceAll("\n", "\r\n").replace(/\r\n$/, ""));
+    const { store, mailbox } = appliance;
+    const message = await prepareMessage(octets, store.blobs);
+    const place = { folder: "inbox", read: false, starred: false, labels: [], receivedAt: 0 } as const;
+    const kept = {
+      ...place,
+      mailboxId: owner.mailboxId,
+      message,
+      kind: "received",
+      receivedOn: "alice@example.test",
+    } as const;
+    await store.enqueue((tx) => mailbox.fileKept(tx, { ...kept, byKey }));
+    expect(await deliver(given)).toBe(reply);
   });
 
   test("p=reject is filed to spam where spam.rejectDmarc is false", async () => {

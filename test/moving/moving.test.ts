@@ -177,6 +177,21 @@ test("the same export again changes nothing", async () => {
   expect(peek(place.data, rowsOf)).toEqual(before);
 });
 
+test("mail that a key had filed makes nobody a participant at the other server, either", async () => {
+  const source = await copySource();
+  const marked = (place: Place) =>
+    peek(place.data, (db) => db.query("SELECT id FROM messages WHERE by_key = 1 ORDER BY id").all());
+  peek(source.data, (db) =>
+    db.run(
+      "UPDATE messages SET by_key = 1 WHERE mailbox_id IN (SELECT id FROM mailboxes WHERE address = 'max@example.test')",
+    ),
+  );
+  const before = marked(source);
+  expect(before).not.toEqual([]);
+  const { place } = await move(source);
+  expect(marked(place)).toEqual(before);
+});
+
 test("a key that a session made ends with the session, which stays behind", async () => {
   const source = await copySource();
   const db = new Database(join(source.data, "mailroom.db"));

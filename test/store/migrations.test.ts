@@ -125,6 +125,80 @@ test("mail whose HTML says more than its text is to be indexed again", () => {
   }
 });
 
+test("mail from before provenance that a key's journal shows does not count; what arrived, was sent or was imported does", () => {
+  const folder = folderOf(54, (sqlite) => {
+    sqlite.exec(`
+      INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_1', 'One', 1);
+      INSERT INTO mailboxes (id, workspace_id, address, name, created_at) VALUES ('mbx_1', 'wsp_1', 'a@b.example', 'A', 1)`);
+    const insert = (table: string, row: Record<string, string | number | null>): void => {
+      const names = Object.keys(row).map((name) => `"${name}"`);
+      sqlite
+        .query(`INSERT INTO ${table} (${names.join()}) VALUES (${names.map(() => "?").join()})`)
+        .run(...Object.values(row));
+    };
+    const threads = ["appended", "copied", "moved", "refused", "imported"];
+    threads.forEach((name, i) => {
+      insert("threads", {
+        ...{ seq: i + 1, id: `thr_${name}`, mailbox_id: "mbx_1", folder: "inbox", unread: 0, starred: 0 },
+        ...{ last_message_at: 1, has_attachments: 0, message_count: 1, next_ordinal: 9, received_on: "a@b.example" },
+        ...{ subject: "", subject_key: "", snippet: "", counterpart: "{}", participants: "[]" },
+      });
+      const kinds = [
+        ["filed", { kind: "received" }],
+        ["filed_sent", { kind: "sent" }],
+        ["arrived", { kind: "received", auth: "{}" }],
+        ["sent", { kind: "sent" }],
+        ["delivered", { kind: "sent", delivered_at: 1 }],
+        ["draft", { kind: "draft" }],
+      ] as const;
+      kinds.forEach(([kind, more], ordinal) => {
+        insert("messages", {
+          ...{ seq: (i + 1) * 65_536 + ordinal, id: `${name} ${kind}`, thread_seq: i + 1, mailbox_id: "mbx_1" },
+          ...{
+            folder: "inbox",
+            read: 0,
+            date: 1,
+            filed_at: 1,
+            from: "{}",
+            to: "[]",
+            cc: "[]",
+            bcc: "[]",
+            reply_to: "[]",
+          },
+          ...{ subject: "", snippet: "", size: 1, fingerprint: "", has_attachments: 0, ...more },
+        });
+      });
+      insert("outbound_messages", {
+        ...{ id: `${name} sent`, workspace_id: "wsp_1", mailbox_id: "mbx_1", mailbox: "a@b.example" },
+        ...{ thread_id: `thr_${name}`, message_id: `<${name}@b.example>`, subject: "", domain: "b.example" },
+        ...{ return_path: `bounce+${name}@b.example`, accepted_at: 1, recipients: 1, outside_recipients: 0 },
+        ...{ mailbox_total: 1, workspace_total: 1 },
+      });
+    });
+    const entry = (operation: string, thread: string, at: number, outcome = "ok"): void =>
+      insert("journal_entries", {
+        ...{ at, workspace_id: "wsp_1", key_id: "key_1", operation, face: "imap", ids: `["thr_${thread}"]`, outcome },
+        ...{ changes: 1, recipients: 0, sent: 0 },
+      });
+    entry("append", "appended", 1);
+    entry("copy", "copied", 2);
+    entry("move", "moved", 3);
+    insert("key_changes", {
+      ...{ at: 3, workspace_id: "wsp_1", key_id: "key_1", mailbox_id: "mbx_1", thread_seq: 3, thread_id: "thr_moved" },
+      ...{ field: "folder", before: '"inbox"' },
+    });
+    entry("append", "refused", 4, "rate_limited");
+  });
+  const { db } = open(folder);
+  const marked = db.select().from(schema.messages).where(sql`by_key = 1`).all();
+  expect(marked.map(({ id }) => id).sort()).toEqual([
+    "appended filed",
+    "appended filed_sent",
+    "copied filed",
+    "copied filed_sent",
+  ]);
+});
+
 test("a session from before an upgrade continues, without a proof of identity", () => {
   const folder = folderOf(18, (sqlite) => {
     sqlite.exec(`
