@@ -102,11 +102,15 @@ export function serveSheets(html: string, { isSent, elementOf }: ScopeOptions, b
   return {
     css: css + close(0),
     outer: names.outer,
-    body: [used(names.body), other].filter(Boolean).join(" "),
+    body: [written.some(choosesAny) ? names.body : used(names.body), other].filter(Boolean).join(" "),
     classesOf: names.classesOf(budget, other),
     requireCheap: (html) => requireCheap(written, html, names.keyOf, budget),
   };
 }
+
+/** True for one that chooses the body by no name, as `*` does. */
+const choosesAny = ([only, ...others]: Selector): boolean =>
+  others.length === 0 && (only?.simples.every(({ kind }) => kind === "any" || kind === "logic") ?? false);
 
 /** Where a document says what it is designed for, in its first characters. */
 const HEAD = 64 * 1024;

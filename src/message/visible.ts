@@ -133,6 +133,8 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
   let tables = 0;
   /** No tag so far but those of a head. */
   let isHead = true;
+  /** The elements that every document has, of those so far. */
+  const entered = new Set<string>();
   /** For each open marker: how many hiding elements, by name, continue past an end tag of another element. */
   const continuing: Map<string, number>[] = [new Map()];
   /** Offset up to which the parser has reported everything, except end tags without an open element. */
@@ -198,6 +200,28 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
     element.conceals = element.hides || (received.style.size + shown.style.size > 0 && !element.inks.every(isReadable));
   }
 
+  /**
+   * Every document has these elements, and sheets may choose them, whether their tags are written or not. `name`: of the tag that
+   * comes next; undefined for text.
+   */
+  function enter(name: string | undefined, from: number): void {
+    if (sheet === undefined || entered.size === 2) return;
+    const isInBody = name === undefined || !(isOfHead(name) || name === "body");
+    for (const [around, isDue] of [
+      ["html", name !== "html"],
+      ["body", isInBody],
+    ] as const) {
+      if (!isDue || name === around || entered.has(around)) continue;
+      entered.add(around);
+      const { inks, before } = inksAround(around);
+      const rest = { styles: NO_STYLES, hides: false, conceals: false, isMarker: false };
+      const element: Open = { name: around, attributes: NO_ATTRIBUTES, classes: NO_CLASSES, inks, before, ...rest };
+      path.push(element);
+      look(element, from);
+    }
+    if (name === "html" || name === "body") entered.add(name);
+  }
+
   /** True if the boxes around the text have room for it. */
   function isInside(text: string): boolean {
     const [received, shown] = inksOfText();
@@ -209,6 +233,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
     pass,
     open(name: string, attributes: Record<string, string>, from: number, to: number): void {
       pass(from, to);
+      enter(name, from);
       if (NO_TEXT.has(name)) textless++;
       if (name === "table") tables++;
       const isMarker = MARKERS.has(name) || (tables > 0 && CELLS.has(name));
@@ -234,6 +259,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
     },
     text(text: string, from: number, to: number): void {
       pass(from, to);
+      if (textless === 0 && /\S/.test(text)) enter(undefined, from);
       const isSeen = hiding === 0 && !isConcealed() && isInside(text);
       const characters = isSeen || textless > 0 ? 0 : text.replace(NOT_COUNTED, "").length;
       hidden += characters;
@@ -261,11 +287,11 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
         here?.set(name, (here.get(name) ?? 0) + 1);
       }
     },
-    finish: (): VisibleHtml => ({
-      html: copied === 0 ? html : kept.join("") + html.slice(copied),
-      text: layout.finish(),
-      hidden,
-    }),
+    finish(): VisibleHtml {
+      // Of a body whose tag is not written.
+      if (hiding > 0) leaveOut(hiddenFrom, html.length);
+      return { html: copied === 0 ? html : kept.join("") + html.slice(copied), text: layout.finish(), hidden };
+    },
   };
 }
 

@@ -389,3 +389,12 @@ describe("inline CSS", () => {
     for (const color of ["", "url(x)", "red;x", "#ggg"]) expect(isColor(color)).toBe(false);
   });
 });
+
+test("a rule for all elements reaches the text that stands in no element", () => {
+  for (const selector of ["*", ":not(.a)"]) {
+    const served = sanitizeHtml(`<style>${selector}{display:none}</style>secret`);
+    expect(served).toMatch(
+      /^<style>\.(m[a-p]{16}) [^{]+\{display:none\}<\/style><div class="\1"><div class="\1_body">secret<\/div>/,
+    );
+  }
+});
