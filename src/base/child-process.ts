@@ -117,7 +117,8 @@ const EMBEDDED = /^\/\$bunfs\//;
  * its user, as commands that root runs do.
  */
 const opensToChildren = (): boolean =>
-  process.platform === "linux" && lstatSync(`/proc/${process.pid}/exe`).uid === process.geteuid?.();
+  process.platform === "linux" &&
+  lstatSync(`/proc/${process.pid}/exe`, { throwIfNoEntry: false })?.uid === process.geteuid?.();
 
 /**
  * The command that runs this program once more: the very program that runs now, also after an upgrade has put another one
