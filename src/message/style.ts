@@ -148,7 +148,8 @@ const number =
     kind === "number" && number >= least && number <= most;
 const isNumber = number(-1e9, 1e9);
 
-const PIXELS: Record<string, number> = {
+/** Pixels of each unit that does not depend on the window, roughly. */
+export const PIXELS: Readonly<Record<string, number>> = {
   px: 1,
   pt: 4 / 3,
   pc: 16,

@@ -10,7 +10,7 @@ import { type Ground, groundInside, isAlike, PLACES, WHITE_GROUND } from "./grou
 import type { Budget } from "./markup.ts";
 import type { AttributeTest, Selector, Simple } from "./selector.ts";
 import { rulesOf, type StyleRule } from "./sheets.ts";
-import { served } from "./style.ts";
+import { PIXELS, served } from "./style.ts";
 
 /** The properties of an element that selectors use. */
 export interface Styled {
@@ -547,30 +547,17 @@ function isClipped(style: Declarations): boolean {
   return isThin(top, bottom) || isThin(left, right);
 }
 
-/** A length in pixels; undefined if it is invalid or depends on the window. */
+/** Of percentages and of the window, whose sizes are unknown, only zero and very large values matter. */
+const PIXELS_OR_MORE: Readonly<Record<string, number>> = { ...PIXELS, "%": 8, vw: 8, vh: 8 };
+
+/** A length in pixels; undefined if it is invalid. */
 function pixels(value: string | undefined): number | undefined {
   const match = /^([+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}))(px|pt|pc|em|rem|ex|ch|in|cm|mm|q|%|vw|vh)?$/.exec(
     value ?? "",
   );
   if (match === null) return undefined;
   const number = Number(match[1]);
-  // Percentages of an unknown size: only zero and very large values matter.
-  const factor = {
-    pt: 4 / 3,
-    pc: 16,
-    em: 16,
-    rem: 16,
-    ex: 8,
-    ch: 8,
-    in: 96,
-    cm: 37.8,
-    mm: 3.78,
-    q: 0.945,
-    "%": 8,
-    vw: 8,
-    vh: 8,
-  };
-  return number * (factor[(match[2] ?? "") as keyof typeof factor] ?? 1);
+  return number * (PIXELS_OR_MORE[match[2] ?? ""] ?? 1);
 }
 
 /** The ink inside an element with these declarations. */
