@@ -16,7 +16,7 @@ const Palette = lazyPart("the list of commands", async () => (await import("./pa
 
 /** Opens the palette with Ctrl+K, for somebody who is signed in. */
 function PaletteKey() {
-  const isOpen = usePalette();
+  const number = usePalette();
   useEffect(() => {
     function pressed(event: KeyboardEvent): void {
       if (event.key !== "k" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
@@ -27,7 +27,7 @@ function PaletteKey() {
     document.addEventListener("keydown", pressed);
     return () => document.removeEventListener("keydown", pressed);
   }, []);
-  return isOpen && <Palette />;
+  return number > 0 && <Palette key={number} number={number} />;
 }
 
 const root = createRootRoute({

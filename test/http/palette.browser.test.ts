@@ -81,6 +81,21 @@ describe.skipIf(!chromiumPresent)(`finding by name${chromiumNote}`, () => {
     await box.getByRole("list", { name: "To: recipients" }).getByText("Bea Brand").waitFor();
   }, 120_000);
 
+  test("Ctrl+K in the moment in which a choice closes it opens it again", async () => {
+    await page.keyboard.press("Control+k");
+    await field().fill("snoozed");
+    await field().evaluate((input) => {
+      for (const init of [{ key: "Enter" }, { key: "k", ctrlKey: true }]) {
+        input.dispatchEvent(new KeyboardEvent("keydown", { ...init, bubbles: true, cancelable: true }));
+      }
+    });
+    await heading("Snoozed");
+    await field().fill("inbox");
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Control+k");
+    await field().fill("inbox");
+  }, 120_000);
+
   test("actions that the page offers, by any of their names, and no others", async () => {
     await page.keyboard.press("Control+k");
     await field().fill("approve");

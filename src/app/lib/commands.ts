@@ -16,11 +16,14 @@ export interface Command {
   run: () => void;
 }
 
-/** True while the palette is open. */
-const open = cell(false);
+/** The number of the palette that is open, 0 for none: one that still closes does not close its successor. */
+const open = cell(0);
+let opened = 0;
 export const usePalette = open.use;
-export const openPalette = (): void => open.set(true);
-export const closePalette = (): void => open.set(false);
+export const openPalette = (): void => open.set(++opened);
+export function closePalette(number: number): void {
+  if (open.get() === number) open.set(0);
+}
 
 /** Commands of mounted components, beside those of shortcuts. */
 const offered = new Set<{ readonly current: readonly Command[] }>();

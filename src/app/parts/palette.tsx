@@ -122,7 +122,8 @@ function useAllCommands(typed: string): Command[] {
   ];
 }
 
-export function Palette() {
+/** `number`: see `usePalette`. */
+export function Palette({ number }: { number: number }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
@@ -149,7 +150,7 @@ export function Palette() {
     // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes it, as a click beside it does
     <dialog
       ref={dialog}
-      onClose={closePalette}
+      onClose={() => closePalette(number)}
       onClick={(event) => event.target === dialog.current && dialog.current.close()}
       aria-label="Find anything"
       className="mx-auto mt-[12vh] w-160 max-w-[94vw] rounded-xl border border-line bg-raised p-2 text-ink shadow-xl backdrop:bg-black/40"
