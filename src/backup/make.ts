@@ -319,9 +319,9 @@ async function copyBlobs({
         (path) => copyFile(path, target, name),
         ({ sha256 }) => sha256 === name,
       );
-      // A blob that was lost must not stop the backup of the rest.
+      // A blob that was lost must not stop the backup of the rest. The backup folder's may be the one that is whole.
       if (!made) {
-        lacking.add(name);
+        if ((await stateOf(target, { sha256: name, size: undefined }, true)) !== "whole") lacking.add(name);
         return;
       }
       copies.copied++;

@@ -10,6 +10,7 @@ import type { Log } from "../base/log.ts";
 import type { NotifyAdmins } from "../outbound/notices.ts";
 import { isClaimed } from "../store/claim.ts";
 import type { Check, Finding, World } from "./check.ts";
+import { checkBlobBytes } from "./checks/blob-bytes.ts";
 import { checkBlobs } from "./checks/blobs.ts";
 import { checkBackup, checkClock, checkDisk, checkOpenFiles, checkPermissions, checkSchema } from "./checks/machine.ts";
 import { checkDomains, checkMailApps, checkOutbound, checkQueue, checkWorkspaces } from "./checks/mail.ts";
@@ -120,6 +121,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   workspaces: checkWorkspaces,
   backup: checkBackup,
   blobs: checkBlobs,
+  "blob-bytes": checkBlobBytes,
 };
 
 /**

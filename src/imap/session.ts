@@ -7,7 +7,7 @@
  */
 import { type Caller, reachTo, readsNoCodes } from "../access/caller.ts";
 import type { SignedIn, SignIn } from "../access/sign-in.ts";
-import { AppError } from "../base/errors.ts";
+import { AppError, isUnavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { letOthersRun } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -292,7 +292,7 @@ export function refusalOf(failure: unknown): Refused {
     conflict: "CANNOT",
     unprocessable: "LIMIT",
     rate_limited: "LIMIT",
-    server_error: "UNAVAILABLE",
+    server_error: isUnavailable(error) ? "UNAVAILABLE" : "SERVERBUG",
   };
   return new Refused(error.message, codes[error.code] ?? "CANNOT");
 }

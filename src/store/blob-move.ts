@@ -1,16 +1,20 @@
 /**
  * Moves the blobs of a data folder to S3, or back into files, while a server runs on it. A move that was cut off goes on
- * where it stopped: what is there already is verified instead of moved.
+ * where it stopped. What is damaged in one place is taken from another; what is damaged or missing in all is named, and the
+ * rest is moved.
  *
  * Invariants: a file is removed only once its object is verified; the mark forgets the place only once every blob that a
  * row names is a file. Blobs that no row names stay where they are, for the sweep.
  */
-import { readdir, stat, unlink } from "node:fs/promises";
+import { statSync } from "node:fs";
+import { readdir, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { writeMark } from "./blob-mark.ts";
 import type { RemoteBlobs } from "./remote-blobs.ts";
+import type { S3Blobs, S3Object } from "./s3.ts";
+import { isDamage } from "./sound.ts";
 
 /** A reader that has found a file opens it within this time, ms. */
 const OPENED_MS = 2_000;
@@ -24,7 +28,7 @@ export interface Moved {
   /** Blobs that are there now, and were not known to be, and their bytes. */
   moved: number;
   bytes: number;
-  /** Names of those that have other bytes than they should, or are nowhere. They were left alone. */
+  /** Names of those that have other bytes than they should, or are nowhere, in order. They were left alone. */
   lost: string[];
 }
 
@@ -39,11 +43,23 @@ export interface MoveRequest {
   onProgress(moved: Moved): void;
 }
 
-const isThere = (path: string): Promise<boolean> =>
-  stat(path).then(
-    () => true,
-    () => false,
-  );
+/** What to do about a blob that is damaged, as if it were not there. */
+function isLost(error: unknown): undefined {
+  if (!isDamage(error)) throw error;
+}
+
+/** True for a file that is there, with another size than `size`. */
+const isOtherSize = (path: string, size: number): boolean =>
+  (statSync(path, { throwIfNoEntry: false })?.size ?? size) !== size;
+
+/** The blobs in S3, a page at a time. */
+async function* pagesOf(s3: S3Blobs): AsyncGenerator<S3Object[]> {
+  for (let from: string | undefined, isFirst = true; isFirst || from !== undefined; isFirst = false) {
+    const { objects, next } = await s3.list(from);
+    yield objects;
+    from = next;
+  }
+}
 
 /** Runs `work` for some items at once; stops with the first error, or once `isOver`. */
 async function each<T>(items: readonly T[], isOver: () => boolean, work: (item: T) => Promise<void>): Promise<void> {
@@ -61,12 +77,19 @@ async function each<T>(items: readonly T[], isOver: () => boolean, work: (item: 
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 }
 
+/** Without those that nothing names any more. */
+const stillNamed = (result: Moved, { isNamed }: MoveRequest): Moved => ({
+  ...result,
+  lost: [...isNamed(result.lost)].sort(),
+});
+
 const interruption = ({ moved }: Moved): Error =>
   new Error(`interrupted after ${moved} files; the same command goes on from there`);
 
 /** @throws AppError server_error 503 when S3 fails; Error when interrupted; errors of the file system */
-export async function moveToS3({ remote, isNamed, runtime, isInterrupted, onProgress }: MoveRequest): Promise<Moved> {
-  const { data, files, s3 } = remote;
+export async function moveToS3(request: MoveRequest): Promise<Moved> {
+  const { remote, isNamed, names, runtime, isInterrupted, onProgress } = request;
+  const { data, files, s3, cache } = remote;
   const result: Moved = { to: "s3", moved: 0, bytes: 0, lost: [] };
   writeMark(data, { ...remote.mark(), place: s3.place, target: "s3" });
   await remote.own();
@@ -74,27 +97,37 @@ export async function moveToS3({ remote, isNamed, runtime, isInterrupted, onProg
   const removeOpened = async (until: number): Promise<void> => {
     while (leaving[0] && leaving[0].at <= until) await unlink(leaving.shift()?.path ?? "").catch(() => {});
   };
+
+  async function store(name: string): Promise<void> {
+    const path = await remote.locate(name).catch(isLost);
+    if (path !== undefined && (await s3.put(name, path).catch(isLost))) {
+      leaving.push({ path: files.pathOf(name), at: runtime.now() });
+      result.moved++;
+      result.bytes += Bun.file(path).size;
+    } else result.lost.push(name);
+    onProgress(result);
+  }
+
   for (const shard of await readdir(join(data, "blobs"))) {
     if (!/^[0-9a-f]{2}$/.test(shard)) continue;
     const entries = await readdir(join(data, "blobs", shard));
-    const names = entries.map((entry) => shard + entry).filter((name) => /^[0-9a-f]{64}$/.test(name));
-    await each([...isNamed(names)], isInterrupted, async (name) => {
-      const path = files.pathOf(name);
-      const { size } = await stat(path);
-      if (await s3.put(name, path, { known: true })) {
-        leaving.push({ path, at: runtime.now() });
-        result.moved++;
-        result.bytes += size;
-      } else result.lost.push(name);
-      onProgress(result);
-    });
+    const found = entries.map((entry) => shard + entry).filter((name) => /^[0-9a-f]{64}$/.test(name));
+    await each([...isNamed(found)], isInterrupted, store);
     await removeOpened(runtime.now() - OPENED_MS);
     if (isInterrupted()) break;
+  }
+  if (!isInterrupted()) {
+    const missing = new Set(names());
+    for await (const objects of pagesOf(s3)) {
+      for (const { name, size } of objects) if (!isOtherSize(cache.pathOf(name), size)) missing.delete(name);
+    }
+    for (const name of result.lost) missing.delete(name);
+    await each([...missing], isInterrupted, store);
   }
   if (leaving.length > 0) await pause(runtime, OPENED_MS);
   await removeOpened(Number.POSITIVE_INFINITY);
   if (isInterrupted()) throw interruption(result);
-  return result;
+  return stillNamed(result, request);
 }
 
 /** @throws as moveToS3 */
@@ -111,33 +144,39 @@ export async function moveToFiles(request: MoveRequest): Promise<Moved> {
     before = before.filter((path) => now.has(path));
   }
 
-  async function bring(name: string): Promise<void> {
-    if (await isThere(files.pathOf(name))) return;
+  const isSound = (path: string, name: string) => files.isSound(path, name).catch(isLost);
+
+  /** False if there is no sound copy. */
+  async function bring(name: string): Promise<boolean> {
+    if (await isSound(files.pathOf(name), name)) return true;
     const path = await cache.onTheWay(name);
     try {
-      // Not a copy of the cache: what comes from there is verified.
-      if (!(await s3.get(name, path))) return;
-      const { size } = await stat(path);
-      await files.adopt(path, name);
-      result.moved++;
-      result.bytes += size;
-      onProgress(result);
+      // Not a copy of the cache, if possible: what S3 has damaged is found.
+      if (await s3.get(name, path).catch(isLost)) await files.adopt(path, name);
+      else if (await isSound(cache.pathOf(name), name)) await files.write(await Bun.file(cache.pathOf(name)).bytes());
+      else return false;
     } finally {
       await unlink(path).catch(() => {});
     }
+    result.moved++;
+    result.bytes += Bun.file(files.pathOf(name)).size;
+    onProgress(result);
+    return true;
   }
 
-  for (let from: string | undefined, isFirst = true; (isFirst || from) && !isInterrupted(); isFirst = false) {
-    const { objects, next } = await s3.list(from);
+  for await (const objects of pagesOf(s3)) {
     const named = isNamed(objects.map(({ name }) => name));
     const young = runtime.now() - NAMED_MS;
     const wanted = objects.filter(({ name, modifiedAt }) => named.has(name) || modifiedAt > young);
-    await each(wanted, isInterrupted, ({ name }) => bring(name));
-    from = next;
+    await each(wanted, isInterrupted, async ({ name }) => void (await bring(name)));
+    if (isInterrupted()) break;
   }
+  await each([...names()], isInterrupted, async (name) => {
+    if (!(await bring(name))) result.lost.push(name);
+  });
   if (isInterrupted()) throw interruption(result);
-  for (const name of names()) if (!(await isThere(files.pathOf(name)))) result.lost.push(name);
-  if (result.lost.length > 0) return result;
+  const moved = stillNamed(result, request);
+  if (moved.lost.length > 0) return moved;
   writeMark(data, { ...remote.mark(), place: null });
   await pause(runtime, OPENED_MS);
   await cache.clear();

@@ -1,15 +1,15 @@
 /**
  * Content-addressed files: `blobs/ab/cdef…`, named by the SHA-256 of their bytes. A blob is on disk and fsynced before
  * the row that names it commits. The sweep removes a blob without a row once it is so old that no filing in progress
- * can still name it.
+ * can still name it. A file with other bytes than those of its name is never read, and a write of its blob replaces it.
  */
-import { createHash } from "node:crypto";
 import { mkdirSync } from "node:fs";
-import { mkdir, open, readdir, rename, stat, unlink, utimes, writeFile } from "node:fs/promises";
+import { link, mkdir, open, readdir, rename, stat, unlink, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { isMissing, syncFolder } from "../base/files.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { claimBlobs } from "./claim.ts";
+import { createSoundness, DamagedBlob } from "./sound.ts";
 
 /** Blobs in the data folder, or in S3 with a cache there (stored-blobs.ts). */
 export interface Blobs {
@@ -31,12 +31,18 @@ export interface Blobs {
   /** Checks for free space by writing and removing a file. @throws file system errors */
   check(): Promise<void>;
   /**
-   * The file of a blob, for streaming at once. It may be missing. @throws AppError server_error 503; errors of the file
-   * system, of a disk that fails
+   * The file of a blob, for streaming at once. It may be missing. It was read to its end first: a disk that fails is
+   * noticed while there is no response yet, which could then only be cut off. @throws DamagedBlob; AppError server_error
+   * 503; errors of the file system, of a disk that fails
    */
   file(name: string): Promise<Bun.BunFile>;
   /** Reads a blob whole. @throws as file; errors of the file system */
   read(name: string): Promise<Uint8Array>;
+  /**
+   * True for a blob that is whole where it is kept, a copy in the cache aside; false for one that is missing. Changes
+   * nothing. @throws as file
+   */
+  examine(name: string): Promise<boolean>;
   /**
    * Removes blobs last written before `olderThan` (epoch ms) that `isNamed` does not return; returns their number.
    * Calls it with one folder of names at a time. During a backup it removes nothing and returns undefined.
@@ -57,24 +63,9 @@ const LEAVING = ".leaving";
 
 /** SHA-256 in hex. */
 export function nameOf(pieces: readonly Uint8Array[]): string {
-  const hash = createHash("sha256");
+  const hash = new Bun.CryptoHasher("sha256");
   for (const piece of pieces) hash.update(piece);
   return hash.digest("hex");
-}
-
-/**
- * A file that is to be streamed. Reads its beginning first: a disk that fails is noticed while there is no response yet,
- * which could then only be cut off. @throws errors of the file system, unless the file is missing
- */
-export async function streamedFile(path: string): Promise<Bun.BunFile> {
-  const file = Bun.file(path);
-  await file
-    .slice(0, 1)
-    .arrayBuffer()
-    .catch((error) => {
-      if (!isMissing(error)) throw error;
-    });
-  return file;
 }
 
 /** Writes a new file durably; its name is durable once its folder is. */
@@ -94,6 +85,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const shardOf = (name: string): string => join(folder, name.slice(0, 2));
   const pathOf = (name: string): string => blobPath(folder, name);
+  const isSound = createSoundness(runtime);
 
   /** False if the file does not exist. */
   const touch = (path: string, now: Date): Promise<boolean> =>
@@ -117,9 +109,13 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     settled.add(shard);
   }
 
-  /** True for a blob that is there and durable. Protects it from the sweep until the row that names it has committed. */
+  /**
+   * True for a blob that is there, whole and durable. Protects it from the sweep until the row that names it has committed.
+   * One that cannot be read is written anew.
+   */
   async function isThere(name: string, now: Date): Promise<boolean> {
     if (!(await touch(pathOf(name), now))) return false;
+    if (!(await isSound(pathOf(name), name).catch(() => false))) return false;
     await settle(name);
     return true;
   }
@@ -179,6 +175,14 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
       },
     );
 
+  /** Restores a file, unless its blob was written anew. */
+  async function putBack(aside: string, path: string): Promise<void> {
+    await link(aside, path).catch((error) => {
+      if (error.code !== "EEXIST") throw error;
+    });
+    await unlink(aside);
+  }
+
   /**
    * Renames before removing: a `write` of the same bytes either finds the file gone, or has touched it, and then it is
    * restored.
@@ -188,7 +192,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     const aside = `${path}${LEAVING}`;
     await rename(path, aside);
     if (!(await isOld(aside, olderThan))) {
-      await rename(aside, path);
+      await putBack(aside, path);
       return false;
     }
     await unlink(aside);
@@ -206,7 +210,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
       const blob = blobOf(entry);
       if (!named.has(blob)) removed += (await removeOld(path, olderThan)) ? 1 : 0;
       // A sweep was cut off before it restored this blob.
-      else if (entry.endsWith(LEAVING)) await rename(path, pathOf(blob));
+      else if (entry.endsWith(LEAVING)) await putBack(path, pathOf(blob));
     }
     return removed;
   }
@@ -227,8 +231,17 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     adopt,
     check,
     pathOf,
-    file: (name: string): Promise<Bun.BunFile> => streamedFile(pathOf(name)),
-    read: async (name: string): Promise<Uint8Array> => new Uint8Array(await Bun.file(pathOf(name)).arrayBuffer()),
+    isSound,
+    examine: (name: string): Promise<boolean> => isSound(pathOf(name), name),
+    async file(name: string): Promise<Bun.BunFile> {
+      await isSound(pathOf(name), name);
+      return Bun.file(pathOf(name));
+    },
+    async read(name: string): Promise<Uint8Array> {
+      const bytes = await Bun.file(pathOf(name)).bytes();
+      if (nameOf([bytes]) !== name) throw new DamagedBlob(name);
+      return bytes;
+    },
     async sweep(olderThan: number, isNamed: (names: string[]) => Set<string>): Promise<number | undefined> {
       const release = claimBlobs(dirname(folder));
       if (!release) return undefined;

@@ -134,7 +134,8 @@ export function openReadOnlyStore({
     if (existsSync(blobPath(join(folder, "blobs"), name))) return;
     throw unavailable("A standby has attachments only where MAILROOM_BLOBS names a place for them in S3");
   }
-  const read: Pick<Blobs, "file" | "read"> = remote ?? {
+  const read: Pick<Blobs, "file" | "read" | "examine"> = remote ?? {
+    examine: files.examine,
     async file(name) {
       await requireFile(name);
       return files.file(name);
@@ -155,7 +156,7 @@ export function openReadOnlyStore({
     db,
     remote: remote && { ...remote, ...written },
     blobs: {
-      ...{ file: read.file, read: read.read, check: async () => {} },
+      ...{ file: read.file, read: read.read, examine: read.examine, check: async () => {} },
       ...written,
     },
     transact,

@@ -1,19 +1,20 @@
 /**
  * Blobs in S3, read through a cache in the data folder. Those that the folder has from before are files there until
- * `mailroom blobs move` moves them, and are read first.
+ * `mailroom blobs move` moves them, and are read first. What is damaged in one place comes from the next, and a file of
+ * the folder is then written anew.
  *
  * Invariants: a blob is in S3, verified, before `write` or `adopt` resolves. The sweep removes no object that a writer
  * counts on: a writer counts on one that it stored less than FRESH_MS ago, and else stores it again, which makes it
  * younger than what the sweep removes; blob-cache.ts keeps the two from crossing.
  */
-import { copyFile, link, rename, stat, unlink, utimes } from "node:fs/promises";
+import { copyFile, link, rename, unlink, utimes } from "node:fs/promises";
 import { isUnavailable } from "../base/errors.ts";
 import { isMissing } from "../base/files.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { openBlobCache } from "./blob-cache.ts";
 import { type BlobMark, readMark, writeMark } from "./blob-mark.ts";
-import { type Blobs, type FileBlobs, nameOf, streamedFile, writeFileAt } from "./blobs.ts";
+import { type Blobs, type FileBlobs, nameOf, writeFileAt } from "./blobs.ts";
 import { claimBlobs } from "./claim.ts";
 import type { S3Blobs } from "./s3.ts";
 
@@ -50,20 +51,14 @@ export function openRemoteBlobs({
   const mark = (): BlobMark => readMark(data) ?? { place: s3.place, target: "s3", id: "" };
   const counts = { hits: 0, misses: 0 };
 
-  const isFile = (path: string): Promise<boolean> =>
-    stat(path).then(
-      () => true,
-      (error) => {
-        if (isMissing(error)) return false;
-        throw error;
-      },
-    );
+  const { isSound } = files;
 
   /* Writing. */
 
   async function isFresh(name: string): Promise<boolean> {
     const cached = await cache.use(name);
-    return cached !== undefined && Math.abs(runtime.now() - cached.storedAt) < FRESH_MS && mark().target === "s3";
+    if (!cached || Math.abs(runtime.now() - cached.storedAt) >= FRESH_MS || mark().target === "files") return false;
+    return isSound(cached.path, name).catch(() => false);
   }
 
   /** Stores a durable file that is on its way, and takes it over. */
@@ -131,17 +126,35 @@ export function openRemoteBlobs({
     return true;
   }
 
-  /** The file of a blob; of one that is nowhere, the path where it would be. */
-  async function locate(name: string): Promise<string> {
+  /**
+   * The sound one of the two files that a blob may have here; undefined if neither is. `fault`: why the first of them that
+   * is there is not.
+   */
+  async function findHere(name: string): Promise<{ path?: string; fault?: unknown }> {
+    let fault: unknown;
+    for (const path of [files.pathOf(name), (await cache.use(name))?.path]) {
+      try {
+        if (path !== undefined && (await isSound(path, name))) return { path, fault };
+      } catch (error) {
+        fault ??= error;
+      }
+    }
+    return { fault };
+  }
+
+  /** The sound file of a blob; undefined if it is nowhere. @throws as Blobs.file */
+  async function locate(name: string): Promise<string | undefined> {
     const local = files.pathOf(name);
     for (let isSought = false; ; isSought = true) {
-      if (await isFile(local)) return local;
-      const cached = await cache.use(name);
-      if (cached) {
+      const { path, fault } = await findHere(name);
+      if (path !== undefined && path !== local) {
         if (!isSought) counts.hits++;
-        return cached.path;
+        // Without room for it, it stays as it is.
+        if (fault !== undefined) await files.write(await Bun.file(path).bytes()).catch(() => {});
       }
-      if (isSought) return local;
+      if (path !== undefined) return path;
+      if (isSought && fault !== undefined) throw fault;
+      if (isSought) return undefined;
       counts.misses++;
       await bring(name);
     }
@@ -151,7 +164,7 @@ export function openRemoteBlobs({
   async function reading<T>(name: string, use: (path: string) => Promise<T>): Promise<T> {
     for (let n = 0; ; n++) {
       try {
-        return await use(await locate(name));
+        return await use((await locate(name)) ?? files.pathOf(name));
       } catch (error) {
         if (!isMissing(error) || n === 2) throw error;
       }
@@ -169,17 +182,27 @@ export function openRemoteBlobs({
    * without filling the cache. @throws error ENOENT for a blob that is nowhere; AppError server_error 503
    */
   async function lend(name: string, path: string): Promise<void> {
-    for (const from of [files.pathOf(name), cache.pathOf(name)]) {
-      try {
-        await linkOrCopy(from, path);
-        return;
-      } catch (error) {
-        if (!isMissing(error)) throw error;
-      }
+    const { path: here, fault } = await findHere(name);
+    try {
+      if (here !== undefined) return await linkOrCopy(here, path);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
     }
     if (await s3.get(name, path)) return;
+    if (fault !== undefined) throw fault;
     // A move may have brought it back meanwhile.
     await linkOrCopy(files.pathOf(name), path);
+  }
+
+  async function examine(name: string): Promise<boolean> {
+    let fault: unknown;
+    const isFile = await isSound(files.pathOf(name), name).catch((error) => {
+      fault = error;
+      return false;
+    });
+    if (isFile || (await s3.examine(name))) return true;
+    if (fault !== undefined) throw fault;
+    return false;
   }
 
   /* Sweeping. */
@@ -236,8 +259,10 @@ export function openRemoteBlobs({
     keep,
     adopt,
     lend,
+    locate,
+    examine,
     check: files.check,
-    file: async (name: string): Promise<Bun.BunFile> => streamedFile(await locate(name)),
+    file: async (name: string): Promise<Bun.BunFile> => Bun.file((await locate(name)) ?? files.pathOf(name)),
     read: (name: string): Promise<Uint8Array> =>
       reading(name, async (path) => new Uint8Array(await Bun.file(path).arrayBuffer())),
     /** As Blobs.sweep; undefined also while S3 is unavailable. */

@@ -11,6 +11,7 @@ import { type AppError, unavailable } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { placeOf, type S3Location } from "../net/s3.ts";
+import { DamagedBlob, eachPiece } from "./sound.ts";
 
 /** Times of all attempts of one operation, ms; a sender of mail waits for it. More for each byte, at a slow line's rate. */
 const PATIENCE_MS = 30_000;
@@ -24,7 +25,6 @@ const REST_MS = 5_000;
 const AT_ONCE = 8;
 /** Of a signature: longer than any operation. */
 const SIGNED_SECONDS = 3_600;
-const PIECE_BYTES = 256 * 1024;
 const NAME = /^[0-9a-f]{64}$/;
 
 const METHODS = ["PUT", "GET", "HEAD", "DELETE", "LIST"] as const;
@@ -57,8 +57,8 @@ class Refused extends Error {
   }
 }
 
-/** The object has other bytes than the blob. Other objects may be well. */
-class Mismatch extends Error {}
+/** What was stored is not there. Other objects may be well. */
+class NotStored extends Error {}
 
 /** Calls of the system that fail for a reason of this machine, such as a full disk. */
 const HERE = new Set(["open", "write", "fsync"]);
@@ -66,23 +66,15 @@ const isOurs = (error: unknown): boolean => HERE.has((error as NodeJS.ErrnoExcep
 
 export type S3Blobs = ReturnType<typeof openS3Blobs>;
 
-/** Hashes a file in pieces. */
 async function hashFile(path: string): Promise<{ sha256: string; md5: Buffer; size: number }> {
   const [sha256, md5] = [new Bun.CryptoHasher("sha256"), new Bun.CryptoHasher("md5")];
-  const file = await open(path, "r");
-  try {
-    const piece = Buffer.allocUnsafe(PIECE_BYTES);
-    for (let size = 0; ; ) {
-      const { bytesRead } = await file.read(piece, 0, piece.length);
-      if (bytesRead === 0) return { sha256: sha256.digest("hex"), md5: md5.digest(), size };
-      const read = piece.subarray(0, bytesRead);
-      sha256.update(read);
-      md5.update(read);
-      size += bytesRead;
-    }
-  } finally {
-    await file.close();
-  }
+  let size = 0;
+  await eachPiece(path, (piece) => {
+    sha256.update(piece);
+    md5.update(piece);
+    size += piece.length;
+  });
+  return { sha256: sha256.digest("hex"), md5: md5.digest(), size };
 }
 
 export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" | "setTimer" | "fetch">) {
@@ -147,12 +139,15 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
 
   /* Requests. */
 
-  const isWorthAnother = (error: unknown): boolean =>
-    error instanceof Refused ? error.status >= 500 || error.status === 429 || error.status === 408 : true;
+  /** Bytes that were changed on the way, perhaps, come once more. `n`: attempts before. */
+  function isWorthAnother(error: unknown, n: number): boolean {
+    if (error instanceof DamagedBlob) return n === 0;
+    return error instanceof Refused ? error.status >= 500 || error.status === 429 || error.status === 408 : true;
+  }
 
   /**
    * Runs `attempt` until it succeeds. `size`: the bytes that it transfers; an attempt that finds out more calls `expect`.
-   * @throws AppError server_error 503; errors of the file system
+   * @throws DamagedBlob; AppError server_error 503; errors of the file system
    */
   async function patiently<T>(
     attempt: (signal: AbortSignal, expect: (size: number) => void) => Promise<T>,
@@ -177,9 +172,10 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
         if (isOurs(error)) throw error;
         const cause = controller.signal.aborted ? controller.signal.reason : error;
         const wait = PAUSES_MS[n];
-        if (wait === undefined || !isWorthAnother(cause) || runtime.now() + wait >= until) {
+        if (wait === undefined || !isWorthAnother(cause, n) || runtime.now() + wait >= until) {
+          if (cause instanceof DamagedBlob) throw cause;
           const refusal = told(cause);
-          if (!(cause instanceof Mismatch)) failure = { at: runtime.now(), reason: (refusal.cause as Error).message };
+          if (!(cause instanceof NotStored)) failure = { at: runtime.now(), reason: (refusal.cause as Error).message };
           throw refusal;
         }
         await pause(runtime, wait);
@@ -245,17 +241,8 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
       }
       return { result: bytes, bytes };
     });
-    if (size !== undefined && hash.digest("hex") !== name) throw new Mismatch(`other bytes than those of ${name} came`);
+    if (size !== undefined && hash.digest("hex") !== name) throw new DamagedBlob(name);
     return size;
-  }
-
-  async function head(name: string, signal: AbortSignal): Promise<(S3Object & { etag: string }) | undefined> {
-    return ask("HEAD", keyOf(name), { signal }, async (response) => {
-      if (response.status === 404) return { result: undefined };
-      const size = Number(response.headers.get("content-length"));
-      const modifiedAt = Date.parse(response.headers.get("last-modified") ?? "");
-      return { result: { name, size, modifiedAt, etag: etagOf(response) } };
-    });
   }
 
   async function isStored(
@@ -269,7 +256,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
     try {
       return (await readObject(name, signal, expect, async () => {})) !== undefined;
     } catch (error) {
-      if (error instanceof Mismatch) return false;
+      if (error instanceof DamagedBlob) return false;
       throw error;
     }
   }
@@ -280,11 +267,8 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
     failure: (): string | undefined => failure?.reason,
     onRequest: (listener: (request: S3Request) => void): void => void listeners.add(listener),
 
-    /**
-     * Stores a file. `known`: what is there already is verified instead, as when a move goes on. Returns false for a
-     * file that is not that blob. @throws AppError server_error 503
-     */
-    async put(name: string, path: string, { known = false } = {}): Promise<boolean> {
+    /** Stores a file. Returns false for a file that is not that blob. @throws AppError server_error 503 */
+    async put(name: string, path: string): Promise<boolean> {
       return guarded(async () => {
         const { sha256, md5, size } = await hashFile(path);
         if (sha256 !== name) return false;
@@ -294,10 +278,6 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
           "content-length": String(size),
         };
         const attempt = async (signal: AbortSignal, expect: (size: number) => void): Promise<boolean> => {
-          if (known) {
-            const there = await head(name, signal);
-            if (there?.size === size && (await isStored(name, there.etag, md5, signal, expect))) return true;
-          }
           // Over TLS, `fetch` reads a file whole, but not a stream.
           const body = Bun.file(path).stream();
           const etag = await ask("PUT", keyOf(name), { signal, headers, body }, async (response) => {
@@ -305,7 +285,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
             return { result: etagOf(response), bytes: size };
           });
           if (await isStored(name, etag, md5, signal, expect)) return true;
-          throw new Mismatch(`${name} is not there after it was stored`);
+          throw new NotStored(`${name} is not there after it was stored`);
         };
         return patiently(attempt, size);
       }, turns.out);
@@ -313,7 +293,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
 
     /**
      * Makes a file at `path` of the blob, durable but for its name; false, without a file, if there is no such object.
-     * @throws AppError server_error 503; errors of the file system
+     * @throws DamagedBlob if the object has other bytes; AppError server_error 503; errors of the file system
      */
     async get(name: string, path: string): Promise<boolean> {
       const fetched = async (signal: AbortSignal, expect: (size: number) => void): Promise<boolean> => {
@@ -335,8 +315,26 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
       return guarded(() => patiently(fetched), turns.in);
     },
 
+    /** Reads a blob; false if there is no such object. @throws DamagedBlob; AppError server_error 503 */
+    examine: (name: string): Promise<boolean> =>
+      guarded(
+        () =>
+          patiently(async (signal, expect) => (await readObject(name, signal, expect, async () => {})) !== undefined),
+        turns.in,
+      ),
+
     /** Undefined if there is none. @throws AppError server_error 503 */
-    stat: (name: string): Promise<S3Object | undefined> => guarded(() => patiently((signal) => head(name, signal))),
+    stat: (name: string): Promise<S3Object | undefined> =>
+      guarded(() =>
+        patiently((signal) =>
+          ask("HEAD", keyOf(name), { signal }, async (response) => {
+            if (response.status === 404) return { result: undefined };
+            const size = Number(response.headers.get("content-length"));
+            const modifiedAt = Date.parse(response.headers.get("last-modified") ?? "");
+            return { result: { name, size, modifiedAt } };
+          }),
+        ),
+      ),
 
     /** Also fine if there is none. @throws AppError server_error 503 */
     remove: (name: string): Promise<void> =>

@@ -168,6 +168,15 @@ test("a blob damaged on both sides is reported, and no worse than it was", async
   expect(readFileSync(inBackup, "utf8")).toBe("f1rst");
 });
 
+test("a blob that is damaged in the data folder alone stays whole in the backup, and is not lacking", async () => {
+  const { folder, data, ask, names } = await backedUp();
+  const [first = "", second = ""] = names;
+  truncateSync(blobPath(join(data, "blobs"), first), 2);
+  rmSync(blobPath(join(data, "blobs"), second));
+  expect(await ask<Copied>("backup", folder)).toMatchObject({ copied: 0, mended: 0, lacking: [] });
+  expect(await ask<Verified>("backup", "verify", folder)).toMatchObject({ ok: true });
+});
+
 test("an interrupted backup's leftovers are no backup, and do not make the others bad", async () => {
   const { folder, ask, generation } = await backedUp();
   mkdirSync(join(generation, "../.20300101T000000000Z"));

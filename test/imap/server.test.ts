@@ -185,7 +185,7 @@ describe("octets", () => {
     const reply = await hand.say(`UID FETCH ${first}:* BODY.PEEK[]`);
     expect(reply).toContain("Subject: After it");
     expect(reply).not.toContain("Subject: Lost file");
-    expect(reply).toMatch(/^t\d+ NO \[UNAVAILABLE\] The message cannot be read\r\n/m);
+    expect(reply).toMatch(/^t\d+ NO \[SERVERBUG\] The message cannot be read\r\n/m);
     expect(await hand.say(`UID FETCH ${first} (ENVELOPE)`)).toMatch(/^t\d+ NO /m);
     // It has no size, and the sum of the others is told.
     expect(await hand.say(`UID SEARCH UID ${first}:* LARGER 1`)).not.toMatch(new RegExp(`SEARCH ${first}\\b`));

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { writeFileSync } from "node:fs";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Moved, moveToFiles, moveToS3 } from "../../src/store/blob-move.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
@@ -53,6 +53,62 @@ describe.skipIf(noS3 !== undefined)(`blobs are moved${noS3 ? `: ${noS3}` : ""}`,
     expect(await moveToFiles(move)).toMatchObject({ moved: 1, lost: [] });
     expect(blobs.mark()).toMatchObject({ target: "files", place: null });
     expect(await moveToFiles(move)).toMatchObject({ moved: 0, lost: [] });
+  });
+
+  test("to files: objects with other bytes come from the cache, or are named; the rest comes, and so at the next time", async () => {
+    const { move, names, inFiles, s3, blobs } = await withFiles("one", "two", "three", "four", "unnamed");
+    const [one = "", two = "", three = "", four = ""] = names;
+    await moveToS3(move);
+    // Read before, so that there is a copy.
+    await blobs.read(two);
+    for (const [name, text] of [
+      [one, "onE"],
+      [two, ""],
+      [three, "three and more"],
+    ] as const) {
+      await s3.direct.write(keyOf(name), text);
+    }
+    for (const moved of [2, 0]) {
+      expect(await moveToFiles(move)).toMatchObject({ moved, lost: [one, three].sort() });
+      expect(inFiles()).toEqual([two, four, names[4] ?? ""].sort());
+      expect(blobs.mark()).toMatchObject({ target: "files", place: blobs.s3.place });
+    }
+    // A file of an earlier move is damaged; S3 still has it.
+    writeFileSync(blobs.files.pathOf(four), "fou");
+    await s3.direct.write(keyOf(one), "one");
+    await s3.direct.write(keyOf(three), "three");
+    expect(await moveToFiles(move)).toMatchObject({ moved: 3, lost: [] });
+    expect(Buffer.from(await blobs.files.read(four)).toString()).toBe("four");
+    expect(blobs.mark()).toMatchObject({ place: null });
+  });
+
+  test("to S3: a damaged file whose object is whole goes, a missing one is named, and what only the cache has is stored", async () => {
+    const { move, files, names, inFiles, s3, inS3, blobs } = await withFiles("one", "two", "three", "four", "unnamed");
+    const [one = "", two = "", three = "", four = "", unnamed = ""] = names;
+    await s3.direct.write(keyOf(one), "one");
+    await s3.direct.write(keyOf(two), "tw");
+    writeFileSync(files.pathOf(one), "damaged");
+    expect(await moveToS3(move)).toMatchObject({ moved: 4, lost: [] });
+    expect(await s3.direct.file(keyOf(two)).text()).toBe("two");
+    expect(inFiles()).toEqual([unnamed]);
+
+    await blobs.read(one);
+    await blobs.read(two);
+    await s3.direct.write(keyOf(one), "");
+    for (const name of [two, three]) await s3.direct.delete(keyOf(name));
+    expect(await moveToS3(move)).toEqual({ to: "s3", moved: 2, bytes: 6, lost: [three] });
+    expect(await inS3()).toEqual(["owner", one, two, four].sort());
+    expect(await s3.direct.file(keyOf(one)).text()).toBe("one");
+  });
+
+  test("a file on a disk that fails is named, and the rest is moved", async () => {
+    const { move, files, names, inFiles } = await withFiles("one", "two", "unnamed");
+    const [one = "", two = "", unnamed = ""] = names;
+    rmSync(files.pathOf(one));
+    mkdirSync(files.pathOf(one));
+    expect(await moveToS3(move)).toMatchObject({ moved: 1, lost: [one] });
+    expect(await moveToFiles(move)).toMatchObject({ moved: 1, lost: [one] });
+    expect(inFiles()).toEqual([one, two, unnamed].sort());
   });
 
   test("a move that is interrupted says so, has lost nothing, and goes on", async () => {

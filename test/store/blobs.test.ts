@@ -1,8 +1,21 @@
 import { describe, expect, spyOn, test } from "bun:test";
-import { existsSync, mkdirSync, readdirSync, readlinkSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
 import { blobPath, openBlobs } from "../../src/store/blobs.ts";
+import { DamagedBlob } from "../../src/store/sound.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 
@@ -64,6 +77,99 @@ describe("blobs", () => {
     const { blobs, folder } = setUp();
     const name = await blobs.write(bytes("private"));
     expect(statSync(join(folder, name.slice(0, 2), name.slice(2))).mode & 0o077).toBe(0);
+  });
+});
+
+describe("a blob with other bytes", () => {
+  const flip = (path: string): void => {
+    const there = readFileSync(path);
+    there[0] = (there[0] ?? 0) ^ 1;
+    writeFileSync(path, there);
+  };
+  const setUpDamaged = async (content = bytes("sound")) => {
+    const rig = setUp();
+    const name = await rig.blobs.write(content);
+    const path = rig.blobs.pathOf(name);
+    return { ...rig, content, name, path };
+  };
+
+  test("is neither read nor streamed", async () => {
+    const { blobs, name, path } = await setUpDamaged();
+    for (const other of ["Sound", "soun", "", "sound2"]) {
+      writeFileSync(path, other);
+      for (const work of [blobs.read, blobs.file, blobs.examine]) {
+        await expect(work(name)).rejects.toMatchObject({ blob: name, status: 500 });
+      }
+    }
+    rmSync(path);
+    mkdirSync(path);
+    await expect(blobs.file(name)).rejects.toBeInstanceOf(DamagedBlob);
+    rmdirSync(path);
+    expect(await blobs.examine(name)).toBe(false);
+  });
+
+  test("is written anew when it arrives again, by whichever way, and touched by nobody else", async () => {
+    const { blobs, folder, content, name, path } = await setUpDamaged();
+    const stage = join(folder, "stage");
+    flip(path);
+    await blobs.write(content);
+    expect(await blobs.read(name)).toEqual(content);
+    flip(path);
+    writeFileSync(join(folder, "arrived"), content);
+    await blobs.adopt(join(folder, "arrived"), name);
+    expect(await blobs.read(name)).toEqual(content);
+    flip(path);
+    const staged = await blobs.writeStaged([content], stage);
+    await blobs.adopt(staged.file ?? "", name);
+    expect(await blobs.read(name)).toEqual(content);
+    expect(await blobs.writeStaged([content], stage)).toEqual({ name });
+    expect(readdirSync(join(folder, name.slice(0, 2)))).toEqual([name.slice(2)]);
+  });
+
+  test("a large one is found though it was read before, also when its times are set back", async () => {
+    const { blobs, name, path } = await setUpDamaged(new Uint8Array(1_000_000).fill(7));
+    expect((await blobs.file(name)).size).toBe(1_000_000);
+    const { atime, mtime, ctimeMs } = statSync(path);
+    // Within a tick of the file system's clock, a change does not show; the clock of this test is far from it.
+    while (statSync(path).ctimeMs === ctimeMs) {
+      flip(path);
+      utimesSync(path, atime, mtime);
+    }
+    flip(path);
+    if (readFileSync(path)[0] === 7) flip(path);
+    utimesSync(path, atime, mtime);
+    await expect(blobs.file(name)).rejects.toBeInstanceOf(DamagedBlob);
+    await expect(blobs.read(name)).rejects.toBeInstanceOf(DamagedBlob);
+  });
+
+  test("a large one that was read is not read again for each piece, but after an hour", async () => {
+    const { blobs, name, runtime } = await setUpDamaged(new Uint8Array(1_000_000).fill(7));
+    const handle = await open("/dev/null");
+    const kind: FileHandle = Object.getPrototypeOf(handle);
+    await handle.close();
+    const reads = spyOn(kind, "read");
+    try {
+      await blobs.file(name);
+      const once = reads.mock.calls.length;
+      expect(once).toBeGreaterThan(3);
+      await blobs.file(name);
+      expect(reads.mock.calls.length).toBe(once);
+      runtime.advanceTo(START + HOUR);
+      await blobs.file(name);
+      expect(reads.mock.calls.length).toBe(2 * once);
+    } finally {
+      reads.mockRestore();
+    }
+  });
+
+  test("does not take the place of one that arrived while a sweep had it aside", async () => {
+    const { blobs, content, name, path } = await setUpDamaged();
+    flip(path);
+    renameSync(path, `${path}.leaving`);
+    await blobs.write(content);
+    expect(await blobs.sweep(START - HOUR, (names) => new Set(names))).toBe(0);
+    expect(await blobs.read(name)).toEqual(content);
+    expect(existsSync(`${path}.leaving`)).toBe(false);
   });
 });
 

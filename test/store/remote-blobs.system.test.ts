@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { mkdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isUnavailable } from "../../src/base/errors.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
 import { claimBlobs } from "../../src/store/claim.ts";
+import { DamagedBlob } from "../../src/store/sound.ts";
 import { bytesOf, keyOf, nameOfText, openRemote, type RemoteRig } from "../harness/remote-blobs.ts";
 import { noS3 } from "../harness/s3.ts";
 import { until } from "../harness/until.ts";
@@ -77,8 +78,66 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
 
     await rig.blobs.cache.clear();
     await rig.s3.direct.write(keyOf(name), "forged");
-    expect(isUnavailable(await rig.blobs.read(name).catch((error) => error))).toBe(true);
+    const { read, file, lend } = rig.blobs;
+    for (const work of [read, file, (blob: string) => lend(blob, join(rig.data, "lent"))]) {
+      await expect(work(name)).rejects.toBeInstanceOf(DamagedBlob);
+    }
     expect(rig.inCache()).toEqual([]);
+    expect(rig.blobs.s3.failure()).toBeUndefined();
+  });
+
+  test("what is damaged in one place comes from another, and a file is written anew", async () => {
+    const rig = await openRemote();
+    const { blobs } = rig;
+    const name = await blobs.write(bytesOf("three copies"));
+    await blobs.files.write(bytesOf("three copies"));
+    const [file, cached] = [blobs.files.pathOf(name), blobs.cache.pathOf(name)];
+    const lent = async (): Promise<string> => {
+      const path = join(rig.data, `lent-${Math.random()}`);
+      await blobs.lend(name, path);
+      return readFileSync(path, "utf8");
+    };
+    // From the cache.
+    writeFileSync(file, "damaged");
+    expect(await lent()).toBe("three copies");
+    expect(await textOf(rig, name)).toBe("three copies");
+    expect(readFileSync(file, "utf8")).toBe("three copies");
+    // From S3.
+    for (const path of [file, cached]) writeFileSync(path, "three copieS");
+    expect(await lent()).toBe("three copies");
+    rig.s3.interfere(down);
+    expect(isUnavailable(await blobs.read(name).catch((error) => error))).toBe(true);
+    rig.s3.interfere(undefined);
+    rig.runtime.advance(10_000);
+    expect(Buffer.from(await blobs.read(name)).toString()).toBe("three copies");
+    for (const path of [file, cached]) expect(readFileSync(path, "utf8")).toBe("three copies");
+    // The file, while S3 has other bytes.
+    rmSync(cached);
+    await rig.s3.direct.write(keyOf(name), "");
+    expect(await textOf(rig, name)).toBe("three copies");
+    expect(await blobs.examine(name)).toBe(true);
+    // Nowhere.
+    writeFileSync(file, "");
+    for (const work of [() => blobs.read(name), () => blobs.examine(name), lent]) {
+      await expect(work()).rejects.toBeInstanceOf(DamagedBlob);
+    }
+    await rig.s3.direct.delete(keyOf(name));
+    await expect(blobs.read(name)).rejects.toBeInstanceOf(DamagedBlob);
+    await expect(lent()).rejects.toBeInstanceOf(DamagedBlob);
+  });
+
+  test("a damaged copy of what was stored a moment ago is not taken for what arrives", async () => {
+    const rig = await openRemote();
+    const name = await rig.blobs.write(bytesOf("again"));
+    await rig.s3.direct.write(keyOf(name), "aGain");
+    for (const arrive of [() => rig.blobs.write(bytesOf("again")), () => rig.blobs.adopt(staged(rig, "again"), name)]) {
+      writeFileSync(rig.blobs.cache.pathOf(name), "agai");
+      rig.asked();
+      await arrive();
+      expect(rig.asked()).toEqual([`PUT ${name}`]);
+      expect(await rig.s3.direct.file(keyOf(name)).text()).toBe("again");
+      expect(await textOf(rig, name)).toBe("again");
+    }
   });
 
   test("a blob that is nowhere is a file that is missing", async () => {

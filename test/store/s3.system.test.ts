@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { isUnavailable } from "../../src/base/errors.ts";
 import { systemRuntime } from "../../src/base/runtime.ts";
 import { openS3Blobs, type S3Request } from "../../src/store/s3.ts";
+import { DamagedBlob } from "../../src/store/sound.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { type Interference, noS3, startS3 } from "../harness/s3.ts";
 
@@ -197,8 +198,13 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
     }
     interfere(change((whole) => whole.toUpperCase()));
     const copy = into();
-    expect(await outcomeOf(blobs.get(name, copy))).toContain("other bytes");
+    for (const work of [() => blobs.get(name, copy), () => blobs.examine(name)]) {
+      expect(await outcomeOf(work())).toBeInstanceOf(DamagedBlob);
+    }
     expect(existsSync(copy)).toBe(false);
+    // Of other objects that says nothing.
+    expect(blobs.failure()).toBeUndefined();
+    expect(methods()).toEqual(["GET", "GET", "GET", "GET"]);
   });
 
   test("an answer that ends early is tried again, and leaves no half of a file", async () => {
@@ -245,18 +251,17 @@ describe.skipIf(noS3 !== undefined)(`blobs in S3${noS3 ? `: ${noS3}` : ""}`, () 
     expect(blobs.failure()).toBeUndefined();
   });
 
-  test("what is stored already is verified rather than stored again, if asked", async () => {
+  test("what is stored already is stored again: that it has an ETag says nothing of its bytes", async () => {
     const { s3, blobs, fileOf, keyOf, methods, interfere } = await setUp();
     const { name, path } = fileOf("moved before");
     await blobs.put(name, path);
-    interfere(undefined);
-    expect(await blobs.put(name, path, { known: true })).toBe(true);
-    expect(methods()).toEqual(["HEAD"]);
     await s3.direct.write(keyOf(name), "moved beforE");
     interfere(undefined);
-    expect(await blobs.put(name, path, { known: true })).toBe(true);
-    expect(methods().at(-1)).toBe("PUT");
+    expect(await blobs.put(name, path)).toBe(true);
+    expect(methods()).toEqual(["PUT"]);
     expect(await s3.direct.file(keyOf(name)).text()).toBe("moved before");
+    expect(await blobs.examine(name)).toBe(true);
+    expect(await blobs.examine("a".repeat(64))).toBe(false);
   });
 
   test("pages of a long list follow one another", async () => {

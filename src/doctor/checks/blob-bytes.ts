@@ -1,0 +1,70 @@
+/**
+ * Reads the files of mail, as far as its time suffices, and names those that are damaged or missing. What is read first
+ * differs from day to day, so that the daily examination gets around.
+ */
+import { isUnavailable } from "../../base/errors.ts";
+import { blobNames } from "../../store/snapshot.ts";
+import { isDamage } from "../../store/sound.ts";
+import type { Check } from "../check.ts";
+
+const DISK_MS = 10_000;
+/** Places in S3 are paid by the byte. */
+const S3_MS = 3_000;
+const AT_ONCE = 4;
+const DAY_MS = 24 * 3_600_000;
+/** Its multiples, each without its whole part, cover an interval evenly. */
+const GOLDEN = 0.6180339887;
+const MOST_NAMED = 10;
+
+export const checkBlobBytes: Check = async ({ store: { db, blobs, remote }, runtime }) => {
+  const all = [...blobNames(db.$client)];
+  if (all.length === 0) return [];
+  const startedAt = runtime.now();
+  const first = Math.floor(((((startedAt / DAY_MS) | 0) * GOLDEN) % 1) * all.length);
+  const left = [...all.slice(first), ...all.slice(0, first)].values();
+  const until = startedAt + (remote ? S3_MS : DISK_MS);
+  const [damaged, missing]: [string[], string[]] = [[], []];
+  let read = 0;
+  let fault: unknown;
+
+  async function some(): Promise<void> {
+    for (const name of left) {
+      if (fault !== undefined) return;
+      try {
+        if (!(await blobs.examine(name))) missing.push(name);
+        read++;
+      } catch (error) {
+        if (isDamage(error)) damaged.push(name);
+        else fault ??= error;
+      }
+      if (runtime.now() >= until) return;
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, some));
+  if (fault !== undefined && !isUnavailable(fault)) throw fault;
+
+  // A message may have been deleted meanwhile.
+  const named = new Set(blobNames(db.$client));
+  const found = Object.entries({ damaged, missing })
+    .map(([what, names]) => [what, names.filter((name) => named.has(name)).sort()] as const)
+    .filter(([, names]) => names.length > 0)
+    .map(([what, names]) => `${what}: ${listed(names)}`);
+  const base = { id: "blob-bytes", name: "Files of mail" } as const;
+  const looked = `${read + damaged.length} of ${all.length} were read`;
+  if (found.length > 0) {
+    const todo = remote ? `${IN_S3} ${TODO}` : TODO;
+    return [{ ...base, state: "bad", detail: [looked, ...found].join("; "), todo }];
+  }
+  // Another check tells why S3 fails.
+  if (fault !== undefined) return [{ ...base, state: "unknown", detail: `${looked} before S3 failed` }];
+  return [{ ...base, state: "ok", detail: `${looked}, and are whole` }];
+};
+
+const listed = (names: string[]): string =>
+  [...names.slice(0, MOST_NAMED), ...(names.length > MOST_NAMED ? [`and ${names.length - MOST_NAMED} more`] : [])].join(
+    ", ",
+  );
+
+const IN_S3 = "Run mailroom blobs move --to s3: it stores again what this server has a whole copy of.";
+const TODO =
+  "Look at the disk's health. Restore a backup elsewhere, and copy the files from its folder blobs (the first two characters of the name are a folder) to the same place below that of the data folder.";
