@@ -413,6 +413,14 @@ export function createLastUse(
 /** RFC 9106 §4, second recommended option with half the memory, for small machines: about 50 ms. */
 const ARGON2ID = { algorithm: "argon2id", memoryCost: 32_768, timeCost: 3 } as const;
 
+/** True for a hash that costs about as much to check as one of ours: its text says how much memory and time. */
+export function isAffordable(hash: string): boolean {
+  const [, memory, time, lanes] =
+    /^\$argon2id\$v=19\$m=(\d{1,6}),t=(\d{1,2}),p=(\d)\$[\w+/=$]{1,200}$/.exec(hash) ?? [];
+  if (memory === undefined) return false;
+  return Number(memory) <= 2 * ARGON2ID.memoryCost && Number(time) <= 2 * ARGON2ID.timeCost && Number(lanes) <= 4;
+}
+
 /**
  * Hashes computed at once in the process, each with 32 MiB, and calls that wait for one, for two seconds at most on a
  * small machine. A quarter of these is kept for sources from which somebody signed in lately. Limits by source (sign-in.ts) do not bound what many sources cost together.
@@ -439,7 +447,7 @@ export const verifyPassword = (password: string, hash: string | null, isKnown = 
   hashing.within(
     "",
     async () => {
-      if (hash !== null) return Bun.password.verify(password, hash);
+      if (hash !== null) return isAffordable(hash) && Bun.password.verify(password, hash);
       nobodysHash ??= Bun.password.hash("nobody's", ARGON2ID);
       await Bun.password.verify(password, await nobodysHash);
       return false;

@@ -16,6 +16,7 @@ import type { Log } from "../base/log.ts";
 import { atMost } from "../base/pause.ts";
 import { newId, type Runtime, randomToken } from "../base/runtime.ts";
 import { isVerifiedElsewhere } from "../mailbox/addresses.ts";
+import { unpark } from "../outbound/queue.ts";
 import { isServed } from "../store/moving.ts";
 import * as schema from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -40,6 +41,9 @@ export interface DomainEntry {
 
 /** A new key pair for DKIM, not yet assigned to a domain. */
 export type DkimKey = Pick<typeof schema.dkimKeys.$inferInsert, "algorithm" | "privateKey" | "publicKey">;
+
+type Claim = Pick<typeof schema.domains.$inferSelect, "name" | "ownershipToken">;
+type PublishedKey = Pick<typeof schema.dkimKeys.$inferSelect, "selector" | "algorithm" | "publicKey">;
 
 const makeKeyPair = promisify(generateKeyPair);
 const pem = (key: KeyObject): string => key.export({ type: "pkcs8", format: "pem" }).toString();
@@ -218,14 +222,19 @@ export function createDomains({
   function recordsOf(domainId: string): DnsRecord[] {
     const domain = store.db.select().from(schema.domains).where(eq(schema.domains.id, domainId)).get();
     if (!domain) throw new AppError("not_found", "there is no such domain");
-    const keys = store.db.select().from(schema.dkimKeys).where(eq(schema.dkimKeys.domainId, domainId)).all();
-    const { name } = domain;
+    return recordsFor(
+      domain,
+      store.db.select().from(schema.dkimKeys).where(eq(schema.dkimKeys.domainId, domainId)).all(),
+    );
+  }
+
+  function recordsFor({ name, ownershipToken }: Claim, keys: readonly PublishedKey[]): DnsRecord[] {
     return [
       { type: "MX", name, value: `10 ${hostname.toLowerCase()}`, purpose: "mx" },
       // The host that takes mail also sends it; the domain's owner adds any other senders.
       { type: "TXT", name, value: "v=spf1 mx ~all", purpose: "spf" },
       ...keys
-        .sort((a, b) => b.algorithm.localeCompare(a.algorithm))
+        .toSorted((a, b) => b.algorithm.localeCompare(a.algorithm))
         .map(({ selector, algorithm, publicKey }) => ({
           type: "TXT" as const,
           name: `${selector}._domainkey.${name}`,
@@ -233,7 +242,7 @@ export function createDomains({
           purpose: "dkim" as const,
         })),
       { type: "TXT", name: `_dmarc.${name}`, value: "v=DMARC1; p=quarantine", purpose: "dmarc" },
-      ownershipRecord(name, domain.ownershipToken),
+      ownershipRecord(name, ownershipToken),
       ...(policy?.recordsOf(name) ?? []),
       ...(mailApps?.recordsOf(name) ?? []),
     ];
@@ -242,6 +251,20 @@ export function createDomains({
   /** Looks the domain's records up. Changes nothing. @throws AppError not_found */
   async function seeRecords(domainId: string): Promise<FoundRecord[]> {
     return lookUp(runtime.dns, recordsOf(domainId));
+  }
+
+  /** Tells whether the records prove a claim that is not here yet. Takes LONGEST_LOOK_MS at most; never rejects. */
+  async function isProven(claim: Claim, keys: readonly PublishedKey[]): Promise<boolean> {
+    let isTheirs = false;
+    const proving = recordsFor(claim, keys).filter(({ purpose }) => VERIFYING.has(purpose));
+    const looking = lookUp(runtime.dns, proving).then(
+      (found) => {
+        isTheirs = proveOwnership(found);
+      },
+      (error) => log.debug("domain of an import not verified", { domain: claim.name, error }),
+    );
+    await atMost(runtime, LONGEST_LOOK_MS, looking);
+    return isTheirs;
   }
 
   /**
@@ -273,6 +296,8 @@ export function createDomains({
       .set({ verifiedAt: now, acceptsUnverified: false, lostAt: null })
       .where(eq(schema.domains.id, domainId))
       .run();
+    // What came with its workspace from another server has waited for this.
+    if (isServed(tx, domain.workspaceId)) unpark(tx, domain.workspaceId, domain.name);
   }
 
   /**
@@ -333,6 +358,7 @@ export function createDomains({
     domainIn,
     recordsOf,
     seeRecords,
+    isProven,
     verifyDomain,
     verifyOnArrival,
     markVerified,

@@ -15,10 +15,11 @@ const settingsOf = ({ appliance }: Session): Record<string, string> =>
   );
 
 function describeImport(document: Document): string {
-  const { rows: _, settings, withoutFactor, ...rest } = document as Imported & { settings: object };
+  const { rows: _, settings, withoutFactor, unverified, ...rest } = document as Imported & { settings: object };
   return [
     record(rest),
     ...withoutFactor.map((email) => `${email} needs a recovery code, or mailroom user totp ${email} --reset\n`),
+    ...unverified.map((name) => `${name} takes and sends no mail here until mailroom domain verify ${name}\n`),
     ...Object.entries(settings).map(([name, value]) => `the other server has ${name} ${value}\n`),
   ].join("");
 }
@@ -79,9 +80,9 @@ export const movingCommands = [
     async run(session, { arguments: { folder }, options: { identity } }) {
       const { appliance, config, runtime, log, io } = session;
       const identities = identity === undefined ? undefined : await openIdentities(identity);
-      const { store, mailbox } = appliance;
+      const { store, mailbox, domains } = appliance;
       const imported = await importWorkspace(
-        { store, mailbox, runtime, log },
+        { store, mailbox, domains, runtime, log },
         { data: config.data, folder, identities, ...progressOf(session) },
       );
       if (!imported.served) {

@@ -18,6 +18,7 @@ import type { Store, Tx } from "../store/store.ts";
 import { forgetTold } from "./absences.ts";
 import {
   isVerifiedElsewhere,
+  isVerifiedFor,
   localDomain,
   type MailboxRoute,
   type Route,
@@ -193,6 +194,8 @@ export function createMailbox({
     isLocal: (workspaceId: string, domain: string): boolean => localDomain(db, workspaceId, domain) !== undefined,
     /** True if the domain (A-labels) was verified by another workspace. */
     isVerifiedElsewhere: (workspaceId: string, domain: string): boolean => isVerifiedElsewhere(db, workspaceId, domain),
+    /** True if the domain (A-labels) was verified by the workspace. */
+    isVerifiedFor: (workspaceId: string, domain: string): boolean => isVerifiedFor(db, workspaceId, domain),
 
     usage: (mailboxId: string): Usage => usageOf(db, options, mailboxId),
     /**

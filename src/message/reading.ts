@@ -2,6 +2,7 @@
  * Reads stored HTML when a person or a model asks for it. Strangers wrote it, so a parser does the work
  * (workers/parser.ts), each reading within a budget of its own. Also packs and unpacks stored bodies.
  */
+import { zstdDecompressSync } from "node:zlib";
 import { type CodedPart, maskCodes } from "./codes.ts";
 import { type CodedFile, maskFile } from "./codes-file.ts";
 import { type ForwardedMessage, forwardedHtml } from "./composition.ts";
@@ -13,8 +14,12 @@ import { type SeenText, seenText, type VisibleHtml, visibleHtml } from "./visibl
 /** Compresses text as bodies are stored: zstd. */
 export const packText = (text: string): Uint8Array => Bun.zstdCompressSync(text);
 
-export const unpackText = (packed: Uint8Array): string =>
-  new TextDecoder().decode(Bun.zstdDecompressSync(Buffer.from(packed)));
+/** Bytes of an unpacked body: as many as the largest message that smtp.maxMessageBytes allows. */
+const MOST_UNPACKED = 1024 * 1024 * 1024;
+
+/** @throws Error for what is not packed, or unpacks to more than `most` bytes */
+export const unpackText = (packed: Uint8Array, most = MOST_UNPACKED): string =>
+  new TextDecoder().decode(zstdDecompressSync(packed, { maxOutputLength: most }));
 
 /** A body stored by an older version: `html` as received, packed; `text` as stored. */
 interface BodyReading {

@@ -4,13 +4,14 @@
  */
 import { Database } from "bun:sqlite";
 import { chmodSync, copyFileSync, rmSync } from "node:fs";
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { lstat, readFile } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { is } from "drizzle-orm";
 import { getTableConfig, SQLiteTable } from "drizzle-orm/sqlite-core";
-import { hashFile } from "../backup/files.ts";
+import { hashFile, namesIn } from "../backup/files.ts";
 import { DATABASE, listGenerations, MANIFEST, readSums, requireFormat, SUMS } from "../backup/layout.ts";
 import { AppError } from "../base/errors.ts";
+import { isMissing } from "../base/files.ts";
 import { MIGRATIONS, migrate } from "../store/migrate.ts";
 import * as schema from "../store/schema.ts";
 import { EXPORT, type ExportManifest } from "./layout.ts";
@@ -36,7 +37,11 @@ export async function openExport(folder: string, data: string): Promise<FoundExp
   if (path === undefined) throw new AppError("not_found", `no export was finished in ${folder}: make it again`);
   const { manifest, sums } = await readManifest(path);
   const database = join(path, DATABASE);
+  // A journal beside the database would be taken for its own.
+  const stray = (await namesIn(path)).find((name) => name !== SUMS && !sums.has(name));
+  if (stray !== undefined) throw damaged(`${stray} does not belong there`);
   for (const [name, sha256] of sums) {
+    if ((await plainSize(join(path, name))) === undefined) throw damaged(`${name} is missing`);
     const hashed = await hashFile(join(path, name)).catch((error) => {
       throw damaged(name, error);
     });
@@ -51,6 +56,9 @@ export async function openExport(folder: string, data: string): Promise<FoundExp
   const db = new Database(migrated, { readwrite: true, strict: true });
   try {
     migrate(db, { claim: () => () => {} });
+  } catch (error) {
+    rmSync(migrated, { force: true });
+    throw damaged("its rows cannot be brought up to date", error);
   } finally {
     db.close();
   }
@@ -62,8 +70,8 @@ async function readManifest(path: string): Promise<{ manifest: ExportManifest; s
   let sums: Map<string, string>;
   let manifest: ExportManifest;
   try {
-    sums = readSums(await readFile(join(path, SUMS), "utf8"));
-    manifest = JSON.parse(await readFile(join(path, MANIFEST), "utf8"));
+    sums = readSums(await readSmall(join(path, SUMS)));
+    manifest = JSON.parse(await readSmall(join(path, MANIFEST)));
     if (!isManifest(manifest)) throw new Error(`${MANIFEST} is not one`);
   } catch (error) {
     throw damaged(error instanceof Error ? error.message : String(error), error);
@@ -74,6 +82,26 @@ async function readManifest(path: string): Promise<{ manifest: ExportManifest; s
     "conflict",
     `the export was made by a newer Mailroom (${manifest.version}, schema ${manifest.schema}; this one knows ${MIGRATIONS.length}): bring this server to that version first`,
   );
+}
+
+/** Bytes of files that are read whole: a manifest lists what was lost, 64 digits each. */
+const LARGEST_TEXT = 64 * 1024 * 1024;
+
+async function readSmall(path: string): Promise<string> {
+  const size = await plainSize(path);
+  if (size === undefined) throw new Error(`${basename(path)} is missing`);
+  if (size > LARGEST_TEXT) throw new Error(`${basename(path)} is too large`);
+  return readFile(path, "utf8");
+}
+
+/** Size of a plain file; undefined for a missing one. Links, pipes and devices are never opened. @throws AppError conflict for one */
+export async function plainSize(path: string): Promise<number | undefined> {
+  const found = await lstat(path).catch((error) => {
+    if (isMissing(error)) return undefined;
+    throw error;
+  });
+  if (found && !found.isFile()) throw damaged(`${basename(path)} is no plain file`);
+  return found?.size;
 }
 
 const isManifest = ({
@@ -92,7 +120,9 @@ const isManifest = ({
   [version, id, workspace?.id, workspace?.name].every((text) => typeof text === "string") &&
   typeof final === "boolean" &&
   [settings, rows].every((value) => typeof value === "object" && value !== null) &&
-  Array.isArray(lacking);
+  Object.values(settings).every((value) => typeof value === "string") &&
+  Array.isArray(lacking) &&
+  lacking.every((name) => typeof name === "string" && /^[0-9a-f]{64}$/.test(name));
 
 type SchemaRow = { type: string; name: string; tbl_name: string; sql: string | null };
 const SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name";
@@ -106,8 +136,11 @@ function checkDatabase(path: string, { schema, workspace, rows }: ExportManifest
   let db: Database | undefined;
   try {
     migrate(made, { claim: () => () => {}, migrations: MIGRATIONS.slice(0, schema) });
-    db = new Database(path, { readonly: true, strict: true });
-    db.exec("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON");
+    // Of a database that is opened to read alone, SQLite forgets the CHECK constraints.
+    db = new Database(path, { readwrite: true, strict: true });
+    db.exec("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON");
+    const mode = db.query<{ journal_mode: string }, []>("PRAGMA journal_mode").get()?.journal_mode;
+    if (mode !== "delete") throw new Error(`${DATABASE} has a log beside it`);
     const version = db.query<{ user_version: number }, []>("PRAGMA user_version").get()?.user_version;
     const schemaOf = (one: Database) => JSON.stringify(one.query<SchemaRow, []>(SCHEMA).all());
     if (version !== schema || schemaOf(db) !== schemaOf(made)) throw new Error(`${DATABASE} has another schema`);
@@ -141,8 +174,37 @@ const TYPES: Readonly<Record<string, (column: string) => string>> = {
   BLOB: (column) => `typeof(${column}) = 'blob'`,
 };
 
+/** An address as messages have them. */
+const ADDRESS = (value: string): string => `json_extract(${value}, '$.email') IS NOT NULL`;
+const EACH = (column: string, of: string): string =>
+  `json_type(${column}) = 'array' AND NOT EXISTS (SELECT 1 FROM json_each(${column}) WHERE NOT (${of}))`;
+const TEXTS = (column: string): string => EACH(column, "type = 'text'");
+const OBJECT = (column: string): string => `json_type(${column}) = 'object'`;
+const ADDRESSES = (column: string): string => EACH(column, `type = 'object' AND ${ADDRESS("value")}`);
+const SENDER = (column: string): string => `${OBJECT(column)} AND ${ADDRESS(column)}`;
+
+/** What JSON holds, by the names of columns: jobs of the server read it, for all workspaces. */
+const SHAPES: Readonly<Record<string, (column: string) => string>> = {
+  ...{ from: SENDER, counterpart: SENDER },
+  ...{ to: ADDRESSES, cc: ADDRESSES, bcc: ADDRESSES, reply_to: ADDRESSES, participants: ADDRESSES },
+  ...{ recipients: ADDRESSES, headers: (column) => EACH(column, "json_array_length(value) = 2") },
+  ...{ scopes: TEXTS, passed: TEXTS, mailboxes: TEXTS, events: TEXTS, ids: TEXTS },
+  ...{ policy: OBJECT, auth: OBJECT, unfinished: OBJECT, agent: OBJECT, data: OBJECT, dsn: OBJECT },
+  templates: (column) => EACH(column, "type = 'object'"),
+};
+
+const isId = (column: string): string =>
+  `length(${column}) <= 64 AND ${column} GLOB '[a-z][a-z][a-z]_?*' AND ${column} NOT GLOB '*[^0-9A-Za-z_]*'`;
+
+/** SQL: the address is of that domain. */
+const isAt = (address: string, domain: string): string =>
+  `substr(${address}, -length(${domain}) - 1) = '@' || ${domain}`;
+
 /** Rows that belong together, and so must agree. */
 const DISAGREEING = [
+  `addresses m JOIN moved.domains t ON t.id = m.domain_id WHERE NOT (${isAt("m.address", "t.name")})`,
+  `outbound_messages m WHERE NOT (${isAt("m.return_path", "m.domain")}) OR m.return_path NOT GLOB 'bounce+[0-9a-z]*'
+     OR m.recipients < 0 OR m.outside_recipients < 0`,
   `messages m JOIN moved.threads t ON t.seq = m.thread_seq
      WHERE m.mailbox_id <> t.mailbox_id OR m.seq NOT ${messagesBetween("t.seq", "t.seq")}`,
   "thread_references m JOIN moved.threads t ON t.seq = m.thread_seq WHERE m.mailbox_id <> t.mailbox_id",
@@ -163,7 +225,9 @@ export function checkValues(sqlite: Database, { workspace }: ExportManifest): vo
     const wrong = (tables.get(name) ?? []).map((column) => {
       const quoted = `"${column.name}"`;
       const isRight = [TYPES[column.getSQLType().toUpperCase()]?.(quoted) ?? "TRUE"];
-      if (column.dataType === "json") isRight.push(`json_valid(${quoted})`);
+      if (column.dataType === "json")
+        isRight.push(`CASE WHEN json_valid(${quoted}) THEN ${SHAPES[column.name]?.(quoted) ?? "TRUE"} ELSE FALSE END`);
+      if (column.name === "id" && column.dataType === "string") isRight.push(isId(quoted));
       if (column.name === "blob") isRight.push(`length(${quoted}) = 64 AND ${quoted} NOT GLOB '*[^0-9a-f]*'`);
       return `NOT (${column.notNull ? "" : `${quoted} IS NULL OR `}${isRight.join(" AND ")})`;
     });

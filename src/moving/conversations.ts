@@ -4,7 +4,7 @@
  */
 import type { Database } from "bun:sqlite";
 import { MESSAGES_PER_THREAD } from "../store/schema.ts";
-import { columnsOf, messagesBetween, planOf, primaryKeyOf } from "./rows.ts";
+import { columnsOf, FILE_NAME, messagesBetween, planOf, primaryKeyOf } from "./rows.ts";
 import { MOVED } from "./tables.ts";
 
 export function createMailImport(sqlite: Database) {
@@ -75,6 +75,7 @@ function mailValues(sqlite: Database, name: string): Map<string, string> {
     columnsOf(sqlite, name).map((column) => {
       const plain = column.slice(1, -1);
       if (values[plain] !== undefined) return [column, values[plain]];
+      if (plain === "blob") return [column, FILE_NAME];
       if (numbers[plain] === "threads") return [column, name === "threads" ? "NULL" : "p.seq"];
       if (numbers[plain] === "messages")
         return [column, `p.seq * ${MESSAGES_PER_THREAD} + m.${column} % ${MESSAGES_PER_THREAD}`];

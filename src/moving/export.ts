@@ -274,8 +274,7 @@ async function copyRows({ data, workspace, isInterrupted, onProgress }: ExportRe
       ).run();
     }
     db.exec(
-      `${copying(db, "oauth_clients", "source.oauth_clients t WHERE id IN (SELECT client_id FROM main.oauth_grants)")};
-       ${copying(db, "thread_changes", "source.thread_changes t WHERE kind = 'gone' AND user_id IS NULL AND mailbox_id IN (SELECT id FROM main.mailboxes)")};
+      `${copying(db, "thread_changes", "source.thread_changes t WHERE kind = 'gone' AND user_id IS NULL AND mailbox_id IN (SELECT id FROM main.mailboxes)")};
        DELETE FROM main.webhook_cursor;
        ${copying(db, "webhook_cursor", "source.webhook_cursor t")};
        UPDATE main.webhook_cursor SET event_seq =

@@ -1,13 +1,12 @@
 /** The transaction with which a workspace that has arrived begins to be served. */
 import type { Database } from "bun:sqlite";
-import { unpark } from "../outbound/queue.ts";
 import type { Tx } from "../store/store.ts";
 import type { ExportManifest } from "./layout.ts";
 import { ANNOUNCED, columnsOf, freshOffsets, inserting, type Offsets, ownedBy, raise, sequenceOf } from "./rows.ts";
 import { MOVED } from "./tables.ts";
 
-/** Adds what makes the workspace a served one. */
-export function finish(tx: Tx, { id, workspace }: ExportManifest, logs: Offsets): void {
+/** Adds what makes the workspace a served one. Its domains are claims, and its queue stays parked until they are verified. */
+export function finish(tx: Tx, { id, workspace }: ExportManifest, logs: Offsets, now: number): void {
   const sqlite = tx.$client;
   for (const name of ["events", "thread_changes"]) raise(sqlite, name, sequenceOf(sqlite, "moved", name));
   const lasting = MOVED.filter(({ stage }) => stage === "last");
@@ -26,12 +25,9 @@ export function finish(tx: Tx, { id, workspace }: ExportManifest, logs: Offsets)
       continue;
     }
     sqlite.prepare(`DELETE FROM main.${name} WHERE ${ownedBy(name)}`).run(workspace.id);
-    if (name === "oauth_grants") {
-      const columns = columnsOf(sqlite, "oauth_clients").join(", ");
-      sqlite.exec(`INSERT OR IGNORE INTO main.oauth_clients (${columns}) SELECT ${columns} FROM moved.oauth_clients`);
-    }
     sqlite.exec(inserting(sqlite, name, offsets, "TRUE"));
   }
+  cancelNotices(sqlite, workspace.id, now);
   announce(sqlite, logs);
   tellFollowers(sqlite, workspace.id);
   sqlite
@@ -40,7 +36,17 @@ export function finish(tx: Tx, { id, workspace }: ExportManifest, logs: Offsets)
        FROM moved.workspaces m WHERE workspaces.id = m.id`,
     )
     .run(id);
-  unpark(tx, workspace.id);
+}
+
+/** Gives up what the other server wrote in its own name: a server sends its own notices only, whose domain is not asked for. */
+function cancelNotices(sqlite: Database, workspaceId: string, now: number): void {
+  const notices = "message_seq IN (SELECT seq FROM main.outbound_messages WHERE workspace_id = ?1 AND notice = 1)";
+  sqlite
+    .prepare(
+      `UPDATE main.queue_entries SET state = 'cancelled', due_at = NULL, settled_at = ?2 WHERE state = 'held' AND ${notices}`,
+    )
+    .run(workspaceId, now);
+  sqlite.prepare(`DELETE FROM main.outbound_contents WHERE ${notices}`).run(workspaceId);
 }
 
 /** Has the webhooks go on: with the deliveries that wait, and with the events that the other server had not announced. */

@@ -17,7 +17,7 @@ import { sealKeyIn } from "../access/identity.ts";
 import { openSeal } from "../access/seal.ts";
 import { replaceSecret } from "../access/second-factor.ts";
 import type { Identities } from "../backup/age.ts";
-import { sizeOf } from "../backup/files.ts";
+import { sideBySide, sizeOf } from "../backup/files.ts";
 import { BLOBS } from "../backup/layout.ts";
 import { AppError } from "../base/errors.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
@@ -26,7 +26,7 @@ import { blobPath } from "../store/blobs.ts";
 import { tryClaim } from "../store/claim.ts";
 import type { NotAPromise, Store, Tx } from "../store/store.ts";
 import { createPacing } from "../transfer/import.ts";
-import { checkValues, damaged, type FoundExport, openExport } from "./check.ts";
+import { checkValues, damaged, type FoundExport, openExport, plainSize } from "./check.ts";
 import { createMailImport } from "./conversations.ts";
 import type { ExportParts } from "./export.ts";
 import { finish } from "./finish.ts";
@@ -44,6 +44,7 @@ import {
   reserve,
 } from "./rows.ts";
 import { MOVED } from "./tables.ts";
+import { checkBodies, checkTrust } from "./trust.ts";
 
 export interface ImportRequest {
   /** The data folder. */
@@ -72,8 +73,12 @@ export interface Imported {
   /** Sign-in names of people whose second factor could not come along: they need a recovery code, or its reset. */
   withoutFactor: string[];
   domains: string[];
+  /** Of them, those that are claims here: nothing is taken or sent under them. */
+  unverified: string[];
   settings: Record<string, string>;
 }
+
+type ImportParts = ExportParts & { mailbox: Pick<Mailbox, "backlog">; domains: ImportedDomains };
 
 /** Messages that a transaction of the removal of a mailbox deletes. */
 const DELETED_AT_ONCE = 200;
@@ -81,10 +86,7 @@ const LARGEST_BLOB = 128 * 1024 * 1024;
 const INTERRUPTED = "interrupted; run it again to go on";
 
 /** @throws AppError conflict for what is damaged, newer than this program, or in the way; not_found; errors of the store */
-export async function importWorkspace(
-  parts: ExportParts & { mailbox: Pick<Mailbox, "backlog"> },
-  request: ImportRequest,
-): Promise<Imported> {
+export async function importWorkspace(parts: ImportParts, request: ImportRequest): Promise<Imported> {
   const { data } = request;
   const release = tryClaim(join(data, "import.lock"));
   if (!release) throw new AppError("conflict", "another import of a workspace is under way");
@@ -123,18 +125,15 @@ const UNIQUE: Readonly<Record<string, readonly string[]>> = {
 /** Those whose rows come last, which others may take meanwhile. */
 const LATER = MOVED.flatMap(({ name, stage }) => (stage === "last" && Object.hasOwn(UNIQUE, name) ? [name] : []));
 
-async function bringIn(
-  parts: ExportParts & { mailbox: Pick<Mailbox, "backlog"> },
-  request: ImportRequest,
-  found: FoundExport,
-): Promise<Imported> {
-  const { store, runtime, log, mailbox } = parts;
+async function bringIn(parts: ImportParts, request: ImportRequest, found: FoundExport): Promise<Imported> {
+  const { store, runtime, log, mailbox, domains } = parts;
   const { data, identities, isInterrupted, onProgress } = request;
   const { manifest } = found;
   const workspaceId = manifest.workspace.id;
   const sqlite = store.db.$client;
   sqlite.prepare("ATTACH ? AS moved").run(found.database);
   checkValues(sqlite, manifest);
+  await checkTrust(sqlite, found, runtime.now());
   const pacing = createPacing({ folder: data, runtime });
   const secrets = await secretsOf(found, identities);
 
@@ -154,11 +153,13 @@ async function bringIn(
       .prepare<{ name: string }, []>("SELECT name FROM moved.domains ORDER BY name")
       .all()
       .map(({ name }) => name),
+    unverified: [],
     settings: manifest.settings,
   };
   if (present === "served") return result;
 
   const lacking = new Set(manifest.lacking);
+  renameLacking(sqlite, manifest);
   const bringBlobs = (query: string, ...range: SQLQueryBindings[]) =>
     copyBlobs(store, found.folder, lacking, sqlite.prepare<{ blob: string }, SQLQueryBindings[]>(query).all(...range));
   /** Runs a transaction that does not keep a running server waiting. */
@@ -177,6 +178,7 @@ async function bringIn(
   for (let after = 0, last = mail.next(after, pacing.room()); last !== null; last = mail.next(after, pacing.room())) {
     const through: number = last;
     const from = after + 1;
+    checkBodies(sqlite, from, through);
     for (const table of ["attachments", "holds"]) {
       await bringBlobs(
         `SELECT DISTINCT blob FROM moved.${table} WHERE blob IS NOT NULL AND message_seq ${messagesBetween("?1", "?2")}`,
@@ -226,17 +228,65 @@ async function bringIn(
   }
   if (!manifest.final) return result;
 
+  const proven = await provenDomains(sqlite, domains);
   const seal = openSeal(sealKeyIn(data), runtime, log);
   store.transact((tx) => {
     requireFree(sqlite, manifest, LATER);
-    finish(tx, manifest, offsets);
+    finish(tx, manifest, offsets, runtime.now());
+    for (const id of proven) domains.markVerified(tx, id);
     for (const { userId, email } of peopleWithFactors(sqlite, workspaceId)) {
       const secret = secrets.get(userId);
       if (secret) replaceSecret(tx, userId, seal.close(secret, userId));
       else result.withoutFactor.push(email);
     }
   });
+  result.unverified = sqlite
+    .prepare<{ name: string }, [string]>(
+      "SELECT name FROM main.domains WHERE workspace_id = ? AND verified_at IS NULL ORDER BY name",
+    )
+    .all(workspaceId)
+    .map(({ name }) => name);
   return result;
+}
+
+/** What moves know of domains: records prove a claim. */
+export interface ImportedDomains {
+  isProven(
+    claim: { name: string; ownershipToken: string },
+    keys: readonly { selector: string; algorithm: "rsa" | "ed25519"; publicKey: string }[],
+  ): Promise<boolean>;
+  markVerified(tx: Tx, domainId: string): void;
+}
+
+/** Ids of the domains that were verified at the other server, and whose records are seen from here. */
+async function provenDomains(sqlite: Database, { isProven }: ImportedDomains): Promise<string[]> {
+  const claims = sqlite
+    .prepare<{ id: string; name: string; ownershipToken: string }, []>(
+      "SELECT id, name, ownership_token AS ownershipToken FROM moved.domains WHERE verified_at IS NOT NULL",
+    )
+    .all();
+  const keysOf = sqlite.prepare<{ selector: string; algorithm: "rsa" | "ed25519"; publicKey: string }, [string]>(
+    "SELECT selector, algorithm, public_key AS publicKey FROM moved.dkim_keys WHERE domain_id = ?",
+  );
+  const proven: string[] = [];
+  await sideBySide(claims, async (claim) => {
+    if (await isProven(claim, keysOf.all(claim.id))) proven.push(claim.id);
+  });
+  return proven;
+}
+
+/** Gives files that the export lacks a name of their own, unless an earlier import of the workspace brought them. */
+function renameLacking(sqlite: Database, { workspace, lacking }: ExportManifest): void {
+  sqlite.exec("CREATE TEMP TABLE lacking (blob TEXT PRIMARY KEY, instead TEXT NOT NULL)");
+  const owned = sqlite.prepare(
+    `SELECT 1 FROM main.attachments a JOIN main.messages m ON m.seq = a.message_seq JOIN main.mailboxes b ON b.id = m.mailbox_id
+     WHERE a.blob = ?1 AND b.workspace_id = ?2 LIMIT 1`,
+  );
+  const rename = sqlite.prepare("INSERT OR IGNORE INTO temp.lacking VALUES (?, ?)");
+  for (const blob of lacking) {
+    if (owned.get(blob, workspace.id) !== null) continue;
+    rename.run(blob, new Bun.CryptoHasher("sha256").update(`${workspace.id} ${blob}`).digest("hex"));
+  }
 }
 
 /**
@@ -358,7 +408,7 @@ async function copyBlobs(
   for (const { blob } of named) {
     if (lacking.has(blob)) continue;
     const path = blobPath(join(folder, BLOBS), blob);
-    const size = await sizeOf(path);
+    const size = await plainSize(path);
     if (size === undefined || size > LARGEST_BLOB)
       throw damaged(`blobs/${blob} ${size === undefined ? "is missing" : "is too large"}`);
     const bytes = new Uint8Array(await Bun.file(path).arrayBuffer());

@@ -26,6 +26,12 @@ export const columnsOf = (db: Database, table: string, of = "main"): string[] =>
 export const countOf = (db: Database, table: string): number =>
   db.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${table}`).get()?.n ?? 0;
 
+/**
+ * SQL: the name of a row's file here. A file that the export lacks has another name in the temporary table `lacking`, since one
+ * that somebody else has here under that name is theirs.
+ */
+export const FILE_NAME = "coalesce((SELECT l.instead FROM temp.lacking l WHERE l.blob = m.blob), m.blob)";
+
 /** SQL: is the number of a message of the conversations from `first` to `last`. */
 export const messagesBetween = (first: string, last: string): string =>
   `BETWEEN ${first} * ${MESSAGES_PER_THREAD} AND ${last} * ${MESSAGES_PER_THREAD} + ${MESSAGES_PER_THREAD - 1}`;
@@ -145,10 +151,11 @@ export function inserting(sqlite: Database, name: string, offsets: Offsets, wher
     const plain = column.slice(1, -1);
     const of = numbers[plain];
     if (values[plain] !== undefined) return values[plain];
+    if (plain === "blob") return FILE_NAME;
     if (of === undefined) return `m.${column}`;
     if (of === "threads") {
       // A conversation that is gone has a number that none has.
-      return `coalesce((SELECT t.seq FROM main.threads t WHERE t.id = m.thread_id), -m.seq)`;
+      return `coalesce((SELECT t.seq FROM main.threads t WHERE t.id = m.thread_id AND t.mailbox_id IN (SELECT id FROM moved.mailboxes)), -m.seq)`;
     }
     if (of === "junk_filters" && name !== of) {
       return `(SELECT f.seq FROM moved.junk_filters o JOIN main.junk_filters f ON f.mailbox_id = o.mailbox_id WHERE o.seq = m.${column})`;

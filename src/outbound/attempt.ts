@@ -29,7 +29,7 @@ import type { Connection } from "./transport.ts";
 
 export interface AttemptParts {
   store: Pick<Store, "db" | "blobs" | "enqueue">;
-  mailbox: Pick<Mailbox, "isLocal" | "isVerifiedElsewhere">;
+  mailbox: Pick<Mailbox, "isLocal" | "isVerifiedElsewhere" | "isVerifiedFor">;
   /** See the function `deliverHere`. */
   deliverHere(claim: Claim, content: Uint8Array): ReturnType<typeof deliverHere>;
   /** Makes the content of a message fit a server that does not offer what it needs, as far as that is possible. */
@@ -78,13 +78,26 @@ const DOMAIN_LOST: DeliveryResult = {
   code: 550,
   status: "5.7.1",
 };
+/** Waiting mail of a workspace that came from another server (moving/), which an admin releases. */
+const NOT_VERIFIED: DeliveryResult = {
+  kind: "deferred",
+  reply: "451 4.7.1 The domain that this is from is not verified here",
+  hard: false,
+  code: 451,
+  status: "4.7.1",
+};
 /** Wait for the next attempt after a fault, outside the schedule. */
 const AFTER_FAULT_MS = 15 * 60_000;
 
 export function createAttempts(parts: AttemptParts) {
   const { store, mailbox, runtime, log, hold, meters, rooms } = parts;
-  const isVerifiedElsewhere = ({ workspaceId, domain }: Claim["message"]) =>
-    mailbox.isVerifiedElsewhere(workspaceId, domain);
+
+  /** Why a message is not sent under its domain; undefined if it is. Notices may be from the server's own name. */
+  function refusalOf({ notice, workspaceId, domain }: Claim["message"]): DeliveryResult | undefined {
+    if (notice || mailbox.isVerifiedFor(workspaceId, domain)) return undefined;
+    return mailbox.isVerifiedElsewhere(workspaceId, domain) ? DOMAIN_LOST : NOT_VERIFIED;
+  }
+
   /** Commits; waits while the store is unavailable. */
   const commit = createPatientCommit({ store, runtime, log, warning: "the store cannot record a delivery attempt" });
   /** The bytes of messages in use, read once for all destinations that a message is sent to at the same time. */
@@ -120,8 +133,9 @@ export function createAttempts(parts: AttemptParts) {
     let attempted: Attempted;
     let remote: string | undefined;
     try {
-      if (!message.notice && isVerifiedElsewhere(message)) {
-        attempted = { kind: "attempted", results: entries.map(() => DOMAIN_LOST) };
+      const refusal = refusalOf(message);
+      if (refusal) {
+        attempted = { kind: "attempted", results: entries.map(() => refusal) };
       } else if (mailbox.isLocal(message.workspaceId, domain)) {
         remote = "here";
         const delivery = await withContent(rooms.here, message.seq, (content) => parts.deliverHere(claim, content));

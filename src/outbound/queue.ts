@@ -419,13 +419,18 @@ export function releaseHeld(tx: Tx, now: number, workspaceId?: string): number {
   return held.length;
 }
 
-const ofWorkspace = (tx: Tx, workspaceId: string): SQL =>
+const ofWorkspace = (tx: Tx, workspaceId: string, domain?: string): SQL =>
   inArray(
     queueEntries.messageSeq,
     tx
       .select({ seq: outboundMessages.seq })
       .from(outboundMessages)
-      .where(eq(outboundMessages.workspaceId, workspaceId)),
+      .where(
+        and(
+          eq(outboundMessages.workspaceId, workspaceId),
+          domain === undefined ? undefined : sql`+${outboundMessages.domain} = ${domain}`,
+        ),
+      ),
   );
 
 /**
@@ -447,12 +452,18 @@ export function park(tx: Tx, workspaceId: string): number {
   return attempts.get()?.count ?? 0;
 }
 
-/** Makes the parked entries of a workspace wait again. */
-export function unpark(tx: Tx, workspaceId: string): void {
+/** Makes the parked entries of a workspace wait again; with `domain` (A-labels), those of messages from there. */
+export function unpark(tx: Tx, workspaceId: string, domain?: string): void {
   const waiting = tx
     .update(queueEntries)
     .set({ state: "waiting" })
-    .where(and(eq(queueEntries.state, sql.raw("'held'")), isNotNull(queueEntries.dueAt), ofWorkspace(tx, workspaceId)))
+    .where(
+      and(
+        eq(queueEntries.state, sql.raw("'held'")),
+        isNotNull(queueEntries.dueAt),
+        ofWorkspace(tx, workspaceId, domain),
+      ),
+    )
     .returning({ domain: queueEntries.domain })
     .all();
   correctDomains(tx, waiting);

@@ -148,6 +148,7 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
     mailbox: {
       isLocal: (_, domain) => HERE.includes(domain),
       isVerifiedElsewhere: () => false,
+      isVerifiedFor: () => true,
     },
     deliverHere: given.deliverHere ?? deliverHere,
     recode: async (_, content) => content,

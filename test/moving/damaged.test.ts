@@ -1,7 +1,6 @@
 /** An export that is damaged, of a stranger, or in the way of something is refused, and nothing is changed. */
 import { Database } from "bun:sqlite";
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { createHash } from "node:crypto";
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { sealKeyIn } from "../../src/access/identity.ts";
@@ -9,6 +8,7 @@ import { openSeal } from "../../src/access/seal.ts";
 import { createLog } from "../../src/base/log.ts";
 import { MIGRATIONS } from "../../src/store/migrate.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { copyOf, editExport, editManifest, generationOf } from "../harness/moving-export.ts";
 import {
   copySource,
   exportTo,
@@ -30,44 +30,7 @@ beforeAll(async () => {
   await exportTo(await copySource(), made, "--final");
 });
 
-function copyExport(): string {
-  const folder = newExport();
-  cpSync(made, folder, { recursive: true });
-  return folder;
-}
-
-const generationOf = (folder: string): string => {
-  const [id = ""] = readdirSync(join(folder, "generations"));
-  return join(folder, "generations", id);
-};
-
-/** Writes checksums, as whoever made the export would have. */
-function agree(folder: string): void {
-  const at = generationOf(folder);
-  const sums = readdirSync(at)
-    .filter((name) => name !== "SHA256SUMS")
-    .map(
-      (name) =>
-        `${createHash("sha256")
-          .update(readFileSync(join(at, name)))
-          .digest("hex")}  ${name}\n`,
-    );
-  writeFileSync(join(at, "SHA256SUMS"), sums.join(""));
-}
-
-function edit(folder: string, sql: string): void {
-  const db = new Database(join(generationOf(folder), "mailroom.db"));
-  db.exec("PRAGMA foreign_keys = OFF");
-  db.exec(sql);
-  db.close();
-  agree(folder);
-}
-
-function editManifest(folder: string, change: object): void {
-  const path = join(generationOf(folder), "manifest.json");
-  writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, "utf8")), ...change }));
-  agree(folder);
-}
+const copyExport = (): string => copyOf(made);
 
 const flip = (path: string): void => {
   const bytes = readFileSync(path);
@@ -110,20 +73,20 @@ test.each<[string, (folder: string) => void, RegExp]>([
   ["a later schema", (folder) => editManifest(folder, { schema: MIGRATIONS.length + 1 }), /made by a newer Mailroom/],
   [
     "a trigger",
-    (folder) => edit(folder, "CREATE TRIGGER x AFTER INSERT ON threads BEGIN DELETE FROM users; END"),
+    (folder) => editExport(folder, "CREATE TRIGGER x AFTER INSERT ON threads BEGIN DELETE FROM users; END"),
     /another schema/,
   ],
-  ["a view", (folder) => edit(folder, "CREATE VIEW x AS SELECT * FROM users"), /another schema/],
+  ["a view", (folder) => editExport(folder, "CREATE VIEW x AS SELECT * FROM users"), /another schema/],
   [
     "a table that is a view",
-    (folder) => edit(folder, "DROP TABLE suppressions; CREATE VIEW suppressions AS SELECT 1"),
+    (folder) => editExport(folder, "DROP TABLE suppressions; CREATE VIEW suppressions AS SELECT 1"),
     /another schema/,
   ],
-  ["another number of migrations", (folder) => edit(folder, "PRAGMA user_version = 3"), /another schema/],
+  ["another number of migrations", (folder) => editExport(folder, "PRAGMA user_version = 3"), /another schema/],
   [
     "a row too many",
     (folder) =>
-      edit(
+      editExport(
         folder,
         "INSERT INTO suppressions SELECT 'sup_x', workspace_id, 'x@y.z', reason, created_at FROM suppressions",
       ),
@@ -131,32 +94,34 @@ test.each<[string, (folder: string) => void, RegExp]>([
   ],
   [
     "a row of another workspace",
-    (folder) => edit(folder, "UPDATE suppressions SET workspace_id = 'wsp_other'"),
+    (folder) => editExport(folder, "UPDATE suppressions SET workspace_id = 'wsp_other'"),
     /belongs to nothing|a row of suppressions/,
   ],
   [
     "a row of no workspace",
-    (folder) => edit(folder, "UPDATE journal_entries SET workspace_id = 'wsp_other'"),
+    (folder) => editExport(folder, "UPDATE journal_entries SET workspace_id = 'wsp_other'"),
     /a row of journal_entries/,
   ],
   [
     "a message of another mailbox",
-    (folder) => edit(folder, "UPDATE messages SET mailbox_id = (SELECT max(id) FROM mailboxes WHERE id <> mailbox_id)"),
+    (folder) =>
+      editExport(folder, "UPDATE messages SET mailbox_id = (SELECT max(id) FROM mailboxes WHERE id <> mailbox_id)"),
     /a row of messages/,
   ],
   [
     "a message that has another's number",
-    (folder) => edit(folder, "UPDATE messages SET seq = seq + 655360 WHERE seq = (SELECT max(seq) FROM messages)"),
+    (folder) =>
+      editExport(folder, "UPDATE messages SET seq = seq + 655360 WHERE seq = (SELECT max(seq) FROM messages)"),
     /a row of|belongs to nothing/,
   ],
   [
     "a path in place of a file's name",
-    (folder) => edit(folder, "UPDATE attachments SET blob = '../../../../etc/passwd'"),
+    (folder) => editExport(folder, "UPDATE attachments SET blob = '../../../../etc/passwd'"),
     /a row of attachments/,
   ],
   [
     "text in place of a number",
-    (folder) => edit(folder, "UPDATE threads SET last_message_at = 'soon'"),
+    (folder) => editExport(folder, "UPDATE threads SET last_message_at = 'soon'"),
     /a row of threads/,
   ],
 ])("refused: %s", async (_, spoil, refusal) => {
@@ -171,7 +136,7 @@ test.each<[string, (folder: string) => void, RegExp]>([
 });
 
 test.each<[string, (folder: string) => void, RegExp]>([
-  ["what is no JSON", (folder) => edit(folder, "UPDATE api_keys SET scopes = 'all'"), /a row of api_keys/],
+  ["what is no JSON", (folder) => editExport(folder, "UPDATE api_keys SET scopes = 'all'"), /a row of api_keys/],
   ["a missing attachment", (folder) => rmSync(blobIn(folder)), /is missing/],
   ["a damaged attachment", (folder) => flip(blobIn(folder)), /damaged \(blobs/],
 ])("after %s, an export that is sound goes on", async (_, spoil, refusal) => {

@@ -92,6 +92,7 @@ test("a cursor of the old server leads to everything since, and a deletion is to
   await exportTo(source, folder, "--final");
   for (const place of [openPlace(), await busyPlace()]) {
     await importFrom(place, folder);
+    await place.ask("domain", "verify", "example.test", "--skip-dns");
     const served = await place.serve();
     const there = apiClient(served.http, source.key);
     const all = (await there.get<{ threads: { id: string }[] }>("/threads?folder=all&limit=100")).body.threads;

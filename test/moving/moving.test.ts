@@ -56,8 +56,10 @@ async function answersOf(place: Place, key: string): Promise<Record<string, unkn
     }
     const admin = "/api/admin/v1";
     for (const path of ["mailboxes", "people", "suppressions", "queue", "holds"]) await get(`${admin}/${path}`);
-    const { domains } = await get<{ domains: object[] }>(`${admin}/domains`);
+    const { domains } = await get<{ domains: { verifiedAt: string | null }[] }>(`${admin}/domains`);
     expect(domains).toHaveLength(2);
+    // Each server verifies for itself.
+    for (const domain of domains) domain.verifiedAt &&= "once";
     const { webhooks } = await get<{ webhooks: { id: string }[] }>(`${admin}/webhooks`);
     for (const { id } of webhooks) await get(`${admin}/webhooks/${id}/deliveries`);
     const { keys } = await get<{ keys: { id: string; lastUsedAt: unknown }[] }>(`${admin}/keys`);

@@ -1,0 +1,212 @@
+/**
+ * Checks what the rows of an export say, before any of them is written. Whoever had the folder in hand may have edited it: to get
+ * at what other workspaces of this server have, to send in their name, or to have the server spend itself. Its own workspace is
+ * theirs to spoil.
+ */
+import type { Database } from "bun:sqlite";
+import { createPrivateKey, createPublicKey } from "node:crypto";
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import { isAffordable } from "../access/credentials.ts";
+import { BLOBS } from "../backup/layout.ts";
+import { AppError } from "../base/errors.ts";
+import { EVENT_NAMES } from "../events/outbox.ts";
+import { MOST_RULES, readRules } from "../mailbox/rules.ts";
+import { splitAddress } from "../message/address.ts";
+import { unpackText } from "../message/reading.ts";
+import { readDestination } from "../net/destination.ts";
+import { readSubmitted } from "../outbound/submitted.ts";
+import { blobPath } from "../store/blobs.ts";
+import { LARGEST_MESSAGE } from "../transfer/import.ts";
+import { damaged, type FoundExport, plainSize } from "./check.ts";
+import { messagesBetween, ownedBy } from "./rows.ts";
+
+/** Columns that name a row without a foreign key, and the tables of these rows. */
+const NAMING: readonly [table: string, column: string, of: string][] = [
+  ["messages", "sent_by", "users"],
+  ["drafts", "due_by", "users"],
+  ["drafts", "due_key", "api_keys"],
+  ["holds", "message_id", "messages"],
+  ["holds", "key_id", "api_keys"],
+  ["holds", "user_id", "users"],
+  ["holds", "decided_by", "users"],
+  ["holds", "answers", "threads"],
+  ["automatic_mail", "mailbox_id", "mailboxes"],
+  ["api_keys", "made_by", "api_keys"],
+  ["api_keys", "made_by", "sessions"],
+  ["journal_entries", "key_id", "api_keys"],
+  ["journal_entries", "user_id", "users"],
+  ["key_changes", "key_id", "api_keys"],
+  ["key_changes", "mailbox_id", "mailboxes"],
+  ["key_changes", "thread_id", "threads"],
+  ["events", "email_id", "messages"],
+  ["outbound_messages", "id", "messages"],
+  ["outbound_messages", "mailbox_id", "mailboxes"],
+  ["outbound_messages", "thread_id", "threads"],
+  ["thread_changes", "mailbox_id", "mailboxes"],
+];
+/** As `ownedBy`, of rows `o` of tables that do not move. */
+const OWNED: Readonly<Record<string, string>> = {
+  sessions: "o.user_id IN (SELECT id FROM main.users WHERE workspace_id = ?1)",
+};
+
+/** Keys that sign each message of a domain, and the sizes of those that this server makes or takes. */
+const MOST_KEYS = 8;
+const RSA_BITS = { least: 1_024, most: 4_096 };
+/** Bytes of a message that are searched for its header. */
+const LONGEST_HEADER = 256 * 1024;
+const BEGINNING = `substr(c.bytes, 1, ${LONGEST_HEADER}) AS bytes, c.blob`;
+
+/** @throws AppError conflict */
+export async function checkTrust(
+  sqlite: Database,
+  { folder, manifest }: Pick<FoundExport, "folder" | "manifest">,
+  now: number,
+): Promise<void> {
+  const rows = <T>(query: string): T[] => sqlite.prepare<T, []>(query).all();
+  refuseOthers(sqlite, manifest.workspace.id);
+  const domains = rows<{ id: string; name: string }>("SELECT id, name FROM moved.domains");
+  for (const { id, name } of domains) {
+    const keys = sqlite
+      .prepare<SigningKey, [string]>(
+        "SELECT algorithm, selector, private_key AS privateKey, public_key AS publicKey FROM moved.dkim_keys WHERE domain_id = ?",
+      )
+      .all(id);
+    // Without one the public token alone would prove the domain.
+    if (keys.length === 0 || keys.length > MOST_KEYS || !keys.every(isPair)) throw damaged(`the DKIM keys of ${name}`);
+  }
+  for (const { email, hash } of rows<{ email: string; hash: string }>(
+    "SELECT email, password_hash AS hash FROM moved.users WHERE password_hash IS NOT NULL",
+  )) {
+    if (!isAffordable(hash)) throw damaged(`the password of ${email}`);
+  }
+  for (const { url, events } of rows<{ url: string; events: string }>(
+    "SELECT url, events FROM moved.webhook_endpoints WHERE state <> 'removed'",
+  )) {
+    orDamaged(`the webhook ${url}`, () => {
+      // Private networks are for each attempt to judge.
+      readDestination(url, ["0.0.0.0/0", "::/0"]);
+      const names: readonly string[] = EVENT_NAMES;
+      if (!(JSON.parse(events) as string[]).every((name) => names.includes(name))) throw new Error("no such event");
+    });
+  }
+  for (const { rules } of rows<{ rules: string }>("SELECT rules FROM moved.mailbox_rules")) {
+    orDamaged("a row of mailbox_rules", () => {
+      if (readRules(JSON.parse(rules), now).length > MOST_RULES) throw new Error("too many rules");
+    });
+  }
+  const names = new Set(domains.map(({ name }) => name));
+  const queued = sqlite.prepare<Content & { domain: string }, []>(
+    `SELECT ${BEGINNING}, m.domain FROM moved.outbound_contents c JOIN moved.outbound_messages m ON m.seq = c.message_seq
+     WHERE m.notice = 0`,
+  );
+  for (const { domain, ...content } of queued.iterate()) {
+    const from = await senderOf(folder, content);
+    if (from !== undefined && from !== domain) throw damaged(`a message of the queue is from ${from}, not ${domain}`);
+  }
+  const held = sqlite.prepare<Content, []>(
+    `SELECT ${BEGINNING} FROM moved.holds c WHERE bytes IS NOT NULL OR blob IS NOT NULL`,
+  );
+  for (const content of held.iterate()) {
+    const from = await senderOf(folder, content);
+    if (from !== undefined && !names.has(from)) throw damaged(`a held message is from ${from}`);
+  }
+}
+
+/** @throws AppError conflict for a row that names one of another workspace here, or a person at a domain of one */
+function refuseOthers(sqlite: Database, workspaceId: string): void {
+  for (const [table, column, of] of NAMING) {
+    const owned = OWNED[of] ?? ownedBy(of).replace(/^(\w+)/, "o.$1");
+    const found = sqlite
+      .prepare(
+        `SELECT 1 FROM moved.${table} m CROSS JOIN main.${of} o ON o.id = m.${column} WHERE NOT (${owned}) LIMIT 1`,
+      )
+      .get(workspaceId);
+    if (found !== null) throw damaged(`a row of ${table} names what another workspace has here`);
+  }
+  const person = sqlite
+    .prepare<{ email: string; name: string }, [string]>(
+      `SELECT m.email, o.name FROM moved.users m JOIN main.domains o
+         ON o.verified_at IS NOT NULL AND o.workspace_id <> ?1 AND substr(m.email, -length(o.name) - 1) = '@' || o.name LIMIT 1`,
+    )
+    .get(workspaceId);
+  if (person) {
+    throw new AppError(
+      "conflict",
+      `another workspace has verified ${person.name} here: give ${person.email} another address`,
+    );
+  }
+}
+
+interface SigningKey {
+  algorithm: string;
+  selector: string;
+  privateKey: string;
+  publicKey: string;
+}
+
+/** True for a private key that the published one belongs to: who has it proves that the records are theirs. */
+function isPair({ algorithm, selector, privateKey, publicKey }: SigningKey): boolean {
+  if (privateKey.length > LONGEST_PEM || !/^[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?$/.test(selector)) return false;
+  try {
+    const key = createPrivateKey(privateKey);
+    const bits = key.asymmetricKeyDetails?.modulusLength ?? 0;
+    if (key.asymmetricKeyType !== algorithm) return false;
+    if (algorithm === "rsa" && (bits < RSA_BITS.least || bits > RSA_BITS.most)) return false;
+    const spki = createPublicKey(key).export({ type: "spki", format: "der" });
+    return publicKey === (algorithm === "rsa" ? spki : spki.subarray(-ED25519_BYTES)).toString("base64");
+  } catch {
+    return false;
+  }
+}
+const LONGEST_PEM = 8_192;
+const ED25519_BYTES = 32;
+
+interface Content {
+  bytes: Uint8Array | null;
+  blob: string | null;
+}
+
+/** The domain of a message's only author; undefined if the export lacks the message. @throws AppError conflict for several */
+async function senderOf(folder: string, { bytes, blob }: Content): Promise<string | undefined> {
+  const beginning = bytes ?? (await beginningOf(blobPath(join(folder, BLOBS), blob ?? "")));
+  if (beginning === undefined) return undefined;
+  const text = Buffer.from(beginning.buffer, beginning.byteOffset, Math.min(beginning.byteLength, LONGEST_HEADER));
+  const end = text.indexOf("\r\n\r\n");
+  return orDamaged("the header of a message that is to be sent", () => {
+    if (end < 0 && beginning.byteLength >= LONGEST_HEADER) throw new Error("it has no end");
+    const { from } = readSubmitted(end < 0 ? text : text.subarray(0, end + 4));
+    return splitAddress(from).domain.toLowerCase();
+  });
+}
+
+async function beginningOf(path: string): Promise<Uint8Array | undefined> {
+  if ((await plainSize(path)) === undefined) return undefined;
+  const file = await open(path);
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(LONGEST_HEADER), 0, LONGEST_HEADER, 0);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
+
+/** Checks that the bodies of conversations unpack, to no more than a message may have. @throws AppError conflict */
+export function checkBodies(sqlite: Database, from: number, through: number): void {
+  const bodies = sqlite.prepare<{ html: Uint8Array | null; seen: Uint8Array | null }, [number, number]>(
+    `SELECT html_source AS html, seen_text AS seen FROM moved.message_bodies WHERE message_seq ${messagesBetween("?1", "?2")}`,
+  );
+  for (const { html, seen } of bodies.iterate(from, through)) {
+    for (const packed of [html, seen]) {
+      if (packed) orDamaged("a row of message_bodies", () => void unpackText(packed, LARGEST_MESSAGE));
+    }
+  }
+}
+
+function orDamaged<T>(what: string, check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    throw damaged(what, error);
+  }
+}
