@@ -9,6 +9,7 @@ import { formatAddress } from "../message/compose.ts";
 import type { Composition } from "../message/composition.ts";
 import { dateHeader } from "../message/date.ts";
 import { readRecipients } from "../message/recipients.ts";
+import { redirectedTo } from "../message/redirection.ts";
 import { asRefusal, requireSize } from "../outbound/accept.ts";
 import type { Recipient } from "../outbound/queue.ts";
 import type { Options } from "../store/settings.ts";
@@ -41,6 +42,8 @@ export interface Outgoing {
   from: string;
   recipients: Recipient[];
   messageId: string;
+  /** Addresses to which its header redirects answers or receipts. */
+  named: readonly string[];
   composition: Composition;
 }
 
@@ -73,7 +76,7 @@ export function outgoing(
     recipients,
     subject,
     messageId = `<${newTimedToken(runtime, TOKEN_LENGTH)}@${splitAddress(from).domain}>`,
-  }: Omit<Outgoing, "messageId" | "composition"> & { subject: string; messageId?: string },
+  }: Omit<Outgoing, "messageId" | "named" | "composition"> & { subject: string; messageId?: string },
   content: Pick<Composition, "text" | "html" | "calendar" | "quoted" | "forwarded" | "files">,
   more: Composition["headers"] = [],
 ): Outgoing {
@@ -86,7 +89,7 @@ export function outgoing(
     ...more,
   ];
   const composition = { id: randomToken(runtime, TOKEN_LENGTH), headers, ...content };
-  return { mailbox, from, recipients, messageId, composition };
+  return { mailbox, from, recipients, messageId, named: redirectedTo(more), composition };
 }
 
 export interface PreparingParts {

@@ -12,7 +12,7 @@ import { subjectKeyOf } from "../message/subject.ts";
 import { threadOf } from "../search/document-number.ts";
 import { MESSAGES_PER_THREAD, messages, threadReferences, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Tx } from "../store/store.ts";
+import type { Db, Tx } from "../store/store.ts";
 import { isOwnAddress, ownAddresses } from "./addresses.ts";
 import type { PreparedMessage } from "./prepare.ts";
 
@@ -117,24 +117,44 @@ export interface Arrival {
 /** The conversation that the message continues; undefined if it starts one. */
 export function findThread(tx: Tx, arrival: Arrival): ThreadRow | undefined {
   const { messageId, inReplyTo, references } = arrival.message;
-  const parents = new Set(references.toReversed());
-  // The message it replies to is better evidence than earlier references.
-  const nearestFirst = inReplyTo === undefined ? parents : new Set([inReplyTo, ...parents]);
-  let inSpam: ThreadRow | undefined;
-  for (const parent of nearestFirst) {
-    for (const thread of candidates(tx, arrival, parent)) {
-      if (isSameKind(thread, arrival)) return thread;
-      const follows = !arrival.spam && arrival.trash === undefined;
-      if (follows && inSpam === undefined && hasMessage(tx, thread, parent)) inSpam = thread;
-    }
-  }
+  const { thread: named, inSpam } = findNamed(tx, arrival, arrival.message);
+  if (named) return named;
   if (messageId !== undefined) {
     for (const thread of candidates(tx, arrival, messageId)) {
       if (isSameKind(thread, arrival)) return thread;
     }
   }
   if (inSpam) return inSpam;
-  return nearestFirst.size === 0 ? findBySubject(tx, arrival) : undefined;
+  return inReplyTo === undefined && references.length === 0 ? findBySubject(tx, arrival) : undefined;
+}
+
+/** The Message-IDs that a message names, with angle brackets. */
+type Referring = Pick<PreparedMessage, "inReplyTo" | "references">;
+
+/** The conversation of a mailbox that In-Reply-To and References of a message from there name. */
+export function findAnswered(db: Db, mailboxId: string, message: Referring): ThreadRow | undefined {
+  const { thread, inSpam } = findNamed(db, { mailboxId, spam: false }, message);
+  return thread ?? inSpam;
+}
+
+/** The conversation that a message names, and the one in spam that other mail joins if there is no better one. */
+function findNamed(
+  db: Db,
+  arrival: Pick<Arrival, "mailboxId" | "spam" | "trash">,
+  { inReplyTo, references }: Referring,
+): { thread?: ThreadRow; inSpam?: ThreadRow } {
+  const parents = new Set(references.toReversed());
+  // The message it replies to is better evidence than earlier references.
+  const nearestFirst = inReplyTo === undefined ? parents : new Set([inReplyTo, ...parents]);
+  let inSpam: ThreadRow | undefined;
+  for (const parent of nearestFirst) {
+    for (const thread of candidates(db, arrival, parent)) {
+      if (isSameKind(thread, arrival)) return { thread };
+      const follows = !arrival.spam && arrival.trash === undefined;
+      if (follows && inSpam === undefined && hasMessage(db, thread, parent)) inSpam = thread;
+    }
+  }
+  return { ...(inSpam && { inSpam }) };
 }
 
 /** The conversation with that id in the mailbox, unless it is a draft or full. */
@@ -147,7 +167,7 @@ export function threadToJoin(tx: Tx, mailboxId: string, threadId: string): Threa
 export const isDraft = (tx: Tx, threadSeq: number): boolean => statements(tx).draftIn.get({ threadSeq }) !== undefined;
 
 /** True if the conversation and the mail agree about spam and, for mail kept elsewhere, about trash. */
-const isSameKind = ({ folder }: ThreadRow, { spam, trash }: Arrival): boolean =>
+const isSameKind = ({ folder }: ThreadRow, { spam, trash }: Pick<Arrival, "spam" | "trash">): boolean =>
   (folder === "spam") === spam && (trash === undefined || (folder === "trash") === trash);
 
 /**
@@ -160,24 +180,24 @@ const takesMore = (thread: ThreadRow): boolean =>
   thread.folder !== "drafts" && thread.messageCount < LONGEST_CONVERSATION;
 
 /** Conversations that have a message with the Message-ID or refer to it, newest first. */
-function candidates(tx: Tx, { mailboxId }: Pick<Arrival, "mailboxId">, messageId: string): ThreadRow[] {
-  const referring = statements(tx).byReference.all({ mailboxId, messageId });
+function candidates(db: Db, { mailboxId }: Pick<Arrival, "mailboxId">, messageId: string): ThreadRow[] {
+  const referring = statements(db).byReference.all({ mailboxId, messageId });
   const seqs = new Set([
-    ...conversationsWith(tx, mailboxId, messageId),
+    ...conversationsWith(db, mailboxId, messageId),
     ...referring.map(({ threadSeq }) => threadSeq),
   ]);
   return [...seqs]
     .sort((a, b) => b - a)
     .slice(0, MOST_CANDIDATES)
-    .flatMap((seq) => statements(tx).bySeq.get({ seq }) ?? [])
+    .flatMap((seq) => statements(db).bySeq.get({ seq }) ?? [])
     .filter(takesMore);
 }
 
 /** The newest conversations, except drafts, that have a message with the Message-ID. Reads one message of each. */
-function conversationsWith(tx: Tx, mailboxId: string, messageId: string): number[] {
+function conversationsWith(db: Db, mailboxId: string, messageId: string): number[] {
   const found: number[] = [];
   for (let before = Number.MAX_SAFE_INTEGER; found.length < MOST_CANDIDATES; ) {
-    const message = statements(tx).lastMessage.get({ mailboxId, messageId, before });
+    const message = statements(db).lastMessage.get({ mailboxId, messageId, before });
     if (!message) break;
     const thread = threadOf(message.seq);
     if (message.kind !== "draft") found.push(thread);
@@ -188,13 +208,13 @@ function conversationsWith(tx: Tx, mailboxId: string, messageId: string): number
 
 /** True if the conversation, of that mailbox, has a message with the Message-ID. */
 export const hasMessage = (
-  tx: Tx,
+  db: Db,
   { seq, mailboxId }: Pick<ThreadRow, "seq" | "mailboxId">,
   messageId: string,
 ): boolean => {
   const first = seq * MESSAGES_PER_THREAD;
   return (
-    statements(tx).messageIn.get({ mailboxId, messageId, first, last: first + MESSAGES_PER_THREAD - 1 }) !== undefined
+    statements(db).messageIn.get({ mailboxId, messageId, first, last: first + MESSAGES_PER_THREAD - 1 }) !== undefined
   );
 };
 

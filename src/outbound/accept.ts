@@ -19,6 +19,7 @@ import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
+import { redirectedTo } from "../message/redirection.ts";
 import type { MessageDsn } from "../smtp/dsn.ts";
 import { dkimKeys, domains } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
@@ -43,6 +44,8 @@ export interface Submission {
   messageId: string;
   /** The conversation that it belongs to, if known. */
   threadId?: string | undefined;
+  /** As Judged has it, as far as it is known before the message is composed. */
+  named?: readonly string[];
   /** What it has at least, before it is composed. */
   bytes?: number;
   /** What the mail app wants to be told. */
@@ -126,7 +129,7 @@ export type GuardParts = Omit<SubmitParts, "store" | "parser"> & { store: Pick<S
  */
 export async function requireAcceptable(
   parts: GuardParts,
-  submission: Pick<Submission, "caller" | "mailbox" | "from" | "recipients" | "threadId" | "isDue">,
+  submission: Pick<Submission, "caller" | "mailbox" | "from" | "recipients" | "threadId" | "named" | "isDue">,
   bytes: number,
 ): Promise<HoldReason | undefined> {
   const { store, mailbox: mail, runtime } = parts;
@@ -175,7 +178,7 @@ export async function submitMessage(
   const { caller, mailbox, recipients, threadId, isDue, heldUntil } = submission;
   await requireAcceptable(parts, submission, submission.bytes || 1);
   const { message, content } = await store.preparing(() => prepare(parts, submission));
-  const named = [...message.to, ...message.cc, ...message.replyTo].map(({ email }) => email);
+  const named = [...[...message.to, ...message.cc].map(({ email }) => email), ...redirectedTo(message.headers)];
 
   const sent = await store.enqueue((tx) => {
     const now = runtime.now();

@@ -14,6 +14,7 @@ import {
   type RecipientWord,
 } from "../access/policy.ts";
 import { requireLeft } from "../journal/limits.ts";
+import { isOwnAddress, ownAddresses } from "../mailbox/addresses.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import type { Policy } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
@@ -25,7 +26,7 @@ import type { Recipient } from "./queue.ts";
 export interface Judged {
   mailbox: { id: string; address: string; workspaceId: string };
   recipients: readonly Recipient[];
-  /** Addresses in its To, Cc and Reply-To, which a mail app writes as it likes; known once it is composed. */
+  /** Addresses in its To and Cc, which a mail app writes as it likes, and those that it redirects answers or receipts to. */
   named?: readonly string[];
   /** The conversation that it answers. */
   threadId?: string | undefined;
@@ -118,10 +119,11 @@ function reasonAgainst(
  * answers go there, and they would take part in the conversation.
  */
 function refusedBy(db: Db, policy: Policy, { mailbox, recipients, named = [], threadId }: Judged): string[] {
-  const known = new Set([mailbox.address, ...recipients.map(({ email }) => email)].map(comparableAddress));
+  const own = ownAddresses(db, mailbox.id);
+  const judged = new Set(recipients.map(({ email }) => comparableAddress(email)));
   const addresses = new Set([
     ...recipients.map(({ email }) => email),
-    ...named.filter((address) => !known.has(comparableAddress(address))),
+    ...named.filter((address) => !judged.has(comparableAddress(address)) && !isOwnAddress(own, address)),
   ]);
   let participants: Set<string> | undefined;
   const tookPart = (address: string): boolean => {

@@ -16,6 +16,7 @@ import type { Log } from "../base/log.ts";
 import { newTimedToken, type Runtime } from "../base/runtime.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { heldCopies } from "../mailbox/holds.ts";
+import { findAnswered } from "../mailbox/threading.ts";
 import {
   type EmailAddress,
   envelopeAddress,
@@ -77,10 +78,11 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
     const { mailbox } = reach;
     const { bytes } = message;
     const { recipients, ...dsn } = wantedIn(envelope, message);
+    const threadId = findAnswered(store.db, mailbox.id, message)?.id;
     const accept = (messageId: string, recipients: readonly Recipient[]): Promise<Accepted> => {
       const completion = { hostname, trace: envelope.trace, messageId, now: runtime.now() };
       const compose = async () => completeSubmitted(message, completion);
-      return submit({ caller, mailbox, from: address, recipients, messageId, compose, dsn });
+      return submit({ caller, mailbox, from: address, recipients, messageId, threadId, compose, dsn });
     };
     const { messageId } = message;
     if (messageId === undefined) {

@@ -8,7 +8,7 @@
 import { type EmailAddress, envelopeAddress, parseAddressList, readAddressEntries } from "../message/address.ts";
 import { dateHeader } from "../message/date.ts";
 import { type HeaderField, headersOf, readHeaders, withoutBcc } from "../message/headers.ts";
-import { firstMessageId } from "../message/identity.ts";
+import { firstMessageId, referencesOf } from "../message/identity.ts";
 import { withCrlf } from "../message/recode.ts";
 import { Refusal } from "../smtp/refusal.ts";
 
@@ -19,6 +19,9 @@ export interface SubmittedMessage {
   sender?: string;
   /** With its angle brackets. */
   messageId?: string;
+  /** With angle brackets, as are the references, oldest first. */
+  inReplyTo?: string;
+  references: string[];
   hasDate: boolean;
   to: EmailAddress[];
   cc: EmailAddress[];
@@ -48,11 +51,14 @@ export function readSubmitted(content: Uint8Array): SubmittedMessage {
   const [id] = headersOf(fields, "message-id");
   const messageId = firstMessageId(id ?? "");
   if (id !== undefined && messageId === undefined) throw malformed("Message-ID cannot be read");
+  const inReplyTo = firstMessageId(headersOf(fields, "in-reply-to")[0] ?? "");
   const addresses = (name: string) => parseAddressList(headersOf(fields, name).join(", "));
   return {
     from: onlyAddress("From", from),
     ...(sender !== undefined && { sender: onlyAddress("Sender", sender) }),
     ...(messageId !== undefined && { messageId }),
+    ...(inReplyTo !== undefined && { inReplyTo }),
+    references: referencesOf(headersOf(fields, "references")[0] ?? ""),
     hasDate: headersOf(fields, "date").length > 0,
     to: addresses("to"),
     cc: addresses("cc"),

@@ -463,6 +463,71 @@ describe("recipients", () => {
     expect(outcome(reply)).toEqual(REFUSED);
   });
 
+  test("fields that redirect answers or receipts count as recipients, own addresses aside, by every way", async () => {
+    const { key, api } = await keyWith({ recipients: ["bob@remote.example"] });
+    const { host, port } = world.submission;
+    const client = createTransport({
+      ...{ host, port, auth: { user: ALICE, pass: key }, tls: { rejectUnauthorized: false } },
+    });
+    const submit = (field: string) => {
+      const raw = [`From: ${ALICE}`, "To: bob@remote.example", field, "", "x"].join("\r\n");
+      return client
+        .sendMail({ envelope: { from: ALICE, to: ["bob@remote.example"] }, raw })
+        .then(() => 250)
+        .catch(({ responseCode }) => responseCode);
+    };
+    const fields = [
+      ...["Reply-To", "Mail-Followup-To", "Mail-Reply-To", "Disposition-Notification-To", "Return-Receipt-To"],
+      ...["MAIL-FOLLOWUP-TO", "X-Confirm-Reading-To"],
+    ];
+    for (const name of fields) {
+      const outcomes = [
+        await submit(`${name}: Eve <eve@evil.example>`),
+        await submit(`${name}: bob@remote.example, =?utf-8?q?Bob?=\r\n <eve@evil.example>`),
+        await submit(`${name}: nobody that a parser finds`),
+        await submit(`${name}: Alice <alice+news@EXAMPLE.test>`),
+        await submit(`${name}: Bob <BOB@remote.example>`),
+      ];
+      expect([name, ...outcomes]).toEqual([name, 550, 550, 550, 250, 250]);
+    }
+    client.close();
+    const to = "bob@remote.example";
+    for (const replyTo of ["eve@evil.example", ["bob@remote.example", "eve@evil.example"]]) {
+      expect(outcome(await api.post("/send", letterTo(to, { replyTo })))).toEqual(REFUSED);
+      const later = letterTo(to, { replyTo, sendAt: new Date(world.runtime.now() + 3_600_000).toISOString() });
+      expect(outcome(await api.post("/send", later))).toEqual(REFUSED);
+      const draft = await api.post<{ draftId: string }>("/api/ext/v1/drafts", letterTo(to, { replyTo }));
+      expect(outcome(await api.post(`/api/ext/v1/drafts/${draft.body.draftId}/send`, {}))).toEqual(REFUSED);
+    }
+    expect(outcome(await api.post("/send", letterTo(to, { replyTo: "alice+x@example.test" })))).toBe(202);
+  });
+
+  test("over SMTP, the conversation of `thread` is that of In-Reply-To and References", async () => {
+    const { key } = await keyWith({ recipients: ["thread"] });
+    const { host, port } = world.submission;
+    const client = createTransport({
+      ...{ host, port, auth: { user: ALICE, pass: key }, tls: { rejectUnauthorized: false } },
+    });
+    const { threadId } = await world.receive(ALICE, "Answered by a mail app", { messageId: "<asked@remote.example>" });
+    const submit = (to: string, ...fields: string[]) =>
+      client
+        .sendMail({
+          envelope: { from: ALICE, to: [to] },
+          raw: [`From: ${ALICE}`, `To: ${to}`, "Subject: Re: Answered by a mail app", ...fields, "", "x"].join("\r\n"),
+        })
+        .then(() => 250)
+        .catch(({ responseCode }) => responseCode);
+    const carol = "carol@remote.example";
+    expect(await submit(carol)).toBe(550);
+    expect(await submit(carol, "In-Reply-To: <other@remote.example>")).toBe(550);
+    expect(await submit("eve@evil.example", "In-Reply-To: <asked@remote.example>")).toBe(550);
+    expect(await submit(carol, "In-Reply-To: <asked@remote.example>")).toBe(250);
+    expect(await submit(carol, "References: <before@remote.example> <asked@remote.example>")).toBe(250);
+    client.close();
+    const { body } = await world.api.get<{ messages: unknown[] }>(`/threads/${threadId}`);
+    expect(body.messages).toHaveLength(3);
+  });
+
   test("a replay is answered though the policy was tightened since; a new request is judged by the present one", async () => {
     const { api, id } = await keyWith({ recipients: ALLOWED });
     const letter = { ...letterTo("bob@remote.example"), idempotencyKey: "once" };

@@ -105,11 +105,14 @@ describe("removed fields and line ends", () => {
 });
 
 test("the fields that are read", () => {
-  const { bytes, ...known } = read(`Sender: "A. B." <assistant@example.test>\r\n${WHOLE}`);
+  const answers = "In-Reply-To: <2@remote.example>\r\nReferences: <1@remote.example>\r\n <2@remote.example>\r\n";
+  const { bytes, ...known } = read(`Sender: "A. B." <assistant@example.test>\r\n${answers}${WHOLE}`);
   expect(known).toEqual({
     from: "alice@example.test",
     sender: "assistant@example.test",
     messageId: "<1@app.example>",
+    inReplyTo: "<2@remote.example>",
+    references: ["<1@remote.example>", "<2@remote.example>"],
     hasDate: true,
     to: [{ email: "x@remote.example", name: "Xenia" }, { email: "y@remote.example" }],
     cc: [{ email: "z@remote.example" }],
