@@ -45,7 +45,7 @@ const LARGEST_FILE = 32 * 1024 * 1024;
  * are made of masked text.
  */
 const LONG = ["subject", "text", "bodyText", "seen", "html", "snippet"];
-const SHORT: ReadonlySet<string> = new Set(["filename", "filenames", "name", "to", "cc", "bcc"]);
+const SHORT: ReadonlySet<string> = new Set(["filename", "filenames", "name", "value", "to", "cc", "bcc"]);
 const TEXTS: ReadonlySet<string> = new Set([...LONG, ...SHORT]);
 
 interface Message {

@@ -9,6 +9,7 @@ import { UNSERVED_MAILBOXES } from "../store/moving.ts";
 import { type HeldRecipient, type HoldState, holds, messages, threads, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
+import { heldHeader, heldTextDiffers } from "./held-content.ts";
 import { deleteConversations } from "./removal.ts";
 import type { HeldView } from "./views.ts";
 
@@ -254,7 +255,10 @@ export function heldViewOf(db: Db, emailId: string): { held?: HeldView; approved
   const row = statements(db).ofMessage.get({ emailId });
   if (!row) return {};
   const { state, reason, since, decidedBy } = row;
-  if (state !== "sent") return { held: { state, reason, since: new Date(since).toISOString() } };
+  if (state !== "sent") {
+    const [header, textDiffers] = [heldHeader(db, emailId), heldTextDiffers(db, emailId)];
+    return { held: { state, reason, since: new Date(since).toISOString(), ...header, textDiffers } };
+  }
   return decidedBy === null ? {} : { approvedBy: decidedBy };
 }
 

@@ -7,6 +7,7 @@ import type { EmailAddress } from "../message/address.ts";
 import type { ListUnsubscribe } from "../message/list.ts";
 import type { ListFolder } from "../search/query.ts";
 import type { AuthVerdicts, Folder, threads } from "../store/schema.ts";
+import type { HeldHeader } from "./held-content.ts";
 import type { HighlightView } from "./highlights.ts";
 
 export { LIST_FOLDERS, type ListFolder } from "../search/query.ts";
@@ -118,11 +119,13 @@ export interface MessageView {
 }
 
 /** rules: Held for approval. */
-export interface HeldView {
+export interface HeldView extends HeldHeader {
   /** `approved`: it waits for its time. */
   state: "waiting" | "approved" | "rejected";
   reason: string;
   since: string;
+  /** The text part says something else than the HTML. */
+  textDiffers: boolean;
 }
 
 /** What a message has beside its conversation's view of it (rules: Message fields). */

@@ -173,6 +173,19 @@ const Attachment = t.Object(
 
 const Direction = oneOf(["inbound", "outbound"]);
 
+/** What the header of a message that waits for a person has, beside what each message has. */
+export const heldHeader = {
+  headers: t.Array(
+    t.Object({
+      name: t.String(),
+      value: t.String(),
+      redirects: t.Boolean({ description: "Answers or receipts go where it says: Reply-To and its kin" }),
+    }),
+    { description: "Other fields of its header, those that redirect first" },
+  ),
+  namedOnly: t.Array(EmailAddress, { description: "In To or Cc of its header, but none of its recipients" }),
+};
+
 /** What a message has by itself, not in its conversation. */
 const MESSAGE_ALONE = {
   folder: t.Optional(oneOf(FOLDERS, { description: "This and what follows: of GET /messages/{id} alone" })),
@@ -197,6 +210,8 @@ const MESSAGE_ALONE = {
         }),
         reason: t.String({ description: "For people: why it waits, or was rejected" }),
         since: dateTime(),
+        ...heldHeader,
+        textDiffers: t.Boolean({ description: "`text` says something else than `html`; both go out" }),
       },
       { description: "A message of an API key that waits for a person to approve it" },
     ),

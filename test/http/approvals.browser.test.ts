@@ -1,5 +1,6 @@
 /** Approving in a real browser what API keys want to send: one and many, by mouse and keyboard, on a phone, live. */
 import { beforeAll, describe, expect, test } from "bun:test";
+import { createTransport } from "nodemailer";
 import type { Page } from "playwright-core";
 import type { Policy } from "../../src/store/schema.ts";
 import { barriers } from "../harness/barriers.ts";
@@ -85,7 +86,7 @@ describe.skipIf(!chromiumPresent)(`what waits for approval${chromiumNote}`, () =
     }
     await whole().frameLocator("iframe").getByText("It costs nothing.").waitFor();
     const why = page.getByRole("region", { name: "Why it waits" });
-    await why.getByText(`Sent with the API key “Agent” of ${ALICE}`).waitFor();
+    await why.getByText(`Written by the agent “Agent” (key of ${ALICE})`).waitFor();
     await why.getByText(/needs approval to write to bob@remote\.example/).waitFor();
     await why.getByText("The key’s policy").click();
     await why.getByText(/people who took part in the conversation/).waitFor();
@@ -101,6 +102,48 @@ describe.skipIf(!chromiumPresent)(`what waits for approval${chromiumNote}`, () =
     expect(await stateOf(body.emailId)).toMatchObject({ folder: "sent", approvedBy: world.owner.userId });
     await page.goto(`${world.http}/mail/inbox/${threadId}`);
     await page.getByText("Approved by Alice").waitFor();
+  }, 120_000);
+
+  test("shows where answers and receipts go, added fields, who is only named, and a text that says something else", async () => {
+    const { body } = await world.api.post<{ key: string }>("/api/admin/v1/keys", {
+      ...{ name: "Mail app", scopes: ["send"], policy: { send: "hold" } },
+    });
+    const { host, port } = world.submission;
+    const auth = { user: ALICE, pass: body.key };
+    const client = createTransport({ host, port, auth, tls: { rejectUnauthorized: false } });
+    await client.sendMail({
+      envelope: { from: ALICE, to: ["bob@remote.example", "dora@remote.example"] },
+      ...{ from: ALICE, to: ["bob@remote.example", "boss@remote.example"], subject: "More than meets the eye" },
+      ...{ text: "Send the money to Eve.", html: "<p>Send the money to Bob.</p>" },
+      replyTo: "Alice <reply@evil.example>",
+      headers: {
+        ...{ "Mail-Followup-To": "followup@evil.example", "Mail-Reply-To": "mailreply@evil.example" },
+        ...{ "Disposition-Notification-To": "read@evil.example", "Return-Receipt-To": "receipt@evil.example" },
+        "X-Campaign": "spring",
+      },
+    });
+    client.close();
+    await page.goto(`${world.http}/approve`);
+    await row("More than meets the eye").click();
+    const named = [
+      "bob@remote.example",
+      "dora@remote.example",
+      "boss@remote.example (named as recipients in the message)",
+    ];
+    const redirected = [
+      "Alice <reply@evil.example>",
+      ...["followup", "mailreply", "read", "receipt"].map((name) => `${name}@evil.example`),
+    ];
+    const fields = ["Bcc", "Not sent to", "Reply-To", "Disposition-Notification-To", "Return-Receipt-To", "X-Campaign"];
+    for (const text of [...named, ...redirected, ...fields, "spring"]) {
+      await whole().getByText(text, { exact: true }).waitFor();
+    }
+    await whole().frameLocator("iframe").getByText("Send the money to Bob.").waitFor();
+    await page.getByRole("region", { name: "The plain text" }).getByText("Send the money to Eve.").waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await button("Reject…").last().click();
+    await dialog().getByRole("button", { name: "Reject", exact: true }).click();
+    await page.getByText("Nothing to approve", { exact: true }).waitFor();
   }, 120_000);
 
   test("is rejected with a reason, by keyboard", async () => {

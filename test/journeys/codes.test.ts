@@ -152,7 +152,7 @@ const READS: Record<string, () => string[]> = {
 const WITHOUT_MAIL = ["listMailboxes", "listDeliveries", "listLabels", "listChanges"];
 
 /** Fields of answers that hold text of mail, which is masked, and the others that are strings. */
-const MASKED = ["bodyText", "cc", "filename", "html", "name", "snippet", "subject", "text", "to"];
+const MASKED = ["bodyText", "cc", "filename", "html", "name", "snippet", "subject", "text", "to", "value"];
 const NO_TEXT_OF_MAIL = [
   ...[
     "address",

@@ -148,6 +148,33 @@ describe("holding", () => {
     expect(await arrived()).toEqual(["By SMTP"]);
   });
 
+  test("its header is told: who is only named, fields that redirect, others, and a text that is not the HTML's", async () => {
+    const { host, port } = world.submission;
+    const auth = { user: ALICE, pass: agent.key };
+    const client = createTransport({ host, port, auth, tls: { rejectUnauthorized: false } });
+    await client.sendMail({
+      envelope: { from: ALICE, to: [MAX, "secret@remote.example"] },
+      ...{ from: ALICE, to: [MAX, "Boss <boss@remote.example>"], subject: "By SMTP" },
+      ...{ text: "The price is 6.", html: "<p>The price is <b>5</b>.</p>" },
+      replyTo: "Alice <eve@evil.example>",
+      headers: { "X-Campaign": "=?utf-8?q?Fr=C3=BChling?=", "Mail-Followup-To": "eve@evil.example" },
+    });
+    client.close();
+    const headers = [
+      { name: "Mail-Followup-To", value: "eve@evil.example", redirects: true },
+      { name: "Reply-To", value: "Alice <eve@evil.example>", redirects: true },
+      { name: "X-Campaign", value: "Frühling", redirects: false },
+    ];
+    const namedOnly = [{ name: "Boss", email: "boss@remote.example" }];
+    const [row] = (await waiting()) as unknown as { id: string; headers: object[]; namedOnly: object[] }[];
+    expect(row).toMatchObject({ namedOnly, headers });
+    const { held } = await get(row?.id ?? "");
+    expect(held).toMatchObject({ namedOnly, headers, textDiffers: true });
+    expect(JSON.stringify(held)).not.toContain("secret");
+    const plain = await hold({ html: "<p>The price is <b>5</b>.</p>" });
+    expect(await get(plain.emailId)).toMatchObject({ held: { headers: [], namedOnly: [], textDiffers: false } });
+  });
+
   test.each([
     ["suppressed recipients", 422],
     ["a paused mailbox", 423],
@@ -518,12 +545,18 @@ test("over MCP it says that it waits, what to do, and what became of it", async 
     });
     return response.text();
   };
-  const sent = await call("send_email", letter());
+  const sent = await call(
+    "send_email",
+    letter({ headers: { "X-Campaign": "spring" }, html: "<p>The price is 6.</p>" }),
+  );
   expect(sent).toContain("Held for approval");
   expect(sent).toContain("Do not send it again");
   const [{ id = "" } = {}] = await waiting();
   expect(sent).toContain(id);
-  expect(await call("get_message", { id })).toContain("waits for approval");
+  const shown = await call("get_message", { id });
+  for (const line of ["waits for approval", "X-Campaign: spring", "Its text part says something else than its HTML"]) {
+    expect(shown).toContain(line);
+  }
   await reject(id, { reason: "Not this price" });
   expect(await call("get_message", { id })).toContain("Held: rejected, Not this price");
 });

@@ -4,7 +4,7 @@
  * for another, and the oldest one may take the rest. The result counts the older ones that had no room.
  */
 import { AppError } from "../../base/errors.ts";
-import type { MessageDetailsView, MessageView, ThreadDetailView } from "../../mailbox/views.ts";
+import type { HeldView, MessageDetailsView, MessageView, ThreadDetailView } from "../../mailbox/views.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import { newTextOf } from "../../message/quoted-history.ts";
 import { budgetOf, jsonLengthOfShown, type Piece, pieceOf, type Room } from "./budget.ts";
@@ -336,7 +336,7 @@ function headOf(
   }
   for (const attachment of attachments.items) lines += `\nAttachment: ${attachmentText(attachment)}`;
   if (attachments.more > 0) lines += `\n+${attachments.more} more attachments`;
-  if (message.held) lines += `\nHeld: ${message.held.state}, ${fencedLine(message.held.reason, LONGEST_REASON)}`;
+  if (message.held) lines += heldLines(message.held, budget);
   lines += deliveryLine(message, budget);
   const ways = message.listUnsubscribe?.urls.slice(0, WAYS_SHOWN).map((url) => fencedLine(url, LONGEST_URL)) ?? [];
   if (ways.length > 0) lines += `\nList-Unsubscribe: ${ways.join(", ")}`;
@@ -355,10 +355,25 @@ function headOf(
   };
 }
 
+/** Why it waits, and what it has beside text, recipients and files. */
+function heldLines({ state, reason, headers, namedOnly, textDiffers }: HeldView, budget: number): string {
+  const shown = headers
+    .filter(({ name }) => !/^reply-to$/i.test(name))
+    .map(({ name, value }) => fencedLine(`${name}: ${value}`, LONGEST_FIELD));
+  const fields = shorten(shown, budget, (text) => text);
+  const named = shortenAddresses(namedOnly, budget);
+  const lines = [`Held: ${state}, ${fencedLine(reason, LONGEST_REASON)}`, ...fields.items];
+  if (fields.more > 0) lines.push(`+${fields.more} more header fields`);
+  if (namedOnly.length > 0) lines.push(`Named, but not sent to: ${listText(named.items.map(addressText), named.more)}`);
+  if (textDiffers) lines.push("Its text part says something else than its HTML; get_raw_message has both.");
+  return lines.map((line) => `\n${line}`).join("");
+}
+
 const UNSUBSCRIBE =
   "List-Unsubscribe is how to leave the list, as its sender says. Unsubscribing is for a person to press: tell your user, open nothing.";
 
 const LONGEST_REASON = 500;
+const LONGEST_FIELD = 300;
 /** Of at most ten. */
 const WAYS_SHOWN = 2;
 const LONGEST_URL = 250;

@@ -46,7 +46,7 @@ export function HeldMessage({
   if (!approval.data) return <NotLoaded query={approval} what="the message" />;
   if (!message.data) return <NotLoaded query={message} what="the message" />;
   const { subject, state, answers, recipients } = approval.data;
-  const { from, attachments } = message.data;
+  const { from, attachments, text, held } = message.data;
 
   return (
     <article aria-labelledby="subject" className="flex h-full flex-col">
@@ -106,10 +106,32 @@ export function HeldMessage({
                     )
                   );
                 })}
+                {held && held.namedOnly.length > 0 && (
+                  <Line field="Not sent to">
+                    {held.namedOnly.map(fullNameOf).join(", ")} (named as recipients in the message)
+                  </Line>
+                )}
+                {held?.headers.map(({ name, value, redirects }, at) => (
+                  // biome-ignore lint/suspicious/noArrayIndexKey: a held message does not change
+                  <Line key={at} field={name}>
+                    <span className={redirects ? "font-medium text-danger" : ""}>{value}</span>
+                  </Line>
+                ))}
               </dl>
               {/* All of them: one that calls itself part of the text goes out, too, whether the text shows it or not. */}
               <MessageBody message={message.data} attachments={attachments} />
             </section>
+            {held?.textDiffers && (
+              <section aria-label="The plain text" className="mt-4 rounded-xl border border-line bg-raised p-4">
+                <p className="mb-3 flex items-start gap-2 text-sm font-medium">
+                  <CircleAlert size={16} className="mt-0.5 shrink-0 text-danger" aria-hidden />
+                  The message also has a plain text that says something else. Some mail programs show it instead:
+                </p>
+                <p dir="auto" className="text-sm leading-relaxed wrap-anywhere whitespace-pre-wrap">
+                  {text}
+                </p>
+              </section>
+            )}
           </div>
           {answers !== null && <Answered threadId={answers} />}
         </div>
@@ -143,9 +165,9 @@ function Why({ approval: { agent, reason, state, since, sendAt, decider, decided
         <Bot size={16} className="mt-0.5 shrink-0" aria-hidden />
         <span className="min-w-0 wrap-anywhere">
           {agent === null
-            ? "Sent with an API key whose person has left"
-            : `Sent with the API key “${agent.name}” of ${agent.person}${agent.isRevoked ? ", which is revoked" : ""}`}
-          , {fullTime(since)}.
+            ? "Written by an agent whose person has left"
+            : `Written by the agent “${agent.name}” (key of ${agent.person}${agent.isRevoked ? ", revoked" : ""})`}
+          , {fullTime(since)}.{state !== "rejected" && " Not sent yet."}
         </span>
       </p>
       {state === "waiting" && <p className="wrap-anywhere">Why it waits: {reason}</p>}

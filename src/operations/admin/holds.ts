@@ -1,8 +1,10 @@
 /** Messages of API keys that wait for a person (rules: Held for approval). */
 import { requireAdmin } from "../../access/caller.ts";
 import { reasonOf } from "../../admin/names.ts";
+import { heldHeader as readHeldHeader } from "../../mailbox/held-content.ts";
 import type { HeldMessage } from "../../outbound/approval.ts";
 import { HOLD_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
+import type { Db } from "../../store/store.ts";
 import { filled, oneOf, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
@@ -13,6 +15,7 @@ import {
   dateTime,
   EmailAddress,
   email,
+  heldHeader,
   isoOf,
   maybeIsoOf,
   nullable,
@@ -42,15 +45,21 @@ const Hold = t.Object(
       t.Object({ field: oneOf(RECIPIENT_FIELDS), email: t.String(), name: EmailAddress.properties.name }),
       { description: "Bcc too, which nobody else is shown" },
     ),
+    ...heldHeader,
   },
   { $id: "Hold" },
 );
 
 export type HoldView = Static<typeof Hold>;
 
-const holdView = (held: HeldMessage): HoldView => {
+/** What a row has of a header at most; GET /messages/{id} has the whole. */
+const MOST_FIELDS = 50;
+const LONGEST_VALUE = 1_000;
+
+const holdView = (db: Db, held: HeldMessage): HoldView => {
   const { emailId, threadId, answers, mailbox, keyId, userId, state, reason, recipients, ...times } = held;
   if (state === "sent") throw new Error(`the message ${emailId} was sent`);
+  const { headers, namedOnly } = readHeldHeader(db, emailId);
   return {
     id: emailId,
     threadId: answers ?? threadId,
@@ -69,6 +78,10 @@ const holdView = (held: HeldMessage): HoldView => {
       email: address,
       ...(name !== undefined && { name }),
     })),
+    headers: headers
+      .slice(0, MOST_FIELDS)
+      .map(({ value, ...field }) => ({ ...field, value: value.slice(0, LONGEST_VALUE).toWellFormed() })),
+    namedOnly: namedOnly.slice(0, MOST_FIELDS),
   };
 };
 
@@ -88,7 +101,7 @@ export const listHolds = operation({
   success: 200,
   response: t.Object({ holds: t.Array(Hold), nextCursor }),
   errors: READ_ERRORS,
-  run({ caller, sending: { approvals } }, { query: { state = "waiting", ...query } }) {
+  run({ caller, store: { db }, sending: { approvals } }, { query: { state = "waiting", ...query } }) {
     if (!caller.scopes.has("approve")) requireAdmin(caller);
     const list = {
       query: `holds ${state}`,
@@ -97,7 +110,7 @@ export const listHolds = operation({
         approvals.list(caller, { state, after: after && { since: after.at, seq: Number(after.id) }, most: limit }),
     };
     const { page, nextCursor: next } = pageOf(list, query);
-    return { holds: page.map(holdView), nextCursor: next };
+    return { holds: page.map((held) => holdView(db, held)), nextCursor: next };
   },
 });
 

@@ -1,0 +1,97 @@
+/**
+ * Tells what a message that waits for a person has beside its fields, text and files: fields of its header that readers rarely see,
+ * people whom the header names and who do not get it, and whether its text part says something else than its HTML.
+ */
+import { sql } from "drizzle-orm";
+import type { EmailAddress } from "../message/address.ts";
+import { decodeWords } from "../message/headers.ts";
+import { unpackText } from "../message/reading.ts";
+import { isRedirecting } from "../message/redirection.ts";
+import { fold } from "../search/fold.ts";
+import { missingFrom } from "../search/missing.ts";
+import { holds, messageBodies, messages } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db } from "../store/store.ts";
+
+/** A field of a header, for people: its encoded words are decoded. */
+export interface HeldField {
+  name: string;
+  value: string;
+  /** Answers or receipts go where it says. */
+  redirects: boolean;
+}
+
+export interface HeldHeader {
+  /** Those that redirect first, else in order. */
+  headers: HeldField[];
+  /** In To or Cc, but none of the recipients. */
+  namedOnly: EmailAddress[];
+}
+
+/** Fields that are shown elsewhere, or that the server writes into each message. */
+const SHOWN_ELSEWHERE = new Set("from to cc subject date message-id in-reply-to references".split(" "));
+
+const statements = prepared((db) => ({
+  header: db
+    .select({ to: messages.to, cc: messages.cc, recipients: holds.recipients, headers: messageBodies.headers })
+    .from(holds)
+    .innerJoin(messages, sql`${messages.seq} = ${holds.messageSeq}`)
+    .innerJoin(messageBodies, sql`${messageBodies.messageSeq} = ${holds.messageSeq}`)
+    .where(sql`${holds.messageId} = ${sql.placeholder("emailId")}`)
+    .prepare(),
+  texts: db
+    .select({ text: messageBodies.text, seen: messageBodies.seenText })
+    .from(holds)
+    .innerJoin(messageBodies, sql`${messageBodies.messageSeq} = ${holds.messageSeq}`)
+    .where(sql`${holds.messageId} = ${sql.placeholder("emailId")}`)
+    .prepare(),
+}));
+
+/** The header of a held message; empty for one that is none. */
+export function heldHeader(db: Db, emailId: string): HeldHeader {
+  const row = statements(db).header.get({ emailId });
+  if (!row) return { headers: [], namedOnly: [] };
+  const fields = row.headers
+    .filter(([name]) => !SHOWN_ELSEWHERE.has(name.toLowerCase()))
+    .map(([name, value]) => ({ name, value: decodeWords(value), redirects: isRedirecting(name) }));
+  const reached = new Set(row.recipients.map(({ email }) => email.toLowerCase()));
+  return {
+    headers: [...fields.filter(({ redirects }) => redirects), ...fields.filter(({ redirects }) => !redirects)],
+    namedOnly: [...row.to, ...row.cc].filter(({ email }) => !reached.has(email.toLowerCase())),
+  };
+}
+
+/** True if the text part of a held message says something else than its visible HTML: see saysElse. */
+export function heldTextDiffers(db: Db, emailId: string): boolean {
+  const { text = "", seen = null } = statements(db).texts.get({ emailId }) ?? {};
+  // Without HTML, or where both are alike, nothing else is stored.
+  return seen !== null && saysElse(text, unpackText(seen));
+}
+
+/** Longer texts are not compared; they count as something else. */
+const LONGEST_COMPARED = 256 * 1024;
+
+/**
+ * True if a text has words, in their order, or links that the visible text of the HTML beside it lacks. `seen`: as seenText gives it,
+ * with each link behind its words.
+ */
+export function saysElse(text: string, seen: string): boolean {
+  if (text.length > LONGEST_COMPARED || seen.length > LONGEST_COMPARED) return true;
+  const [written, shown] = [linksIn(text), linksIn(seen)];
+  const known = new Set(shown.links);
+  return (
+    written.links.some((link) => !known.has(link)) || missingFrom(fold(shown.words), fold(written.words)).length > 0
+  );
+}
+
+const LINK = /https?:\/\/[^\s<>"]+/gi;
+
+/** The links of a text, and what is left without them. */
+function linksIn(text: string): { links: string[]; words: string } {
+  const links: string[] = [];
+  const words = text.replace(LINK, (link) => {
+    links.push(link.replace(/[^\p{L}\p{N}]{1,10}$/u, ""));
+    return " ";
+  });
+  return { links, words };
+}
