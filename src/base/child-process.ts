@@ -7,10 +7,20 @@
  * pipe from this process and kills the child when the pipe ends without a word, whatever ended this process. Any
  * survivor is killed before the next start.
  */
-import { existsSync, lstatSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join, resolve } from "node:path";
 import { isMissing } from "./files.ts";
 import type { Log } from "./log.ts";
+import { createMessageReader, encodeMessage } from "./messages.ts";
 import { atMost, pause } from "./pause.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -26,9 +36,9 @@ export interface ChildProcess {
 /**
  * The script of a shell that becomes the program, which the kernel kills before the mail server when memory runs out.
  * The shell beside it kills the program when its pipe ends, unless a line said that it has ended: its process id may
- * belong to another process by then. Descriptor 3 may be the program's channel to this process, so the pipe is 9.
+ * belong to another process by then. `descriptors`: makes the pipe 9. The program may have a descriptor 3.
  */
-const LIFELINE = `exec 9<&0 </dev/null
+const lifeline = (descriptors: string) => `exec ${descriptors}
 (trap '' HUP INT TERM; read -r line <&9 || kill -KILL $$) >/dev/null 2>&1 3>&- &
 exec 9<&-
 { echo 500 >/proc/self/oom_score_adj; } 2>/dev/null
@@ -66,7 +76,7 @@ export function startChild(
   },
   { log, ...runtime }: Pick<Runtime, "now" | "setTimer"> & { log: Log },
 ): ChildProcess {
-  const child = Bun.spawn(["/bin/sh", "-c", `umask 077\n${LIFELINE}`, name, ...command], {
+  const child = Bun.spawn(["/bin/sh", "-c", `umask 077\n${lifeline("9<&0 </dev/null")}`, name, ...command], {
     cwd: folder,
     env: { PATH: "/usr/local/bin:/usr/bin:/bin", ...env },
     // A session of its own: Ctrl-C reaches only this process, which ends the child in order.
@@ -129,67 +139,104 @@ export function ownCommand(): string[] {
   return EMBEDDED.test(import.meta.dir) ? [executable] : [executable, join(import.meta.dir, "../main.ts")];
 }
 
-/** A child process that exchanges messages with this one. Each message is a value that can be cloned. */
+/** A child process that exchanges messages (messages.ts) with this one. */
 export interface MessagingChild {
   send(message: unknown): void;
   /** Ends it for sure, also while it is busy. */
   kill(): void;
-  /** Keeps this process alive while the child runs, or no longer. */
-  ref(): void;
-  unref(): void;
   /** Bytes of memory that the child has for itself; undefined where the system does not tell, or once it has ended. */
   memory(): number | undefined;
 }
 
-/** Characters of a child's last output that describe its end. */
+/** Bytes of a message of a child; what is larger is no message. */
+const LONGEST_MESSAGE = 4 * 1024 * 1024;
+/** Bytes that a child may write to its standard error. */
+const MOST_WORDS = 256 * 1024;
+/** Characters of its last output that describe its end. */
 const LAST_WORDS = 1_000;
 
 /**
- * Starts a child with an empty environment. `heard` is called with each message. `ended` is called once, when the process is
- * gone and its memory with it, and says how it ended; also when it cannot be started.
+ * Starts a child with an empty environment, which reads messages from its standard input and writes to descriptor 3. `heard`
+ * is called with each message. `ended` is called once, when the process is gone and its memory with it, and says how it
+ * ended; also when it cannot be started. A child that says what is no message, or too much, is killed.
  */
 export function startMessagingChild(
   name: string,
   command: readonly string[],
   { heard, ended }: { heard(message: unknown): void; ended(how: string): void },
 ): MessagingChild {
-  let child: Bun.Subprocess<"pipe", "ignore", "pipe">;
+  let child: Bun.Subprocess<"pipe", "pipe", "pipe">;
   try {
-    child = Bun.spawn(["/bin/sh", "-c", LIFELINE, name, ...command], {
+    child = Bun.spawn(["/bin/sh", "-c", lifeline("9<&3 3>&1 >/dev/null"), name, ...command], {
       env: {},
       // A session of its own: Ctrl-C reaches only this process, which ends the child.
       detached: true,
-      stdio: ["pipe", "ignore", "pipe"],
-      serialization: "advanced",
-      ipc: heard,
-    });
+      stdio: ["pipe", "pipe", "pipe", "pipe"],
+    }) as Bun.Subprocess<"pipe", "pipe", "pipe">;
   } catch (error) {
     queueMicrotask(() => ended((error as Error).message));
-    return { send() {}, kill() {}, ref() {}, unref() {}, memory: () => undefined };
+    return { send() {}, kill() {}, memory: () => undefined };
   }
+  let fault = "";
+  let hasSpoken = false;
   let lastWords = "";
+  function refuse(error: unknown): void {
+    fault = (error as Error).message;
+    child.kill("SIGKILL");
+  }
+  void (async () => {
+    const read = createMessageReader(LONGEST_MESSAGE, (message) => {
+      hasSpoken = true;
+      heard(message);
+    });
+    for await (const chunk of child.stdout) read(chunk);
+  })().catch(refuse);
   void (async () => {
     const decoder = new TextDecoder();
+    let size = 0;
     for await (const chunk of child.stderr) {
       lastWords = (lastWords + decoder.decode(chunk, { stream: true })).slice(-LAST_WORDS);
+      size += chunk.byteLength;
+      if (size > MOST_WORDS) throw new Error("it wrote too much to its standard error");
     }
-  })();
+  })().catch(refuse);
   void (async () => {
     const code = await child.exited;
-    await releaseLifeline(child.stdin);
-    ended(`${child.signalCode ?? `exit ${code}`} ${lastWords}`.trim());
+    releaseDescriptor(child.stdio[3] as unknown as number);
+    const how = child.signalCode ?? `exit ${code}`;
+    ended([how, fault, hasSpoken ? framesIn(lastWords) : printable(lastWords)].filter(Boolean).join(" "));
   })();
   return {
-    send(message) {
-      // Nobody hears what is sent to a child that has just ended.
-      if (child.exitCode === null && child.signalCode === null) child.send(message);
-    },
+    send: (message) => void sendTo(child.stdin, encodeMessage(message)),
     kill: () => child.kill("SIGKILL"),
-    ref: () => child.ref(),
-    unref: () => child.unref(),
     memory: () => memoryOf(child.pid),
   };
 }
+
+async function sendTo(pipe: Bun.FileSink, message: Uint8Array): Promise<void> {
+  try {
+    pipe.write(message);
+    await pipe.flush();
+  } catch {
+    // The child has just ended.
+  }
+}
+
+/** As releaseLifeline, for a descriptor that belongs to this process. */
+function releaseDescriptor(descriptor: number): void {
+  try {
+    writeSync(descriptor, "ended\n");
+  } catch {
+    // A signal ended the shell.
+  }
+  closeSync(descriptor);
+}
+
+/** The characters of ASCII that are shown; a space stands for others. */
+export const printable = (text: string): string => text.replace(/[^!-~]+/g, " ").trim();
+
+/** The places in our own code that a child's last words, or a stack, name. Other words may quote what the child has read. */
+export const framesIn = (text: string): string => printable(text.match(/^ +at [ -~]{1,200}$/gm)?.join("\n") ?? "");
 
 /** Bytes of a process's memory that belong to no file. */
 function memoryOf(pid: number): number | undefined {

@@ -2,12 +2,9 @@
  * Checks what parsers say before anything else sees it. A parser read what strangers sent, so its answers are taken for values
  * of the form that a parser gives, and for nothing that leads to files other than its own.
  */
+import { framesIn, printable } from "../base/child-process.ts";
 import type { DnsQuestion, FromParser, Prepared } from "./jobs.ts";
 
-/** Values in one answer. The largest honest one, with a thousand attachments, has some ten thousand. */
-const MOST_VALUES = 1_000_000;
-/** Messages nest 50 parts, each of two values. */
-const MOST_DEPTH = 200;
 /** RFC 1035 §3.1 allows 253 characters; escapes may lengthen a name fourfold. */
 const LONGEST_NAME = 1_024;
 const TYPES: ReadonlySet<string> = new Set<DnsQuestion["type"]>(["TXT", "A", "AAAA", "MX", "PTR", "CNAME"]);
@@ -23,6 +20,10 @@ const RESULTS: ReadonlySet<string> = new Set<keyof Prepared>([
   "invitation",
 ]);
 const BLOB = /^[0-9a-f]{64}$/;
+const CODE = /^[A-Z0-9_]{1,60}$/;
+/** Characters of the message of an error, and of its stack. */
+const LONGEST_ERROR = 300;
+const LONGEST_STACK = 4_000;
 
 function fail(what: string): never {
   throw new Error(`a parser gave ${what}`);
@@ -31,34 +32,10 @@ function fail(what: string): never {
 type Plain = Record<string, unknown>;
 
 const isPlain = (value: unknown): value is Plain =>
-  typeof value === "object" && value !== null && [Object.prototype, null].includes(Object.getPrototypeOf(value));
-
-function partsOf(value: unknown): unknown[] {
-  if (Array.isArray(value)) return value;
-  if (value instanceof Map) return [...value].flat();
-  return isPlain(value) ? Object.values(value) : fail(`a ${typeof value} that is no plain value`);
-}
-
-/** The sum of the characters and bytes in a value. @throws Error for one that is not made of plain values, or too many of them */
-export function weigh(value: unknown): number {
-  let left = MOST_VALUES;
-  function weight(part: unknown, depth: number): number {
-    if (--left < 0 || depth > MOST_DEPTH) fail("too many values");
-    if (typeof part === "string") return part.length;
-    if (part instanceof Uint8Array) return part.byteLength;
-    if (part === null || ["undefined", "boolean", "number"].includes(typeof part)) return 0;
-    const parts = partsOf(part);
-    if (parts.length > left) fail("too many values");
-    let sum = 0;
-    for (const one of parts) sum += weight(one, depth + 1);
-    return sum;
-  }
-  return weight(value, 0);
-}
+  typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
 
 const isText = (value: unknown, longest: number): value is string =>
   typeof value === "string" && value.length <= longest;
-const isOptionalText = (value: unknown): boolean => value === undefined || typeof value === "string";
 
 function isQuestion(question: unknown): boolean {
   if (!isPlain(question) || !Number.isSafeInteger(question.number)) return false;
@@ -75,15 +52,20 @@ export function readMessage(message: unknown): FromParser {
   if ("question" in message) {
     if (!isQuestion(message.question)) fail("no question");
   } else if ("failure" in message) {
-    const { message: text, stack, code } = message.failure as Plain;
-    if (typeof text !== "string" || !isOptionalText(stack) || !isOptionalText(code)) fail("no failure");
+    const { message: text, stack, code } = isPlain(message.failure) ? message.failure : fail("no failure");
+    if (typeof text !== "string" || (code !== undefined && !(typeof code === "string" && CODE.test(code)))) {
+      fail("no failure");
+    }
+    // Both reach the log.
+    const frames = typeof stack === "string" ? framesIn(stack.slice(0, LONGEST_STACK)) : undefined;
+    const failure = { message: printable(text.slice(0, LONGEST_ERROR)), stack: frames, code };
+    return { id: message.id as number, failure };
   } else if (message.result !== undefined) readResult(message.result);
   return message as unknown as FromParser;
 }
 
 /** The result of a job. @throws Error for any other value */
 export function readResult(result: unknown): Prepared {
-  weigh(result);
   if (!isPlain(result) || Object.keys(result).some((name) => !RESULTS.has(name))) fail("no result");
   const { message, content } = result as Prepared;
   const files = message?.attachments ?? [];

@@ -78,6 +78,8 @@ interface Group {
   readonly mostShared: number;
   readonly queue: ReturnType<typeof createFairQueue<Task>>;
   readonly slots: Set<Slot>;
+  /** The last parser of the group ended before its first word. */
+  hasFailedToStart: boolean;
 }
 
 export function createDispatcher({
@@ -110,6 +112,7 @@ export function createDispatcher({
     mostShared,
     queue: createFairQueue(usage, MOST_WAITING),
     slots: new Set(),
+    hasFailedToStart: false,
   });
   const interactive = openGroup("interactive", 1);
   const arriving = openGroup("arriving", workers);
@@ -135,6 +138,7 @@ export function createDispatcher({
     charged: (task: Task, ms: number) => usage.charge(task.source, ms),
     asked: (slot: Slot, task: Task, question: Question) => void answer(slot, task, question),
     replied(slot: Slot, task: Task, reply: JobReply) {
+      groupOf(slot).hasFailedToStart = false;
       unpark(task);
       slot.release(task);
       noteCost(task);
@@ -236,8 +240,16 @@ export function createDispatcher({
     const waitingForDns = new Set(inHand.filter((task) => task.parked));
     for (const task of inHand) unpark(task);
     if (!slot.started) {
+      const group = groupOf(slot);
       log.error("parser did not start", { how });
-      for (const task of [...inHand, ...groupOf(slot).queue.leaveAll()]) giveUp(task, "The parser does not start", how);
+      // Something else may have ended the first, such as the kernel for want of memory.
+      if (group.hasFailedToStart) {
+        for (const task of [...inHand, ...group.queue.leaveAll()]) giveUp(task, "The parser does not start", how);
+        return;
+      }
+      group.hasFailedToStart = true;
+      for (const task of inHand) wait(task);
+      dispatch();
       return;
     }
     log.warn("parser replaced", { reason, inHand: inHand.length, how });
@@ -259,6 +271,7 @@ export function createDispatcher({
   function wait(task: Task): void {
     const { queue } = groupOf(task);
     task.took = 0;
+    task.asked = 0;
     if (!task.bulk) {
       task.cancelWait = runtime.setTimer(() => {
         queue.leave(task);
@@ -402,6 +415,7 @@ export function createDispatcher({
           suspect: false,
           took: 0,
           questions: 0,
+          asked: 0,
           parked: false,
           ends: new Map(),
           resolve,

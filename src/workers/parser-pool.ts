@@ -6,15 +6,15 @@
  * The dispatcher (dispatcher.ts) gives jobs (jobs.ts) to parsers (slot.ts, parser.ts) and answers their DNS questions. What is
  * large goes by file, both ways, since this process would spend its time on passing it on.
  */
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
-import { deserialize } from "node:v8";
 import type { SigningKey } from "../authentication/dkim.ts";
 import type { Authentication } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
 import type { Log } from "../base/log.ts";
-import { documentMemory, memoryLimit, mostLargeBytes as mostLarge } from "../base/memory.ts";
+import { documentMemory, memoryLimit, mostLargeBytes as mostLarge, TIMES_ITS_SIZE } from "../base/memory.ts";
+import { decodeMessage } from "../base/messages.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { AnswerOrder, ReadInvitation } from "../documents/invitation.ts";
 import type { ReadDocument } from "../documents/kind.ts";
@@ -120,6 +120,8 @@ const MEMORY_PER_WORKER = 512 * 1024 * 1024;
 const MOST_WORKERS = 4;
 /** Bytes. */
 const SMALL_MACHINE = 2 * 1024 * 1024 * 1024;
+/** Bytes of a result in a file, beside those that the size of the message explains. */
+const LARGEST_REPLY = 32 * 1024 * 1024;
 const BULK: Work = { kind: "bulk", source: "kept elsewhere" };
 const FREEZING: Work = { kind: "bulk", source: "octets" };
 
@@ -179,7 +181,7 @@ export function createParserPool({
     try {
       const given = isLent ? await inFile(job, files.source) : job;
       result = await dispatcher.add(work, { ...given, blobFolder, reply: files.reply }, size, more);
-      return result ?? readResult(deserialize(await readFile(files.reply)));
+      return result ?? (await readReply(files.reply, size));
     } catch (error) {
       throw asUnavailable(error);
     } finally {
@@ -309,6 +311,18 @@ const orderOf = ({ keys, signedAt }: Signing): SigningOrder => ({
 /** True for a job whose source is bytes, too many for a message. */
 const isTooLarge = (job: object): job is { source: Uint8Array } =>
   "source" in job && job.source instanceof Uint8Array && job.source.byteLength > LARGEST_MESSAGE;
+
+/** Reads the result of a job of that size. @throws UnparseableError for more than it may be, or what is none */
+async function readReply(path: string, size: number): Promise<Prepared> {
+  if ((await stat(path)).size > LARGEST_REPLY + size * TIMES_ITS_SIZE)
+    throw new UnparseableError("The message became too large");
+  const reply = await readFile(path);
+  try {
+    return readResult((decodeMessage(reply) as { result: unknown }).result);
+  } catch (error) {
+    throw new UnparseableError("The message confused the parser", { cause: error });
+  }
+}
 
 /** Puts the source of a job into a file. */
 async function inFile<J extends { source: Uint8Array }>(job: J, path: string): Promise<J & { source: string }> {

@@ -8,6 +8,6 @@ export type StartParser = (events: { heard(message: unknown): void; ended(how: s
 const ARGUMENT = "parser:";
 
 /** True in a process that a server started as a parser. */
-export const isParser = (): boolean => process.send !== undefined && process.argv[2] === ARGUMENT;
+export const isParser = (): boolean => process.argv[2] === ARGUMENT;
 
 export const startParser: StartParser = (events) => startMessagingChild("parser", [...ownCommand(), ARGUMENT], events);

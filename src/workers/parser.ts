@@ -7,12 +7,12 @@
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { serialize } from "node:v8";
 import { withoutSignatures, writeSignatures } from "../authentication/dkim.ts";
 import { type Authentication, judge, organizationsOf } from "../authentication/dmarc.ts";
 import { type Arrival, evidenceOfHeader, gatherEvidence } from "../authentication/evidence.ts";
 import type { DNSResolver } from "../authentication/mailauth.ts";
 import { collected, collectSoon, LARGE_BYTES } from "../base/memory.ts";
+import { encodeMessage, hearParent, tellParent } from "../base/messages.ts";
 import { type RecordType, systemRuntime } from "../base/runtime.ts";
 import { composeOctets, described } from "../mailbox/composers.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
@@ -24,7 +24,6 @@ import { recode, UNKNOWN_SERVER } from "../message/recode.ts";
 import { type Answer, isFresh } from "../net/dns-cache.ts";
 import { readSource } from "../smtp/spool.ts";
 import { type FileBlobs, openBlobs } from "../store/blobs.ts";
-import { weigh } from "./answers.ts";
 import {
   type DnsQuestion,
   type FromParser,
@@ -78,22 +77,22 @@ function askServer<A extends Answer | Signature>(id: number, question: QuestionA
 /** A large message has been read since the last collection of garbage. */
 let readLarge = false;
 
-const say = (message: FromParser): void => void process.send?.(message);
+const say = (message: FromParser): void => tellParent(encodeMessage(message));
 
 async function run(job: Job & { id: number; reply: string }): Promise<void> {
   const { id, reply } = job;
   try {
-    const result = await prepare(id, job);
-    const isLarge = weigh(result) > LARGEST_MESSAGE;
-    if (isLarge) {
+    const done = encodeMessage({ id, result: await prepare(id, job) } satisfies FromParser);
+    if (done.byteLength > LARGEST_MESSAGE) {
       // A server that starts beside a command empties the folder.
       await mkdir(dirname(reply), { recursive: true, mode: 0o700 });
-      await writeFile(reply, serialize(result), { mode: 0o600 });
-    }
-    say(isLarge ? { id } : { id, result });
+      await writeFile(reply, done, { mode: 0o600 });
+      say({ id });
+    } else tellParent(done);
   } catch (error) {
-    const { message, stack, code } = error as NodeJS.ErrnoException;
-    say({ id, failure: { message, stack, code } });
+    const { name, message, stack, code } = error as NodeJS.ErrnoException;
+    // What is no error of the system may quote the message.
+    say({ id, failure: { message: code === undefined ? name : message, stack, code } });
   }
   if (readLarge) {
     readLarge = false;
@@ -229,7 +228,8 @@ function resolver(id: number, recent: Kept["recent"], stage: Stage, now: number)
   };
 }
 
-process.on("message", (message: ToParser) => {
+hearParent((said) => {
+  const message = said as ToParser;
   if (!("answer" in message)) return void run(message);
   asked.get(message.number)?.(message.answer);
   asked.delete(message.number);

@@ -48,6 +48,8 @@ export interface Task {
   readonly ends: Map<Stage, number>;
   /** Number of unanswered questions. */
   questions: number;
+  /** Number of all its questions. */
+  asked: number;
   /** It waits for answers, and its parser may take another task meanwhile. */
   parked: boolean;
 }
@@ -66,14 +68,18 @@ export interface SlotEvents {
   heldUp(slot: Slot): void;
 }
 
-/** Longest silence of a parser with one message, without the time that MS_PER_BYTE adds. */
+/** Most time of an isolated parser for its message, without the time that MS_PER_BYTE adds. */
 const DEADLINE_MS = 10_000;
 /** Time allowed per byte. Ten megabytes of honest mail take half a second on an idle machine of 2026. */
 export const MS_PER_BYTE = 1 / 10_000;
-/** Longest silence of a shared parser, during which one message may hold up others; then its tasks are moved. */
+/** Most time that one message may hold up others in a shared parser, at once or between questions; then its tasks are moved. */
 const SHARED_MS = 2_000;
 /** The last part of these limits, in which the main thread reads what the parser said while the thread was busy. */
 const UNHEARD_MS = 100;
+/** Questions of a message. Ten signatures, a chain of fifty and SPF at its limits come to some two hundred. */
+const MOST_QUESTIONS = 1_000;
+/** What a parser may say of tasks that it does not have, such as a question of one that has just failed. */
+const MOST_STRAY = 1_000;
 /** Time between two looks at the memory of a busy parser. */
 const LOOK_MS = 50;
 /** Time for a parser to load its code. */
@@ -96,6 +102,8 @@ export class Slot {
   readonly #events: SlotEvents;
   /** When the parser was last heard, or got work after idling; epoch ms. */
   #heardAt = 0;
+  /** Messages of no task since it was last given one. */
+  #stray = 0;
   #cancelTimer: (() => void) | undefined;
   #cancelLook: (() => void) | undefined;
 
@@ -117,7 +125,6 @@ export class Slot {
         events.gone(this);
       },
     });
-    this.#process.unref();
   }
 
   /** The tasks that the parser works on; the others wait for DNS. */
@@ -133,8 +140,7 @@ export class Slot {
     const wasIdle = this.isIdle;
     this.inHand.set(task.id, task);
     task.slot = this;
-    // A command may have nothing else to stay alive for.
-    this.#process.ref();
+    this.#stray = 0;
     if (wasIdle) this.resume();
     this.#look();
     this.#process.send({ ...task.job, id: task.id } satisfies ToParser);
@@ -148,7 +154,6 @@ export class Slot {
   release(task: Task): void {
     this.inHand.delete(task.id);
     if (this.inHand.size > 0) return;
-    this.#process.unref();
     this.#cancelLook?.();
     this.#cancelLook = undefined;
   }
@@ -162,7 +167,7 @@ export class Slot {
   /** Makes it the isolated parser of its one task, with the time that a message alone may take. */
   isolate(): void {
     this.isolated = true;
-    this.#limitSilence(this.#deadline() - SHARED_MS);
+    this.#limitSilence(this.#left() - (this.#runtime.now() - this.#heardAt));
   }
 
   /**
@@ -179,7 +184,6 @@ export class Slot {
     this.#cancelTimer?.();
     this.#cancelLook?.();
     this.isClosed = true;
-    this.#process.unref();
     this.#process.kill();
   }
 
@@ -197,9 +201,19 @@ export class Slot {
     if ("ready" in data) {
       this.started = true;
       log.debug("parser started");
-    } else if (task && "question" in data) this.#events.asked(this, task, data.question);
-    else if (task && !("question" in data)) this.#events.replied(this, task, data);
+    } else if (!task) {
+      if (++this.#stray > MOST_STRAY) this.#fail("confused the parser", "it says too much");
+    } else if (!("question" in data)) this.#events.replied(this, task, data);
+    else if (++task.asked > MOST_QUESTIONS) this.#fail("confused the parser", "it asks too much");
+    else this.#ask(task, data.question);
     this.#watch();
+  }
+
+  /** A question does not give a task more time than one that is silent has. */
+  #ask(task: Task, question: Question): void {
+    if (!this.isolated && task.took > SHARED_MS) this.#events.heldUp(this);
+    if (this.isolated && this.#left() <= 0) this.#fail("took too long");
+    if (!this.isClosed) this.#events.asked(this, task, question);
   }
 
   #fail(reason: string, how?: string): void {
@@ -210,7 +224,7 @@ export class Slot {
     this.#cancelTimer?.();
     if (this.isClosed) return;
     if (!this.started) this.#cancelTimer = this.#runtime.setTimer(() => this.#fail("did not start"), START_MS);
-    else if (!this.isIdle) this.#limitSilence(this.isolated ? this.#deadline() : SHARED_MS);
+    else if (!this.isIdle) this.#limitSilence(this.isolated ? this.#left() : SHARED_MS);
     else if (this.inHand.size === 0) {
       const idleMs = this.group === "arriving" && !this.isolated ? IDLE_ARRIVING_MS : IDLE_MS;
       this.#cancelTimer = this.#runtime.setTimer(() => this.close(), idleMs);
@@ -233,9 +247,10 @@ export class Slot {
     );
   }
 
-  #deadline(): number {
-    const [only] = this.inHand.values();
-    return DEADLINE_MS + Math.round((only?.size ?? 0) * MS_PER_BYTE);
+  /** The time that an isolated parser has left for its task, ms. */
+  #left(): number {
+    const [{ size, took } = { size: 0, took: 0 }] = this.inHand.values();
+    return DEADLINE_MS + Math.round(size * MS_PER_BYTE) - took;
   }
 
   #limitSilence(ms: number): void {

@@ -39,7 +39,6 @@ function start(): Shared {
       },
     }),
   };
-  started.child.unref();
   return started;
 }
 
@@ -52,10 +51,6 @@ export const shareParser: StartParser = (pool) => {
   pools.add(pool);
   setImmediate(() => pool.heard({ ready: true }));
   return {
-    ref: () => child.ref(),
-    unref() {
-      if (inHand.size === 0) child.unref();
-    },
     memory: () => undefined,
     send(message) {
       const data = message as ToParser;

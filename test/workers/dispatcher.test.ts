@@ -13,6 +13,7 @@ import { createParserPool, type ParserPool } from "../../src/workers/parser-pool
 import type { StartParser } from "../../src/workers/parser-process.ts";
 import { testLog } from "../harness/mx-rig.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { until } from "../harness/until.ts";
 
 const pools: ParserPool[] = [];
 afterAll(() => {
@@ -35,31 +36,46 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } =
   let started = 0;
   /** Ms from the signal until a parser is gone. */
   let endsAfter = 0;
+  /** As many parsers end before their first word. */
+  let dieAtStart = 0;
+  let unanswered = 0;
 
   const start: StartParser = ({ heard, ended }) => {
     const number = ++started;
     const queue: { id: number; subject: string; takes: number }[] = [];
+    let isDead = false;
     let cancel: (() => void) | undefined;
     const say = (data: FromParser) => heard(data);
     const work = (): void => {
       const [job] = queue;
       if (!job) return;
+      const { id } = job;
+      if (job.subject === "chatty") {
+        const ask = (number: number): void => {
+          if (isDead) return;
+          unanswered++;
+          say({ id, question: { number, name: "a.example", type: "TXT", stage: "evidence" } });
+          cancel = runtime.setTimer(() => ask(number + 1), job.takes);
+        };
+        ask(1);
+        return;
+      }
       cancel = runtime.setTimer(() => {
         queue.shift();
         cancel = undefined;
         done.push([`${number} ${job.subject}`, runtime.now() - START]);
-        const { id, subject } = job;
+        const { subject } = job;
         say({ id, result: { message: { subject }, document: { text: subject, notes: [] } } } as unknown as FromParser);
         if (!cancel) work();
       }, job.takes);
     };
     running.add(number);
-    runtime.setTimer(() => say({ ready: true }), 0);
+    runtime.setTimer(() => (started <= dieAtStart ? ended("SIGKILL") : say({ ready: true })), 0);
     return {
-      ref() {},
-      unref() {},
       memory: () => memory.get(number),
       kill() {
+        isDead = true;
+        unanswered = 0;
         cancel?.();
         const gone = () => {
           running.delete(number);
@@ -70,6 +86,10 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } =
       },
       send(sent) {
         const message = sent as ToParser;
+        if ("answer" in message) {
+          unanswered--;
+          return;
+        }
         const { source } = "document" in message ? message.document : (message as { source?: unknown });
         if (!(source instanceof Uint8Array)) throw new Error("nothing is asked here");
         const [subject = "", takes] = Buffer.from(source).toString().split(" takes ");
@@ -109,6 +129,9 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } =
   const slowToEnd = (ms: number) => {
     endsAfter = ms;
   };
+  const failToStart = (parsers: number) => {
+    dieAtStart = parsers;
+  };
   const replaced = () => lines.filter(({ message }) => message === "parser replaced").length;
   return {
     pool,
@@ -124,6 +147,8 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } =
     running,
     memory,
     slowToEnd,
+    failToStart,
+    answered: () => until(() => unanswered === 0),
     started: () => started,
   };
 }
@@ -327,6 +352,53 @@ test("bulk work waits without limit, and a costly message of it does not isolate
   await advance(160_000);
   expect(await Promise.all(bulk)).toEqual(bulk.map((_, i) => `${i}`));
   expect(replaced()).toBe(0);
+});
+
+test("a parser that is killed before its first word has a successor, which nobody notices; a second one has none", async () => {
+  const { give, advance, failToStart, started } = openPool();
+  failToStart(1);
+  const waiting = ["a", "b", "c"].map((source) => give("arriving", source, `mail of ${source}`, 5));
+  await advance(20);
+  expect(await Promise.all(waiting)).toEqual(["mail of a", "mail of b", "mail of c"]);
+  expect(started()).toBe(2);
+
+  const other = openPool();
+  other.failToStart(3);
+  const refused = ["a", "b"].map((source) => other.give("arriving", source, "mail", 5));
+  await other.advance(20);
+  expect(await Promise.all(refused)).toEqual(["refused", "refused"]);
+  expect(other.started()).toBe(2);
+  // As long as none has worked, each message finds out at once.
+  const next = other.give("arriving", "a", "mail", 5);
+  await other.advance(1);
+  expect(await next).toBe("refused");
+  const last = other.give("arriving", "a", "last", 5);
+  await other.advance(10);
+  expect(await last).toBe("last");
+});
+
+describe("a parser that speaks without end", () => {
+  test("has no more time for a message than one that is silent, and holds up others no longer", async () => {
+    const { give, advance, answered, doneAt, replaced, runtime } = openPool();
+    const chatty = give("arriving", "evil", "chatty", 50);
+    void give("arriving", "other", "mail", 5);
+    while (replaced() < 2 && runtime.now() - START < 60_000) {
+      await advance(50);
+      // Waiting for an answer takes none of its time.
+      await answered();
+    }
+    expect(await chatty).toBe("blamed");
+    expect(doneAt("mail")).toBeLessThan(2_200);
+    expect(runtime.now() - START).toBeLessThan(13_000);
+  });
+
+  test("is ended when it asks more than any message needs", async () => {
+    const { give, advance, runtime } = openPool();
+    const chatty = give("arriving", "evil", "chatty", 0);
+    for (let turns = 0; turns < 3_000; turns++) await advance(0);
+    expect(runtime.now() - START).toBeLessThan(1_000);
+    expect(await chatty).toBe("blamed");
+  });
 });
 
 describe("documents", () => {

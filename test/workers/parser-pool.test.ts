@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { readdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, readdirSync, truncateSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
 import { isUnavailable } from "../../src/base/errors.ts";
 import type { DnsClient } from "../../src/base/runtime.ts";
@@ -114,24 +114,6 @@ test("a broken signing key is not blamed on the message", async () => {
   expect(error).not.toBeInstanceOf(UnparseableError);
 });
 
-test("a parser keeps the process alive while it has work", async () => {
-  let kept = false;
-  const start: StartParser = (events) => ({
-    ...shareParser(events),
-    ref: () => {
-      kept = true;
-    },
-    unref: () => {
-      kept = false;
-    },
-  });
-  const { prepare } = openPool({ start });
-  const both = [prepare(mail("one")), prepare(mail("two"))];
-  expect(kept).toBe(true);
-  await Promise.all(both);
-  expect(kept).toBe(false);
-});
-
 test("workers start when there is work, up to the configured number", async () => {
   const { prepare, said } = openPool({ start: startParser, workers: 2 });
   expect(said("parser started")).toEqual([]);
@@ -188,6 +170,29 @@ test("a parser that does not start is not blamed on the message", async () => {
   const outcomes = await Promise.allSettled(Array.from({ length: 6 }, () => prepare(mail("any"))));
   for (const outcome of outcomes) expect(isUnavailable((outcome as PromiseRejectedResult).reason)).toBe(true);
   expect(said("parser did not start").length).toBeGreaterThan(0);
+});
+
+test("a result in a file that is larger than any, or none, is blamed on the message, and not read", async () => {
+  const before = process.memoryUsage.rss();
+  for (const write of [(path: string) => truncateSync(path, 10 ** 10), () => {}]) {
+    const start: StartParser = ({ heard, ended }) => {
+      setImmediate(() => heard({ ready: true }));
+      return {
+        memory: () => undefined,
+        kill: () => setImmediate(() => ended("killed")),
+        send(sent) {
+          const { id, reply } = sent as { id: number; reply: string };
+          mkdirSync(dirname(reply), { recursive: true });
+          writeFileSync(reply, "no message");
+          write(reply);
+          heard({ id });
+        },
+      };
+    };
+    const { prepare } = openPool({ start });
+    expect(await prepare(mail("one")).catch((error) => error)).toBeInstanceOf(UnparseableError);
+  }
+  expect(process.memoryUsage.rss() - before).toBeLessThan(100 * 1024 * 1024);
 });
 
 test("attachments that cannot be written are not blamed on the message", async () => {
