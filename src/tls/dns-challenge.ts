@@ -26,6 +26,8 @@ interface Published {
  * dropped.
  */
 const MOST_KEPT = 50;
+/** Failed removals that end an attempt, since each may take minutes, and other certificates wait. */
+const MOST_FAILED = 3;
 /** Longest time that a stop waits for removals. */
 const LAST_MS = 3_000;
 
@@ -71,7 +73,9 @@ export function dnsChallenge({
   }
 
   async function removeAll(): Promise<void> {
-    for (const { name, value } of await kept()) {
+    let failed = 0;
+    // The newest first: the order that has just ended made them.
+    for (const { name, value } of (await kept()).reverse()) {
       try {
         await hook.cleanup(name, value);
         await keep((await kept()).filter((one) => one.name !== name || one.value !== value));
@@ -80,7 +84,7 @@ export function dnsChallenge({
           name,
           reason: (error as Error).message,
         });
-        if (isStopped) return;
+        if (isStopped || ++failed >= MOST_FAILED) return;
       }
     }
   }
