@@ -3,8 +3,8 @@
  * connection. The authority, which offers only `acme-tls/1`, gets the certificate with the proof. Every other
  * connection is passed to the listener unchanged; without a pending proof all are passed unread.
  *
- * This happens before TLS, because a node:tls server chooses its certificate by name alone, and under Bun negotiates no
- * protocol once it does.
+ * This happens before TLS, because a node:tls server chooses its certificate by name alone, and other clients ask for the
+ * same name meanwhile. Bun's `setKeyCert`, with which Node replaces the certificate in ALPNCallback, does nothing.
  */
 import { createServer, type Server, type Socket } from "node:net";
 import { createSecureContext, TLSSocket } from "node:tls";
