@@ -61,7 +61,7 @@ import type { ReadOnlyStore } from "./store/read-only.ts";
 import { openS3Blobs } from "./store/s3.ts";
 import { type Options, openOptions } from "./store/settings.ts";
 import { openStore, type Store } from "./store/store.ts";
-import { type Certificates, findNames, openCertificates } from "./tls/certificates.ts";
+import { type Certificates, openCertificates, ownNames } from "./tls/certificates.ts";
 import type { StartParser } from "./workers/parser-process.ts";
 
 /** Addresses of the listeners, as `host:port`; `off` for those that did not start. */
@@ -236,8 +236,9 @@ export function createAppliance(
     const { https, mx, submission, submissions, imap, imaps } = config;
     if ([https, mx, submission, submissions, imap, imaps].every((listen) => listen === "off")) return undefined;
     const { tls: mode, data: folder } = config;
-    const names = () => findNames({ hostname, baseUrl, webHosts: domains.webHosts, dns: runtime.dns });
-    const certificates = await openCertificates({ mode, hostname, folder, names, runtime, log });
+    const names = ownNames({ hostname, baseUrl });
+    const listed = domains.webHosts;
+    const certificates = await openCertificates({ mode, hostname, folder, names, domains: listed, runtime, log });
     frontends.push(certificates);
     reload = () => {
       certificates.forget();
@@ -308,7 +309,8 @@ export function createAppliance(
         const { data: folder } = config;
         let certificates: Certificates | undefined;
         const certificate = () => certificates?.current().cert;
-        const monitoring = createMonitoring({ store, options, folder, certificate, runtime });
+        const domainCertificates = () => certificates?.domains() ?? [];
+        const monitoring = createMonitoring({ store, options, folder, certificate, domainCertificates, runtime });
         backends.push(monitoring);
         const { meters, metrics } = monitoring;
         const shares = shareDescriptors(limitOfOpenFiles(), { imap: servesImap(config) });

@@ -167,15 +167,16 @@ export function createDomains({
       }));
   }
 
-  const hostedNames = (): string[] =>
-    listDomains()
-      .filter(({ verifiedAt, workspaceId }) => verifiedAt !== null && isServed(store.db, workspaceId))
-      .map(({ name }) => name);
+  const hosted = (): DomainEntry[] =>
+    listDomains().filter(({ verifiedAt, workspaceId }) => verifiedAt !== null && isServed(store.db, workspaceId));
 
-  /** Lists the hosts that verified domains have here: of MTA-STS policies (RFC 8461 §3.2), then of settings. */
-  function webHosts(): string[] {
-    const names = hostedNames();
-    return [...names.map(policyHostOf), ...names.flatMap((name) => mailApps?.hostsOf(name) ?? [])];
+  /** Lists verified domains with the hosts that they may have here: of their MTA-STS policy (RFC 8461 §3.2), and of settings. */
+  function webHosts(): { name: string; owner: string; hosts: string[] }[] {
+    return hosted().map(({ name, workspaceId }) => ({
+      name,
+      owner: workspaceId,
+      hosts: [policyHostOf(name), ...(mailApps?.hostsOf(name) ?? [])],
+    }));
   }
 
   /** Tells whether this server has verified the domain (A-labels, lower case) and serves it. */
@@ -190,7 +191,7 @@ export function createDomains({
    * lower case) is not a policy host.
    */
   function policyAt(host: string, path: string): string | null | undefined {
-    if (!policy || !hostedNames().some((name) => policyHostOf(name) === host)) return undefined;
+    if (!policy || !hosted().some(({ name }) => policyHostOf(name) === host)) return undefined;
     return path === POLICY_PATH ? policy.text() : null;
   }
 

@@ -10,14 +10,12 @@
 import type { Socket } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
 import { createAlpnFront } from "../tls/alpn-front.ts";
-import type { Certificates, KeyPair } from "../tls/certificates.ts";
+import { type Certificates, tlsOptions } from "../tls/certificates.ts";
 import { type ClientSide, createCarrier, type HttpServer } from "./carrier.ts";
 import type { Admission } from "./connections.ts";
 import type { HttpListenerParts, InnerListenerParts } from "./listener.ts";
 
 const HANDSHAKE_MS = 20_000;
-
-const tlsOptions = ({ cert, key }: KeyPair) => ({ cert, key, minVersion: "TLSv1.2" }) as const;
 
 /** Identifies a connection, which is another object after the handshake. */
 const endsOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`;
@@ -31,7 +29,7 @@ export async function createHttpsServer({
   runtime,
   log,
 }: Pick<HttpListenerParts, "listen" | "connections" | "runtime" | "log"> & {
-  certificates: Pick<Certificates, "current" | "onChange" | "alpn">;
+  certificates: Pick<Certificates, "current" | "choose" | "onChange" | "alpn">;
   /** Starts the inner HTTP listener. */
   startInner(parts: Pick<InnerListenerParts, "originOf">): HttpServer;
 }): Promise<HttpServer> {
@@ -69,7 +67,12 @@ export async function createHttpsServer({
   }
 
   const server = createServer(
-    { ...tlsOptions(certificates.current()), allowHalfOpen: true, handshakeTimeout: HANDSHAKE_MS },
+    {
+      ...tlsOptions(certificates.current()),
+      SNICallback: certificates.choose,
+      allowHalfOpen: true,
+      handshakeTimeout: HANDSHAKE_MS,
+    },
     carryOn,
   );
   server.on("tlsClientError", (error, socket) => {

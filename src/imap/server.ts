@@ -16,7 +16,7 @@ import { randomToken } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import { noteDeed } from "../journal/entries.ts";
 import { canonicalAddress, isOneOfUs, networkList, sourceOfAddress } from "../net/ip.ts";
-import type { Certificates, KeyPair } from "../tls/certificates.ts";
+import { type Certificates, tlsOptions } from "../tls/certificates.ts";
 import { append } from "./commands/append.ts";
 import { expunge } from "./commands/expunge.ts";
 import { fetch } from "./commands/fetch.ts";
@@ -83,15 +83,13 @@ const LOOK_MS = 100;
  */
 const KEEPS_NUMBERS = /^\S+ (?:FETCH|STORE|(?:UID )?(?:SEARCH|COPY)) /i;
 
-const contextOf = ({ cert, key }: KeyPair): SecureContext => createSecureContext({ cert, key, minVersion: "TLSv1.2" });
-
 /** A text of a reply, which may name what somebody else chose: in ASCII, in one line. */
 const plain = (text: string): string => text.replace(/[^ -~]/g, "?");
 
 interface Listening {
   listen: { host: string; port: number };
   implicitTls: boolean;
-  certificates: Pick<Certificates, "current" | "onChange">;
+  certificates: Pick<Certificates, "current" | "choose" | "onChange">;
 }
 
 type ImapMeters = Pick<Meters, "countImapCommand" | "countImapBytes" | "countImapRefusal">;
@@ -275,7 +273,10 @@ export function createImap({
         ? BEFORE_SIGN_IN
         : BEFORE_TLS;
 
-  function serve(raw: Socket, { implicitTls, context }: Pick<Listening, "implicitTls"> & { context(): SecureContext }) {
+  function serve(
+    raw: Socket,
+    { implicitTls, certificates, context }: Omit<Listening, "listen"> & { context(): SecureContext },
+  ) {
     const trace = randomToken(runtime, 16);
     const address = canonicalAddress(raw.remoteAddress ?? "");
     const source = sourceOfAddress(address);
@@ -336,7 +337,7 @@ export function createImap({
     function secure(): void {
       lines.clear();
       raw.removeAllListeners("data");
-      const tls = new TLSSocket(raw, { isServer: true, secureContext: context() });
+      const tls = new TLSSocket(raw, { isServer: true, secureContext: context(), SNICallback: certificates.choose });
       socket = tls;
       isSecure = true;
       attend(tls);
@@ -566,9 +567,9 @@ export function createImap({
       new Promise((resolve, reject) => {
         const { implicitTls, certificates } = given;
         // The keys of session tickets are the context's, so clients resume their sessions until the certificate changes.
-        let context = contextOf(certificates.current());
+        let context = createSecureContext(tlsOptions(certificates.current()));
         const forget = certificates.onChange((pair) => {
-          context = contextOf(pair);
+          context = createSecureContext(tlsOptions(pair));
         });
         forgetCertificates.push(forget);
         const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
@@ -580,7 +581,7 @@ export function createImap({
             else socket.end("* BYE Too many connections\r\n");
             return;
           }
-          serve(socket, { implicitTls, context: () => context });
+          serve(socket, { implicitTls, certificates, context: () => context });
         });
         servers.push(server);
         server.once("error", reject);

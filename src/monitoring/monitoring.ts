@@ -35,8 +35,10 @@ interface Gauges {
   options: Pick<Options, "get">;
   /** The data folder. */
   folder: string;
-  /** The certificate in force, PEM; undefined without TLS listeners. */
+  /** The server's own certificate in force, PEM; undefined without TLS listeners. */
   certificate(): string | undefined;
+  /** The certificates of domains: when each ends (epoch ms), if it is there, and whether its last order failed. */
+  domainCertificates(): readonly { domain: string; until: number | undefined; isFailing: boolean }[];
   runtime: Pick<Runtime, "now">;
 }
 
@@ -80,10 +82,13 @@ const statements = prepared(({ $client: client }) => ({
   ),
 }));
 
+/** Certificates of domains with a sample of their own. */
+const MOST_DOMAINS = 20;
+
 const one = (value: number): Sample[] => [[{}, value]];
 
 /** Registers the gauges. `stop` ends the sampling of the event loop. */
-function registerGauges({ metrics, store, options, folder, certificate, runtime }: Gauges) {
+function registerGauges({ metrics, store, options, folder, certificate, domainCertificates, runtime }: Gauges) {
   const { gauge, counted } = metrics;
   const { db } = store;
   const secondsSince = (ms: number): number => Math.max(0, (runtime.now() - ms) / 1_000);
@@ -174,10 +179,31 @@ function registerGauges({ metrics, store, options, folder, certificate, runtime 
   gauge("mailroom_backup_failing", "1 when the last backup failed, else 0", async () =>
     one((await readBackupState(folder)).lastFailure ? 1 : 0),
   );
-  gauge("mailroom_certificate_expiry_timestamp_seconds", "When the certificate of the TLS listeners ends", () => {
+  gauge("mailroom_certificate_expiry_timestamp_seconds", "When the server's own certificate ends", () => {
     const pem = certificate();
     return pem === undefined ? [] : one(new X509Certificate(pem).validToDate.getTime() / 1_000);
   });
+  gauge(
+    "mailroom_domain_certificates",
+    "Domains with a certificate of their own; those whose last order failed",
+    () => {
+      const all = domainCertificates();
+      return [
+        [{ kind: "valid" }, all.filter(({ until }) => until !== undefined && until > runtime.now()).length],
+        [{ kind: "failing" }, all.filter(({ isFailing }) => isFailing).length],
+      ];
+    },
+  );
+  gauge(
+    "mailroom_domain_certificate_expiry_timestamp_seconds",
+    "When the certificates of domains end, of those that end first",
+    () =>
+      domainCertificates()
+        .flatMap(({ domain, until }) => (until === undefined ? [] : [{ domain, until }]))
+        .sort((a, b) => a.until - b.until)
+        .slice(0, MOST_DOMAINS)
+        .map(({ domain, until }): Sample => [{ domain }, until / 1_000]),
+  );
 
   gauge("process_resident_memory_bytes", "Memory of the process", () => one(process.memoryUsage.rss()));
   gauge("process_open_fds", "Open files of the process", async () => one((await readdir("/proc/self/fd")).length - 1));

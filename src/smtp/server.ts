@@ -11,7 +11,7 @@ import type { Log } from "../base/log.ts";
 import type { Meters } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Options } from "../store/settings.ts";
-import type { Certificates, KeyPair } from "../tls/certificates.ts";
+import { type Certificates, tlsOptions } from "../tls/certificates.ts";
 import { MAIL_PARAMETERS, readMessageDsn, readRecipientDsn } from "./dsn.ts";
 import { type NoteRefusal, Refusal, type RefusalName, refusalOf } from "./refusal.ts";
 import type { Credentials, Envelope, SmtpRole } from "./role.ts";
@@ -39,7 +39,7 @@ interface SmtpListenerParts {
   implicitTls?: boolean;
   /** Name in the greeting. */
   hostname: string;
-  certificates: Pick<Certificates, "current" | "onChange">;
+  certificates: Pick<Certificates, "current" | "choose" | "onChange">;
   role: SmtpRole;
   /** Called after each message that was taken, before the client hears of it. @throws AppError if it is not safe yet */
   confirm: () => Promise<void>;
@@ -167,6 +167,7 @@ export function createSmtpListener(parts: SmtpListenerParts) {
 
   const serverOptions: SMTPServerOptions = {
     ...tlsOptions(certificates.current()),
+    SNICallback: certificates.choose,
     secure: implicitTls,
     name: hostname,
     banner: "Mailroom",
@@ -320,8 +321,6 @@ export function createSmtpListener(parts: SmtpListenerParts) {
     },
   };
 }
-
-const tlsOptions = ({ cert, key }: KeyPair) => ({ cert, key, minVersion: "TLSv1.2" }) as const;
 
 function envelopeOf(session: SMTPServerSession): Envelope {
   const { mailFrom, rcptTo } = session.envelope;

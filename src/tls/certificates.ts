@@ -1,16 +1,15 @@
 /**
- * The certificate of the TLS listeners (rules: Certificates), from any source, and the names that it is for. Every pair
- * it hands out is usable; running listeners get each later pair.
+ * The certificates of the TLS listeners (rules: Certificates), from any source: the server's own, and those of hosts that
+ * a client names (SNI). Every pair it hands out is usable; running listeners get each later pair.
  */
 import { isIP } from "node:net";
-import type { DnsClient } from "../base/runtime.ts";
+import { createSecureContext, type SecureContext } from "node:tls";
 import type { Job } from "../base/scheduler.ts";
-import { lookUpAddresses } from "../net/host-addresses.ts";
 import { acmeSource } from "./acme.ts";
 import type { KeyPair } from "./pair.ts";
-import { type CertificateSetup, fileSource, type Names, type Source, selfSignedSource } from "./source.ts";
+import { type CertificateSetup, type DomainHosts, fileSource, type Source, selfSignedSource } from "./source.ts";
 
-export type { KeyPair, Names };
+export type { DomainHosts, KeyPair };
 
 export type Certificates = Awaited<ReturnType<typeof openCertificates>>;
 
@@ -24,7 +23,16 @@ function sourceOf(setup: CertificateSetup): Source {
 export async function openCertificates(setup: CertificateSetup) {
   const source = sourceOf(setup);
   const listeners = new Set<(pair: KeyPair) => void>();
+  /** The keys of session tickets are the context's, so clients resume their sessions until the certificate changes. */
+  const contexts = new WeakMap<KeyPair, SecureContext>();
   let pair = await source.first();
+
+  function contextFor(pair: KeyPair): SecureContext {
+    const context = contexts.get(pair) ?? createSecureContext(tlsOptions(pair));
+    contexts.set(pair, context);
+    return context;
+  }
+
   const job: Job = {
     name: "certificates",
     runDue: () =>
@@ -34,7 +42,15 @@ export async function openCertificates(setup: CertificateSetup) {
       }),
   };
   return {
+    /** The server's own. */
     current: (): KeyPair => pair,
+    /** The `SNICallback` of a listener (node:tls), which shows the server's own where this gives none. */
+    choose(name: string, done: (error: null, context?: SecureContext) => void): void {
+      const chosen = source.pairFor?.(name.toLowerCase().replace(/\.$/, ""));
+      done(null, chosen && contextFor(chosen));
+    },
+    /** Lists the domains that have certificates of their own, or wait for one. */
+    domains: () => source.domains?.() ?? [],
     /** `listener` gets every later pair. Returns what removes it. */
     onChange(listener: (pair: KeyPair) => void): () => void {
       listeners.add(listener);
@@ -55,32 +71,13 @@ export async function openCertificates(setup: CertificateSetup) {
   };
 }
 
-/** Let's Encrypt allows at most this many names in an order. */
-const MOST_NAMES = 100;
-
-/** Finds the current names for an authority's certificate. Never rejects. */
-export async function findNames({
-  hostname,
-  baseUrl,
-  webHosts,
-  dns,
-}: {
-  /** Name of the SMTP listeners. */
-  hostname: string;
-  /** Public origin of the web. */
-  baseUrl: string;
-  /** Lists hosts of the domains, the important ones first; those whose DNS leads to this server are included. */
-  webHosts(): readonly string[];
-  dns: DnsClient;
-}): Promise<Names> {
+/** The names of the server's own certificate: its host name, and the host of `baseUrl`, the public origin of the web. */
+export function ownNames({ hostname, baseUrl }: { hostname: string; baseUrl: string }): string[] {
   const main = hostname.toLowerCase();
   const webHost = new URL(baseUrl).hostname;
-  const addressesOf = (host: string): Promise<string[]> => lookUpAddresses(host, dns).catch(() => []);
-  const here = await addressesOf(main);
-  const hosts = webHosts().slice(0, MOST_NAMES - 2);
-  const leadHere = await Promise.all(
-    hosts.map(async (host) => (await addressesOf(host)).some((address) => here.includes(address))),
-  );
   const isPublic = webHost.includes(".") && isIP(webHost) === 0 && webHost !== main;
-  return { main, others: [...(isPublic ? [webHost] : []), ...hosts.filter((_, i) => leadHere[i])] };
+  return isPublic ? [main, webHost] : [main];
 }
+
+/** The options of a TLS listener that shows a pair. */
+export const tlsOptions = ({ cert, key }: KeyPair) => ({ cert, key, minVersion: "TLSv1.2" }) as const;

@@ -11,12 +11,14 @@ import type { TlsMode } from "../config.ts";
 import type { AlpnProofs } from "./alpn-front.ts";
 import { isForHost, type KeyPair, loadPair, problemOf, savePair, selfSign } from "./pair.ts";
 
-/** Names of a certificate, in lower case. */
-export interface Names {
-  /** The name that every order must contain. */
-  main: string;
-  /** Names that an order leaves out after their challenge failed. */
-  others: readonly string[];
+/** A domain that is served here, for people of a tenant. */
+export interface DomainHosts {
+  /** A-labels, lower case. */
+  name: string;
+  /** The tenant's id. */
+  owner: string;
+  /** Hosts right below the domain that it may have here. */
+  hosts: readonly string[];
 }
 
 export interface CertificateSetup {
@@ -25,8 +27,10 @@ export interface CertificateSetup {
   hostname: string;
   /** The data folder. */
   folder: string;
-  /** Finds the current names for an authority's certificate. By default, `hostname`. */
-  names?: () => Promise<Names>;
+  /** The server's own names, in lower case, the most important first. By default, `hostname`. */
+  names?: readonly string[];
+  /** Lists the domains whose hosts get certificates from an authority. By default there are none. */
+  domains?: () => readonly DomainHosts[];
   runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer" | "dns" | "authorities">;
   log: Log;
 }
@@ -43,6 +47,15 @@ export interface Trouble {
   reason: string;
 }
 
+/** The certificate for hosts of a domain. */
+export interface DomainCertificate {
+  domain: string;
+  /** When it ends, epoch ms; undefined while there is none. */
+  until: number | undefined;
+  /** Its last order failed. */
+  isFailing: boolean;
+}
+
 /** A source of pairs. */
 export interface Source {
   /** @throws ConfigError when there is no usable pair */
@@ -56,6 +69,10 @@ export interface Source {
   /** Returns the proof for a challenge's `token`; undefined for an unknown token. */
   proof?(token: string): string | undefined;
   alpn?: AlpnProofs | undefined;
+  /** Returns the pair for a host of a domain, given in lower case; undefined when the server's own is for it. */
+  pairFor?(host: string): KeyPair | undefined;
+  /** Lists the domains that have certificates or wait for one. */
+  domains?(): readonly DomainCertificate[];
   /** Returns why an authority's certificate is missing or was not renewed. */
   trouble?(): Trouble | undefined;
   /** Ends orders under way. */

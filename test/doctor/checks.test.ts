@@ -14,7 +14,7 @@ import { operatingSystem, type System } from "../../src/doctor/system.ts";
 import { NOT_LISTED } from "../../src/outbound/transport.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import { openStore } from "../../src/store/store.ts";
-import { selfSign } from "../../src/tls/pair.ts";
+import { savePair, selfSign } from "../../src/tls/pair.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -26,12 +26,12 @@ const HOST = "mail.example.test";
 const ADDRESS = "203.0.113.7";
 const GB = 1_000_000_000;
 
-let certificate: (name: string, days: number) => Promise<string>;
+const pairFor = (name: string, days: number) =>
+  selfSign(name, START - DAY_MS, START + days * DAY_MS, new Uint8Array(8).fill(1));
+const certificate = async (name: string, days: number) => (await pairFor(name, days)).cert;
 let keys: Awaited<ReturnType<typeof makeDkimKeys>>;
 beforeAll(async () => {
   keys = await makeDkimKeys();
-  certificate = async (name, days) =>
-    (await selfSign(name, START - DAY_MS, START + days * DAY_MS, new Uint8Array(8).fill(1))).cert;
 });
 
 /** A server whose state a test changes before the checks run. */
@@ -522,6 +522,52 @@ describe("one problem", () => {
       else expect(finding).not.toHaveProperty("todo");
     });
   }
+
+  test("certificates of domains that fail or end are told one by one, with the authority's words", async () => {
+    const b = await bench();
+    await askingAuthority({})(b);
+    const folderOf = (domain: string) => join(b.data, "tls/acme/domains", domain);
+    const keep = async (domain: string, days: number | undefined, state: object = {}) => {
+      mkdirSync(folderOf(domain), { recursive: true });
+      writeFileSync(join(folderOf(domain), "state.json"), JSON.stringify(state));
+      if (days === undefined) return;
+      await savePair(join(folderOf(domain), "certificate.pem"), await pairFor(`mta-sts.${domain}`, days));
+    };
+    await keep("good.test", 60);
+    await keep("left.test", 5);
+    await keep("refused.test", undefined, TROUBLE);
+    await keep("failing.test", 20, TROUBLE);
+    const told = async () => (await examine(b.world)).filter(({ id }) => id.startsWith("certificate:"));
+    const until = (days: number) => new Date(START + days * DAY_MS).toISOString().slice(0, 10);
+    const again = "It is tried again by itself, next at 2026-01-05 09:20 UTC.";
+    expect(await told()).toEqual([
+      {
+        id: "certificate:refused.test",
+        name: "Certificate of refused.test",
+        state: "warning",
+        detail: "its hosts have none; the authority issued no newer one: connection refused",
+        todo: expect.stringMatching(/^Port 80 of mta-sts.refused.test must lead to/),
+      },
+      {
+        id: "certificate:left.test",
+        name: "Certificate of left.test",
+        state: "warning",
+        detail: `it is good until ${until(5)}, and was not renewed`,
+        todo: expect.stringContaining("still lead to this server"),
+      },
+      {
+        id: "certificate:failing.test",
+        name: "Certificate of failing.test",
+        state: "warning",
+        detail: `it is good until ${until(20)}; the authority issued no newer one: connection refused`,
+        todo: expect.stringContaining(again),
+      },
+    ]);
+    for (let i = 0; i < 30; i++) await keep(`more${i}.test`, undefined, TROUBLE);
+    const many = await told();
+    expect(many).toHaveLength(21);
+    expect(many.at(-1)).toMatchObject({ id: "certificate:others", detail: expect.stringContaining("13 more") });
+  });
 
   test("a smarthost that does not answer is bad; one that answers is ok", async () => {
     const b = await bench();

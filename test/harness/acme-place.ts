@@ -1,16 +1,18 @@
-/** A data folder that gets its certificate by ACME, and a server that shows its proofs over HTTP. */
+/** A data folder that gets its certificates by ACME, and a server that shows its proofs over HTTP. */
 import { afterEach } from "bun:test";
 import { join } from "node:path";
+import { createServer } from "node:tls";
 import { createLog } from "../../src/base/log.ts";
 import type { Runtime } from "../../src/base/runtime.ts";
 import type { ChallengeMode } from "../../src/config.ts";
-import { type Certificates, type KeyPair, type Names, openCertificates } from "../../src/tls/certificates.ts";
+import { type Certificates, type DomainHosts, type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
 import { zone } from "./dns-server.ts";
 import { temporaryFolder } from "./folder.ts";
 import type { Pebble } from "./pebble.ts";
 import { fakeRuntime } from "./runtime.ts";
+import { namesShownAt } from "./tls-client.ts";
 
-/** The name in the certificate. */
+/** The name in the server's own certificate. */
 export const HOST = "mail.example.test";
 
 const closers: (() => void)[] = [];
@@ -29,14 +31,15 @@ interface PlaceOptions {
 
 /** The clock starts at the current time. */
 export function place(
-  { directory, authority }: Pick<Pebble, "directory" | "authority">,
+  { directory, authority, zone: names }: Pick<Pebble, "directory" | "authority" | "zone">,
   { folder = temporaryFolder(), challenge = { type: "http" }, world = {} }: PlaceOptions = {},
 ) {
-  const runtime = fakeRuntime({ dns: zone({}), authorities: [authority], ...world });
+  const runtime = fakeRuntime({ dns: zone(names), authorities: [authority], ...world });
   runtime.advanceTo(Date.now());
   const lines: Record<string, unknown>[] = [];
   const log = createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line)));
-  let names: Names = { main: HOST, others: [] };
+  let listed: readonly DomainHosts[] = [];
+  let list = () => listed;
   let certificates: Certificates | undefined;
   const proofs = Bun.serve({
     hostname: "127.0.0.1",
@@ -53,20 +56,50 @@ export function place(
     log,
     lines,
     origin: `http://127.0.0.1:${proofs.port}`,
-    ask: (others: string[]) => {
-      names = { main: HOST, others };
+    /** Serves these domains from now on, each with its policy host; a domain's owner may stand behind a space. */
+    serve: (...domains: string[]) => {
+      listed = domains.map((domain) => {
+        const [name = "", owner = name] = domain.split(" ");
+        return { name, owner, hosts: [`mta-sts.${name}`, `autoconfig.${name}`] };
+      });
     },
-    /** Opens the certificates as a start does, and stops the earlier ones. */
-    async open() {
+    failToList: () => {
+      list = () => {
+        throw new Error("disk I/O error");
+      };
+    },
+    /** Opens the certificates as a start does, and stops the earlier ones. `others`: more names of the server. */
+    async open(others: readonly string[] = []) {
       certificates?.stop();
       const mode = { mode: "acme", directory, email: "admin@example.test", challenge } as const;
-      const setup = { mode, hostname: HOST, folder, names: async () => names, runtime, log };
+      const names = [HOST, ...others];
+      const setup = { mode, hostname: HOST, folder, names, domains: () => list(), runtime, log };
       const opened = await openCertificates(setup);
       certificates = opened;
       const seen: KeyPair[] = [];
       opened.onChange((pair) => seen.push(pair));
-      return { ...opened, seen, look: () => opened.job.runDue(runtime.now()) as Promise<number> };
+      return {
+        ...opened,
+        seen,
+        look: () => opened.job.runDue(runtime.now()) as Promise<number>,
+        /** The names in the certificate that a client gets which names this one. */
+        shownFor: (name: string) => shownBy(opened, name),
+      };
     },
     file: (name: string) => join(folder, "tls/acme", name),
   };
+}
+
+/** The names in the certificate that a listener shows. */
+async function shownBy(certificates: Certificates, name: string): Promise<string[]> {
+  const server = createServer({ ...certificates.current(), SNICallback: certificates.choose }, (socket) =>
+    socket.end(),
+  );
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as { port: number };
+  try {
+    return await namesShownAt({ port }, name);
+  } finally {
+    server.close();
+  }
 }

@@ -1,7 +1,7 @@
 /** HTTPS listeners that can prove names by TLS-ALPN-01, and connections to them. */
 import { X509Certificate } from "node:crypto";
 import type { Socket } from "node:net";
-import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
+import type { ConnectionOptions } from "node:tls";
 import { createLog } from "../../src/base/log.ts";
 import { createConnections } from "../../src/http/connections.ts";
 import { createHttpsServer } from "../../src/http/https.ts";
@@ -12,18 +12,10 @@ import { atEndOfTest, HOST } from "./acme-place.ts";
 import { temporaryFolder } from "./folder.ts";
 import { makePair } from "./remote-mx.ts";
 import { fakeRuntime } from "./runtime.ts";
+import { openTls } from "./tls-client.ts";
 
 export const log = createLog("silent", Date.now, () => {});
 let pairs: Promise<[KeyPair, KeyPair]> | undefined;
-
-/** Connects over TLS. Rejects when the server refuses. */
-export const openTls = (port: number, options: ConnectionOptions = {}): Promise<TLSSocket> =>
-  new Promise((resolve, reject) => {
-    const socket: TLSSocket = connect({ port, host: "127.0.0.1", rejectUnauthorized: false, ...options }, () =>
-      resolve(socket),
-    );
-    socket.once("error", reject);
-  });
 
 /** Reads until the connection closes. */
 export const readAll = (socket: Socket): Promise<string> =>
@@ -39,7 +31,7 @@ export const readAll = (socket: Socket): Promise<string> =>
 const GET = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 export const fingerprintOf = (cert: string): string => new X509Certificate(cert).fingerprint256;
 
-export type Shown = Pick<Certificates, "current" | "onChange" | "alpn">;
+export type Shown = Pick<Certificates, "current" | "choose" | "onChange" | "alpn">;
 
 /** Starts an HTTPS listener that responds with the client's address. */
 export async function listen(certificates: Shown) {
@@ -73,6 +65,7 @@ export async function listener() {
   let change: (pair: KeyPair) => void = () => {};
   const certificates: Shown = {
     current: () => first,
+    choose: (_name, done) => done(null),
     onChange(told) {
       change = told;
       return () => {};

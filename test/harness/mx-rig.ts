@@ -49,8 +49,9 @@ export async function replaceableCertificates() {
   pair ??= makePair("mx.example.test");
   let current = await pair;
   let listener: (pair: KeyPair) => void = () => {};
-  const certificates: Pick<Certificates, "current" | "onChange"> = {
+  const certificates: Pick<Certificates, "current" | "choose" | "onChange"> = {
     current: () => current,
+    choose: (_name, done) => done(null),
     onChange(given) {
       listener = given;
       return () => {};
@@ -79,7 +80,7 @@ export interface ListenerOptions {
   limits?: Partial<Limits>;
   maxBytes?: () => number;
   runtime?: FakeRuntime;
-  certificates?: Pick<Certificates, "current" | "onChange">;
+  certificates?: Pick<Certificates, "current" | "choose" | "onChange">;
   logged?: ReturnType<typeof testLog>;
 }
 

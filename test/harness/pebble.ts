@@ -43,10 +43,18 @@ atEndOfFile(async () => {
   await Promise.all(children.splice(0).map((child) => child.exited));
 });
 
-/** `env`: PEBBLE_… variables. `seconds`: validity of its certificates. `dns`: another DNS server, `ip:port`. */
+/**
+ * `env`: PEBBLE_… variables. `seconds`: validity of its certificates. `dns`: another DNS server, `ip:port`. `refused`:
+ * names that its policy forbids, with all below them.
+ */
 export async function startPebble(
   zone: Zone,
-  { env = {}, seconds = 7_776_000, dns }: { env?: Record<string, string>; seconds?: number; dns?: string } = {},
+  {
+    env = {},
+    seconds = 7_776_000,
+    dns,
+    refused = [],
+  }: { env?: Record<string, string>; seconds?: number; dns?: string; refused?: readonly string[] } = {},
 ): Promise<Pebble> {
   if (program === null) throw new Error(noPebble);
   let origin = Promise.withResolvers<string>();
@@ -91,6 +99,7 @@ export async function startPebble(
     externalAccountBindingRequired: false,
     retryAfter: { authz: 1, order: 1 },
     keyAlgorithm: "ecdsa",
+    domainBlocklist: refused,
     profiles: { default: { description: "all there is", validityPeriod: seconds } },
   };
   writeFileSync(join(folder, "config.json"), JSON.stringify({ pebble }));

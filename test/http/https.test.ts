@@ -150,6 +150,7 @@ async function startBy(alpn: AlpnProofs | undefined, answer: Answer) {
     listen: { host: "127.0.0.1", port: 0 },
     certificates: {
       current: () => pair,
+      choose: (_name, done) => done(null),
       onChange(listener) {
         change = listener;
         return () => {};

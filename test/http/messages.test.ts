@@ -81,7 +81,12 @@ async function start(secure: boolean) {
 
   const parts = { rest, web: { respond: async () => undefined }, health: {}, runtime, log };
   const listen = { host: "127.0.0.1", port: 0 };
-  const certificates = { current: () => certificate, onChange: () => () => {}, alpn: undefined };
+  const certificates = {
+    current: () => certificate,
+    choose: (_name: string, done: (error: null) => void) => done(null),
+    onChange: () => () => {},
+    alpn: undefined,
+  };
   const certificate = await pair;
   const server = secure
     ? await createHttpsServer({

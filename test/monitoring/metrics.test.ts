@@ -1,13 +1,17 @@
 /** /metrics: its clients, and the metrics after events on the server. */
 import { describe, expect, test } from "bun:test";
+import { join } from "node:path";
 import { writeBackupState } from "../../src/backup/layout.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { createMetricsPage } from "../../src/http/server.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
+import { savePair, savePrivately, selfSign } from "../../src/tls/pair.ts";
+import { type Booted, boot, bootEmpty } from "../harness/appliance.ts";
 import { zone } from "../harness/dns-server.ts";
 import { type Family, readExposition, sampleOf } from "../harness/exposition.ts";
+import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { startReceiver } from "../harness/receiver.ts";
+import { START } from "../harness/runtime.ts";
 
 async function scrape({ http }: Booted): Promise<Map<string, Family>> {
   const response = await fetch(`${http}/metrics`);
@@ -147,6 +151,38 @@ test("the machine has disk, memory, certificate, backups, event loop", async () 
   expect(value("mailroom_backup_last_success_timestamp_seconds")).toBe(now / 1_000);
   expect(value("mailroom_backup_failing")).toBe(1);
   expect(value("mailroom_event_loop_delay_seconds", { quantile: "0.99" })).toBeGreaterThanOrEqual(0);
+});
+
+test("certificates of domains are counted, and the ends of those that end first are told", async () => {
+  const data = temporaryFolder();
+  const folderOf = (domain: string) => join(data, "tls/acme/domains", domain);
+  const names = Array.from({ length: 25 }, (_, i) => `d${String(i).padStart(2, "0")}.test`);
+  const endOf = (i: number) => START + (30 - i) * 86_400_000;
+  for (const [i, name] of names.entries()) {
+    const pair = await selfSign(`mta-sts.${name}`, START - 1_000, endOf(i), new Uint8Array(8).fill(1));
+    await savePair(join(folderOf(name), "certificate.pem"), pair);
+  }
+  const trouble = { failures: 1, at: START, retryAt: START + 60_000, reason: "no" };
+  await savePrivately(join(folderOf("failing.test"), "state.json"), JSON.stringify({ trouble }));
+  const env = {
+    MAILROOM_DATA: data,
+    MAILROOM_TLS: "acme",
+    MAILROOM_ACME_DIRECTORY: "https://localhost:1/dir",
+    MAILROOM_HOSTNAME: "mail.example.test",
+  };
+  const booted = await bootEmpty(env, { dns: zone({}) }, ({ store, people, domains }) => {
+    store.transact((tx) => {
+      const { id } = people.addWorkspace(tx, "Example");
+      for (const name of [...names, "failing.test"]) domains.markVerified(tx, domains.addDomain(tx, id, name, []).id);
+    });
+  });
+  await booted.appliance.settled();
+  const families = readExposition(await (await fetch(`${booted.http}/metrics`)).text());
+  const counted = (kind: string) => sampleOf(families, "mailroom_domain_certificates", { kind });
+  expect([counted("valid"), counted("failing")]).toEqual([25, 1]);
+  const ends = "mailroom_domain_certificate_expiry_timestamp_seconds";
+  const told = names.map((domain) => sampleOf(families, ends, { domain }));
+  expect(told).toEqual(names.map((_, i) => (i < 5 ? undefined : endOf(i) / 1_000)));
 });
 
 describe("/metrics", () => {

@@ -1,10 +1,11 @@
 /** Authorities that give no certificate, and the schedule of orders. */
 import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
-import { afterFailure, renewalTime } from "../../src/tls/acme.ts";
+import { join } from "node:path";
 import { openAuthority } from "../../src/tls/authority.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
-import { selfSign } from "../../src/tls/pair.ts";
+import { savePair, selfSign } from "../../src/tls/pair.ts";
+import { afterFailure, renewalTime } from "../../src/tls/schedule.ts";
 import { atEndOfTest, HOST, place } from "../harness/acme-place.ts";
 import { makePair } from "../harness/remote-mx.ts";
 import { START } from "../harness/runtime.ts";
@@ -19,7 +20,7 @@ const isSelfSigned = (pair: KeyPair): boolean => certificateOf(pair).verify(cert
 describe("an authority that gives no certificate", () => {
   test("is tried again later when it cannot be reached, and mail flows on", async () => {
     const pair = await makePair("localhost");
-    const at = place({ directory: "https://localhost:1/dir", authority: pair.cert });
+    const at = place({ directory: "https://localhost:1/dir", authority: pair.cert, zone: {} });
     const { look, current, seen, trouble } = await at.open();
     await look();
     expect([seen, isSelfSigned(current())]).toEqual([[], true]);
@@ -53,7 +54,7 @@ describe("an authority that gives no certificate", () => {
       },
     });
     atEndOfTest(() => void server.stop(true));
-    const at = place({ directory: `https://localhost:${server.port}/dir`, authority: pair.cert });
+    const at = place({ directory: `https://localhost:${server.port}/dir`, authority: pair.cert, zone: {} });
     const { look, trouble } = await at.open();
     const begin = at.runtime.now();
     await look();
@@ -93,9 +94,8 @@ describe("an authority that gives no certificate", () => {
       },
     });
     atEndOfTest(() => void server.stop(true));
-    const at = place({ directory: `https://localhost:${server.port}/dir`, authority: pair.cert });
-    at.ask(["app.example.test"]);
-    const { look, trouble } = await at.open();
+    const at = place({ directory: `https://localhost:${server.port}/dir`, authority: pair.cert, zone: {} });
+    const { look, trouble } = await at.open(["app.example.test"]);
     const [main, both] = [[HOST], [HOST, "app.example.test"]];
     at.runtime.setBy(365 * DAY_MS);
     await look();
@@ -107,6 +107,103 @@ describe("an authority that gives no certificate", () => {
     at.runtime.advanceTo(trouble()?.retryAt ?? 0);
     await look();
     expect(orders).toEqual([both, main, both]);
+  });
+
+  describe("for the hosts of many domains", () => {
+    const nameOf = (i: number) => `d${i}.test`;
+    const MANY = Array.from({ length: 15 }, (_, i) => nameOf(i));
+
+    /** An authority that refuses every order with Retry-After, and notes their names. */
+    async function refusing(after: string) {
+      const pair = await makePair("localhost");
+      const orders: string[] = [];
+      const accounts: string[] = [];
+      const server = Bun.serve({
+        hostname: "127.0.0.1",
+        port: 0,
+        tls: pair,
+        async fetch(request) {
+          const { origin, pathname } = new URL(request.url);
+          const at = (path: string) => `${origin}/${path}`;
+          const body =
+            request.method === "POST" ? ((await request.json()) as { payload: string; protected: string }) : undefined;
+          const read = (part = "") => JSON.parse(Buffer.from(part, "base64url").toString());
+          if (pathname === "/account") accounts.push(at(`account/${accounts.length}`));
+          const headers = { "replay-nonce": "abc", location: accounts.at(-1) ?? "" };
+          if (pathname === "/dir") {
+            return Response.json({ newNonce: at("nonce"), newAccount: at("account"), newOrder: at("order") });
+          }
+          if (pathname !== "/order") return Response.json({ status: "valid" }, { headers });
+          const [identifier] = read(body?.payload).identifiers;
+          orders.push(`${identifier.value} ${read(body?.protected).kid.split("/").at(-1)}`);
+          const problem = { type: "urn:ietf:params:acme:error:rateLimited", detail: "too many" };
+          return Response.json(problem, { status: 429, headers: { ...headers, "retry-after": after } });
+        },
+      });
+      atEndOfTest(() => void server.stop(true));
+      const zone = Object.fromEntries(
+        [HOST, ...[...MANY, "other.test"].map((name) => `mta-sts.${name}`)].map((name) => [name, { a: ["127.0.0.1"] }]),
+      );
+      return {
+        orders,
+        place: () => place({ directory: `https://localhost:${server.port}/dir`, authority: pair.cert, zone }),
+      };
+    }
+
+    test("orders come behind the server's own, few an hour, and their owners take turns", async () => {
+      const { orders, place } = await refusing("1");
+      const at = place();
+      at.serve(...MANY.map((name) => `${name} greedy`), "other.test");
+      const opened = await at.open();
+      const begin = at.runtime.now();
+      let next = await opened.look();
+      expect(orders[0]).toBe(`${HOST} 0`);
+      expect(orders).toHaveLength(11);
+      expect(orders.slice(1, 4)).toContain("mta-sts.other.test 1");
+      expect(orders.slice(1).every((order) => order.endsWith(" 1"))).toBe(true);
+      expect(next - begin).toBe(2 * MINUTE_MS);
+      const ofDomains = () => orders.filter((order) => order.endsWith(" 1"));
+      while (next < begin + HOUR_MS) {
+        at.runtime.advanceTo(next);
+        const before = ofDomains().length;
+        next = await opened.look();
+        expect(ofDomains().length - before).toBeLessThanOrEqual(1);
+      }
+      expect(ofDomains().length).toBeLessThanOrEqual(40);
+      // Everybody's turn comes, and those that failed less come first.
+      for (const name of MANY) expect(orders).toContain(`mta-sts.${name} 1`);
+      // After 0, 5 and 20 minutes.
+      expect(orders.filter((order) => order === `${HOST} 0`)).toHaveLength(3);
+      // Over and over.
+      const count = ofDomains().length;
+      for (let restart = 0; restart < 5; restart++) await (await at.open()).look();
+      expect(ofDomains().length - count).toBeLessThanOrEqual(10);
+    });
+
+    test("Retry-After holds for its own domain alone", async () => {
+      const { orders, place } = await refusing("86400");
+      const at = place();
+      at.serve(nameOf(0));
+      const { look } = await at.open();
+      await look();
+      at.serve(nameOf(0), nameOf(1));
+      at.runtime.advanceTo(at.runtime.now() + 10 * MINUTE_MS);
+      await look();
+      expect(orders).toEqual([`${HOST} 0`, `mta-sts.${nameOf(0)} 1`, `mta-sts.${nameOf(1)} 1`]);
+    });
+
+    test("a list that cannot be read loses no certificate, and does not delay the server's own", async () => {
+      const { orders, place } = await refusing("1");
+      const at = place();
+      const folder = at.file("domains/kept.test");
+      await savePair(join(folder, "certificate.pem"), await makePair("mta-sts.kept.test"));
+      at.serve("kept.test");
+      at.failToList();
+      const { look, shownFor } = await at.open();
+      await look();
+      expect(orders).toEqual([`${HOST} 0`]);
+      expect(await shownFor("mta-sts.kept.test")).toEqual(["mta-sts.kept.test"]);
+    });
   });
 
   test("and falls silent at a proof: no name is left out", async () => {
@@ -143,9 +240,8 @@ describe("an authority that gives no certificate", () => {
       },
     });
     atEndOfTest(() => void server.stop(true));
-    const at = place({ directory: `https://localhost:${server.port}/dir`, authority: pair.cert });
-    at.ask(["app.example.test"]);
-    const { look, trouble } = await at.open();
+    const at = place({ directory: `https://localhost:${server.port}/dir`, authority: pair.cert, zone: {} });
+    const { look, trouble } = await at.open(["app.example.test"]);
     const looked = look();
     await reached.promise;
     at.runtime.advanceTo(at.runtime.now() + 30_000);
@@ -167,7 +263,7 @@ describe("an authority that gives no certificate", () => {
       },
     });
     atEndOfTest(() => void server.stop(true));
-    const at = place({ directory: `https://localhost:${server.port}/dir`, authority: pair.cert });
+    const at = place({ directory: `https://localhost:${server.port}/dir`, authority: pair.cert, zone: {} });
     const { look, stop, trouble } = await at.open();
     const looked = look();
     await reached.promise;
@@ -179,8 +275,9 @@ describe("an authority that gives no certificate", () => {
 
 test("the renewal follows the window that the authority suggests, unless that is too late", async () => {
   const { cert } = await selfSign("mail.example.test", START, START + 90 * DAY_MS, new Uint8Array(16));
-  const from = new X509Certificate(cert).validFromDate.getTime();
-  const at = (start: number, end: number) => (renewalTime(cert, { start, end, askAt: 0 }) - from) / DAY_MS;
+  const certificate = new X509Certificate(cert);
+  const from = certificate.validFromDate.getTime();
+  const at = (start: number, end: number) => (renewalTime(certificate, { start, end, askAt: 0 }) - from) / DAY_MS;
   const early = at(START + 10 * DAY_MS, START + 12 * DAY_MS);
   expect(early).toBeGreaterThanOrEqual(10);
   expect(early).toBeLessThanOrEqual(12);

@@ -2,10 +2,11 @@
 import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { HOST, place } from "../harness/acme-place.ts";
-import { fingerprintOf, listen, listener, openTls } from "../harness/alpn-listener.ts";
+import { fingerprintOf, listen, listener } from "../harness/alpn-listener.ts";
 import { boot } from "../harness/appliance.ts";
 import { zone } from "../harness/dns-server.ts";
 import { noPebble, startPebble } from "../harness/pebble.ts";
+import { openTls } from "../harness/tls-client.ts";
 
 const HERE = { a: ["127.0.0.1"] };
 

@@ -9,8 +9,9 @@ import { type ConnectionOptions, connect } from "node:tls";
 import fc from "fast-check";
 import { createAlpnFront, readClientHello } from "../../src/tls/alpn-front.ts";
 import { atEndOfTest, HOST } from "../harness/acme-place.ts";
-import { fingerprintOf, listener, log, openTls, readAll } from "../harness/alpn-listener.ts";
+import { fingerprintOf, listener, log, readAll } from "../harness/alpn-listener.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { openTls } from "../harness/tls-client.ts";
 
 const ACME = { servername: HOST, ALPNProtocols: ["acme-tls/1"] };
 

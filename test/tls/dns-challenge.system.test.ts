@@ -74,8 +74,7 @@ describe.skipIf(noPebble !== undefined)("a real authority gives a certificate", 
     names["_acme-challenge.app.example.test"] = publishedBy(script, "_acme-challenge.app.example.test");
     const pebble = await startPebble(names);
     const at = place(pebble, { challenge: { type: "dns-hook", program: script.program }, world: { dns: zone(names) } });
-    at.ask(["app.example.test"]);
-    const { look, seen, trouble } = await at.open();
+    const { look, seen, trouble } = await at.open(["app.example.test"]);
     await look();
     expect([seen.length, trouble()]).toEqual([1, undefined]);
     // The authority chooses the order.
@@ -127,8 +126,11 @@ describe.skipIf(noPebble !== undefined)("a real authority gives a certificate", 
     names["_acme-challenge.app.example.test"] = publishedBy(script, "_acme-challenge.app.example.test");
     const pebble = await startPebble(names);
     const at = place(pebble, { challenge: { type: "dns-hook", program: script.program }, world: { dns: zone(names) } });
-    at.ask(["app.example.test", "mta-sts.one.other.test", "mta-sts.two.other.test"]);
-    const { look, current, trouble } = await at.open();
+    const { look, current, trouble } = await at.open([
+      "app.example.test",
+      "mta-sts.one.other.test",
+      "mta-sts.two.other.test",
+    ]);
     await look();
     const { failures, reason = "", retryAt = 0 } = trouble() ?? {};
     expect(failures).toBe(1);

@@ -4,7 +4,7 @@ import type { ChallengeMode, Config, Listen } from "../../config.ts";
 import { createBlocklists, reversedAddress } from "../../inbound/dnsbl.ts";
 import { createDnsCache } from "../../net/dns-cache.ts";
 import { canonicalAddress } from "../../net/ip.ts";
-import { readAcmeTrouble } from "../../tls/acme.ts";
+import { readAcme } from "../../tls/acme.ts";
 import { isForHost } from "../../tls/pair.ts";
 import type { Check, Finding, World } from "../check.ts";
 
@@ -73,7 +73,8 @@ export const checkCertificate: Check = async (world) => {
   try {
     const { certificate } = await system.greet(at.host, at.port, "certificate");
     if (certificate === undefined) return [{ ...base, state: "unknown", detail: "none was shown" }];
-    return [{ ...base, ...(await describeCertificate(world, new X509Certificate(certificate))) }];
+    const own = await describeCertificate(world, new X509Certificate(certificate));
+    return [{ ...base, ...own }, ...(await describeDomains(world))];
   } catch (error) {
     // checkListeners reports a listener that does not answer.
     return [{ ...base, state: "unknown", detail: error instanceof Error ? error.message : String(error) }];
@@ -119,17 +120,52 @@ async function authorityTrouble(
   certificate: X509Certificate,
 ): Promise<CertificateFinding | undefined> {
   const isOurs = certificate.verify(certificate.publicKey);
-  const trouble = await readAcmeTrouble(data);
+  const { trouble } = (await readAcme(data)).own;
   if (!trouble) {
     const todo = "Look again in some minutes.";
     return isOurs ? { state: "warning", detail: "the authority has not issued one yet", todo } : undefined;
   }
-  const again = new Date(trouble.retryAt).toISOString().slice(0, 16).replace("T", " ");
   return {
     state: isOurs ? "bad" : "warning",
     detail: `the authority issued ${isOurs ? "none" : "no newer one"}: ${trouble.reason}`,
-    todo: `${needOf(challenge, hostname)} It is tried again by itself, next at ${again} UTC.`,
+    todo: `${needOf(challenge, hostname)} ${nextAttempt(trouble.retryAt)}`,
   };
+}
+
+const nextAttempt = (at: number): string =>
+  `It is tried again by itself, next at ${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC.`;
+
+/** Most domains whose certificates are described one by one: people of tenants choose how many fail. */
+const MOST_DESCRIBED = 20;
+
+/**
+ * The certificates of domains that fail or are not renewed. They are warnings: mail is taken without them, and DNS of a
+ * tenant is not the operator's to mend.
+ */
+async function describeDomains({ config: { data, tls }, runtime }: World): Promise<Finding[]> {
+  if (tls.mode !== "acme") return [];
+  const late = runtime.now() + LATE_DAYS * DAY_MS;
+  const wrong = (await readAcme(data)).domains
+    .filter(({ until, trouble }) => trouble || (until !== undefined && until < late))
+    .sort((a, b) => (a.until ?? 0) - (b.until ?? 0));
+  const described = wrong.slice(0, MOST_DESCRIBED).map(({ domain, until, trouble }): Finding => {
+    const has =
+      until === undefined ? "its hosts have none" : `it is good until ${new Date(until).toISOString().slice(0, 10)}`;
+    return {
+      id: `certificate:${domain}`,
+      name: `Certificate of ${domain}`,
+      state: "warning",
+      detail: trouble ? `${has}; the authority issued no newer one: ${trouble.reason}` : `${has}, and was not renewed`,
+      todo: trouble
+        ? `${needOf(tls.challenge, `mta-sts.${domain}`)} ${nextAttempt(trouble.retryAt)}`
+        : `See that its hosts, such as mta-sts.${domain}, still lead to this server; if not, nobody needs it.`,
+    };
+  });
+  const others = wrong.length - described.length;
+  if (others === 0) return described;
+  const detail = `those of ${others} more domains fail, or end soon`;
+  const todo = "See in the server's log why: journalctl -u mailroom | grep -i certificate";
+  return [...described, { id: "certificate:others", name: "Certificates of domains", state: "warning", detail, todo }];
 }
 
 /** The precondition of the challenge, for the operator. */

@@ -1,0 +1,211 @@
+/**
+ * Certificates for hosts of tenants' domains, one a domain, each in a folder of its own: what an authority refuses for
+ * one never delays another. They are ordered with an account of their own, so that no tenant uses up what the authority
+ * allows to the server's own.
+ *
+ * Invariants: at most one order is under way. Orders are few an hour, and shared fairly among the owners of the
+ * domains. The files of a domain that is no longer served here are removed.
+ */
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { lookUpAddresses } from "../net/host-addresses.ts";
+import { createIssued, type Issued, type Issuer, type Kept, readKept } from "./issued.ts";
+import type { KeyPair } from "./pair.ts";
+import type { CertificateSetup, DomainHosts } from "./source.ts";
+
+const MINUTE_MS = 60_000;
+/** Orders that may follow each other at once; later ones follow in this distance. */
+const MOST_AT_ONCE = 10;
+const DISTANCE_MS = 2 * MINUTE_MS;
+/** Domains to examine at the same time. */
+const MOST_EXAMINED = 20;
+const EXAMINE_AGAIN_MS = 10 * MINUTE_MS;
+
+/** The folder of domains in the folder of the authority. */
+const FOLDER = "domains";
+
+interface Entry {
+  name: string;
+  issued: Issued;
+  /** Undefined until the domain is listed. */
+  listed: DomainHosts | undefined;
+  /** Hosts that lead here, as of the last examination. */
+  here: readonly string[];
+  /** Epoch ms; undefined before the first. */
+  examinedAt: number | undefined;
+}
+
+/** Reads what the files say of each domain's certificate, for another process. `folder`: of the authority. */
+export async function readDomainCertificates(folder: string): Promise<(Kept & { domain: string })[]> {
+  const names = await namesIn(join(folder, FOLDER));
+  return Promise.all(names.map(async (domain) => ({ domain, ...(await readKept(join(folder, FOLDER, domain))) })));
+}
+
+const namesIn = (folder: string): Promise<string[]> => readdir(folder).catch(() => []);
+
+/** `folder`: of the authority. `own`: names of this server; the first is the one to which its addresses belong. */
+export function createDomainCertificates({
+  folder,
+  own,
+  list,
+  issuer,
+  runtime,
+}: {
+  folder: string;
+  own: readonly string[];
+  list: () => readonly DomainHosts[];
+  issuer: Issuer;
+  runtime: CertificateSetup["runtime"];
+}) {
+  const { log } = issuer;
+  const account = join(folder, "domains-account.json");
+  const entries = new Map<string, Entry>();
+  /** The end of the distances of all orders so far, epoch ms. */
+  let spentUntil = 0;
+  let isStopped = false;
+  issuer.stopped.catch(() => {
+    isStopped = true;
+  });
+
+  function entryOf(name: string): Entry {
+    const known = entries.get(name);
+    if (known) return known;
+    const issued = createIssued({ folder: join(folder, FOLDER, name), account, issuer });
+    const entry: Entry = { name, issued, listed: undefined, here: [], examinedAt: undefined };
+    entries.set(name, entry);
+    return entry;
+  }
+
+  const wantedOf = ({ issued, here }: Entry): readonly string[] => issued.wanted(here);
+  const nextOrderOf = (entry: Entry): number => entry.issued.nextOrderAt(wantedOf(entry));
+
+  /** When another order may begin, epoch ms. */
+  const roomAt = (): number => spentUntil - (MOST_AT_ONCE - 1) * DISTANCE_MS;
+
+  function spend(at: number): void {
+    spentUntil = Math.max(spentUntil, at) + DISTANCE_MS;
+  }
+
+  async function remove(entry: Entry): Promise<void> {
+    try {
+      await entry.issued.remove();
+      if (!entry.listed) entries.delete(entry.name);
+    } catch (error) {
+      log.warn("the certificate of a domain cannot be removed yet", { domain: entry.name, error });
+    }
+  }
+
+  async function addressesOf(host: string): Promise<string[]> {
+    return lookUpAddresses(host, runtime.dns).catch(() => []);
+  }
+
+  /** Finds out which hosts lead here and when to renew, of those for which that is longest ago. */
+  async function examine(): Promise<void> {
+    const now = runtime.now();
+    // The absolute difference, since the clock may have been set back.
+    const due = [...entries.values()]
+      .filter(({ examinedAt = 0 }) => Math.abs(now - examinedAt) >= EXAMINE_AGAIN_MS)
+      .sort((a, b) => (a.examinedAt ?? 0) - (b.examinedAt ?? 0))
+      .slice(0, MOST_EXAMINED);
+    if (due.length === 0) return;
+    const addresses = await addressesOf(own[0] ?? "");
+    await Promise.all(
+      due.map(async (entry) => {
+        const hosts = entry.listed?.hosts ?? [];
+        const found = await Promise.all(hosts.map(addressesOf));
+        entry.here = hosts.filter((_, i) => found[i]?.some((address) => addresses.includes(address)));
+        await entry.issued.askWindow();
+        entry.examinedAt = now;
+        // Of no more use to anybody.
+        if (entry.here.length === 0 && (entry.issued.until() ?? now) < now) await remove(entry);
+      }),
+    );
+  }
+
+  /** The domain whose turn it is; undefined when none is due. Owners take turns, and new orders come before repeated ones. */
+  function chooseDue(now: number): Entry | undefined {
+    const due = [...entries.values()].filter((entry) => nextOrderOf(entry) <= now);
+    if (due.length < 2) return due[0];
+    const last = new Map<string | undefined, number>();
+    for (const { listed, issued } of entries.values()) {
+      last.set(listed?.owner, Math.max(last.get(listed?.owner) ?? 0, issued.orderedAt()));
+    }
+    const rank = ({ listed, issued }: Entry) => [last.get(listed?.owner) ?? 0, issued.trouble()?.failures ?? 0];
+    return due.reduce((best, entry) => (compare(rank(entry), rank(best)) < 0 ? entry : best));
+  }
+
+  return {
+    /** Reads the files of all domains. Never rejects. */
+    async load(): Promise<void> {
+      for (const name of await namesIn(join(folder, FOLDER))) await entryOf(name).issued.load();
+      const orders = [...entries.values()].map(({ issued }) => Math.min(issued.orderedAt(), runtime.now()));
+      for (const at of orders.sort((a, b) => a - b)) spend(at);
+    },
+    /**
+     * Follows the list of domains. While the server's own certificate names hosts of a domain that has none, as it did
+     * in earlier versions, it is the domain's as well. Never rejects.
+     */
+    async follow(ours: Issued): Promise<void> {
+      let listed: readonly DomainHosts[];
+      try {
+        listed = list();
+      } catch (error) {
+        return log.warn("the domains cannot be listed, their certificates stay", { error });
+      }
+      for (const entry of entries.values()) entry.listed = undefined;
+      for (const domain of listed) {
+        const hosts = domain.hosts.filter((host) => !own.includes(host));
+        const entry = entryOf(domain.name);
+        entry.listed = { ...domain, hosts };
+        const pair = ours.pair();
+        if (!pair || entry.issued.pair() || !hosts.some(ours.covers)) continue;
+        await entry.issued.adopt(pair).catch((error) => log.warn("the certificate cannot be written", { error }));
+      }
+      for (const entry of entries.values()) {
+        if (entry.listed) continue;
+        log.info("certificate of a domain removed: it is no longer served here", { domain: entry.name });
+        await remove(entry);
+      }
+    },
+    /** Tells whether a certificate names a host of a domain. */
+    isShared: (issued: Issued): boolean =>
+      [...entries.values()].some(({ listed }) => listed?.hosts.some(issued.covers)),
+    /** Orders one certificate, if one is due and may be ordered now. Resolves with false when it has not. */
+    async orderNext(): Promise<boolean> {
+      await examine();
+      const now = runtime.now();
+      // The clock may have been set back.
+      spentUntil = Math.min(spentUntil, now + MOST_AT_ONCE * DISTANCE_MS);
+      if (isStopped || roomAt() > now) return false;
+      const entry = chooseDue(now);
+      if (!entry) return false;
+      spend(now);
+      await entry.issued.order(wantedOf(entry));
+      return true;
+    },
+    /** When to come back, epoch ms. */
+    nextAt(): number {
+      const isNew = [...entries.values()].some(({ examinedAt }) => examinedAt === undefined);
+      if (isNew) return runtime.now();
+      const next = Math.min(...[...entries.values()].map(nextOrderOf));
+      return Math.max(next, roomAt());
+    },
+    /** The pair for a host, given in lower case; undefined when it has none of its own. */
+    pairFor(host: string): KeyPair | undefined {
+      const entry = own.includes(host) ? undefined : entries.get(host.slice(host.indexOf(".") + 1));
+      return entry?.issued.covers(host) ? entry.issued.pair() : undefined;
+    },
+    /** The domains that have a certificate, and when it ends (epoch ms); whether its last order failed. */
+    states: () =>
+      [...entries.values()].map(({ name, issued }) => ({
+        domain: name,
+        until: issued.until(),
+        isFailing: issued.trouble() !== undefined,
+      })),
+  };
+}
+
+/** Compares lists of numbers, the first that differ. */
+function compare(a: readonly number[], b: readonly number[]): number {
+  return a.map((one, i) => one - (b[i] ?? 0)).find((difference) => difference !== 0) ?? 0;
+}

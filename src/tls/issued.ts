@@ -1,0 +1,280 @@
+/**
+ * A certificate that an authority issues: its order, its renewal and its failures, apart from those of any other
+ * certificate.
+ *
+ * Files in its folder, each replaced whole: certificate.pem, order.json (an order under way, with its key, so that it
+ * continues after a crash) and state.json (the authority that signed, and the last failure).
+ *
+ * Invariants: a failure leaves the current pair in use. The authority is asked no more often than schedule.ts allows,
+ * even when the clock jumps or the server is restarted over and over.
+ */
+import { generateKeyPairSync, X509Certificate } from "node:crypto";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import {
+  type Account,
+  AuthorityRefusal,
+  type BegunOrder,
+  type Challenge,
+  ChallengeFailure,
+  type openAuthority,
+  type RenewalWindow,
+} from "./authority.ts";
+import { type KeyPair, loadPair, problemOf, readPrivately, renewalIdOf, savePair, savePrivately } from "./pair.ts";
+import { afterFailure, asOfNow, renewalTime } from "./schedule.ts";
+import type { Trouble } from "./source.ts";
+
+const HOUR_MS = 60 * 60_000;
+/** Wait before the renewal window is asked for again, unless the authority says when. */
+const ASK_AGAIN_MS = 6 * HOUR_MS;
+/** How long a failed name, other than the required one, is left out of orders. */
+const LEFT_OUT_MS = 24 * HOUR_MS;
+export const STOPPING = "this server is stopping";
+const CLOCK = "the certificate just obtained is to be renewed at once: is this machine's clock right?";
+
+interface State {
+  /** The directory of the authority that signed the certificate; undefined until one has. */
+  directory?: string | undefined;
+  /** When the last order ended, epoch ms. */
+  orderedAt?: number | undefined;
+  trouble?: Trouble | undefined;
+}
+
+type AccountFile = Account & { directory: string };
+type OrderFile = BegunOrder & { directory: string; names: readonly string[] };
+
+/** What all certificates of one authority share. */
+export interface Issuer {
+  /** URL. */
+  directory: string;
+  email: string | undefined;
+  authority: ReturnType<typeof openAuthority>;
+  challenge: Challenge;
+  /** Rejects when the server stops. */
+  stopped: Promise<never>;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+  log: Log;
+}
+
+/** What the files of a certificate say. */
+export interface Kept {
+  /** When it ends, epoch ms; undefined without a certificate. */
+  until: number | undefined;
+  trouble: Trouble | undefined;
+}
+
+/** Reads what the files of a certificate say, for another process. Never rejects. */
+export async function readKept(folder: string): Promise<Kept> {
+  const [state, pair] = await Promise.all([readState(folder), readPair(folder)]);
+  return { until: pair && new X509Certificate(pair.cert).validToDate.getTime(), trouble: state.trouble };
+}
+
+const readPair = (folder: string): Promise<KeyPair | undefined> =>
+  loadPair(join(folder, "certificate.pem")).catch(() => undefined);
+
+const readState = async (folder: string): Promise<State> => (await readJson<State>(join(folder, "state.json"))) ?? {};
+
+/** Reads a file's value; undefined when the file is missing or damaged. */
+async function readJson<T>(path: string): Promise<T | undefined> {
+  try {
+    return JSON.parse((await readPrivately(path)) ?? "") as T;
+  } catch {
+    return undefined;
+  }
+}
+
+const newKey = (): string =>
+  generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+
+export type Issued = ReturnType<typeof createIssued>;
+
+/** `account`: path of the file with the account that orders it. `required`: the name that every order contains. */
+export function createIssued({
+  folder,
+  account: accountFile,
+  required,
+  issuer,
+}: {
+  folder: string;
+  account: string;
+  required?: string;
+  issuer: Issuer;
+}) {
+  const { directory, email, authority, challenge, stopped, runtime, log } = issuer;
+  const fileOf = (name: string): string => join(folder, name);
+  /** Names that failed, and when: epoch ms. */
+  const leftOut = new Map<string, number>();
+  let held: { pair: KeyPair; certificate: X509Certificate; names: ReadonlySet<string> } | undefined;
+  let state: State = {};
+  let suggested: RenewalWindow | undefined;
+  let askWindowAt = 0;
+
+  function hold(pair: KeyPair): void {
+    const certificate = new X509Certificate(pair.cert);
+    held = { pair, certificate, names: new Set(namesOf(certificate)) };
+    suggested = undefined;
+    askWindowAt = 0;
+  }
+
+  const saveState = () => savePrivately(fileOf("state.json"), JSON.stringify(state));
+
+  const isOfDirectory = (): boolean => held !== undefined && state.directory === directory;
+
+  const covers = (name: string): boolean => held?.names.has(name) ?? false;
+
+  async function accountOf(): Promise<Account> {
+    const kept = await readJson<AccountFile>(accountFile);
+    if (kept?.directory === directory && kept.key) return kept;
+    const account = { directory, key: newKey(), url: undefined };
+    await savePrivately(accountFile, JSON.stringify(account));
+    return account;
+  }
+
+  async function obtain(names: readonly string[]): Promise<KeyPair> {
+    const account = await accountOf();
+    const kept = await readJson<OrderFile>(fileOf("order.json"));
+    const isSame = kept?.directory === directory && kept.names.join() === names.join();
+    const signed = await authority.order({
+      account,
+      email,
+      names,
+      key: newKey(),
+      begun: isSame ? kept : undefined,
+      replaces: held && suggested ? await renewalIdOf(held.pair.cert) : undefined,
+      registered: (url) => savePrivately(accountFile, JSON.stringify({ ...account, directory, url })),
+      began: (order) => savePrivately(fileOf("order.json"), JSON.stringify({ ...order, directory, names })),
+      challenge: challenge.type,
+      show: challenge.show,
+    });
+    const obtained = { cert: signed.cert.trim(), key: signed.key.trim() };
+    const problem = problemOf(obtained);
+    if (problem !== undefined) throw new Error(`the authority gave a certificate that is none: ${problem}`);
+    await savePair(fileOf("certificate.pem"), obtained);
+    return obtained;
+  }
+
+  async function fail(error: unknown, names: readonly string[]): Promise<void> {
+    const now = runtime.now();
+    const reason = error instanceof Error ? error.message : String(error);
+    const [byte = 0] = runtime.randomBytes(1);
+    const askedFor = error instanceof AuthorityRefusal ? error.retryAt : undefined;
+    const trouble = afterFailure(state.trouble, { now, reason, chance: byte / 255, askedFor });
+    state = { ...state, orderedAt: now, trouble };
+    const wrong = blamed(error, names);
+    for (const name of wrong) if (name !== required) leftOut.set(name, now);
+    // A failed order is of no more use; an interrupted one can continue.
+    if (wrong.length > 0) await rm(fileOf("order.json"), { force: true });
+    // The next attempt registers a new account.
+    const isForgotten = error instanceof AuthorityRefusal && error.type === "accountDoesNotExist";
+    if (isForgotten) await rm(accountFile, { force: true });
+    const facts = {
+      directory,
+      challenge: challenge.type,
+      reason,
+      names: wrong,
+      failures: trouble.failures,
+      retryAt: new Date(trouble.retryAt),
+    };
+    log.warn("no certificate could be obtained, the present one stays", facts);
+    await saveState();
+  }
+
+  /** When the certificate is due for renewal, epoch ms: 0 when there is none for these names, never without names. */
+  function dueAt(names: readonly string[]): number {
+    if (names.length === 0) return Number.POSITIVE_INFINITY;
+    return held && isOfDirectory() && names.every(covers) ? renewalTime(held.certificate, suggested) : 0;
+  }
+
+  return {
+    /** Reads the files. Never rejects. */
+    async load(): Promise<void> {
+      state = await readState(folder);
+      const pair = await readPair(folder);
+      if (pair) hold(pair);
+    },
+    pair: (): KeyPair | undefined => held?.pair,
+    /** When the certificate ends, epoch ms. */
+    until: (): number | undefined => held?.certificate.validToDate.getTime(),
+    /** Tells whether the certificate is for the name, given in lower case. */
+    covers,
+    /** The last failure, if no order has succeeded since. */
+    trouble: (): Trouble | undefined => state.trouble,
+    /** When the last order ended, epoch ms; 0 before the first. */
+    orderedAt: (): number => state.orderedAt ?? 0,
+    /** The names for an order now: without those that failed lately. */
+    wanted(names: readonly string[]): readonly string[] {
+      // Absolute differences, since the clock may have been set back.
+      const isLeftOut = (name: string) => Math.abs(runtime.now() - (leftOut.get(name) ?? 0)) < LEFT_OUT_MS;
+      return names.filter((name) => name === required || !isLeftOut(name));
+    },
+    /** When to order for these names next, epoch ms. `isStale`: the certificate must be replaced at once. */
+    nextOrderAt: (names: readonly string[], isStale = false): number =>
+      Math.max(isStale ? 0 : dueAt(names), state.trouble?.retryAt ?? 0),
+    /** Takes the certificate of another for the time until its own is there. */
+    async adopt(pair: KeyPair): Promise<void> {
+      hold(pair);
+      await savePair(fileOf("certificate.pem"), pair);
+    },
+    /** Asks when the authority wants a renewal, as often as it allows; it wants a revoked certificate renewed at once. */
+    async askWindow(): Promise<void> {
+      const { trouble } = state;
+      if (trouble && trouble.at > runtime.now()) {
+        state = { ...state, trouble: asOfNow(trouble, runtime.now()) };
+        await saveState();
+      }
+      if (!held || !isOfDirectory() || runtime.now() < askWindowAt) return;
+      askWindowAt = runtime.now() + ASK_AGAIN_MS;
+      try {
+        const id = await renewalIdOf(held.pair.cert);
+        suggested = id === undefined ? undefined : await Promise.race([authority.renewalWindow(id), stopped]);
+        askWindowAt = suggested?.askAt ?? askWindowAt;
+      } catch (error) {
+        log.debug("the authority gives no renewal window", { reason: (error as Error).message });
+      }
+    },
+    /** Orders a certificate for the names. Resolves with it, or with undefined after a failure, which it notes. */
+    async order(names: readonly string[]): Promise<KeyPair | undefined> {
+      try {
+        const pair = await Promise.race([obtain(names), stopped]);
+        hold(pair);
+        const now = runtime.now();
+        const last = state.trouble;
+        state = { directory, orderedAt: now };
+        // Without this, a clock that is wrong by years would cause one renewal after another.
+        if (dueAt(names) <= now) state.trouble = afterFailure(last, { now, reason: CLOCK, chance: 0 });
+        await saveState();
+        await rm(fileOf("order.json"), { force: true });
+        const until = held?.certificate.validToDate;
+        log.info("certificate obtained", { directory, challenge: challenge.type, names, until });
+        return pair;
+      } catch (error) {
+        if ((error as Error).message !== STOPPING) await fail(error, names);
+        return undefined;
+      } finally {
+        await challenge.clear();
+      }
+    },
+    /** Removes the certificate with its key, and all else that is known of it. */
+    async remove(): Promise<void> {
+      await rm(folder, { recursive: true, force: true });
+      held = undefined;
+      state = {};
+    },
+  };
+}
+
+/** The DNS names of a certificate. */
+const namesOf = ({ subjectAltName = "" }: X509Certificate): string[] =>
+  subjectAltName.split(", ").flatMap((name) => (name.startsWith("DNS:") ? name.slice(4).toLowerCase() : []));
+
+/** The names of an order that made it fail, as far as the authority says. */
+function blamed(error: unknown, names: readonly string[]): readonly string[] {
+  if (error instanceof ChallengeFailure) return error.hosts;
+  if (!(error instanceof AuthorityRefusal)) return [];
+  if (error.names.length > 0 || error.type !== "rejectedIdentifier") return error.names;
+  // Boulder and Pebble name the one that they refuse in the text alone.
+  const words = new Set(error.message.toLowerCase().split(/[^a-z0-9.-]/));
+  return names.filter((name) => words.has(name));
+}

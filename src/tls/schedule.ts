@@ -1,0 +1,49 @@
+/** When to order a certificate for renewal, and after failures. Times in epoch ms. */
+import type { X509Certificate } from "node:crypto";
+import type { RenewalWindow } from "./authority.ts";
+import type { Trouble } from "./source.ts";
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+
+/**
+ * Waits after failures in a row. Public authorities allow few failed orders an hour for a name, and a person has to fix
+ * the usual causes, such as DNS or a firewall.
+ */
+const WAITS_MS = [5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 4 * HOUR_MS, 12 * HOUR_MS, 24 * HOUR_MS];
+
+/** Latest renewal, as a part of a certificate's life. */
+const LATEST = 0.8;
+/** Longest wait that an authority may ask for: its certificates are valid for weeks. */
+const LONGEST_WAIT_MS = 7 * 24 * HOUR_MS;
+
+/**
+ * Returns when to renew the certificate: a moment in the window that the authority suggests, or else after two thirds
+ * of its life. Its fingerprint chooses the exact moment, which so stays the same, and differs between certificates.
+ */
+export function renewalTime(certificate: X509Certificate, suggested: RenewalWindow | undefined): number {
+  const { validFromDate, validToDate, fingerprint256 } = certificate;
+  const [from, until] = [validFromDate.getTime(), validToDate.getTime()];
+  const chance = Number.parseInt(fingerprint256.replaceAll(":", "").slice(0, 8), 16) / 2 ** 32;
+  // A later window is ignored: failures in a row could outlast the certificate.
+  const latest = from + (until - from) * (LATEST + chance / 20);
+  if (suggested) return Math.min(suggested.start + (suggested.end - suggested.start) * chance, latest);
+  return from + (until - from) * (2 / 3 + chance / 20);
+}
+
+/** Adds a failure. `chance`: 0 to 1. `askedFor`: the earliest time that the authority allows. */
+export function afterFailure(
+  last: Trouble | undefined,
+  { now, reason, chance, askedFor = 0 }: { now: number; reason: string; chance: number; askedFor?: number | undefined },
+): Trouble {
+  const failures = (last?.failures ?? 0) + 1;
+  const wait = (WAITS_MS[failures - 1] ?? 24 * HOUR_MS) * (1 + chance / 5);
+  return { failures, at: now, retryAt: Math.max(now + wait, Math.min(askedFor, now + LONGEST_WAIT_MS)), reason };
+}
+
+/** Moves a failure to `now`, with its wait, after the clock was set back to before it. */
+export const asOfNow = (trouble: Trouble, now: number): Trouble => ({
+  ...trouble,
+  at: now,
+  retryAt: now + trouble.retryAt - trouble.at,
+});
