@@ -135,6 +135,16 @@ export const typeOfName = (name: string): string =>
 /** A media type that is in common use, else `application/octet-stream`: no words of whoever wrote `type`. */
 export const commonType = (type: string): string => typeOfName(`.${libmime.detectExtension(type)}`);
 
+/** A file name for a message with this subject, as `Lunch.eml`; "" if nothing of the subject can be in one. */
+export function messageName(subject: string): string {
+  const name = subject
+    .slice(0, 200)
+    .toWellFormed()
+    .replace(/[\s\p{Cc}\\/:*?"<>|]+/gu, " ")
+    .trim();
+  return name === "" ? "" : `${name}.eml`;
+}
+
 /** The file name that a part gives, still with encoded words; "" for none. */
 export const fileNameOf = ({ disposition, contentType }: Part): string =>
   fileNameIn(disposition.parameters, "filename") ?? fileNameIn(contentType.parameters, "name") ?? "";

@@ -18,7 +18,7 @@ import {
 } from "./address.ts";
 import { cleanText, type Guess } from "./charset.ts";
 import { parseDate } from "./date.ts";
-import { decodeFile, decodeText, fileNameOf, isDecodedWhole } from "./decode.ts";
+import { decodeFile, decodeText, fileNameOf, isDecodedWhole, messageName } from "./decode.ts";
 import { openForms } from "./forms.ts";
 import {
   decodeWords,
@@ -252,12 +252,23 @@ function decodeAttachment(buffer: Buffer, part: Part, index: number, shown: Read
     .slice(0, 500);
   const contentType = isCalendarFile(content, filename) ? "text/calendar" : part.type;
   return {
-    filename: safeFilename(filename) || defaultFilename(contentType, index),
+    filename: safeFilename(filename) || nameOfMessage(contentType, content) || defaultFilename(contentType, index),
     contentType,
     content,
     inline: contentId !== "" && shown.has(contentId),
     ...(contentId === "" ? {} : { contentId }),
   };
+}
+
+/** A name for a message that is attached without one, by its subject; "" for anything else. */
+function nameOfMessage(contentType: string, content: Uint8Array): string {
+  if (contentType !== "message/rfc822" && contentType !== "message/global") return "";
+  const start = content.findIndex((octet) => octet !== 0x0d && octet !== 0x0a);
+  const { fields } = readHeaders(
+    Buffer.from(content.buffer, content.byteOffset, content.byteLength),
+    Math.max(start, 0),
+  );
+  return safeFilename(messageName(subjectOf(headerOf(fields, "subject") ?? "")));
 }
 
 /** True for iCalendar (RFC 5545 §3.4), whatever type its sender declared. */

@@ -5,7 +5,7 @@
 import { decodeCharset, decodeOctets } from "./charset.ts";
 import { composeMessage } from "./compose.ts";
 import { dateHeader } from "./date.ts";
-import { typeOfName } from "./decode.ts";
+import { messageName, typeOfName } from "./decode.ts";
 import { holdsHtml, readRtf } from "./rtf.ts";
 
 export interface TnefFile {
@@ -318,7 +318,7 @@ function messageOf(found: TnefObject, name: string): TnefFile & Pick<Tnef, "isWh
       ...(contentId !== undefined && { contentId }),
     })),
   });
-  const filename = `${name || subject || "message"}.eml`;
+  const filename = messageName(name || subject) || "message.eml";
   return { name: filename, type: "message/rfc822", content: Buffer.from(content), isWhole };
 }
 

@@ -326,10 +326,21 @@ describe("bodies and attachments", () => {
     );
     expect(message.text).toBe("");
     expect(message.attachments.map(({ filename, content }) => [filename, Buffer.from(content).toString()])).toEqual([
-      ["attachment-1.eml", inside],
+      ["in.eml", inside],
       ["winmail.dat", "ABC"],
       ["attachment-3.txt", "Reporting-MTA: dns; x"],
     ]);
+  });
+
+  test.each([
+    ["Subject: Lunch?\n\nHi", "Lunch.eml"],
+    ["\nSubject: =?utf-8?q?J=C3=B6rg=2FAnn?=: ../a\\b\n\nHi", "Jörg Ann .. a b.eml"],
+    [`Subject: ${"long ".repeat(1_000)}\n\nHi`, `${"long ".repeat(40).trim()}.eml`],
+    ["From: a@b.example\n\nHi", "attachment-1.eml"],
+    ["Subject: //\n\nHi", "attachment-1.eml"],
+  ])("a message that is attached without a name has its subject's: %j", async (inner, expected) => {
+    const { attachments } = await parse(multipart("mixed", `Content-Type: message/rfc822\n\n${inner}`));
+    expect(attachments.map(({ filename }) => filename)).toEqual([expected]);
   });
 
   const names: [header: string, expected: string][] = [

@@ -158,16 +158,20 @@ describe("files become attachments:", () => {
 
   test("messages are messages, with their files, to a depth", async () => {
     const properties: Property[] = [
-      [0x37, "Inner"],
+      [0x37, "Inner/Outer"],
       [0x0c1a, "Bob B"],
       [0x5d01, "bob@b.example"],
       [BODY, "Hello"],
     ];
     const inner = { properties, files: [{ title: "a.txt", content: Buffer.from("A") }] };
     const [file] = (await parse({ files: [{ properties: [[DATA, attachedMessage(inner)]] }] })).attachments;
-    expect([file?.filename, file?.contentType]).toEqual(["Inner.eml", "message/rfc822"]);
+    expect([file?.filename, file?.contentType]).toEqual(["Inner Outer.eml", "message/rfc822"]);
     const read = await parseMessage(file?.content ?? new Uint8Array());
-    expect([read.subject, read.from, read.text]).toEqual(["Inner", { email: "bob@b.example", name: "Bob B" }, "Hello"]);
+    expect([read.subject, read.from, read.text]).toEqual([
+      "Inner/Outer",
+      { email: "bob@b.example", name: "Bob B" },
+      "Hello",
+    ]);
     expect(files(read)).toEqual([["a.txt", "text/plain", "A"]]);
 
     let nested: WrittenTnef = inner;
