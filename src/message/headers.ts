@@ -301,9 +301,28 @@ export function decodeWords(text: string): string {
 function textOfWords(words: readonly Word[]): string {
   const charset = words[0]?.charset ?? "";
   const decode = (octets: Uint8Array) => decodeCharset(octets, charset) ?? decodeOctets(octets);
-  // In these charsets each word begins in ASCII again, and the decoder fails on two adjacent escape sequences.
-  if (/^(?:cs)?(?:iso-?2022|hz)/.test(charset)) return words.map((word) => decode(word.octets)).join("");
-  return decode(Buffer.concat(words.map((word) => word.octets)));
+  const runs: Uint8Array[][] = [];
+  let isOpen = false;
+  for (const { octets } of words) {
+    if (isOpen) runs.at(-1)?.push(octets);
+    else runs.push([octets]);
+    isOpen = !SHIFTING.test(charset) || endsShifted(octets);
+  }
+  return runs.map((run) => decode(Buffer.concat(run))).join("");
+}
+
+/** In these charsets each word begins in ASCII again, and the decoder fails on two adjacent escape sequences. */
+const SHIFTING = /^(?:cs)?(?:iso-?2022|hz)/;
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences begin with one
+const SHIFT = /\u001b(?:\$[@AB]|\$?\([A-J])|[\u000e\u000f]|~[{}]/g;
+/** Those after which ASCII follows. */
+const BACK: ReadonlySet<string> = new Set(["\u001b(B", "\u001b(H", "\u001b(J", "\u000f", "~}"]);
+
+/** True for octets of such a charset that end in the middle of a text: the next word goes on with it. */
+function endsShifted(octets: Uint8Array): boolean {
+  const last = Buffer.from(octets).toString("latin1").match(SHIFT)?.at(-1);
+  return last !== undefined && !BACK.has(last);
 }
 
 /** The Q encoding, RFC 2047 §4.2. */

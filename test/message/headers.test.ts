@@ -118,6 +118,10 @@ describe("decodeWords", () => {
     ["=?utf-8?b?4oI=?= =?utf-8?b?rA==?=", "€"],
     ["=?utf-8*de?q?J=C3=B6rg?=", "Jörg"],
     ["=?ISO-2022-JP?B?GyRCJUYbKEI=?= =?ISO-2022-JP?B?GyRCJTkbKEI=?=", "テス"],
+    // Split within a run that shifts away from ASCII, and within a character.
+    ["=?iso-2022-jp?B?GyRCJUY=?= =?iso-2022-jp?B?JTkbKEI=?=", "テス"],
+    ["=?iso-2022-jp?B?GyRCJUsl?= =?iso-2022-jp?B?YyE8JXMbKEI=?=", "ニャーン"],
+    ["=?hz-gb-2312?Q?=7E=7BDc?= =?hz-gb-2312?Q?:C=7E=7D?=", "你好"],
     ["=?GB2312?B?xOO6ww==?=", "你好"],
     ["=?ks_c_5601-1987?B?vsiz5w==?=", "안녕"],
     ["=?utf-7?Q?+AOk-?=", "é"],
