@@ -31,8 +31,8 @@ const MAX_WORD_LENGTH = 2_000;
 
 /** The state of one list entry while it is read. */
 interface PartialEntry {
-  /** Atoms, quoted strings and encoded words outside angle brackets, in order. */
-  phrase: { text: string; quoted: boolean }[];
+  /** Atoms, quoted strings and encoded words outside angle brackets, and comments among them, in order. */
+  phrase: { text: string; quoted: boolean; isComment?: boolean }[];
   /** True once an unquoted word has an `@`. */
   hasAt: boolean;
   /** True while white space follows the last word. */
@@ -93,9 +93,8 @@ export function* readAddressEntries(text: string): Generator<AddressEntry> {
     } else if (character === "(") {
       const end = endOfComment(text, i);
       const closed = end <= text.length;
-      entry.comments.push(text.slice(i + 1, closed ? end - 1 : end));
+      addComment(entry, text.slice(i + 1, closed ? end - 1 : end).replace(/\\(.)/gsu, "$1"));
       entry.malformed ||= !closed;
-      entry.spaced = true;
       i = end;
     } else if (character === "<") {
       const { content, end } = angleAt(text, i);
@@ -345,6 +344,15 @@ function addWord(entry: PartialEntry, text: string, quoted: boolean): void {
   entry.spaced = false;
 }
 
+/** In front of angle brackets, as in `Ann (Sales) <a@x.example>`, people read a comment as a part of the name. */
+function addComment(entry: PartialEntry, comment: string): void {
+  entry.comments.push(comment);
+  const { phrase, hasAt, angle } = entry;
+  const isInName = phrase.length > 0 && phrase.length < MAX_WORDS && !hasAt && angle === undefined;
+  if (isInName && !AT.test(decodeWords(comment))) phrase.push({ text: `(${comment})`, quoted: true, isComment: true });
+  entry.spaced = true;
+}
+
 /** RFC 5322 §3.2.4. Invalid characters stay; the address check refuses them. */
 const quotedString = (content: string): string => `"${content.replace(/["\\]/g, "\\$&")}"`;
 
@@ -357,13 +365,13 @@ interface ReadAddress {
 
 /** The addresses of an entry: none, one, or several where commas are missing. */
 function addressesOf(entry: PartialEntry): ReadAddress[] {
-  const comment = cleanName(decodeWords(entry.comments.at(-1) ?? ""));
+  const comment = cleanName(decodeWords(entry.comments.at(-1)?.replace(/^"(.*)"$/su, "$1") ?? ""));
   if (entry.angle !== undefined) {
     const read = cleanAddress(entry.angle);
     if (read !== undefined) return [{ ...read, name: nameOf(entry.phrase) || comment }];
   }
   // Without angle brackets, the word with the @ is the address, including `a @ b . c` (RFC 5322 §4.4).
-  const words = rejoined(entry.phrase);
+  const words = rejoined(entry.phrase.filter(({ isComment }) => !isComment));
   const isAddress = (word: PartialEntry["phrase"][number]) => !word.quoted && word.text.includes("@");
   const read = words.filter(isAddress).flatMap((word) => cleanAddress(word.text) ?? []);
   const name = nameOf(words.filter((word) => !isAddress(word))) || comment;
