@@ -29,6 +29,9 @@ const MESSAGES: [folder: string, isMessage: RegExp][] = [
   ["sisimai-extra", /\.eml$|\/mailbox\//],
 ];
 
+/** The folders of messages. */
+export const CORPORA = MESSAGES.map(([folder]) => folder);
+
 /** Reads every message of the corpus, or of some of its folders; none when the corpus is absent. */
 export function corpusFiles(...folders: string[]): CorpusFile[] {
   if (!corpusPresent) return [];

@@ -5,6 +5,7 @@
 import { writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { temporaryFolder } from "./folder.ts";
 import { takePort } from "./port.ts";
 import { installed } from "./programs.ts";
@@ -19,6 +20,40 @@ export interface Thunderbird {
   /** Runs the body of an async function, with `args`, and gives what it returns. Rejects with what it throws. */
   run(body: string, ...args: unknown[]): Promise<unknown>;
   stop(): Promise<void>;
+}
+
+/** A message as its window shows it. */
+export interface ShownMessage {
+  subject: string;
+  from: ShownAddress[];
+  to: ShownAddress[];
+  cc: ShownAddress[];
+  /** The words before the first file that it shows below the message. */
+  body: string;
+  /** The words of those files. */
+  below: string;
+  /** Images inside of the text, apart from those of `below`. */
+  images: number;
+  files: ShownFile[];
+}
+/** `email` is empty for an entry without an address. */
+interface ShownAddress {
+  name: string;
+  email: string;
+}
+interface ShownFile {
+  name: string;
+  contentType: string;
+  /** Absent for messages and empty files, which it does not give to scripts. */
+  content?: Uint8Array;
+}
+
+/** A window that shows messages. */
+export interface MessageWindow {
+  /** Opens the .eml file at this path. */
+  show(path: string): Promise<ShownMessage>;
+  /** Puts this document into the place of the message. @returns its words, and the number of its images */
+  showDocument(html: string): Promise<{ text: string; images: number }>;
 }
 
 export async function startThunderbird(): Promise<Thunderbird> {
@@ -94,3 +129,78 @@ export async function startThunderbird(): Promise<Thunderbird> {
     },
   };
 }
+
+/** Opens a window for messages, with the .eml file at `path`, which it shows as its sender made them. */
+export async function openMessageWindow({ run }: Pick<Thunderbird, "run">, path: string): Promise<MessageWindow> {
+  await run(
+    `${UNTIL}
+     // Smileys are images otherwise.
+     Services.prefs.setBoolPref("mail.display_glyph", false);
+     const uri = Services.io.newURI(args[0]);
+     const window = Services.ww.openWindow(null, "chrome://messenger/content/messageWindow.xhtml", "", "all,chrome,dialog=no", uri);
+     await until(() => window.messageBrowser?.contentWindow?.msgLoaded);`,
+    uriOf(path),
+  );
+  return {
+    async show(path) {
+      const shown = (await run(
+        `${UNTIL}${READER}
+         const before = pane.contentDocument;
+         reader.displayMessage(args[0]);
+         const isShown = (document) => document !== before && document?.body && document.readyState === "complete";
+         await until(() => reader.msgLoaded && isShown(pane.contentDocument));
+         const { currentHeaderData: fields, currentAttachments } = reader;
+         const { NetUtil } = ChromeUtils.importESModule("resource://gre/modules/NetUtil.sys.mjs");
+         const { MailServices } = ChromeUtils.importESModule("resource:///modules/MailServices.sys.mjs");
+         const addresses = (field) => MailServices.headerParser.parseEncodedHeaderW(fields[field]?.headerValue ?? "")
+           .map(({ name, email }) => ({ name, email }));
+         const read = (uri) => new Promise((done, fail) => NetUtil.asyncFetch({ uri, loadUsingSystemPrincipal: true },
+           (stream, status) => Components.isSuccessCode(status)
+             ? done(btoa(NetUtil.readInputStreamToString(stream, stream.available()))) : fail(new Error(uri + ": " + status))));
+         const files = [];
+         for (const { name, contentType, size, url } of [...currentAttachments]) {
+           const isRead = size > 0 && !contentType.startsWith("message/");
+           files.push({ name, contentType, ...(isRead && { content: await read(url) }) });
+         }
+         const document = pane.contentDocument;
+         const { body } = document;
+         const remove = (selector) => { for (const one of document.querySelectorAll(selector)) one.remove(); };
+         for (const label of document.querySelectorAll(".moz-header-display-name"))
+           if (label.textContent.startsWith("Date:")) label.closest("tr").remove();
+           else label.textContent = " ";
+         const name = "legend.moz-mime-attachment-header-name";
+         const below = document.querySelector(name) && document.createRange();
+         below?.setStartBefore(document.querySelector(name).parentElement);
+         below?.setEndAfter(body.lastChild);
+         remove(".moz-main-header, .moz-print-only, " + name);
+         const whole = below ? body.innerText : "";
+         below?.deleteContents();
+         const images = [...document.images].filter(({ src, className }) =>
+           src.startsWith("mailbox:") && className !== "moz-attached-image").length;
+         return { subject: fields.subject?.headerValue ?? "", from: addresses("from"), to: addresses("to"),
+           cc: addresses("cc"), body: body.innerText, below: whole, images, files };`,
+        uriOf(path),
+      )) as Omit<ShownMessage, "files"> & { files: (Omit<ShownFile, "content"> & { content?: string })[] };
+      const files = shown.files.map(({ content, ...file }) =>
+        content === undefined ? file : { ...file, content: Buffer.from(content, "base64") },
+      );
+      return { ...shown, files };
+    },
+    async showDocument(html) {
+      return (await run(
+        `${READER}
+         const document = pane.contentDocument;
+         document.documentElement?.remove();
+         document.append(document.adoptNode(new win.DOMParser().parseFromString(args[0], "text/html").documentElement));
+         return { text: document.body.innerText, images: document.images.length };`,
+        html,
+      )) as { text: string; images: number };
+    },
+  };
+}
+
+const uriOf = (path: string): string => `${pathToFileURL(path)}?type=application/x-message-display`;
+const UNTIL = `const until = async (holds) => { while (!holds()) await new Promise((next) => setTimeout(next, 1)); };`;
+const READER = `const win = Services.wm.getMostRecentWindow("mail:messageWindow");
+  const reader = win.messageBrowser.contentWindow;
+  const pane = reader.document.getElementById("messagepane");`;

@@ -1,0 +1,25 @@
+/** No message reads worse than in Thunderbird. */
+import { composeMessage } from "../../src/message/compose.ts";
+import { CORPORA, type CorpusFile, corpusFiles, corpusNote } from "../harness/corpus.ts";
+import { MAIL_TEMPLATES } from "../harness/mail-templates.ts";
+import { describeBeside } from "./beside-thunderbird.ts";
+import { OTHER_MAIL, SIGN_IN_MAIL } from "./transactional-mail.ts";
+
+const mailOf = (name: string, subject: string, html: string, text: string): CorpusFile => ({
+  name,
+  bytes: new Uint8Array(composeMessage({ id: "msg_1", headers: [["Subject", subject]], text, html, attachments: [] })),
+});
+const layouts = [
+  ...[...SIGN_IN_MAIL, ...OTHER_MAIL].map(({ name, subject, text = "", html = "" }) =>
+    mailOf(name, subject, html, text),
+  ),
+  ...Object.entries(MAIL_TEMPLATES).map(([name, html]) => mailOf(name, name, html, "View in HTML")),
+];
+
+/** Of many bounces that are alike, every tenth; the long test has them all. */
+const isSome = ({ name }: CorpusFile, index: number) => !name.startsWith("sisimai/") || index % 10 === 0;
+
+describeBeside({
+  "mail of services and templates": layouts,
+  ...Object.fromEntries(CORPORA.map((folder) => [`${folder}${corpusNote}`, corpusFiles(folder).filter(isSome)])),
+});
