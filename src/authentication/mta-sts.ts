@@ -9,6 +9,7 @@ import { createHash } from "node:crypto";
 import { eq, lte, sql } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { readText } from "../net/answer.ts";
 import type { HttpClient } from "../net/http-client.ts";
 import { mtaStsPolicies as policies } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
@@ -190,12 +191,8 @@ export function fetchStsPolicy(http: Pick<HttpClient, "send" | "within">, domain
       await response.body?.cancel();
       throw new Error(response.status === 200 ? `${url} is not text/plain` : `${url} answers ${response.status}`);
     }
-    let text = "";
-    const decoder = new TextDecoder();
-    for await (const chunk of response.body ?? []) {
-      text += decoder.decode(chunk, { stream: true });
-      if (text.length > LARGEST_POLICY) throw new Error(`${url} is larger than a policy may be`);
-    }
-    return text;
+    return readText(response, LARGEST_POLICY).catch((error: Error) => {
+      throw new Error(`${url} cannot be used: ${error.message}`, { cause: error });
+    });
   });
 }

@@ -1,6 +1,7 @@
 /** Objects on an S3 server, for few and small ones: requests signed by aws4fetch, which may be conditional. */
 import { AwsClient } from "aws4fetch";
 import type { Runtime } from "../base/runtime.ts";
+import { readText } from "./answer.ts";
 
 /** A place in an S3 bucket, with the credentials for it. */
 export interface S3Location {
@@ -34,6 +35,8 @@ export type WriteCondition = { absent: true } | { etag: string };
 
 export type S3Objects = ReturnType<typeof openS3>;
 
+/** Bytes: a list of a thousand keys of a kilobyte each, escaped. */
+const LARGEST_ANSWER = 8 * 1024 * 1024;
 /** Time limit of a request, ms. */
 const LIMIT_MS = 8_000;
 
@@ -58,7 +61,7 @@ export function openS3(
       const response = await fetch(request, { signal: controller.signal, redirect: "manual" });
       status = response.status;
       etag = response.headers.get("etag") ?? "";
-      text = await response.text();
+      text = await readText(response, LARGEST_ANSWER);
     } catch (error) {
       const cause = controller.signal.aborted ? controller.signal.reason : error;
       const reason = cause instanceof Error ? cause.message : String(cause);

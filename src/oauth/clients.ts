@@ -10,6 +10,7 @@ import { createRateLimit } from "../access/rate.ts";
 import { createSlots } from "../access/slowdown.ts";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
+import { readText } from "../net/answer.ts";
 import { type HttpClient, openHttpClient } from "../net/http-client.ts";
 import { apiKeys, oauthClients, oauthGrants } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
@@ -238,14 +239,7 @@ function fetchText(http: HttpClient, url: string): Promise<string> {
       if (response.status !== 200) throw new Error(`its server answers ${response.status}`);
       const type = (response.headers.get("content-type") ?? "").split(";")[0]?.trim() ?? "";
       if (!/^application\/(json|[\w.-]+\+json)$/i.test(type)) throw new Error("it is not sent as JSON");
-      const parts: Uint8Array[] = [];
-      let size = 0;
-      for await (const part of response.body ?? []) {
-        size += part.byteLength;
-        if (size > LARGEST_DOCUMENT) throw new Error(`it has more than ${LARGEST_DOCUMENT} bytes`);
-        parts.push(part);
-      }
-      return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(parts));
+      return await readText(response, LARGEST_DOCUMENT, { fatal: true });
     } finally {
       await response.body?.cancel().catch(() => {});
     }

@@ -19,6 +19,7 @@ import { type Failure, keepRunning, watchProcess } from "../base/keep-running.ts
 import type { Log } from "../base/log.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { readText, SHORT_ANSWER } from "../net/answer.ts";
 import { placeOf, type S3Location } from "../net/s3.ts";
 import type { Options } from "../store/settings.ts";
 import { epochPath } from "./lease.ts";
@@ -107,7 +108,7 @@ async function askLitestream(
       signal: controller.signal,
       ...(body && { method: "POST", body: JSON.stringify(body) }),
     } as RequestInit);
-    const answer = (await response.json()) as { error?: unknown };
+    const answer = JSON.parse(await readText(response, SHORT_ANSWER)) as { error?: unknown };
     if (response.ok) return answer;
     throw new Error(`litestream answers: ${String(answer.error).slice(0, 300)}`);
   } catch (error) {

@@ -10,6 +10,7 @@ import { open, unlink } from "node:fs/promises";
 import { type AppError, unavailable } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { readText, SHORT_ANSWER } from "../net/answer.ts";
 import { placeOf, type S3Location } from "../net/s3.ts";
 import { DamagedBlob, eachPiece } from "./sound.ts";
 
@@ -207,7 +208,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
       const url = client.presign(key, { method, expiresIn: SIGNED_SECONDS });
       const response = await runtime.fetch(url, { ...init, method, redirect: "manual" });
       if (!response.ok) {
-        const text = (await response.text()).slice(0, 10_000);
+        const text = await readText(response, SHORT_ANSWER);
         const code = /<Code>(\w{1,60})<\/Code>/.exec(text)?.[1] ?? "";
         if (response.status !== 404 || code === "NoSuchBucket") throw new Refused(method, response.status, code);
       }
@@ -371,7 +372,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
       guarded(() =>
         patiently((signal) =>
           ask("GET", folder + note, { signal }, async (response) => ({
-            result: response.status === 404 ? undefined : (await response.text()).slice(0, 1_000),
+            result: response.status === 404 ? undefined : (await readText(response, SHORT_ANSWER)).slice(0, 1_000),
           })),
         ),
       ),

@@ -9,6 +9,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Client, Order } from "acme-client";
 import type { Runtime } from "../base/runtime.ts";
+import { readText, SHORT_ANSWER } from "../net/answer.ts";
 import type { HttpClient } from "../net/http-client.ts";
 import type { AlpnProofs } from "./alpn-front.ts";
 
@@ -178,7 +179,7 @@ export function openAuthority({
     const request = { method, url, headers, ...(body !== undefined && { body }) };
     const responding = http.within(RESPONSE_MS, async (signal) => {
       const response = await http.send(request, signal);
-      return { status: response.status, headers: response.headers, text: await response.text() };
+      return { status: response.status, headers: response.headers, text: await readText(response, SHORT_ANSWER) };
     });
     const response = await responding.catch((error: Error) => {
       throw new AuthorityAway(error.message, { cause: error });

@@ -229,7 +229,7 @@ describe("a policy is fetched over HTTPS", () => {
     ["a redirect", () => Response.redirect("https://elsewhere.example/", 302), "answers 302"],
     ["an error", () => new Response("no", { ...plain, status: 500 }), "answers 500"],
     ["a page", () => new Response("<p>", { headers: { "content-type": "text/html" } }), "not text/plain"],
-    ["too much", () => new Response("x".repeat(70_000), plain), "larger"],
+    ["too much", () => new Response("x".repeat(70_000), plain), "more than 65536 bytes"],
   ])("%s is not accepted", async (_, answer, reason) => {
     await expect(fetchFrom(answer)).rejects.toThrow(reason);
   });

@@ -1,6 +1,7 @@
 /** Checks of search: the Meilisearch server, if the settings ask for one, and the index. */
 import { join } from "node:path";
 import { findExecutable, readProcessState } from "../../base/child-process.ts";
+import { readText, SHORT_ANSWER } from "../../net/answer.ts";
 import { countBacklog } from "../../search/fts5/upkeep.ts";
 import { chooseConnection, createClient, type ServerAddress } from "../../search/meilisearch/client.ts";
 import { countPending, countRefused, readFeed } from "../../search/meilisearch/feed-rows.ts";
@@ -97,7 +98,8 @@ async function ask(
       headers: key === "" ? {} : { authorization: `Bearer ${key}` },
     });
     if (response.status === 401 || response.status === 403) throw new Error("it refuses the key");
-    const { databaseSize } = response.ok ? ((await response.json()) as { databaseSize?: unknown }) : {};
+    const answer = response.ok ? await readText(response, SHORT_ANSWER) : "{}";
+    const { databaseSize } = JSON.parse(answer) as { databaseSize?: unknown };
     if (typeof databaseSize !== "number") throw new Error(`what answers there (${response.status}) is no Meilisearch`);
     return { bytes: databaseSize };
   } finally {

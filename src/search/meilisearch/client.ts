@@ -15,6 +15,7 @@ import {
   type Settings,
 } from "meilisearch";
 import type { Runtime } from "../../base/runtime.ts";
+import { readText } from "../../net/answer.ts";
 import type { Options } from "../../store/settings.ts";
 import { MARK_ID, type MarkDocument, type MessageDocument } from "./documents.ts";
 
@@ -50,6 +51,8 @@ interface RankedMessage {
 
 export type Client = ReturnType<typeof createClient>;
 
+/** Bytes: the numbers of a million messages, each a key with a count, take some fifteen million. */
+const LARGEST_ANSWER = 64 * 1024 * 1024;
 const POLL_MS = 20;
 const PRIMARY_KEY = "id";
 /** Error codes that a retry cannot fix (https://www.meilisearch.com/docs/reference/errors/error_codes). */
@@ -92,9 +95,9 @@ export function createClient(
   }: { requestMs: number; taskMs: number; signal?: AbortSignal } & Pick<Runtime, "fetch">,
 ) {
   /** Requests as the client makes them itself, whose own ones look names up by the system. */
-  async function httpClient(...asked: Parameters<typeof fetch>): Promise<unknown> {
-    const response = await fetch(...asked);
-    const text = await response.text();
+  async function httpClient(...[input, init]: Parameters<typeof fetch>): Promise<unknown> {
+    const response = await fetch(input, { ...init, redirect: "manual" });
+    const text = await readText(response, LARGEST_ANSWER);
     const body = text === "" ? undefined : JSON.parse(text);
     if (!response.ok) throw new MeilisearchApiError(response, body);
     return body;

@@ -12,6 +12,7 @@ import { endLeftovers, findExecutable, keepProcessState, type ProcessState } fro
 import { type Failure, keepRunning, STABLE_MS, watchProcess } from "../../base/keep-running.ts";
 import type { Log } from "../../base/log.ts";
 import type { Runtime } from "../../base/runtime.ts";
+import { readText, SHORT_ANSWER } from "../../net/answer.ts";
 import type { Options } from "../../store/settings.ts";
 import type { ServerAddress } from "./client.ts";
 import {
@@ -256,7 +257,8 @@ async function isHealthy(
   signal.addEventListener("abort", abort);
   try {
     const response = await fetch(`${url}/health`, { signal: controller.signal, redirect: "manual" });
-    return response.ok && ((await response.json()) as { status?: unknown } | null)?.status === "available";
+    const answer = response.ok && (JSON.parse(await readText(response, SHORT_ANSWER)) as { status?: unknown } | null);
+    return answer !== false && answer?.status === "available";
   } catch {
     return false;
   } finally {
