@@ -118,6 +118,7 @@ import type {
   ThreadPatch,
   ThreadView,
 } from "./views.ts";
+import { type Warning, warningsAbout } from "./warnings.ts";
 
 export type Mailbox = ReturnType<typeof createMailbox>;
 
@@ -309,6 +310,9 @@ export function createMailbox({
     /** Records that a recipient's server accepted the sent message at `now` (epoch ms). The first call counts. */
     markDelivered,
     ...reading,
+    /** What the reader of a received message is warned of. @throws AppError not_found */
+    warnings: (caller: Caller, id: string): Promise<Warning[]> =>
+      warningsAbout(db, caller, id, () => reading.deceptiveLinks(caller, id)),
     ...codes,
     /** The numbers that IMAP knows messages by. */
     uids,

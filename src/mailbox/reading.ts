@@ -6,6 +6,7 @@ import { and, eq, isNotNull, lt, or, sql } from "drizzle-orm";
 import { type Caller, reachTo } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { ForwardedMessage } from "../message/composition.ts";
+import type { DeceptiveLink } from "../message/deceptive-links.ts";
 import type { FramedMessage } from "../message/frame.ts";
 import { packText, type ReadHtml, type Reading, unpackText } from "../message/reading.ts";
 import { SANITIZER_VERSION } from "../message/sanitize.ts";
@@ -156,6 +157,15 @@ export function createHtmlReading({
       const row = statements(db).source.get({ id: message.id });
       if (!row?.html || !reachTo(db, caller, row.mailboxId)) return undefined;
       return read(row.mailboxId, { kind: "visible", html: row.html });
+    },
+    /** The links of a message that deceive its reader; none of one out of reach, or that cannot be read: its text is shown. */
+    async deceptiveLinks(caller: Caller, id: string): Promise<DeceptiveLink[]> {
+      const row = statements(db).source.get({ id });
+      if (!row?.html || !reachTo(db, caller, row.mailboxId)) return [];
+      return read(row.mailboxId, { kind: "links", html: row.html }).catch((error) => {
+        if (error instanceof AppError) throw error;
+        return [];
+      });
     },
     /** The visible text of an HTML file. */
     textOfFile: (caller: Caller, html: string): Promise<string> => read(caller.userId, { kind: "text", html }),

@@ -6,6 +6,7 @@ import { zstdDecompressSync } from "node:zlib";
 import { type CodedPart, maskCodes } from "./codes.ts";
 import { type CodedFile, maskFile } from "./codes-file.ts";
 import { type ForwardedMessage, forwardedHtml } from "./composition.ts";
+import { type DeceptiveLink, deceptiveLinks } from "./deceptive-links.ts";
 import { editorDocument, type FramedMessage, frameDocument, previewOf } from "./frame.ts";
 import { createBudget } from "./markup.ts";
 import { sanitizeHtml } from "./sanitize.ts";
@@ -30,6 +31,11 @@ interface BodyReading {
 /** HTML for a model: safe, and without hidden text. */
 interface VisibleReading {
   kind: "visible";
+  html: Uint8Array;
+}
+/** The links of a message that deceive its reader (deceptive-links.ts). */
+interface LinksReading {
+  kind: "links";
   html: Uint8Array;
 }
 /** The text of an HTML file, as its reader sees it. */
@@ -68,6 +74,7 @@ export type Reading =
   | CodedFileReading
   | BodyReading
   | VisibleReading
+  | LinksReading
   | FileReading
   | ForwardReading
   | FrameReading
@@ -78,11 +85,13 @@ export type Read<R extends Reading = Reading> = R extends BodyReading
   ? { html: string; seen: SeenText }
   : R extends VisibleReading
     ? Pick<VisibleHtml, "html" | "hidden">
-    : R extends CodesReading
-      ? ReturnType<typeof maskCodes>[]
-      : R extends CodedFileReading
-        ? Uint8Array | null
-        : string;
+    : R extends LinksReading
+      ? DeceptiveLink[]
+      : R extends CodesReading
+        ? ReturnType<typeof maskCodes>[]
+        : R extends CodedFileReading
+          ? Uint8Array | null
+          : string;
 
 /** The size of what is read: characters, or bytes of packed HTML or a file. */
 export function sizeOfReading(reading: Reading): number {
@@ -120,6 +129,7 @@ export function readHtml(reading: Exclude<Reading, CodedFileReading>): Read {
     return frameDocument(reading.message, { attachment: previewOf, remote });
   }
   const html = unpackText(reading.html);
+  if (reading.kind === "links") return deceptiveLinks(html, budget);
   if (reading.kind === "visible") {
     const visible = visibleHtml(html, budget);
     return { html: sanitizeHtml(visible.html, budget, "model"), hidden: visible.hidden };

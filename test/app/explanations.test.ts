@@ -6,7 +6,7 @@ import { whySpam } from "../../src/app/lib/spam-reasons.ts";
 const FROM = "bea@remote.example";
 
 test.each<[dmarc: string, tone: string, short: RegExp]>([
-  ["pass", "good", /^Verified: this came from remote\.example\.$/],
+  ["pass", "good", /^Sent by remote\.example$/],
   ["fail", "bad", /^remote\.example does not confirm that it sent this/],
   ["none", "unknown", /^We couldn’t verify this came from remote\.example\.$/],
   ["temperror", "unknown", /^We couldn’t verify this came from remote\.example/],

@@ -101,6 +101,40 @@ describe.skipIf(!chromiumPresent)(`received mail${chromiumNote}`, () => {
     expect(complaints).toEqual([]);
   }, 120_000);
 
+  test("a proven sender is a quiet fact, and what deceives is said, whoever sent it", async () => {
+    const { people, store } = booted.appliance;
+    const { workspaceId } = booted.owner;
+    store.transact((tx) =>
+      people.addUser(tx, {
+        workspaceId,
+        email: "ada@example.test",
+        name: "Ada Lovelace",
+        role: "member",
+        ownMailbox: true,
+      }),
+    );
+    await open("Quiet");
+    await page.getByText("Sent by news.example", { exact: true }).waitFor();
+    const warnings = page.getByRole("list", { name: "Warnings" }).getByRole("listitem");
+    const raw = [
+      ...["From: Ada Lovelace <news@news.example>", `To: ${ALICE}`, "Subject: Urgent", "Message-ID: <urgent@x>"],
+      ...["Reply-To: ada@gmail.example", "MIME-Version: 1.0", "Content-Type: text/html", ""],
+      ...['<p>News</p><a href="https://evil.example/">https://bank.example/login</a>', ""],
+    ].join("\r\n");
+    await mailer(booted.mx).send({ from: "news@news.example", to: ALICE }, signed(raw, signer, { h: "from:subject" }));
+    const { body } = await booted.api.get<{ messages: { threadId: string }[] }>("/messages?messageId=urgent@x");
+    await page.goto(`${booted.http}/mail/inbox/${body.messages[0]?.threadId}`);
+    for (const text of [
+      "news@news.example is not a known address of Ada Lovelace in your workspace. If in doubt, ask them another way.",
+      "Your answer would go to ada@gmail.example, not to news@news.example.",
+      "A link says bank.example, but leads to evil.example. Do not sign in or pay there.",
+    ]) {
+      await warnings.getByText(text, { exact: true }).waitFor();
+    }
+    expect(await warnings.count()).toBe(3);
+    expect(await barriers(page)).toEqual([]);
+  }, 120_000);
+
   /** Delivers an invitation, and opens its conversation. */
   async function openInvitation(id: string, invited: Invited, headers = ""): Promise<void> {
     await mailer(booted.mx).send(

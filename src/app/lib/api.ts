@@ -39,6 +39,7 @@ import type {
   answerInvitation,
   getInvitation,
   getReceived,
+  getWarnings,
   hideImagesOf,
   listImagesShown,
   setImagesOfSender,
@@ -66,6 +67,7 @@ export type SavedDraft = AnswerOf<typeof saveDraft>;
 export type SentDraft = AnswerOf<typeof sendOpenedDraft>;
 export type Classification = AnswerOf<typeof getClassification>;
 export type Received = AnswerOf<typeof getReceived>;
+export type MessageWarning = AnswerOf<typeof getWarnings>["warnings"][number];
 export type InvitationView = NonNullable<AnswerOf<typeof getInvitation>["invitation"]>;
 export type InvitationAnswer = BodyOf<typeof answerInvitation>["answer"];
 export type UnsubscribeView = NonNullable<Received["unsubscribe"]>;
@@ -127,6 +129,7 @@ export const api = {
   setPush: (body: BodyOf<typeof setPush>) => call<typeof setPush>("POST", "/me/push", { body }),
   endPush: () => call<typeof endPush>("DELETE", "/me/push"),
   received: (id: string) => call<typeof getReceived>("GET", "/messages/:id/received", { params: { id } }),
+  warnings: (id: string) => call<typeof getWarnings>("GET", "/messages/:id/warnings", { params: { id } }),
   unsubscribe: (id: string) => call<typeof unsubscribe>("POST", "/messages/:id/unsubscribe", { params: { id } }),
   invitation: (id: string) => call<typeof getInvitation>("GET", "/messages/:id/invitation", { params: { id } }),
   answerInvitation: (id: string, answer: InvitationAnswer) =>

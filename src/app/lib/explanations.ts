@@ -1,5 +1,5 @@
-/** Explains in plain words the verdicts of SPF, DKIM and DMARC on a message. Pure. */
-import type { MessageView } from "./api.ts";
+/** Explains in plain words the verdicts of SPF, DKIM and DMARC on a message, and what its reader is warned of. Pure. */
+import type { MessageView, MessageWarning } from "./api.ts";
 
 type Auth = NonNullable<MessageView["auth"]>;
 
@@ -52,7 +52,7 @@ export function explainAuth({ spf, dkim, dmarc }: Auth, email: string): Explaine
       }),
     },
   ];
-  if (dmarc === "pass") return { tone: "good", short: `Verified: this came from ${domain}.`, checks };
+  if (dmarc === "pass") return { tone: "good", short: `Sent by ${domain}`, checks };
   if (dmarc === "fail") {
     return {
       tone: "bad",
@@ -61,4 +61,18 @@ export function explainAuth({ spf, dkim, dmarc }: Auth, email: string): Explaine
     };
   }
   return { tone: "unknown", short: `We couldn’t verify this came from ${domain}.`, checks };
+}
+
+/** A sentence that says what is wrong, and what to do. `email`: the author that the message shows. */
+export function explainWarning(warning: MessageWarning, email: string): string {
+  switch (warning.kind) {
+    case "link":
+      return `A link says ${warning.said}, but leads to ${warning.leadsTo}. Do not sign in or pay there.`;
+    case "lookalike":
+      return `${warning.host} is written in letters that look like others. It may pose as another site.`;
+    case "replyTo":
+      return `Your answer would go to ${warning.address}, not to ${email}.`;
+    case "name":
+      return `${email} is not a known address of ${warning.name} in your workspace. If in doubt, ask them another way.`;
+  }
 }

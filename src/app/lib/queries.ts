@@ -79,6 +79,9 @@ export const messageQuery = (id: string) => queryOptions({ queryKey: ["message",
 export const classificationQuery = (messageId: string) =>
   queryOptions({ queryKey: ["classification", messageId], queryFn: () => api.classification(messageId) });
 
+export const warningsQuery = (messageId: string) =>
+  queryOptions({ queryKey: ["warnings", messageId], queryFn: () => api.warnings(messageId) });
+
 export const receivedQuery = (messageId: string) =>
   queryOptions({ queryKey: ["received", messageId], queryFn: () => api.received(messageId) });
 

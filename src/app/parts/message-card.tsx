@@ -17,7 +17,7 @@ import { Button, IconButton } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Avatar } from "./graphics.tsx";
 import { Menu } from "./menus.tsx";
-import { Authentication, Progress } from "./message-details.tsx";
+import { Authentication, Progress, Warnings } from "./message-details.tsx";
 
 export const hasCalendar = ({ attachments, direction }: MessageView): boolean =>
   direction === "inbound" &&
@@ -126,6 +126,7 @@ export function MessageCard({
       {open && (
         <div id={bodyId} className="px-4 pb-4">
           {isInbound && <Authentication message={message} />}
+          {isInbound && <Warnings message={message} />}
           {direction === "outbound" && <Progress message={message} />}
           {received?.unsubscribe && <Unsubscribe message={message} way={received.unsubscribe} />}
           {received?.apartIn && (

@@ -1,13 +1,14 @@
 /** Details of a message: verdicts on its sender, and delivery. */
 import { useQuery } from "@tanstack/react-query";
-import { CircleHelp, ShieldAlert, ShieldCheck, UserCheck } from "lucide-react";
+import { CircleHelp, Mail, ShieldAlert, UserCheck } from "lucide-react";
 import type { MessageView, RecipientProgress } from "../lib/api.ts";
-import { explainAuth } from "../lib/explanations.ts";
-import { progressQuery } from "../lib/queries.ts";
+import { explainAuth, explainWarning } from "../lib/explanations.ts";
+import { progressQuery, warningsQuery } from "../lib/queries.ts";
 import { fullTime } from "../lib/time.ts";
 
+/** What is proven is no more than a fact: deceivers have domains, too. */
 const SHIELDS = {
-  good: [ShieldCheck, "text-accent"],
+  good: [Mail, "text-muted"],
   bad: [ShieldAlert, "text-danger"],
   unknown: [CircleHelp, "text-muted"],
 } as const;
@@ -33,6 +34,22 @@ export function Authentication({ message: { auth, from } }: { message: MessageVi
         ))}
       </dl>
     </details>
+  );
+}
+
+/** What deceives the reader of a message, whoever sent it. */
+export function Warnings({ message: { id, from } }: { message: MessageView }) {
+  const { data } = useQuery(warningsQuery(id));
+  if (!data || data.warnings.length === 0) return null;
+  return (
+    <ul aria-label="Warnings" className="mb-3 space-y-1.5 rounded-lg bg-alarm px-3 py-2 text-sm text-danger">
+      {data.warnings.map((warning) => (
+        <li key={JSON.stringify(warning)} className="flex items-start gap-2.5">
+          <ShieldAlert size={16} className="mt-0.5 shrink-0" aria-hidden />
+          <span className="min-w-0 wrap-anywhere">{explainWarning(warning, from.email)}</span>
+        </li>
+      ))}
+    </ul>
   );
 }
 

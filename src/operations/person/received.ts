@@ -35,6 +35,16 @@ export const getReceived = appOperation({
   },
 });
 
+/** What the reader is warned of. */
+export const getWarnings = appOperation({
+  name: "getWarnings",
+  audience: "person",
+  method: "GET",
+  path: "/messages/:id/warnings",
+  params: BY_ID,
+  run: async ({ caller, mailbox }, { params }) => ({ warnings: await mailbox.warnings(caller, params.id) }),
+});
+
 export const unsubscribe = appOperation({
   name: "unsubscribe",
   audience: "person",
