@@ -90,7 +90,7 @@ function hostsNamed(words: string): string[] {
 
 /** The host that a reader sees in a URL: in `https://bank.example@evil.example` the first one. */
 function hostIn(written: string): string | undefined {
-  const text = written.replace(/[…"'<>)\]},.;:!?]+$/u, "");
+  const text = written.replace(/(?<![…"'<>)\]},.;:!?])[…"'<>)\]},.;:!?]+$/u, "");
   if (!URL.canParse(text)) return undefined;
   const { username, hostname } = new URL(text);
   const host = readHost(username.includes(".") ? decodeURIComponentSafely(username) : hostname);

@@ -34,7 +34,9 @@ export function isHostName(host: string): boolean {
 const LATIN = /\p{Script=Latin}/u;
 const OTHER_ALPHABET = /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}\p{Script=Coptic}]/u;
 /** Cyrillic letters that Latin ones look like (UTS #39). */
-const ALL_LIKE_LATIN = /^[аеорсухіјѕһԁԛԝӏѵгкмнтв\d-]*[аеорсухіјѕһԁԛԝӏѵ][аеорсухіјѕһԁԛԝӏѵгкмнтв\d-]*$/u;
+const ALL_LIKE_LATIN = /^[аеорсухіјѕһԁԛԝӏѵгкмнтв\d-]+$/u;
+/** True for a label of letters that look Latin alone. */
+const looksLatin = (label: string): boolean => ALL_LIKE_LATIN.test(label) && /[^\d-]/.test(label);
 
 /** True for a host of which a label mixes Latin letters with those of another alphabet, or has such as look Latin alone. */
 export function mayPose(host: string): boolean {
@@ -42,6 +44,6 @@ export function mayPose(host: string): boolean {
   const labels = domainToUnicode(host).split(".");
   const isAsciiTop = /^[a-z]+$/.test(labels.at(-1) ?? "");
   return labels.some(
-    (label) => (LATIN.test(label) && OTHER_ALPHABET.test(label)) || (isAsciiTop && ALL_LIKE_LATIN.test(label)),
+    (label) => (LATIN.test(label) && OTHER_ALPHABET.test(label)) || (isAsciiTop && looksLatin(label)),
   );
 }
