@@ -15,7 +15,8 @@ import { createOutbound, type Outbound } from "./admin/outbound.ts";
 import { createPeople, type People } from "./admin/people.ts";
 import { createFirstRun, type FirstRun } from "./admin/setup.ts";
 import { createApi } from "./api/api.ts";
-import { createAddressReader, createBodyBudget, createSourceReader } from "./api/request.ts";
+import { createPools, registerPools } from "./api/pools.ts";
+import { createAddressReader, createSourceReader } from "./api/request.ts";
 import type { StartBackup } from "./backup/schedule.ts";
 import { createScheduledBackups } from "./backup/schedule.ts";
 import { hasFreeDescriptors, limitOfOpenFiles, shareDescriptors } from "./base/descriptors.ts";
@@ -408,6 +409,9 @@ export function createAppliance(
         const imapAddress = await startImap("MAILROOM_IMAP", config.imap, false);
         const imapsAddress = await startImap("MAILROOM_IMAPS", config.imaps, true);
 
+        const mostConnections = shares.http;
+        const pools = createPools({ mostConnections, runtime });
+        registerPools(metrics, pools);
         const oauth = createOAuth({ ...base, baseUrl });
         const idempotency = createIdempotency(base);
         const administration = {
@@ -430,7 +434,7 @@ export function createAppliance(
           idempotency,
           reads,
           meters,
-          bodies: createBodyBudget(),
+          pools,
         };
         const mailApps = {
           host: hostname,
@@ -439,7 +443,6 @@ export function createAppliance(
           submission: portOf(listeners.submission.address),
           submissions: portOf(listeners.submissions.address),
         };
-        const mostConnections = shares.http;
         const addressOf = createAddressReader(config.trustedProxies);
         const sourceOf = createSourceReader(config.trustedProxies);
         const api = createApi({
@@ -451,7 +454,6 @@ export function createAppliance(
           touchKey,
           addressOf,
           baseUrl,
-          mostConnections,
         });
         const web = createWeb({
           ...base,
@@ -467,7 +469,6 @@ export function createAppliance(
           oauth,
           mailApps,
           certificate: () => certificates?.current(),
-          mostConnections,
           standby: () => following?.state(),
           searching: () => explain(engine.state(), sidecar.state()),
         });
@@ -516,6 +517,7 @@ export function createAppliance(
           discovery: createDiscovery({ ...base, mailApps, isHosted: domains.isHosted, baseUrl, sourceOf }),
           certificates,
           connections,
+          pools,
         });
 
         const sweepConnections: Job = {

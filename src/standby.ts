@@ -2,6 +2,7 @@
  * The standby as a server: an appliance that reads what replica/standby.ts follows. Until that can be read for the first
  * time, the listeners refuse every request with the reason.
  */
+import { createPools } from "./api/pools.ts";
 import { type Appliance, bound, createAppliance, type Ready } from "./appliance.ts";
 import { limitOfOpenFiles, shareDescriptors } from "./base/descriptors.ts";
 import { type AppError, unavailable } from "./base/errors.ts";
@@ -116,6 +117,7 @@ async function listenMeanwhile({
     runtime,
     log,
     connections: createConnections({ most, trustedProxies, runtime, refused() {} }),
+    pools: createPools({ mostConnections: most, runtime }),
     rest: text,
     web: { respond: text },
     unavailable: refuse,

@@ -30,8 +30,6 @@ interface ApiParts extends Serving {
   /** Public origin. */
   baseUrl: string;
   readDocument: ReadDocument;
-  /** Limit of HTTP connections. */
-  mostConnections: number;
   runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
   log: Log;
   /** The operations of mail; replaced in tests. */
@@ -44,6 +42,7 @@ export function createApi({ operations = MAIL_API.operations, ...parts }: ApiPar
   const { db } = parts.store;
   const waiting = createWaiting({
     ...parts,
+    places: parts.pools.waits,
     latest: () => [latestEvent(db), latestChange(db), stoppedKeys(db)].join(),
   });
   const mcp = createMcp({ ...parts, operations, gate, cors, waiting });

@@ -3,6 +3,7 @@
  * neither its name nor its type can add a header.
  */
 import type { Download } from "../operations/operation.ts";
+import { asStreamed } from "./answers.ts";
 
 /** RFC 9110 §8.3.1, but without parameters. */
 const MEDIA_TYPE = /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}$/;
@@ -33,11 +34,12 @@ export function contentDisposition(type: "attachment" | "inline", filename: stri
 export async function downloadResponse({ filename, contentType, content }: Download): Promise<Response> {
   if (!(content instanceof Uint8Array) && !(await content.exists()))
     throw new Error(`the blob ${content.name} is gone`);
-  return new Response(content as Uint8Array<ArrayBuffer> | Blob, {
+  const response = new Response(content as Uint8Array<ArrayBuffer> | Blob, {
     headers: {
       "content-type": MEDIA_TYPE.test(contentType) ? contentType : "application/octet-stream",
       "content-disposition": contentDisposition("attachment", filename),
       "content-security-policy": "sandbox; default-src 'none'",
     },
   });
+  return content instanceof Uint8Array ? response : asStreamed(response);
 }

@@ -22,7 +22,8 @@ import { FENCE_EXPLAINED } from "./mcp/fence.ts";
 import { clientNameIn, createProtocol, isCall } from "./mcp/protocol.ts";
 import { createTools } from "./mcp/tools.ts";
 import { methodResponse } from "./methods.ts";
-import { type Budget, readJson } from "./request.ts";
+import type { Pools } from "./pools.ts";
+import { readJson } from "./request.ts";
 import type { Waiting } from "./waiting.ts";
 
 /** What the server tells a model at the start. It stays in the model's context, so it is short. */
@@ -42,7 +43,7 @@ export type Mcp = ReturnType<typeof createMcp>;
 /** `baseUrl` is the public origin. */
 export function createMcp(
   parts: OperationServices & {
-    bodies: Budget;
+    pools: Pick<Pools, "bodies">;
     operations: readonly Operation[];
     gate: Pick<Gate, "readmit">;
     cors: Pick<Cors, "allows">;
@@ -93,7 +94,7 @@ export function createMcp(
         return methodResponse(["POST"]);
       }
       const { caller, refusal } = admitted;
-      return parts.bodies.within(caller.userId, async (count) => {
+      return parts.pools.bodies.within(caller, async (count) => {
         let message: unknown;
         try {
           message = await readJson(request, largestBody, count);

@@ -1,11 +1,12 @@
 /**
  * Reads what any request says, before an operation looks at it: the source that it counts against, the parts of its
- * URL, its JSON body. Limits how much of request bodies is under way at once. Gives each request its id.
+ * URL, its JSON body. Gives each request its id.
  */
-import { AppError, unavailable } from "../base/errors.ts";
-import { mostLargeBytes } from "../base/memory.ts";
+import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
+import type { Sharer } from "../base/shares.ts";
 import { canonicalAddress, networkList, sourceOfAddress } from "../net/ip.ts";
+import type { Count } from "./pools.ts";
 
 /** The address in a hop of X-Forwarded-For, which may have brackets and a port. */
 function addressOfHop(hop: string): string | undefined {
@@ -51,7 +52,7 @@ export function createSourceReader(
 
 const TRACE_BYTES = 8;
 /** Requests of the listener. */
-const named = new WeakMap<Request, { trace: string; leaving: AbortSignal }>();
+const named = new WeakMap<Request, { trace: string; leaving: AbortSignal; asker?: Sharer }>();
 
 /** Makes the id of a request, which its response has in X-Request-Id (rules: Request ids). */
 export const createTrace = (runtime: Pick<Runtime, "randomBytes">): string => runtime.randomBytes(TRACE_BYTES).toHex();
@@ -75,6 +76,15 @@ export const traceOf = (request: Request): string | undefined => named.get(reque
  */
 export const leavingOf = (request: Request): AbortSignal => named.get(request)?.leaving ?? request.signal;
 
+/** Notes the person with whose key or session a request came: it counts against their part of what is shared. */
+export function noteAsker(request: Request, asker: Sharer): void {
+  const known = named.get(request);
+  if (known) known.asker = asker;
+}
+
+/** Undefined for a request of somebody unknown. */
+export const askerOf = (request: Request): Sharer | undefined => named.get(request)?.asker;
+
 /** The URL from its path on. */
 const targetOf = (url: string): string => url.slice(url.indexOf("/", url.indexOf("//") + 2));
 
@@ -89,60 +99,6 @@ export function queryOf(url: string): string {
 
 /** The host that a request names, in lower case and without its port; empty when it names none. */
 export const hostOf = ({ headers }: Request): string => (headers.get("host") ?? "").toLowerCase().replace(/:\d+$/, "");
-
-/** Counts `amount` more as under way. @throws AppError rate_limited, server_error with status 503 */
-export type Count = (amount: number) => void;
-
-export type Budget = ReturnType<typeof createBudget>;
-
-/**
- * Limits how much is under way at once: `most` for all people together, `mostOfOne` for each person. A request beyond a
- * limit is refused and not queued, because waiting requests take memory. `what` names the amount in the refusal.
- */
-export function createBudget({ most, mostOfOne, what }: { most: number; mostOfOne: number; what: string }) {
-  const byPerson = new Map<string, number>();
-  let all = 0;
-
-  function add(personId: string, amount: number): void {
-    all += amount;
-    const theirs = (byPerson.get(personId) ?? 0) + amount;
-    if (theirs > 0) byPerson.set(personId, theirs);
-    else byPerson.delete(personId);
-  }
-
-  return {
-    /** Does `work`. What it counts stays counted until it has ended. */
-    async within<T>(personId: string, work: (count: Count) => Promise<T>): Promise<T> {
-      let counted = 0;
-      try {
-        return await work((amount) => {
-          if ((byPerson.get(personId) ?? 0) + amount > mostOfOne) {
-            const message = `Too many ${what} of yours are under way: try again when they have ended`;
-            throw new AppError("rate_limited", message, { retryAfter: 5 });
-          }
-          if (all + amount > most) throw unavailable(`Too many ${what} are under way: try again in a moment`);
-          counted += amount;
-          add(personId, amount);
-        });
-      } finally {
-        add(personId, -counted);
-      }
-    },
-  };
-}
-
-const MB = 1_048_576;
-
-/**
- * Creates the budget of JSON bodies, in bytes. While a body is read, checked and composed, it takes about five times
- * its size.
- */
-export const createBodyBudget = (): Budget =>
-  createBudget({ most: Math.min(64 * MB, mostLargeBytes()), mostOfOne: 24 * MB, what: "large requests" });
-
-/** Creates the budget of uploads, in requests. They go to the disk. `mostOfOne`: of each person, a quarter of all. */
-export const createUploadBudget = (mostOfOne: number): Budget =>
-  createBudget({ most: 4 * mostOfOne, mostOfOne, what: "uploads" });
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json$/;
 

@@ -26,32 +26,22 @@ import type { Admitted, CountedRate, Gate } from "./gate.ts";
 import type { Mcp } from "./mcp.ts";
 import { createMethodFinder, MethodRefusal } from "./methods.ts";
 import { describeApi } from "./openapi.ts";
-import {
-  type Budget,
-  type Count,
-  createUploadBudget,
-  leavingOf,
-  pathOf,
-  queryOf,
-  readJson,
-  traceOf,
-} from "./request.ts";
+import type { Count, Pools } from "./pools.ts";
+import { leavingOf, noteAsker, pathOf, queryOf, readJson, traceOf } from "./request.ts";
 import { documentPathOf, MAIL_API, REFERENCE_PATH, type Surface } from "./surfaces.ts";
 import { readWithFiles } from "./upload.ts";
 import type { Waiting } from "./waiting.ts";
 
 const MCP_PATH = "/api/mcp";
-/** Requests of a person with files at once: their programs. */
-const MOST_UPLOADS = 12;
 
 /**
  * The largest body of an operation that names no size of its own. Far more than any PATCH within the limits of labels.
  */
 const MOST_BODY_BYTES = 1_048_576;
 
-/** The services that perform operations, and the budget of request bodies. */
+/** The services that perform operations, and what requests share. */
 export interface Serving extends OperationServices {
-  bodies: Budget;
+  pools: Pick<Pools, "bodies" | "uploads" | "waits">;
 }
 
 /** Where files go that come with requests. */
@@ -83,13 +73,12 @@ function handlerOf(
   operation: Operation,
   {
     gate,
-    bodies,
-    uploads,
+    pools: { bodies, uploads },
     spool,
     options,
     waiting,
     ...services
-  }: Serving & Receiving & { gate: Gate; uploads: Budget; waiting: Pick<Waiting, "of"> },
+  }: Serving & Receiving & { gate: Gate; waiting: Pick<Waiting, "of"> },
 ) {
   const perform = performerOf(operation, services);
   const { takesFiles, largestBody = MOST_BODY_BYTES } = operation;
@@ -112,8 +101,8 @@ function handlerOf(
       return { params, query: readQuery(queryOf(request.url), operation.query), ...given, idempotencyKey };
     }
 
-    return bodies.within(caller.userId, (count) =>
-      uploads.within(caller.userId, (countUpload) =>
+    return bodies.within(caller, (count) =>
+      uploads.within(caller, (countUpload) =>
         perform(caller, () => read(count, countUpload), {
           wait: waiting.of({ caller, signal: leavingOf(request), readmit }),
         }),
@@ -153,6 +142,8 @@ interface Progress {
   compresses: boolean;
   /** The caller of a request to MCP, and the refusal if they are over a rate. */
   admitted?: Admitted;
+  /** The caller of a request to REST. */
+  caller?: Caller;
 }
 
 /** On every response: no cache keeps somebody's mail, and no browser takes it for another type than it has. */
@@ -225,7 +216,6 @@ export function createRest(
 ) {
   const { surfaces, baseUrl, gate, cors, mcp, addressOf, meters, log } = parts;
   const readFailure = createFailureReader(parts);
-  const uploads = createUploadBudget(MOST_UPLOADS);
   const inProgress = new WeakMap<Request, Progress>();
   /** The documents by path. Each is written when a client first asks for it. */
   const documents = new Map(
@@ -278,17 +268,24 @@ export function createRest(
     const path = pathOf(request.url);
     const reads = request.method === "GET" || request.method === "HEAD";
     if (reads && documents.has(path)) {
-      admitSource(request);
+      if (progress.rates.length === 0) admitSource(request);
       progress.compresses = true;
       return undefined;
     }
     const tell = (rate: CountedRate) => void progress.rates.push(rate);
     const address = addressOf(progress.peer, request.headers.get("x-forwarded-for"));
     const authorization = request.headers.get("authorization");
-    if (path !== MCP_PATH) return gate.admit(address, authorization, tell);
+    if (path !== MCP_PATH) {
+      progress.caller = progress.caller
+        ? { ...progress.caller, ...gate.readmit(authorization, progress.caller) }
+        : await gate.admit(address, authorization, tell);
+      noteAsker(request, progress.caller);
+      return progress.caller;
+    }
     progress.compresses = true;
     progress.admitted = await gate.admitOrDefer(address, authorization, tell);
-    const { refusal } = progress.admitted;
+    const { caller, refusal } = progress.admitted;
+    noteAsker(request, caller);
     if (refusal) meters?.countApiRefusal(refusal.code);
     return undefined;
   }
@@ -321,7 +318,7 @@ export function createRest(
   for (const { prefix, operation } of surfaces.flatMap(({ prefix, operations }) =>
     operations.map((operation) => ({ prefix, operation })),
   )) {
-    const handle = handlerOf(operation, { ...parts, uploads });
+    const handle = handlerOf(operation, parts);
     // A download may be a file of JSON, of which clients may ask ranges.
     const compresses = !operation.secrets && !isMediaType(operation.response);
     app.route(
@@ -343,9 +340,12 @@ export function createRest(
   const pages = [REFERENCE_PATH, `${REFERENCE_PATH}/`].map((path) => ({ method: "GET", path }));
   const methodsOf = createMethodFinder([...app.routes, ...pages]);
 
-  /** Responds to a request under /api/. `peer` is the address of the connection, when it is known. */
+  /**
+   * Responds to a request under /api/. `peer` is the address of the connection, when it is known. One that is responded to again, after
+   * its answer had no room, counts against no rate again.
+   */
   return async (request: Request, peer: string | undefined): Promise<Response> => {
-    const progress: Progress = { peer, rates: [], compresses: false };
+    const progress: Progress = inProgress.get(request) ?? { peer, rates: [], compresses: false };
     inProgress.set(request, progress);
     const response = cors.isPreflight(request) ? preflightResponse(request) : await app.handle(request);
     setHeaders(response.headers, progress);

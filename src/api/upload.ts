@@ -16,16 +16,8 @@ import {
   MOST_ATTACHMENTS,
   uploadName,
 } from "../compose/files.ts";
-import {
-  type Count,
-  declaredLength,
-  parseJson,
-  readBytes,
-  readParts,
-  requireJson,
-  SMALL_BYTES,
-  tooLarge,
-} from "./request.ts";
+import type { Count } from "./pools.ts";
+import { declaredLength, parseJson, readBytes, readParts, requireJson, SMALL_BYTES, tooLarge } from "./request.ts";
 
 interface Limits {
   /** Bytes of the JSON, without the files. */

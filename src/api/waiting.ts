@@ -1,42 +1,37 @@
 /**
  * Lets requests wait until a commit brings what they look for.
  *
- * Invariants: the number of waiting requests is bounded, in all and for each key. Whatever the rate of commits, each
+ * Invariants: each waiting request has a place (pools.ts). Whatever the rate of commits, each
  * looks at most about four times a second. None waits beyond `stop`.
  */
 import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
+import type { Sharer, Shares } from "../base/shares.ts";
 import type { Wait } from "../operations/operation.ts";
 import { LONGEST_WAIT_SECONDS } from "../operations/tool.ts";
 import type { Store } from "../store/store.ts";
 
-const MOST_WAITING = 100;
-const MOST_WAITING_BY_KEY = 4;
 const LOOK_MS = 250;
 
 export type Waiting = ReturnType<typeof createWaiting>;
 
-/**
- * `latest` changes when there is something new to look for. `mostConnections`: limit of HTTP connections, of which
- * waiting requests take at most a quarter.
- */
+/** `latest` changes when there is something new to look for. `places`: those of requests that wait. */
 export function createWaiting(parts: {
   store: Pick<Store, "onCommit">;
   runtime: Pick<Runtime, "setTimer">;
   latest(): string;
-  mostConnections: number;
+  places: Pick<Shares, "take">;
 }) {
-  const { store, runtime, latest, mostConnections } = parts;
-  const mostWaiting = Math.min(MOST_WAITING, Math.floor(mostConnections / 4));
-  const waiting = new Map<{ look(): void; end(): void }, string>();
+  const { store, runtime, latest, places } = parts;
+  const waiting = new Set<{ look(): void; end(): void }>();
   let seen = latest();
   let rests = false;
   let stopped = false;
 
   function lookAll(): void {
     seen = latest();
-    for (const { look } of waiting.keys()) look();
+    for (const { look } of waiting) look();
   }
 
   function committed(): void {
@@ -54,21 +49,21 @@ export function createWaiting(parts: {
 
   /**
    * Returns what `look` finds, at once or after a commit. Returns undefined when nothing came within `ms`, when the
-   * client has gone (`signal`), or when the server stops. `key`: the requests of one key are limited.
+   * client has gone (`signal`), or when the server stops.
    * @throws AppError rate_limited when too many requests wait, and errors of `look`
    */
   async function wait<T>(
     look: () => T | undefined,
-    { ms, key, signal }: { ms: number; key: string; signal: AbortSignal },
+    { ms, who, signal }: { ms: number; who: Sharer; signal: AbortSignal },
   ): Promise<T | undefined> {
     const found = look();
     if (found !== undefined || ms === 0 || stopped || signal.aborted) return found;
-    const byKey = [...waiting.values()].filter((other) => other === key).length;
-    if (byKey >= MOST_WAITING_BY_KEY || waiting.size >= mostWaiting) {
+    const place = places.take(who, 1);
+    if (typeof place === "string") {
       throw new AppError(
         "rate_limited",
-        byKey >= MOST_WAITING_BY_KEY
-          ? `${byKey} calls with this key wait already: end one, or ask without waitSeconds`
+        place === "yours"
+          ? "Too many calls with this key, or of its person, wait already: end one, or ask without waitSeconds"
           : "Too many calls wait already: ask without waitSeconds",
         { retryAfter: LONGEST_WAIT_SECONDS },
       );
@@ -86,13 +81,14 @@ export function createWaiting(parts: {
       },
       end: () => resolve(undefined),
     };
-    waiting.set(waiter, key);
+    waiting.add(waiter);
     const cancel = runtime.setTimer(waiter.end, ms);
     signal.addEventListener("abort", waiter.end);
     try {
       return await promise;
     } finally {
       waiting.delete(waiter);
+      place.release();
       cancel();
       signal.removeEventListener("abort", waiter.end);
     }
@@ -110,13 +106,13 @@ export function createWaiting(parts: {
           isFirst = false;
           return found;
         };
-        return wait(lookAsCaller, { ms: seconds * 1_000, key: caller.keyId ?? caller.userId, signal });
+        return wait(lookAsCaller, { ms: seconds * 1_000, who: caller, signal });
       };
     },
     /** Ends the requests that wait. */
     stop(): void {
       stopped = true;
-      for (const { end } of waiting.keys()) end();
+      for (const { end } of waiting) end();
     },
   };
 }

@@ -11,7 +11,7 @@ import { type Session, Unconfirmed } from "../access/sessions.ts";
 import { downloadResponse } from "../api/download.ts";
 import { createFailureReader } from "../api/failure.ts";
 import { createMethodFinder, methodResponse } from "../api/methods.ts";
-import { pathOf, traceOf } from "../api/request.ts";
+import { noteAsker, pathOf, traceOf } from "../api/request.ts";
 import { readInput, type Serving } from "../api/rest.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
@@ -71,7 +71,7 @@ async function respond(operation: Operation | AppOperation, { status, answer }: 
 }
 
 export function createAppApi(parts: AppApiParts): AppApi {
-  const { gate, cookie, routes, administration, bodies, sourceOf, headers, log } = parts;
+  const { gate, cookie, routes, administration, pools, sourceOf, headers, log } = parts;
   const { db } = administration.store;
   const failureResponse = createFailureResponse(parts);
   const peers = new WeakMap<Request, string>();
@@ -97,6 +97,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
   /** @throws AppError forbidden, unauthorized; NotFoundError for a path that cannot be decoded */
   function admit({ request, params }: Routed): Session {
     const session = gate.admit(request);
+    noteAsker(request, { ...session.caller, keyId: session.id });
     if (Object.values<string | null>(params).includes(null)) throw new NotFoundError();
     return session;
   }
@@ -127,7 +128,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
           requireSession: (db) => gate.requireSession(db, session),
           requireConfirmed: (db) => gate.requireConfirmed(db, session),
         };
-        performed = await bodies.within(session.caller.userId, (count) =>
+        performed = await pools.bodies.within(session.caller, (count) =>
           perform(browsing, signedIn, () => readInput(operation, { request, params, count, requireSession })),
         );
       }

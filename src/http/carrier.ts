@@ -30,6 +30,8 @@ export interface Origin {
   admission: Admission;
   /** Aborts when the client sends no more: it may have left. */
   leaving: AbortSignal;
+  /** Notes what the response to the present request holds: `release` is called when the client has taken it, or left. */
+  holds(release: () => void): void;
 }
 
 /** The client's side. */
@@ -57,6 +59,8 @@ export interface Carried {
 interface Exchange {
   request: RequestHead;
   response: ResponseReader;
+  /** Give back what the response holds. */
+  releases: (() => void)[];
 }
 
 /** Bytes of further requests that are kept while one is under way. */
@@ -116,11 +120,22 @@ function carry({
   log: Log;
 }): Carried {
   const leaving = new AbortController();
-  const origin: Origin = { address, admission, leaving: leaving.signal };
+  const origin: Origin = {
+    address,
+    admission,
+    leaving: leaving.signal,
+    holds(release) {
+      if (exchange && !isClosed) exchange.releases.push(release);
+      else release();
+    },
+  };
   let socketToInner: Socket<undefined> | undefined;
   let port: number | undefined;
   /** Undefined between two requests. */
   let exchange: Exchange | undefined;
+  /** Give back what responses hold that were read, and that the client has not taken yet. */
+  let untaken: (() => void)[] = [];
+  let isStalled = false;
   /** Bytes of the client that were not read yet: a part of a head, or what follows the request under way. */
   let held: Buffer | undefined;
   /** Bytes that the inner listener has not taken yet. */
@@ -142,8 +157,22 @@ function carry({
     socket?.terminate();
   }
 
+  /** Gives back what responses hold that the client has taken. */
+  function noteTaken(): void {
+    const releases = untaken;
+    untaken = [];
+    for (const release of releases) release();
+  }
+
+  /** The inner listener has nothing more of the present response. */
+  function noteRead(): void {
+    untaken.push(...(exchange?.releases.splice(0) ?? []));
+    if (!isStalled) noteTaken();
+  }
+
   function end(): void {
     leave();
+    noteRead();
     if (isClosed || isOver) return;
     isOver = true;
     held = undefined;
@@ -183,6 +212,7 @@ function carry({
   /** Ends the exchange once request and response are whole. */
   function finish({ request, response }: Exchange): void {
     if (!response.isWhole) return;
+    noteRead();
     if (underWay.delete(origin)) admission.sent();
     if (!request.body.isWhole()) return;
     exchange = undefined;
@@ -201,7 +231,7 @@ function carry({
           at = head.start;
           if (head.end === undefined) break;
           const request = readRequestHead(bytes, at, head.end);
-          exchange = { request, response: new ResponseReader(request.isHead) };
+          exchange = { request, response: new ResponseReader(request.isHead), releases: [] };
           underWay.add(origin);
           bodyAt = head.end;
           if (request.rewritten) {
@@ -236,6 +266,7 @@ function carry({
   function respond(bytes: Buffer): void {
     exchange?.response.read(bytes);
     if (!clientSide.write(bytes)) {
+      isStalled = true;
       admission.stalled(true);
       socketToInner?.pause();
     }
@@ -278,7 +309,9 @@ function carry({
       if (!isOver) read(held ? Buffer.concat([held, bytes]) : bytes);
     },
     drained() {
+      isStalled = false;
       admission.stalled(false);
+      noteTaken();
       socketToInner?.resume();
     },
     ended() {
@@ -291,6 +324,8 @@ function carry({
       leaving.abort();
       admission.closed();
       leave();
+      isStalled = false;
+      noteRead();
     },
   };
 }

@@ -1,5 +1,6 @@
 /** The files of a draft: uploads of attachments, and the document in which its HTML is edited. */
-import { createUploadBudget, declaredLength, queryOf, readParts } from "../api/request.ts";
+import type { Pools } from "../api/pools.ts";
+import { declaredLength, queryOf, readParts } from "../api/request.ts";
 import type { Sending } from "../compose/send.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { FRAME_HEADERS } from "./frame.ts";
@@ -11,19 +12,22 @@ async function* checkedAtEnd<T>(parts: AsyncIterable<T>, check: () => void): Asy
   check();
 }
 
-/** Uploads of a person at once: their browser. */
-const MOST_OF_ONE = 4;
-
-export function draftFileRoutes({ mailbox, sending }: { mailbox: Mailbox; sending: Sending }): Route[] {
-  const uploads = createUploadBudget(MOST_OF_ONE);
-
+export function draftFileRoutes({
+  mailbox,
+  sending,
+  pools: { uploads },
+}: {
+  mailbox: Mailbox;
+  sending: Sending;
+  pools: Pick<Pools, "uploads">;
+}): Route[] {
   return [
     {
       // The body is a file, with its media type; ?name= has its name.
       method: "POST",
       path: "/drafts/:id/attachments",
       run({ request, session, params: { id = "" }, requireSession }) {
-        return uploads.within(session.caller.userId, async (count) => {
+        return uploads.within(session.caller, async (count) => {
           count(1);
           const saved = await sending.attach(session.caller, id, {
             filename: new URLSearchParams(queryOf(request.url)).get("name") ?? "",

@@ -1,39 +1,42 @@
 /** Static files, compressed once. Browsers keep files with a hash for a name for good. */
 import { createHash } from "node:crypto";
+import { asStreamed } from "../api/answers.ts";
 import { acceptedEncodings } from "../api/compression.ts";
 import { PAGE_HEADERS } from "./headers.ts";
 
+/** All responses share the memory of its content. */
 export interface File {
   type: string;
-  bytes: Uint8Array<ArrayBuffer>;
+  content: Blob;
   /** Undefined for formats that are compressed already. */
-  gzip: Uint8Array<ArrayBuffer> | undefined;
+  gzip: Blob | undefined;
 }
 
 export function fileOf(type: string, content: string | Uint8Array<ArrayBuffer>): File {
-  if (typeof content !== "string") return { type, bytes: content, gzip: undefined };
-  const bytes = new TextEncoder().encode(content);
-  return { type, bytes, gzip: Bun.gzipSync(bytes, { level: 9 }) };
+  if (typeof content !== "string") return { type, content: new Blob([content]), gzip: undefined };
+  return { type, content: new Blob([content]), gzip: new Blob([Bun.gzipSync(content, { level: 9 })]) };
 }
 
 /** The response with a file. `headers`: beside those of a page. */
 export function fileResponse(
   request: Request,
-  { type, bytes, gzip }: File,
+  { type, content, gzip }: File,
   headers: Readonly<Record<string, string>>,
   cacheControl = "no-cache",
 ): Response {
   const gzips = gzip !== undefined && acceptedEncodings(request, ["gzip", "identity"])[0] === "gzip";
-  return new Response(gzips ? gzip : bytes, {
-    headers: {
-      ...headers,
-      ...PAGE_HEADERS,
-      "content-type": type,
-      "cache-control": cacheControl,
-      vary: "accept-encoding",
-      ...(gzips && { "content-encoding": "gzip" }),
-    },
-  });
+  return asStreamed(
+    new Response(gzips ? gzip : content, {
+      headers: {
+        ...headers,
+        ...PAGE_HEADERS,
+        "content-type": type,
+        "cache-control": cacheControl,
+        vary: "accept-encoding",
+        ...(gzips && { "content-encoding": "gzip" }),
+      },
+    }),
+  );
 }
 
 export type Assets = ReturnType<typeof openAssets>;

@@ -5,6 +5,7 @@
  */
 
 import type { Caller } from "../access/caller.ts";
+import { asStreamed } from "../api/answers.ts";
 import { contentDisposition, downloadResponse } from "../api/download.ts";
 import { queryOf } from "../api/request.ts";
 import { FRAME_SANDBOX } from "../base/frames.ts";
@@ -88,12 +89,14 @@ async function preview(attachment: AttachmentContent): Promise<Response> {
   // The type follows from the bytes, not from the message.
   const type = rasterTypeOf(await content.slice(0, SIGNATURE_BYTES).bytes());
   if (type === undefined) return downloadResponse(attachment);
-  return new Response(content, {
-    headers: {
-      ...CONTENT_HEADERS,
-      "content-type": type,
-      "content-disposition": contentDisposition("inline", filename),
-      "cache-control": "private, max-age=3600",
-    },
-  });
+  return asStreamed(
+    new Response(content, {
+      headers: {
+        ...CONTENT_HEADERS,
+        "content-type": type,
+        "content-disposition": contentDisposition("inline", filename),
+        "cache-control": "private, max-age=3600",
+      },
+    }),
+  );
 }

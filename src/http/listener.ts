@@ -7,10 +7,13 @@
  * serves only connections that the public one carries.
  */
 import type { Socket } from "bun";
-import { createTrace, nameRequest } from "../api/request.ts";
-import { AppError } from "../base/errors.ts";
+import { EVENT_STREAM } from "../api/answers.ts";
+import type { Pools } from "../api/pools.ts";
+import { askerOf, createTrace, nameRequest } from "../api/request.ts";
+import { AppError, isUnavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { sourceOfAddress } from "../net/ip.ts";
 import { type Carried, type ClientSide, createCarrier, type HttpServer, type Origin, writeRefusal } from "./carrier.ts";
 import type { Connections } from "./connections.ts";
 
@@ -19,6 +22,7 @@ export interface HttpListenerParts {
   /** `peer`: the address the connection came from; undefined when the system does not tell it. */
   respond(request: Request, peer: string | undefined): Promise<Response>;
   connections: Connections;
+  pools: Pick<Pools, "answers" | "streams">;
   runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
   log: Log;
 }
@@ -38,14 +42,18 @@ const CROWDED = new AppError("server_error", "Too many connections are open: try
   retryAfter: RETRY_AFTER,
 });
 
-const crowdedResponse = (): Response =>
+const TOO_MANY_STREAMS = new AppError("rate_limited", "Too many pages of the app, or streams of events, are open", {
+  retryAfter: 60,
+});
+
+const refusalResponse = ({ message: error, code, status, retryAfter }: AppError): Response =>
   Response.json(
-    { error: CROWDED.message, code: CROWDED.code },
-    { status: CROWDED.status, headers: { "retry-after": String(CROWDED.retryAfter) } },
+    { error, code },
+    { status, headers: { "cache-control": "no-store", "retry-after": String(retryAfter) } },
   );
 
 /** Starts the inner listener, on loopback. @throws when no port can be bound */
-export function listenInner({ respond, originOf, runtime, log }: InnerListenerParts): HttpServer {
+export function listenInner({ respond, originOf, pools, runtime, log }: InnerListenerParts): HttpServer {
   function failureResponse(error: unknown, trace?: string): Response {
     log.error("an HTTP request failed", { trace, error });
     return Response.json(
@@ -55,17 +63,27 @@ export function listenInner({ respond, originOf, runtime, log }: InnerListenerPa
   }
 
   /** Responds to a request, and counts it against its origin until the response. */
-  async function respondCounted(request: Request, { address, admission }: Origin, trace: string): Promise<Response> {
+  async function respondCounted(request: Request, origin: Origin, trace: string): Promise<Response> {
+    const { address, admission, holds } = origin;
     const end = admission.begin(request);
-    if (!end) return crowdedResponse();
+    if (!end) return refusalResponse(CROWDED);
+    // All strangers together have the part of a workspace.
+    const who = () => askerOf(request) ?? { workspaceId: "", userId: sourceOfAddress(address) };
     let streams = false;
     try {
-      const response = await respond(request, address);
-      streams = response.headers.get("content-type") === "text/event-stream";
-      if (streams) response.headers.set("connection", "close");
+      const response = await pools.answers.give(request, () => respond(request, address), { who, holds });
+      if (response.headers.get("content-type") !== EVENT_STREAM) return response;
+      const place = pools.streams.take(who(), 1);
+      if (typeof place === "string") {
+        void response.body?.cancel();
+        return refusalResponse(TOO_MANY_STREAMS);
+      }
+      holds(place.release);
+      streams = true;
+      response.headers.set("connection", "close");
       return response;
     } catch (error) {
-      return failureResponse(error, trace);
+      return isUnavailable(error) ? refusalResponse(error) : failureResponse(error, trace);
     } finally {
       // A stream of events counts until its connection closes, which ends with it.
       if (!streams) end();

@@ -12,7 +12,7 @@
 import { reachOf } from "../access/caller.ts";
 import { findSession, type Session } from "../access/sessions.ts";
 import { queryOf } from "../api/request.ts";
-import { AppError } from "../base/errors.ts";
+import { unavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { type ChangeRow, changesSince, latestChange } from "../mailbox/change-feed.ts";
@@ -20,16 +20,14 @@ import type { Store } from "../store/store.ts";
 import type { Asked, Route } from "./route.ts";
 import type { SessionCookie } from "./session-cookie.ts";
 
-const MOST_STREAMS = 500;
-const MOST_STREAMS_BY_PERSON = 12;
 const LOOK_MS = 250;
 /** Shorter than the idle timeouts of proxies and of Bun.serve. */
 const HEARTBEAT_MS = 25_000;
 /** Conversations in one event, and changes read for it, at most; beyond that, the event is `all`. */
 const MOST_NAMED = 100;
 const MOST_LOOKED_AT = 1_000;
-/** Events waiting in one stream. */
-const MOST_UNSENT = 500;
+/** Bytes waiting in one stream. */
+const MOST_UNSENT = 65_536;
 
 interface Stream {
   session: Session;
@@ -48,18 +46,14 @@ export function createLive({
   cookie,
   runtime,
   log,
-  mostConnections,
 }: {
   store: Pick<Store, "db" | "onCommit">;
   cookie: SessionCookie;
   runtime: Pick<Runtime, "now" | "setTimer">;
   log: Pick<Log, "warn">;
-  /** Limit of HTTP connections; streams take at most half. */
-  mostConnections: number;
 }) {
   const { db } = store;
   const streams = new Set<Stream>();
-  const mostStreams = Math.min(MOST_STREAMS, Math.floor(mostConnections / 2));
   let seen = latestChange(db);
   let rests = false;
   let stopped = false;
@@ -141,50 +135,53 @@ export function createLive({
   store.onCommit(look);
 
   function open({ request, session }: Asked): Response {
-    const theirs = [...streams].filter((stream) => stream.session.caller.userId === session.caller.userId).length;
-    if (stopped || theirs >= MOST_STREAMS_BY_PERSON || streams.size >= mostStreams) {
-      throw new AppError("rate_limited", "Too many pages of the app are open", { retryAfter: 60 });
-    }
+    if (stopped) throw unavailable("The service is stopping");
     const latest = latestChange(db);
     if (streams.size === 0) seen = latest;
     const after = readPosition(request, latest);
     const encoder = new TextEncoder();
     let end = () => {};
-    const body = new ReadableStream<Uint8Array>({
-      start(controller) {
-        let cancelBeat = () => {};
-        const stream: Stream = {
-          session,
-          token: cookie.read(request) ?? "",
-          seq: after ?? latest,
-          send(text) {
-            controller.enqueue(encoder.encode(text));
-            // A page that stopped reading gets the rest when it connects again.
-            if ((controller.desiredSize ?? 0) < -MOST_UNSENT) stream.end();
-          },
-          end: () => {
-            if (!streams.delete(stream)) return;
+    let forget = () => false;
+    const body = new ReadableStream<Uint8Array>(
+      {
+        start(controller) {
+          let cancelBeat = () => {};
+          const stream: Stream = {
+            session,
+            token: cookie.read(request) ?? "",
+            seq: after ?? latest,
+            send(text) {
+              controller.enqueue(encoder.encode(text));
+              // A page that stopped reading gets the rest when it connects again.
+              if ((controller.desiredSize ?? 0) < 0) stream.end();
+            },
+            end: () => {
+              if (forget()) controller.close();
+            },
+          };
+          forget = () => {
             cancelBeat();
-            controller.close();
-          },
-        };
-        const beat = () =>
-          safely(() => {
-            if (!renew(stream)) return;
-            stream.send("event: beat\ndata: {}\n\n");
-            // send() may have ended the stream.
-            if (streams.has(stream)) cancelBeat = runtime.setTimer(beat, HEARTBEAT_MS);
-          });
-        end = stream.end;
-        streams.add(stream);
-        // The id gives the page a position even if it is cut off before the first event.
-        stream.send(`retry: 3000\nid: ${stream.seq}\nevent: hello\ndata: {}\n\n`);
-        if (after === undefined) stream.send(eventOf("all", latest, {}));
-        tell(stream, createLook());
-        cancelBeat = runtime.setTimer(beat, HEARTBEAT_MS);
+            return streams.delete(stream);
+          };
+          const beat = () =>
+            safely(() => {
+              if (!renew(stream)) return;
+              stream.send("event: beat\ndata: {}\n\n");
+              // send() may have ended the stream.
+              if (streams.has(stream)) cancelBeat = runtime.setTimer(beat, HEARTBEAT_MS);
+            });
+          end = stream.end;
+          streams.add(stream);
+          // The id gives the page a position even if it is cut off before the first event.
+          stream.send(`retry: 3000\nid: ${stream.seq}\nevent: hello\ndata: {}\n\n`);
+          if (after === undefined) stream.send(eventOf("all", latest, {}));
+          tell(stream, createLook());
+          cancelBeat = runtime.setTimer(beat, HEARTBEAT_MS);
+        },
+        cancel: () => void forget(),
       },
-      cancel: () => end(),
-    });
+      new ByteLengthQueuingStrategy({ highWaterMark: MOST_UNSENT }),
+    );
     request.signal.addEventListener("abort", () => end());
     return new Response(body, { headers: { "content-type": "text/event-stream", "x-accel-buffering": "no" } });
   }

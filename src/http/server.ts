@@ -50,7 +50,7 @@ interface OpenParts {
   challenge?: (token: string) => string | undefined;
 }
 
-interface HttpServerParts extends OpenParts, Pick<HttpListenerParts, "runtime" | "log"> {
+interface HttpServerParts extends OpenParts, Pick<HttpListenerParts, "pools" | "runtime" | "log"> {
   rest: Rest;
   web: Pick<Web, "respond">;
   /** The refusal of every request for mail, while there is one. */

@@ -35,8 +35,6 @@ export interface WebParts
   /** Excepted networks for strangers' URLs to unsubscribe at, as readDestination takes them. */
   allow: HttpClientParts["allow"];
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
-  /** Limit of HTTP connections. */
-  mostConnections: number;
   /** Public origin. */
   baseUrl: string;
   runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer" | "dns">;

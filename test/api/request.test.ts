@@ -1,7 +1,7 @@
 /** Reading requests: the source that a request counts against, and the budget of bodies and uploads. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { createBudget, createSourceReader } from "../../src/api/request.ts";
+import { createSourceReader } from "../../src/api/request.ts";
 
 test("each source has one spelling", () => {
   const sourceOf = createSourceReader([]);
@@ -73,27 +73,4 @@ test("the addresses of one /64 are one source, in every spelling", () => {
 test("every X-Forwarded-For gives a source", () => {
   const sourceOf = createSourceReader(["127.0.0.0/8"]);
   fc.assert(fc.property(fc.string(), (header) => expect(sourceOf("127.0.0.1", header)).toBeString()));
-});
-
-test("a budget limits each person and all together, and work that has ended returns its amount", async () => {
-  const budget = createBudget({ most: 5, mostOfOne: 3, what: "uploads" });
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const hold = (person: string, amount: number) =>
-    budget.within(person, async (count) => {
-      count(amount);
-      await promise;
-    });
-  const held = [hold("a", 3), hold("b", 2)];
-  await expect(hold("a", 1)).rejects.toMatchObject({ code: "rate_limited", status: 429, retryAfter: 5 });
-  await expect(hold("b", 1)).rejects.toMatchObject({ code: "server_error", status: 503, retryAfter: 5 });
-  resolve();
-  await Promise.all(held);
-  await hold("b", 3);
-  await expect(
-    budget.within("c", async (count) => {
-      count(3);
-      throw new Error("no");
-    }),
-  ).rejects.toThrow("no");
-  await hold("c", 3);
 });

@@ -13,7 +13,8 @@ import { createPublishedPolicy } from "../../src/admin/mta-sts.ts";
 import { createOutbound } from "../../src/admin/outbound.ts";
 import { createPeople } from "../../src/admin/people.ts";
 import { createApi } from "../../src/api/api.ts";
-import { createAddressReader, createBodyBudget } from "../../src/api/request.ts";
+import { createPools } from "../../src/api/pools.ts";
+import { createAddressReader } from "../../src/api/request.ts";
 import { MAIL_API } from "../../src/api/surfaces.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { ApiSending } from "../../src/compose/send.ts";
@@ -86,6 +87,7 @@ export async function startApi(given: Given = {}) {
   };
   const sending = (given.sending ?? fakeSending)({ store, runtime });
   const idempotency = createIdempotency({ store, options, runtime });
+  const pools = createPools({ mostConnections: 1_000, runtime });
   const api = createApi({
     store,
     options,
@@ -100,12 +102,11 @@ export async function startApi(given: Given = {}) {
     reads: createReadJournal({ store, runtime, log }),
     readDocument: async (_, source, __, hints) =>
       extractText(new Uint8Array(await readSource(source)), hints, runtime.now),
-    bodies: createBodyBudget(),
+    pools,
     spool: openSpool(temporaryFolder()),
     slowdown: createSlowdown(runtime),
     touchKey: createLastUse(store, log, "a key", noteKeyUse),
     addressOf: createAddressReader(trustedProxies ?? []),
-    mostConnections: 1_000,
     ...(operations && { operations }),
   });
   const server = createHttpServer({
@@ -114,6 +115,7 @@ export async function startApi(given: Given = {}) {
     rest: api.rest,
     web: { respond: async () => undefined },
     health: { store: () => true },
+    pools,
     runtime,
     log,
   });

@@ -1,6 +1,8 @@
 /** Limits of HTTP connections: in all, for each source, in time; and the shares of open files. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
+import { asStreamed } from "../../src/api/answers.ts";
+import { createPools } from "../../src/api/pools.ts";
 import { leavingOf, readJson } from "../../src/api/request.ts";
 import { shareDescriptors } from "../../src/base/descriptors.ts";
 import { createLog } from "../../src/base/log.ts";
@@ -43,10 +45,13 @@ function start({ most = 100, trustedProxies = [] as string[] } = {}) {
           if (path === "/api/ended") controller.close();
         },
       });
-      return new Response(body, path === "/api/unfinished" ? {} : { headers: { "content-type": "text/event-stream" } });
+      return path === "/api/unfinished"
+        ? asStreamed(new Response(body))
+        : new Response(body, { headers: { "content-type": "text/event-stream" } });
     },
     web: { respond: async () => undefined },
     health: {},
+    pools: createPools({ mostConnections: most, runtime }),
     runtime,
     log: createLog("silent", runtime.now, () => {}),
   });

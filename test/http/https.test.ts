@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { connect as connectTcp } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
+import { createPools } from "../../src/api/pools.ts";
 import { leavingOf } from "../../src/api/request.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { HttpServer } from "../../src/http/carrier.ts";
@@ -145,6 +146,7 @@ async function startBy(alpn: AlpnProofs | undefined, answer: Answer) {
   let behind = { host: "", port: 0 };
   const runtime = fakeRuntime();
   const log = createLog("silent", runtime.now, () => {});
+  const pools = createPools({ mostConnections: 1_000, runtime });
   const server = await createHttpsServer({
     connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
     listen: { host: "127.0.0.1", port: 0 },
@@ -158,7 +160,7 @@ async function startBy(alpn: AlpnProofs | undefined, answer: Answer) {
       alpn,
     },
     startInner(parts) {
-      const http = listenInner({ ...parts, respond: answer, runtime, log });
+      const http = listenInner({ ...parts, respond: answer, pools, runtime, log });
       behind = http.address;
       return http;
     },

@@ -2,6 +2,8 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { METHODS } from "node:http";
 import fc from "fast-check";
+import { asStreamed } from "../../src/api/answers.ts";
+import { createPools } from "../../src/api/pools.ts";
 import { leavingOf } from "../../src/api/request.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { HttpServer } from "../../src/http/carrier.ts";
@@ -68,7 +70,7 @@ async function start(secure: boolean) {
             controller.close();
           },
         });
-        return new Response(body);
+        return asStreamed(new Response(body));
       }
       if (pathname === "/api/nothing") return new Response(null, { status: 204 });
       const body = await request.text();
@@ -79,7 +81,8 @@ async function start(secure: boolean) {
     }
   }
 
-  const parts = { rest, web: { respond: async () => undefined }, health: {}, runtime, log };
+  const pools = createPools({ mostConnections: 1_000, runtime });
+  const parts = { pools, rest, web: { respond: async () => undefined }, health: {}, runtime, log };
   const listen = { host: "127.0.0.1", port: 0 };
   const certificates = {
     current: () => certificate,

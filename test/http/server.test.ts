@@ -1,6 +1,7 @@
 /** The HTTP listener: health, paths, odd requests, and stopping. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
+import { createPools } from "../../src/api/pools.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { HttpServer } from "../../src/http/carrier.ts";
 import { createConnections } from "../../src/http/connections.ts";
@@ -24,6 +25,7 @@ function start({ rest, health = {}, localOnly }: Partial<Pick<Parts, "rest" | "h
     rest: rest ?? (async (request, peer) => Response.json({ url: request.url, peer })),
     web: { respond: async (_request, path) => (path === "/" ? new Response("the app") : undefined) },
     health,
+    pools: createPools({ mostConnections: 1_000, runtime }),
     ...(localOnly !== undefined && { localOnly }),
     runtime,
     log: createLog("debug", runtime.now, (line) => lines.push(line)),
@@ -223,6 +225,7 @@ describe("stopping", () => {
         rest: async () => new Response(),
         web: { respond: async () => undefined },
         health: {},
+        pools: createPools({ mostConnections: 1_000, runtime }),
         runtime,
         log: createLog("silent", runtime.now, () => {}),
       }),

@@ -1,5 +1,6 @@
 /** Waiting for mail: list_messages with `waitSeconds` and `after`, on a clock that the test moves. */
 import { expect, test } from "bun:test";
+import { createPools } from "../../../src/api/pools.ts";
 import { createWaiting } from "../../../src/api/waiting.ts";
 import { startApi, type TestApi } from "../../harness/api-setup.ts";
 import { connectMcp, type ToolClient, type ToolResult } from "../../harness/mcp-client.ts";
@@ -181,26 +182,30 @@ test("a client that disconnects no longer counts as waiting", async () => {
   expect(subjects(await waits)).toEqual(["Still served"]);
 });
 
+const personOf = (name: string) => ({ workspaceId: name, userId: name });
+
 test("a client that disconnected before the wait does not wait", async () => {
+  const pools = createPools({ mostConnections: 1_000, runtime: fakeRuntime() });
   const { wait } = createWaiting({
     store: { onCommit: () => () => {} },
     runtime: fakeRuntime(),
     latest: () => "",
-    mostConnections: 1_000,
+    places: pools.waits,
   });
   const signal = AbortSignal.abort();
-  expect(await wait(() => undefined, { ms: SECOND, key: "key", signal })).toBeUndefined();
+  expect(await wait(() => undefined, { ms: SECOND, who: personOf("a"), signal })).toBeUndefined();
 });
 
 test("waiting calls take at most a quarter of the connections", async () => {
+  const pools = createPools({ mostConnections: 8, runtime: fakeRuntime() });
   const { wait, stop } = createWaiting({
     store: { onCommit: () => () => {} },
     runtime: fakeRuntime(),
     latest: () => "",
-    mostConnections: 8,
+    places: pools.waits,
   });
   const { signal } = new AbortController();
-  const begin = (key: string) => wait(() => undefined, { ms: SECOND, key, signal });
+  const begin = (name: string) => wait(() => undefined, { ms: SECOND, who: personOf(name), signal });
   const waits = [begin("a"), begin("b")];
   await expect(begin("c")).rejects.toMatchObject({ code: "rate_limited" });
   stop();

@@ -1,0 +1,145 @@
+/**
+ * Divides what all workspaces share (rules: Shares): places of requests that wait, of streams and of uploads, and bytes of bodies and
+ * answers.
+ *
+ * Invariant: whoever holds something leaves room for who comes next. A workspace holds at most three times what it leaves free, and
+ * half of all while another holds something or waits; a person, in it, at most twice what they leave of that part. What is larger than a
+ * part has it alone.
+ */
+import type { Runtime } from "./runtime.ts";
+
+/** Who holds something. Somebody unknown is a person of the workspace "". */
+export interface Sharer {
+  workspaceId: string;
+  userId: string;
+  /** Id of the key, or of the session. */
+  keyId?: string | undefined;
+}
+
+/** What leaves no room: what the person or key holds already, or what others hold. */
+export type Lack = "yours" | "all";
+
+export interface Held {
+  /** Sets the amount, whether there is room for it or not. */
+  change(amount: number): void;
+  /** Gives it back; a second time does nothing. */
+  release(): void;
+}
+
+export type Shares = ReturnType<typeof createShares>;
+
+interface Waiter {
+  who: Sharer;
+  amount: number;
+  admit(): void;
+}
+
+const FREE = { workspace: 3, person: 2 };
+const PART = { alone: 3 / 4, besideOthers: 1 / 2 };
+
+/** `most`: the amount for all; `mostOfPerson`, `mostOfKey`: limits on top of the parts. */
+export function createShares({
+  most,
+  mostOfPerson = most,
+  mostOfKey = most,
+  runtime,
+}: {
+  most: number;
+  mostOfPerson?: number;
+  mostOfKey?: number;
+  runtime: Pick<Runtime, "setTimer">;
+}) {
+  const workspaces = new Map<string, number>();
+  const persons = new Map<string, number>();
+  const keys = new Map<string, number>();
+  let waiting: Waiter[] = [];
+  let all = 0;
+  const refused = { yours: 0, all: 0 };
+
+  function add({ workspaceId, userId, keyId = userId }: Sharer, amount: number): void {
+    all += amount;
+    for (const [held, name] of [
+      [workspaces, workspaceId],
+      [persons, `${workspaceId} ${userId}`],
+      [keys, keyId],
+    ] as const) {
+      const now = (held.get(name) ?? 0) + amount;
+      if (now > 0) held.set(name, now);
+      else held.delete(name);
+    }
+  }
+
+  function lackOf({ workspaceId, userId, keyId = userId }: Sharer, amount: number): Lack | undefined {
+    const ofWorkspace = workspaces.get(workspaceId) ?? 0;
+    const ofPerson = persons.get(`${workspaceId} ${userId}`) ?? 0;
+    const ofKey = keys.get(keyId) ?? 0;
+    const isAlone = all === ofWorkspace && !waiting.some(({ who }) => who.workspaceId !== workspaceId);
+    const part = most * (isAlone ? PART.alone : PART.besideOthers);
+    const free = most - all - amount;
+    const freeOfPart = part - ofWorkspace - amount;
+    if (ofKey > 0 && ofKey + amount > mostOfKey) return "yours";
+    if (ofPerson > 0 && ofPerson + amount > Math.min(mostOfPerson, FREE.person * freeOfPart)) return "yours";
+    if (all > 0 && free < 0) return "all";
+    if (ofWorkspace > 0 && (freeOfPart < 0 || ofWorkspace + amount > FREE.workspace * free)) return "all";
+    return undefined;
+  }
+
+  function hold(who: Sharer, amount: number): Held {
+    let present = amount;
+    add(who, amount);
+    const change = (to: number): void => {
+      add(who, to - present);
+      present = to;
+      admit();
+    };
+    return { change, release: () => change(0) };
+  }
+
+  /** Lets those in who wait, in their order; who lacks room does not hold up others. */
+  function admit(): void {
+    for (const waiter of [...waiting]) {
+      if (lackOf(waiter.who, waiter.amount) !== undefined) continue;
+      waiting = waiting.filter((other) => other !== waiter);
+      waiter.admit();
+    }
+  }
+
+  function take(who: Sharer, amount: number): Held | Lack {
+    const lack = lackOf(who, amount);
+    if (lack === undefined) return hold(who, amount);
+    refused[lack]++;
+    return lack;
+  }
+
+  return {
+    most,
+    /** Takes an amount if there is room for it now. */
+    take,
+    /** Takes an amount once there is room for it; undefined after `ms` without, or when `signal` aborts. */
+    async wait(who: Sharer, amount: number, ms: number, signal: AbortSignal): Promise<Held | undefined> {
+      if (lackOf(who, amount) === undefined) return hold(who, amount);
+      const { promise, resolve } = Promise.withResolvers<Held | undefined>();
+      const waiter: Waiter = { who, amount, admit: () => resolve(hold(who, amount)) };
+      const leave = (): void => {
+        waiting = waiting.filter((other) => other !== waiter);
+        resolve(undefined);
+        // A workspace that no longer waits leaves more to the others.
+        admit();
+      };
+      waiting.push(waiter);
+      const cancel = runtime.setTimer(leave, ms);
+      signal.addEventListener("abort", leave);
+      if (signal.aborted) leave();
+      try {
+        return await promise;
+      } finally {
+        cancel();
+        signal.removeEventListener("abort", leave);
+      }
+    },
+    held: (): number => all,
+    waiting: (): number => waiting.length,
+    /** How often there was no room, by what was lacking. */
+    refused: (): Readonly<Record<Lack, number>> => refused,
+  };
+}
