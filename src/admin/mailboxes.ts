@@ -5,7 +5,7 @@
  *
  * Functions that write take the transaction, so that a caller can join several changes into one.
  */
-import { and, asc, eq, inArray, type SQL, sql } from "drizzle-orm";
+import { and, asc, count, eq, inArray, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
 import { isVerifiedElsewhere } from "../mailbox/addresses.ts";
@@ -108,6 +108,20 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     throw new AppError("conflict", `${address} ${holder}`);
   }
 
+  /** @throws AppError unprocessable for a workspace that has as many mailboxes as it may */
+  function requireFewer(tx: Tx, workspaceId: string): void {
+    const { workspaces, mailboxes } = schema;
+    const { most = null } =
+      tx.select({ most: workspaces.mostMailboxes }).from(workspaces).where(eq(workspaces.id, workspaceId)).get() ?? {};
+    if (most === null) return;
+    const own = tx.select({ count: count() }).from(mailboxes).where(eq(mailboxes.workspaceId, workspaceId)).get();
+    if ((own?.count ?? 0) < most) return;
+    throw new AppError(
+      "unprocessable",
+      `the workspace may have ${most} mailboxes, and has them already: remove one, or have the operator of the server raise the limit`,
+    );
+  }
+
   function requireMember(tx: Tx, workspaceId: string, userId: string): void {
     const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
     if (user?.workspaceId !== workspaceId) {
@@ -142,6 +156,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     const address = receivingAddress(text);
     const domainId = domainIn(tx, workspaceId, splitAddress(address).domain);
     refuseTaken(tx, address, domainId);
+    requireFewer(tx, workspaceId);
     // A mailbox that is being removed has no address any more, but still exists; see removals.ts.
     const former = and(eq(schema.mailboxes.address, address), eq(schema.mailboxes.workspaceId, workspaceId));
     if (tx.select().from(schema.mailboxes).where(former).get()) {

@@ -2,7 +2,7 @@
  * Workspaces: their names and pauses. The first one is the operator's: its admins change the settings of the server,
  * and administer what concerns other workspaces.
  */
-import { asc, eq } from "drizzle-orm";
+import { asc, count, eq } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
 import * as schema from "../store/schema.ts";
@@ -17,6 +17,15 @@ export interface Workspace {
   createdAt: number;
   /** It is not served here: it has left (`out`), or an import of it is under way (`in`). */
   moving: (typeof schema.MOVING)[number] | null;
+  /** How many mailboxes and bytes it may have; null: as many as it likes. */
+  mostMailboxes: number | null;
+  mostBytes: number | null;
+}
+
+export interface WorkspaceUse {
+  mailboxes: number;
+  /** Of all its mail. */
+  usedBytes: number;
 }
 
 export function createWorkspaces({ store, runtime }: { store: Store; runtime: Pick<Runtime, "now" | "randomBytes"> }) {
@@ -36,6 +45,8 @@ export function createWorkspaces({ store, runtime }: { store: Store; runtime: Pi
       name: freeName(text),
       pausedReason: null,
       moving: null,
+      mostMailboxes: null,
+      mostBytes: null,
       // The first is the operator's, also if the clock was ahead when it was added.
       createdAt: Math.max(runtime.now(), last + 1),
     };
@@ -84,7 +95,28 @@ export function createWorkspaces({ store, runtime }: { store: Store; runtime: Pi
     change(tx, workspaceId, { pausedReason: null });
   }
 
-  function change(tx: Tx, workspaceId: string, values: Partial<Pick<Workspace, "name" | "pausedReason">>): void {
+  /**
+   * Limits the mailboxes and bytes of a workspace; what it has already stays. Null: as many as it likes.
+   * @throws AppError not_found
+   */
+  const limitWorkspace = (
+    tx: Tx,
+    workspaceId: string,
+    limits: Partial<Pick<Workspace, "mostMailboxes" | "mostBytes">>,
+  ): void => change(tx, workspaceId, limits);
+
+  function useOf(workspaceId: string): WorkspaceUse {
+    const { workspaceUsage, mailboxes } = schema;
+    const { db } = store;
+    const own = eq(mailboxes.workspaceId, workspaceId);
+    const kept = db.select().from(workspaceUsage).where(eq(workspaceUsage.workspaceId, workspaceId)).get();
+    return {
+      mailboxes: db.select({ count: count() }).from(mailboxes).where(own).get()?.count ?? 0,
+      usedBytes: kept?.bytes ?? 0,
+    };
+  }
+
+  function change(tx: Tx, workspaceId: string, values: Partial<Omit<Workspace, "id" | "createdAt" | "moving">>): void {
     const [changed] = tx
       .update(schema.workspaces)
       .set(values)
@@ -116,6 +148,8 @@ export function createWorkspaces({ store, runtime }: { store: Store; runtime: Pi
     renameWorkspace,
     pauseWorkspace,
     resumeWorkspace,
+    limitWorkspace,
+    useOf,
     isOperator,
     requireOperator,
   };

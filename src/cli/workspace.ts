@@ -81,31 +81,47 @@ export const setup = command({
   },
 });
 
-const present = (workspace: Workspace) => ({
+const present = ({ appliance }: Session, workspace: Workspace) => ({
   id: workspace.id,
   name: workspace.name,
   ...sendingState(workspace),
+  ...appliance.people.useOf(workspace.id),
+  mostMailboxes: workspace.mostMailboxes,
+  mostBytes: workspace.mostBytes,
   ...(workspace.moving && { state: workspace.moving === "out" ? "moved" : "arriving" }),
   createdAt: isoOf(workspace.createdAt),
 });
 
 /** The workspace as it is now. */
-const shown = ({ appliance }: Session, name: string) => present(appliance.people.workspaceNamed(name));
+const shown = (session: Session, name: string) => present(session, session.appliance.people.workspaceNamed(name));
+
+/** @throws UsageError for what is no limit */
+function limitOf(option: string, text: string): number | null {
+  if (text === "off") return null;
+  const limit = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(limit)) return limit;
+  throw new UsageError(`--${option} ${text}: give a whole number, or off`);
+}
 
 export const workspaceCommands = [
   command({
     name: "workspace add",
     summary: "Add a workspace",
     arguments: { name: "NAME" },
-    run: ({ appliance }, { arguments: { name } }) =>
-      present(appliance.store.transact((tx) => appliance.people.addWorkspace(tx, name))),
+    run(session, { arguments: { name } }) {
+      const { store, people } = session.appliance;
+      return present(
+        session,
+        store.transact((tx) => people.addWorkspace(tx, name)),
+      );
+    },
   }),
   command({
     name: "workspace list",
     lists: true,
     summary: "List the workspaces",
-    columns: ["id", "name", "state", "paused", "createdAt"],
-    run: ({ appliance }) => appliance.people.listWorkspaces().map(present),
+    columns: ["id", "name", "state", "paused", "mailboxes", "mostMailboxes", "usedBytes", "mostBytes", "createdAt"],
+    run: (session) => session.appliance.people.listWorkspaces().map((workspace) => present(session, workspace)),
   }),
   command({
     name: "workspace pause",
@@ -127,6 +143,26 @@ export const workspaceCommands = [
       const { store, people } = session.appliance;
       const { id } = people.workspaceNamed(name);
       store.transact((tx) => people.resumeWorkspace(tx, id));
+      return shown(session, name);
+    },
+  }),
+  command({
+    name: "workspace limit",
+    summary:
+      "Limit the mailboxes and the bytes of mail that a workspace may have; what it has stays. Without options, show them",
+    arguments: { name: "NAME" },
+    options: {
+      mailboxes: { value: "N", summary: "Mailboxes at most; off for as many as it likes" },
+      bytes: { value: "B", summary: "Bytes of mail in all its mailboxes at most; off for as many as they may have" },
+    },
+    run(session, { arguments: { name }, options: { mailboxes, bytes } }) {
+      const { store, people } = session.appliance;
+      const { id } = people.workspaceNamed(name);
+      const limits = {
+        ...(mailboxes !== undefined && { mostMailboxes: limitOf("mailboxes", mailboxes) }),
+        ...(bytes !== undefined && { mostBytes: limitOf("bytes", bytes) }),
+      };
+      if (Object.keys(limits).length > 0) store.transact((tx) => people.limitWorkspace(tx, id, limits));
       return shown(session, name);
     },
   }),

@@ -5,7 +5,7 @@
 import { and, eq, inArray, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachOf } from "../access/caller.ts";
 import { normalizeAddress } from "../message/address.ts";
-import { addresses, domains, mailboxes, mailboxUsage } from "../store/schema.ts";
+import { addresses, domains, mailboxes, mailboxUsage, workspaces, workspaceUsage } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -46,9 +46,16 @@ const statements = prepared((db) => ({
     "SELECT count(*) AS unread FROM threads WHERE mailbox_id = ? AND folder = 'inbox' AND unread = 1 AND snoozed_until IS NULL",
   ),
   usage: db
-    .select({ bytes: mailboxUsage.bytes, quota: mailboxes.quotaBytes })
+    .select({
+      bytes: mailboxUsage.bytes,
+      quota: mailboxes.quotaBytes,
+      most: workspaces.mostBytes,
+      ofAll: workspaceUsage.bytes,
+    })
     .from(mailboxes)
+    .innerJoin(workspaces, eq(workspaces.id, mailboxes.workspaceId))
     .leftJoin(mailboxUsage, eq(mailboxUsage.mailboxId, mailboxes.id))
+    .leftJoin(workspaceUsage, eq(workspaceUsage.workspaceId, mailboxes.workspaceId))
     .where(eq(mailboxes.id, sql.placeholder("mailboxId")))
     .prepare(),
   addUsage: db
@@ -102,16 +109,21 @@ export function mailboxesInReach(db: Db, caller: Caller, mailboxId: string | und
   return new Map([[mailboxId, reach]]);
 }
 
-/** The used bytes of a mailbox, counted in messages as received, and its quota. */
+/** The used bytes of a mailbox, counted in messages as received, and how many it may have. */
 export interface Usage {
   bytes: number;
   quotaBytes: number;
+  /** What ends first is the room of the whole workspace. */
+  ofWorkspace?: true;
 }
 
-/** The mailbox's own quota, else the setting storage.mailboxBytes. */
+/** The mailbox's own quota, else the setting storage.mailboxBytes; less where its workspace may have no more. */
 export function usageOf(db: Db, options: Options, mailboxId: string): Usage {
-  const row = statements(db).usage.get({ mailboxId });
-  return { bytes: row?.bytes ?? 0, quotaBytes: row?.quota ?? options.get("storage.mailboxBytes") };
+  const { bytes, quota, most, ofAll } = statements(db).usage.get({ mailboxId }) ?? {};
+  const used = bytes ?? 0;
+  const own = quota ?? options.get("storage.mailboxBytes");
+  const room = most == null ? Number.POSITIVE_INFINITY : Math.max(0, most - (ofAll ?? 0));
+  return { bytes: used, quotaBytes: Math.min(own, used + room), ...(used + room < own && { ofWorkspace: true }) };
 }
 
 /** `bytes` is negative for removed mail. */

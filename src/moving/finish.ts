@@ -32,7 +32,9 @@ export function finish(tx: Tx, { id, workspace }: ExportManifest, logs: Offsets,
   tellFollowers(sqlite, workspace.id);
   sqlite
     .prepare(
-      `UPDATE main.workspaces SET moving = NULL, export_id = ?, paused_reason = m.paused_reason, keys_paused_at = m.keys_paused_at
+      `UPDATE main.workspaces SET moving = NULL, export_id = ?, paused_reason = m.paused_reason, keys_paused_at = m.keys_paused_at,
+         most_mailboxes = coalesce(workspaces.most_mailboxes, m.most_mailboxes),
+         most_bytes = coalesce(workspaces.most_bytes, m.most_bytes)
        FROM moved.workspaces m WHERE workspaces.id = m.id`,
     )
     .run(id);

@@ -137,6 +137,7 @@ export const TABLES: Readonly<Record<string, Moved | Left>> = {
     values: { state: "iif(m.state = 'waiting', 'held', m.state)", leased: "0" },
   },
 
+  workspace_usage: { left: "the sum of mailbox_usage" },
   workspaces: { left: "made for the import, with what the workspace itself has" },
   oauth_clients: { left: "programs register with a server; grants outlive that" },
   thread_changes: { left: "a server numbers changes; that conversations are gone is moved, for programs that follow" },

@@ -312,7 +312,8 @@ export function countOutside(
 
 /**
  * Checks that `bytes` more fit into a mailbox. A change that takes no more than before always fits.
- * @throws AppError insufficient_storage, or `code`, when `bytes` more do not fit into the mailbox `address`
+ * @throws AppError insufficient_storage, or `code`, when `bytes` more do not fit into the mailbox `address`; insufficient_storage
+ * when they do not fit into its workspace
  */
 export function requireRoom(
   usage: Usage,
@@ -321,6 +322,12 @@ export function requireRoom(
   code: ErrorCode = "insufficient_storage",
 ): void {
   if (bytes <= 0 || usage.bytes + bytes <= usage.quotaBytes) return;
+  if (usage.ofWorkspace) {
+    throw new AppError(
+      "insufficient_storage",
+      `The workspace is out of storage: ${usage.quotaBytes - usage.bytes} bytes are left, and the message does not fit`,
+    );
+  }
   throw new AppError(
     code,
     `${address} is out of storage: ${usage.bytes} of ${usage.quotaBytes} bytes are in use, and the message does not fit`,

@@ -58,6 +58,7 @@ import labelFolders from "./migrations/0052_label_folders.sql" with { type: "tex
 import seenWords from "./migrations/0053_seen_words.sql" with { type: "text" };
 import signInSources from "./migrations/0054_sign_in_sources.sql" with { type: "text" };
 import provenance from "./migrations/0055_provenance.sql" with { type: "text" };
+import workspaceLimits from "./migrations/0056_workspace_limits.sql" with { type: "text" };
 
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -189,4 +190,5 @@ export const MIGRATIONS: readonly string[] = [
   seenWords,
   signInSources,
   provenance,
+  workspaceLimits,
 ];

@@ -2,7 +2,8 @@
  * Every table, one picture. The tables themselves are made by migrations/*.sql; test/store/schema.test.ts compares
  * the two. Times are epoch milliseconds.
  *
- *   workspaces ─┬─ users ──┬─ api_keys, app_passwords, sessions, access_notices
+ *   workspaces ─┬─ workspace_usage
+ *               ├─ users ──┬─ api_keys, app_passwords, sessions, access_notices
  *               │          │     └─ oauth_grants ── oauth_tokens
  *               │          ├─ image_senders    (whose remote images they always see)
  *               │          ├─ second_factors ── recovery_codes
@@ -57,6 +58,7 @@
  *   automatic_mail                       mailbox/automatic.ts
  *   mailbox_labels, thread_changes       triggers (0033_changes.sql), so that no change is missed; the times of changes and
  *                                        their end: mailbox/change-feed.ts, a label's spelling: mailbox/labels.ts
+ *   workspace_usage                      triggers (0056_workspace_limits.sql)
  *   mailbox_texts                        mailbox/texts.ts
  *   label_colours                        mailbox/labels.ts
  *   left_lists, image_senders, invitation_answers   mailbox/received.ts
@@ -145,6 +147,15 @@ export const workspaces = sqliteTable("workspaces", {
   moving: text("moving", { enum: MOVING }),
   /** Of the export with which it left, or came. */
   exportId: text("export_id"),
+  /** How many mailboxes and bytes it may have; null: as many as it likes. */
+  mostMailboxes: integer("most_mailboxes"),
+  mostBytes: integer("most_bytes"),
+});
+
+/** Bytes of mail in a workspace: the sum of mailbox_usage, which triggers keep; no row before its first mail. */
+export const workspaceUsage = sqliteTable("workspace_usage", {
+  workspaceId: text("workspace_id").primaryKey(),
+  bytes: integer("bytes").notNull(),
 });
 
 export const users = sqliteTable(

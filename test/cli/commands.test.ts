@@ -40,7 +40,7 @@ test("setup takes the password and the name of the workspace", async () => {
   const { ask } = openTerminal({ stdin: "correct horse\nnot this\n" });
   const made = await ask(...SETUP, "--workspace", "Acme", "--password-stdin");
   expect(made).not.toHaveProperty("password");
-  expect(await ask<Named[]>("workspace", "list")).toEqual([
+  expect(await ask<Named[]>("workspace", "list")).toMatchObject([
     {
       id: made.workspaceId,
       name: "Acme",

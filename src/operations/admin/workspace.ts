@@ -5,10 +5,14 @@ import { appOperation } from "../operation.ts";
 import { isoOf, strictBody } from "../schemas.ts";
 
 /** `operator`: its admins administer the server, and the other workspaces. */
-const shown = (people: People, { id, name, pausedReason, createdAt }: Workspace) => ({
+const shown = (people: People, { id, name, pausedReason, createdAt, mostMailboxes, mostBytes }: Workspace) => ({
   id,
   name,
   pausedReason,
+  ...people.useOf(id),
+  /** null: as many as it likes; the operator limits them. */
+  mostMailboxes,
+  mostBytes,
   operator: people.isOperator(id),
   createdAt: isoOf(createdAt),
 });

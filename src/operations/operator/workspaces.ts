@@ -5,17 +5,20 @@ import { t } from "../json-schema.ts";
 import { type Administration, appOperation } from "../operation.ts";
 import { BY_ID, isoOf, nullable, strictBody } from "../schemas.ts";
 
-function shown({ people, domains }: Administration, { id, name, pausedReason, createdAt }: Workspace) {
-  const mailboxes = people.listMailboxes(id);
+function shown(
+  { people, domains }: Administration,
+  { id, name, pausedReason, createdAt, mostMailboxes, mostBytes }: Workspace,
+) {
   return {
     id,
     name,
     pausedReason,
     createdAt: isoOf(createdAt),
     people: people.listUsers(id).length,
-    mailboxes: mailboxes.length,
+    ...people.useOf(id),
+    mostMailboxes,
+    mostBytes,
     domains: domains.listDomains(id).map((domain) => domain.name),
-    usedBytes: mailboxes.reduce((sum, { usedBytes }) => sum + usedBytes, 0),
   };
 }
 

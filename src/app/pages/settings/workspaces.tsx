@@ -76,12 +76,14 @@ export function WorkspacesPage() {
 }
 
 function Entry({ workspace }: { workspace: WorkspaceEntryView }) {
-  const { name, pausedReason, people, mailboxes, domains, usedBytes } = workspace;
+  const { name, pausedReason, people, mailboxes, mostMailboxes, domains, usedBytes, mostBytes } = workspace;
   const facts = [
     domains.length === 0 ? "no domain" : domains.join(", "),
     counted(people, "person", "people"),
-    counted(mailboxes, "mailbox", "mailboxes"),
-    sizeOf(usedBytes),
+    mostMailboxes === null
+      ? counted(mailboxes, "mailbox", "mailboxes")
+      : `${mailboxes} of ${counted(mostMailboxes, "mailbox", "mailboxes")}`,
+    mostBytes === null ? sizeOf(usedBytes) : `${sizeOf(usedBytes)} of ${sizeOf(mostBytes)}`,
   ];
   return (
     <li>
